@@ -3,6 +3,7 @@
 
 mod behind;
 mod late;
+mod quiet;
 mod silence;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ use strandline_wire::{Data, Packet, Tsn};
 
 use self::behind::BehindGaps;
 use self::late::Late;
+use self::quiet::Quiet;
 use self::silence::{Again, Silences};
 use crate::violation::{Violation, demand};
 
@@ -125,30 +127,6 @@ pub(crate) struct Board {
     /// arrives, or is excused.
     least: BTreeMap<IpAddr, u32>,
     silences: Silences,
-}
-
-/// Since when an address is quiet.
-#[derive(Debug, Clone, Copy, Default)]
-struct Quiet {
-    /// When anything was last sent to it or acknowledged of what went there.
-    since: Time,
-    /// The same without what a time-out of another address brings at this moment: a probe that is due goes along with that.
-    before: Time,
-    /// Its round-trip time.
-    srtt: Option<Duration>,
-}
-
-impl Quiet {
-    fn ends(&mut self, now: Time) {
-        (self.since, self.before) = (now, now);
-    }
-
-    fn ends_for_another(&mut self, now: Time) {
-        if self.since < now {
-            self.before = self.since;
-            self.since = now;
-        }
-    }
 }
 
 impl Board {
@@ -322,9 +300,8 @@ impl Board {
     /// 35).
     fn probe(&mut self, now: Time, tsn: Tsn, of: IpAddr) -> Result<(), Violation> {
         let quiet = self.quiet.entry(of).or_default();
-        let Quiet { since, before, srtt } = *quiet;
-        let last = if since == now { before } else { since };
-        let due = srtt.is_some_and(|srtt| now.since(last) >= srtt * 2);
+        let Quiet { since, srtt, .. } = *quiet;
+        let due = quiet.probe_is_due(now);
         quiet.ends(now);
         demand(due, || {
             format!("{tsn:?} is sent again for no reason; {of} is quiet since {since:?}, {srtt:?}")

@@ -348,6 +348,30 @@ fn a_window_falls_for_a_reason() {
     windows(&[(1, 100, events(1), NONE), (9, 70, lost(9), NONE)]).expect("a loss");
 }
 
+/// A path MTU that falls leaves as many packets in the window: a mark of what was sent before that still shrinks it. A window that
+/// shrank for a loss or a mark at that moment has answered it.
+#[test]
+fn a_smaller_mtu_answers_no_mark() {
+    let told = |ms| Marks { sent_at: Some(Time::ZERO + Duration::from_millis(ms)), unknown: false };
+    for (event, marks, keeps) in
+        [(events(9), NONE, true), (lost(9), NONE, false), (events(9), told(3), false)]
+    {
+        let mut bounds = Bounds::default();
+        bounds.before((MTU, 1), &path(100 * MTU, 10 * MTU), events(1), NONE).expect("it keeps the bounds");
+        let later = |ms, cwnd, events: Events, marks| {
+            let mut path = path(cwnd * MTU, 10 * MTU);
+            path.mtu = 576;
+            (path, Events { now: Time::ZERO + Duration::from_millis(ms), ..events }, marks)
+        };
+        let (path, event, marks) = later(9, 40, event, marks);
+        bounds.before((MTU, 1), &path, event, marks).expect("it keeps the bounds");
+        let (path, event, marks) = later(60, 28, event, told(5));
+        let event = Events { timeouts: 0, exempt: 0, ..event };
+        let outcome = bounds.before((MTU, 1), &path, event, marks);
+        if keeps { outcome.expect("allowed") } else { is_about(outcome, "for nothing") }
+    }
+}
+
 /// CWR says that the window has shrunk for what was marked.
 #[test]
 fn a_mark_that_is_answered_has_shrunk_the_window() {

@@ -88,5 +88,9 @@ pub const SEEDS: &[(u64, &str)] = &[
     (5_007_683, "T3-rtx after a SACK that had no room for what earlier ones acknowledged (of the checker)"),
     (5_009_351, "a probe of a closed window after a time-out (of the checker)"),
     (6_004_508, "the same with replayed SACKs (of the checker)"),
+    (
+        6_101_537,
+        "a mark of what was sent before the window was rescaled to a smaller path MTU (of the checker)",
+    ),
     (6_008_025, "a window that opened asked after a time-out (of the checker)"),
 ];
