@@ -1,5 +1,7 @@
-//! The dependency rules of ARCHITECTURE.md: between crates, from `cargo metadata`; between the modules of
-//! strandline-proto, from its sources.
+//! The dependency rules of ARCHITECTURE.md: between crates, from `cargo metadata`; between the modules of a crate that
+//! has layers, from its sources.
+
+mod order;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -42,30 +44,15 @@ const WITHOUT_RUNTIME: [&str; 5] =
     ["strandline-wire", "strandline-proto", "strandline-netem", "strandline-sim", "strandline-io"];
 const RUNTIMES: [&str; 3] = ["tokio", "async-std", "smol"];
 
-/// The layers of strandline-proto, lowest first. A module imports only from lower layers; the modules of the lowest
-/// one may also import each other, without circles.
-const PROTO_LAYERS: [&[&str]; 5] = [
-    &["number", "time", "memory", "config", "event", "error", "stats", "timer"],
-    &["congestion"],
-    &["path", "inbound", "outbound", "extension"],
-    &["association"],
-    &["endpoint"],
-];
-/// Paths that may go upwards: the module, the path, the reason.
-const PROTO_EXCEPTIONS: [(&str, &str, &str); 1] = [(
-    "config",
-    "crate::congestion::Algorithm",
-    "the configuration names the controller to use; the enum stands beside the controllers so that adding one is one change",
-)];
-const PROTO_ROOT: &str = "crates/strandline-proto/src/lib.rs";
-
 /// The module of strandline-sip that is below all its others and does no I/O.
 const SIP_CODEC: &str = "codec";
 const SIP_ROOT: &str = "apps/strandline-sip/src/lib.rs";
 
 pub(crate) fn check(root: &Path, tree: &Tree) -> Result<Vec<Violation>> {
     let mut found = check_crates(&metadata(root)?);
-    found.extend(check_modules(&Crate::load(tree, PROTO_ROOT)));
+    for rules in &order::CRATES {
+        found.extend(order::check(&Crate::load(tree, rules.root), rules));
+    }
     found.extend(check_codec(&Crate::load(tree, SIP_ROOT)));
     Ok(found)
 }
@@ -223,39 +210,6 @@ fn way_to_runtime(metadata: &Metadata, start: &str) -> Option<String> {
     None
 }
 
-fn check_modules(krate: &Crate) -> Vec<Violation> {
-    let mut found = krate.broken.clone();
-    for (name, &module) in &krate.modules[0].children {
-        if layer_of(name).is_none() && !krate.modules[module].test {
-            let file = &krate.modules[module].file;
-            let message = format!("module `{name}` has no layer: give it its place in xtask/src/layers.rs");
-            found.push(Violation::new(file, 1, message));
-        }
-    }
-    for import in imports(krate) {
-        let Some((0, from, to)) = siblings(krate, &import) else { continue };
-        let (from, to) = (&krate.modules[from].name, &krate.modules[to].name);
-        let (Some(upper), Some(lower)) = (layer_of(from), layer_of(to)) else { continue };
-        let excepted = PROTO_EXCEPTIONS.iter().any(|(a, path, _)| a == from && import.path.starts_with(path));
-        let allowed = lower < upper || (lower == upper && upper == 0);
-        if !allowed && !excepted {
-            let message = if lower == upper {
-                format!(
-                    "`{from}` imports `{to}` ({}) of its own layer: only association combines them",
-                    import.path
-                )
-            } else {
-                format!(
-                    "`{from}` imports `{to}` ({}) of a higher layer: move what it needs below `{from}`",
-                    import.path
-                )
-            };
-            found.push(Violation::new(&import.file, import.line, message));
-        }
-    }
-    found
-}
-
 /// The codec imports no other module of its crate, and no runtime.
 fn check_codec(krate: &Crate) -> Vec<Violation> {
     let mut found = krate.broken.clone();
@@ -279,10 +233,6 @@ fn check_codec(krate: &Crate) -> Vec<Violation> {
         }
     }
     found
-}
-
-fn layer_of(module: &str) -> Option<usize> {
-    PROTO_LAYERS.iter().position(|layer| layer.contains(&module))
 }
 
 #[cfg(test)]

@@ -7,8 +7,9 @@ fn modules(files: &[(&str, &str)]) -> Vec<String> {
     for (name, text) in files {
         tree.files.insert(format!("crates/strandline-proto/src/{name}"), (*text).to_owned());
     }
-    tree.files.insert(PROTO_ROOT.to_owned(), root);
-    check_modules(&Crate::load(&tree, PROTO_ROOT)).iter().map(ToString::to_string).collect()
+    let rules = &order::PROTO;
+    tree.files.insert(rules.root.to_owned(), root);
+    order::check(&Crate::load(&tree, rules.root), rules).iter().map(ToString::to_string).collect()
 }
 
 #[test]
