@@ -3,7 +3,11 @@
 mod code;
 mod links;
 mod names;
+mod prose;
+mod sizes;
 mod text;
+
+use std::collections::BTreeSet;
 
 use crate::imports;
 use crate::modules::Crate;
@@ -19,9 +23,11 @@ pub(crate) fn check(tree: &Tree) -> Vec<Violation> {
         found.extend(text::check(name, content));
         if name.ends_with(".rs") {
             found.extend(code::check(name, content));
+            found.extend(prose::check_rust(name, content));
         }
         if name.ends_with(".md") {
             found.extend(links::check(tree, name, content));
+            found.extend(prose::check_markdown(name, content));
         }
     }
     found.extend(names::check(tree));
@@ -43,12 +49,16 @@ fn check_package(tree: &Tree, package: &str) -> Vec<Violation> {
     };
     let mut found = Vec::new();
     let mut reached = Vec::new();
+    let mut shipped = BTreeSet::new();
     for root in tree.files.keys().filter(|name| is_root(name)) {
         let krate = Crate::load(tree, root);
         found.extend(krate.broken.iter().cloned());
         found.extend(imports::circles(&krate));
         for module in &krate.modules {
             reached.push(module.file.clone());
+            if !module.test {
+                shipped.insert(module.file.clone());
+            }
             let product = package.starts_with("crates/") || package.starts_with("apps/");
             if product && !HARNESSES.contains(&package) && !module.test {
                 found.extend(
@@ -59,6 +69,10 @@ fn check_package(tree: &Tree, package: &str) -> Vec<Violation> {
                 );
             }
         }
+    }
+    if package.starts_with("crates/") || package.starts_with("apps/") {
+        let product = tree.files.keys().map(String::as_str).filter(|name| shipped.contains(*name));
+        found.extend(sizes::check(tree, package, product));
     }
     for name in tree.files.keys().filter(|name| name.starts_with(&source) && name.ends_with(".rs")) {
         if !reached.contains(name) {

@@ -202,3 +202,51 @@ fn tests_that_documents_name_and_nobody_wrote_are_told() {
     ]);
     assert_eq!(found, ["docs/conformance.md:1: there is no test `a_test_that_is_not`: name one that exists"]);
 }
+
+#[test]
+fn wide_markdown_is_told() {
+    let (fits, wide) = ("a".repeat(100), "a".repeat(101));
+    let code = format!("    {wide}\n\n```\n{wide}\n```\n");
+    let rest = format!("{fits}\n| {wide} |\n[a](#{wide})\nhttps://{wide}\n");
+    assert_eq!(found(&[("a.md", &format!("{rest}{code}"))]), Vec::<String>::new());
+    assert_eq!(found(&[("a.md", &format!("{fits}\n{wide}\n"))]), ["a.md:2: 101 columns: wrap at 100"]);
+}
+
+#[test]
+fn dangling_doc_comments_are_told() {
+    let fine = "/// Android.\n/// And so on.\nstruct A;\n// That is why.\n/// Thatch.\nstruct B;\n";
+    assert_eq!(found(&[("a.rs", fine)]), Vec::<String>::new());
+    for (line, comment) in ["/// The same for B.", "/// And more.", "/// That."].iter().enumerate() {
+        let found = found(&[("a.rs", &format!("{}{comment}\nstruct A;\n", "\n".repeat(line)))]);
+        assert!(found[0].starts_with(&format!("a.rs:{}: a doc comment begins", line + 1)), "{found:?}");
+    }
+}
+
+#[test]
+fn long_names_of_tests_are_told() {
+    let eight = "#[test]\nfn a_b_c_d_e_f_g_h() {}\nfn a_b_c_d_e_f_g_h_i() {}\n";
+    assert_eq!(found(&[("a.rs", eight)]), Vec::<String>::new());
+    for attribute in ["#[test]", "#[tokio::test]", "#[tokio::test(start_paused = true)]"] {
+        let text = format!("{attribute}\n#[cfg(unix)]\nasync fn a_b_c_d_e_f_g_h_i() {{}}\n");
+        let found = found(&[("a.rs", &text)]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with("a.rs:3: test `a_b_c_d_e_f_g_h_i` has 9 words"), "{found:?}");
+    }
+}
+
+#[test]
+fn large_types_are_told() {
+    let fields = |count: usize| (0..count).map(|n| format!("f{n}: u8, ")).collect::<String>();
+    let methods = |count: usize| (0..count).map(|n| format!("fn m{n}() {{}} ")).collect::<String>();
+    let fine = format!(
+        "struct A {{ {}}}\nimpl A {{ {}}}\nimpl Display for A {{ {}}}\n",
+        fields(sizes::FIELDS_MAX),
+        methods(sizes::METHODS_MAX),
+        methods(3)
+    );
+    assert_eq!(library(&fine), Vec::<String>::new());
+    let over = library(&format!("struct A {{ {}}}\n", fields(26)));
+    assert_eq!(over, ["crates/c/src/lib.rs:1: struct `A` has 26 fields: split its state, at most 25"]);
+    let over = library(&format!("impl A {{ {}}}\nimpl A {{ {}}}\n", methods(20), methods(21)));
+    assert_eq!(over, ["crates/c/src/lib.rs:1: `A` has 41 methods: split it by concern, at most 40"]);
+}

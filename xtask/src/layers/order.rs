@@ -1,0 +1,191 @@
+//! Layers within a crate: which of its modules may import which.
+
+use crate::imports::{imports, siblings};
+use crate::modules::Crate;
+use crate::tree::Violation;
+
+/// A crate whose modules stand in layers.
+pub(super) struct Rules {
+    /// Its lib.rs, from the workspace's root.
+    pub(super) root: &'static str,
+    /// From the lowest to the highest. A module imports only from layers below its own and, where a layer is together, from it.
+    pub(super) layers: &'static [Layer],
+    /// Paths that may go upwards.
+    pub(super) exceptions: &'static [Exception],
+}
+
+/// Modules of one height.
+pub(super) struct Layer {
+    modules: &'static [&'static str],
+    /// Whether they may import each other, without circles.
+    together: bool,
+}
+
+/// An import that may go upwards, with the reason for those who read this table.
+pub(super) struct Exception {
+    from: &'static str,
+    path: &'static str,
+    #[allow(dead_code, reason = "it is for readers")]
+    reason: &'static str,
+}
+
+/// Modules that may import each other.
+const fn together(modules: &'static [&'static str]) -> Layer {
+    Layer { modules, together: true }
+}
+
+/// Modules that don't know each other.
+const fn apart(modules: &'static [&'static str]) -> Layer {
+    Layer { modules, together: false }
+}
+
+pub(super) const PROTO: Rules = Rules {
+    root: "crates/strandline-proto/src/lib.rs",
+    layers: &[
+        together(&["number", "time", "memory", "config", "event", "error", "stats", "timer"]),
+        apart(&["congestion"]),
+        apart(&["path", "inbound", "outbound", "extension"]),
+        apart(&["association"]),
+        apart(&["endpoint"]),
+    ],
+    exceptions: &[Exception {
+        from: "config",
+        path: "crate::congestion::Algorithm",
+        reason: "the configuration names the controller; the enum stands beside the controllers, so that a new one is one change",
+    }],
+};
+
+/// The crates with layers.
+pub(super) const CRATES: [Rules; 6] = [
+    PROTO,
+    Rules {
+        root: "crates/strandline/src/lib.rs",
+        layers: &[
+            together(&[
+                "address",
+                "bursts",
+                "capture",
+                "carrier",
+                "cause",
+                "clock",
+                "engine",
+                "error",
+                "id",
+                "join",
+                "memory",
+                "notification",
+                "observe",
+                "peer",
+                "ports",
+                "wait",
+            ]),
+            apart(&["shard"]),
+            together(&[
+                "bound",
+                "builder",
+                "control",
+                "events",
+                "handle",
+                "notifications",
+                "stack",
+                "stream",
+            ]),
+            together(&["association", "endpoint", "listener"]),
+        ],
+        exceptions: &[],
+    },
+    Rules {
+        root: "crates/strandline-sim/src/lib.rs",
+        layers: &[
+            apart(&["grid", "network", "payload", "random", "violation"]),
+            apart(&["board", "ledger", "lone", "trace"]),
+            together(&["app", "attacker", "bounds", "host", "pair", "scenario", "watch"]),
+            apart(&["world"]),
+            apart(&["run"]),
+        ],
+        exceptions: &[],
+    },
+    Rules {
+        root: "apps/strandline-load/src/lib.rs",
+        layers: &[
+            together(&[
+                "cores",
+                "folder",
+                "histogram",
+                "itemised",
+                "job",
+                "kernel",
+                "limits",
+                "memory",
+                "pace",
+                "trace",
+            ]),
+            together(&["child", "controller", "echo_process", "echo_server", "report", "served"]),
+            together(&["associations", "demo", "echo_load", "flood", "perf", "sip"]),
+            together(&["client", "exchange", "worker"]),
+        ],
+        exceptions: &[],
+    },
+    Rules {
+        root: "apps/strandline-lab/src/lib.rs",
+        layers: &[
+            apart(&["clock", "netem"]),
+            apart(&["network", "simulate"]),
+            apart(&["plan"]),
+            apart(&["figure", "results"]),
+            apart(&["run", "trace"]),
+            apart(&["instructions", "report", "together"]),
+            apart(&["command"]),
+        ],
+        exceptions: &[],
+    },
+    Rules {
+        root: "apps/strandline-sip/src/lib.rs",
+        layers: &[
+            apart(&["codec"]),
+            apart(&["transaction"]),
+            apart(&["auth", "locate", "location"]),
+            apart(&["registrar", "store"]),
+            apart(&["service"]),
+            apart(&["server"]),
+        ],
+        exceptions: &[],
+    },
+];
+
+/// Imports that go upwards or sideways, and modules without a layer.
+pub(super) fn check(krate: &Crate, rules: &Rules) -> Vec<Violation> {
+    let mut found = krate.broken.clone();
+    let layer_of = |module: &str| rules.layers.iter().position(|layer| layer.modules.contains(&module));
+    for (name, &module) in &krate.modules[0].children {
+        if layer_of(name).is_none() && !krate.modules[module].test {
+            let file = &krate.modules[module].file;
+            let message =
+                format!("module `{name}` has no layer: give it its place in xtask/src/layers/order.rs");
+            found.push(Violation::new(file, 1, message));
+        }
+    }
+    for import in imports(krate) {
+        let Some((0, from, to)) = siblings(krate, &import) else { continue };
+        let (from, to) = (&krate.modules[from].name, &krate.modules[to].name);
+        let (Some(upper), Some(lower)) = (layer_of(from), layer_of(to)) else { continue };
+        let excepted =
+            rules.exceptions.iter().any(|one| one.from == from && import.path.starts_with(one.path));
+        let allowed = lower < upper || (lower == upper && rules.layers[upper].together);
+        if !allowed && !excepted {
+            let message = if lower == upper {
+                format!(
+                    "`{from}` imports `{to}` ({}) of its own layer: a higher layer combines them",
+                    import.path
+                )
+            } else {
+                format!(
+                    "`{from}` imports `{to}` ({}) of a higher layer: move what it needs below `{from}`",
+                    import.path
+                )
+            };
+            found.push(Violation::new(&import.file, import.line, message));
+        }
+    }
+    found
+}

@@ -1,0 +1,78 @@
+//! Prose, as far as a machine can judge it: the width of Markdown, how doc comments begin, how long names of tests are.
+
+use crate::tree::Violation;
+
+/// The most columns of a line of Markdown, tables, links and code excepted.
+pub(super) const COLUMNS_MAX: usize = 100;
+
+/// The most words of a test's name.
+pub(super) const WORDS_MAX: usize = 8;
+
+/// Beginnings that a reader of one doc comment alone can't understand.
+const DANGLING: [&str; 3] = ["The same", "And", "That"];
+
+/// Lines of Markdown that are too wide.
+pub(super) fn check_markdown(name: &str, content: &str) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let mut fenced = false;
+    for (number, line) in (1..).zip(content.lines()) {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+        }
+        let code = fenced || line.starts_with("    ");
+        let table = line.trim_start().starts_with('|');
+        let link = line.contains("](") || line.contains("://");
+        let columns = line.chars().count();
+        if columns > COLUMNS_MAX && !code && !table && !link {
+            let message = format!("{columns} columns: wrap at {COLUMNS_MAX}");
+            found.push(Violation::new(name, number, message));
+        }
+    }
+    found
+}
+
+/// Doc comments that need what stands before them, and tests whose names are sentences.
+pub(super) fn check_rust(name: &str, content: &str) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let (mut in_docs, mut is_test) = (false, false);
+    for (number, line) in (1..).zip(content.lines()) {
+        let line = line.trim_start();
+        let docs = line.strip_prefix("/// ").or_else(|| line.strip_prefix("//! "));
+        if let Some(first) = docs.filter(|_| !in_docs).and_then(dangling) {
+            let message = format!(
+                "a doc comment begins with \"{first}\": say what it is about, so that it stands alone"
+            );
+            found.push(Violation::new(name, number, message));
+        }
+        in_docs = line.starts_with("///") || line.starts_with("//!");
+        if is_test_attribute(line) {
+            is_test = true;
+        } else if let Some(test) = function(line).filter(|_| is_test) {
+            is_test = false;
+            let words = test.split('_').filter(|word| !word.is_empty()).count();
+            if words > WORDS_MAX {
+                let message =
+                    format!("test `{test}` has {words} words: name what it tests, at most {WORDS_MAX}");
+                found.push(Violation::new(name, number, message));
+            }
+        }
+    }
+    found
+}
+
+fn dangling(text: &str) -> Option<&'static str> {
+    DANGLING.into_iter().find(|first| {
+        text.strip_prefix(first).is_some_and(|rest| rest.starts_with(|c: char| !c.is_alphanumeric()))
+    })
+}
+
+/// `#[test]`, `#[tokio::test]`, `#[tokio::test(...)]`.
+fn is_test_attribute(line: &str) -> bool {
+    let name = line.strip_prefix("#[").and_then(|rest| rest.split(['(', ']']).next());
+    name.is_some_and(|name| name == "test" || name.ends_with("::test"))
+}
+
+fn function(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ")?;
+    rest.split(['(', '<']).next()
+}
