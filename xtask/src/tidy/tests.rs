@@ -226,6 +226,8 @@ fn dangling_doc_comments_are_told() {
 fn long_names_of_tests_are_told() {
     let eight = "#[test]\nfn a_b_c_d_e_f_g_h() {}\nfn a_b_c_d_e_f_g_h_i() {}\n";
     assert_eq!(found(&[("a.rs", eight)]), Vec::<String>::new());
+    let numbered = "#[test]\nfn section_7_2_1_a_b_c_d_e_f_g_h() {}\n";
+    assert_eq!(found(&[("a.rs", numbered)]), Vec::<String>::new());
     for attribute in ["#[test]", "#[tokio::test]", "#[tokio::test(start_paused = true)]"] {
         let text = format!("{attribute}\n#[cfg(unix)]\nasync fn a_b_c_d_e_f_g_h_i() {{}}\n");
         let found = found(&[("a.rs", &text)]);
