@@ -103,7 +103,7 @@ impl World {
         Self::with(seed, ZeroChecksum::default())
     }
 
-    /// The same, with zero checksums where the sides want them.
+    /// An endpoint with zero checksums where the sides want them.
     #[must_use]
     pub fn with(seed: u8, zero_checksum: ZeroChecksum) -> Self {
         let now = Time::ZERO;

@@ -30,14 +30,14 @@ pub fn plan(count: u32, length: usize, streams: u16) -> Vec<Planned> {
     (0..count).map(one).collect()
 }
 
-/// The same without order.
+/// Messages without order.
 #[must_use]
 pub fn unordered(count: u32, length: usize, streams: u16) -> Vec<Planned> {
     plan(count, length, streams).into_iter().map(Planned::unordered).collect()
 }
 
 impl Planned {
-    /// The same without order.
+    /// The message without order.
     #[must_use]
     pub fn unordered(self) -> Self {
         Self { unordered: true, ..self }

@@ -56,7 +56,7 @@ pub enum Format {
     Html,
     /// A picture each, on white
     Png,
-    /// The same as vectors
+    /// A vector picture each
     Svg,
 }
 

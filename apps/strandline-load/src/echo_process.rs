@@ -112,7 +112,7 @@ pub(crate) async fn spawn(command: &[&str], arguments: &[&str]) -> Result<(Child
     started(this_program()?.args(command).args(arguments)).await
 }
 
-/// The same in a process group of its own: what the terminal sends is not for it.
+/// Starts this program in a process group of its own, which the terminal's signals don't reach.
 pub(crate) async fn spawn_apart(command: &[&str], arguments: &[&str]) -> Result<(Child, String)> {
     started(this_program()?.args(command).args(arguments).process_group(0)).await
 }

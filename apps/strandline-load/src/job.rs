@@ -155,7 +155,7 @@ pub(crate) struct Outcome {
     pub(crate) transaction: Times,
     /// From the beginning of the set-up to receiving the echo.
     pub(crate) total: Times,
-    /// The same from the moment at which the operation was to begin.
+    /// From the scheduled start of the operation to receiving the echo.
     pub(crate) scheduled_total: Times,
     /// From the first operation's moment to the last one's end.
     pub(crate) elapsed_s: f64,

@@ -34,7 +34,7 @@ impl Steps {
         self.0.iter().filter_map(|(step, times)| Some((step.as_str(), times.quantile_ms(0.5)?)))
     }
 
-    /// The same as a table.
+    /// The medians in milliseconds as a table.
     pub(crate) fn by_name(&self) -> BTreeMap<String, f64> {
         self.medians_ms().map(|(step, median)| (step.to_owned(), median)).collect()
     }

@@ -167,7 +167,7 @@ pub(crate) enum Metric {
     SetupOfOne,
     /// Microseconds of a transaction on one of those held.
     HeldTransaction,
-    /// The same while one alone was held, in the same run.
+    /// Microseconds of a transaction while one association was held, in the same run.
     HeldTransactionOfOne,
     /// Set-ups a second, many at a time.
     SetupRate,
@@ -195,7 +195,7 @@ pub(crate) enum Metric {
     GoodputKept,
     /// Operations a second that came to a good end while as many were offered as succeed with some under way at a time.
     OfferedOnce,
-    /// The same with twice as many.
+    /// [`Self::OfferedOnce`] with twice as many.
     OfferedTwice,
     OfferedFourTimes,
     OfferedTenTimes,
@@ -205,7 +205,7 @@ pub(crate) enum Metric {
     P99,
     /// Microseconds from a request to its answer.
     Response,
-    /// The same with 1,000 held, in the same run.
+    /// Microseconds from a request to its answer with 1,000 held, in the same run.
     ResponseOfThousand,
     /// How many times as long it takes when all come at once.
     Storm,

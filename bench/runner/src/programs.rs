@@ -17,7 +17,7 @@ pub(crate) enum Program {
     UsrsctpStream,
     UsrsctpTransaction,
     DcsctpStream,
-    /// The same with the crate's packet log guarded.
+    /// dcsctp with the crate's packet log guarded.
     DcsctpStreamQuiet,
     PionStream,
     QuinnStream,

@@ -69,7 +69,7 @@ impl LinkConfig {
         Self { delay, ..Self::default() }
     }
 
-    /// The same with other losses.
+    /// The configuration with other losses.
     #[must_use]
     pub fn loss(self, loss: Loss) -> Self {
         Self { loss, ..self }

@@ -56,7 +56,7 @@ pub(crate) struct Attacker {
     random: Random,
     seen: u64,
     recorded: Vec<Carried>,
-    /// The same, between the two hosts where altering is allowed.
+    /// Recorded packets between the two hosts where altering is allowed.
     alterable: Vec<Carried>,
 }
 

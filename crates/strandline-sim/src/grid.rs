@@ -13,7 +13,7 @@ use strandline_netem::{LinkConfig, Loss, Reordering};
 pub struct Condition {
     /// What is lost.
     pub name: &'static str,
-    /// The same.
+    /// How packets are lost.
     pub loss: Loss,
     /// Share of the packets held back, by up to half a round trip; 1 is all.
     pub reordered: f64,

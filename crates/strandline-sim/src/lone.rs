@@ -195,7 +195,7 @@ impl Lone {
         self.packet_with_tag(self.local_tag, write)
     }
 
-    /// The same under another tag.
+    /// A packet with another tag.
     #[must_use]
     pub fn packet_with_tag(
         &self,
@@ -286,7 +286,7 @@ impl Lone {
         self.handle_from(self.source, bytes)
     }
 
-    /// The same from another address.
+    /// Hands over a packet from another address.
     pub fn handle_from(&mut self, source: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
         let datagram = Datagram { source, destination: Some(self.address), bytes, ecn: 0 };
         self.endpoint.handle_datagram(self.now, datagram);

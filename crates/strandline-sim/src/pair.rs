@@ -205,7 +205,7 @@ impl Pair {
         Self::with_seed(config_a, config_b, link, 1)
     }
 
-    /// The same with another seed for the endpoints and the links.
+    /// A pair with another seed for the endpoints and the links.
     ///
     /// # Panics
     /// If a configuration is not valid.

@@ -135,7 +135,7 @@ impl ServerTls {
         Self::of(&own.read()?, ca.as_ref(), clients)
     }
 
-    /// The same with what was read already.
+    /// The settings of a server from certificates that were read already.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -175,7 +175,7 @@ impl ClientTls {
         Self::of(&Pem::read(ca)?, own.as_ref())
     }
 
-    /// The same with what was read already.
+    /// The settings of a client from certificates that were read already.
     ///
     /// # Errors
     /// What is wrong with it.

@@ -35,7 +35,7 @@ use crate::observe::{Direction, ObservedPacket, PacketObserver};
 /// ```
 pub struct Capture {
     writer: Mutex<Writer>,
-    /// The same moment by two clocks.
+    /// The start of the capture by both clocks.
     instant: Instant,
     since_1970: Duration,
 }

@@ -32,7 +32,7 @@ pub(crate) enum Carrier {
 #[derive(Debug)]
 pub(crate) struct Registered<C: strandline_io::Carrier> {
     readable: AsyncFd<Socket<C>>,
-    /// The same socket by another descriptor, watched only while it is full: otherwise each packet that leaves its
+    /// The socket by another descriptor, watched only while it is full: otherwise each packet that leaves its
     /// buffer would wake the runtime.
     writable: Mutex<Option<AsyncFd<OwnedFd>>>,
 }

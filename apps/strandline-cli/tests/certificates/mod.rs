@@ -31,7 +31,7 @@ impl Folder {
         self.make(file, names, uris, None);
     }
 
-    /// The same for some time, in seconds since 1970.
+    /// Makes a certificate that is valid between two times, in seconds since 1970.
     #[allow(dead_code, reason = "not every test has certificates that end")]
     pub fn certificate_for(&self, file: &str, names: &[&str], (from, until): (u64, u64)) {
         self.make(file, names, &[], Some((from, until)));

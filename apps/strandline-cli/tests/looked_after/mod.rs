@@ -39,7 +39,7 @@ impl World {
         Self::write_all(folder, &text);
     }
 
-    /// The same with a text that may be none.
+    /// Writes the text as it is; it may be no configuration.
     pub fn write_all(folder: &Path, text: &str) {
         std::fs::write(folder.join("sip.toml"), text).unwrap();
     }

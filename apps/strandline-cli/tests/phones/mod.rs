@@ -208,7 +208,7 @@ impl Phone {
         self.try_register(3600).unwrap()
     }
 
-    /// The same, again and again while the server has too much to do, as on a busy machine.
+    /// Registers, and repeats that while the server is overloaded, as on a busy machine.
     #[allow(dead_code, reason = "not every test is so patient")]
     pub fn register_patiently(&mut self) -> String {
         let answers = std::iter::repeat_with(|| self.register());

@@ -12,7 +12,7 @@ pub fn start(server: &Server, protocol: &str, transport: &str, scenario: &str, m
     start_at(server, protocol, transport, scenario, port, more)
 }
 
-/// The same at a port.
+/// Starts sipp on a given port.
 pub fn start_at(
     server: &Server,
     protocol: &str,

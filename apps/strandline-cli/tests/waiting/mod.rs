@@ -39,7 +39,7 @@ pub fn at_last(what: &str, mut is_so: impl FnMut() -> bool) {
     found_at_last(what, || if is_so() { Ok(()) } else { Err(String::new()) });
 }
 
-/// The same for what is put in order at the end of a test, which does not fail for it.
+/// Waits for a condition at the end of a test, which does not fail without it.
 pub fn is_so_at_last(mut is_so: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + PATIENCE;
     while !is_so() {

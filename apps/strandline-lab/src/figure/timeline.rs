@@ -43,7 +43,7 @@ pub struct Timeline {
     pub title: String,
     /// Of the axis from bottom to top, with its unit.
     pub label: String,
-    /// That axis begins at zero; otherwise, for whole numbers, where what is drawn does.
+    /// The vertical axis begins at zero; otherwise, for whole numbers, at the smallest value.
     pub from_zero: bool,
     /// First those that others are drawn over.
     pub layers: Vec<Layer>,

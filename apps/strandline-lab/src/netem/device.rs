@@ -19,7 +19,7 @@ const KERNEL_QUEUE_PACKETS: u32 = 16_384;
 pub struct Devices {
     /// What programs on the left send, and what they receive.
     pub left: SyncDevice,
-    /// The same on the right.
+    /// What programs on the right send, and what they receive.
     pub right: SyncDevice,
 }
 

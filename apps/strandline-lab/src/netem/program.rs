@@ -61,7 +61,7 @@ pub enum Output {
     Inherited,
     /// Line by line with the side before each, to ours.
     Labelled,
-    /// The same, all of it to standard error.
+    /// Line by line with the side before each, all to standard error.
     LabelledToStderr,
 }
 

@@ -77,7 +77,7 @@ value = "{ours.throughput@10} / {tcp.throughput@10}"
 min = 1
 "#;
 
-/// The same, where one run gives many points.
+/// A plan in which one run gives many points.
 pub(crate) fn many_points() -> String {
     WHOLE
         .replace("values = [100, 10]\nx = [1, 10]", "each = \"/steps\"\nvalue = \"{/held}\"")

@@ -54,7 +54,7 @@ pub struct Point {
 /// What came out of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// That of the run; see [`crate::plan::Run`].
+    /// The run's key; see [`crate::plan::Run`].
     pub key: String,
     /// Name of the series.
     pub series: String,

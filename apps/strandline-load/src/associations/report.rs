@@ -41,7 +41,7 @@ pub(super) struct Step {
     /// With a rate: the message that each sent at once, and set-up and message together.
     pub(super) grown_transactions: Option<Summary>,
     pub(super) grown_totals: Option<Summary>,
-    /// That answered a transaction, and how many a second did.
+    /// Associations that answered a transaction, and how many a second did.
     pub(super) swept: u64,
     pub(super) sweep_rate: f64,
     pub(super) sweep_times: Option<Summary>,

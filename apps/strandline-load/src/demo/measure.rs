@@ -49,7 +49,7 @@ pub(crate) struct Results {
     pub(crate) piggyback_steps: Steps,
     #[serde(skip)]
     pub(crate) tcp_steps: Steps,
-    /// The same for programs: median milliseconds since the packet before.
+    /// The steps for programs: median milliseconds since the packet before.
     pub(crate) steps_ms: Vec<(String, String, f64)>,
 }
 

@@ -42,7 +42,7 @@ proc_inode_cache   13807  15272    696   23    4",
     677_680,
 );
 
-/// The same, after a program has looked at each of /proc/PID/fd.
+/// The caches after a program has looked at each of /proc/PID/fd.
 const LISTED: (&str, u64) = (
     "\
 TCP                 8060   8060   2368   13    8
@@ -69,7 +69,7 @@ fn look((slabs, slab_kb): (&str, u64), tcp: u64, udp: u64) -> Look {
     Look { slab: slab_kb * 1024, buffers: SocketBuffers { tcp, udp }, caches }
 }
 
-/// That kernel kept epoll's smallest records with others of 64 bytes.
+/// A kernel that keeps epoll's smallest records with others of 64 bytes.
 fn link(name: &str) -> Option<PathBuf> {
     match name {
         "eventpoll_pwq" | "anon_vma_chain" | "fs_cache" => Some(":A-0000064".into()),

@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const STALL_MAX: Duration = Duration::from_secs(60);
 /// What the other side may take longer than the test: to deliver what is queued, and to tell its figures.
 const GRACE: Duration = Duration::from_secs(60);
-/// The same after Ctrl-C: somebody is waiting.
+/// What the other side may take longer after Ctrl-C: somebody is waiting.
 const HURRY: Duration = Duration::from_secs(3);
 
 /// How long the reason may come behind the end of a flow.

@@ -96,7 +96,7 @@ async fn rested(watched: Option<Watched>) -> Result<Option<Taken>> {
     Ok(Some(last))
 }
 
-/// The same, of all processes, and of the server if it is watched.
+/// The figures of all processes, and of the server if it is watched.
 async fn reported(
     args: &Args,
     stage: &mut Stage,

@@ -130,7 +130,7 @@ impl Style {
         put!(out, "Contact: <sip:u", user, "@", who.address, self.uri_parameter, ">\r\n");
     }
 
-    /// That of a call names the operation too.
+    /// Writes the Call-ID; that of a call names the operation too.
     fn call_id(&self, out: &mut Vec<u8>, who: &Who) {
         put!(
             out,

@@ -137,7 +137,7 @@ impl Authenticator {
     /// Wrong passwords from one address for one user that are put up with; one is forgiven every half minute.
     pub const WRONG_MAX: u32 = 10;
 
-    /// The same with another limit; 0 is none.
+    /// Sets how many wrong passwords are put up with; 0 is no limit.
     #[must_use]
     pub fn wrong_max(self, most: u32) -> Self {
         Self { guesses: Guesses::new(self.nobody, most), ..self }

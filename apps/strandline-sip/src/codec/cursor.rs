@@ -89,7 +89,7 @@ impl<'a> Cursor<'a> {
         rest.get(..len).unwrap_or(&[])
     }
 
-    /// The same for what mostly is long.
+    /// Takes a run of bytes of this class that mostly is long.
     #[inline(always)]
     pub(crate) fn long_run(&mut self, class: u16) -> &'a [u8] {
         let rest = self.rest();
@@ -110,7 +110,7 @@ impl<'a> Cursor<'a> {
         self.some(class::TOKEN, ErrorKind::Token)
     }
 
-    /// The same for what mostly is long.
+    /// Takes at least one byte of this class, of a run that mostly is long.
     #[inline(always)]
     pub(crate) fn long_some(&mut self, class: u16, kind: ErrorKind) -> Result<&'a [u8]> {
         let run = self.long_run(class);

@@ -104,7 +104,7 @@ impl Error {
         Self { header: Some(header), ..Self::new(ErrorKind::Missing, offset) }
     }
 
-    /// The same in a named header.
+    /// The error in a named header.
     pub(crate) fn within(self, header: HeaderName) -> Self {
         Self { header: Some(self.header.unwrap_or(header)), ..self }
     }

@@ -9,7 +9,7 @@ pub(crate) const fn below(word: u64, limit: u8) -> u64 {
     word.wrapping_sub(ONES * limit as u64) & !word & HIGH
 }
 
-/// The same for bytes that are `byte`.
+/// The high bit of each byte that is `byte`.
 #[inline(always)]
 pub(crate) const fn equal(word: u64, byte: u8) -> u64 {
     below(word ^ (ONES * byte as u64), 1)
@@ -55,7 +55,7 @@ pub(crate) fn control(bytes: &[u8], at: usize) -> usize {
     control_at_end(bytes, at)
 }
 
-/// The same where less than sixteen bytes are left: they are looked at as the end of the last sixteen, and the zeros that
+/// Finds a control character where less than sixteen bytes are left: they are looked at as the end of the last sixteen, and the zeros that
 /// these are filled up with stand for the end.
 #[inline(never)]
 fn control_at_end(bytes: &[u8], at: usize) -> usize {

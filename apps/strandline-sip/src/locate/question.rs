@@ -18,7 +18,7 @@ pub struct Question {
 }
 
 impl Question {
-    /// That of a URI whose target (its `maddr`, or its host) is `host`; `None` if that is an address, or the transport is none
+    /// The question for a URI whose target (its `maddr`, or its host) is `host`; `None` if that is an address, or the transport is none
     /// of ours.
     #[must_use]
     pub fn of(uri: &SipUri<'_>, host: &Host<'_>) -> Option<Self> {

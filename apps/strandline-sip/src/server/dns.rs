@@ -16,7 +16,7 @@ use crate::locate::{Answer, Asked, Found, Naptr, NoAnswer, Ours, Question, Recor
 
 /// How long it is known that there is nothing, if DNS doesn't say.
 const NEGATIVE: Duration = Duration::from_secs(30);
-/// The same for a name that can't stand in DNS at all.
+/// How long a name that can't stand in DNS is known to have nothing.
 const IMPOSSIBLE: Duration = Duration::from_secs(3600);
 /// A name is given up after so many times what one question may take.
 const STEPS: u32 = 3;

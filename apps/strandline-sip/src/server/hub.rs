@@ -68,7 +68,7 @@ impl Taking<'_> {
         self.inbox.allows(peer)
     }
 
-    /// The same for what is no message and is answered at once; who may not is counted.
+    /// Whether the peer may send what is no message and is answered at once; a refused peer is counted.
     pub(super) fn admits(&mut self, peer: std::net::IpAddr) -> bool {
         let may = self.inbox.allows(peer);
         self.inbox.counters.denied += u64::from(!may);

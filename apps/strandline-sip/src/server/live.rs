@@ -246,7 +246,7 @@ pub(super) struct Watch {
     seconds: VecDeque<Second>,
     /// When the batches were handed over that the store still has.
     handed_over: VecDeque<Duration>,
-    /// The same times since the start.
+    /// Handling times since the start.
     pub(super) handled_in: Steps,
     pub(super) committed_in: Steps,
 }

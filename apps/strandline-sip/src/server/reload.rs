@@ -120,7 +120,7 @@ impl Reloader {
         self.reload_from(hub, &mut Files::of_disk())
     }
 
-    /// The same with files that were read already.
+    /// Applies a configuration from files that were read already.
     ///
     /// # Errors
     /// What is wrong with it: then nothing has changed.

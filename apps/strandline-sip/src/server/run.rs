@@ -35,7 +35,7 @@ use super::{admin_client, hints, http, pages, parts, status, top, tries};
 
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(10);
-/// The same while none is due: every wake-up of an idle server takes time from others on its core.
+/// How often deadlines are looked at while none is due: every wake-up of an idle server takes time from others on its core.
 const IDLE_TICK: Duration = Duration::from_millis(100);
 /// How often the load is looked at, for neighbours.
 const LOOK: Duration = Duration::from_millis(500);

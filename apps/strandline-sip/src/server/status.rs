@@ -56,7 +56,7 @@ pub(super) fn json(hub: &Hub) -> String {
     value(hub).to_string()
 }
 
-/// The same, to be added to.
+/// The status as a JSON value, to be added to.
 pub(super) fn value(hub: &Hub) -> serde_json::Value {
     // Numbers and texts: that can't fail.
     serde_json::to_value(live(hub)).unwrap_or_default()

@@ -127,7 +127,7 @@ pub(super) struct Following {
     feed: Option<Feed>,
 }
 
-/// The same, and the service hears of it.
+/// A store that is followed, and the service that hears of it.
 pub(super) struct Followed {
     feed: Option<Feed>,
     task: JoinHandle<()>,

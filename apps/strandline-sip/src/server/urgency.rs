@@ -17,7 +17,7 @@ pub(super) enum Urgency {
     Renewal,
     /// A phone that wasn't reachable before, as far as is known.
     Registration,
-    /// The same on a connection that was just opened. It has nowhere else to go, and asks once: it may wait for long.
+    /// A registration on a connection that was just opened. It has nowhere else to go, and asks once: it may wait for long.
     Arrival,
     /// It begins something that costs more.
     New,

@@ -68,7 +68,7 @@ pub(crate) struct Target {
     pub(crate) path: Box<[u8]>,
     /// Targets with a higher one are tried first.
     pub(crate) q: u16,
-    /// That way leads over another node.
+    /// Whether the target is reached through another node.
     pub(crate) over_node: bool,
     /// A proxy, rather than a phone: it may say how much it can take (RFC 7339).
     pub(crate) neighbour: bool,
@@ -222,7 +222,7 @@ pub(crate) struct Context {
     pub(crate) callee: bool,
     /// The last of them has said something.
     pub(crate) heard: bool,
-    /// And more than 100.
+    /// The last of them has sent a provisional response other than 100.
     pub(crate) rang: bool,
     /// A REGISTER that goes to another registrar, and the flow over which it came.
     pub(crate) registers: Option<Flow>,

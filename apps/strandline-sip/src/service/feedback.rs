@@ -13,7 +13,7 @@ use crate::transaction::Time;
 const NEIGHBOURS: usize = 64;
 /// Who has sent nothing for so long gives up its place.
 const GONE_MS: u64 = 60_000;
-/// And who has sent less than so many requests, to a new one when all are taken: addresses of requests over UDP may be made up, and would
+/// A neighbour that has sent fewer requests gives its place to a new one when all are taken: addresses of requests over UDP may be made up, and would
 /// keep out those who mean it.
 const FEW: u64 = 16;
 /// Who has sent nothing for so many seconds is forgotten: as long as there are neighbours, responses are looked through for them.

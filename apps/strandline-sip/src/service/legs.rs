@@ -42,7 +42,7 @@ fn is_within(copied: &Copied<'_>) -> bool {
 }
 
 impl Service {
-    /// The same for all requests of a call: so they go to the same one of several servers.
+    /// A seed that all requests of a call share: they go to one of several servers.
     pub(super) fn call_seed(&self, incoming: &Incoming<'_>) -> u64 {
         let mut hasher = self.hasher;
         hasher.write(incoming.essentials.call_id);
@@ -255,7 +255,7 @@ impl Service {
             && !self.servers.has_refused_tcp(now, peer)
     }
 
-    /// The same over TCP, to the same address and port; and over UDP after all if nobody takes connections there.
+    /// Sends the copy over TCP, to the same address and port; and over UDP after all if nobody takes connections there.
     fn over_tcp<'a>(&mut self, slot: u32, number: usize, copy: Copy<'a>) -> Copy<'a> {
         let leg = self.contexts.get_mut(slot).and_then(|context| context.legs.get_mut(number));
         if let Some(leg) = leg {

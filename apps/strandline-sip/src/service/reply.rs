@@ -108,7 +108,7 @@ impl Service {
         hex(hasher.finish())
     }
 
-    /// The same when the request isn't at hand any more: no other transaction has it.
+    /// The tag when the request isn't at hand any more: no other transaction has it.
     pub(super) fn tag_of(&self, server: ServerId) -> Tag {
         let mut hasher = self.hasher;
         hasher.write(b"server");

@@ -246,7 +246,7 @@ fn at_hop(user: &[u8], hop: &SipUri<'_>) -> Vec<u8> {
     text
 }
 
-/// The same as a caller is told it, who knows nothing else of the hop. A user of another domain stays that (RFC 3261 section 19.1.1).
+/// The redirection's URI for a caller, who knows nothing else of the hop. A user of another domain stays that (RFC 3261 section 19.1.1).
 fn redirected(user: &[u8], domain: Option<&str>, hop: &SipUri<'_>) -> Box<[u8]> {
     let mut text = match domain {
         None => at_hop(user, hop),

@@ -171,7 +171,7 @@ impl World {
         self.sent()
     }
 
-    /// The same, when one message is to be sent.
+    /// Hands a message over and returns the one message that is sent.
     pub fn one(&mut self, phone: &Phone, text: &str) -> Sent {
         let mut sent = self.receive(phone, text);
         assert_eq!(sent.len(), 1, "{sent:#?}");

@@ -1,4 +1,4 @@
-//! The same over IPv6: addresses in brackets where the grammar has them (RFC 5118).
+//! SIP over IPv6: addresses in brackets where the grammar has them (RFC 5118).
 
 use strandline_sip::service::{Advertised, Settings};
 use strandline_sip::transaction::Protocol;

@@ -16,7 +16,7 @@ fn nobody_there() -> World {
     World::with(Settings { relay, names_max: 100, ..settings() })
 }
 
-/// The same with a phone of `user`.
+/// A world with a phone of `user`.
 fn world() -> World {
     let mut world = nobody_there();
     world.register(&Phone::udp("192.0.2.9:5060"), "user");

@@ -19,7 +19,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// The same in other time.
+    /// The report with another duration.
     pub fn lasting(self, seconds: f64) -> Self {
         Self { seconds, ..self }
     }

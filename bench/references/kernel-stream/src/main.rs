@@ -31,7 +31,7 @@ enum Kind {
     Udp,
     /// Raw IP, protocol 132.
     Raw,
-    /// The same sent by a packet socket; `raw` receives it.
+    /// Raw IP, protocol 132, sent by a packet socket; `raw` receives it.
     Packet,
 }
 

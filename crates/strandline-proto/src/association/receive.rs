@@ -54,7 +54,7 @@ impl Association {
         self.handle_packet_from(cx, now, packet, (source, from), marked);
     }
 
-    /// The same for who knows the path of that address.
+    /// Handles a packet for a caller that knows the path of its source address.
     pub(crate) fn handle_packet_from(
         &mut self,
         cx: &mut Shared,

@@ -27,7 +27,7 @@ pub struct Ack {
     pub rtt: Option<Duration>,
     /// The round-trip time of the latest chunk it acknowledges that was sent only once.
     pub latest_rtt: Option<Duration>,
-    /// That chunk may have arrived long before: the SACKs since then had no room to name it. It tells when what is acknowledged was sent,
+    /// The chunk of `latest_rtt` may have arrived long before: the SACKs since then had no room to name it. It tells when what is acknowledged was sent,
     /// and nothing of the delay.
     pub latest_is_late: bool,
     /// The peer says that the network marked what it acknowledges (an ECNE chunk came with it).

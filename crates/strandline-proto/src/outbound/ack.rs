@@ -16,7 +16,7 @@ pub(crate) struct PathAck {
     pub(crate) acked_chunks: u32,
     /// Of these some went to this path alone, and are its answer (RFC 7829 section 3.2 rules 9 and 10).
     pub(crate) answered: bool,
-    /// And were still in flight: the answer is not from before a time-out.
+    /// Some of the path's own chunks were still in flight: the answer is not from before a time-out.
     pub(crate) answered_in_time: bool,
     /// Bytes that left flight because they were acknowledged. Less than `acked_bytes` if a chunk had been marked for
     /// retransmission and left flight then; more, even with `acked_bytes` 0, if a chunk is acknowledged again whose

@@ -30,7 +30,7 @@ pub(super) struct Gaps {
     /// The highest index that the latest SACK named, if it was as full as any: of what lies behind that nobody knows since when it has been
     /// there.
     cut_at: Option<usize>,
-    /// The same of the SACK before.
+    /// `cut_at` of the SACK before.
     previous_cut_at: Option<usize>,
 }
 

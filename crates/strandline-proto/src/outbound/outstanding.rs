@@ -151,7 +151,7 @@ struct Run {
     flags: u8,
     /// User data.
     payload: u32,
-    /// The same with headers and padding.
+    /// User data with headers and padding.
     bytes: u32,
     chunks: u32,
     /// Messages that end in it.

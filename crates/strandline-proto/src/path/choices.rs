@@ -66,7 +66,7 @@ impl Choices {
         self.set(ASKED_ALONE, alone);
     }
 
-    /// And it is the first transmission of what it has, and nothing else was in flight; nor was it answered yet.
+    /// Whether the packet that asked is the first transmission of its chunks, with nothing else in flight, and was not answered yet.
     pub(super) const fn asked_alone(self) -> bool {
         self.0 & ASKED_ALONE != 0
     }

@@ -94,7 +94,7 @@ pub(crate) struct PathSack {
     pub(crate) acked_bytes: u32,
     /// Of these some went to this path alone.
     pub(crate) answered: bool,
-    /// And were still in flight.
+    /// Some of the chunks that went to this path alone were still in flight.
     pub(crate) answered_in_time: bool,
     /// Bytes that leave the flight by it: less than `acked_bytes` if chunks had been marked for retransmission.
     pub(crate) flight_drop: u32,
@@ -463,7 +463,7 @@ impl Path {
         }
     }
 
-    /// That would make the smoothed round-trip time longer.
+    /// Whether a sample would make the smoothed round-trip time longer.
     fn makes_longer(&self, now: Time, sent_at: Time) -> bool {
         self.rto.srtt().is_some_and(|srtt| now.since(sent_at) > srtt)
     }

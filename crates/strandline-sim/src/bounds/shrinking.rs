@@ -1,4 +1,4 @@
-//! That windows shrink when they have to, and for nothing else.
+//! Checks that windows shrink when they have to, and for nothing else.
 //!
 //! What goes again because it was lost had been sent before the latest reduction of its path's window. So losses in two successive
 //! round trips make two of them, and so does a retransmission that is lost (RFC 5681 section 4.3; decision 58). A packet that the
@@ -31,7 +31,7 @@ pub(super) struct Shrinking {
     fell_at: Time,
     /// The window before it, if it was for a loss or a time-out.
     before: Option<u32>,
-    /// That was a time-out; and something was acknowledged since.
+    /// The reduction was for a time-out, and something was acknowledged since.
     timed_out: bool,
     answered: bool,
     /// Recoveries of the association so far.

@@ -26,7 +26,7 @@ fn a_needless_recovery_is_undone_when_the_late_packet_arrives() {
     assert_eq!((scene.sent_again(), scene.stats().undone), (vec![2], 1), "the duplicate tells nothing new");
 }
 
-/// The same packet is lost: its answer comes a round trip after it was sent again.
+/// The packet is lost: its answer comes a round trip after it was sent again.
 #[test]
 fn an_answer_in_time_undoes_nothing() {
     let mut scene = Scene::new(|_| ());

@@ -17,7 +17,7 @@ fn stands_still(scene: &mut Scene, messages: usize, time: Duration, ahead: Durat
     stands_still_and_loses(scene, messages, time, ahead, None);
 }
 
-/// The same, and the chunk of this number is lost when it is sent for the first time, and so are so many of the first SACKs.
+/// The path stands still, the chunk of this number is lost when it is sent for the first time, and so are so many of the first
 fn stands_still_and_loses(
     scene: &mut Scene,
     messages: usize,

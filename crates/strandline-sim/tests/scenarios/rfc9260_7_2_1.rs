@@ -38,7 +38,7 @@ fn after_a_pause_the_window_is_halved_for_each_rto() {
     }
 }
 
-/// The same for the default: a pause leaves no window that would go in one burst.
+/// With the default recovery a pause leaves no window that would go in one burst.
 #[test]
 fn after_a_long_pause_cubic_begins_small() {
     let mut scene = with(Algorithm::Cubic);

@@ -170,7 +170,7 @@ impl Script {
         Ok(script)
     }
 
-    /// That what is expected and answered can come.
+    /// Checks that what is expected and answered can come.
     fn check_order(&self) -> Result<()> {
         let place = |who: Who| usize::from(who == Who::Callee);
         let (mut sent, mut asked) = ([false; 2], [false; 2]);

@@ -20,7 +20,7 @@ const PLACES: [(&str, Place); 8] = [
 enum Place {
     /// The number of who sends it, as in `u17`.
     User,
-    /// That of the other one.
+    /// The number of the other side's user.
     Other,
     Domain,
     /// Where who sends it is.

@@ -64,7 +64,7 @@ impl TelUri<'_> {
 }
 
 impl OtherUri<'_> {
-    /// The same scheme and, byte for byte, the same text after it.
+    /// Whether both have the same scheme and, byte for byte, the same text after it.
     #[must_use]
     pub fn matches(&self, other: &OtherUri<'_>) -> bool {
         self.scheme.eq_ignore_ascii_case(other.scheme) && self.rest == other.rest

@@ -25,7 +25,7 @@ enum Insert<'a> {
     Text(&'a [u8]),
     /// `name: value` and its line end.
     Line(&'a [u8], &'a [u8]),
-    /// The same with a number.
+    /// `name: number` and its line end.
     NumberLine(HeaderName, u32),
     Number(u32),
     Via(&'a NewVia<'a>),

@@ -144,7 +144,7 @@ pub(super) fn check(file: Table, store: Option<&Store>, files: &mut Files) -> Re
     Ok(Auth { realm: file.realm, users, algorithms, nonce_lifetime, wrong_max })
 }
 
-/// That the domains of users are some of ours: nobody of another could register.
+/// Checks that the domains of users are some of ours: nobody of another could register.
 pub(super) fn check_domains(config: &Config) -> Result<(), ConfigError> {
     let Some(Auth { users: Users::File(users), .. }) = &config.auth else { return Ok(()) };
     let aliases = &config.settings.directory.domains;

@@ -86,7 +86,7 @@ impl Files {
         self.text(path).map_err(|error| wrong(key, error.to_string()))
     }
 
-    /// The same of a PEM file.
+    /// The text of a PEM file.
     pub(super) fn pem(&mut self, key: &str, path: &Path) -> Result<Pem, ConfigError> {
         match self.bytes(path) {
             Ok(bytes) => Ok(Pem { path: path.to_owned(), bytes: bytes.to_vec() }),

@@ -96,7 +96,7 @@ pub(super) fn parse_listen(text: &str, sctp_style: SctpStyle) -> Result<Listen, 
     Ok(Listen { protocol, address, advertise: None, sctp_port, sctp_style, sctp_carrier })
 }
 
-/// That others can be told an address.
+/// Checks that others can be told an address.
 pub(super) fn check_listen(listen: &Listen) -> Result<(), ConfigError> {
     match &listen.advertise {
         None if listen.address.ip().is_unspecified() => Err(wrong(
@@ -142,7 +142,7 @@ pub(super) fn check_carriers(all: &[Listen]) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// That several processes can listen there.
+/// Checks that several processes can listen there.
 pub(super) fn check_shared(all: &[Listen]) -> Result<(), ConfigError> {
     if all.iter().any(|listen| listen.sctp_carrier == SctpCarrier::Ip) {
         let message = "SCTP on IP goes with one process: each would get the packets of all. With `processes` there is SCTP in UDP";

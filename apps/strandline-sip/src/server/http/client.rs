@@ -21,7 +21,7 @@ pub(in crate::server) enum NoAnswer {
     /// It was asked, and whether it does it nobody knows.
     #[error("no answer within {} s", .0.as_secs_f64())]
     Late(Duration),
-    /// The same.
+    /// The connection ended after the request; whether it took effect is unknown.
     #[error("the connection ended before the answer did{}", .0.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
     Ended(Option<io::Error>),
     /// Somebody else is there.

@@ -20,14 +20,14 @@ const READING_MAX: Duration = Duration::from_millis(5);
 const QUANTUM_MIN: Duration = Duration::from_millis(1);
 /// How long at most: so long may a message lie in a connection before it is seen.
 const QUANTUM_MAX: Duration = Duration::from_millis(20);
-/// The same when there is more than can be done.
+/// The longest quantum in overload.
 const QUANTUM_MAX_OVERLOADED: Duration = Duration::from_millis(40);
 /// While there is work, so many times what others took: so that reading from connections, each of which costs a system
 /// call, doesn't take the time from what was read. The longer they lie, the more is read at a time.
 const SHARE: u32 = 6;
-/// The same when there is more than can be done.
+/// [`SHARE`] in overload.
 const SHARE_OVERLOADED: u32 = 12;
-/// The same when most phones use SCTP: nothing is saved by receiving less often, and what has begun waits behind the rest.
+/// [`SHARE`] when most phones use SCTP: nothing is saved by receiving less often, and what has begun waits behind the rest.
 const SHARE_SCTP: u32 = 4;
 const QUANTUM_MAX_SCTP: Duration = Duration::from_millis(8);
 /// How long datagrams may lie in the system, which keeps few of them.

@@ -57,7 +57,7 @@ enum Written {
     All,
     /// There is no room now.
     Waits,
-    /// The same, and who watches it hears of room; if nobody does yet, who is about to.
+    /// There is no room now, and nobody watches the connection yet: its watcher hears of room once there is one.
     WaitsBare,
 }
 

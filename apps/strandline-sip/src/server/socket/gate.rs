@@ -136,14 +136,14 @@ pub(in crate::server) fn threshold(share: f64) -> u32 {
 pub(in crate::server) struct Came {
     /// How long was counted.
     pub(in crate::server) elapsed: Duration,
-    /// That came for the first time, as far as is known, and aren't on trial.
+    /// Requests that came for the first time, as far as is known, and aren't on trial.
     pub(in crate::server) first: f64,
     pub(in crate::server) all: f64,
     /// Datagrams that the kernel has stopped.
     pub(in crate::server) stopped: f64,
-    /// That were handled, over all transports.
+    /// Requests that were handled, over all transports.
     pub(in crate::server) handled: f64,
-    /// That were refused, over all transports.
+    /// Requests that were refused, over all transports.
     pub(in crate::server) refused: f64,
     /// The share of the time in which the server didn't wait for something to do, 0 to 1. That others had its processor meanwhile is
     /// in it: this time wasn't there to be used.
@@ -195,7 +195,7 @@ const CLOSE_AT: f64 = 2.0;
 /// So many times what can be handled is let in then, and when more may come. Too much costs little, and too little can't be
 /// mended before a trial is over.
 const WANTED: f64 = 1.15;
-/// The same while that isn't known well.
+/// [`WANTED`] while the capacity isn't known well.
 const WANTED_FIRST: f64 = 1.5;
 /// What is let in is as much as is wanted, within this: for less the gate isn't moved.
 const NEARLY: f64 = 1.1;

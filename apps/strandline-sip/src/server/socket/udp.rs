@@ -21,7 +21,7 @@ const RECEIVE_BUFFER: usize = 8 << 20;
 /// the server once more for each answer.
 pub(in crate::server) struct Udp {
     socket: UdpSocket,
-    /// The same once more, while it is waited for what comes.
+    /// The socket once more, while it is waited for input.
     watch: RefCell<Option<Rc<AsyncFd<UdpSocket>>>>,
     sending: RefCell<Sending>,
     receiving: RefCell<Receiving>,

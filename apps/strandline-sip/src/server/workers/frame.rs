@@ -18,7 +18,7 @@ pub(super) enum ToWorker {
     Reload { id: u64 },
     /// What users have at a worker, as a journal has it: part of what there is at the start.
     State { worker: u8 },
-    /// That was all.
+    /// The end of what a worker is told at its start.
     Loaded,
     /// A worker has changed something; the bytes are a journal. To be confirmed.
     Changes { number: u64, worker: u8 },

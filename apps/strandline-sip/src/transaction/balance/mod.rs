@@ -16,7 +16,7 @@ use proven::Proven;
 const ACCOUNTS: usize = 1 << 14;
 /// Bytes that an address may get beyond what came from it, at once.
 const BEYOND_MAX: i64 = 16 << 10;
-/// The same of provisional answers: what ends a request must have room after them.
+/// Bytes of provisional responses that an address may get beyond what came from it: a final response must have room after them.
 const BEYOND_PROVISIONAL_MAX: i64 = BEYOND_MAX / 2;
 /// Bytes that came and were not answered yet, of which so many count later.
 const AHEAD_MAX: i64 = 1 << 20;
@@ -48,7 +48,7 @@ struct Marks {
     address: IpAddr,
     /// The address itself: who shares a /64 with somebody may be somebody else, and proves nothing for them.
     own: u64,
-    /// The same, of IPv6 the /64: whoever has one address of it has them all, and one account.
+    /// The network of the address, of IPv6 the /64: whoever has one address of it has them all, and one account.
     network: u64,
 }
 

@@ -74,7 +74,7 @@ pub enum BeginError {
     /// There are too many: 503.
     #[error("too many transactions")]
     Full,
-    /// The same request came on another way already: 482 (RFC 3261 section 8.2.2.2).
+    /// A request that came on another way already: 482 (RFC 3261 section 8.2.2.2).
     #[error("the request was merged with another on its way")]
     Merged,
 }
@@ -279,7 +279,7 @@ impl Transactions {
         &self.balance
     }
 
-    /// The same, to be changed.
+    /// What was received and sent by address, to be changed.
     pub(crate) const fn balance_mut(&mut self) -> &mut Balance {
         &mut self.balance
     }

@@ -57,7 +57,7 @@ pub(super) struct Sample {
     pub(super) app_limited: bool,
     /// Too much was lost in the round trip.
     pub(super) lossy: bool,
-    /// And at so many moments that it is no burst.
+    /// Losses came at so many moments that they are no burst.
     pub(super) often: bool,
     /// Bytes delivered in the round that ended.
     pub(super) round_bytes: u64,
@@ -336,7 +336,7 @@ impl Model {
         self.restarted = true;
     }
 
-    /// The same for longer: what the moments took is given back.
+    /// Forgets for a longer idle time: the memory of the moments is given back.
     pub(super) fn release_idle(&mut self) {
         self.sent.release();
         self.on_idle();

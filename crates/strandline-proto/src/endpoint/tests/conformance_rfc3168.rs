@@ -333,7 +333,7 @@ fn a_mark_and_a_loss_of_one_window_shrink_it_once() {
     }
 }
 
-/// And ssthresh is not lowered twice, nor the window raised, when a time-out came first.
+/// Ssthresh is not lowered twice, nor the window raised, when a time-out came first.
 #[test]
 fn a_mark_of_what_timed_out_says_nothing_new() {
     for (congestion, recovery) in ALIKE {

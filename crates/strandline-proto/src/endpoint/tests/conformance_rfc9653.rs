@@ -29,7 +29,7 @@ fn is_zero(sent: &Sent) -> bool {
     Packet::parse(&sent.bytes).unwrap().checksum() == 0
 }
 
-/// The same packet without its checksum.
+/// Removes the packet's checksum.
 fn zeroed(mut sent: Sent) -> Sent {
     sent.bytes[8..12].fill(0);
     sent

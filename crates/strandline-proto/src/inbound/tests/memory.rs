@@ -94,7 +94,7 @@ fn held_data_has_allocations_of_its_own() {
     assert!(-info.bytes_current >= 64 << 10, "the arena alone had its blocks: {info:?}");
 }
 
-/// The same for messages in fragments that are whole before their turn.
+/// Fragmented messages that are complete before their turn.
 #[test]
 fn messages_before_their_turn_have_allocations_of_their_own() {
     let mut rig = Rig::new();

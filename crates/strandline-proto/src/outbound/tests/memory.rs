@@ -33,7 +33,7 @@ fn steady_state_allocates_nothing() {
     assert!(rig.out.next_tsn().distance_from(Tsn(INITIAL)) > 10_000);
 }
 
-/// The same with gaps, fast retransmissions and time-outs.
+/// Gaps, fast retransmissions and time-outs allocate nothing either.
 #[test]
 fn steady_loss_allocates_nothing() {
     let mut rig = Rig::new();

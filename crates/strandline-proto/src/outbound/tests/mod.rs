@@ -106,7 +106,7 @@ impl Fixture {
         fixture
     }
 
-    /// The same, losses found by time. The first window was acknowledged after 100 ms, so that the round-trip time is
+    /// A fixture whose losses are found by time. The first window was acknowledged after 100 ms, so that the round-trip time is
     /// known, and as many chunks are outstanding again, one sent in each millisecond; TSNs from 0 count these.
     fn by_time(chunks: usize) -> Self {
         let mut fixture = Self::new();

@@ -258,7 +258,7 @@ fn gaps_that_another_path_makes_do_not_count() {
     assert_eq!((acks[0].lost_bytes, acks[1].lost_bytes), (LOST, 0), "three");
 }
 
-/// The same with SACKs instead of packets: three that tell of something behind a gap.
+/// Three SACKs instead of packets report something behind a gap.
 #[test]
 fn sacks_for_what_is_behind_another_paths_gap_do_not_count() {
     let mut fixture = Fixture::by_time(0);
@@ -298,7 +298,7 @@ fn what_a_full_sack_had_no_room_for_makes_no_round_trip_longer() {
     }
 }
 
-/// That is told with the time, for SRTT and the RTO; what could be named goes before it.
+/// The delay of a full SACK is reported with its time, for SRTT and the RTO; what could be named goes before it.
 #[test]
 fn what_a_full_sack_had_no_room_for_is_told_to_the_path() {
     for (blocks, late) in [(16, true), (15, false)] {

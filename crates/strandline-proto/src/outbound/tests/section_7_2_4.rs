@@ -92,7 +92,7 @@ fn in_fast_recovery_a_moving_ack_point_counts_for_all_missing() {
     assert_eq!(fixture.tsns(0), [5, 6]);
 }
 
-/// The same without fast recovery: a moving ack point alone is no indication for chunks above it.
+/// Outside of fast recovery a moving ack point alone is no indication for chunks above it.
 #[test]
 fn outside_of_fast_recovery_a_moving_ack_point_counts_for_nothing() {
     let mut fixture = Fixture::with_outstanding(12);

@@ -1,6 +1,6 @@
 use super::*;
 
-/// That the window before a loss was in use says nothing of the one after it.
+/// A window in use before a loss says nothing of the one after it.
 #[test]
 fn a_loss_makes_a_window_of_which_nothing_is_known() {
     let (rtt, at) = (Duration::from_millis(60), |ms| Time::ZERO + Duration::from_millis(ms));

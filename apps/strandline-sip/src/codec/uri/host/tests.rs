@@ -15,7 +15,7 @@ fn name_by_bytes(text: &[u8]) -> Option<usize> {
     (labels.iter().all(well_formed) && !top.is_ascii_digit()).then_some(name.len())
 }
 
-/// The same for an address: it ends where no name could go on.
+/// An address and where it ends: where no name could go on.
 fn address_by_parts(text: &[u8]) -> Option<(Ipv4Addr, usize)> {
     let of_name = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(**byte, b'_' | b'-' | b'.');
     let whole: Vec<u8> = text.iter().take_while(of_name).copied().collect();

@@ -37,7 +37,7 @@ struct World {
     due: f64,
     /// Processor time that is left.
     left: f64,
-    /// That may go into telling who is refused.
+    /// Processor time that may go into refusals.
     to_tell: f64,
     /// Milliseconds of processor time that weren't used.
     idle: f64,
