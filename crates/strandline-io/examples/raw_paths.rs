@@ -10,7 +10,7 @@
 //! made here (IP_HDRINCL). `packet`: sendmmsg on AF_PACKET. `ring`: AF_PACKET with PACKET_TX_RING (TPACKET_V2) or
 //! PACKET_RX_RING (TPACKET_V3). Each prints packets for a second and processor time for each packet. What a veth pair
 //! does with a packet up to the receiver's socket happens in the sender's time, so only the sum of both sides tells.
-//! The figures are in docs/decisions/0014-raw-ip-by-raw-sockets.md.
+//! The figures are in docs/decisions/0014-raw-sockets-for-raw-ip.md.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example")]
 #![allow(unsafe_code, reason = "an experiment with system calls")]
 #![allow(clippy::disallowed_methods, reason = "measures real time")]

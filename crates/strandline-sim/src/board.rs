@@ -485,7 +485,7 @@ impl Board {
             chunk.named = is_named;
         }
         self.behind.end();
-        // With so many blocks it may have been full: decision 23.
+        // With so many blocks it may have been full: decision 83.
         let full = sack.gap_blocks().count() >= MAY_BE_ALL;
         let next = Tsn(first.0.wrapping_add(self.chunks.len() as u32));
         self.unnamed = full.then(|| (Tsn(first.0.wrapping_add(highest as u32).wrapping_sub(1)), next));

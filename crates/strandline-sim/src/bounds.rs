@@ -1,5 +1,5 @@
 //! What one path may send, computed from what goes over the wire and the controller's numbers, beside what the engine makes of
-//! them: pacing (decision 25), proportional rate reduction (RFC 9937), bursts (decision 9), the single packet after
+//! them: pacing (decision 114), proportional rate reduction (RFC 9937), bursts (decision 9), the single packet after
 //! T3-rtx (RFC 9260 section 7.2.3), and a smaller window after each round trip with losses (decision 58).
 
 mod shrinking;
@@ -16,7 +16,7 @@ use crate::board::{Marks, Traffic};
 use crate::violation::{Violation, demand};
 use shrinking::Shrinking;
 
-/// What pacing saves up: so much time, or so many packets (decision 25).
+/// What pacing saves up: so much time, or so many packets (decision 114).
 const SAVED: Duration = Duration::from_millis(4);
 const SAVED_PACKETS: i64 = 10;
 
@@ -28,7 +28,7 @@ const PIECE_BYTES: u32 = 65_000;
 const FIRST_WINDOW: u32 = 10;
 const FIRST_WINDOW_BYTES: u32 = 14_600;
 
-/// Packets that a SACK may add while less is in flight than the threshold (decision 23).
+/// Packets that a SACK may add while less is in flight than the threshold (decision 93).
 const GROWTH_MAX: u64 = 64;
 
 /// Recoveries of several paths that are kept apart; with more nothing is demanded.
@@ -373,7 +373,7 @@ impl Step<'_> {
     }
 }
 
-/// Decision 25: 1.2 windows in each round trip, four in slow start, where the controller names no rate of its own.
+/// Decision 114: 1.2 windows in each round trip, four in slow start, where the controller names no rate of its own.
 fn rate(step: &Step<'_>) -> Result<(), Violation> {
     let was = step.was;
     let (Some(rate), Some(srtt)) = (was.pacing_rate, was.srtt) else { return Ok(()) };

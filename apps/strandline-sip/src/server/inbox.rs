@@ -2,7 +2,7 @@
 //!
 //! Everything that comes is taken from the sockets first and looked at no further than its first line. So the time that a
 //! message waits here is the load, as its sender feels it: nothing is guessed from the processor's use or the length of
-//! queues. See docs/decisions/0031-overload-by-waiting-time.md.
+//! queues. See docs/decisions/0031-overload-control-by-queueing-delay.md.
 
 use std::collections::VecDeque;
 use std::time::Duration;

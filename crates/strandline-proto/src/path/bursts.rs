@@ -1,4 +1,4 @@
-//! How much of the window may go at once, and at which rate the rest (RFC 9260 section 6.1 rule D; decisions 9 and 36).
+//! How much of the window may go at once, and at which rate the rest (RFC 9260 section 6.1 rule D; decisions 9 and 114).
 
 #[cfg(test)]
 mod tests;

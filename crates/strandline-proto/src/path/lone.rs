@@ -1,4 +1,4 @@
-//! How long a path waits for the answer to a packet that is alone in flight, before a tail-loss probe goes (decision 23): the peer may
+//! How long a path waits for the answer to a packet that is alone in flight, before a tail-loss probe goes (decision 82): the peer may
 //! delay its acknowledgement, unless it was asked not to.
 
 #[cfg(test)]

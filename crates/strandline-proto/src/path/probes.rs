@@ -1,4 +1,4 @@
-//! How many tail-loss probes a path sends while nothing is acknowledged, and how far apart they are (decision 23 says when the first
+//! How many tail-loss probes a path sends while nothing is acknowledged, and how far apart they are (decision 82 says when the first
 //! one goes, the decision on the probe budget how many follow).
 //!
 //! Two probes may go for a flight. The first time-out adds none, each later one allows one more, and what is not used is not saved up:

@@ -1,4 +1,4 @@
-//! BBR (draft-ietf-ccwg-bbr; decisions 25, 57, 80): the start and what it leaves, probes for bandwidth, losses and marks. 20 Mbit/s and
+//! BBR (draft-ietf-ccwg-bbr; decisions 25, 57, 80, 115): the start and what it leaves, probes for bandwidth, losses and marks. 20 Mbit/s and
 //! round trips of 60 ms, with a queue of 200 ms. What an application does that sends little, or nothing for a while: `rfc7661`.
 
 use strandline_proto::congestion::Algorithm;

@@ -1,4 +1,4 @@
-//! Pacing (decision 25): paths of 5 ms and more are sent to at a rate, in batches of a millisecond and more, which a carrier
+//! Pacing (decision 114): paths of 5 ms and more are sent to at a rate, in batches of a millisecond and more, which a carrier
 //! can hand to the kernel in one piece (GSO).
 
 use super::*;
