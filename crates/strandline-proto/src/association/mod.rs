@@ -104,7 +104,7 @@ pub(crate) struct Flags {
     recovery_due: bool,
     /// `Readable` was given and `recv` has not returned `None` since.
     readable_given: bool,
-    /// `shutdown` was called before the association was established.
+    /// `shutdown` was called: it follows set-up, and a restart of the peer.
     shutdown_wanted: bool,
     /// The packet being received had data that came before.
     duplicate_seen: bool,
