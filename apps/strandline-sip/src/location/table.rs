@@ -25,6 +25,8 @@ struct Entry {
 pub struct Locations {
     table: HashTable<u32>,
     entries: Slots<Entry>,
+    /// How many bindings all users have.
+    bindings: usize,
     hasher: SipHasher13,
     /// Users with bindings that use a connection.
     by_connection: HashMap<u64, Vec<u32>, Numbers>,
@@ -86,6 +88,7 @@ impl Locations {
         Self {
             table: HashTable::new(),
             entries: Slots::new(users_max.min(1 << 30)),
+            bindings: 0,
             hasher: SipHasher13::new_with_key(&seed),
             by_connection: HashMap::default(),
             gruus: Gruus::default(),
@@ -116,6 +119,12 @@ impl Locations {
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// How many bindings there are, expired ones too until they are swept.
+    #[must_use]
+    pub const fn bindings_len(&self) -> usize {
+        self.bindings
     }
 
     /// Nobody is.
@@ -170,6 +179,7 @@ impl Locations {
         };
         let entry = self.entries.get_mut(slot)?;
         let (gruus, only) = (Gruus::of(&entry.bindings), only_connection(&entry.bindings));
+        let count = entry.bindings.len();
         let result = match &mut self.nodes {
             None => change(&mut entry.bindings),
             Some(nodes) => {
@@ -179,6 +189,7 @@ impl Locations {
                 result
             }
         };
+        self.bindings = self.bindings + entry.bindings.len() - count;
         record(journal, self.nodes.as_ref(), aor, &entry.bindings);
         let is_noted = only.is_some() && only == only_connection(&entry.bindings);
         if !is_noted {
@@ -205,10 +216,11 @@ impl Locations {
             return Some(());
         };
         let entry = self.entries.get_mut(slot)?;
-        let gruus = Gruus::of(&entry.bindings);
+        let (gruus, count) = (Gruus::of(&entry.bindings), entry.bindings.len());
         if nodes.merge(node, aor, state, &mut entry.bindings) {
             record(journal, Some(nodes), aor, &entry.bindings);
         }
+        self.bindings = self.bindings + entry.bindings.len() - count;
         self.settle(slot, &gruus);
         Some(())
     }
@@ -222,6 +234,7 @@ impl Locations {
             let Some(entry) = self.entries.get_mut(slot) else { continue };
             let (before, gruus) = (entry.bindings.len(), Gruus::of(&entry.bindings));
             entry.bindings.retain(|binding| binding.node() != node);
+            self.bindings -= before - entry.bindings.len();
             if entry.bindings.len() < before {
                 self.settle(slot, &gruus);
             }
@@ -237,7 +250,9 @@ impl Locations {
             None if bindings.is_empty() => return Some(()),
             None => self.insert(aor)?,
         };
+        let count = bindings.len();
         let before = core::mem::replace(&mut self.entries.get_mut(slot)?.bindings, bindings);
+        self.bindings = self.bindings + count - before.len();
         self.settle(slot, &Gruus::of(&before));
         Some(())
     }
@@ -350,6 +365,7 @@ impl Locations {
             stays
         });
         let gone = before - entry.bindings.len();
+        self.bindings -= gone;
         if own_gone {
             record(journal, self.nodes.as_ref(), &entry.aor, &entry.bindings);
         }

@@ -94,6 +94,7 @@ pub(super) fn text(hub: &Hub) -> String {
         counters.crowded,
     );
     page.gauge("users", "Users with bindings.", service.locations().len() as f64);
+    page.gauge("bindings", "Bindings: registered phones.", service.locations().bindings_len() as f64);
     let (servers, clients) = service.transactions();
     page.family("transactions", "gauge", "Transactions that are not over.");
     page.sample("transactions", "side=\"server\"", servers as f64);

@@ -19,7 +19,8 @@ fn rows(live: &Live) -> Vec<(&'static str, String)> {
     let now = live.seconds.last().copied().unwrap_or_default();
     let millis = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2} ms"));
     vec![
-        ("registered phones", live.users.to_string()),
+        ("registered phones", live.bindings.to_string()),
+        ("of users", live.users.to_string()),
         ("TCP connections", live.connections.to_string()),
         ("SCTP associations", live.associations.to_string()),
         ("transactions", live.transactions.to_string()),

@@ -18,6 +18,7 @@ fn live() -> Live {
         domains: vec!["example.com".to_owned()],
         uptime_secs: 3725,
         users: 4321,
+        bindings: 5432,
         connections: 17,
         associations: 18,
         transactions: 19,
@@ -49,6 +50,9 @@ fn all_is_on_a_usual_terminal() {
     for shown in [
         "example.com",
         "overloaded",
+        "registered phones",
+        "5432",
+        "of users",
         "4321",
         "41.5",
         "120.0",
@@ -72,7 +76,8 @@ fn a_small_terminal_shows_what_fits() {
 fn as_text_each_value_has_a_line() {
     let text = draw::text(&live());
     assert!(text.starts_with("example.com, overloaded, up 1:02:05\n"), "{text}");
-    assert!(text.contains("registered phones                 4321\n"), "{text}");
+    assert!(text.contains("registered phones                 5432\n"), "{text}");
+    assert!(text.contains("of users                          4321\n"), "{text}");
     assert!(text.contains("wait for the store, p99              -\n"), "{text}");
 }
 
