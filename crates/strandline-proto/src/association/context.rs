@@ -17,7 +17,7 @@ use crate::config::EndpointConfig;
 use crate::event::{AssociationId, Event};
 use crate::inbound::Arena;
 use crate::memory::Memory;
-use crate::path::KnownPaths;
+use crate::path::{KnownPaths, VerificationBudget};
 use crate::stats::EndpointStats;
 
 /// Events kept for an application that does not poll; beyond it only those that a peer can cause at will are dropped.
@@ -43,6 +43,8 @@ pub(crate) struct Shared {
     /// What ended associations knew of the ways to their peers.
     pub(crate) known: KnownPaths,
     pub(crate) own: OwnAddresses,
+    /// HEARTBEATs to addresses that are not confirmed.
+    pub(crate) verification: VerificationBudget,
 }
 
 impl Shared {

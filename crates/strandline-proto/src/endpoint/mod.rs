@@ -38,7 +38,7 @@ use crate::error::ConfigError;
 use crate::event::{AssociationId, Event, Transmit};
 use crate::inbound::Arena;
 use crate::memory::Memory;
-use crate::path::KnownPaths;
+use crate::path::{KnownPaths, VerificationBudget};
 use crate::stats::{Buffers, EndpointStats};
 use crate::time::Time;
 use crate::timer::TimerWheel;
@@ -123,6 +123,11 @@ impl Endpoint {
         let ports = Ports::new(config.ephemeral_ports);
         let known = KnownPaths::new(config.known_paths_max, (rng.next_u64(), rng.next_u64()));
         let own = OwnAddresses::of(&config);
+        // From a stream of its own, so that a simulator's seed stands for the run that it always did.
+        let mut stream = ChaCha8Rng::from_seed(seed);
+        stream.set_stream(1);
+        let keys = (stream.next_u64(), stream.next_u64());
+        let verification = VerificationBudget::new(config.verification_rate_max, keys, now);
         let memory = Memory::new(config.account.clone(), config.receive_bytes_max, config.send_bytes_max);
         Ok(Self {
             table: Table::default(),
@@ -148,6 +153,7 @@ impl Endpoint {
                 memory,
                 known,
                 own,
+                verification,
             },
         })
     }

@@ -26,6 +26,7 @@ mod restart;
 mod settings;
 mod setup;
 mod teardown;
+mod verification;
 mod wire_format;
 
 use core::net::{IpAddr, SocketAddr};
