@@ -9,7 +9,7 @@ use siphasher::sip::SipHasher13;
 
 use super::binding::{Binding, FlowUse};
 use super::instance::Gruus;
-use super::journal::Journal;
+use super::journal::{Journal, lines};
 use super::nodes::Nodes;
 use super::text::Text;
 use crate::transaction::{Numbers, Slots};
@@ -199,9 +199,11 @@ impl Locations {
     }
 
     /// Takes what a node has of a user now: all of its bindings there. Notes in the journal if what this node has to
-    /// write is another by that. `None` if there are too many users, or no other nodes.
-    pub fn merge(&mut self, node: u16, aor: &[u8], state: &[u8], journal: &mut Journal) -> Option<()> {
+    /// write is another by that. Returns how many lines can't be read and are left out, or `None` if there are too many
+    /// users, or no other nodes.
+    pub fn merge(&mut self, node: u16, aor: &[u8], state: &[u8], journal: &mut Journal) -> Option<usize> {
         let state = self.nodes.as_mut()?.read(node, state);
+        let unreadable = state.unreadable;
         let found = self.find(aor);
         let slot = match found {
             Some(slot) => Some(slot),
@@ -213,7 +215,7 @@ impl Locations {
             if nodes.merge(node, aor, state, &mut Vec::new()) {
                 record(journal, Some(nodes), aor, &[]);
             }
-            return Some(());
+            return Some(unreadable);
         };
         let entry = self.entries.get_mut(slot)?;
         let (gruus, count) = (Gruus::of(&entry.bindings), entry.bindings.len());
@@ -222,7 +224,7 @@ impl Locations {
         }
         self.bindings = self.bindings + entry.bindings.len() - count;
         self.settle(slot, &gruus);
-        Some(())
+        Some(unreadable)
     }
 
     /// Forgets all that a node has told of, before it tells all again.
@@ -241,20 +243,28 @@ impl Locations {
         }
     }
 
-    /// Takes what a store has kept.
-    pub fn load(&mut self, aor: &[u8], state: &[u8]) -> Option<()> {
-        let lines = state.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        let bindings: Vec<Binding> = lines.filter_map(Binding::read).collect();
+    /// Takes what a store has kept. Returns how many lines can't be read and are left out, or `None` if there are too many
+    /// users.
+    pub fn load(&mut self, aor: &[u8], state: &[u8]) -> Option<usize> {
+        let (lines, is_whole) = lines(state);
+        let mut unreadable = usize::from(!is_whole);
+        let mut bindings = Vec::new();
+        for line in lines {
+            match Binding::read(line) {
+                Some(binding) => bindings.push(binding),
+                None => unreadable += 1,
+            }
+        }
         let slot = match self.find(aor) {
             Some(slot) => slot,
-            None if bindings.is_empty() => return Some(()),
+            None if bindings.is_empty() => return Some(unreadable),
             None => self.insert(aor)?,
         };
         let count = bindings.len();
         let before = core::mem::replace(&mut self.entries.get_mut(slot)?.bindings, bindings);
         self.bindings = self.bindings + count - before.len();
         self.settle(slot, &Gruus::of(&before));
-        Some(())
+        Some(unreadable)
     }
 
     fn insert(&mut self, aor: &[u8]) -> Option<u32> {

@@ -98,3 +98,17 @@ fn bindings_are_counted_as_they_come_and_go() {
     check(&locations, 0);
     assert!(locations.is_empty());
 }
+
+#[test]
+fn unreadable_lines_of_a_user_are_counted() {
+    let mut line = Vec::new();
+    over(7).write(&mut line);
+    let cut = line.get(..line.len() - 2).unwrap();
+    let states: [(&[u8], usize, usize); 4] = [(&line, 0, 1), (cut, 1, 0), (b"x\n", 1, 0), (b"", 0, 0)];
+    for (more, unreadable, bindings) in states {
+        let mut locations = Locations::new(10, [1; 16]);
+        let state = [&line, more].concat();
+        assert_eq!(locations.load(b"a", &state), Some(unreadable));
+        assert_eq!(locations.bindings(b"a").len(), 1 + bindings);
+    }
+}

@@ -23,7 +23,7 @@ use crate::server::socket::Mail;
 use crate::server::status;
 use crate::server::storage::{NEWS, Stored};
 use crate::service::{Seeds, Service};
-use crate::store::{ALONE, News, StoreError, worker_name};
+use crate::store::{ALONE, Damage, News, StoreError, worker_name};
 use crate::transaction::Protocol;
 
 use super::asking::SECOND;
@@ -118,9 +118,12 @@ impl Worker {
         self.orders = Some(from);
         let stored = if link.hello.relays {
             service.join(&worker_name(ALONE, self.own), None);
-            link.load(&mut |node, aor, state| service.load(node, aor, state))?;
+            let mut damage = Damage::default();
+            link.load(&mut |node, aor, state| {
+                damage.on_user(node, aor, service.load(node, aor, state));
+            })?;
             let (sender, news) = channel(NEWS);
-            let stored = Stored::relayed(Box::new(link.store()), news)?;
+            let stored = Stored::relayed(Box::new(link.store()), news, &damage)?;
             let tell = move |news| {
                 // At the end nobody waits for it any more.
                 let _ = sender.blocking_send(news);
