@@ -32,7 +32,7 @@ const NONCES: &str = "nonces";
 pub(super) enum Storage {
     /// Nothing is kept.
     Memory,
-    Sqlite(SqliteStore),
+    Sqlite(Box<SqliteStore>),
     Shared(Box<SharedStore>, Arc<Shared>),
 }
 
@@ -56,7 +56,7 @@ impl Storage {
             Some(config::Store::Sqlite(path)) => {
                 let mut store = SqliteStore::open(path)?;
                 *tokens = store.secret(TOKENS, *tokens)?;
-                Ok(Self::Sqlite(store))
+                Ok(Self::Sqlite(Box::new(store)))
             }
             Some(config::Store::Shared(settings)) => {
                 let settings = Arc::new((**settings).clone());
@@ -81,8 +81,8 @@ impl Storage {
         let (writer, following) = match self {
             Self::Memory => (None, None),
             Self::Sqlite(mut store) => {
-                load(&mut store, service, &stats)?;
-                (Some(write(Box::new(store), &stats)?), None)
+                load(&mut *store, service, &stats)?;
+                (Some(write(store, &stats)?), None)
             }
             Self::Shared(mut store, settings) => {
                 service.join(&settings.node.name, NodeAddress::read(&settings.node.address));
