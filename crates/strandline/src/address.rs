@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::str::FromStr;
 
 use strandline_io::interfaces;
+use strandline_proto::zone;
 use thiserror::Error;
 
 /// An IP address. A link-local IPv6 address has a zone besides (RFC 4007): the link that it is valid on, named by a
@@ -58,6 +59,11 @@ impl Address {
             SocketAddr::V4(_) => 0,
         };
         Self::in_zone(address.ip(), zone)
+    }
+
+    /// The address as the engine looks it up.
+    pub(crate) fn key(self) -> IpAddr {
+        zone::key_of(self.ip, self.zone)
     }
 
     /// The socket address with a port: for SCTP that is the UDP port of the encapsulation.

@@ -10,6 +10,7 @@ use strandline_proto::error::ConfigError;
 use strandline_proto::memory::MemoryAccount;
 use tokio::runtime::Handle;
 
+use crate::address::Address;
 use crate::carrier::{Carrier, Registered};
 use crate::clock::Clock;
 use crate::engine::Engine;
@@ -97,10 +98,11 @@ impl StackBuilder {
         self
     }
 
-    /// Addresses of this host that peers are told (multi-homing). None: peers use the one that packets come from.
+    /// Addresses of this host that peers are told (multi-homing). None: peers use the one that packets come from. A link-local
+    /// IPv6 address is named only to link-local peers in its zone, or in any if it has none.
     #[must_use]
-    pub fn local_addresses(mut self, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
-        self.config.local_addresses = addresses.into_iter().collect();
+    pub fn local_addresses(mut self, addresses: impl IntoIterator<Item = impl Into<Address>>) -> Self {
+        self.config.local_addresses = addresses.into_iter().map(|address| address.into().key()).collect();
         self
     }
 

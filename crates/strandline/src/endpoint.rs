@@ -236,7 +236,7 @@ impl Endpoint {
     /// Associations from this port with the peer, whoever has them.
     fn known(&self, state: &State, peer: &Peer) -> impl Iterator<Item = EngineId> {
         let addresses = peer.addresses();
-        addresses.filter_map(|address| state.engine.find(self.bound.port, address.ip(), peer.port()))
+        addresses.filter_map(|address| state.engine.find(self.bound.port, address.key(), peer.port()))
     }
 
     fn request(&self, peer: &Peer) -> strandline_proto::endpoint::Connect {

@@ -11,6 +11,7 @@ use strandline_proto::endpoint::Connect;
 use strandline_proto::error::ConnectError as Refusal;
 use strandline_proto::event::AssociationId as EngineId;
 use strandline_proto::stats::{Buffers, EndpointStats};
+use strandline_proto::zone;
 
 use crate::error::{BindError, ConnectError, Ended};
 use crate::ports::ReservedPorts;
@@ -226,8 +227,9 @@ impl StackInner {
     fn known_elsewhere(&self, here: u16, request: &Connect, local_port: u16) -> bool {
         let others = (0..).zip(&self.shards).filter(|(index, _)| *index != here);
         others.map(|(_, shard)| shard.lock()).any(|state| {
-            let known =
-                |remote: &SocketAddr| state.engine.find(local_port, remote.ip(), request.peer_port).is_some();
+            let known = |remote: &SocketAddr| {
+                state.engine.find(local_port, zone::key(*remote), request.peer_port).is_some()
+            };
             request.remotes.iter().any(known)
         })
     }

@@ -28,6 +28,7 @@ mod setup;
 mod teardown;
 mod verification;
 mod wire_format;
+mod zones;
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
