@@ -211,27 +211,30 @@ impl StackBuilder {
         self.start(plan, carriers, None)
     }
 
-    /// A stack on raw IP (protocol 132), at one local address or all of a family (`0.0.0.0` or `::`). Needs
-    /// CAP_NET_RAW. Ports are reserved among the processes of the host that use raw IP.
+    /// A stack on raw IP (protocol 132), at one local address or all of a family (`0.0.0.0` or `::`). A link-local
+    /// IPv6 address needs its zone. Needs CAP_NET_RAW. Ports are reserved among the processes of the host that use raw IP.
     ///
     /// # Errors
     /// If a parameter is out of range, the privilege is missing, the kernel's own SCTP would interfere, or there is no
     /// tokio runtime.
-    pub fn raw(self, address: IpAddr) -> Result<Stack, StackError> {
+    pub fn raw(self, address: impl Into<Address>) -> Result<Stack, StackError> {
         self.raw_with(address, RawOptions::default(), OutgoingPorts::default())
     }
 
-    /// A stack on raw IP with options of its own.
+    /// A stack on raw IP with options of its own. The zone is that of the address.
     ///
     /// # Errors
     /// As [`raw`](Self::raw).
     pub fn raw_with(
         mut self,
-        address: IpAddr,
+        address: impl Into<Address>,
         mut options: RawOptions,
         outgoing: OutgoingPorts,
     ) -> Result<Stack, StackError> {
         let plan = self.plan()?;
+        let address = address.into();
+        options.zone = address.zone();
+        let address = address.ip();
         let lock_address = (!address.is_unspecified()).then_some(address);
         let ephemeral = PortLock::any(outgoing.within, outgoing.count, lock_address)?;
         self.config.encapsulation_overhead = 0;

@@ -113,7 +113,7 @@ mod wait;
 #[cfg(feature = "mimalloc")]
 pub use strandline_io::heap;
 
-pub use self::address::{Address, ParseAddressError};
+pub use self::address::{Address, ParseAddressError, socket_address};
 pub use self::association::Association;
 pub use self::builder::{OutgoingPorts, StackBuilder};
 pub use self::capture::Capture;

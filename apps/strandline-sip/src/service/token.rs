@@ -2,7 +2,7 @@
 //! nobody else can make one. So a dialog needs no state here, and lives as long as its flows.
 
 use core::hash::Hasher;
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 use siphasher::sip::SipHasher24;
 
@@ -198,7 +198,9 @@ impl Body {
     fn put_flow(&mut self, flow: &Flow, host: u32) {
         let v6 = matches!(flow.peer.ip(), IpAddr::V6(_));
         let connected = flow.connection != 0;
+        let zone = flow.zone();
         self.put(&[flow.protocol as u8
+            | u8::from(zone != 0) << 3
             | u8::from(v6) << 4
             | u8::from(connected) << 5
             | u8::from(flow.domain != 0) << 6
@@ -209,6 +211,9 @@ impl Body {
         match flow.peer.ip() {
             IpAddr::V4(address) => self.put(&address.octets()),
             IpAddr::V6(address) => self.put(&address.octets()),
+        }
+        if zone != 0 {
+            self.put(&zone.to_le_bytes());
         }
         self.put(&flow.peer.port().to_le_bytes());
         if host != 0 {
@@ -225,13 +230,18 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
 
 fn take_end(rest: &mut &[u8]) -> Option<End> {
     let [flags] = take(rest)?;
-    let protocol = Protocol::ALL.into_iter().find(|protocol| *protocol as u8 == flags & 15)?;
+    let protocol = Protocol::ALL.into_iter().find(|protocol| *protocol as u8 == flags & 7)?;
     let connection = if flags & 32 != 0 { u64::from_le_bytes(take(rest)?) } else { 0 };
     let address: IpAddr = if flags & 16 != 0 { take::<16>(rest)?.into() } else { take::<4>(rest)?.into() };
+    let zone = if flags & 8 != 0 { u32::from_le_bytes(take(rest)?) } else { 0 };
     let port = u16::from_le_bytes(take(rest)?);
+    let peer = match address {
+        IpAddr::V6(v6) => SocketAddrV6::new(v6, port, 0, zone).into(),
+        IpAddr::V4(_) => SocketAddr::new(address, port),
+    };
     let domain = if flags & 64 != 0 { NAMED } else { 0 };
     let host = if flags & 128 != 0 { u32::from_le_bytes(take(rest)?) } else { 0 };
-    Some(End { flow: Flow { protocol, connection, peer: SocketAddr::new(address, port), domain }, host })
+    Some(End { flow: Flow { protocol, connection, peer, domain }, host })
 }
 
 #[cfg(test)]

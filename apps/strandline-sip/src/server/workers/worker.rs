@@ -1,7 +1,6 @@
 //! One of several processes that serve the same addresses.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -153,7 +152,8 @@ impl Worker {
             0 => self.sctp.map_or(listen.address.port(), |(_, carrier)| carrier),
             _ => 0,
         };
-        let address = SocketAddr::new(listen.address.ip(), carrier);
+        let mut address = listen.address;
+        address.set_port(carrier);
         let port = self.sctp.filter(|_| self.own != 0).map(|(port, _)| port);
         // To a peer an association is one of two addresses and SCTP ports: those of different workers must not look alike.
         let sctp_port = match (self.own, self.sctp) {
