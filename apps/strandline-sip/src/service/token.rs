@@ -37,6 +37,8 @@ pub struct Tokens {
 }
 
 const SEAL_LEN: usize = 8;
+/// A tag, two ends of 35 bytes each, and the seal.
+const BODY_MAX: usize = 4 + 2 * 35 + SEAL_LEN;
 /// How long a proof is made the same, as a power of two.
 const PROOF_SECS_LOG2: u32 = 10;
 /// Stands for the domain of a flow that was opened: its number means nothing to a later run, so it isn't kept.
@@ -78,7 +80,7 @@ impl Tokens {
         hasher.finish().to_le_bytes()
     }
 
-    fn open<'a>(&self, kind: &[u8], text: &[u8], room: &'a mut [u8; 90]) -> Option<&'a [u8]> {
+    fn open<'a>(&self, kind: &[u8], text: &[u8], room: &'a mut [u8; BODY_MAX]) -> Option<&'a [u8]> {
         let len = base64url_decode(text, room)?;
         let (body, seal) = room.get(..len)?.split_at_checked(len.checked_sub(SEAL_LEN)?)?;
         // The seal isn't compared in constant time: with 64 bits of SipHash there is nothing to learn from it.
@@ -103,7 +105,7 @@ impl Tokens {
     /// Opens a token; `None` if it isn't one of ours.
     #[must_use]
     pub fn read(&self, text: &[u8]) -> Option<Token> {
-        let mut room = [0u8; 90];
+        let mut room = [0; BODY_MAX];
         let mut rest = self.open(b"token", text, &mut room)?;
         let tag = u32::from_le_bytes(take(&mut rest)?);
         let caller = take_end(&mut rest)?;
@@ -114,7 +116,7 @@ impl Tokens {
     /// Opens what stands for a flow at other nodes; `None` if it isn't one of ours.
     #[must_use]
     pub fn read_flow(&self, text: &[u8]) -> Option<Flow> {
-        let mut room = [0u8; 90];
+        let mut room = [0; BODY_MAX];
         Some(take_end(&mut self.open(b"flow", text, &mut room)?)?.flow)
     }
 
@@ -128,7 +130,7 @@ impl Tokens {
     /// Opens what stands in a Path; `None` if it isn't one of ours.
     #[must_use]
     pub fn read_path(&self, text: &[u8]) -> Option<Flow> {
-        let mut room = [0u8; 90];
+        let mut room = [0; BODY_MAX];
         Some(take_end(&mut self.open(b"path", text, &mut room)?)?.flow)
     }
 
@@ -172,13 +174,13 @@ impl SealFlow for Tokens {
 
 /// What a token is made of.
 struct Body {
-    bytes: [u8; 80],
+    bytes: [u8; BODY_MAX],
     len: usize,
 }
 
 impl Default for Body {
     fn default() -> Self {
-        Self { bytes: [0; 80], len: 0 }
+        Self { bytes: [0; BODY_MAX], len: 0 }
     }
 }
 
