@@ -135,6 +135,7 @@ fn take_flow(rest: &mut &[u8]) -> Option<Flow> {
     let ip = std::net::Ipv6Addr::from(take::<16>(rest)?);
     let zone = u32::from_le_bytes(take(rest)?);
     let port = u16::from_le_bytes(take(rest)?);
+    let zone = if ip.is_unicast_link_local() { zone } else { 0 };
     let peer = match v6 {
         0 => SocketAddr::new(ip.to_ipv4_mapped()?.into(), port),
         _ => SocketAddrV6::new(ip, port, 0, zone).into(),
@@ -321,5 +322,7 @@ impl Mail {
     }
 }
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(in crate::server) mod fuzzing;
 #[cfg(test)]
 mod tests;

@@ -67,6 +67,24 @@ fn all_is_on_a_usual_terminal() {
 }
 
 #[test]
+fn a_servers_control_characters_stay_off_the_terminal() {
+    let forged = "a\u{1b}]0;title\u{7}\u{9b}2J\rb\u{202e}";
+    let node = OtherNode { name: forged.to_owned(), is_alive: true, address: Some(forged.to_owned()) };
+    let live = Live { domains: vec![forged.to_owned()], nodes: vec![node], ..live() };
+    let mut terminal = Terminal::new(TestBackend::new(100, 30)).unwrap();
+    let address = "127.0.0.1:9090".parse().unwrap();
+    let is_safe = |terminal: &Terminal<TestBackend>| {
+        let text: String = terminal.backend().buffer().content.iter().map(|cell| cell.symbol()).collect();
+        assert_eq!(strandline_output::escape(&text), text);
+        text
+    };
+    terminal.draw(|frame| draw::draw(frame, address, &live)).unwrap();
+    assert!(is_safe(&terminal).contains("a]0;title2Jb"));
+    terminal.draw(|frame| draw::nothing(frame, &anyhow::anyhow!("{forged}"))).unwrap();
+    is_safe(&terminal);
+}
+
+#[test]
 fn a_small_terminal_shows_what_fits() {
     assert!(screen(40, 12).contains("overloaded"));
     screen(1, 1);
