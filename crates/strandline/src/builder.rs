@@ -8,6 +8,7 @@ use strandline_io::{PLACES_MAX, PortLock, RawCarrier, RawOptions, Steering, UdpC
 use strandline_proto::config::{AssociationConfig, EndpointConfig, Shard as ShardOfTags};
 use strandline_proto::error::ConfigError;
 use strandline_proto::memory::MemoryAccount;
+use strandline_proto::zone;
 use tokio::runtime::Handle;
 
 use crate::address::Address;
@@ -366,8 +367,8 @@ fn note_own_addresses(config: &mut EndpointConfig, carrier: &Carrier) {
         tracing::debug!(%error, "listing the addresses of this host");
         Vec::new()
     });
-    let all = all.into_iter().map(|local| local.address);
-    match carrier.local_address().map(|address| address.ip()) {
+    let all = all.into_iter().map(|local| zone::key_of(local.address, local.interface_index));
+    match carrier.local_address().map(zone::key) {
         Some(any) if any.is_unspecified() => config.own_addresses.extend(all),
         bound => {
             config.own_addresses.extend(bound);

@@ -184,7 +184,7 @@ impl Endpoint {
     /// An association with this address exists, but the tag is not ours (section 8.5.1): only ABORT and SHUTDOWN
     /// COMPLETE with the T bit and the peer's own tag count, and SHUTDOWN ACK during set-up.
     fn handle_wrong_tag(&mut self, now: Time, slot: u32, packet: &Packet<'_>, datagram: &Datagram<'_>) {
-        let from_here = self.is_from_here(datagram);
+        let from_here = self.has_own_source(datagram);
         let Some(association) = self.table.at_mut(slot) else { return };
         let mut chunks = packet.chunks();
         let first = chunks.next().and_then(Result::ok).and_then(|raw| raw.parse().ok());

@@ -79,7 +79,7 @@ fn a_servers_control_characters_stay_off_the_terminal() {
         text
     };
     terminal.draw(|frame| draw::draw(frame, address, &live)).unwrap();
-    assert!(is_safe(&terminal).contains("a]0;title2Jb"));
+    assert!(is_safe(&terminal).contains("a\\u001b]0;title\\u0007"));
     terminal.draw(|frame| draw::nothing(frame, &anyhow::anyhow!("{forged}"))).unwrap();
     is_safe(&terminal);
 }

@@ -134,3 +134,21 @@ fn link_local_addresses_are_named_on_their_link_only() {
     let (id, _) = links.peers[0].poll_event().unwrap();
     assert_eq!(addresses(&links.peers[0], id), [on(LINK_OF_PEERS, 1), SocketAddr::new(global, 9899)]);
 }
+
+#[test]
+fn own_addresses_are_those_of_a_link() {
+    let own_addresses = vec![zone::key(on(1, 1))];
+    let mut links = Links::new(EndpointConfig { own_addresses, ..EndpointConfig::default() });
+    links.peers = [2, 3].map(|seed| {
+        let local_addresses = vec![on(0, 2).ip(), on(0, 1).ip()];
+        let config = EndpointConfig { local_addresses, ..EndpointConfig::default() };
+        let mut endpoint = Endpoint::new(config, [seed; 32], Time::ZERO).unwrap();
+        endpoint.listen(PORT).unwrap();
+        endpoint
+    });
+    let ids = [1, 2].map(|link| links.connect(on(link, 2)));
+    links.run();
+    // Both peers list fe80::1, which the host has on the first link.
+    assert_eq!(addresses(&links.host, ids[0]), [on(1, 2)]);
+    assert_eq!(addresses(&links.host, ids[1]), [on(2, 2), on(2, 1)]);
+}
