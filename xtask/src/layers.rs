@@ -46,7 +46,7 @@ const RUNTIMES: [&str; 3] = ["tokio", "async-std", "smol"];
 /// The layers of strandline-proto, lowest first. A module imports only from lower layers; the modules of the lowest
 /// one may also import each other, without circles.
 const PROTO_LAYERS: [&[&str]; 5] = [
-    &["number", "time", "memory", "config", "event", "error", "stats", "timer"],
+    &["number", "time", "memory", "config", "event", "error", "stats", "timer", "zone"],
     &["congestion"],
     &["path", "inbound", "outbound", "extension"],
     &["association"],
