@@ -69,8 +69,8 @@ impl Links {
 
     /// Addresses that the host's last INIT names.
     fn named(&self) -> Vec<IpAddr> {
-        let inits = self.sent.iter().filter(|sent| sent.kinds() == [kind::INIT]);
-        let bytes = &inits.last().unwrap().bytes;
+        let mut inits = self.sent.iter().filter(|sent| sent.kinds() == [kind::INIT]);
+        let bytes = &inits.next_back().unwrap().bytes;
         let first = Packet::parse(bytes).unwrap().chunks().next().unwrap().unwrap();
         let Ok(Chunk::Init(init)) = first.parse() else { panic!("no INIT") };
         let address = |parameter: Parameter<'_>| match parameter {
