@@ -27,7 +27,8 @@ pub enum Event {
         inbound_streams: u16,
     },
     /// RESTART: the peer lost its state and set up the association anew (section 5.2.4, action A). Sequence numbers
-    /// start again; messages that were not acknowledged are reported as failed.
+    /// start again; messages that were not acknowledged are reported as failed. A shutdown that the application has asked
+    /// for goes on with the new association.
     Restarted,
     /// Messages can be received. Given once until `recv` returned `None`.
     Readable,

@@ -42,7 +42,7 @@ const fn apart(modules: &'static [&'static str]) -> Layer {
 pub(super) const PROTO: Rules = Rules {
     root: "crates/strandline-proto/src/lib.rs",
     layers: &[
-        together(&["number", "time", "memory", "config", "event", "error", "stats", "timer"]),
+        together(&["number", "time", "memory", "config", "event", "error", "stats", "timer", "zone"]),
         apart(&["congestion"]),
         apart(&["path", "inbound", "outbound", "extension"]),
         apart(&["association"]),

@@ -56,6 +56,7 @@ pub const SEEDS: &[(u64, &str)] = &[
     ),
     (779, "a host that crashed and came back behind a new UDP port was refused (of the checker)"),
     (21_791_506_507, "a restart behind a new UDP port was refused (of the checker)"),
+    (6_109_870, "a shutdown was forgotten when the peer restarted, and the association stood for ever"),
     (5_028_341, "retransmissions went from credit of pacing that was then earned again for the same time"),
     (5_040_959, "the same on a path of several"),
     (6_002_166, "the same, with pacing of its window"),
@@ -92,5 +93,6 @@ pub const SEEDS: &[(u64, &str)] = &[
         6_101_537,
         "a mark of what was sent before the window was rescaled to a smaller path MTU (of the checker)",
     ),
+    (6_206_643, "a loss was found as T3-rtx expired, and only the time-out was undone (of the checker)"),
     (6_008_025, "a window that opened asked after a time-out (of the checker)"),
 ];
