@@ -28,7 +28,8 @@ pub enum Notification {
         addresses: Vec<SocketAddr>,
     },
     /// The peer lost its state (it crashed or was restarted) and set up the association anew. Messages that were not
-    /// acknowledged are reported as failed; sequence numbers start again.
+    /// acknowledged are reported as failed; sequence numbers start again. A shutdown that was asked for goes on with the
+    /// new association.
     Restarted,
     /// A path changed.
     #[non_exhaustive]

@@ -9,16 +9,18 @@ mod data;
 pub(crate) mod ecn;
 mod heartbeat;
 pub(crate) mod offer;
+pub(crate) mod own;
 mod paths;
 mod receive;
 mod report;
-mod restart;
+pub(crate) mod restart;
 mod sack_size;
 mod setup;
 mod state;
 mod teardown;
 mod timeout;
 mod transmit;
+mod unreachable;
 pub(crate) mod zero_checksum;
 
 use core::net::SocketAddr;
@@ -102,7 +104,7 @@ pub(crate) struct Flags {
     recovery_due: bool,
     /// `Readable` was given and `recv` has not returned `None` since.
     readable_given: bool,
-    /// `shutdown` was called before the association was established.
+    /// `shutdown` was called: it follows set-up, and a restart of the peer.
     shutdown_wanted: bool,
     /// The packet being received had data that came before.
     duplicate_seen: bool,

@@ -144,13 +144,16 @@ impl Association {
         self.shutdown_count = 0;
         self.sack_path = PathIndex(0);
         self.control_path = PathIndex(0);
-        self.flags.shutdown_wanted = false;
         self.start_heartbeats(cx, now);
         self.touch_idle(now);
         cx.stats.restarts += 1;
         cx.event(self.id, Event::Restarted);
         cx.event(self.id, Event::Writable);
         self.announce_readable(cx);
+        // The application may be gone: nobody would ask again.
+        if self.flags.shutdown_wanted {
+            self.shutdown(cx, now);
+        }
     }
 
     /// Controllers that the application chose for paths are theirs after a restart, too.

@@ -22,17 +22,18 @@ pub(super) const UNANSWERED: &str = "Association.Max.Retrans exceeded: no answer
 const REASON_LEN_MAX: usize = 512;
 
 impl Association {
-    /// SHUTDOWN (section 11.1.3): queued data goes first.
+    /// SHUTDOWN (section 11.1.3): queued data goes first. It holds for what the peer sets up anew by a restart, too.
     pub(crate) fn shutdown(&mut self, cx: &mut Shared, now: Time) {
+        self.flags.shutdown_wanted = true;
         match self.state {
-            State::CookieWait(_) | State::CookieEchoed(_) => self.flags.shutdown_wanted = true,
             State::Established => {
                 self.state = State::ShutdownPending;
                 self.flags.burst_open = true;
                 self.restart_linger(now);
                 self.progress_shutdown(cx, now);
             }
-            // Once SHUTDOWN was received the wish is ignored, and twice is no more than once (section 9.2).
+            // During set-up it waits for the end of that. Once SHUTDOWN was received it is ignored, and twice is no more than once
+            // (section 9.2).
             _ => {}
         }
     }
@@ -100,7 +101,9 @@ impl Association {
         self.flags.cookie_ack_again = false;
         match reason {
             CloseReason::Shutdown => cx.stats.shut_down += 1,
-            CloseReason::TimedOut | CloseReason::Unreachable => cx.stats.timed_out += 1,
+            CloseReason::TimedOut | CloseReason::Unreachable | CloseReason::NoRoute => {
+                cx.stats.timed_out += 1
+            }
             _ => cx.stats.aborted += 1,
         }
         self.fail_queued(cx);

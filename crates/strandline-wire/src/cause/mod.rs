@@ -10,6 +10,7 @@ mod out_of_resource;
 mod protocol_violation;
 mod raw;
 mod restart_with_new_addresses;
+mod restart_with_new_encapsulation_port;
 mod stale_cookie;
 mod unrecognised_chunk;
 mod unrecognised_parameters;
@@ -62,6 +63,13 @@ pub enum Cause<'a> {
     UserInitiatedAbort(&'a [u8]),
     /// The peer broke a rule that has no cause of its own; more about it, any bytes.
     ProtocolViolation(&'a [u8]),
+    /// An INIT came from another encapsulation port than the packets of the association that it would restart.
+    RestartWithNewEncapsulationPort {
+        /// UDP port that the association's packets go to; 0 without encapsulation.
+        current: u16,
+        /// UDP port that the INIT came from; 0 without encapsulation.
+        new: u16,
+    },
     /// A code that this crate doesn't know.
     Unknown(RawCause<'a>),
 }
@@ -99,6 +107,10 @@ impl<'a> RawCause<'a> {
             }
             code::USER_INITIATED_ABORT => Cause::UserInitiatedAbort(user_initiated_abort::parse(self)),
             code::PROTOCOL_VIOLATION => Cause::ProtocolViolation(protocol_violation::parse(self)),
+            code::RESTART_WITH_NEW_ENCAPSULATION_PORT => {
+                let (current, new) = restart_with_new_encapsulation_port::parse(self)?;
+                Cause::RestartWithNewEncapsulationPort { current, new }
+            }
             _ => Cause::Unknown(*self),
         })
     }
@@ -120,13 +132,17 @@ impl EncodeTlv for Cause<'_> {
             Self::RestartWithNewAddresses(_) => code::RESTART_WITH_NEW_ADDRESSES,
             Self::UserInitiatedAbort(_) => code::USER_INITIATED_ABORT,
             Self::ProtocolViolation(_) => code::PROTOCOL_VIOLATION,
+            Self::RestartWithNewEncapsulationPort { .. } => code::RESTART_WITH_NEW_ENCAPSULATION_PORT,
             Self::Unknown(raw) => raw.code,
         }
     }
 
     fn value_len(&self) -> usize {
         match self {
-            Self::InvalidStream { .. } | Self::StaleCookie { .. } | Self::NoUserData { .. } => 4,
+            Self::InvalidStream { .. }
+            | Self::StaleCookie { .. }
+            | Self::NoUserData { .. }
+            | Self::RestartWithNewEncapsulationPort { .. } => 4,
             Self::OutOfResource | Self::InvalidMandatoryParameter | Self::CookieWhileShuttingDown => 0,
             Self::MissingParameters(missing) => missing.value_len(),
             Self::UnrecognisedParameters(parameters) | Self::RestartWithNewAddresses(parameters) => {
@@ -148,6 +164,10 @@ impl EncodeTlv for Cause<'_> {
             }
             Self::StaleCookie { staleness_us } => put(out, &staleness_us.to_be_bytes()),
             Self::NoUserData { tsn } => put(out, &tsn.0.to_be_bytes()),
+            Self::RestartWithNewEncapsulationPort { current, new } => {
+                let ([c0, c1], [n0, n1]) = (current.to_be_bytes(), new.to_be_bytes());
+                put(out, &[c0, c1, n0, n1]);
+            }
             Self::OutOfResource | Self::InvalidMandatoryParameter | Self::CookieWhileShuttingDown => {}
             Self::MissingParameters(missing) => missing.encode_value(out),
             Self::UnrecognisedParameters(parameters) | Self::RestartWithNewAddresses(parameters) => {

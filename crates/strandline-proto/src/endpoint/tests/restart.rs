@@ -36,6 +36,32 @@ fn a_peer_that_restarts_keeps_the_association() {
     assert_eq!(pair.recv(CLIENT, again).unwrap().data, "hello again");
 }
 
+/// The application asked for a shutdown, before the peer's SHUTDOWN or after it, and data was outstanding when the peer lost everything.
+#[test]
+fn a_shutdown_goes_on_after_a_restart() {
+    for peer_first in [false, true] {
+        let (mut pair, client, server) = Pair::established();
+        pair.send(SERVER, server, 0, b"lost in the crash");
+        pair.collect();
+        pair.wire.clear();
+        if peer_first {
+            pair.hosts[CLIENT].endpoint.shutdown(pair.now, client).unwrap();
+            pair.run();
+            assert_eq!(pair.state(SERVER, server), "SHUTDOWN-RECEIVED");
+        }
+        pair.hosts[SERVER].endpoint.shutdown(pair.now, server).unwrap();
+        crash(&mut pair);
+        let again = pair.connect();
+        pair.run();
+        pair.pass(Duration::from_secs(5));
+        let ended = |host: usize, id: AssociationId| {
+            let closed = Event::Closed(CloseReason::Shutdown);
+            pair.hosts[host].events.iter().any(|(of, event)| *of == id && *event == closed)
+        };
+        assert!(ended(SERVER, server) && ended(CLIENT, again), "peer first: {peer_first}");
+    }
+}
+
 #[test]
 fn tags_change_with_a_restart() {
     let (mut pair, _, server) = Pair::established();
