@@ -8,13 +8,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use strandline_io::{Carrier, Outgoing, RawCarrier, RawOptions, RecvBatch};
 use strandline_proto::config::EndpointConfig;
 use strandline_proto::endpoint::Connect;
+use strandline_proto::event::Event;
 use strandline_proto::stats::Reachability;
 use strandline_tests::driver::Driver;
 use strandline_tests::peer::{PeerProcess, free_udp_port};
 use strandline_tests::session::{Session, ip, quick};
 use strandline_tests::traffic::plan;
+use strandline_wire::chunk::{Heartbeat, ShutdownAck, kind};
+use strandline_wire::{Packet, PacketBuilder};
 
 const SCTP_PORT: u16 = 5001;
 /// usrsctp's addresses and this side's, path by path.
@@ -110,4 +114,45 @@ fn fail_over_and_return_over_udp() {
     let (theirs, ours) = (free_udp_port(), free_udp_port());
     let driver = Driver::udp(SocketAddr::new(ip("0.0.0.0"), ours), config(), 7);
     fails_over_and_returns(connected(driver, theirs, &format!("-u {theirs} -U {ours}")));
+}
+
+/// The peer's SHUTDOWN ACK comes again, as our SHUTDOWN COMPLETE was lost (RFC 9260 section 8.4, rule 5), and a packet of the
+/// association that it can't know to have ended (rule 8).
+#[test]
+fn an_ended_association_is_answered_for() {
+    let (here, there) = (ip("127.0.132.1"), ip("127.0.132.2"));
+    let config = || EndpointConfig { association: Arc::new(quick()), ..EndpointConfig::default() };
+    let mut server = Driver::raw(there, config(), 8);
+    server.endpoint.listen(SCTP_PORT).expect("the port is free");
+    let mut client = Driver::raw(here, config(), 9);
+    let request = Connect::to(SocketAddr::new(there, 0), SCTP_PORT);
+    let status = server.while_waiting(|| {
+        let id = client.connect(request);
+        let status = client.endpoint.status(id).expect("it stands");
+        client.endpoint.shutdown(client.now(), id).expect("it stands");
+        client.event("the end", |of, event| (of == id && matches!(event, Event::Closed(_))).then_some(()));
+        status
+    });
+    drop(server);
+    let peer = RawCarrier::open(there, &RawOptions::default()).expect("a raw socket");
+    let heard = |client: &mut Driver, chunk: &dyn Fn(&mut PacketBuilder<'_>) -> bool| {
+        let mut bytes = [0; 64];
+        let mut packet = PacketBuilder::new(&mut bytes, SCTP_PORT, status.local_port, status.local_tag);
+        assert!(chunk(&mut packet));
+        let len = packet.finish();
+        peer.send(&mut Outgoing::packet(SocketAddr::new(here, 0), &bytes[..len])).expect("it is sent");
+        client.until("an answer", |_| {
+            let mut batch = RecvBatch::new(8);
+            peer.recv(&mut batch).ok()?;
+            batch.packets().find_map(|(_, bytes)| {
+                let packet = Packet::parse(bytes).ok()?;
+                let chunk = packet.chunks().next()?.ok()?;
+                let ours = packet.verification_tag() == status.local_tag
+                    && packet.source_port() == status.local_port;
+                ours.then_some((chunk.kind, chunk.flags))
+            })
+        })
+    };
+    assert_eq!(heard(&mut client, &|packet| packet.push(&ShutdownAck)), (kind::SHUTDOWN_COMPLETE, 1));
+    assert_eq!(heard(&mut client, &|packet| packet.push(&Heartbeat { info: &[0; 8] })), (kind::ABORT, 1));
 }

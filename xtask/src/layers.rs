@@ -15,7 +15,7 @@ use crate::tree::{Tree, Violation};
 /// Which crates of the workspace a crate may depend on. Everything in apps/ but the program that dispatches and the
 /// laboratory, which runs the model of a link in real time, may use only `strandline`, and what helps programs; tests and xtask may use all, and
 /// nothing may use them.
-const CRATES: [(&str, &[&str]); 16] = [
+const CRATES: [(&str, &[&str]); 17] = [
     ("strandline-wire", &[]),
     ("strandline-proto", &["strandline-wire"]),
     ("strandline-netem", &[]),
@@ -24,6 +24,7 @@ const CRATES: [(&str, &[&str]); 16] = [
     ("strandline-tls", &[]),
     ("strandline-udp", &[]),
     ("strandline-output", &[]),
+    ("strandline-fuzzing", &[]),
     ("strandline", &["strandline-wire", "strandline-proto", "strandline-io"]),
     ("strandline-capi", &["strandline"]),
     ("strandline-preload", &["strandline-capi", "strandline"]),
@@ -45,7 +46,7 @@ const RUNTIMES: [&str; 3] = ["tokio", "async-std", "smol"];
 /// The layers of strandline-proto, lowest first. A module imports only from lower layers; the modules of the lowest
 /// one may also import each other, without circles.
 const PROTO_LAYERS: [&[&str]; 5] = [
-    &["number", "time", "memory", "config", "event", "error", "stats", "timer"],
+    &["number", "time", "memory", "config", "event", "error", "stats", "timer", "zone"],
     &["congestion"],
     &["path", "inbound", "outbound", "extension"],
     &["association"],
@@ -180,8 +181,9 @@ fn may_depend(package: &Package, dependency: &Dependency, members: &[&Package]) 
     if package.name == TESTS || allowed_for(package).contains(&to) {
         return true;
     }
-    // Tests of a crate may drive it with the simulated network; the simulator stays out of what ships.
-    let for_tests = dependency.kind.as_deref() == Some("dev") && to == "strandline-netem";
+    // Tests of a crate may drive it with the simulated network, and run its fuzz targets; both stay out of what ships.
+    let for_tests =
+        dependency.kind.as_deref() == Some("dev") && matches!(to, "strandline-netem" | "strandline-fuzzing");
     let dispatched =
         package.name == DISPATCHER && members.iter().any(|member| member.name == to && is_app(member));
     for_tests || dispatched

@@ -127,7 +127,8 @@ fn join(folder: &str, name: &str) -> String {
     if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
 }
 
-/// `#[test]`, `#[cfg(test)]` and `#[cfg(all(test, ...))]`: what no other build contains.
+/// `#[test]`, `#[cfg(test)]`, `#[cfg(all(test, ...))]` and `#[cfg(any(test, feature = "fuzzing"))]`: what only builds for tests
+/// and fuzz targets contain.
 pub(crate) fn is_test_only(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         if attribute.path().is_ident("test") {
@@ -145,6 +146,9 @@ fn cfg_needs_test(tokens: &TokenStream) -> bool {
         match (ident.to_string().as_str(), trees.get(at + 1)) {
             ("test", _) => true,
             ("all", Some(TokenTree::Group(group))) => cfg_needs_test(&group.stream()),
+            ("any", Some(TokenTree::Group(group))) => {
+                group.stream().to_string() == "test , feature = \"fuzzing\""
+            }
             _ => false,
         }
     })

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use mimalloc::MiMalloc;
-use strandline_output::{errln, out};
+use strandline_output::{LogWriter, errln, out};
 use tracing_subscriber::EnvFilter;
 
 /// What a burst took goes back to the system (with [`strandline::heap`]'s setting): glibc keeps it as long as anything
@@ -188,7 +188,7 @@ fn log(verbose: u8, format: LogFormat) {
         _ => "trace",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(LogWriter::default);
     // It would say with a panic that standard error can't be written.
     let log = log.log_internal_errors(false);
     match format {

@@ -85,6 +85,43 @@ async fn associations_are_limited_in_number_and_by_access_lists_in_both_styles()
     }
 }
 
+/// The oldest association over which nothing has come ends, and the phone stays.
+#[tokio::test]
+async fn silent_associations_make_room_for_phones() {
+    for style in ["one-to-many", "one-to-one"] {
+        let text = format!(
+            "[[listen]]\nprotocol = \"sctp\"\naddress = \"127.0.0.1:0\"\nstyle = \"{style}\"\n\
+             [limits]\nconnections_max = 3\n"
+        );
+        let server = configured(&format!("silent-{style}"), &text);
+        let stack = || Stack::builder().udp("127.0.0.1:0".parse().unwrap()).unwrap();
+        let stacks = [stack(), stack(), stack(), stack()];
+        let phone = arrive(&stacks[0], &server, "a").await.expect("room for the first");
+        let peer = Peer::new([127, 0, 0, 1], 5060).encapsulation_port(server.carrier());
+        let oldest = Association::connect(&stacks[1], &peer).await.unwrap();
+        let silent = Association::connect(&stacks[2], &peer).await.unwrap();
+        // It is refused while they may still begin to speak.
+        let newcomer = async {
+            loop {
+                if let Some(newcomer) = arrive(&stacks[3], &server, "b").await {
+                    return newcomer;
+                }
+            }
+        };
+        let newcomer = tokio::time::timeout(PATIENCE, newcomer).await.expect("room for another");
+        let mut messages = Vec::new();
+        let ended = tokio::time::timeout(PATIENCE, oldest.recv_many(&mut messages, 1)).await.unwrap();
+        assert!(matches!(ended, Ok(0) | Err(_)), "{style}: made room");
+        for (association, user) in [(&phone, "a"), (&newcomer, "b"), (&silent, "c")] {
+            association.send(register("SCTP", user, 2).as_bytes(), SendInfo::default()).await.unwrap();
+            let answer = tokio::time::timeout(PATIENCE, association.recv()).await.unwrap().unwrap().unwrap();
+            assert!(answer.data.starts_with(b"SIP/2.0 200 OK"), "{style}: {user}");
+        }
+        // All have spoken: nobody makes room.
+        assert!(arrive(&stacks[1], &server, "d").await.is_none(), "{style}: no room");
+    }
+}
+
 #[test]
 fn who_may_not_send_gets_no_answer_to_stun_either() {
     let denied = "[metrics]\naddress = \"127.0.0.1:0\"\n[access]\ndeny = [\"127.0.0.2/32\"]\n";

@@ -7,9 +7,10 @@ mod waiting;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use browser::browse;
 use serde_json::Value;
@@ -31,7 +32,24 @@ fn live(server: &Server) -> Value {
     serde_json::from_str(body(&server.metrics("/live.json"))).unwrap()
 }
 
-/// A server with 50 phones over TCP that have called one another, once it has told of a second in which they did.
+/// A user registers with two phones.
+fn register_two_phones(server: &Server) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let from = socket.local_addr().unwrap();
+    let register = format!(
+        "REGISTER sip:example.com SIP/2.0\r\nVia: SIP/2.0/UDP {from};branch=z9hG4bKtwo\r\nMax-Forwards: 70\r\n\
+         From: <sip:desk@example.com>;tag=t\r\nTo: <sip:desk@example.com>\r\nCall-ID: two\r\nCSeq: 1 REGISTER\r\n\
+         Contact: <sip:desk@{from}>, <sip:desk@192.0.2.9>\r\nContent-Length: 0\r\n\r\n"
+    );
+    socket.send_to(register.as_bytes(), server.address("udp")).unwrap();
+    let mut answer = [0; 2000];
+    let len = socket.recv(&mut answer).unwrap();
+    assert!(answer[..len].starts_with(b"SIP/2.0 200 "), "{}", String::from_utf8_lossy(&answer[..len]));
+}
+
+/// A server with 50 phones over TCP that have called one another, and a user with two more, once it has told of a second in which
+/// there were calls.
 fn busy_server(folder: &std::path::Path) -> Server {
     let store = folder.join("sip.db");
     let server = Server::start(&["--metrics", "127.0.0.1:0", "--store", store.to_str().unwrap()]);
@@ -40,6 +58,7 @@ fn busy_server(folder: &std::path::Path) -> Server {
         ["load", "sip", "call", "--transport", "tcp", "--users", "50", "--sources", "50", "--time", "0.5"];
     let load = Command::new(PROGRAM).args(calls).args(["--warm-up", "0", "--server", &to]).output().unwrap();
     assert!(load.status.success(), "{}", String::from_utf8_lossy(&load.stderr));
+    register_two_phones(&server);
     at_last("a second with calls", || {
         let live = live(&server);
         live["seconds"].as_array().unwrap().iter().any(|second| second["calls"].as_f64() > Some(0.0))
@@ -51,8 +70,10 @@ fn busy_server(folder: &std::path::Path) -> Server {
 fn it_tells_what_goes_on() {
     let server = busy_server(&folder("json"));
     let live = live(&server);
-    assert_eq!((&live["users"], &live["overloaded"]), (&50.into(), &false.into()), "{live}");
-    assert!(live["totals"]["calls"].as_u64() > Some(0) && live["totals"]["registered"] == 50, "{live}");
+    assert_eq!((&live["users"], &live["overloaded"]), (&51.into(), &false.into()), "{live}");
+    assert_eq!(live["bindings"], 52, "{live}");
+    assert!(live["totals"]["calls"].as_u64() > Some(0) && live["totals"]["registered"] == 51, "{live}");
+    assert!(server.metrics("/metrics").contains("\nstrandline_sip_bindings 52\n"));
     let seconds = live["seconds"].as_array().unwrap();
     for field in ["p50_ms", "p99_ms", "commit_p99_ms"] {
         assert!(seconds.iter().any(|second| second[field].as_f64() > Some(0.0)), "{field}: {live}");
@@ -83,7 +104,9 @@ fn top_tells_it_as_text_where_there_is_no_terminal() {
     let output = top(&address);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && text.starts_with("example.com, in order, up 0:0"), "{text}");
-    assert!(text.lines().any(|line| line.split_whitespace().eq(["registered", "phones", "50"])), "{text}");
+    for shown in [&["registered", "phones", "52"][..], &["of", "users", "51"]] {
+        assert!(text.lines().any(|line| line.split_whitespace().eq(shown.iter().copied())), "{text}");
+    }
     let told = |output: std::process::Output| {
         assert!(!output.status.success());
         String::from_utf8(output.stderr).unwrap()
@@ -151,7 +174,16 @@ fn a_browser_shows_it_at_every_width() {
     let server = busy_server(&folder);
     let (dom, log) =
         browse(&folder.join("profile"), &server.url("/"), &["--virtual-time-budget=3000", "--dump-dom"]);
-    for shown in ["example.com", "in order", "Registered phones", ">50 <", "<polyline"] {
+    for shown in [
+        "example.com",
+        "in order",
+        "Registered phones",
+        ">52 <",
+        "of 51 users",
+        "<polyline",
+        " ms</span>",
+        " /s</span>",
+    ] {
         assert!(dom.contains(shown), "{shown}: {dom}");
     }
     assert!(!log.contains("CONSOLE"), "{log}");
@@ -179,15 +211,28 @@ fn a_browser_shows_it_at_every_width() {
             let url = format!("file://{}", file.display());
             let (dom, log) =
                 browse(&folder.join("profile"), &url, &[&mode, "--virtual-time-budget=3000", "--dump-dom"]);
-            for width in [320, 375, 768, 1200] {
-                let expected =
-                    format!("frame {width}: 0 pixels too wide, 3 charts, ground {ground}, {state}");
+            for (width, tiles, charts) in LAYOUTS {
+                let expected = format!(
+                    "frame {width}: 0 pixels too wide, tiles {tiles}, charts {charts}, ground {ground}, {state}"
+                );
                 assert!(dom.contains(&expected), "{expected}: {dom}");
             }
+            assert!(dom.contains("rows with gaps at: none;"), "{dom}");
             assert!(!log.contains("CONSOLE"), "{log}");
         }
     }
 }
+
+/// Widths of the page, and how many cards are in each row there.
+const LAYOUTS: [(u32, &str, &str); 7] = [
+    (320, "1+1+1+1+1+1+1+1", "1+1+1"),
+    (375, "2+2+2+2", "1+1+1"),
+    (400, "2+2+2+2", "1+1+1"),
+    (768, "4+4", "1+1+1"),
+    (900, "4+4", "1+1+1"),
+    (1200, "4+4", "3"),
+    (1400, "4+4", "3"),
+];
 
 /// The page in frames of several widths, with an answer of the server's in place of asking it; below each stands what it
 /// looks like after that.
@@ -195,9 +240,16 @@ fn frames(page: &str, live: &str) -> String {
     let quoted = |text: &str| serde_json::to_string(text).unwrap().replace("</", "<\\/");
     let told = format!("<script>window.fetch = async () => ({{ json: async () => ({live}) }});</script>");
     let page = quoted(&page.replacen("<head>", &format!("<head>{told}"), 1));
+    let widths = LAYOUTS.map(|(width, ..)| width);
     format!(
         "<!doctype html><body><script>const page = {page};
-        for (const width of [320, 375, 768, 1200]) {{
+        const rows = (inside, id) => {{
+            const counts = new Map();
+            for (const card of inside.getElementById(id).children) counts.set(card.offsetTop, (counts.get(card.offsetTop) ?? 0) + 1);
+            return [...counts.values()];
+        }};
+        const isRagged = counts => counts.some(count => count !== counts[0]);
+        for (const width of {widths:?}) {{
             const frame = document.createElement('iframe');
             frame.style.width = width + 'px'; frame.style.border = 0; frame.height = 900;
             frame.onload = () => setTimeout(() => {{
@@ -205,10 +257,19 @@ fn frames(page: &str, live: &str) -> String {
                 const line = document.createElement('p');
                 const over = inside.documentElement.scrollWidth - inside.documentElement.clientWidth;
                 const ground = frame.contentWindow.getComputedStyle(inside.body).backgroundColor;
-                const charts = inside.querySelectorAll('svg').length;
+                const [tiles, charts] = ['tiles', 'charts'].map(id => rows(inside, id).join('+'));
                 const state = inside.getElementById('state').textContent;
-                line.textContent = `frame ${{width}}: ${{over}} pixels too wide, ${{charts}} charts, ground ${{ground}}, ${{state}}`;
+                line.textContent = `frame ${{width}}: ${{over}} pixels too wide, tiles ${{tiles}}, charts ${{charts}}, ground ${{ground}}, ${{state}}`;
                 document.body.append(line);
+                if (width !== 1400) return;
+                const ragged = [];
+                for (let other = 260; other <= 1400; other += 20) {{
+                    frame.style.width = other + 'px';
+                    if (['tiles', 'charts'].some(id => isRagged(rows(inside, id)))) ragged.push(other);
+                }}
+                const all = document.createElement('p');
+                all.textContent = `rows with gaps at: ${{ragged.join(', ') || 'none'}};`;
+                document.body.append(all);
             }}, 100);
             frame.srcdoc = page; document.body.append(frame);
         }}</script>"

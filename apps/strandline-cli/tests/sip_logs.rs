@@ -157,3 +157,30 @@ fn other_formats_are_refused() {
     assert!(!output.status.success());
     assert!(String::from_utf8(output.stderr).unwrap().contains("[possible values: text, json]"));
 }
+
+/// The pages have no TLS: an address that other machines reach is warned of, by `--check` and at the start.
+#[test]
+fn pages_beyond_loopback_are_warned_of() {
+    let folder = folder("exposed");
+    let config = folder.0.join("sip.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    for (address, warns) in
+        [("127.0.0.1:0", false), ("[::1]:0", false), ("0.0.0.0:0", true), ("[::]:0", true)]
+    {
+        let admin =
+            text.replace("[admin]\naddress = \"127.0.0.1:0\"", &format!("[admin]\naddress = \"{address}\""));
+        assert!(admin.contains(address));
+        std::fs::write(&config, format!("{admin}[metrics]\naddress = \"{address}\"\n")).unwrap();
+        let checked =
+            Command::new(PROGRAM).args(["sip", "--check", "--config"]).arg(&config).output().unwrap();
+        assert!(checked.status.success());
+        start(&folder.0, "text").terminate();
+        let log = std::fs::read_to_string(folder.0.join("log")).unwrap();
+        for told in [&String::from_utf8(checked.stderr).unwrap(), &log] {
+            for key in ["metrics.address", "admin.address"] {
+                let warning = format!("{key}: {address} is reached by other machines, and there is no TLS");
+                assert_eq!(told.contains(&warning), warns, "{address}: {told}");
+            }
+        }
+    }
+}

@@ -31,7 +31,8 @@ impl Phone {
 fn configuration(folder: &Path, more: &str) -> PathBuf {
     let text = format!(
         "domains = [\"example.com\"]\n[[listen]]\nprotocol = \"udp\"\naddress = \"127.0.0.1:0\"\n\
-         [metrics]\naddress = \"127.0.0.1:0\"\n[relay]\nfrom = [\"127.0.0.0/8\"]\n[auth]\nrealm = \"example.com\"\ncache_unknown_secs = 1\n{more}"
+         [metrics]\naddress = \"127.0.0.1:0\"\n[relay]\nfrom = [\"127.0.0.0/8\"]\n[auth]\nrealm = \"example.com\"\n\
+         algorithms = [\"MD5\", \"SHA-256\"]\ncache_unknown_secs = 1\n{more}"
     );
     let path = folder.join("sip.toml");
     std::fs::write(&path, text).unwrap();

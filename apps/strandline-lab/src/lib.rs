@@ -12,6 +12,9 @@
 mod clock;
 mod command;
 pub mod figure;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod instructions;
 pub mod netem;
 pub mod network;

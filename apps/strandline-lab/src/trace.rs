@@ -2,6 +2,8 @@
 //! windows and flight went along.
 
 mod draw;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod read;
 #[cfg(test)]
 mod tests;

@@ -38,7 +38,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "regular")]
     pub style: Style,
     /// The server: IP address, and TCP, UDP or SCTP port [default: 127.0.0.1:7007, sctp-many: port 7008]
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = strandline::socket_address)]
     pub server: Option<SocketAddr>,
     /// The server's UDP port for SCTP
     #[arg(long, value_name = "PORT", default_value_t = 9899)]

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use strandline::{
-    Association, AssociationConfig, AssociationId, Endpoint, EndpointConfig, Listener, Message,
+    Address, Association, AssociationConfig, AssociationId, Endpoint, EndpointConfig, Listener, Message,
     OutgoingPorts, RawOptions, SendInfo, Stack, StackBuilder, TrySendError,
 };
 use strandline_output::outln;
@@ -35,10 +35,10 @@ Examples:
   strandline load echo --transport sctp             aims at it")]
 pub struct Args {
     /// Listen on TCP at this address and port
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = strandline::socket_address)]
     pub tcp: Option<SocketAddr>,
     /// Answer on UDP at this address and port
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = strandline::socket_address)]
     pub udp: Option<SocketAddr>,
     /// Listen on this SCTP port with one-to-one sockets (0: any)
     #[arg(long, value_name = "PORT")]
@@ -47,11 +47,11 @@ pub struct Args {
     #[arg(long, value_name = "PORT")]
     pub sctp_many: Option<u16>,
     /// Carry SCTP in UDP at this address and port
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9899")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9899", value_parser = strandline::socket_address)]
     pub encapsulation: SocketAddr,
     /// Carry SCTP on raw IP as well, at this address
     #[arg(long, value_name = "ADDRESS")]
-    pub raw: Option<IpAddr>,
+    pub raw: Option<Address>,
     /// Send raw IP by a packet socket, round most of the kernel's IP: faster, but its firewall doesn't see these packets
     #[arg(long, requires = "raw")]
     pub packet_socket: bool,
@@ -83,8 +83,8 @@ pub struct Listening {
     pub sctp_many: Option<u16>,
     /// The UDP socket that carries SCTP.
     pub encapsulation: Option<SocketAddr>,
-    /// The address of SCTP on raw IP.
-    pub raw: Option<IpAddr>,
+    /// The address of SCTP on raw IP, with its zone if it has one.
+    pub raw: Option<String>,
 }
 
 /// Serves until it is interrupted.
@@ -142,7 +142,7 @@ async fn start(args: &Args, others: &[Handle]) -> Result<(Listening, JoinSet<Res
             let same = Args { sctp: listening.sctp, sctp_many: listening.sctp_many, ..args.clone() };
             let stack = builder().raw_with(address, raw_options(&args), OutgoingPorts::default())?;
             serve_sctp(&stack, &same, &runtimes, &mut listening, &mut tasks)?;
-            listening.raw = Some(address);
+            listening.raw = Some(address.to_string());
         }
     }
     Ok((listening, tasks))
@@ -174,7 +174,7 @@ fn print(listening: &Listening, json: bool) -> Result<()> {
     }
     let mut carriers = Vec::new();
     carriers.extend(listening.encapsulation.map(|address| format!("in UDP at {address}")));
-    carriers.extend(listening.raw.map(|address| format!("on raw IP at {address}")));
+    carriers.extend(listening.raw.as_ref().map(|address| format!("on raw IP at {address}")));
     let carriers = carriers.join(", ");
     if let Some(port) = listening.sctp {
         outln!("  SCTP one-to-one    port {port}, {carriers}");

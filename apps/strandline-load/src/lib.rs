@@ -24,6 +24,9 @@ pub mod echo_server;
 mod exchange;
 pub mod flood;
 mod folder;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod histogram;
 pub mod itemised;
 mod job;

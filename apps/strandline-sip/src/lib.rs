@@ -12,6 +12,10 @@
 #[cfg(feature = "server")]
 pub mod auth;
 pub mod codec;
+#[cfg(all(feature = "server", any(test, feature = "fuzzing")))]
+#[doc(hidden)]
+#[allow(clippy::panic, reason = "a fuzz target stops at what breaks a promise")]
+pub mod fuzzing;
 #[cfg(feature = "server")]
 pub mod locate;
 #[cfg(feature = "server")]

@@ -53,6 +53,9 @@ mod carrier;
 mod errors;
 mod filter;
 mod fragment;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 #[cfg(feature = "mimalloc")]
 pub mod heap;
 mod icmp;

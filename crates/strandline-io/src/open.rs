@@ -37,6 +37,14 @@ pub enum OpenError {
         /// The address that was asked for.
         address: IpAddr,
     },
+    /// A link-local IPv6 address without its zone: it could be on any link.
+    #[error(
+        "{address} is a link-local address, which each link may have: add the interface, as in {address}%eth0"
+    )]
+    NoZone {
+        /// The address that was asked for.
+        address: IpAddr,
+    },
     /// IPv6 is switched off.
     #[error("IPv6 is disabled on this host ({evidence}): bind to an IPv4 address, or enable IPv6")]
     Ipv6Disabled {
@@ -73,6 +81,7 @@ impl OpenError {
     pub(crate) fn of_bind(source: io::Error, address: SocketAddr) -> Self {
         match source.raw_os_error() {
             Some(libc::EADDRINUSE) => Self::AddressInUse { address },
+            Some(libc::EINVAL) if lacks_zone(address) => Self::NoZone { address: address.ip() },
             Some(libc::EADDRNOTAVAIL) if address.is_ipv6() && ipv6_is_disabled() => {
                 Self::Ipv6Disabled { evidence: "net.ipv6.conf.all.disable_ipv6 is 1" }
             }
@@ -93,6 +102,10 @@ impl OpenError {
     pub(crate) fn of_option(source: io::Error) -> Self {
         Self::Io { action: "setting up a socket", source }
     }
+}
+
+fn lacks_zone(address: SocketAddr) -> bool {
+    matches!(address, SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() && v6.scope_id() == 0)
 }
 
 fn ipv6_is_disabled() -> bool {

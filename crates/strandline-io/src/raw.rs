@@ -1,7 +1,7 @@
 //! SCTP packets as IP protocol 132.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -32,6 +32,8 @@ pub struct RawOptions {
     /// so something else must keep those from leaving, for example
     /// `iptables -A OUTPUT -p sctp --chunk-types any ABORT -j DROP`. Default: false.
     pub allow_kernel_sctp: bool,
+    /// The zone of a link-local IPv6 address that the carrier is opened at: the index of its interface. Default: 0, none.
+    pub zone: u32,
     /// Bytes of the socket's receive buffer. Default: 4 MiB.
     pub receive_buffer_bytes: usize,
     /// Bytes of the socket's send buffer. Default: 2 MiB.
@@ -46,6 +48,7 @@ impl Default for RawOptions {
         Self {
             ports: vec![0..=u16::MAX],
             allow_kernel_sctp: false,
+            zone: 0,
             receive_buffer_bytes: 4 << 20,
             send_buffer_bytes: 2 << 20,
             packet_socket: false,
@@ -143,7 +146,10 @@ impl RawCarrier {
         filter::attach_ports(fd, start, &options.ports, steered).map_err(OpenError::of_option)?;
         set_up(fd, is_v6).map_err(OpenError::of_option)?;
         option::enlarge_buffers(fd, options.receive_buffer_bytes, options.send_buffer_bytes);
-        let local_addr = SocketAddr::new(address, 0);
+        let local_addr = match address {
+            IpAddr::V4(_) => SocketAddr::new(address, 0),
+            IpAddr::V6(v6) => SocketAddrV6::new(v6, 0, 0, options.zone).into(),
+        };
         for socket in [&socket, &guard] {
             socket.bind(&local_addr.into()).map_err(|error| OpenError::of_bind(error, local_addr))?;
         }

@@ -7,17 +7,19 @@
 //! has gone, too.
 //!
 //! Control characters in either are escaped ([`escape`]): much of what programs print came from a peer or a file. [`read_file`] and
-//! [`read_text`] read a file up to a limit.
+//! [`read_text`] read a file up to a limit. [`LogWriter`] is for a log.
 #![forbid(unsafe_code)]
 
 mod escape;
 mod input;
+mod log;
 
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
 
 pub use escape::escape;
 pub use input::{read_file, read_text};
+pub use log::LogWriter;
 
 /// The exit code when standard output can't be written.
 pub const FAILED: u8 = 1;

@@ -419,6 +419,10 @@ pub struct EndpointConfig {
     /// quiet time a quarter of that may come at once. One source gets little more than half of it. Default 200,000, of
     /// which one core can answer several times as many.
     pub init_rate_max: u32,
+    /// HEARTBEATs in a second to addresses that peers have listed and not confirmed (RFC 9260 section 5.4), in all associations
+    /// together, a quarter of them at once. Those that are answered don't count. Each address gets five in a second at
+    /// most until it answers. Default 10,000.
+    pub verification_rate_max: u32,
     /// Received bytes held for applications in all associations together, at most. Default 1 GiB. Once it is reached,
     /// an association may take more only while it holds less than its share of half of the limit; what fills its lowest gap
     /// while it has nothing to read is taken up to an eighth beyond the limit.
@@ -465,6 +469,7 @@ impl Default for EndpointConfig {
             associations_max: 1 << 22,
             replies_max: 1024,
             init_rate_max: 200_000,
+            verification_rate_max: 10_000,
             receive_bytes_max: 1 << 30,
             send_bytes_max: 1 << 30,
             account: None,
@@ -496,6 +501,7 @@ impl EndpointConfig {
         check(self.shard.index < 1 << self.shard.bits, "shard.index", "below 1 << shard.bits")?;
         check(self.associations_max < 1 << 28, "associations_max", "below 2^28")?;
         check(self.init_rate_max >= 1, "init_rate_max", "at least 1")?;
+        check(self.verification_rate_max >= 1, "verification_rate_max", "at least 1")?;
         check(self.ephemeral_ports.0 >= 1, "ephemeral_ports", "ports from 1")?;
         check(self.ephemeral_ports.0 <= self.ephemeral_ports.1, "ephemeral_ports", "first at most last")?;
         check(self.known_paths_max <= 1 << 24, "known_paths_max", "at most 2^24")

@@ -1,5 +1,7 @@
 //! What can go wrong at the interface with the application; one enum for each operation.
 
+use core::net::IpAddr;
+
 use thiserror::Error;
 
 /// A parameter out of range.
@@ -39,6 +41,9 @@ pub enum ConnectError {
     /// Unspecified, broadcast or multicast address.
     #[error("an SCTP peer needs a unicast address")]
     NotUnicast,
+    /// A link-local IPv6 address without a zone: it could be on any link (RFC 4007 section 6).
+    #[error("{0} is a link-local address, which each link may have: add the interface, as in {0}%eth0")]
+    NoZone(IpAddr),
     /// An association with this peer address and these ports exists.
     #[error("an association with this peer address and these ports exists already")]
     AlreadyExists,

@@ -13,6 +13,7 @@ pub mod stats;
 pub mod time;
 pub use strandline_wire::number;
 pub mod timer;
+pub mod zone;
 
 pub(crate) mod inbound;
 mod outbound;

@@ -40,6 +40,12 @@ impl<'a> Packet<'a> {
         }
     }
 
+    /// Bytes of the packet, common header included.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        COMMON_HEADER_LEN + self.body.len()
+    }
+
     /// Is the checksum right? It is computed with its own field taken as zero (RFC 9260 section 6.8).
     #[must_use]
     pub fn verify_checksum(&self) -> bool {

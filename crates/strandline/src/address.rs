@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::str::FromStr;
 
 use strandline_io::interfaces;
+use strandline_proto::zone;
 use thiserror::Error;
 
 /// An IP address. A link-local IPv6 address has a zone besides (RFC 4007): the link that it is valid on, named by a
@@ -50,6 +51,12 @@ impl Address {
         self.zone
     }
 
+    /// True for a link-local IPv6 address without its zone: no socket can be bound or send to it.
+    #[must_use]
+    pub fn lacks_zone(&self) -> bool {
+        self.zone == 0 && is_link_local(self.ip)
+    }
+
     /// The IP address and zone of a socket address. Its port is ignored.
     #[must_use]
     pub fn of(address: SocketAddr) -> Self {
@@ -60,13 +67,52 @@ impl Address {
         Self::in_zone(address.ip(), zone)
     }
 
+    /// The address as the engine looks it up.
+    pub(crate) fn key(self) -> IpAddr {
+        zone::key_of(self.ip, self.zone)
+    }
+
     /// The socket address with a port: for SCTP that is the UDP port of the encapsulation.
-    pub(crate) fn with_port(self, port: u16) -> SocketAddr {
+    #[must_use]
+    pub fn with_port(self, port: u16) -> SocketAddr {
         match self.ip {
             IpAddr::V4(_) => SocketAddr::new(self.ip, port),
             IpAddr::V6(ip) => SocketAddr::V6(SocketAddrV6::new(ip, port, 0, self.zone)),
         }
     }
+}
+
+/// The socket address that a text names: `192.0.2.7:5060`, `[2001:db8::7]:5060`, or with the zone that a link-local IPv6
+/// address needs, `[fe80::7%eth1]:5060`.
+///
+/// ```
+/// let address = strandline::socket_address("[fe80::7%3]:5060")?;
+/// assert_eq!(address.to_string(), "[fe80::7%3]:5060");
+/// # Ok::<(), strandline::ParseAddressError>(())
+/// ```
+///
+/// # Errors
+/// If it is none, if the zone is no interface of this host, or if it is missing.
+pub fn socket_address(text: &str) -> Result<SocketAddr, ParseAddressError> {
+    let form = || ParseAddressError::NoSocketAddress(text.to_owned());
+    let (host, port) = text.rsplit_once(':').ok_or_else(form)?;
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    // Of an IPv6 address without brackets the last part could be the port as well.
+    if bare.is_none() && host.contains(':') {
+        return Err(form());
+    }
+    let port = port.parse().map_err(|_| form())?;
+    let address: Address = match bare.unwrap_or(host).parse() {
+        Err(ParseAddressError::NoIp(_)) => return Err(form()),
+        parsed => parsed?,
+    };
+    if address.ip.is_ipv6() != bare.is_some() {
+        return Err(form());
+    }
+    if address.lacks_zone() {
+        return Err(ParseAddressError::NoZone(address.ip));
+    }
+    Ok(address.with_port(port))
 }
 
 fn is_link_local(ip: IpAddr) -> bool {
@@ -117,9 +163,15 @@ pub enum ParseAddressError {
     /// The text before a `%`, if there is one, is no IP address.
     #[error("{0:?} is no IP address: expected one such as 192.0.2.7, 2001:db8::7 or fe80::7%eth0")]
     NoIp(String),
+    /// A text that should name an IP address and a port doesn't.
+    #[error("{0:?} is no address with a port: expected one such as 192.0.2.7:5060 or [fe80::7%eth0]:5060")]
+    NoSocketAddress(String),
     /// The address has a zone and is none of a link.
     #[error("{0} is not link-local: only addresses in fe80::/10 take a zone")]
     NotLinkLocal(IpAddr),
+    /// A link-local IPv6 address without a zone, where it needs one.
+    #[error("{0} is a link-local address, which each link may have: add the interface, as in {0}%eth0")]
+    NoZone(IpAddr),
     /// No network interface has this name or index.
     #[error("{zone:?} is no network interface of this host: it has {known}")]
     UnknownZone {

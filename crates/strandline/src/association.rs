@@ -110,7 +110,7 @@ impl Association {
         config: Option<Arc<AssociationConfig>>,
     ) -> Result<Self, ConnectError> {
         let peer = peer.into();
-        let remotes = peer.remotes(stack.inner.default_port);
+        let remotes = stack.inner.remotes(&peer)?;
         let request = State::request(peer.port(), local_port, remotes, config);
         let (shard, id) = stack.inner.connect(stack.preferred, request)?;
         Ok(Self::new(Handle::new(Arc::clone(&stack.inner), shard, id)))

@@ -8,8 +8,10 @@ use strandline_io::{PLACES_MAX, PortLock, RawCarrier, RawOptions, Steering, UdpC
 use strandline_proto::config::{AssociationConfig, EndpointConfig, Shard as ShardOfTags};
 use strandline_proto::error::ConfigError;
 use strandline_proto::memory::MemoryAccount;
+use strandline_proto::zone;
 use tokio::runtime::Handle;
 
+use crate::address::Address;
 use crate::carrier::{Carrier, Registered};
 use crate::clock::Clock;
 use crate::engine::Engine;
@@ -97,10 +99,11 @@ impl StackBuilder {
         self
     }
 
-    /// Addresses of this host that peers are told (multi-homing). None: peers use the one that packets come from.
+    /// Addresses of this host that peers are told (multi-homing). None: peers use the one that packets come from. A link-local
+    /// IPv6 address is named only to link-local peers in its zone, or in any if it has none.
     #[must_use]
-    pub fn local_addresses(mut self, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
-        self.config.local_addresses = addresses.into_iter().collect();
+    pub fn local_addresses(mut self, addresses: impl IntoIterator<Item = impl Into<Address>>) -> Self {
+        self.config.local_addresses = addresses.into_iter().map(|address| address.into().key()).collect();
         self
     }
 
@@ -209,27 +212,30 @@ impl StackBuilder {
         self.start(plan, carriers, None)
     }
 
-    /// A stack on raw IP (protocol 132), at one local address or all of a family (`0.0.0.0` or `::`). Needs
-    /// CAP_NET_RAW. Ports are reserved among the processes of the host that use raw IP.
+    /// A stack on raw IP (protocol 132), at one local address or all of a family (`0.0.0.0` or `::`). A link-local
+    /// IPv6 address needs its zone. Needs CAP_NET_RAW. Ports are reserved among the processes of the host that use raw IP.
     ///
     /// # Errors
     /// If a parameter is out of range, the privilege is missing, the kernel's own SCTP would interfere, or there is no
     /// tokio runtime.
-    pub fn raw(self, address: IpAddr) -> Result<Stack, StackError> {
+    pub fn raw(self, address: impl Into<Address>) -> Result<Stack, StackError> {
         self.raw_with(address, RawOptions::default(), OutgoingPorts::default())
     }
 
-    /// A stack on raw IP with options of its own.
+    /// A stack on raw IP with options of its own. The zone is that of the address.
     ///
     /// # Errors
     /// As [`raw`](Self::raw).
     pub fn raw_with(
         mut self,
-        address: IpAddr,
+        address: impl Into<Address>,
         mut options: RawOptions,
         outgoing: OutgoingPorts,
     ) -> Result<Stack, StackError> {
         let plan = self.plan()?;
+        let address = address.into();
+        options.zone = address.zone();
+        let address = address.ip();
         let lock_address = (!address.is_unspecified()).then_some(address);
         let ephemeral = PortLock::any(outgoing.within, outgoing.count, lock_address)?;
         self.config.encapsulation_overhead = 0;
@@ -361,8 +367,8 @@ fn note_own_addresses(config: &mut EndpointConfig, carrier: &Carrier) {
         tracing::debug!(%error, "listing the addresses of this host");
         Vec::new()
     });
-    let all = all.into_iter().map(|local| local.address);
-    match carrier.local_address().map(|address| address.ip()) {
+    let all = all.into_iter().map(|local| zone::key_of(local.address, local.interface_index));
+    match carrier.local_address().map(zone::key) {
         Some(any) if any.is_unspecified() => config.own_addresses.extend(all),
         bound => {
             config.own_addresses.extend(bound);

@@ -11,6 +11,7 @@ use strandline_proto::event::{Datagram, IcmpError, IcmpKind, Transmit};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+use crate::address::Address;
 use crate::bursts::Bursts;
 use crate::memory;
 
@@ -178,6 +179,17 @@ impl Carrier {
             Self::Raw(socket) => Some(socket.carrier().local_addr()),
             #[cfg(test)]
             Self::Narrow(narrow) => narrow.socket.local_address(),
+        }
+    }
+
+    /// Where link-local addresses belong that are given without a zone: to the zone of the address that the socket is bound to,
+    /// or nowhere (0). `None` if the carrier knows no zones.
+    pub(crate) fn own_zone(&self) -> Option<u32> {
+        match self {
+            Self::Udp(_) | Self::Raw(_) => {
+                Some(self.local_address().map_or(0, |own| Address::of(own).zone()))
+            }
+            _ => None,
         }
     }
 

@@ -1,6 +1,5 @@
 //! What can be seen and set of an association, whichever kind of socket it belongs to.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,6 +8,7 @@ use strandline_proto::congestion::Algorithm;
 use strandline_proto::error::{ConfigureError, PathError};
 use strandline_proto::stats::{MemoryReport, PathStatus, Status};
 
+use crate::address::Address;
 use crate::id::AssociationId;
 use crate::shard::core::Shard;
 
@@ -65,8 +65,8 @@ impl<'a> Control<'a> {
     ///
     /// # Errors
     /// If the address is none of the peer's, or not confirmed yet.
-    pub fn set_primary(&self, address: IpAddr) -> Result<(), PathError> {
-        self.shard.with(|state, now| state.engine.set_primary(now, self.id.id, address))
+    pub fn set_primary(&self, address: impl Into<Address>) -> Result<(), PathError> {
+        self.shard.with(|state, now| state.engine.set_primary(now, self.id.id, address.into().key()))
     }
 
     /// The congestion controller of the path to one of the peer's addresses from now on, whatever the association's is; `None`:
@@ -76,18 +76,20 @@ impl<'a> Control<'a> {
     /// If the address is none of the peer's; for [`Algorithm::Dctcp`] unless that is the association's.
     pub fn set_path_congestion(
         &self,
-        address: IpAddr,
+        address: impl Into<Address>,
         congestion: Option<Algorithm>,
     ) -> Result<(), PathError> {
-        self.shard.with(|state, now| state.engine.set_path_congestion(now, self.id.id, address, congestion))
+        self.shard.with(|state, now| {
+            state.engine.set_path_congestion(now, self.id.id, address.into().key(), congestion)
+        })
     }
 
     /// Probes an address of the peer now. What comes of it shows in [`paths`](Self::paths) and as a notification.
     ///
     /// # Errors
     /// If the address is none of the peer's, or the association is not established.
-    pub fn request_heartbeat(&self, address: IpAddr) -> Result<(), PathError> {
-        self.shard.with(|state, now| state.engine.request_heartbeat(now, self.id.id, address))
+    pub fn request_heartbeat(&self, address: impl Into<Address>) -> Result<(), PathError> {
+        self.shard.with(|state, now| state.engine.request_heartbeat(now, self.id.id, address.into().key()))
     }
 
     /// Sets the association's parameters. What was agreed at set-up (streams, receive window) stays.

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
+use strandline_proto::endpoint::Connect;
 use strandline_proto::error::ConnectError as Refusal;
 use strandline_proto::event::{AssociationId as EngineId, Message, SendInfo};
+use strandline_proto::zone;
 
 use crate::association::Association;
 use crate::bound::Bound;
@@ -90,7 +92,7 @@ impl Endpoint {
     /// # Cancel safety
     /// Dropping the future gives up the set-up.
     pub async fn connect(&self, peer: impl Into<Peer>) -> Result<AssociationId, ConnectError> {
-        let request = self.request(&peer.into());
+        let request = self.request(&peer.into())?;
         if self.is_shutting_down() {
             return Err(ConnectError::ShuttingDown);
         }
@@ -200,14 +202,14 @@ impl Endpoint {
 
     /// The association with a peer; on which shard it is, or would be, shows the stack.
     fn find_or_connect(&self, peer: &Peer) -> Result<AssociationId, SendError> {
-        let request = self.request(peer);
+        let request = self.request(peer)?;
         let (home, others) = self.bound.stack.homes(&request);
         for (index, shard, socket) in self.bound.each().filter(|(index, ..)| others && *index != home) {
             let state = shard.lock();
-            if let Some(id) = self.find(&state, socket, peer) {
+            if let Some(id) = self.find(&state, socket, &request) {
                 return Ok(AssociationId { shard: index, id });
             }
-            if self.known(&state, peer).next().is_some() {
+            if self.known(&state, &request).next().is_some() {
                 // Peeled off.
                 return Err(Refusal::AlreadyExists.into());
             }
@@ -218,7 +220,7 @@ impl Endpoint {
             if state.gone {
                 return Err(Ended::StackClosed.into());
             }
-            match self.find(state, socket, peer) {
+            match self.find(state, socket, &request) {
                 Some(id) => Ok(id),
                 None if state.is_shutting_down(socket) => Err(SendError::ShuttingDown),
                 None => {
@@ -229,18 +231,19 @@ impl Endpoint {
         Ok(AssociationId { shard: home, id })
     }
 
-    fn find(&self, state: &State, socket: u32, peer: &Peer) -> Option<EngineId> {
-        self.known(state, peer).find(|id| belongs(state, socket, *id))
+    fn find(&self, state: &State, socket: u32, request: &Connect) -> Option<EngineId> {
+        self.known(state, request).find(|id| belongs(state, socket, *id))
     }
 
     /// Associations from this port with the peer, whoever has them.
-    fn known(&self, state: &State, peer: &Peer) -> impl Iterator<Item = EngineId> {
-        let addresses = peer.addresses();
-        addresses.filter_map(|address| state.engine.find(self.bound.port, address.ip(), peer.port()))
+    fn known(&self, state: &State, request: &Connect) -> impl Iterator<Item = EngineId> {
+        let keys = request.remotes.iter().map(|remote| zone::key(*remote));
+        keys.filter_map(|key| state.engine.find(self.bound.port, key, request.peer_port))
     }
 
-    fn request(&self, peer: &Peer) -> strandline_proto::endpoint::Connect {
-        State::request(peer.port(), self.bound.port, peer.remotes(self.bound.stack.default_port), None)
+    fn request(&self, peer: &Peer) -> Result<Connect, Refusal> {
+        let remotes = self.bound.stack.remotes(peer)?;
+        Ok(State::request(peer.port(), self.bound.port, remotes, None))
     }
 
     /// The next message of any association.

@@ -69,7 +69,7 @@
 //! assert_eq!(names(), ["cubic", "cubic"]);
 //!
 //! // The path to one address; `None` gives it the association's again.
-//! client.control().set_path_congestion("10.0.1.2".parse()?, Some(Algorithm::Swift))?;
+//! client.control().set_path_congestion([10, 0, 1, 2], Some(Algorithm::Swift))?;
 //! assert_eq!(names(), ["cubic", "swift"]);
 //! # Ok(()) }
 //! ```
@@ -113,7 +113,7 @@ mod wait;
 #[cfg(feature = "mimalloc")]
 pub use strandline_io::heap;
 
-pub use self::address::{Address, ParseAddressError};
+pub use self::address::{Address, ParseAddressError, socket_address};
 pub use self::association::Association;
 pub use self::builder::{OutgoingPorts, StackBuilder};
 pub use self::capture::Capture;

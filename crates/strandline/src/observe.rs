@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use strandline_proto::event::AssociationId as EngineId;
 use strandline_proto::stats::{PathStatus, SentAgain, Status};
+use strandline_proto::zone;
 use strandline_wire::{Chunk, Packet, RawChunk, StreamId, Tsn, print};
 use tokio::time::Instant;
 
@@ -112,7 +113,7 @@ impl<'a> ObservedPacket<'a> {
             Direction::Sent => (source, destination),
             Direction::Received => (destination, source),
         };
-        let id = self.engine.0.find(local, self.peer.ip(), remote)?;
+        let id = self.engine.0.find(local, zone::key(self.peer), remote)?;
         Some(ObservedAssociation { engine: self.engine, id })
     }
 

@@ -11,8 +11,10 @@ use strandline_proto::endpoint::Connect;
 use strandline_proto::error::ConnectError as Refusal;
 use strandline_proto::event::AssociationId as EngineId;
 use strandline_proto::stats::{Buffers, EndpointStats};
+use strandline_proto::zone;
 
 use crate::error::{BindError, ConnectError, Ended};
+use crate::peer::Peer;
 use crate::ports::ReservedPorts;
 use crate::shard::attempt::Attempt;
 use crate::shard::core::Shard;
@@ -114,6 +116,23 @@ impl StackInner {
         let found = self.shards.get(usize::from(index));
         // Numbers come from this stack only, so it is always found.
         found.unwrap_or(&self.first)
+    }
+
+    /// Where packets to a peer are carried to.
+    pub(crate) fn remotes(&self, peer: &Peer) -> Result<Vec<SocketAddr>, Refusal> {
+        let mut remotes = peer.remotes(self.default_port);
+        let Some(own_zone) = self.first.carrier.own_zone() else { return Ok(remotes) };
+        for remote in &mut remotes {
+            match remote {
+                SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() && v6.scope_id() == 0 => match own_zone
+                {
+                    0 => return Err(Refusal::NoZone((*v6.ip()).into())),
+                    zone => v6.set_scope_id(zone),
+                },
+                _ => {}
+            }
+        }
+        Ok(remotes)
     }
 
     /// On raw IP: reserves a port and lets its packets in.
@@ -226,8 +245,9 @@ impl StackInner {
     fn known_elsewhere(&self, here: u16, request: &Connect, local_port: u16) -> bool {
         let others = (0..).zip(&self.shards).filter(|(index, _)| *index != here);
         others.map(|(_, shard)| shard.lock()).any(|state| {
-            let known =
-                |remote: &SocketAddr| state.engine.find(local_port, remote.ip(), request.peer_port).is_some();
+            let known = |remote: &SocketAddr| {
+                state.engine.find(local_port, zone::key(*remote), request.peer_port).is_some()
+            };
             request.remotes.iter().any(known)
         })
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use common::{if_permitted, pattern, peer_at, recv_whole, udp_stack};
 use strandline::{
-    Algorithm, Association, ConnectError, Ended, Endpoint, Listener, PathError, Peer, SendInfo, Stack,
-    StackError, StreamId,
+    Address, Algorithm, Association, ConnectError, Ended, Endpoint, Listener, PathError, Peer, SendInfo,
+    Stack, StackError, StreamId,
 };
 
 #[tokio::test]
@@ -130,8 +130,8 @@ async fn an_address_in_use_is_told() {
 
 #[tokio::test]
 async fn raw_ip_works_or_says_what_is_missing() {
-    let Some(here) = if_permitted(Stack::builder().raw([127, 0, 0, 1].into())) else { return };
-    let there = Stack::builder().raw([127, 0, 0, 2].into()).unwrap();
+    let Some(here) = if_permitted(Stack::builder().raw([127, 0, 0, 1])) else { return };
+    let there = Stack::builder().raw([127, 0, 0, 2]).unwrap();
     let listener = Listener::bind(&there, 5007).unwrap();
     let client = Association::connect(&here, Peer::new([127, 0, 0, 2], 5007)).await.unwrap();
     let peer = listener.accept().await.unwrap();
@@ -147,7 +147,7 @@ async fn a_controller_for_one_path() {
     let listener = Listener::bind(&there, 5008).unwrap();
     let client = Association::connect(&here, peer_at(&there, 5008)).await.unwrap();
     let peer = listener.accept().await.unwrap();
-    let address = [127, 0, 0, 1].into();
+    let address = Address::from([127, 0, 0, 1]);
     for congestion in [Algorithm::Bbr, Algorithm::Rfc9260, Algorithm::Swift] {
         client.control().set_path_congestion(address, Some(congestion)).unwrap();
         let sending = client.send_bytes(pattern(500_000, 1), SendInfo::default());
@@ -158,8 +158,7 @@ async fn a_controller_for_one_path() {
     }
     client.control().set_path_congestion(address, None).unwrap();
     assert_eq!(client.paths()[0].congestion, Algorithm::Cubic.name());
-    let nobodys = [192, 0, 2, 1].into();
-    let refused = client.control().set_path_congestion(nobodys, Some(Algorithm::Bbr));
+    let refused = client.control().set_path_congestion([192, 0, 2, 1], Some(Algorithm::Bbr));
     assert_eq!(refused, Err(PathError::UnknownAddress));
     let refused = client.control().set_path_congestion(address, Some(Algorithm::Dctcp));
     assert_eq!(refused, Err(PathError::Dctcp));

@@ -46,7 +46,8 @@ fn imports_are_found_in_groups_expressions_types_and_macros() {
 #[test]
 fn test_code_does_not_count() {
     let text = "#[cfg(test)] use crate::a::A;\n#[cfg(all(test, unix))] mod tests { use crate::b::B; }\n\
-                #[test] fn t() { crate::c::d() }\n#[cfg(any(test, unix))] use crate::e::E;\n";
+                #[test] fn t() { crate::c::d() }\n#[cfg(any(test, unix))] use crate::e::E;\n\
+                #[cfg(any(test, feature = \"fuzzing\"))] use crate::f::F;\n";
     let krate = Crate::load(&Tree::of(&[("c/src/lib.rs", text)]), "c/src/lib.rs");
     assert_eq!(reference(&krate, "crate"), ["crate::e::E"]);
     assert!(krate.modules[krate.find("tests").expect("tests")].test);

@@ -10,7 +10,7 @@ use crate::modules::Crate;
 use crate::tree::{Tree, Violation};
 
 /// Crates of crates/ that are harnesses for tests: their assertions are what they are for.
-const HARNESSES: [&str; 1] = ["crates/strandline-sim"];
+const HARNESSES: [&str; 2] = ["crates/strandline-sim", "crates/strandline-fuzzing"];
 
 /// Every check of style on every file.
 pub(crate) fn check(tree: &Tree) -> Vec<Violation> {

@@ -8,6 +8,8 @@ mod control;
 pub(crate) mod device;
 mod emulator;
 pub(crate) mod exec;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod lateness;
 pub(crate) mod namespace;
 pub(crate) mod network;

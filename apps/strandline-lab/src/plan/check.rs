@@ -11,7 +11,7 @@ type Checked = Result<(), String>;
 impl Plan {
     /// # Errors
     /// The key, what is wrong with it, and what would be right.
-    pub(super) fn check(&self) -> Checked {
+    pub(crate) fn check(&self) -> Checked {
         ensure(!self.series.is_empty(), || {
             "there is no [[series]]: a plan compares at least one".to_owned()
         })?;

@@ -28,6 +28,8 @@ pub enum Operator {
 
 /// Deepest nesting of parentheses.
 const DEPTH_MAX: u32 = 50;
+/// Operations at most: each one is a level of what is made of an expression.
+const OPERATIONS_MAX: u32 = 1000;
 
 impl Expression {
     /// Reads one.
@@ -35,7 +37,7 @@ impl Expression {
     /// # Errors
     /// Says where it makes no sense.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let mut reader = Reader { text, rest: text, depth: 0 };
+        let mut reader = Reader { text, rest: text, depth: 0, operations: 0 };
         let expression = reader.sum()?;
         match reader.rest.trim_start() {
             "" => Ok(expression),
@@ -79,12 +81,13 @@ struct Reader<'a> {
     text: &'a str,
     rest: &'a str,
     depth: u32,
+    operations: u32,
 }
 
 impl Reader<'_> {
     fn sum(&mut self) -> Result<Expression, String> {
         let mut left = self.product()?;
-        while let Some(operator) = self.operator(&[('+', Operator::Add), ('-', Operator::Subtract)]) {
+        while let Some(operator) = self.operator(&[('+', Operator::Add), ('-', Operator::Subtract)])? {
             left = Expression::Operation(Box::new(left), operator, Box::new(self.product()?));
         }
         Ok(left)
@@ -92,17 +95,23 @@ impl Reader<'_> {
 
     fn product(&mut self) -> Result<Expression, String> {
         let mut left = self.atom()?;
-        while let Some(operator) = self.operator(&[('*', Operator::Multiply), ('/', Operator::Divide)]) {
+        while let Some(operator) = self.operator(&[('*', Operator::Multiply), ('/', Operator::Divide)])? {
             left = Expression::Operation(Box::new(left), operator, Box::new(self.atom()?));
         }
         Ok(left)
     }
 
-    fn operator(&mut self, known: &[(char, Operator)]) -> Option<Operator> {
+    fn operator(&mut self, known: &[(char, Operator)]) -> Result<Option<Operator>, String> {
         let rest = self.rest.trim_start();
-        let (_, operator) = known.iter().find(|(sign, _)| rest.starts_with(*sign))?;
-        self.rest = rest.get(1..)?;
-        Some(*operator)
+        let Some((sign, operator)) = known.iter().find(|(sign, _)| rest.starts_with(*sign)) else {
+            return Ok(None);
+        };
+        self.operations += 1;
+        if self.operations > OPERATIONS_MAX {
+            return Err(format!("an expression has at most {OPERATIONS_MAX} operations"));
+        }
+        self.rest = rest.strip_prefix(*sign).unwrap_or(rest);
+        Ok(Some(*operator))
     }
 
     fn atom(&mut self) -> Result<Expression, String> {

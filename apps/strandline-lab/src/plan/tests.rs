@@ -302,6 +302,14 @@ fn expressions_have_their_usual_meaning() {
 }
 
 #[test]
+fn long_expressions_are_refused() {
+    let chain = |operations: usize| Expression::parse(&("1".to_owned() + &"*1".repeat(operations)));
+    assert_eq!(chain(1000).and_then(|expression| expression.value(&|_| Ok(0.0))), Ok(1.0));
+    assert!(chain(1001).unwrap_err().contains("at most 1000 operations"));
+    assert!(chain(1_000_000).is_err());
+}
+
+#[test]
 fn variables_are_filled_in() {
     let variables = Variables::from([("to".to_owned(), "10.0.1.2".to_owned())]);
     assert_eq!(fill("x {to}:{to} y", &variables), Ok("x 10.0.1.2:10.0.1.2 y".to_owned()));

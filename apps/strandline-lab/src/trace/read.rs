@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
+
+/// The longest trace, and its longest line.
+const BYTES_MAX: u64 = 16 << 30;
+const LINE_BYTES_MAX: u64 = 1 << 20;
 
 /// The version of the format that is read.
 const FORMAT: u32 = 1;
@@ -78,15 +82,25 @@ impl Trace {
     /// All of a file. A last line that was cut short is left out: the program that wrote it was killed.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let file = File::open(path).with_context(|| format!("opening the trace {}", path.display()))?;
-        Self::parse(BufReader::new(file)).with_context(|| format!("reading {}", path.display()))
+        Self::parse(BufReader::new(file.take(BYTES_MAX + 1)))
+            .with_context(|| format!("reading {}", path.display()))
     }
 
-    pub(super) fn parse(text: impl BufRead) -> Result<Self> {
+    pub(super) fn parse(mut text: impl BufRead) -> Result<Self> {
         let (mut events, mut cut) = (Vec::new(), None);
-        let mut lines = text.lines().enumerate().peekable();
-        while let Some((number, line)) = lines.next() {
-            let event: Event = match serde_json::from_str(&line?) {
-                Err(error) if error.is_eof() && lines.peek().is_none() && number > 0 => {
+        let (mut line, mut read) = (Vec::new(), 0);
+        for number in 0.. {
+            line.clear();
+            let len = (&mut text).take(LINE_BYTES_MAX + 1).read_until(b'\n', &mut line)? as u64;
+            if len == 0 {
+                break;
+            }
+            read += len;
+            ensure!(len <= LINE_BYTES_MAX, "line {} has more than 1 MiB: is it a trace?", number + 1);
+            ensure!(read <= BYTES_MAX, "it has more than 16 GiB, the limit");
+            let is_last = text.fill_buf()?.is_empty();
+            let event: Event = match serde_json::from_slice(&line) {
+                Err(error) if error.is_eof() && is_last && number > 0 => {
                     cut = Some(number + 1);
                     break;
                 }

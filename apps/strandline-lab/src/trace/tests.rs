@@ -119,6 +119,12 @@ fn many_points_make_no_large_drawing() {
 }
 
 #[test]
+fn a_line_without_end_is_an_error() {
+    let error = format!("{:#}", Trace::read(std::path::Path::new("/dev/zero")).unwrap_err());
+    assert!(error.contains("/dev/zero") && error.contains("line 1 has more than 1 MiB"), "{error}");
+}
+
+#[test]
 fn what_is_no_trace_is_told() {
     let told = |text: &str| format!("{:#}", parse(text).unwrap_err());
     assert!(told("hello\n").contains("line 1 is no line of a trace"));

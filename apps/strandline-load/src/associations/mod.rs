@@ -2,6 +2,8 @@
 //! them; at each step it is measured what one more takes, what one costs, and whether every one of them answers.
 
 mod client;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod ladder;
 mod line;
 mod order;

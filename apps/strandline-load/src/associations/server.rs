@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use anyhow::{Context, Result};
-use strandline::{Association, AssociationId, Endpoint, Listener, MemoryReport, Message, SendInfo, Stack};
+use strandline::{
+    Association, AssociationId, Endpoint, Listener, MemoryReport, Message, SendInfo, Stack, TrySendError,
+};
 use strandline_tls::AcceptErrors;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -20,9 +21,6 @@ const SAMPLE: usize = 256;
 
 /// Messages taken at once.
 const TURN: usize = 64;
-
-/// How long the echo waits for room in a send buffer before it is given up.
-const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A server that is listening.
 pub(super) struct Server {
@@ -136,28 +134,56 @@ impl Heard {
 async fn echo(endpoint: Arc<Endpoint>, heard: Arc<Mutex<VecDeque<AssociationId>>>) {
     let mut messages = Vec::with_capacity(TURN);
     while endpoint.recv_many_from(&mut messages, TURN).await.is_ok() {
-        for (from, message) in messages.drain(..) {
-            hear(&heard, from);
-            send_back(&endpoint, from, message).await;
-        }
+        send_back(&endpoint, &heard, messages.drain(..));
     }
 }
 
 /// One shard's share, on that shard's runtime.
 async fn echo_on(endpoint: Arc<Endpoint>, shard: usize, heard: Arc<Mutex<VecDeque<AssociationId>>>) {
-    while let Ok((from, message)) = endpoint.recv_on(shard).await {
-        hear(&heard, from);
-        send_back(&endpoint, from, message).await;
+    while let Ok(one) = endpoint.recv_on(shard).await {
+        send_back(&endpoint, &heard, [one]);
     }
 }
 
-async fn send_back(endpoint: &Endpoint, to: AssociationId, message: Message) {
-    let info = SendInfo::on(message.stream).ppid(message.ppid);
-    let sending = endpoint.send_to(to, message.data, info);
-    // A client that takes nothing back doesn't keep the others waiting: its echo is given up.
-    if let Ok(Err(error)) = tokio::time::timeout(PATIENCE, sending).await {
-        tracing::debug!(%error, association = %to, "an echo could not be sent");
+/// Echoes messages without waiting for room. A client that leaves no room, since it doesn't read, is taken out of the endpoint
+/// and served by a task of its own, which holds these messages at most: what the client sends beyond its receive buffer waits
+/// at the client, and the others go on meanwhile.
+fn send_back(
+    endpoint: &Endpoint,
+    heard: &Mutex<VecDeque<AssociationId>>,
+    messages: impl IntoIterator<Item = (AssociationId, Message)>,
+) {
+    let mut slow: Vec<(AssociationId, Vec<Message>)> = Vec::new();
+    for (from, message) in messages {
+        hear(heard, from);
+        if let Some((_, waiting)) = slow.iter_mut().find(|(id, _)| *id == from) {
+            waiting.push(message);
+            continue;
+        }
+        let info = SendInfo::on(message.stream).ppid(message.ppid);
+        match endpoint.try_send_to(from, message.data.clone(), info) {
+            Ok(()) => {}
+            Err(TrySendError::Full) => slow.push((from, vec![message])),
+            Err(error) => tracing::debug!(%error, association = %from, "an echo could not be sent"),
+        }
     }
+    for (from, waiting) in slow {
+        match endpoint.peel_off(from) {
+            Ok(association) => drop(tokio::spawn(echo_slowly(association, waiting))),
+            Err(error) => tracing::debug!(%error, association = %from, "an echo could not be sent"),
+        }
+    }
+}
+
+/// Echoes these messages and then what comes, and waits for room.
+async fn echo_slowly(association: Association, waiting: Vec<Message>) {
+    for message in waiting {
+        let info = SendInfo::on(message.stream).ppid(message.ppid);
+        if association.send_bytes(message.data, info).await.is_err() {
+            return;
+        }
+    }
+    echo_one(association).await;
 }
 
 async fn accept(listener: Arc<Listener>, shard: usize, heard: Arc<Mutex<VecDeque<Association>>>) {
@@ -228,3 +254,6 @@ pub(super) async fn write_all(stream: &TcpStream, mut bytes: &[u8]) -> std::io::
 pub(super) fn none_if_full(error: std::io::Error) -> std::io::Result<usize> {
     if error.kind() == std::io::ErrorKind::WouldBlock { Ok(0) } else { Err(error) }
 }
+
+#[cfg(test)]
+mod tests;

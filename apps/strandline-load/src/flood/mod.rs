@@ -29,7 +29,7 @@ Examples:
   strandline load flood --to 10.0.0.1:9899 --port 7007 --plain          datagrams that aren't SCTP: the yardstick")]
 pub struct Args {
     /// The server's UDP socket that carries SCTP
-    #[arg(long, default_value = "127.0.0.1:9899", value_name = "ADDRESS:PORT")]
+    #[arg(long, default_value = "127.0.0.1:9899", value_name = "ADDRESS:PORT", value_parser = strandline::socket_address)]
     pub to: SocketAddr,
     /// The server's SCTP port
     #[arg(long, default_value_t = 7007, value_parser = clap::value_parser!(u16).range(1..))]

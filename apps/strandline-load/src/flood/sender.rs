@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrIn, SockaddrIn6, SockaddrLike, sendmsg};
 use serde::Serialize;
+use strandline::Address;
 
 use super::init::Packets;
 use crate::pace::now;
@@ -109,7 +110,10 @@ impl Pace {
 }
 
 fn open(plan: &Plan) -> Result<UdpSocket> {
-    let socket = UdpSocket::bind((plan.from, 0)).with_context(|| format!("a UDP socket at {}", plan.from))?;
+    // A link-local address is on the link of what is sent to.
+    let from = Address::in_zone(plan.from, Address::of(plan.to).zone());
+    let socket =
+        UdpSocket::bind(from.with_port(0)).with_context(|| format!("a UDP socket at {}", plan.from))?;
     socket.set_nonblocking(true)?;
     Ok(socket)
 }

@@ -1,12 +1,11 @@
 //! The command line of `strandline perf`.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::{Subcommand, ValueEnum};
-use strandline::AssociationConfig;
+use strandline::{Address, AssociationConfig};
 
 use super::protocol::{Direction, Length, Parameters, SIZE_MAX};
 use super::tuning::Tuning;
@@ -81,7 +80,7 @@ pub struct Common {
     /// An address of this host that the other side is told of, for several paths: once for each, the preferred one first
     /// (default: the one that packets come from)
     #[arg(long, value_name = "ADDR")]
-    pub address: Vec<IpAddr>,
+    pub address: Vec<Address>,
     /// Bytes of each receive buffer, which is the window that the peer sees (default: it tunes itself; with TCP
     /// the kernel does)
     #[arg(long, value_name = "BYTES", value_parser = buffer)]
@@ -125,9 +124,9 @@ pub struct ServerArgs {
     /// What both sides have
     #[command(flatten)]
     pub common: Common,
-    /// Local address; `::` takes IPv4 and IPv6
+    /// Local address; `::` takes IPv4 and IPv6, and a link-local one needs its interface, as fe80::7%eth0 has it
     #[arg(short, long, default_value = "0.0.0.0")]
-    pub bind: IpAddr,
+    pub bind: Address,
     /// End after one test
     #[arg(short = '1', long)]
     pub once: bool,

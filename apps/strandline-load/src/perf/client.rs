@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
-use strandline::{Address, Association, Peer, Stack};
+use strandline::{Address, Association, ParseAddressError, Peer, Stack};
 use strandline_output::{errln, outln};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
@@ -188,9 +188,18 @@ fn print(args: &ClientArgs, test: &Test, intervals: Vec<Value>, outcome: &Outcom
 }
 
 async fn resolve(args: &ClientArgs) -> Result<SocketAddr> {
-    let found = tokio::net::lookup_host((args.server.as_str(), args.common.port)).await;
-    let mut found = found.with_context(|| format!("looking up {}", args.server))?;
-    found.next().with_context(|| format!("{} has no address", args.server))
+    let address = match args.server.parse::<Address>() {
+        Err(ParseAddressError::NoIp(_)) => {
+            let found = tokio::net::lookup_host((args.server.as_str(), args.common.port)).await;
+            let mut found = found.with_context(|| format!("looking up {}", args.server))?;
+            found.next().with_context(|| format!("{} has no address", args.server))?
+        }
+        parsed => parsed?.with_port(args.common.port),
+    };
+    if Address::of(address).lacks_zone() {
+        return Err(ParseAddressError::NoZone(address.ip()).into());
+    }
+    Ok(address)
 }
 
 /// Sets up associations or connections with the server.

@@ -8,6 +8,8 @@ mod budget;
 mod channel;
 mod client;
 mod flow;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod open;
 mod path_events;
 mod protocol;

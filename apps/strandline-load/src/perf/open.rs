@@ -1,11 +1,11 @@
 //! Opens stacks and sockets as the arguments of either side say.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use rustix::net::sockopt::set_tcp_congestion;
-use strandline::{Association, OutgoingPorts, PacketObserver, RawOptions, Stack, StackBuilder};
+use strandline::{Address, Association, OutgoingPorts, PacketObserver, RawOptions, Stack, StackBuilder};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::Handle;
 
@@ -41,7 +41,7 @@ fn builder(opening: &Opening<'_>) -> StackBuilder {
 }
 
 /// A stack on raw IP at an address, with a shard for each runtime.
-pub(crate) fn raw(opening: &Opening<'_>, address: IpAddr) -> Result<Stack> {
+pub(crate) fn raw(opening: &Opening<'_>, address: impl Into<Address>) -> Result<Stack> {
     let options = RawOptions { packet_socket: opening.common.packet_socket, ..RawOptions::default() };
     builder(opening).raw_with(address, options, OutgoingPorts::default()).context("opening raw IP")
 }

@@ -82,10 +82,10 @@ pub(crate) async fn run(
     runtimes: Vec<Handle>,
     mut interrupt: watch::Receiver<bool>,
 ) -> Result<ExitCode> {
-    let tcp = open::tcp_listen(&args.common, SocketAddr::new(args.bind, args.common.port))?;
+    let tcp = open::tcp_listen(&args.common, args.bind.with_port(args.common.port))?;
     let tcp_address = tcp.local_addr()?;
     let port = tcp_address.port();
-    let udp_address = SocketAddr::new(args.bind, args.common.encapsulation_port);
+    let udp_address = args.bind.with_port(args.common.encapsulation_port);
     let opening = Opening { common: &args.common, runtimes: &runtimes, nodelay: true, trace: None };
     let mut stacks = vec![open::udp(&opening, udp_address, 0)?];
     let udp_address = stacks.first().and_then(Stack::local_addr).unwrap_or(udp_address);

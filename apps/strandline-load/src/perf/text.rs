@@ -205,7 +205,7 @@ fn control(sender: &SideReport, receiver: Option<&SideReport>) -> Option<String>
         sender.congestion.iter().map(|name| format!("congestion control: {name}")).collect();
     let agreed = sender.flows.iter().map(|flow| flow.figures.ecn).reduce(|all, one| Some(all? && one?));
     let marks = |side: &SideReport, of: fn(&Figures) -> Option<u64>| {
-        thousands(side.flows.iter().filter_map(|flow| of(&flow.figures)).sum())
+        thousands(side.flows.iter().filter_map(|flow| of(&flow.figures)).fold(0, u64::saturating_add))
     };
     match agreed.flatten() {
         Some(true) => {
@@ -289,8 +289,8 @@ fn processor(name: &str, side: &SideReport) -> String {
 
 /// A flood of INITs, if there was one: nothing to tell otherwise.
 fn flood(name: &str, side: &SideReport) -> Option<String> {
-    let read: u64 = side.by_shard.iter().map(|shard| shard.inits).sum();
-    let shed: u64 = side.by_shard.iter().map(|shard| shard.inits_shed).sum();
+    let read = side.by_shard.iter().map(|shard| shard.inits).fold(0, u64::saturating_add);
+    let shed = side.by_shard.iter().map(|shard| shard.inits_shed).fold(0, u64::saturating_add);
     let told = || {
         format!(
             "INITs at the {name}: {} answered, {} too many and dropped unread",

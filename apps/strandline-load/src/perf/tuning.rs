@@ -1,11 +1,10 @@
 //! Parameters of the engine that experiments vary: each side sets its own.
 
-use std::net::IpAddr;
-
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::ValueEnum;
 use strandline::{
-    Algorithm, Association, AssociationConfig, ErrorDetectionMethod, FastRetransmit, Recovery, SackFrequency,
+    Address, Algorithm, Association, AssociationConfig, ErrorDetectionMethod, FastRetransmit, Recovery,
+    SackFrequency,
 };
 
 /// What is set of the engine. Where it is not given, the default of the stack holds.
@@ -23,7 +22,7 @@ pub struct Tuning {
     /// Congestion control of what this side sends to an address of the other side, as ADDR=NAME; once for each address (not
     /// dctcp, which both sides agree on for whole associations)
     #[arg(long, value_name = "ADDR=NAME", value_parser = path_congestion)]
-    pub path_congestion: Vec<(IpAddr, Congestion)>,
+    pub path_congestion: Vec<(Address, Congestion)>,
     /// Ask for explicit congestion notification (RFC 3168), which both sides have to
     #[arg(long)]
     pub ecn: bool,
@@ -176,7 +175,7 @@ impl Tuning {
     }
 }
 
-fn path_congestion(text: &str) -> Result<(IpAddr, Congestion)> {
+fn path_congestion(text: &str) -> Result<(Address, Congestion)> {
     let wrong = || anyhow!("{text:?} should be ADDR=NAME, such as 192.0.2.7=bbr");
     let (address, name) = text.split_once('=').ok_or_else(wrong)?;
     let congestion = Congestion::from_str(name, false).map_err(|_| {

@@ -103,7 +103,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "persistent")]
     pub lifetime: Lifetime,
     /// The server: IP address, and UDP, TCP or SCTP port
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:5060")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:5060", value_parser = strandline::socket_address)]
     pub server: SocketAddr,
     /// Start a server for it here, and watch it
     #[arg(long, conflicts_with_all = ["server", "encapsulation", "watch"])]

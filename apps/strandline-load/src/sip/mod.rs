@@ -5,6 +5,8 @@ mod args;
 mod carrier;
 mod digest;
 mod engine;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod keep_alive;
 mod load;
 mod orders;

@@ -17,7 +17,7 @@ use super::session::{measure, open_with_script, register_all};
 /// What a process has to do, each a line of JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Order {
+pub(super) enum Order {
     /// Open all sources: the first order.
     Open(Box<Args>),
     /// All phones register.

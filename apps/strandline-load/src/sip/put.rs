@@ -81,9 +81,9 @@ impl Put for SocketAddr {
                 out.extend_from_slice(&text[..len]);
                 u32::from(self.port()).put(out);
             }
-            // Writing to a buffer that grows does not fail.
-            IpAddr::V6(_) => {
-                let _ = write!(out, "{self}");
+            // Writing to a buffer that grows does not fail. The zone of a link-local address is for this host only.
+            IpAddr::V6(address) => {
+                let _ = write!(out, "[{address}]:{}", self.port());
             }
         }
     }

@@ -258,12 +258,13 @@ impl Authenticator {
         }
     }
 
-    /// The user whom a username of credentials stands for: some phones write `user@domain` there. A user who has an `@` goes before.
+    /// The user whom a username of credentials stands for: some phones write `user@domain` there, and sipsak `user@`. A user who has an `@` goes before.
     fn user_of<'a>(&self, username: &'a [u8], domain: &Host<'_>) -> &'a [u8] {
         let Some(at) = username.iter().rposition(|byte| *byte == b'@') else { return username };
         let (user, after) = username.split_at(at);
         let named = after.get(1..).unwrap_or(&[]);
-        let is_ours = named.eq_ignore_ascii_case(&domain_name(domain))
+        let is_ours = named.is_empty()
+            || named.eq_ignore_ascii_case(&domain_name(domain))
             || named.eq_ignore_ascii_case(self.realm.as_bytes());
         let is_whole = matches!(&self.users, Source::Users(users) if users.knows(username, domain));
         if is_ours && !is_whole { user } else { username }

@@ -171,6 +171,25 @@ impl Users {
         self.of_domains.iter().map(move |(domain, of_domain)| (text(domain), of_domain.line))
     }
 
+    /// What has to be offered so that each of them can prove who it is: MD5, which all phones know, and what users need who
+    /// have no password and no hash with MD5.
+    #[must_use]
+    pub fn algorithms(&self) -> Vec<Algorithm> {
+        let mut needed = vec![Algorithm::Md5];
+        let of_domains = self.of_domains.values().flat_map(|of_domain| of_domain.secrets.values());
+        for secret in self.anywhere.values().chain(of_domains) {
+            let Kind::Hashes(hashes) = &secret.0 else { continue };
+            if !hashes.iter().any(|(algorithm, _)| *algorithm == Algorithm::Md5) {
+                for (algorithm, _) in hashes {
+                    if !needed.contains(algorithm) {
+                        needed.push(*algorithm);
+                    }
+                }
+            }
+        }
+        needed
+    }
+
     fn of(&self, user: &[u8], domain: &Host<'_>) -> Option<&Secret> {
         let of_domain = || self.of_domains.get(&domain_name(domain))?.secrets.get(user);
         let own = if self.of_domains.is_empty() { None } else { of_domain() };

@@ -1,5 +1,9 @@
 //! What a store has to write down.
 
+use core::hash::Hasher;
+
+use siphasher::sip::SipHasher13;
+
 use super::binding::Binding;
 
 /// Changes that a store has to write down, one after the other: length and text of an address of record, length and text of
@@ -84,15 +88,112 @@ impl Journal {
         *self = compacted;
     }
 
-    /// Address of record and bindings of each change in `bytes`. Ends at the first thing that is none.
+    /// Address of record and bindings of each change in `bytes`. Ends at the first thing that is none, such as a seal;
+    /// [`check`](Self::check) tells whether that is the end.
     pub fn read(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let mut rest = bytes;
-        let mut take = move || {
-            let len = u32::from_le_bytes(*rest.first_chunk()?) as usize;
-            let text = rest.get(4..4 + len)?;
-            rest = rest.get(4 + len..)?;
-            Some(text)
-        };
-        core::iter::from_fn(move || Some((take()?, take()?)))
+        Changes { rest: bytes }
+    }
+
+    /// The changes in `bytes` with a seal behind them, as a store keeps them: a checksum, by which [`check`](Self::check)
+    /// finds damage.
+    #[must_use]
+    pub fn sealed(bytes: &[u8]) -> Vec<u8> {
+        let mut sealed = Vec::with_capacity(bytes.len() + SEAL_BYTES);
+        sealed.extend_from_slice(bytes);
+        sealed.extend_from_slice(&SEAL);
+        sealed.extend_from_slice(&checksum(bytes).to_le_bytes());
+        sealed
+    }
+
+    /// Whether `bytes` are changes from the first byte to the last, with a seal that is right, or without one, as versions
+    /// before the seal wrote them.
+    ///
+    /// # Errors
+    /// If they are damaged.
+    pub fn check(bytes: &[u8]) -> Result<(), Fault> {
+        let mut changes = Changes { rest: bytes };
+        let count = changes.by_ref().count();
+        let whole = bytes.len() - changes.rest.len();
+        match changes.rest {
+            _ if count == 0 => Err(Fault::Empty),
+            [] => Ok(()),
+            [a, b, c, d, sum @ ..] if [*a, *b, *c, *d] == SEAL => {
+                let is_right = bytes.get(..whole).is_some_and(|whole| *sum == checksum(whole).to_le_bytes());
+                if is_right { Ok(()) } else { Err(Fault::Checksum) }
+            }
+            _ => Err(Fault::Cut { whole: count, at: whole, len: bytes.len() }),
+        }
     }
 }
+
+/// Stands where the next change would have its length. Versions that know no seal end there.
+const SEAL: [u8; 4] = [0xff; 4];
+/// The mark and the checksum.
+const SEAL_BYTES: usize = 12;
+
+/// Damage is found by it; nobody who means harm is kept out.
+fn checksum(bytes: &[u8]) -> u64 {
+    let mut hasher = SipHasher13::new();
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+/// Why an entry of a journal isn't whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// There is no change in it.
+    #[error("it has no changes: it is empty, or damaged from its first byte on")]
+    Empty,
+    /// A change isn't there as a whole.
+    #[error("it is cut or damaged at byte {at} of {len}: its first {whole} changes are used")]
+    Cut {
+        /// Changes that are there.
+        whole: usize,
+        /// Bytes that those take.
+        at: usize,
+        /// All bytes.
+        len: usize,
+    },
+    /// A byte of it isn't what was written.
+    #[error("its checksum is wrong: none of its changes is used")]
+    Checksum,
+}
+
+impl Fault {
+    /// May the changes be used that can be read?
+    #[must_use]
+    pub const fn leaves_changes(self) -> bool {
+        matches!(self, Self::Cut { .. })
+    }
+}
+
+struct Changes<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Changes<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (aor, rest) = take(self.rest)?;
+        let (state, rest) = take(rest)?;
+        self.rest = rest;
+        Some((aor, state))
+    }
+}
+
+/// A text with its length before it, and what comes after it.
+fn take(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let len = u32::from_le_bytes(*bytes.first_chunk()?) as usize;
+    bytes.get(4..)?.split_at_checked(len)
+}
+
+/// The lines of what a user has, and whether the last one is whole: a line that is cut may look like another one.
+pub(super) fn lines(state: &[u8]) -> (impl Iterator<Item = &[u8]>, bool) {
+    let end = state.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let whole = state.get(..end).unwrap_or(&[]);
+    (whole.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()), end == state.len())
+}
+
+#[cfg(test)]
+mod tests;

@@ -14,7 +14,7 @@ pub use aor::write_aor;
 pub use binding::{Binding, FlowUse, Origin, is_same_instance};
 pub(crate) use instance::is_later;
 pub use instance::{bindings_of, has_ended_others, instance_of};
-pub use journal::Journal;
+pub use journal::{Fault, Journal};
 pub use nodes::Nodes;
 pub use seal::SealFlow;
 pub use table::Locations;

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use super::binding::{Binding, number};
+use super::journal::lines;
 use super::seal::SealFlow;
 
 /// Stamps in a millisecond: more make them run ahead of the time.
@@ -47,6 +48,8 @@ pub struct Nodes {
 pub(super) struct State {
     pub(super) bindings: Vec<Binding>,
     removed: Vec<Removed>,
+    /// Lines that can't be read.
+    pub(super) unreadable: usize,
 }
 
 /// A binding as a change has found it: where it was made, when, and until when it counts.
@@ -80,12 +83,19 @@ impl Nodes {
     /// Reads what a node has written of a user.
     pub(super) fn read(&mut self, node: u16, state: &[u8]) -> State {
         let mut read = State::default();
-        for line in state.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let (lines, is_whole) = lines(state);
+        read.unreadable = usize::from(!is_whole);
+        for line in lines {
             if let Some(removed) = line.strip_prefix(b"\tremoved\t") {
-                read.removed.extend(self.read_removed(node, removed));
+                match self.read_removed(node, removed) {
+                    Some(removed) => read.removed.push(removed),
+                    None => read.unreadable += 1,
+                }
             } else if let Some(binding) = Binding::read_of(line, node) {
                 self.stamp = self.stamp.max(binding.stamp);
                 read.bindings.push(binding);
+            } else {
+                read.unreadable += 1;
             }
         }
         read

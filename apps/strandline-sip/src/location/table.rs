@@ -9,7 +9,7 @@ use siphasher::sip::SipHasher13;
 
 use super::binding::{Binding, FlowUse};
 use super::instance::Gruus;
-use super::journal::Journal;
+use super::journal::{Journal, lines};
 use super::nodes::Nodes;
 use super::text::Text;
 use crate::transaction::{Numbers, Slots};
@@ -25,6 +25,8 @@ struct Entry {
 pub struct Locations {
     table: HashTable<u32>,
     entries: Slots<Entry>,
+    /// How many bindings all users have.
+    bindings: usize,
     hasher: SipHasher13,
     /// Users with bindings that use a connection.
     by_connection: HashMap<u64, Vec<u32>, Numbers>,
@@ -86,6 +88,7 @@ impl Locations {
         Self {
             table: HashTable::new(),
             entries: Slots::new(users_max.min(1 << 30)),
+            bindings: 0,
             hasher: SipHasher13::new_with_key(&seed),
             by_connection: HashMap::default(),
             gruus: Gruus::default(),
@@ -116,6 +119,12 @@ impl Locations {
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// How many bindings there are, expired ones too until they are swept.
+    #[must_use]
+    pub const fn bindings_len(&self) -> usize {
+        self.bindings
     }
 
     /// Nobody is.
@@ -170,6 +179,7 @@ impl Locations {
         };
         let entry = self.entries.get_mut(slot)?;
         let (gruus, only) = (Gruus::of(&entry.bindings), only_connection(&entry.bindings));
+        let count = entry.bindings.len();
         let result = match &mut self.nodes {
             None => change(&mut entry.bindings),
             Some(nodes) => {
@@ -179,6 +189,7 @@ impl Locations {
                 result
             }
         };
+        self.bindings = self.bindings + entry.bindings.len() - count;
         record(journal, self.nodes.as_ref(), aor, &entry.bindings);
         let is_noted = only.is_some() && only == only_connection(&entry.bindings);
         if !is_noted {
@@ -188,9 +199,11 @@ impl Locations {
     }
 
     /// Takes what a node has of a user now: all of its bindings there. Notes in the journal if what this node has to
-    /// write is another by that. `None` if there are too many users, or no other nodes.
-    pub fn merge(&mut self, node: u16, aor: &[u8], state: &[u8], journal: &mut Journal) -> Option<()> {
+    /// write is another by that. Returns how many lines can't be read and are left out, or `None` if there are too many
+    /// users, or no other nodes.
+    pub fn merge(&mut self, node: u16, aor: &[u8], state: &[u8], journal: &mut Journal) -> Option<usize> {
         let state = self.nodes.as_mut()?.read(node, state);
+        let unreadable = state.unreadable;
         let found = self.find(aor);
         let slot = match found {
             Some(slot) => Some(slot),
@@ -202,15 +215,16 @@ impl Locations {
             if nodes.merge(node, aor, state, &mut Vec::new()) {
                 record(journal, Some(nodes), aor, &[]);
             }
-            return Some(());
+            return Some(unreadable);
         };
         let entry = self.entries.get_mut(slot)?;
-        let gruus = Gruus::of(&entry.bindings);
+        let (gruus, count) = (Gruus::of(&entry.bindings), entry.bindings.len());
         if nodes.merge(node, aor, state, &mut entry.bindings) {
             record(journal, Some(nodes), aor, &entry.bindings);
         }
+        self.bindings = self.bindings + entry.bindings.len() - count;
         self.settle(slot, &gruus);
-        Some(())
+        Some(unreadable)
     }
 
     /// Forgets all that a node has told of, before it tells all again.
@@ -222,24 +236,35 @@ impl Locations {
             let Some(entry) = self.entries.get_mut(slot) else { continue };
             let (before, gruus) = (entry.bindings.len(), Gruus::of(&entry.bindings));
             entry.bindings.retain(|binding| binding.node() != node);
+            self.bindings -= before - entry.bindings.len();
             if entry.bindings.len() < before {
                 self.settle(slot, &gruus);
             }
         }
     }
 
-    /// Takes what a store has kept.
-    pub fn load(&mut self, aor: &[u8], state: &[u8]) -> Option<()> {
-        let lines = state.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        let bindings: Vec<Binding> = lines.filter_map(Binding::read).collect();
+    /// Takes what a store has kept. Returns how many lines can't be read and are left out, or `None` if there are too many
+    /// users.
+    pub fn load(&mut self, aor: &[u8], state: &[u8]) -> Option<usize> {
+        let (lines, is_whole) = lines(state);
+        let mut unreadable = usize::from(!is_whole);
+        let mut bindings = Vec::new();
+        for line in lines {
+            match Binding::read(line) {
+                Some(binding) => bindings.push(binding),
+                None => unreadable += 1,
+            }
+        }
         let slot = match self.find(aor) {
             Some(slot) => slot,
-            None if bindings.is_empty() => return Some(()),
+            None if bindings.is_empty() => return Some(unreadable),
             None => self.insert(aor)?,
         };
+        let count = bindings.len();
         let before = core::mem::replace(&mut self.entries.get_mut(slot)?.bindings, bindings);
+        self.bindings = self.bindings + count - before.len();
         self.settle(slot, &Gruus::of(&before));
-        Some(())
+        Some(unreadable)
     }
 
     fn insert(&mut self, aor: &[u8]) -> Option<u32> {
@@ -350,6 +375,7 @@ impl Locations {
             stays
         });
         let gone = before - entry.bindings.len();
+        self.bindings -= gone;
         if own_gone {
             record(journal, self.nodes.as_ref(), &entry.aor, &entry.bindings);
         }

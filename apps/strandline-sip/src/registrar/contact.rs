@@ -1,5 +1,6 @@
 //! What a REGISTER asks for each of its contacts.
 
+use core::net::IpAddr;
 use std::borrow::Cow;
 
 use crate::codec::{Address, HeaderName, Host, Message, Params, Route, SipUri, Uri, Values, unfold};
@@ -188,7 +189,10 @@ fn flow_use(uri: &SipUri<'_>, reg_id: u32, instance: &[u8], request: &Request<'_
         Some(ip) => ip.to_canonical() != source || (!is_reliable && has_other_port(uri, request)),
         None => is_nowhere(&uri.host),
     };
-    if asked || elsewhere {
+    // A link-local address is on the link that the request came by, which a URI can't name (RFC 3986 has no zones).
+    let link_local =
+        uri.host.ip().is_some_and(|ip| matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local()));
+    if asked || elsewhere || link_local {
         FlowUse::Only
     } else if is_reliable {
         FlowUse::First

@@ -59,10 +59,10 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "one-to-many", value_name = "STYLE")]
     pub sctp_style: SctpStyle,
     /// The live page at http://ADDRESS:PORT/, metrics for Prometheus at http://ADDRESS:PORT/metrics
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = strandline::socket_address)]
     pub metrics: Option<SocketAddr>,
     /// Look after the server over HTTP at ADDRESS:PORT (`strandline sip admin`); needs --admin-token
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = strandline::socket_address)]
     pub admin: Option<SocketAddr>,
     /// A file with the secret that who looks after the server must show
     #[arg(long, value_name = "FILE")]

@@ -110,40 +110,52 @@ fn now() -> Instant {
     Instant::now()
 }
 
+fn naptr_in(data: &RData) -> Option<Naptr> {
+    match data {
+        RData::NAPTR(naptr) if naptr.regexp.is_empty() => Some(Naptr {
+            order: naptr.order,
+            preference: naptr.preference,
+            flags: naptr.flags.clone(),
+            service: naptr.services.clone(),
+            replacement: naptr.replacement.to_ascii().into(),
+        }),
+        _ => None,
+    }
+}
+
+fn srv_in(data: &RData) -> Option<Srv> {
+    match data {
+        RData::SRV(srv) => Some(Srv {
+            priority: srv.priority,
+            weight: srv.weight,
+            port: srv.port,
+            target: srv.target.to_ascii().into(),
+        }),
+        _ => None,
+    }
+}
+
+fn address_in(data: &RData) -> Option<IpAddr> {
+    match data {
+        RData::A(address) => Some(IpAddr::V4(address.0)),
+        RData::AAAA(address) => Some(IpAddr::V6(address.0)),
+        _ => None,
+    }
+}
+
 impl Records for Resolver {
     async fn naptr(&self, name: &str) -> Asked<Naptr> {
-        let read = |data: &RData| match data {
-            RData::NAPTR(naptr) if naptr.regexp.is_empty() => Some(Naptr {
-                order: naptr.order,
-                preference: naptr.preference,
-                flags: naptr.flags.clone(),
-                service: naptr.services.clone(),
-                replacement: naptr.replacement.to_ascii().into(),
-            }),
-            _ => None,
-        };
-        self.records(name, RecordType::NAPTR, read).await
+        self.records(name, RecordType::NAPTR, naptr_in).await
     }
 
     async fn srv(&self, name: &str) -> Asked<Srv> {
-        let read = |data: &RData| match data {
-            RData::SRV(srv) => Some(Srv {
-                priority: srv.priority,
-                weight: srv.weight,
-                port: srv.port,
-                target: srv.target.to_ascii().into(),
-            }),
-            _ => None,
-        };
-        self.records(name, RecordType::SRV, read).await
+        self.records(name, RecordType::SRV, srv_in).await
     }
 
     async fn addresses(&self, name: &str, v6: bool) -> Asked<IpAddr> {
-        let read = |data: &RData| match data {
-            RData::A(address) => Some(IpAddr::V4(address.0)),
-            RData::AAAA(address) => Some(IpAddr::V6(address.0)),
-            _ => None,
-        };
-        self.records(name, if v6 { RecordType::AAAA } else { RecordType::A }, read).await
+        self.records(name, if v6 { RecordType::AAAA } else { RecordType::A }, address_in).await
     }
 }
+
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) mod fuzzing;

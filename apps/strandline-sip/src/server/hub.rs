@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use crate::codec::{HeaderName, Index, Message, MessageWriter, StatusCode};
 use crate::locate::{Ours, Question};
 use crate::service::{Astray, Service};
-use crate::store::{Done, Seeker, StoreError, StoreFigures, Writer};
+use crate::store::{Damage, Done, Seeker, StoreError, StoreFigures, Writer};
 use crate::transaction::{ClientId, Flow, Outbox, Protocol, Time};
 
 use super::clock::Clock;
@@ -436,6 +436,13 @@ impl Hub {
     /// What was counted of the store, if there is one.
     pub(super) fn store_figures(&self) -> Option<StoreFigures> {
         self.writer.as_ref().map(|writer| writer.stats().figures())
+    }
+
+    /// Something of what another node has written can't be read.
+    pub(super) fn on_damage(&self, damage: &Damage) {
+        if let Some(writer) = &self.writer {
+            writer.stats().on_damage(damage);
+        }
     }
 
     /// The store will never work again: the server has to end.

@@ -19,8 +19,11 @@ pub(super) struct Live {
     /// Its domains, as far as they are configured.
     pub(super) domains: Vec<String>,
     pub(super) uptime_secs: u64,
-    /// Users with bindings: registered phones.
+    /// Users with bindings.
     pub(super) users: usize,
+    /// Bindings: registered phones.
+    #[serde(default)]
+    pub(super) bindings: usize,
     /// Over TCP, with and without TLS and WebSocket.
     pub(super) connections: usize,
     /// Over SCTP.

@@ -15,7 +15,13 @@ pub(super) struct Commits {
     pub(super) failed: u64,
     /// How long those took that are durable.
     pub(super) time: Duration,
+    /// Rows of the file that were damaged, or missing, when it was read.
+    pub(super) damaged: u64,
+    pub(super) missing: u64,
 }
+
+const DAMAGED: &str = "Rows of the store that were damaged when they were read.";
+const MISSING: &str = "Rows of the store's journals that were missing when they were read.";
 
 /// Writes lines of metrics. Writing to a text doesn't fail.
 struct Page(String);
@@ -94,6 +100,7 @@ pub(super) fn text(hub: &Hub) -> String {
         counters.crowded,
     );
     page.gauge("users", "Users with bindings.", service.locations().len() as f64);
+    page.gauge("bindings", "Bindings: registered phones.", service.locations().bindings_len() as f64);
     let (servers, clients) = service.transactions();
     page.family("transactions", "gauge", "Transactions that are not over.");
     page.sample("transactions", "side=\"server\"", servers as f64);
@@ -141,6 +148,8 @@ pub(super) fn of_supervisor(begun_unix_secs: u64, commits: Option<&Commits>) -> 
         );
         page.family(time, "counter", help);
         page.sample(time, "", commits.time.as_secs_f64());
+        page.counter("supervisor_damaged_rows_total", DAMAGED, commits.damaged);
+        page.counter("supervisor_missing_rows_total", MISSING, commits.missing);
     }
     page.0
 }
@@ -207,6 +216,8 @@ fn store(hub: &Hub, service: &crate::service::Service, page: &mut Page) {
     let Some(figures) = hub.store_figures() else { return };
     page.counter("store_commits_total", "Commits that are durable.", figures.commits);
     page.counter("store_failures_total", "Commits that failed.", figures.failures);
+    page.counter("store_damaged_rows_total", DAMAGED, figures.damaged_rows);
+    page.counter("store_missing_rows_total", MISSING, figures.missing_rows);
     page.family("store_commit_seconds_total", "counter", "How long those took that are durable.");
     page.sample("store_commit_seconds_total", "", figures.commit_time.as_secs_f64());
     let waits = &hub.watch.borrow().committed_in;

@@ -12,6 +12,8 @@ mod arrivals;
 mod clock;
 mod config;
 mod dns;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod hep;
 mod hints;
 mod http;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use strandline::{AssociationConfig, Endpoint, Listener, SackFrequency, Stack};
+use strandline::{Address, AssociationConfig, Endpoint, Listener, SackFrequency, Stack};
 use strandline_output::{errln, outln};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::LocalSet;
@@ -407,7 +407,9 @@ impl Sockets {
                 let (name, hint) = (listen.protocol.name(), hints::of_chain(&error));
                 error.context(format!("listening on {name} {}{hint}", listen.address))
             })?;
-            sockets.local.push((listen.protocol, SocketAddr::new(listen.address.ip(), port)));
+            let mut local = listen.address;
+            local.set_port(port);
+            sockets.local.push((listen.protocol, local));
             sockets.advertised.push(Advertised::new(listen.protocol, listen.host(), port));
         }
         Ok(sockets)
@@ -443,7 +445,7 @@ impl Sockets {
                 let stack = Stack::builder().association(association()).mixed_trains(true);
                 let stack = match listen.sctp_carrier {
                     SctpCarrier::Udp => stack.udp(listen.address)?,
-                    SctpCarrier::Ip => stack.raw(listen.address.ip())?,
+                    SctpCarrier::Ip => stack.raw(Address::of(listen.address))?,
                 };
                 let in_udp = listen.sctp_carrier == SctpCarrier::Udp;
                 self.carriers.pop();

@@ -21,6 +21,7 @@ fn live(hub: &Hub) -> Live {
         domains: service.domains().to_vec(),
         uptime_secs: hub.clock.elapsed().as_secs(),
         users: service.locations().len(),
+        bindings: service.locations().bindings_len(),
         connections: hub.connections.len(),
         associations: hub.associations(),
         transactions: servers + clients,

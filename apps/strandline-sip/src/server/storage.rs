@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use crate::location::Journal;
 use crate::service::{NodeAddress, Peer, Service};
 use crate::store::{
-    Done, Feed, Found, News, PeerNode, Seeker, Shared, SharedStore, SqliteStore, Store, StoreStats,
+    Damage, Done, Feed, Found, News, PeerNode, Seeker, Shared, SharedStore, SqliteStore, Store, StoreStats,
     SubscriberTable, Writer,
 };
 
@@ -32,7 +32,7 @@ const NONCES: &str = "nonces";
 pub(super) enum Storage {
     /// Nothing is kept.
     Memory,
-    Sqlite(SqliteStore),
+    Sqlite(Box<SqliteStore>),
     Shared(Box<SharedStore>, Arc<Shared>),
 }
 
@@ -56,7 +56,7 @@ impl Storage {
             Some(config::Store::Sqlite(path)) => {
                 let mut store = SqliteStore::open(path)?;
                 *tokens = store.secret(TOKENS, *tokens)?;
-                Ok(Self::Sqlite(store))
+                Ok(Self::Sqlite(Box::new(store)))
             }
             Some(config::Store::Shared(settings)) => {
                 let settings = Arc::new((**settings).clone());
@@ -81,12 +81,12 @@ impl Storage {
         let (writer, following) = match self {
             Self::Memory => (None, None),
             Self::Sqlite(mut store) => {
-                store.load(&mut |node, aor, state| service.load(node, aor, state))?;
-                (Some(write(Box::new(store), &stats)?), None)
+                load(&mut *store, service, &stats)?;
+                (Some(write(store, &stats)?), None)
             }
             Self::Shared(mut store, settings) => {
                 service.join(&settings.node.name, NodeAddress::read(&settings.node.address));
-                store.load(&mut |node, aor, state| service.load(node, aor, state))?;
+                load(&mut *store, service, &stats)?;
                 let (sender, news) = channel(NEWS);
                 let tell = move |news| {
                     // At the end nobody waits for it any more.
@@ -104,11 +104,27 @@ impl Storage {
 
 impl Stored {
     /// Bindings are written down by the supervisor, and what others change comes from there.
-    pub(super) fn relayed(store: Box<dyn Store>, news: Receiver<News>) -> Result<Self> {
+    /// `damage` is what could not be read of what was there.
+    pub(super) fn relayed(store: Box<dyn Store>, news: Receiver<News>, damage: &Damage) -> Result<Self> {
         let (done, settled) = unbounded_channel();
-        let writer = write_with(store, &Arc::default(), done)?;
+        let stats = Arc::<StoreStats>::default();
+        damage.sum_up();
+        stats.on_damage(damage);
+        let writer = write_with(store, &stats, done)?;
         Ok(Self { writer: Some(writer), settled, following: Some(Following { news, feed: None }) })
     }
+}
+
+/// Gives the service what is kept, and logs and counts what can't be read of it.
+fn load(store: &mut dyn Store, service: &mut Service, stats: &StoreStats) -> Result<()> {
+    let mut unreadable = Damage::default();
+    let mut damage = store.load(&mut |node, aor, state| {
+        unreadable.on_user(node, aor, service.load(node, aor, state));
+    })?;
+    damage.add(unreadable);
+    damage.sum_up();
+    stats.on_damage(&damage);
+    Ok(())
 }
 
 fn write_with(store: Box<dyn Store>, stats: &Arc<StoreStats>, done: UnboundedSender<Done>) -> Result<Writer> {
@@ -213,13 +229,14 @@ async fn hear(hub: Rc<Hub>, mut news: Receiver<News>) {
 async fn take(hub: &Rc<Hub>, node: &str, changes: &[u8]) {
     let mut changes = Journal::read(changes);
     loop {
-        let mut count = 0;
+        let (mut count, mut damage) = (0, Damage::default());
         hub.with(|service, _| {
             for (aor, state) in changes.by_ref().take(TURN) {
-                service.merge(node, aor, state);
+                damage.on_user(node, aor, service.merge(node, aor, state));
                 count += 1;
             }
         });
+        hub.on_damage(&damage);
         if count < TURN {
             return;
         }

@@ -265,15 +265,20 @@ impl Service {
         &self.tokens
     }
 
-    /// Takes bindings that a store has kept, of another node if it has a name.
-    pub fn load(&mut self, node: &str, aor: &[u8], state: &[u8]) {
+    /// Takes bindings that a store has kept, of another node if it has a name. Returns how many lines can't be read and are left
+    /// out.
+    pub fn load(&mut self, node: &str, aor: &[u8], state: &[u8]) -> usize {
         if self.nodes.is_some() {
             return self.merge(node, aor, state);
         }
-        let _ = self.locations.load(aor, state);
+        let unreadable = self.locations.load(aor, state);
+        if unreadable.is_none() {
+            tracing::warn!("there are more users than limits.users_max");
+        }
         for binding in self.locations.bindings(aor) {
             self.known.insert(Time::ZERO, &binding.flow);
         }
+        unreadable.unwrap_or(0)
     }
 
     /// Has a phone registered over this flow of late?

@@ -115,11 +115,12 @@ impl Service {
         peers.filter(|peer| peer.is_alive).count()
     }
 
-    /// Takes what a user has at a node now.
-    pub fn merge(&mut self, node: &str, aor: &[u8], state: &[u8]) {
+    /// Takes what a user has at a node now. Returns how many lines can't be read and are left out.
+    pub fn merge(&mut self, node: &str, aor: &[u8], state: &[u8]) -> usize {
         let number = if node.is_empty() { 0 } else { self.locations.node(node) };
         let before = self.before_change(aor, None);
-        if self.locations.merge(number, aor, state, &mut self.journal).is_none() {
+        let unreadable = self.locations.merge(number, aor, state, &mut self.journal);
+        if unreadable.is_none() {
             tracing::warn!("there are more users than limits.users_max");
         }
         for binding in self.locations.bindings(aor) {
@@ -129,6 +130,7 @@ impl Service {
             }
         }
         self.after_change(aor, &before);
+        unreadable.unwrap_or(0)
     }
 
     /// Forgets what a node has told of, before it tells all again.

@@ -1,7 +1,7 @@
 //! Answers of the service's own.
 
 use core::hash::Hasher;
-use core::net::{IpAddr, SocketAddr};
+use core::net::IpAddr;
 
 use bytes::BytesMut;
 
@@ -31,7 +31,10 @@ pub(super) type Tag = [u8; 16];
 pub(super) fn answer_flow(flow: Flow, via: Option<&Via<'_>>) -> Flow {
     match via {
         Some(via) if !flow.protocol.is_reliable() && via.rport.is_none() => {
-            Flow { peer: SocketAddr::new(flow.peer.ip(), via.port.unwrap_or(5060)), ..flow }
+            // With the zone of a link-local address.
+            let mut peer = flow.peer;
+            peer.set_port(via.port.unwrap_or(5060));
+            Flow { peer, ..flow }
         }
         _ => flow,
     }

@@ -2,7 +2,7 @@
 //! nobody else can make one. So a dialog needs no state here, and lives as long as its flows.
 
 use core::hash::Hasher;
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 use siphasher::sip::SipHasher24;
 
@@ -37,6 +37,8 @@ pub struct Tokens {
 }
 
 const SEAL_LEN: usize = 8;
+/// A tag, two ends of 35 bytes each, and the seal.
+const BODY_MAX: usize = 4 + 2 * 35 + SEAL_LEN;
 /// How long a proof is made the same, as a power of two.
 const PROOF_SECS_LOG2: u32 = 10;
 /// Stands for the domain of a flow that was opened: its number means nothing to a later run, so it isn't kept.
@@ -78,7 +80,7 @@ impl Tokens {
         hasher.finish().to_le_bytes()
     }
 
-    fn open<'a>(&self, kind: &[u8], text: &[u8], room: &'a mut [u8; 90]) -> Option<&'a [u8]> {
+    fn open<'a>(&self, kind: &[u8], text: &[u8], room: &'a mut [u8; BODY_MAX]) -> Option<&'a [u8]> {
         let len = base64url_decode(text, room)?;
         let (body, seal) = room.get(..len)?.split_at_checked(len.checked_sub(SEAL_LEN)?)?;
         // The seal isn't compared in constant time: with 64 bits of SipHash there is nothing to learn from it.
@@ -103,7 +105,7 @@ impl Tokens {
     /// Opens a token; `None` if it isn't one of ours.
     #[must_use]
     pub fn read(&self, text: &[u8]) -> Option<Token> {
-        let mut room = [0u8; 90];
+        let mut room = [0; BODY_MAX];
         let mut rest = self.open(b"token", text, &mut room)?;
         let tag = u32::from_le_bytes(take(&mut rest)?);
         let caller = take_end(&mut rest)?;
@@ -114,7 +116,7 @@ impl Tokens {
     /// Opens what stands for a flow at other nodes; `None` if it isn't one of ours.
     #[must_use]
     pub fn read_flow(&self, text: &[u8]) -> Option<Flow> {
-        let mut room = [0u8; 90];
+        let mut room = [0; BODY_MAX];
         Some(take_end(&mut self.open(b"flow", text, &mut room)?)?.flow)
     }
 
@@ -128,7 +130,7 @@ impl Tokens {
     /// Opens what stands in a Path; `None` if it isn't one of ours.
     #[must_use]
     pub fn read_path(&self, text: &[u8]) -> Option<Flow> {
-        let mut room = [0u8; 90];
+        let mut room = [0; BODY_MAX];
         Some(take_end(&mut self.open(b"path", text, &mut room)?)?.flow)
     }
 
@@ -172,13 +174,13 @@ impl SealFlow for Tokens {
 
 /// What a token is made of.
 struct Body {
-    bytes: [u8; 80],
+    bytes: [u8; BODY_MAX],
     len: usize,
 }
 
 impl Default for Body {
     fn default() -> Self {
-        Self { bytes: [0; 80], len: 0 }
+        Self { bytes: [0; BODY_MAX], len: 0 }
     }
 }
 
@@ -198,7 +200,9 @@ impl Body {
     fn put_flow(&mut self, flow: &Flow, host: u32) {
         let v6 = matches!(flow.peer.ip(), IpAddr::V6(_));
         let connected = flow.connection != 0;
+        let zone = flow.zone();
         self.put(&[flow.protocol as u8
+            | u8::from(zone != 0) << 3
             | u8::from(v6) << 4
             | u8::from(connected) << 5
             | u8::from(flow.domain != 0) << 6
@@ -209,6 +213,9 @@ impl Body {
         match flow.peer.ip() {
             IpAddr::V4(address) => self.put(&address.octets()),
             IpAddr::V6(address) => self.put(&address.octets()),
+        }
+        if zone != 0 {
+            self.put(&zone.to_le_bytes());
         }
         self.put(&flow.peer.port().to_le_bytes());
         if host != 0 {
@@ -225,13 +232,18 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
 
 fn take_end(rest: &mut &[u8]) -> Option<End> {
     let [flags] = take(rest)?;
-    let protocol = Protocol::ALL.into_iter().find(|protocol| *protocol as u8 == flags & 15)?;
+    let protocol = Protocol::ALL.into_iter().find(|protocol| *protocol as u8 == flags & 7)?;
     let connection = if flags & 32 != 0 { u64::from_le_bytes(take(rest)?) } else { 0 };
     let address: IpAddr = if flags & 16 != 0 { take::<16>(rest)?.into() } else { take::<4>(rest)?.into() };
+    let zone = if flags & 8 != 0 { u32::from_le_bytes(take(rest)?) } else { 0 };
     let port = u16::from_le_bytes(take(rest)?);
+    let peer = match address {
+        IpAddr::V6(v6) => SocketAddrV6::new(v6, port, 0, zone).into(),
+        IpAddr::V4(_) => SocketAddr::new(address, port),
+    };
     let domain = if flags & 64 != 0 { NAMED } else { 0 };
     let host = if flags & 128 != 0 { u32::from_le_bytes(take(rest)?) } else { 0 };
-    Some(End { flow: Flow { protocol, connection, peer: SocketAddr::new(address, port), domain }, host })
+    Some(End { flow: Flow { protocol, connection, peer, domain }, host })
 }
 
 #[cfg(test)]

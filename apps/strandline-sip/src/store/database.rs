@@ -81,6 +81,23 @@ pub(super) fn taken(name: &str) -> StoreError {
     StoreError { is_final: true, ..StoreError::new(format!("node {name:?}"), cause) }
 }
 
+/// A secret as the database has it, which all nodes must have.
+pub(super) fn read_secret(name: &str, value: &[u8]) -> Result<[u8; 16], StoreError> {
+    let cause = || {
+        let len = value.len();
+        format!(
+            "{name:?} has {len} bytes instead of 16: remove it there, stop all nodes and start them again"
+        )
+    };
+    value.try_into().map_err(|_| StoreError::new("a secret in the store", cause()))
+}
+
+/// Up to where a node's journal is gone by now. An entry that is missing after that was lost.
+pub(super) fn trimmed(database: &mut impl Database, name: &str) -> Result<i64, StoreError> {
+    let rows = database.nodes()?;
+    Ok(rows.iter().find(|row| row.name == name).map_or(0, |row| row.trimmed))
+}
+
 /// Entries of a journal that are read at once.
 pub(super) const ENTRIES: usize = 64;
 /// Rows of bindings that are read at once.

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use crate::location::Journal;
 
-use super::database::{Database, NodeRow, Positions, Run, taken};
+use super::database::{Database, NodeRow, Positions, Run, taken, trimmed};
 use super::stats::now;
-use super::{Shared, StoreError, StoreStats};
+use super::{Damage, Shared, StoreError, StoreStats};
 
 /// How often a node says that it lives, and looks at who else does.
 const BEAT: Duration = Duration::from_millis(500);
@@ -109,6 +109,8 @@ pub(super) struct Follower<D> {
     /// When the nodes were looked at last.
     looked: Option<Instant>,
     start: Instant,
+    /// What could not be read in this step.
+    damage: Damage,
 }
 
 impl<D: Database> Follower<D> {
@@ -122,13 +124,16 @@ impl<D: Database> Follower<D> {
             nodes: Vec::new(),
             looked: None,
             start: now(),
+            damage: Damage::default(),
         }
     }
 
     fn follow(&mut self, stop: &Stop, stats: &StoreStats, tell: &mut dyn FnMut(News)) {
         let mut pause = BACK_OFF_MIN;
         loop {
-            let wait = match self.step(tell) {
+            let stepped = self.step(tell);
+            stats.on_damage(&std::mem::take(&mut self.damage));
+            let wait = match stepped {
                 Ok(changes) => {
                     stats.on_followed(self.start.elapsed(), changes);
                     pause = BACK_OFF_MIN;
@@ -232,16 +237,25 @@ impl<D: Database> Follower<D> {
         let mut count = 0;
         while let Some(position) = self.positions.get(name).copied() {
             let entries = self.database()?.journal(name, position)?;
-            let Some((first, _)) = entries.first() else { break };
-            if *first != position + 1 {
-                // It will be read as a whole at the next look.
-                self.positions.remove(name);
-                self.looked = None;
+            if entries.is_empty() {
                 break;
             }
             for (number, changes) in entries {
-                count += Journal::read(&changes).count();
-                tell(News::Changes { node: name.to_owned(), changes });
+                let expected = self.positions.get(name).map_or(number, |position| position + 1);
+                if number > expected {
+                    if trimmed(self.database()?, name)? >= expected {
+                        // It will be read as a whole at the next look.
+                        self.positions.remove(name);
+                        self.looked = None;
+                        return Ok(count);
+                    }
+                    self.damage.on_missing("journal", name, expected, number - 1);
+                }
+                let whole = self.damage.checked("journal", name, number, &changes).len();
+                if whole > 0 {
+                    count += Journal::read(&changes).count();
+                    tell(News::Changes { node: name.to_owned(), changes });
+                }
                 self.positions.insert(name.to_owned(), number);
             }
         }
@@ -267,3 +281,6 @@ impl<D: Database> Follower<D> {
         self.read_new(&row.name, tell).map(|_| ())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,9 @@
 //! Where bindings are kept for longer than the server lives.
 
+mod damage;
 mod database;
+#[cfg(test)]
+mod fake;
 mod feed;
 mod folding;
 mod gathering;
@@ -11,13 +14,18 @@ mod settings;
 mod shared;
 mod sqlite;
 mod sqlite_file;
+mod sqlite_place;
+mod sqlite_plain;
 mod sqlite_workers;
 mod stats;
 mod subscribers;
+#[cfg(test)]
+mod temporary;
 mod writer;
 
 use crate::location::Journal;
 
+pub use damage::Damage;
 pub use feed::{Feed, News, PeerNode};
 pub use settings::{Kind, NodeSettings, Shared};
 pub use shared::SharedStore;
@@ -50,11 +58,12 @@ pub type Each<'a> = dyn FnMut(&str, &[u8], &[u8]) + 'a;
 
 /// Keeps bindings. It is used by one thread, which may wait for disks.
 pub trait Store: Send {
-    /// Shows all users and their bindings to `each`: what was committed last of each comes last.
+    /// Shows all users and their bindings to `each`: what was committed last of each comes last. Returns what is damaged, which
+    /// is left out.
     ///
     /// # Errors
     /// If they can't be read.
-    fn load(&mut self, each: &mut Each<'_>) -> Result<(), StoreError>;
+    fn load(&mut self, each: &mut Each<'_>) -> Result<Damage, StoreError>;
 
     /// Writes changes down, all or none. When this returns, they survive a crash of the machine.
     ///

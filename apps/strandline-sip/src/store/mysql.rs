@@ -3,7 +3,7 @@
 use ::mysql::prelude::Queryable;
 use ::mysql::{Conn, Opts, OptsBuilder, Params, TxOpts, Value};
 
-use super::database::{Database, ENTRIES, Entry, NodeRow, ROWS, Run, SubscriberRow};
+use super::database::{Database, ENTRIES, Entry, NodeRow, ROWS, Run, SubscriberRow, read_secret};
 use super::folding::User;
 use super::{Shared, StoreError};
 
@@ -199,6 +199,7 @@ impl Database for MySql {
         self.connection.exec_drop(insert, (name, &fresh[..])).map_err(error(what))?;
         let select = "SELECT value FROM sip_secrets WHERE name = ?";
         let value: Option<Vec<u8>> = self.connection.exec_first(select, (name,)).map_err(error(what))?;
-        Ok(value.and_then(|value| value.try_into().ok()).unwrap_or(fresh))
+        let value = value.unwrap_or_default();
+        read_secret(name, &value)
     }
 }

@@ -7,7 +7,7 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, Config, NoTls};
 
-use super::database::{Database, ENTRIES, Entry, NodeRow, ROWS, Run, SubscriberRow};
+use super::database::{Database, ENTRIES, Entry, NodeRow, ROWS, Run, SubscriberRow, read_secret};
 use super::folding::User;
 use super::{Shared, StoreError};
 
@@ -244,6 +244,6 @@ impl Database for PostgreSql {
             client.execute(insert, &[&name, &&fresh[..]]).await?;
             client.query_one("SELECT value FROM sip_secrets WHERE name = $1", &[&name]).await?.try_get(0)
         })?;
-        Ok(value.try_into().unwrap_or(fresh))
+        read_secret(name, &value)
     }
 }

@@ -5,7 +5,7 @@
 
 use ::redis::{Client, Cmd, Connection, FromRedisValue, RedisError, cmd};
 
-use super::database::{Database, ENTRIES, Entry, NodeRow, ROWS, Run};
+use super::database::{Database, ENTRIES, Entry, NodeRow, ROWS, Run, read_secret};
 use super::folding::User;
 use super::{Shared, StoreError};
 
@@ -208,7 +208,7 @@ impl Database for Redis {
         let what = "a secret in the store";
         self.ask::<()>(what, cmd("HSETNX").arg("strandline:secrets").arg(name).arg(&fresh[..]))?;
         let value: Vec<u8> = self.ask(what, cmd("HGET").arg("strandline:secrets").arg(name))?;
-        Ok(value.try_into().unwrap_or(fresh))
+        read_secret(name, &value)
     }
 }
 

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use crate::location::Journal;
 
-use super::database::{Database, Positions, Run, taken};
+use super::database::{Database, Positions, Run, taken, trimmed};
 use super::feed::{Feed, Follower, News};
 use super::folding::Folding;
 use super::mysql::MySql;
 use super::postgresql::PostgreSql;
 use super::redis::Redis;
 use super::stats::now;
-use super::{Each, Kind, Shared, Store, StoreError, StoreStats};
+use super::{Damage, Each, Kind, Shared, Store, StoreError, StoreStats};
 
 /// Bytes of an entry of the journal, about: more changes are split.
 const ENTRY_BYTES: usize = 1 << 20;
@@ -69,7 +69,7 @@ impl SharedStore {
 }
 
 impl Store for SharedStore {
-    fn load(&mut self, each: &mut Each<'_>) -> Result<(), StoreError> {
+    fn load(&mut self, each: &mut Each<'_>) -> Result<Damage, StoreError> {
         self.0.load(each)
     }
 
@@ -130,10 +130,10 @@ impl<D: Database> Journaled<D> {
         result
     }
 
-    fn try_load(&mut self, each: &mut Each<'_>) -> Result<(), StoreError> {
+    fn try_load(&mut self, each: &mut Each<'_>) -> Result<Damage, StoreError> {
         let own = self.run.name.clone();
         let begun = now();
-        let mut before = None;
+        let (mut before, mut damage) = (None, Damage::default());
         for row in self.database()?.nodes()? {
             let is_own = row.name == own;
             let name = if is_own { "" } else { row.name.as_str() };
@@ -142,13 +142,18 @@ impl<D: Database> Journaled<D> {
             let mut position = row.trimmed;
             loop {
                 let entries = self.database()?.journal(&row.name, position)?;
-                let Some((first, _)) = entries.first() else { break };
-                if *first != position + 1 {
-                    return Err(StoreError::new("reading the journal", "it was trimmed meanwhile"));
+                if entries.is_empty() {
+                    break;
                 }
                 for (number, changes) in &entries {
+                    if *number > position + 1 {
+                        if trimmed(self.database()?, &row.name)? > position {
+                            return Err(StoreError::new("reading the journal", "it was trimmed meanwhile"));
+                        }
+                        damage.on_missing("journal", &row.name, position + 1, number - 1);
+                    }
                     position = *number;
-                    for (aor, state) in Journal::read(changes) {
+                    for (aor, state) in damage.whole("journal", &row.name, *number, changes) {
                         each(name, aor, state);
                         if is_own {
                             self.folding.note(aor, state);
@@ -162,7 +167,9 @@ impl<D: Database> Journaled<D> {
                 self.positions.insert(row.name, position);
             }
         }
-        self.claim(before.map(|row| (row.beat, Duration::from_millis(row.age_ms.max(0) as u64))), begun)
+        let before = before.map(|row| (row.beat, Duration::from_millis(row.age_ms.max(0) as u64)));
+        self.claim(before, begun)?;
+        Ok(damage)
     }
 
     /// Becomes the node, unless another server is. `before` is its beat and how old that was at `begun`.
@@ -193,7 +200,7 @@ impl<D: Database> Journaled<D> {
             let number = self.last + 1;
             self.database()?;
             let number = number.max(self.last + 1);
-            if !self.database()?.append(&run, number, entry)? {
+            if !self.database()?.append(&run, number, &Journal::sealed(entry))? {
                 return Err(taken(&run.name));
             }
             self.last = number;
@@ -243,7 +250,7 @@ fn first_changes(bytes: &[u8]) -> usize {
 }
 
 impl<D: Database> Store for Journaled<D> {
-    fn load(&mut self, each: &mut Each<'_>) -> Result<(), StoreError> {
+    fn load(&mut self, each: &mut Each<'_>) -> Result<Damage, StoreError> {
         let mut result = self.try_load(each);
         for _ in 1..LOADS {
             match result {
@@ -294,3 +301,6 @@ impl<D: Database> Opened for Journaled<D> {
         Feed::start(follower, stats, tell)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,17 +9,24 @@ use std::path::Path;
 use rusqlite::{Connection, params};
 
 use super::folding::{Folding, User};
-use super::sqlite_file::{connect, error, secret};
+use super::sqlite_file::{connect, error, not_read, secret};
+use super::sqlite_place::Place;
+use super::sqlite_plain::{folded, read_bindings, read_journal};
 use super::sqlite_workers::to_plain;
-use super::{Each, Store, StoreError};
+use super::{Damage, Each, Store, StoreError};
 use crate::location::Journal;
 
 /// Bindings in an SQLite file.
 #[derive(Debug)]
 pub struct SqliteStore {
     connection: Connection,
+    place: Place,
     folding: Folding,
     last: i64,
+    /// Entries up to this one are in the table of bindings; `None` if that was never noted.
+    folded: Option<i64>,
+    /// What was damaged of that which several workers had left.
+    damage: Damage,
 }
 
 impl SqliteStore {
@@ -30,11 +37,15 @@ impl SqliteStore {
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let connection = connect(path)?;
         let what = format!("opening {}", path.display());
-        to_plain(&connection).map_err(error(&what))?;
+        let damage = to_plain(&connection).map_err(not_read(&what))?;
+        let folded = folded(&connection).map_err(not_read(&what))?;
         let last = connection
-            .query_row("SELECT coalesce(max(number), 0) FROM journal", [], |row| row.get(0))
-            .map_err(error(&what))?;
-        Ok(Self { connection, folding: Folding::default(), last })
+            .query_row("SELECT max(number) FROM journal", [], |row| row.get::<_, Option<i64>>(0))
+            .map_err(not_read(&what))?;
+        // Numbers are never used again, so that one that is missing can be told.
+        let last = last.max(folded).unwrap_or(0);
+        let place = Place::new(path);
+        Ok(Self { connection, place, folding: Folding::default(), last, folded, damage })
     }
 
     /// A secret that stays the same: `fresh` the first time.
@@ -59,6 +70,8 @@ impl SqliteStore {
         if let Some(folded) = folded {
             let mut forget = self.connection.prepare_cached("DELETE FROM journal WHERE number <= ?1")?;
             forget.execute([folded])?;
+            let note = "REPLACE INTO positions (name, number) VALUES ('folded', ?1)";
+            self.connection.prepare_cached(note)?.execute([folded])?;
         }
         Ok(())
     }
@@ -68,7 +81,7 @@ impl SqliteStore {
         let mut insert =
             self.connection.prepare_cached("INSERT INTO journal (number, changes) VALUES (?1, ?2)")?;
         // A statement outside of a transaction is one of its own, as durable as any.
-        insert.execute(params![number, changes.as_bytes()])?;
+        insert.execute(params![number, Journal::sealed(changes.as_bytes())])?;
         self.last = number;
         Ok(())
     }
@@ -89,6 +102,7 @@ impl SqliteStore {
     }
 
     fn fold_some(&mut self) -> Result<(), StoreError> {
+        self.place.check()?;
         let (some, folded) = self.folding.take(self.last);
         let result = self.try_fold(&some, folded);
         if result.is_err() {
@@ -97,55 +111,35 @@ impl SqliteStore {
         }
         result.map_err(error("folding the journal"))
     }
-
-    fn read_journal(&mut self, each: &mut Each<'_>) -> Result<(), StoreError> {
-        let what = "reading the journal";
-        let mut rows = Vec::new();
-        {
-            let mut select = self
-                .connection
-                .prepare("SELECT changes FROM journal ORDER BY number")
-                .map_err(error(what))?;
-            let found = select.query_map([], |row| row.get::<_, Vec<u8>>(0)).map_err(error(what))?;
-            for row in found {
-                rows.push(row.map_err(error(what))?);
-            }
-        }
-        for row in rows {
-            for (aor, state) in Journal::read(&row) {
-                each("", aor, state);
-                self.folding.note(aor, state);
-            }
-        }
-        Ok(())
-    }
 }
 
 impl Store for SqliteStore {
-    fn load(&mut self, each: &mut Each<'_>) -> Result<(), StoreError> {
+    fn load(&mut self, each: &mut Each<'_>) -> Result<Damage, StoreError> {
+        let mut damage = std::mem::take(&mut self.damage);
+        let Self { connection, folding, folded, .. } = self;
         let what = "reading bindings";
-        {
-            let mut select =
-                self.connection.prepare("SELECT aor, state FROM bindings").map_err(error(what))?;
-            let mut rows = select.query([]).map_err(error(what))?;
-            while let Some(row) = rows.next().map_err(error(what))? {
-                let aor = row.get_ref(0).and_then(|value| Ok(value.as_blob()?)).map_err(error(what))?;
-                let state = row.get_ref(1).and_then(|value| Ok(value.as_blob()?)).map_err(error(what))?;
-                each("", aor, state);
-            }
-        }
-        self.read_journal(each)
+        read_bindings(connection, &mut damage, &mut |aor, state| each("", aor, state))
+            .map_err(not_read(what))?;
+        let mut each = |aor: &[u8], state: &[u8]| {
+            each("", aor, state);
+            folding.note(aor, state);
+        };
+        read_journal(connection, *folded, &mut damage, &mut each).map_err(not_read("reading the journal"))?;
+        Ok(damage)
     }
 
     fn commit(&mut self, changes: &Journal) -> Result<(), StoreError> {
         if changes.is_empty() {
             return Ok(());
         }
+        self.place.check()?;
         let result = self.try_commit(changes);
         if result.is_err() {
             self.roll_back();
         }
         result.map_err(error("writing bindings"))?;
+        // It may have been removed meanwhile.
+        self.place.check()?;
         self.folding.note_all(changes);
         if self.folding.is_due() {
             // What was committed stays committed whatever becomes of this.
@@ -164,3 +158,6 @@ impl Store for SqliteStore {
         Ok(!self.folding.is_done())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,23 @@ use rusqlite::{Connection, ErrorCode, params};
 
 use super::StoreError;
 
+/// What to do about a file in which SQLite itself finds no way.
+const UNREADABLE: &str = ": the file is damaged, or no SQLite file: keep a copy of it and of the files beside it, get back \
+                          what can be read with sqlite3 FILE .recover, or move it away: then all phones register anew \
+                          (docs/sip-operation.md, \"The store\")";
+
+/// The format of the file that this version writes. Another one that it can't read has a higher number.
+const FORMAT: i64 = 0;
+
+/// Why a file can't be read, and what to do.
+pub(super) fn not_read(what: &str) -> impl Fn(rusqlite::Error) -> StoreError + '_ {
+    move |cause| {
+        let damaged = [Some(ErrorCode::DatabaseCorrupt), Some(ErrorCode::NotADatabase)];
+        let hint = if damaged.contains(&cause.sqlite_error_code()) { UNREADABLE } else { "" };
+        StoreError::new(what, format!("{cause}{hint}"))
+    }
+}
+
 pub(super) fn error(what: &str) -> impl FnOnce(rusqlite::Error) -> StoreError + '_ {
     move |cause| StoreError::new(what, cause)
 }
@@ -21,6 +38,7 @@ fn not_opened(what: &str) -> impl Fn(rusqlite::Error) -> StoreError + '_ {
             Some(ErrorCode::CannotOpen) => {
                 ": is the folder that store.path or --store names there, and may this user write there?"
             }
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => UNREADABLE,
             _ => "",
         };
         StoreError::new(what, format!("{cause}{hint}"))
@@ -40,8 +58,16 @@ pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
         PRAGMA cache_size = -32000;
         CREATE TABLE IF NOT EXISTS bindings (aor BLOB PRIMARY KEY, state BLOB NOT NULL) WITHOUT ROWID;
         CREATE TABLE IF NOT EXISTS journal (number INTEGER PRIMARY KEY, changes BLOB NOT NULL);
+        CREATE TABLE IF NOT EXISTS positions (name TEXT PRIMARY KEY, number INTEGER NOT NULL);
         CREATE TABLE IF NOT EXISTS secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL);";
     connection.execute_batch(set_up).map_err(not_opened(&what))?;
+    let format = connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
+    let format = format.map_err(not_opened(&what))?;
+    if format > FORMAT {
+        let cause =
+            format!("a later version of this program has written it, in format {format}: use that version");
+        return Err(StoreError::new(what, cause));
+    }
     Ok(connection)
 }
 
@@ -49,8 +75,24 @@ pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
 pub(super) fn secret(connection: &Connection, name: &str, fresh: [u8; 16]) -> Result<[u8; 16], StoreError> {
     let insert = "INSERT OR IGNORE INTO secrets (name, value) VALUES (?1, ?2)";
     connection.execute(insert, params![name, &fresh[..]]).map_err(error("writing a secret"))?;
-    let read = "SELECT value FROM secrets WHERE name = ?1";
+    let read = "SELECT CAST(value AS BLOB) FROM secrets WHERE name = ?1";
     let value = connection.query_row(read, [name], |row| row.get::<_, Vec<u8>>(0));
-    let value = value.map_err(error("reading a secret"))?;
-    Ok(value.try_into().unwrap_or(fresh))
+    let value = value.map_err(not_read("reading a secret"))?;
+    if let Ok(value) = <[u8; 16]>::try_from(value.as_slice()) {
+        return Ok(value);
+    }
+    damaged_secret(name, value.len());
+    let replace = "UPDATE secrets SET value = ?2 WHERE name = ?1";
+    connection.execute(replace, params![name, &fresh[..]]).map_err(error("writing a secret"))?;
+    Ok(fresh)
+}
+
+/// Logs that a secret of a store is damaged and another is used.
+pub(super) fn damaged_secret(name: &str, bytes: usize) {
+    tracing::error!(
+        name,
+        bytes,
+        "a secret of the store doesn't have 16 bytes; a new one is used: dialogs and phones that hold a token of the old one \
+         have to begin again"
+    );
 }

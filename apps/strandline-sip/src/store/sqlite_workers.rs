@@ -9,9 +9,11 @@ use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::StoreError;
 use super::folding::{Folding, User};
-use super::sqlite_file::{connect, error, secret};
+use super::sqlite_file::{connect, error, not_read, secret};
+use super::sqlite_place::Place;
+use super::sqlite_plain::{folded, read_bindings, read_journal};
+use super::{Damage, StoreError};
 use crate::location::{Journal, stamped, unite};
 
 /// What each worker has of each user.
@@ -39,8 +41,11 @@ pub const ALONE: &str = "sip";
 #[derive(Debug)]
 pub struct SqliteWorkers {
     connection: Connection,
+    place: Place,
     foldings: Vec<Folding>,
     last: i64,
+    /// What can't be read.
+    damage: Damage,
 }
 
 impl SqliteWorkers {
@@ -53,12 +58,17 @@ impl SqliteWorkers {
         let what = format!("opening {}", path.display());
         connection.execute_batch(TABLES).map_err(error(&what))?;
         let foldings = (0..count).map(|_| Folding::default()).collect();
-        let mut store = Self { connection, foldings, last: 0 };
+        let place = Place::new(path);
+        let mut store = Self { connection, place, foldings, last: 0, damage: Damage::default() };
+        let mut damage = Damage::default();
         let result = store.in_transaction(|store| {
-            from_plain(&store.connection)?;
+            damage = from_plain(&store.connection)?;
             store.unite_others(count)
         });
-        result.map_err(error("taking over what is in the file"))?;
+        let united = result.map_err(not_read("taking over what is in the file"))?;
+        // What is still there is read, and counted, again.
+        damage.add(united);
+        store.damage = damage;
         Ok(store)
     }
 
@@ -70,12 +80,14 @@ impl SqliteWorkers {
         secret(&self.connection, name, fresh)
     }
 
-    /// What each worker has.
+    /// What each worker has, and what is damaged, which is left out.
     ///
     /// # Errors
     /// If it can't be read.
-    pub fn load(&mut self) -> Result<States, StoreError> {
-        let (mut states, journal, last) = read(&self.connection).map_err(error("reading bindings"))?;
+    pub fn load(&mut self) -> Result<(States, Damage), StoreError> {
+        let mut damage = std::mem::take(&mut self.damage);
+        let read = read(&self.connection, &mut damage).map_err(not_read("reading bindings"))?;
+        let (mut states, journal, last) = read;
         states.resize_with(self.foldings.len(), HashMap::new);
         for (worker, changes) in &journal {
             if let Some(folding) = self.foldings.get_mut(usize::from(*worker)) {
@@ -83,7 +95,7 @@ impl SqliteWorkers {
             }
         }
         self.last = last;
-        Ok(states)
+        Ok((states, damage))
     }
 
     /// Writes changes of workers down, all or none. When this returns, they survive a crash of the machine.
@@ -92,17 +104,20 @@ impl SqliteWorkers {
     /// If they can't be written: then the same may be tried again.
     pub fn commit(&mut self, all: &[Changes<'_>]) -> Result<(), StoreError> {
         let mut last = self.last;
+        self.place.check()?;
         let result = self.in_transaction(|store| {
             let insert = "INSERT INTO worker_journal (number, worker, changes) VALUES (?1, ?2, ?3)";
             let mut insert = store.connection.prepare_cached(insert)?;
             for (worker, changes) in all.iter().filter(|(_, changes)| !changes.is_empty()) {
                 last += 1;
-                insert.execute(params![last, worker, changes])?;
+                insert.execute(params![last, worker, Journal::sealed(changes)])?;
             }
             Ok(())
         });
         result.map_err(error("writing bindings"))?;
         self.last = last;
+        // It may have been removed meanwhile.
+        self.place.check()?;
         for (worker, changes) in all {
             let Some(folding) = self.foldings.get_mut(usize::from(*worker)) else { continue };
             Journal::read(changes).for_each(|(aor, state)| folding.note(aor, state));
@@ -128,6 +143,7 @@ impl SqliteWorkers {
     }
 
     fn fold_some(&mut self, worker: u8) -> Result<(), StoreError> {
+        self.place.check()?;
         let last = self.last;
         let Some(folding) = self.foldings.get_mut(usize::from(worker)) else { return Ok(()) };
         let (some, folded) = folding.take(last);
@@ -148,13 +164,21 @@ impl SqliteWorkers {
     }
 
     /// What workers had that are no more is the first one's, with all that those users have.
-    fn unite_others(&self, count: u8) -> rusqlite::Result<()> {
-        let (states, _, _) = read(&self.connection)?;
+    /// Returns what is damaged if the journal was read for that, and is no longer there.
+    fn unite_others(&self, count: u8) -> rusqlite::Result<Damage> {
+        if !self.has_others(count)? {
+            return Ok(Damage::default());
+        }
+        let mut damage = Damage::default();
+        let (states, _, _) = read(&self.connection, &mut damage)?;
         let Some(others) = states.get(usize::from(count)..).filter(|others| !others.is_empty()) else {
-            return Ok(());
+            // What is damaged stays there, and is counted when it is read again.
+            return Ok(Damage::default());
         };
         for aor in others.iter().flat_map(HashMap::keys) {
-            let united = stamped(&united(&states, aor));
+            let (united, unreadable) = united(&states, aor);
+            damage.on_user("", aor, unreadable);
+            let (united, _) = stamped(&united);
             forget(&self.connection, aor)?;
             put(&self.connection, 0, aor, &united)?;
         }
@@ -166,20 +190,28 @@ impl SqliteWorkers {
                 put(&self.connection, worker, aor, state)?;
             }
         }
-        self.connection.execute("DELETE FROM worker_journal", []).map(|_| ())
+        self.connection.execute("DELETE FROM worker_journal", [])?;
+        Ok(damage)
     }
 
-    fn in_transaction(&mut self, work: impl FnOnce(&Self) -> rusqlite::Result<()>) -> rusqlite::Result<()> {
+    /// Are there rows of workers that are no more?
+    fn has_others(&self, count: u8) -> rusqlite::Result<bool> {
+        let select = "SELECT EXISTS (SELECT 1 FROM worker_bindings WHERE worker >= ?1) \
+                      OR EXISTS (SELECT 1 FROM worker_journal WHERE worker >= ?1)";
+        self.connection.query_row(select, [count], |row| row.get(0))
+    }
+
+    fn in_transaction<T>(&mut self, work: impl FnOnce(&Self) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
         in_transaction(&self.connection, || work(self))
     }
 }
 
-fn in_transaction(
+fn in_transaction<T>(
     connection: &Connection,
-    work: impl FnOnce() -> rusqlite::Result<()>,
-) -> rusqlite::Result<()> {
+    work: impl FnOnce() -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
     connection.execute_batch("BEGIN IMMEDIATE")?;
-    let result = work().and_then(|()| connection.execute_batch("COMMIT"));
+    let result = work().and_then(|done| connection.execute_batch("COMMIT").map(|()| done));
     if result.is_err()
         && !connection.is_autocommit()
         && let Err(error) = connection.execute_batch("ROLLBACK")
@@ -205,7 +237,7 @@ fn forget(connection: &Connection, aor: &[u8]) -> rusqlite::Result<()> {
 /// What each worker has, its journals, and the number of the last entry.
 type Read = (States, Vec<(u8, Vec<u8>)>, i64);
 
-fn read(connection: &Connection) -> rusqlite::Result<Read> {
+fn read(connection: &Connection, damage: &mut Damage) -> rusqlite::Result<Read> {
     let mut states = States::new();
     let mut note = |worker: u8, aor: &[u8], state: Vec<u8>| {
         let worker = usize::from(worker);
@@ -220,23 +252,35 @@ fn read(connection: &Connection) -> rusqlite::Result<Read> {
     };
     let mut select = connection.prepare("SELECT worker, aor, state FROM worker_bindings")?;
     let mut rows = select.query([])?;
-    while let Some(row) = rows.next()? {
-        note(row.get(0)?, row.get_ref(1)?.as_blob()?, row.get(2)?);
+    for number in 1.. {
+        let Some(row) = rows.next()? else { break };
+        match (row.get(0), row.get_ref(1)?.as_bytes(), row.get_ref(2)?.as_bytes()) {
+            (Ok(worker), Ok(aor), Ok(state)) => note(worker, aor, state.to_vec()),
+            _ => damage.on_row("worker_bindings", number, NOT_OURS),
+        }
     }
     let mut select =
         connection.prepare("SELECT number, worker, changes FROM worker_journal ORDER BY number")?;
-    let found = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let mut rows = select.query([])?;
     let (mut journal, mut last) = (Vec::new(), 0);
-    for row in found {
-        let (number, worker, changes): (i64, u8, Vec<u8>) = row?;
-        Journal::read(&changes).for_each(|(aor, state)| note(worker, aor, state.to_vec()));
-        journal.push((worker, changes));
-        last = number;
+    while let Some(row) = rows.next()? {
+        last = row.get(0)?;
+        let (Ok(worker), Ok(changes)) = (row.get(1), row.get_ref(2)?.as_bytes()) else {
+            damage.on_row("worker_journal", last, NOT_OURS);
+            continue;
+        };
+        let changes = damage.checked("worker_journal", "", last, changes);
+        Journal::read(changes).for_each(|(aor, state)| note(worker, aor, state.to_vec()));
+        journal.push((worker, changes.to_vec()));
     }
     Ok((states, journal, last))
 }
 
-fn united(states: &States, aor: &[u8]) -> Vec<u8> {
+/// Why a row can't be used that somebody else has written.
+const NOT_OURS: &str = "its worker is no number up to 255, or a column has neither bytes nor text in it";
+
+/// What a user has at all workers, and how many lines of it can't be read.
+fn united(states: &States, aor: &[u8]) -> (Vec<u8>, usize) {
     let names: Vec<String> = (0..states.len()).map(|worker| worker_name(ALONE, worker as u8)).collect();
     let of = states.iter().zip(&names);
     let of: Vec<(&str, &[u8])> =
@@ -245,44 +289,44 @@ fn united(states: &States, aor: &[u8]) -> Vec<u8> {
 }
 
 /// What one server without workers has written is the first worker's.
-fn from_plain(connection: &Connection) -> rusqlite::Result<()> {
-    let mut users: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
-    let mut select = connection.prepare("SELECT aor, state FROM bindings")?;
-    for row in select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))? {
-        let (aor, state) = row?;
-        users.insert(aor, state);
-    }
-    let mut select = connection.prepare("SELECT changes FROM journal ORDER BY number")?;
-    for changes in select.query_map([], |row| row.get::<_, Vec<u8>>(0))? {
-        for (aor, state) in Journal::read(&changes?) {
-            users.insert(aor.to_vec(), state.to_vec());
-        }
-    }
+fn from_plain(connection: &Connection) -> rusqlite::Result<Damage> {
+    let (mut users, mut damage) = (HashMap::new(), Damage::default());
+    let mut note = |aor: &[u8], state: &[u8]| {
+        users.insert(aor.to_vec(), state.to_vec());
+    };
+    read_bindings(connection, &mut damage, &mut note)?;
+    read_journal(connection, folded(connection)?, &mut damage, &mut note)?;
     for (aor, state) in users.iter().filter(|(_, state)| !state.is_empty()) {
-        put(connection, 0, aor, &stamped(state))?;
+        let (state, unreadable) = stamped(state);
+        damage.on_user("", aor, unreadable);
+        put(connection, 0, aor, &state)?;
     }
-    connection.execute_batch("DELETE FROM bindings; DELETE FROM journal")
+    connection.execute_batch("DELETE FROM bindings; DELETE FROM journal; DELETE FROM positions")?;
+    Ok(damage)
 }
 
 /// What workers have written is for one server without workers.
 ///
 /// # Errors
 /// If it can't be read or written: then nothing has changed.
-pub(super) fn to_plain(connection: &Connection) -> rusqlite::Result<()> {
+pub(super) fn to_plain(connection: &Connection) -> rusqlite::Result<Damage> {
     let known = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'worker_bindings'";
     if connection.query_row(known, [], |_| Ok(())).optional()?.is_none() {
-        return Ok(());
+        return Ok(Damage::default());
     }
     in_transaction(connection, || {
-        let (states, _, _) = read(connection)?;
+        let mut damage = Damage::default();
+        let (states, _, _) = read(connection, &mut damage)?;
         let mut put = connection.prepare("REPLACE INTO bindings (aor, state) VALUES (?1, ?2)")?;
         for aor in states.iter().flat_map(HashMap::keys) {
-            let state = united(&states, aor);
+            let (state, unreadable) = united(&states, aor);
+            damage.on_user("", aor, unreadable);
             if !state.is_empty() {
                 put.execute(params![&aor[..], state])?;
             }
         }
-        connection.execute_batch("DELETE FROM worker_bindings; DELETE FROM worker_journal")
+        connection.execute_batch("DELETE FROM worker_bindings; DELETE FROM worker_journal")?;
+        Ok(damage)
     })
 }
 

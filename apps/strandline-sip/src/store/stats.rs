@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use super::Damage;
+
 /// Counted by the threads that use a store, and read by others.
 #[derive(Debug, Default)]
 pub struct StoreStats {
@@ -15,6 +17,8 @@ pub struct StoreStats {
     feed_failing: AtomicBool,
     feed_micros: AtomicU64,
     changes_followed: AtomicU64,
+    damaged_rows: AtomicU64,
+    missing_rows: AtomicU64,
 }
 
 /// What was counted so far.
@@ -34,6 +38,10 @@ pub struct StoreFigures {
     pub followed_at: Duration,
     /// Changes of other nodes so far, each of one user.
     pub changes_followed: u64,
+    /// Rows of the store that were damaged when they were read.
+    pub damaged_rows: u64,
+    /// Rows of journals that were missing.
+    pub missing_rows: u64,
 }
 
 impl StoreStats {
@@ -48,7 +56,15 @@ impl StoreStats {
             is_failing: self.is_failing.load(Relaxed) || self.feed_failing.load(Relaxed),
             followed_at: Duration::from_micros(self.feed_micros.load(Relaxed)),
             changes_followed: self.changes_followed.load(Relaxed),
+            damaged_rows: self.damaged_rows.load(Relaxed),
+            missing_rows: self.missing_rows.load(Relaxed),
         }
+    }
+
+    /// Something could not be read.
+    pub fn on_damage(&self, damage: &Damage) {
+        self.damaged_rows.fetch_add(damage.rows, Relaxed);
+        self.missing_rows.fetch_add(damage.missing, Relaxed);
     }
 
     pub(super) fn on_commit(&self, took: Duration) {

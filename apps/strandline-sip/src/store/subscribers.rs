@@ -12,6 +12,7 @@ use crate::auth::{Algorithm, Secret, Subscriber};
 use super::database::SubscriberRow as Row;
 use super::mysql::MySql;
 use super::postgresql::PostgreSql;
+use super::sqlite_place::Place;
 use super::stats::now;
 use super::{Kind, Shared, StoreError};
 
@@ -54,21 +55,25 @@ impl Table for PostgreSql {
     }
 }
 
-struct Sqlite(Connection);
+struct Sqlite {
+    connection: Connection,
+    place: Place,
+    path: PathBuf,
+}
 
 impl Sqlite {
     fn open(path: &Path) -> Result<Self, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags)
             .map_err(|error| StoreError::new(format!("opening {}", path.display()), error))?;
-        Ok(Self(connection))
+        Ok(Self { connection, place: Place::new(path), path: path.to_owned() })
     }
 
     fn row(&self, user: &[u8]) -> rusqlite::Result<Vec<Row>> {
         let select = "SELECT CAST(username AS BLOB), CAST(domain AS BLOB), CAST(password AS BLOB), CAST(md5 AS BLOB), \
                       CAST(sha256 AS BLOB), CAST(sha512_256 AS BLOB) FROM subscribers \
                       WHERE username = CAST(?1 AS TEXT)";
-        let mut select = self.0.prepare_cached(select)?;
+        let mut select = self.connection.prepare_cached(select)?;
         let row = |row: &rusqlite::Row<'_>| {
             Ok((row.get(0)?, row.get(1)?, [row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?]))
         };
@@ -78,6 +83,10 @@ impl Sqlite {
 
 impl Table for Sqlite {
     fn rows(&mut self, users: &[&[u8]]) -> Result<Vec<Row>, StoreError> {
+        if self.place.check().is_err() {
+            // Another file has taken its place: that one counts.
+            *self = Self::open(&self.path)?;
+        }
         let mut rows = Vec::new();
         for user in users {
             rows.extend(self.row(user).map_err(|error| StoreError::new("reading subscribers", error))?);

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::location::Journal;
 use crate::transaction::Outbox;
@@ -151,6 +151,40 @@ impl Drop for Writer {
     }
 }
 
+/// How often the same failure is logged while it lasts.
+const LOGGED_EVERY: Duration = Duration::from_secs(60);
+
+/// What the log says of failures: the first one, one for another reason, and that they are over.
+#[derive(Debug, Default)]
+struct Complaint {
+    logged: Option<(Instant, String)>,
+    since: u64,
+}
+
+impl Complaint {
+    /// Returns whether it was logged.
+    fn failed(&mut self, error: &StoreError) -> bool {
+        let (text, at) = (error.to_string(), now());
+        self.since += 1;
+        let is_new = |(logged, before): &(Instant, String)| {
+            *before != text || at.saturating_duration_since(*logged) >= LOGGED_EVERY
+        };
+        if !self.logged.as_ref().is_none_or(is_new) {
+            return false;
+        }
+        tracing::error!(%error, failures = self.since, "bindings are not durable: REGISTERs get 503");
+        self.logged = Some((at, text));
+        true
+    }
+
+    fn done(&mut self) {
+        if self.logged.take().is_some() {
+            tracing::info!(failures = self.since, "bindings are durable again");
+            self.since = 0;
+        }
+    }
+}
+
 struct Worker<D> {
     shared: Shared,
     store: Box<dyn Store>,
@@ -164,7 +198,7 @@ struct Worker<D> {
 impl<D: FnMut(Done)> Worker<D> {
     fn work(mut self) {
         let (mut more, mut pause) = (true, BACK_OFF_MIN);
-        let mut through = 0;
+        let (mut through, mut complaint) = (0, Complaint::default());
         loop {
             let (submitted, closed) =
                 self.wait(through, if more { QUIET } else { Duration::from_secs(3600) });
@@ -173,6 +207,7 @@ impl<D: FnMut(Done)> Worker<D> {
                 match self.commit() {
                     Ok(()) => {
                         (through, more, pause) = (submitted, true, BACK_OFF_MIN);
+                        complaint.done();
                         self.changes.clear();
                         let held = lock(&self.shared).take(through);
                         (self.done)(Done::Durable { held, through });
@@ -180,7 +215,7 @@ impl<D: FnMut(Done)> Worker<D> {
                     }
                     Err(error) if closed || error.is_final => return self.give_up(submitted, error),
                     Err(error) => {
-                        tracing::error!(%error, "bindings are not durable");
+                        complaint.failed(&error);
                         let held = lock(&self.shared).take(submitted);
                         (self.done)(Done::Failed { held });
                         self.rest(pause);

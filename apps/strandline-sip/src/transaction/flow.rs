@@ -118,4 +118,13 @@ impl Flow {
     pub const fn to(protocol: Protocol, peer: SocketAddr) -> Self {
         Self { protocol, connection: 0, peer, domain: 0 }
     }
+
+    /// The link of a peer with a link-local IPv6 address (RFC 4007), as its interface is numbered; 0 for others.
+    #[must_use]
+    pub const fn zone(&self) -> u32 {
+        match self.peer {
+            SocketAddr::V6(peer) if peer.ip().is_unicast_link_local() => peer.scope_id(),
+            _ => 0,
+        }
+    }
 }

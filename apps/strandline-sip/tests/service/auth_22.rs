@@ -374,6 +374,7 @@ fn a_username_may_have_the_domain() {
     for (number, (username, line)) in [
         ("bob@example.com", "SIP/2.0 200 OK"),
         ("bob@EXAMPLE.com", "SIP/2.0 200 OK"),
+        ("bob@", "SIP/2.0 200 OK"),
         ("bob@example.net", "SIP/2.0 401 Unauthorized"),
         ("alice@example.com", "SIP/2.0 401 Unauthorized"),
     ]

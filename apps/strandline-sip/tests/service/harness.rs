@@ -40,15 +40,23 @@ impl Phone {
         Self(Flow { connection, ..Flow::to(Protocol::Tcp, address.parse().unwrap()) })
     }
 
+    /// As it stands in a URI, without a zone.
+    fn address(&self) -> String {
+        match self.0.peer {
+            std::net::SocketAddr::V4(peer) => peer.to_string(),
+            std::net::SocketAddr::V6(peer) => format!("[{}]:{}", peer.ip(), peer.port()),
+        }
+    }
+
     fn via(&self, branch: &str) -> String {
         let protocol = self.0.protocol.in_uri().to_uppercase();
-        format!("Via: SIP/2.0/{protocol} {};branch=z9hG4bK{branch};rport\r\n", self.0.peer)
+        format!("Via: SIP/2.0/{protocol} {};branch=z9hG4bK{branch};rport\r\n", self.address())
     }
 
     pub fn contact(&self, user: &str) -> String {
         match self.0.protocol {
-            Protocol::Udp => format!("<sip:{user}@{}>", self.0.peer),
-            protocol => format!("<sip:{user}@{};transport={}>", self.0.peer, protocol.in_uri()),
+            Protocol::Udp => format!("<sip:{user}@{}>", self.address()),
+            protocol => format!("<sip:{user}@{};transport={}>", self.address(), protocol.in_uri()),
         }
     }
 

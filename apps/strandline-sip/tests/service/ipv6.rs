@@ -49,3 +49,22 @@ fn its_own_address_is_known_in_every_spelling() {
         assert_eq!(told.first_line(), "SIP/2.0 200 OK", "{uri}");
     }
 }
+
+#[test]
+fn link_local_phones_are_reached_on_their_links() {
+    let (alice, bob) = (Phone::udp("[fe80::a%2]:5060"), Phone::udp("[fe80::b%3]:5070"));
+    let mut world = world();
+    world.register(&bob, "bob");
+    let sent = world.invite(&alice, &alice.invite("bob", "1")).remove(0);
+    assert_eq!((sent.flow, sent.first_line()), (bob.0, "INVITE sip:bob@[fe80::b]:5070 SIP/2.0"));
+    assert!(!sent.text.contains('%'), "zones are for this host only: {}", sent.text);
+    let ok = world.one(&bob, &response(&sent.text, 200, "bob"));
+    assert_eq!(ok.flow, alice.0);
+    // The ways to both ends stand in the Record-Route.
+    let bye = world.one(&bob, &in_dialog("BYE", &ok.text, "sip:alice@[fe80::a]:5060", &bob, 1, false));
+    assert_eq!(bye.flow, alice.0);
+    // Without rport an answer goes to the port of Via, on the same link.
+    let options = alice.request("OPTIONS", "sip:[2001:db8::1]", "2", "").replace(";rport", "");
+    let other_port = Phone::udp("[fe80::a%2]:40000");
+    assert_eq!(world.one(&other_port, &options).flow, alice.0);
+}

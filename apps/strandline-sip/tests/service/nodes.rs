@@ -176,7 +176,9 @@ fn two_nodes_that_change_a_user_at_once_lose_no_contact() {
         let mut c = node("c", "10.0.0.3");
         for name in order {
             let journal = if name == "a" { &from_a } else { &from_b };
-            Journal::read(journal.as_bytes()).for_each(|(aor, state)| c.service.merge(name, aor, state));
+            Journal::read(journal.as_bytes()).for_each(|(aor, state)| {
+                c.service.merge(name, aor, state);
+            });
         }
         assert_eq!(bindings(&c, "bob"), 2);
     }
@@ -205,13 +207,17 @@ fn what_moves_or_goes_at_one_node_does_so_at_all_and_stays_so() {
     // A node that reads all of it in another order, or old states, agrees.
     let mut c = node("c", "10.0.0.3");
     for (name, journal) in [("a", &removed), ("b", &moved), ("a", &removed)] {
-        Journal::read(journal.as_bytes()).for_each(|(aor, state)| c.service.merge(name, aor, state));
+        Journal::read(journal.as_bytes()).for_each(|(aor, state)| {
+            c.service.merge(name, aor, state);
+        });
     }
     assert_eq!(bindings(&c, "bob"), 0);
     // What was removed is remembered until it would have expired, and the store told then.
     let mut d = node("d", "10.0.0.4");
     for (name, journal) in [("b", &moved), ("a", &old)] {
-        Journal::read(journal.as_bytes()).for_each(|(aor, state)| d.service.merge(name, aor, state));
+        Journal::read(journal.as_bytes()).for_each(|(aor, state)| {
+            d.service.merge(name, aor, state);
+        });
     }
     assert_eq!(bindings(&d, "bob"), 1);
     let later = strandline_sip::transaction::Time::from_millis(4_000_000);

@@ -174,12 +174,16 @@ fn a_phone_that_moves_to_another_worker_is_followed() {
     let [first, second, third] = &mut workers;
     let journal = second.service.journal.clone();
     for other in [&mut *first, &mut *third] {
-        Journal::read(journal.as_bytes()).for_each(|(aor, state)| other.service.merge("sip.2", aor, state));
+        Journal::read(journal.as_bytes()).for_each(|(aor, state)| {
+            other.service.merge("sip.2", aor, state);
+        });
     }
     register_durably(third, new);
     let journal = third.service.journal.clone();
     for other in [&mut *first, &mut *second] {
-        Journal::read(journal.as_bytes()).for_each(|(aor, state)| other.service.merge("sip.3", aor, state));
+        Journal::read(journal.as_bytes()).for_each(|(aor, state)| {
+            other.service.merge("sip.3", aor, state);
+        });
     }
     // The one that has the connection closes it, and all know the new one.
     assert_eq!(second.service.take_replaced(), [bob(old).0]);

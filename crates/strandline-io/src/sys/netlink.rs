@@ -87,22 +87,7 @@ impl Netlink {
         let Some((body, attributes)) = self.ask(request, libc::RTM_NEWROUTE, &mut answer)? else {
             return Ok(None);
         };
-        if body.get(7) != Some(&libc::RTN_UNICAST) {
-            return Ok(None);
-        }
-        let mut route = Route { interface: 0, next_hop: destination, source };
-        for (kind, value) in Attributes(attributes) {
-            match (kind, value) {
-                (libc::RTA_OIF, &[a, b, c, d]) => route.interface = u32::from_ne_bytes([a, b, c, d]),
-                (libc::RTA_GATEWAY, &[a, b, c, d]) => route.next_hop = Ipv4Addr::new(a, b, c, d),
-                (libc::RTA_PREFSRC, &[a, b, c, d]) => {
-                    route.source = source.or(Some(Ipv4Addr::new(a, b, c, d)))
-                }
-                (RTA_VIA | RTA_ENCAP, _) => return Ok(None),
-                _ => {}
-            }
-        }
-        Ok((route.interface != 0).then_some(route))
+        Ok(route_in(body, attributes, destination, source))
     }
 
     /// The station that has an address; `None` if it is not known, or is not named by six bytes as in Ethernet.
@@ -116,19 +101,7 @@ impl Netlink {
         let Some((body, attributes)) = self.ask(request, libc::RTM_NEWNEIGH, &mut answer)? else {
             return Ok(None);
         };
-        let state = match body {
-            [_, _, _, _, _, _, _, _, low, high, ..] => u16::from_ne_bytes([*low, *high]),
-            _ => 0,
-        };
-        // While the kernel asks once more, it still sends to the station that it knows.
-        let known =
-            libc::NUD_REACHABLE | libc::NUD_PERMANENT | libc::NUD_DELAY | libc::NUD_PROBE | libc::NUD_STALE;
-        if state & known == 0 {
-            return Ok(None);
-        }
-        let station = Attributes(attributes).find(|(kind, _)| *kind == NDA_LLADDR);
-        let station = station.and_then(|(_, value)| <[u8; 6]>::try_from(value).ok());
-        Ok(station.map(|station| Neighbour { station, is_stale: state & libc::NUD_STALE != 0 }))
+        Ok(neighbour_in(body, attributes))
     }
 
     /// Asks, and gives the body and the attributes of the answer; `None` if it is an error, as for what doesn't exist.
@@ -151,6 +124,46 @@ impl Netlink {
         let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
         Ok(parse(answer.get(..len).unwrap_or_default(), expected))
     }
+}
+
+/// The route that an answer names.
+fn route_in(
+    body: &[u8],
+    attributes: &[u8],
+    destination: Ipv4Addr,
+    source: Option<Ipv4Addr>,
+) -> Option<Route> {
+    if body.get(7) != Some(&libc::RTN_UNICAST) {
+        return None;
+    }
+    let mut route = Route { interface: 0, next_hop: destination, source };
+    for (kind, value) in Attributes(attributes) {
+        match (kind, value) {
+            (libc::RTA_OIF, &[a, b, c, d]) => route.interface = u32::from_ne_bytes([a, b, c, d]),
+            (libc::RTA_GATEWAY, &[a, b, c, d]) => route.next_hop = Ipv4Addr::new(a, b, c, d),
+            (libc::RTA_PREFSRC, &[a, b, c, d]) => route.source = source.or(Some(Ipv4Addr::new(a, b, c, d))),
+            (RTA_VIA | RTA_ENCAP, _) => return None,
+            _ => {}
+        }
+    }
+    (route.interface != 0).then_some(route)
+}
+
+/// The station that an answer names.
+fn neighbour_in(body: &[u8], attributes: &[u8]) -> Option<Neighbour> {
+    let state = match body {
+        [_, _, _, _, _, _, _, _, low, high, ..] => u16::from_ne_bytes([*low, *high]),
+        _ => 0,
+    };
+    // While the kernel asks once more, it still sends to the station that it knows.
+    let known =
+        libc::NUD_REACHABLE | libc::NUD_PERMANENT | libc::NUD_DELAY | libc::NUD_PROBE | libc::NUD_STALE;
+    if state & known == 0 {
+        return None;
+    }
+    let station = Attributes(attributes).find(|(kind, _)| *kind == NDA_LLADDR);
+    let station = station.and_then(|(_, value)| <[u8; 6]>::try_from(value).ok());
+    station.map(|station| Neighbour { station, is_stale: state & libc::NUD_STALE != 0 })
 }
 
 /// The body and the attributes of a message of the expected type.
@@ -215,5 +228,7 @@ fn socket(groups: i32) -> io::Result<OwnedFd> {
     }
 }
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 #[cfg(test)]
 mod tests;

@@ -17,8 +17,9 @@ use crate::config::EndpointConfig;
 use crate::event::{AssociationId, Event};
 use crate::inbound::Arena;
 use crate::memory::Memory;
-use crate::path::KnownPaths;
+use crate::path::{KnownPaths, VerificationBudget};
 use crate::stats::EndpointStats;
+use crate::zone;
 
 /// Events kept for an application that does not poll; beyond it only those that a peer can cause at will are dropped.
 const EVENTS_SOFT_MAX: usize = 1 << 16;
@@ -43,6 +44,8 @@ pub(crate) struct Shared {
     /// What ended associations knew of the ways to their peers.
     pub(crate) known: KnownPaths,
     pub(crate) own: OwnAddresses,
+    /// HEARTBEATs to addresses that are not confirmed.
+    pub(crate) verification: VerificationBudget,
 }
 
 impl Shared {
@@ -128,12 +131,14 @@ impl Shared {
         (hash(local.0, 0), hash(peer.0, 1))
     }
 
-    /// The addresses to name to a peer at `peer`: loopback only to loopback, link-local only to link-local, none if
-    /// there is just the one that the packet comes from anyway.
+    /// The addresses to name to a peer at `peer`: loopback only to loopback, link-local only to link-local on the same link,
+    /// none if there is just the one that the packet comes from anyway.
     pub(crate) fn local_addresses_for(&self, peer: IpAddr) -> impl Iterator<Item = IpAddr> + '_ {
         let all = &self.config.local_addresses;
         let listed = if all.len() > 1 { &all[..] } else { &[] };
-        listed.iter().copied().filter(move |address| scope(*address) >= scope(peer).min(2))
+        let nameable =
+            move |address: &IpAddr| scope(*address) >= scope(peer).min(2) && zone::on_link_of(*address, peer);
+        listed.iter().copied().filter(nameable).map(zone::bare)
     }
 }
 

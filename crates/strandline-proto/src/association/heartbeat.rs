@@ -69,8 +69,12 @@ impl Association {
         let config = Arc::clone(&self.config);
         let random = cx.rng_word();
         let path = self.paths.get_mut(index);
+        let verified = path.state == PathState::Unconfirmed;
         let Some(answer) = path.on_heartbeat_ack(now, nonce, random, &config) else { return };
         let address = path.remote;
+        if verified {
+            cx.verification.on_answer(address.ip());
+        }
         if answer.mtu_rose {
             cx.known.learn_mtu(now, address.ip(), path.pmtu.mtu());
         }

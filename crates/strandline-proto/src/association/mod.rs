@@ -21,6 +21,7 @@ mod teardown;
 mod timeout;
 mod transmit;
 mod unreachable;
+mod verification;
 pub(crate) mod zero_checksum;
 
 use core::net::SocketAddr;
@@ -33,6 +34,7 @@ use self::ecn::Ecn;
 pub(crate) use self::receive::{contains, starts_with};
 pub(crate) use self::setup::{Opening, PRESERVATIVE_MAX, init_packet};
 pub(crate) use self::state::State;
+use self::verification::VerificationCredit;
 use self::zero_checksum::ZeroChecksum;
 use crate::config::AssociationConfig;
 use crate::event::AssociationId;
@@ -78,6 +80,8 @@ pub(crate) struct Association {
     sack_path: PathIndex,
     /// Where INIT, COOKIE ECHO, SHUTDOWN, SHUTDOWN ACK go, and retransmissions after a time-out.
     control_path: PathIndex,
+    /// Bytes that may still go to addresses which are not confirmed.
+    verification: VerificationCredit,
     flags: Flags,
     /// Which packets may have zero for their checksum.
     pub(crate) zero_checksum: ZeroChecksum,

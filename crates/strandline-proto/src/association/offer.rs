@@ -12,6 +12,7 @@ use strandline_wire::parameter::{Parameter, RawParameter, SupportedAddressTypes}
 
 use super::context::acceptable;
 use crate::config::PATHS_MAX;
+use crate::zone;
 
 /// The least window an INIT may advertise (section 3.3.2).
 pub(crate) const A_RWND_MIN: u32 = 1500;
@@ -134,7 +135,11 @@ fn read_parameter<'a>(
 ) -> Result<bool, Refusal> {
     let address = match raw.parse() {
         Ok(Parameter::Ipv4Address(v4)) => IpAddr::V4(v4),
-        Ok(Parameter::Ipv6Address(v6)) => IpAddr::V6(v6),
+        // A link-local address is on the link that the packet came by (RFC 4007 section 6).
+        Ok(Parameter::Ipv6Address(v6)) => match zone::named_by(IpAddr::V6(v6), source) {
+            Some(address) => address,
+            None => return Ok(true),
+        },
         Ok(Parameter::StateCookie(cookie)) => {
             offer.cookie = Some(cookie);
             return Ok(true);

@@ -64,6 +64,7 @@ impl Association {
         marked: bool,
     ) {
         self.stats.packets_received += 1;
+        self.verification.on_received(packet.size());
         self.flags.burst_open = true;
         if let Some(index) = from {
             self.learn_port(index, source);

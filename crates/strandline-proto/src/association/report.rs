@@ -8,6 +8,7 @@ use crate::congestion::Controller;
 use crate::number::Tsn;
 use crate::path::PathState;
 use crate::stats::{MemoryReport, PathStatus, Reachability, SentAgain, Status};
+use crate::zone;
 
 impl Association {
     /// STATUS.
@@ -20,7 +21,7 @@ impl Association {
             peer_tag: self.peer_tag,
             outbound_streams: self.outbound.streams(),
             inbound_streams: self.inbound.streams(),
-            primary: self.paths.get(self.paths.primary()).remote,
+            primary: zone::outward(self.paths.get(self.paths.primary()).remote),
             peer_rwnd: self.outbound.peer_rwnd(),
             a_rwnd: self.inbound.a_rwnd(),
             send_buffered: self.outbound.buffered_bytes(),
@@ -45,7 +46,7 @@ impl Association {
     pub(crate) fn path_status(&self) -> Vec<PathStatus> {
         let (primary, in_use) = (self.paths.primary(), self.paths.data_path());
         let one = |(index, path): (crate::path::PathIndex, &crate::path::Path)| PathStatus {
-            address: path.remote,
+            address: zone::outward(path.remote),
             state: match path.state {
                 PathState::Unconfirmed => Reachability::Unconfirmed,
                 PathState::Active => Reachability::Active,

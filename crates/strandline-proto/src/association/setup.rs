@@ -17,6 +17,7 @@ use super::cookie::Cookie;
 use super::ecn::Ecn;
 use super::offer::{Offer, Refusal, read};
 use super::state::{Setup, State};
+use super::verification::VerificationCredit;
 use super::zero_checksum::ZeroChecksum;
 use super::{Association, Flags};
 use crate::config::AssociationConfig;
@@ -138,6 +139,7 @@ impl Association {
             shutdown_count: 0,
             sack_path: PathIndex(0),
             control_path: PathIndex(0),
+            verification: VerificationCredit::default(),
             flags: Flags::default(),
             zero_checksum: ZeroChecksum::declaring(config.zero_checksum),
             ecn: Ecn::declaring(config.wants_ecn()),
@@ -359,6 +361,7 @@ impl Association {
             shutdown_count: 0,
             sack_path: PathIndex(0),
             control_path: PathIndex(0),
+            verification: VerificationCredit::for_init(cookie.addresses.iter().copied()),
             flags: Flags { incoming: true, ..Flags::default() },
             zero_checksum: cookie.zero_checksum,
             ecn: Ecn::agreed(cookie.ecn),

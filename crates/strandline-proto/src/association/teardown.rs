@@ -25,16 +25,13 @@ impl Association {
     /// SHUTDOWN (section 11.1.3): queued data goes first. It holds for what the peer sets up anew by a restart, too.
     pub(crate) fn shutdown(&mut self, cx: &mut Shared, now: Time) {
         self.flags.shutdown_wanted = true;
-        match self.state {
-            State::Established => {
-                self.state = State::ShutdownPending;
-                self.flags.burst_open = true;
-                self.restart_linger(now);
-                self.progress_shutdown(cx, now);
-            }
-            // During set-up it waits for the end of that. Once SHUTDOWN was received it is ignored, and twice is no more than once
-            // (section 9.2).
-            _ => {}
+        // During set-up it waits for the end of that. Once SHUTDOWN was received it is ignored, and twice is no more than once
+        // (section 9.2).
+        if matches!(self.state, State::Established) {
+            self.state = State::ShutdownPending;
+            self.flags.burst_open = true;
+            self.restart_linger(now);
+            self.progress_shutdown(cx, now);
         }
     }
 

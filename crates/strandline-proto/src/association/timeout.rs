@@ -251,6 +251,9 @@ impl Association {
             let at = now + path.rto.rto();
             return path.heartbeat.defer(at);
         }
+        if !self.is_confirmed(index) && !self.may_verify(cx, now, index) {
+            return self.verify_later(cx, now, index);
+        }
         *heartbeats -= 1;
         self.send_heartbeat(cx, now, index);
     }

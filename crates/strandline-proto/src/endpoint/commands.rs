@@ -20,6 +20,7 @@ use crate::number::Tsn;
 use crate::path::{PathIndex, PathState};
 use crate::stats::{MemoryReport, PathStatus, SentAgain, Status};
 use crate::time::Time;
+use crate::zone;
 
 /// Whom to connect to.
 #[derive(Debug, Clone)]
@@ -86,7 +87,7 @@ impl Endpoint {
         if request.peer_port == 0 {
             return Err(ConnectError::InvalidPort);
         }
-        let mut remotes = request.remotes;
+        let mut remotes: Vec<_> = request.remotes.into_iter().map(zone::inward).collect();
         remotes.truncate(PATHS_MAX);
         if remotes.is_empty() {
             return Err(ConnectError::NoAddress);
@@ -366,7 +367,8 @@ impl Endpoint {
         if association.state.is_closed() {
             return Err(PathError::UnknownAssociation);
         }
-        association.paths.by_address(address).ok_or(PathError::UnknownAddress)
+        let found = association.paths.by_address(address);
+        found.or_else(|| association.paths.in_any_zone(address)).ok_or(PathError::UnknownAddress)
     }
 
     /// SET PROTOCOL PARAMETERS: from now on the association has these. What was agreed at set-up (the numbers of
@@ -391,7 +393,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// The association with a peer, by one of its addresses and both ports.
+    /// The association with a peer, by one of its addresses, as [`zone::key`] returns it, and both ports.
     #[must_use]
     pub fn find(&self, local_port: u16, address: IpAddr, peer_port: u16) -> Option<AssociationId> {
         let slot = self.find_by_peer(&PeerKey { address, peer_port, local_port })?;

@@ -10,6 +10,7 @@ use super::listen::quotes_init;
 use crate::association::State;
 use crate::event::{IcmpError, IcmpKind};
 use crate::time::Time;
+use crate::zone;
 
 /// What is read of the quoted packet: ports, tag and, if it is an INIT, the Initiate Tag.
 struct Quoted {
@@ -35,6 +36,7 @@ impl Endpoint {
     /// association's tag (rule ICMP6).
     pub fn handle_icmp(&mut self, now: Time, error: IcmpError<'_>) {
         let Some(quoted) = quoted(error.quoted) else { return };
+        let error = IcmpError { destination: zone::inward(error.destination), ..error };
         let key = PeerKey {
             address: error.destination.ip(),
             peer_port: quoted.destination_port,

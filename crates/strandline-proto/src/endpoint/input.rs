@@ -13,12 +13,14 @@ use crate::association::context::is_unicast;
 use crate::association::{contains, starts_with};
 use crate::event::Datagram;
 use crate::time::Time;
+use crate::zone;
 
 impl Endpoint {
     /// Takes a datagram that arrived. Nothing that a peer sends is an error here: what is wrong is dropped or
     /// answered as the RFC says, and counted.
     pub fn handle_datagram(&mut self, now: Time, datagram: Datagram<'_>) {
         self.shared.stats.packets_received += 1;
+        let datagram = Datagram { source: zone::inward(datagram.source), ..datagram };
         let Ok(packet) = Packet::parse(datagram.bytes) else {
             self.shared.stats.malformed += 1;
             return;
@@ -64,13 +66,13 @@ impl Endpoint {
     /// [`init_rate_max`](crate::config::EndpointConfig::init_rate_max).
     #[must_use]
     pub fn has_time_for_init(&self, now: Time, source: IpAddr) -> bool {
-        self.inits.has(now, source)
+        self.inits.has(now, zone::bare(source))
     }
 
     /// An INIT came that takes our time, even if only to bring it to another endpoint of the host: true if there is some
     /// left for it, else it is to be dropped and counts as shed.
     pub fn charge_init(&mut self, now: Time, source: IpAddr) -> bool {
-        let taken = self.inits.take(now, source);
+        let taken = self.inits.take(now, zone::bare(source));
         self.shared.stats.inits_shed += u64::from(!taken);
         taken
     }
@@ -182,7 +184,7 @@ impl Endpoint {
     /// An association with this address exists, but the tag is not ours (section 8.5.1): only ABORT and SHUTDOWN
     /// COMPLETE with the T bit and the peer's own tag count, and SHUTDOWN ACK during set-up.
     fn handle_wrong_tag(&mut self, now: Time, slot: u32, packet: &Packet<'_>, datagram: &Datagram<'_>) {
-        let from_here = self.is_from_here(datagram);
+        let from_here = self.has_own_source(datagram);
         let Some(association) = self.table.at_mut(slot) else { return };
         let mut chunks = packet.chunks();
         let first = chunks.next().and_then(Result::ok).and_then(|raw| raw.parse().ok());

@@ -25,6 +25,7 @@ use crate::association::{
 };
 use crate::event::Datagram;
 use crate::time::Time;
+use crate::zone;
 
 /// What our INIT ACK says, and the tie tags for its cookie.
 struct Answer {
@@ -424,9 +425,9 @@ fn encode_addresses(addresses: &[IpAddr]) -> Vec<u8> {
     let mut buffer = vec![0; addresses.len() * 20];
     let mut writer = strandline_wire::TlvWriter::new(&mut buffer);
     for address in addresses {
-        let parameter = match address {
-            IpAddr::V4(v4) => Parameter::Ipv4Address(*v4),
-            IpAddr::V6(v6) => Parameter::Ipv6Address(*v6),
+        let parameter = match zone::bare(*address) {
+            IpAddr::V4(v4) => Parameter::Ipv4Address(v4),
+            IpAddr::V6(v6) => Parameter::Ipv6Address(v6),
         };
         let _ = writer.push(&parameter);
     }

@@ -12,6 +12,7 @@ use super::demux::PeerKey;
 use crate::association::State;
 use crate::event::Datagram;
 use crate::time::Time;
+use crate::zone;
 
 /// What tells whose packet it is.
 #[derive(Debug, Clone, Copy)]
@@ -73,7 +74,8 @@ impl Endpoint {
     /// an INIT for its own: the packet is one of this endpoint's that came back.
     #[must_use]
     pub fn has_sent(&self, packet: &Packet<'_>, datagram: &Datagram<'_>) -> bool {
-        Mark::of(packet).is_some_and(|mark| self.sender_here(mark, packet, datagram).is_some())
+        let datagram = Datagram { source: zone::inward(datagram.source), ..*datagram };
+        Mark::of(packet).is_some_and(|mark| self.sender_here(mark, packet, &datagram).is_some())
     }
 
     /// True if an association has this tag.
@@ -85,17 +87,23 @@ impl Endpoint {
     /// True if the datagram comes from an address of this host, as far as they are known.
     #[must_use]
     pub fn is_from_here(&self, datagram: &Datagram<'_>) -> bool {
+        self.has_own_source(&Datagram { source: zone::inward(datagram.source), ..*datagram })
+    }
+
+    /// As [`is_from_here`](Self::is_from_here), with the zone in the source's address.
+    pub(super) fn has_own_source(&self, datagram: &Datagram<'_>) -> bool {
         let source = datagram.source.ip();
-        datagram.destination == Some(source) || self.shared.own.contains(source)
+        datagram.destination == Some(zone::bare(source)) || self.shared.own.contains(source)
     }
 
     /// The association whose packet this is, and to which address it was sent.
     fn sender_here(&self, mark: Mark, packet: &Packet<'_>, datagram: &Datagram<'_>) -> Option<(u32, IpAddr)> {
         let (peer_port, local_port) = (packet.destination_port(), packet.source_port());
         // The real peer's packets have mirrored ports, too, where both ends use the same.
-        let mirrored = || peer_port != local_port || self.is_from_here(datagram);
+        let mirrored = || peer_port != local_port || self.has_own_source(datagram);
         // Where the destination is not known: the host sends from the address that it sends to.
-        let address = datagram.destination.unwrap_or(datagram.source.ip());
+        let source = datagram.source.ip();
+        let address = datagram.destination.and_then(|to| zone::named_by(to, source)).unwrap_or(source);
         match mark {
             Mark::Peer(tag) => {
                 let slot = self.find_by_peer(&PeerKey { address, peer_port, local_port })?;

@@ -38,10 +38,11 @@ use crate::error::ConfigError;
 use crate::event::{AssociationId, Event, Transmit};
 use crate::inbound::Arena;
 use crate::memory::Memory;
-use crate::path::KnownPaths;
+use crate::path::{KnownPaths, VerificationBudget};
 use crate::stats::{Buffers, EndpointStats};
 use crate::time::Time;
 use crate::timer::TimerWheel;
+use crate::zone;
 
 /// Packets of associations that wait to be sent; more are dropped, and their timers send them again.
 const CONTROL_MAX: usize = 1 << 16;
@@ -123,6 +124,11 @@ impl Endpoint {
         let ports = Ports::new(config.ephemeral_ports);
         let known = KnownPaths::new(config.known_paths_max, (rng.next_u64(), rng.next_u64()));
         let own = OwnAddresses::of(&config);
+        // From a stream of its own, so that a simulator's seed stands for the run that it always did.
+        let mut stream = ChaCha8Rng::from_seed(seed);
+        stream.set_stream(1);
+        let keys = (stream.next_u64(), stream.next_u64());
+        let verification = VerificationBudget::new(config.verification_rate_max, keys, now);
         let memory = Memory::new(config.account.clone(), config.receive_bytes_max, config.send_bytes_max);
         Ok(Self {
             table: Table::default(),
@@ -148,6 +154,7 @@ impl Endpoint {
                 memory,
                 known,
                 own,
+                verification,
             },
         })
     }
@@ -169,13 +176,24 @@ impl Endpoint {
 
     /// The next notification.
     pub fn poll_event(&mut self) -> Option<(AssociationId, Event)> {
-        self.shared.events.pop_front()
+        let (id, event) = self.shared.events.pop_front()?;
+        let event = match event {
+            Event::PathChanged { address, change } => {
+                Event::PathChanged { address: zone::outward(address), change }
+            }
+            other => other,
+        };
+        Some((id, event))
     }
 
     /// Builds the next burst of packets into `buffer` (at least 2,048 bytes): up to `segments_max` packets of one
     /// size to one destination.
     pub fn poll_transmit(&mut self, now: Time, buffer: &mut [u8], segments_max: usize) -> Option<Transmit> {
-        let segments_max = segments_max.max(1);
+        let transmit = self.next_transmit(now, buffer, segments_max.max(1))?;
+        Some(Transmit { destination: zone::outward(transmit.destination), ..transmit })
+    }
+
+    fn next_transmit(&mut self, now: Time, buffer: &mut [u8], segments_max: usize) -> Option<Transmit> {
         let Shared { control, stats, .. } = &mut self.shared;
         if let Some(transmit) = Self::pop_packets(control, stats, buffer, segments_max) {
             return Some(transmit);

@@ -151,7 +151,9 @@ impl Outbound {
     /// messages given before that which are on streams beyond; they have failed.
     #[must_use]
     pub(crate) fn set_peer(&mut self, peer_rwnd: u32, streams: u16) -> Vec<FailedMessage> {
-        self.window = PeerWindow::new(peer_rwnd.saturating_sub(self.outstanding_bytes()));
+        // Data that went with a COOKIE ECHO may be more than that.
+        self.window = PeerWindow::new(peer_rwnd);
+        self.window.spend(self.outstanding_bytes() as usize);
         self.streams = streams;
         let Some(busy) = &mut self.busy else { return Vec::new() };
         let failed = busy.queue.extract(|message| message.info.stream.0 >= streams);

@@ -122,6 +122,12 @@ impl Heartbeat {
         self.next_at = self.next_at.max(at);
     }
 
+    /// The limits for unconfirmed addresses leave no room for a HEARTBEAT now. It comes an RTO later, varied by half of it, so
+    /// that many don't come together again.
+    pub(crate) fn defer_varied(&mut self, now: Time, rto: Duration, random: u32) {
+        self.defer(now + jittered(rto, random));
+    }
+
     /// The RTO passed without an answer: true once for each HEARTBEAT, which is to be followed by
     /// [`schedule_after_loss`](Self::schedule_after_loss).
     pub(crate) fn on_expired(&mut self, now: Time, rto: Duration) -> bool {

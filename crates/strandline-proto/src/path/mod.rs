@@ -22,6 +22,7 @@ mod set;
 mod settings;
 mod silence;
 mod state;
+mod verification;
 
 pub(crate) use self::destination::{Path, PathIndex, PathLoss, PathSack};
 pub(crate) use self::ecn_trial::EcnTrial;
@@ -29,3 +30,4 @@ pub(crate) use self::known::KnownPaths;
 pub(crate) use self::proof::{Proof, Step};
 pub(crate) use self::set::PathSet;
 pub(crate) use self::state::PathState;
+pub(crate) use self::verification::VerificationBudget;

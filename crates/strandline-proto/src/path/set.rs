@@ -10,6 +10,7 @@ use super::state::PathState;
 use crate::config::{AssociationConfig, PATHS_MAX};
 use crate::congestion::Controller;
 use crate::time::Time;
+use crate::zone;
 
 /// The paths of an association, at least one and at most [`PATHS_MAX`]. The first stands inline: an association with one
 /// path needs no heap for it. Paths are never removed, so that an index stays good.
@@ -55,6 +56,13 @@ impl PathSet {
             Some(path) => path,
             None => &mut self.first,
         }
+    }
+
+    /// The path to a link-local address that was given without its zone, if there is just one.
+    pub(crate) fn in_any_zone(&self, address: IpAddr) -> Option<PathIndex> {
+        let mut found = self.iter().filter(|(_, path)| zone::bare(path.remote.ip()) == address);
+        let (index, _) = found.next()?;
+        found.next().is_none().then_some(index)
     }
 
     /// The path to an address. IPv4 addresses equal their IPv4-mapped IPv6 form.

@@ -31,6 +31,8 @@ pub(super) struct Shrinking {
     fell_at: Time,
     /// The window before it, if it was for a loss or a time-out.
     before: Option<u32>,
+    /// A loss was found and T3-rtx expired in one moment: the window may have fallen for the loss before it fell for the time-out.
+    fell_twice: bool,
     /// That was a time-out; and something was acknowledged since.
     timed_out: bool,
     answered: bool,
@@ -69,6 +71,7 @@ impl Shrinking {
             };
             self.answered = delivered > 0;
             self.timed_out = events.timeouts > 0;
+            self.fell_twice = recoveries && events.timeouts > 0 || self.fell_twice && in_a_row;
         } else if really {
             self.before = None;
         }
@@ -87,7 +90,7 @@ impl Shrinking {
     }
 
     /// What was undone: the window is what it was. If something is lost or told to be marked in the same moment, it has shrunk from there
-    /// (`shrinks`); BBR's is that of its model, and those of DCTCP and Swift may follow marks and delay at once.
+    /// (`shrinks`), and if a loss was found when T3-rtx expired, the time-out alone may be undone; BBR's is that of its model, and those of DCTCP and Swift may follow marks and delay at once.
     fn gives_back(&mut self, path: &PathStatus, shrinks: bool, events: Events) -> Result<(), Violation> {
         let undone = events.undone > 0 && !events.several && self.controller == path.congestion;
         let Some(before) = self.before.take_if(|_| undone) else { return Ok(()) };
@@ -98,7 +101,7 @@ impl Shrinking {
             "swift" | "dctcp" => 40,
             _ => 100,
         };
-        let percent = if shrinks { percent.min(45) } else { percent };
+        let percent = if shrinks || self.fell_twice { percent.min(45) } else { percent };
         demand(u64::from(path.cwnd) >= u64::from(before) * percent / 100, || {
             format!("undone, and the window is not what it was, {before}: {path:?}")
         })

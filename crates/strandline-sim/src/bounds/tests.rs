@@ -331,6 +331,24 @@ fn what_is_undone_gives_the_window_back() {
     }
 }
 
+/// A loss is found in the moment in which T3-rtx expires, and only the time-out was needless: what the loss left of the window.
+#[test]
+fn a_time_out_beside_a_loss_is_undone_alone() {
+    let both = Events { timeouts: 1, ..lost(1000) };
+    let alone = Events { timeouts: 1, exempt: 1, ..events(1000) };
+    let undone = |events: Events| Events { undone: 1, timeouts: 0, ..events };
+    for (event, after, keeps) in
+        [(both, 80, true), (both, 45, true), (both, 44, false), (both, 1, false), (alone, 80, false)]
+    {
+        let outcome = windows(&[
+            (1, 100, events(1), NONE),
+            (1000, 1, event, NONE),
+            (1030, after, undone(Events { now: Time::ZERO + Duration::from_millis(1030), ..event }), NONE),
+        ]);
+        if keeps { outcome.expect("allowed") } else { is_about(outcome, "not what it was") }
+    }
+}
+
 /// A mark shrinks the window once: what had been sent before it fell, no more.
 #[test]
 fn a_window_falls_for_a_reason() {

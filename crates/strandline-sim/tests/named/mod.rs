@@ -93,5 +93,6 @@ pub const SEEDS: &[(u64, &str)] = &[
         6_101_537,
         "a mark of what was sent before the window was rescaled to a smaller path MTU (of the checker)",
     ),
+    (6_206_643, "a loss was found as T3-rtx expired, and only the time-out was undone (of the checker)"),
     (6_008_025, "a window that opened asked after a time-out (of the checker)"),
 ];

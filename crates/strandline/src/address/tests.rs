@@ -29,3 +29,21 @@ fn only_link_local_addresses_have_zones() {
     assert_eq!(v6(global), "[2001:db8::1]:5");
     assert_eq!(v6(Address::of("[fe80::1%3]:9899".parse().unwrap())), "[fe80::1%3]:5");
 }
+
+#[test]
+fn socket_addresses_with_zones() {
+    let parsed = |text: &str| socket_address(text).map(|address| address.to_string());
+    let (name, index) = interfaces().unwrap().into_iter().find(|(name, _)| name == "lo").unwrap();
+    assert_eq!(parsed(&format!("[fe80::1%{name}]:9899")), Ok(format!("[fe80::1%{index}]:9899")));
+    for text in ["192.0.2.7:0", "[::]:9899", "[2001:db8::7]:65535", "[fe80::7%3]:1"] {
+        assert_eq!(parsed(text).as_deref(), Ok(text));
+    }
+    for text in
+        ["", ":", "192.0.2.7", "fe80::1%lo:5", "[fe80::1%lo]", "[192.0.2.7]:5", "[::]:65536", "host:5"]
+    {
+        assert_eq!(socket_address(text), Err(ParseAddressError::NoSocketAddress(text.to_owned())));
+    }
+    let no_zone = parsed("[fe80::7]:1").unwrap_err().to_string();
+    assert!(no_zone.ends_with("add the interface, as in fe80::7%eth0"), "{no_zone}");
+    assert!(matches!(parsed("[fe80::1%nowhere0]:5"), Err(ParseAddressError::UnknownZone { .. })));
+}

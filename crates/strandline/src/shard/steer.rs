@@ -8,6 +8,7 @@ use std::task::Waker;
 use strandline_io::Steering;
 use strandline_proto::event::{Datagram, IcmpError};
 use strandline_proto::time::Time;
+use strandline_proto::zone;
 use strandline_wire::chunk::{Chunk, kind};
 use strandline_wire::number::VerificationTag;
 use strandline_wire::{COMMON_HEADER_LEN, Init, Packet, Parameter};
@@ -61,7 +62,7 @@ impl Steer {
     ) {
         let known = Packet::parse(error.quoted).is_ok_and(|packet| {
             let (local_port, peer_port) = (packet.source_port(), packet.destination_port());
-            engine.find(local_port, error.destination.ip(), peer_port).is_some()
+            engine.find(local_port, zone::key(error.destination), peer_port).is_some()
         });
         if !known {
             self.post.tell_all(self.index, &error, to_wake);
@@ -86,7 +87,7 @@ impl Steer {
         }
         if has_reflected_tag(datagram.bytes) {
             // The tag is the peer's own and says nothing.
-            let (local, source) = (packet.destination_port(), datagram.source.ip());
+            let (local, source) = (packet.destination_port(), zone::key(datagram.source));
             if engine.find(local, source, packet.source_port()).is_some() {
                 return None;
             }
@@ -120,7 +121,11 @@ impl Steer {
         if only_here && !self.post.multihomed_elsewhere(self.index) {
             return None;
         }
-        let known = |address: &IpAddr| engine.find(sender.local_port, *address, sender.port).is_some();
+        let source = zone::key(datagram.source);
+        let known = |address: &IpAddr| {
+            let key = zone::named_by(*address, source);
+            key.is_some_and(|key| engine.find(sender.local_port, key, sender.port).is_some())
+        };
         if sender.addresses.iter().any(known) || engine.has_sent(packet, datagram) {
             return None;
         }

@@ -14,6 +14,17 @@ fn a_flood_is_told_only_if_there_was_one() {
 }
 
 #[test]
+fn a_peers_figures_do_not_overflow() {
+    let shard = ShardReport { inits: u64::MAX, inits_shed: u64::MAX, ..ShardReport::default() };
+    let figures = Figures { ecn: Some(true), marks_answered: Some(u64::MAX), ..Figures::default() };
+    let flow = FlowReport { figures, ..FlowReport::default() };
+    let side = SideReport { by_shard: vec![shard; 2], flows: vec![flow; 2], ..SideReport::default() };
+    let most = "18,446,744,073,709,551,615";
+    assert!(flood("server", &side).is_some_and(|told| told.contains(most)));
+    assert!(control(&side, None).is_some_and(|told| told.contains(most)));
+}
+
+#[test]
 fn numbers_can_be_read() {
     assert_eq!(amount(999.4, "B"), "999 B");
     assert_eq!(amount(999.6, "B"), "1.00 KB");

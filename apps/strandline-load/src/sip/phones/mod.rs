@@ -2,6 +2,8 @@
 //! answers, and how long it takes until all are back that come at once.
 
 mod controller;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(in crate::sip) mod fuzzing;
 mod order;
 mod phone;
 mod report;

@@ -27,4 +27,6 @@ fn addresses_are_as_they_are_printed() {
         let address: std::net::SocketAddr = address.parse().unwrap();
         assert_eq!(text(|out| put!(out, address)), address.to_string());
     }
+    let on_a_link: std::net::SocketAddr = "[fe80::1%3]:5060".parse().unwrap();
+    assert_eq!(text(|out| put!(out, on_a_link)), "[fe80::1]:5060");
 }

@@ -153,7 +153,7 @@ impl Script {
         Self::read(&text).with_context(|| format!("the scenario in {}", path.display()))
     }
 
-    pub(super) fn read(text: &str) -> Result<Self> {
+    pub(in crate::sip) fn read(text: &str) -> Result<Self> {
         let file: File = toml::from_str(text)?;
         if file.step.is_empty() {
             bail!("it has no [[step]]");

@@ -52,3 +52,63 @@ fn who_comes_and_goes_stands_there_no_more_often_than_others() {
     assert_eq!(locations.connection_closed(7, &mut Journal::off()), 0);
     assert_eq!(locations.connection_closed(8, &mut Journal::off()), 100);
 }
+
+/// How many bindings there are when they are counted one by one.
+fn counted(locations: &Locations) -> usize {
+    let (found, _) = locations.page(0, u32::MAX, usize::MAX, b"");
+    found.iter().map(|(_, bindings)| bindings.len()).sum()
+}
+
+#[test]
+fn bindings_are_counted_as_they_come_and_go() {
+    let mut locations = Locations::new(100, [1; 16]);
+    locations.share(Nodes::new("a", Box::new(crate::service::Tokens::new([1; 16]))));
+    let node = locations.node("b");
+    let mut journal = Journal::off();
+    let check = |locations: &Locations, expected: usize| {
+        assert_eq!((locations.bindings_len(), counted(locations)), (expected, expected));
+    };
+    for user in 0..10u64 {
+        let two = |bindings: &mut Vec<Binding>| {
+            *bindings =
+                vec![over(user), Binding { contact: b"sip:b@192.0.2.2"[..].into(), ..over(user + 1) }];
+        };
+        assert!(locations.change(format!("{user}@x").as_bytes(), &mut journal, two).is_some());
+    }
+    check(&locations, 20);
+    // One of two is removed, and both of another user.
+    assert_eq!(locations.change(b"0@x", &mut journal, |bindings| bindings.truncate(1)), Some(()));
+    assert_eq!(locations.change(b"1@x", &mut journal, Vec::clear), Some(()));
+    check(&locations, 17);
+    // A connection is over which two users have one each.
+    assert_eq!(locations.connection_closed(5, &mut journal), 2);
+    check(&locations, 15);
+    // What another node and a store have.
+    let mut state = Vec::new();
+    over(7).write(&mut state);
+    assert!(locations.merge(node, b"2@x", b"", &mut journal).is_some());
+    assert!(locations.merge(node, b"other@x", &state, &mut journal).is_some());
+    check(&locations, 16);
+    locations.forget_node(node);
+    check(&locations, 15);
+    assert!(locations.load(b"2@x", &state).is_some());
+    check(&locations, 14);
+    // All expire.
+    locations.sweep(200, 2000, &mut journal);
+    check(&locations, 0);
+    assert!(locations.is_empty());
+}
+
+#[test]
+fn unreadable_lines_of_a_user_are_counted() {
+    let mut line = Vec::new();
+    over(7).write(&mut line);
+    let cut = line.get(..line.len() - 2).unwrap();
+    let states: [(&[u8], usize, usize); 4] = [(&line, 0, 1), (cut, 1, 0), (b"x\n", 1, 0), (b"", 0, 0)];
+    for (more, unreadable, bindings) in states {
+        let mut locations = Locations::new(10, [1; 16]);
+        let state = [&line, more].concat();
+        assert_eq!(locations.load(b"a", &state), Some(unreadable));
+        assert_eq!(locations.bindings(b"a").len(), 1 + bindings);
+    }
+}

@@ -1,6 +1,17 @@
 #![allow(clippy::unwrap_used)]
 
-use super::{stamped, unite};
+/// All lines can be read.
+fn stamped(state: &[u8]) -> Vec<u8> {
+    let (stamped, unreadable) = super::stamped(state);
+    assert_eq!(unreadable, 0);
+    stamped
+}
+
+fn unite(states: &[(&str, &[u8])]) -> Vec<u8> {
+    let (united, unreadable) = super::unite(states);
+    assert_eq!(unreadable, 0);
+    united
+}
 
 const ALICE: &[u8] = b"sip:alice@192.0.2.1\t\tc1\t\t\t1\t2000000000\t1000\t0\t-\tudp\t0\t192.0.2.1:5060";
 const BOB: &[u8] = b"sip:alice@192.0.2.2\t\tc2\t\t\t1\t2000000000\t1000\t0\to\ttcp\t65\t192.0.2.2:5060";
@@ -37,4 +48,12 @@ fn of_several_workers_the_later_binding_counts_and_what_was_removed_is_gone() {
 fn different_contacts_of_different_workers_are_all_there() {
     let (first, second) = (lines(&[(ALICE, "\t10\tx")]), lines(&[(BOB, "\t5\tx")]));
     assert_eq!(unite(&[("a", &first), ("b", &second)]), lines(&[(ALICE, ""), (BOB, "")]));
+}
+
+#[test]
+fn unreadable_lines_are_counted() {
+    let text = lines(&[(ALICE, ""), (b"no binding", "")]);
+    let cut = text.get(..text.len() - 1).unwrap();
+    assert_eq!(super::stamped(&text), (lines(&[(ALICE, "\t1\t\t0")]), 1));
+    assert_eq!(super::unite(&[("a", cut), ("b", &text)]), (lines(&[(ALICE, "")]), 2));
 }

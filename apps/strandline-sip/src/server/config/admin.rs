@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::error::{ConfigError, wrong};
 use super::files::Files;
-use super::host::check_hosts;
+use super::host::{check_hosts, socket_address_if_any};
 
 /// Letters of a token at least: fewer could be guessed.
 const TOKEN_MIN: usize = 16;
@@ -15,6 +15,7 @@ const TOKEN_MIN: usize = 16;
 #[derive(Debug, Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Table {
+    #[serde(deserialize_with = "socket_address_if_any")]
     address: Option<SocketAddr>,
     token: Option<PathBuf>,
     hosts: Vec<String>,

@@ -122,12 +122,15 @@ pub(super) fn check(file: Table, store: Option<&Store>, files: &mut Files) -> Re
         ));
     }
     let users = users(&file, store, files)?;
-    let names = file.algorithms.unwrap_or_else(|| vec!["MD5".to_owned(), "SHA-256".to_owned()]);
     let known = |name: &String| {
         let message = || format!("{name:?} is none of \"SHA-256\", \"SHA-512-256\" and \"MD5\"");
         Algorithm::from_name(name.as_bytes()).ok_or_else(|| wrong("auth.algorithms", message()))
     };
-    let algorithms: Vec<Algorithm> = names.iter().map(known).collect::<Result<_, _>>()?;
+    let algorithms: Vec<Algorithm> = match (&file.algorithms, &users) {
+        (Some(names), _) => names.iter().map(known).collect::<Result<_, _>>()?,
+        (None, Users::File(users)) => users.algorithms(),
+        (None, Users::Table(..)) => vec![Algorithm::Md5],
+    };
     if algorithms.is_empty() {
         return Err(wrong("auth.algorithms", "at least one is needed"));
     }

@@ -46,11 +46,17 @@ pub(super) fn check(file: &Table) -> Result<Option<Dns>, ConfigError> {
 fn server(text: &str) -> Result<SocketAddr, ConfigError> {
     let bare = text.parse::<IpAddr>().ok().map(|address| SocketAddr::new(address, 53));
     let server = bare.or_else(|| text.parse().ok());
-    let is_fit = |server: &SocketAddr| server.port() != 0 && !server.ip().is_unspecified();
+    // The resolver's library keeps no zones.
+    let is_fit =
+        |server: &SocketAddr| server.port() != 0 && !server.ip().is_unspecified() && !is_link_local(server);
     server.filter(is_fit).ok_or_else(|| {
         wrong(
             "dns.servers",
             format!("{text:?} is not like \"192.0.2.53\", \"192.0.2.53:5353\" or \"[2001:db8::53]:53\""),
         )
     })
+}
+
+fn is_link_local(server: &SocketAddr) -> bool {
+    matches!(server, SocketAddr::V6(v6) if v6.ip().is_unicast_link_local())
 }

@@ -9,10 +9,12 @@ use crate::server::hep::HepSettings;
 
 use super::error::{ConfigError, wrong};
 use super::files::Files;
+use super::host::socket_address;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Table {
+    #[serde(deserialize_with = "socket_address")]
     collector: SocketAddr,
     transport: Option<String>,
     #[serde(default)]

@@ -1,6 +1,9 @@
 //! Names, addresses and networks.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 use super::error::{ConfigError, wrong};
 
@@ -19,6 +22,18 @@ pub(super) fn check_domain(key: &str, domain: &str) -> Result<String, ConfigErro
 /// Names and addresses, in small letters.
 pub(super) fn check_hosts(key: &str, hosts: &[String]) -> Result<Vec<String>, ConfigError> {
     hosts.iter().map(|host| check_domain(key, host)).collect()
+}
+
+/// An address and a port; a link-local address has a zone, too.
+pub(super) fn socket_address<'de, D: Deserializer<'de>>(file: D) -> Result<SocketAddr, D::Error> {
+    strandline::socket_address(&String::deserialize(file)?).map_err(D::Error::custom)
+}
+
+/// Of keys that may be left out.
+pub(super) fn socket_address_if_any<'de, D: Deserializer<'de>>(
+    file: D,
+) -> Result<Option<SocketAddr>, D::Error> {
+    socket_address(file).map(Some)
 }
 
 /// Networks: an address and the length of its prefix each.

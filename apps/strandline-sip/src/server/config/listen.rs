@@ -3,17 +3,19 @@
 use std::net::SocketAddr;
 
 use serde::Deserialize;
+use strandline::ParseAddressError;
 
 use crate::server::style::{SctpCarrier, SctpStyle};
 use crate::transaction::Protocol;
 
 use super::error::{ConfigError, wrong};
-use super::host::check_domain;
+use super::host::{check_domain, socket_address};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Table {
     protocol: String,
+    #[serde(deserialize_with = "socket_address")]
     address: SocketAddr,
     advertise: Option<String>,
     sctp_port: Option<u16>,
@@ -91,7 +93,10 @@ pub(super) fn parse_listen(text: &str, sctp_style: SctpStyle) -> Result<Listen, 
     let (name, address) = text.split_once(':').ok_or_else(form)?;
     let sctp_carrier = if name == "sctp-ip" { SctpCarrier::Ip } else { SctpCarrier::Udp };
     let protocol = protocol("--listen", if sctp_carrier == SctpCarrier::Ip { "sctp" } else { name })?;
-    let address: SocketAddr = address.parse().map_err(|_| form())?;
+    let address = strandline::socket_address(address).map_err(|error| match error {
+        ParseAddressError::NoSocketAddress(_) => form(),
+        other => wrong("--listen", other.to_string()),
+    })?;
     let sctp_port = if sctp_carrier == SctpCarrier::Ip { address.port() } else { 5060 };
     Ok(Listen { protocol, address, advertise: None, sctp_port, sctp_style, sctp_carrier })
 }

@@ -9,6 +9,8 @@ mod dns;
 mod error;
 mod files;
 mod flaws;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) mod fuzzing;
 mod hep;
 mod host;
 mod limits;

@@ -106,3 +106,9 @@ fn parse(answer: &[u8]) -> Option<Parsed> {
     let body = String::from_utf8_lossy(answer.get(head..)?).into_owned();
     Some(Parsed { status, body, len })
 }
+
+/// The body of an answer.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) fn body(answer: &[u8]) -> Option<String> {
+    parse(answer).map(|answer| answer.body)
+}

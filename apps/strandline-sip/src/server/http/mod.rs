@@ -2,6 +2,8 @@
 
 mod answer;
 pub(super) mod client;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) mod fuzzing;
 mod hosts;
 mod places;
 mod request;

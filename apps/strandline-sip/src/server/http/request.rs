@@ -89,6 +89,10 @@ fn unescape(text: &str) -> Option<String> {
             continue;
         }
         let (digits, after) = rest.split_at_checked(2)?;
+        // A sign would be taken for a digit.
+        if !digits.iter().all(u8::is_ascii_hexdigit) {
+            return None;
+        }
         out.push(u8::from_str_radix(core::str::from_utf8(digits).ok()?, 16).ok()?);
         rest = after;
     }

@@ -12,3 +12,6 @@ pub(super) mod tcp;
 pub(super) mod udp;
 pub(super) mod work;
 mod ws;
+
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) use ws::fuzzing::run as handshake;

@@ -21,18 +21,19 @@ pub(in crate::server) async fn serve_many(many: Rc<Many>, hub: Rc<Hub>) {
             tracing::error!(%error, "receiving over SCTP");
             return;
         }
-        let mut opened = Vec::new();
+        let (mut opened, mut shed) = (Vec::new(), Vec::new());
         hub.take_in(|taking| {
             for (id, message) in messages.drain(..) {
-                let Some(Met { flow, is_new, is_first }) = many.meet(&hub.connections, id, true) else {
+                let is_sip = is_sip(&message);
+                let Some(Met { flow, is_new, is_first }) = many.meet(&hub.connections, id, is_sip) else {
                     continue;
                 };
-                if is_new && !(has_room(&many, &hub) && taking.allows(flow.peer.ip())) {
+                if is_new && !(taking.allows(flow.peer.ip()) && makes_room(&many, &hub, &mut shed)) {
                     many.refuse(id);
                     continue;
                 }
                 opened.extend(Some(flow.connection).filter(|_| is_new));
-                match is_sip(&message) {
+                match is_sip {
                     true if is_first => taking.push_first(flow, &message.data),
                     true => taking.push(flow, &message.data, || message.data.clone()),
                     false => {}
@@ -41,6 +42,8 @@ pub(in crate::server) async fn serve_many(many: Rc<Many>, hub: Rc<Hub>) {
         });
         let mut service = hub.service.borrow_mut();
         opened.into_iter().for_each(|connection| service.connection_opened(connection));
+        drop(service);
+        closed(&hub, shed);
     }
 }
 
@@ -63,19 +66,35 @@ pub(in crate::server) async fn watch_many(many: Rc<Many>, hub: Rc<Hub>) {
     }
 }
 
-/// Not more than may be, with the one that has just come.
-fn has_room(many: &Many, hub: &Hub) -> bool {
-    many.len() <= hub.room.get().connections
+/// Not more than may be, with the one that has just come: the oldest over which nothing has come makes way, and its number is added to
+/// `shed`.
+fn makes_room(many: &Many, hub: &Hub, shed: &mut Vec<u64>) -> bool {
+    let below = hub.connections.settled_below(hub.clock.elapsed());
+    let room = hub.room.get().connections;
+    if many.len() > room {
+        shed.extend(many.shed(below));
+    }
+    many.len() <= room
+}
+
+/// The service forgets those that were shed.
+fn closed(hub: &Rc<Hub>, shed: Vec<u64>) {
+    for connection in shed {
+        tracing::debug!(connection, "an association was ended to make room: no message has come");
+        hub.with(|service, _| service.connection_closed(connection));
+    }
 }
 
 /// A peer has set up an association. One that says nothing counts as well.
-fn came(many: &Many, hub: &Hub, id: AssociationId) {
+fn came(many: &Many, hub: &Rc<Hub>, id: AssociationId) {
     let Some(Met { flow, is_new: true, .. }) = many.meet(&hub.connections, id, false) else { return };
-    if has_room(many, hub) && hub.inbox(|inbox| inbox.allows(flow.peer.ip())) {
+    let mut shed = Vec::new();
+    if hub.inbox(|inbox| inbox.allows(flow.peer.ip())) && makes_room(many, hub, &mut shed) {
         hub.service.borrow_mut().connection_opened(flow.connection);
     } else {
         many.refuse(id);
     }
+    closed(hub, shed);
 }
 
 fn ended(many: &Many, hub: &Rc<Hub>, id: AssociationId) {
@@ -88,11 +107,12 @@ fn ended(many: &Many, hub: &Rc<Hub>, id: AssociationId) {
 pub(in crate::server) async fn serve_one(one: Rc<One>, hub: Rc<Hub>) {
     loop {
         match one.listener.accept().await {
-            Ok(association) if one.len() >= hub.room.get().connections || !may_send(&association, &hub) => {
+            Ok(association) if !may_send(&association, &hub) || !has_place(&one, &hub) => {
                 association.abort(REFUSED)
             }
             Ok(association) => {
-                tokio::task::spawn_local(receive(Rc::clone(&one), Rc::clone(&hub), Rc::new(association)));
+                let association = Rc::new(association);
+                tokio::task::spawn_local(receive(Rc::clone(&one), Rc::clone(&hub), association, true));
             }
             Err(error) => {
                 tracing::error!(%error, "accepting associations");
@@ -100,6 +120,12 @@ pub(in crate::server) async fn serve_one(one: Rc<One>, hub: Rc<Hub>) {
             }
         }
     }
+}
+
+/// May another one come? The oldest over which nothing has come makes way.
+fn has_place(one: &One, hub: &Hub) -> bool {
+    let below = hub.connections.settled_below(hub.clock.elapsed());
+    one.len() < hub.room.get().connections || one.shed(below)
 }
 
 /// May the peer send anything at all?
@@ -117,7 +143,7 @@ pub(in crate::server) async fn open_wanted(mut opened: Opened, one: Rc<One>, hub
             let stands = association.established().await;
             one.has_begun(peer, stands.is_ok());
             match stands {
-                Ok(()) => receive(one, hub, association).await,
+                Ok(()) => receive(one, hub, association, false).await,
                 Err(error) => tracing::debug!(%error, %peer, "setting up an association"),
             }
         });
@@ -138,8 +164,11 @@ pub(in crate::server) async fn report_failed(mut failed: Failed, hub: Rc<Hub>) {
 }
 
 /// Receives from a one-to-one socket until its association ends.
-async fn receive(one: Rc<One>, hub: Rc<Hub>, association: Rc<Association>) {
+async fn receive(one: Rc<One>, hub: Rc<Hub>, association: Rc<Association>, is_incoming: bool) {
     let Some(flow) = one.add(&hub.connections, &association) else { return };
+    if is_incoming {
+        one.is_silent(&flow);
+    }
     hub.service.borrow_mut().connection_opened(flow.connection);
     let mut first_left = FIRST;
     loop {
@@ -149,6 +178,9 @@ async fn receive(one: Rc<One>, hub: Rc<Hub>, association: Rc<Association>) {
             Ok(0) | Err(_) => break,
             Ok(_) => hub.take_in(|taking| {
                 for Message { data, .. } in messages.into_iter().filter(is_sip) {
+                    if first_left == FIRST {
+                        one.heard(&flow);
+                    }
                     match first_left.checked_sub(1) {
                         Some(left) => {
                             first_left = left;

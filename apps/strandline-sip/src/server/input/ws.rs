@@ -300,5 +300,7 @@ impl Taker for Frames {
     fn end(self, _: &Rc<Hub>) {}
 }
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(in crate::server) mod fuzzing;
 #[cfg(test)]
 mod tests;

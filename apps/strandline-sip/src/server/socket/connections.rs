@@ -266,8 +266,9 @@ impl Connections {
     /// Requests to a port of a connection's peer may go over it.
     pub(in crate::server) fn alias(&self, connection: u64, port: u16) {
         let peer = self.by_id.borrow().get(&connection).map(|found| found.peer);
-        if let Some(peer) = peer {
-            self.aliases.borrow_mut().alias(connection, SocketAddr::new(peer.ip(), port));
+        if let Some(mut peer) = peer {
+            peer.set_port(port);
+            self.aliases.borrow_mut().alias(connection, peer);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
@@ -114,6 +114,7 @@ fn put_flow(flow: &Flow, out: &mut Vec<u8>) {
     };
     out.extend_from_slice(&[flow.protocol as u8, u8::from(flow.peer.is_ipv6())]);
     out.extend_from_slice(&ip.octets());
+    out.extend_from_slice(&flow.zone().to_le_bytes());
     out.extend_from_slice(&flow.peer.port().to_le_bytes());
     out.extend_from_slice(&flow.connection.to_le_bytes());
 }
@@ -132,10 +133,15 @@ fn take_flow(rest: &mut &[u8]) -> Option<Flow> {
     let [protocol, v6] = take(rest)?;
     let protocol = Protocol::ALL.into_iter().find(|known| *known as u8 == protocol)?;
     let ip = std::net::Ipv6Addr::from(take::<16>(rest)?);
-    let ip = if v6 == 0 { ip.to_ipv4_mapped()?.into() } else { ip.into() };
+    let zone = u32::from_le_bytes(take(rest)?);
     let port = u16::from_le_bytes(take(rest)?);
+    let zone = if ip.is_unicast_link_local() { zone } else { 0 };
+    let peer = match v6 {
+        0 => SocketAddr::new(ip.to_ipv4_mapped()?.into(), port),
+        _ => SocketAddrV6::new(ip, port, 0, zone).into(),
+    };
     let connection = u64::from_le_bytes(take(rest)?);
-    Some(Flow { connection, ..Flow::to(protocol, SocketAddr::new(ip, port)) })
+    Some(Flow { connection, ..Flow::to(protocol, peer) })
 }
 
 /// The letters in a batch, up to the first thing that is none.
@@ -316,5 +322,7 @@ impl Mail {
     }
 }
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(in crate::server) mod fuzzing;
 #[cfg(test)]
 mod tests;

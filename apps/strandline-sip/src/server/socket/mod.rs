@@ -23,6 +23,8 @@ pub(super) const FIRST: u8 = 2;
 pub(super) use connections::{Connection, Connections, Room};
 pub(super) use gate::{Came, Gate, mark, threshold};
 pub(super) use life::Begun;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) use mail::fuzzing::run as letter;
 pub(super) use mail::{Letter, Mail};
 pub use patience::Patience;
 pub(super) use sctp::{Carriers, Failed, Many, Met, One, Opened, REFUSED, Sctp};

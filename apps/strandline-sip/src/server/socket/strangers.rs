@@ -31,6 +31,13 @@ impl Connections {
         has_place
     }
 
+    /// Connections and associations with lower numbers are no newcomers: their first message would have come.
+    pub(in crate::server) fn settled_below(&self, now: Duration) -> u64 {
+        let mut strangers = self.strangers.borrow_mut();
+        strangers.mark(now, self.next_number());
+        strangers.old_below(now)
+    }
+
     /// Closes the oldest strangers, to free their descriptors. Returns how many. They end once their readers have seen it.
     pub(in crate::server) fn shed_strangers(&self, now: Duration) -> usize {
         let mut strangers = self.strangers.borrow_mut();

@@ -8,6 +8,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph, Row, Sparkline, Table};
+use strandline_output::escape;
 
 use crate::server::live::{Live, OtherNode, Second, Share};
 
@@ -19,7 +20,8 @@ fn rows(live: &Live) -> Vec<(&'static str, String)> {
     let now = live.seconds.last().copied().unwrap_or_default();
     let millis = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2} ms"));
     vec![
-        ("registered phones", live.users.to_string()),
+        ("registered phones", live.bindings.to_string()),
+        ("of users", live.users.to_string()),
         ("TCP connections", live.connections.to_string()),
         ("SCTP associations", live.associations.to_string()),
         ("transactions", live.transactions.to_string()),
@@ -75,7 +77,8 @@ pub(super) fn text(live: &Live) -> String {
 /// A line for each of several processes, and for each other node.
 fn others(live: &Live) -> Vec<String> {
     let nodes = live.nodes.iter().map(other_node);
-    live.workers.iter().map(share).chain(nodes).collect()
+    let lines = live.workers.iter().map(share).chain(nodes);
+    lines.map(|line| escape(&line).into_owned()).collect()
 }
 
 fn other_node(node: &OtherNode) -> String {
@@ -109,7 +112,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, address: SocketAddr, live: &Live) {
     let (word, color) = state(live);
     let title = Line::from(vec![
         Span::raw("Strandline SIP ").bold(),
-        Span::raw(live.domains.join(", ")),
+        Span::raw(escape(&live.domains.join(", ")).into_owned()),
         Span::raw("  "),
         Span::styled(word, Style::new().fg(color).bold()),
     ]);
@@ -164,6 +167,6 @@ fn spark(live: &Live, title: String, of: fn(&Second) -> f64, color: Color, area:
 
 /// There was no answer.
 pub(super) fn nothing(frame: &mut Frame<'_>, error: &anyhow::Error) {
-    let text = format!("{error:#}\n\nq ends; it goes on trying.");
+    let text = escape(&format!("{error:#}\n\nq ends; it goes on trying.")).into_owned();
     frame.render_widget(Paragraph::new(text).wrap(ratatui::widgets::Wrap { trim: true }), frame.area());
 }

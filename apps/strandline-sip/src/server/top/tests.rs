@@ -18,6 +18,7 @@ fn live() -> Live {
         domains: vec!["example.com".to_owned()],
         uptime_secs: 3725,
         users: 4321,
+        bindings: 5432,
         connections: 17,
         associations: 18,
         transactions: 19,
@@ -49,6 +50,9 @@ fn all_is_on_a_usual_terminal() {
     for shown in [
         "example.com",
         "overloaded",
+        "registered phones",
+        "5432",
+        "of users",
         "4321",
         "41.5",
         "120.0",
@@ -63,6 +67,24 @@ fn all_is_on_a_usual_terminal() {
 }
 
 #[test]
+fn a_servers_control_characters_stay_off_the_terminal() {
+    let forged = "a\u{1b}]0;title\u{7}\u{9b}2J\rb\u{202e}";
+    let node = OtherNode { name: forged.to_owned(), is_alive: true, address: Some(forged.to_owned()) };
+    let live = Live { domains: vec![forged.to_owned()], nodes: vec![node], ..live() };
+    let mut terminal = Terminal::new(TestBackend::new(100, 30)).unwrap();
+    let address = "127.0.0.1:9090".parse().unwrap();
+    let is_safe = |terminal: &Terminal<TestBackend>| {
+        let text: String = terminal.backend().buffer().content.iter().map(|cell| cell.symbol()).collect();
+        assert_eq!(strandline_output::escape(&text), text);
+        text
+    };
+    terminal.draw(|frame| draw::draw(frame, address, &live)).unwrap();
+    assert!(is_safe(&terminal).contains("a\\u001b]0;title\\u0007"));
+    terminal.draw(|frame| draw::nothing(frame, &anyhow::anyhow!("{forged}"))).unwrap();
+    is_safe(&terminal);
+}
+
+#[test]
 fn a_small_terminal_shows_what_fits() {
     assert!(screen(40, 12).contains("overloaded"));
     screen(1, 1);
@@ -72,7 +94,8 @@ fn a_small_terminal_shows_what_fits() {
 fn as_text_each_value_has_a_line() {
     let text = draw::text(&live());
     assert!(text.starts_with("example.com, overloaded, up 1:02:05\n"), "{text}");
-    assert!(text.contains("registered phones                 4321\n"), "{text}");
+    assert!(text.contains("registered phones                 5432\n"), "{text}");
+    assert!(text.contains("of users                          4321\n"), "{text}");
     assert!(text.contains("wait for the store, p99              -\n"), "{text}");
 }
 

@@ -133,7 +133,9 @@ pub(super) struct Exchange(Mutex<State>);
 impl Exchange {
     pub(super) fn new(table: Table, count: u8) -> Arc<Self> {
         let links = (0..count).map(|_| None).collect();
-        Arc::new(Self(Mutex::new(State { table, links, ..State::default() })))
+        let (damaged, missing) = (table.damage.rows, table.damage.missing);
+        let commits = Commits { damaged, missing, ..Commits::default() };
+        Arc::new(Self(Mutex::new(State { table, links, commits, ..State::default() })))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

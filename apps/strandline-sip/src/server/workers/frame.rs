@@ -122,5 +122,7 @@ fn part(from: &mut impl Read, len: u32) -> io::Result<Vec<u8>> {
     if read < len as usize { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(bytes) }
 }
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(in crate::server) mod fuzzing;
 #[cfg(test)]
 mod tests;

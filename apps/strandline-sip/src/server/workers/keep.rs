@@ -3,21 +3,25 @@
 use std::collections::HashMap;
 
 use crate::location::Journal;
-use crate::store::{SqliteWorkers, States, StoreError};
+use crate::store::{Damage, SqliteWorkers, States, StoreError};
 
 /// What each worker has of each user: who starts anew gets it from here.
 #[derive(Debug, Default)]
-pub(super) struct Table(States);
+pub(super) struct Table {
+    states: States,
+    /// What could not be read of the file.
+    pub(super) damage: Damage,
+}
 
 impl Table {
-    pub(super) fn new(mut states: States, count: u8) -> Self {
+    pub(super) fn new(mut states: States, count: u8, damage: Damage) -> Self {
         states.resize_with(usize::from(count), HashMap::new);
-        Self(states)
+        Self { states, damage }
     }
 
     /// A worker has changed something.
     pub(super) fn apply(&mut self, worker: u8, changes: &[u8]) {
-        let Some(users) = self.0.get_mut(usize::from(worker)) else { return };
+        let Some(users) = self.states.get_mut(usize::from(worker)) else { return };
         for (aor, state) in Journal::read(changes) {
             match users.get_mut(aor) {
                 Some(_) if state.is_empty() => {
@@ -37,7 +41,7 @@ impl Table {
 
     /// Shows all that each worker has, as journals of about so many bytes.
     pub(super) fn show(&self, bytes: usize, mut each: impl FnMut(u8, &[u8])) {
-        for (worker, users) in (0u8..).zip(&self.0) {
+        for (worker, users) in (0u8..).zip(&self.states) {
             let mut some = Journal::default();
             for (aor, state) in users {
                 some.record_with(aor, |out| out.extend_from_slice(state));

@@ -11,7 +11,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::location::Journal;
 use crate::server::config::Files;
-use crate::store::{ALONE, Each, News, PeerNode, Store, StoreError, worker_name};
+use crate::store::{ALONE, Damage, Each, News, PeerNode, Store, StoreError, worker_name};
 
 use super::descriptors;
 use super::frame::{Hello, ToSupervisor, ToWorker, frame, read};
@@ -220,8 +220,8 @@ pub(super) struct RelayStore {
 }
 
 impl Store for RelayStore {
-    fn load(&mut self, _: &mut Each<'_>) -> Result<(), StoreError> {
-        Ok(())
+    fn load(&mut self, _: &mut Each<'_>) -> Result<Damage, StoreError> {
+        Ok(Damage::default())
     }
 
     fn commit(&mut self, changes: &Journal) -> Result<(), StoreError> {

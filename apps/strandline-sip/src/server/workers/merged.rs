@@ -26,6 +26,7 @@ pub(super) fn live(workers: &[(u8, Live)], seconds: Vec<Second>, own: &Own) -> L
         domains: all().next().map(|live| live.domains.clone()).unwrap_or_default(),
         uptime_secs: own.uptime_secs,
         users: all().map(|live| live.users).max().unwrap_or_default(),
+        bindings: all().map(|live| live.bindings).max().unwrap_or_default(),
         connections: sum(|live| live.connections),
         associations: sum(|live| live.associations),
         transactions: sum(|live| live.transactions),

@@ -17,5 +17,7 @@ mod merged;
 mod supervisor;
 mod worker;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) use frame::fuzzing::run as frames;
 pub(super) use supervisor::{LOST, supervise};
 pub(super) use worker::Worker;

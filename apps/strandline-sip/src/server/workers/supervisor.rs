@@ -25,7 +25,7 @@ use crate::server::config::{Config, Files, Store};
 use crate::server::seeds::random_key;
 use crate::server::told::{self, Told};
 use crate::service::Advertised;
-use crate::store::SqliteWorkers;
+use crate::store::{Damage, SqliteWorkers};
 use crate::transaction::Protocol;
 
 use super::accepted::Accepted;
@@ -163,11 +163,13 @@ impl Keys {
 fn open_store(config: &Config, keys: &mut Keys) -> Result<(Option<Keep>, Table)> {
     match &config.store {
         Some(Store::Shared(_)) => Ok((None, Table::default())),
-        None => Ok((Some(Keep::Memory), Table::new(Vec::new(), config.processes))),
+        None => Ok((Some(Keep::Memory), Table::new(Vec::new(), config.processes, Damage::default()))),
         Some(Store::Sqlite(path)) => {
             let mut store = SqliteWorkers::open(path, config.processes)?;
             keys.tokens = store.secret("flow tokens", keys.tokens)?;
-            let table = Table::new(store.load()?, config.processes);
+            let (states, damage) = store.load()?;
+            damage.sum_up();
+            let table = Table::new(states, config.processes, damage);
             Ok((Some(Keep::Sqlite(store)), table))
         }
     }

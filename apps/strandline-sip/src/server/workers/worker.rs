@@ -1,7 +1,6 @@
 //! One of several processes that serve the same addresses.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,7 +22,7 @@ use crate::server::socket::Mail;
 use crate::server::status;
 use crate::server::storage::{NEWS, Stored};
 use crate::service::{Seeds, Service};
-use crate::store::{ALONE, News, StoreError, worker_name};
+use crate::store::{ALONE, Damage, News, StoreError, worker_name};
 use crate::transaction::Protocol;
 
 use super::asking::SECOND;
@@ -118,9 +117,12 @@ impl Worker {
         self.orders = Some(from);
         let stored = if link.hello.relays {
             service.join(&worker_name(ALONE, self.own), None);
-            link.load(&mut |node, aor, state| service.load(node, aor, state))?;
+            let mut damage = Damage::default();
+            link.load(&mut |node, aor, state| {
+                damage.on_user(node, aor, service.load(node, aor, state));
+            })?;
             let (sender, news) = channel(NEWS);
-            let stored = Stored::relayed(Box::new(link.store()), news)?;
+            let stored = Stored::relayed(Box::new(link.store()), news, &damage)?;
             let tell = move |news| {
                 // At the end nobody waits for it any more.
                 let _ = sender.blocking_send(news);
@@ -150,7 +152,8 @@ impl Worker {
             0 => self.sctp.map_or(listen.address.port(), |(_, carrier)| carrier),
             _ => 0,
         };
-        let address = SocketAddr::new(listen.address.ip(), carrier);
+        let mut address = listen.address;
+        address.set_port(carrier);
         let port = self.sctp.filter(|_| self.own != 0).map(|(port, _)| port);
         // To a peer an association is one of two addresses and SCTP ports: those of different workers must not look alike.
         let sctp_port = match (self.own, self.sctp) {

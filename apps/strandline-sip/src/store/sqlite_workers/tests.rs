@@ -1,33 +1,11 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::store::temporary::File;
 use crate::store::{SqliteStore, Store};
 
 const ALICE: &str = "sip:alice@192.0.2.1\t\tc1\t\t\t1\t2000000000\t1000\t0\t-\tudp\t0\t192.0.2.1:5060";
 const DESK: &str = "sip:alice@192.0.2.2\t\tc2\t\t\t1\t2000000000\t1000\t0\to\ttcp\t65\t192.0.2.2:5060";
-
-struct File(std::path::PathBuf);
-
-impl File {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("strandline-workers-{name}-{}.db", std::process::id()));
-        let file = Self(path);
-        file.remove();
-        file
-    }
-
-    fn remove(&self) {
-        for end in ["", "-wal", "-shm"] {
-            let _ = std::fs::remove_file(format!("{}{end}", self.0.display()));
-        }
-    }
-}
-
-impl Drop for File {
-    fn drop(&mut self) {
-        self.remove();
-    }
-}
 
 fn journal(changes: &[(&str, &str)]) -> Journal {
     let mut journal = Journal::default();
@@ -39,7 +17,8 @@ fn journal(changes: &[(&str, &str)]) -> Journal {
 
 fn users(store: &mut SqliteWorkers) -> Vec<Vec<(String, String)>> {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-    let all = store.load().unwrap();
+    let (all, damage) = store.load().unwrap();
+    assert!(damage.is_none());
     all.into_iter()
         .map(|users| {
             let mut users: Vec<_> = users.iter().map(|(aor, state)| (text(aor), text(state))).collect();
@@ -92,7 +71,8 @@ fn one_server_leaves_its_bindings_to_workers_and_gets_them_back() {
     drop(store);
     let mut all = Vec::new();
     let mut store = SqliteStore::open(&file.0).unwrap();
-    store.load(&mut |_, aor, state| all.push((aor.to_vec(), state.to_vec()))).unwrap();
+    let damage = store.load(&mut |_, aor, state| all.push((aor.to_vec(), state.to_vec()))).unwrap();
+    assert!(damage.is_none());
     let expected = format!("{ALICE}\n{}\n", DESK.replace("c2", "c3"));
     assert_eq!(all, [(b"alice".to_vec(), expected.into_bytes())]);
     drop(store);
@@ -112,4 +92,40 @@ fn what_workers_had_that_are_no_more_is_the_first_ones() {
     let mut store = SqliteWorkers::open(&file.0, 2).unwrap();
     let expected = [has("alice", &format!("{DESK}\t1\t\t0\n")), has("bob", &format!("{ALICE}\t4\tx\n"))];
     assert_eq!(users(&mut store), [expected.to_vec(), vec![]]);
+}
+
+#[test]
+fn damaged_rows_of_workers_are_counted() {
+    let file = File::new("damaged");
+    let mut store = SqliteWorkers::open(&file.0, 2).unwrap();
+    store.load().unwrap();
+    for (worker, user) in [(0, "a"), (1, "b"), (0, "c")] {
+        store.commit(&[(worker, journal(&[(user, "1")]).as_bytes())]).unwrap();
+    }
+    let spoil = "UPDATE worker_journal SET changes = substr(changes, 1, 5) WHERE number = 2;
+                 INSERT INTO worker_journal VALUES (4, 300, x'00');
+                 INSERT INTO worker_bindings VALUES ('d', 'text', x'31');";
+    store.connection.execute_batch(spoil).unwrap();
+    drop(store);
+    let (states, damage) = SqliteWorkers::open(&file.0, 2).unwrap().load().unwrap();
+    assert_eq!((damage.rows, damage.missing), (3, 0));
+    let found: Vec<usize> = states.iter().map(std::collections::HashMap::len).collect();
+    assert_eq!(found, [2, 0]);
+    // The journal is taken over by one server without workers, and its damage is known there.
+    let damage = SqliteStore::open(&file.0).unwrap().load(&mut |_, _, _| {}).unwrap();
+    assert_eq!((damage.rows, damage.missing), (5, 0), "two users have states that are no bindings");
+}
+
+#[test]
+fn workers_refuse_commits_to_a_removed_file() {
+    let file = File::new("workers-removed");
+    let mut store = SqliteWorkers::open(&file.0, 1).unwrap();
+    store.load().unwrap();
+    let changes = journal(&[("a", "1")]);
+    store.commit(&[(0, changes.as_bytes())]).unwrap();
+    std::fs::rename(&file.0, file.beside(".away")).unwrap();
+    store.commit(&[(0, changes.as_bytes())]).unwrap_err();
+    store.idle().unwrap_err();
+    std::fs::rename(file.beside(".away"), &file.0).unwrap();
+    store.commit(&[(0, changes.as_bytes())]).unwrap();
 }

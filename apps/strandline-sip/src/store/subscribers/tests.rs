@@ -1,6 +1,7 @@
 use std::cell::Cell;
 
 use super::*;
+use crate::store::temporary::File;
 
 /// Knows everybody, and breaks if one of those it is asked for has a `!` in the name.
 struct Fussy;
@@ -52,4 +53,19 @@ fn a_table_that_is_not_there_is_asked_for_twice_and_no_more() {
     let users: Vec<&[u8]> = vec![b"ann"; AT_ONCE];
     assert_eq!(told(&open, &users), vec![None; AT_ONCE]);
     assert_eq!(opened.get(), 2);
+}
+
+#[test]
+fn replaced_sqlite_files_are_read_anew() {
+    let (file, other) = (File::new("subscribers"), File::new("other-subscribers"));
+    for (file, user) in [(&file, "ann"), (&other, "bob")] {
+        create(&file.0).expect("the folder is there");
+        let connection = Connection::open(&file.0).expect("the file is there");
+        let insert = "INSERT INTO subscribers (username, domain, password) VALUES (?1, '', 'x')";
+        connection.execute(insert, [user]).expect("the table is there");
+    }
+    let mut table = Sqlite::open(&file.0).expect("the file is there");
+    assert_eq!(table.rows(&[b"ann", b"bob"]).expect("it can be read")[0].0, b"ann");
+    std::fs::rename(&other.0, &file.0).expect("they are in one folder");
+    assert_eq!(table.rows(&[b"ann", b"bob"]).expect("it can be read")[0].0, b"bob");
 }

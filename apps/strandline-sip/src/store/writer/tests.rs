@@ -2,7 +2,7 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::*;
-use crate::store::Each;
+use crate::store::{Damage, Each};
 use crate::transaction::{Flow, Protocol};
 
 /// A store that does with each commit what it is told.
@@ -12,8 +12,8 @@ struct Told {
 }
 
 impl Store for Told {
-    fn load(&mut self, _: &mut Each<'_>) -> Result<(), StoreError> {
-        Ok(())
+    fn load(&mut self, _: &mut Each<'_>) -> Result<Damage, StoreError> {
+        Ok(Damage::default())
     }
 
     fn commit(&mut self, changes: &Journal) -> Result<(), StoreError> {
@@ -112,4 +112,14 @@ fn a_store_that_is_lost_for_ever_is_told_of_and_one_that_fails_at_the_end_is_giv
     drop(orders);
     drop(writer);
     assert!(done.iter().all(|done| !matches!(done, Done::Lost(_))));
+}
+
+#[test]
+fn failures_are_logged_once_for_each_reason() {
+    let mut complaint = Complaint::default();
+    let (one, other) = (StoreError::new("writing", "one"), StoreError::new("writing", "other"));
+    let logged = [&one, &one, &one, &other, &other].map(|error| complaint.failed(error));
+    assert_eq!(logged, [true, false, false, true, false]);
+    complaint.done();
+    assert!(complaint.failed(&other));
 }

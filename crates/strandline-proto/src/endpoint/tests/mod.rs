@@ -26,7 +26,9 @@ mod restart;
 mod settings;
 mod setup;
 mod teardown;
+mod verification;
 mod wire_format;
+mod zones;
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;

@@ -168,6 +168,16 @@ fn marked_chunks_give_back_no_more_than_a_rwnd() {
     assert_eq!(fixture.out.peer_rwnd(), 0);
 }
 
+/// INITs of both sides met, and the window of the peer's is less than what went with a COOKIE ECHO.
+#[test]
+fn a_first_window_is_given_back_no_further() {
+    let mut fixture = Fixture::with_outstanding(3);
+    assert!(fixture.out.set_peer(700, 9).is_empty());
+    assert_eq!(fixture.out.peer_rwnd(), 0);
+    fixture.timeout(0);
+    assert_eq!(fixture.out.peer_rwnd(), 700);
+}
+
 /// SHUTDOWN's acknowledgement says nothing of gaps: nothing is taken back by it.
 #[test]
 fn cumulative_acknowledgement_of_shutdown() {

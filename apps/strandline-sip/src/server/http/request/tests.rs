@@ -26,6 +26,13 @@ fn what_makes_no_sense_is_told() {
 }
 
 #[test]
+fn a_sign_is_no_digit_of_an_escape() {
+    for target in ["/%+f", "/a?b=%-1", "/%+"] {
+        assert!(Request::asked("GET", target).is_err(), "{target}");
+    }
+}
+
+#[test]
 fn a_token_is_shown_in_any_spelling_of_bearer() {
     for credentials in ["Bearer secret", "bearer secret", "BEARER   secret"] {
         assert!(request(&Method::GET, "/", credentials).unwrap().shows("secret"), "{credentials}");

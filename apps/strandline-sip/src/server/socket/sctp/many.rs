@@ -14,6 +14,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use crate::server::socket::{Connections, FIRST};
 use crate::transaction::{ClientId, Flow, Numbers, Protocol};
 
+use super::silent::Silent;
 use super::{Failed, REFUSED, TAKEN_AWAY, Unsent, Waiting, report, unordered};
 
 /// An association, as a flow.
@@ -39,6 +40,7 @@ pub(in crate::server) struct Many {
     pub(in crate::server) endpoint: Endpoint,
     flows: RefCell<HashMap<AssociationId, Known>>,
     ids: RefCell<HashMap<u64, AssociationId, Numbers>>,
+    silent: Silent,
     waiting: Waiting,
     /// What was sent to peers with which an association is being set up.
     begun: RefCell<HashMap<AssociationId, Vec<Unsent>>>,
@@ -53,6 +55,7 @@ impl Many {
             endpoint,
             flows: RefCell::default(),
             ids: RefCell::default(),
+            silent: Silent::default(),
             waiting: Waiting::default(),
             begun: RefCell::default(),
             failed,
@@ -77,7 +80,7 @@ impl Many {
         self.flows.borrow().values().map(|known| known.flow).collect()
     }
 
-    /// The flow of an association that stands, or over which a message has come.
+    /// The flow of an association that stands, or over which a `message` of SIP has come.
     pub(in crate::server) fn meet(
         &self,
         connections: &Connections,
@@ -86,6 +89,9 @@ impl Many {
     ) -> Option<Met> {
         if let Some(known) = self.flows.borrow_mut().get_mut(&id) {
             let is_first = known.heard < FIRST;
+            if message && known.heard == 0 {
+                self.silent.remove(known.flow.connection);
+            }
             known.heard = known.heard.saturating_add(u8::from(message));
             return Some(Met { flow: known.flow, is_new: false, is_first });
         }
@@ -95,7 +101,18 @@ impl Many {
         let flow = Flow { connection: connections.number(), ..Flow::to(Protocol::Sctp, peer) };
         self.flows.borrow_mut().insert(id, Known { flow, heard: u8::from(message) });
         self.ids.borrow_mut().insert(flow.connection, id);
+        if !message {
+            self.silent.add(flow.connection);
+        }
         Some(Met { flow, is_new: true, is_first: true })
+    }
+
+    /// Ends the oldest association over which nothing has come, if its number is lower than this. Returns its number.
+    pub(in crate::server) fn shed(&self, below: u64) -> Option<u64> {
+        let oldest = self.silent.take_oldest(below)?;
+        let id = self.ids.borrow().get(&oldest).copied()?;
+        self.refuse(id);
+        Some(oldest)
     }
 
     /// Ends an association that there is no room for, or whose peer may not send.
@@ -112,6 +129,7 @@ impl Many {
         report(&self.failed, self.begun.borrow_mut().remove(&id).unwrap_or_default());
         let flow = self.flows.borrow_mut().remove(&id)?.flow;
         self.ids.borrow_mut().remove(&flow.connection);
+        self.silent.remove(flow.connection);
         Some(flow)
     }
 

@@ -3,6 +3,7 @@
 
 mod many;
 mod one;
+mod silent;
 
 use std::cell::RefCell;
 use std::collections::HashMap;

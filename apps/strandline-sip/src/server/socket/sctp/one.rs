@@ -12,7 +12,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use crate::server::socket::Connections;
 use crate::transaction::{ClientId, Flow, Protocol};
 
-use super::{Failed, TAKEN_AWAY, Unsent, Waiting, report, unordered};
+use super::silent::Silent;
+use super::{Failed, REFUSED, TAKEN_AWAY, Unsent, Waiting, report, unordered};
 
 /// An association that was begun here, to be received from.
 pub(in crate::server) type Opened = UnboundedReceiver<SocketAddr>;
@@ -27,6 +28,7 @@ pub(in crate::server) struct One {
     begun: RefCell<HashMap<SocketAddr, Begun>>,
     /// Takes the peers of those that were begun.
     wanted: UnboundedSender<SocketAddr>,
+    silent: Silent,
     waiting: Waiting,
     failed: UnboundedSender<Unsent>,
 }
@@ -49,6 +51,7 @@ impl One {
             by_peer: RefCell::default(),
             begun: RefCell::default(),
             wanted,
+            silent: Silent::default(),
             waiting: Waiting::default(),
             failed,
         };
@@ -86,8 +89,30 @@ impl One {
         Some(flow)
     }
 
+    /// Nothing has come over it yet: it makes way when there are too many.
+    pub(in crate::server) fn is_silent(&self, flow: &Flow) {
+        self.silent.add(flow.connection);
+    }
+
+    /// A message of SIP has come over it.
+    pub(in crate::server) fn heard(&self, flow: &Flow) {
+        self.silent.remove(flow.connection);
+    }
+
+    /// Ends the oldest association over which nothing has come, if its number is lower than this. Returns whether there was one.
+    pub(in crate::server) fn shed(&self, below: u64) -> bool {
+        let oldest = self.silent.take_oldest(below);
+        let found = oldest.and_then(|oldest| self.associations.borrow_mut().remove(&oldest));
+        // Who receives from it finds the end.
+        found.is_some_and(|association| {
+            association.abort(REFUSED);
+            true
+        })
+    }
+
     /// It is gone.
     pub(in crate::server) fn remove(&self, flow: &Flow) {
+        self.silent.remove(flow.connection);
         self.associations.borrow_mut().remove(&flow.connection);
         let mut by_peer = self.by_peer.borrow_mut();
         if by_peer.get(&flow.peer) == Some(&flow.connection) {

@@ -4,6 +4,7 @@ use std::os::unix::net::UnixStream;
 
 use super::super::frame::read;
 use super::*;
+use crate::store::Damage;
 
 /// A worker's end.
 struct End {
@@ -62,7 +63,7 @@ fn commit(worker: u8, number: u64, name: &str) -> ToStore {
 
 #[test]
 fn a_worker_hears_that_its_change_is_durable_once_the_others_know_it() {
-    let exchange = Exchange::new(Table::new(Vec::new(), 2), 2);
+    let exchange = Exchange::new(Table::new(Vec::new(), 2, Damage::default()), 2);
     let (mut first, mut second) = (begin(&exchange, 0), begin(&exchange, 1));
     super::commit(&exchange, &mut Keep::Memory, vec![commit(0, 7, "alice")]);
     assert_eq!(second.hears(), ToWorker::Changes { number: 1, worker: 0 });
@@ -74,7 +75,7 @@ fn a_worker_hears_that_its_change_is_durable_once_the_others_know_it() {
 
 #[test]
 fn nobody_waits_for_a_worker_that_is_gone() {
-    let exchange = Exchange::new(Table::new(Vec::new(), 2), 2);
+    let exchange = Exchange::new(Table::new(Vec::new(), 2, Damage::default()), 2);
     let (mut first, _second) = (begin(&exchange, 0), begin(&exchange, 1));
     super::commit(&exchange, &mut Keep::Memory, vec![commit(0, 1, "alice")]);
     assert!(exchange.release());
@@ -87,7 +88,7 @@ fn nobody_waits_for_a_worker_that_is_gone() {
 
 #[test]
 fn who_comes_later_gets_all_that_there_is() {
-    let exchange = Exchange::new(Table::new(Vec::new(), 2), 2);
+    let exchange = Exchange::new(Table::new(Vec::new(), 2, Damage::default()), 2);
     let _first = begin(&exchange, 0);
     super::commit(&exchange, &mut Keep::Memory, vec![commit(0, 1, "alice"), commit(0, 2, "bob")]);
     let (ours, stream) = UnixStream::pair().unwrap();
@@ -108,7 +109,7 @@ fn who_comes_later_gets_all_that_there_is() {
 
 #[test]
 fn who_is_waited_for_in_vain_is_not_waited_for_again_until_it_knows_all() {
-    let exchange = Exchange::new(Table::new(Vec::new(), 2), 2);
+    let exchange = Exchange::new(Table::new(Vec::new(), 2, Damage::default()), 2);
     let (mut first, _second) = (begin(&exchange, 0), begin(&exchange, 1));
     super::commit(&exchange, &mut Keep::Memory, vec![commit(0, 1, "alice")]);
     while exchange.release() {

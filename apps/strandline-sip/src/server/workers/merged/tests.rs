@@ -38,6 +38,7 @@ fn live_of(calls: u64, nodes: &[(&str, bool)]) -> Live {
         domains: vec!["example.com".to_owned()],
         uptime_secs: 3,
         users: 12,
+        bindings: 15,
         connections: 2,
         associations: 3,
         transactions: 4,
@@ -62,7 +63,10 @@ fn figures_of_all_are_those_of_one_server() {
         [(0, live_of(20, &[("b", true), ("c", false)])), (2, live_of(3, &[("a", false), ("b", false)]))];
     let all = live(&workers, Vec::new(), &own());
     // Each knows all users; and what one that died has counted was counted.
-    assert_eq!((all.users, all.connections, all.associations, all.totals.calls), (12, 4, 6, 1023));
+    assert_eq!(
+        (all.bindings, all.users, all.connections, all.associations, all.totals.calls),
+        (15, 12, 4, 6, 1023)
+    );
     assert_eq!((all.uptime_secs, all.processes, all.restarts, all.missing()), (99, 3, 5, 1));
     let nodes: Vec<(&str, bool)> = all.nodes.iter().map(|node| (&*node.name, node.is_alive)).collect();
     assert_eq!(nodes, [("a", false), ("b", true), ("c", false)]);

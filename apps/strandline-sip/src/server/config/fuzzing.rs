@@ -1,0 +1,45 @@
+//! Any bytes as a configuration. The files that it names aren't read.
+#![allow(clippy::panic, reason = "a fuzz target stops at what breaks a promise")]
+
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use clap::Parser;
+
+use super::{Config, ConfigError, Files};
+use crate::server::Args;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    args: Args,
+}
+
+static ARGS: LazyLock<Args> = LazyLock::new(|| Line::parse_from(["sip", "--config", "strandline.toml"]).args);
+
+/// A configuration that is taken listens somewhere. An error names what is wrong, and is no longer than what it quotes.
+pub fn run(bytes: &[u8]) {
+    let name = "strandline.toml";
+    let mut packed = Vec::new();
+    for part in [name.as_bytes(), bytes, b"users.txt", b"alice:password:secret\n"] {
+        packed.extend_from_slice(&(part.len() as u32).to_le_bytes());
+        packed.extend_from_slice(part);
+    }
+    let Ok(mut files) = Files::from_bytes(&packed) else { panic!("what was packed can be unpacked") };
+    assert!(files.to_bytes().is_ok_and(|again| again == packed));
+    match Config::of(&ARGS, &mut files) {
+        Ok(config) => {
+            assert!(!config.listen.is_empty() && config.processes >= 1);
+            let _ = (config.ours(), config.tls_sides());
+        }
+        Err(ConfigError::Malformed { path, cause }) => {
+            assert_eq!(path, PathBuf::from(name));
+            assert!(!cause.to_string().is_empty());
+        }
+        Err(error) => {
+            let text = error.to_string();
+            // Whatever is quoted may need escapes.
+            assert!(!text.is_empty() && text.len() <= 12 * bytes.len() + 4096, "{text}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Any bytes as the answer of a name server.
+#![allow(clippy::panic, reason = "a fuzz target stops at what breaks a promise")]
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use hickory_resolver::proto::op::Message;
+
+use super::{address_in, naptr_in, srv_in};
+use crate::codec::{Host, Uri};
+use crate::locate::{Asked, Found, Naptr, Ours, Question, Records, Srv, locate};
+use crate::transaction::Protocol;
+
+/// Every question has this answer.
+struct Always(Message);
+
+impl Always {
+    fn records<T>(&self, read: impl Fn(&hickory_resolver::proto::rr::RData) -> Option<T>) -> Asked<T> {
+        let records = self.0.answers.iter();
+        let ttl = records.clone().map(|record| record.ttl).min().unwrap_or_default();
+        Ok((records.filter_map(|record| read(&record.data)).collect(), Duration::from_secs(ttl.into())))
+    }
+}
+
+impl Records for Always {
+    async fn naptr(&self, _: &str) -> Asked<Naptr> {
+        self.records(naptr_in)
+    }
+
+    async fn srv(&self, _: &str) -> Asked<Srv> {
+        self.records(srv_in)
+    }
+
+    async fn addresses(&self, _: &str, v6: bool) -> Asked<IpAddr> {
+        self.records(|data| address_in(data).filter(|address| address.is_ipv6() == v6))
+    }
+}
+
+/// Servers that are found have addresses, and there is a limit to both and to how long they count.
+pub fn run(bytes: &[u8]) {
+    let Ok(answer) = Message::from_vec(bytes) else { return };
+    let records = Always(answer);
+    let ours = Ours { protocols: Protocol::ALL.map(|protocol| (protocol, true, true)).to_vec() };
+    for text in ["sip:example.com", "sips:example.com", "sip:example.com:5070;transport=tcp"] {
+        let Ok(Uri::Sip(uri)) = Uri::parse(text.as_bytes()) else { panic!("{text}") };
+        let Some(question) = Question::of(&uri, &Host::Name(b"example.com")) else { panic!("{text}") };
+        // Nothing waits.
+        let Some(answer) = locate(&question, &ours, &records).now_or_never() else { panic!("it waits") };
+        assert!((1..=86_400).contains(&answer.ttl.as_secs()));
+        let Found::Servers(servers) = answer.found else { continue };
+        assert!((1..=1024).contains(&servers.len()));
+        for server in servers {
+            assert!((1..=32).contains(&server.addresses.len()));
+            assert!(server.addresses.iter().all(|address| address.port() != 0));
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Any bytes as a request, and as an answer.
+
+use hyper::header::{HeaderMap, HeaderName, HeaderValue, ORIGIN};
+use hyper::{Method, Uri, Version};
+
+use super::client;
+use super::hosts::Hosts;
+use super::request::{Request, escape};
+
+/// Requests, in whole and of the target only, and answers.
+pub fn run(bytes: &[u8]) {
+    if let Ok(target) = core::str::from_utf8(bytes) {
+        asked(target);
+    }
+    head(bytes);
+    if let Some(body) = client::body(bytes) {
+        // What is no UTF-8 becomes a sign of three bytes.
+        assert!(body.len() <= 3 * bytes.len());
+    }
+}
+
+/// What was asked for is written so that it reads the same, and what looks like an escape is one.
+fn asked(target: &str) {
+    let Ok(request) = Request::asked("GET", target) else { return };
+    let digits = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+    assert!(target.split('%').skip(1).all(digits), "{target}");
+    let path: Vec<_> = request.path.iter().map(|part| escape(part)).collect();
+    let query = request.query().iter().map(|(name, value)| format!("{}={}", escape(name), escape(value)));
+    let query: Vec<String> = query.collect();
+    let again = Request::asked("GET", &format!("/{}?{}", path.join("/"), query.join("&")));
+    assert_eq!(again, Ok(request));
+}
+
+/// A request that is served names the server, and comes from no page elsewhere.
+fn head(bytes: &[u8]) {
+    let mut headers = [httparse::EMPTY_HEADER; 64];
+    let mut parsed = httparse::Request::new(&mut headers);
+    if !parsed.parse(bytes).is_ok_and(|parsed| parsed.is_complete()) {
+        return;
+    }
+    let Some(target) = parsed.path.and_then(|path| path.parse::<Uri>().ok()) else { return };
+    let mut map = HeaderMap::new();
+    for header in parsed.headers.iter() {
+        let name = HeaderName::from_bytes(header.name.as_bytes());
+        let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(header.value)) else { return };
+        map.append(name, value);
+    }
+    let hosts = Hosts::new("admin", [192, 0, 2, 1].into(), &["sip.example.com".to_owned()]);
+    if hosts.check(Version::HTTP_11, &target, &map).is_ok() {
+        let host = target.authority().map(|authority| authority.as_str().to_owned());
+        let host = host.or_else(|| Some(map.get(hyper::header::HOST)?.to_str().ok()?.to_owned()));
+        let host = host.unwrap_or_default().to_ascii_lowercase();
+        let known = ["localhost", "sip.example.com", "192.0.2.1", "["];
+        assert!(known.iter().any(|known| host.starts_with(known)), "{host}");
+        for origin in map.get_all(ORIGIN) {
+            assert!(origin.as_bytes().starts_with(b"http"), "{origin:?}");
+        }
+    }
+    let method = parsed.method.and_then(|method| method.parse::<Method>().ok());
+    if let Some(Ok(request)) = method.map(|method| Request::of(&method, &target, &map)) {
+        assert!(!request.shows("a token that nobody shows"));
+    }
+}

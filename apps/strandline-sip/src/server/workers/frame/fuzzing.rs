@@ -1,0 +1,20 @@
+//! Any bytes as what a supervisor and its workers say to one another.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{ToSupervisor, ToWorker, frame, read};
+
+pub(in crate::server) fn run(bytes: &[u8]) {
+    one::<ToWorker>(bytes);
+    one::<ToSupervisor>(bytes);
+}
+
+/// What was read is written so that it reads the same.
+fn one<T: DeserializeOwned + Serialize + PartialEq + core::fmt::Debug>(bytes: &[u8]) {
+    let mut rest = bytes;
+    let Ok((head, body)) = read::<T>(&mut rest) else { return };
+    assert!(body.len() + rest.len() <= bytes.len());
+    let again = frame(&head, &body).and_then(|whole| read::<T>(&mut &whole[..]));
+    assert!(again.is_ok_and(|again| again == (head, body)));
+}

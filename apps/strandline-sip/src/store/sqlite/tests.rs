@@ -1,0 +1,144 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::store::temporary::File;
+
+fn changes(users: &[&str]) -> Journal {
+    let mut journal = Journal::default();
+    for aor in users {
+        journal.record_with(aor.as_bytes(), |out| out.extend_from_slice(b"state\n"));
+    }
+    journal
+}
+
+/// A file to which each of `commits` was committed, spoilt by `sql`.
+fn spoilt(name: &str, commits: &[&[&str]], sql: &str) -> File {
+    let file = File::new(name);
+    let mut store = SqliteStore::open(&file.0).unwrap();
+    for users in commits {
+        store.commit(&changes(users)).unwrap();
+    }
+    store.connection.execute_batch(sql).unwrap();
+    file
+}
+
+/// Users, and how many rows are damaged and missing.
+fn load(file: &File) -> (Vec<String>, u64, u64) {
+    let mut users = Vec::new();
+    let mut store = SqliteStore::open(&file.0).unwrap();
+    let each = &mut |_: &str, aor: &[u8], _: &[u8]| users.push(String::from_utf8(aor.to_vec()).unwrap());
+    let damage = store.load(each).unwrap();
+    (users, damage.rows, damage.missing)
+}
+
+const THREE: [&[&str]; 3] = [&["a", "b"], &["c", "d"], &["e"]];
+
+fn expect(name: &str, sql: &str, users: &[&str], rows: u64, missing: u64) {
+    let (found, found_rows, found_missing) = load(&spoilt(name, &THREE, sql));
+    assert_eq!(
+        (found, found_rows, found_missing),
+        (users.iter().map(ToString::to_string).collect(), rows, missing)
+    );
+}
+
+#[test]
+fn whole_journals_have_no_damage() {
+    expect("whole", "", &["a", "b", "c", "d", "e"], 0, 0);
+}
+
+#[test]
+fn damaged_rows_are_left_out_and_counted() {
+    let flip =
+        "UPDATE journal SET changes = substr(changes, 1, 9) || x'00' || substr(changes, 11) WHERE number = 2";
+    expect("flipped", flip, &["a", "b", "e"], 1, 0);
+    expect("length", "UPDATE journal SET changes = x'ff' || substr(changes, 2)", &[], 3, 0);
+    expect("empty", "UPDATE journal SET changes = x'' WHERE number = 3", &["a", "b", "c", "d"], 1, 0);
+    expect("number", "UPDATE journal SET changes = 7 WHERE number = 1", &["c", "d", "e"], 1, 0);
+    expect("text", "INSERT INTO bindings VALUES (x'78', 1.5)", &["a", "b", "c", "d", "e"], 1, 0);
+}
+
+#[test]
+fn cut_rows_keep_their_whole_changes() {
+    let cut = "UPDATE journal SET changes = substr(changes, 1, length(changes) - 15) WHERE number = 2";
+    expect("cut", cut, &["a", "b", "c", "e"], 1, 0);
+}
+
+#[test]
+fn missing_rows_are_counted() {
+    expect("missing", "DELETE FROM journal WHERE number = 2", &["a", "b", "e"], 0, 1);
+}
+
+#[test]
+fn rows_missing_after_a_fold_are_counted() {
+    let file = File::new("folded");
+    for _ in 0..2 {
+        let mut store = SqliteStore::open(&file.0).unwrap();
+        assert!(store.load(&mut |_, _, _| {}).unwrap().is_none());
+        store.commit(&changes(&["a"])).unwrap();
+        while store.idle().unwrap() {}
+    }
+    let mut store = SqliteStore::open(&file.0).unwrap();
+    store.commit(&changes(&["b"])).unwrap();
+    store.commit(&changes(&["c"])).unwrap();
+    store.connection.execute("DELETE FROM journal WHERE number = 3", []).unwrap();
+    drop(store);
+    assert_eq!(load(&file), (vec!["a".to_owned(), "c".to_owned()], 0, 1));
+}
+
+#[test]
+fn rows_of_older_versions_are_whole() {
+    let file = File::new("older");
+    let store = SqliteStore::open(&file.0).unwrap();
+    let insert = "INSERT INTO journal VALUES (7, ?1)";
+    store.connection.execute(insert, [changes(&["a", "b"]).as_bytes()]).unwrap();
+    drop(store);
+    assert_eq!(load(&file), (vec!["a".to_owned(), "b".to_owned()], 0, 0));
+}
+
+#[test]
+fn files_of_later_versions_are_refused() {
+    let error = SqliteStore::open(&spoilt("later", &THREE, "PRAGMA user_version = 1").0).unwrap_err();
+    assert!(error.cause.contains("later version"), "{error}");
+}
+
+#[test]
+fn files_that_sqlite_cannot_read_are_refused() {
+    let file = File::new("garbage");
+    std::fs::write(&file.0, [7; 65536]).unwrap();
+    let error = SqliteStore::open(&file.0).unwrap_err();
+    assert!(error.cause.contains(".recover"), "{error}");
+}
+
+#[test]
+fn damaged_secrets_are_replaced_once() {
+    let file = spoilt("secret", &THREE, "INSERT INTO secrets VALUES ('key', x'0102')");
+    let mut store = SqliteStore::open(&file.0).unwrap();
+    assert_eq!(store.secret("key", [1; 16]).unwrap(), [1; 16]);
+    assert_eq!(store.secret("key", [2; 16]).unwrap(), [1; 16]);
+}
+
+#[test]
+fn removed_files_refuse_commits_until_they_are_back() {
+    for end in ["", "-wal"] {
+        let file = File::new(&format!("removed{end}"));
+        let mut store = SqliteStore::open(&file.0).unwrap();
+        store.commit(&changes(&["a"])).unwrap();
+        std::fs::rename(file.beside(end), file.beside(".away")).unwrap();
+        assert!(store.commit(&changes(&["b"])).unwrap_err().cause.contains("removed"));
+        store.idle().unwrap_err();
+        std::fs::rename(file.beside(".away"), file.beside(end)).unwrap();
+        store.commit(&changes(&["b"])).unwrap();
+        drop(store);
+        assert_eq!(load(&file), (vec!["a".to_owned(), "b".to_owned()], 0, 0));
+    }
+}
+
+#[test]
+fn replaced_files_refuse_commits() {
+    let file = File::new("replaced");
+    let mut store = SqliteStore::open(&file.0).unwrap();
+    store.commit(&changes(&["a"])).unwrap();
+    std::fs::rename(&file.0, file.beside(".away")).unwrap();
+    std::fs::write(&file.0, "").unwrap();
+    assert!(store.commit(&changes(&["b"])).unwrap_err().cause.contains("another file"));
+}

@@ -1,0 +1,68 @@
+//! Whether an SQLite file is still where it was opened: a file that was removed or replaced takes all that is written to it,
+//! and is gone with the server.
+
+use std::fs::metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::StoreError;
+
+/// Device and number of a file.
+type Inode = (u64, u64);
+
+/// A file and the path that led to it.
+#[derive(Debug)]
+struct Watched {
+    path: PathBuf,
+    inode: Inode,
+}
+
+impl Watched {
+    /// `None` if there is no such file, as for a database in memory.
+    fn new(path: PathBuf) -> Option<Self> {
+        let inode = inode(&path).ok()?;
+        Some(Self { path, inode })
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        let way_out = "no binding is durable until it is back: move it back if it was moved; otherwise save what this \
+                       server has, and start it again (docs/sip-operation.md, \"The store\")";
+        let cause = match inode(&self.path) {
+            Ok(inode) if inode == self.inode => return Ok(()),
+            Ok(_) => format!("another file has taken its place while the server runs; {way_out}"),
+            Err(error) => format!("it was removed while the server runs ({error}); {way_out}"),
+        };
+        Err(StoreError::new(format!("the store's file {}", self.path.display()), cause))
+    }
+}
+
+fn inode(path: &Path) -> std::io::Result<Inode> {
+    metadata(path).map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+/// The place of a database and of its write-ahead log.
+#[derive(Debug)]
+pub(super) struct Place {
+    files: Vec<Watched>,
+}
+
+impl Place {
+    /// Of a database that is open, with its log.
+    pub(super) fn new(path: &Path) -> Self {
+        let mut log = path.as_os_str().to_owned();
+        log.push("-wal");
+        let files = [path.to_owned(), PathBuf::from(log)];
+        Self { files: files.into_iter().filter_map(Watched::new).collect() }
+    }
+
+    /// Does the path still lead to the files that were opened?
+    ///
+    /// # Errors
+    /// If one was removed, or another has taken its place: what is written then would be lost.
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        self.files.iter().try_for_each(Watched::check)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,11 @@
+use strandline_fuzzing::smoke;
+
+#[test]
+fn netlink_answers() {
+    smoke("netlink", super::netlink);
+}
+
+#[test]
+fn control_messages() {
+    smoke("control_messages", super::control_messages);
+}

@@ -1,0 +1,113 @@
+//! How many HEARTBEATs go to addresses that no peer has confirmed (RFC 9260 section 5.4). A peer can list the address of
+//! somebody else, and many associations can list the same one, so that the limits hold for all associations of an endpoint.
+//! An answered HEARTBEAT does not count: honest peers with several addresses are not slowed down, however many they are.
+
+#[cfg(test)]
+mod tests;
+
+use core::hash::Hasher;
+use core::net::IpAddr;
+use core::time::Duration;
+
+use siphasher::sip::SipHasher13;
+
+use crate::time::Time;
+
+/// Places that addresses are spread over by a keyed hash: 16 bytes each, allocated with the first HEARTBEAT.
+const PLACES: usize = 4096;
+
+/// Unanswered HEARTBEATs a second for each place, and at once after a quiet time.
+const PLACE_RATE: u32 = 5;
+
+/// HEARTBEATs that may be on their way at once to the addresses of a place that answer.
+const PLACE_MOST: u32 = 64;
+
+/// HEARTBEATs in all at once after a quiet time, in proportion to those of a second.
+const STORM_SHARE: u32 = 4;
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
+/// What may be sent to unconfirmed addresses.
+#[derive(Debug)]
+pub(crate) struct VerificationBudget {
+    all: Bucket,
+    rate: u32,
+    places: Vec<Bucket>,
+    keys: (u64, u64),
+}
+
+impl VerificationBudget {
+    /// `rate`: unanswered HEARTBEATs a second to all addresses together. `keys` are random, so that nobody can choose
+    /// addresses that share the place of another one.
+    pub(crate) fn new(rate: u32, keys: (u64, u64), now: Time) -> Self {
+        let all = Bucket { left: storm(rate), filled: now };
+        Self { all, rate, places: Vec::new(), keys }
+    }
+
+    /// True if one more HEARTBEAT may go to the address; then it counts until it is [answered](Self::on_answer).
+    pub(crate) fn take(&mut self, now: Time, address: IpAddr) -> bool {
+        if self.places.is_empty() {
+            self.places = vec![Bucket { left: PLACE_RATE, filled: now }; PLACES];
+        }
+        self.all.fill(now, self.rate, storm(self.rate));
+        let place = self.place(address);
+        let Some(place) = self.places.get_mut(place) else { return false };
+        place.fill(now, PLACE_RATE, PLACE_RATE);
+        if self.all.left == 0 || place.left == 0 {
+            return false;
+        }
+        self.all.left -= 1;
+        place.left -= 1;
+        true
+    }
+
+    /// A HEARTBEAT that was [taken](Self::take) has been answered from the address. It counts no more, and one more may be on
+    /// its way there.
+    pub(crate) fn on_answer(&mut self, address: IpAddr) {
+        self.all.left += u32::from(self.all.left < storm(self.rate));
+        let place = self.place(address);
+        if let Some(place) = self.places.get_mut(place) {
+            place.left = place.left.saturating_add(2).min(PLACE_MOST);
+        }
+    }
+
+    fn place(&self, address: IpAddr) -> usize {
+        let mut hasher = SipHasher13::new_with_keys(self.keys.0, self.keys.1);
+        match address.to_canonical() {
+            IpAddr::V4(v4) => hasher.write_u32(v4.to_bits()),
+            // A network of this size is mostly one host or one link.
+            IpAddr::V6(v6) => hasher.write_u64((v6.to_bits() >> 64) as u64),
+        }
+        hasher.finish() as usize % PLACES
+    }
+}
+
+fn storm(rate: u32) -> u32 {
+    (rate / STORM_SHARE).max(1)
+}
+
+/// Fills at a steady rate.
+#[derive(Debug, Clone, Copy)]
+struct Bucket {
+    left: u32,
+    /// Up to when it has been filled.
+    filled: Time,
+}
+
+impl Bucket {
+    /// Adds what is due, up to `most`. What answers have brought beyond that stays.
+    fn fill(&mut self, now: Time, rate: u32, most: u32) {
+        let nanos = u64::try_from(now.since(self.filled).as_nanos()).unwrap_or(u64::MAX);
+        let whole = nanos / NANOS_PER_SECOND * u64::from(rate);
+        let part = nanos % NANOS_PER_SECOND * u64::from(rate) / NANOS_PER_SECOND;
+        let due = u32::try_from(whole.saturating_add(part)).unwrap_or(u32::MAX);
+        if due == 0 {
+            return;
+        }
+        let left = self.left.saturating_add(due).min(most.max(self.left));
+        // What is not a whole one yet stays due, unless it is full.
+        let step = Duration::from_nanos(u64::from(due) * NANOS_PER_SECOND / u64::from(rate));
+        self.filled = if left >= most { now } else { self.filled + step };
+        self.left = left;
+    }
+}

@@ -1,0 +1,79 @@
+use super::*;
+
+fn budget(rate: u32) -> VerificationBudget {
+    VerificationBudget::new(rate, (1, 2), Time::ZERO)
+}
+
+fn v4(last: u8) -> IpAddr {
+    IpAddr::from([192, 0, 2, last])
+}
+
+/// How many of `asked` may go.
+fn taken(budget: &mut VerificationBudget, now: Time, address: IpAddr, asked: u32) -> u32 {
+    (0..asked).map(|_| u32::from(budget.take(now, address))).sum()
+}
+
+#[test]
+fn an_address_gets_five_a_second() {
+    let mut budget = budget(10_000);
+    let mut now = Time::ZERO;
+    assert_eq!(taken(&mut budget, now, v4(1), 100), 5);
+    for _ in 0..600 {
+        now += Duration::from_millis(100);
+        taken(&mut budget, now, v4(1), 100);
+    }
+    let before = taken(&mut budget, now, v4(2), 100);
+    assert_eq!(before, 5, "another address has its own");
+    now += Duration::from_secs(1);
+    assert_eq!(taken(&mut budget, now, v4(1), 100), 5);
+    now += Duration::from_secs(100_000);
+    assert_eq!(taken(&mut budget, now, v4(1), 100), 5);
+}
+
+#[test]
+fn fractions_of_a_second_add_up() {
+    let mut budget = budget(10_000);
+    let mut sent = 0;
+    for step in 0..10_000 {
+        let now = Time::ZERO + Duration::from_millis(step * 7);
+        sent += taken(&mut budget, now, v4(1), 3);
+    }
+    assert_eq!(sent, 5 + 5 * 70 - 1, "70 s, the last of which is not quite over");
+}
+
+#[test]
+fn all_addresses_together_have_a_limit() {
+    let mut budget = budget(1000);
+    let addresses = || (0..100_000u32).map(|n| IpAddr::from((0x0a00_0000 + n).to_be_bytes()));
+    let all: u32 = addresses().map(|address| taken(&mut budget, Time::ZERO, address, 1)).sum();
+    assert_eq!(all, 250);
+    let now = Time::ZERO + Duration::from_millis(100);
+    let all: u32 = addresses().map(|address| taken(&mut budget, now, address, 1)).sum();
+    assert_eq!(all, 100);
+}
+
+#[test]
+fn what_is_answered_does_not_count() {
+    let mut budget = budget(100);
+    for _ in 0..10_000 {
+        assert!(budget.take(Time::ZERO, v4(1)));
+        budget.on_answer(v4(1));
+    }
+    // More may be on their way to an address that answers, up to a limit.
+    assert_eq!(taken(&mut budget, Time::ZERO, v4(1), 100), 25);
+    budget.on_answer(v4(2));
+    let later = Time::ZERO + Duration::from_millis(250);
+    assert_eq!(taken(&mut budget, later, v4(1), 100), 25);
+    let left = taken(&mut budget, later + Duration::from_secs(1), v4(1), 100);
+    assert_eq!(left, 64 - 25 - 25, "nothing is added while there are more than five");
+}
+
+#[test]
+fn an_ipv6_network_shares_a_place() {
+    let mut budget = budget(10_000);
+    let hosts = (0..100u16).map(|host| IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, host]));
+    let sent: u32 = hosts.map(|host| taken(&mut budget, Time::ZERO, host, 1)).sum();
+    assert_eq!(sent, 5);
+    assert_eq!(taken(&mut budget, Time::ZERO, "::ffff:192.0.2.1".parse().unwrap(), 9), 5);
+    assert_eq!(taken(&mut budget, Time::ZERO, v4(1), 9), 0, "an IPv4 address in the other notation");
+}
