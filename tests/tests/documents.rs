@@ -74,8 +74,9 @@ fn rows_of<'a>(page: &'a str, section: &str) -> impl Iterator<Item = &'a str> {
 #[test]
 fn what_shows_that_a_complaint_is_answered_is_there() {
     let page = include_str!("../../docs/sip-operation.md");
-    let rows: Vec<&str> =
-        rows_of(page, "What operators complain of").filter(|line| !line.starts_with("| complaint")).collect();
+    let rows: Vec<&str> = rows_of(page, "Problems known from other servers")
+        .filter(|line| !line.starts_with("| complaint"))
+        .collect();
     let apps = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../apps"));
     let code = sources(&apps.join("strandline-sip")) + &sources(&apps.join("strandline-cli/tests"));
     for row in &rows {
@@ -99,7 +100,7 @@ fn what_shows_that_a_complaint_is_answered_is_there() {
 #[test]
 fn who_knows_kamailio_finds_each_module() {
     let page = include_str!("../../docs/sip-operation.md");
-    let names: Vec<&str> = rows_of(page, "For who knows Kamailio")
+    let names: Vec<&str> = rows_of(page, "Coming from Kamailio")
         .filter_map(|line| line.strip_prefix("| ")?.split(" | ").next())
         .flat_map(|cell| cell.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_'))
         .collect();

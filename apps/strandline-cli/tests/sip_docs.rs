@@ -143,7 +143,7 @@ fn every_option_and_every_way_to_look_after_it_is_documented() {
     for command in commands {
         assert!(PAGE.contains(&format!("strandline sip {command}")), "docs/sip.md lacks {command}");
     }
-    let page = section("Looking after it");
+    let page = section("Administration");
     let (verbs, common) = in_help(&told(&["sip", "admin", "--help"]));
     assert!(verbs.len() >= 6, "{verbs:?}");
     for verb in verbs {
