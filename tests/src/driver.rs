@@ -264,6 +264,7 @@ impl Driver {
                 Icmp::PacketTooBig { mtu } => IcmpKind::PacketTooBig { mtu },
                 Icmp::ProtocolUnreachable => IcmpKind::ProtocolUnreachable,
                 Icmp::HostUnreachable => IcmpKind::HostUnreachable,
+                Icmp::NoRoute => IcmpKind::NoRoute,
             };
             endpoint
                 .handle_icmp(now, IcmpError { destination: report.destination, kind, quoted: report.quoted });

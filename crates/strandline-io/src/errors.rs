@@ -13,6 +13,8 @@ use crate::{IcmpKind, IcmpReport};
 
 /// Bytes kept of a quoted packet: the common header, and INIT's fixed part, and more than ICMP is bound to quote.
 const QUOTED_MAX: usize = 128;
+/// Bytes of a packet that say which association it belongs to: ports and tag.
+const ASSOCIATION_LEN: usize = 8;
 /// Reports kept when nobody asks for them; older ones give way.
 const REPORTS_MAX: usize = 128;
 /// Entries taken off the kernel's queue at once, so that a flood of ICMP messages can't hold up the caller.
@@ -34,8 +36,14 @@ struct State {
 
 impl State {
     fn push(&mut self, destination: SocketAddr, kind: IcmpKind, quoted: &[u8]) {
-        // A burst of which each packet is too large says the same thing many times.
-        if self.reports.back().is_some_and(|last| last.destination == destination && last.kind == kind) {
+        // A burst of which each packet is too large says the same thing many times: of one association, by its ports and tag.
+        let association = quoted.get(..ASSOCIATION_LEN);
+        let repeats = |last: &Report| {
+            last.destination == destination
+                && last.kind == kind
+                && last.quoted.get(..ASSOCIATION_LEN) == association
+        };
+        if self.reports.back().is_some_and(repeats) {
             return;
         }
         if self.reports.len() >= REPORTS_MAX {
@@ -78,11 +86,16 @@ impl Errors {
                 let mtu = state.local_mtu.filter(|(of, _)| *of == ip).map_or(0, |(_, mtu)| mtu);
                 IcmpKind::PacketTooBig { mtu }
             }
+            // EINVAL, EACCES: routes of type blackhole and prohibit, too. EPERM: netfilter.
             libc::ENETUNREACH
             | libc::EHOSTUNREACH
             | libc::ENETDOWN
             | libc::EHOSTDOWN
-            | libc::EAFNOSUPPORT => IcmpKind::HostUnreachable,
+            | libc::EAFNOSUPPORT
+            | libc::EADDRNOTAVAIL
+            | libc::EINVAL
+            | libc::EACCES
+            | libc::EPERM => IcmpKind::NoRoute,
             _ => return,
         };
         state.push(piece.destination, kind, piece.bytes);

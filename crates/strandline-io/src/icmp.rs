@@ -26,8 +26,11 @@ pub enum IcmpKind {
     /// Protocol unreachable, or unrecognised next header. With UDP encapsulation also port unreachable; over raw IP
     /// port unreachable is ignored (RFC 9260 section 10, ICMP3).
     ProtocolUnreachable,
-    /// Host or network unreachable, or there is no route.
+    /// Host or network unreachable.
     HostUnreachable,
+    /// The system itself refuses to send there: no route, an address family that the socket lacks, no such source address, a
+    /// local firewall. No ICMP message.
+    NoRoute,
 }
 
 /// ICMP type Destination Unreachable (RFC 792).

@@ -139,7 +139,7 @@ fn changes_of_stations_routes_and_interfaces_are_followed() {
     left.ip(&format!("route del prohibit {THERE}/32"));
     left.ip("link set v0 down");
     one.send(&mut { packet }).unwrap();
-    assert_eq!(wait_report(&one, |_| true).1, IcmpKind::HostUnreachable);
+    assert_eq!(wait_report(&one, |_| true).1, IcmpKind::NoRoute);
     assert_eq!(sent(&one), (4, 3));
 }
 

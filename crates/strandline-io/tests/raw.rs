@@ -276,7 +276,7 @@ fn other_families_and_encapsulation_ports_are_unreachable() {
     for (here, other) in [("127.0.0.1", "::1"), ("::1", "127.0.0.1")] {
         let carrier = namespace.enter(|| open(here));
         carrier.send(&mut Outgoing::packet(to(other), &packet(1, 12))).unwrap();
-        assert_eq!(wait_report(&carrier, |_| true).1, IcmpKind::HostUnreachable);
+        assert_eq!(wait_report(&carrier, |_| true).1, IcmpKind::NoRoute);
         // A destination with a port is one of UDP encapsulation. The others of the batch are sent.
         let with_port = SocketAddr::new(here.parse().unwrap(), 9_899);
         let bytes = packet(1, 12);
@@ -284,7 +284,7 @@ fn other_families_and_encapsulation_ports_are_unreachable() {
         carrier.send_batch(&mut batch).unwrap();
         assert_eq!(receive(&carrier, 1)[0].1, bytes);
         let (destination, kind, _) = wait_report(&carrier, |_| true);
-        assert_eq!((destination, kind), (with_port, IcmpKind::HostUnreachable));
+        assert_eq!((destination, kind), (with_port, IcmpKind::NoRoute));
         assert_eq!(carrier.send_stats(), SendStats { packets: 1, dropped: 2, calls: 1 });
         assert_silent(&carrier);
     }

@@ -273,7 +273,7 @@ fn unreachable_destinations_are_reported_and_the_rest_of_the_batch_is_sent() {
     assert_eq!(receive(&receiver, 1)[0].1, b"packet");
     let mut reports = Vec::new();
     sender.poll_errors(&mut |report| reports.push((report.destination, report.kind)));
-    assert_eq!(reports, [nowhere, other_family].map(|to| (to, IcmpKind::HostUnreachable)));
+    assert_eq!(reports, [nowhere, other_family].map(|to| (to, IcmpKind::NoRoute)));
     assert_eq!(sender.send_stats(), SendStats { packets: 1, dropped: 2, calls: 1 });
 }
 

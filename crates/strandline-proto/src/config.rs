@@ -396,10 +396,19 @@ pub struct EndpointConfig {
     pub association: Arc<AssociationConfig>,
     /// Addresses named in INIT and INIT ACK. Empty: none is named and the peer uses the one that packets come from.
     pub local_addresses: Vec<IpAddr>,
+    /// Addresses of this host at which packets for the endpoint arrive, besides `local_addresses`. A peer on another host may
+    /// list one of them: many hosts have the same private address, such as 172.17.0.1. It is not adopted, because packets to it
+    /// would come back. Empty if they are not known.
+    pub own_addresses: Vec<IpAddr>,
+    /// All addresses of this host, where the endpoint has only some of them: packets to the others come back, too, and are
+    /// answered by ICMP or another process. Empty if they are not known.
+    pub host_addresses: Vec<IpAddr>,
     /// Bytes that carry a packet below SCTP on IPv4 beyond the 20 of IP: 8 for UDP encapsulation, 0 for raw IP.
     pub encapsulation_overhead: u16,
     /// Packets to ports where nobody listens are answered with ABORT (RFC 9260 section 8.4). False where other
-    /// processes share the carrier (raw IP), so that they don't end each other's associations.
+    /// processes share the carrier (raw IP), so that they don't end each other's associations: then only for ports that were
+    /// [reserved](crate::endpoint::Endpoint::set_reserved_ports), and for five minutes for those of associations that ended (1,024
+    /// ports at most).
     pub owns_all_ports: bool,
     /// Associations at most, of either side. Default 4,194,304.
     pub associations_max: u32,
@@ -449,6 +458,8 @@ impl Default for EndpointConfig {
         Self {
             association: Arc::new(AssociationConfig::default()),
             local_addresses: Vec::new(),
+            own_addresses: Vec::new(),
+            host_addresses: Vec::new(),
             encapsulation_overhead: 8,
             owns_all_ports: true,
             associations_max: 1 << 22,

@@ -87,6 +87,9 @@ pub enum CloseReason {
     TimedOut,
     /// The peer does not speak SCTP or nobody listens (ICMP protocol or port unreachable during set-up).
     Unreachable,
+    /// This host can't send to any of the peer's addresses: no route, an address family that the socket lacks, a local
+    /// firewall.
+    NoRoute,
     /// The peer broke the protocol; this side sent an ABORT.
     ProtocolViolation(&'static str),
 }
@@ -252,6 +255,9 @@ pub enum IcmpKind {
     },
     /// Protocol unreachable, or port unreachable for UDP encapsulation.
     ProtocolUnreachable,
-    /// Host or network unreachable.
+    /// Host or network unreachable, says a router.
     HostUnreachable,
+    /// This host itself can't send there: no route, an address family that the socket lacks, a local firewall. No ICMP
+    /// message, and so no forged one.
+    NoRoute,
 }

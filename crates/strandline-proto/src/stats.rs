@@ -27,6 +27,8 @@ pub struct EndpointStats {
     pub wrong_tag: u64,
     /// Packets with a good tag from an address that is none of the peer's, dropped.
     pub unknown_address: u64,
+    /// Packets of this endpoint that came back to it, dropped: a peer listed an address that this host has as well.
+    pub looped: u64,
     /// INIT chunks answered.
     pub inits: u64,
     /// Packets with verification tag 0 dropped unread because `init_rate_max` was reached.
@@ -65,6 +67,7 @@ impl core::ops::AddAssign for EndpointStats {
             out_of_the_blue,
             wrong_tag,
             unknown_address,
+            looped,
             inits,
             inits_shed,
             cookies_forged,
@@ -88,6 +91,7 @@ impl core::ops::AddAssign for EndpointStats {
         self.out_of_the_blue += out_of_the_blue;
         self.wrong_tag += wrong_tag;
         self.unknown_address += unknown_address;
+        self.looped += looped;
         self.inits += inits;
         self.inits_shed += inits_shed;
         self.cookies_forged += cookies_forged;

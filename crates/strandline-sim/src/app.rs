@@ -18,6 +18,10 @@ const USER_INITIATED_ABORT: u16 = 12;
 /// Cause code of what breaks the protocol.
 const PROTOCOL_VIOLATION: u16 = 13;
 
+/// Cause code of a set-up from another encapsulation port than that of the association that stands
+/// (draft-tuexen-tsvwg-sctp-udp-encaps-cons section 4).
+const RESTART_WITH_NEW_ENCAPSULATION_PORT: u16 = 14;
+
 /// True for the reason of an ABORT with which an endpoint ends an association that is no longer answered. (It has the code of a
 /// violation, as kernels send it.)
 fn gave_up(reason: &[u8]) -> bool {
@@ -201,6 +205,13 @@ impl App {
             // 0 is an ABORT without cause: that of an endpoint that knows no such association.
             CloseReason::PeerAborted { code: 0 | USER_INITIATED_ABORT, .. } => Ok(()),
             CloseReason::PeerAborted { code: PROTOCOL_VIOLATION, reason } if gave_up(reason) => Ok(()),
+            // A host whose port has changed can't prove that the association of its old port is its own. A set-up fails so, and
+            // never an association that stands.
+            CloseReason::PeerAborted { code: RESTART_WITH_NEW_ENCAPSULATION_PORT, .. }
+                if !self.up && cx.ledger.is_rebound(end.host) =>
+            {
+                Ok(())
+            }
             CloseReason::PeerAborted { code, reason } => {
                 violation(format!("{end:?} was aborted by an honest peer: cause {code}, {reason:?}"))
             }
@@ -212,7 +223,7 @@ impl App {
                 let forgotten = !self.up && cx.ledger.may_have_forgotten(self.peer_host);
                 demand(!late || forgotten, || format!("{end:?} timed out though nothing is lost any more"))
             }
-            CloseReason::Aborted | CloseReason::Unreachable => Ok(()),
+            CloseReason::Aborted | CloseReason::Unreachable | CloseReason::NoRoute => Ok(()),
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod behind;
 mod late;
+mod quiet;
 mod silence;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ use strandline_wire::{Data, Packet, Tsn};
 
 use self::behind::BehindGaps;
 use self::late::Late;
+use self::quiet::Quiet;
 use self::silence::{Again, Silences};
 use crate::violation::{Violation, demand};
 
@@ -94,11 +96,13 @@ pub(crate) struct Marks {
 /// The chunks of an association.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
-    /// The peer's tag: with another one all begins anew.
+    /// The peer's tag: with another one all begins anew, unless the TSNs go on.
     tag: u32,
     /// TSN of the first of `chunks`.
     first: Option<Tsn>,
     chunks: VecDeque<Sent>,
+    /// First TSN and chunks under the tag before, until the first DATA under the new one.
+    earlier: Option<(Tsn, VecDeque<Sent>)>,
     traffic: BTreeMap<IpAddr, Traffic>,
     /// What tells of losses at each address.
     late: BTreeMap<IpAddr, Late>,
@@ -125,31 +129,37 @@ pub(crate) struct Board {
     silences: Silences,
 }
 
-/// Since when an address is quiet.
-#[derive(Debug, Clone, Copy, Default)]
-struct Quiet {
-    /// When anything was last sent to it or acknowledged of what went there.
-    since: Time,
-    /// The same without what a time-out of another address brings at this moment: a probe that is due goes along with that.
-    before: Time,
-    /// Its round-trip time.
-    srtt: Option<Duration>,
-}
-
-impl Quiet {
-    fn ends(&mut self, now: Time) {
-        (self.since, self.before) = (now, now);
-    }
-
-    fn ends_for_another(&mut self, now: Time) {
-        if self.since < now {
-            self.before = self.since;
-            self.since = now;
+impl Board {
+    /// A packet is about to leave, perhaps under another tag of the peer. After a restart of the peer TSNs begin anew. When both
+    /// sides have sent an INIT and the other one counts (RFC 9260 section 5.2.4 action B), they go on, and the peer may have nothing
+    /// of what went to it under the tag of its earlier INIT: all of that may go again.
+    pub(crate) fn on_tag(&mut self, packet: &Packet<'_>) {
+        let tag = packet.verification_tag().0;
+        if self.tag != tag {
+            let chunks = core::mem::take(&mut self.chunks);
+            let earlier = self.first.map(|first| (first, chunks));
+            *self = Self { tag, earlier, ..Self::default() };
+        }
+        if self.earlier.is_none() {
+            return;
+        }
+        let next = packet.chunks().flatten().find_map(|chunk| match chunk.parse() {
+            Ok(Chunk::Data(data)) => Some(data.tsn),
+            _ => None,
+        });
+        let Some((next, (first, mut chunks))) = next.and_then(|next| Some((next, self.earlier.take()?)))
+        else {
+            return;
+        };
+        if next.distance_from(first) as usize <= chunks.len() {
+            for chunk in &mut chunks {
+                chunk.excused = true;
+                (chunk.acknowledged, chunk.named) = (false, false);
+            }
+            (self.first, self.chunks) = (Some(first), chunks);
         }
     }
-}
 
-impl Board {
     /// A packet leaves.
     pub(crate) fn on_departure(
         &mut self,
@@ -158,10 +168,6 @@ impl Board {
         to: IpAddr,
         recovery: Recovery,
     ) -> Result<(), Violation> {
-        let tag = packet.verification_tag().0;
-        if self.tag != tag {
-            *self = Self { tag, ..Self::default() };
-        }
         let set_up = packet.chunks().flatten().next().is_some_and(|chunk| chunk.kind == kind::COOKIE_ECHO);
         let mut any = false;
         for chunk in packet.chunks().flatten() {
@@ -294,9 +300,8 @@ impl Board {
     /// 35).
     fn probe(&mut self, now: Time, tsn: Tsn, of: IpAddr) -> Result<(), Violation> {
         let quiet = self.quiet.entry(of).or_default();
-        let Quiet { since, before, srtt } = *quiet;
-        let last = if since == now { before } else { since };
-        let due = srtt.is_some_and(|srtt| now.since(last) >= srtt * 2);
+        let Quiet { since, srtt, .. } = *quiet;
+        let due = quiet.probe_is_due(now);
         quiet.ends(now);
         demand(due, || {
             format!("{tsn:?} is sent again for no reason; {of} is quiet since {since:?}, {srtt:?}")
@@ -347,11 +352,22 @@ impl Board {
     }
 
     /// T3-rtx of the only path expired, and losses are found by time: as many of the lowest chunks as fit a packet may go again, and
-    /// what came of the others the answer tells (RFC 5682 section 3.1 step 1).
+    /// what came of the others the answer tells (RFC 5682 section 3.1 step 1). What an earlier SACK acknowledged and the last one may
+    /// have had no room to name takes no room in the packet: the sender need not believe that the peer has taken it back.
     pub(crate) fn excuse_first(&mut self, to: IpAddr, mtu: u32) {
         self.least.clear();
         let mut room = mtu;
-        for chunk in self.chunks.iter_mut().filter(|chunk| chunk.to == to && !chunk.named) {
+        let beyond = self
+            .first
+            .zip(self.unnamed)
+            .map(|(first, (named, _))| named.next().distance_from(first) as usize);
+        for (at, chunk) in
+            self.chunks.iter_mut().enumerate().filter(|(_, chunk)| chunk.to == to && !chunk.named)
+        {
+            if chunk.acknowledged && beyond.is_some_and(|beyond| at >= beyond) {
+                chunk.excused = true;
+                continue;
+            }
             if chunk.bytes > room && room < mtu {
                 break;
             }

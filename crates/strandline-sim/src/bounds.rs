@@ -49,9 +49,12 @@ struct Reduction {
     exempt_since: u32,
 }
 
-/// A bucket of tokens.
+/// A bucket of tokens. It is full when a path begins to be paced, and counts from the first packet that is paced: until then rate and
+/// packet size may change, and what can be saved up with them.
 #[derive(Debug)]
 struct Bucket {
+    /// Something was sent at the rate.
+    used: bool,
     /// The highest rate since something was sent.
     rate: u64,
     /// It was another one when something was sent the last time.
@@ -98,6 +101,8 @@ pub(crate) struct Events {
     pub(crate) undone: u32,
     /// Tail-loss probes, time-outs and recoveries: each lets a packet go whatever the window.
     pub(crate) exempt: u32,
+    /// The peer's window had no room for the lowest chunk, and has opened.
+    pub(crate) opened: bool,
     /// The association has several paths: a recovery may be that of any.
     pub(crate) several: bool,
 }
@@ -155,6 +160,12 @@ impl Bounds {
         } else if path.error_count == 0 || events.undone > 0 {
             self.backed_off = None;
         }
+        // Rule A of RFC 9260 section 6.1: T3-rtx that expires while the peer answers with a closed window lets a probe go, whatever
+        // expired before. It is no error of the path, and counts for the association alone. When the window opens, a packet asks
+        // what became of the probe (decision 99).
+        if events.timeouts > 0 || events.opened {
+            self.backed_off = self.backed_off.map(|credit| credit.max(1));
+        }
         self.refill(path, events.now);
         self.flight_before = if delivered > 0 { 0 } else { self.flight };
         self.flight = path.flight;
@@ -194,12 +205,11 @@ impl Bounds {
             self.bucket = None;
             return;
         };
-        let full = |rate| bytes_in(rate, SAVED).max(i64::from(path.mtu) * SAVED_PACKETS);
         self.bucket = Some(match self.bucket.take() {
-            None => Bucket { rate, changed: false, bytes: full(rate), at: now },
+            None => Bucket { used: false, rate, changed: false, bytes: 0, at: now },
             Some(before) => Bucket {
                 rate: rate.max(before.rate),
-                changed: before.changed || rate != before.rate,
+                changed: before.used && (before.changed || rate != before.rate),
                 ..before
             },
         });
@@ -285,6 +295,7 @@ impl Bounds {
         let changed = u32::from(step.was.pacing_rate != Some(bucket.rate) || bucket.changed);
         bucket.changed = step.was.pacing_rate != Some(bucket.rate);
         bucket.bytes = bucket.earned(step.events.now, step.mtu);
+        bucket.used = true;
         bucket.at = step.events.now;
         bucket.rate = step.was.pacing_rate.unwrap_or(bucket.rate);
         bucket.bytes -= i64::from(step.traffic.sent);
@@ -348,6 +359,9 @@ impl Reduction {
 impl Bucket {
     fn earned(&self, now: Time, mtu: u32) -> i64 {
         let full = bytes_in(self.rate, SAVED).max(i64::from(mtu) * SAVED_PACKETS);
+        if !self.used {
+            return full;
+        }
         self.bytes.saturating_add(bytes_in(self.rate, now.since(self.at)) + 1).min(full)
     }
 }

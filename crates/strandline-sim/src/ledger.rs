@@ -93,6 +93,8 @@ pub(crate) struct Ledger {
     crashes: Vec<(usize, Time)>,
     /// Hosts of which an association timed out or aborted.
     broke_off: BTreeSet<usize>,
+    /// Hosts whose UDP port has changed.
+    rebound: BTreeSet<usize>,
     /// Pairs of hosts between which somebody alters packets under the right tags: nothing holds there.
     tampered: Vec<(usize, usize)>,
     counts: Counts,
@@ -139,6 +141,7 @@ impl Ledger {
             incoming: BTreeMap::new(),
             crashes: Vec::new(),
             broke_off: BTreeSet::new(),
+            rebound: BTreeSet::new(),
             tampered: Vec::new(),
             counts: Counts::default(),
         }
@@ -344,6 +347,16 @@ impl Ledger {
     /// A host lost everything.
     pub(crate) fn crashed(&mut self, now: Time, host: usize) {
         self.crashes.push((host, now));
+    }
+
+    /// The host's packets come from another UDP port from now on.
+    pub(crate) fn rebound(&mut self, host: usize) {
+        self.rebound.insert(host);
+    }
+
+    /// Whether the host's UDP port has changed.
+    pub(crate) fn is_rebound(&self, host: usize) -> bool {
+        self.rebound.contains(&host)
     }
 
     /// An association of the host ended without its peer's consent.

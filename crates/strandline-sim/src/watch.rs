@@ -45,8 +45,6 @@ struct Before {
 /// What is remembered of an association between steps.
 #[derive(Debug, Default)]
 struct Memory {
-    /// The peer's tag and the highest TSN sent under it.
-    highest: Option<(u32, Tsn)>,
     board: Board,
     /// Of each path, by the peer's address.
     bounds: BTreeMap<IpAddr, Bounds>,
@@ -92,12 +90,14 @@ impl Memory {
             undone,
             // What lets a packet go whatever window and rate: probes, time-outs, fast retransmissions.
             exempt: probes + timeouts + recoveries,
+            opened: false,
             several: paths > 1,
         }
     }
 
-    /// What may go again because T3-rtx expired: of the path where it did, all, or with nowhere else to go a packet.
-    fn excuse(&mut self, events: Events, paths: &[PathStatus], by_time: bool) {
+    /// What may go again because T3-rtx expired: of the path where it did, all, or with nowhere else to go a packet. Returns whether
+    /// the peer's window has opened.
+    fn excuse(&mut self, events: Events, paths: &[PathStatus], by_time: bool) -> bool {
         let mut known = 0;
         for path in paths {
             let address = path.address.ip();
@@ -122,7 +122,8 @@ impl Memory {
             self.timeouts_of.insert(address, (path.timeouts, asked));
         }
         // A window that opens is asked as one that is closed (section 6.1 rule A).
-        if self.board.take_opened() || events.timeouts > known {
+        let opened = self.board.take_opened();
+        if opened || events.timeouts > known {
             // A probe of a closed window is no error of a path, and which path's it is does not show.
             for path in paths.iter().filter(|_| by_time) {
                 let mtu_max = self.mtu_max.get(&path.address.ip()).copied().unwrap_or(path.mtu);
@@ -132,6 +133,7 @@ impl Memory {
                 self.board.excuse(None);
             }
         }
+        opened
     }
 
     /// What came since the last look.
@@ -142,12 +144,12 @@ impl Memory {
         paths: &[PathStatus],
         by_time: bool,
     ) -> Result<(), Violation> {
-        let events = self.events(now, status, paths.len());
+        let mut events = self.events(now, status, paths.len());
         // Another way of finding losses is adopted when nothing is outstanding.
         if self.board.is_idle() {
             self.by_time = by_time;
         }
-        self.excuse(events, paths, by_time && self.by_time);
+        events.opened = self.excuse(events, paths, by_time && self.by_time);
         let marks = self.board.take_marks();
         self.board.set_mtu_min(paths.iter().map(|path| u32::from(path.mtu)).min().unwrap_or(0));
         for path in paths {
@@ -237,15 +239,16 @@ impl Watch {
         before.packet_max = before.packet_max.max(datagram.bytes.len() as u32);
         let memory = self.memory.entry(before.id).or_default();
         let to = datagram.destination.ip();
+        memory.board.on_tag(&packet);
+        let mut next = memory.board.next_tsn();
         let known = memory.board.on_departure(now, &packet, to, recovery);
         known.map_err(|Violation(what)| Violation(format!("{:?}: {what}", before.id)))?;
         let chunks = packet.chunks().flatten().filter(|chunk| chunk.kind == kind::DATA).count();
         before.overfull |= datagram.fragment.is_some() && chunks > 1;
         for chunk in packet.chunks().flatten() {
             let Ok(Chunk::Data(data)) = chunk.parse() else { continue };
-            let highest = memory.highest.filter(|(of, _)| *of == tag.0).map(|(_, tsn)| tsn);
-            if highest.is_none_or(|highest| data.tsn.is_after(highest)) {
-                memory.highest = Some((tag.0, data.tsn));
+            if next.is_none_or(|next| !data.tsn.is_before(next)) {
+                next = Some(data.tsn.next());
                 *before.new_bytes.entry(to).or_default() += data.payload.len() as u32;
                 before.new_chunks += 1;
             }

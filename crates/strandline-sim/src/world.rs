@@ -402,7 +402,10 @@ impl World {
             Fault::Cut { from, to } => self.network.link(from, to).cut(),
             Fault::Heal { from, to } => self.network.link(from, to).heal(),
             Fault::Change { from, to, config } => self.network.link(from, to).change(Change::Config(config)),
-            Fault::Rebind { host, port } => self.hosts[host].port = port,
+            Fault::Rebind { host, port } => {
+                self.ledger.rebound(host);
+                self.hosts[host].port = port;
+            }
             Fault::PokePath { host } => {
                 self.hosts[host].poke(self.now, &mut self.random);
                 return self.pump(host);

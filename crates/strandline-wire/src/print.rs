@@ -167,6 +167,7 @@ fn show_cause(f: &mut Formatter<'_>, raw: &RawCause<'_>) -> fmt::Result {
         }
         Cause::UserInitiatedAbort(text) | Cause::ProtocolViolation(text) => show_text(f, text),
         Cause::OutOfResource | Cause::InvalidMandatoryParameter | Cause::CookieWhileShuttingDown => Ok(()),
+        Cause::RestartWithNewEncapsulationPort { current, new } => write!(f, " {current}, now {new}"),
         Cause::Unknown(raw) => show_len(f, raw.value),
     }
 }

@@ -173,8 +173,9 @@ impl StackBuilder {
             self.config.local_addresses.clone_from(&addresses);
         }
         let plan = self.plan()?;
-        let sockets = network.attach(addresses, &plan.rule).map_err(StackError::AddressInUse)?;
+        let sockets = network.attach(addresses.clone(), &plan.rule).map_err(StackError::AddressInUse)?;
         self.remote_port.get_or_insert(memory::PORT);
+        self.config.own_addresses.extend(addresses.iter().copied());
         self.start(plan, sockets.into_iter().map(Carrier::Memory).collect(), None)
     }
 
@@ -274,12 +275,15 @@ impl StackBuilder {
     }
 
     fn start(
-        self,
+        mut self,
         plan: Plan,
         carriers: Vec<Carrier>,
         reserved: Option<ReservedPorts>,
     ) -> Result<Stack, StackError> {
         let clock = Clock::start();
+        if let Some(first) = carriers.first().filter(|first| first.is_of_the_kernel()) {
+            note_own_addresses(&mut self.config, first);
+        }
         let several = (carriers.len() > 1).then(|| Arc::new(Post::new(plan.rule.places())));
         let mut shards = Vec::with_capacity(carriers.len());
         for (index, carrier) in (0..).zip(carriers) {
@@ -287,7 +291,10 @@ impl StackBuilder {
             if several.is_some() {
                 plan.divide(&mut config, index);
             }
-            let engine = Engine::new(config, seed, clock.now())?;
+            let mut engine = Engine::new(config, seed, clock.now())?;
+            if let Some(reserved) = &reserved {
+                engine.set_reserved_ports(reserved.ranges());
+            }
             let steer = several
                 .as_ref()
                 .map(|post| Arc::new(Steer::new(index, Arc::clone(&plan.rule), Arc::clone(post))));
@@ -344,6 +351,23 @@ impl Plan {
         config.shard = ShardOfTags { index: shard.into(), bits: self.rule.tag_bits() };
         config.associations_max = config.associations_max.div_ceil(shards.into());
         config.account.get_or_insert_with(|| Arc::clone(&self.account));
+    }
+}
+
+/// Tells the engine which addresses are this host's, as they are now, so that a peer that lists one of them isn't sent anything
+/// there. What it isn't told it finds out by its own packets that come back.
+fn note_own_addresses(config: &mut EndpointConfig, carrier: &Carrier) {
+    let all = strandline_io::local_addresses().unwrap_or_else(|error| {
+        tracing::debug!(%error, "listing the addresses of this host");
+        Vec::new()
+    });
+    let all = all.into_iter().map(|local| local.address);
+    match carrier.local_address().map(|address| address.ip()) {
+        Some(any) if any.is_unspecified() => config.own_addresses.extend(all),
+        bound => {
+            config.own_addresses.extend(bound);
+            config.host_addresses.extend(all);
+        }
     }
 }
 

@@ -130,6 +130,7 @@ impl Carrier {
                 IoKind::PacketTooBig { mtu } => IcmpKind::PacketTooBig { mtu },
                 IoKind::ProtocolUnreachable => IcmpKind::ProtocolUnreachable,
                 IoKind::HostUnreachable => IcmpKind::HostUnreachable,
+                IoKind::NoRoute => IcmpKind::NoRoute,
             };
             each(IcmpError { destination: report.destination, kind, quoted: report.quoted });
         };

@@ -39,6 +39,12 @@ pub enum Ended {
     /// ICMP says that nothing speaks SCTP there.
     #[error("nothing speaks SCTP there: is the peer's stack running, and is this its encapsulation port?")]
     Unreachable,
+    /// This host can't send to any of the peer's addresses.
+    #[error(
+        "this host can't send to the peer: is there a route to its address, does the stack's socket have that address \
+         family, and does a local firewall let the packets out?"
+    )]
+    NoRoute,
     /// The peer broke the protocol.
     #[error("the peer broke the protocol: {0}")]
     ProtocolViolation(&'static str),
@@ -57,6 +63,7 @@ impl Ended {
             }
             CloseReason::TimedOut => Self::TimedOut,
             CloseReason::Unreachable => Self::Unreachable,
+            CloseReason::NoRoute => Self::NoRoute,
             CloseReason::ProtocolViolation(what) => Self::ProtocolViolation(what),
         }
     }

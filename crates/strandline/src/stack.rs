@@ -1,6 +1,7 @@
 //! A stack: its shards, each a carrier, an engine, and the task that drives them.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -120,9 +121,18 @@ impl StackInner {
         match &mut *self.reserved.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(reserved) => {
                 let carriers = self.shards.iter().filter_map(|shard| shard.carrier.raw());
-                reserved.reserve(carriers, port)
+                reserved.reserve(carriers, port)?;
+                self.answer_for(&reserved.ranges());
+                Ok(())
             }
             None => Ok(()),
+        }
+    }
+
+    /// On raw IP: packets to these ports are answered, because nobody else has them.
+    pub(crate) fn answer_for(&self, ports: &[RangeInclusive<u16>]) {
+        for shard in &self.shards {
+            shard.with(|state, _| state.engine.set_reserved_ports(ports.to_vec()));
         }
     }
 

@@ -266,6 +266,7 @@ fn io_error(ended: Ended) -> io::Error {
         Ended::PeerAborted { .. } => io::ErrorKind::ConnectionReset,
         Ended::TimedOut => io::ErrorKind::TimedOut,
         Ended::Unreachable => io::ErrorKind::ConnectionRefused,
+        Ended::NoRoute => io::ErrorKind::NetworkUnreachable,
         Ended::Aborted | Ended::ProtocolViolation(_) | Ended::StackClosed => io::ErrorKind::ConnectionAborted,
     };
     io::Error::new(kind, ended)

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use common::{if_permitted, pattern, peer_at, recv_whole, udp_stack};
@@ -65,6 +66,40 @@ async fn icmp_tells_that_nobody_is_there() {
     let nobody = Peer::new([127, 0, 0, 1], 7).encapsulation_port(1);
     let error = tokio::time::timeout(Duration::from_secs(5), Association::connect(&here, nobody)).await;
     assert_eq!(error.unwrap().unwrap_err(), ConnectError::Ended(Ended::Unreachable));
+}
+
+#[tokio::test]
+async fn no_way_to_the_peer_is_an_error_at_once() {
+    let here = udp_stack();
+    let foreign = IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]);
+    let attempt = Association::connect(&here, Peer::new(foreign, 7));
+    // Without it the set-up is tried for minutes.
+    let error = tokio::time::timeout(Duration::from_secs(5), attempt).await;
+    assert_eq!(error.unwrap().unwrap_err(), ConnectError::Ended(Ended::NoRoute));
+    // With another address that one is tried.
+    let there = udp_stack();
+    let listener = Listener::bind(&there, 7).unwrap();
+    let port = there.local_addr().unwrap().port();
+    let both = Peer::new(foreign, 7).address([127, 0, 0, 1]).encapsulation_port(port);
+    let client = Association::connect(&here, both).await.unwrap();
+    assert!(listener.accept().await.is_ok());
+    assert_eq!(client.shutdown().await, Ended::ShutDown);
+}
+
+#[tokio::test]
+async fn a_peer_may_list_an_address_of_this_host() {
+    let shared = IpAddr::from([127, 0, 31, 2]);
+    let server = Stack::builder().udp((shared, 0).into()).unwrap();
+    let port = server.local_addr().unwrap().port();
+    let address = IpAddr::from([127, 0, 31, 1]);
+    let client = Stack::builder().local_addresses([address, shared]).udp((address, port).into()).unwrap();
+    let listener = Listener::bind(&server, 7).unwrap();
+    let here = Association::connect(&client, peer_at(&server, 7)).await.unwrap();
+    let there = listener.accept().await.unwrap();
+    assert_eq!(there.control().paths().len(), 1, "the server has that address itself");
+    here.send(b"still there?", SendInfo::default()).await.unwrap();
+    assert_eq!(recv_whole(&there).await.unwrap(), b"still there?");
+    assert_eq!(here.shutdown().await, Ended::ShutDown);
 }
 
 #[tokio::test]

@@ -18,6 +18,8 @@ pub enum FlowUse {
     None,
     /// The contact is reached over the flow while that stands, and at its address after that.
     First,
+    /// The contact is reached over the flow where nothing is known of the host that it names.
+    Last,
     /// The contact is reached over the flow only, and goes with it: it is behind a NAT, or asked for it (RFC 5626).
     Only,
 }
@@ -153,6 +155,7 @@ impl Binding {
         out.push(match self.flow_use {
             FlowUse::None => b'-',
             FlowUse::First => b'f',
+            FlowUse::Last => b'l',
             FlowUse::Only => b'o',
         });
         out.push(b'\t');
@@ -184,6 +187,7 @@ impl Binding {
         let flow_use = match fields.next()? {
             b"-" => FlowUse::None,
             b"f" => FlowUse::First,
+            b"l" => FlowUse::Last,
             b"o" => FlowUse::Only,
             _ => return None,
         };

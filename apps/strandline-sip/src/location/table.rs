@@ -278,6 +278,17 @@ impl Locations {
         self.by_connection.contains_key(&connection)
     }
 
+    /// Does a binding of this node need this connection? With very many users it is taken to.
+    #[must_use]
+    pub fn reaches_over(&self, connection: u64) -> bool {
+        let users = self.by_connection.get(&connection).map_or(&[][..], Vec::as_slice);
+        let needs = |slot: &u32| {
+            let bindings = self.entries.get(*slot).map_or(&[][..], |entry| &entry.bindings);
+            bindings.iter().any(|binding| connection_of(binding) == Some(connection))
+        };
+        users.len() > FEW || users.iter().any(needs)
+    }
+
     /// A connection is gone, and the bindings that live by it go with it. Returns how many.
     pub fn connection_closed(&mut self, connection: u64, journal: &mut Journal) -> usize {
         let mut gone = 0;

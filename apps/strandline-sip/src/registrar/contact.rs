@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::codec::{Address, HeaderName, Message, Params, Route, SipUri, Uri, Values, unfold};
+use crate::codec::{Address, HeaderName, Host, Message, Params, Route, SipUri, Uri, Values, unfold};
 use crate::location::{Binding, FlowUse, Locations, bindings_of, is_same_instance, write_aor};
 
 use super::settings::RegistrarSettings;
@@ -183,14 +183,45 @@ fn flow_use(uri: &SipUri<'_>, reg_id: u32, instance: &[u8], request: &Request<'_
     let may_ask = params.windows(2).any(|two| matches!(two, [b';', b'o' | b'O' | b'%']));
     let asked = (may_ask && uri.is_outbound()) || (reg_id > 0 && !instance.is_empty());
     let source = request.flow.peer.ip().to_canonical();
-    let elsewhere = uri.host.ip().is_some_and(|ip| ip.to_canonical() != source);
+    let is_reliable = request.flow.protocol.is_reliable();
+    let elsewhere = match uri.host.ip() {
+        Some(ip) => ip.to_canonical() != source || (!is_reliable && has_other_port(uri, request)),
+        None => is_nowhere(&uri.host),
+    };
     if asked || elsewhere {
         FlowUse::Only
-    } else if request.flow.protocol.is_reliable() {
+    } else if is_reliable {
         FlowUse::First
+    } else if uri.host.ip().is_none() {
+        FlowUse::Last
     } else {
         FlowUse::None
     }
+}
+
+/// Has a NAT given this phone another port here than the one that its contact names? A symmetric NAT does, whose port for a STUN server
+/// nobody else reaches. Where the Via names the very source there is no NAT, and the contact stands; nor is there one where the phone says
+/// that it gets answers at the port of its contact, and doesn't ask for them at its source (RFC 3581).
+fn has_other_port(uri: &SipUri<'_>, request: &Request<'_>) -> bool {
+    let (source, via) = (request.flow.peer, &request.essentials.via);
+    let is_udp = uri.transport().is_none_or(|name| name.eq_ignore_ascii_case(b"udp"));
+    let port = uri.port_or_default();
+    if !is_udp || port == source.port() {
+        return false;
+    }
+    let is_at_source = via.host.ip().is_some_and(|ip| ip.to_canonical() == source.ip().to_canonical());
+    let via_port = via.port.unwrap_or(request.flow.protocol.default_port());
+    let listens_there = via.rport.is_none() && via_port == port;
+    !(is_at_source && (via_port == source.port() || listens_there))
+}
+
+/// Is this a name that means no host (RFC 6761)?
+fn is_nowhere(host: &Host<'_>) -> bool {
+    const INVALID: &[u8] = b".invalid";
+    let Host::Name(name) = host else { return false };
+    let name = name.strip_suffix(b".").unwrap_or(name);
+    let end = name.len().saturating_sub(INVALID.len());
+    name.get(end..).is_some_and(|end| end.eq_ignore_ascii_case(INVALID))
 }
 
 /// Is this a parameter that is not the phone's to say: `expires`, and GRUUs (RFC 5627 section 5.1)?

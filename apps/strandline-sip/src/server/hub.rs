@@ -273,6 +273,7 @@ impl Hub {
     pub(super) fn with(self: &Rc<Self>, work: impl FnOnce(&mut Service, Time)) {
         let now = self.now();
         let mut out = self.spare.take();
+        let replaced: Vec<Flow>;
         {
             let mut service = self.service.borrow_mut();
             work(&mut service, now);
@@ -286,6 +287,7 @@ impl Hub {
             for (connection, port) in service.take_aliased() {
                 self.connections.alias(connection, port);
             }
+            replaced = service.take_replaced();
             if let Some(mail) = self.mail.borrow().as_ref() {
                 for Astray { worker, flow, first, bytes } in service.take_astray() {
                     // If there is no room, it is lost as a datagram may be.
@@ -297,6 +299,10 @@ impl Hub {
             self.hand_over(&mut service);
         }
         self.send(&mut out);
+        for flow in &replaced {
+            // Some may have ended by themselves.
+            self.close(flow);
+        }
         self.spare.replace(out);
     }
 

@@ -42,6 +42,21 @@ impl Place {
     }
 }
 
+/// Another way to a phone.
+#[derive(Debug, Clone)]
+pub(crate) struct Detour {
+    pub(crate) flow: Flow,
+    /// Routes to be pushed; empty if there are none.
+    pub(crate) path: Box<[u8]>,
+}
+
+impl Detour {
+    /// Straight over a flow.
+    pub(crate) fn over(flow: Flow) -> Self {
+        Self { flow, path: Box::default() }
+    }
+}
+
 /// Where a request is sent to.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
@@ -57,8 +72,8 @@ pub(crate) struct Target {
     pub(crate) over_node: bool,
     /// A proxy, rather than a phone: it may say how much it can take (RFC 7339).
     pub(crate) neighbour: bool,
-    /// Where the phone listens, if its connection turns out to have ended.
-    pub(crate) fallback: Option<Flow>,
+    /// Where the phone listens, if its connection turns out to have ended; or its flow, if nobody knows the host that it names.
+    pub(crate) fallback: Option<Detour>,
     /// A URI names the place: who listens there over UDP may do so over TCP too.
     pub(crate) by_uri: bool,
     /// Its name counts only as far as it leads to this address.
@@ -297,7 +312,8 @@ impl Target {
     /// Bytes that it takes besides its own.
     pub(crate) fn bytes(&self) -> usize {
         let others: usize = self.others.iter().map(|other| size_of::<Self>() + other.bytes()).sum();
-        self.uri.as_ref().map_or(0, |uri| uri.len()) + self.path.len() + others
+        let detour = self.fallback.as_ref().map_or(0, |detour| detour.path.len());
+        self.uri.as_ref().map_or(0, |uri| uri.len()) + self.path.len() + detour + others
     }
 }
 

@@ -53,6 +53,7 @@ impl Service {
         if breadth == 0 {
             return Err((StatusCode::MAX_BREADTH_EXCEEDED, None));
         }
+        self.replaced.on_begun(incoming);
         let back = answer_flow(*flow, Some(&essentials.via));
         // The slot of the context is the transaction's name for us.
         let slot = self.contexts.next_free();
@@ -252,7 +253,7 @@ impl Service {
 
     /// `<sip:token@host:port;transport=tcp;lr>`; with `sips` if the request is for such a URI (section 16.6, step 4), at an address
     /// that is one for TLS then.
-    fn own_route(
+    pub(super) fn own_route(
         &self,
         (protocol, secure): (Protocol, bool),
         user: impl FnOnce(&mut Vec<u8>),

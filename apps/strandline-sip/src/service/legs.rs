@@ -10,7 +10,7 @@ use crate::locate::Question;
 use crate::transaction::{Branch, Flow, Protocol, Time};
 
 use super::Service;
-use super::context::{Fallback, Kept, Leg, Named, Others, Place, Target, is_allowed};
+use super::context::{Detour, Fallback, Kept, Leg, Named, Others, Place, Target, is_allowed};
 use super::copies::{BREADTH, Copied, Copy};
 use super::incoming::Incoming;
 use super::servers::{Waiter, Ways};
@@ -89,9 +89,12 @@ impl Service {
         let ways = self.ways_to(now, copied, slot, target);
         let lost = Err(StatusCode::SERVER_INTERNAL_ERROR);
         let Some(context) = self.contexts.get_mut(slot) else { return lost };
-        let ways = match ways {
-            Ok(ways) => ways,
-            Err(code) => {
+        let is_named = matches!(target.place, Place::Name(_));
+        let (ways, path) = match (ways, &target.fallback) {
+            (Ok(ways), _) => (ways, &target.path),
+            // Nobody knows the host that the phone names.
+            (Err(_), Some(detour)) if is_named => (Some(vec![detour.flow]), &detour.path),
+            (Err(code), _) => {
                 context.offer(code, &[]);
                 return Err(code);
             }
@@ -100,15 +103,15 @@ impl Service {
         let waits = ways.is_none();
         let mut left: VecDeque<Flow> = ways.unwrap_or_default().into();
         let first = left.pop_front();
-        let (uri, path) = (|| target.uri.clone(), || target.path.clone());
+        let uri = || target.uri.clone();
         let Target { over_node, neighbour, by_uri, only, .. } = *target;
         let host = match &target.place {
             Place::Name(question) => self.tokens.host_mark(question.name.as_bytes()),
             Place::Flow(_) => 0,
         };
-        let named = || Box::new(Named { left, host, only, uri: uri(), path: path(), breadth });
-        let fallback = |flow| {
-            Box::new(Fallback { flow, host, uri: uri(), path: path(), breadth, neighbour, shuns: false })
+        let named = || Box::new(Named { left, host, only, uri: uri(), path: path.clone(), breadth });
+        let fallback = |Detour { flow, path }| {
+            Box::new(Fallback { flow, host, uri: uri(), path, breadth, neighbour, shuns: false })
         };
         let others = || Box::new(Others { left: target.others.clone(), breadth });
         context.legs.push(Leg {
@@ -119,8 +122,8 @@ impl Service {
             left: false,
             over_node,
             neighbour,
-            named: matches!(target.place, Place::Name(_)).then(named),
-            fallback: target.fallback.map(fallback),
+            named: is_named.then(named),
+            fallback: target.fallback.clone().map(fallback),
             others: (!target.others.is_empty()).then(others),
         });
         if waits {
@@ -130,7 +133,6 @@ impl Service {
         let uri = target.uri.as_deref().or(copied.way.replaced);
         let sent = match first {
             Some(flow) => {
-                let path = &target.path;
                 let copy = Copy { uri, path, flow, branch: &[], breadth, host, neighbour, by_uri };
                 self.start_leg(now, copied, slot, number, copy)
             }
@@ -435,6 +437,7 @@ impl Service {
                 }
                 return;
             }
+            Some(Ways::None(_)) if self.fall_back(now, slot, number) => return,
             Some(Ways::None(code)) => code,
             None => StatusCode::SERVER_INTERNAL_ERROR,
         };

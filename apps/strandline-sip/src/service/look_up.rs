@@ -5,7 +5,7 @@ use crate::location::{Binding, FlowUse, bindings_of, instance_of, is_later, is_s
 use crate::transaction::{Flow, Protocol, Time};
 
 use super::Service;
-use super::context::{HOP_Q, INSTANCE_Q, Place, Target};
+use super::context::{Detour, HOP_Q, INSTANCE_Q, Place, Target};
 use super::incoming::Incoming;
 use super::nodes::Over;
 use super::route::Way;
@@ -69,7 +69,7 @@ impl Service {
         let is_here = self.is_here(binding);
         let stands = is_here && self.stands_anywhere(binding.flow.connection);
         let over_flow = match binding.flow_use {
-            FlowUse::None => None,
+            FlowUse::None | FlowUse::Last => None,
             FlowUse::Only if !is_here => None,
             FlowUse::First => Some(binding.flow).filter(|_| stands),
             FlowUse::Only if binding.flow.protocol == Protocol::Udp || stands => Some(binding.flow),
@@ -88,24 +88,44 @@ impl Service {
         let fallback = match (binding.flow_use, over_flow.is_some() && binding.path.is_empty()) {
             (FlowUse::First, true) if sibling => own().and_then(|place| match place {
                 // Whether the connection stands isn't known for sure.
-                Place::Flow(flow) => Some(flow),
+                Place::Flow(flow) => Some(Detour::over(flow)),
                 Place::Name(_) => None,
             }),
-            (FlowUse::First, true) => own().and_then(|place| listens_elsewhere(&place, binding)),
+            (FlowUse::First, true) => {
+                own().and_then(|place| listens_elsewhere(&place, binding)).map(Detour::over)
+            }
+            (FlowUse::Last, _) => self.last_way(binding),
             _ => None,
         };
         // If it turns out to be gone there, that is a flow that has failed.
         let over_node = over_flow.is_some_and(|flow| fallback.is_none() && self.is_of_sibling(&flow));
         let over_flow = over_flow.map(Place::Flow);
         let by_uri = over_flow.is_none() || !binding.path.is_empty();
+        let is_sips = || matches!(Uri::parse(&binding.contact), Ok(Uri::Sip(uri)) if uri.secure);
+        let may = |flow: &Flow| flow.protocol.is_secure() || !(uri.secure || is_sips());
+        let fallback = fallback.filter(|detour| may(&detour.flow));
         let place = if binding.path.is_empty() { over_flow.or_else(own) } else { next() };
+        let (place, path) = match (place, &fallback) {
+            // Names aren't looked up.
+            (None, Some(detour)) => (Some(Place::Flow(detour.flow)), detour.path.clone()),
+            (place, _) => (place, binding.path.clone()),
+        };
         let Some(place) = place.filter(|place| !uri.secure || place.is_secure()) else {
             return Reached::Not;
         };
-        let (uri, path) = (Some(Box::from(&*binding.contact)), binding.path.clone());
+        let uri = Some(Box::from(&*binding.contact));
         let neighbour = !path.is_empty();
         let target = Target::new(uri, place, binding.q);
         Reached::At(Target { path, neighbour, fallback, by_uri, over_node, ..target })
+    }
+
+    /// The flow of a phone whose host nobody may know, or the way to it over the node that the phone has registered at.
+    fn last_way(&self, binding: &Binding) -> Option<Detour> {
+        match &binding.origin {
+            _ if !binding.path.is_empty() => None,
+            Some(origin) if !self.is_here(binding) => self.through_node(origin.node, &origin.token),
+            _ => Some(Detour::over(binding.flow)),
+        }
     }
 
     /// The request URI if it is a GRUU of one of our domains, whatever is in Route above it.

@@ -20,6 +20,7 @@ mod offers;
 mod proofs;
 mod refused;
 mod register;
+mod replaced;
 mod reply;
 mod request;
 mod response;
@@ -28,6 +29,7 @@ mod routing;
 mod servers;
 mod settings;
 mod siblings;
+mod sides;
 mod strict;
 mod throttle;
 mod token;
@@ -57,6 +59,7 @@ pub use nodes::{NodeAddress, Peer};
 pub use offer::Offer;
 use offers::Offers;
 use refused::Refused;
+use replaced::Replaced;
 pub use servers::LocateCounters;
 use servers::Servers;
 pub(crate) use settings::contains;
@@ -134,6 +137,8 @@ pub struct Service {
     edges: HashSet<u64, Numbers>,
     /// Those whose peers have shown certificates.
     proved: HashSet<u64, Numbers>,
+    /// Flows that their phones have left for other flows.
+    replaced: Replaced,
     /// Legs that go elsewhere when their connections end, and connections that have ended.
     falling_back: HashMap<u64, Vec<u64>, Numbers>,
     ended: Vec<u64>,
@@ -210,6 +215,7 @@ impl Service {
             edges: HashSet::default(),
             proved: HashSet::default(),
             aliased: Vec::new(),
+            replaced: Replaced::default(),
             falling_back: HashMap::default(),
             ended: Vec::new(),
             watched_max: 0,

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use crate::location::{Binding, FlowUse, Nodes};
 use crate::transaction::{Flow, Protocol, Time};
 
-use super::context::{Place, Target};
+use super::context::{Detour, Place, Target};
 use super::{Advertised, Service};
 
 /// Where a node is reached by others.
@@ -118,12 +118,17 @@ impl Service {
     /// Takes what a user has at a node now.
     pub fn merge(&mut self, node: &str, aor: &[u8], state: &[u8]) {
         let number = if node.is_empty() { 0 } else { self.locations.node(node) };
+        let before = self.before_change(aor, None);
         if self.locations.merge(number, aor, state, &mut self.journal).is_none() {
             tracing::warn!("there are more users than limits.users_max");
         }
         for binding in self.locations.bindings(aor) {
             self.known.insert(Time::ZERO, &binding.flow);
+            if binding.node() == 0 || self.is_sibling_node(binding.node()) {
+                self.replaced.is_used_again(&binding.flow);
+            }
         }
+        self.after_change(aor, &before);
     }
 
     /// Forgets what a node has told of, before it tells all again.
@@ -161,28 +166,34 @@ impl Service {
 
     /// How a phone is reached that has registered at another node; `None` if it has registered here.
     pub(super) fn over_node(&self, binding: &Binding) -> Option<Over> {
-        use std::io::Write;
         let origin = binding.origin.as_ref()?;
-        if !binding.path.is_empty() || binding.flow_use == FlowUse::None {
+        if !binding.path.is_empty() || matches!(binding.flow_use, FlowUse::None | FlowUse::Last) {
             return Some(Over::Contact);
         }
-        let peer = self.nodes.as_ref()?.peers.get(usize::from(origin.node)).and_then(Option::as_ref);
-        let address = peer.filter(|peer| peer.is_alive).and_then(|peer| peer.address);
-        let Some(NodeAddress { protocol, address }) = address.filter(|_| !origin.token.is_empty()) else {
+        let Some(Detour { flow, path }) = self.through_node(origin.node, &origin.token) else {
             return Some(if binding.flow_use == FlowUse::Only { Over::Gone } else { Over::Contact });
         };
+        Some(Over::Node(Target {
+            uri: Some(Box::from(&*binding.contact)),
+            path,
+            over_node: true,
+            ..Target::new(None, Place::Flow(flow), binding.q)
+        }))
+    }
+
+    /// The way over another node to the flow that it calls by this name; `None` if the node is gone or gave it no name.
+    pub(super) fn through_node(&self, node: u16, token: &[u8]) -> Option<Detour> {
+        use std::io::Write;
+        let peer = self.nodes.as_ref()?.peers.get(usize::from(node)).and_then(Option::as_ref);
+        let address = peer.filter(|peer| peer.is_alive && !token.is_empty()).and_then(|peer| peer.address);
+        let NodeAddress { protocol, address } = address?;
         let mut path = b"<sip:".to_vec();
-        path.extend_from_slice(&origin.token);
+        path.extend_from_slice(token);
         // Writing to a buffer that grows does not fail.
         let _ = match protocol {
             Protocol::Udp => write!(path, "@{address};lr>"),
             _ => write!(path, "@{address};transport={};lr>", protocol.in_uri()),
         };
-        Some(Over::Node(Target {
-            uri: Some(Box::from(&*binding.contact)),
-            path: path.into(),
-            over_node: true,
-            ..Target::new(None, Place::Flow(Flow::to(protocol, address)), binding.q)
-        }))
+        Some(Detour { flow: Flow::to(protocol, address), path: path.into() })
     }
 }

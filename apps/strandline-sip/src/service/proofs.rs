@@ -14,7 +14,7 @@ use super::incoming::Incoming;
 /// What an answer may be larger by than its request: a tag, and where the request came from.
 const MARGIN: usize = 64;
 /// Routes of a request that are looked at, and Record-Routes of an answer.
-const ROUTES_MAX: usize = 16;
+pub(super) const ROUTES_MAX: usize = 16;
 /// The parameter of our Record-Route in answers to who has proved nothing yet.
 const PARAM: &[u8; 5] = b"proof";
 

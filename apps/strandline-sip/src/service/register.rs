@@ -91,7 +91,15 @@ impl Service {
         if self.aor.len() > AOR_MAX {
             return Err((StatusCode::FORBIDDEN, Some("Address Too Long")));
         }
-        self.bind(now, incoming, &uri, (key, before))
+        let flows = self.before_change(&self.aor, Some(&incoming.flow));
+        let bound = self.bind(now, incoming, &uri, (key, before));
+        let aor = core::mem::take(&mut self.aor);
+        if self.locations.bindings(&aor).iter().any(|binding| binding.flow == incoming.flow) {
+            self.replaced.is_used_again(&incoming.flow);
+        }
+        self.after_change(&aor, &flows);
+        self.aor = aor;
+        bound
     }
 
     fn note(&mut self, now: Time, key: Option<RequestKey>, outcome: Outcome) {

@@ -182,8 +182,12 @@ impl Service {
             self.told_end = Some(now);
         }
         let proof = self.proof_param(now, server, code);
+        let rewritten = self.rewritten_routes(message);
         let mut edits = Edits::new(*message);
         edits.pop_via();
+        for (uri, with) in &rewritten {
+            edits.replace_uri(uri, with);
+        }
         if let Some((proof, uri)) = proof.as_ref().zip(self.own_record_route(message)) {
             edits.add_uri_param(uri, proof);
         }

@@ -10,8 +10,9 @@ use crate::codec::{Host, SipUri, StatusCode, unescape};
 use crate::transaction::{Flow, Protocol};
 
 use super::Service;
-use super::context::{Place, Target};
+use super::context::{Detour, Place, Target};
 use super::incoming::Incoming;
+use super::replaced::Moved;
 use super::route::Way;
 use super::token::{End, NAMED};
 
@@ -120,7 +121,14 @@ impl Service {
 
     /// The other end of a dialog.
     fn to_end(&self, way: &Way<'_>, far: &End, free: bool) -> Result<Target, Verdict> {
-        let flow = far.flow;
+        let flow = match self.moved(&far.flow) {
+            None => far.flow,
+            Some(Moved::Flow(flow)) => flow,
+            Some(Moved::Node(node, token)) => {
+                let Detour { flow, path } = self.through_node(node, &token).ok_or(FAILED)?;
+                return Ok(Target { path, over_node: true, ..over(flow) });
+            }
+        };
         if flow.domain == NAMED {
             // Where it went to a domain over TLS, whoever is there has to prove that again.
             let place = way.uri.sip().and_then(|uri| self.place(uri));

@@ -34,7 +34,7 @@ fn knows(world: &mut World, name: &str, ip: &str, is_alive: bool) {
 }
 
 /// Two nodes that know each other.
-fn two() -> (World, World) {
+pub fn two() -> (World, World) {
     let (mut a, mut b) = (node("a", A), node("b", B));
     knows(&mut a, "b", B, true);
     knows(&mut b, "a", A, true);
@@ -54,7 +54,7 @@ fn register(world: &mut World, phone: &Phone, user: &str, cseq: u32, more: &str)
 }
 
 /// What one has written down comes to the other.
-fn follow(from: &mut World, name: &str, to: &mut World) {
+pub fn follow(from: &mut World, name: &str, to: &mut World) {
     let journal = std::mem::take(&mut from.service.journal);
     for (aor, state) in Journal::read(journal.as_bytes()) {
         to.service.merge(name, aor, state);

@@ -10,7 +10,7 @@ use crate::harness::{Phone, Sent, World, in_dialog, response, settings};
 const OF_FIRST: u64 = 128;
 const OF_SECOND: u64 = 129;
 
-fn worker(own: u8, count: u8) -> World {
+pub fn worker(own: u8, count: u8) -> World {
     let mut world = World::with(strandline_sip::service::Settings { durable: true, ..settings() });
     world.service.join(&format!("sip.{}", own + 1), None);
     let names: Vec<String> = (0..count).map(|worker| format!("sip.{}", worker + 1)).collect();

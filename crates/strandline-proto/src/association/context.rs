@@ -12,6 +12,7 @@ use siphasher::sip::SipHasher13;
 use strandline_wire::number::{Tsn, VerificationTag};
 
 use super::cookie::CookieKeys;
+use super::own::OwnAddresses;
 use crate::config::EndpointConfig;
 use crate::event::{AssociationId, Event};
 use crate::inbound::Arena;
@@ -41,6 +42,7 @@ pub(crate) struct Shared {
     pub(crate) memory: Memory,
     /// What ended associations knew of the ways to their peers.
     pub(crate) known: KnownPaths,
+    pub(crate) own: OwnAddresses,
 }
 
 impl Shared {

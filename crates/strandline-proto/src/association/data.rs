@@ -304,17 +304,7 @@ impl Association {
                     PathSack { unheard, ..path_sack(ack, cumulative_advanced, in_fast_recovery, marked) };
                 change = path.on_sack(now, &sack, &self.config);
             }
-            let loss = PathLoss {
-                lost_bytes: ack.lost_bytes,
-                shrink: ack.fast_retransmit_loss,
-                doubt_goes_on: ack.doubt_goes_on,
-                repairs: ack.repairs,
-                in_recovery: ack.in_recovery,
-                undo: ack.undo,
-                acked_bytes: ack.flight_drop,
-                delivered: ack.flight_drop.min(ack.acked_bytes),
-                cumulative_advanced,
-            };
+            let loss = path_loss(ack, cumulative_advanced);
             if ack.probe_needless {
                 path.on_needless_probe();
             }
@@ -359,5 +349,22 @@ fn path_sack(ack: &PathAck, cumulative_advanced: bool, in_fast_recovery: bool, m
         cumulative_advanced,
         marked,
         in_fast_recovery: in_fast_recovery || (ack.in_recovery && !ack.fast_retransmit_loss),
+    }
+}
+
+/// What an acknowledgement, or the time that passed, says of losses on a path.
+#[inline]
+fn path_loss(ack: &PathAck, cumulative_advanced: bool) -> PathLoss {
+    PathLoss {
+        lost_bytes: ack.lost_bytes,
+        shrink: ack.fast_retransmit_loss,
+        doubt_goes_on: ack.doubt_goes_on,
+        repairs: ack.repairs,
+        in_recovery: ack.in_recovery,
+        undo: ack.undo,
+        acked_bytes: ack.flight_drop,
+        unheard_bytes: ack.unheard_bytes,
+        delivered: ack.flight_drop.min(ack.acked_bytes),
+        cumulative_advanced,
     }
 }

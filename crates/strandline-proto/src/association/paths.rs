@@ -37,13 +37,6 @@ impl Association {
         }
     }
 
-    /// A destination cannot be reached, says a router: an error of the path (rule ICMP9).
-    pub(crate) fn on_host_unreachable(&mut self, cx: &mut Shared, index: PathIndex) {
-        let config = Arc::clone(&self.config);
-        let change = self.paths.get_mut(index).on_error(&config);
-        self.on_path_error(cx, index, change);
-    }
-
     /// The application hears of a path's change.
     pub(super) fn on_path_change(&self, cx: &mut Shared, index: PathIndex, change: PathChange) {
         let address = self.paths.get(index).remote;

@@ -1,6 +1,7 @@
 //! The way in: a packet whose tag and source address have been checked, chunk by chunk.
 
 use core::net::SocketAddr;
+use std::sync::Arc;
 
 use strandline_wire::cause::{Cause, code};
 use strandline_wire::chunk::{self, Chunk, Data, kind};
@@ -66,6 +67,7 @@ impl Association {
         self.flags.burst_open = true;
         if let Some(index) = from {
             self.learn_port(index, source);
+            self.hear_from(cx, now, index);
         }
         let mut seen = Seen { sack_path: Some(self.sack_path), ..Seen::default() };
         for raw in packet.chunks() {
@@ -100,6 +102,17 @@ impl Association {
         let path = self.paths.get_mut(index);
         if path.remote.port() != source.port() {
             path.remote.set_port(source.port());
+        }
+    }
+
+    /// The peer does use an address that had been given up.
+    #[inline]
+    fn hear_from(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
+        if self.paths.len() > 1 && self.paths.get(index).is_given_up(&self.config) && self.state.heartbeats()
+        {
+            let random = cx.rng_word();
+            let config = Arc::clone(&self.config);
+            self.paths.get_mut(index).on_heard(now, random, &config);
         }
     }
 

@@ -184,7 +184,8 @@ impl Association {
         }
         let family = source.is_ipv4();
         let any = cx.config.local_addresses.len() > 1;
-        let offer = match read(init, true, source.ip(), |a| any || a.is_ipv4() == family) {
+        let usable = |a: IpAddr| (any || a.is_ipv4() == family) && cx.own.may_be_the_peers(a, source.ip());
+        let offer = match read(init, true, source.ip(), usable) {
             Ok(offer) => offer,
             Err(Refusal::Silently) => return,
             Err(Refusal::Window { causes, tag }) => {

@@ -100,7 +100,9 @@ impl Association {
         self.flags.cookie_ack_again = false;
         match reason {
             CloseReason::Shutdown => cx.stats.shut_down += 1,
-            CloseReason::TimedOut | CloseReason::Unreachable => cx.stats.timed_out += 1,
+            CloseReason::TimedOut | CloseReason::Unreachable | CloseReason::NoRoute => {
+                cx.stats.timed_out += 1
+            }
             _ => cx.stats.aborted += 1,
         }
         self.fail_queued(cx);

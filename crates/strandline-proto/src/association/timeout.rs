@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::context::Shared;
 use super::teardown::UNANSWERED;
 use super::{Association, State};
+use crate::config::PATHS_MAX;
 use crate::path::PathIndex;
 use crate::time::Time;
 
@@ -29,13 +30,19 @@ impl Association {
         if self.outbound.loss_deadline() <= now {
             self.on_loss_timer(cx, now);
         }
+        // T3-rtx of all paths comes first: what it marks goes instead of a probe that is due on another path.
+        let mut expired = [false; PATHS_MAX];
+        for (index, expired) in self.paths.indices().zip(&mut expired) {
+            *expired = self.on_rtx_timer(cx, now, index);
+        }
         // HB.Max.Burst: so many heartbeats at one opportunity, the others an RTO later.
         let mut heartbeats = self.config.heartbeat_burst_max;
         for index in self.paths.indices_by_heartbeat() {
             if self.state.is_closed() {
                 return;
             }
-            self.on_path_timers(cx, now, index, &mut heartbeats);
+            let expired = expired.get(usize::from(index.0)).copied().unwrap_or(false);
+            self.on_path_timers(cx, now, index, expired, &mut heartbeats);
         }
     }
 
@@ -127,12 +134,27 @@ impl Association {
         }
     }
 
-    fn on_path_timers(&mut self, cx: &mut Shared, now: Time, index: PathIndex, heartbeats: &mut u8) {
+    /// True if T3-rtx of the path has expired, or counts as expired because the path is silent.
+    fn on_rtx_timer(&mut self, cx: &mut Shared, now: Time, index: PathIndex) -> bool {
         self.paths.get_mut(index).on_pace_timer(now);
         let silent = self.paths.len() > 1 && self.paths.silence_deadline(index, &self.config) <= now;
-        if silent || self.paths.get(index).rtx_expired(now) {
+        let expired = !self.state.is_closed() && (silent || self.paths.get(index).rtx_expired(now));
+        if expired {
             self.on_t3(cx, now, index);
-        } else if self.state.sends_data() && self.paths.get(index).probe_due(now) {
+        }
+        expired
+    }
+
+    /// `expired`: T3-rtx of the path has.
+    fn on_path_timers(
+        &mut self,
+        cx: &mut Shared,
+        now: Time,
+        index: PathIndex,
+        expired: bool,
+        heartbeats: &mut u8,
+    ) {
+        if !expired && self.state.sends_data() && self.paths.get(index).probe_due(now) {
             self.on_probe_timer(now, index);
         }
         if !self.state.is_closed() && !self.state.in_setup() {

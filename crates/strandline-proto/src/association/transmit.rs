@@ -501,7 +501,7 @@ impl Association {
         let cut_from = self.paths.get(index).pmtu.cut_from();
         let leaves_room = setup.cookie.len() <= full / 2;
         let (attempts, echoes) = (setup.attempts, setup.echoes);
-        if echoes == 0 {
+        if self.control_deadline == Time::MAX {
             // T1-cookie, whether the packet can be built or not: a cookie that fits no buffer must not stop the set-up for
             // ever.
             self.control_deadline = now + self.paths.get(index).rto.rto();

@@ -398,6 +398,12 @@ impl Endpoint {
         self.table.at(slot).map(|association| association.id)
     }
 
+    /// Where [`owns_all_ports`](crate::config::EndpointConfig::owns_all_ports) is false: the ports that no other process of the
+    /// host has, instead of those named before. Packets to them are answered as section 8.4 says.
+    pub fn set_reserved_ports(&mut self, reserved: Vec<core::ops::RangeInclusive<u16>>) {
+        self.ports.set_reserved(reserved);
+    }
+
     /// True if somebody listens on the port or an association has it.
     #[must_use]
     pub fn uses_port(&self, port: u16) -> bool {

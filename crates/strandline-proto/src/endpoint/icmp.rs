@@ -8,7 +8,7 @@ use super::Endpoint;
 use super::demux::PeerKey;
 use super::listen::quotes_init;
 use crate::association::State;
-use crate::event::{CloseReason, IcmpError, IcmpKind};
+use crate::event::{IcmpError, IcmpKind};
 use crate::time::Time;
 
 /// What is read of the quoted packet: ports, tag and, if it is an INIT, the Initiate Tag.
@@ -69,11 +69,15 @@ impl Endpoint {
             // ICMP8: as an ABORT with the T bit; for an INIT only where one is being answered.
             IcmpKind::ProtocolUnreachable => {
                 if init == matches!(association.state, State::CookieWait(_)) {
-                    association.end(&mut self.shared, now, CloseReason::Unreachable);
+                    association.on_unreachable(&mut self.shared, now, index);
                 }
             }
-            // ICMP9: an error of the path; not one of the association, because it may be a passing fault.
-            IcmpKind::HostUnreachable => association.on_host_unreachable(&mut self.shared, index),
+            IcmpKind::NoRoute => {
+                if !init || matches!(association.state, State::CookieWait(_)) {
+                    association.on_no_route(&mut self.shared, now, index);
+                }
+            }
+            IcmpKind::HostUnreachable => association.on_host_unreachable(&mut self.shared, now, index),
         }
     }
 }

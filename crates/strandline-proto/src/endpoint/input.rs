@@ -29,7 +29,7 @@ impl Endpoint {
             return;
         }
         // Other processes' packets are none of our business, not even their checksums.
-        if !self.shared.config.owns_all_ports && !self.ports.knows(packet.destination_port()) {
+        if !self.answers_for(now, packet.destination_port()) {
             return;
         }
         // Before anything that takes time: a core can send more INITs than another can answer.
@@ -88,6 +88,13 @@ impl Endpoint {
         }
     }
 
+    /// True if the endpoint answers packets to the port that belong to no association (section 8.4). On a carrier that is shared
+    /// these are its own ports only, those whose association has just ended among them: a peer whose SHUTDOWN COMPLETE or
+    /// ABORT was lost would ask in vain otherwise.
+    pub(super) fn answers_for(&self, now: Time, port: u16) -> bool {
+        self.shared.config.owns_all_ports || self.ports.is_ours(now, port)
+    }
+
     /// The association whose tag and ports the packet has.
     fn owner_of(&self, packet: &Packet<'_>) -> Option<u32> {
         self.demux.by_tag(packet.verification_tag()).filter(|slot| self.ports_match(*slot, packet))
@@ -117,6 +124,9 @@ impl Endpoint {
         }
         if let Some(slot) = owner {
             return self.deliver(now, slot, packet, datagram);
+        }
+        if self.is_own_packet(now, packet, datagram) {
+            return;
         }
         match self.find_by_peer(&PeerKey::of(packet, datagram)) {
             Some(slot) => self.handle_wrong_tag(now, slot, packet, datagram),
@@ -172,6 +182,7 @@ impl Endpoint {
     /// An association with this address exists, but the tag is not ours (section 8.5.1): only ABORT and SHUTDOWN
     /// COMPLETE with the T bit and the peer's own tag count, and SHUTDOWN ACK during set-up.
     fn handle_wrong_tag(&mut self, now: Time, slot: u32, packet: &Packet<'_>, datagram: &Datagram<'_>) {
+        let from_here = self.is_from_here(datagram);
         let Some(association) = self.table.at_mut(slot) else { return };
         let mut chunks = packet.chunks();
         let first = chunks.next().and_then(Result::ok).and_then(|raw| raw.parse().ok());
@@ -179,6 +190,9 @@ impl Endpoint {
         let reflected = packet.verification_tag() == association.peer_tag;
         match first {
             Some(Chunk::Abort(abort)) if abort.tag_reflected && reflected => {
+                if from_here && association.refuse_address(&mut self.shared, datagram.source.ip()) {
+                    return self.settle(now, slot);
+                }
                 association.on_abort(&mut self.shared, now, &abort);
             }
             Some(Chunk::ShutdownComplete(complete)) if complete.tag_reflected && reflected && alone => {

@@ -1,6 +1,6 @@
 //! INIT without state and COOKIE ECHO (RFC 9260 sections 5.1 B, 5.1.5, 5.2.1, 5.2.2).
 
-use core::net::IpAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -18,6 +18,7 @@ use crate::association::context::Route;
 use crate::association::cookie::{Cookie, CookieError};
 use crate::association::ecn::Ecn;
 use crate::association::offer::{Offer, Refusal, encode_cause, read, refuse};
+use crate::association::restart::CookieAction;
 use crate::association::zero_checksum::ZeroChecksum;
 use crate::association::{
     AnswerPorts, Association, PRESERVATIVE_MAX, State, abort_packet, control_packet, init_packet,
@@ -52,11 +53,16 @@ impl Endpoint {
         let key = PeerKey::of(packet, datagram);
         let listens = self.ports.listens(key.local_port);
         let (any, family) = (self.shared.config.local_addresses.len() > 1, datagram.source.is_ipv4());
-        let offer = read(&init, false, key.address, |a| any || a.is_ipv4() == family);
+        let usable =
+            |a: IpAddr| (any || a.is_ipv4() == family) && self.shared.own.may_be_the_peers(a, key.address);
+        let offer = read(&init, false, key.address, usable);
         let existing = self.existing_for(&key, offer.as_ref().ok());
+        if self.is_own_init(now, existing, init.initiate_tag, packet, datagram) {
+            return;
+        }
         if existing.is_none() && !listens {
             // Nobody is there: an ABORT as for anything out of the blue, with the peer's own tag (section 8.4 rule 3).
-            if self.shared.config.owns_all_ports && init.initiate_tag.0 != 0 {
+            if self.answers_for(now, key.local_port) && init.initiate_tag.0 != 0 {
                 self.shared.stats.out_of_the_blue += 1;
                 let ports = answer_ports(packet, init.initiate_tag);
                 abort_packet(&mut self.shared.replies, Self::route_back(datagram), ports, &[], false);
@@ -106,6 +112,9 @@ impl Endpoint {
         let tag = self.free_tag();
         let shared = &mut self.shared;
         let Some(association) = self.table.at_mut(slot) else { return };
+        if let Some(causes) = new_port(association, datagram.source) {
+            return abort_packet(&mut shared.replies, route, ports, &causes, false);
+        }
         let added = added_addresses(association, offer, datagram.source.ip());
         let answer = match &association.state {
             // Section 9.2: the SHUTDOWN COMPLETE was lost.
@@ -294,6 +303,16 @@ impl Endpoint {
     ) {
         let Some(association) = self.table.at(slot) else { return };
         let action = association.classify(&self.shared, cookie);
+        // A client that shares its address with another had its cookie before the other had its association. The association's
+        // own peer is never refused: an ABORT with its tag would end what it has.
+        let another = cookie.peer_tag != association.peer_tag;
+        if another
+            && matches!(action, CookieAction::Restart | CookieAction::Discard)
+            && let Some(causes) = new_port(association, cookie.source)
+        {
+            let ports = answer_ports(packet, cookie.peer_tag);
+            return abort_packet(&mut self.shared.replies, Self::route_back(datagram), ports, &causes, false);
+        }
         let (source, tag, marked) = (datagram.source, association.local_tag, datagram.is_marked());
         self.with_reindex(now, slot, |association, shared| {
             let goes_on = association.on_cookie_echo(shared, now, cookie, action);
@@ -382,6 +401,16 @@ fn answer_of(association: &Association, tag: VerificationTag, ties: (u32, u32)) 
         zero_checksum: ZeroChecksum::declaring(association.zero_checksum.declared),
         ecn: association.ecn.is_some(),
     }
+}
+
+/// The cause that refuses a set-up from another encapsulation port than the association's packets come from, if it is one: there
+/// may be another client behind the same NAT, and nothing proves that it is the one that the association is with
+/// (draft-tuexen-tsvwg-sctp-udp-encaps-cons section 4).
+fn new_port(association: &Association, source: SocketAddr) -> Option<Vec<u8>> {
+    let path = association.paths.get(association.paths.by_address(source.ip())?);
+    let (current, new) = (path.remote.port(), source.port());
+    let cause = Cause::RestartWithNewEncapsulationPort { current, new };
+    (current != new).then(|| encode_cause(&cause))
 }
 
 /// Addresses of an INIT that the association does not have (sections 5.2.1 and 5.2.2).

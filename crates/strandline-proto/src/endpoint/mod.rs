@@ -6,6 +6,7 @@ mod demux;
 mod icmp;
 mod input;
 mod listen;
+mod looped;
 mod out_of_the_blue;
 mod ports;
 mod spent;
@@ -30,6 +31,7 @@ use self::spent::SpentCookies;
 use self::table::Table;
 use crate::association::context::{PacketQueue, Popped, Route, Shared};
 use crate::association::cookie::CookieKeys;
+use crate::association::own::OwnAddresses;
 use crate::association::{Association, PRESERVATIVE_MAX};
 use crate::config::EndpointConfig;
 use crate::error::ConfigError;
@@ -120,6 +122,7 @@ impl Endpoint {
         let replies = PacketQueue::new(config.replies_max);
         let ports = Ports::new(config.ephemeral_ports);
         let known = KnownPaths::new(config.known_paths_max, (rng.next_u64(), rng.next_u64()));
+        let own = OwnAddresses::of(&config);
         let memory = Memory::new(config.account.clone(), config.receive_bytes_max, config.send_bytes_max);
         Ok(Self {
             table: Table::default(),
@@ -144,6 +147,7 @@ impl Endpoint {
                 stats: EndpointStats::default(),
                 memory,
                 known,
+                own,
             },
         })
     }
@@ -302,6 +306,9 @@ impl Endpoint {
             && association.flags().registered
         {
             association.leave_behind(&mut self.shared, now);
+            if !self.shared.config.owns_all_ports {
+                self.ports.note_end(now, association.local_port);
+            }
             self.spend(now, association.local_tag);
         }
         self.unregister(slot);

@@ -1,21 +1,66 @@
 //! Local SCTP ports: who listens, and how many associations use each.
 
+use core::ops::RangeInclusive;
+use core::time::Duration;
 use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
+use std::hash::{BuildHasherDefault, Hasher};
 
-/// Ports are few and ours: no key is needed.
-type PortMap<T> = HashMap<u16, T, BuildHasherDefault<std::hash::DefaultHasher>>;
+use crate::time::Time;
+
+/// How long a port counts as ours after its last association has ended: as long as a peer repeats SHUTDOWN ACK with the default
+/// parameters.
+const ENDED_FOR: Duration = Duration::from_secs(300);
+
+/// Ports that are remembered so, at most; while there are so many no others are.
+const ENDED_MAX: usize = 1024;
+
+/// Hashes a port by one multiplication. Ports are few and chosen by this host, so that no key is needed.
+#[derive(Debug, Default)]
+struct PortHasher(u64);
+
+impl PortHasher {
+    /// The golden ratio's fraction: neighbouring ports are spread over all bits.
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+}
+
+impl Hasher for PortHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(Self::FACTOR);
+        }
+    }
+
+    fn write_u16(&mut self, port: u16) {
+        self.0 = u64::from(port).wrapping_mul(Self::FACTOR);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+type PortMap<T> = HashMap<u16, T, BuildHasherDefault<PortHasher>>;
 
 #[derive(Debug)]
 pub(super) struct Ports {
     listening: PortMap<()>,
     associations: PortMap<u32>,
+    /// Where the carrier is shared: ports that nobody else can have.
+    reserved: Vec<RangeInclusive<u16>>,
+    /// Where the carrier is shared: ports whose last association has ended, and until when they are remembered.
+    ended: PortMap<Time>,
     ephemeral: (u16, u16),
 }
 
 impl Ports {
     pub(super) fn new(ephemeral: (u16, u16)) -> Self {
-        Self { listening: PortMap::default(), associations: PortMap::default(), ephemeral }
+        Self {
+            listening: PortMap::default(),
+            associations: PortMap::default(),
+            reserved: Vec::new(),
+            ended: PortMap::default(),
+            ephemeral,
+        }
     }
 
     pub(super) fn listens(&self, port: u16) -> bool {
@@ -25,6 +70,31 @@ impl Ports {
     /// True if packets to the port concern this endpoint.
     pub(super) fn knows(&self, port: u16) -> bool {
         self.listens(port) || self.associations.contains_key(&port)
+    }
+
+    /// True if packets to the port are answered although no association has it: no other process has it either.
+    pub(super) fn is_ours(&self, now: Time, port: u16) -> bool {
+        self.knows(port)
+            || self.reserved.iter().any(|range| range.contains(&port))
+            || self.ended.get(&port).is_some_and(|until| *until > now)
+    }
+
+    /// From now on nobody else has these ports.
+    pub(super) fn set_reserved(&mut self, reserved: Vec<RangeInclusive<u16>>) {
+        self.reserved = reserved;
+    }
+
+    /// An association of the port has ended.
+    pub(super) fn note_end(&mut self, now: Time, port: u16) {
+        if self.reserved.iter().any(|range| range.contains(&port)) {
+            return;
+        }
+        if self.ended.len() >= ENDED_MAX {
+            self.ended.retain(|_, until| *until > now);
+        }
+        if self.ended.len() < ENDED_MAX || self.ended.contains_key(&port) {
+            self.ended.insert(port, now + ENDED_FOR);
+        }
     }
 
     /// False if somebody listens there already.

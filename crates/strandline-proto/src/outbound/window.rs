@@ -16,8 +16,10 @@ enum Probe {
 /// The peer's window.
 #[derive(Debug)]
 pub(super) struct PeerWindow {
-    /// Bytes that may still be sent.
-    rwnd: u32,
+    /// Bytes that may still be sent. Below 0 when more is outstanding than the peer has room for: what is marked for
+    /// retransmission is given back to that first. A SACK sets it anew, and a send window has 65,535 chunks at most between
+    /// two SACKs, so that it stays far from the ends of its range.
+    rwnd: i64,
     /// The largest window the peer ever had.
     rwnd_max: u32,
     probe: Probe,
@@ -29,13 +31,13 @@ pub(super) struct PeerWindow {
 
 impl PeerWindow {
     pub(super) const fn new(rwnd: u32) -> Self {
-        Self { rwnd, rwnd_max: rwnd, probe: Probe::NotNeeded, shut: false, answered: false }
+        Self { rwnd: rwnd as i64, rwnd_max: rwnd, probe: Probe::NotNeeded, shut: false, answered: false }
     }
 
     /// Section 6.2.1 A and D ii: what the peer has room for less what is still outstanding. True: it was shut and is open.
     pub(super) fn update(&mut self, a_rwnd: u32, in_flight: u32, lowest: Option<usize>) -> bool {
         let was_shut = self.shut;
-        self.rwnd = a_rwnd.saturating_sub(in_flight);
+        self.rwnd = i64::from(a_rwnd) - i64::from(in_flight);
         self.rwnd_max = self.rwnd_max.max(a_rwnd);
         self.shut = a_rwnd == 0 || lowest.is_some_and(|len| len > a_rwnd as usize);
         self.answered = true;
@@ -50,20 +52,20 @@ impl PeerWindow {
 
     /// Section 6.2.1 B.
     pub(super) fn spend(&mut self, len: usize) {
-        self.rwnd = self.rwnd.saturating_sub(u32::try_from(len).unwrap_or(u32::MAX));
+        self.rwnd -= len as i64;
     }
 
     /// Section 6.2.1 C.
     pub(super) fn give_back(&mut self, len: u32) {
-        self.rwnd = self.rwnd.saturating_add(len);
+        self.rwnd += i64::from(len);
     }
 
     /// Section 6.1 A: how much of the `len` bytes that fit the packet may go, if any.
     pub(super) fn admit(&mut self, len: usize, rest: Rest, packet_space: usize, idle: bool) -> Option<usize> {
-        let rwnd = self.rwnd as usize;
-        if len <= rwnd {
+        if len as i64 <= self.rwnd {
             return Some(len);
         }
+        let rwnd = self.rwnd() as usize;
         // Silly window avoidance (RFC 1122 section 4.2.3.4): less than a full packet only if that is half of the
         // largest window the peer ever had, and only of a message that has to be cut in any case.
         let divided = fragment::is_divided(rest, packet_space) || rest.len > self.rwnd_max as usize;
@@ -108,6 +110,13 @@ impl PeerWindow {
     }
 
     pub(super) const fn rwnd(&self) -> u32 {
-        self.rwnd
+        // It may exceed the type's range by what was given back.
+        if self.rwnd < 0 {
+            0
+        } else if self.rwnd > u32::MAX as i64 {
+            u32::MAX
+        } else {
+            self.rwnd as u32
+        }
     }
 }

@@ -129,7 +129,9 @@ pub(crate) struct PathLoss {
     pub(crate) undo: bool,
     /// Bytes that left the flight because they were acknowledged.
     pub(crate) acked_bytes: u32,
-    /// Of these, acknowledged for the first time: a SACK that was overtaken by a later one takes back what the next one
+    /// Bytes that left the flight because they are late and no SACK has room to name them.
+    pub(crate) unheard_bytes: u32,
+    /// Of `acked_bytes`, acknowledged for the first time: a SACK that was overtaken by a later one takes back what the next one
     /// acknowledges once more.
     pub(crate) delivered: u32,
     pub(crate) cumulative_advanced: bool,
@@ -282,6 +284,9 @@ impl Path {
         self.burst_allowance = self.burst_allowance.saturating_sub(data_bytes);
         self.exempt = Exempt::No;
         self.asking = self.asking.saturating_sub(u8::from(first_transmission));
+        if self.pacer.is_behind(now) {
+            self.catch_up(now);
+        }
         self.pacer.on_sent(data_bytes);
         self.congestion.on_sent(now, data_bytes);
         if self.prr.is_active() {
@@ -293,6 +298,14 @@ impl Path {
         }
         self.pmtu.on_packet_sent(packet_len);
         self.start_rtx(now);
+    }
+
+    /// Retransmissions go without an opportunity to send. Credit that was full before them must not be refilled for that time
+    /// afterwards.
+    #[cold]
+    #[inline(never)]
+    fn catch_up(&mut self, now: Time) {
+        self.pacer.refill(now, self.pacing_rate(), self.data_chunk_len_max(), Duration::ZERO);
     }
 
     /// The first data after a pause: cwnd is no longer what the network showed to carry (section 7.2.1). Done when the
@@ -486,7 +499,8 @@ impl Path {
 
     /// After [`on_sack`](Self::on_sack), or when time has told: what was lost, and how recovery goes on.
     pub(crate) fn on_loss(&mut self, now: Time, loss: &PathLoss) {
-        let flight_before = self.flight.saturating_add(loss.acked_bytes);
+        // RecoverFS is all that was outstanding (RFC 9937 section 6.1), whatever the SACK that tells of the loss took out of the flight.
+        let flight_before = self.flight.saturating_add(loss.acked_bytes).saturating_add(loss.unheard_bytes);
         // What was needless is from before what is lost now.
         if loss.undo {
             self.congestion.on_undo();

@@ -78,6 +78,12 @@ impl Pacer {
         self.credit = self.credit.min(saved);
     }
 
+    /// Time has passed since `credit` was brought up to date.
+    #[inline]
+    pub(super) fn is_behind(&self, now: Time) -> bool {
+        self.at < now
+    }
+
     /// The timer runs, or would have: how late it is for the batch that waited, as far as that is to be made good.
     pub(super) fn on_timer(&mut self, now: Time) -> Duration {
         if self.release > now {

@@ -64,6 +64,33 @@ impl Path {
         None
     }
 
+    /// Nothing can be sent there, or nothing there speaks SCTP: the path is inactive without further errors.
+    pub(crate) fn fail(&mut self, config: &AssociationConfig) -> Option<PathChange> {
+        self.error_count = config.path_retrans_max.saturating_add(1);
+        let change = (self.state != PathState::Inactive).then_some(PathChange::Inactive);
+        self.state = PathState::Inactive;
+        change
+    }
+
+    /// An unconfirmed address is not the peer's: it gets no HEARTBEAT any more.
+    pub(crate) fn give_up(&mut self, config: &AssociationConfig) -> Option<PathChange> {
+        let known = self.error_count > config.path_retrans_max;
+        self.error_count = config.path_retrans_max.saturating_add(1);
+        self.heartbeat.stop();
+        (!known).then_some(PathChange::Inactive)
+    }
+
+    /// An unconfirmed address that did not answer Path.Max.Retrans HEARTBEATs, or that is somebody else's.
+    pub(crate) fn is_given_up(&self, config: &AssociationConfig) -> bool {
+        self.state == PathState::Unconfirmed && self.error_count > config.path_retrans_max
+    }
+
+    /// A packet of the peer came from an address that had been given up: it is probed again.
+    pub(crate) fn on_heard(&mut self, now: Time, random: u32, config: &AssociationConfig) {
+        self.error_count = 0;
+        self.start_heartbeats(now, random, config);
+    }
+
     /// After [`on_error`](Self::on_error), where there are other paths: too many errors for an active path (RFC 7829 section
     /// 3.2). It is asked at once whether it works.
     pub(crate) fn on_doubt(&mut self, config: &AssociationConfig) -> Option<PathChange> {
@@ -146,8 +173,8 @@ impl Path {
     }
 
     fn pace(&self, config: &AssociationConfig) -> Pace {
-        if self.state == PathState::Unconfirmed && self.error_count <= config.path_retrans_max {
-            return Pace::EachRto;
+        if self.state == PathState::Unconfirmed {
+            return if self.is_given_up(config) { Pace::Off } else { Pace::EachRto };
         }
         match config.heartbeat_interval {
             Some(_) if self.state == PathState::PotentiallyFailed => Pace::EachRto,

@@ -133,6 +133,16 @@ impl PathSet {
         self.best(PathState::Active, Some(path))
     }
 
+    /// True if another path is active or may have failed only for a moment.
+    pub(crate) fn usable_other_than(&self, path: PathIndex) -> bool {
+        self.active_other_than(path).or_else(|| self.best(PathState::PotentiallyFailed, Some(path))).is_some()
+    }
+
+    /// True if another path is confirmed, whether or not it works at present.
+    pub(crate) fn confirmed_other_than(&self, path: PathIndex) -> bool {
+        self.least_recent(Some(path)).is_some()
+    }
+
     /// When a path counts as silent, while another is active.
     pub(crate) fn silence_deadline(&self, index: PathIndex, config: &AssociationConfig) -> Time {
         let Some(silence_max) = config.path_silence_max.filter(|_| self.len() > 1) else { return Time::MAX };

@@ -10,7 +10,8 @@
 ///  and there is another path                     v | data or a HEARTBEAT acknowledged        |
 ///                                         PotentiallyFailed -------------------------------+
 /// ```
-/// An unconfirmed path that does not answer stays unconfirmed; it is probed at the rate of idle paths then.
+/// An unconfirmed path that does not answer stays unconfirmed. It gets no more HEARTBEATs once Path.Max.Retrans is exceeded,
+/// unless a packet of the peer comes from there: whoever has the address may not want them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PathState {
     /// Not known to be the peer's: nothing but HEARTBEATs goes there (RFC 9260 section 5.4).

@@ -17,8 +17,13 @@ fn sends(board: &mut Board, ms: u64, tsn: u32) -> Result<(), Violation> {
 }
 
 fn sends_to(board: &mut Board, ms: u64, tsn: u32, to: IpAddr) -> Result<(), Violation> {
+    sends_under(board, ms, 3, (tsn, to))
+}
+
+/// Under that tag of the peer.
+fn sends_under(board: &mut Board, ms: u64, tag: u32, (tsn, to): (u32, IpAddr)) -> Result<(), Violation> {
     let mut buffer = [0; 1500];
-    let mut packet = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
+    let mut packet = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(tag));
     assert!(packet.push(&Data {
         tsn: Tsn(tsn),
         stream: StreamId(0),
@@ -32,6 +37,7 @@ fn sends_to(board: &mut Board, ms: u64, tsn: u32, to: IpAddr) -> Result<(), Viol
     }));
     let len = packet.finish();
     let packet = Packet::parse(&buffer[..len]).expect("just built");
+    board.on_tag(&packet);
     board.on_departure(at(ms), &packet, to, Recovery::Rack)
 }
 
@@ -137,6 +143,54 @@ fn what_has_arrived_never_goes_again() {
     sends(&mut board, 10, 1).expect_err("acknowledged cumulatively");
     sends(&mut board, 10, 3).expect_err("acknowledged by a gap block");
     sends(&mut board, 10, 7).expect_err("6 comes first");
+}
+
+/// INITs of both sides met, and the one that came later has another tag (RFC 9260 section 5.2.4 action B).
+#[test]
+fn tsns_go_on_under_another_tag() {
+    let mut board = five();
+    hears(&mut board, 10, 1, &[]);
+    sends_under(&mut board, 20, 9, (4, TO.into())).expect("the peer has nothing of it, perhaps");
+    sends_under(&mut board, 20, 9, (2, TO.into())).expect("nor of this");
+    assert_eq!(board.next_tsn(), Some(Tsn(6)));
+    sends_under(&mut board, 21, 9, (2, TO.into())).expect_err("that is on its way");
+    sends_under(&mut board, 21, 9, (7, TO.into())).expect_err("6 comes first");
+    sends_under(&mut board, 21, 9, (1, TO.into())).expect_err("that was acknowledged");
+    // The peer has restarted.
+    sends_under(&mut board, 30, 10, (1000, TO.into())).expect("new data");
+    assert_eq!(board.next_tsn(), Some(Tsn(1001)));
+    sends_under(&mut board, 30, 10, (5, TO.into())).expect_err("from before the restart");
+}
+
+/// What an earlier SACK acknowledged and a full one has no room for takes no room among what goes again.
+#[test]
+fn a_time_out_passes_over_what_a_full_sack_leaves_out() {
+    let mut board = Board::default();
+    for tsn in 1..=40 {
+        sends(&mut board, 0, tsn).expect("new data");
+    }
+    let blocks = |count: u16| -> Vec<(u16, u16)> { (1..=count).map(|at| (2 * at, 2 * at)).collect() };
+    // 2 to 38 are acknowledged, every other one; then only up to 32, as nothing more fits.
+    hears(&mut board, 10, 0, &blocks(19));
+    hears(&mut board, 11, 0, &blocks(16));
+    // 20 packets: all that were never named.
+    board.excuse_first(TO.into(), 21 * 1016);
+    for tsn in [33, 35, 37, 39] {
+        let at = board.chunks.get(tsn - 1).expect("outstanding");
+        assert!(at.excused, "{tsn}");
+    }
+    let excused = board.chunks.iter().filter(|chunk| chunk.excused && !chunk.acknowledged).count();
+    assert_eq!(excused, 21);
+    let mut board = five();
+    hears(&mut board, 10, 0, &[(2, 4)]);
+    hears(&mut board, 11, 0, &[(2, 2)]);
+    board.excuse_first(TO.into(), 2 * 1016);
+    let excused: Vec<bool> = board.chunks.iter().map(|chunk| chunk.excused).collect();
+    assert_eq!(
+        excused,
+        [true, false, true, false, false],
+        "one with few blocks takes back what it leaves out"
+    );
 }
 
 /// After T3-rtx on the only path a packet goes again; the others only when its answer tells that they are lost.

@@ -72,9 +72,11 @@ impl Shrinking {
         } else if really {
             self.before = None;
         }
+        // A window of as many packets as before that are shorter now has not shrunk for congestion.
+        let rescaled = path.mtu < self.mtu && !lost && marks == Marks::default();
         if anew {
             self.fell_at = Time::ZERO;
-        } else if path.cwnd < self.cwnd {
+        } else if path.cwnd < self.cwnd && !rescaled {
             self.fell_at = events.now;
         }
         if fell || small || anew {

@@ -21,7 +21,17 @@ fn path(cwnd: u32, flight: u32) -> PathStatus {
 
 fn events(ms: u64) -> Events {
     let now = Time::ZERO + Duration::from_millis(ms);
-    Events { now, recoveries: 0, entered: 0, probes: 0, timeouts: 0, undone: 0, exempt: 0, several: false }
+    Events {
+        now,
+        recoveries: 0,
+        entered: 0,
+        probes: 0,
+        timeouts: 0,
+        undone: 0,
+        exempt: 0,
+        opened: false,
+        several: false,
+    }
 }
 
 /// As many packets of new data leave.
@@ -41,6 +51,14 @@ fn send(bounds: &mut Bounds, was: &PathStatus, packets: u32, events: Events) -> 
         lost: None,
         marked: None,
     })
+}
+
+/// As many packets are sent again.
+fn send_again(bounds: &mut Bounds, was: &PathStatus, packets: u32, events: Events) -> Result<(), Violation> {
+    let traffic = Traffic { sent: packets * MTU, packets, ..Traffic::default() };
+    let config = AssociationConfig::default();
+    let mtu = u32::from(was.mtu);
+    bounds.after(Step { was, path: was, traffic, mtu, events, config: &config, lost: None, marked: None })
 }
 
 /// A SACK for a packet.
@@ -95,6 +113,36 @@ fn more_than_the_rate_over_time() {
     }
 }
 
+/// What can be saved up is ten packets of the size, or 4 ms of the rate, at which the first one goes; then that is used up.
+#[test]
+fn a_new_bucket_is_full_when_first_used() {
+    let (slow, fast) = ((1280, 100_000), (MTU, 100_000));
+    for (first, later, packets, keeps) in [
+        (slow, fast, 11, true),
+        (slow, fast, 12, false),
+        (slow, (MTU, 6_000_000), 17, true),
+        (slow, (MTU, 6_000_000), 18, false),
+        (fast, slow, 11, false),
+    ] {
+        let mut was = path(400 * MTU, 10 * MTU);
+        let mut bounds = Bounds::default();
+        for (mtu, rate) in [first, later] {
+            (was.mtu, was.pacing_rate) = (mtu as u16, Some(rate));
+            bounds.before((0, 0), &was, events(1), Marks::default()).expect("it keeps the bounds");
+        }
+        let outcome = send_again(&mut bounds, &was, packets, events(1));
+        if keeps {
+            outcome.expect("allowed")
+        } else {
+            is_about(outcome, "pacing")
+        }
+        if keeps {
+            bounds.before((0, 0), &was, events(1), Marks::default()).expect("it keeps the bounds");
+            is_about(send_again(&mut bounds, &was, 2, events(1)), "pacing");
+        }
+    }
+}
+
 #[test]
 fn a_rate_of_more_windows_a_round_trip_than_decided() {
     // 150,000 bytes in 60 ms are 2.5 MB a second; 1.2 times as much is 3.
@@ -141,6 +189,26 @@ fn a_second_packet_after_t3_rtx() {
         let expired = Events { timeouts: 1, exempt: 1, ..events(1000) };
         bounds.before((0, 0), &was, expired, Marks::default()).expect("it keeps the bounds");
         let outcome = send(&mut bounds, &was, packets, Events { timeouts: 0, ..expired });
+        if keeps { outcome.expect("allowed") } else { is_about(outcome, "T3-rtx") }
+    }
+}
+
+/// T3-rtx expires again in front of a closed window, which is no time-out of the path, or the window opens: a packet asks.
+#[test]
+fn a_window_probe_after_t3_rtx() {
+    let probe = Events { timeouts: 1, exempt: 1, ..events(3000) };
+    let opened = Events { opened: true, ..events(3000) };
+    for (event, packets, keeps) in
+        [(probe, 1, true), (probe, 2, false), (opened, 1, true), (opened, 2, false), (events(3000), 1, false)]
+    {
+        let mut bounds = Bounds::default();
+        let mut was = path(MTU, MTU);
+        (was.error_count, was.timeouts) = (1, 1);
+        let expired = Events { timeouts: 1, exempt: 1, ..events(1000) };
+        bounds.before((0, 0), &was, expired, Marks::default()).expect("it keeps the bounds");
+        send_again(&mut bounds, &was, 1, Events { timeouts: 0, ..expired }).expect("the packet of T3-rtx");
+        bounds.before((0, 0), &was, event, Marks::default()).expect("it keeps the bounds");
+        let outcome = send_again(&mut bounds, &was, packets, event);
         if keeps { outcome.expect("allowed") } else { is_about(outcome, "T3-rtx") }
     }
 }
@@ -278,6 +346,30 @@ fn a_window_falls_for_a_reason() {
         if keeps { outcome.expect("allowed") } else { is_about(outcome, "for nothing") }
     }
     windows(&[(1, 100, events(1), NONE), (9, 70, lost(9), NONE)]).expect("a loss");
+}
+
+/// A path MTU that falls leaves as many packets in the window: a mark of what was sent before that still shrinks it. A window that
+/// shrank for a loss or a mark at that moment has answered it.
+#[test]
+fn a_smaller_mtu_answers_no_mark() {
+    let told = |ms| Marks { sent_at: Some(Time::ZERO + Duration::from_millis(ms)), unknown: false };
+    for (event, marks, keeps) in
+        [(events(9), NONE, true), (lost(9), NONE, false), (events(9), told(3), false)]
+    {
+        let mut bounds = Bounds::default();
+        bounds.before((MTU, 1), &path(100 * MTU, 10 * MTU), events(1), NONE).expect("it keeps the bounds");
+        let later = |ms, cwnd, events: Events, marks| {
+            let mut path = path(cwnd * MTU, 10 * MTU);
+            path.mtu = 576;
+            (path, Events { now: Time::ZERO + Duration::from_millis(ms), ..events }, marks)
+        };
+        let (path, event, marks) = later(9, 40, event, marks);
+        bounds.before((MTU, 1), &path, event, marks).expect("it keeps the bounds");
+        let (path, event, marks) = later(60, 28, event, told(5));
+        let event = Events { timeouts: 0, exempt: 0, ..event };
+        let outcome = bounds.before((MTU, 1), &path, event, marks);
+        if keeps { outcome.expect("allowed") } else { is_about(outcome, "for nothing") }
+    }
 }
 
 /// CWR says that the window has shrunk for what was marked.

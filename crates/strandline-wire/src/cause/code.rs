@@ -8,6 +8,7 @@ pub use super::no_user_data::CODE as NO_USER_DATA;
 pub use super::out_of_resource::CODE as OUT_OF_RESOURCE;
 pub use super::protocol_violation::CODE as PROTOCOL_VIOLATION;
 pub use super::restart_with_new_addresses::CODE as RESTART_WITH_NEW_ADDRESSES;
+pub use super::restart_with_new_encapsulation_port::CODE as RESTART_WITH_NEW_ENCAPSULATION_PORT;
 pub use super::stale_cookie::CODE as STALE_COOKIE;
 pub use super::unrecognised_chunk::CODE as UNRECOGNISED_CHUNK;
 pub use super::unrecognised_parameters::CODE as UNRECOGNISED_PARAMETERS;
@@ -31,6 +32,7 @@ pub const fn name(code: u16) -> Option<&'static str> {
         RESTART_WITH_NEW_ADDRESSES => "Restart of an Association with New Addresses",
         USER_INITIATED_ABORT => "User-Initiated Abort",
         PROTOCOL_VIOLATION => "Protocol Violation",
+        RESTART_WITH_NEW_ENCAPSULATION_PORT => "Restart of an Association with New Encapsulation Port",
         _ => return None,
     })
 }

@@ -11,6 +11,7 @@ mod out_of_resource;
 mod protocol_violation;
 mod raw;
 mod restart_with_new_addresses;
+mod restart_with_new_encapsulation_port;
 mod stale_cookie;
 mod unrecognised_chunk;
 mod unrecognised_parameters;
@@ -64,6 +65,14 @@ pub enum Cause<'a> {
     /// The peer broke a rule that has no cause of its own. Holds additional information, which may be any
     /// bytes.
     ProtocolViolation(&'a [u8]),
+    /// An INIT came from a different encapsulation port than the packets of the association that it would
+    /// restart.
+    RestartWithNewEncapsulationPort {
+        /// UDP encapsulation port of the association; 0 without encapsulation.
+        current: u16,
+        /// UDP encapsulation port of the INIT; 0 without encapsulation.
+        new: u16,
+    },
     /// A cause whose code this crate doesn't know.
     Unknown(RawCause<'a>),
 }
@@ -101,6 +110,10 @@ impl<'a> RawCause<'a> {
             }
             code::USER_INITIATED_ABORT => Cause::UserInitiatedAbort(user_initiated_abort::parse(self)),
             code::PROTOCOL_VIOLATION => Cause::ProtocolViolation(protocol_violation::parse(self)),
+            code::RESTART_WITH_NEW_ENCAPSULATION_PORT => {
+                let (current, new) = restart_with_new_encapsulation_port::parse(self)?;
+                Cause::RestartWithNewEncapsulationPort { current, new }
+            }
             _ => Cause::Unknown(*self),
         })
     }
@@ -122,13 +135,17 @@ impl EncodeTlv for Cause<'_> {
             Self::RestartWithNewAddresses(_) => code::RESTART_WITH_NEW_ADDRESSES,
             Self::UserInitiatedAbort(_) => code::USER_INITIATED_ABORT,
             Self::ProtocolViolation(_) => code::PROTOCOL_VIOLATION,
+            Self::RestartWithNewEncapsulationPort { .. } => code::RESTART_WITH_NEW_ENCAPSULATION_PORT,
             Self::Unknown(raw) => raw.code,
         }
     }
 
     fn value_len(&self) -> usize {
         match self {
-            Self::InvalidStream { .. } | Self::StaleCookie { .. } | Self::NoUserData { .. } => 4,
+            Self::InvalidStream { .. }
+            | Self::StaleCookie { .. }
+            | Self::NoUserData { .. }
+            | Self::RestartWithNewEncapsulationPort { .. } => 4,
             Self::OutOfResource | Self::InvalidMandatoryParameter | Self::CookieWhileShuttingDown => 0,
             Self::MissingParameters(missing) => missing.value_len(),
             Self::UnrecognisedParameters(parameters) | Self::RestartWithNewAddresses(parameters) => {
@@ -150,6 +167,10 @@ impl EncodeTlv for Cause<'_> {
             }
             Self::StaleCookie { staleness_us } => put(out, &staleness_us.to_be_bytes()),
             Self::NoUserData { tsn } => put(out, &tsn.0.to_be_bytes()),
+            Self::RestartWithNewEncapsulationPort { current, new } => {
+                let ([c0, c1], [n0, n1]) = (current.to_be_bytes(), new.to_be_bytes());
+                put(out, &[c0, c1, n0, n1]);
+            }
             Self::OutOfResource | Self::InvalidMandatoryParameter | Self::CookieWhileShuttingDown => {}
             Self::MissingParameters(missing) => missing.encode_value(out),
             Self::UnrecognisedParameters(parameters) | Self::RestartWithNewAddresses(parameters) => {

@@ -19,7 +19,7 @@ fn rejects(bytes: &[u8], error: CauseError) {
 }
 
 #[test]
-fn all_thirteen() {
+fn all_that_are_known() {
     let address = [0, 5, 0, 8, 192, 0, 2, 1];
     let address_list = Parameters::new(&address);
     round_trip(&Cause::InvalidStream { stream: StreamId(258) }, &[0, 1, 0, 8, 1, 2, 0, 0]);
@@ -36,13 +36,15 @@ fn all_thirteen() {
     round_trip(&Cause::RestartWithNewAddresses(address_list), &[&[0, 11, 0, 12][..], &address].concat());
     round_trip(&Cause::UserInitiatedAbort(b"bye"), &[0, 12, 0, 7, b'b', b'y', b'e']);
     round_trip(&Cause::ProtocolViolation(b"no"), &[0, 13, 0, 6, b'n', b'o']);
+    let moved = Cause::RestartWithNewEncapsulationPort { current: 9899, new: 258 };
+    round_trip(&moved, &[0, 14, 0, 8, 0x26, 0xab, 1, 2]);
     let unknown = RawCause { code: 0x1234, value: &[1] };
     round_trip(&Cause::Unknown(unknown), &[0x12, 0x34, 0, 5, 1]);
 }
 
 #[test]
 fn wrong_lengths() {
-    for code in [1_u8, 3, 9] {
+    for code in [1_u8, 3, 9, 14] {
         let error = |found| CauseError::WrongLength { code: code.into(), expected: 4, found };
         rejects(&[0, code, 0, 4], error(0));
         rejects(&[0, code, 0, 7, 1, 2, 3], error(3));
@@ -68,5 +70,5 @@ fn missing_parameters_count_must_agree() {
 #[test]
 fn codes_have_names() {
     let named: Vec<u16> = (0..=u16::MAX).filter(|&code| code::name(code).is_some()).collect();
-    assert_eq!(named, (1..=13).collect::<Vec<_>>());
+    assert_eq!(named, (1..=14).collect::<Vec<_>>());
 }

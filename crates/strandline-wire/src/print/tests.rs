@@ -95,6 +95,7 @@ fn error_with_every_cause() {
         Cause::RestartWithNewAddresses(Parameters::new(&address)),
         Cause::UserInitiatedAbort(b"bye"),
         Cause::ProtocolViolation(b""),
+        Cause::RestartWithNewEncapsulationPort { current: 9899, new: 40_000 },
     ]);
     shows(
         &[Chunk::Error(Error { causes: Causes::new(&bytes) })],
@@ -104,7 +105,8 @@ fn error_with_every_cause() {
          Unrecognized Parameters [parameter 0xc001 0 bytes], No User Data tsn 4, \
          Cookie Received While Shutting Down, \
          Restart of an Association with New Addresses [IPv4 Address 192.0.2.1], \
-         User-Initiated Abort \"bye\", Protocol Violation \"\"]",
+         User-Initiated Abort \"bye\", Protocol Violation \"\", \
+         Restart of an Association with New Encapsulation Port 9899, now 40000]",
     );
 }
 

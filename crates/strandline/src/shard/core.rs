@@ -99,7 +99,7 @@ impl Shard {
                 let State { engine, out, .. } = &mut *state;
                 out.run(engine, &self.carrier, self.observer.as_deref(), now, 1);
             }
-            let has_work = state.engine.has_transmit();
+            let has_work = state.engine.has_transmit() || self.carrier.errors_pending();
             let earlier = state.engine.poll_timeout().is_some_and(|at| at < state.armed);
             if has_work || earlier {
                 state.wake_driver();

@@ -144,9 +144,14 @@ impl Driver {
             shard.take_errors(state, now);
         }
         let sent = shard.transmit(state, now);
+        // What the system refuses to send at all says so at once, and nothing else wakes the driver for it.
+        let refused = shard.carrier.errors_pending();
+        if refused {
+            shard.take_errors(state, now);
+        }
         // The last packet of an association ends it.
         state.dispatch(now);
-        sweeping || sent == Sent::Some
+        sweeping || sent == Sent::Some || refused
     }
 
     /// Gives what arrived to the engine, or to the shard that it is for.

@@ -9,6 +9,7 @@ use strandline_io::Steering;
 use strandline_proto::event::{Datagram, IcmpError};
 use strandline_proto::time::Time;
 use strandline_wire::chunk::{Chunk, kind};
+use strandline_wire::number::VerificationTag;
 use strandline_wire::{COMMON_HEADER_LEN, Init, Packet, Parameter};
 
 use super::post::{Item, Mail, Post};
@@ -92,7 +93,16 @@ impl Steer {
             return self.next(asked, None);
         }
         let owner = self.rule.place_of_tag(tag);
-        (owner != self.index).then_some((owner, asked))
+        if owner != self.index && asked == 0 {
+            return Some((owner, asked));
+        }
+        // The tag is nobody's, and the packet comes from this host: one of the shards may have sent it to an address that is this
+        // host's as well as the peer's. The one that did must see it; an answer would end its association. A COOKIE ECHO has the tag
+        // of an association that it is about to make here.
+        let lost = !begins_with_cookie_echo(&packet)
+            && !engine.has_tag(VerificationTag(tag))
+            && engine.is_from_here(datagram);
+        if !lost || engine.has_sent(&packet, datagram) { None } else { self.next(asked, None) }
     }
 
     /// An INIT goes to the shard that has an association with its sender, and else to its home. The shard that the
@@ -111,7 +121,7 @@ impl Steer {
             return None;
         }
         let known = |address: &IpAddr| engine.find(sender.local_port, *address, sender.port).is_some();
-        if sender.addresses.iter().any(known) {
+        if sender.addresses.iter().any(known) || engine.has_sent(packet, datagram) {
             return None;
         }
         self.next(asked, Some(home))
@@ -129,6 +139,10 @@ impl Steer {
             _ => None,
         }
     }
+}
+
+fn begins_with_cookie_echo(packet: &Packet<'_>) -> bool {
+    packet.chunks().next().is_some_and(|first| first.is_ok_and(|chunk| chunk.kind == kind::COOKIE_ECHO))
 }
 
 /// The home of an association: by the smallest of the peer's addresses, so that it is the same from wherever the peer

@@ -278,6 +278,16 @@ impl<'a> Edits<'a> {
         }
     }
 
+    /// Replaces a URI that stands in this message.
+    pub(crate) fn replace_uri(&mut self, uri: &'a [u8], with: &'a [u8]) -> &mut Self {
+        let start = (uri.as_ptr() as usize).checked_sub(self.message.bytes.as_ptr() as usize);
+        match (start, check_text(with)) {
+            (Some(start), Ok(())) => self.splice(start, start + uri.len(), 0, Insert::Text(with)),
+            (None, _) => self.fail(WriteError::Target),
+            (_, Err(error)) => self.fail(error),
+        }
+    }
+
     /// Removes all lines of a header.
     pub fn remove(&mut self, name: HeaderName) -> &mut Self {
         for line in self.message.lines(name) {

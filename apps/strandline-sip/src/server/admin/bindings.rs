@@ -114,6 +114,7 @@ fn one(hub: &Hub, binding: &Binding, now: u64) -> Value {
         _ if !binding.path.is_empty() => "path",
         FlowUse::None => "address",
         FlowUse::First => "flow, or address",
+        FlowUse::Last => "address, or flow",
         FlowUse::Only => "flow",
     };
     let (flow, connected) = (&binding.flow, binding.flow.connection != 0);

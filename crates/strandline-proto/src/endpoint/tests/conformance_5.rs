@@ -226,6 +226,17 @@ fn section_5_2_4_b_and_d_end_the_set_up() {
     }
 }
 
+/// Case C, with a cookie that the peer was given before the NAT in front of it changed its port.
+#[test]
+fn section_5_2_4_c_another_port_changes_nothing() {
+    let mut raw = Raw::new();
+    let mut unused = Cookie { local_tag: VerificationTag(11), ..cookie(&raw) };
+    unused.source.set_port(40_000);
+    let answer = echo(&mut raw, &unused);
+    assert!(answer.is_empty(), "an ABORT would end the association: {answer:?}");
+    assert_eq!(raw.state(), "ESTABLISHED");
+}
+
 /// Step 3: a stale cookie is good if both tags match, else it gets an ERROR.
 #[test]
 fn section_5_2_4_step_3_age_matters_only_for_other_tags() {
@@ -461,8 +472,8 @@ fn section_5_4_which_addresses_are_confirmed() {
     assert!(paths.iter().all(|path| path.state == Reachability::Active));
 }
 
-/// Section 5.4: a probe each RTO until Path.Max.Retrans is exceeded, then at the rate of idle paths; the association's
-/// error count is left alone.
+/// Section 5.4: a probe each RTO until Path.Max.Retrans is exceeded, and none after that; the association's error count is left
+/// alone.
 #[test]
 fn section_5_4_an_address_that_does_not_answer_costs_nothing_but_probes() {
     let mut pair = Pair::with(config(2, CLIENT), config(2, SERVER));
@@ -472,8 +483,7 @@ fn section_5_4_an_address_that_does_not_answer_costs_nothing_but_probes() {
     assert_eq!(pair.state(CLIENT, client), "ESTABLISHED");
     assert_eq!(pair.hosts[CLIENT].endpoint.status(client).unwrap().error_count, 0);
     let probes = pair.log.iter().filter(|sent| dead(sent) && has(kind::HEARTBEAT)(sent)).count();
-    // Six until the RTO has doubled to its maximum, then one each 60 to 120 s.
-    assert!((6 + 4..=6 + 10).contains(&probes), "{probes}");
+    assert_eq!(probes, 6);
     let paths = pair.hosts[CLIENT].endpoint.paths(client).unwrap();
     assert_eq!(paths[1].state, Reachability::Unconfirmed);
 }

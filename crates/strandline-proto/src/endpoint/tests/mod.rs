@@ -1,5 +1,6 @@
 //! Two endpoints in virtual time, driven packet by packet.
 
+mod addresses;
 mod check;
 mod conformance_3;
 mod conformance_5;
@@ -17,6 +18,7 @@ mod hostile;
 mod known;
 mod letter;
 mod limits;
+mod nat;
 mod out_of_the_blue;
 mod paths;
 mod raw;

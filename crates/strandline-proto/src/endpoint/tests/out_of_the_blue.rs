@@ -72,6 +72,64 @@ fn where_others_share_the_carrier_nothing_is_answered_for_their_ports() {
     assert!(pair.wire.is_empty());
 }
 
+/// What the server, which shares its carrier, answers to a packet for a port.
+fn shared_answer(
+    prepare: impl FnOnce(&mut Endpoint),
+    port: u16,
+    build: impl FnOnce(&mut PacketBuilder<'_>),
+) -> Option<Vec<u8>> {
+    let shared = EndpointConfig { owns_all_ports: false, ..config(1, SERVER) };
+    let mut pair = Pair::with(config(1, CLIENT), shared);
+    prepare(&mut pair.hosts[SERVER].endpoint);
+    let sent = pair.forge(CLIENT, (9, port), VerificationTag(0x1234), build);
+    pair.deliver(&sent);
+    pair.wire.pop_front().map(|answer| answer.kinds())
+}
+
+#[test]
+fn reserved_ports_are_answered_for() {
+    let reserve = |endpoint: &mut Endpoint| endpoint.set_reserved_ports(vec![100..=200, 300..=300]);
+    let shutdown_ack = |packet: &mut PacketBuilder<'_>| assert!(packet.push(&ShutdownAck));
+    let heartbeat = |packet: &mut PacketBuilder<'_>| assert!(packet.push(&Heartbeat { info: b"info" }));
+    for port in [100, 200, 300] {
+        assert_eq!(shared_answer(reserve, port, shutdown_ack), Some(vec![kind::SHUTDOWN_COMPLETE]));
+        assert_eq!(shared_answer(reserve, port, heartbeat), Some(vec![kind::ABORT]));
+    }
+    for port in [99, 201, 301] {
+        assert_eq!(shared_answer(reserve, port, shutdown_ack), None, "port {port} may be another process's");
+    }
+}
+
+#[test]
+fn an_init_to_a_reserved_port_is_refused() {
+    for (reserved, answers) in [(vec![100..=200], vec![vec![kind::ABORT]]), (vec![], vec![])] {
+        let shared = EndpointConfig { owns_all_ports: false, ..config(1, SERVER) };
+        let mut pair = Pair::with(config(1, CLIENT), shared);
+        pair.hosts[SERVER].endpoint.set_reserved_ports(reserved);
+        let request = Connect { local_port: 5000, ..Connect::to(address(SERVER, 0), 150) };
+        pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
+        pair.run();
+        assert_eq!(pair.kinds()[1..], answers);
+    }
+}
+
+#[test]
+fn a_lost_shutdown_complete_is_made_good() {
+    let shared = |host| EndpointConfig { owns_all_ports: false, ..config(1, host) };
+    let (mut pair, client, server) = Pair::with(shared(CLIENT), shared(SERVER)).establish();
+    pair.hosts[CLIENT].endpoint.shutdown(pair.now, client).unwrap();
+    pair.run_dropping(has(kind::SHUTDOWN_COMPLETE));
+    assert_eq!(pair.state(SERVER, server), "SHUTDOWN-ACK-SENT");
+    pair.pass(Duration::from_secs(3));
+    assert_eq!(pair.closed(SERVER), Some(&CloseReason::Shutdown));
+    // Once nobody can ask any more the port may be another process's again.
+    pair.pass(Duration::from_secs(300));
+    let sent =
+        pair.forge(SERVER, (PORT, 5000), VerificationTag(1), |packet| assert!(packet.push(&ShutdownAck)));
+    pair.deliver(&sent);
+    assert!(pair.wire.is_empty());
+}
+
 #[test]
 fn packets_with_a_wrong_tag_change_nothing() {
     let (mut pair, client, server) = Pair::established();

@@ -150,6 +150,24 @@ fn acknowledging_again_what_was_taken_back_is_no_news() {
     }
 }
 
+/// The peer has less room than what is outstanding. Rule C gives back what is marked, but never more than the peer has room for, and
+/// SHUTDOWN, which says nothing of the window, gives back nothing.
+#[test]
+fn marked_chunks_give_back_no_more_than_a_rwnd() {
+    let mut fixture = Fixture::with_outstanding(3);
+    fixture.a_rwnd = 700;
+    fixture.sack(0, &[]);
+    assert_eq!(fixture.out.peer_rwnd(), 0);
+    fixture.timeout(0);
+    assert_eq!(fixture.out.peer_rwnd(), 700);
+    assert_eq!(fixture.tsns(0), [0, 1, 2]);
+    let mut acks = Acks::default();
+    let outcome = fixture.out.on_cumulative(fixture.now, Tsn(INITIAL) + 2, &mut acks);
+    fixture.apply(&acks);
+    assert!(applied(outcome).all_acked);
+    assert_eq!(fixture.out.peer_rwnd(), 0);
+}
+
 /// SHUTDOWN's acknowledgement says nothing of gaps: nothing is taken back by it.
 #[test]
 fn cumulative_acknowledgement_of_shutdown() {

@@ -136,3 +136,22 @@ fn a_window_makes_no_late_timer_good() {
     let (allowance, rate) = after_a_late_timer(Algorithm::Cubic, true);
     assert!(allowance <= saved(rate), "{allowance} at {rate} a second");
 }
+
+/// Retransmissions don't wait for an opportunity to send. The time before them is not credited a second time afterwards.
+#[test]
+fn retransmissions_use_up_what_was_saved() {
+    let (mut path, now) = paced(Algorithm::Bbr);
+    path.flight = 0;
+    path.allow_burst(now, &config());
+    let later = now + Duration::from_millis(50);
+    let rate = path.pacing_rate().unwrap();
+    let mut sent = 0;
+    while path.may_retransmit() {
+        path.on_data_sent(later, path.payload_max(), path.data_chunk_len_max(), false, false);
+        sent += u64::from(path.data_chunk_len_max());
+    }
+    path.flight = 0;
+    path.allow_burst(later, &config());
+    assert!(!path.may_retransmit(), "{path:?}");
+    assert!(sent <= saved(rate) + 1460, "{sent} at {rate} a second");
+}

@@ -343,12 +343,12 @@ fn the_largest_retransmission_limit_does_not_overflow() {
 // --- sections 5.4 and 8.3 --------------------------------------------------------------------------------------------
 
 #[test]
-fn an_unconfirmed_path_is_probed_each_rto_until_it_fails_then_at_the_idle_rate() {
+fn an_unconfirmed_path_is_probed_until_it_fails() {
     let mut path = unconfirmed();
     path.start_heartbeats(at(0), MIDDLE, &config());
     let mut sent = Vec::new();
     let mut failed = Vec::new();
-    for nonce in 1..=8 {
+    for nonce in 1..=6 {
         let now = path.next_deadline();
         assert!(path.heartbeat_due(now, MIDDLE, &config()));
         path.on_heartbeat_sent(now, nonce, MIDDLE, &config());
@@ -357,12 +357,13 @@ fn an_unconfirmed_path_is_probed_each_rto_until_it_fails_then_at_the_idle_rate()
         assert!(!loss.confirmed, "never an error of the association");
         failed.extend(loss.change);
     }
-    // The RTO doubles; after the sixth, HB.interval comes on top.
-    assert_eq!(sent, [0, 1, 3, 7, 15, 31, 31 + 60 + 30, 31 + 60 + 30 + 60 + 30]);
+    // The RTO doubles; after the sixth there is no more.
+    assert_eq!(sent, [0, 1, 3, 7, 15, 31]);
+    assert_eq!(path.next_deadline(), Time::MAX);
     assert_eq!(failed, [PathChange::Inactive]);
     assert_eq!(path.state, PathState::Unconfirmed, "still nothing but HEARTBEATs may go there");
     let now = path.heartbeat.sent_at() + ms(100);
-    let answer = path.on_heartbeat_ack(now, 8, MIDDLE, &config()).unwrap();
+    let answer = path.on_heartbeat_ack(now, 6, MIDDLE, &config()).unwrap();
     assert_eq!((answer.change, path.state), (Some(PathChange::Confirmed), PathState::Active));
     assert_eq!(path.next_deadline(), path.heartbeat.sent_at() + ms(30_300), "by the RTO measured now");
 }
@@ -514,4 +515,24 @@ fn the_window_grows_for_a_round_trip_after_it_was_full() {
         window + 6 * 1460,
         "there was nothing to fill half of the window with"
     );
+}
+
+/// RecoverFS is all that was outstanding (RFC 9937 section 6.1), with what leaves the flight as late by the SACK that tells of the loss.
+#[test]
+fn recovery_counts_what_the_sack_leaves_late() {
+    let mut path = active();
+    let packet = path.data_chunk_len_max();
+    send(&mut path, at(0), 20);
+    // One acknowledged, nine late, one lost.
+    path.flight = 10 * packet;
+    let loss = PathLoss { in_recovery: true, delivered: packet, acked_bytes: packet, ..PathLoss::default() };
+    let begins = PathLoss { shrink: true, lost_bytes: packet, unheard_bytes: 9 * packet, ..loss };
+    path.on_loss(at(20), &begins);
+    send(&mut path, at(20), 1);
+    // Seven more arrive.
+    let threshold = path.congestion.window();
+    path.on_loss(at(21), &PathLoss { delivered: 7 * packet, acked_bytes: 7 * packet, ..loss });
+    assert!(path.flight > threshold, "{path:?}");
+    let share = 8 * threshold / 20 - packet;
+    assert!((share..=share + 1).contains(&(path.window() - path.flight)), "{path:?}");
 }

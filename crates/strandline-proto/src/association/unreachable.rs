@@ -1,0 +1,149 @@
+//! Addresses at which nothing answers as the peer would: ICMP port or protocol unreachable, no route, an address of
+//! this host. With another address to go on it is an error of the path, else it is
+//! one of the association (RFC 9260 sections 5.4, 8.2 and 10).
+
+use core::net::IpAddr;
+use std::sync::Arc;
+
+use super::context::Shared;
+use super::{Association, State};
+use crate::event::CloseReason;
+use crate::path::{PathIndex, PathState};
+use crate::time::Time;
+
+impl Association {
+    /// Nothing speaks SCTP at the address (rule ICMP8). The association ends, as by an ABORT, if that was its last address.
+    pub(crate) fn on_unreachable(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
+        if !self.leave_path(cx, now, index) {
+            self.end(cx, now, CloseReason::Unreachable);
+        }
+    }
+
+    /// The system can't send to the address. During set-up that ends the association if it was the last address: it would
+    /// wait for an answer that can't come. Afterwards it may pass, as a cable that is plugged in again.
+    pub(crate) fn on_no_route(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
+        if self.leave_path(cx, now, index) {
+            return;
+        }
+        if self.state.in_setup() {
+            self.end(cx, now, CloseReason::NoRoute);
+        } else {
+            self.count_path_error(cx, index);
+        }
+    }
+
+    /// A router says that a destination cannot be reached: an error of the path (rule ICMP9), because it may be a passing
+    /// fault. During set-up the next address is tried at once.
+    pub(crate) fn on_host_unreachable(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
+        self.count_path_error(cx, index);
+        if self.state.in_setup() && index == self.control_path {
+            let errors = self.paths.get(index).error_count;
+            let other =
+                self.paths.alternate(index).filter(|other| self.paths.get(*other).error_count < errors);
+            if let Some(other) = other {
+                self.set_up_over(cx, now, other);
+            }
+        }
+    }
+
+    /// A packet of this association came back: the address is one of this host's. Nothing more goes there if there is another.
+    pub(crate) fn on_looped(&mut self, cx: &mut Shared, now: Time, address: IpAddr) {
+        if let Some(index) = self.paths.by_address(address) {
+            let _ = self.leave_path(cx, now, index);
+        }
+    }
+
+    /// An ABORT with the T bit came from this address, which is one of this host's: another process here doesn't know the
+    /// association. If the address was never confirmed that says only that it isn't the peer's. True if it was such an address,
+    /// which is given up.
+    pub(crate) fn refuse_address(&mut self, cx: &mut Shared, address: IpAddr) -> bool {
+        let Some(index) = self.paths.by_address(address) else { return false };
+        let unconfirmed = self.paths.get(index).state == PathState::Unconfirmed;
+        if unconfirmed {
+            self.give_up_address(cx, index);
+        }
+        unconfirmed
+    }
+
+    fn count_path_error(&mut self, cx: &mut Shared, index: PathIndex) {
+        let config = Arc::clone(&self.config);
+        let change = self.paths.get_mut(index).on_error(&config);
+        self.on_path_error(cx, index, change);
+    }
+
+    fn give_up_address(&mut self, cx: &mut Shared, index: PathIndex) {
+        let config = Arc::clone(&self.config);
+        if let Some(change) = self.paths.get_mut(index).give_up(&config) {
+            self.on_path_change(cx, index, change);
+        }
+    }
+
+    /// Goes on without a path. False if it is the last one that may work: nothing has changed then.
+    fn leave_path(&mut self, cx: &mut Shared, now: Time, index: PathIndex) -> bool {
+        match self.paths.get(index).state {
+            PathState::Unconfirmed => self.give_up_address(cx, index),
+            _ if self.state.in_setup() => return self.leave_path_in_setup(cx, now, index),
+            PathState::Inactive => return self.paths.confirmed_other_than(index),
+            PathState::Active | PathState::PotentiallyFailed => {
+                if !self.paths.usable_other_than(index) {
+                    return false;
+                }
+                let config = Arc::clone(&self.config);
+                let change = self.paths.get_mut(index).fail(&config);
+                self.on_path_error(cx, index, change);
+                self.move_off(cx, now, index);
+            }
+        }
+        true
+    }
+
+    /// What was under way on the path goes again on another at once.
+    fn move_off(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
+        if self.paths.get(index).flight > 0 {
+            let marked = self.outbound.send_again(index.0);
+            let path = self.paths.get_mut(index);
+            path.stop_rtx();
+            path.on_lost(marked);
+            self.flags.burst_open = true;
+        }
+        if self.control_path != index {
+            return;
+        }
+        self.control_path = self.paths.data_path().unwrap_or(index);
+        match self.state {
+            State::ShutdownSent => self.send_shutdown(cx, now),
+            State::ShutdownAckSent => self.send_shutdown_ack(cx, now),
+            _ => {}
+        }
+    }
+
+    /// During set-up the application's addresses are tried one after the other; each that is refused is tried no more.
+    fn leave_path_in_setup(&mut self, cx: &mut Shared, now: Time, index: PathIndex) -> bool {
+        let Some(other) = self.paths.active_other_than(index) else { return false };
+        let config = Arc::clone(&self.config);
+        let _ = self.paths.get_mut(index).fail(&config);
+        if index == self.control_path {
+            self.set_up_over(cx, now, other);
+        }
+        true
+    }
+
+    /// Sends INIT or COOKIE ECHO again at once, to another address. T1 runs on, so that no number of ICMP messages prolongs
+    /// the set-up.
+    fn set_up_over(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
+        self.control_path = index;
+        let deadline = self.control_deadline;
+        match &mut self.state {
+            State::CookieWait(_) => {
+                self.send_init(cx, now);
+                self.control_deadline = deadline;
+            }
+            State::CookieEchoed(setup) => {
+                setup.echoes = 0;
+                self.retract_cookie_data();
+                self.flags.cookie_echo_due = true;
+            }
+            _ => {}
+        }
+    }
+}

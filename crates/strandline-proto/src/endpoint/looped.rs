@@ -1,0 +1,123 @@
+//! Packets of this endpoint that come back to it, because a peer listed an address that this host has as well: hosts with the
+//! same private address are common. None is answered: an answer would end the association that the packet belongs to.
+
+use core::net::IpAddr;
+
+use strandline_wire::Packet;
+use strandline_wire::chunk::Chunk;
+use strandline_wire::number::VerificationTag;
+
+use super::Endpoint;
+use super::demux::PeerKey;
+use crate::association::State;
+use crate::event::Datagram;
+use crate::time::Time;
+
+/// What tells whose packet it is.
+#[derive(Debug, Clone, Copy)]
+enum Mark {
+    /// The verification tag: the peer's.
+    Peer(VerificationTag),
+    /// The Initiate Tag of an INIT: the sender's own.
+    Own(VerificationTag),
+}
+
+impl Mark {
+    /// `None` for a packet with tag 0 that is no INIT.
+    fn of(packet: &Packet<'_>) -> Option<Self> {
+        let tag = packet.verification_tag();
+        if tag.0 != 0 {
+            return Some(Self::Peer(tag));
+        }
+        match packet.chunks().next()?.ok()?.parse() {
+            Ok(Chunk::Init(init)) => Some(Self::Own(init.initiate_tag)),
+            _ => None,
+        }
+    }
+}
+
+impl Endpoint {
+    /// True for a packet that an association of this endpoint sent: it has the association's ports, mirrored, and its peer's
+    /// tag. The packet is dropped and counted, and nothing more goes to the address that it was sent to.
+    pub(super) fn is_own_packet(&mut self, now: Time, packet: &Packet<'_>, datagram: &Datagram<'_>) -> bool {
+        let Some((slot, address)) =
+            Mark::of(packet).and_then(|mark| self.sender_here(mark, packet, datagram))
+        else {
+            return false;
+        };
+        self.drop_looped(now, slot, address);
+        true
+    }
+
+    /// True for an INIT of this endpoint that can't be meant for it: no listener has the port and the association has other
+    /// addresses to try, or the association is the one that the INIT would be a collision with.
+    pub(super) fn is_own_init(
+        &mut self,
+        now: Time,
+        existing: Option<u32>,
+        tag: VerificationTag,
+        packet: &Packet<'_>,
+        datagram: &Datagram<'_>,
+    ) -> bool {
+        let Some((slot, address)) = self.sender_here(Mark::Own(tag), packet, datagram) else { return false };
+        let has_others = self.table.at(slot).is_some_and(|association| association.paths.len() > 1);
+        let listens = self.ports.listens(packet.destination_port());
+        let dropped = existing == Some(slot) || (existing.is_none() && !listens && has_others);
+        if dropped {
+            self.drop_looped(now, slot, address);
+        }
+        dropped
+    }
+
+    /// True if an association here has the packet's ports, mirrored, and the packet's tag for its peer's, or the Initiate Tag of
+    /// an INIT for its own: the packet is one of this endpoint's that came back.
+    #[must_use]
+    pub fn has_sent(&self, packet: &Packet<'_>, datagram: &Datagram<'_>) -> bool {
+        Mark::of(packet).is_some_and(|mark| self.sender_here(mark, packet, datagram).is_some())
+    }
+
+    /// True if an association has this tag.
+    #[must_use]
+    pub fn has_tag(&self, tag: VerificationTag) -> bool {
+        self.demux.by_tag(tag).is_some()
+    }
+
+    /// True if the datagram comes from an address of this host, as far as they are known.
+    #[must_use]
+    pub fn is_from_here(&self, datagram: &Datagram<'_>) -> bool {
+        let source = datagram.source.ip();
+        datagram.destination == Some(source) || self.shared.own.contains(source)
+    }
+
+    /// The association whose packet this is, and to which address it was sent.
+    fn sender_here(&self, mark: Mark, packet: &Packet<'_>, datagram: &Datagram<'_>) -> Option<(u32, IpAddr)> {
+        let (peer_port, local_port) = (packet.destination_port(), packet.source_port());
+        // The real peer's packets have mirrored ports, too, where both ends use the same.
+        let mirrored = || peer_port != local_port || self.is_from_here(datagram);
+        // Where the destination is not known: the host sends from the address that it sends to.
+        let address = datagram.destination.unwrap_or(datagram.source.ip());
+        match mark {
+            Mark::Peer(tag) => {
+                let slot = self.find_by_peer(&PeerKey { address, peer_port, local_port })?;
+                let ours = self.table.at(slot)?.peer_tag == tag && mirrored();
+                ours.then_some((slot, address))
+            }
+            // Nearly always the tag is nobody's here, which is cheap to see.
+            Mark::Own(tag) => {
+                let slot = self.demux.by_tag(tag)?;
+                let association = self.table.at(slot)?;
+                let ours = matches!(association.state, State::CookieWait(_))
+                    && (association.local_port, association.peer_port) == (local_port, peer_port)
+                    && association.paths.by_address(address).is_some();
+                (ours && mirrored()).then_some((slot, address))
+            }
+        }
+    }
+
+    fn drop_looped(&mut self, now: Time, slot: u32, address: IpAddr) {
+        self.shared.stats.looped += 1;
+        let Some(association) = self.table.at_mut(slot) else { return };
+        association.on_looped(&mut self.shared, now, address);
+        self.settle(now, slot);
+    }
+}

@@ -1,0 +1,255 @@
+//! Addresses that are not the peer's: this host's own, other hosts', and those that nothing can be sent to.
+
+use strandline_wire::cause::Causes;
+use strandline_wire::chunk::Abort;
+
+use super::*;
+use crate::event::{IcmpError, IcmpKind, PathChange};
+use crate::stats::Reachability;
+
+/// The server has the client's second address as well, and packets to there come back to it.
+fn shared_address(known: bool, local_port: u16) -> (Pair, AssociationId, AssociationId) {
+    let own_addresses = if known { vec![address(CLIENT, 1).ip()] } else { Vec::new() };
+    let mut pair = Pair::with(config(2, CLIENT), EndpointConfig { own_addresses, ..config(1, SERVER) });
+    let shared = pair.hosts[CLIENT].addresses.pop().unwrap();
+    pair.hosts[SERVER].addresses.push(shared);
+    let remotes = vec![address(SERVER, 0)];
+    let request = Connect { local_port, peer_port: PORT, remotes, config: None };
+    let client = pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
+    pair.run();
+    let server = pair.accepted();
+    (pair, client, server)
+}
+
+fn to_shared(pair: &Pair) -> Vec<Vec<u8>> {
+    let shared = address(CLIENT, 1).ip();
+    pair.log.iter().filter(|sent| sent.destination.ip() == shared).map(Sent::kinds).collect()
+}
+
+#[test]
+fn own_packets_that_come_back_are_not_answered() {
+    for local_port in [5000, PORT] {
+        let (mut pair, client, server) = shared_address(false, local_port);
+        pair.pass(Duration::from_secs(120));
+        assert_eq!(pair.state(SERVER, server), "ESTABLISHED", "from port {local_port}");
+        assert_eq!(pair.state(CLIENT, client), "ESTABLISHED");
+        assert_eq!(pair.hosts[SERVER].endpoint.stats().looped, 1);
+        assert_eq!(to_shared(&pair), [[kind::HEARTBEAT]], "and nothing more goes there");
+        assert!(!pair.log.iter().any(has(kind::ABORT)));
+    }
+}
+
+#[test]
+fn own_addresses_in_an_init_are_not_adopted() {
+    let (mut pair, _, server) = shared_address(true, 5000);
+    pair.pass(Duration::from_secs(120));
+    assert_eq!(pair.hosts[SERVER].endpoint.paths(server).unwrap().len(), 1);
+    assert!(to_shared(&pair).is_empty());
+    assert_eq!(pair.state(SERVER, server), "ESTABLISHED");
+}
+
+#[test]
+fn own_addresses_in_an_init_ack_are_not_adopted() {
+    let client = EndpointConfig { own_addresses: vec![address(SERVER, 1).ip()], ..config(1, CLIENT) };
+    // It has two, so that it takes addresses of any family.
+    let (pair, client, _) = Pair::with(client, config(2, SERVER)).establish();
+    assert_eq!(pair.hosts[CLIENT].endpoint.paths(client).unwrap().len(), 1);
+}
+
+#[test]
+fn a_peer_on_this_host_may_have_its_addresses() {
+    let own_addresses = vec![address(CLIENT, 0).ip(), address(CLIENT, 1).ip(), address(SERVER, 0).ip()];
+    let server = EndpointConfig { own_addresses, ..config(1, SERVER) };
+    let (mut pair, _, server) = Pair::with(config(2, CLIENT), server).establish();
+    pair.pass(Duration::from_secs(2));
+    let paths = pair.hosts[SERVER].endpoint.paths(server).unwrap();
+    let confirmed = paths.iter().filter(|path| path.state == Reachability::Active);
+    assert_eq!((paths.len(), confirmed.count()), (2, 2));
+}
+
+#[test]
+fn an_endpoint_connects_to_itself() {
+    let own = EndpointConfig { own_addresses: vec![address(CLIENT, 0).ip()], ..config(1, CLIENT) };
+    let mut pair = Pair::with(own, config(1, SERVER));
+    let request = Connect { local_port: 5000, ..Connect::to(address(CLIENT, 0), PORT) };
+    let client = pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
+    pair.send(CLIENT, client, 0, b"to myself");
+    pair.pass(Duration::from_secs(60));
+    assert_eq!(pair.state(CLIENT, client), "ESTABLISHED");
+    let (server, _) = *pair.hosts[CLIENT].events.iter().find(|(id, _)| *id != client).unwrap();
+    assert_eq!(pair.recv(CLIENT, server).unwrap().data, "to myself");
+    pair.hosts[CLIENT].endpoint.shutdown(pair.now, client).unwrap();
+    pair.run();
+    assert_eq!(pair.closed(CLIENT), Some(&CloseReason::Shutdown));
+}
+
+#[test]
+fn an_abort_from_this_host_gives_its_address_up() {
+    let abort = Abort { tag_reflected: true, causes: Causes::new(&[]) };
+    // Out of the blue for whoever has the address: it answers our HEARTBEAT by rule 8 of section 8.4.
+    let (mut pair, _, server) = Pair::with(config(2, CLIENT), config(1, SERVER)).drop_second();
+    let ports = (5000, PORT);
+    let tag = pair.hosts[SERVER].endpoint.status(server).unwrap().peer_tag;
+    let mut sent = pair.forge(CLIENT, ports, tag, |packet| assert!(packet.push(&abort)));
+    // It comes from this host's own address, which the peer has, too.
+    (sent.source, sent.destination) = (address(CLIENT, 1), address(CLIENT, 1));
+    pair.hosts[CLIENT].addresses.pop();
+    pair.hosts[SERVER].addresses.push(address(CLIENT, 1));
+    pair.deliver(&sent);
+    pair.log.clear();
+    pair.pass_dropping(Duration::from_secs(60), on_second);
+    assert_eq!(pair.state(SERVER, server), "ESTABLISHED");
+    assert!(!pair.log.iter().any(on_second));
+    // From the confirmed address it counts.
+    (sent.source, sent.destination) = (address(CLIENT, 0), address(SERVER, 0));
+    pair.deliver(&sent);
+    assert!(matches!(pair.closed(SERVER), Some(CloseReason::PeerAborted { .. })));
+}
+
+fn on_second(sent: &Sent) -> bool {
+    [address(CLIENT, 1).ip(), address(SERVER, 1).ip()].contains(&sent.destination.ip())
+}
+
+impl Pair {
+    /// An association whose second addresses nothing reaches.
+    fn drop_second(mut self) -> (Self, AssociationId, AssociationId) {
+        let client = self.connect();
+        self.pass_dropping(Duration::from_millis(100), on_second);
+        let server = self.accepted();
+        (self, client, server)
+    }
+
+    /// What a host hears of a packet that it sent.
+    fn icmp(&mut self, host: usize, sent: &Sent, kind: IcmpKind) {
+        let error = IcmpError { destination: sent.destination, kind, quoted: &sent.bytes };
+        self.hosts[host].endpoint.handle_icmp(self.now, error);
+        self.collect();
+    }
+
+    fn latest_to(&self, to: SocketAddr) -> Sent {
+        self.log.iter().rev().find(|sent| sent.destination == to).expect("a packet to there").clone()
+    }
+}
+
+fn two_paths() -> (Pair, AssociationId, AssociationId) {
+    let (mut pair, client, server) = Pair::with(config(2, CLIENT), config(2, SERVER)).establish();
+    pair.pass(Duration::from_secs(3));
+    (pair, client, server)
+}
+
+#[test]
+fn port_unreachable_on_one_path_moves_its_data() {
+    for kind in [IcmpKind::ProtocolUnreachable, IcmpKind::NoRoute] {
+        let (mut pair, client, server) = two_paths();
+        pair.hosts[CLIENT].events.clear();
+        pair.send(CLIENT, client, 0, b"by the other way");
+        pair.collect();
+        let lost = pair.wire.pop_front().unwrap();
+        pair.icmp(CLIENT, &lost, kind);
+        pair.run();
+        assert_eq!(pair.recv(SERVER, server).unwrap().data, "by the other way");
+        assert_eq!(pair.state(CLIENT, client), "ESTABLISHED");
+        let change = Event::PathChanged { address: address(SERVER, 0), change: PathChange::Inactive };
+        assert!(pair.hosts[CLIENT].events.contains(&(client, change)));
+        // Once more changes nothing; the last path that works ends the association or is retried.
+        pair.icmp(CLIENT, &lost, kind);
+        assert_eq!(pair.state(CLIENT, client), "ESTABLISHED");
+        let other = pair.latest_to(address(SERVER, 1));
+        pair.icmp(CLIENT, &other, kind);
+        let ends = (kind == IcmpKind::ProtocolUnreachable).then_some(CloseReason::Unreachable);
+        assert_eq!(pair.closed(CLIENT), ends.as_ref());
+    }
+}
+
+#[test]
+fn an_unreachable_unconfirmed_address_is_given_up() {
+    for kind in [IcmpKind::ProtocolUnreachable, IcmpKind::NoRoute] {
+        let (mut pair, _, server) = Pair::with(config(2, CLIENT), config(1, SERVER)).drop_second();
+        let probe = pair.latest_to(address(CLIENT, 1));
+        pair.icmp(SERVER, &probe, kind);
+        pair.log.clear();
+        pair.pass_dropping(Duration::from_secs(100), on_second);
+        assert_eq!(pair.state(SERVER, server), "ESTABLISHED");
+        assert!(!pair.log.iter().any(on_second));
+    }
+}
+
+#[test]
+fn the_next_address_is_tried_at_once() {
+    for kind in [IcmpKind::ProtocolUnreachable, IcmpKind::NoRoute, IcmpKind::HostUnreachable] {
+        let mut pair = Pair::new();
+        let nobody: SocketAddr = "203.0.113.9:9899".parse().unwrap();
+        let remotes = vec![nobody, address(SERVER, 0)];
+        let request = Connect { local_port: 5000, peer_port: PORT, remotes, config: None };
+        let client = pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
+        pair.collect();
+        let init = pair.wire.pop_front().unwrap();
+        pair.icmp(CLIENT, &init, kind);
+        pair.run();
+        assert_eq!(pair.state(CLIENT, client), "ESTABLISHED", "{kind:?}");
+    }
+}
+
+/// A COOKIE ECHO with DATA that is on its way to the first of the server's two addresses.
+fn echoing() -> (Pair, AssociationId, Sent) {
+    let mut pair = Pair::with(config(1, CLIENT), config(2, SERVER));
+    let remotes = vec![address(SERVER, 0), address(SERVER, 1)];
+    let request = Connect { local_port: 5000, peer_port: PORT, remotes, config: None };
+    let client = pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
+    pair.send(CLIENT, client, 0, &[7; 500]);
+    pair.collect();
+    while let Some(sent) = pair.wire.pop_front() {
+        if sent.kinds()[0] == kind::COOKIE_ECHO {
+            return (pair, client, sent);
+        }
+        pair.deliver(&sent);
+        pair.collect();
+    }
+    panic!("no COOKIE ECHO: {:?}", pair.state(CLIENT, client));
+}
+
+#[test]
+fn a_cookie_echo_moves_to_the_next_address() {
+    for kind in [IcmpKind::NoRoute, IcmpKind::HostUnreachable] {
+        let (mut pair, client, lost) = echoing();
+        assert_eq!(lost.kinds(), [kind::COOKIE_ECHO, kind::DATA]);
+        pair.icmp(CLIENT, &lost, kind);
+        let other = pair.wire.pop_front().unwrap();
+        assert_eq!((other.destination, other.kinds()), (address(SERVER, 1), lost.kinds()));
+        // This one is lost as well. T1-cookie has it sent again.
+        pair.pass(Duration::from_secs(3));
+        assert_eq!(pair.state(CLIENT, client), "ESTABLISHED", "{kind:?}");
+        let server = pair.accepted();
+        assert_eq!(pair.recv(SERVER, server).unwrap().data, [7; 500][..]);
+    }
+}
+
+#[test]
+fn with_no_route_the_set_up_ends() {
+    let mut pair = Pair::new();
+    let remotes = vec!["203.0.113.9:9899".parse().unwrap(), "203.0.113.10:9899".parse().unwrap()];
+    let request = Connect { local_port: 5000, peer_port: PORT, remotes, config: None };
+    pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
+    pair.collect();
+    while let Some(init) = pair.wire.pop_front() {
+        pair.icmp(CLIENT, &init, IcmpKind::NoRoute);
+    }
+    assert_eq!(pair.closed(CLIENT), Some(&CloseReason::NoRoute));
+    assert_eq!(pair.log.len(), 2, "each was tried once");
+}
+
+#[test]
+fn an_address_given_up_is_probed_when_heard() {
+    let (mut pair, client, server) = Pair::with(config(2, CLIENT), config(2, SERVER)).drop_second();
+    pair.pass_dropping(Duration::from_secs(500), on_second);
+    pair.log.clear();
+    pair.pass_dropping(Duration::from_secs(500), on_second);
+    assert!(!pair.log.iter().any(on_second), "neither side probes any more");
+    // The way is free, and one side is told to look.
+    pair.hosts[CLIENT].endpoint.request_heartbeat(pair.now, client, address(SERVER, 1).ip()).unwrap();
+    pair.pass(Duration::from_secs(5));
+    for (host, id) in [(CLIENT, client), (SERVER, server)] {
+        let paths = pair.hosts[host].endpoint.paths(id).unwrap();
+        assert!(paths.iter().all(|path| path.state == Reachability::Active), "{paths:?}");
+    }
+}
