@@ -1,4 +1,4 @@
-//! The server's process: a one-to-many endpoint, a one-to-one listener, or a TCP listener; what comes goes back.
+//! The server process: a one-to-many endpoint, a one-to-one listener, or a TCP listener, which echo all data.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -15,13 +15,13 @@ use super::order::{Measured, ServerPart};
 use super::{Transport, stack_builder};
 use crate::cores::Cores;
 
-/// Associations that the memory report is averaged over: the last ones heard of.
+/// Number of associations over which the memory report is averaged: the most recently active ones.
 const SAMPLE: usize = 256;
 
-/// Messages taken at once.
+/// Maximum number of messages read at once.
 const TURN: usize = 64;
 
-/// How long the echo waits for room in a send buffer before it is given up.
+/// Time that an echo waits for room in a send buffer before it is given up.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A server that is listening.
@@ -39,7 +39,7 @@ struct Sctp {
     _cores: Cores,
 }
 
-/// The associations last heard of.
+/// The most recently active associations.
 #[derive(Clone)]
 enum Heard {
     Many(Arc<Endpoint>, Arc<Mutex<VecDeque<AssociationId>>>),
@@ -113,7 +113,7 @@ impl Server {
 }
 
 impl Heard {
-    /// The memory report of those last heard of, on average.
+    /// Returns the average memory report of the most recently active associations.
     fn items(&self) -> Vec<(String, f64)> {
         let reports: Vec<MemoryReport> = match self {
             Self::Many(endpoint, heard) => {
@@ -143,7 +143,7 @@ async fn echo(endpoint: Arc<Endpoint>, heard: Arc<Mutex<VecDeque<AssociationId>>
     }
 }
 
-/// One shard's share, on that shard's runtime.
+/// Echoes the messages of one shard, on that shard's runtime.
 async fn echo_on(endpoint: Arc<Endpoint>, shard: usize, heard: Arc<Mutex<VecDeque<AssociationId>>>) {
     while let Ok((from, message)) = endpoint.recv_on(shard).await {
         hear(&heard, from);
@@ -154,7 +154,7 @@ async fn echo_on(endpoint: Arc<Endpoint>, shard: usize, heard: Arc<Mutex<VecDequ
 async fn send_back(endpoint: &Endpoint, to: AssociationId, message: Message) {
     let info = SendInfo::on(message.stream).ppid(message.ppid);
     let sending = endpoint.send_to(to, message.data, info);
-    // A client that takes nothing back doesn't keep the others waiting: its echo is given up.
+    // A client that doesn't read must not delay the others: its echo is given up.
     if let Ok(Err(error)) = tokio::time::timeout(PATIENCE, sending).await {
         tracing::debug!(%error, association = %to, "an echo could not be sent");
     }
@@ -167,7 +167,7 @@ async fn accept(listener: Arc<Listener>, shard: usize, heard: Arc<Mutex<VecDeque
     }
 }
 
-/// Each association has a task of its own, which waits for its messages.
+/// Echoes on one association, in a task of its own that waits for its messages.
 async fn echo_one(association: Association) {
     while let Ok(Some(message)) = association.recv().await {
         let info = SendInfo::on(message.stream).ppid(message.ppid);
@@ -189,7 +189,7 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Without a buffer for each connection that waits.
+/// Echoes on one connection, without a buffer for each waiting connection.
 async fn echo_tcp(stream: TcpStream) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     loop {
@@ -209,12 +209,12 @@ async fn echo_tcp(stream: TcpStream) -> std::io::Result<()> {
                 }
             }
         };
-        // Nearly always nothing, and then nothing was allocated.
+        // The rest is nearly always empty, and then nothing was allocated.
         write_all(&stream, &rest).await?;
     }
 }
 
-/// Writes all of it, with the stream shared.
+/// Writes all bytes to a shared stream.
 pub(super) async fn write_all(stream: &TcpStream, mut bytes: &[u8]) -> std::io::Result<()> {
     while !bytes.is_empty() {
         stream.writable().await?;
@@ -224,7 +224,7 @@ pub(super) async fn write_all(stream: &TcpStream, mut bytes: &[u8]) -> std::io::
     Ok(())
 }
 
-/// Nothing was moved because it would have had to wait.
+/// Returns 0 if the error means that the operation would block.
 pub(super) fn none_if_full(error: std::io::Error) -> std::io::Result<usize> {
     if error.kind() == std::io::ErrorKind::WouldBlock { Ok(0) } else { Err(error) }
 }
