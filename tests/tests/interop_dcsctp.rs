@@ -25,7 +25,7 @@ fn the_engine_connects() {
     exchange(&mut world, id);
 }
 
-/// The data takes as many packets with COOKIE ECHO as it needs.
+/// The data given before the set-up takes more than one packet with a COOKIE ECHO.
 #[test]
 fn more_than_fits_one_cookie_echo_arrives() {
     let mut world = World::new(15);

@@ -89,7 +89,7 @@ fn this_side_connects_over_udp() {
     session.shut_down();
 }
 
-/// The data takes as many packets with COOKIE ECHO as it needs.
+/// The data given before the set-up takes more than one packet with a COOKIE ECHO.
 #[test]
 fn more_than_fits_one_cookie_echo_arrives() {
     let _peer = PeerProcess::lksctp(ECHO);

@@ -51,7 +51,7 @@ fn small_messages_on_several_streams() {
     session.shut_down();
 }
 
-/// The data takes as many packets with COOKIE ECHO as it needs.
+/// The data given before the set-up takes more than one packet with a COOKIE ECHO.
 #[test]
 fn more_than_fits_one_cookie_echo_arrives() {
     let udp_port = free_udp_port();

@@ -18,7 +18,7 @@ use crate::sip::text::{ANSWERED, Style, line};
 
 /// Maximum number of messages kept that arrive before their step; further ones are dropped, and missed later.
 const CAME_MAX: usize = 16;
-/// Number of steps of the retransmission interval: T1, 2 T1, 4 T1 and then always 8 T1.
+/// Maximum exponent of the retransmission interval: T1, 2 T1, 4 T1 and then always 8 T1.
 const AGAIN_MAX: u32 = 3;
 
 /// The surroundings of scenarios: their inputs and outputs.

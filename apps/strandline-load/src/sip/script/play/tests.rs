@@ -12,7 +12,8 @@ fn engine(script: &str, begin: Instant, closed: bool) -> Engine {
     engine
 }
 
-/// A proxy that forwards each message to its addressee and adds its own entry.
+/// Forwards each message to the other party, like a proxy that adds Record-Route to the INVITE. Returns the
+/// messages that result.
 fn pass(engine: &mut Engine, now: Instant, said: &[(usize, String)]) -> Vec<(usize, String)> {
     for (source, text) in said {
         let text = if text.starts_with("INVITE sip:u1@example.com") {
