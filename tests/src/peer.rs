@@ -129,7 +129,7 @@ impl PeerProcess {
         last.is_none_or(|line| !line.ends_with("state=2"))
     }
 
-    /// Kills the peer; the other side isn't notified.
+    /// Makes the peer end at once, without notifying the other side.
     pub fn vanish(mut self) {
         self.tell("quit");
         let status = self.child.wait();
