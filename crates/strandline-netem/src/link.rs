@@ -75,7 +75,7 @@ pub struct Link {
     waiting_bytes: usize,
     /// Arrival of the last packet that was not held back.
     last_arrival_ns: u64,
-    /// Arrivals of the packets held back since then.
+    /// Arrivals of the packets held back since the last one that was not.
     held_back_ns: Vec<u64>,
     stats: LinkStats,
 }

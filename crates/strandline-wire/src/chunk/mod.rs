@@ -43,37 +43,37 @@ use crate::error::ChunkError;
 /// A chunk: its fields if the type is known, otherwise its raw form.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub enum Chunk<'a> {
-    /// Payload Data.
+    /// DATA: payload data.
     Data(Data<'a>),
-    /// Initiation.
+    /// INIT: initiation.
     Init(Init<'a>),
-    /// Initiation Acknowledgement.
+    /// INIT ACK: initiation acknowledgement.
     InitAck(Init<'a>),
-    /// Selective Acknowledgement.
+    /// SACK: selective acknowledgement.
     Sack(Sack<'a>),
-    /// Heartbeat Request.
+    /// HEARTBEAT: heartbeat request.
     Heartbeat(Heartbeat<'a>),
-    /// Heartbeat Acknowledgement.
+    /// HEARTBEAT ACK: heartbeat acknowledgement.
     HeartbeatAck(Heartbeat<'a>),
-    /// Abort Association.
+    /// ABORT: abort of the association.
     Abort(Abort<'a>),
-    /// Shutdown Association.
+    /// SHUTDOWN: shutdown of the association.
     Shutdown(Shutdown),
-    /// Shutdown Acknowledgement.
+    /// SHUTDOWN ACK: shutdown acknowledgement.
     ShutdownAck,
-    /// Operation Error.
+    /// ERROR: operation error.
     Error(Error<'a>),
-    /// State Cookie.
+    /// COOKIE ECHO: state cookie.
     CookieEcho(CookieEcho<'a>),
-    /// Cookie Acknowledgement.
+    /// COOKIE ACK: cookie acknowledgement.
     CookieAck,
-    /// Explicit Congestion Notification Echo.
+    /// ECNE: explicit congestion notification echo.
     Ecne(Ecne),
-    /// Congestion Window Reduced.
+    /// CWR: congestion window reduced.
     Cwr(Cwr),
-    /// Shutdown Complete.
+    /// SHUTDOWN COMPLETE: end of the shutdown.
     ShutdownComplete(ShutdownComplete),
-    /// Padding.
+    /// PAD: padding.
     Pad(Pad),
     /// A chunk of a type that this crate doesn't know; [`RawChunk::unrecognised_action`] returns what the
     /// type asks of its receiver.

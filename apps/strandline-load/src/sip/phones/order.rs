@@ -48,7 +48,7 @@ pub(super) struct Done {
     pub(super) elapsed_s: f64,
     /// Time of each phone, from its scheduled start.
     pub(super) times: Times,
-    /// Answers with 503.
+    /// Number of answers with 503.
     pub(super) refused: u64,
     /// Connections that could not be opened, or ended before the answer.
     pub(super) broken: u64,

@@ -35,7 +35,7 @@ pub(super) struct Step {
     pub(super) response: Option<Summary>,
     /// Processor time of the servers for one REGISTER in microseconds.
     pub(super) server_cpu_us: f64,
-    /// Answers with 503.
+    /// Number of answers with 503.
     pub(super) refused: u64,
 }
 
@@ -47,9 +47,9 @@ pub(super) struct Returned {
     pub(super) each_second: f64,
     /// Time from when a phone began to connect until it was registered.
     pub(super) times: Option<Summary>,
-    /// Answers with 503.
+    /// Number of answers with 503.
     pub(super) refused: u64,
-    /// Connections that failed.
+    /// Number of connections that failed.
     pub(super) broken: u64,
 }
 
