@@ -100,7 +100,8 @@ pub trait Carrier: AsFd + Debug + Send + Sync {
     }
 
     /// Calls `report` for each ICMP message about a packet sent by this carrier, and for packets that the
-    /// kernel itself refused because of their length or for want of a route. Returns the number of reports.
+    /// kernel itself refused: because of their length, or for the reasons of
+    /// [`IcmpKind::NoRoute`](crate::IcmpKind::NoRoute). Returns the number of reports.
     ///
     /// Over raw IP every process receives the messages about all protocol 132 packets of the host. Check the
     /// quoted verification tag, as is necessary in any case.
