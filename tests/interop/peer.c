@@ -1,17 +1,17 @@
 /* A peer for the interop tests, on usrsctp or, with -DKERNEL_SCTP, on the sockets of the Linux kernel's SCTP. Both have
- * the socket API of RFC 6458, so that one program drives either.
+ * the socket API of RFC 6458, so one program drives either.
  *
  *   peer echo|sink [options]                     wait for associations
- *   peer send|call -c ADDR[,ADDR] [options]      set one up and send; `call` waits for the echo of each message
+ *   peer send|call -c ADDR[,ADDR] [options]      connect and send; `call` waits for the echo of each message
  *
  *   -p PORT   SCTP port to listen on or connect to (5001)   -b ADDR   bind to this address (repeatable)
  *   -B PORT   own SCTP port of a client                     -c ADDR[,ADDR]  the peer's addresses
  *   -u PORT   own UDP port (usrsctp; without it: raw IP)    -U PORT   the peer's UDP port
- *   -n COUNT  messages (1)    -l LENGTH  bytes of each (100)    -s STREAMS  spread over so many (1)    -r  unordered
+ *   -n COUNT  messages (1)    -l LENGTH  bytes of each (100)    -s STREAMS  number of streams (1)    -r  unordered
  *   -T MS     RTO.Min = RTO.Initial, with RTO.Max four times that; heartbeats at that interval (tests of fail-over)
  *   -v        a line for each message received
  *
- * Lines on stdin: `abort`, `shutdown` (the latest association), `quit` (at once, without telling anybody).
+ * Lines on stdin: `abort`, `shutdown` (the latest association), `quit` (at once, without notifying the peer).
  * Lines on stdout: READY, UP, RESTART, LOST, CLOSED, PATH, RX, BAD, SENT, ECHOED.
  * Message k has PPID k + 1 and byte i of it is (k * 31 + i * 7) mod 256; `sink` and `call` check that. */
 #define _GNU_SOURCE
@@ -75,7 +75,7 @@ static struct options {
 } o = { .port = 5001, .count = 1, .length = 100, .streams = 1 };
 
 static handle sock;
-static sctp_assoc_t latest; /* the association that SEND and CALL use, or the last one that came */
+static sctp_assoc_t latest; /* the association that SEND and CALL use, or the latest accepted one */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int is_up, is_over;
@@ -84,7 +84,7 @@ static long echoed, received;
 static void say(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    flockfile(stdout); /* lines of two threads stay apart */
+    flockfile(stdout); /* keeps the lines of two threads apart */
     vprintf(format, arguments);
     putchar('\n');
     fflush(stdout);
@@ -190,7 +190,7 @@ static void take(const unsigned char *data, size_t length, const struct sctp_rcv
     pthread_mutex_unlock(&lock);
 }
 
-/* Messages may come in parts; with one reader and without interleaving, those of one message follow each other. */
+/* Messages may arrive in parts; with one reader and without interleaving, the parts of a message are consecutive. */
 static void *receive(void *unused) {
     unsigned char *buffer = malloc(MESSAGE_MAX);
     size_t have = 0;
@@ -203,7 +203,7 @@ static void *receive(void *unused) {
         ssize_t n = peer_recvv(sock, buffer + have, MESSAGE_MAX - have, NULL, &from_length, &info, &info_length, &kind, &flags);
         if (n < 0 && (errno == EINTR || errno == EAGAIN || errno == ECONNRESET || errno == ETIMEDOUT))
             continue;
-        if (n < 0 && errno == ENOTCONN && is_over) /* the kernel's way to say it once more */
+        if (n < 0 && errno == ENOTCONN && is_over) /* the kernel reports the end once more */
             return NULL;
         if (n <= 0) {
             say("BAD cannot receive: %s", n ? strerror(errno) : "end of file");
@@ -238,7 +238,7 @@ static handle new_socket(int family) {
 #endif
 }
 
-/* Buffers for messages of some megabytes, whatever the system's limits are. */
+/* Sets buffers for messages of several megabytes, whatever the system's limits are. */
 static void set_buffers(void) {
     int size = 8 << 20;
 #ifdef KERNEL_SCTP
@@ -369,7 +369,7 @@ int main(int argc, char **argv) {
     int is_client = o.mode == SEND || o.mode == CALL;
     if (is_client && peer_connectx(sock, (void *)o.peer.packed, o.peer.count, &latest) < 0)
         die("connect");
-    pthread_create(&thread, NULL, receive, NULL); /* the kernel's socket has nothing to receive from before */
+    pthread_create(&thread, NULL, receive, NULL); /* before this point the kernel's socket can't receive */
     if (is_client)
         pthread_create(&thread, NULL, send_all, NULL);
     while (fgets(line, sizeof line, stdin))

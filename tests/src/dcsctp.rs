@@ -1,5 +1,5 @@
-//! An endpoint of the engine and a dcsctp socket in one process, joined by a link of fixed delay and chosen loss, in
-//! virtual time: nothing here waits.
+//! An endpoint of the engine and a dcsctp socket in one process, joined by a link of fixed delay and
+//! configurable loss, in virtual time.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -19,31 +19,31 @@ use strandline_proto::time::Time;
 use crate::random::Random;
 use crate::traffic::{Expected, Planned};
 
-/// The SCTP port of both sides.
+/// SCTP port of both sides.
 pub const SCTP_PORT: u16 = 5000;
-/// Where the dcsctp socket is, as the endpoint sees it.
+/// Address of the dcsctp socket, as the endpoint sees it.
 pub const DCSCTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)), 9899);
-/// Time that a packet takes.
+/// One-way delay of the link.
 const DELAY: Duration = Duration::from_millis(10);
-/// No step of a test may take longer, in virtual time.
-/// dcsctp backs off to a minute: with every fifth packet lost 60 messages from it took up to 14.
+/// Maximum virtual time of one step of a test. dcsctp backs off to a minute: with every fifth packet lost, 60
+/// messages from it took up to 14.
 const PATIENCE: Duration = Duration::from_secs(3_600);
 
-/// Which way a packet goes.
+/// The destination of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum To {
     Endpoint,
     Dcsctp,
 }
 
-/// Both sides and the packets between them.
+/// Both sides and the packets in flight.
 pub struct World {
-    /// The engine's side. Commands can be given to it directly; `until` carries out what they cause.
+    /// The engine's side. Tests can give it commands directly; `until` carries out their effects.
     pub endpoint: Endpoint,
-    /// The other side.
+    /// The dcsctp socket.
     pub dcsctp: Box<dyn DcSctpSocket>,
     now: Time,
-    /// When the dcsctp socket was made: its time starts there.
+    /// Time when the dcsctp socket was created, which is the origin of its time.
     dcsctp_origin: Time,
     flying: VecDeque<(Time, To, Vec<u8>)>,
     events: VecDeque<(AssociationId, Event)>,
@@ -63,12 +63,12 @@ impl fmt::Debug for World {
     }
 }
 
-/// Which sides say that they take packets without checksum (RFC 9653).
+/// The sides that accept packets without checksum (RFC 9653).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ZeroChecksum {
-    /// The engine.
+    /// Whether the engine accepts them.
     pub engine: bool,
-    /// dcsctp.
+    /// Whether dcsctp accepts them.
     pub dcsctp: bool,
 }
 
@@ -97,7 +97,7 @@ fn new_endpoint(seed: u8, zero_checksum: bool, now: Time) -> Endpoint {
 }
 
 impl World {
-    /// Both sides, without an association; the endpoint listens.
+    /// Creates both sides, without an association; the endpoint listens.
     #[must_use]
     pub fn new(seed: u8) -> Self {
         Self::with(seed, ZeroChecksum::default())
@@ -123,40 +123,40 @@ impl World {
         }
     }
 
-    /// The time.
+    /// Returns the virtual time.
     #[must_use]
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// Loses so many of 1,000 packets in each direction from now on.
+    /// Loses `per_mille` of 1,000 packets in each direction from now on.
     pub fn lose(&mut self, per_mille: u32) {
         self.loss_per_mille = per_mille;
     }
 
-    /// The dcsctp side wants this from its next life on.
+    /// Sets whether the dcsctp side accepts zero checksums after its next restart.
     pub fn set_dcsctp_zero_checksum(&mut self, wanted: bool) {
         self.zero_checksum.dcsctp = wanted;
     }
 
-    /// The dcsctp side crashes and starts anew, without memory.
+    /// Restarts the dcsctp side after a crash, without any state.
     pub fn restart_dcsctp(&mut self) {
         self.dcsctp = new_dcsctp(self.zero_checksum.dcsctp);
         self.dcsctp_origin = self.now;
         self.dcsctp_events.clear();
     }
 
-    /// The engine's side crashes and starts anew, without memory.
+    /// Restarts the engine's side after a crash, without any state.
     pub fn restart_endpoint(&mut self) {
         self.seed = self.seed.wrapping_add(100);
         self.endpoint = new_endpoint(self.seed, self.zero_checksum.engine, self.now);
         self.events.clear();
     }
 
-    /// Goes on until `done` gives something.
+    /// Advances the simulation until `done` returns a value.
     ///
     /// # Panics
-    /// If nothing is left to happen, or a virtual hour passes; names `what` was waited for.
+    /// If no event is left, or a virtual hour passes; the message names `what` was waited for.
     pub fn until<T>(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> Option<T>) -> T {
         let deadline = self.now + PATIENCE;
         loop {
@@ -195,7 +195,7 @@ impl World {
         self.dcsctp.advance_time(SocketTime::zero() + self.now.since(self.dcsctp_origin));
     }
 
-    /// Takes out of both what they want to send and to tell.
+    /// Takes packets and events from both sides.
     fn poll(&mut self) {
         while let Some(event) = self.endpoint.poll_event() {
             self.events.push_back(event);
@@ -220,12 +220,12 @@ impl World {
     }
 }
 
-/// What tests do with the association.
+/// Operations of tests on the association.
 impl World {
-    /// The engine connects.
+    /// Connects from the engine.
     ///
     /// # Panics
-    /// If it does not come to be.
+    /// If the association isn't established.
     pub fn connect(&mut self) -> AssociationId {
         let request = Connect { local_port: SCTP_PORT, ..Connect::to(DCSCTP, SCTP_PORT) };
         let id = self.endpoint.connect(self.now, request).expect("the request is valid");
@@ -234,7 +234,7 @@ impl World {
         id
     }
 
-    /// dcsctp connects.
+    /// Connects from dcsctp.
     pub fn accept(&mut self) -> AssociationId {
         self.dcsctp.connect();
         let id = self.established();
@@ -246,7 +246,7 @@ impl World {
         self.event("Established", |id, event| matches!(event, Event::Established { .. }).then_some(id))
     }
 
-    /// Waits for an event of the engine; those before it are forgotten.
+    /// Waits for an event of the engine; earlier events are discarded.
     pub fn event<T>(&mut self, what: &str, mut wanted: impl FnMut(AssociationId, &Event) -> Option<T>) -> T {
         self.until(what, |world| {
             while let Some((id, event)) = world.events.pop_front() {
@@ -258,7 +258,7 @@ impl World {
         })
     }
 
-    /// Waits for an event of dcsctp; those before it are forgotten.
+    /// Waits for an event of dcsctp; earlier events are discarded.
     pub fn dcsctp_event(&mut self, what: &str, wanted: impl Fn(&SocketEvent) -> bool) {
         self.until(what, |world| {
             let at = world.dcsctp_events.iter().position(&wanted)?;
@@ -267,7 +267,7 @@ impl World {
         });
     }
 
-    /// Waits for the end of the association, as the engine tells it.
+    /// Waits for the end of the association, as reported by the engine.
     pub fn closed(&mut self, id: AssociationId) -> CloseReason {
         self.event("Closed", |of, event| match event {
             Event::Closed(reason) if of == id => Some(reason.clone()),
@@ -275,7 +275,7 @@ impl World {
         })
     }
 
-    /// The engine sends the plan, dcsctp gets all of it.
+    /// Sends the messages of the plan from the engine, and waits until dcsctp has received all of them.
     pub fn send_to_dcsctp(&mut self, id: AssociationId, plan: &[Planned]) {
         let mut expected = Expected::new(plan);
         let mut unsent: VecDeque<&Planned> = plan.iter().collect();
@@ -293,7 +293,7 @@ impl World {
         });
     }
 
-    /// dcsctp sends the plan, the engine gets all of it.
+    /// Sends the messages of the plan from dcsctp, and waits until the engine has received all of them.
     ///
     /// # Panics
     /// If dcsctp refuses a message.
@@ -318,7 +318,7 @@ impl World {
     }
 }
 
-/// The parts of a message as one.
+/// Joins the parts of a message.
 fn join(parts: &mut Vec<Message>) -> Message {
     let data: Vec<u8> = parts.iter().flat_map(|part| part.data.iter().copied()).collect();
     let mut whole = parts.first().expect("at least one part").clone();
@@ -328,7 +328,7 @@ fn join(parts: &mut Vec<Message>) -> Message {
     whole
 }
 
-/// dcsctp tells neither TSN nor order.
+/// dcsctp reports neither TSN nor order.
 fn as_message(message: DcMessage) -> Message {
     use strandline_wire::number::{Ppid, Ssn, StreamId, Tsn};
     Message {

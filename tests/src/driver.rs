@@ -20,19 +20,19 @@ use strandline_wire::Packet;
 use crate::random::Random;
 use crate::traffic::{Expected, Planned};
 
-/// No step of a test may take longer.
+/// Maximum time of one step of a test.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// The bits of the IP header that a router sets (RFC 3168 section 5).
+/// The ECN bits of the IP header that a router sets (RFC 3168 section 5).
 const CONGESTION_EXPERIENCED: u8 = 3;
-/// Packets of one burst.
+/// Maximum number of packets of one burst.
 const SEGMENTS_MAX: usize = 16;
-/// Packets remembered for a failing test.
+/// Number of packets kept for the output of a failing test.
 const LOG_MAX: usize = 60;
 
 /// An endpoint and its carrier.
 #[derive(Debug)]
 pub struct Driver {
-    /// The endpoint. Commands can be given to it directly; `run` sends what they cause.
+    /// The endpoint. Tests can give it commands directly; `run` sends the resulting packets.
     pub endpoint: Endpoint,
     carrier: Box<dyn Carrier>,
     batch: RecvBatch,
@@ -42,19 +42,19 @@ pub struct Driver {
     loss_per_mille: u32,
     random: Random,
     cut: Vec<IpAddr>,
-    /// Every such packet that comes is taken as marked by the network; 0: none is.
+    /// Every such received packet is treated as marked by the network; 0: none.
     mark_every: usize,
     received: usize,
-    /// Packets sent that say that they may be marked (ECN).
+    /// Number of packets sent as ECN-capable.
     pub ecn_capable_sent: usize,
-    /// Types of the chunks that came.
+    /// Types of the chunks received.
     pub kinds_received: BTreeSet<u8>,
     log: VecDeque<String>,
-    /// Messages that were reported as not delivered.
+    /// Number of messages reported as not delivered.
     pub failed: usize,
 }
 
-/// A test that fails shows the last packets, the way tcpdump would.
+/// Prints the last packets of a failing test in the manner of tcpdump.
 impl Drop for Driver {
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -64,20 +64,21 @@ impl Drop for Driver {
 }
 
 impl Driver {
-    /// On a UDP socket at this address. The seed must differ between lives of what a peer takes for one endpoint.
+    /// Creates a driver on a UDP socket at this address. The seed must differ between restarts of what a peer
+    /// takes for one endpoint.
     ///
     /// # Panics
-    /// If the socket can't be had or the configuration is wrong.
+    /// If the socket can't be opened or the configuration is invalid.
     #[must_use]
     pub fn udp(address: SocketAddr, config: EndpointConfig, seed: u8) -> Self {
         let carrier = UdpCarrier::bind(address, &UdpOptions::default()).expect("a UDP socket");
         Self::new(Box::new(carrier), EndpointConfig { encapsulation_overhead: 8, ..config }, seed)
     }
 
-    /// On a raw socket for protocol 132, shared with whoever else has one.
+    /// Creates a driver on a raw socket for protocol 132, which other sockets share.
     ///
     /// # Panics
-    /// Without the privilege, or if the configuration is wrong.
+    /// Without the privilege, or if the configuration is invalid.
     #[must_use]
     pub fn raw(address: IpAddr, config: EndpointConfig, seed: u8) -> Self {
         let carrier = RawCarrier::open(address, &RawOptions::default()).expect("a raw socket");
@@ -106,42 +107,42 @@ impl Driver {
         }
     }
 
-    /// Loses so many of 1,000 packets in each direction from now on.
+    /// Loses `per_mille` of 1,000 packets in each direction from now on.
     pub fn lose(&mut self, per_mille: u32) {
         self.loss_per_mille = per_mille;
     }
 
-    /// Loses everything that goes to one of these addresses, this side's or the peer's, until `heal`.
+    /// Loses all packets to these addresses, this side's or the peer's, until `heal`.
     pub fn cut(&mut self, addresses: &[IpAddr]) {
         self.cut.extend(addresses);
     }
 
-    /// Takes every `nth` packet that comes from now on as marked by the network (ECN); 0: all as they are.
+    /// Treats every `nth` received packet from now on as marked by the network (ECN); 0: none.
     pub fn mark_every(&mut self, nth: usize) {
         self.mark_every = nth;
     }
 
-    /// Ends what `cut` began.
+    /// Ends the effect of `cut`.
     pub fn heal(&mut self) {
         self.cut.clear();
     }
 
-    /// The time as the endpoint counts it.
+    /// Returns the endpoint's time.
     #[must_use]
     pub fn now(&self) -> Time {
         Time::ZERO + self.origin.elapsed()
     }
 
-    /// The carrier's own address.
+    /// Returns the carrier's own address.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.carrier.local_addr()
     }
 
-    /// Sends and receives until `done` gives something.
+    /// Sends and receives until `done` returns a value.
     ///
     /// # Panics
-    /// After [`PATIENCE`], naming `what` was waited for.
+    /// After [`PATIENCE`]; the message names `what` was waited for.
     pub fn until<T>(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> Option<T>) -> T {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -155,7 +156,7 @@ impl Driver {
         }
     }
 
-    /// Sends and receives for so long.
+    /// Sends and receives for the given duration.
     pub fn run_for(&mut self, duration: Duration) {
         let deadline = Instant::now() + duration;
         while Instant::now() < deadline {
@@ -167,7 +168,7 @@ impl Driver {
     /// Sends and receives on the calling thread while another one waits for a peer's line.
     ///
     /// # Panics
-    /// If that fails, or after [`PATIENCE`].
+    /// If `wait` fails, or after [`PATIENCE`].
     pub fn while_waiting<T: Send>(&mut self, wait: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| {
             let waiting = scope.spawn(wait);
@@ -183,7 +184,7 @@ impl Driver {
         })
     }
 
-    /// One round: timers, events, packets out, packets in.
+    /// Runs one round: timers, events, packets out, packets in.
     fn turn(&mut self) {
         loop {
             let now = self.now();
@@ -192,7 +193,7 @@ impl Driver {
             }
             while let Some((id, event)) = self.endpoint.poll_event() {
                 match event {
-                    // Whoever waits looks for messages and room at each turn anyway.
+                    // The callers check for messages and room in each round anyway.
                     Event::Readable | Event::Writable => {}
                     Event::SendFailed(failed) => self.failed += usize::from(!failed.data.is_empty()),
                     other => self.events.push_back((id, other)),
@@ -234,7 +235,7 @@ impl Driver {
             return false;
         }
         for (received, packet) in self.batch.packets() {
-            // The wire is the one of the address that a packet goes to, whatever its source says.
+            // The cut applies to the destination address of a packet, whatever its source.
             let wire = received.destination.unwrap_or(received.source.ip());
             let cut = self.cut.contains(&wire);
             let lost = cut || self.random.per_mille(self.loss_per_mille);
@@ -291,12 +292,12 @@ fn note(log: &mut VecDeque<String>, now: Time, way: &str, other: SocketAddr, los
     log.push_back(format!("{now:?} {way} {other}{lost} {shown}"));
 }
 
-/// What tests do with associations.
+/// Operations of tests on associations.
 impl Driver {
     /// Connects and waits until the association is established.
     ///
     /// # Panics
-    /// If it is not.
+    /// If it isn't established.
     pub fn connect(&mut self, request: Connect) -> AssociationId {
         let id = self.endpoint.connect(self.now(), request).expect("the request is valid");
         self.event("Established", |of, event| (of == id && is_up(event)).then_some(id))
@@ -309,7 +310,7 @@ impl Driver {
         })
     }
 
-    /// Waits for an event; those before it are forgotten.
+    /// Waits for an event; earlier events are discarded.
     pub fn event<T>(&mut self, what: &str, mut wanted: impl FnMut(AssociationId, &Event) -> Option<T>) -> T {
         self.until(what, |driver| {
             let at = driver.events.iter().position(|(id, event)| wanted(*id, event).is_some())?;
@@ -318,13 +319,13 @@ impl Driver {
         })
     }
 
-    /// True if such an event came and was not waited for yet.
+    /// Returns whether such an event has occurred and was not waited for yet.
     #[must_use]
     pub fn has_event(&self, wanted: impl Fn(&Event) -> bool) -> bool {
         self.events.iter().any(|(_, event)| wanted(event))
     }
 
-    /// Waits until the path to this address of the peer is as wanted.
+    /// Waits until the path to this address of the peer has the wanted state.
     pub fn path_is(&mut self, id: AssociationId, address: IpAddr, wanted: Reachability) {
         self.until(&format!("{address} {wanted:?}"), |driver| {
             let paths = driver.endpoint.paths(id)?;
@@ -340,10 +341,10 @@ impl Driver {
         })
     }
 
-    /// Sends every message, waiting for room in the buffer where there is none.
+    /// Sends every message, waiting for room in the buffer if necessary.
     ///
     /// # Panics
-    /// If one is refused.
+    /// If a message is refused.
     pub fn send_all(&mut self, id: AssociationId, plan: &[Planned]) {
         for planned in plan {
             self.send(id, planned.info(), planned.data());
@@ -360,7 +361,7 @@ impl Driver {
         });
     }
 
-    /// The next message that arrived whole; parts of a partial delivery are put together.
+    /// Returns the next whole message; joins the parts of a partial delivery.
     pub fn recv(&mut self, id: AssociationId, parts: &mut Vec<Message>) -> Option<Message> {
         while let Some(message) = self.endpoint.recv(self.now(), id) {
             parts.push(message);
@@ -410,7 +411,7 @@ impl Driver {
         });
     }
 
-    /// Echoes so many messages of a peer.
+    /// Echoes `count` messages of a peer.
     pub fn echo(&mut self, id: AssociationId, count: usize) {
         let (mut parts, mut waiting, mut echoed) = (Vec::new(), VecDeque::new(), 0);
         let what = format!("{count} messages to echo");

@@ -1,13 +1,13 @@
-//! What the tests that cross crates share.
+//! Helpers shared by the tests that span several crates.
 //!
 //! - [`driver::Driver`]: an endpoint of the engine on a real socket, driven by the test itself, without a runtime.
-//! - [`peer::PeerProcess`]: a program on another SCTP stack, told what to do and asked what it saw in lines of text.
-//! - [`session::Session`]: an association between the two, and what is tested with every stack.
+//! - [`peer::PeerProcess`]: a program on another SCTP stack, controlled and observed by lines of text.
+//! - [`session::Session`]: an association between the two, and the tests common to all stacks.
 //! - [`dcsctp::World`]: an endpoint of the engine and a dcsctp socket in one process, in virtual time.
 //! - [`traffic`]: messages whose content can be checked, and exchanges of them.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests")]
-// What must not happen ends the test with its reason; real sockets need the real clock.
+// A failed expectation ends the test with its reason; real sockets need the real clock.
 #![allow(clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
 pub mod dcsctp;

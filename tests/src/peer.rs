@@ -1,5 +1,5 @@
-//! Programs on other SCTP stacks. Each prints a line for what happens to it and takes commands on its standard input;
-//! tests/interop/peer.c describes both.
+//! Programs on other SCTP stacks. Each prints a line for each event and reads commands from its standard
+//! input; tests/interop/peer.c describes both.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::UdpSocket;
@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// A running peer. Dropped, it ends without telling anybody.
+/// A running peer. If dropped, it ends without notifying its own peer.
 #[derive(Debug)]
 pub struct PeerProcess {
     name: String,
@@ -19,19 +19,20 @@ pub struct PeerProcess {
 }
 
 impl PeerProcess {
-    /// The peer on usrsctp.
+    /// Starts the peer on usrsctp.
     ///
     /// # Panics
-    /// If it is not there: `make test-deps` builds it.
+    /// If the program doesn't exist: `make test-deps` builds it.
     #[must_use]
     pub fn usrsctp(arguments: &str) -> Self {
         Self::start(&built("usrsctp-peer", "make test-deps"), arguments)
     }
 
-    /// The peer on usrsctp, on the host that tests/interop/run-all made for it: `10.132.1.2` and `10.132.2.2`.
+    /// Starts the peer on usrsctp, on a separate host that tests/interop/run-all created: `10.132.1.2` and
+    /// `10.132.2.2`.
     ///
     /// # Panics
-    /// If it is not there: `make interop` makes it.
+    /// If the host doesn't exist: `make interop` creates it.
     #[must_use]
     pub fn usrsctp_on_a_host_of_its_own(arguments: &str) -> Self {
         let program = built("usrsctp-peer", "make test-deps");
@@ -39,23 +40,23 @@ impl PeerProcess {
         Self::start(&PathBuf::from("ip"), &format!("netns exec {host} {} {arguments}", program.display()))
     }
 
-    /// The peer on pion/sctp.
+    /// Starts the peer on pion/sctp.
     ///
     /// # Panics
-    /// If it is not there: `make test-deps` builds it.
+    /// If the program doesn't exist: `make test-deps` builds it.
     #[must_use]
     pub fn pion(arguments: &str) -> Self {
         Self::start(&built("pion-peer", "make test-deps"), arguments)
     }
 
-    /// The peer on the Linux kernel's SCTP, in the instance `A` that tests/interop/run-all started.
+    /// Starts the peer on the Linux kernel's SCTP, in the instance `A` that tests/interop/run-all started.
     ///
     /// # Panics
-    /// If it is not there: `make interop` starts it.
+    /// If the instance doesn't run: `make interop` starts it.
     #[must_use]
     pub fn lksctp(arguments: &str) -> Self {
         built("lksctp/bin/peer", "make interop");
-        // What an earlier test that failed may have left.
+        // An earlier test that failed may have left the path cut.
         lksctp_control("heal 1");
         lksctp_control("heal 2");
         Self::start(&lksctp_script(), &format!("run A peer {arguments}"))
@@ -84,13 +85,14 @@ impl PeerProcess {
         peer
     }
 
-    /// Gives it a command: `abort`, `shutdown` or `quit`.
+    /// Sends the peer a command: `abort`, `shutdown` or `quit`.
     pub fn tell(&mut self, command: &str) {
         let input = self.input.as_mut().expect("it takes commands until it is dropped");
         writeln!(input, "{command}").and_then(|()| input.flush()).expect("it takes commands");
     }
 
-    /// Waits for a line that starts so, and returns it. `BAD` lines and the end of the program fail the test.
+    /// Waits for a line with this prefix, and returns it. `BAD` lines and the end of the program fail the
+    /// test.
     pub fn expect(&mut self, start: &str) -> String {
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {
@@ -112,7 +114,7 @@ impl PeerProcess {
         }
     }
 
-    /// Everything it printed so far; fails the test if there is a `BAD` line among it.
+    /// Returns everything that the peer has printed so far; a `BAD` line among it fails the test.
     pub fn seen(&mut self) -> &[String] {
         self.seen.extend(self.lines.try_iter());
         let bad = self.seen.iter().find(|line| line.starts_with("BAD"));
@@ -120,14 +122,14 @@ impl PeerProcess {
         &self.seen
     }
 
-    /// True if the last that it said about its path to this address is not that it failed.
+    /// Returns false if the peer's last report about its path to this address is a failure, otherwise true.
     pub fn reaches(&mut self, address: &str) -> bool {
         let start = format!("PATH {address} ");
         let last = self.seen().iter().rev().find(|line| line.starts_with(&start));
         last.is_none_or(|line| !line.ends_with("state=2"))
     }
 
-    /// Ends it at once; its peer learns nothing.
+    /// Makes the peer end at once, without notifying the other side.
     pub fn vanish(mut self) {
         self.tell("quit");
         let status = self.child.wait();
@@ -141,7 +143,7 @@ impl Drop for PeerProcess {
             self.seen.extend(self.lines.try_iter());
             eprintln!("{} printed {:?}", self.name, self.seen);
         }
-        // Without input it ends by itself, and so does a script around it.
+        // Without input the peer ends by itself, and so does a script around it.
         drop(self.input.take());
         let deadline = Instant::now() + Duration::from_secs(2);
         let left = || deadline.saturating_duration_since(Instant::now());
@@ -159,7 +161,7 @@ impl Drop for PeerProcess {
     }
 }
 
-/// A UDP port of 127.0.0.1 that nobody has at present.
+/// Returns a UDP port of 127.0.0.1 that is free at present.
 ///
 /// # Panics
 /// If the system has none.
@@ -169,7 +171,8 @@ pub fn free_udp_port() -> u16 {
     socket.local_addr().expect("a bound socket has an address").port()
 }
 
-/// Cuts off, restores and slows down the paths of the kernel's instance `A`: `cut 1`, `heal 1`, `netem 1 loss 2%`.
+/// Cuts, restores and slows down the paths of the kernel's instance `A`: `cut 1`, `heal 1`, `netem 1 loss
+/// 2%`.
 ///
 /// # Panics
 /// If the script fails.
@@ -185,7 +188,7 @@ fn lksctp_script() -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "interop", "lksctp", "lksctp"].iter().collect()
 }
 
-/// A program that tests/interop/setup builds.
+/// Returns a program that tests/interop/setup builds.
 fn built(name: &str, command: &str) -> PathBuf {
     let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "target", "interop", name].iter().collect();
     assert!(path.exists(), "{name} is not there; `{command}` (as root) installs what it needs and builds it");

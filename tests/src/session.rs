@@ -1,4 +1,4 @@
-//! What is tested with every other stack: an association with a [`PeerProcess`], and what happens to it.
+//! Tests common to all other stacks: an association with a [`PeerProcess`], and operations on it.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -12,16 +12,17 @@ use crate::driver::Driver;
 use crate::peer::PeerProcess;
 use crate::traffic::{Planned, plan, unordered};
 
-/// An address in a table of a test.
+/// Parses an address in a test's table.
 ///
 /// # Panics
-/// If it is none.
+/// If it isn't an address.
 #[must_use]
 pub fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// Timers for a network of milliseconds, so that failures show within seconds.
+/// Returns timers for a network with a round trip of milliseconds, so that failures are detected within
+/// seconds.
 #[must_use]
 pub fn quick() -> AssociationConfig {
     AssociationConfig {
@@ -41,12 +42,12 @@ pub struct Session {
     pub driver: Driver,
     /// The other stack.
     pub peer: PeerProcess,
-    /// The association's name at this side.
+    /// Identifier of the association on this side.
     pub id: AssociationId,
 }
 
 impl Session {
-    /// Waits for a line of the peer that starts so, and returns it.
+    /// Waits for a line of the peer with this prefix, and returns it.
     pub fn expect(&mut self, start: &str) -> String {
         self.driver.while_waiting(|| self.peer.expect(start))
     }
@@ -56,7 +57,7 @@ impl Session {
         self.driver.exchange(self.id, plan);
     }
 
-    /// Exchanges small and large messages, on many streams, with and without order.
+    /// Exchanges small and large messages, on many streams, ordered and unordered.
     pub fn exchange_many_kinds(&mut self) {
         self.exchange(&plan(1000, 64, 200));
         self.exchange(&plan(3, 1 << 20, 2));
@@ -70,18 +71,18 @@ impl Session {
         self.driver.lose(0);
     }
 
-    /// Echoes all messages of a peer that calls, which then says that they came back.
+    /// Echoes all messages of a peer that connected, which then reports that they came back.
     pub fn echo(&mut self, count: usize) {
         self.driver.echo(self.id, count);
         self.expect(&format!("ECHOED {count}"));
     }
 
-    /// Waits for the end of the association at this side.
+    /// Waits for the end of the association on this side.
     pub fn closed(&mut self) -> CloseReason {
         self.driver.closed(self.id)
     }
 
-    /// Waits until the path to this address of the peer is as wanted.
+    /// Waits until the path to this address of the peer has the wanted state.
     pub fn path_is(&mut self, address: &str, wanted: Reachability) {
         self.driver.path_is(self.id, ip(address), wanted);
     }
@@ -92,10 +93,10 @@ impl Session {
         self.driver.event("Restarted", |of, event| (of == id && *event == Event::Restarted).then_some(()));
     }
 
-    /// This side shuts down, and both see the graceful end and no other.
+    /// Shuts down from this side, and checks that both sides see the graceful end and no other.
     ///
     /// # Panics
-    /// If one doesn't.
+    /// If a side doesn't.
     pub fn shut_down(mut self) {
         self.driver.endpoint.shutdown(self.driver.now(), self.id).expect("the association lives");
         assert_eq!(self.closed(), CloseReason::Shutdown);
@@ -103,7 +104,7 @@ impl Session {
         assert!(!self.peer.seen().iter().any(|line| line.starts_with("LOST")), "{:?}", self.peer.seen());
     }
 
-    /// The peer, started to `send -n 100 -l 2000 -s 4`, has sent all and shuts down.
+    /// Waits until the peer, started with `send -n 100 -l 2000 -s 4`, has sent everything and shuts down.
     ///
     /// # Panics
     /// If not everything arrives before the graceful end.
@@ -115,7 +116,7 @@ impl Session {
         self.expect("CLOSED");
     }
 
-    /// This side aborts, of which the peer tells so.
+    /// Aborts from this side, and checks that the peer reports it as `told`.
     ///
     /// # Panics
     /// If this side doesn't end.
@@ -127,10 +128,10 @@ impl Session {
         self.expect(told);
     }
 
-    /// The peer aborts; returns the reason that it gave.
+    /// Waits for the peer's abort; returns the reason that it gave.
     ///
     /// # Panics
-    /// If this side learns of another end, or of none.
+    /// If this side sees another end, or none.
     pub fn is_aborted(mut self) -> Bytes {
         self.exchange(&plan(10, 100, 1));
         self.peer.tell("abort");

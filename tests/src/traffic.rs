@@ -1,24 +1,24 @@
-//! Messages whose content can be checked. Message number k has PPID k + 1, and byte i of it is (k * 31 + i * 7) mod 256;
-//! the peers of other stacks make and check the same.
+//! Messages whose content can be checked. Message number k has PPID k + 1, and byte i of it is (k * 31 + i *
+//! 7) mod 256. The peers of other stacks create and check the same content.
 
 use bytes::Bytes;
 use strandline_proto::event::{Message, SendInfo};
 use strandline_wire::number::{Ppid, StreamId};
 
-/// A message of the plan of a test.
+/// A message of a test's plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Planned {
-    /// Its number, which its content and PPID come from.
+    /// Its number, from which its content and PPID are derived.
     pub number: u32,
-    /// Its stream.
+    /// Stream identifier.
     pub stream: u16,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub length: usize,
-    /// Sent without order.
+    /// Whether the message is sent unordered.
     pub unordered: bool,
 }
 
-/// So many messages of one length, spread over `streams`, in order.
+/// Returns `count` ordered messages of one length, spread over `streams`.
 #[must_use]
 pub fn plan(count: u32, length: usize, streams: u16) -> Vec<Planned> {
     let one = |number: u32| Planned {
@@ -43,7 +43,7 @@ impl Planned {
         Self { unordered: true, ..self }
     }
 
-    /// How the engine is asked to send it.
+    /// Returns the send parameters for the engine.
     #[must_use]
     pub fn info(&self) -> SendInfo {
         let mut info = SendInfo::on(StreamId(self.stream)).ppid(Ppid(self.number + 1));
@@ -51,13 +51,13 @@ impl Planned {
         info
     }
 
-    /// Its content.
+    /// Returns the content.
     #[must_use]
     pub fn data(&self) -> Bytes {
         content(self.number, self.length)
     }
 
-    /// Asserts that this is it, whole.
+    /// Asserts that a received message is this one, whole.
     pub fn assert_is(&self, message: &Message) {
         assert!(message.begins && message.ends, "message {} came in parts", self.number);
         assert_eq!(message.ppid, Ppid(self.number + 1), "PPID");
@@ -67,27 +67,28 @@ impl Planned {
     }
 }
 
-/// The content of message `number`.
+/// Returns the content of message `number`.
 #[must_use]
 pub fn content(number: u32, length: usize) -> Bytes {
     let byte = |at: usize| (u64::from(number) * 31 + at as u64 * 7) as u8;
     (0..length).map(byte).collect::<Vec<u8>>().into()
 }
 
-/// What is still expected of a plan: each message exactly once, the ordered ones of a stream in the plan's order.
+/// The outstanding messages of a plan: each is expected exactly once, the ordered ones of a stream in the
+/// plan's order.
 #[derive(Debug)]
 pub struct Expected {
     left: Vec<Planned>,
 }
 
 impl Expected {
-    /// Everything.
+    /// Expects all messages of a plan.
     #[must_use]
     pub fn new(plan: &[Planned]) -> Self {
         Self { left: plan.to_vec() }
     }
 
-    /// A message arrived.
+    /// Checks off a received message.
     pub fn take(&mut self, message: &Message) {
         let at = self
             .left
@@ -103,13 +104,13 @@ impl Expected {
         }
     }
 
-    /// True once everything has arrived.
+    /// Returns whether everything has arrived.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.left.is_empty()
     }
 
-    /// Messages that have not arrived.
+    /// Returns the number of messages that have not arrived.
     #[must_use]
     pub fn left(&self) -> usize {
         self.left.len()

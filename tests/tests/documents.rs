@@ -1,9 +1,9 @@
-//! Documents that list what the code has: they must list all of it.
+//! Checks that documents which list parts of the code list all of them.
 
-// What must not happen ends the test with its reason.
+// A failed expectation ends the test with its reason.
 #![allow(clippy::expect_used)]
 
-/// The public fields of a struct, from its source.
+/// Returns the public fields of a struct, from its source.
 fn fields<'a>(source: &'a str, name: &str) -> Vec<&'a str> {
     let start = source.find(&format!("pub struct {name} {{")).expect("the struct is there");
     let body = source[start..].split("\n}").next().unwrap_or_default();
@@ -51,7 +51,7 @@ fn every_decision_is_listed_by_its_title() {
     assert_eq!(listed, count, "what is listed is there");
 }
 
-/// All Rust files below a folder, put together.
+/// Returns the concatenation of all Rust files below a folder.
 fn sources(folder: &std::path::Path) -> String {
     let mut all = String::new();
     for entry in std::fs::read_dir(folder).expect("the folder is there") {
@@ -65,7 +65,7 @@ fn sources(folder: &std::path::Path) -> String {
     all
 }
 
-/// The rows of the tables in a page's section.
+/// Returns the rows of the tables in a page's section.
 fn rows_of<'a>(page: &'a str, section: &str) -> impl Iterator<Item = &'a str> {
     let (_, after) = page.split_once(&format!("## {section}\n")).expect("the section is there");
     after.lines().take_while(|line| !line.starts_with("## ")).filter(|line| line.starts_with("| "))

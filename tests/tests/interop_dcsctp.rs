@@ -1,6 +1,6 @@
-//! With dcsctp, the SCTP of WebRTC in Chrome, in the same process and in virtual time.
+//! Interoperability with dcsctp, the SCTP of WebRTC in Chrome, in the same process and in virtual time.
 
-// What must not happen ends the test with its reason.
+// A failed expectation ends the test with its reason.
 #![allow(clippy::expect_used, clippy::panic)]
 
 use dcsctp::api::{ErrorKind, SocketEvent, SocketState};
@@ -9,7 +9,7 @@ use strandline_proto::event::{AssociationId, CloseReason, Event};
 use strandline_tests::dcsctp::{DCSCTP, SCTP_PORT, World, ZeroChecksum};
 use strandline_tests::traffic::{Planned, plan};
 
-/// Small and large messages both ways, on many streams, with and without order.
+/// Exchanges small and large messages both ways, on many streams, ordered and unordered.
 fn exchange(world: &mut World, id: AssociationId) {
     let unordered: Vec<Planned> = plan(100, 1500, 7).into_iter().map(Planned::unordered).collect();
     for plan in [plan(1000, 64, 500), plan(2, 1 << 20, 2), unordered] {
@@ -25,7 +25,7 @@ fn the_engine_connects() {
     exchange(&mut world, id);
 }
 
-/// As many COOKIE ECHOs as the data needs.
+/// The data given before the set-up takes more than one packet with a COOKIE ECHO.
 #[test]
 fn more_than_fits_one_cookie_echo_arrives() {
     let mut world = World::new(15);
@@ -72,7 +72,7 @@ fn the_engine_shuts_down_after_what_is_queued() {
         world.endpoint.send(world.now(), id, planned.info(), planned.data()).expect("there is room");
     }
     world.endpoint.shutdown(world.now(), id).expect("the association lives");
-    // dcsctp forgets what was not read when it closes.
+    // dcsctp discards unread messages when it closes.
     let mut arrived = 0;
     world.until("50 messages", |world| {
         while world.dcsctp.get_next_message().is_some() {
@@ -149,7 +149,8 @@ fn the_engine_restarts() {
     exchange(&mut world, id);
 }
 
-/// Nothing was dropped for its checksum; and, as both sides see it, zero was used or not.
+/// Asserts that no packet was dropped for its checksum, and that zero checksums were used or not, as reported
+/// by both sides.
 fn assert_zero_checksum(world: &World, id: AssociationId, used: bool) {
     let stats = world.endpoint.stats();
     assert_eq!(stats.checksum_errors, 0);
@@ -158,7 +159,8 @@ fn assert_zero_checksum(world: &World, id: AssociationId, used: bool) {
     assert_eq!(world.dcsctp.get_metrics().map(|metrics| metrics.uses_zero_checksum), Some(used));
 }
 
-/// RFC 9653: whoever begins, packets go without checksum if both want it, and with it otherwise.
+/// RFC 9653: packets are sent without checksum if both sides accept it, and with it otherwise, whichever side
+/// connects.
 #[test]
 fn zero_checksums_if_both_want_them() {
     for (engine, dcsctp) in [(true, true), (true, false), (false, true)] {
@@ -183,7 +185,7 @@ fn zero_checksums_when_both_connect_at_once() {
     assert_zero_checksum(&world, id, true);
 }
 
-/// What the life before declared is forgotten.
+/// The declaration of the previous endpoint is forgotten at a restart.
 #[test]
 fn zero_checksums_end_when_dcsctp_restarts_without_them() {
     let mut world = World::with(32, ZeroChecksum { engine: true, dcsctp: true });

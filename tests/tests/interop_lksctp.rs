@@ -1,7 +1,7 @@
-//! With the Linux kernel's SCTP, over raw IP and over UDP encapsulation, on two paths. `make interop` starts the kernel
-//! and runs these tests within its network namespace, one after the other.
+//! Interoperability with the Linux kernel's SCTP, over raw IP and over UDP encapsulation, on two paths. `make
+//! interop` starts the kernel and runs these tests within its network namespace, one after the other.
 
-// What must not happen ends the test with its reason.
+// A failed expectation ends the test with its reason.
 #![allow(clippy::expect_used)]
 
 use std::net::SocketAddr;
@@ -52,7 +52,7 @@ fn to_kernel(carrier: Carrier) -> Connect {
     Connect { remotes, ..Connect::to(SocketAddr::new(ip(THERE[0]), port), SCTP_PORT) }
 }
 
-/// The kernel echoes, this side connects on both paths.
+/// Returns a session in which the kernel echoes and this side connects on both paths.
 fn connected(carrier: Carrier, seed: u8) -> Session {
     let encapsulation = if matches!(carrier, Carrier::Udp) { "-U 9899" } else { "" };
     let peer = PeerProcess::lksctp(&format!("{ECHO} {encapsulation}"));
@@ -63,7 +63,8 @@ fn connected(carrier: Carrier, seed: u8) -> Session {
     session
 }
 
-/// The kernel connects with these further arguments, this side listens on both paths.
+/// Returns a session in which the kernel connects with these further arguments and this side listens on both
+/// paths.
 fn accepted(carrier: Carrier, seed: u8, mode: &str) -> Session {
     let encapsulation = if matches!(carrier, Carrier::Udp) { "-U 9899" } else { "" };
     let mut driver = driver(carrier, &HERE, seed);
@@ -88,7 +89,7 @@ fn this_side_connects_over_udp() {
     session.shut_down();
 }
 
-/// As many COOKIE ECHOs as the data needs.
+/// The data given before the set-up takes more than one packet with a COOKIE ECHO.
 #[test]
 fn more_than_fits_one_cookie_echo_arrives() {
     let _peer = PeerProcess::lksctp(ECHO);
@@ -149,7 +150,8 @@ fn losses_in_both_directions() {
 fn the_kernel_restarts() {
     let mut session = accepted(Carrier::Raw, 10, "call -B 6001 -n 20 -l 500");
     session.echo(20);
-    // Its crash must not be told: neither what the kernel sends for a process that ends, nor its answer to a heartbeat.
+    // Its crash must not be announced: neither by the kernel at the end of the process, nor by its answer to
+    // a heartbeat.
     let silent = AssociationConfig { heartbeat_interval: None, ..quick() };
     let Session { mut driver, peer: first, id } = session;
     driver.endpoint.configure(driver.now(), id, Arc::new(silent)).expect("the association lives");
@@ -183,8 +185,8 @@ fn this_side_restarts() {
     session.shut_down();
 }
 
-/// The first path fails in the middle of a transfer, which goes on over the second; then the first one comes back and
-/// data returns to it.
+/// The first path fails in the middle of a transfer, which continues over the second; then the first one
+/// recovers and data returns to it.
 #[test]
 fn fail_over_and_return() {
     let mut session = connected(Carrier::Raw, 13);
@@ -203,7 +205,7 @@ fn fail_over_and_return() {
     session.shut_down();
 }
 
-/// The kernel's data fails over as well: it sends while a path of its is dead.
+/// The kernel's data fails over as well: it sends while one of its paths is down.
 #[test]
 fn fail_over_of_the_kernels_data() {
     let mut session = accepted(Carrier::Raw, 14, "call -T 300 -n 4000 -l 1000 -s 4");

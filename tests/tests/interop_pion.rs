@@ -1,7 +1,8 @@
-//! With pion/sctp: each UDP datagram is one SCTP packet, and both SCTP ports are 5000. `make test-deps` builds the peer.
-//! pion does not take an INIT for an association that exists, so there is no restart to test.
+//! Interoperability with pion/sctp: each UDP datagram is one SCTP packet, and both SCTP ports are 5000. `make
+//! test-deps` builds the peer. pion does not accept an INIT for an existing association, so there is no test
+//! of a restart.
 
-// What must not happen ends the test with its reason.
+// A failed expectation ends the test with its reason.
 #![allow(clippy::expect_used)]
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -13,7 +14,7 @@ use strandline_tests::peer::{PeerProcess, free_udp_port};
 use strandline_tests::session::Session;
 use strandline_tests::traffic::{plan, unordered};
 
-/// pion's SCTP port, of both sides.
+/// SCTP port of both sides, as in pion.
 const SCTP_PORT: u16 = 5000;
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -21,7 +22,7 @@ fn driver(seed: u8) -> Driver {
     Driver::udp(SocketAddr::new(LOCALHOST, 0), EndpointConfig::default(), seed)
 }
 
-/// pion waits, this side connects.
+/// Returns a session in which pion listens and this side connects.
 fn connected(seed: u8, mode: &str) -> Session {
     let udp_port = free_udp_port();
     let peer = PeerProcess::pion(&format!("{mode} -u {udp_port}"));
@@ -33,7 +34,7 @@ fn connected(seed: u8, mode: &str) -> Session {
     session
 }
 
-/// pion connects, this side listens.
+/// Returns a session in which pion connects and this side listens.
 fn accepted(seed: u8, mode: &str) -> Session {
     let mut driver = driver(seed);
     driver.endpoint.listen(SCTP_PORT).expect("the port is free");
@@ -50,7 +51,7 @@ fn small_messages_on_several_streams() {
     session.shut_down();
 }
 
-/// As many COOKIE ECHOs as the data needs.
+/// The data given before the set-up takes more than one packet with a COOKIE ECHO.
 #[test]
 fn more_than_fits_one_cookie_echo_arrives() {
     let udp_port = free_udp_port();

@@ -1,7 +1,7 @@
-//! With usrsctp over raw IP (protocol 132) and on two paths. Each side has a network namespace of its own, which
-//! `make interop` makes.
+//! Interoperability with usrsctp over raw IP (protocol 132) and on two paths. Each side has its own network
+//! namespace, which `make interop` creates.
 
-// What must not happen ends the test with its reason.
+// A failed expectation ends the test with its reason.
 #![allow(clippy::expect_used)]
 
 use std::net::SocketAddr;
@@ -33,7 +33,8 @@ fn config() -> EndpointConfig {
     }
 }
 
-/// usrsctp echoes on both its addresses, this side connects to its port of the carrier.
+/// Returns a session in which usrsctp echoes on both its addresses and this side connects to its port of the
+/// carrier.
 fn connected(mut driver: Driver, carrier_port: u16, arguments: &str) -> Session {
     let echo = "echo -b 10.132.1.2 -b 10.132.2.2 -p 5001 -T 300";
     let peer = PeerProcess::usrsctp_on_a_host_of_its_own(&format!("{echo} {arguments}"));
@@ -73,7 +74,7 @@ fn usrsctp_aborts() {
     connected_over_raw_ip(3).is_aborted();
 }
 
-/// An endpoint beside ours, with other ports, must not be disturbed by it, nor disturb it.
+/// A second endpoint on the host, with other ports, and the first one must not disturb each other.
 #[test]
 fn two_endpoints_share_the_host() {
     let mut session = connected_over_raw_ip(4);
@@ -86,7 +87,8 @@ fn two_endpoints_share_the_host() {
     session.shut_down();
 }
 
-/// The first path fails in the middle of a transfer, which goes on over the second; then the first one comes back.
+/// The first path fails in the middle of a transfer, which continues over the second; then the first one
+/// recovers.
 fn fails_over_and_returns(mut session: Session) {
     session.path_is(THERE[1], Reachability::Active);
     session.exchange(&plan(100, 1000, 1));

@@ -1,6 +1,7 @@
-//! With usrsctp over UDP encapsulation on the loopback interface. `make test-deps` builds the peer.
+//! Interoperability with usrsctp over UDP encapsulation on the loopback interface. `make test-deps` builds
+//! the peer.
 
-// What must not happen ends the test with its reason.
+// A failed expectation ends the test with its reason.
 #![allow(clippy::expect_used)]
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -17,12 +18,12 @@ use strandline_wire::chunk::kind;
 const SCTP_PORT: u16 = 5001;
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// An endpoint on a UDP port of its own.
+/// Returns an endpoint on its own UDP port.
 fn driver(seed: u8) -> Driver {
     Driver::udp(SocketAddr::new(LOCALHOST, 0), EndpointConfig::default(), seed)
 }
 
-/// usrsctp echoes, this side connects.
+/// Returns a session in which usrsctp echoes and this side connects.
 fn connected(seed: u8) -> Session {
     let udp_port = free_udp_port();
     let peer = PeerProcess::usrsctp(&format!("echo -u {udp_port} -p {SCTP_PORT}"));
@@ -33,7 +34,7 @@ fn connected(seed: u8) -> Session {
     session
 }
 
-/// usrsctp connects with these further arguments, this side listens.
+/// Returns a session in which usrsctp connects with these further arguments and this side listens.
 fn accepted(seed: u8, mode: &str) -> Session {
     let udp_port = free_udp_port();
     let mut driver = driver(seed);
@@ -46,7 +47,7 @@ fn accepted(seed: u8, mode: &str) -> Session {
     Session { driver, peer, id }
 }
 
-/// An endpoint that asks for ECN.
+/// Returns an endpoint that asks for ECN.
 fn with_ecn(seed: u8) -> Driver {
     let association = AssociationConfig { ecn: true, ..AssociationConfig::default() };
     let config = EndpointConfig { association: association.into(), ..EndpointConfig::default() };
@@ -67,7 +68,7 @@ fn ecn_is_agreed_on() {
     session.shut_down();
 }
 
-/// The network marks some of what usrsctp sends: it answers each ECNE with CWR, and everything arrives.
+/// The network marks some of usrsctp's packets: it answers each ECNE with CWR, and everything arrives.
 #[test]
 fn marks_are_answered() {
     let udp_port = free_udp_port();
@@ -86,7 +87,8 @@ fn marks_are_answered() {
     session.shut_down();
 }
 
-/// Even all of it: its window falls to a packet, and each then waits for our delayed SACK.
+/// The network marks all packets: the window falls to one packet, and each then waits for this side's delayed
+/// SACK.
 #[test]
 fn nothing_but_marks_is_slow_and_goes_on() {
     let udp_port = free_udp_port();
@@ -102,7 +104,7 @@ fn nothing_but_marks_is_slow_and_goes_on() {
     session.shut_down();
 }
 
-/// A default endpoint asks for nothing that usrsctp would have to report.
+/// A default endpoint sends nothing that usrsctp would have to report as unrecognised.
 #[test]
 fn nothing_is_reported_to_a_default_endpoint() {
     let mut session = connected(21);
@@ -158,7 +160,7 @@ fn usrsctp_shuts_down() {
     accepted(7, "send -n 100 -l 2000 -s 4").is_shut_down();
 }
 
-/// Messages are given before the set-up: on one COOKIE ECHO, and on as many as they need.
+/// Messages are given before the set-up: they go with one COOKIE ECHO, or with as many as they need.
 #[test]
 fn messages_on_the_cookie_echo_arrive() {
     for (seed, messages) in [(8, plan(5, 200, 5)), (15, plan(9, 1000, 3))] {

@@ -1,14 +1,15 @@
-//! Which module of a crate imports which, with re-exports followed to where the name really lives, and the circles.
+//! Imports between the modules of a crate, with re-exports followed to the module that defines the name, and
+//! cycles.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::modules::Crate;
 use crate::tree::Violation;
 
-/// Re-exports of re-exports are followed this far.
+/// Maximum number of re-exports followed in a row.
 const HOPS_MAX: usize = 16;
 
-/// One module's use of another.
+/// A use of one module by another.
 #[derive(Debug, Clone)]
 pub(crate) struct Import {
     pub(crate) from: usize,
@@ -19,7 +20,7 @@ pub(crate) struct Import {
     pub(crate) line: usize,
 }
 
-/// Every use of one module by another outside test code.
+/// Returns every use of one module by another outside test code.
 pub(crate) fn imports(krate: &Crate) -> Vec<Import> {
     let mut found = Vec::new();
     for (from, module) in krate.modules.iter().enumerate().filter(|(_, module)| !module.test) {
@@ -34,7 +35,8 @@ pub(crate) fn imports(krate: &Crate) -> Vec<Import> {
     found
 }
 
-/// The module that a path written in `from` leads into; `None` if it leads out of the crate or stays a local name.
+/// Returns the module that a path written in `from` leads into; `None` if it leads out of the crate or stays
+/// a local name.
 fn resolve(krate: &Crate, from: usize, segments: &[String], hops: usize) -> Option<usize> {
     let (first, mut rest) = segments.split_first()?;
     let mut at = match first.as_str() {
@@ -57,29 +59,29 @@ fn resolve(krate: &Crate, from: usize, segments: &[String], hops: usize) -> Opti
     Some(at)
 }
 
-/// From a module by one name: to a child, or along a `use` of that name.
+/// Resolves one name from a module: to a child, or along a `use` of that name.
 fn step(krate: &Crate, at: usize, name: &str, hops: usize) -> Option<usize> {
     let module = &krate.modules[at];
     if let Some(&child) = module.children.get(name) {
         return Some(child);
     }
     let path = module.uses.get(name)?;
-    // `use serde::Serialize` leads out of the crate, and `use foo::{self}` must not chase itself.
+    // `use serde::Serialize` leads out of the crate, and `use foo::{self}` must not be followed to itself.
     if hops == 0 || path.first().is_some_and(|first| first == name && !module.children.contains_key(first)) {
         return None;
     }
     resolve(krate, at, path, hops - 1)
 }
 
-/// Lifts an import to the level where the two modules part: the siblings that hold them and the module above.
-/// `None` if one contains the other.
+/// Lifts an import to the level where the two modules part: returns the siblings that hold them and the
+/// module above. Returns `None` if one contains the other.
 pub(crate) fn siblings(krate: &Crate, import: &Import) -> Option<(usize, usize, usize)> {
     let (from, to) = (ancestors(krate, import.from), ancestors(krate, import.to));
     let common = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
     Some((*from.get(common.checked_sub(1)?)?, *from.get(common)?, *to.get(common)?))
 }
 
-/// From the root down to the module itself.
+/// Returns the modules from the root down to the module itself.
 fn ancestors(krate: &Crate, module: usize) -> Vec<usize> {
     let mut chain = vec![module];
     while let Some(parent) = chain.last().and_then(|&last| krate.modules[last].parent) {
@@ -89,7 +91,7 @@ fn ancestors(krate: &Crate, module: usize) -> Vec<usize> {
     chain
 }
 
-/// Circles between sibling modules, at every level of the tree.
+/// Returns the cycles between sibling modules, at every level of the tree.
 pub(crate) fn circles(krate: &Crate) -> Vec<Violation> {
     let mut levels: BTreeMap<usize, BTreeMap<(usize, usize), Import>> = BTreeMap::new();
     for import in imports(krate) {
@@ -122,7 +124,7 @@ fn circles_of_level(krate: &Crate, edges: &BTreeMap<(usize, usize), Import>) -> 
     found
 }
 
-/// The modules from `start` to `goal`, both named.
+/// Returns the modules on the shortest path from `start` to `goal`, both included.
 fn shortest_way(edges: &BTreeMap<(usize, usize), Import>, start: usize, goal: usize) -> Option<Vec<usize>> {
     let mut came_from: BTreeMap<usize, usize> = BTreeMap::new();
     let mut queue = std::collections::VecDeque::from([start]);

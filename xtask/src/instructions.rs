@@ -1,9 +1,10 @@
-//! `cargo xtask instructions`: how many instructions the engine takes, counted by callgrind, so that a change that makes
-//! it slower shows whatever else the machine does meanwhile. Figures to hold stand in bench/instructions.toml.
+//! `cargo xtask instructions`: counts the engine's instructions with callgrind, so that a slower change shows
+//! independently of the machine's load. The reference figures are in bench/instructions.toml.
 //!
-//! What is held is the engine's own code. Apart from it are counted: code that picks its way by what the processor can
-//! do (the checksum, the cookie's hash, the random numbers), and the C library (copies, the allocator), which differ
-//! from machine to machine. Callgrind knows no AVX-512, so the checksum's count is not of the way it takes without.
+//! The check covers the engine's own code. Counted separately are code that depends on the processor's
+//! features (the checksum, the cookie's hash, the random numbers), and the C library (copies, the allocator),
+//! because they differ from machine to machine. Callgrind doesn't support AVX-512, so the checksum is counted
+//! on another code path than the one used on processors that have it.
 
 mod callgrind;
 mod figures;
@@ -16,7 +17,8 @@ use anyhow::{Context, Result, bail, ensure};
 use self::callgrind::{Instructions, run};
 use self::figures::{Baseline, Figure};
 
-/// What is counted: the program's arguments, the functions, and for each of the program's units the figure's name.
+/// A measurement: the program's arguments, the functions counted, and the figure's name for each unit of the
+/// program.
 struct Measurement {
     arguments: &'static [&'static str],
     functions: &'static str,
@@ -64,7 +66,8 @@ const MEASUREMENTS: [Measurement; 7] = [
     },
 ];
 
-/// Counts, and compares or (`update`) writes down. False if something got dearer.
+/// Counts, and compares with the reference figures or (`update`) writes them. Returns false if a figure has
+/// grown.
 pub(crate) fn check(root: &Path, update: bool) -> Result<bool> {
     let path = root.join("bench/instructions.toml");
     if std::env::consts::ARCH != "x86_64" {
@@ -97,7 +100,7 @@ pub(crate) fn check(root: &Path, update: bool) -> Result<bool> {
 fn build(root: &Path) -> Result<PathBuf> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let arguments = ["build", "--release", "--locked", "--quiet", "--package", "strandline-instructions"];
-    // Flags of one machine's own would make other code.
+    // Flags specific to one machine would produce different code.
     let status = Command::new(cargo).args(arguments).current_dir(root).env_remove("RUSTFLAGS").status()?;
     ensure!(status.success(), "building strandline-instructions");
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
@@ -113,7 +116,7 @@ fn output(command: &mut Command) -> Result<String> {
 }
 
 impl Instructions {
-    /// For each of `count` things.
+    /// Returns the instructions for each of `count` operations.
     fn each(&self, count: u64) -> Each {
         let each = |instructions: u64| instructions as f64 / count as f64;
         Each {
@@ -125,7 +128,7 @@ impl Instructions {
     }
 }
 
-/// Instructions for each thing.
+/// Instructions for each operation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Each {
     engine: f64,

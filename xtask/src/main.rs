@@ -1,5 +1,6 @@
-//! Checks of the repository that the compiler doesn't make: `cargo xtask tidy` for style, `cargo xtask layers` for the
-//! dependency rules of ARCHITECTURE.md, `cargo xtask instructions` for what the engine costs.
+//! Checks of the repository that the compiler doesn't make: `cargo xtask tidy` for style, `cargo xtask
+//! layers` for the dependency rules of ARCHITECTURE.md, `cargo xtask instructions` for the engine's
+//! instruction counts.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool of those who work on the stack")]
 
 mod imports;
@@ -33,7 +34,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the named check; true if nothing was found.
+/// Runs the named check. Returns true if nothing was found.
 fn run() -> Result<bool> {
     let mut arguments = std::env::args().skip(1);
     let (Some(command), option, None) = (arguments.next(), arguments.next(), arguments.next()) else {

@@ -1,4 +1,5 @@
-//! The module tree of a crate, read from its sources: which file is which module, what it imports, what is test code.
+//! The module tree of a crate, parsed from its sources: the file of each module, its imports, and its test
+//! code.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use syn::visit::{self, Visit};
 
 use crate::tree::{Tree, Violation};
 
-/// A crate's modules; the root is number 0.
+/// The modules of a crate; the root has number 0.
 #[derive(Debug)]
 pub(crate) struct Crate {
     pub(crate) modules: Vec<Module>,
@@ -16,16 +17,16 @@ pub(crate) struct Crate {
     pub(crate) broken: Vec<Violation>,
 }
 
-/// One module.
+/// A module.
 #[derive(Debug, Default)]
 pub(crate) struct Module {
     pub(crate) name: String,
     pub(crate) file: String,
     pub(crate) parent: Option<usize>,
     pub(crate) children: BTreeMap<String, usize>,
-    /// Compiled for tests only.
+    /// Whether the module is compiled only for tests.
     pub(crate) test: bool,
-    /// Names that `use` brings into the module, with the path each stands for.
+    /// Names that `use` brings into the module, with the path of each.
     pub(crate) uses: BTreeMap<String, Vec<String>>,
     /// Paths outside test code.
     pub(crate) references: Vec<Reference>,
@@ -39,7 +40,7 @@ pub(crate) struct Reference {
 }
 
 impl Crate {
-    /// Loads the tree that starts at the file `root` (lib.rs, main.rs or a program of its own).
+    /// Loads the tree that starts at the file `root` (lib.rs, main.rs or a separate program).
     pub(crate) fn load(tree: &Tree, root: &str) -> Self {
         let mut loader = Self { modules: vec![Module::default()], broken: Vec::new() };
         let folder = root.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
@@ -48,7 +49,7 @@ impl Crate {
         loader
     }
 
-    /// `a::b` of a module, without the `crate` in front; `crate` for the root.
+    /// Returns the module's name as `a::b`, without the leading `crate`; `crate` for the root.
     pub(crate) fn name(&self, module: usize) -> String {
         let mut names: Vec<&str> = Vec::new();
         let mut at = module;
@@ -60,7 +61,7 @@ impl Crate {
         if names.is_empty() { "crate".to_owned() } else { names.join("::") }
     }
 
-    /// The module with this name (`a::b`), if there is one.
+    /// Returns the module with this name (`a::b`), if there is one.
     #[cfg(test)]
     pub(crate) fn find(&self, name: &str) -> Option<usize> {
         (0..self.modules.len()).find(|&module| self.name(module) == name)
@@ -81,7 +82,7 @@ impl Crate {
         }
     }
 
-    /// `folder` is where files of this module's children lie.
+    /// Loads the items of a module. `folder` holds the files of its child modules.
     fn load_items(&mut self, tree: &Tree, module: usize, items: &[syn::Item], folder: &str) {
         let mut collector = Collector::default();
         for item in items {
@@ -154,7 +155,7 @@ fn cfg_needs_test(tokens: &TokenStream) -> bool {
     })
 }
 
-/// Within `impl Visit<'ast>`: what goes past code that only tests contain.
+/// Methods that skip test code, for use within `impl Visit<'ast>`.
 macro_rules! pass_over_tests {
     ($ast:lifetime) => {
         fn visit_item(&mut self, item: &$ast syn::Item) {
@@ -173,7 +174,7 @@ macro_rules! pass_over_tests {
 
 pub(crate) use pass_over_tests;
 
-/// Attributes of an item, if it is of a kind that test code can be.
+/// Returns the attributes of an item, if it is of a kind that can be test code.
 pub(crate) fn item_attributes(item: &syn::Item) -> &[syn::Attribute] {
     match item {
         syn::Item::Const(item) => &item.attrs,
@@ -191,7 +192,7 @@ pub(crate) fn item_attributes(item: &syn::Item) -> &[syn::Attribute] {
     }
 }
 
-/// Gathers the paths of a module's own items, without those of test code.
+/// Collects the paths of a module's own items, without those of test code.
 #[derive(Default)]
 struct Collector {
     uses: BTreeMap<String, Vec<String>>,
@@ -231,7 +232,7 @@ impl Collector {
         self.uses.insert(name, segments);
     }
 
-    /// Paths within a macro's arguments, which are only tokens: `a :: b :: c`.
+    /// Adds the paths within a macro's arguments, which are only tokens: `a :: b :: c`.
     fn add_tokens(&mut self, tokens: &TokenStream) {
         let mut segments: Vec<String> = Vec::new();
         let (mut line, mut colons) = (0, 0);
@@ -282,7 +283,7 @@ impl<'ast> Visit<'ast> for Collector {
     }
 
     fn visit_visibility(&mut self, _: &'ast syn::Visibility) {
-        // `pub(in crate::a)` grants, it doesn't import.
+        // `pub(in crate::a)` grants access and imports nothing.
     }
 
     fn visit_macro(&mut self, call: &'ast syn::Macro) {

@@ -1,4 +1,4 @@
-//! The files of the repository as one map, so that every check can be tested on files made up in memory.
+//! The files of the repository as one map, so that every check can be tested on files in memory.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ pub(crate) struct Tree {
     pub(crate) files: BTreeMap<String, String>,
 }
 
-/// Something to mend. Its message says what is wrong and, after a colon, what would be right.
+/// A violation of a rule. Its message says what is wrong and, after a colon, what would be right.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Violation {
     pub(crate) file: String,
@@ -34,7 +34,7 @@ impl fmt::Display for Violation {
 }
 
 impl Tree {
-    /// Reads what git tracks, and what it would track if it were added.
+    /// Reads the files that git tracks, and those that it would track if they were added.
     pub(crate) fn read(root: &Path) -> Result<Self> {
         let output = Command::new("git")
             .args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"])
@@ -44,7 +44,7 @@ impl Tree {
         ensure!(output.status.success(), "git ls-files: {}", String::from_utf8_lossy(&output.stderr));
         let mut files = BTreeMap::new();
         for name in String::from_utf8(output.stdout)?.split_terminator('\0') {
-            // A file deleted and not yet committed is still listed; one that is no text concerns no check.
+            // A file deleted and not yet committed is still listed; a file that isn't text concerns no check.
             if let Ok(text) = std::fs::read_to_string(root.join(name)) {
                 files.insert(name.to_owned(), text);
             }
@@ -57,7 +57,7 @@ impl Tree {
         Self { files: files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect() }
     }
 
-    /// Folders of packages: those with a Cargo.toml that names one.
+    /// Returns the folders of packages: those with a Cargo.toml that names one.
     pub(crate) fn packages(&self) -> Vec<&str> {
         let manifests = self.files.iter().filter_map(|(name, text)| {
             let folder = name.strip_suffix("/Cargo.toml")?;

@@ -1,6 +1,6 @@
-//! Set-up of an association with a first echo over UDP encapsulation, one after another: the subject of the benchmark
-//! rows "setup". The clock runs from the start of the set-up to the last byte of the echo; the end of the association
-//! comes after that.
+//! Sets up associations with a first echo over UDP encapsulation, one after another: the subject of the
+//! benchmark rows "setup". The time runs from the start of the set-up to the last byte of the echo; the
+//! association ends after that.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example")]
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -11,7 +11,7 @@ use clap::Parser;
 use mimalloc::MiMalloc;
 use strandline::{Association, AssociationConfig, Listener, Peer, SendInfo, Stack};
 
-/// As in the program, with its setting.
+/// The allocator of the `strandline` program, with its setting.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
@@ -20,20 +20,20 @@ const ENCAPSULATION_PORT: u16 = 9899;
 
 #[derive(Debug, Parser)]
 enum Command {
-    /// Echo one message on each association, for ever.
+    /// Echo one message on each association, until killed.
     Serve,
     /// Set up an association, send a message, wait for its echo.
     Call {
         /// The server's address.
         #[arg(long)]
         to: IpAddr,
-        /// Bytes of the message.
+        /// Message size in bytes.
         #[arg(long, default_value_t = 1550)]
         size: usize,
-        /// How long to go on.
+        /// Duration in seconds.
         #[arg(long, default_value_t = 2.0)]
         seconds: f64,
-        /// Send before the association is established: the data goes with the COOKIE ECHO.
+        /// Send before the association is established, so that the data goes with the COOKIE ECHO.
         #[arg(long)]
         early: bool,
     },
@@ -42,8 +42,8 @@ enum Command {
 fn main() -> Result<()> {
     strandline::heap::give_back_at_once();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    // In a task, as in a program with many of them: tokio asks the system for news before it polls the future that it
-    // was started with.
+    // Runs in a task, as in a program with many of them: tokio polls the system for events before it polls
+    // the future of `block_on`.
     runtime.block_on(async {
         tokio::spawn(async {
             match Command::parse() {
@@ -70,7 +70,7 @@ async fn serve() -> Result<()> {
     let listener = Listener::bind(&stack, PORT)?;
     loop {
         let association = listener.accept().await?;
-        // The next one comes after this one's end.
+        // The next association comes after the end of this one.
         if let Ok(Some(message)) = association.recv().await {
             association.send_bytes(message.data, SendInfo::default()).await?;
             while let Ok(Some(_)) = association.recv().await {}

@@ -1,5 +1,5 @@
-//! A process of this program's own that works for it: orders go to its standard input, answers come from its standard
-//! output, each a line of JSON.
+//! A child process of this program. Orders go to its standard input, answers come from its standard output,
+//! each as one line of JSON.
 
 use std::process::Stdio;
 
@@ -11,13 +11,13 @@ use tokio::process::{Child, ChildStdin, ChildStdout};
 
 use crate::echo_process::this_program;
 
-/// A process that was started here. It ends with this value at the latest.
+/// A child process. It ends with this value at the latest.
 #[derive(Debug)]
 pub(crate) struct ChildProcess {
     child: Child,
     input: ChildStdin,
     output: Lines<BufReader<ChildStdout>>,
-    /// What it is to people who read an error: `a client process`.
+    /// Name of the process in error messages: `a client process`.
     name: &'static str,
 }
 
@@ -38,26 +38,26 @@ impl ChildProcess {
         Ok(process)
     }
 
-    /// Gives it an order.
+    /// Gives the process an order.
     pub(crate) async fn tell(&mut self, order: &impl Serialize) -> Result<()> {
         let mut text = serde_json::to_string(order)?;
         text.push('\n');
         self.input.write_all(text.as_bytes()).await.with_context(|| format!("talking to {}", self.name))
     }
 
-    /// Waits for its next answer.
+    /// Waits for the process's next answer.
     pub(crate) async fn hear<T: DeserializeOwned>(&mut self) -> Result<T> {
         let line = self.output.next_line().await?;
         let line = line.with_context(|| format!("{} ended unexpectedly", self.name))?;
         serde_json::from_str(&line).with_context(|| format!("{} said: {line}", self.name))
     }
 
-    /// Ends it at once, whatever it holds; `wait` waits until it is gone.
+    /// Kills the process; `wait` waits until it is gone.
     pub(crate) fn begin_end(&mut self) -> Result<()> {
         self.child.start_kill().with_context(|| format!("ending {}", self.name))
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the process.
     pub(crate) async fn wait(&mut self) -> Result<()> {
         self.child.wait().await?;
         Ok(())

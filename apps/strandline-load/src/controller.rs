@@ -1,4 +1,4 @@
-//! Starts client processes together and collects what they report.
+//! Starts client processes together and collects their reports.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,10 +8,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::child::ChildProcess;
 use crate::job::{Command, Job, Outcome, Progress, Report};
 
-/// From "everybody is ready" to the first operation.
+/// Time from the last process's readiness to the first operation.
 const START_DELAY: Duration = Duration::from_millis(100);
 
-/// Client processes that are ready or at work.
+/// Client processes that are ready or running.
 #[derive(Debug)]
 pub(crate) struct Fleet {
     workers: Vec<Worker>,
@@ -41,7 +41,8 @@ impl Fleet {
         Ok(Self { workers, operations: jobs.iter().map(|job| job.count).sum() })
     }
 
-    /// Lets all begin at one moment, and waits until they are done. What they hold, they hold until `release`.
+    /// Starts all processes at one moment, and waits until they are done. They keep their sessions until
+    /// `release`.
     pub(crate) async fn run(&mut self, title: &str) -> Result<Outcome> {
         let at_unix_ns = start_moment();
         for worker in &mut self.workers {
@@ -74,7 +75,7 @@ impl Fleet {
         Ok(total)
     }
 
-    /// Ends the processes at once, whatever they hold, and waits until they are gone.
+    /// Kills the processes, and waits until they are gone.
     pub(crate) async fn end(mut self) -> Result<()> {
         for worker in &mut self.workers {
             worker.child.begin_end()?;
@@ -85,10 +86,10 @@ impl Fleet {
         Ok(())
     }
 
-    /// Lets go of everything, and waits for the processes' end.
+    /// Releases all sessions, and waits for the end of the processes.
     pub(crate) async fn release(mut self) -> Result<()> {
         for worker in &mut self.workers {
-            // One that is gone already holds nothing.
+            // A process that is gone already holds nothing.
             let _ = worker.child.tell(&Command::Release).await;
         }
         for worker in &mut self.workers {
@@ -98,7 +99,7 @@ impl Fleet {
     }
 }
 
-/// Waits for all of a few futures, in their order; each runs on as long as it is polled here.
+/// Waits for a few futures in order; each makes progress as long as it is polled here.
 async fn join_all<F: Future<Output = Result<Outcome>>>(futures: Vec<F>) -> Result<Vec<Outcome>> {
     let mut pinned: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
     std::future::poll_fn(|cx| {
@@ -132,7 +133,7 @@ impl Worker {
             match self.child.hear().await? {
                 Report::Progress(progress) => {
                     self.progress = progress;
-                    // The other end lives as long as anybody listens.
+                    // The receiver lives as long as it is needed.
                     let _ = report.send((number, progress));
                 }
                 Report::Done(outcome) => return Ok(*outcome),
@@ -150,7 +151,7 @@ fn start_moment() -> u64 {
     u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A line on the terminal, if there is one.
+/// Returns a progress bar, shown if there is a terminal.
 fn progress_bar(title: &str, operations: u64) -> ProgressBar {
     let bar = ProgressBar::new(operations);
     let style = ProgressStyle::with_template("  {prefix:<34} {bar:30} {pos:>7}/{len} {msg}");

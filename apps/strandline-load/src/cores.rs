@@ -4,15 +4,15 @@ use anyhow::Result;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-/// Runtimes on threads of their own, for the shards beyond the first.
+/// Runtimes on separate threads, for the shards beyond the first.
 pub(crate) struct Cores {
     pub(crate) handles: Vec<Handle>,
-    /// Dropping them ends the threads.
+    /// Dropping the senders ends the threads.
     _ends: Vec<oneshot::Sender<()>>,
 }
 
 impl Cores {
-    /// To be called outside of a runtime; the first shard is driven by the one that calls
+    /// Starts the threads. Call it outside of a runtime; the first shard is driven by the runtime that calls
     /// [`with_current`](Self::with_current).
     pub(crate) fn start(shards: u16) -> Result<Self> {
         let (mut handles, mut ends) = (Vec::new(), Vec::new());
@@ -28,7 +28,7 @@ impl Cores {
         Ok(Self { handles, _ends: ends })
     }
 
-    /// The runtime of each shard, beginning with the one that this is called on.
+    /// Returns the runtime of each shard, beginning with the current one.
     pub(crate) fn with_current(&self) -> Vec<Handle> {
         std::iter::once(Handle::current()).chain(self.handles.iter().cloned()).collect()
     }

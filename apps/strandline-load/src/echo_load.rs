@@ -12,7 +12,7 @@ use crate::job::{Content, Encapsulation, Job, Style, Transport};
 use crate::report::LoadReport;
 use crate::served::Servers;
 
-/// Sets up associations at a steady rate, whether the server keeps up or not, and measures.
+/// Sets up associations at a steady rate, whether the server keeps up or not, and measures times.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -31,37 +31,38 @@ The server, without --serve: strandline echo; with --sip: strandline sip --front
 
 Exit code: 0; 3 if some operations failed; 1 if all did, or it could not begin.")]
 pub struct Args {
-    /// What to measure
+    /// Transport to measure
     #[arg(long, value_enum, default_value = "sctp")]
     pub transport: Transport,
-    /// When the first message goes
+    /// When to send the first message
     #[arg(long, value_enum, default_value = "regular")]
     pub style: Style,
     /// The server: IP address, and TCP, UDP or SCTP port [default: 127.0.0.1:7007, sctp-many: port 7008]
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = strandline::socket_address)]
     pub server: Option<SocketAddr>,
-    /// The server's UDP port for SCTP
+    /// UDP port of the server for SCTP
     #[arg(long, value_name = "PORT", default_value_t = 9899)]
     pub encapsulation: u16,
-    /// SCTP on raw IP (needs CAP_NET_RAW)
+    /// Use SCTP on raw IP (needs CAP_NET_RAW)
     #[arg(long)]
     pub raw: bool,
-    /// Bytes of a message
+    /// Size of a message in bytes
     #[arg(long, default_value_t = 1550, value_name = "BYTES")]
     pub size: usize,
-    /// Operations a second, of all client processes together
+    /// Operations per second, of all client processes together
     #[arg(long, default_value_t = 2500.0)]
     pub rate: f64,
-    /// Operations in all [default: 5 seconds' worth]
+    /// Total number of operations [default: 5 seconds' worth]
     #[arg(long, conflicts_with = "duration")]
     pub count: Option<u64>,
-    /// As many operations as the rate makes in so many seconds
+    /// Seconds for which operations begin at the rate
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     pub duration: f64,
-    /// Client processes
+    /// Number of client processes
     #[arg(long, default_value_t = 1)]
     pub clients: usize,
-    /// Set up so many associations beforehand and send on them in turn, instead of a new one each time
+    /// Number of associations to set up beforehand and to use in turn, instead of a new one for each
+    /// operation
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub persistent: u64,
     /// Keep every new association until Enter is pressed, or with --serve until its memory was measured
@@ -70,13 +71,14 @@ pub struct Args {
     /// Send INVITEs of that size and take the 200 that answers each: to a SIP front end
     #[arg(long)]
     pub sip: bool,
-    /// Send lines of that size, answered with empty ones as soon as they are whole: to `strandline echo --lines`
+    /// Send lines of that size, each answered with an empty line once it is complete: to `strandline echo
+    /// --lines`
     #[arg(long, conflicts_with_all = ["sip", "serve"])]
     pub lines: bool,
-    /// Start a server for it here, and tell what that takes: processor time, and with --hold memory
+    /// Start a server here, and report its processor time, and with --hold its memory
     #[arg(long, conflicts_with_all = ["server", "encapsulation"])]
     pub serve: bool,
-    /// Tell the time between the packets of a set-up and its transaction
+    /// Report the time between the packets of a set-up and its transaction
     #[arg(long)]
     pub trace: bool,
     /// Seconds after which an operation has failed
@@ -96,7 +98,7 @@ impl Args {
         self.server.unwrap_or((IpAddr::from([127, 0, 0, 1]), port).into())
     }
 
-    /// What to do if nothing was answered.
+    /// Returns a hint for the case that no operation was answered.
     fn nothing_answered(&self) -> String {
         let server = self.server();
         if self.serve {
@@ -120,7 +122,7 @@ impl Args {
         }
     }
 
-    /// The job of each client process.
+    /// Returns the job of each client process.
     fn jobs(&self) -> Result<Vec<Job>> {
         if !(self.rate > 0.0 && self.rate.is_finite()) {
             bail!("--rate must be more than 0");
@@ -166,13 +168,13 @@ impl Args {
     }
 }
 
-/// Exit code if some operations failed, and others didn't.
+/// Exit code if some operations failed and others didn't.
 const SOME_FAILED: u8 = 3;
 
 /// Runs a load.
 ///
 /// # Errors
-/// If the arguments make no sense or a client process fails.
+/// If the arguments are invalid or a client process fails.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let mut jobs = args.jobs()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -201,7 +203,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             tokio::task::spawn_blocking(move || std::io::stdin().read_line(&mut line)).await??;
         }
         if args.hold && args.serve {
-            // Their servers end too: nobody is left to say good-bye to.
+            // Their servers end too, so no graceful end is needed.
             fleet.end().await?;
         } else {
             fleet.release().await?;

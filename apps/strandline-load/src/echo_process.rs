@@ -1,4 +1,4 @@
-//! A server to aim at in a process of its own: an echo server, or a SIP front end.
+//! A server under test in a separate process: an echo server, or a SIP front end.
 
 use std::net::IpAddr;
 use std::process::Stdio;
@@ -14,7 +14,7 @@ use crate::echo_server::Listening;
 use crate::job::Transport;
 use crate::memory;
 
-/// Ends with this value, sooner or later.
+/// A server process. It ends some time after this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
@@ -22,13 +22,13 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts `strandline echo` with some arguments, on ports that are free.
+    /// Starts `strandline echo` with the given arguments, on free ports.
     pub(crate) async fn start(arguments: &[&str]) -> Result<Self> {
         let (child, line) = spawn(&["echo", "--json", "--no-heartbeats"], arguments).await?;
         Ok(Self { listening: serde_json::from_str(&line)?, child })
     }
 
-    /// Starts `strandline sip --front-end` for a transport, on ports that are free.
+    /// Starts `strandline sip --front-end` for a transport, on free ports.
     pub(crate) async fn sip(transport: Transport) -> Result<Self> {
         let arguments: &[&str] = match transport {
             Transport::Tcp => &["--listen", "tcp:127.0.0.1:0"],
@@ -60,7 +60,7 @@ impl Server {
         Self::start(&["--udp", "127.0.0.1:0"]).await
     }
 
-    /// SCTP with both kinds of sockets, in UDP, and on raw IP if an address is given.
+    /// Starts an SCTP server with both kinds of sockets, in UDP, and on raw IP if an address is given.
     pub(crate) async fn sctp(raw: Option<IpAddr>) -> Result<Self> {
         let mut arguments = vec!["--sctp", "0", "--sctp-many", "0", "--encapsulation", "127.0.0.1:0"];
         let address = raw.map(|address| address.to_string());
@@ -70,17 +70,17 @@ impl Server {
         Self::start(&arguments).await
     }
 
-    /// Ends it and waits until it is gone, so that the next measurement has the machine for itself.
+    /// Ends the server and waits until it is gone, so that the next measurement has the machine for itself.
     pub(crate) async fn end(mut self) -> Result<()> {
         self.child.kill().await.context("ending an echo server")
     }
 
-    /// Bytes of the process's own memory.
+    /// Returns the bytes of the process's private memory.
     pub(crate) fn memory(&self) -> Result<u64> {
         memory::of_process(self.id()?)
     }
 
-    /// Processor time that it has used, user and system.
+    /// Returns the processor time that the process has used, user and system.
     pub(crate) fn cpu(&self) -> Result<(Duration, Duration)> {
         let path = format!("/proc/{}/stat", self.id()?);
         let text = std::fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
@@ -92,7 +92,7 @@ impl Server {
     }
 }
 
-/// What `strandline sip --json` says of where it listens.
+/// The addresses that `strandline sip --json` reports.
 #[derive(Debug, Deserialize)]
 struct FrontEnd {
     listening: Vec<Announced>,
@@ -107,7 +107,7 @@ pub(crate) struct Announced {
     pub(crate) carrier: Option<u16>,
 }
 
-/// Starts a server of this program's, and waits for the line in which it says where it listens.
+/// Starts a server of this program, and waits for the line in which it reports its addresses.
 pub(crate) async fn spawn(command: &[&str], arguments: &[&str]) -> Result<(Child, String)> {
     started(this_program()?.args(command).args(arguments)).await
 }
@@ -117,28 +117,28 @@ pub(crate) async fn spawn_apart(command: &[&str], arguments: &[&str]) -> Result<
     started(this_program()?.args(command).args(arguments).process_group(0)).await
 }
 
-/// A command of this program that ends with this process, also if that is killed.
+/// Returns a command of this program that ends with this process, even if this process is killed.
 pub(crate) fn this_program() -> Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("finding this program's own file")?);
     command.env(WITH_PARENT, std::process::id().to_string());
     Ok(command)
 }
 
-/// The process that started this one as its server, if one did.
+/// Environment variable with the process that started this one as its server.
 const WITH_PARENT: &str = "STRANDLINE_WITH_PARENT";
 
-/// A server that was started for a measurement ends with the process that started it, also if that is killed. To be called first
-/// thing by a program that such servers are made of.
+/// Makes a server that was started for a measurement end with the process that started it, even if that is
+/// killed. Call it first in a program that can be such a server.
 pub fn end_with_parent() {
     let parent = std::env::var(WITH_PARENT).ok().and_then(|text| text.parse().ok());
     let Some(parent) = parent.and_then(Pid::from_raw) else { return };
     let is_there = || rustix::process::getppid() == Some(parent);
-    // What such a server starts itself inherits the name, but has another parent.
+    // Child processes of such a server inherit the variable, but have another parent.
     if !is_there() {
         return;
     }
     let said = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
-    // It may have ended before that was said.
+    // The parent may have ended before the request took effect.
     if said.is_ok() && !is_there() {
         std::process::exit(1);
     }
@@ -153,8 +153,8 @@ async fn started(command: &mut Command) -> Result<(Child, String)> {
     Ok((child, line))
 }
 
-/// The times in /proc/PID/stat: in hundredths of a second on every Linux (proc_pid_stat(5): `sysconf(_SC_CLK_TCK)`). The
-/// name before them may have spaces and parentheses.
+/// Returns the times in /proc/PID/stat, which are in hundredths of a second on every Linux (proc_pid_stat(5):
+/// `sysconf(_SC_CLK_TCK)`). The name before them may contain spaces and parentheses.
 pub(crate) fn cpu_in(stat: &str) -> Option<(Duration, Duration)> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut words = after_name.split_whitespace().skip(11);

@@ -1,4 +1,4 @@
-//! The echo server: every message, or every byte, comes back.
+//! The echo server: returns every message, or every byte.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use tokio::task::JoinSet;
 use crate::cores::Cores;
 use crate::limits;
 
-/// Ports unless told otherwise. The registered echo port is 7, which needs privilege.
+/// Default port. The registered echo port is 7, which needs privilege.
 const PORT: u16 = 7007;
 const MANY_PORT: u16 = 7008;
 
-/// `strandline echo`: without options it listens on everything that needs no privilege, on 127.0.0.1.
+/// `strandline echo`: without options it listens on 127.0.0.1 on everything that needs no privilege.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -55,27 +55,27 @@ pub struct Args {
     /// Send raw IP by a packet socket, round most of the kernel's IP: faster, but its firewall doesn't see these packets
     #[arg(long, requires = "raw")]
     pub packet_socket: bool,
-    /// Serve SCTP with so many shards, each on a core of its own
+    /// Number of shards for SCTP, each on its own core
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub shards: u16,
-    /// Send no heartbeats on associations that are idle
+    /// Send no heartbeats on idle associations
     #[arg(long)]
     pub no_heartbeats: bool,
-    /// Answer each line with an empty one as soon as it is whole, instead of all that comes: to measure how long it takes to
-    /// get here
+    /// Answer each line with an empty one as soon as it is complete, instead of echoing everything: to
+    /// measure how long it takes to arrive
     #[arg(long)]
     pub lines: bool,
-    /// Say as JSON what listens where
+    /// Report the addresses as JSON
     #[arg(long)]
     pub json: bool,
 }
 
-/// What listens where.
+/// The addresses on which the server listens.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listening {
-    /// TCP.
+    /// Address of TCP.
     pub tcp: Option<SocketAddr>,
-    /// UDP.
+    /// Address of UDP.
     pub udp: Option<SocketAddr>,
     /// SCTP port of the one-to-one sockets.
     pub sctp: Option<u16>,
@@ -87,10 +87,10 @@ pub struct Listening {
     pub raw: Option<String>,
 }
 
-/// Serves until it is interrupted.
+/// Serves until interrupted.
 ///
 /// # Errors
-/// If something can't be listened on.
+/// If a requested address can't be listened on.
 pub fn run(args: &Args) -> Result<()> {
     limits::raise_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -108,7 +108,7 @@ pub fn run(args: &Args) -> Result<()> {
     })
 }
 
-/// Starts everything that is asked for.
+/// Starts everything that the arguments request.
 async fn start(args: &Args, others: &[Handle]) -> Result<(Listening, JoinSet<Result<()>>)> {
     let mut args = args.clone();
     if args.tcp.is_none() && args.udp.is_none() && args.sctp.is_none() && args.sctp_many.is_none() {
@@ -138,7 +138,7 @@ async fn start(args: &Args, others: &[Handle]) -> Result<(Listening, JoinSet<Res
         listening.encapsulation = stack.local_addr();
         serve_sctp(&stack, &args, &runtimes, &mut listening, &mut tasks)?;
         if let Some(address) = args.raw {
-            // Ports that were picked are the same there.
+            // Ports that were chosen for UDP are the same on raw IP.
             let same = Args { sctp: listening.sctp, sctp_many: listening.sctp_many, ..args.clone() };
             let stack = builder().raw_with(address, raw_options(&args), OutgoingPorts::default())?;
             serve_sctp(&stack, &same, &runtimes, &mut listening, &mut tasks)?;
@@ -207,7 +207,7 @@ async fn serve_tcp(listener: TcpListener, lines: bool) -> Result<()> {
     }
 }
 
-/// What goes back: all of it, or the end of each line that has come whole.
+/// Returns the answer: all bytes, or the end of each line that is complete.
 fn answer(received: Bytes, lines: bool) -> Bytes {
     if !lines {
         return received;
@@ -215,7 +215,7 @@ fn answer(received: Bytes, lines: bool) -> Bytes {
     received.iter().copied().filter(|byte| *byte == b'\n').collect()
 }
 
-/// Without a buffer for each connection that waits.
+/// Echoes on one connection, without a buffer for each waiting connection.
 async fn echo_tcp(mut stream: TcpStream, lines: bool) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     loop {
@@ -286,7 +286,7 @@ fn serve_sctp(
     Ok(())
 }
 
-/// Echoes whatever comes, on the same stream, with the same label.
+/// Echoes messages on the same stream, with the same payload protocol identifier.
 async fn echo_sctp(association: Association, lines: bool) {
     while let Ok(Some(message)) = association.recv().await {
         let info = SendInfo::like(&message);
@@ -301,9 +301,9 @@ async fn echo_sctp(association: Association, lines: bool) {
     }
 }
 
-/// Echoes a message of a one-to-many socket without waiting for room. A peer that leaves no room, since it doesn't read, is taken
-/// out of the socket and served by a task of its own: that holds one message, and what the peer sends beyond its receive buffer
-/// waits at the peer, whose window closes. The others go on meanwhile.
+/// Echoes a message of a one-to-many socket without waiting for room. A peer that leaves no room, because it
+/// doesn't read, is peeled off the socket and served by its own task. That task holds one message; what the
+/// peer sends beyond its receive buffer waits at the peer, whose window closes. Other peers are not delayed.
 fn echo_many(endpoint: &Endpoint, from: AssociationId, message: Message, lines: bool) -> Result<()> {
     let info = SendInfo::like(&message);
     let answer = answer(message.data, lines);

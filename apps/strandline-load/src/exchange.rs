@@ -1,5 +1,5 @@
-//! What a client sends, and how it knows the answer: a message and its echo, a line and an empty one, or an INVITE and the
-//! 200 of a SIP front end.
+//! The messages that a client sends and the answers that it expects: a message and its echo, a line and an
+//! empty one, or an INVITE and the 200 of a SIP front end.
 
 use std::io::Write as _;
 
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crate::job::{Content, Job, Transport};
 use crate::sip::{Answer, whole_message};
 
-/// Bytes of a line that make a message.
+/// Maximum length in bytes of a message that is part of a line.
 const LINE_PIECE: usize = 16_384;
 
 /// A message to send.
@@ -35,23 +35,23 @@ impl Exchange {
         Ok(Self { message, content: job.content })
     }
 
-    /// What is sent, in pieces that a send buffer of any size takes: a line may be long.
+    /// Returns the bytes to send, in pieces that fit a send buffer of any size: a line may be long.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = Bytes> + '_ {
         let most = if self.content == Content::Line { LINE_PIECE } else { self.message.len() };
         let begins = (0..self.message.len()).step_by(most.max(1));
         begins.map(move |begin| self.message.slice(begin..self.message.len().min(begin + most)))
     }
 
-    /// How many of the bytes that have come are to be kept until the rest of the answer is there: none of an echo, which
-    /// is only counted.
+    /// Returns whether received bytes must be kept until the rest of the answer arrives: false for an echo,
+    /// whose bytes are only counted.
     pub(crate) fn is_kept(&self) -> bool {
         self.content == Content::Invite
     }
 
-    /// Is `received` bytes the whole answer? `text` is what was kept of it.
+    /// Returns whether `received` bytes are the whole answer. `text` is the part of it that was kept.
     ///
     /// # Errors
-    /// If the answer isn't the one that is wanted.
+    /// If the answer isn't the expected one.
     pub(crate) fn is_whole(&self, received: usize, text: &[u8]) -> Result<bool> {
         match self.content {
             Content::Letters => Ok(received >= self.message.len()),
@@ -66,7 +66,7 @@ impl Exchange {
     }
 }
 
-/// Letters, so that a capture can be read.
+/// Returns letters, so that a capture is readable.
 fn letters(len: usize) -> Vec<u8> {
     (0..len).map(|i| b'a' + (i % 26) as u8).collect()
 }
@@ -77,7 +77,7 @@ fn line(len: usize) -> Vec<u8> {
     line
 }
 
-/// An INVITE as a proxy would see it, filled up to its length by its body.
+/// Returns an INVITE as a proxy would see it, padded to its length by its body.
 fn invite(transport: Transport, len: usize) -> Result<Bytes> {
     let via = match transport {
         Transport::Tcp => "TCP",
@@ -91,7 +91,7 @@ fn invite(transport: Transport, len: usize) -> Result<Bytes> {
          Contact: <sip:alice@client.invalid>\r\nContent-Type: application/sdp\r\nContent-Length: "
     )
     .into_bytes();
-    // Five digits: the length of the body doesn't change that of the head.
+    // The length has five digits: the length of the body doesn't change that of the head.
     let Some(body) = len.checked_sub(head.len() + 9) else {
         bail!("an INVITE has at least {} bytes: choose a larger --size", head.len() + 9)
     };

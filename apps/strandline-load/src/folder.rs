@@ -6,12 +6,12 @@ use anyhow::{Context, Result};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-/// A folder that goes with this value.
+/// A temporary folder that is removed with this value.
 #[derive(Debug)]
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    /// Makes one of this process, for this purpose.
+    /// Creates a folder of this process for the given purpose.
     pub(crate) fn new(purpose: &str) -> Result<Self> {
         let (all, prefix) = (std::env::temp_dir(), format!("strandline-{purpose}-"));
         remove_left(&all, &prefix);
@@ -25,7 +25,8 @@ impl Folder {
     }
 }
 
-/// Removes folders of processes that were killed: their numbers are nobody's any more. Others' can't be removed, which is right.
+/// Removes the folders of processes that were killed, whose numbers no process has any more. Folders of other
+/// users can't be removed, which is right.
 fn remove_left(all: &Path, prefix: &str) {
     for entry in std::fs::read_dir(all).into_iter().flatten().flatten() {
         let name = entry.file_name();

@@ -1,14 +1,14 @@
-//! Times as HDR histograms: from 1 microsecond to minutes with three digits.
+//! Times as HDR histograms: from 1 microsecond to minutes, with three significant digits.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Longest time that is told apart: 10 minutes.
+/// Longest time that is distinguished: 10 minutes.
 const NANOS_MAX: u64 = 600_000_000_000;
 
-/// Times, in nanoseconds inside. The histogram is there once something was recorded.
+/// A histogram of times, in nanoseconds. It is allocated when the first time is recorded.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Times(Option<Histogram<u64>>);
 
@@ -20,7 +20,7 @@ impl Times {
 
     fn record_many(&mut self, nanos: u64, count: u64) {
         if self.0.is_none() {
-            // The bounds are constants that the histogram takes.
+            // The bounds are constants that the histogram accepts.
             self.0 = Histogram::new_with_bounds(100, NANOS_MAX, 3).ok();
         }
         if let Some(histogram) = &mut self.0 {
@@ -31,7 +31,7 @@ impl Times {
     pub(crate) fn merge(&mut self, other: &Self) {
         match (&mut self.0, &other.0) {
             (Some(own), Some(others)) => {
-                // Both have the same bounds.
+                // Both histograms have the same bounds.
                 let _ = own.add(others);
             }
             (None, Some(others)) => self.0 = Some(others.clone()),
@@ -39,7 +39,7 @@ impl Times {
         }
     }
 
-    /// The histogram, if anything was recorded.
+    /// Returns the histogram if anything was recorded.
     fn recorded(&self) -> Option<&Histogram<u64>> {
         self.0.as_ref().filter(|histogram| !histogram.is_empty())
     }
@@ -48,7 +48,7 @@ impl Times {
         self.recorded().map_or(0, Histogram::len)
     }
 
-    /// Milliseconds at a quantile, 0 to 1; `None` if nothing was recorded.
+    /// Returns the time in milliseconds at a quantile from 0 to 1; `None` if nothing was recorded.
     pub(crate) fn quantile_ms(&self, quantile: f64) -> Option<f64> {
         self.recorded().map(|histogram| histogram.value_at_quantile(quantile) as f64 / 1e6)
     }
@@ -70,7 +70,7 @@ impl Times {
     }
 }
 
-/// What is told of a distribution.
+/// The reported figures of a distribution.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Summary {
     pub(crate) count: u64,
@@ -82,7 +82,7 @@ pub(crate) struct Summary {
     pub(crate) max_ms: f64,
 }
 
-/// Between processes: pairs of value and count.
+/// The form in which processes exchange times: pairs of value and count.
 impl Serialize for Times {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let steps = self.recorded().into_iter().flat_map(Histogram::iter_recorded);

@@ -1,5 +1,5 @@
-//! `strandline load memory`: what one association takes, item by item, as the stack accounts for it; and how that grows
-//! with gaps in what has arrived. Everything happens in this process, on a network in memory.
+//! `strandline load memory`: the memory of one association by item, as the stack accounts for it, and its
+//! growth with gaps in the received TSNs. Everything runs in this process, on a network in memory.
 
 mod gaps;
 mod report;
@@ -24,19 +24,19 @@ const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 const SERVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 const PORT: u16 = 7;
 
-/// Segments beyond the first missing one: the paper's default was 2,048.
+/// Default gaps: numbers of segments received beyond the first missing one. The paper's default was 2,048.
 const GAPS: [u16; 8] = [0, 1, 64, 256, 512, 1024, 1536, 2048];
 
-/// The largest gap that a SACK can tell of (RFC 9260 section 3.3.4).
+/// Largest gap that a SACK can report (RFC 9260 section 3.3.4).
 const GAP_MAX: u16 = u16::MAX - 1;
 
-/// What an association gives back once it is idle (2 s) has been given back by then.
+/// Time after which an idle association has released its memory (it does so after 2 s).
 const SETTLE: Duration = Duration::from_millis(3200);
 
-/// Nothing here takes that long unless something is wrong.
+/// Time after which a step has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// `strandline load memory`
+/// Arguments of `strandline load memory`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -44,21 +44,21 @@ Examples:
   strandline load memory --gaps 0,100,5000  with so many segments beyond the first missing one
 What the processes and the kernel hold for each of many, TCP beside it: strandline load associations")]
 pub struct Args {
-    /// Associations that are held while one is weighed: tables grow in steps, and each bears its share
+    /// Associations held while one is measured; each is charged its share of tables, which grow in steps
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=40_000))]
     pub count: u32,
-    /// Segments that have arrived beyond one that has not
+    /// Segments received beyond a missing one
     #[arg(long, value_delimiter = ',', value_name = "N,N,...", default_values_t = GAPS, value_parser = clap::value_parser!(u16).range(..=i64::from(GAP_MAX)))]
     pub gaps: Vec<u16>,
-    /// The result as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
 }
 
-/// Weighs and prints.
+/// Measures and prints the result.
 ///
 /// # Errors
-/// If an association fails, or segments do not arrive as they should.
+/// If an association fails, or segments don't arrive as expected.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = LocalSet::new().block_on(&runtime, async {
@@ -80,14 +80,15 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The server's socket.
+/// The kind of the server's socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Style {
     OneToMany,
     OneToOne,
 }
 
-/// `count` associations, a message there and back on each, then nothing: what one of them takes on the server's side.
+/// Sets up `count` associations, exchanges a message on each, lets them become idle, and returns the memory
+/// of one on the server's side.
 async fn idle(count: u32, style: Style) -> Result<Account> {
     let network = Network::new();
     let (here, there) = (stack(&network, CLIENT)?, stack(&network, SERVER)?);
@@ -151,7 +152,7 @@ fn returned(message: Option<Message>) -> Result<()> {
 fn stack(network: &Network, address: IpAddr) -> Result<Stack> {
     let association = AssociationConfig {
         heartbeat_interval: None,
-        // What is lost on purpose is not sent again and again while it is looked at.
+        // A deliberately lost packet must not be retransmitted while the memory is measured.
         rto_initial: PATIENCE,
         rto_min: PATIENCE,
         rto_max: PATIENCE * 2,

@@ -1,4 +1,4 @@
-//! What client processes are told and what they tell: one JSON value a line.
+//! The messages between the controller and client processes: one JSON value per line.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,14 +15,14 @@ use crate::trace::Steps;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
-    /// TCP: a connection for each association.
+    /// TCP: one connection for each association.
     Tcp,
-    /// UDP: nothing to set up; a lost message counts as failed.
+    /// UDP: no set-up; a lost message counts as failed.
     Udp,
-    /// SCTP, the server with one-to-one sockets; also `sctp-one`.
+    /// SCTP to a server with one-to-one sockets; also `sctp-one`.
     #[value(alias = "sctp-one")]
     Sctp,
-    /// SCTP, the server with one one-to-many socket.
+    /// SCTP to a server with one one-to-many socket.
     SctpMany,
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for Transport {
     }
 }
 
-/// When the first message goes.
+/// The time of the first message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Style {
@@ -53,19 +53,19 @@ pub enum Style {
     Piggyback,
 }
 
-/// What is sent.
+/// The content of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Content {
-    /// Letters, which come back.
+    /// Letters, which are echoed.
     Letters,
-    /// Letters and the end of a line, which is answered with the end of a line.
+    /// Letters and the end of a line, answered with the end of a line.
     Line,
-    /// An INVITE, which is answered with 200.
+    /// An INVITE, answered with 200.
     Invite,
 }
 
-/// What carries SCTP packets.
+/// The carrier of SCTP packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Encapsulation {
@@ -82,54 +82,55 @@ pub(crate) struct Job {
     pub(crate) content: Content,
     pub(crate) style: Style,
     pub(crate) encapsulation: Encapsulation,
-    /// IP address, and the TCP, UDP or SCTP port.
+    /// IP address, and TCP, UDP or SCTP port of the server.
     pub(crate) server: SocketAddr,
     pub(crate) message_bytes: usize,
-    /// Operations a second, of this process.
+    /// Operations per second of this process.
     pub(crate) rate: f64,
-    /// Operations in all, of this process.
+    /// Total operations of this process.
     pub(crate) count: u64,
-    /// Which of the client processes it is, from 0, and how many there are.
+    /// Number of this client process, from 0, and the number of client processes.
     pub(crate) number: u64,
     pub(crate) clients: u64,
-    /// This process begins so many seconds later than the first, so that all together are evenly spaced.
+    /// Seconds by which this process begins later than the first, so that the operations of all together are
+    /// evenly spaced.
     pub(crate) offset_s: f64,
-    /// Associations set up beforehand, on which the operations go in turn; 0: a new one for each operation.
+    /// Number of associations set up beforehand and used in turn; 0: a new one for each operation.
     pub(crate) persistent: u64,
-    /// New associations are kept until the controller says otherwise.
+    /// Whether new associations are kept until the controller releases them.
     pub(crate) hold: bool,
-    /// An operation that takes longer has failed.
+    /// Seconds after which an operation has failed.
     pub(crate) timeout_s: f64,
-    /// Collect the time between packets.
+    /// Whether to collect the time between packets.
     pub(crate) trace: bool,
-    /// Where to write the packets.
+    /// File for the packets.
     pub(crate) pcap: Option<PathBuf>,
 }
 
-/// From the controller to a client process, after the job.
+/// A message from the controller to a client process, after the job.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Command {
-    /// Begin at this moment, in nanoseconds since 1970.
+    /// Begin at the given time.
     Start {
-        /// The moment.
+        /// Time in nanoseconds since 1970.
         at_unix_ns: u64,
     },
-    /// Let go of everything and end.
+    /// Release everything and end.
     Release,
 }
 
-/// From a client process to the controller.
+/// A message from a client process to the controller.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Report {
-    /// Ready to start: persistent associations are there.
+    /// Ready to start: persistent associations are established.
     Ready,
-    /// So far.
+    /// Counts so far.
     Progress(Progress),
     /// All operations are done.
     Done(Box<Outcome>),
-    /// It can't go on.
+    /// The process can't continue.
     Failed(String),
 }
 
@@ -141,23 +142,23 @@ pub(crate) struct Progress {
     pub(crate) failed: u64,
 }
 
-/// What a client process, or all of them, measured.
+/// The measurements of one client process, or of all.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Outcome {
     pub(crate) progress: Progress,
-    /// What went wrong, and how often.
+    /// Errors, with the number of their occurrences.
     pub(crate) errors: BTreeMap<String, u64>,
-    /// Associations held at the end.
+    /// Number of associations held at the end.
     pub(crate) held: u64,
-    /// From the call to set up to its return; nothing for the piggyback style.
+    /// Time from the call that sets up to its return; empty for the piggyback style.
     pub(crate) setup: Times,
-    /// From sending to receiving the echo; nothing for a new association in piggyback style.
+    /// Time from sending to receiving the echo; empty for a new association in piggyback style.
     pub(crate) transaction: Times,
-    /// From the beginning of the set-up to receiving the echo.
+    /// Time from the beginning of the set-up to receiving the echo.
     pub(crate) total: Times,
     /// From the scheduled start of the operation to receiving the echo.
     pub(crate) scheduled_total: Times,
-    /// From the first operation's moment to the last one's end.
+    /// Seconds from the first operation's scheduled start to the last one's end.
     pub(crate) elapsed_s: f64,
     pub(crate) steps: Steps,
     /// Congestion control of the TCP connections.

@@ -1,5 +1,5 @@
-//! What the kernel holds for sockets: their buffers, and of its slab caches those that belong to sockets. Whatever else grows
-//! there meanwhile, because others work on this machine too, is told apart.
+//! The kernel's memory for sockets: their buffers, and the slab caches that belong to sockets. Growth caused
+//! by other programs on this machine is reported separately.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::memory::{self, SlabCache, SocketBuffers};
 
-/// What a part of it is for.
+/// The purpose of a part of the memory.
 #[derive(Debug, Clone, Copy)]
 enum Item {
     Sock,
@@ -18,44 +18,44 @@ enum Item {
     Buffers,
 }
 
-/// Caches of which nobody but sockets takes, whoever's they are: all growth counts.
+/// Returns the purpose of a cache that only sockets use. All its growth counts.
 fn of_sockets(cache: &str) -> Option<Item> {
     match cache {
-        // The protocol's record of a socket, of one that is being set up, and of one that is in TIME-WAIT.
+        // The protocol's record of a socket, of one in set-up, and of one in TIME-WAIT.
         "TCP" | "TCPv6" | "UDP" | "UDPv6" | "RAW" | "RAWv6" => Some(Item::Sock),
         _ if cache.starts_with("request_sock_") || cache.starts_with("tw_sock_") => Some(Item::Sock),
         "sock_inode_cache" => Some(Item::File),
-        // Heads of the packets in its buffers.
+        // Heads of the packets in a socket's buffers.
         _ if cache.starts_with("skbuff_") => Some(Item::Buffers),
         _ => None,
     }
 }
 
-/// Caches that a socket takes one object of, and that others take from as well: whoever opens or looks at files, such as a
-/// program that lists /proc/PID/fd, makes as many dentries as there are sockets. Growth counts up to one object for each
+/// Caches from which a socket takes one object, and that other users share. Opening or listing files, such as
+/// /proc/PID/fd, can create as many dentries as there are sockets. Growth counts up to one object for each
 /// socket.
 const ONE_EACH: [(&str, Item); 7] = [
     ("dentry", Item::File),
     ("filp", Item::File),
-    // What a security module keeps with a file and with its inode.
+    // Data of a security module for a file and for its inode.
     ("lsm_file_cache", Item::File),
     ("lsm_inode_cache", Item::File),
-    // A descriptor in epoll: its list, its entry, its place in the socket's queue of those who wait.
+    // A descriptor in epoll: its list, its entry, and its entry in the socket's wait queue.
     ("ep_head", Item::Epoll),
     ("eventpoll_epi", Item::Epoll),
     ("eventpoll_pwq", Item::Epoll),
 ];
 
-/// Each socket has one object in it, so this tells how many sockets came.
+/// Each socket has one object in this cache, so it counts the new sockets.
 const INODES: &str = "sock_inode_cache";
 
-/// What the kernel holds at a moment, for everybody.
+/// The kernel's memory at a moment, of all programs.
 #[derive(Debug, Clone)]
 pub(crate) struct Look {
-    /// All slab caches.
+    /// Bytes of all slab caches.
     slab: u64,
     pub(crate) buffers: SocketBuffers,
-    /// Or why they are not known.
+    /// The slab caches, or the reason why they are unknown.
     caches: Result<Vec<SlabCache>, String>,
 }
 
@@ -71,18 +71,18 @@ impl Look {
         Ok(Self { slab, buffers, caches: memory::slab_caches() })
     }
 
-    /// Bytes of TCP's sockets that came since `base`.
+    /// Returns the bytes of TCP sockets created since `base`.
     pub(crate) fn of_tcp(&self, base: &Self) -> u64 {
         self.growth(base, |buffers| buffers.tcp).share.max(0.0) as u64
     }
 
-    /// What came since `base`; with the pages in buffers of those sockets that matter.
+    /// Returns the growth since `base`, with the buffer pages of the relevant sockets.
     pub(crate) fn growth(&self, base: &Self, pages: impl Fn(SocketBuffers) -> u64) -> Growth {
         let pages = difference(pages(self.buffers), pages(base.buffers));
         let slab = difference(self.slab, base.slab);
         let (now, base) = match (&self.caches, &base.caches) {
             (Ok(now), Ok(base)) => (now, base),
-            // All growth then, whoever's it is.
+            // All growth counts then, whoever caused it.
             (Err(why), _) | (_, Err(why)) => {
                 return Growth { share: slab + pages, missing: Some(why.clone()), ..Growth::default() };
             }
@@ -102,32 +102,32 @@ impl Look {
     }
 }
 
-/// Bytes that came, less than 0 if there are fewer now.
+/// Growth in bytes; negative if there is less now.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Growth {
-    /// Of socket buffers, and of slab caches as far as they belong to sockets; where nobody may know which caches grew, of
-    /// all.
+    /// Growth of socket buffers and of the slab caches that belong to sockets; of all slab caches if they
+    /// can't be told apart for lack of permission.
     pub(crate) share: f64,
-    /// Of slab caches beyond that, if it is known.
+    /// Growth of other slab caches, if known.
     pub(crate) others: Option<f64>,
-    /// The share by what it is for.
+    /// The share by purpose.
     pub(crate) items: Option<Items>,
-    /// Slab caches that grew, whoever took from them.
+    /// Slab caches that grew, whoever used them.
     pub(crate) caches: BTreeMap<String, f64>,
-    /// Why caches are not known, and what to do about it.
+    /// Reason why caches are unknown, and the remedy.
     pub(crate) missing: Option<String>,
 }
 
-/// Bytes of sockets by what they are for.
+/// Bytes of sockets by purpose.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(crate) struct Items {
-    /// The record of the protocol.
+    /// The protocol's record.
     pub(crate) sock: f64,
-    /// What makes it a file: dentry, file, inode.
+    /// The file structures: dentry, file, inode.
     pub(crate) file: f64,
-    /// What it takes to wait for it.
+    /// The epoll structures.
     pub(crate) epoll: f64,
-    /// Socket buffers: heads of packets, and pages of what they hold.
+    /// Socket buffers: heads of packets, and pages of their data.
     pub(crate) buffers: f64,
 }
 
@@ -136,7 +136,7 @@ impl Items {
         self.sock + self.file + self.epoll + self.buffers
     }
 
-    /// Of one of so many.
+    /// Returns the bytes of one of `number` sockets.
     pub(crate) fn each(&self, number: f64) -> Self {
         let Self { sock, file, epoll, buffers } = self;
         Self { sock: sock / number, file: file / number, epoll: epoll / number, buffers: buffers / number }
@@ -156,14 +156,14 @@ fn difference(now: u64, base: u64) -> f64 {
     now as f64 - base as f64
 }
 
-/// Objects by which a cache grew.
+/// Returns the number of objects by which a cache grew.
 fn grown(cache: &SlabCache, base: &[SlabCache]) -> f64 {
     let before = base.iter().find(|before| before.name == cache.name).map_or(0, |before| before.objects);
     difference(cache.objects, before)
 }
 
-/// What of caches' growth belongs to sockets. The kernel keeps caches of equal objects as one: `link` tells in which it keeps
-/// a name.
+/// Returns the part of the caches' growth that belongs to sockets. The kernel merges caches of equal objects:
+/// `link` returns the cache in which it keeps a name.
 fn in_caches(now: &[SlabCache], base: &[SlabCache], link: impl Fn(&str) -> Option<PathBuf>) -> Items {
     let mut items = Items::default();
     for cache in now {

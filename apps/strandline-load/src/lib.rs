@@ -1,13 +1,13 @@
-//! Load generators, and the servers that they aim at.
+//! Load generators, and the servers that they test.
 //!
 //! - [`echo_server`]: answers on TCP, UDP and SCTP, any set of them at once;
 //! - [`echo_load`]: several client processes that a controller starts together, open loop at a given rate;
-//! - [`demo`]: both together, and the tables of Ono and Schulzrinne's paper of 2008 as measured here;
-//! - [`associations`]: set-up, transactions and memory with more and more associations, up to a million and more;
-//! - [`itemised`]: what one association takes, item by item, and with gaps in what has arrived;
-//! - [`flood`]: INITs at a high rate, and plain UDP as the yardstick beside them;
+//! - [`demo`]: both together, reproducing the tables of Ono and Schulzrinne's paper of 2008;
+//! - [`associations`]: set-up, transactions and memory with up to millions of associations;
+//! - [`itemised`]: memory of one association by item, and with gaps in the received TSNs;
+//! - [`flood`]: INITs at a high rate, with plain UDP as baseline;
 //! - [`sip`]: phones that register with a SIP server and call one another;
-//! - [`perf`]: how fast messages go over one or several associations, or over TCP, and what that costs.
+//! - [`perf`]: message throughput over one or several associations, or over TCP, and its cost.
 //!
 //! Each has its `Args` for the command line and a `run`.
 #![forbid(unsafe_code)]
@@ -47,40 +47,40 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-/// `strandline load ...`
+/// The subcommands of `strandline load`.
 #[derive(Debug, Subcommand)]
 pub enum Load {
     /// Set up associations or connections at a given rate, send a message on each and wait for its echo.
     Echo(echo_load::Args),
-    /// Set up, hold and use more and more associations, up to a million and more, and TCP connections beside them.
+    /// Set up, hold and use up to millions of associations, and TCP connections for comparison.
     Associations(associations::Args),
-    /// Weigh one association, item by item, idle and with gaps in what has arrived.
+    /// Measure the memory of one association by item, idle and with gaps in the received TSNs.
     Memory(itemised::Args),
-    /// Flood a server of your own with INITs, or with plain UDP to compare.
+    /// Flood a server of your own with INITs, or with plain UDP for comparison.
     Flood(flood::Args),
     /// Register phones with a SIP server, or let them call one another through it.
     Sip(sip::Args),
-    /// Hold phones by the hundred thousand on SIP servers, and let them all come back at once.
+    /// Hold phones by the hundred thousand on SIP servers, and let them all reconnect at once.
     Phones(sip::phones::Args),
-    /// One process of `sip`; it is started by it.
+    /// One process of `sip`, which starts it.
     #[command(hide = true)]
     SipPart,
-    /// One process of `phones`; it is started by it.
+    /// One process of `phones`, which starts it.
     #[command(hide = true)]
     PhonesPart,
-    /// One process of `associations`; it is started by it.
+    /// One process of `associations`, which starts it.
     #[command(hide = true)]
     Part,
-    /// One client process; a controller starts it and talks to it over its standard input and output.
+    /// One client process; a controller starts it and communicates over its standard input and output.
     #[command(hide = true)]
     Worker,
 }
 
 impl Load {
-    /// Runs it.
+    /// Runs the subcommand.
     ///
     /// # Errors
-    /// What stopped it, with a hint.
+    /// The error that stopped it, with a hint.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Echo(args) => echo_load::run(&args),

@@ -1,11 +1,12 @@
-//! The system's limits.
+//! Limits of the operating system.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors that a process needs besides those of connections.
+/// Number of descriptors that a process needs besides those of connections.
 const SPARE: u64 = 200;
 
-/// Raises this process's limit of open files as far as it may, and tells how many connections fit below it.
+/// Raises this process's limit of open files as far as permitted, and returns how many connections fit below
+/// it.
 pub(crate) fn raise_open_files() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };

@@ -1,4 +1,4 @@
-//! An open loop: operations begin at their own times, whether earlier ones are done or not.
+//! Open-loop scheduling: operations begin at their own times, whether earlier ones are done or not.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 use tokio::net::unix::pipe;
 
-/// A timer of the kernel as something to read (tokio's readers of pipes take any descriptor that can be polled).
+/// A kernel timer that tokio can wait for (tokio's pipe readers accept any descriptor that can be polled).
 ///
-/// Waits for moments with the precision of the kernel's timers; tokio's own wheel turns once a millisecond, which is
-/// longer than what is measured here.
+/// It waits with the precision of the kernel's timers. tokio's timer wheel has a resolution of one
+/// millisecond, which is longer than the times measured here.
 #[derive(Debug)]
 pub(crate) struct Alarm {
     timer: pipe::Receiver,
@@ -23,7 +23,7 @@ impl Alarm {
         Ok(Self { timer: pipe::Receiver::from_owned_fd_unchecked(timer)? })
     }
 
-    /// Waits until a moment, at least.
+    /// Waits at least until the given time.
     pub(crate) async fn wait_until(&mut self, at: Instant) -> io::Result<()> {
         let wait = at.saturating_duration_since(now());
         if wait.is_zero() {
@@ -44,11 +44,11 @@ impl Alarm {
     }
 }
 
-/// The moments at which operations are to begin: evenly spaced.
+/// The evenly spaced times at which operations begin.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Schedule {
     pub(crate) begin: Instant,
-    /// Operations a second.
+    /// Operations per second.
     pub(crate) rate: f64,
 }
 
@@ -58,7 +58,7 @@ impl Schedule {
     }
 }
 
-/// The time by the monotonic clock.
+/// Returns the time of the monotonic clock.
 #[allow(clippy::disallowed_methods, reason = "a load generator measures real time")]
 pub(crate) fn now() -> Instant {
     Instant::now()

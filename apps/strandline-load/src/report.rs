@@ -1,4 +1,4 @@
-//! What people and programs get to read.
+//! The report of a load, as text and as JSON.
 
 use std::collections::BTreeMap;
 
@@ -27,11 +27,12 @@ pub(crate) struct LoadReport {
     pub(crate) transaction: Option<Summary>,
     pub(crate) total: Option<Summary>,
     pub(crate) total_from_schedule: Option<Summary>,
-    /// Congestion control of the TCP connections, as the kernel tells.
+    /// Congestion control of the TCP connections, as the kernel reports it.
     pub(crate) sender_tcp_congestion: Option<String>,
-    /// With servers of its own: what they took.
+    /// With `--serve`: the resources that the servers used.
     pub(crate) server: Option<Served>,
-    /// With a trace: median milliseconds from the packet before to each packet of a set-up and its transaction.
+    /// With `--trace`: median milliseconds from the previous packet to each packet of a set-up and its
+    /// transaction.
     pub(crate) steps_ms: Option<BTreeMap<String, f64>>,
 }
 
@@ -66,7 +67,7 @@ impl LoadReport {
         }
     }
 
-    /// For people.
+    /// Prints the report as text.
     pub(crate) fn print(&self, outcome: &Outcome) {
         let carrier = self.encapsulation.map(|carrier| format!(" {carrier}")).unwrap_or_default();
         outln!(
@@ -121,7 +122,7 @@ fn print_times(name: &str, times: &Times) {
     );
 }
 
-/// A bar of text, `width` characters for `full`.
+/// Returns a bar of text, `width` characters long for `full`.
 pub(crate) fn bar(value: f64, full: f64, width: usize) -> String {
     const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
     let eighths =
@@ -134,7 +135,7 @@ pub(crate) fn bar(value: f64, full: f64, width: usize) -> String {
     text
 }
 
-/// A number with its thousands apart.
+/// Formats a number with thousands separators.
 pub(crate) fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

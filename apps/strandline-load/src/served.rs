@@ -1,4 +1,4 @@
-//! `strandline load echo --serve`: servers of its own, and what they take.
+//! `strandline load echo --serve`: its own servers, and the resources that they use.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -13,22 +13,23 @@ use crate::{kernel, limits};
 
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// What an association gives back once it is idle (2 s) has been given back by then.
+/// Time after which an idle association has released its memory (it does so after 2 s).
 pub(crate) const SETTLE: Duration = Duration::from_millis(3200);
 
-/// TCP connections of one server process, at most: its port has 28,232 partners by default.
+/// Maximum number of TCP connections of one server process: its port has 28,232 peers by default.
 pub(crate) const TCP_EACH_MAX: u64 = 20_000;
 
-/// One server for all clients; of TCP one for each, whose descriptors would not suffice.
+/// One server for all clients; with TCP one for each client, because one process lacks the descriptors.
 #[derive(Debug)]
 pub(crate) struct Servers {
     servers: Vec<Server>,
     held_in_kernel: bool,
-    /// Somebody asked what it takes to hold them; persistent ones are there for the next transaction.
+    /// Whether memory is measured because `--hold` was given; persistent associations are kept for the next
+    /// transaction only.
     weighs: bool,
 }
 
-/// What servers and kernel have used at a moment.
+/// The resources used by servers and kernel up to a moment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Look {
     user: Duration,
@@ -37,32 +38,32 @@ pub(crate) struct Look {
     kernel: kernel::Look,
 }
 
-/// What the servers took of the machine.
+/// The resources that the servers used.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Served {
     pub(crate) processes: usize,
     pub(crate) cpu_user_s: f64,
     pub(crate) cpu_system_s: f64,
-    /// Of one processor, while operations went on.
+    /// Percent of one processor, while operations were running.
     pub(crate) cpu_percent: f64,
-    /// For each operation, in microseconds.
+    /// Processor time of each operation in microseconds.
     pub(crate) cpu_us_each: f64,
-    /// Bytes for each association or connection that is held.
+    /// Bytes for each association or connection held.
     pub(crate) memory: Option<Memory>,
 }
 
-/// Of the server's side, for each association.
+/// Memory of the server's side for each association.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Memory {
     /// Growth of the server processes.
     pub(crate) process_bytes: f64,
-    /// Growth of the kernel's socket buffers and slab caches as far as they belong to sockets; halved, as both ends are in
-    /// this kernel.
+    /// Growth of the kernel's socket buffers and of the slab caches that belong to sockets, halved, because
+    /// both ends are in this kernel.
     pub(crate) kernel_bytes: f64,
 }
 
 impl Servers {
-    /// Starts them, and sends the jobs there.
+    /// Starts the servers, and directs the jobs to them.
     pub(crate) async fn start(raw: bool, jobs: &mut [Job]) -> Result<Self> {
         let transport = jobs.first().context("no client")?.transport;
         let held = jobs.iter().filter(|job| job.hold).map(|job| job.count + job.persistent).max();
@@ -107,8 +108,8 @@ impl Servers {
         Ok(look)
     }
 
-    /// What they took since `before`, for an outcome; waits until what idle associations give back was given back, if
-    /// any are held.
+    /// Returns the resources used since `before`. If associations are held, waits first until idle ones have
+    /// released their memory.
     pub(crate) async fn took(&self, before: &Look, outcome: &Outcome) -> Result<Served> {
         let now = self.look()?;
         let (user, system) = (now.user - before.user, now.system - before.system);

@@ -29,7 +29,7 @@ impl Steps {
         }
     }
 
-    /// All steps with their medians.
+    /// Returns the median of each step in milliseconds.
     pub(crate) fn medians_ms(&self) -> impl Iterator<Item = (&str, f64)> {
         self.0.iter().filter_map(|(step, times)| Some((step.as_str(), times.quantile_ms(0.5)?)))
     }
@@ -39,7 +39,7 @@ impl Steps {
         self.medians_ms().map(|(step, median)| (step.to_owned(), median)).collect()
     }
 
-    /// Median milliseconds of a step.
+    /// Returns the median of one step in milliseconds.
     pub(crate) fn median_ms(&self, step: &str) -> Option<f64> {
         self.0.get(step)?.quantile_ms(0.5)
     }
@@ -52,8 +52,8 @@ const INIT_ACK: u8 = 2;
 const COOKIE_ECHO: u8 = 10;
 const COOKIE_ACK: u8 = 11;
 
-/// Which step a packet is, if any. DATA counts only where it is not bundled behind the handshake's chunks: a later
-/// packet of the same message (one of 1,550 bytes takes two) is no step either.
+/// Returns the step that a packet stands for, if any. DATA counts only if it is not bundled with the
+/// handshake's chunks. A later packet of the same message (one of 1,550 bytes takes two) is no step either.
 fn step(direction: Direction, chunk: u8) -> Option<&'static str> {
     Some(match (direction, chunk) {
         (Direction::Sent, INIT) => "s:INIT",
@@ -66,14 +66,14 @@ fn step(direction: Direction, chunk: u8) -> Option<&'static str> {
     })
 }
 
-/// How far an association has come.
+/// The last step that an association has reached.
 #[derive(Debug, Clone, Copy)]
 struct Reached {
     at: Instant,
     step: &'static str,
 }
 
-/// Watches the packets of a client, by its SCTP ports.
+/// Observes the packets of a client, by its SCTP ports.
 #[derive(Debug, Default)]
 pub(crate) struct StepObserver {
     state: Mutex<State>,
@@ -111,9 +111,9 @@ impl State {
         let place = |step: &str| ORDER.iter().position(|name| *name == step);
         let last = self.reached.get(&port).copied();
         match last {
-            // A message that goes along with the COOKIE ECHO is no step of its own.
+            // A message sent along with the COOKIE ECHO is no step of its own.
             Some(last) if last.step == "s:COOKIE-ECHO" && step == "s:DATA" => {}
-            // Nor is what comes again, or after the first echo.
+            // Retransmissions, and packets after the first echo, are no steps.
             Some(last) if place(step) <= place(last.step) => {}
             Some(last) => {
                 self.steps.record(step, at.saturating_duration_since(last.at));

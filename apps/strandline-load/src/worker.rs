@@ -1,4 +1,4 @@
-//! One client process: reads its job, gets ready, starts when told, reports.
+//! A client process: reads its job, prepares, starts when told, and reports.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -15,10 +15,10 @@ use crate::job::{Command, Job, Outcome, Report};
 use crate::limits;
 use crate::pace::{Alarm, Schedule, now};
 
-/// How often the controller hears of the progress.
+/// Interval between progress reports to the controller.
 const REPORT_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Sessions that are set up at once before the start.
+/// Maximum number of sessions that are set up at once before the start.
 const CONNECTING_MAX: usize = 64;
 
 /// Runs a client process.
@@ -38,7 +38,7 @@ pub(crate) fn run() -> Result<()> {
     })
 }
 
-/// The line to the controller.
+/// The connection to the controller.
 struct Line {
     input: Lines<BufReader<Stdin>>,
     output: Stdout,
@@ -70,7 +70,7 @@ async fn work(line: &mut Line) -> Result<()> {
     let operations = tokio::task::spawn_local(operate(Rc::clone(&run), begin));
     let outcome = follow(line, &run, operations).await?;
     line.tell(&Report::Done(Box::new(outcome))).await?;
-    // Holds what it holds until it is told to let go, or the controller is gone.
+    // Holds its sessions until told to release them, or until the controller is gone.
     let _ = line.hear().await;
     run.state.borrow_mut().held.clear();
     run.client.let_go().await;
@@ -102,7 +102,7 @@ async fn follow(
     Ok(outcome)
 }
 
-/// The moment as the monotonic clock has it.
+/// Converts a time since 1970 to the monotonic clock.
 #[allow(clippy::disallowed_methods, reason = "processes agree on the start by the time of day")]
 fn moment(unix_ns: u64) -> Instant {
     let then = UNIX_EPOCH + Duration::from_nanos(unix_ns);
@@ -124,7 +124,7 @@ struct State {
 }
 
 impl Run {
-    /// Sets up the persistent sessions, some at a time.
+    /// Sets up the persistent sessions, several at a time.
     async fn prepare(&self) -> Result<()> {
         let mut connecting = tokio::task::JoinSet::new();
         let mut left = self.job.persistent;
@@ -141,7 +141,7 @@ impl Run {
         Ok(())
     }
 
-    /// One operation, which was to begin at a moment.
+    /// Runs one operation, which was scheduled for the given time.
     async fn one(&self, at: Instant) {
         self.state.borrow_mut().outcome.progress.begun += 1;
         let limit = Duration::from_secs_f64(self.job.timeout_s);
@@ -191,7 +191,7 @@ impl Outcome {
     }
 }
 
-/// Begins every operation at its moment, and waits for all of them.
+/// Begins every operation at its time, and waits for all of them.
 async fn operate(run: Rc<Run>, begin: Instant) -> Result<()> {
     let begin = begin + Duration::from_secs_f64(run.job.offset_s);
     let schedule = Schedule { begin, rate: run.job.rate };
@@ -203,7 +203,7 @@ async fn operate(run: Rc<Run>, begin: Instant) -> Result<()> {
         let run = Rc::clone(&run);
         running.spawn_local(async move { run.one(at).await });
         while running.try_join_next().is_some() {}
-        // Others get their turn even if the schedule can't be kept.
+        // Other tasks get their turn even if the schedule can't be kept.
         tokio::task::yield_now().await;
     }
     while running.join_next().await.is_some() {}

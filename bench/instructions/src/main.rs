@@ -1,11 +1,11 @@
-//! The engine's work, for counting its instructions: two endpoints in one thread, packets handed over in memory, the
-//! same in each run. `cargo xtask instructions` runs it under callgrind, which counts only inside the functions whose
-//! names begin with `measured_`, and forgets all that was before [`begin`].
+//! Benchmark of the engine by instruction count: two endpoints in one thread exchange packets in memory, identically in
+//! each run. `cargo xtask instructions` runs it under callgrind, which counts only inside the functions whose
+//! names begin with `measured_`, and discards all counts from before [`begin`].
 //!
 //!     strandline-instructions transfer MESSAGE_BYTES COUNT
 //!     strandline-instructions set-up COUNT
 //!
-//! Prints how many of each thing there were.
+//! Prints the number of each kind of operation.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool of those who work on the stack")]
 
 mod set_up;
@@ -30,10 +30,10 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// How many of what.
+/// Numbers of operations by kind.
 type Counts = Vec<(&'static str, u64)>;
 
-/// Here the counting begins: callgrind sets all it has to zero.
+/// Marks the start of counting: callgrind resets its counters.
 #[inline(never)]
 fn begin() {
     std::hint::black_box(());

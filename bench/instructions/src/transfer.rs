@@ -1,4 +1,4 @@
-//! Messages from the client to the server, as fast as they go.
+//! Messages from the client to the server, as fast as possible.
 
 use anyhow::{Context, Result};
 use strandline_proto::endpoint::Endpoint;
@@ -8,7 +8,7 @@ use strandline_proto::time::Time;
 use crate::world::{CLIENT, SEGMENTS, SERVER, World};
 use crate::{Counts, begin};
 
-/// Enough for the window and the path MTU to have grown.
+/// Number of bytes after which the window and the path MTU have grown.
 const WARM_UP_BYTES: usize = 8 << 20;
 
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ fn transfer(
     Ok(tally)
 }
 
-/// Gives messages until there are no more, or no room for them. Gives how many it took.
+/// Sends messages until none is left or there is no room for them. Returns how many were accepted.
 #[inline(never)]
 fn measured_sender_gives(
     client: &mut Endpoint,
@@ -79,10 +79,10 @@ fn measured_sender_gives(
     count
 }
 
-/// A burst: its bytes, and those of each packet.
+/// Returns the length of a burst, and of each of its packets, in bytes.
 #[inline(never)]
 fn measured_sender_transmits(client: &mut Endpoint, now: Time, buffer: &mut [u8]) -> Option<(usize, usize)> {
-    // Or the compiler makes one function of this and the one of the other side, which has the same text.
+    // Keeps the compiler from merging this function with the identical one of the other side.
     std::hint::black_box("sender");
     let transmit = client.poll_transmit(now, buffer, SEGMENTS)?;
     Some((transmit.len, transmit.segment_size))
@@ -96,7 +96,7 @@ fn measured_receiver_takes(server: &mut Endpoint, now: Time, burst: &[u8], segme
     while server.poll_event().is_some() {}
 }
 
-/// How many whole messages there were.
+/// Returns the number of whole messages.
 #[inline(never)]
 fn measured_receiver_reads(server: &mut Endpoint, now: Time, id: AssociationId) -> u64 {
     let mut count = 0;

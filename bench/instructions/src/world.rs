@@ -1,4 +1,4 @@
-//! Two endpoints and the way between them.
+//! Two endpoints and the network between them.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -12,10 +12,10 @@ use strandline_proto::time::Time;
 pub(crate) const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 9899);
 pub(crate) const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)), 9899);
 pub(crate) const PORT: u16 = 7;
-/// Packets of a burst, as with GSO on a link of 1500 bytes.
+/// Number of packets of a burst, as with GSO on a link of MTU 1500.
 pub(crate) const SEGMENTS: usize = 44;
 const BUFFER_BYTES: usize = 1 << 16;
-/// How long a burst takes.
+/// Time that a burst takes.
 const STEP: Duration = Duration::from_micros(20);
 
 pub(crate) struct World {
@@ -38,7 +38,7 @@ impl World {
         Ok(self.client.connect(self.now, Connect::to(SERVER, PORT))?)
     }
 
-    /// What either side has to send goes to the other. True if anything went.
+    /// Passes each side's packets to the other. Returns whether there were any.
     pub(crate) fn exchange(&mut self) -> bool {
         let Self { client, server, now, buffer } = self;
         let there = carry(client, server, CLIENT, *now, buffer);
@@ -46,7 +46,7 @@ impl World {
         there || back
     }
 
-    /// Time passes; timers that are due run.
+    /// Advances time and runs the timers that are due.
     pub(crate) fn step(&mut self) {
         self.now += STEP;
         for side in [&mut self.client, &mut self.server] {

@@ -2,13 +2,13 @@
 // everywhere with pion; it uses SCTP port 5000 on both sides.
 //
 //	pion-stream receive [options]              wait for one association, read its stream to the end, report
-//	pion-stream send --to ADDRESS [options]    set one up and send
+//	pion-stream send --to ADDRESS [options]    connect and send
 //
 //	--port PORT  UDP port of the receiver (9899)   --size BYTES  of each message   --seconds SECONDS
 //
-// What was chosen in its favour: packets as large as the link takes (its default is 1,228 bytes), 8 MB of receive
-// buffer, UDP sockets of 4 MiB, a queue of up to 2 MB that is filled again from half (its own `BlockWrite` lets one message wait
-// at a time), an atomic load for the peer's address instead of a lock.
+// Choices in its favour: packets as large as the link allows (its default is 1,228 bytes), 8 MB of receive buffer,
+// UDP sockets of 4 MiB, a queue of up to 2 MB that is refilled once it is half empty (pion's own `BlockWrite` queues one
+// message at a time), an atomic load for the peer's address instead of a lock.
 package main
 
 import (
@@ -28,10 +28,10 @@ import (
 	"github.com/pion/sctp"
 )
 
-// mtu is what fits into a packet of 1,500 bytes: less the headers of IPv4 and UDP.
+// mtu is the payload of a packet of 1,500 bytes: less the headers of IPv4 and UDP.
 const mtu = 1472
 
-// What may wait to be acknowledged.
+// Maximum number of bytes that may wait to be acknowledged.
 const queueMax = 2 << 20
 
 var (
@@ -68,7 +68,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	if _, err := c.WriteToUDPAddrPort(b, *peer); errors.Is(err, net.ErrClosed) {
 		return 0, err
 	}
-	// A refused datagram is a lost one.
+	// A refused datagram counts as lost.
 	return len(b), nil
 }
 
@@ -125,7 +125,7 @@ func open(address *net.UDPAddr) *conn {
 		die("the socket", err)
 	}
 	err = raw.Control(func(fd uintptr) {
-		// As root beyond the system's limit, else up to it.
+		// As root beyond the system's limit, otherwise up to it.
 		for _, option := range [][2]int{{syscall.SO_RCVBUFFORCE, syscall.SO_RCVBUF}, {syscall.SO_SNDBUFFORCE, syscall.SO_SNDBUF}} {
 			if syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, option[0], 4<<20) != nil {
 				_ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, option[1], 4<<20)
@@ -162,7 +162,7 @@ func receive() {
 	for {
 		n, err := stream.Read(b)
 		if err != nil {
-			// The sender shuts down when all has been acknowledged, which pion tells as an error as well.
+			// The sender shuts down when all data has been acknowledged; pion reports that as an error as well.
 			break
 		}
 		report.Bytes += int64(n)
@@ -205,7 +205,7 @@ func send() {
 		for stream.BufferedAmount() > queueMax {
 			select {
 			case <-room:
-			// It may have fallen between the question and the wait.
+			// The level may have fallen between the check and the wait.
 			case <-time.After(10 * time.Millisecond):
 			}
 		}
@@ -215,7 +215,7 @@ func send() {
 		report.Bytes += int64(len(data))
 		report.Messages++
 	}
-	// What is queued goes first.
+	// Queued data is sent first.
 	patience, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if err := association.Shutdown(patience); err != nil {

@@ -1,7 +1,7 @@
-/* Throughput of usrsctp, for comparison in one run: one association, messages as fast as they go, a report as JSON.
+/* Throughput of usrsctp, for comparison in one run: one association, messages as fast as possible, a report as JSON.
  *
  *   usrsctp-stream receive [options]               wait for one association, read it to its end, report
- *   usrsctp-stream send -t ADDR [options]          set one up and send
+ *   usrsctp-stream send -t ADDR [options]          connect and send
  *
  *   -p PORT  SCTP port of the receiver (5001)   -u PORT  own UDP port (receiver 9899, sender 9898)
  *   -U PORT  the peer's UDP port (9899)         -l LEN   bytes of each message (8192)   -T SEC   duration (10)
@@ -86,7 +86,7 @@ static void report(void) {
     fflush(stdout);
 }
 
-/* Reads one message or part of one. Returns what usrsctp_recvv does. */
+/* Reads one message or part of one. Returns the result of usrsctp_recvv. */
 static ssize_t read_once(struct socket *sock) {
     struct sctp_rcvinfo info;
     socklen_t info_length = sizeof info, from_length = 0;
@@ -145,8 +145,8 @@ static void set_option(struct socket *sock, int level, int name, int value) {
         die("a socket option");
 }
 
-/* usrsctp leaves its UDP and raw sockets with the system's default buffers, which overflow at once when upcalls make it bursty:
- * they get what ours have. Its descriptors are the only sockets of this process. */
+/* usrsctp leaves its UDP and raw sockets with the system's default buffers, which overflow when upcalls make it bursty.
+ * They get the sizes of strandline's. Its descriptors are the only sockets of this process. */
 static void enlarge_buffers(void) {
     for (int fd = 3; fd < 64; fd++) {
         int kind = 0, size = 4 << 20;
@@ -256,7 +256,7 @@ int main(int argc, char **argv) {
         send_messages();
     else
         receive();
-    /* Until the association has ended, which the peer waits for. */
+    /* Waits until the association has ended, as the peer does. */
     for (int i = 0; i < 500 && usrsctp_finish() != 0; i++)
         usleep(10000);
     return 0;

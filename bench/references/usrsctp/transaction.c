@@ -1,11 +1,11 @@
 /* Set-up of an association with a first echo on usrsctp over UDP encapsulation, for comparison in one run.
  *
- *   usrsctp-transaction serve               echo one message on each association, for ever
+ *   usrsctp-transaction serve               echo one message on each association, until killed
  *   usrsctp-transaction call -t ADDR [-T SECONDS] [-l BYTES]
- *                                           set one up, send, wait for the echo; one after another
+ *                                           connect, send, wait for the echo; one after another
  *
- * Calls that block, SCTP_NODELAY, a socket for each association. The clock runs from the call of usrsctp_connect to the
- * last byte of the echo; the end of the association comes after that. The report is JSON, with medians in microseconds. */
+ * Blocking calls, SCTP_NODELAY, one socket for each association. The time runs from the call of usrsctp_connect to the
+ * last byte of the echo; the association ends after that. The report is JSON, with medians in microseconds. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -39,7 +39,7 @@ static struct socket *open_socket(void) {
     return sock;
 }
 
-/* One message, or what comes of it before the end. */
+/* Reads one message, or the part of it that arrives before the end. */
 static size_t read_message(struct socket *sock, size_t length) {
     size_t have = 0;
     while (have < length) {
@@ -76,7 +76,7 @@ static void serve(void) {
         size_t have = read_message(sock, sizeof back);
         if (have > 0) {
             send_message(sock, back, have);
-            /* The client ends it. */
+            /* The client ends the association. */
             read_message(sock, sizeof back);
         }
         usrsctp_close(sock);
@@ -113,7 +113,7 @@ static void call(struct in_addr to, double seconds, size_t length) {
             die("the echo");
         transactions[count] = now() - begun;
         usrsctp_shutdown(sock, SHUT_WR);
-        /* Until the other side has taken leave too, so that the next one finds it idle. */
+        /* Waits until the other side has closed too, so that the next association finds it idle. */
         read_message(sock, sizeof back);
         usrsctp_close(sock);
     }

@@ -1,15 +1,15 @@
-//! Keeps the cores from being halted: a loop on each, in the class of those that run when nobody else does.
+//! Keeps the cores from being halted: runs a loop on each, in the idle scheduling class.
 
 use std::process::Stdio;
 
 use anyhow::{Context, Result};
 use tokio::process::{Child, Command};
 
-/// Runs until who started it is gone.
+/// The loop, which runs until its parent is gone.
 const LOOP: &str =
     "while kill -0 $PPID 2>/dev/null; do i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done; done";
 
-/// One for each core; they end with this.
+/// The loops, one for each core; they end with this value.
 #[derive(Debug)]
 pub(crate) struct Awake {
     _loops: Vec<Child>,

@@ -1,4 +1,4 @@
-//! What came out, against what must.
+//! Compares the results with the bounds.
 
 use std::collections::BTreeMap;
 
@@ -17,21 +17,21 @@ pub(crate) struct Verdict {
     pub(crate) of: String,
     pub(crate) metric: Metric,
     pub(crate) against: Vec<String>,
-    /// What of theirs, or of the same run, if not the same metric.
+    /// The metric of the references, or of the same run, if it isn't the same metric.
     pub(crate) against_metric: Option<Metric>,
-    /// Rounds that gave a ratio, and how many there should have been.
+    /// Number of rounds that gave a ratio, and number of rounds that there should have been.
     pub(crate) rounds: usize,
     pub(crate) rounds_wanted: usize,
-    /// Ours.
+    /// The subject's values.
     pub(crate) ours: Option<Summary>,
-    /// The best of the references, in each round.
+    /// The best reference of each round.
     pub(crate) reference: Option<Summary>,
-    /// Ours divided by the reference, in each round; without a reference, ours.
+    /// The subject's value divided by the reference, in each round; without a reference, the subject's value.
     pub(crate) ratio: Option<Summary>,
     pub(crate) less_is_better: bool,
     pub(crate) must: Option<f64>,
     pub(crate) aim: Option<f64>,
-    /// `None`: there is no such bound, or too little was measured.
+    /// `None` if there is no such bound, or too little was measured.
     pub(crate) must_is_met: Option<bool>,
     pub(crate) aim_is_met: Option<bool>,
 }
@@ -41,16 +41,16 @@ pub(crate) fn summary(rounds: &Rounds, subject: &str, metric: Metric) -> Option<
     Summary::of(values.collect())
 }
 
-/// What ran beside two subjects was the same load if neither got more than this many times as far as the other.
+/// Maximum ratio of the background loads beside two subjects that still counts as the same load.
 const BESIDE_RATIO_MAX: f64 = 1.1;
 
-/// What is asked of a run.
+/// The requirements on a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Demand {
-    /// How many rounds there should have been.
+    /// Number of rounds that there should have been.
     pub(crate) rounds: usize,
-    /// All of them must have given a ratio for a bound to be met or missed. Otherwise more than half: the median of what
-    /// is left of a run that mostly failed says nothing.
+    /// Whether all rounds must have given a ratio for a bound to be met or missed. Otherwise more than half
+    /// must have: the median of a run that mostly failed is meaningless.
     pub(crate) all: bool,
 }
 
@@ -74,7 +74,7 @@ fn verdict(row: &Row, check: &Check, rounds: &Rounds, demand: Demand) -> Option<
             _ => best(check, rounds, *round)
                 .filter(|_| check.against.iter().all(|name| same_load(rounds, (of, name), *round))),
         };
-        // Of nothing, or of less, there is no multiple.
+        // Nothing is a multiple of zero or of a negative value.
         if let Some(reference) = reference.filter(|reference| *reference > 0.0) {
             references.push(reference);
             ratios.push(ours / reference);
@@ -85,7 +85,7 @@ fn verdict(row: &Row, check: &Check, rounds: &Rounds, demand: Demand) -> Option<
     let ratio = Summary::of(ratios);
     let holds = |bound: Option<f64>| {
         let (bound, ratio) = (bound?, ratio.filter(|_| enough)?);
-        // Times vary with the machine; what is counted must be so in every round.
+        // Times vary with the machine; a count must hold in every round.
         let (most, least) =
             if metric.is_count() { (ratio.most, ratio.least) } else { (ratio.median, ratio.median) };
         Some(if less_is_better { most <= bound } else { least >= bound })
@@ -108,7 +108,7 @@ fn verdict(row: &Row, check: &Check, rounds: &Rounds, demand: Demand) -> Option<
     })
 }
 
-/// Whether what ran beside both subjects in a round sent as much.
+/// Returns whether the background loads beside both subjects sent as much in a round.
 fn same_load(rounds: &Rounds, subjects: (&str, &str), round: usize) -> bool {
     let beside = |name: &str| rounds.get(name)?.get(&round)?.get(&Metric::Beside).copied();
     match (beside(subjects.0), beside(subjects.1)) {
@@ -118,7 +118,8 @@ fn same_load(rounds: &Rounds, subjects: (&str, &str), round: usize) -> bool {
     }
 }
 
-/// The best of the references in a round. All must have been measured: the best of what is left could be too easy.
+/// Returns the best of the references in a round. All must have been measured, because the best of the
+/// remaining ones could be too easy to beat.
 fn best(check: &Check, rounds: &Rounds, round: usize) -> Option<f64> {
     let mut best: Option<f64> = None;
     let metric = check.against_metric.unwrap_or(check.metric);

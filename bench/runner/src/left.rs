@@ -1,15 +1,16 @@
-//! What runs that were killed have left behind: control groups and network namespaces, which bear the number of the process that
-//! made them.
+//! Removes remnants of killed runs: control groups and network namespaces, whose names contain the number of
+//! the process that created them.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Is there a process with this number? It may be another one by now: then what is left goes when that has ended.
+/// Returns whether a process with this number exists. It may be a different one by now; the remnant is then
+/// removed after that has ended.
 pub(crate) fn is_running(pid: u32) -> bool {
     Path::new("/proc").join(pid.to_string()).exists()
 }
 
-/// Of these names the ones that begin so and whose process is no more.
+/// Returns those names that have the prefix and whose process doesn't exist any more.
 pub(crate) fn left<'a>(
     names: impl Iterator<Item = &'a str>,
     begin: &str,
@@ -22,12 +23,12 @@ pub(crate) fn left<'a>(
     names.filter(of_dead).collect()
 }
 
-/// Ends processes, of which each line has one.
+/// Kills processes, given one per line.
 pub(crate) fn end(processes: &str) {
     for pid in processes.split_whitespace() {
-        // 0 is one that isn't seen from here, and would be all of our own.
+        // 0 stands for a process that isn't visible from here, and would kill this process group.
         if pid.parse::<u32>().is_ok_and(|pid| pid > 1 && pid != std::process::id()) {
-            // It may have ended by itself in the meantime.
+            // The process may have ended by itself in the meantime.
             let _ = Command::new("kill").args(["-KILL", pid]).stderr(Stdio::null()).status();
         }
     }

@@ -1,4 +1,4 @@
-//! What was measured on, and with which versions.
+//! The machine and the versions that were measured.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ fn file(path: &str) -> Option<String> {
     Some(std::fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
-/// Processes that ran or waited to, on average over the last minute.
+/// Returns the load average over the last minute.
 pub(crate) fn load() -> Option<f64> {
     file("/proc/loadavg")?.split_whitespace().next()?.parse().ok()
 }
@@ -60,7 +60,7 @@ pub(crate) fn versions() -> Value {
     Value::Object(versions)
 }
 
-/// A crate's version in the references' lock file.
+/// Returns a crate's version in the references' lock file.
 fn locked(folder: &Path, name: &str) -> Option<String> {
     let text = std::fs::read_to_string(folder.join("Cargo.lock")).ok()?;
     let lock: toml::Table = text.parse().ok()?;

@@ -1,5 +1,6 @@
-//! `make bench`: runs the rows of bench/rows.toml. Everything that takes part in a row takes its turn in each round, so
-//! that a slow moment of the machine meets all; the ratio is taken within each round. docs/benchmarks.md has the rest.
+//! `make bench`: runs the rows of bench/rows.toml. All subjects of a row take turns in each round, so that a
+//! slow moment of the machine affects all of them; ratios are computed within each round. See
+//! docs/benchmarks.md.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool of those who work on the stack")]
 
 mod awake;
@@ -32,42 +33,43 @@ use crate::network::Network;
 use crate::plan::{Link, Plan, Row};
 use crate::programs::{Program, prepare, root};
 
-/// Apart from what is measured, each measurement starts and ends programs.
+/// Time in seconds that each measurement needs to start and end programs.
 const OVERHEAD_SECONDS: f64 = 0.8;
 
-/// A median of fewer rounds says little on a machine that is as noisy as most.
+/// Minimum number of rounds for a meaningful median on a machine that is as noisy as most.
 const ROUNDS_ENOUGH: u16 = 5;
 
-/// Runs the benchmarks of bench/rows.toml (root: it makes network namespaces).
+/// Runs the benchmarks of bench/rows.toml (root: it creates network namespaces).
 #[derive(Debug, Parser)]
 struct Args {
-    /// Only these rows; without any, all of them
+    /// Rows to run; without any, all of them
     rows: Vec<String>,
-    /// How often each subject takes its turn
+    /// Number of turns of each subject
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
-    /// How long each measurement takes
+    /// Seconds of each measurement
     #[arg(long, default_value_t = 3.0, value_parser = seconds)]
     seconds: f64,
-    /// Both sides before everything else on their cores: for a machine that has other work as well
+    /// Run both sides with realtime priority on their cores: for a machine that has other work as well
     #[arg(long)]
     realtime: bool,
-    /// Keep the cores from being halted: to wake a halted one of a virtual machine takes tens of microseconds, now and then
+    /// Keep the cores from being halted: waking a halted core of a virtual machine takes tens of
+    /// microseconds, now and then
     #[arg(long)]
     awake: bool,
-    /// Leave out what isn't among these subjects
+    /// Run only these subjects
     #[arg(long, value_delimiter = ',')]
     subjects: Vec<String>,
-    /// Fail if something that must hold doesn't, or could not be measured in every round (needs 5 rounds at least)
+    /// Fail if a bound is missed, or could not be measured in every round (needs at least 5 rounds)
     #[arg(long)]
     strict: bool,
-    /// Build nothing: use what is there
+    /// Don't build anything: use existing programs
     #[arg(long)]
     no_build: bool,
-    /// Say which rows there are
+    /// List the rows
     #[arg(long)]
     list: bool,
-    /// Where to write the results; without it, a file of its own in bench/results
+    /// File for the results; without it, a new file in bench/results
     #[arg(long)]
     json: Option<PathBuf>,
 }
@@ -177,7 +179,7 @@ fn chosen(plan: &Plan, args: &Args) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// What must hold is to be shown, by enough rounds.
+/// Checks that there are enough rounds to show that the bounds hold.
 fn check_strictness(args: &Args, rows: &[Row]) -> Result<()> {
     if args.rounds < ROUNDS_ENOUGH {
         ensure!(
@@ -206,12 +208,12 @@ fn programs(plan: &Plan, rows: &[Row]) -> Result<BTreeSet<Program>> {
     Ok(programs)
 }
 
-/// What a row gave.
+/// The result of a row.
 struct RowResult {
     row: Row,
     rounds: Rounds,
     samples: Vec<Value>,
-    /// In each state that the link was in.
+    /// Offloads in each state of the link.
     offloads: BTreeMap<Link, Vec<String>>,
 }
 
@@ -227,7 +229,7 @@ async fn run_rows(plan: &Plan, rows: &[Row], args: &Args, options: Options) -> R
         let (mut rounds, mut samples, mut offloads) = (Rounds::new(), Vec::new(), BTreeMap::new());
         for round in 0..usize::from(rounds_of(row, args)) {
             for name in &row.subjects {
-                // By what it has taken so far, once that is known.
+                // Estimates from the time taken so far, once that is known.
                 let pace = if done > 0.0 { begin.elapsed().as_secs_f64() / done } else { 1.0 };
                 let left = Duration::from_secs_f64((expected.as_secs_f64() - done).max(0.0) * pace);
                 let what = format!("{}, round {} of {}: {name}", row.name, round + 1, rounds_of(row, args));
@@ -266,7 +268,7 @@ fn each(row: &Row, args: &Args) -> f64 {
     row.seconds.unwrap_or(args.seconds) + OVERHEAD_SECONDS
 }
 
-/// As many as are asked for; fewer where the row says so.
+/// Returns the requested number of rounds, or fewer if the row limits it.
 fn rounds_of(row: &Row, args: &Args) -> u16 {
     row.rounds_max.map_or(args.rounds, |most| args.rounds.min(most))
 }

@@ -1,4 +1,4 @@
-//! One measurement: a receiver, a sender, their reports.
+//! One measurement: a receiver, a sender, and their reports.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -14,26 +14,26 @@ use crate::programs::{self, Program};
 use crate::reports::{self, Metrics};
 use crate::share::Share;
 
-/// What is ended or reports has so much time.
+/// Time limit for programs to end and to report.
 const GRACE: Duration = Duration::from_secs(30);
 const READY_MAX: Duration = Duration::from_secs(10);
 const READY_POLL: Duration = Duration::from_millis(20);
-/// What runs beside begins when the set-up, which it would hinder, is over; the first second of such a measurement doesn't
-/// count (`--omit 1` in bench/rows.toml), and it goes on for longer.
+/// Delay before the background load begins, so that it doesn't hinder the set-up. The first second of such a
+/// measurement doesn't count (`--omit 1` in bench/rows.toml), and the load runs for longer.
 const BESIDE_AFTER: Duration = Duration::from_millis(500);
 const BESIDE_SECONDS: f64 = 2.0;
-/// Sockets of the last measurement may still be closing.
+/// Pause between measurements, since sockets of the last one may still be closing.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How every measurement is done.
+/// Options of every measurement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Options {
     pub(crate) seconds: f64,
-    /// Before everything else on their cores.
+    /// Whether both sides run with realtime priority on their cores.
     pub(crate) realtime: bool,
 }
 
-/// What came out of one.
+/// The outcome of one measurement.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) metrics: Metrics,
@@ -43,7 +43,7 @@ pub(crate) struct Outcome {
     pub(crate) link: Link,
 }
 
-/// One measurement. Nothing that took part is left when it has ended, however it did.
+/// Runs one measurement. No program that took part is left when it has ended, whatever the outcome.
 pub(crate) async fn measure(
     network: &mut Network,
     row: &Row,
@@ -52,8 +52,8 @@ pub(crate) async fn measure(
 ) -> Result<Outcome> {
     let share = row.share.map(Share::new).transpose()?;
     let outcome = take_part(network, row, subject, options, share.as_ref()).await;
-    // What was started is the parent of what measures: ending it alone would leave a server behind, which the next
-    // subject would take for its own.
+    // The child process is the parent of the measured program. Killing only the child would leave a server
+    // behind, which the next subject would use.
     network.end_programs()?;
     sleep(PAUSE).await;
     outcome
@@ -112,9 +112,9 @@ struct Test<'a> {
     subject: &'a Subject,
     options: Options,
     link: Link,
-    /// What the receiver runs in.
+    /// The control group that the receiver runs in.
     share: Option<&'a Share>,
-    /// A folder for what this measurement writes.
+    /// Folder for the files of this measurement.
     scratch: String,
     /// The receiver's process.
     server: String,
@@ -129,7 +129,8 @@ impl Test<'_> {
         Duration::from_secs_f64(self.seconds() + self.row.grace)
     }
 
-    /// Starts a command line in a namespace, on a core. It ends when the child is dropped, and by `timeout` at last.
+    /// Starts a command line in a namespace, on a core. It ends when the child is dropped, and at the latest
+    /// by `timeout`.
     fn start(&self, side: Side, core: &str, command: &str) -> Result<Child> {
         let seconds = self.seconds();
         let whole = format!("{:.0}", seconds.max(1.0));
@@ -152,14 +153,14 @@ impl Test<'_> {
         let priority: &[&str] =
             if self.options.realtime { &["chrt", "-r", "10"] } else { &["nice", "-n", "-20"] };
         let limit = format!("{:.0}", (self.patience() + GRACE).as_secs_f64());
-        // Outside of the namespace, where control groups aren't seen.
+        // Runs outside of the namespace, where control groups aren't visible.
         let prefix = self.share.filter(|_| side == Side::Receiver).map(Share::prefix);
         let mut words_before = prefix.iter().flatten().map(String::as_str).chain(["ip"]);
         Command::new(words_before.next().unwrap_or("ip"))
             .args(words_before)
             .args(["netns", "exec", self.network.namespace(side, self.link)])
             .args(["timeout", "--signal=KILL", &limit])
-            // Whoever is killed can end nobody: what it started ends with it.
+            // A killed process can't end its children, so they are killed with it.
             .args(["setpriv", "--pdeathsig", "KILL"])
             .args(priority)
             .args(["taskset", "-c", core])
@@ -185,7 +186,7 @@ impl Test<'_> {
     }
 }
 
-/// Waits for the end of a program; gives the JSON that it printed.
+/// Waits for the end of a program; returns the JSON that it printed.
 async fn finish(child: Child, patience: Duration) -> Result<Value> {
     let output = timeout(patience, child.wait_with_output()).await;
     let output = output.context("it took too long and was ended")??;
@@ -197,7 +198,7 @@ async fn finish(child: Child, patience: Duration) -> Result<Value> {
     parse(&text)
 }
 
-/// One document, or the last line if there are several.
+/// Parses one document, or the last line if there are several.
 fn parse(text: &str) -> Result<Value> {
     if let Ok(value) = serde_json::from_str(text) {
         return Ok(value);

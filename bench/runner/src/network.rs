@@ -1,5 +1,5 @@
-//! Two network namespaces joined by a veth pair of MTU 1500. They go when this goes, and what runs in them; and if this was killed, when
-//! the next one comes.
+//! Two network namespaces joined by a veth pair of MTU 1500. They are removed with this value, together with
+//! the programs in them; those of a killed run are removed by the next run.
 
 use std::process::{Command, Stdio};
 
@@ -12,17 +12,17 @@ const RECEIVER: &str = "10.200.0.2";
 const SENDER: &str = "10.200.0.1";
 const SUBNET: &str = "10.200.0.0/24";
 const DEVICE: &str = "veth0";
-/// What the namespaces are called, before the number of the process that made them.
+/// Prefixes of the namespaces' names, followed by the number of the process that created them.
 const NAMES: [&str; 2] = ["bench-a", "bench-b"];
-/// Of the kernel's TCP.
+/// Congestion control of the kernel's TCP.
 pub(crate) const TCP_CONGESTION: &str = "cubic";
 
-/// The receiver's address.
+/// Returns the receiver's address.
 pub(crate) const fn receiver(link: Link) -> &'static str {
     if matches!(link, Link::Loopback) { "127.0.0.1" } else { RECEIVER }
 }
 
-/// Which side a command runs on.
+/// The side on which a command runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Sender,
@@ -36,17 +36,17 @@ pub(crate) struct Network {
     state: State,
 }
 
-/// The state that the link is in.
+/// The current state of the link.
 #[derive(Debug)]
 struct State {
-    /// `None` while it is switched, and after that failed: it may be anything then.
+    /// `None` while it is being switched, and after a failed switch: its state is then unknown.
     link: Option<Link>,
 }
 
 impl State {
-    /// Brings the link into a state, by calls that switch one feature.
+    /// Brings the link into a state, by calls that switch one feature each.
     fn switch(&mut self, link: Link, mut feature: impl FnMut(&str, &str) -> Result<()>) -> Result<()> {
-        // The loopback has nothing to do with the pair, which stays as it is.
+        // The loopback interface doesn't use the pair, which stays as it is.
         if link == Link::Loopback {
             return Ok(());
         }
@@ -54,7 +54,7 @@ impl State {
             return Ok(());
         }
         self.link = None;
-        // A veth has GRO off unless asked for: the default is as the kernel makes it.
+        // A veth has GRO off unless requested: the default is the kernel's.
         let (segmentation, udp_segmentation) = match link {
             Link::Default | Link::Loopback => ("on", "on"),
             Link::OffloadsOff => ("off", "on"),
@@ -88,7 +88,8 @@ impl Network {
             run(&["ip", "-n", namespace, "address", "add", &address, "dev", DEVICE])?;
             run(&["ip", "-n", namespace, "link", "set", "lo", "up"])?;
             run(&["ip", "-n", namespace, "link", "set", DEVICE, "mtu", "1500", "up"])?;
-            // As ours, whatever the system's is: a namespace may not set its own default, but a route has one.
+            // Same as strandline's, whatever the system's default is: a namespace may not set its own
+            // default, but a route can.
             let route = ["ip", "-n", namespace, "route", "replace", SUBNET, "dev", DEVICE];
             run(&[&route[..], &["congctl", TCP_CONGESTION]].concat())?;
             for own in ["127.0.0.0/8", "127.0.0.1"] {
@@ -118,7 +119,7 @@ impl Network {
         })
     }
 
-    /// Ends whatever still runs in the namespaces, which are the runner's own.
+    /// Kills every program in the namespaces, which belong to the runner alone.
     pub(crate) fn end_programs(&self) -> Result<()> {
         for namespace in [&self.sender, &self.receiver] {
             left::end(&run(&["ip", "netns", "pids", namespace])?);
@@ -126,7 +127,8 @@ impl Network {
         Ok(())
     }
 
-    /// How many of these are listened on, and of how many: "udp:PORT", "tcp:PORT" or "raw", one or several.
+    /// Returns how many of these are listened on, and their total: "udp:PORT", "tcp:PORT" or "raw", one or
+    /// several.
     pub(crate) fn listened_on(&self, what: &str) -> Result<(usize, usize)> {
         let all = what.split_whitespace().map(|one| self.is_listened_on(one)).collect::<Result<Vec<_>>>()?;
         Ok((all.iter().filter(|listens| **listens).count(), all.len()))
@@ -148,7 +150,7 @@ impl Network {
         Ok(!run(&command)?.trim().is_empty())
     }
 
-    /// The offloads of the sender's end, for the record.
+    /// Returns the offloads of the sender's end, for the record.
     pub(crate) fn offloads(&self) -> Result<Vec<String>> {
         let text = run(&["ip", "netns", "exec", &self.sender, "ethtool", "-k", DEVICE])?;
         let told = [
@@ -168,19 +170,19 @@ impl Network {
 impl Drop for Network {
     fn drop(&mut self) {
         for namespace in [&self.sender, &self.receiver] {
-            // If it was never made there is nothing to remove.
+            // If it was never created there is nothing to remove.
             let _ = remove(namespace);
         }
     }
 }
 
-/// Ends what runs in a namespace, and removes it.
+/// Kills the programs in a namespace, and removes it.
 fn remove(namespace: &str) -> Result<()> {
     left::end(&run(&["ip", "netns", "pids", namespace])?);
     run(&["ip", "netns", "delete", namespace]).map(|_| ())
 }
 
-/// Removes the namespaces of runs that were killed.
+/// Removes the namespaces of killed runs.
 fn remove_left() -> Result<()> {
     let listed = run(&["ip", "netns", "list"])?;
     let names = || listed.lines().filter_map(|line| line.split_whitespace().next());
@@ -192,7 +194,7 @@ fn remove_left() -> Result<()> {
     Ok(())
 }
 
-/// Runs a command to its end; gives what it printed.
+/// Runs a command to its end; returns its output.
 pub(crate) fn run(words: &[&str]) -> Result<String> {
     let shown = words.join(" ");
     let (program, arguments) = words.split_first().context("an empty command")?;

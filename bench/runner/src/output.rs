@@ -1,10 +1,10 @@
-//! Tables for people.
+//! The results as text tables.
 
 use crate::judge::{Rounds, Verdict, summary};
 use crate::plan::{Metric, Plan, Row};
 use crate::statistics::Summary;
 
-/// Numbers of very different size, each with about three digits that matter.
+/// Formats numbers of very different size, each with about three significant digits.
 fn shown(value: f64) -> String {
     let text = match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),
@@ -27,7 +27,7 @@ fn with_range(summary: Summary) -> String {
     format!("{} ({} - {})", shown(summary.median), shown(summary.least), shown(summary.most))
 }
 
-/// The medians of everything that took part in a row.
+/// Prints the medians of all subjects of a row.
 pub(crate) fn print_row(plan: &Plan, row: &Row, rounds: &Rounds) {
     println!("\n## {}: {}\n", row.name, row.what);
     let metrics: Vec<Metric> = Metric::ALL
@@ -49,7 +49,7 @@ pub(crate) fn print_row(plan: &Plan, row: &Row, rounds: &Rounds) {
     print_table(&lines);
 }
 
-/// What must hold, and what came out.
+/// Prints the bounds and the results.
 pub(crate) fn print_verdicts(plan: &Plan, verdicts: &[(String, Vec<Verdict>)]) {
     println!("\n## What must hold\n");
     let head = ["row", "metric", "of", "ours", "against", "theirs", "ratio (range)", "must", "aim", "met"];
@@ -71,7 +71,7 @@ fn verdict_line(plan: &Plan, row: &str, verdict: &Verdict) -> Vec<String> {
         (_, Some(false)) => Some(format!("{name} MISSED")),
         (_, None) => Some("not measured".to_owned()),
     };
-    // A round that lost its reference, or whose loads differed, is missing in what the median is of.
+    // A round that lost its reference, or whose loads differed, isn't part of the median.
     let fewer = (verdict.rounds < verdict.rounds_wanted)
         .then(|| format!("{} of {} rounds", verdict.rounds, verdict.rounds_wanted));
     let outcomes =
@@ -98,7 +98,7 @@ fn verdict_line(plan: &Plan, row: &str, verdict: &Verdict) -> Vec<String> {
     ]
 }
 
-/// Columns as wide as they need to be, in Markdown.
+/// Prints a Markdown table with columns as wide as necessary.
 fn print_table(lines: &[Vec<String>]) {
     let columns = lines.first().map_or(0, Vec::len);
     let width = |column: usize| {

@@ -1,4 +1,4 @@
-//! What is measured: bench/rows.toml, read and checked.
+//! The plan of the measurements: bench/rows.toml, parsed and checked.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// All of bench/rows.toml.
+/// The content of bench/rows.toml.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Plan {
@@ -21,19 +21,20 @@ pub(crate) struct Plan {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Subject {
     pub(crate) title: String,
-    /// The receiver's or server's command line; without one the sender does everything.
+    /// Command line of the receiver or server; without one the sender does everything.
     pub(crate) receiver: Option<String>,
     pub(crate) sender: String,
-    /// Something that runs in the sender's namespace meanwhile, for `beside-seconds`; its report has a "rate".
+    /// Background load in the sender's namespace for `beside-seconds`; its report has a "rate".
     pub(crate) beside: Option<String>,
-    /// What the receiver listens on: "udp:PORT", "tcp:PORT" or "raw", or several of these.
+    /// Addresses on which the receiver listens when it is ready: "udp:PORT", "tcp:PORT" or "raw", or several
+    /// of these.
     pub(crate) ready: Option<String>,
-    /// False: the receiver goes on for ever and is ended.
+    /// Whether the receiver ends by itself; otherwise it is killed.
     #[serde(default = "yes")]
     pub(crate) ends: bool,
     #[serde(default)]
     pub(crate) report: ReportKind,
-    /// Where in the sender's JSON a metric stands: all of them for reports of the kind "pointers", more than the usual
+    /// Positions of metrics in the sender's JSON: all metrics for reports of the kind "pointers", additional
     /// ones for others.
     #[serde(default)]
     pub(crate) metrics: BTreeMap<Metric, Pointer>,
@@ -45,13 +46,13 @@ fn yes() -> bool {
     true
 }
 
-/// Where a metric stands in JSON.
+/// The position of a metric in JSON.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Pointer {
-    /// JSON pointers (RFC 6901) to numbers that add up to it.
+    /// JSON pointers (RFC 6901) to numbers whose sum is the metric.
     pub(crate) at: Vec<String>,
-    /// What makes the metric's unit of theirs.
+    /// Factor that converts the sum to the metric's unit.
     #[serde(default = "one")]
     pub(crate) times: f64,
 }
@@ -60,7 +61,7 @@ fn one() -> f64 {
     1.0
 }
 
-/// How the JSON of a subject is read.
+/// The format of a subject's JSON.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ReportKind {
@@ -73,7 +74,7 @@ pub(crate) enum ReportKind {
     Iperf3,
     /// The client's setup_us and transaction_us.
     Transactions,
-    /// As the subject's `metrics` say.
+    /// The subject's `metrics`.
     Pointers,
 }
 
@@ -81,41 +82,42 @@ pub(crate) enum ReportKind {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Link {
-    /// As the kernel makes it: bursts pass whole.
+    /// The kernel's default: bursts pass whole.
     #[default]
     Default,
-    /// TSO, GSO and GRO off. (UDP's GSO stays on: it has a switch of its own.)
+    /// TSO, GSO and GRO off. (UDP's GSO stays on: it has a separate switch.)
     OffloadsOff,
-    /// The device can't segment UDP: the kernel does it before the device; GRO is off.
+    /// The device can't segment UDP, so the kernel does it before the device; GRO is off.
     GsoInSoftware,
-    /// Not the veth pair: both sides are in one namespace, over its loopback.
+    /// Both sides in one namespace, over its loopback interface instead of the veth pair.
     Loopback,
 }
 
-/// What is compared.
+/// A comparison of subjects.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) what: String,
-    /// They take turns in this order.
+    /// Subjects, which take turns in this order.
     pub(crate) subjects: Vec<String>,
-    /// For the command lines.
+    /// Values for the command lines.
     #[serde(default)]
     pub(crate) values: BTreeMap<String, Value>,
     #[serde(default)]
     pub(crate) link: Link,
-    /// Where the sender and the receiver run.
+    /// Cores of the sender and the receiver.
     #[serde(default = "apart")]
     pub(crate) cores: [String; 2],
-    /// Seconds of each measurement, if they are not free to choose.
+    /// Seconds of each measurement, if they are fixed.
     pub(crate) seconds: Option<f64>,
     /// Seconds that a measurement may take beyond those: connecting, registering, draining queues.
     #[serde(default = "grace")]
     pub(crate) grace: f64,
-    /// The receiver may use so much of its core, 0.1 to 1: for what has to get more than the sender could send otherwise.
+    /// Share of its core that the receiver may use, 0.1 to 1: for a receiver that must be offered more than
+    /// the sender could otherwise send.
     pub(crate) share: Option<f64>,
-    /// No more rounds than this, where a measurement takes minutes.
+    /// Maximum number of rounds, where a measurement takes minutes.
     pub(crate) rounds_max: Option<u16>,
     #[serde(default)]
     pub(crate) checks: Vec<Check>,
@@ -129,85 +131,86 @@ fn apart() -> [String; 2] {
     ["0".to_owned(), "1".to_owned()]
 }
 
-/// A bound on what comes out.
+/// A bound on a result.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Check {
     pub(crate) of: Option<String>,
     pub(crate) metric: Metric,
-    /// The best of these is what counts.
+    /// References, of which the best counts.
     #[serde(default)]
     pub(crate) against: Vec<String>,
-    /// What of theirs it is compared with, if not the same metric; without `against`, what of the subject's own run.
+    /// Metric of the references to compare with, if it isn't the same metric; without `against`, metric of
+    /// the subject's own run.
     #[serde(default, rename = "against-metric")]
     pub(crate) against_metric: Option<Metric>,
     pub(crate) must: Option<f64>,
     pub(crate) aim: Option<f64>,
 }
 
-/// What is measured.
+/// A measured quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Metric {
     /// Mbit/s of user data that the receiver got.
     Goodput,
-    /// Messages (or writes' worth of bytes) that the receiver got in a second.
+    /// Messages (or writes' worth of bytes) per second that the receiver got.
     Messages,
     /// Processor seconds for each GB (10^9 bytes), both sides together.
     Cpu,
-    /// Of the sender alone.
+    /// Processor seconds for each GB of the sender alone.
     SenderCpu,
-    /// Of the receiver alone.
+    /// Processor seconds for each GB of the receiver alone.
     ReceiverCpu,
     /// Microseconds of the set-up alone.
     Setup,
     /// Microseconds of set-up and first echo.
     Transaction,
-    /// Microseconds of the set-up of one more while one alone was held, in the same run.
+    /// Microseconds of a set-up while only one association was held, in the same run.
     SetupOfOne,
-    /// Microseconds of a transaction on one of those held.
+    /// Microseconds of a transaction on one of the held associations.
     HeldTransaction,
     /// Microseconds of a transaction while one association was held, in the same run.
     HeldTransactionOfOne,
-    /// Set-ups a second, many at a time.
+    /// Set-ups per second, many at a time.
     SetupRate,
     /// Bytes of memory of each idle association or connection: the process's and the kernel's share.
     Memory,
-    /// The process's share of it.
+    /// The process's share of the memory.
     ProcessMemory,
-    /// The kernel's share of it.
+    /// The kernel's share of the memory.
     KernelMemory,
-    /// Packets a second of what ran beside.
+    /// Packets per second of the background load.
     Beside,
     /// INITs that the server counted meanwhile, answered or not.
     InitsArrived,
-    /// How often somebody waited for a shard's lock that another used.
+    /// Number of waits for a shard's lock that another task held.
     LockWaits,
-    /// Packets that came to the wrong shard and were handed to another.
+    /// Packets that arrived at the wrong shard and were handed to another.
     HandedOver,
-    /// Operations a second that succeeded.
+    /// Successful operations per second.
     Operations,
-    /// Microseconds of processor time that the server took for each operation.
+    /// Microseconds of the server's processor time for each operation.
     ServerCpu,
     /// Cores that the server used.
     Cores,
-    /// Operations a second with too many offered, divided by the most that ever succeeded: where that is least.
+    /// Successful operations per second under overload, divided by the highest rate of success: the minimum.
     GoodputKept,
-    /// Operations a second that came to a good end while as many were offered as succeed with some under way at a time.
+    /// Successful operations per second at an offered rate equal to the rate that succeeds in a closed loop.
     OfferedOnce,
     /// [`Self::OfferedOnce`] with twice as many.
     OfferedTwice,
     OfferedFourTimes,
     OfferedTenTimes,
-    /// The share of those that were begun which came to their end: where that is least.
+    /// Share of the begun operations that completed: the minimum.
     Completed,
-    /// Milliseconds that 99 of 100 of those took at most which were served: where that is most.
+    /// The 99th percentile of the times of served operations in milliseconds: the maximum.
     P99,
     /// Microseconds from a request to its answer.
     Response,
     /// Microseconds from a request to its answer with 1,000 held, in the same run.
     ResponseOfThousand,
-    /// How many times as long it takes when all come at once.
+    /// Ratio of the time when all reconnect at once to the time when some do at a time.
     Storm,
 }
 
@@ -246,7 +249,7 @@ impl Metric {
         Self::Storm,
     ];
 
-    /// True if less is better.
+    /// Returns whether less is better.
     pub(crate) fn less_is_better(self) -> bool {
         !matches!(
             self,
@@ -265,12 +268,12 @@ impl Metric {
         )
     }
 
-    /// True if it is counted, and doesn't vary with how fast the machine is.
+    /// Returns whether the metric is a count that doesn't vary with the machine's speed.
     pub(crate) fn is_count(self) -> bool {
         matches!(self, Self::InitsArrived | Self::LockWaits | Self::HandedOver)
     }
 
-    /// True if there may be nothing of it, or less than there was before.
+    /// Returns whether the metric may be zero or negative.
     pub(crate) fn may_be_nothing(self) -> bool {
         matches!(self, Self::KernelMemory | Self::LockWaits | Self::HandedOver)
     }
@@ -316,7 +319,7 @@ impl Plan {
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let mut plan: Self = toml::from_str(text).context("bench/rows.toml")?;
         for row in &mut plan.rows {
-            // Now, before subjects are left out: another first one would be judged in its place.
+            // Done before subjects are left out, or a different first one would be judged in its place.
             for check in row.checks.iter_mut().filter(|check| check.of.is_none()) {
                 check.of = row.subjects.first().cloned();
             }
@@ -329,7 +332,7 @@ impl Plan {
         self.subjects.get(name).with_context(|| format!("there is no subject {name:?}"))
     }
 
-    /// What serde can't see.
+    /// Checks rules that serde can't express.
     fn check(&self) -> Result<()> {
         for row in &self.rows {
             let same = self.rows.iter().filter(|other| other.name == row.name).count();
@@ -374,8 +377,8 @@ impl Check {
     }
 }
 
-/// What a measurement fills in: `to` is the receiver's address, `server` its process, `root` the repository, `scratch` a folder
-/// that is empty at first, and `tls` one with certificates.
+/// Values that a measurement fills in: `to` is the receiver's address, `server` its process, `root` the
+/// repository, `scratch` a folder that is empty at first, and `tls` one with certificates.
 pub(crate) const FILLED: [&str; 8] =
     ["to", "seconds", "whole-seconds", "beside-seconds", "server", "root", "scratch", "tls"];
 

@@ -1,5 +1,5 @@
-//! The programs that take part, and how each is built. References come from registries: Debian's packages, crates, Go
-//! modules; only what the chosen rows need is built.
+//! The programs that take part, and their builds. References come from registries: Debian's packages, crates,
+//! Go modules. Only those that the chosen rows need are built.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ const NAMES: [(&str, Program); 11] = [
     ("kamailio", Program::Kamailio),
 ];
 
-/// The repository's root.
+/// Returns the repository's root.
 pub(crate) fn root() -> Result<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
     root.map(Path::to_path_buf).context("the runner lies in bench/runner")
@@ -48,7 +48,7 @@ pub(crate) fn root() -> Result<PathBuf> {
 
 const KAMAILIO: &str = "/usr/sbin/kamailio";
 
-/// A folder for what a measurement writes, with nothing in it yet.
+/// Returns a new, empty folder for the files of a measurement.
 pub(crate) fn scratch() -> Result<String> {
     let folder = out()?.join("scratch");
     if folder.exists() {
@@ -58,8 +58,8 @@ pub(crate) fn scratch() -> Result<String> {
     Ok(folder.to_str().context("a path that is no text")?.to_owned())
 }
 
-/// A folder with the certificate of a server at 127.0.0.1, which leads to itself: cert.pem, key.pem; and with sip.toml, which
-/// names them.
+/// Returns a folder with the self-signed certificate of a server at 127.0.0.1 (cert.pem, key.pem), and with a
+/// sip.toml that uses them.
 pub(crate) fn certificates() -> Result<PathBuf> {
     let folder = out()?.join("tls");
     if !folder.join("cert.pem").exists() {
@@ -83,7 +83,7 @@ pub(crate) fn certificates() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Where references are built.
+/// Returns the build folder of the references.
 fn out() -> Result<PathBuf> {
     Ok(root()?.join("target/bench"))
 }
@@ -149,7 +149,7 @@ impl Program {
     }
 }
 
-/// Installs and builds what is needed.
+/// Installs and builds the given programs.
 pub(crate) fn prepare(programs: &BTreeSet<Program>) -> Result<()> {
     install(programs)?;
     std::fs::create_dir_all(out()?)?;
@@ -160,7 +160,7 @@ pub(crate) fn prepare(programs: &BTreeSet<Program>) -> Result<()> {
     Ok(())
 }
 
-/// Debian packages that are missing. Each stands with a file that shows that it is there.
+/// Installs missing Debian packages. Each is listed with a file whose existence shows that it is installed.
 fn install(programs: &BTreeSet<Program>) -> Result<()> {
     let mut needed = vec![
         ("iproute2", "/usr/bin/ip"),
@@ -216,13 +216,13 @@ fn carry_out(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// What the crate's packet log does before it asks whether anybody wants it.
+/// The beginning of the crate's packet log, which formats before it checks whether logging is enabled.
 const UNGUARDED: &str = "pub fn log_packet(name: &str, ts: SocketTime, sent: bool, data: &[u8]) {\n";
 const GUARD: &str = "        if !log::log_enabled!(log::Level::Info) {\n            return;\n        }\n";
 
-/// The dcsctp crate writes every packet as text before it asks whether logging is on, so that switching the log off
-/// (even when it is compiled) doesn't help. This builds the same program on a copy of the crate whose packet log asks
-/// first: one line more, nothing else changed.
+/// Builds the same program on a copy of the dcsctp crate whose packet log first checks whether logging is
+/// enabled: one more line, no other change. The original formats every packet as text before that check, so
+/// that disabling the log (even at compile time) doesn't help.
 fn build_quiet_dcsctp() -> Result<()> {
     let from = references()?;
     let folder = out()?.join("quiet");
@@ -237,7 +237,7 @@ fn build_quiet_dcsctp() -> Result<()> {
         Ok(to)
     };
     let library = folder.join("dcsctp/src/lib.rs");
-    // Once is enough: a new copy would be built anew.
+    // Patches the copy only once: a new copy would be rebuilt.
     if !std::fs::read_to_string(&library).is_ok_and(|text| text.contains(GUARD)) {
         copy(&source, "dcsctp")?;
         let text = std::fs::read_to_string(&library)?;
@@ -263,7 +263,7 @@ fn build_quiet_dcsctp() -> Result<()> {
     cargo(&folder, &["--offline", "--target-dir", target, "--package", "dcsctp-stream"])
 }
 
-/// Where cargo has the source of a crate that a workspace depends on.
+/// Returns the folder of cargo's source of a crate that a workspace depends on.
 fn crate_folder(workspace: &Path, name: &str) -> Result<PathBuf> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let arguments = ["metadata", "--format-version", "1", "--locked"];

@@ -1,4 +1,4 @@
-//! What the programs report, as metrics.
+//! Converts the programs' reports to metrics.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,11 @@ struct Side {
     cpu_seconds: f64,
 }
 
-/// The metrics of one measurement. `message_bytes` is the row's `size`.
+/// Returns the metrics of one measurement. `message_bytes` is the row's `size`.
 ///
 /// # Errors
-/// A number is missing, or is none that can be true: a program that moved nothing may still have ended well.
+/// If a number is missing or implausible: a program that transferred nothing may still have ended
+/// successfully.
 pub(crate) fn read(
     subject: &Subject,
     sender: &Value,
@@ -66,7 +67,7 @@ fn told(
     }
 }
 
-/// What the subject's own pointers name.
+/// Returns the metrics at the subject's own pointers.
 fn pointed(subject: &Subject, sender: &Value) -> Result<Metrics> {
     let metrics = subject.metrics.iter().map(|(metric, pointer)| {
         let parts: Result<Vec<f64>> = pointer.at.iter().map(|at| number(sender, at)).collect();
@@ -88,7 +89,7 @@ fn plain(report: &Value) -> Result<Side> {
     })
 }
 
-/// Both sides, as the client tells them.
+/// Returns both sides, as reported by the client.
 fn perf(report: &Value) -> Result<(Side, Side)> {
     let cpu = |side: &str| -> Result<f64> {
         Ok(number(report, &format!("/end/cpu/{side}/user_seconds"))?
@@ -104,7 +105,7 @@ fn perf(report: &Value) -> Result<(Side, Side)> {
     Ok((side("sum_sent", cpu("host")?)?, side("sum_received", cpu("remote")?)?))
 }
 
-/// iperf3 tells processor time in percent of the duration.
+/// Returns both sides. iperf3 reports processor time in percent of the duration.
 fn iperf3(report: &Value) -> Result<(Side, Side)> {
     let side = |sum: &str, cpu: &str| -> Result<Side> {
         let seconds = number(report, &format!("/end/{sum}/seconds"))?;

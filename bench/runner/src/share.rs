@@ -1,5 +1,5 @@
-//! A share of a core: a control group with a quota of processor time, of version 1 or 2. It goes when this goes, and who is in it;
-//! and if this was killed, when the next one comes.
+//! A share of a core: a control group with a quota of processor time, of version 1 or 2. It is removed with
+//! this value, together with the processes in it; that of a killed run is removed by the next run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ use anyhow::{Context, Result, ensure};
 
 use crate::left;
 
-/// The quota is given out so often: what has used it up waits for less than this.
+/// Period of the quota in microseconds: a process that has used it up waits for less than this.
 const PERIOD_US: f64 = 10_000.0;
-/// The kernel gives no less.
+/// Minimum quota in microseconds that the kernel accepts.
 const QUOTA_US_MIN: f64 = 1_000.0;
-/// What a group is called, before the number of the process that made it.
+/// Prefix of a group's name, followed by the number of the process that created it.
 const NAME: &str = "strandline-bench-";
-/// Who was ended leaves its group within a moment.
+/// Number of attempts to remove a group: a killed process leaves it within a moment.
 const LEAVING_TRIES: u32 = 50;
 const LEAVING: Duration = Duration::from_millis(20);
 
-/// Where control groups with a controller for processor time are.
+/// The location of control groups with a controller for processor time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Groups {
     One(PathBuf),
@@ -32,7 +32,7 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// So much of one core, 0.1 to 1.
+    /// Creates a group with a share of one core, 0.1 to 1.
     pub(crate) fn new(share: f64) -> Result<Self> {
         let groups = find(Path::new("/sys/fs/cgroup"));
         let groups = groups.context("a share of a core needs a control group with the controller cpu")?;
@@ -48,7 +48,7 @@ impl Share {
         Ok(this)
     }
 
-    /// What a command begins with that runs in the group.
+    /// Returns the prefix of a command that runs in the group.
     pub(crate) fn prefix(&self) -> [String; 4] {
         let processes = self.folder.join("cgroup.procs").to_string_lossy().into_owned();
         ["sh".into(), "-c".into(), "echo $$ > \"$0\" && exec \"$@\"".into(), processes]
@@ -61,7 +61,7 @@ impl Drop for Share {
     }
 }
 
-/// Ends who is in a group, and removes it.
+/// Kills the processes in a group, and removes it.
 fn remove(folder: &Path) {
     for _ in 0..LEAVING_TRIES {
         if fs::remove_dir(folder).is_ok() {
@@ -74,7 +74,7 @@ fn remove(folder: &Path) {
     eprintln!("bench: the control group {folder:?} can't be removed");
 }
 
-/// Removes the groups of runs that were killed.
+/// Removes the groups of killed runs.
 fn remove_left(root: &Path, is_running: impl Fn(u32) -> bool) {
     let Ok(entries) = fs::read_dir(root) else { return };
     let names: Vec<String> =
@@ -93,7 +93,7 @@ fn find(root: &Path) -> Option<Groups> {
     children.split_whitespace().any(|name| name == "cpu").then(|| Groups::Two(root.to_owned()))
 }
 
-/// The group's files, and what is to be written to them.
+/// Returns the group's files, and the values to write to them.
 fn limits(groups: &Groups, share: f64) -> Result<Vec<(&'static str, String)>> {
     let quota = (share * PERIOD_US).round();
     ensure!((QUOTA_US_MIN..=PERIOD_US).contains(&quota), "a share of a core is from 0.1 to 1, not {share}");

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// The median of some values, and their range.
+/// The median and the range of some values.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Summary {
     pub(crate) median: f64,
@@ -11,7 +11,7 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// `None` without values.
+    /// Returns the summary; `None` without values.
     pub(crate) fn of(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let middle = values.len() / 2;

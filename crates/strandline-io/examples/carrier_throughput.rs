@@ -1,4 +1,4 @@
-//! How fast the carriers are on this host's loopback interface, without any SCTP above them:
+//! Measures the throughput of the carriers on this host's loopback interface, without SCTP above them:
 //!
 //! ```text
 //! cargo run --release -p strandline-io --example carrier_throughput
@@ -74,7 +74,7 @@ fn measure(
     Ok(())
 }
 
-/// The SCTP destination port is 2.
+/// Sends bursts until `end`. The SCTP destination port is 2.
 fn send(carrier: &dyn Carrier, destination: SocketAddr, end: Instant) -> std::io::Result<()> {
     let mut bytes = vec![0; PACKETS * PACKET_BYTES];
     for packet in bytes.chunks_mut(PACKET_BYTES) {

@@ -1,4 +1,4 @@
-//! What each way into and out of the kernel costs for packets of IP protocol 132, without any SCTP above it:
+//! Measures the cost of each kernel interface for sending and receiving packets of IP protocol 132, without SCTP above:
 //!
 //! ```text
 //! E=target/release/examples/raw_paths        # in two network namespaces that a veth pair joins, as root:
@@ -6,7 +6,7 @@
 //! ip netns exec HERE  $E send raw|header|packet|ring PACKETS SOURCE DESTINATION INTERFACE MAC
 //! ```
 //!
-//! `raw`: sendmmsg and recvmmsg on raw sockets, what [`strandline_io::RawCarrier`] does. `header`: the same with headers
+//! `raw`: sendmmsg and recvmmsg on raw sockets, as in [`strandline_io::RawCarrier`]. `header`: the same with headers
 //! made here (IP_HDRINCL). `packet`: sendmmsg on AF_PACKET. `ring`: AF_PACKET with PACKET_TX_RING (TPACKET_V2) or
 //! PACKET_RX_RING (TPACKET_V3). Each prints packets for a second and processor time for each packet. What a veth pair
 //! does with a packet up to the receiver's socket happens in the sender's time, so only the sum of both sides tells.
@@ -31,7 +31,8 @@ const FRAME_BYTES: usize = 2_048;
 const FRAMES: usize = 2_048;
 const BLOCK_BYTES: usize = 1 << 18;
 const BLOCKS: usize = 64;
-/// The kernel aligns what follows a TPACKET_V2 header to 16 bytes; data is where the address would be.
+/// Offset of the data: the kernel aligns it to 16 bytes after the TPACKET_V2 header, where the address would
+/// be.
 const DATA_AT: usize = size_of::<libc::tpacket2_hdr>().next_multiple_of(16);
 
 fn main() -> Result<()> {
@@ -87,14 +88,14 @@ fn socket(family: i32, kind: i32, protocol: i32) -> Result<OwnedFd> {
 }
 
 fn set<T>(fd: &OwnedFd, level: i32, name: i32, value: &T) -> Result<()> {
-    // SAFETY: the value is read for as long as it says it is.
+    // SAFETY: the value is readable for the given length.
     let result = unsafe {
         libc::setsockopt(fd.as_raw_fd(), level, name, ptr::from_ref(value).cast(), size_of_val(value) as u32)
     };
     check(result).map(|_| ())
 }
 
-/// A raw socket for sending must not fill up with what arrives.
+/// Attaches a filter, so that a raw socket for sending doesn't fill up with received packets.
 fn attach(fd: &OwnedFd, program: &mut [libc::sock_filter]) -> Result<()> {
     let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
@@ -142,14 +143,14 @@ fn send_messages(
         "packet" => socket(libc::AF_PACKET, libc::SOCK_DGRAM, 0)?,
         _ => socket(libc::AF_INET, libc::SOCK_RAW, 132)?,
     };
-    // Nothing that arrives is for this socket.
+    // The socket accepts no received packets.
     attach(&fd, &mut [libc::sock_filter { code: 6, jt: 0, jf: 0, k: 0 }])?;
     set(&fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &(4 << 20))?;
     if mode == "header" {
         set(&fd, libc::IPPROTO_IP, libc::IP_HDRINCL, &1)?;
     }
-    // SAFETY: sockaddr_in and mmsghdr are plain C structs; every pointer in the headers is to something that lives to
-    // the end of this function, with its length.
+    // SAFETY: sockaddr_in and mmsghdr are plain C structs; every pointer in the headers points to memory that
+    // is valid until the end of this function, with its length.
     unsafe {
         let mut to: libc::sockaddr_in = zeroed();
         to.sin_family = libc::AF_INET as u16;
@@ -193,7 +194,7 @@ fn map(fd: &OwnedFd, len: usize) -> Result<*mut u8> {
 }
 
 fn bind(fd: &OwnedFd, link: &libc::sockaddr_ll) -> Result<()> {
-    // SAFETY: the address is as long as it says.
+    // SAFETY: the address is as long as the given length.
     check(unsafe { libc::bind(fd.as_raw_fd(), ptr::from_ref(link).cast(), size_of_val(link) as u32) })
         .map(|_| ())
 }
@@ -232,13 +233,13 @@ fn send_ring(packets: usize, header: [u8; HEADER_BYTES], link: &libc::sockaddr_l
             done.packets += 1;
         }
         let (name, name_len) = (ptr::from_ref(link).cast(), size_of_val(link) as u32);
-        // SAFETY: nothing is read but the ring, and the address, which is as long as it says.
+        // SAFETY: only the ring is read, and the address, which is as long as the given length.
         unsafe { libc::sendto(fd.as_raw_fd(), ptr::null(), 0, libc::MSG_DONTWAIT, name, name_len) };
     }
     Ok(done)
 }
 
-/// Waits until something can be read; false if nothing came for a while.
+/// Waits until the descriptor can be read. Returns false if nothing arrived in time.
 fn wait(fd: &OwnedFd, begun: bool) -> bool {
     let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one descriptor, one entry.
@@ -276,7 +277,7 @@ fn receive_raw() -> Result<()> {
 }
 
 fn receive_ring(interface: &str) -> Result<()> {
-    // Without it the kernel would answer with ICMP protocol unreachable.
+    // Without this socket the kernel would answer with ICMP protocol unreachable.
     let guard = socket(libc::AF_INET, libc::SOCK_RAW, 132)?;
     attach(&guard, &mut [libc::sock_filter { code: 6, jt: 0, jf: 0, k: 0 }])?;
     let fd = socket(libc::AF_PACKET, libc::SOCK_DGRAM, 0)?;

@@ -5,7 +5,7 @@
 //! receive raw 0.0.0.0 5060        raw IP, only packets to this SCTP port
 //! ```
 //!
-//! It prints "ready" once the socket is open, and goes on until it is killed or its standard input ends.
+//! It prints "ready" once the socket is open, and runs until it is killed or its standard input ends.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example")]
 
 use std::error::Error;
@@ -55,12 +55,13 @@ fn run() -> Result<(), Box<dyn Error>> {
 }
 
 async fn print_packets(carrier: &dyn Carrier) -> Result<(), Box<dyn Error>> {
-    // Any socket can be waited for as a `UdpSocket`; it isn't used otherwise.
+    // A `UdpSocket` can wait for any socket; it isn't used for anything else.
     let socket = UdpSocket::from_std(carrier.as_fd().try_clone_to_owned()?.into())?;
     let mut batch = RecvBatch::new(32);
     loop {
         let ready = socket.ready(Interest::READABLE | Interest::ERROR).await?;
-        // `try_io` clears a readiness when there is nothing more. It does nothing for two interests at once.
+        // `try_io` clears a readiness when nothing is left. It doesn't if it is called for two interests at
+        // once.
         if ready.is_error() {
             let _ = socket.try_io(Interest::ERROR, || {
                 match carrier.poll_errors(&mut |report| println!("{report:?}")) {

@@ -1,28 +1,29 @@
-//! Buffers for what arrives.
+//! Buffers for received datagrams.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use crate::ipv4::Ipv4Packet;
 
-/// Most datagrams that one system call receives.
+/// Maximum number of datagrams that one system call receives.
 pub(crate) const RECV_MAX: usize = 32;
 
-/// Room for the largest datagram, which is also the largest train of datagrams that GRO makes.
+/// Length of a buffer: that of the largest datagram, and of the largest batch that GRO coalesces.
 pub(crate) const BUFFER_BYTES: usize = 65_536;
 
-/// Where a datagram, or a train of equal datagrams, came from and how it is cut.
+/// Metadata of a received datagram, or of a coalesced batch of equally long datagrams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received {
     /// Source address and encapsulation port; port 0 for raw IP.
     pub source: SocketAddr,
-    /// The local address it was sent to, if the kernel told.
+    /// Local address that the datagram was sent to, if the kernel reports it.
     pub destination: Option<IpAddr>,
-    /// Bytes in the buffer.
+    /// Number of bytes in the buffer.
     pub len: usize,
-    /// Size in bytes of each packet in the buffer; the last may be shorter. Equal to `len` for a single packet.
+    /// Length in bytes of each packet in the buffer; the last may be shorter. Equal to `len` for a single
+    /// packet.
     pub stride: usize,
-    /// The two ECN bits of the IP header, if the kernel told: 0b00 not capable, 0b01 and 0b10 capable, 0b11 congestion
-    /// experienced.
+    /// ECN bits of the IP header, if the kernel reports them: 0b00 not capable, 0b01 and 0b10 capable, 0b11
+    /// congestion experienced.
     pub ecn: Option<u8>,
 }
 
@@ -36,9 +37,9 @@ impl Received {
     };
 }
 
-/// Buffers that [`Carrier::recv`](crate::Carrier::recv) fills, used again for each call.
+/// Reusable buffers that [`Carrier::recv`](crate::Carrier::recv) fills.
 ///
-/// Each takes 64 KiB of address space. Memory is used only for as much of them as has ever been filled.
+/// Each buffer takes 64 KiB of address space. Memory is used only for as much of it as has ever been filled.
 #[derive(Debug)]
 pub struct RecvBatch {
     storage: Vec<u8>,
@@ -49,13 +50,13 @@ pub struct RecvBatch {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slot {
     pub(crate) meta: Received,
-    /// Where the SCTP packet starts in the buffer: behind the IP header where the kernel gives it.
+    /// Offset of the SCTP packet in the buffer: after the IP header where the kernel includes it.
     pub(crate) start: usize,
 }
 
 impl RecvBatch {
-    /// Buffers for up to `datagrams` datagrams, or trains of them, in one call: 1 to 32 (other values are brought into
-    /// this range).
+    /// Creates buffers for up to `datagrams` datagrams, or coalesced batches, in one call: 1 to 32 (other
+    /// values are clamped to this range).
     #[must_use]
     pub fn new(datagrams: usize) -> Self {
         let count = datagrams.clamp(1, RECV_MAX);
@@ -66,45 +67,46 @@ impl RecvBatch {
         }
     }
 
-    /// What the last `recv` brought: datagrams, or trains of them that must be cut at each `stride`.
+    /// Returns the datagrams of the last `recv`. Coalesced batches must be split at each `stride`.
     pub fn iter(&self) -> impl Iterator<Item = (&Received, &[u8])> {
         let buffers = self.storage.chunks_exact(BUFFER_BYTES);
         self.slots.iter().zip(buffers).take(self.filled).filter_map(|(slot, buffer)| {
             let bytes = buffer.get(slot.start..slot.start.checked_add(slot.meta.len)?)?;
-            // Empty datagrams carry no SCTP packet.
+            // Empty datagrams hold no SCTP packet.
             (!bytes.is_empty()).then_some((&slot.meta, bytes))
         })
     }
 
-    /// What the last `recv` brought, cut into SCTP packets, in the order of arrival.
+    /// Returns the SCTP packets of the last `recv` in the order of arrival, with coalesced batches split.
     pub fn packets(&self) -> impl Iterator<Item = (&Received, &[u8])> {
         self.iter()
             .flat_map(|(meta, bytes)| bytes.chunks(meta.stride.max(1)).map(move |packet| (meta, packet)))
     }
 
-    /// Number of buffers that the last `recv` filled. Datagrams without an SCTP packet are counted here but not given.
+    /// Returns the number of buffers that the last `recv` filled. Includes datagrams without an SCTP packet,
+    /// which the iterators leave out.
     #[must_use]
     pub fn len(&self) -> usize {
         self.filled
     }
 
-    /// True if the last `recv` brought nothing.
+    /// Returns whether the last `recv` received nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.filled == 0
     }
 
-    /// Forgets what it holds.
+    /// Clears the batch.
     pub fn clear(&mut self) {
         self.filled = 0;
     }
 
-    /// The buffers to fill and the places for what is known about each.
+    /// Returns the buffers to fill and the slots for the metadata of each.
     pub(crate) fn parts(&mut self) -> (impl Iterator<Item = &mut [u8]>, &mut [Slot]) {
         (self.storage.chunks_exact_mut(BUFFER_BYTES), &mut self.slots)
     }
 
-    /// Strips an IPv4 header; what has none is dropped.
+    /// Strips the IPv4 header of a datagram; drops a datagram that has none.
     pub(crate) fn strip_ipv4(&mut self, index: usize) {
         let buffer = self.storage.chunks_exact(BUFFER_BYTES).nth(index);
         let (Some(slot), Some(buffer)) = (self.slots.get_mut(index), buffer) else { return };

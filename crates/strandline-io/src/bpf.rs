@@ -1,8 +1,8 @@
-//! What classic BPF programs are made of.
+//! Building blocks of classic BPF programs.
 
 use libc::sock_filter;
 
-/// Accepts the whole packet.
+/// Return value that accepts the whole packet.
 pub(crate) const ACCEPT: u32 = u32::MAX;
 pub(crate) const REJECT: u32 = 0;
 
@@ -14,11 +14,11 @@ pub(crate) const fn statement(code: u32, k: u32) -> sock_filter {
     instruction(code, k, 0, 0)
 }
 
-/// What a raw socket's program sees first.
+/// The header at the start of the packet that a raw socket's program sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Start {
-    /// The IPv4 header: raw IPv4 sockets.
+    /// The IPv4 header: for raw IPv4 sockets.
     Ipv4Header,
-    /// SCTP's common header: raw IPv6 sockets.
+    /// SCTP's common header: for raw IPv6 sockets.
     CommonHeader,
 }

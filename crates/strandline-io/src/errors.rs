@@ -1,4 +1,4 @@
-//! Gathers what the kernel says about packets that were not delivered, until the caller asks.
+//! Collects errors about undelivered packets from the kernel until the caller polls them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,13 +11,15 @@ use crate::sys::error_queue::{self, QueuedError};
 use crate::sys::message::Piece;
 use crate::{IcmpKind, IcmpReport};
 
-/// Bytes kept of a quoted packet: the common header, and INIT's fixed part, and more than ICMP is bound to quote.
+/// Number of bytes kept of a quoted packet: the common header and INIT's fixed part fit, and it is more than
+/// ICMP is required to quote.
 const QUOTED_MAX: usize = 128;
-/// Bytes of a packet that say which association it belongs to: ports and tag.
+/// Number of bytes of a packet that identify its association: ports and tag.
 const ASSOCIATION_LEN: usize = 8;
-/// Reports kept when nobody asks for them; older ones give way.
+/// Maximum number of reports kept until the caller polls them; older ones are dropped.
 const REPORTS_MAX: usize = 128;
-/// Entries taken off the kernel's queue at once, so that a flood of ICMP messages can't hold up the caller.
+/// Maximum number of entries taken from the kernel's queue at once, so that a flood of ICMP messages can't
+/// hold up the caller.
 const DRAIN_MAX: usize = 256;
 
 #[derive(Debug)]
@@ -30,13 +32,14 @@ struct Report {
 #[derive(Debug, Default)]
 struct State {
     reports: VecDeque<Report>,
-    /// The size that the kernel named when it last refused a packet itself, and for which destination.
+    /// The destination and the MTU that the kernel reported when it last refused a packet itself.
     local_mtu: Option<(IpAddr, u32)>,
 }
 
 impl State {
     fn push(&mut self, destination: SocketAddr, kind: IcmpKind, quoted: &[u8]) {
-        // A burst of which each packet is too large says the same thing many times: of one association, by its ports and tag.
+        // A burst of packets that are all too long reports the same error many times. Repeats of one
+        // association, identified by its ports and tag, are dropped.
         let association = quoted.get(..ASSOCIATION_LEN);
         let repeats = |last: &Report| {
             last.destination == destination
@@ -71,12 +74,12 @@ impl Errors {
         self.pending.load(Ordering::Relaxed)
     }
 
-    /// A system call returned the socket's pending error, which stands for an entry in the queue.
+    /// Notes that a system call returned the socket's pending error, which stands for an entry in the queue.
     pub(crate) fn note_pending(&self) {
         self.pending.store(true, Ordering::Relaxed);
     }
 
-    /// The kernel refused to send `piece`.
+    /// Notes that the kernel refused to send `piece`.
     pub(crate) fn note_refused(&self, fd: BorrowedFd<'_>, piece: &Piece<'_>, errno: i32) {
         let mut state = self.lock();
         let kind = match errno {
@@ -86,7 +89,8 @@ impl Errors {
                 let mtu = state.local_mtu.filter(|(of, _)| *of == ip).map_or(0, |(_, mtu)| mtu);
                 IcmpKind::PacketTooBig { mtu }
             }
-            // EINVAL, EACCES: routes of type blackhole and prohibit, too. EPERM: netfilter.
+            // EINVAL and EACCES are also returned for routes of type blackhole and prohibit, EPERM by
+            // netfilter.
             libc::ENETUNREACH
             | libc::EHOSTUNREACH
             | libc::ENETDOWN
@@ -102,7 +106,7 @@ impl Errors {
         self.note_pending();
     }
 
-    /// Calls `report` for everything that is known and not yet reported.
+    /// Calls `report` for every error not yet reported. Returns the number of reports.
     pub(crate) fn poll(&self, fd: BorrowedFd<'_>, report: &mut dyn FnMut(IcmpReport<'_>)) -> usize {
         let mut state = self.lock();
         self.pending.store(false, Ordering::Relaxed);
@@ -119,7 +123,7 @@ impl Errors {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes over what the kernel has queued.
+    /// Takes over the errors that the kernel has queued.
     fn drain(&self, fd: BorrowedFd<'_>, state: &mut State) {
         let mut buffer = [0; QUOTED_MAX];
         for _ in 0..DRAIN_MAX {
@@ -148,7 +152,8 @@ impl Errors {
                 IcmpKind::from_v6(entry.kind, entry.code, entry.info, self.encapsulated)
             }
             libc::SO_EE_ORIGIN_LOCAL if entry.errno == libc::EMSGSIZE as u32 => {
-                // It quotes nothing and lacks the port: `note_refused` makes the report, and only the size is new.
+                // The entry quotes nothing and lacks the port: `note_refused` makes the report, and only the
+                // MTU is new.
                 state.local_mtu = Some((destination.ip(), entry.info));
                 None
             }

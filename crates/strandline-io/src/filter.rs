@@ -1,5 +1,5 @@
-//! Classic BPF programs that the kernel runs on what arrives: which packets a raw socket gets, and which socket of a
-//! group gets a datagram.
+//! Classic BPF programs that the kernel runs on received packets: port filters of raw sockets, and the choice
+//! of a socket in a group.
 
 use std::io;
 use std::ops::RangeInclusive;
@@ -14,14 +14,15 @@ use crate::sys::option;
 
 mod place;
 
-/// Most ranges in a program. More are joined over the smallest gaps between them: the filter lets a few packets more
-/// pass. The limit keeps the program within what `net.core.optmem_max` allows on older kernels.
+/// Maximum number of ranges in a program. Further ranges are joined across the smallest gaps between them, so
+/// that the filter accepts a few more packets. The limit keeps the program within what `net.core.optmem_max`
+/// allows on older kernels.
 const RANGES_MAX: usize = 256;
-/// Up to so many ranges are tried one after the other; more are divided in two first.
+/// Maximum number of ranges that are tested one after the other; more are bisected first.
 const LEAF_MAX: usize = 4;
 
-/// Lets only SCTP packets pass whose destination port is in one of the ranges and, if a place is given, that are for
-/// this place.
+/// Accepts only SCTP packets whose destination port is in one of the ranges and, if a shard is given, that
+/// are for this shard.
 pub(crate) fn attach_ports(
     fd: BorrowedFd<'_>,
     start: Start,
@@ -43,12 +44,12 @@ pub(crate) fn attach_ports(
     option::attach(fd, libc::SO_ATTACH_FILTER, &program)
 }
 
-/// Steers each datagram of a UDP group to the socket at its place.
+/// Steers each datagram of a UDP group to the socket of its shard.
 pub(crate) fn attach_steering(fd: BorrowedFd<'_>, steering: &Steering) -> io::Result<()> {
     option::attach(fd, libc::SO_ATTACH_REUSEPORT_CBPF, &group_program(steering))
 }
 
-/// Sorted, joined where they touch, and at most [`RANGES_MAX`].
+/// Returns the ranges sorted, joined where they touch, and at most [`RANGES_MAX`] of them.
 fn normalised(ports: &[RangeInclusive<u16>]) -> Vec<(u16, u16)> {
     let mut sorted: Vec<_> =
         ports.iter().filter(|range| !range.is_empty()).map(|range| (*range.start(), *range.end())).collect();
@@ -62,7 +63,7 @@ fn normalised(ports: &[RangeInclusive<u16>]) -> Vec<(u16, u16)> {
     }
     let excess = joined.len().saturating_sub(RANGES_MAX);
     if excess > 0 {
-        // As many of the smallest gaps are closed as there are ranges too many.
+        // Closes as many of the smallest gaps as there are ranges too many.
         let mut gaps: Vec<u16> = joined.windows(2).map(gap).collect();
         gaps.sort_unstable();
         let widest = gaps.get(excess - 1).copied().unwrap_or(u16::MAX);
@@ -88,7 +89,7 @@ fn gap(pair: &[(u16, u16)]) -> u16 {
 }
 
 fn port_program(start: Start, ranges: &[(u16, u16)]) -> Vec<sock_filter> {
-    // The destination port is at offset 2 of the common header. A packet too short for it is rejected by the load.
+    // The destination port is at offset 2 of the common header. The load rejects a packet too short for it.
     let mut program = match start {
         Start::Ipv4Header => vec![
             // X = length of the IP header
@@ -101,7 +102,7 @@ fn port_program(start: Start, ranges: &[(u16, u16)]) -> Vec<sock_filter> {
     program
 }
 
-/// Instructions that accept if A is in one of the ranges, and otherwise reject.
+/// Returns instructions that accept if A is in one of the ranges, and otherwise reject.
 fn search(ranges: &[(u16, u16)]) -> Vec<sock_filter> {
     const JUMP: u32 = libc::BPF_JMP | libc::BPF_K;
     let middle = ranges.len() / 2;

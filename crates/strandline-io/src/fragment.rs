@@ -1,11 +1,11 @@
-//! Sends datagrams that are longer than the path takes as fragments of a size that the caller knows and the kernel
-//! doesn't: on a path that drops what is too long without a message.
+//! Sends datagrams longer than the path MTU as fragments of a size that the caller knows and the kernel doesn't, for a
+//! path that drops longer packets without an ICMP message.
 //!
-//! | family | how | needs |
+//! | family | method | requires |
 //! |---|---|---|
-//! | IPv4 | fragments made here, sent by a raw socket that is opened with the carrier | CAP_NET_RAW then |
-//! | IPv4 | the don't-fragment bit is off, so that routers may cut | nothing |
-//! | IPv6 | `IPV6_MTU` around the call: the kernel cuts to it what is longer than the interface's MTU | nothing |
+//! | IPv4 | fragments made here, sent by a raw socket that is opened with the carrier | CAP_NET_RAW at that time |
+//! | IPv4 | don't-fragment bit cleared, so that routers may fragment | nothing |
+//! | IPv6 | `IPV6_MTU` set around the call: the kernel fragments packets longer than the interface's MTU | nothing |
 //!
 //! On IPv6 the caller makes the packet that long: RFC 4820 has a chunk for it.
 
@@ -20,31 +20,31 @@ use crate::ipv4::PROTOCOL;
 use crate::sys::message::{self, Piece};
 use crate::sys::option;
 
-/// The smallest MTU of IPv6 (RFC 8200 section 5), and of `IPV6_MTU`.
+/// Minimum MTU of IPv6 (RFC 8200 section 5), and minimum value of `IPV6_MTU`.
 const IPV6_MTU_MIN: u16 = 1280;
 const HEADER_LEN: usize = 20;
 const UDP_HEADER_LEN: usize = 8;
-/// Offsets of fragments count these.
+/// Unit of fragment offsets in bytes.
 const UNIT: usize = 8;
 const MORE_FRAGMENTS: u16 = 0x2000;
 const HOP_LIMIT: u8 = 64;
 
-/// The fragmenting part of a carrier's sending half.
+/// The part of a carrier's sending half that fragments packets.
 #[derive(Debug)]
 pub(crate) struct Fragmenter {
     is_v6: bool,
     mapped: bool,
-    /// What the carrier's socket is bound to; `None` for raw IP, which has no ports.
+    /// Address that the carrier's socket is bound to; `None` for raw IP, which has no ports.
     udp: Option<SocketAddr>,
-    /// The address that a raw carrier's socket is bound to.
+    /// Address that a raw carrier's socket is bound to.
     bound: IpAddr,
-    /// For IPv4. `None`: the process may not open one.
+    /// The raw socket for IPv4; `None` if the process may not open one.
     raw: Option<Socket>,
     identification: AtomicU16,
 }
 
 impl Fragmenter {
-    /// For the carrier whose socket is bound to `local`.
+    /// Creates the fragmenter of a carrier whose socket is bound to `local`.
     pub(crate) fn new(is_v6: bool, mapped: bool, is_raw: bool, local: SocketAddr) -> Self {
         Self {
             is_v6,
@@ -52,13 +52,14 @@ impl Fragmenter {
             udp: (!is_raw).then_some(local),
             bound: local.ip(),
             raw: if is_v6 && !mapped { None } else { open_raw().ok() },
-            // Fragments of different datagrams must not be joined (RFC 6864 section 5.2): start anywhere.
+            // The identification starts at an arbitrary value, so that fragments of different datagrams
+            // aren't joined (RFC 6864 section 5.2).
             identification: AtomicU16::new(std::process::id() as u16),
         }
     }
 
-    /// Sends one packet in IP packets of at most `size` bytes, as far as the system lets it. No other packet may be sent
-    /// meanwhile: the socket's options change for it.
+    /// Sends one packet in IP packets of at most `size` bytes, as far as the system allows it. No other
+    /// packet may be sent meanwhile, because the socket's options change for it.
     pub(crate) fn send(&self, fd: BorrowedFd<'_>, piece: Piece<'_>, size: u16) -> io::Result<()> {
         if let IpAddr::V4(destination) = piece.destination.ip().to_canonical()
             && self.headers_len() + piece.bytes.len() > usize::from(size)
@@ -104,7 +105,8 @@ impl Fragmenter {
         for (number, packet) in fragments(&header, &payload, size).enumerate() {
             match raw.send_to(&packet, &name) {
                 Err(error) if number == 0 => return Err(error),
-                // The rest would be of no use: the datagram is lost, as one is of which the network loses a part.
+                // The remaining fragments would be useless: the datagram is lost, as if the network had lost
+                // a fragment.
                 Err(error) => {
                     tracing::debug!(%error, destination = %to, "fragment refused");
                     return Ok(());
@@ -116,24 +118,24 @@ impl Fragmenter {
     }
 }
 
-/// A socket that takes whole IPv4 packets and receives none.
+/// Opens a socket that sends whole IPv4 packets and receives none.
 fn open_raw() -> io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::RAW.nonblocking(), Some(Protocol::from(libc::IPPROTO_RAW)))?;
-    // Connection tracking would join the fragments and send them as one packet again.
+    // Without this, connection tracking would reassemble the fragments and send them as one packet.
     option::set_int(socket.as_fd(), libc::IPPROTO_IP, libc::IP_NODEFRAG, 1)?;
     Ok(socket)
 }
 
-/// The address that the routing table sends from.
+/// Returns the source address that the routing table chooses.
 fn source_for(raw: &Socket, destination: &SockAddr) -> io::Result<Ipv4Addr> {
     raw.connect(destination)?;
     let local = raw.local_addr()?.as_socket_ipv4();
-    // Else the address would stay for other destinations.
+    // Otherwise the address would stay for other destinations.
     option::disconnect(raw.as_fd())?;
     local.map(|local| *local.ip()).ok_or_else(|| io::Error::from_raw_os_error(libc::EADDRNOTAVAIL))
 }
 
-/// A UDP datagram with its checksum (RFC 768).
+/// Returns a UDP datagram with its checksum (RFC 768).
 fn udp_datagram(
     (source, source_port): (Ipv4Addr, u16),
     (destination, destination_port): (Ipv4Addr, u16),
@@ -159,7 +161,7 @@ fn udp_datagram(
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
-    // 0 stands for no checksum at all.
+    // A checksum of 0 means that there is none.
     let checksum = match !(sum as u16) {
         0 => 0xffff,
         checksum => checksum,
@@ -170,7 +172,7 @@ fn udp_datagram(
     Ok(datagram)
 }
 
-/// What the fragments of a datagram have in common.
+/// The header fields that the fragments of a datagram share.
 struct Header {
     source: Ipv4Addr,
     destination: Ipv4Addr,
@@ -180,7 +182,7 @@ struct Header {
 }
 
 impl Header {
-    /// A header without options. The kernel fills in the checksum.
+    /// Returns a header without options. The kernel fills in the checksum.
     fn encode(&self, total_len: usize, fragment: u16) -> [u8; HEADER_LEN] {
         let [l0, l1] = u16::try_from(total_len).unwrap_or(u16::MAX).to_be_bytes();
         let [i0, i1] = self.identification.to_be_bytes();
@@ -191,7 +193,7 @@ impl Header {
     }
 }
 
-/// A datagram's payload as IPv4 packets of at most `size` bytes (RFC 791 section 3.2), in order.
+/// Returns the payload of a datagram as IPv4 packets of at most `size` bytes (RFC 791 section 3.2), in order.
 fn fragments(header: &Header, payload: &[u8], size: u16) -> impl Iterator<Item = Vec<u8>> {
     let room = (usize::from(size).saturating_sub(HEADER_LEN) / UNIT).max(1) * UNIT;
     let count = payload.len().div_ceil(room);

@@ -1,32 +1,35 @@
-//! The heap of a program whose global allocator is mimalloc (version 2), with the feature `mimalloc`.
+//! Purge settings of the heap, for a program whose global allocator is mimalloc (version 2); feature
+//! `mimalloc`.
 #![allow(unsafe_code)]
 
 use libmimalloc_sys::{mi_option_eager_commit_delay, mi_option_get, mi_option_set, mi_option_t};
 
-/// How long a page is kept after nothing in it is used, in milliseconds. The bindings leave it out; it comes next.
+/// Option for the time in milliseconds that an unused page is kept. The bindings leave it out; it is the next
+/// one.
 const PURGE_DELAY: mi_option_t = mi_option_eager_commit_delay + 1;
 
-/// The user's orders about it.
+/// Environment variables by which the user sets the delay.
 const ORDERS: [&str; 2] = ["MIMALLOC_PURGE_DELAY", "MIMALLOC_RESET_DELAY"];
 
-/// Pages in which nothing is used any more go back to the system at once, instead of at the next opportunity after 10 ms.
-/// A server that has become idle gives the allocator none: after 30,000 associations were busy, all within a second, half
-/// of its memory was pages that nothing was in. An order of the user's (`MIMALLOC_PURGE_DELAY`) stands.
+/// Makes mimalloc return unused pages to the system immediately, instead of at the next opportunity after 10
+/// ms. An idle server gives the allocator no opportunity: after 30,000 associations had been busy, all within
+/// a second, half of its memory was unused pages. A value set by the user (`MIMALLOC_PURGE_DELAY`) is kept.
 ///
-/// To be called first in `main`: where other threads run already it does nothing. Tells whether it did.
+/// Call it first in `main`: it does nothing if other threads are running already. Returns whether it changed
+/// the setting.
 pub fn give_back_at_once() -> bool {
     let ordered = ORDERS.iter().any(|name| std::env::var_os(name).is_some());
     let alone = std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1);
     if ordered || !alone {
         return false;
     }
-    // SAFETY: the option exists in this version (the test holds it to its default). Setting it writes a number that is not
-    // synchronised: there is no other thread to read it, and this one starts none meanwhile.
+    // SAFETY: the option exists in this version (the test compares its default). Setting it writes a number
+    // without synchronisation: no other thread exists to read it, and this one starts none meanwhile.
     unsafe { mi_option_set(PURGE_DELAY, 0) };
     true
 }
 
-/// The delay that is in force, in milliseconds.
+/// Returns the current purge delay in milliseconds.
 #[must_use]
 pub fn purge_delay_ms() -> i64 {
     // SAFETY: reads a number that is written only by the function above, while there is one thread.

@@ -1,4 +1,4 @@
-//! IPv4 headers of what arrives.
+//! IPv4 headers of received packets.
 
 use std::net::Ipv4Addr;
 
@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 pub(crate) const PROTOCOL: u8 = 132;
 const HEADER_LEN: usize = 20;
 
-/// A packet of protocol 132.
+/// An IPv4 packet of protocol 132.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ipv4Packet<'a> {
     pub(crate) destination: Ipv4Addr,
@@ -17,12 +17,13 @@ pub(crate) struct Ipv4Packet<'a> {
 }
 
 impl<'a> Ipv4Packet<'a> {
-    /// `None` if there is no sound header, or another protocol.
+    /// Parses a datagram; returns `None` if it has no valid header or another protocol.
     pub(crate) fn of(datagram: &'a [u8]) -> Option<Self> {
         let fields: &[u8; HEADER_LEN] = datagram.first_chunk()?;
         let [version, tos, total_high, total_low, .., d0, d1, d2, d3] = *fields;
         let start = usize::from(version & 0xf) * 4;
-        // A raw socket's packets were checked by the kernel; but what is no header must not be taken for one.
+        // The kernel has checked a raw socket's packets, but bytes that are no header must not be taken for
+        // one.
         let end = usize::from(u16::from_be_bytes([total_high, total_low])).min(datagram.len());
         if version >> 4 != 4 || start < HEADER_LEN || fields[9] != PROTOCOL {
             return None;
@@ -36,7 +37,8 @@ impl<'a> Ipv4Packet<'a> {
     }
 }
 
-/// The ones' complement sum of a header's words: 0xffff if its checksum is right (RFC 791).
+/// Returns the ones' complement sum of a header's words, which is 0xffff if its checksum is correct (RFC
+/// 791).
 pub(crate) fn sum(header: &[u8]) -> u16 {
     let words = header.chunks_exact(2).map(|pair| match pair {
         [high, low] => u32::from(u16::from_be_bytes([*high, *low])),

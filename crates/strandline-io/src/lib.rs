@@ -1,14 +1,14 @@
-//! Carriers of SCTP packets: sockets of the operating system (Linux) that take whole SCTP packets and bring them.
+//! Carriers of SCTP packets: sockets of the operating system (Linux) that send and receive whole SCTP packets.
 //!
-//! A carrier knows nothing of what is in a packet, and nothing of any async runtime. It is a file descriptor that
-//! doesn't block, with three operations, which the [`Carrier`] trait describes:
+//! A carrier knows nothing about the content of a packet or about async runtimes. It is a non-blocking file descriptor
+//! with three operations, which the [`Carrier`] trait describes:
 //!
-//! - [`Carrier::recv`] fills a [`RecvBatch`] with what has arrived, many datagrams in one system call;
+//! - [`Carrier::recv`] fills a [`RecvBatch`] with received datagrams, many in one system call;
 //! - [`Carrier::send`] and [`Carrier::send_batch`] give the kernel bursts of packets, many in one system call;
-//! - [`Carrier::poll_errors`] tells what ICMP messages said about packets that were sent.
+//! - [`Carrier::poll_errors`] reports ICMP messages about sent packets.
 //!
-//! There are two of them. [`UdpCarrier`] puts SCTP packets into UDP datagrams (RFC 6951) and needs no privilege; a
-//! burst goes to the kernel as one large buffer that is cut late (GSO), and arrives as one large buffer (GRO).
+//! There are two carriers. [`UdpCarrier`] puts SCTP packets into UDP datagrams (RFC 6951) and needs no privilege; a
+//! burst goes to the kernel as one large buffer that is segmented late (GSO), and arrives as one large buffer (GRO).
 //! [`RawCarrier`] sends them as IP protocol 132, which needs CAP_NET_RAW, and shares the protocol with the other
 //! processes of the host by [port filters](RawCarrier::set_ports) and [`PortLock`].
 //!
@@ -30,17 +30,18 @@
 //! # Waiting
 //!
 //! Register the descriptor ([`std::os::fd::AsFd`]) with an event loop for reading, writing and errors. `EPOLLERR`
-//! (`Interest::ERROR` in tokio) means that [`Carrier::poll_errors`] has something to say. With tokio, a duplicate of the
-//! descriptor can be waited for as a `tokio::net::UdpSocket`, whatever kind of socket it is, and `UdpSocket::try_io`
-//! around the carrier's calls, with one interest at a time, keeps track of readiness: `examples/receive.rs` shows it.
+//! (`Interest::ERROR` in tokio) means that [`Carrier::poll_errors`] has something to report. With tokio, wrap a duplicate
+//! of the descriptor in a `tokio::net::UdpSocket`, whatever kind of socket it is, and call the carrier within
+//! `UdpSocket::try_io`, with one interest at a time, to keep track of readiness: see `examples/receive.rs`.
 //!
 //! # Checksums
 //!
 //! Carriers neither compute nor check SCTP's CRC32c, and use no offload of it: packets must be complete when they are
-//! sent, and are given as they arrived. The UDP checksum is always computed (RFC 6951 section 5.3). One thing to know
-//! about raw IP: an SCTP in a *kernel* leaves the CRC32c to the network device, and virtual devices (loopback, veth)
-//! claim to do it but never do. Its packets then arrive over such a device without a valid checksum;
-//! `ethtool -K DEVICE tx-checksum-sctp off` on the sending side cures it.
+//! sent, and are returned as they arrived. The UDP checksum is always computed (RFC 6951 section 5.3).
+//!
+//! Over raw IP, a *kernel* SCTP leaves the CRC32c to the network device, and virtual devices (loopback, veth) claim to
+//! compute it but never do. Its packets then arrive over such a device without a valid checksum. To avoid this, run
+//! `ethtool -K DEVICE tx-checksum-sctp off` on the sending side.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(

@@ -1,4 +1,4 @@
-//! Sends IPv4 packets by a packet socket, where the route and the station behind it are known.
+//! Sends IPv4 packets by a packet socket to destinations whose route and link-layer address are known.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -11,7 +11,7 @@ use crate::sys::message::SEND_MAX;
 use crate::sys::netlink::{Neighbour, Netlink};
 use crate::sys::packet::{self, HEADER_BYTES};
 
-/// Destinations whose link is remembered.
+/// Maximum number of destinations whose link is cached.
 const LINKS_MAX: usize = 64;
 const HOP_LIMIT_DEFAULT: u8 = 64;
 
@@ -30,7 +30,7 @@ pub(crate) struct Links {
 struct Entry {
     destination: Ipv4Addr,
     source: Option<Ipv4Addr>,
-    /// `None`: the socket of the usual kind must do it.
+    /// `None` if the raw socket must send to this destination.
     link: Option<Link>,
 }
 
@@ -38,7 +38,8 @@ struct Entry {
 struct Link {
     source: Ipv4Addr,
     to: libc::sockaddr_ll,
-    /// The next packets go the usual way, so that the kernel asks whether the station is still there.
+    /// Whether the next packets go by the raw socket, so that the kernel checks that the neighbour is still
+    /// reachable.
     confirm: bool,
 }
 
@@ -63,15 +64,15 @@ impl Links {
         })
     }
 
-    /// Forgets what has changed. To be called before each batch.
+    /// Clears the cache if routes or neighbours have changed. Call it before each batch.
     pub(crate) fn refresh(&self) {
         if self.netlink.has_changed() {
             self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
         }
     }
 
-    /// Sends what it can of a burst, and takes it off the front; the rest is for the usual way, which also finds out what
-    /// is wrong with a packet that isn't taken here.
+    /// Sends as much of a burst as possible and removes it from the front. The rest is left to the raw
+    /// socket, which also reports errors of packets that are not sent here.
     pub(crate) fn send(&self, sender: &Sender, outgoing: &mut Outgoing<'_>) {
         let IpAddr::V4(destination) = outgoing.destination.ip() else { return };
         let source = match outgoing.source {
@@ -130,8 +131,8 @@ impl Links {
     }
 }
 
-/// An IPv4 header without options, don't-fragment bit set (so that the identification means nothing, RFC 6864). `None`
-/// for what no IPv4 packet can hold.
+/// Returns an IPv4 header without options and with the don't-fragment bit set, so that the identification has
+/// no meaning (RFC 6864). Returns `None` if an IPv4 packet can't hold the payload.
 fn header(
     source: Ipv4Addr,
     destination: Ipv4Addr,

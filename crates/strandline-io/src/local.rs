@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::sys::interfaces;
 
-/// How far an address can be used. Ordered from narrow to wide.
+/// The scope in which an address can be used, ordered from narrow to wide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
     /// Within the host: 127.0.0.0/8, ::1.
@@ -19,7 +19,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Of a unicast address.
+    /// Returns the scope of a unicast address.
     #[must_use]
     pub fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
@@ -34,7 +34,7 @@ impl Scope {
     }
 }
 
-/// Shared between a provider and its customers (RFC 6598).
+/// Returns whether an address is in the space that a provider shares with its customers (RFC 6598).
 fn is_shared(address: Ipv4Addr) -> bool {
     let [first, second, ..] = address.octets();
     first == 100 && second & 0xc0 == 64
@@ -45,7 +45,7 @@ fn is_shared(address: Ipv4Addr) -> bool {
 pub struct LocalAddress {
     /// The address.
     pub address: IpAddr,
-    /// How far it can be used.
+    /// The scope in which the address can be used.
     pub scope: Scope,
     /// Name of the interface that has it.
     pub interface: String,
@@ -53,14 +53,15 @@ pub struct LocalAddress {
     pub interface_index: u32,
 }
 
-/// The unicast addresses of the interfaces that are up, in the order of the system's list. IPv6 addresses that can't be
-/// used (not yet, or because another host has them) or should not be used any more (deprecated) are left out.
+/// Returns the unicast addresses of the interfaces that are up, in the order of the system's list. Leaves out
+/// IPv6 addresses that can't be used (tentative, or duplicates of another host's) or should not be used any
+/// more (deprecated).
 ///
 /// # Errors
 ///
-/// What the system says.
+/// If the system doesn't list the addresses.
 pub fn local_addresses() -> io::Result<Vec<LocalAddress>> {
-    // Of the thread's own network namespace, which need not be the process's.
+    // The file describes the network namespace of the thread, which may differ from the process's.
     let flags = std::fs::read_to_string("/proc/thread-self/net/if_inet6").unwrap_or_default();
     let unusable = unusable_v6(&flags);
     let usable = |address: IpAddr| match address {
@@ -75,7 +76,7 @@ pub fn local_addresses() -> io::Result<Vec<LocalAddress>> {
             interface: entry.interface,
             interface_index: entry.index,
         };
-        // The same address on several interfaces is one address, except link-local ones.
+        // The same address on several interfaces counts as one, except for link-local addresses.
         let known = found.iter().any(|other| {
             other.address == local.address
                 && (local.scope != Scope::LinkLocal || other.interface_index == local.interface_index)
@@ -87,8 +88,9 @@ pub fn local_addresses() -> io::Result<Vec<LocalAddress>> {
     Ok(found)
 }
 
-/// Those of the host's addresses that a peer can be told of, given one of its addresses: it could not reach addresses of
-/// narrower scope than its own. Link-local IPv6 addresses are offered only on the peer's link.
+/// Returns those of the host's addresses that can be offered to a peer, given one of its addresses. The peer
+/// could not reach addresses of narrower scope than its own. Link-local IPv6 addresses are offered only on
+/// the peer's link.
 #[must_use]
 pub fn addresses_towards(peer: SocketAddr, local: &[LocalAddress]) -> Vec<IpAddr> {
     let peer_scope = Scope::of(peer.ip());
@@ -112,7 +114,8 @@ pub fn addresses_towards(peer: SocketAddr, local: &[LocalAddress]) -> Vec<IpAddr
     addresses
 }
 
-/// IPv6 addresses whose flags (the fifth column, from linux/if_addr.h) say that they can't or shouldn't be used.
+/// Returns the IPv6 addresses whose flags (the fifth column, from linux/if_addr.h) mark them as unusable or
+/// deprecated.
 fn unusable_v6(table: &str) -> Vec<Ipv6Addr> {
     const DAD_FAILED: u32 = 0x08;
     const DEPRECATED: u32 = 0x20;

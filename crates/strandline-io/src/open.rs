@@ -1,11 +1,11 @@
-//! Why a carrier could not be opened.
+//! Errors in opening a carrier.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use thiserror::Error;
 
-/// Why a carrier could not be opened. The messages tell what can be done about it.
+/// The reason why a carrier could not be opened. The messages say what to do about it.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -15,26 +15,26 @@ pub enum OpenError {
          (setcap cap_net_raw+ep BINARY), or use UDP encapsulation, which needs no privilege"
     )]
     Privilege,
-    /// The kernel has an SCTP of its own, which answers packets that it doesn't know with ABORT.
+    /// The kernel has its own SCTP, which answers packets of associations that it doesn't know with ABORT.
     #[error(
         "the kernel's own SCTP is active ({evidence}) and would abort associations that are not its own: unload it \
          (modprobe -r sctp), use UDP encapsulation, or allow it explicitly where a firewall keeps the kernel's \
          packets from leaving"
     )]
     KernelSctp {
-        /// By what it was noticed.
+        /// The evidence by which it was detected.
         evidence: &'static str,
     },
-    /// Another socket has the address.
+    /// Another socket is bound to the address.
     #[error("{address} is in use by another socket: choose another port, or stop the program that has it")]
     AddressInUse {
-        /// The address that was asked for.
+        /// The requested address.
         address: SocketAddr,
     },
-    /// The address is none of this host's.
+    /// The address isn't one of this host's.
     #[error("{address} is not an address of this host")]
     AddressNotAvailable {
-        /// The address that was asked for.
+        /// The requested address.
         address: IpAddr,
     },
     /// A link-local IPv6 address without its zone: it could be on any link.
@@ -48,27 +48,27 @@ pub enum OpenError {
     /// IPv6 is switched off.
     #[error("IPv6 is disabled on this host ({evidence}): bind to an IPv4 address, or enable IPv6")]
     Ipv6Disabled {
-        /// By what it was noticed.
+        /// The evidence by which it was detected.
         evidence: &'static str,
     },
     /// Ports below `net.ipv4.ip_unprivileged_port_start` (1024) need CAP_NET_BIND_SERVICE.
     #[error("binding to {address} needs privilege: choose a port of 1024 or more, or run as root")]
     PrivilegedPort {
-        /// The address that was asked for.
+        /// The requested address.
         address: SocketAddr,
     },
-    /// Anything else.
+    /// Any other error.
     #[error("{action}: {source}")]
     Io {
-        /// What was being done.
+        /// The action that failed.
         action: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl OpenError {
-    /// Of the `socket` call.
+    /// Converts an error of the `socket` call.
     pub(crate) fn of_socket(source: io::Error, raw: bool) -> Self {
         match source.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) if raw => Self::Privilege,
@@ -77,7 +77,7 @@ impl OpenError {
         }
     }
 
-    /// Of the `bind` call.
+    /// Converts an error of the `bind` call.
     pub(crate) fn of_bind(source: io::Error, address: SocketAddr) -> Self {
         match source.raw_os_error() {
             Some(libc::EADDRINUSE) => Self::AddressInUse { address },
@@ -91,7 +91,7 @@ impl OpenError {
         }
     }
 
-    /// Of the calls that make packet sockets.
+    /// Converts an error of the calls that open packet sockets.
     pub(crate) fn of_packet_socket(source: io::Error) -> Self {
         match source.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => Self::Privilege,

@@ -1,4 +1,4 @@
-//! Which process of the host has which SCTP port, for raw IP, where the kernel doesn't know.
+//! Reservation of SCTP ports among the processes of a host, for raw IP, where the kernel doesn't manage them.
 
 use std::io;
 use std::net::IpAddr;
@@ -8,14 +8,14 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use thiserror::Error;
 
-/// Ports for associations that don't ask for one (RFC 6335 section 6).
+/// Ports for associations that don't request a port (RFC 6335 section 6).
 pub const EPHEMERAL_PORTS: RangeInclusive<u16> = 49_152..=65_535;
 
 const PREFIX: &str = "strandline-sctp/";
-/// Of the thread's own network namespace, which need not be the process's.
+/// List of Unix sockets in the network namespace of the thread, which may differ from the process's.
 const UNIX_SOCKETS: &str = "/proc/thread-self/net/unix";
 
-/// Why ports could not be locked.
+/// The reason why ports could not be locked.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LockError {
@@ -26,7 +26,7 @@ pub enum LockError {
         "`ss -xap | grep strandline-sctp` names it"
     )]
     InUse {
-        /// The ports that were asked for.
+        /// The requested ports.
         ports: RangeInclusive<u16>,
     },
     /// Every port of the range is in use.
@@ -34,10 +34,10 @@ pub enum LockError {
     Exhausted {
         /// The range that was searched.
         within: RangeInclusive<u16>,
-        /// Number of ports that were wanted.
+        /// Number of ports that were requested.
         count: u16,
     },
-    /// Anything else.
+    /// Any other error.
     #[error("locking SCTP ports: {0}")]
     Io(#[from] io::Error),
 }
@@ -55,18 +55,18 @@ impl std::fmt::Display for Ports<'_> {
 
 /// Reserves SCTP ports among the processes of a host that use raw IP, as long as this value exists.
 ///
-/// The kernel knows the ports of TCP and UDP, but not those of SCTP on raw sockets: two processes could use the same
-/// one, and each would abort the other's associations. A lock is a Unix socket with a name in the abstract namespace
-/// that says which ports it is for. Such names belong to the network namespace, as ports do, and end with the process,
-/// however it ends. Any local user could make a socket of such a name, and so keep a port from being used, but no more
-/// than that.
+/// The kernel manages the ports of TCP and UDP, but not those of SCTP on raw sockets. Two processes could use
+/// the same port, and each would abort the other's associations. A lock is a Unix socket whose name in the
+/// abstract namespace encodes the ports. Such names belong to the network namespace, as ports do, and end
+/// with the process, however it ends. Any local user could create a socket of such a name and so keep a port
+/// from being used, but no more than that.
 ///
-/// Locks with an address and locks for all addresses (`None`) exclude each other where their ports overlap; locks of
-/// different addresses don't.
+/// Locks with an address and locks for all addresses (`None`) exclude each other where their ports overlap.
+/// Locks of different addresses don't.
 #[derive(Debug)]
 pub struct PortLock {
     claim: Claim,
-    // Holds the name.
+    // Keeps the name bound.
     _socket: UnixDatagram,
 }
 
@@ -75,7 +75,7 @@ impl PortLock {
     ///
     /// # Errors
     ///
-    /// [`LockError::InUse`] if another lock, of this process or another, has it.
+    /// [`LockError::InUse`] if another lock, of this process or another, has the port.
     pub fn port(port: u16, address: Option<IpAddr>) -> Result<Self, LockError> {
         Self::range(port..=port, address)
     }
@@ -84,21 +84,21 @@ impl PortLock {
     ///
     /// # Errors
     ///
-    /// [`LockError::InUse`] if another lock overlaps. Two that are taken at the same moment never both succeed; if they
-    /// overlap without being the same, it can be that neither does.
+    /// [`LockError::InUse`] if another lock overlaps. Two overlapping locks taken at the same moment never
+    /// both succeed; if they overlap without being equal, both may fail.
     pub fn range(ports: RangeInclusive<u16>, address: Option<IpAddr>) -> Result<Self, LockError> {
         let claim = Claim { first: *ports.start(), last: *ports.end(), address };
         let in_use = || LockError::InUse { ports: ports.clone() };
         let name = SocketAddr::from_abstract_name(claim.name())?;
-        // The name keeps out whoever wants exactly the same. Others, whose claims only overlap, are looked for when our
-        // own can be seen: whoever comes second sees the first.
+        // Binding the name excludes equal claims. Claims that only overlap are looked for once this one is
+        // visible, so that the later of two processes sees the earlier one's claim.
         let socket = UnixDatagram::bind_addr(&name).map_err(|error| {
             if error.kind() == io::ErrorKind::AddrInUse { in_use() } else { error.into() }
         })?;
         match std::fs::read_to_string(UNIX_SOCKETS) {
             Ok(text) if claims(&text).any(|other| other != claim && other.overlaps(&claim)) => Err(in_use()),
             Ok(_) => Ok(Self { claim, _socket: socket }),
-            // Without /proc, only claims of the same name are kept out.
+            // Without /proc, only equal claims are excluded.
             Err(error) => {
                 tracing::debug!(%error, "{UNIX_SOCKETS} can't be read");
                 Ok(Self { claim, _socket: socket })
@@ -106,12 +106,12 @@ impl PortLock {
         }
     }
 
-    /// Locks `count` ports in a row that are free, somewhere within a range such as [`EPHEMERAL_PORTS`]. Where it looks
-    /// first differs from process to process.
+    /// Locks `count` consecutive free ports within a range such as [`EPHEMERAL_PORTS`]. The search starts at
+    /// a position that differs from process to process.
     ///
     /// # Errors
     ///
-    /// [`LockError::Exhausted`] if there is no such row at a multiple of `count`.
+    /// [`LockError::Exhausted`] if no block of `count` ports that starts at a multiple of `count` is free.
     pub fn any(within: RangeInclusive<u16>, count: u16, address: Option<IpAddr>) -> Result<Self, LockError> {
         let count = count.max(1);
         let start = u32::from(*within.start()).next_multiple_of(u32::from(count));
@@ -132,14 +132,14 @@ impl PortLock {
         Err(LockError::Exhausted { within, count })
     }
 
-    /// The ports that are locked.
+    /// Returns the locked ports.
     #[must_use]
     pub fn ports(&self) -> RangeInclusive<u16> {
         self.claim.first..=self.claim.last
     }
 }
 
-/// What a lock's name says.
+/// The content of a lock's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Claim {
     first: u16,
@@ -166,7 +166,8 @@ impl Claim {
     }
 }
 
-/// The claims among the lines of `/proc/net/unix`, whose last word is the name, `@` for the abstract namespace.
+/// Returns the claims among the lines of `/proc/net/unix`. The name is the last word, with `@` for the
+/// abstract namespace.
 fn claims(text: &str) -> impl Iterator<Item = Claim> {
     text.lines().filter_map(|line| Claim::parse(line.rsplit_once(" @")?.1))
 }

@@ -1,4 +1,4 @@
-//! SCTP packets as IP protocol 132.
+//! Carries SCTP packets as IP protocol 132.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
@@ -23,23 +23,23 @@ use crate::{Carrier, IcmpReport, OpenError, Outgoing, Received, RecvBatch, SendS
 
 const PENDING_ERRORS_MAX: usize = 64;
 
-/// How a [`RawCarrier`] is opened.
+/// Options of a [`RawCarrier`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawOptions {
-    /// SCTP destination ports of the packets that are received, as for [`RawCarrier::set_ports`]. Default: all.
+    /// SCTP destination ports to receive, as for [`RawCarrier::set_ports`]. Default: all.
     pub ports: Vec<RangeInclusive<u16>>,
-    /// Opens the socket although the kernel has an SCTP of its own. It answers packets that it doesn't know with ABORT,
-    /// so something else must keep those from leaving, for example
-    /// `iptables -A OUTPUT -p sctp --chunk-types any ABORT -j DROP`. Default: false.
+    /// Opens the socket although the kernel has its own SCTP. The kernel then answers packets of unknown
+    /// associations with ABORT, so these must be kept from leaving by other means, for example `iptables -A
+    /// OUTPUT -p sctp --chunk-types any ABORT -j DROP`. Default: false.
     pub allow_kernel_sctp: bool,
     /// The zone of a link-local IPv6 address that the carrier is opened at: the index of its interface. Default: 0, none.
     pub zone: u32,
     /// Bytes of the socket's receive buffer. Default: 4 MiB.
     pub receive_buffer_bytes: usize,
-    /// Bytes of the socket's send buffer. Default: 2 MiB.
+    /// Size of the socket's send buffer in bytes. Default: 2 MiB.
     pub send_buffer_bytes: usize,
-    /// Sends IPv4 by a packet socket, which is faster and goes round the host's firewall: see
-    /// [there](RawCarrier#sending-by-a-packet-socket). Default: false.
+    /// Sends IPv4 by a packet socket, which is faster and bypasses the host's firewall: see [Sending by a
+    /// packet socket](RawCarrier#sending-by-a-packet-socket). Default: false.
     pub packet_socket: bool,
 }
 
@@ -60,56 +60,59 @@ impl Default for RawOptions {
 ///
 /// # Several processes on a host
 ///
-/// The kernel gives a copy of each packet of protocol 132 to every raw socket of that protocol. So that processes get
-/// only their own, each tells [`set_ports`](Self::set_ports) which SCTP ports it has, and the kernel discards the copies
-/// of others without waking the process. The filter may let more pass than it was told (it joins ports when there are
-/// very many ranges): an endpoint on a raw carrier must not take a packet that it doesn't know for one that nobody
-/// knows, and must not answer it with ABORT. That a port is used by one process only is seen to by
-/// [`PortLock`](crate::PortLock).
+/// The kernel gives a copy of each packet of protocol 132 to every raw socket of that protocol. Each process
+/// therefore declares its SCTP ports with [`set_ports`](Self::set_ports), and the kernel discards the copies
+/// of other packets without waking the process. The filter may accept more than the declared ports (it joins
+/// ranges when there are very many). An endpoint on a raw carrier must therefore not assume that a packet it
+/// doesn't know belongs to nobody, and must not answer it with ABORT. [`PortLock`](crate::PortLock) ensures
+/// that only one process uses a port.
 ///
-/// While a raw socket of the protocol is open, the kernel sends no ICMP protocol unreachable for it, unless the socket's
-/// receive buffer is full (seen with Linux 6.18): and that message is an ABORT for the peer (RFC 9260 section 10, ICMP8).
-/// So each carrier has a second socket, whose filter takes nothing: its buffer is never full.
+/// While a raw socket of the protocol is open, the kernel sends no ICMP protocol unreachable for it, unless
+/// the socket's receive buffer is full (observed with Linux 6.18). The peer treats that message as an ABORT
+/// (RFC 9260 section 10, ICMP8). So each carrier has a second socket, whose filter accepts nothing: its
+/// buffer is never full.
 ///
 /// # Sending by a packet socket
 ///
-/// With [`RawOptions::packet_socket`] IPv4 packets leave by a packet socket (`AF_PACKET`) that goes round most of the
-/// kernel's IP, which takes two thirds of the time. Netfilter's chain OUTPUT, IPsec and socket cgroups don't see such
-/// packets: so it is for who asks for it. Routes, neighbours and their changes are the kernel's, as it tells them; where
-/// it knows no Ethernet station for a destination (the first packets, tunnels, the host itself), where a packet is larger
-/// than the interface's MTU, and on IPv6, the raw socket sends, as it does without.
+/// With [`RawOptions::packet_socket`] IPv4 packets leave by a packet socket (`AF_PACKET`) that bypasses most
+/// of the kernel's IP, which takes two thirds of the time. Netfilter's chain OUTPUT, IPsec and socket cgroups
+/// don't see such packets, so the option is off by default. Routes and neighbours are the kernel's; the
+/// carrier follows their changes. The raw socket still sends if the kernel knows no Ethernet neighbour for a
+/// destination (the first packets, tunnels, the host itself), if a packet is longer than the interface's MTU,
+/// and on IPv6.
 ///
 /// # Destinations
 ///
-/// They have port 0, as sources have. To a destination with an encapsulation port nothing is sent; it is reported as
-/// unreachable.
+/// Destinations and sources have port 0. Packets to a destination with an encapsulation port are not sent;
+/// they are reported as [`IcmpKind::NoRoute`](crate::IcmpKind::NoRoute).
 #[derive(Debug)]
 pub struct RawCarrier {
     socket: Socket,
     local_addr: SocketAddr,
     start: Start,
-    /// The rule and this socket's place, if several share the work.
+    /// The steering rule and this socket's shard, if several sockets share the work.
     place: Option<(Steering, u16)>,
     sender: Sender,
     errors: Errors,
     links: Option<Links>,
-    /// Keeps the kernel from answering packets that find the socket's buffer full.
+    /// Keeps the kernel from answering packets when the carrier's socket buffer is full.
     _guard: Socket,
 }
 
 impl RawCarrier {
-    /// Opens a raw socket that receives what is sent to `address`, which may be `0.0.0.0` or `::` for every address of
-    /// its family. IPv4 and IPv6 need a carrier each.
+    /// Opens a raw socket that receives packets sent to `address`, which may be `0.0.0.0` or `::` for every
+    /// address of its family. IPv4 and IPv6 need one carrier each.
     ///
     /// # Errors
     ///
-    /// The privilege is missing, the kernel has an SCTP of its own, the address is none of this host's, IPv6 is off, or
-    /// the system refuses otherwise.
+    /// If the privilege is missing, the kernel has its own SCTP, the address isn't one of this host's, IPv6
+    /// is disabled, or the system refuses for another reason.
     pub fn open(address: IpAddr, options: &RawOptions) -> Result<Self, OpenError> {
         Self::open_at(address, options, None)
     }
 
-    /// Opens a raw socket that receives only what is for one place of several, each of which has a socket like this.
+    /// Opens a raw socket that receives only the packets of one shard; each of the other shards has such a
+    /// socket too.
     ///
     /// # Errors
     ///
@@ -141,7 +144,7 @@ impl RawCarrier {
             .map_err(|error| OpenError::of_socket(error, true))?;
         filter::attach_ports(guard.as_fd(), start, &[], None).map_err(OpenError::of_option)?;
         let fd = socket.as_fd();
-        // First of all, for packets arrive from the moment when the socket exists.
+        // The filter comes first, because packets arrive as soon as the socket exists.
         let steered = place.as_ref().map(|(steering, place)| (steering, *place));
         filter::attach_ports(fd, start, &options.ports, steered).map_err(OpenError::of_option)?;
         set_up(fd, is_v6).map_err(OpenError::of_option)?;
@@ -172,14 +175,14 @@ impl RawCarrier {
         })
     }
 
-    /// Receives only packets to these SCTP ports from now on (what was queued before stays). No range: none at all;
-    /// `0..=65535`: all.
+    /// Receives only packets to these SCTP ports from now on; packets already queued stay. An empty list
+    /// accepts no packets, `0..=65535` all.
     ///
     /// With more than some 250 ranges, ranges that are close to each other are joined.
     ///
     /// # Errors
     ///
-    /// What the system says; the filter is then as it was before.
+    /// If the system refuses the filter; the previous filter then stays in place.
     pub fn set_ports(&self, ports: &[RangeInclusive<u16>]) -> io::Result<()> {
         let place = self.place.as_ref().map(|(steering, place)| (steering, *place));
         filter::attach_ports(self.as_fd(), self.start, ports, place)
@@ -204,7 +207,7 @@ impl RawCarrier {
 }
 
 fn set_up(fd: BorrowedFd<'_>, is_v6: bool) -> io::Result<()> {
-    // IPv4 packets come with their header, which tells the rest.
+    // IPv4 packets include their header, which holds the rest.
     if is_v6 {
         option::set_int(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?;
         option::set_int(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
@@ -213,7 +216,7 @@ fn set_up(fd: BorrowedFd<'_>, is_v6: bool) -> io::Result<()> {
     option::enable_error_queue(fd, is_v6)
 }
 
-/// By what a kernel SCTP shows, if there is one. `root` is `/` except in tests.
+/// Returns the evidence for a kernel SCTP, if there is one. `root` is `/` except in tests.
 fn kernel_sctp(root: &Path) -> Option<&'static str> {
     let exists = |path: &str| root.join(path).exists();
     if exists("proc/net/sctp") {
@@ -258,7 +261,7 @@ impl Carrier for RawCarrier {
     }
 
     fn send_batch(&self, batch: &mut [Outgoing<'_>]) -> io::Result<()> {
-        // There is no port to send to, and IPv6 would take it for a protocol number.
+        // Raw IP has no port to send to, and IPv6 would take the port for a protocol number.
         for outgoing in batch.iter_mut().filter(|outgoing| outgoing.destination.port() != 0) {
             self.sender.discard(self.as_fd(), &self.errors, outgoing);
         }

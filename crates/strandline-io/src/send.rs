@@ -1,4 +1,4 @@
-//! Hands bursts of packets to the kernel, and decides what its answers mean.
+//! Hands bursts of packets to the kernel and interprets its errors.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -11,25 +11,28 @@ use crate::fragment::Fragmenter;
 use crate::sys::message::{self, Piece, SEND_MAX};
 use crate::{Outgoing, SendStats};
 
-/// Most segments in one GSO burst that all kernels take (UDP_MAX_SEGMENTS was 64 before Linux 6.9).
+/// Maximum number of segments in one GSO burst that all kernels accept (UDP_MAX_SEGMENTS was 64 before Linux
+/// 6.9).
 pub(crate) const GSO_SEGMENTS_MAX: usize = 64;
-/// Most bytes in one GSO burst: the payload of the largest IPv4 datagram.
+/// Maximum length of a GSO burst in bytes: the payload of the largest IPv4 datagram.
 const GSO_BYTES_MAX: usize = 65_507;
-/// GSO is given up after so many bursts that were refused as bursts but taken packet by packet.
+/// Number of bursts refused as bursts but accepted packet by packet after which GSO is disabled.
 const GSO_FAULTS_MAX: u32 = 3;
-/// A packet is offered again so often after an error, because each may have been the socket's pending error, which is
-/// about an earlier packet and cleared by being returned.
+/// Number of times that a packet is offered again after an error. Each error may be the socket's pending
+/// error, which is about an earlier packet and is cleared by being returned.
 const RETRIES_MAX: u32 = 2;
 
 /// The sending half of a carrier, the same for UDP and raw IP.
 #[derive(Debug)]
 pub(crate) struct Sender {
     is_v6: bool,
-    /// IPv4 destinations take their IPv6 form: a UDP socket of IPv6, which may be dual-stack. Raw ones never are.
+    /// Whether IPv4 destinations take their mapped IPv6 form: true for a UDP socket of IPv6, which may be
+    /// dual-stack, never for a raw one.
     mapped: bool,
     gso: AtomicBool,
     gso_faults: AtomicU32,
-    /// Locked for writing while fragmentation is on, so that no other packet is sent without its don't-fragment bit.
+    /// Locked for writing while fragmentation is allowed, so that no other packet is sent without its
+    /// don't-fragment bit.
     fragmentation: RwLock<()>,
     fragmenter: Fragmenter,
     packets: AtomicU64,
@@ -64,13 +67,13 @@ impl Sender {
         }
     }
 
-    /// So many packets went to the kernel another way, with one call.
+    /// Counts packets that were handed to the kernel elsewhere, with one call.
     pub(crate) fn note_sent(&self, packets: u64) {
         self.packets.fetch_add(packets, Ordering::Relaxed);
         self.calls.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// See [`Carrier::send_batch`](crate::Carrier::send_batch).
+    /// Implements [`Carrier::send_batch`](crate::Carrier::send_batch).
     pub(crate) fn send_batch(
         &self,
         fd: BorrowedFd<'_>,
@@ -78,7 +81,7 @@ impl Sender {
         batch: &mut [Outgoing<'_>],
     ) -> io::Result<()> {
         let refused = |piece: &Piece<'_>, errno| {
-            // Raw IPv6 sockets call an IPv4 address an invalid argument.
+            // Raw IPv6 sockets reject an IPv4 address as an invalid argument.
             let foreign = self.is_v6 && !self.mapped && piece.destination.is_ipv4();
             errors.note_refused(fd, piece, if foreign { libc::EAFNOSUPPORT } else { errno });
         };
@@ -90,7 +93,7 @@ impl Sender {
         )
     }
 
-    /// Drops what this carrier can't send to such a destination, and reports it as unreachable.
+    /// Drops packets to a destination that this carrier can't send to, and reports it as unreachable.
     pub(crate) fn discard(&self, fd: BorrowedFd<'_>, errors: &Errors, outgoing: &mut Outgoing<'_>) {
         let batch = slice::from_mut(outgoing);
         while let Some((piece, _)) = Pieces::of(batch, false).next_with_mode() {
@@ -99,8 +102,9 @@ impl Sender {
         }
     }
 
-    /// Sends the batch by `offer`, which gives pieces of one mode to the kernel and says how many were taken. Calls
-    /// `pending` after an error that may be about an earlier packet, `refused` for a piece that is lost.
+    /// Sends the batch by `offer`, which hands pieces of one mode to the kernel and returns how many were
+    /// accepted. Calls `pending` after an error that may be about an earlier packet, and `refused` for a
+    /// piece that is lost.
     fn drive<'a>(
         &self,
         batch: &mut [Outgoing<'a>],
@@ -131,9 +135,10 @@ impl Sender {
                 libc::EAGAIN | libc::EBADF | libc::ENOTSOCK | libc::EFAULT | libc::EPIPE => {
                     return Err(error);
                 }
-                // The device's queue is full (the kernel tells this only to sockets with an error queue). To wait
-                // until the socket can be written would be wrong, for it can. So the packet is lost like one that a
-                // router's full queue drops, and congestion control hears of it in the same way.
+                // The device's queue is full (the kernel reports this only to sockets with an error queue).
+                // Waiting for the socket to become writable would be wrong, because it is. So the packet is
+                // lost like one that a router's full queue drops, and congestion control notices it in the
+                // same way.
                 libc::ENOBUFS | libc::ENOMEM => {}
                 _ if retries < RETRIES_MAX => {
                     retries += 1;
@@ -141,7 +146,8 @@ impl Sender {
                     continue;
                 }
                 _ if first.segment_size.is_some() => {
-                    // Perhaps only the burst is at fault: the device can't cut it, or the segments are too large.
+                    // Perhaps only the burst is refused: the device can't segment it, or the segments are too
+                    // long.
                     gso = false;
                     refused_burst = Some(errno);
                     retries = 0;
@@ -158,7 +164,7 @@ impl Sender {
         }
     }
 
-    /// Offers pieces of one mode to the kernel; returns how many it took.
+    /// Offers pieces of one mode to the kernel; returns how many it accepted.
     fn offer(
         &self,
         fd: BorrowedFd<'_>,
@@ -175,10 +181,10 @@ impl Sender {
         Ok(1)
     }
 
-    /// Packets were taken one by one that had been refused as a burst with `errno`.
+    /// Notes that packets were accepted one by one after they had been refused as a burst with `errno`.
     fn note_gso_fault(&self, errno: i32) {
-        // EIO: the device has no checksum offload, or IPsec is in the way: GSO will never work. EINVAL can have other
-        // reasons. EMSGSIZE is about the size alone.
+        // EIO means that the device has no checksum offload or that IPsec is in the way: GSO will never work.
+        // EINVAL can have other reasons. EMSGSIZE is only about the length.
         let faults = match errno {
             libc::EIO => GSO_FAULTS_MAX,
             libc::EMSGSIZE => return,
@@ -193,7 +199,8 @@ impl Sender {
     }
 }
 
-/// Cuts bursts into what one call can take, up to the first burst of another mode (with or without fragmentation, and to which size).
+/// Iterator over the pieces that one call can take, up to the first burst of another mode (with or without
+/// fragmentation, and to which size).
 struct Pieces<'b, 'a> {
     current: Outgoing<'a>,
     rest: slice::Iter<'b, Outgoing<'a>>,
@@ -207,7 +214,7 @@ impl<'b, 'a> Pieces<'b, 'a> {
         Self { current: nothing, rest: batch.iter(), gso, mode: None }
     }
 
-    /// The first piece, and the size to which it is to be fragmented.
+    /// Returns the first piece, and the size to which it is to be fragmented.
     fn next_with_mode(mut self) -> Option<(Piece<'a>, Option<u16>)> {
         let piece = self.next()?;
         Some((piece, self.mode.unwrap_or(None)))
@@ -238,7 +245,7 @@ impl<'a> Iterator for Pieces<'_, 'a> {
     }
 }
 
-/// Takes `count` pieces off the front of the batch, and counts their packets.
+/// Removes `count` pieces from the front of the batch and counts their packets.
 fn take_off(batch: &mut [Outgoing<'_>], gso: bool, count: usize, packets: &AtomicU64) {
     let pieces = Pieces::of(batch, gso).take(count.min(SEND_MAX));
     let (mut bytes, number) =

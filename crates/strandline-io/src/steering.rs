@@ -1,40 +1,43 @@
-//! Which of several sockets a packet is for, by one rule in the kernel and in the process.
+//! The rule that distributes packets over several sockets (shards), the same in the kernel and in the
+//! process.
 
 use std::net::IpAddr;
 
-/// Sockets that share the work, at most.
+/// Maximum number of sockets that share the work.
 pub const PLACES_MAX: u16 = 64;
 
-/// Where an INIT's hash starts in the common header: source and destination port.
+/// Number of ports in the hash of an INIT: source and destination port of the common header.
 const PORTS: usize = 2;
-/// 16-bit words of an IPv6 address.
+/// Number of 16-bit words of an IPv6 address.
 const ADDRESS_WORDS: usize = 8;
 
-/// The rule by which packets are spread over sockets, their *places* counted from 0.
+/// The rule by which packets are distributed over sockets. Each socket has a *place*, counted from 0.
 ///
-/// A packet with a verification tag goes to the place that the tag's low bits name: whoever chose the tag is there. An
-/// INIT, which has none, goes to the home of its sender: a hash of the packet's source address and both SCTP ports.
-/// The kernel runs the same rule ([`UdpCarrier::bind_group`](crate::UdpCarrier::bind_group),
+/// A packet with a verification tag goes to the place in the tag's low bits, which is the place of the
+/// endpoint that chose the tag. An INIT, which has no tag, goes to the home of its sender: a hash of the
+/// packet's source address and both SCTP ports. The kernel applies the same rule
+/// ([`UdpCarrier::bind_group`](crate::UdpCarrier::bind_group),
 /// [`RawCarrier::open_place`](crate::RawCarrier::open_place)).
 ///
-/// The hash is the multiply-shift scheme for vectors of 16-bit words: with a random key, two senders that were chosen
-/// without knowing the key meet in a place no more often than by chance. It spreads load; it keeps no secret.
+/// The hash is the multiply-shift scheme for vectors of 16-bit words. With a random key, two senders chosen
+/// without knowledge of the key collide no more often than by chance. The hash spreads load; it keeps no
+/// secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Steering {
     places: u16,
-    /// For the words of the address, for both ports, and the sum's start.
+    /// Multipliers for the words of the address and for both ports, and the start of the sum.
     pub(crate) address: [u32; ADDRESS_WORDS],
     pub(crate) ports: [u32; PORTS],
     pub(crate) start: u32,
 }
 
 impl Steering {
-    /// A rule for so many places (1 to [`PLACES_MAX`]; other numbers are brought into this range), with a key that
-    /// should be random.
+    /// Creates a rule for a number of places (1 to [`PLACES_MAX`]; other numbers are clamped to this range).
+    /// The key should be random.
     #[must_use]
     pub fn new(places: u16, key: u64) -> Self {
         let mut state = key;
-        // SplitMix64: the words of the key differ in every bit, however little the key has of them.
+        // SplitMix64: the words of the key differ in every bit, however little entropy the key has.
         let mut word = || {
             state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
             let mut z = state;
@@ -50,31 +53,33 @@ impl Steering {
         }
     }
 
-    /// How many places there are.
+    /// Returns the number of places.
     #[must_use]
     pub fn places(&self) -> u16 {
         self.places
     }
 
-    /// Low bits of a verification tag that name the place: as many as the number of places needs.
+    /// Returns the number of low bits of a verification tag that hold the place: as many as the number of
+    /// places needs.
     #[must_use]
     pub fn tag_bits(&self) -> u8 {
         (u16::BITS - (self.places - 1).leading_zeros()) as u8
     }
 
-    /// The low bits as a mask.
+    /// Returns the mask of the low bits.
     pub(crate) fn tag_mask(&self) -> u32 {
         (1 << self.tag_bits()) - 1
     }
 
-    /// The place of packets with a verification tag other than 0. Tags that nobody chose have one too.
+    /// Returns the place of packets with a verification tag other than 0. Tags that nobody chose have a place
+    /// too.
     #[must_use]
     pub fn place_of_tag(&self, tag: u32) -> u16 {
         ((tag & self.tag_mask()) % u32::from(self.places)) as u16
     }
 
-    /// The place of a peer's INIT: by its address, its SCTP port and ours. IPv4 addresses that are written as IPv6 are
-    /// taken as IPv4.
+    /// Returns the place of a peer's INIT, given its address, its SCTP port and the local port. IPv4-mapped
+    /// IPv6 addresses count as IPv4.
     #[must_use]
     pub fn home(&self, peer: IpAddr, peer_port: u16, local_port: u16) -> u16 {
         let mut sum = self.start;
@@ -98,7 +103,7 @@ impl Steering {
         ((sum >> 16) % u32::from(self.places)) as u16
     }
 
-    /// The place that the kernel gives a packet from `source`; 0 for what is too short.
+    /// Returns the place that the kernel gives a packet from `source`; 0 for a packet that is too short.
     #[must_use]
     pub fn place_of(&self, source: IpAddr, packet: &[u8]) -> u16 {
         let Some((ports, [a, b, c, d, ..])) = packet.split_first_chunk::<4>() else { return 0 };

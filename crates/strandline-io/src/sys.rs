@@ -1,4 +1,4 @@
-//! The system calls that the standard library lacks. All `unsafe` of the crate is below here.
+//! System calls that the standard library lacks. All `unsafe` code of the crate is in this module.
 
 pub(crate) mod address;
 pub(crate) mod control;

@@ -1,4 +1,4 @@
-//! A timer that an event loop waits for as it waits for sockets.
+//! A timer that an event loop can wait for like a socket.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use crate::sys;
 
-/// A timer of the kernel's, a file descriptor that becomes readable when its time has come (`timerfd_create(2)`).
+/// A kernel timer: a file descriptor that becomes readable when it expires (`timerfd_create(2)`).
 ///
-/// Event loops round their own timers to milliseconds. On a local network, where a round trip takes a fifth of one, a
-/// loss is found and made good in less than that.
+/// Event loops round their own timers to milliseconds. On a local network a round trip takes a fifth of a millisecond, and
+/// a loss is detected and repaired in less than one.
 ///
 /// ```
 /// use std::time::Duration;
@@ -23,21 +23,22 @@ use crate::sys;
 pub struct Timer(OwnedFd);
 
 impl Timer {
-    /// A timer that isn't set.
+    /// Creates a timer that isn't set.
     ///
     /// # Errors
     ///
-    /// The operating system's: there are no descriptors left (`EMFILE`, `ENFILE`).
+    /// If no descriptors are left (`EMFILE`, `ENFILE`).
     pub fn new() -> io::Result<Self> {
         sys::timer::create().map(Self)
     }
 
-    /// Sets it, instead of whatever it was set to: it becomes readable once so much time has passed, at once for zero. Until
-    /// it is set again, it stays so; it needs no reading where readiness is told by edges (`EPOLLET`).
+    /// Sets the timer, replacing any previous setting. It becomes readable after the given time, at once for
+    /// zero, and stays readable until it is set again. It need not be read where readiness is edge-triggered
+    /// (`EPOLLET`).
     ///
     /// # Errors
     ///
-    /// The operating system's; none is known for a timer of this type.
+    /// If the operating system refuses; no such case is known for a timer of this type.
     pub fn set(&self, after: Duration) -> io::Result<()> {
         sys::timer::set(self.0.as_fd(), after.max(Duration::from_nanos(1)))
     }

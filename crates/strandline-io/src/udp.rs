@@ -1,4 +1,4 @@
-//! SCTP packets in UDP datagrams (RFC 6951).
+//! Carries SCTP packets in UDP datagrams (RFC 6951).
 
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
@@ -15,27 +15,30 @@ use crate::send::{GSO_SEGMENTS_MAX, Sender};
 use crate::sys::option;
 use crate::{Carrier, IcmpReport, OpenError, Outgoing, RecvBatch, SendStats, Steering};
 
-/// The port registered for SCTP in UDP (`sctp-tunneling`, RFC 6951 section 7).
+/// Port registered for SCTP over UDP (`sctp-tunneling`, RFC 6951 section 7).
 pub const UDP_PORT: u16 = 9899;
 
-/// Errors in a row that are taken for errors about earlier packets before the receiving socket is given up.
+/// Maximum number of consecutive receive errors that are treated as errors about earlier packets; after that
+/// the socket is given up.
 const PENDING_ERRORS_MAX: usize = 64;
 
-/// How a [`UdpCarrier`] is opened.
+/// Options of a [`UdpCarrier`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UdpOptions {
-    /// Lets several sockets, of processes of the same user, bind to the same address and port and share what arrives
-    /// (`SO_REUSEPORT`). Default: false.
+    /// Lets several sockets, of processes of the same user, bind to the same address and port and share the
+    /// received datagrams (`SO_REUSEPORT`). Default: false.
     pub reuse_port: bool,
-    /// A socket bound to `::` does not take IPv4 as well. Default: false.
+    /// Makes a socket bound to `::` accept only IPv6. Default: false.
     pub only_v6: bool,
-    /// Sends bursts as one large buffer that is cut late (GSO). Default: true.
+    /// Sends bursts as one large buffer that is segmented late (GSO). Default: true.
     pub segmentation: bool,
-    /// Receives trains of datagrams as one large buffer (GRO). Default: true.
+    /// Receives batches of datagrams as one large buffer (GRO). Default: true.
     pub coalescing: bool,
-    /// Bytes of the socket's receive buffer. Default: 4 MiB; without privilege `net.core.rmem_max` limits it.
+    /// Size of the socket's receive buffer in bytes. Default: 4 MiB; without privilege `net.core.rmem_max`
+    /// limits it.
     pub receive_buffer_bytes: usize,
-    /// Bytes of the socket's send buffer. Default: 2 MiB; without privilege `net.core.wmem_max` limits it.
+    /// Size of the socket's send buffer in bytes. Default: 2 MiB; without privilege `net.core.wmem_max`
+    /// limits it.
     pub send_buffer_bytes: usize,
 }
 
@@ -54,24 +57,27 @@ impl Default for UdpOptions {
 
 /// A UDP socket that carries SCTP packets, one in each datagram (RFC 6951 section 5).
 ///
-/// Bound to `[::]`, it carries IPv4 as well, unless told otherwise; IPv4 addresses are always given as such.
+/// Bound to `[::]`, it carries IPv4 as well, unless [`UdpOptions::only_v6`] is set. IPv4 addresses are always
+/// reported as such.
 #[derive(Debug)]
 pub struct UdpCarrier {
     socket: Socket,
     local_addr: SocketAddr,
-    // Receives (recvmmsg, GRO, packet info) and sets the socket up. Sending is our own: quinn-udp gives up GSO for good
-    // at the first EINVAL, and a source address that was taken from the host is enough for one.
+    // Receives (recvmmsg, GRO, packet info) and sets up the socket. Sending is implemented here, because
+    // quinn-udp disables GSO permanently at the first EINVAL, and a source address that was removed from the
+    // host is enough for one.
     state: UdpSocketState,
     sender: Sender,
     errors: Errors,
 }
 
 impl UdpCarrier {
-    /// Opens a socket at `address`; the registered port is [`UDP_PORT`], and port 0 takes any that is free.
+    /// Opens a socket at `address`. The registered port is [`UDP_PORT`]; port 0 takes any free port.
     ///
     /// # Errors
     ///
-    /// The address is in use or none of this host's, IPv6 is off, or the system refuses otherwise.
+    /// If the address is in use or isn't one of this host's, IPv6 is disabled, or the system refuses for
+    /// another reason.
     pub fn bind(address: SocketAddr, options: &UdpOptions) -> Result<Self, OpenError> {
         let is_v6 = address.is_ipv6();
         let domain = if is_v6 { Domain::IPV6 } else { Domain::IPV4 };
@@ -93,12 +99,14 @@ impl UdpCarrier {
         Ok(Self { socket, local_addr, state, sender, errors: Errors::new(true) })
     }
 
-    /// Opens a socket for each place of `steering`, all at the same address; the kernel gives each datagram to the socket
-    /// at its place. Nobody else's sockets are joined, though processes of the same user could join these later.
+    /// Opens a socket for each place of `steering`, all at the same address. The kernel gives each datagram
+    /// to the socket of its place. The group doesn't join other sockets at the address, though processes of
+    /// the same user could join the group later.
     ///
-    /// A train of datagrams (GRO) is steered as a whole by its first one: if a peer has associations in several places,
-    /// a train can hold packets of others. And while sockets of the group are closed one by one, the places of the rest
-    /// change. So whoever receives must look, and hand over what is for another place.
+    /// A coalesced batch of datagrams (GRO) is steered as a whole by its first datagram, so if a peer has
+    /// associations in several places, a batch can hold packets of others. While sockets of the group are
+    /// closed one by one, the places of the remaining ones change. The receiver must therefore check each
+    /// packet and hand over those of another place.
     ///
     /// # Errors
     ///
@@ -108,7 +116,7 @@ impl UdpCarrier {
         options: &UdpOptions,
         steering: &Steering,
     ) -> Result<Vec<Self>, OpenError> {
-        // The first is bound for itself: an address that somebody shares with others is in use, too.
+        // The first socket is bound without sharing: an address that other sockets share is in use, too.
         let first = Self::bind(address, &UdpOptions { reuse_port: false, ..options.clone() })?;
         share_port(&first.socket)?;
         let (address, shared) = (first.local_addr, UdpOptions { reuse_port: true, ..options.clone() });
@@ -123,17 +131,17 @@ impl UdpCarrier {
     }
 }
 
-/// Lets others bind to the same address and port.
+/// Lets other sockets bind to the same address and port.
 fn share_port(socket: &Socket) -> Result<(), OpenError> {
     option::set_int(socket.as_fd(), libc::SOL_SOCKET, libc::SO_REUSEPORT, 1).map_err(OpenError::of_option)
 }
 
-/// Sets the socket up for GRO, packet info, path MTU discovery and the error queue, before it is bound: datagrams that
-/// arrive earlier would come without their destination.
+/// Sets up the socket for GRO, packet info, path MTU discovery and the error queue. This happens before it is
+/// bound: datagrams that arrive earlier would lack their destination.
 fn set_up(socket: &Socket, options: &UdpOptions) -> io::Result<UdpSocketState> {
     let state = UdpSocketState::new(UdpSockRef::from(socket))?;
     let fd = socket.as_fd();
-    // The time of arrival, which quinn-udp asks for, would cost a clock reading for each packet of the host.
+    // The arrival time, which quinn-udp requests, would cost a clock reading for each packet of the host.
     option::set_int(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 0)?;
     if !options.coalescing && state.gro_segments() > 1 {
         option::set_int(fd, libc::SOL_UDP, libc::UDP_GRO, 0)?;
@@ -207,7 +215,7 @@ impl Carrier for UdpCarrier {
 }
 
 impl UdpCarrier {
-    /// Receives, and passes over the socket's pending errors, which are about packets that were sent.
+    /// Receives, and skips the socket's pending errors, which are about packets that were sent.
     fn recv_past_errors(&self, slices: &mut [IoSliceMut<'_>], metas: &mut [RecvMeta]) -> io::Result<usize> {
         let mut passed = 0;
         loop {
@@ -225,7 +233,7 @@ impl UdpCarrier {
     }
 }
 
-/// Whether a receiving socket can't be used any more.
+/// Returns whether a receiving socket can't be used any more.
 pub(crate) fn is_fatal(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EBADF | libc::ENOTSOCK | libc::EFAULT | libc::EINVAL))
 }

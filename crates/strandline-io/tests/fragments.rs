@@ -1,4 +1,4 @@
-//! Packets that are longer than the path takes, on a path that drops them without a message.
+//! Fragmentation of packets longer than the path MTU, on a path that drops them without an ICMP message.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
@@ -17,14 +17,14 @@ fn raw(address: &str) -> RawCarrier {
     RawCarrier::open(address.parse().unwrap(), &RawOptions::default()).unwrap()
 }
 
-/// Sends packets of `len` bytes in each of these ways; gives which of them arrive whole.
+/// Sends packets of `len` bytes in each of these ways; returns which of them arrive whole.
 fn arrive(from: &dyn Carrier, to: &dyn Carrier, there: &str, len: usize, ways: &[Option<u16>]) -> Vec<bool> {
     let destination = SocketAddr::new(there.parse().unwrap(), if to.is_raw() { 0 } else { 9899 });
     let mut arrived = Vec::new();
     for (number, fragment) in ways.iter().enumerate() {
         let bytes = vec![number as u8; len];
         from.send(&mut Outgoing { fragment: *fragment, ..Outgoing::packet(destination, &bytes) }).unwrap();
-        // What is lost is followed by a short packet that is not.
+        // Each packet that may be lost is followed by a short one that isn't.
         from.send(&mut Outgoing::packet(destination, b"that is all!")).unwrap();
         let mut packets = Vec::new();
         while packets.last().is_none_or(|last| last != b"that is all!") {
@@ -40,7 +40,7 @@ fn arrive(from: &dyn Carrier, to: &dyn Carrier, there: &str, len: usize, ways: &
 #[test]
 fn packets_are_cut_for_a_silent_link() {
     let (left, right) = Namespace::pair();
-    // The other end drops what is longer, and nobody says so.
+    // The other end drops longer packets without an ICMP message.
     right.ip("link set v0 mtu 700");
     let ways = [None, Some(1500), Some(700), Some(576)];
     for any in [true, false] {
@@ -50,7 +50,7 @@ fn packets_are_cut_for_a_silent_link() {
         let (one, other) = (left.enter(|| raw(here)), right.enter(|| raw("10.77.0.2")));
         assert_eq!(arrive(&one, &other, "10.77.0.2", 1400, &ways), [false, false, true, true]);
     }
-    // A socket of both families.
+    // A dual-stack socket.
     let (one, other) = (left.enter(|| udp("::")), right.enter(|| udp("10.77.0.2")));
     assert_eq!(arrive(&one, &other, "10.77.0.2", 1400, &ways), [false, false, true, true]);
 }
@@ -59,7 +59,7 @@ fn packets_are_cut_for_a_silent_link() {
 fn packets_longer_than_the_interface_takes_are_cut_on_ipv6() {
     let (left, right) = Namespace::pair();
     right.ip("link set v0 mtu 1280");
-    // 1,504 bytes with the headers of IPv6 and UDP.
+    // The packet has 1,504 bytes with the headers of IPv6 and UDP.
     let ways = [Some(1500), Some(1280), Some(576)];
     let (one, other) = (left.enter(|| udp("fd77::1")), right.enter(|| udp("fd77::2")));
     assert_eq!(arrive(&one, &other, "fd77::2", 1456, &ways), [false, true, true]);

@@ -1,4 +1,4 @@
-//! Without the test harness: it has threads of its own.
+//! Test of the heap's purge delay, without the test harness, which has threads of its own.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests say what they measure")]
 
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ fn main() -> ExitCode {
     if std::env::var_os("MIMALLOC_PURGE_DELAY").is_some() {
         return check(!give_back_at_once(), "an order stands");
     }
-    // 10 is the default of this option and of none beside it.
+    // 10 is the default of this option and of none of its neighbours.
     let mut result = check(purge_delay_ms() == 10, "the option is the one that is meant");
     let (end, ended) = mpsc::channel::<()>();
     let thread = std::thread::spawn(move || ended.recv());
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     );
     drop(end);
     let _ = thread.join();
-    // A thread is gone a moment after it was joined.
+    // A thread disappears a moment after it was joined.
     while std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() > 1) {
         std::thread::yield_now();
     }

@@ -1,4 +1,4 @@
-//! Raw IP that leaves by a packet socket, in network namespaces of the tests' own.
+//! Raw IP sent by a packet socket, in separate network namespaces.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
@@ -19,8 +19,8 @@ fn to(address: &str) -> SocketAddr {
     SocketAddr::new(address.parse().unwrap(), 0)
 }
 
-/// Two namespaces, whose kernels refuse to send protocol 132 (so that only a packet socket can), with stations named
-/// `02:00:00:00:00:01` and `..:02`.
+/// Returns two namespaces whose kernels refuse to send protocol 132 (so that only a packet socket can), with
+/// link-layer addresses `02:00:00:00:00:01` and `..:02`.
 fn pair() -> (Namespace, Namespace) {
     let (left, right) = Namespace::pair();
     for (namespace, host) in [(&left, 1), (&right, 2)] {
@@ -30,7 +30,7 @@ fn pair() -> (Namespace, Namespace) {
     (left, right)
 }
 
-/// Tells the left namespace where `10.77.0.2` is.
+/// Adds the neighbour entry of `10.77.0.2` to the left namespace.
 fn introduce(left: &Namespace, station: &str) {
     left.ip(&format!("neigh replace {THERE} lladdr {station} nud permanent dev v0"));
 }
@@ -54,7 +54,7 @@ fn bursts_arrive_whole_and_in_order() {
         assert!(arrived.iter().all(|(meta, _)| meta.source == to("10.77.0.1") && meta.ecn == Some(0)));
         assert!(arrived.into_iter().flat_map(|(_, packet)| packet).eq(bytes));
         assert_eq!(one.send_stats(), SendStats { packets: 151, dropped: 0, calls: 3 });
-        // By its other address, and a single packet without a segment size.
+        // Sends from its other address, and a single packet without a segment size.
         left.ip("addr replace 10.77.0.11/24 dev v0");
         let source = (here == "0.0.0.0").then(|| "10.77.0.11".parse::<IpAddr>().unwrap());
         let single = Outgoing { source, segment_size: 0, ..Outgoing::packet(to(THERE), b"a single packet") };
@@ -70,14 +70,14 @@ fn what_has_no_known_station_goes_the_usual_way() {
     let (left, right) = pair();
     let (one, other) = (left.enter(|| open("0.0.0.0")), right.enter(|| open("0.0.0.0")));
     let packet = Outgoing::packet(to(THERE), &[7; 50]);
-    // The kernel doesn't know the station, and the usual way is closed.
+    // The kernel doesn't know the neighbour, and the raw socket can't send.
     one.send(&mut { packet }).unwrap();
     assert_eq!(sent(&one), (0, 1));
     introduce(&left, "02:00:00:00:00:02");
     one.send(&mut { packet }).unwrap();
     assert_eq!(sent(&one), (1, 1));
     assert_eq!(receive(&other, 1)[0].1, [7; 50]);
-    // To itself, or with fragments allowed.
+    // To the host itself, or with fragments allowed.
     one.send(&mut Outgoing::packet(to("10.77.0.1"), &[7; 50])).unwrap();
     one.send(&mut Outgoing { fragment: Some(1400), ..packet }).unwrap();
     assert_eq!(sent(&one), (1, 3));
@@ -95,13 +95,13 @@ fn stations_that_the_kernel_asks_for_are_found() {
         namespace.exec("iptables -D OUTPUT -p 132 -j DROP");
     }
     let (one, other) = (left.enter(|| open("0.0.0.0")), right.enter(|| open("0.0.0.0")));
-    // The first waits in the kernel until the station has answered.
+    // The first packet waits in the kernel until the neighbour has answered.
     one.send(&mut Outgoing::packet(to(THERE), &[1; 50])).unwrap();
     assert_eq!(receive(&other, 1)[0].1, [1; 50]);
     left.exec("iptables -A OUTPUT -p 132 -j DROP");
     one.send(&mut Outgoing::packet(to(THERE), &[2; 50])).unwrap();
     assert_eq!(receive(&other, 1)[0].1, [2; 50]);
-    // A stale entry is used, but first the kernel is made to ask again.
+    // A stale entry is used, but the kernel is first made to probe it.
     left.ip(&format!("neigh replace {THERE} lladdr 02:00:00:00:00:02 nud stale dev v0"));
     for _ in 0..2 {
         one.send(&mut Outgoing::packet(to(THERE), &[3; 50])).unwrap();
@@ -118,14 +118,14 @@ fn changes_of_stations_routes_and_interfaces_are_followed() {
     let packet = Outgoing::packet(to(THERE), &[7; 50]);
     one.send(&mut { packet }).unwrap();
     receive(&other, 1);
-    // The station changes its name. Packets to the old one are for nobody.
+    // The neighbour's link-layer address changes. Packets to the old one reach nobody.
     right.ip("link set v0 address 02:00:00:00:00:09");
     one.send(&mut { packet }).unwrap();
     assert_silent(&other);
     introduce(&left, "02:00:00:00:00:09");
     one.send(&mut { packet }).unwrap();
     receive(&other, 1);
-    // A route of its own by a gateway, which nobody knows.
+    // A route by a gateway that doesn't exist.
     left.ip(&format!("route add {THERE}/32 via 10.77.0.3 dev v0"));
     one.send(&mut { packet }).unwrap();
     assert_eq!(sent(&one), (3, 1), "the kernel's usual way, which is closed");
@@ -151,7 +151,7 @@ fn what_the_network_and_the_interface_refuse_is_reported() {
     left.ip("link set v0 mtu 1400");
     let one = left.enter(|| open("0.0.0.0"));
     let (large, fitting) = (vec![1; 1_381], vec![2; 1_380]);
-    // An answer from the network about what left by the packet socket arrives.
+    // An ICMP message about a packet sent by the packet socket arrives.
     one.send(&mut Outgoing::packet(to(THERE), &fitting)).unwrap();
     assert_eq!(wait_report(&one, |_| true).1, IcmpKind::ProtocolUnreachable);
     let other = right.enter(|| open("0.0.0.0"));

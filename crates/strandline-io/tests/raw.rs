@@ -1,4 +1,4 @@
-//! Raw IP over real sockets, in network namespaces of the tests' own.
+//! Raw IP over real sockets, in separate network namespaces.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
@@ -28,7 +28,7 @@ fn to(address: &str) -> SocketAddr {
     SocketAddr::new(address.parse().unwrap(), 0)
 }
 
-/// A packet to an SCTP port: a common header, then as many bytes as make it `size`.
+/// Returns a packet of `size` bytes to an SCTP port, beginning with a common header.
 fn packet(port: u16, size: usize) -> Vec<u8> {
     let mut bytes = vec![port as u8; size];
     bytes[..2].copy_from_slice(&7_u16.to_be_bytes());
@@ -102,7 +102,7 @@ fn link_local_addresses_keep_their_interface() {
     one.send(&mut Outgoing { source, ..Outgoing::packet(peer, &packet(1, 12)) }).unwrap();
     let meta = receive(&other, 1).remove(0).0;
     assert_eq!(meta.source.ip(), "fe80::a".parse::<IpAddr>().unwrap());
-    // The source as it was given is enough for an answer.
+    // The source as it was reported is enough for an answer.
     other.send(&mut Outgoing::packet(meta.source, &packet(1, 12))).unwrap();
     assert_eq!(receive(&one, 1).len(), 1);
 }
@@ -132,14 +132,14 @@ fn only_packets_to_the_given_ports_arrive() {
         one.set_ports(&[]).unwrap();
         send(&[5_059, 5_060, 5_061]);
         assert_eq!(arrived(&other, 2), [5_059, 5_061]);
-        // All, and again none.
+        // All ports, and again none.
         other.set_ports(&[0..=u16::MAX]).unwrap();
         send(&[0, 65_535]);
         assert_eq!(arrived(&other, 2), [0, 65_535]);
         other.set_ports(&[0..=u16::MAX]).unwrap();
         other.set_ports(&[]).unwrap();
         send(&[1]);
-        // As many ranges as a program takes, and more.
+        // As many ranges as a program holds, and more.
         let many: Vec<_> = (0..1_000_u16).map(|index| index * 60..=index * 60).collect();
         other.set_ports(&many).unwrap();
         send(&[59_940]);
@@ -237,7 +237,7 @@ fn icmp_from_routers_and_hosts_is_reported() {
         let (destination, kind, quoted) = wait_report(&sender, |_| true);
         assert_eq!((destination, kind), (to(there), IcmpKind::PacketTooBig { mtu: 1_300 }));
         assert!(quoted.len() >= 20 && quoted == large[..quoted.len()]);
-        // Nobody has a socket of the protocol there.
+        // The receiving host has no socket of the protocol.
         let small = packet(5_060, 60);
         sender.send(&mut Outgoing::packet(to(there), &small)).unwrap();
         let (destination, kind, quoted) = wait_report(&sender, |_| true);
@@ -245,7 +245,8 @@ fn icmp_from_routers_and_hosts_is_reported() {
         assert!(quoted.len() >= 20 && quoted == small[..quoted.len()]);
         sender.send(&mut Outgoing::packet(to(nowhere), &small)).unwrap();
         assert_eq!(wait_report(&sender, |_| true).1, IcmpKind::HostUnreachable);
-        // With any raw socket there, even one that wants none of it, the kernel keeps silent.
+        // With any raw socket of the protocol, even one whose filter accepts none of the packets, the kernel
+        // sends no ICMP.
         let _listener = right.enter(|| open_ports(any, &[9..=9]));
         sender.send(&mut Outgoing::packet(to(there), &small)).unwrap();
         assert_silent(&sender);
@@ -277,7 +278,7 @@ fn other_families_and_encapsulation_ports_are_unreachable() {
         let carrier = namespace.enter(|| open(here));
         carrier.send(&mut Outgoing::packet(to(other), &packet(1, 12))).unwrap();
         assert_eq!(wait_report(&carrier, |_| true).1, IcmpKind::NoRoute);
-        // A destination with a port is one of UDP encapsulation. The others of the batch are sent.
+        // A destination with a port means UDP encapsulation. The other packets of the batch are sent.
         let with_port = SocketAddr::new(here.parse().unwrap(), 9_899);
         let bytes = packet(1, 12);
         let mut batch = [with_port, to(here)].map(|to| Outgoing::packet(to, &bytes));
@@ -290,7 +291,7 @@ fn other_families_and_encapsulation_ports_are_unreachable() {
     }
 }
 
-/// The example program `receive`, in a process of its own. Ends with this value.
+/// The example program `receive` in a separate process, which ends with this value.
 struct Receiver {
     child: Child,
     output: BufReader<std::process::ChildStdout>,
@@ -311,7 +312,7 @@ impl Receiver {
         receiver
     }
 
-    /// Expects it to fail, and returns what it says.
+    /// Expects the program to fail, and returns its message.
     fn failure(prefix: &str, arguments: &str) -> String {
         let (program, command) = Self::command(prefix, arguments);
         let output = Command::new(program).args(command).stdin(Stdio::null()).output().expect("the example");
@@ -365,7 +366,7 @@ fn processes_share_the_protocol_by_port() {
     for _ in 0..2 {
         assert_eq!(web.line(), "10.77.0.1:0 sctp 7 > 80 tag 50505050 length 12");
     }
-    // A port has one owner, whichever of its addresses it is asked for ...
+    // A port has one owner, whichever of its addresses is requested ...
     let message = Receiver::failure(&there, "raw 10.77.0.2 5060");
     assert!(message.starts_with("SCTP port 5060 is in use by another process"), "{message}");
     for address in ["0.0.0.0", "10.77.0.2"] {
@@ -374,7 +375,7 @@ fn processes_share_the_protocol_by_port() {
     }
     let error = right.enter(|| PortLock::range(79..=81, None)).unwrap_err();
     assert!(matches!(error, LockError::InUse { .. }), "{error}");
-    // ... until it ends; and another network namespace has its own ports.
+    // ... until the owner ends; and another network namespace has its own ports.
     left.enter(|| PortLock::port(80, None)).unwrap();
     drop(web);
     right.enter(|| PortLock::range(79..=81, None)).unwrap();
@@ -396,12 +397,12 @@ fn ephemeral_ports_are_locked_in_blocks() {
         assert_ne!(first.ports(), second.ports());
         let within = PortLock::port(*first.ports().start() + 7, Some("192.0.2.1".parse().unwrap()));
         assert!(matches!(within, Err(LockError::InUse { .. })));
-        // All 64 blocks, and not one more.
+        // Locks all 64 blocks, and not one more.
         let rest: Vec<_> = (2..64).map(|_| PortLock::any(EPHEMERAL_PORTS, 256, None).unwrap()).collect();
         assert!(matches!(PortLock::any(EPHEMERAL_PORTS, 256, None), Err(LockError::Exhausted { .. })));
         drop(rest);
         PortLock::any(EPHEMERAL_PORTS, 256, None).unwrap();
-        // Different addresses don't disturb each other.
+        // Locks of different addresses don't exclude each other.
         let address = |text: &str| Some(text.parse().unwrap());
         let _one = PortLock::port(5_060, address("192.0.2.1")).unwrap();
         let _other = PortLock::port(5_060, address("2001:db8::1")).unwrap();
@@ -417,7 +418,7 @@ fn a_missing_privilege_is_named_with_its_cure() {
         Receiver::failure("setpriv --bounding-set=-net_raw --inh-caps=-net_raw", "raw 127.0.0.1 5060");
     assert_eq!(message, OpenError::Privilege.to_string());
     assert!(message.contains("CAP_NET_RAW") && message.contains("setcap"));
-    // UDP needs none.
+    // UDP needs no privilege.
     let namespace = Namespace::new();
     let without = format!("ip netns exec {} setpriv --bounding-set=-all --inh-caps=-all", namespace.name);
     let mut receiver = Receiver::start(&without, "udp 127.0.0.1:9899");

@@ -1,4 +1,4 @@
-//! Timers that are descriptors.
+//! Timers that are file descriptors.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::disallowed_methods, reason = "a timer of the kernel's goes by its clock")]
 
@@ -32,7 +32,7 @@ fn the_latest_setting_holds() {
     timer.set(HOUR).unwrap();
     timer.set(Duration::from_micros(50)).unwrap();
     assert!(wait_readable(&timer, PATIENCE_MS));
-    // Too long for the kernel's clock is as good as never.
+    // A time too long for the kernel's clock means never.
     timer.set(Duration::MAX).unwrap();
     assert!(!wait_readable(&timer, 5));
 }

@@ -11,15 +11,16 @@ use strandline_io::{
     Carrier, IcmpKind, OpenError, Outgoing, RecvBatch, SendStats, Steering, UdpCarrier, UdpOptions,
 };
 
-/// Where nobody listens: port 1 (tcpmux) is given to no socket that asks for any port. One that was free a moment ago may
-/// be taken again, or live on in a process that another test is starting.
+/// An address at which nobody listens. Port 1 (tcpmux) is never assigned to a socket that asks for any port.
+/// A port that was free a moment ago may be taken again, or live on in a process that another test is
+/// starting.
 const NOBODY: ([u8; 4], u16) = ([127, 0, 0, 1], 1);
 
 fn bind(address: &str) -> UdpCarrier {
     UdpCarrier::bind(address.parse().unwrap(), &UdpOptions::default()).unwrap()
 }
 
-/// Packets that differ, of `size` bytes each.
+/// Returns packets that differ, of `size` bytes each.
 fn burst(count: usize, size: usize) -> Vec<u8> {
     (0..count).flat_map(|index| vec![index as u8; size]).collect()
 }
@@ -64,7 +65,7 @@ fn a_dual_stack_socket_gives_ipv4_addresses_as_ipv4() {
     let answer = Outgoing { source: meta.destination, ..Outgoing::packet(meta.source, b"from dual") };
     dual.send(&mut { answer }).unwrap();
     assert_eq!(receive(&v4, 1)[0].0.source, SocketAddr::from(([127, 0, 0, 1], port)));
-    // And ICMP errors likewise.
+    // ICMP errors report the destination as IPv4 likewise.
     let nobody = SocketAddr::from(NOBODY);
     dual.send(&mut Outgoing::packet(nobody, b"who is there")).unwrap();
     let report = wait_report(&dual, |_| true);
@@ -141,7 +142,7 @@ fn without_gso_and_gro_packets_go_and_come_one_by_one() {
     assert!(
         packets.iter().all(|(meta, packet)| meta.len == 500 && meta.stride == 500 && packet.len() == 500)
     );
-    // A burst that the sender cut late is cut for a receiver that wants single datagrams.
+    // A burst that the sender segments late is split for a receiver that wants single datagrams.
     let gso = bind("127.0.0.1:0");
     gso.send(&mut Outgoing::burst(right.local_addr(), &bytes, 500)).unwrap();
     assert_eq!(gso.send_stats().calls, 1);
@@ -190,7 +191,7 @@ fn a_closed_port_is_reported_and_does_not_disturb_others() {
     let (left, right) = (bind("127.0.0.1:0"), bind("127.0.0.1:0"));
     let nobody = SocketAddr::from(NOBODY);
     left.send(&mut Outgoing::packet(nobody, b"anybody there? ")).unwrap();
-    // The pending error must fail neither a send to somebody else nor a receive.
+    // The pending error must fail neither a send to another destination nor a receive.
     left.send(&mut Outgoing::packet(right.local_addr(), b"hello")).unwrap();
     assert_eq!(receive(&right, 1)[0].1, b"hello");
     left.send(&mut Outgoing::packet(nobody, b"anybody there? ")).unwrap();
@@ -219,16 +220,16 @@ fn a_packet_larger_than_the_interface_is_reported_with_its_mtu() {
         assert_eq!((destination, kind), (to, IcmpKind::PacketTooBig { mtu: 1_400 }));
         assert_eq!(quoted, bytes[..quoted.len()]);
         assert!(quoted.len() >= 20);
-        // The same as a burst: reported once, and GSO stays on.
+        // As a burst, the error is reported once, and GSO stays enabled.
         sender.send(&mut Outgoing::burst(to, &bytes, bytes.len() / 3)).unwrap();
         assert_eq!(wait_report(&sender, |_| true).1, IcmpKind::PacketTooBig { mtu: 1_400 });
         assert_eq!(sender.send_stats().dropped, 4);
         assert_eq!(sender.segments_max(), 64);
-        // What fits goes through, as single packets and as a burst.
+        // Packets that fit are sent, as single packets and as a burst.
         let fitting = burst(3, 1_400 - overhead);
         sender.send(&mut Outgoing::burst(to, &fitting, 1_400 - overhead)).unwrap();
         assert_eq!(receive(&receiver, 3).len(), 3);
-        // And with permission IP cuts the large one, while the next one again may not be.
+        // With permission, IP fragments the large packet, while the next one again may not be fragmented.
         let first = &bytes[..bytes.len() / 3];
         let mut batch =
             [Outgoing { fragment: Some(1400), ..Outgoing::packet(to, first) }, Outgoing::packet(to, first)];
@@ -250,7 +251,8 @@ fn a_small_mtu_behind_a_router_is_reported() {
         let (destination, kind, quoted) = wait_report(&sender, |_| true);
         assert_eq!((destination, kind), (to, IcmpKind::PacketTooBig { mtu: 1_300 }));
         assert!(quoted.len() >= 20 && quoted == large[..quoted.len()]);
-        // The kernel has learned it, but must not refuse a probe of this size: the path may have changed.
+        // The kernel has cached the path MTU, but must not refuse a probe of this length: the path may have
+        // changed.
         sender.send(&mut Outgoing::packet(to, &large)).unwrap();
         assert_eq!(sender.send_stats(), SendStats { packets: 2, dropped: 0, calls: 2 });
         assert_eq!(wait_report(&sender, |_| true).1, IcmpKind::PacketTooBig { mtu: 1_300 });
@@ -313,7 +315,7 @@ fn a_port_can_be_shared_only_by_agreement() {
     let second = UdpCarrier::bind(first.local_addr(), &options).unwrap();
     let error = UdpCarrier::bind(first.local_addr(), &UdpOptions::default()).unwrap_err();
     assert!(matches!(error, OpenError::AddressInUse { .. }), "{error}");
-    // Each datagram goes to exactly one of them.
+    // Each datagram goes to exactly one of the sockets.
     let senders: Vec<_> = (0..32).map(|_| bind("127.0.0.1:0")).collect();
     for sender in &senders {
         sender.send(&mut Outgoing::packet(first.local_addr(), b"one")).unwrap();
@@ -328,7 +330,7 @@ fn a_port_can_be_shared_only_by_agreement() {
     assert_eq!(sources, senders.iter().map(Carrier::local_addr).collect());
 }
 
-/// A common header and a little more.
+/// Returns a common header and a few bytes more.
 fn header(ports: (u16, u16), tag: u32) -> Vec<u8> {
     [&ports.0.to_be_bytes()[..], &ports.1.to_be_bytes(), &tag.to_be_bytes(), &[0; 8]].concat()
 }
@@ -380,7 +382,7 @@ fn a_group_joins_nobody_elses_sockets() {
     assert!(matches!(error, OpenError::AddressInUse { .. }), "{error}");
 }
 
-/// ECT(0) on request, for one packet as for each of a burst, on IPv4 and IPv6 (RFC 3168).
+/// ECT(0) is set on request, for one packet as for each packet of a burst, on IPv4 and IPv6 (RFC 3168).
 #[test]
 fn packets_say_that_they_may_be_marked() {
     for address in ["127.0.0.1:0", "[::1]:0"] {

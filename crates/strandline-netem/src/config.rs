@@ -1,33 +1,33 @@
-//! A link's parameters.
+//! Parameters of a link.
 
 use core::time::Duration;
 
 use crate::loss::Loss;
 
-/// Parameters of a link. The default is a perfect one: no delay, no limit, no fault.
+/// Parameters of a link. The default link is perfect: no delay, no limits, no faults.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinkConfig {
-    /// Time from the end of sending to arrival.
+    /// Time from the end of transmission to arrival.
     pub delay: Duration,
-    /// Added to the delay of each packet: uniform from zero to this. It does not change the order: a packet arrives no
-    /// earlier than the one before it.
+    /// Upper bound of a random extra delay for each packet, uniform from zero. Jitter never reorders: a
+    /// packet arrives no earlier than the one before it.
     pub jitter: Duration,
-    /// Bits a second; 0 means no limit.
+    /// Rate in bits per second; 0 means no limit.
     pub rate_bps: u64,
-    /// Bytes that may wait, the packet being sent included. Counts only where `rate_bps` is a limit. A packet is always
-    /// taken into an empty queue.
+    /// Maximum number of bytes in the queue, the packet in transmission included. Applies only if `rate_bps`
+    /// sets a limit. An empty queue accepts any packet.
     pub queue_bytes_max: usize,
-    /// A packet that finds more bytes than this in the queue is marked, if it may be (explicit congestion notification):
-    /// what switches do for DCTCP (RFC 8257 section 3.1). `usize::MAX`: none is.
+    /// Queue length in bytes beyond which an arriving packet is marked (explicit congestion notification) if
+    /// its sender allows it, as switches do for DCTCP (RFC 8257 section 3.1). `usize::MAX` marks none.
     pub mark_bytes: usize,
-    /// Longest packet in bytes; longer ones are dropped.
+    /// Maximum packet length in bytes; longer packets are dropped.
     pub size_max: usize,
-    /// What is too long and may be fragmented is cut at this link, as a router does. A link's own decisions leave that to the
-    /// caller, who knows what may be fragmented.
+    /// Whether packets longer than `size_max` that may be fragmented are fragmented at this link, as by a
+    /// router. A link's own decisions leave that to the caller, who knows which packets may be fragmented.
     pub cuts: bool,
-    /// Which packets are lost. They are lost before the queue and take no sending time.
+    /// Model of packet loss. Packets are lost before the queue and take no transmission time.
     pub loss: Loss,
-    /// Which packets are held back so that others overtake them.
+    /// Model of reordering: packets held back so that later ones overtake them.
     pub reordering: Reordering,
     /// Probability that a packet arrives twice.
     pub duplication: f64,
@@ -35,12 +35,12 @@ pub struct LinkConfig {
     pub corruption: f64,
 }
 
-/// Reordering: packets held back at random.
+/// Reordering model: packets are held back at random.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Reordering {
     /// Probability that a packet is held back.
     pub probability: f64,
-    /// It is held back by a time uniform from zero to this.
+    /// Upper bound of the time for which a packet is held back, uniform from zero.
     pub extra_delay_max: Duration,
 }
 
@@ -63,7 +63,7 @@ impl Default for LinkConfig {
 }
 
 impl LinkConfig {
-    /// A link with a delay and nothing else.
+    /// Returns a link with a delay and no other limit or fault.
     #[must_use]
     pub fn with_delay(delay: Duration) -> Self {
         Self { delay, ..Self::default() }

@@ -1,8 +1,9 @@
-//! Damage to a packet.
+//! Corruption of packets by flipped bits.
 
 use crate::random::Random;
 
-/// Bits of a packet that the link flips. The same value always damages the same bits of a packet of the same length.
+/// The bits of a packet that the link flips. The same value always flips the same bits of a packet of the
+/// same length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Corruption {
     seed: u64,
@@ -10,13 +11,14 @@ pub struct Corruption {
 }
 
 impl Corruption {
-    /// One to eight random bits.
+    /// Draws one to eight random bits.
     pub(crate) fn draw(random: &mut Random) -> Self {
         let seed = random.next_u64();
         Self { seed, flips: (seed >> 61) as u8 + 1 }
     }
 
-    /// Flips the bits. A bit that is drawn twice is flipped once, so a packet of at least one byte is always changed.
+    /// Flips the bits. A bit that is drawn twice is flipped once, so a packet of at least one byte always
+    /// changes.
     ///
     /// ```
     /// use strandline_netem::{Link, LinkConfig, Verdict};
@@ -36,7 +38,7 @@ impl Corruption {
         let mut state = self.seed;
         let mut done = [u64::MAX; 8];
         for slot in done.iter_mut().take(usize::from(self.flips)) {
-            // A linear congruential step is random enough for places within a packet.
+            // A linear congruential step is random enough for positions within a packet.
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             *slot = ((u128::from(state) * u128::from(bits)) >> 64) as u64;
         }

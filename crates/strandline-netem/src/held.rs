@@ -1,4 +1,4 @@
-//! A link that keeps the packets until they arrive.
+//! A link that holds the packets until they arrive.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use crate::link::{Arrival, DropReason, Link, Verdict};
 use crate::mark::mark;
 
-/// A packet on its way; ordered by arrival, then by the order of being offered.
+/// A packet in transit. Ordered by arrival, then by the order in which the packets were offered.
 #[derive(Debug, Clone)]
 struct OnItsWay<P> {
     arrival_ns: u64,
@@ -40,8 +40,9 @@ impl<P> Ord for OnItsWay<P> {
     }
 }
 
-/// A [`Link`] with the packets in it. `P` holds a packet's bytes: `Vec<u8>`, `Box<[u8]>`, ... Those that begin with an IP
-/// header are marked there ([`LinkConfig::mark_bytes`](crate::LinkConfig::mark_bytes)).
+/// A [`Link`] that holds the packets in transit. `P` holds a packet's bytes: `Vec<u8>`, `Box<[u8]>`, ...
+/// Packets that begin with an IP header are marked there
+/// ([`LinkConfig::mark_bytes`](crate::LinkConfig::mark_bytes)).
 ///
 /// ```
 /// use core::time::Duration;
@@ -56,16 +57,16 @@ impl<P> Ord for OnItsWay<P> {
 #[derive(Debug, Clone)]
 pub struct HeldLink<P> {
     link: Link,
-    /// Packets in order of arrival: nearly all, so that they need no heap.
+    /// Packets in order of arrival. Nearly all packets are here, so they need no heap.
     in_order: VecDeque<OnItsWay<P>>,
-    /// The others.
+    /// Packets that arrive out of order.
     out_of_order: BinaryHeap<Reverse<OnItsWay<P>>>,
     number: u64,
     marked_ce: u64,
 }
 
 impl<P: AsMut<[u8]> + Clone> HeldLink<P> {
-    /// A link with nothing in it.
+    /// Returns a link with no packet in transit.
     #[must_use]
     pub fn new(link: Link) -> Self {
         Self { link, in_order: VecDeque::new(), out_of_order: BinaryHeap::new(), number: 0, marked_ce: 0 }
@@ -74,7 +75,7 @@ impl<P: AsMut<[u8]> + Clone> HeldLink<P> {
     /// Hands a packet to the link.
     ///
     /// # Errors
-    /// Says why the packet was dropped.
+    /// Returns the reason if the packet is dropped.
     pub fn push(&mut self, now_ns: u64, mut packet: P) -> Result<(), DropReason> {
         let copies = match self.link.offer(now_ns, packet.as_mut().len()) {
             Verdict::Delivered(copies) => copies,
@@ -104,12 +105,12 @@ impl<P: AsMut<[u8]> + Clone> HeldLink<P> {
         }
     }
 
-    /// The next packet that has arrived by `now_ns`.
+    /// Returns the next packet that has arrived by `now_ns`.
     pub fn poll(&mut self, now_ns: u64) -> Option<P> {
         self.poll_with_arrival(now_ns).map(|(_, packet)| packet)
     }
 
-    /// The next packet that has arrived by `now_ns`, and when it arrived.
+    /// Returns the next packet that has arrived by `now_ns`, with its arrival time in nanoseconds.
     pub fn poll_with_arrival(&mut self, now_ns: u64) -> Option<(u64, P)> {
         let in_order = self.in_order.front().map(OnItsWay::key);
         let out_of_order = self.out_of_order.peek().map(|held| held.0.key());
@@ -126,7 +127,8 @@ impl<P: AsMut<[u8]> + Clone> HeldLink<P> {
         Some((held.arrival_ns, held.packet))
     }
 
-    /// When to call [`poll`](Self::poll) next; `None` if nothing is on its way.
+    /// Returns the time of the next arrival, when [`poll`](Self::poll) has a packet; `None` if none is in
+    /// transit.
     #[must_use]
     pub fn next_arrival_ns(&self) -> Option<u64> {
         let in_order = self.in_order.front().map(|held| held.arrival_ns);
@@ -137,20 +139,20 @@ impl<P: AsMut<[u8]> + Clone> HeldLink<P> {
         }
     }
 
-    /// Packets that met congestion and whose IP header says so now (CE). Those whose sender doesn't know of marks are only
-    /// in [`LinkStats::marked`](crate::LinkStats::marked).
+    /// Returns the number of packets that met congestion and were marked CE in their IP header. Packets whose
+    /// sender doesn't support ECN are counted only in [`LinkStats::marked`](crate::LinkStats::marked).
     #[must_use]
     pub fn marked_ce(&self) -> u64 {
         self.marked_ce
     }
 
-    /// Packets on their way, copies included.
+    /// Returns the number of packets in transit, copies included.
     #[must_use]
     pub fn on_their_way(&self) -> usize {
         self.in_order.len() + self.out_of_order.len()
     }
 
-    /// The link, to look at or to change.
+    /// Returns the link, to read or to change.
     pub fn link(&mut self) -> &mut Link {
         &mut self.link
     }

@@ -1,12 +1,13 @@
 //! A model of one direction of a network link: delay, jitter, rate, queue, loss, reordering, duplication, corruption.
 //!
-//! The model does no I/O and reads no clock: time is an input in nanoseconds since an origin that the caller chose, and
+//! The model does no I/O and reads no clock. Time is an input, in nanoseconds since an origin that the caller chooses, and
 //! every random decision comes from a seed, so a run can be repeated exactly.
 //!
-//! Two ways to use it:
-//! - [`Link`] decides about packets that the caller keeps: [`Link::offer`] says when each copy arrives, whether it is
-//!   damaged, or why it was dropped.
-//! - [`HeldLink`] keeps the packets as well: [`HeldLink::push`] takes one, [`HeldLink::poll`] gives what has arrived.
+//! There are two ways to use it:
+//! - [`Link`] decides about packets that the caller keeps: [`Link::offer`] returns when each copy arrives and whether it is
+//!   corrupted, or why the packet is dropped.
+//! - [`HeldLink`] holds the packets as well: [`HeldLink::push`] takes a packet, [`HeldLink::poll`] returns those that have
+//!   arrived.
 //!
 //! ```
 //! use core::time::Duration;
@@ -21,9 +22,10 @@
 //! # Ok::<(), &str>(())
 //! ```
 //!
-//! What happens to a packet, in this order: the link is cut? it is longer than [`LinkConfig::size_max`]? the loss model
-//! takes it? the queue is full? Then it is sent at the link's rate, travels for the delay and its jitter, may be held
-//! back so that others overtake it, may be duplicated, and each copy may be damaged.
+//! A packet is dropped by the first of these that applies: the link is cut, the packet is longer than
+//! [`LinkConfig::size_max`], the loss model drops it, the queue is full. Otherwise it is transmitted at the link's rate,
+//! travels for the delay and its jitter, may be held back so that others overtake it, and may be duplicated; each copy may
+//! be corrupted.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 

@@ -1,4 +1,4 @@
-//! The link: what happens to each packet, and when.
+//! The link model, which decides whether and when each packet arrives.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -12,53 +12,53 @@ use crate::stats::LinkStats;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// What a link does with a packet.
+/// The decision about a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Verdict {
-    /// It arrives.
+    /// The packet arrives.
     Delivered(Copies),
-    /// It does not.
+    /// The packet is dropped.
     Dropped(DropReason),
 }
 
-/// The copies that arrive.
+/// The copies of a packet that arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copies {
-    /// The packet.
+    /// The packet itself.
     pub first: Arrival,
-    /// Its second copy, if the link made one; never earlier than the first.
+    /// The second copy, if the link made one; never earlier than the first.
     pub duplicate: Option<Arrival>,
-    /// There was congestion: the packet is marked, if it may be.
+    /// Whether the packet met congestion and is marked if its sender allows it.
     pub marked: bool,
 }
 
-/// One copy's arrival.
+/// The arrival of one copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
-    /// When, in nanoseconds since the caller's origin.
+    /// Arrival time in nanoseconds since the caller's origin.
     pub arrival_ns: u64,
-    /// How it is damaged, if it is.
+    /// The corruption of the copy, if any.
     pub corruption: Option<Corruption>,
 }
 
-/// Why a packet does not arrive.
+/// The reason why a packet is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DropReason {
     /// The link was cut.
     Cut,
-    /// The packet was longer than the link carries.
+    /// The packet was longer than the link's maximum.
     Size,
-    /// The loss model took it.
+    /// The loss model dropped the packet.
     Loss,
     /// The queue was full.
     Queue,
 }
 
-/// One direction of a link. Time must not go backwards from call to call.
+/// A model of one direction of a link. Time must not go backwards from call to call.
 ///
-/// - in: [`offer`](Self::offer) for each packet, [`schedule`](Self::schedule) and [`change`](Self::change)
-/// - out: the [`Verdict`]; [`stats`](Self::stats), [`queued_bytes`](Self::queued_bytes)
+/// - Input: [`offer`](Self::offer) for each packet, [`schedule`](Self::schedule) and [`change`](Self::change).
+/// - Output: the [`Verdict`], [`stats`](Self::stats) and [`queued_bytes`](Self::queued_bytes).
 #[derive(Debug, Clone)]
 pub struct Link {
     config: LinkConfig,
@@ -66,22 +66,22 @@ pub struct Link {
     random: Random,
     loss: LossState,
     schedule: Schedule,
-    /// When the last packet taken has been sent, and how much of a nanosecond more, in units of 1/rate ns: without it
-    /// rounding would make the link faster or slower than its rate.
+    /// Time when the last accepted packet has been transmitted, and the remaining fraction of a nanosecond in
+    /// units of 1/rate ns. Without the fraction, rounding would make the link faster or slower than its rate.
     sent_ns: u64,
     sent_fraction: u64,
-    /// When each waiting packet has been sent, and its length.
+    /// For each packet in the queue, the time when it has been transmitted and its length.
     waiting: VecDeque<(u64, usize)>,
     waiting_bytes: usize,
-    /// Arrival of the last packet that kept its place.
+    /// Arrival of the last packet that was not held back.
     last_arrival_ns: u64,
-    /// Arrivals of the packets held back since then.
+    /// Arrivals of the packets held back since the last one that was not.
     held_back_ns: Vec<u64>,
     stats: LinkStats,
 }
 
 impl Link {
-    /// A link whose random decisions come from `seed`.
+    /// Returns a link whose random decisions come from `seed`.
     #[must_use]
     pub fn new(config: LinkConfig, seed: u64) -> Self {
         Self {
@@ -100,7 +100,7 @@ impl Link {
         }
     }
 
-    /// Decides about a packet of `len` bytes handed to the link at `now_ns`.
+    /// Decides about a packet of `len` bytes offered to the link at `now_ns`.
     pub fn offer(&mut self, now_ns: u64, len: usize) -> Verdict {
         self.advance(now_ns);
         self.stats.offered += 1;
@@ -141,7 +141,7 @@ impl Link {
         (full && self.waiting_bytes > 0).then_some(DropReason::Queue)
     }
 
-    /// When the packet has left the queue.
+    /// Returns the time when the packet has left the queue.
     fn send(&mut self, now_ns: u64, len: usize) -> u64 {
         let rate = self.config.rate_bps;
         if self.sent_ns < now_ns {
@@ -152,7 +152,7 @@ impl Link {
             return self.sent_ns;
         }
         let work = u128::from(len as u64) * 8 * u128::from(NS_PER_S) + u128::from(self.sent_fraction);
-        // Sizes of packets keep this within 64 bits; anything else saturates at the end of time.
+        // Packet lengths keep this within 64 bits; anything else saturates at the maximum time.
         let (took_ns, fraction) = match u64::try_from(work) {
             Ok(work) => (work / rate, work % rate),
             Err(_) => (u64::try_from(work / u128::from(rate)).unwrap_or(u64::MAX), 0),
@@ -166,7 +166,8 @@ impl Link {
         self.sent_ns
     }
 
-    /// When a packet that left the queue at `sent_ns` arrives, and what becomes of it on the way.
+    /// Decides when a packet that left the queue at `sent_ns` arrives, and whether it is held back,
+    /// duplicated or corrupted.
     fn travel(&mut self, sent_ns: u64) -> Copies {
         let held_back = self.random.chance(self.config.reordering.probability);
         let arrival_ns = if held_back {
@@ -191,7 +192,7 @@ impl Link {
         Copies { first, duplicate, marked: false }
     }
 
-    /// Arrival after delay and jitter, not before what kept its place.
+    /// Returns the arrival after delay and jitter, not before the last packet that was not held back.
     fn arrival(&mut self, sent_ns: u64) -> u64 {
         let jitter = self.random.up_to(nanos(self.config.jitter));
         let arrival = sent_ns.saturating_add(nanos(self.config.delay)).saturating_add(jitter);
@@ -205,7 +206,7 @@ impl Link {
         Arrival { arrival_ns, corruption }
     }
 
-    /// Lets time pass: packets leave the queue, changes that are due happen.
+    /// Advances time: packets leave the queue and due changes take effect.
     fn advance(&mut self, now_ns: u64) {
         while let Some(changes) = self.schedule.take_due(now_ns) {
             for change in changes {
@@ -221,19 +222,19 @@ impl Link {
         }
     }
 
-    /// Makes a change when time comes to `at_ns`. Changes take effect with the first packet offered at that time or
-    /// later; what is in the queue or on its way keeps its arrival.
+    /// Schedules a change for `at_ns`. It takes effect with the first packet offered at that time or later;
+    /// packets that are queued or in transit keep their arrival.
     pub fn schedule(&mut self, at_ns: u64, change: Change) {
         self.schedule.add(at_ns, change);
     }
 
-    /// Time of the next scheduled change.
+    /// Returns the time of the next scheduled change.
     #[must_use]
     pub fn next_change_ns(&self) -> Option<u64> {
         self.schedule.next()
     }
 
-    /// Makes a change now.
+    /// Makes a change immediately.
     pub fn change(&mut self, change: Change) {
         match change {
             Change::Config(config) => {
@@ -262,41 +263,42 @@ impl Link {
         self.sent_fraction = 0;
     }
 
-    /// Nothing passes until [`heal`](Self::heal).
+    /// Cuts the link: every packet is dropped until [`heal`](Self::heal).
     pub fn cut(&mut self) {
         self.cut = true;
     }
 
-    /// The link works again.
+    /// Ends a cut.
     pub fn heal(&mut self) {
         self.cut = false;
     }
 
-    /// Whether the link is cut.
+    /// Returns whether the link is cut.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.cut
     }
 
-    /// The parameters at present.
+    /// Returns the current parameters.
     #[must_use]
     pub fn config(&self) -> &LinkConfig {
         &self.config
     }
 
-    /// Bytes in the queue at `now_ns`, the packet being sent included.
+    /// Returns the bytes in the queue at `now_ns`, the packet in transmission included.
     pub fn queued_bytes(&mut self, now_ns: u64) -> usize {
         self.advance(now_ns);
         self.waiting_bytes
     }
 
-    /// When the last packet that was taken has left the queue: a packet offered before that waits until then.
+    /// Returns the time when the last accepted packet has left the queue. A packet offered earlier waits
+    /// until then.
     #[must_use]
     pub fn free_at_ns(&self) -> u64 {
         self.sent_ns
     }
 
-    /// What the link has done so far.
+    /// Returns the link's counters.
     #[must_use]
     pub fn stats(&self) -> &LinkStats {
         &self.stats

@@ -1,16 +1,16 @@
-//! Which packets a link loses.
+//! Models of packet loss.
 
 use crate::random::Random;
 
-/// A model of loss. Probabilities are from 0 to 1; what is outside counts as the nearer bound.
+/// A model of loss. Probabilities are from 0 to 1; values outside count as the nearer bound.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Loss {
-    /// None is lost.
+    /// No packet is lost.
     #[default]
     None,
-    /// Every n-th packet: the n-th, the 2n-th and so on. 0 loses none.
+    /// Every n-th packet is lost: the n-th, the 2n-th and so on. 0 loses none.
     EveryNth(u32),
-    /// Each packet on its own with this probability.
+    /// Each packet is lost independently with this probability.
     Random(f64),
     /// Gilbert-Elliott: the link alternates between a good and a bad state, both of geometric length.
     Bursts {
@@ -26,7 +26,7 @@ pub enum Loss {
 }
 
 impl Loss {
-    /// Bursts in which every packet is lost, none between them: the simple Gilbert model.
+    /// Returns bursts in which every packet is lost, with no loss between them: the simple Gilbert model.
     ///
     /// ```
     /// use strandline_netem::Loss;
@@ -38,7 +38,7 @@ impl Loss {
         Self::Bursts { good_packets_mean, bad_packets_mean, good_loss: 0.0, bad_loss: 1.0 }
     }
 
-    /// The fraction of packets lost in the long run.
+    /// Returns the fraction of packets lost in the long run.
     #[must_use]
     pub fn mean(&self) -> f64 {
         match *self {
@@ -53,7 +53,7 @@ impl Loss {
     }
 }
 
-/// The model's state: what the next packet's fate depends on. It has a random source of its own, so that the same
+/// The state of a loss model, which decides about the next packet. It has its own random source, so the same
 /// packets are lost whatever the other parameters are.
 #[derive(Debug, Clone)]
 pub(crate) struct LossState {
@@ -67,13 +67,13 @@ impl LossState {
         Self { random, counted: 0, bad: false }
     }
 
-    /// Forgets the count and the state of the bursts; the random source goes on.
+    /// Resets the packet count and the burst state; the random source continues.
     pub(crate) fn reset(&mut self) {
         self.counted = 0;
         self.bad = false;
     }
 
-    /// Decides about the next packet.
+    /// Returns whether the next packet is lost.
     pub(crate) fn takes(&mut self, loss: &Loss) -> bool {
         match *loss {
             Loss::None | Loss::EveryNth(0) => false,

@@ -1,10 +1,10 @@
-//! Marks packets that met congestion (RFC 3168).
+//! CE marks for packets that met congestion (RFC 3168).
 
-/// The two bits of congestion experienced.
+/// The ECN codepoint for congestion experienced (CE).
 const CE: u8 = 0b11;
 
-/// Sets CE in the IP header that a packet begins with, if the sender allows it (ECT); true if it has it then. Anything else
-/// stays as it is.
+/// Sets CE in the IP header that a packet begins with, if the sender allows it (ECT). Returns true if the
+/// packet now has CE. Leaves any other packet unchanged.
 pub fn mark(packet: &mut [u8]) -> bool {
     match packet {
         [first, tos, ..] if *first >> 4 == 4 => {

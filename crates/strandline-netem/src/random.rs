@@ -1,4 +1,4 @@
-//! Random decisions from a seed.
+//! A source of random decisions with a seed.
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
@@ -8,7 +8,7 @@ use rand_core::{RngCore, SeedableRng};
 pub(crate) struct Random(ChaCha8Rng);
 
 impl Random {
-    /// The `stream`-th independent source of `seed`.
+    /// Returns the `stream`-th independent source of `seed`.
     pub(crate) fn new(seed: u64, stream: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream(stream);
@@ -19,7 +19,8 @@ impl Random {
         self.0.next_u64()
     }
 
-    /// True with the probability given; draws nothing if it is 0 or 1, so that what is switched off costs nothing.
+    /// Returns true with the given probability. Draws nothing if it is 0 or 1, so that disabled faults cost
+    /// nothing.
     pub(crate) fn chance(&mut self, probability: f64) -> bool {
         if probability <= 0.0 || probability.is_nan() {
             return false;
@@ -31,7 +32,8 @@ impl Random {
         ((self.0.next_u64() >> 11) as f64) < probability * (1u64 << 53) as f64
     }
 
-    /// Uniform in `0..=max`, by multiplication: the bias is below 2^-64 of the range for the delays used here.
+    /// Returns a uniform value in `0..=max`, by multiplication: the bias is below 2^-64 of the range for the
+    /// delays used here.
     pub(crate) fn up_to(&mut self, max: u64) -> u64 {
         if max == 0 {
             return 0;

@@ -1,4 +1,4 @@
-//! Changes of a link's parameters at given times.
+//! Scheduled changes of a link's parameters.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -9,39 +9,40 @@ use crate::loss::Loss;
 /// A change of one parameter, or of all.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
-    /// All parameters; the link stays cut if it is.
+    /// Replaces all parameters. A cut link stays cut.
     Config(LinkConfig),
-    /// [`LinkConfig::delay`].
+    /// Sets [`LinkConfig::delay`].
     Delay(Duration),
-    /// [`LinkConfig::jitter`].
+    /// Sets [`LinkConfig::jitter`].
     Jitter(Duration),
-    /// [`LinkConfig::rate_bps`].
+    /// Sets [`LinkConfig::rate_bps`].
     Rate(u64),
-    /// [`LinkConfig::queue_bytes_max`].
+    /// Sets [`LinkConfig::queue_bytes_max`].
     Queue(usize),
-    /// [`LinkConfig::mark_bytes`].
+    /// Sets [`LinkConfig::mark_bytes`].
     Mark(usize),
-    /// [`LinkConfig::size_max`].
+    /// Sets [`LinkConfig::size_max`].
     SizeMax(usize),
-    /// [`LinkConfig::loss`].
+    /// Sets [`LinkConfig::loss`].
     Loss(Loss),
-    /// [`LinkConfig::reordering`].
+    /// Sets [`LinkConfig::reordering`].
     Reordering(Reordering),
-    /// [`LinkConfig::duplication`].
+    /// Sets [`LinkConfig::duplication`].
     Duplication(f64),
-    /// [`LinkConfig::corruption`].
+    /// Sets [`LinkConfig::corruption`].
     Corruption(f64),
-    /// Nothing passes any more. What is on its way still arrives.
+    /// Cuts the link: new packets are dropped, packets in transit still arrive.
     Cut,
-    /// The link works again.
+    /// Ends a cut.
     Heal,
 }
 
-/// Changes to come, in order of time; those for one moment happen in the order they were given.
+/// Pending changes in order of time; changes for the same time take effect in the order in which they were
+/// scheduled.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Schedule {
     changes: BTreeMap<u64, Vec<Change>>,
-    /// Time of the first one, so that a packet's way asks only one number.
+    /// Time of the first change, so that a packet needs only one comparison.
     first_ns: Option<u64>,
 }
 
@@ -55,7 +56,7 @@ impl Schedule {
         self.first_ns
     }
 
-    /// The next changes that are due.
+    /// Removes and returns the next changes that are due.
     pub(crate) fn take_due(&mut self, now_ns: u64) -> Option<Vec<Change>> {
         if self.first_ns? > now_ns {
             return None;

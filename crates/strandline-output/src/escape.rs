@@ -1,10 +1,11 @@
-//! Control characters in what programs print: a peer or a file may have put them there to move a terminal's cursor, change its title or
-//! hide text.
+//! Escapes control characters in program output. A peer or a file may contain them to move a terminal's
+//! cursor, change its title or hide text.
 
 use std::borrow::Cow;
 
-/// Returns the text with each control character as `\u001b`, except line feeds and tabs. Also escaped are the characters that change
-/// the direction of text. In JSON, where these stand in strings only, the escaped form means the same.
+/// Returns the text with each control character except line feed and tab written as `\u001b`. Also escapes
+/// the characters that change the direction of text. In JSON, where these occur only in strings, the escaped
+/// form has the same meaning.
 #[must_use]
 pub fn escape(text: &str) -> Cow<'_, str> {
     if !text.contains(is_escaped) {

@@ -1,4 +1,4 @@
-//! Files that programs read whole: no more of them than a limit, so that a device without an end, such as /dev/zero, is an error.
+//! Reads whole files up to a limit, so that an endless device such as /dev/zero is an error.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -7,7 +7,7 @@ use std::path::Path;
 /// Reads a file of at most `max` bytes.
 ///
 /// # Errors
-/// If it can't be read or is longer, which the error says.
+/// If the file can't be read or is longer; the error says which.
 pub fn read_file(path: impl AsRef<Path>, max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -22,7 +22,7 @@ pub fn read_file(path: impl AsRef<Path>, max: u64) -> io::Result<Vec<u8>> {
 /// Reads a file of at most `max` bytes of UTF-8.
 ///
 /// # Errors
-/// If it can't be read, is longer, or is no UTF-8.
+/// If the file can't be read, is longer, or isn't UTF-8.
 pub fn read_text(path: impl AsRef<Path>, max: u64) -> io::Result<String> {
     String::from_utf8(read_file(path, max)?)
         .map_err(|_| io::Error::new(ErrorKind::InvalidData, "this is no UTF-8"))

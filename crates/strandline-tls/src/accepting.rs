@@ -1,31 +1,32 @@
-//! Errors of accept loops: what kind each is, how long to pause, and when to log.
+//! Handling of accept-loop errors: their kind, the pause after them, and when to log them.
 
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The pause after an error that more descriptors or memory would cure.
+/// Pause after an error for lack of descriptors or memory.
 const PAUSE: Duration = Duration::from_millis(50);
-/// The time between two log lines of one loop.
+/// Minimum time between two log lines of one loop.
 const LOG_EVERY: Duration = Duration::from_secs(10);
 
-/// Errors of `accept(2)` (Linux) that say that the process or the system is short of something.
+/// Errors of `accept(2)` (Linux) that mean that the process or the system lacks descriptors or memory.
 const EXHAUSTED: [i32; 4] = [12, 23, 24, 105];
 
-/// What an accept loop does about an error.
+/// The way in which an accept loop handles an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AcceptError {
-    /// Wait this long before the next attempt. Zero if the error is about one connection only.
+    /// Time to wait before the next attempt. Zero if the error concerns only one connection.
     pub pause: Duration,
-    /// The process or the system is out of descriptors or memory: the loop should close connections that matter less.
+    /// Whether the process or the system is out of descriptors or memory: the loop should then close less
+    /// important connections.
     pub is_exhausted: bool,
-    /// Log this error, and the number of errors that were not logged since the last line. `None` if a line was logged a short
-    /// time ago.
+    /// Whether to log this error, with the number of errors not logged since the last line. `None` if a line
+    /// was logged recently.
     pub log: Option<u64>,
 }
 
-/// Tells an accept loop what to do about its errors. Each loop has its own.
+/// Decides how an accept loop handles its errors. Each loop has its own.
 #[derive(Debug, Default)]
 pub struct AcceptErrors {
     logged: Option<Instant>,
@@ -33,7 +34,7 @@ pub struct AcceptErrors {
 }
 
 impl AcceptErrors {
-    /// Classifies an error of `accept`, or of what prepares an accepted connection.
+    /// Classifies an error of `accept`, or of the preparation of an accepted connection.
     pub fn on_error(&mut self, error: &io::Error) -> AcceptError {
         let of_one = matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted);
         if of_one {

@@ -1,4 +1,4 @@
-//! Which domains a certificate proves (RFC 5922 section 7.1), and for how long.
+//! The domains that a certificate proves (RFC 5922 section 7.1), and its validity.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -6,8 +6,9 @@ use core::time::Duration;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use webpki::{EndEntityCert, KeyUsage};
 
-/// The domains that a certificate proves: those of its SIP URIs without a user; if it has none, its DNS names. None if it can't
-/// be read. Names are as they stand in the certificate.
+/// Returns the domains that a certificate proves: those of its SIP URIs without a user, or its DNS names if
+/// it has none. Returns an empty list if the certificate can't be parsed. Names are returned as they stand in
+/// the certificate.
 #[must_use]
 pub fn domains(certificate: &CertificateDer<'_>) -> Vec<String> {
     let Ok(certificate) = EndEntityCert::try_from(certificate) else { return Vec::new() };
@@ -16,7 +17,8 @@ pub fn domains(certificate: &CertificateDer<'_>) -> Vec<String> {
     if of_uris.is_empty() { certificate.valid_dns_names().map(str::to_owned).collect() } else { of_uris }
 }
 
-/// The host of a SIP URI without a user: with one it would be a person's. Its port and parameters don't matter.
+/// Returns the host of a SIP URI without a user; a URI with a user would identify a person. Port and
+/// parameters are ignored.
 fn domain_of(uri: &str) -> Option<&str> {
     let (scheme, rest) = uri.split_once(':')?;
     if !scheme.eq_ignore_ascii_case("sip") || rest.contains(['@', '/', '[']) {
@@ -25,25 +27,26 @@ fn domain_of(uri: &str) -> Option<&str> {
     rest.split([':', ';', '?']).next().filter(|host| !host.is_empty())
 }
 
-/// Is the domain that was proved the one that is wanted? Wildcards prove nothing (section 7.2).
+/// Returns whether the proved domain is the wanted one. Wildcards prove nothing (RFC 5922 section 7.2).
 #[must_use]
 pub fn is_domain(proved: &str, wanted: &str) -> bool {
     let bare = |name: &'_ str| name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
     !proved.contains('*') && bare(proved) == bare(wanted)
 }
 
-/// Is a certificate for this address?
+/// Returns whether a certificate is issued for `address`.
 #[must_use]
 pub fn proves_address(certificate: &CertificateDer<'_>, address: IpAddr) -> bool {
     let name = ServerName::IpAddress(address.into());
     EndEntityCert::try_from(certificate).is_ok_and(|one| one.verify_is_valid_for_subject_name(&name).is_ok())
 }
 
-/// From when and until when a certificate is good, in seconds since 1970. None if it can't be read.
+/// Returns the start and the end of a certificate's validity, in seconds since 1970; `None` if it can't be
+/// parsed.
 #[must_use]
 pub fn validity(certificate: &CertificateDer<'_>) -> Option<(u64, u64)> {
     let certificate = EndEntityCert::try_from(certificate).ok()?;
-    // What it says of that is looked at before anything else, and told of a time at which it isn't good.
+    // The validity is checked before anything else. A check at a time outside it reports the limits.
     let at = |secs| {
         let time = UnixTime::since_unix_epoch(Duration::from_secs(secs));
         certificate.verify_for_usage(&[], &[], &[], time, KeyUsage::server_auth(), None, None).err()

@@ -1,8 +1,8 @@
-//! Connections that look the same with and without TLS (RFC 8446, RFC 5246), read and written without waiting; and the
+//! Non-blocking connections with the same interface with and without TLS (RFC 8446, RFC 5246), and the
 //! domains that certificates prove (RFC 5922).
 //!
-//! [`Wire`] is a connection of tokio's. [`ServerTls`] and [`ClientTls`] hold certificates and what is trusted. [`AcceptErrors`]
-//! tells an accept loop what to do about its errors.
+//! [`Wire`] is a connection over tokio. [`ServerTls`] and [`ClientTls`] hold certificates and trusted
+//! authorities. [`AcceptErrors`] decides how an accept loop handles its errors.
 #![forbid(unsafe_code)]
 
 mod accepting;

@@ -1,4 +1,4 @@
-//! Certificates, keys, and what is trusted, from PEM files.
+//! Certificates, keys and trusted authorities, read from PEM files.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -12,60 +12,60 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::verify::SipVerifier;
 
-/// The longest file of certificates or keys.
+/// Maximum length of a file of certificates or keys, in bytes.
 const PEM_BYTES_MAX: u64 = 16 << 20;
 
-/// What is wrong with a file or its content.
+/// An error in a file or its content.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// It can't be read, or holds no PEM of the kind that is needed.
+    /// The file can't be read, or holds no PEM of the required kind.
     #[error("{path}: {message}")]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         message: String,
     },
-    /// Certificate and key don't go together, or nothing can be made of them.
+    /// Certificate and key don't match, or can't be used.
     #[error("{path}: {cause}")]
     Certificate {
         /// The certificate's file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         cause: rustls::Error,
     },
 }
 
-/// One's own certificate and its key.
+/// Files of a certificate and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnFiles {
-    /// PEM: the certificate, and those that lead to one that others trust.
+    /// PEM file with the certificate and the intermediate certificates up to one that peers trust.
     pub certificate: PathBuf,
-    /// PEM: PKCS #8, PKCS #1 or SEC 1.
+    /// PEM file with the key: PKCS #8, PKCS #1 or SEC 1.
     pub key: PathBuf,
 }
 
-/// A PEM file that was read.
+/// The content of a PEM file.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Pem {
-    /// Where it is: errors name it.
+    /// The file's path, which errors report.
     pub path: PathBuf,
-    /// What stands there.
+    /// The file's content.
     pub bytes: Vec<u8>,
 }
 
 impl core::fmt::Debug for Pem {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        // It may be a key.
+        // The content may be a key, so it isn't shown.
         f.debug_tuple("Pem").field(&self.path).finish()
     }
 }
 
 impl Pem {
-    /// Reads it.
+    /// Reads a PEM file.
     ///
     /// # Errors
-    /// If it can't be read.
+    /// If the file can't be read.
     pub fn read(path: &Path) -> Result<Self, TlsError> {
         let read = || {
             let mut bytes = Vec::new();
@@ -79,20 +79,20 @@ impl Pem {
     }
 }
 
-/// One's own certificate and its key, as they were read.
+/// The contents of a certificate's and a key's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Own {
-    /// The certificate, and those that lead to one that others trust.
+    /// The certificate and the intermediate certificates up to one that peers trust.
     pub certificate: Pem,
-    /// PKCS #8, PKCS #1 or SEC 1.
+    /// The key: PKCS #8, PKCS #1 or SEC 1.
     pub key: Pem,
 }
 
 impl Own {
-    /// The certificate itself, without those that lead to one that others trust.
+    /// Returns the certificate itself, without intermediate certificates.
     ///
     /// # Errors
-    /// If there is none.
+    /// If the file holds no certificate.
     pub fn leaf(&self) -> Result<CertificateDer<'static>, TlsError> {
         let none = || file(&self.certificate.path, "no certificate in PEM there");
         certificates(&self.certificate)?.into_iter().next().ok_or_else(none)
@@ -105,31 +105,32 @@ impl OwnFiles {
     }
 }
 
-/// Whether clients show certificates.
+/// Whether a server asks clients for certificates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ClientCertificates {
-    /// They are not asked.
+    /// Clients are not asked for a certificate.
     #[default]
     None,
-    /// They may.
+    /// Clients may present a certificate.
     Optional,
-    /// They must.
+    /// Clients must present a certificate.
     Required,
 }
 
-/// What a server needs. Copies share it.
+/// TLS settings of a server. Clones share them.
 #[derive(Debug, Clone)]
 pub struct ServerTls(pub(crate) Arc<ServerConfig>);
 
-/// What a client needs. Copies share it.
+/// TLS settings of a client. Clones share them.
 #[derive(Debug, Clone)]
 pub struct ClientTls(pub(crate) Arc<ClientConfig>);
 
 impl ServerTls {
-    /// With one's own certificate. Those of clients must lead to one in the file `ca`, without which none is asked for.
+    /// Creates the settings of a server with its certificate. Client certificates must chain to an authority
+    /// in the file `ca`; without it none is requested.
     ///
     /// # Errors
-    /// What is wrong with a file.
+    /// If a file can't be read or used.
     pub fn new(own: &OwnFiles, ca: Option<&Path>, clients: ClientCertificates) -> Result<Self, TlsError> {
         let ca = ca.map(Pem::read).transpose()?;
         Self::of(&own.read()?, ca.as_ref(), clients)
@@ -138,7 +139,7 @@ impl ServerTls {
     /// The settings of a server from certificates that were read already.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If a content can't be used.
     pub fn of(own: &Own, ca: Option<&Pem>, clients: ClientCertificates) -> Result<Self, TlsError> {
         let certificate = |cause| TlsError::Certificate { path: own.certificate.path.clone(), cause };
         let builder = ServerConfig::builder_with_provider(provider());
@@ -158,18 +159,19 @@ impl ServerTls {
         };
         let (chain, key) = chain_and_key(own)?;
         let mut config = builder.with_single_cert(chain, key).map_err(certificate)?;
-        // A ticket for each connection would cost more than phones that come back seldom save.
+        // A ticket for each connection would cost more than the few phones that reconnect save.
         config.send_tls13_tickets = 1;
         Ok(Self(Arc::new(config)))
     }
 }
 
 impl ClientTls {
-    /// Servers' certificates must lead to one in the file `ca`, and prove the SIP domain that is wanted (RFC 5922 section 7.3).
-    /// With one's own, servers may ask for it.
+    /// Creates the settings of a client. Server certificates must chain to an authority in the file `ca` and
+    /// prove the wanted SIP domain (RFC 5922 section 7.3). With a certificate of its own, the client presents
+    /// it to servers that request one.
     ///
     /// # Errors
-    /// What is wrong with a file.
+    /// If a file can't be read or used.
     pub fn new(ca: &Path, own: Option<&OwnFiles>) -> Result<Self, TlsError> {
         let own = own.map(OwnFiles::read).transpose()?;
         Self::of(&Pem::read(ca)?, own.as_ref())
@@ -178,14 +180,14 @@ impl ClientTls {
     /// The settings of a client from certificates that were read already.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If a content can't be used.
     pub fn of(ca: &Pem, own: Option<&Own>) -> Result<Self, TlsError> {
         let certificate = |cause| TlsError::Certificate { path: ca.path.clone(), cause };
         let builder = ClientConfig::builder_with_provider(provider());
         let builder = builder.with_safe_default_protocol_versions().map_err(certificate)?;
         let broken = |error: rustls::client::VerifierBuilderError| file(&ca.path, &error.to_string());
         let verifier = SipVerifier::new(roots(ca)?, provider()).map_err(broken)?;
-        // Not less is asked for than usual, but what RFC 5922 asks for.
+        // The verifier is as strict as the usual one, but checks names as RFC 5922 demands.
         let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
         let config = match own {
             None => builder.with_no_client_auth(),
@@ -222,7 +224,8 @@ fn chain_and_key(own: &Own) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyD
     Ok((certificates(&own.certificate)?, key))
 }
 
-/// Of a system's many authorities some may be of a kind that can't be checked: one that can is enough.
+/// Parses trusted authorities. Some of a system's many authorities may be of a kind that can't be parsed: one
+/// usable authority is enough.
 fn roots(pem: &Pem) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     let mut wrong = None;

@@ -1,4 +1,4 @@
-//! Whether a server is who it should be (RFC 5922 section 7.3).
+//! Verification of a server's identity (RFC 5922 section 7.3).
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use crate::identity::{domains, is_domain};
 
-/// Takes certificates that lead to one that is trusted and prove the domain that was asked for, as a SIP domain; or the
-/// address, where there is no domain.
+/// Accepts certificates that chain to a trusted authority and prove the requested name as a SIP domain, or as
+/// an address if the requested name is one.
 #[derive(Debug)]
 pub(crate) struct SipVerifier {
     roots: Arc<RootCertStore>,

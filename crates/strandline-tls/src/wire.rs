@@ -1,4 +1,4 @@
-//! A connection, with or without TLS.
+//! A connection with or without TLS.
 
 use std::cell::RefCell;
 use std::io::{self, ErrorKind, Read, Write};
@@ -11,35 +11,37 @@ use tokio::net::TcpStream;
 
 use crate::settings::{ClientTls, ServerTls};
 
-/// A connection to be read and written without waiting, by tasks of one thread. What is waiting to be written it keeps only
-/// as far as TLS has sealed it already.
+/// A connection that is read and written without blocking, by tasks of one thread. It buffers only outgoing
+/// data that TLS has already encrypted.
 #[derive(Debug)]
 pub struct Wire {
     tcp: TcpStream,
-    /// None without TLS.
+    /// The TLS session; `None` without TLS.
     session: Option<Box<RefCell<Connection>>>,
 }
 
 impl Wire {
-    /// Without TLS.
+    /// Creates a connection without TLS.
     #[must_use]
     pub const fn plain(tcp: TcpStream) -> Self {
         Self { tcp, session: None }
     }
 
-    /// With TLS, whose handshake goes on as it is read and written.
+    /// Creates the server's side of a TLS connection. The handshake proceeds as the connection is read and
+    /// written.
     ///
     /// # Errors
-    /// If the settings are of no use.
+    /// If the settings can't be used.
     pub fn accepted(tcp: TcpStream, tls: &ServerTls) -> io::Result<Self> {
         let session = ServerConnection::new(tls.0.clone()).map_err(io::Error::other)?;
         Ok(Self::with(tcp, session.into()))
     }
 
-    /// With TLS, to a server whose certificate must be for `name`, a name or an address.
+    /// Creates the client's side of a TLS connection to a server whose certificate must be for `name`, a
+    /// domain or an address.
     ///
     /// # Errors
-    /// If the name is none, or the settings are of no use.
+    /// If `name` is neither a domain nor an address, or the settings can't be used.
     pub fn opened(tcp: TcpStream, tls: &ClientTls, name: &str) -> io::Result<Self> {
         let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
         let session = ClientConnection::new(tls.0.clone(), name).map_err(io::Error::other)?;
@@ -47,15 +49,15 @@ impl Wire {
     }
 
     fn with(tcp: TcpStream, mut session: Connection) -> Self {
-        // What doesn't go is kept by whoever writes: see `try_write`.
+        // The caller keeps data that can't be sent yet: see `try_write`.
         session.set_buffer_limit(None);
         Self { tcp, session: Some(Box::new(RefCell::new(session))) }
     }
 
-    /// Reads and writes until the handshake is over: nothing of the application's may have been written before.
+    /// Reads and writes until the handshake is complete. No application data may have been written before.
     ///
     /// # Errors
-    /// Why the peer can't be trusted, or the end of the connection.
+    /// If the peer isn't trusted or the connection ends.
     ///
     /// # Cancel safety
     /// It can be called again.
@@ -78,34 +80,35 @@ impl Wire {
         Ok(())
     }
 
-    /// The connection beneath.
+    /// Returns the underlying TCP connection.
     #[must_use]
     pub const fn tcp(&self) -> &TcpStream {
         &self.tcp
     }
 
-    /// Has TLS begun and not come to the end of its handshake?
+    /// Returns whether a TLS handshake is in progress.
     #[must_use]
     pub fn is_handshaking(&self) -> bool {
         self.session.as_ref().is_some_and(|session| session.borrow().is_handshaking())
     }
 
-    /// The certificate that the peer has proved to own.
+    /// Returns the certificate that the peer has proved to own.
     #[must_use]
     pub fn peer_certificate(&self) -> Option<CertificateDer<'static>> {
         let session = self.session.as_ref()?.borrow();
         session.peer_certificates()?.first().cloned().map(CertificateDer::into_owned)
     }
 
-    /// Waits until there may be something to read; then [`try_read`](Self::try_read) says whether there is.
+    /// Waits until there may be something to read; [`try_read`](Self::try_read) then finds out.
     pub fn poll_read_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.tcp.poll_read_ready(context)
     }
 
-    /// Reads what has come: 0 at the end. All that TLS has opened must fit into `room`: 32 KiB are enough.
+    /// Reads the data that has arrived; returns 0 at the end of the connection. `room` must hold everything
+    /// that TLS has decrypted: 32 KiB are enough.
     ///
     /// # Errors
-    /// [`WouldBlock`](ErrorKind::WouldBlock) if nothing has come; anything else is the end of the connection.
+    /// [`WouldBlock`](ErrorKind::WouldBlock) if nothing has arrived; any other error ends the connection.
     pub fn try_read(&self, room: &mut [u8]) -> io::Result<usize> {
         let Some(session) = &self.session else { return self.try_read_plain(room) };
         let session = &mut *session.borrow_mut();
@@ -124,18 +127,19 @@ impl Wire {
     fn try_read_plain(&self, room: &mut [u8]) -> io::Result<usize> {
         let read = self.tcp.try_read(room)?;
         if cfg!(target_os = "linux") && (1..room.len()).contains(&read) {
-            // With epoll, less than there was room for means that no more is there, and that more will be told: what the
-            // next attempt would find out with a system call can be said now.
+            // With epoll, a read shorter than the buffer means that the socket is empty and that new data
+            // will be reported. Clearing the readiness now saves the system call of the next attempt.
             let _ = self.tcp.try_io(Interest::READABLE, || Err::<(), _>(ErrorKind::WouldBlock.into()));
         }
         Ok(read)
     }
 
-    /// Writes as much as goes without waiting, and returns how much was taken. TLS takes all or nothing, and all until the
-    /// [`handshake`](Self::handshake) is over.
+    /// Writes as much as is possible without blocking, and returns the number of bytes accepted. TLS accepts
+    /// all or nothing, and everything until the [`handshake`](Self::handshake) is complete.
     ///
     /// # Errors
-    /// [`WouldBlock`](ErrorKind::WouldBlock) if nothing goes now; anything else is the end of the connection.
+    /// [`WouldBlock`](ErrorKind::WouldBlock) if nothing can be written now; any other error ends the
+    /// connection.
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         let Some(session) = &self.session else { return self.tcp.try_write(bytes) };
         let session = &mut *session.borrow_mut();
@@ -147,10 +151,10 @@ impl Wire {
         Ok(taken)
     }
 
-    /// Writes what was taken and has not gone yet. False if something is left.
+    /// Writes data that was accepted but not sent yet. Returns false if some is left.
     ///
     /// # Errors
-    /// The end of the connection.
+    /// If the connection ends.
     pub fn try_flush(&self) -> io::Result<bool> {
         match &self.session {
             None => Ok(true),
@@ -158,18 +162,19 @@ impl Wire {
         }
     }
 
-    /// Says good-bye, as TLS wants it.
+    /// Sends TLS's close_notify alert.
     pub fn close(&self) {
         if let Some(session) = &self.session {
             let session = &mut *session.borrow_mut();
             session.send_close_notify();
-            // If it doesn't go, the end of the connection says the same.
+            // If the alert can't be sent, the end of the connection has the same meaning.
             let _ = flush(session, &self.tcp);
         }
     }
 }
 
-/// Opens what has come. Answers of the handshake are written, and why it failed; what doesn't go now goes later.
+/// Decrypts the data that has arrived. Writes handshake answers and the alert for a failed handshake; what
+/// can't be sent now is sent later.
 fn process(session: &mut Connection, tcp: &TcpStream) -> io::Result<()> {
     let done = session.process_new_packets();
     let flushed = flush(session, tcp);
@@ -177,7 +182,7 @@ fn process(session: &mut Connection, tcp: &TcpStream) -> io::Result<()> {
     flushed.map(|_| ())
 }
 
-/// False if something is left.
+/// Writes buffered data. Returns false if some is left.
 fn flush(session: &mut Connection, tcp: &TcpStream) -> io::Result<bool> {
     while session.wants_write() {
         match session.write_tls(&mut Sealed(tcp)) {
@@ -189,7 +194,7 @@ fn flush(session: &mut Connection, tcp: &TcpStream) -> io::Result<bool> {
     Ok(true)
 }
 
-/// What TLS reads from and writes to.
+/// The TCP connection as TLS reads and writes it.
 struct Sealed<'a>(&'a TcpStream);
 
 impl Read for Sealed<'_> {

@@ -1,4 +1,4 @@
-//! Two ends of a connection, with and without TLS.
+//! Tests of the two ends of a connection, with and without TLS.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 use std::io::{self, ErrorKind};
@@ -8,11 +8,11 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use strandline_tls::{ClientCertificates, ClientTls, OwnFiles, ServerTls, Wire, domains};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Certificates in a folder that goes with this value.
+/// A folder of certificates that is removed with this value.
 struct Folder(PathBuf);
 
 impl Folder {
-    /// `ca.pem`, and for each of the others NAME.pem and NAME.key, signed by it.
+    /// Creates `ca.pem`, and NAME.pem and NAME.key signed by it for each of the others.
     fn new(test: &str, names: &[(&str, &str)]) -> Self {
         let folder = std::env::temp_dir().join(format!("strandline-tls-{test}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
@@ -74,7 +74,7 @@ async fn write(wire: &Wire, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends `bytes` from one to the other, and half as much back at the end.
+/// Sends `bytes` from the client to the server, and finally half as much back.
 async fn exchange(client: &Wire, server: &Wire, bytes: usize) -> io::Result<()> {
     let text: Vec<u8> = (0..bytes).map(|i| i as u8).collect();
     let there = async { write(client, &text).await };

@@ -1,10 +1,11 @@
-//! Plain datagrams of many peers with few system calls: many are received with one ([`Receiving`]), many are sent with one,
-//! and those that go to the same peer one after the other and are equally long go as one train, which the kernel cuts
-//! (UDP GSO, [`Sending`]).
+//! Plain UDP datagrams of many peers with few system calls. One call receives many datagrams ([`Receiving`])
+//! and one call sends many ([`Sending`]). Consecutive datagrams of equal length to the same peer are sent as
+//! one batch that the kernel segments (UDP GSO).
 //!
-//! Trains that arrive are taken as such if the socket says so ([`take_trains`]).
+//! Batches that arrive coalesced (UDP GRO) are received as such if the socket is set up for it
+//! ([`take_trains`]).
 //!
-//! Both work on a socket that is somebody else's and doesn't block; when it is ready is no business of theirs.
+//! Both work on a non-blocking socket that the caller owns. Waiting for readiness is left to the caller.
 
 mod receiving;
 mod sending;
@@ -14,5 +15,5 @@ pub use receiving::{Receiving, TRAIN, take_trains};
 pub use sending::Sending;
 pub use sys::dropped;
 
-/// Datagrams with one call.
+/// Maximum number of datagrams in one call.
 pub const BATCH: usize = 64;

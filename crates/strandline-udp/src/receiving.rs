@@ -1,4 +1,4 @@
-//! Receiving many datagrams with one call.
+//! Receives many datagrams with one call.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,47 +10,51 @@ use nix::sys::socket::sockopt::UdpGroSegment;
 use crate::BATCH;
 use crate::sys::{Arrival, receive};
 
-/// Bytes that a train may have.
+/// Maximum length of a coalesced batch of datagrams in bytes.
 pub const TRAIN: usize = 65_535;
 
-/// Room for the datagrams of one call.
+/// Buffers for the datagrams of one call.
 #[derive(Debug)]
 pub struct Receiving {
     room: Vec<u8>,
-    /// Bytes of the longest datagram that is expected; longer ones are cut.
+    /// Maximum expected length of a datagram in bytes; longer ones are truncated.
     datagram: usize,
     came: Vec<Arrival>,
 }
 
-/// From now on what arrives in trains (GSO of a sender on this host, GRO of the network) is handed over as such, which takes
-/// less time than one by one; or not. Whoever receives needs room for [`TRAIN`] bytes.
+/// Sets whether the socket receives coalesced batches (from GSO of a sender on this host, or GRO of the
+/// network) as such, which takes less time than one datagram at a time. The receiver then needs buffers of
+/// [`TRAIN`] bytes.
 ///
 /// # Errors
-/// If the kernel knows no trains.
+/// If the kernel doesn't support UDP GRO.
 pub fn take_trains(socket: &impl AsFd, trains: bool) -> io::Result<()> {
     Ok(setsockopt(socket, UdpGroSegment, &trains)?)
 }
 
 impl Receiving {
-    /// For datagrams up to so many bytes; longer ones are cut. It takes [`BATCH`] times as much memory, once it is written to.
+    /// Creates buffers for datagrams of up to `datagram_bytes_max` bytes; longer ones are truncated. They
+    /// take [`BATCH`] times as much memory once they are written to.
     #[must_use]
     pub fn new(datagram_bytes_max: usize) -> Self {
         let datagram = datagram_bytes_max.max(1);
         Self { room: vec![0; BATCH * datagram], datagram, came: Vec::with_capacity(BATCH) }
     }
 
-    /// Receives as many as go with one call, and returns how many: fewer than [`BATCH`] if no more were there. A train counts
-    /// as one.
+    /// Receives as many datagrams as one call allows, and returns their number. Fewer than [`BATCH`] means
+    /// that no more were there. A coalesced batch counts as one.
     ///
     /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there are none; or what came back from a peer that is gone.
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there are none; or the socket's pending error, such as
+    /// the ICMP error of a peer that is gone.
     pub fn receive(&mut self, socket: &impl AsRawFd) -> io::Result<usize> {
         let Self { room, datagram, came } = self;
         came.clear();
         receive(socket.as_raw_fd(), room.chunks_mut(*datagram), |arrival| came.push(arrival))
     }
 
-    /// What the last call received: who sent it, and the datagram. Those of a train come one by one; empty ones don't.
+    /// Returns the datagrams of the last call, each with its sender. The datagrams of a coalesced batch are
+    /// returned one by one; empty datagrams are left out.
     pub fn datagrams(&self) -> impl Iterator<Item = (Option<SocketAddr>, &[u8])> {
         let places = self.room.chunks(self.datagram).zip(&self.came);
         places.flat_map(|(place, arrival)| {

@@ -1,4 +1,4 @@
-//! Sending many datagrams with few calls.
+//! Sends many datagrams with few calls.
 
 use std::io::IoSlice;
 use std::net::SocketAddr;
@@ -9,20 +9,20 @@ use nix::sys::socket::{ControlMessage, MsgFlags, MultiHeaders, SockaddrStorage, 
 
 use crate::BATCH;
 
-/// Datagrams of a train are no longer than this: they must fit into a packet, since a train is never fragmented. IPv6's
-/// smallest MTU less its header and UDP's.
+/// Maximum length of a datagram in a GSO batch, in bytes. Such a batch is never fragmented, so its datagrams
+/// must fit into a packet: this is IPv6's minimum MTU less its header and UDP's.
 const TRAIN_DATAGRAM_MAX: usize = 1232;
-/// A train as a whole is no longer than the largest datagram.
+/// Maximum length of a GSO batch in bytes; it can't be longer than the largest datagram.
 const TRAIN_BYTES_MAX: usize = 65_000;
 
-/// A datagram: where to, unless the socket is connected; and its bytes.
+/// A datagram: its destination, unless the socket is connected, and its bytes.
 pub type ToSend<'a> = (Option<SocketAddr>, &'a [u8]);
 
 /// Sends datagrams.
 #[derive(Debug)]
 pub struct Sending {
     headers: MultiHeaders<SockaddrStorage>,
-    /// The kernel takes trains, as far as is known.
+    /// Whether the kernel supports GSO, as far as is known.
     trains: bool,
 }
 
@@ -33,26 +33,26 @@ impl Default for Sending {
 }
 
 impl Sending {
-    /// Nothing is known of what the kernel can do.
+    /// Returns a sender that assumes that the kernel supports GSO.
     #[must_use]
     pub fn new() -> Self {
         Self { headers: MultiHeaders::preallocate(BATCH, None), trains: true }
     }
 
-    /// Sends all, those to one peer together and in their order. What the kernel has no room for is lost, as datagrams may
-    /// be.
+    /// Sends all datagrams; those to one peer are sent together and in their order. Datagrams that don't fit
+    /// into the send buffer are lost.
     pub fn send<'a>(&mut self, socket: &impl AsRawFd, datagrams: impl Iterator<Item = ToSend<'a>>) {
         let socket = socket.as_raw_fd();
         let mut all: Vec<ToSend<'a>> = datagrams.collect();
         if self.trains {
-            // The sort is stable.
+            // The sort is stable, so each peer's datagrams keep their order.
             all.sort_by_key(|(peer, _)| *peer);
         }
         let (mut sent, mut at) = (0, 0);
         while let Some(rest) = all.get(at..).filter(|rest| !rest.is_empty()) {
             let len = if self.trains { train_len(rest) } else { 1 };
             if let (2.., Some(train)) = (len, rest.get(..len)) {
-                // Those that wait may be for the same peer.
+                // Datagrams that wait to be sent one by one may be for the same peer, so they go first.
                 self.send_singles(socket, all.get(sent..at).unwrap_or(&[]));
                 self.send_train(socket, train);
                 sent = at + len;
@@ -71,7 +71,8 @@ impl Sending {
         match sendmsg(socket, &slices, &cut, MsgFlags::MSG_DONTWAIT, to.as_ref()) {
             Ok(_) | Err(Errno::EAGAIN | Errno::ENOBUFS) => {}
             Err(error) => {
-                // The kernel or the device can't. A peer that is gone says ECONNREFUSED once.
+                // The kernel or the device doesn't support GSO. ECONNREFUSED, once, is only about a peer that
+                // is gone.
                 self.trains &= !matches!(error, Errno::EINVAL | Errno::EIO | Errno::EOPNOTSUPP);
                 self.send_singles(socket, train);
             }
@@ -88,15 +89,15 @@ impl Sending {
                 batch.iter().map(|(peer, _)| peer.map(SockaddrStorage::from)).collect();
             let flags = MsgFlags::MSG_DONTWAIT;
             let sent = sendmmsg(socket, &mut self.headers, slices.iter(), &to, [], flags);
-            // If the first one can't be sent the others may be.
+            // If the first datagram can't be sent, the others may still be.
             let done = sent.map_or(1, |sent| sent.count().max(1));
             rest = rest.get(done..).unwrap_or(&[]);
         }
     }
 }
 
-/// How many of them go as one train: those that go to the same peer and are as long as the first, and one more that is
-/// shorter.
+/// Returns how many of the datagrams form one GSO batch: those to the same peer and as long as the first, and
+/// one more that is shorter.
 fn train_len(datagrams: &[ToSend<'_>]) -> usize {
     let Some((peer, first)) = datagrams.first() else { return 0 };
     let len = first.len();

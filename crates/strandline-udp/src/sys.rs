@@ -1,4 +1,4 @@
-//! `recvmmsg`, with what the kernel tells of trains.
+//! `recvmmsg` with the segment sizes that the kernel reports (UDP GRO), and a socket's drop counter.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -12,33 +12,33 @@ use nix::sys::socket::{SockaddrLike, SockaddrStorage};
 
 use crate::BATCH;
 
-/// A datagram that came, or a train of them.
+/// A received datagram, or a coalesced batch of them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival {
-    /// Who sent it.
+    /// The sender.
     pub(crate) peer: Option<SocketAddr>,
-    /// Its bytes in the buffer.
+    /// Number of bytes in the buffer.
     pub(crate) len: usize,
-    /// How long each datagram of it is; the last may be shorter.
+    /// Length of each datagram in the batch; the last may be shorter.
     pub(crate) segment: usize,
 }
 
-/// Room for one control message with an `int`, aligned as a `cmsghdr` must be.
+/// Buffer for one control message with an `int`, aligned as a `cmsghdr` must be.
 #[repr(C)]
 union Control {
     header: libc::cmsghdr,
     bytes: [u8; 32],
 }
 
-/// What a header points to.
+/// The memory that a message header points to.
 struct Slot {
     name: libc::sockaddr_storage,
     control: Control,
     vector: libc::iovec,
 }
 
-/// Receives into as many of the buffers as there are datagrams for, [`BATCH`] at most, without waiting; tells for each what
-/// came, in their order, and returns how many buffers were filled.
+/// Receives without blocking into as many of the buffers as there are datagrams, at most [`BATCH`]. Reports
+/// each arrival in order, and returns how many buffers were filled.
 pub(crate) fn receive<'a>(
     socket: RawFd,
     buffers: impl Iterator<Item = &'a mut [u8]>,
@@ -49,12 +49,12 @@ pub(crate) fn receive<'a>(
     let mut count = 0;
     for ((buffer, slot), header) in buffers.zip(&mut slots).zip(&mut headers) {
         let slot = slot.as_mut_ptr();
-        // SAFETY: `slot` is valid for writing; no reference to what isn't written yet is made. The kernel writes the name
-        // and the control message before they are read. A header of zeros is a valid one.
+        // SAFETY: `slot` is valid for writing; no reference to an unwritten part is made. The kernel writes
+        // the name and the control message before they are read. A header of zeros is a valid one.
         unsafe {
             (&raw mut (*slot).vector)
                 .write(libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() });
-            // A family that is none, if the kernel tells no name.
+            // An unspecified family, in case the kernel writes no name.
             (&raw mut (*slot).name.ss_family).write(libc::AF_UNSPEC as _);
             let mut msg_hdr: libc::msghdr = MaybeUninit::zeroed().assume_init();
             msg_hdr.msg_name = (&raw mut (*slot).name).cast();
@@ -74,17 +74,18 @@ pub(crate) fn receive<'a>(
     };
     let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
     for header in headers.iter().take(received.min(count as usize)) {
-        // SAFETY: it is among the first `count`, and the kernel has filled in what its name and its control point to.
+        // SAFETY: the header is among the first `count`, and the kernel has filled in what its name and its
+        // control point to.
         arrived(unsafe { arrival(header.assume_init_ref()) });
     }
     Ok(received)
 }
 
-/// How many datagrams the kernel has dropped on a socket, for want of room or because a filter said so. The count begins anew
-/// after 2^32.
+/// Returns the number of datagrams that the kernel has dropped on a socket, for lack of buffer space or
+/// because of a filter. The count wraps at 2^32.
 ///
 /// # Errors
-/// If the kernel doesn't tell (before Linux 4.12).
+/// If the kernel doesn't report it (before Linux 4.12).
 pub fn dropped(socket: &impl AsRawFd) -> io::Result<u32> {
     // `SK_MEMINFO_DROPS` and `SK_MEMINFO_VARS` of linux/sock_diag.h.
     const DROPS: usize = 8;
@@ -108,10 +109,10 @@ pub fn dropped(socket: &impl AsRawFd) -> io::Result<u32> {
     told.get(DROPS).copied().ok_or_else(|| io::ErrorKind::Unsupported.into())
 }
 
-/// What a header tells.
+/// Returns the arrival that a header describes.
 ///
 /// # Safety
-/// The kernel must have filled it in, and what it points to must still be there.
+/// The kernel must have filled the header in, and the memory that it points to must still be valid.
 unsafe fn arrival(header: &libc::mmsghdr) -> Arrival {
     let (message, len) = (&header.msg_hdr, header.msg_len as usize);
     // SAFETY: the name has as many bytes as the header says, or none.

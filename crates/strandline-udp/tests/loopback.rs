@@ -1,4 +1,5 @@
-//! Over real sockets on the loopback: what is sent comes, whole and in order for each peer, in trains or not.
+//! Sends and receives on the loopback interface: datagrams arrive unchanged and, for each peer, in order,
+//! with and without GSO and GRO.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::net::{SocketAddr, UdpSocket};
@@ -12,12 +13,12 @@ fn socket() -> UdpSocket {
     socket
 }
 
-/// All that comes to a socket, until there are so many.
+/// Receives from a socket until `count` datagrams have arrived.
 fn receive(socket: &UdpSocket, count: usize) -> Vec<(SocketAddr, Vec<u8>)> {
     let mut receiving = Receiving::new(TRAIN);
     let mut all = Vec::new();
     while all.len() < count {
-        // Waits for the first, which stays there.
+        // Waits for the first datagram and leaves it in the socket.
         socket.peek_from(&mut [0; 1]).unwrap();
         receiving.receive(socket).unwrap();
         all.extend(receiving.datagrams().map(|(peer, bytes)| (peer.unwrap(), bytes.to_vec())));
@@ -25,7 +26,7 @@ fn receive(socket: &UdpSocket, count: usize) -> Vec<(SocketAddr, Vec<u8>)> {
     all
 }
 
-/// Datagrams of these lengths, each with its number in front.
+/// Returns datagrams of the given lengths, each beginning with its number.
 fn numbered(lengths: &[usize]) -> Vec<Vec<u8>> {
     let one = |(number, length): (usize, &usize)| {
         let mut bytes = vec![b'x'; *length];
@@ -54,7 +55,8 @@ fn trains_are_taken_apart_and_single_ones_among_them_stay_whole() {
     let to = Some(b.local_addr().unwrap());
     let mut sending = Sending::new();
     let mut receiving = Receiving::new(TRAIN);
-    // One room for all: what was told of a train holds for no other that comes into its place.
+    // One buffer for all cases: the segment size of one batch must not apply to a later datagram in its
+    // place.
     for lengths in [&[300, 300, 300, 120][..], &[700], &[200; 60], &[1400, 1400, 1300], &[64], &[100, 100]] {
         let sent = numbered(lengths);
         sending.send(&a, sent.iter().map(|bytes| (to, &bytes[..])));
@@ -68,7 +70,7 @@ fn trains_are_taken_apart_and_single_ones_among_them_stay_whole() {
         assert_eq!(came, sent);
         assert!(calls == 1 || lengths.len() == 3, "{lengths:?} came as {calls}");
     }
-    // And without, one by one.
+    // Repeats without GRO, one datagram at a time.
     take_trains(&b, false).unwrap();
     let sent = numbered(&[300; 5]);
     sending.send(&a, sent.iter().map(|bytes| (to, &bytes[..])));
@@ -80,7 +82,7 @@ fn each_peer_gets_its_own() {
     let (a, b, c) = (socket(), socket(), socket());
     let peers = [b.local_addr().unwrap(), c.local_addr().unwrap()];
     let sent = numbered(&[200; 24]);
-    // In turns of one, two and three.
+    // The peers take turns of one, two and three datagrams.
     let whose = |number: usize| [0, 1, 1, 0, 0, 0][number % 6];
     let items = sent.iter().enumerate().map(|(number, bytes)| (Some(peers[whose(number)]), &bytes[..]));
     Sending::new().send(&a, items);
@@ -108,7 +110,7 @@ fn more_than_one_call_takes() {
 fn one_that_cannot_be_sent_keeps_no_other_back() {
     let (a, b) = (socket(), socket());
     let to = Some(b.local_addr().unwrap());
-    // Port 0 is nobody's.
+    // Nobody can have port 0.
     let nobody = Some("127.0.0.1:0".parse().unwrap());
     let texts: [&[u8]; 4] = [b"first", b"lost", b"second", b"third, longer"];
     let items = texts.iter().map(|text| (if *text == b"lost" { nobody } else { to }, *text));

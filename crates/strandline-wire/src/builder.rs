@@ -1,4 +1,4 @@
-//! Building a packet straight into the buffer that it is sent from.
+//! Builds a packet in place, in the buffer that it is sent from.
 
 use crate::checksum::crc32c;
 use crate::consts::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, PACKET_LEN_MAX, padded};
@@ -8,11 +8,10 @@ use crate::number::VerificationTag;
 /// Offset of the checksum within the common header.
 const CHECKSUM_AT: core::ops::Range<usize> = 8..COMMON_HEADER_LEN;
 
-/// Writes one packet: common header first, then chunk after chunk, each padded with zeros, at last the
-/// checksum.
+/// Writes one packet: the common header, then the chunks, each padded with zeros, and finally the checksum.
 ///
-/// The buffer's length is the packet's limit, less what doesn't fill a multiple of four. Into a buffer
-/// shorter than the common header nothing fits, and [`finish`](Self::finish) gives 0.
+/// The packet is at most as long as the buffer, rounded down to a multiple of four. A buffer shorter than the
+/// common header takes nothing; [`finish`](Self::finish) then returns 0.
 #[derive(Debug)]
 pub struct PacketBuilder<'a> {
     buffer: &'a mut [u8],
@@ -20,7 +19,7 @@ pub struct PacketBuilder<'a> {
 }
 
 impl<'a> PacketBuilder<'a> {
-    /// Begins a packet in `buffer` with the common header's fields.
+    /// Begins a packet in `buffer` with the given common header fields.
     #[inline]
     #[must_use]
     pub fn new(buffer: &'a mut [u8], source_port: u16, destination_port: u16, tag: VerificationTag) -> Self {
@@ -36,28 +35,28 @@ impl<'a> PacketBuilder<'a> {
         Self { buffer, len: COMMON_HEADER_LEN }
     }
 
-    /// Bytes left for further chunks with their headers and padding; a multiple of four.
+    /// Returns the bytes left for further chunks, their headers and padding included; a multiple of four.
     #[inline]
     #[must_use]
     pub const fn remaining(&self) -> usize {
         self.buffer.len() - self.len
     }
 
-    /// Bytes of the packet so far, common header included.
+    /// Returns the length of the packet so far in bytes, common header included.
     #[inline]
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// No chunk yet?
+    /// Returns whether the packet has no chunk yet.
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len <= COMMON_HEADER_LEN
     }
 
-    /// Appends `chunk`. False if it doesn't fit; nothing is written then.
+    /// Appends `chunk`. Returns false and writes nothing if it doesn't fit.
     #[inline]
     #[must_use]
     pub fn push(&mut self, chunk: &impl Encode) -> bool {
@@ -66,8 +65,9 @@ impl<'a> PacketBuilder<'a> {
         true
     }
 
-    /// Appends a chunk with a value of `value_len` bytes, which the caller writes: all of it, since the
-    /// buffer's old content is still there. The padding after it is zeroed. `None` if it doesn't fit.
+    /// Appends a chunk with a value of `value_len` bytes and returns the value for the caller to fill. The
+    /// caller must write every byte, since the buffer's old content is still there. The padding after the
+    /// value is zeroed. Returns `None` if the chunk doesn't fit.
     #[inline]
     #[must_use]
     pub fn push_raw(&mut self, kind: u8, flags: u8, value_len: usize) -> Option<&mut [u8]> {
@@ -85,7 +85,7 @@ impl<'a> PacketBuilder<'a> {
         Some(value)
     }
 
-    /// Writes the checksum and gives the packet's length in bytes, a multiple of four.
+    /// Writes the checksum and returns the packet's length in bytes, a multiple of four.
     #[inline]
     #[must_use]
     pub fn finish(self) -> usize {
@@ -98,8 +98,8 @@ impl<'a> PacketBuilder<'a> {
         len
     }
 
-    /// As [`finish`](Self::finish), but leaves the checksum zero: for a lower layer that protects or sums the
-    /// packet.
+    /// As [`finish`](Self::finish), but leaves the checksum zero. For a lower layer that protects the packet
+    /// itself or computes the checksum.
     #[inline]
     #[must_use]
     pub const fn finish_with_zero_checksum(self) -> usize {

@@ -1,7 +1,7 @@
-//! CRC32c (RFC 9260 section 6.8 and appendix A), on the processor's carry-less multiplication where it has
-//! one.
+//! CRC32c (RFC 9260 section 6.8 and appendix A), computed with carry-less multiplication where the processor
+//! has it.
 
-/// CRC32c of `bytes`.
+/// Returns the CRC32c of `bytes`.
 ///
 /// ```
 /// assert_eq!(strandline_wire::checksum::crc32c(b"123456789"), 0xe306_9283);
@@ -12,7 +12,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }
 
-/// CRC32c of the concatenation of `parts`.
+/// Returns the CRC32c of the concatenation of `parts`.
 #[inline]
 #[must_use]
 pub fn crc32c_parts(parts: &[&[u8]]) -> u32 {
@@ -20,6 +20,6 @@ pub fn crc32c_parts(parts: &[&[u8]]) -> u32 {
     for part in parts {
         digest.update(part);
     }
-    // A 32-bit CRC is in the low half; nothing is lost.
+    // The low half holds the 32-bit CRC, so the truncation loses nothing.
     (digest.finalize() & 0xffff_ffff) as u32
 }

@@ -1,36 +1,36 @@
-//! How elements write themselves into a buffer.
+//! Traits of elements that encode themselves into a buffer.
 
 /// A chunk that [`PacketBuilder::push`](crate::PacketBuilder::push) can write.
 pub trait Encode {
-    /// Chunk type.
+    /// Returns the chunk type.
     fn kind(&self) -> u8;
 
-    /// Chunk flags.
+    /// Returns the chunk flags.
     fn flags(&self) -> u8 {
         0
     }
 
-    /// Bytes of the chunk's value: without chunk header and padding.
+    /// Returns the length of the chunk's value in bytes, chunk header and padding excluded.
     fn value_len(&self) -> usize;
 
-    /// Writes the value; `out` has exactly [`value_len`](Self::value_len) bytes, of any content.
+    /// Writes the value. `out` has exactly [`value_len`](Self::value_len) bytes and may hold any content.
     fn encode_value(&self, out: &mut [u8]);
 }
 
 /// A parameter or error cause that [`TlvWriter::push`](crate::TlvWriter::push) can write.
 pub trait EncodeTlv {
-    /// Parameter type or cause code.
+    /// Returns the parameter type or cause code.
     fn kind(&self) -> u16;
 
-    /// Bytes of the value: without type, length and padding.
+    /// Returns the length of the value in bytes, type, length and padding excluded.
     fn value_len(&self) -> usize;
 
-    /// Writes the value; `out` has exactly [`value_len`](Self::value_len) bytes, of any content.
+    /// Writes the value. `out` has exactly [`value_len`](Self::value_len) bytes and may hold any content.
     fn encode_value(&self, out: &mut [u8]);
 }
 
-/// Copies `bytes` to the beginning of `out`. Both have the same length wherever `value_len` is true to
-/// `encode_value`; a difference would be this crate's own fault, so that release builds copy what fits.
+/// Copies `bytes` to the beginning of `out`. Both have the same length unless `value_len` and `encode_value`
+/// of an element disagree. That would be a bug of this crate; release builds then copy as much as fits.
 #[inline]
 pub(crate) fn put(out: &mut [u8], bytes: &[u8]) {
     debug_assert_eq!(out.len(), bytes.len());

@@ -1,9 +1,9 @@
-//! SCTP on the wire (RFC 9260 section 3): packets, chunks, parameters and error causes between bytes and
+//! SCTP wire format (RFC 9260 section 3): converts packets, chunks, parameters and error causes between bytes and
 //! types.
 //!
-//! No state, no clock, no allocation. Parsing hands out views of the caller's bytes; building writes into the
-//! caller's buffer. What a peer sent can be wrong in any way: every length is checked once, where the element
-//! is framed or parsed, and the views that come out can no longer fail.
+//! The crate has no state and no clock and never allocates. Parsing returns views of the caller's bytes; building writes
+//! into the caller's buffer. A peer may send any bytes: every length is checked once, where the element is framed or
+//! parsed, and the resulting views can no longer fail.
 //!
 //! | layer | framed by | parsed to | built by |
 //! |---|---|---|---|
@@ -12,7 +12,7 @@
 //! | parameter (3.2.1) | [`Parameters::iter`] | [`Parameter`] | [`TlvWriter`] |
 //! | error cause (3.3.10) | [`Causes::iter`] | [`Cause`] | [`TlvWriter`] |
 //!
-//! [`print`](mod@print) shows a packet on one line, [`pcapng`] writes captures that Wireshark dissects.
+//! [`print`](mod@print) formats a packet as one line; [`pcapng`] writes captures that Wireshark dissects.
 //!
 //! ```
 //! use strandline_wire::{Chunk, Data, Packet, PacketBuilder, Ssn, StreamId, Tsn, VerificationTag};

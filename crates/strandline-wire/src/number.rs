@@ -1,4 +1,4 @@
-//! Numbers of the protocol as types of their own: serial numbers compare as RFC 1982 says (RFC 9260 section 1.6).
+//! Protocol numbers as distinct types. Serial numbers compare as in RFC 1982 (RFC 9260 section 1.6).
 
 use core::fmt;
 use core::ops::{Add, AddAssign};
@@ -27,51 +27,52 @@ pub struct StreamId(pub u16);
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Ppid(pub u32);
 
-/// Verification Tag of the common header; zero only on a packet with INIT.
+/// Verification Tag of the common header; zero only in a packet that holds an INIT.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Default)]
 pub struct VerificationTag(pub u32);
 
 macro_rules! serial {
     ($name:ident, $int:ty, $half:expr) => {
         impl $name {
-            /// The number after this one.
+            /// Returns the next number.
             #[must_use]
             pub const fn next(self) -> Self {
                 Self(self.0.wrapping_add(1))
             }
 
-            /// The number before this one.
+            /// Returns the previous number.
             #[must_use]
             pub const fn previous(self) -> Self {
                 Self(self.0.wrapping_sub(1))
             }
 
-            /// How many steps lead from `earlier` to this number, modulo the number space.
+            /// Returns the number of steps from `earlier` to this number, modulo the number space.
             #[must_use]
             pub const fn distance_from(self, earlier: Self) -> $int {
                 self.0.wrapping_sub(earlier.0)
             }
 
-            /// RFC 1982 "less than". Numbers exactly half the space apart are not ordered: false both ways.
+            /// Returns whether this number is less than `other` in the sense of RFC 1982. Two numbers exactly
+            /// half the space apart are not ordered: the result is false both ways.
             #[must_use]
             pub const fn is_before(self, other: Self) -> bool {
                 let ahead = other.0.wrapping_sub(self.0);
                 ahead != 0 && ahead < $half
             }
 
-            /// RFC 1982 "greater than".
+            /// Returns whether this number is greater than `other` in the sense of RFC 1982.
             #[must_use]
             pub const fn is_after(self, other: Self) -> bool {
                 other.is_before(self)
             }
 
-            /// Equal or before.
+            /// Returns whether this number equals `other` or is before it.
             #[must_use]
             pub const fn is_at_or_before(self, other: Self) -> bool {
                 self.0 == other.0 || self.is_before(other)
             }
 
-            /// Equal or after.
+            /// Returns whether this number equals `other` or is after it.
             #[must_use]
             pub const fn is_at_or_after(self, other: Self) -> bool {
                 self.0 == other.0 || other.is_before(self)

@@ -20,7 +20,7 @@ use crate::error::{FramingError, PacketError};
 use crate::number::VerificationTag;
 use crate::tlv::after;
 
-/// A received packet: a view of its bytes.
+/// A view of a received packet's bytes.
 #[derive(Debug, Copy, Clone)]
 pub struct Packet<'a> {
     header: &'a [u8; COMMON_HEADER_LEN],
@@ -28,7 +28,7 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Looks at `bytes`, which are one whole packet. Verifies neither the checksum nor any chunk.
+    /// Parses `bytes`, which are one whole packet. Verifies neither the checksum nor any chunk.
     ///
     /// # Errors
     /// If there are fewer than 12 bytes.
@@ -54,7 +54,7 @@ impl<'a> Packet<'a> {
         crc32c_parts(&[&header, self.body]) == self.checksum()
     }
 
-    /// Source Port Number.
+    /// Returns the Source Port Number.
     #[inline]
     #[must_use]
     pub const fn source_port(&self) -> u16 {
@@ -62,7 +62,7 @@ impl<'a> Packet<'a> {
         u16::from_be_bytes([a, b])
     }
 
-    /// Destination Port Number.
+    /// Returns the Destination Port Number.
     #[inline]
     #[must_use]
     pub const fn destination_port(&self) -> u16 {
@@ -70,7 +70,7 @@ impl<'a> Packet<'a> {
         u16::from_be_bytes([a, b])
     }
 
-    /// Verification Tag.
+    /// Returns the Verification Tag.
     #[inline]
     #[must_use]
     pub const fn verification_tag(&self) -> VerificationTag {
@@ -78,7 +78,7 @@ impl<'a> Packet<'a> {
         VerificationTag(u32::from_be_bytes([a, b, c, d]))
     }
 
-    /// Checksum as the CRC32c value that it stands for.
+    /// Returns the checksum field as a CRC32c value.
     #[inline]
     #[must_use]
     pub const fn checksum(&self) -> u32 {
@@ -86,14 +86,14 @@ impl<'a> Packet<'a> {
         u32::from_le_bytes([a, b, c, d])
     }
 
-    /// The type of the first chunk, which may turn out to be malformed. `None` if there is none.
+    /// Returns the type of the first chunk, which may turn out to be malformed, or `None` if there is none.
     #[inline]
     #[must_use]
     pub const fn first_kind(&self) -> Option<u8> {
         self.body.first().copied()
     }
 
-    /// The chunks in order. Ends after the first chunk whose length can't be true.
+    /// Returns an iterator over the chunks in order. It ends after the first chunk with an invalid length.
     #[inline]
     #[must_use]
     pub const fn chunks(&self) -> Chunks<'a> {
@@ -101,7 +101,7 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Iterator over a packet's chunks. Each step consumes at least four bytes; after an error it is at its end.
+/// Iterator over a packet's chunks. Each step consumes at least four bytes; after an error the iterator ends.
 ///
 /// The padding of the last chunk may be missing: it carries nothing, and a receiver ignores it (RFC 9260
 /// section 3.2).

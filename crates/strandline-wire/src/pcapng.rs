@@ -1,15 +1,15 @@
 //! Captures in the pcapng format, which Wireshark and tshark read.
 //!
-//! A capture has one interface, of raw IP packets, with timestamps in nanoseconds. SCTP packets are given as
-//! the engine sees them, without what carried them; the IP header, and the UDP header of encapsulated ones
-//! (RFC 6951), are made up here from the addresses, so that one capture can mix both and both address
-//! families.
+//! A capture has one interface of raw IP packets, with timestamps in nanoseconds. SCTP packets are passed as
+//! the engine sees them, without IP or UDP headers. The writer makes up the IP header, and the UDP header of
+//! encapsulated packets (RFC 6951), from the addresses, so one capture can mix both encapsulations and both
+//! address families.
 //!
-//! Wireshark takes UDP for SCTP if one of the ports is 9899; for others say "Decode As", or tshark
+//! Wireshark dissects UDP as SCTP if one of the ports is 9899. For other ports use "Decode As", or tshark's
 //! `-d udp.port==40000,sctp`.
 //!
-//! Blocks are those of draft-ietf-opsawg-pcapng: Section Header, Interface Description, Enhanced Packet; all
-//! numbers little-endian.
+//! The blocks are those of draft-ietf-opsawg-pcapng: Section Header, Interface Description, Enhanced Packet.
+//! All numbers are little-endian.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
@@ -31,16 +31,16 @@ const OPTION_INTERFACE_NAME: u16 = 2;
 const OPTION_USER_APPLICATION: u16 = 4;
 const OPTION_TIMESTAMP_RESOLUTION: u16 = 9;
 
-/// Name of the writing application and of its interface.
+/// Name of the writing application and of the capture's interface.
 const NAME: &[u8] = b"Strandline";
 
-/// Timestamps in units of 10^-9 seconds.
+/// Timestamp resolution: units of 10^-9 seconds.
 const NANOSECONDS: u8 = 9;
 
-/// Bytes of a block around its body: type and length before, length after.
+/// Length in bytes of the fields around a block's body: type and length before it, length after it.
 const BLOCK_OVERHEAD: usize = 12;
 
-/// Bytes of an Enhanced Packet's fixed fields.
+/// Length of an Enhanced Packet's fixed fields in bytes.
 const PACKET_FIELDS_LEN: usize = 20;
 
 const UDP: u8 = 17;
@@ -49,33 +49,33 @@ const IPV4_HEADER_LEN: usize = 20;
 const IPV6_HEADER_LEN: usize = 40;
 const HOP_LIMIT: u8 = 64;
 
-/// One SCTP packet as it is captured.
+/// One SCTP packet to capture.
 #[derive(Debug, Copy, Clone)]
 pub struct Record<'a> {
-    /// Time since 1 January 1970, UTC; a simulation may begin at zero.
+    /// Time since 1 January 1970, UTC. A simulation may begin at zero.
     pub timestamp: Duration,
-    /// Address of the sender, and its UDP port; port 0 on both sides stands for SCTP directly on IP.
+    /// Address and UDP port of the sender. Port 0 on both sides means SCTP directly over IP.
     pub source: SocketAddr,
-    /// Address of the receiver, and its UDP port.
+    /// Address and UDP port of the receiver.
     pub destination: SocketAddr,
-    /// The SCTP packet, common header first.
+    /// The SCTP packet, from its common header on.
     pub packet: &'a [u8],
-    /// A remark that Wireshark shows with the packet; empty for none.
+    /// Comment that Wireshark shows with the packet; empty for none.
     pub comment: &'a str,
 }
 
-/// Writes a capture. Each packet takes a few small writes: give it a [`BufWriter`](std::io::BufWriter) for a
-/// file.
+/// Writes a capture. Each packet causes several small writes, so wrap a file in a
+/// [`BufWriter`](std::io::BufWriter).
 #[derive(Debug)]
 pub struct PcapngWriter<W> {
     out: W,
 }
 
 impl<W: Write> PcapngWriter<W> {
-    /// Begins a capture: writes the section's header and its one interface.
+    /// Begins a capture: writes the section header and the description of its one interface.
     ///
     /// # Errors
-    /// What `out` reports.
+    /// If writing to `out` fails.
     pub fn new(mut out: W) -> io::Result<Self> {
         write_section_header(&mut out)?;
         write_interface(&mut out)?;
@@ -85,18 +85,18 @@ impl<W: Write> PcapngWriter<W> {
     /// Appends one packet, with IP and UDP headers around it.
     ///
     /// # Errors
-    /// What the output reports; `InvalidInput` for a packet too long for an IP datagram or a timestamp after
-    /// the year 2554.
+    /// If writing to the output fails; `InvalidInput` for a packet too long for an IP datagram or a timestamp
+    /// after the year 2554.
     pub fn write(&mut self, record: &Record<'_>) -> io::Result<()> {
         let headers = Headers::new(record)?;
         self.write_block(record.timestamp, &[headers.as_bytes(), record.packet], record.comment)
     }
 
-    /// Appends one packet that has its IP header.
+    /// Appends one packet that already has its IP header.
     ///
     /// # Errors
-    /// What the output reports; `InvalidInput` for one longer than 65,575 bytes (the longest IPv6 packet) or
-    /// a timestamp after the year 2554.
+    /// If writing to the output fails; `InvalidInput` for a packet longer than 65,575 bytes (the longest IPv6
+    /// packet) or a timestamp after the year 2554.
     pub fn write_ip(&mut self, timestamp: Duration, packet: &[u8]) -> io::Result<()> {
         if packet.len() > IPV6_HEADER_LEN + usize::from(u16::MAX) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "longer than an IP packet can be"));
@@ -104,20 +104,20 @@ impl<W: Write> PcapngWriter<W> {
         self.write_block(timestamp, &[packet], "")
     }
 
-    /// Passes what is buffered on.
+    /// Flushes the output.
     ///
     /// # Errors
-    /// What the output reports.
+    /// If flushing the output fails.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 
-    /// Ends the capture and gives the output back.
+    /// Ends the capture and returns the output.
     pub fn into_inner(self) -> W {
         self.out
     }
 
-    /// Writes one Enhanced Packet Block, whose data is `parts` one after another. The parts and the comment
+    /// Writes one Enhanced Packet Block whose data is the concatenation of `parts`. The parts and the comment
     /// are short enough for 32-bit lengths: see the callers and [`shortened`].
     fn write_block(&mut self, timestamp: Duration, parts: &[&[u8]], comment: &str) -> io::Result<()> {
         let time_ns = u64::try_from(timestamp.as_nanos())
@@ -182,7 +182,7 @@ fn write_words(out: &mut impl Write, words: &[u32]) -> io::Result<()> {
     words.iter().try_for_each(|word| out.write_all(&word.to_le_bytes()))
 }
 
-/// `value` is at most 65,535 bytes long.
+/// Writes one option. `value` is at most 65,535 bytes long.
 fn write_option(out: &mut impl Write, code: u16, value: &[u8]) -> io::Result<()> {
     out.write_all(&code.to_le_bytes())?;
     out.write_all(&(value.len() as u16).to_le_bytes())?;
@@ -195,7 +195,7 @@ fn write_padding(out: &mut impl Write, len: usize) -> io::Result<()> {
     out.write_all(zeros.get(..padded(len) - len).unwrap_or_default())
 }
 
-/// The beginning of `comment` that fits into an option.
+/// Returns the beginning of `comment` that fits into an option.
 fn shortened(comment: &str) -> &str {
     let mut end = comment.len().min(1000);
     while !comment.is_char_boundary(end) {
@@ -204,7 +204,7 @@ fn shortened(comment: &str) -> &str {
     comment.get(..end).unwrap_or_default()
 }
 
-/// The headers before an SCTP packet: IPv4 or IPv6, and UDP if it is encapsulated.
+/// The headers before an SCTP packet: IPv4 or IPv6, and UDP if the packet is encapsulated.
 struct Headers {
     bytes: [u8; IPV6_HEADER_LEN + UDP_HEADER_LEN],
     len: usize,
@@ -247,14 +247,15 @@ impl Headers {
     }
 }
 
-/// Source and destination, of one family.
+/// Source and destination address, of one family.
 enum Addresses {
     V4(Ipv4Addr, Ipv4Addr),
     V6(Ipv6Addr, Ipv6Addr),
 }
 
 impl Addresses {
-    /// Of different families, both are written as IPv6, the IPv4 one mapped.
+    /// Returns the addresses of `record`. If their families differ, both become IPv6 and the IPv4 one is
+    /// mapped.
     fn of(record: &Record<'_>) -> Self {
         let v6 = |address: IpAddr| match address {
             IpAddr::V4(address) => address.to_ipv6_mapped(),
@@ -266,7 +267,7 @@ impl Addresses {
         }
     }
 
-    /// Sum of the addresses' 16-bit words, for checksums.
+    /// Returns the sum of the addresses' 16-bit words, for checksums.
     fn sum(&self) -> u64 {
         match self {
             Self::V4(source, destination) => words_sum(&source.octets()) + words_sum(&destination.octets()),
@@ -301,7 +302,7 @@ fn udp_header(record: &Record<'_>, addresses: &Addresses, len: u16) -> [u8; UDP_
     let [l0, l1] = len.to_be_bytes();
     let header_sum = words_sum(&[s0, s1, d0, d1, l0, l1]);
     let pseudo_header_sum = addresses.sum() + u64::from(UDP) + u64::from(len);
-    // Zero stands for "no checksum" (RFC 768), which IPv6 doesn't allow.
+    // A checksum of zero means "no checksum" (RFC 768), which IPv6 doesn't allow.
     let checksum = match internet_checksum(header_sum + pseudo_header_sum + words_sum(record.packet)) {
         0 => u16::MAX,
         checksum => checksum,
@@ -310,15 +311,15 @@ fn udp_header(record: &Record<'_>, addresses: &Addresses, len: u16) -> [u8; UDP_
     [s0, s1, d0, d1, l0, l1, c0, c1]
 }
 
-/// Sum of big-endian 16-bit words; an odd last byte counts as a word's high byte. 64 bits hold any packet's
-/// sum.
+/// Returns the sum of the big-endian 16-bit words. An odd last byte counts as the high byte of a word. 64
+/// bits hold the sum of any packet.
 fn words_sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks();
     let sum = words.iter().map(|&word| u64::from(u16::from_be_bytes(word))).sum::<u64>();
     sum + rest.first().map_or(0, |&byte| u64::from(byte) << 8)
 }
 
-/// RFC 1071: the ones' complement of the ones' complement sum.
+/// Returns the ones' complement of the ones' complement sum (RFC 1071).
 fn internet_checksum(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);

@@ -1,5 +1,5 @@
-//! A packet on one line, in the manner of tcpdump: every chunk with its main fields, parameters and causes
-//! within.
+//! Formats a packet as one line in the manner of tcpdump: every chunk with its main fields, parameters and
+//! causes.
 //!
 //! ```
 //! use strandline_wire::{PacketBuilder, Shutdown, ShutdownComplete, Tsn, VerificationTag, print};
@@ -20,18 +20,18 @@ use crate::chunk::{self, Chunk, Data, Init, RawChunk, Sack};
 use crate::packet::Packet;
 use crate::parameter::{self, Parameter, Parameters, RawParameter};
 
-/// Elements of a list and bytes of a text that are shown; what follows is only counted.
+/// Maximum number of list elements and of text bytes that are shown; the rest is only counted.
 const SHOWN_MAX: usize = 16;
 const TEXT_SHOWN_MAX: usize = 64;
 
-/// The line for one packet: `packet` is the whole of it, common header first. Nothing is formatted until the
+/// Returns the line for one packet, given whole from its common header on. Nothing is formatted until the
 /// result is displayed.
 #[must_use]
 pub const fn line(packet: &[u8]) -> Line<'_> {
     Line { packet }
 }
 
-/// What [`line()`] gives: displays itself.
+/// The displayable line that [`line()`] returns.
 #[derive(Debug, Copy, Clone)]
 pub struct Line<'a> {
     packet: &'a [u8],
@@ -210,7 +210,7 @@ fn show_len(f: &mut Formatter<'_>, bytes: &[u8]) -> fmt::Result {
     write!(f, " {} bytes", bytes.len())
 }
 
-/// A peer's text between quotes, everything but printable ASCII escaped.
+/// Writes a peer's text between quotes, with everything but printable ASCII escaped.
 fn show_text(f: &mut Formatter<'_>, text: &[u8]) -> fmt::Result {
     let shown = text.get(..TEXT_SHOWN_MAX).unwrap_or(text);
     write!(f, " \"{}\"", shown.escape_ascii())?;
@@ -236,7 +236,8 @@ fn show_list<T>(
     if more > 0 { write!(f, " and {more}") } else { Ok(()) }
 }
 
-/// Parameters or causes, which may turn out to be malformed; nothing at all if there are none.
+/// Writes parameters or causes, which may turn out to be malformed, in brackets. Writes nothing if there are
+/// none.
 fn show_bracketed<T, E: Display>(
     f: &mut Formatter<'_>,
     mut items: impl Iterator<Item = Result<T, E>>,

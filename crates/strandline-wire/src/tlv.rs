@@ -1,4 +1,4 @@
-//! Type, length, value: the format that parameters (RFC 9260 section 3.2.1) and error causes (section 3.3.10)
+//! Type-length-value encoding, which parameters (RFC 9260 section 3.2.1) and error causes (section 3.3.10)
 //! share.
 //!
 //! ```text
@@ -14,11 +14,11 @@ use crate::consts::{TLV_HEADER_LEN, padded};
 use crate::encode::EncodeTlv;
 use crate::error::FramingError;
 
-/// One parameter or error cause, framed but not interpreted.
+/// A parameter or error cause that is framed but not interpreted.
 pub(crate) struct RawTlv<'a> {
     /// Parameter type or cause code.
     pub(crate) kind: u16,
-    /// What follows type and length, without padding.
+    /// The value after type and length, without padding.
     pub(crate) value: &'a [u8],
     /// Type, length and value, without padding.
     pub(crate) bytes: &'a [u8],
@@ -32,7 +32,7 @@ pub(crate) struct Tlvs<'a> {
 }
 
 impl<'a> Tlvs<'a> {
-    /// Over `bytes`, which begin with a type field.
+    /// Returns an iterator over `bytes`, which begin with a type field.
     pub(crate) const fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
@@ -69,15 +69,17 @@ impl<'a> Iterator for Tlvs<'a> {
 
 impl core::iter::FusedIterator for Tlvs<'_> {}
 
-/// What follows an element of `len` bytes at the start of `list`; nothing if the element's own length can't be true. The
-/// last one's padding may be missing, or outside the chunk's length (RFC 9260 section 3.2).
+/// Returns the bytes of `list` after its first element, which is `len` bytes long; empty if the element's
+/// length is invalid. The padding of the last element may be missing, or outside the chunk's length (RFC 9260
+/// section 3.2).
 #[inline]
 pub(crate) fn after(list: &[u8], len: Option<usize>) -> &[u8] {
     len.and_then(|len| list.get(padded(len)..)).unwrap_or(&[])
 }
 
-/// What parameters and error causes have in common: how a `$Raw` is encoded, and a list `$List` of them with its iterator
-/// `$Iter`. The number of the type or cause code is in the field `$kind`; `$of_tlv` makes a `$Raw` of a [`RawTlv`].
+/// Implements what parameters and error causes have in common: the encoding of a `$Raw`, and a list `$List`
+/// of them with its iterator `$Iter`. The field `$kind` holds the type or cause code; `$of_tlv` turns a
+/// [`RawTlv`] into a `$Raw`.
 macro_rules! tlv_list {
     ($(#[$doc:meta])* $List:ident of $Raw:ident by $Iter:ident, type in $kind:ident, $of_tlv:expr) => {
         impl $crate::encode::EncodeTlv for $Raw<'_> {
@@ -99,25 +101,25 @@ macro_rules! tlv_list {
         }
 
         impl<'a> $List<'a> {
-            /// Over `bytes`.
+            /// Returns a list over `bytes`.
             #[must_use]
             pub const fn new(bytes: &'a [u8]) -> Self {
                 Self { bytes }
             }
 
-            /// The bytes themselves.
+            /// Returns the list's bytes.
             #[must_use]
             pub const fn as_bytes(&self) -> &'a [u8] {
                 self.bytes
             }
 
-            /// Nothing in it at all?
+            /// Returns whether the list has no bytes.
             #[must_use]
             pub const fn is_empty(&self) -> bool {
                 self.bytes.is_empty()
             }
 
-            /// One after another. Ends after the first whose length can't be true.
+            /// Returns an iterator over the elements. It ends after the first element with an invalid length.
             #[must_use]
             pub const fn iter(&self) -> $Iter<'a> {
                 $Iter { tlvs: $crate::tlv::Tlvs::new(self.bytes) }
@@ -134,7 +136,7 @@ macro_rules! tlv_list {
         }
 
         #[doc = concat!("Iterator over [`", stringify!($List), "`].")]
-        /// Each step consumes at least four bytes; after an error it is at its end.
+        /// Iterator over a list. Each step consumes at least four bytes; after an error the iterator ends.
         #[derive(Debug, Clone)]
         pub struct $Iter<'a> {
             tlvs: $crate::tlv::Tlvs<'a>,
@@ -172,14 +174,14 @@ pub struct TlvWriter<'a> {
 }
 
 impl<'a> TlvWriter<'a> {
-    /// Into `buffer`, whose length is the limit.
+    /// Returns a writer into `buffer`, whose length is the limit.
     #[must_use]
     pub const fn new(buffer: &'a mut [u8]) -> Self {
         Self { buffer, len: 0 }
     }
 
-    /// Appends one element after padding the one before it. False if it doesn't fit into the buffer or its
-    /// length into 16 bits; nothing is written then.
+    /// Appends one element after padding the one before it. Returns false and writes nothing if the element
+    /// doesn't fit into the buffer or its length doesn't fit into 16 bits.
     #[must_use]
     pub fn push(&mut self, item: &impl EncodeTlv) -> bool {
         let start = padded(self.len);
@@ -196,19 +198,20 @@ impl<'a> TlvWriter<'a> {
         true
     }
 
-    /// Bytes so far, without padding of the last element.
+    /// Returns the bytes written so far, without the last element's padding.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Nothing pushed yet?
+    /// Returns whether nothing has been written yet.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// What was written, without padding of the last element: the chunk's own padding takes its place.
+    /// Returns the bytes written, without the last element's padding: the padding of the chunk takes its
+    /// place.
     #[must_use]
     pub fn finish(self) -> &'a [u8] {
         let Self { buffer, len } = self;

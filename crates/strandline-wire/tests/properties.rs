@@ -1,4 +1,5 @@
-//! For all inputs: what is built parses back to the same, and no bytes make a walk panic or go on for long.
+//! Property tests of the wire format: every built packet parses back to the same values, and parsing
+//! arbitrary bytes neither panics nor runs for long.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -14,7 +15,7 @@ use strandline_wire::{
     TlvWriter, Tsn, VerificationTag, padded, print,
 };
 
-/// Something that owns what the borrowed chunk types point to.
+/// An owned description of a chunk, which the borrowed chunk types point into.
 #[derive(Debug, Clone)]
 enum Owned {
     Data { numbers: (u32, u16, u16, u32), bits: [bool; 4], payload: Vec<u8> },
@@ -28,7 +29,7 @@ enum Owned {
     Pad(usize),
 }
 
-/// Parameters and causes: what to make of a number and some bytes.
+/// An owned description of a parameter or cause: a number and some bytes.
 #[derive(Debug, Clone)]
 struct OwnedTlv {
     choice: usize,
@@ -115,7 +116,7 @@ fn data(owned: &Owned) -> Data<'_> {
     }
 }
 
-/// Everything but SACK, which has no borrowed form to build from.
+/// Returns the borrowed chunk for every type except SACK, which has no borrowed form to build from.
 fn borrowed<'a>(owned: &'a Owned, scratch: &'a mut Vec<u8>) -> Chunk<'a> {
     match owned {
         Owned::Data { .. } => Chunk::Data(data(owned)),
@@ -168,7 +169,7 @@ fn same(owned: &Owned, parsed: &Chunk<'_>) {
     assert_eq!(sack.duplicates().map(|tsn| tsn.0).collect::<Vec<_>>(), *duplicates);
 }
 
-/// Parameters and causes, one by one.
+/// Compares parameters and causes one by one.
 fn same_inside(owned: &Owned, parsed: &Chunk<'_>) {
     match (owned, parsed) {
         (Owned::Init { parameters, .. }, Chunk::Init(init) | Chunk::InitAck(init)) => {
@@ -223,8 +224,7 @@ fn chunk() -> impl Strategy<Value = Owned> {
     ]
 }
 
-/// Goes into everything: chunks, parameters, causes, and the lists within causes. Gives the number of
-/// elements seen.
+/// Visits every chunk, parameter and cause, and the lists within causes. Returns the number of elements seen.
 fn walk(bytes: &[u8]) -> usize {
     let Ok(packet) = Packet::parse(bytes) else { return 0 };
     let mut seen = 0;
@@ -273,7 +273,7 @@ fn walk_causes(causes: Causes<'_>) -> usize {
     seen
 }
 
-/// Walking and printing end, and every element took at least its four bytes of the packet.
+/// Returns whether parsing and printing end and every element took at least four bytes of the packet.
 fn is_harmless(bytes: &[u8]) {
     let seen = walk(bytes);
     assert!(seen <= bytes.len() / 4 + 3, "{seen} elements in {} bytes", bytes.len());
@@ -281,7 +281,8 @@ fn is_harmless(bytes: &[u8]) {
     assert!(!line.chars().any(char::is_control), "{line:?}");
 }
 
-/// Chunk-like bytes: a likely type, any flags, a length that is right, a little off, or anything.
+/// Returns chunk-like bytes: a likely type, any flags, and a length that is right, a little off, or
+/// arbitrary.
 fn crafted_chunk() -> impl Strategy<Value = Vec<u8>> {
     let kind = prop_oneof![0_u8..=15, Just(kind::PAD), any::<u8>()];
     let value = prop_oneof![
@@ -422,7 +423,7 @@ proptest! {
     }
 }
 
-/// The shortest chunks and causes there are, as many as a datagram takes.
+/// As many of the shortest chunks and causes as a datagram holds.
 #[test]
 fn the_most_elements_that_fit() {
     let empty_chunks = [vec![0; 12], [11, 0, 0, 4].repeat(16_380)].concat();

@@ -1,4 +1,5 @@
-//! Wireshark's own dissector reads our captures and agrees with every field.
+//! Compares captures of the `pcapng` module with the fields that Wireshark's dissector (tshark) reads from
+//! them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -15,8 +16,9 @@ use strandline_wire::{
     Ssn, StreamId, TlvWriter, Tsn, VerificationTag,
 };
 
-/// Writes a capture of `packets`, alternately on raw IPv4, raw IPv6, UDP over IPv4, UDP over IPv6, one each
-/// millisecond and nanosecond, then asks tshark for `fields`: a line for each packet, fields between tabs.
+/// Writes a capture of `packets`, in turn over raw IPv4, raw IPv6, UDP over IPv4 and UDP over IPv6, one for
+/// each millisecond and nanosecond, then asks tshark for `fields`. Returns one line for each packet, with
+/// tabs between the fields.
 #[track_caller]
 fn dissect(name: &str, packets: &[Vec<u8>], fields: &[&str]) -> Vec<String> {
     let routes = [

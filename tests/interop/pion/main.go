@@ -2,13 +2,13 @@
 // encapsulation; pion uses SCTP port 5000 on both sides.
 //
 //	pion-peer echo|sink -u PORT                 wait for one association
-//	pion-peer send|call -u PORT -U PEERPORT     set one up and send; `call` waits for the echo of each message
+//	pion-peer send|call -u PORT -U PEERPORT     connect and send; `call` waits for the echo of each message
 //
-//	-n COUNT  messages   -l LENGTH  bytes of each   -s STREAMS  spread over so many   -r  unordered
+//	-n COUNT  messages   -l LENGTH  bytes of each   -s STREAMS  number of streams   -r  unordered
 //
-// Lines on stdin: abort, shutdown, quit (at once, without telling anybody).
+// Lines on stdin: abort, shutdown, quit (at once, without notifying the peer).
 // Lines on stdout: READY, UP, CLOSED, BAD, SENT, ECHOED. Message k has PPID k+1 and byte i of it is
-// (k*31 + i*7) mod 256; `sink` and `call` check that. (pion takes PPID 0 for "none given".)
+// (k*31 + i*7) mod 256; `sink` and `call` check that. (pion treats PPID 0 as unspecified.)
 package main
 
 import (
@@ -56,7 +56,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	}
 	n, err := c.WriteToUDP(b, peer)
 	if err != nil {
-		// A refused datagram is a lost one.
+		// A refused datagram counts as lost.
 		return len(b), nil
 	}
 	return n, nil
@@ -105,7 +105,7 @@ func matches(b []byte, k int) bool {
 	return true
 }
 
-// serve takes the messages of one stream until it ends.
+// serve handles the messages of one stream until it ends.
 func serve(s *sctp.Stream) {
 	b := make([]byte, messageMax)
 	s.SetReliabilityParams(*unordered, sctp.ReliabilityTypeReliable, 0)

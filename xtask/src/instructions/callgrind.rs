@@ -1,4 +1,4 @@
-//! Running a program under callgrind, and reading what it wrote.
+//! Runs a program under callgrind and parses its output.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,14 +6,14 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// Instructions by what they are for.
+/// Instructions by purpose.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Instructions {
-    /// The engine's own code and what was inlined into it.
+    /// The engine's own code and the code inlined into it.
     pub(super) engine: u64,
     /// CRC32c.
     pub(super) checksum: u64,
-    /// The cookie's hash, the random numbers.
+    /// The cookie's hash and the random numbers.
     pub(super) hashing: u64,
     /// The C library: copies, the allocator.
     pub(super) library: u64,
@@ -22,8 +22,8 @@ pub(super) struct Instructions {
 const CHECKSUM: [&str; 2] = ["crc_fast", "crc32"];
 const HASHING: [&str; 4] = ["sha2::", "sha256", "chacha", "ppv_lite86"];
 
-/// Runs the program, counting only within the named functions and after its `begin`. Gives what it printed, as numbers
-/// by name, and the instructions.
+/// Runs the program, counting only within the named functions and after its `begin`. Returns the numbers that
+/// it printed, by name, and the instructions.
 pub(super) fn run(
     root: &Path,
     program: &Path,
@@ -56,8 +56,8 @@ pub(super) fn run(
     Ok((counts.collect(), instructions))
 }
 
-/// Adds up the functions' own instructions: the lines after a `calls=` are those of what they called, which stand in
-/// its own place.
+/// Adds up the functions' own instructions. The lines after a `calls=` count the called functions, which are
+/// listed separately.
 fn parse(text: &str, program: &str) -> Instructions {
     let mut instructions = Instructions::default();
     let (mut object, mut function, mut is_called) = ("", "", false);

@@ -1,4 +1,4 @@
-//! The figures to hold, and the comparison.
+//! The reference figures, and the comparison with them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,21 +8,21 @@ use serde::Deserialize;
 
 use super::Each;
 
-/// Beyond this a figure has changed.
+/// Maximum deviation that doesn't count as a change, in percent.
 const TOLERANCE_PERCENT: f64 = 3.0;
 
-/// What was measured.
+/// A measured figure.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Figure {
     pub(super) name: &'static str,
     pub(super) each: Each,
 }
 
-/// bench/instructions.toml.
+/// The content of bench/instructions.toml.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Baseline {
-    /// Compilers differ in what they make of the same source.
+    /// Compiler version: compilers generate different code from the same source.
     rustc: String,
     instructions: BTreeMap<String, f64>,
 }
@@ -33,7 +33,7 @@ impl Baseline {
     }
 }
 
-/// The file's text.
+/// Returns the file's text.
 pub(super) fn written(figures: &[Figure], rustc: &str) -> String {
     let mut text = format!(
         "# Instructions of the engine for each of these, without checksum, hashes and the C library, on x86_64. CI fails if\n\
@@ -46,7 +46,7 @@ pub(super) fn written(figures: &[Figure], rustc: &str) -> String {
     text
 }
 
-/// A table, and whether everything holds.
+/// Returns a table, and whether all figures hold.
 pub(super) fn compare(baseline: &Baseline, figures: &[Figure], rustc: &str) -> (String, bool) {
     let mut text = format!(
         "{:<36} {:>9} {:>9} {:>8}   {:>9} {:>8} {:>9}\n",
@@ -67,7 +67,7 @@ pub(super) fn compare(baseline: &Baseline, figures: &[Figure], rustc: &str) -> (
                 } else {
                     ""
                 };
-                // Not "-0.0 %".
+                // Avoids "-0.0 %".
                 let change = if percent.abs() < 0.05 { "0 %".to_owned() } else { format!("{percent:+.1} %") };
                 (format!("{held:.0}"), change, verdict)
             }

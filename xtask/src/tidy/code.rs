@@ -1,4 +1,5 @@
-//! Checks of Rust code that need its syntax: lengths of functions, names, panics, where tests are and unsafe code may be.
+//! Checks of Rust code that need its syntax: function lengths, names, panics, the location of tests and of
+//! unsafe code.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::spanned::Spanned;
@@ -7,10 +8,10 @@ use syn::visit::{self, Visit};
 use crate::modules::{is_test_only, pass_over_tests};
 use crate::tree::Violation;
 
-/// The most lines of a function, from `fn` to its closing brace.
+/// Maximum number of lines of a function, from `fn` to its closing brace.
 pub(super) const FUNCTION_LINES_MAX: usize = 70;
 
-/// Crates that may hold unsafe code: those that talk to the operating system or to C.
+/// Crates that may contain unsafe code: those that call the operating system or C.
 const UNSAFE_CRATES: [&str; 4] = [
     "crates/strandline-io/",
     "crates/strandline-udp/",
@@ -18,7 +19,7 @@ const UNSAFE_CRATES: [&str; 4] = [
     "crates/strandline-preload/",
 ];
 
-/// Lengths, names, tests in source files and unsafe code; for every Rust file, tests too.
+/// Checks lengths, names, tests in source files and unsafe code of any Rust file, tests included.
 pub(super) fn check(name: &str, content: &str) -> Vec<Violation> {
     let Ok(parsed) = syn::parse_file(content) else {
         return vec![Violation::new(name, 1, "does not parse as Rust: `cargo check` says where")];
@@ -28,7 +29,7 @@ pub(super) fn check(name: &str, content: &str) -> Vec<Violation> {
     checker.found
 }
 
-/// Calls that panic, outside test code, and in examples of the documentation.
+/// Checks for calls that panic, outside test code and in documentation examples.
 pub(super) fn check_panics(name: &str, content: &str) -> Vec<Violation> {
     let Ok(parsed) = syn::parse_file(content) else { return Vec::new() };
     let mut checker = Panics { file: name, found: Vec::new() };
@@ -121,7 +122,7 @@ impl Panics<'_> {
         self.found.push(Violation::new(self.file, span.start().line, message));
     }
 
-    /// `.unwrap(` and `.expect(` within a macro's arguments.
+    /// Checks for `.unwrap(` and `.expect(` within a macro's arguments.
     fn check_tokens(&mut self, tokens: &TokenStream) {
         let trees: Vec<TokenTree> = tokens.clone().into_iter().collect();
         for (at, token) in trees.iter().enumerate() {
@@ -140,7 +141,7 @@ impl Panics<'_> {
     }
 }
 
-/// The line of documentation that this attribute is.
+/// Returns the line of documentation that this attribute holds.
 fn documentation(attribute: &syn::Attribute) -> Option<String> {
     let syn::Meta::NameValue(pair) = &attribute.meta else { return None };
     let syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) = &pair.value else { return None };
@@ -154,7 +155,7 @@ fn is_panicking(method: &str) -> bool {
 impl<'ast> Visit<'ast> for Panics<'_> {
     pass_over_tests!('ast);
 
-    /// Documentation, whose examples are what users copy.
+    /// Checks documentation, whose examples users copy.
     fn visit_attribute(&mut self, attribute: &'ast syn::Attribute) {
         if let Some(line) = documentation(attribute) {
             for call in [".unwrap()", ".unwrap_err()", ".expect(", "panic!(", "unreachable!("] {

@@ -1,4 +1,4 @@
-//! Links of the documents that lead to files: each must be there, or the map of the architecture stops being true.
+//! Checks that links of the documents to files lead to existing files.
 
 use crate::tree::{Tree, Violation};
 
@@ -25,7 +25,7 @@ pub(super) fn check(tree: &Tree, name: &str, content: &str) -> Vec<Violation> {
     found
 }
 
-/// What stands in the parentheses of `[text](target)`.
+/// Returns the targets of `[text](target)` links.
 fn targets(line: &str) -> impl Iterator<Item = &str> {
     line.split("](").skip(1).filter_map(|rest| rest.split_once(')').map(|(target, _)| target))
 }

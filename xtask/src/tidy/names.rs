@@ -1,13 +1,13 @@
-//! Tests that the documents name: each must be there, or the tables of what is shown stop being true.
+//! Checks that tests named in the documents exist.
 
 use std::collections::BTreeSet;
 
 use crate::tree::{Tree, Violation};
 
-/// The documents whose tables do.
+/// The documents that name tests.
 const DOCUMENTS: [&str; 2] = ["docs/conformance.md", "docs/other-stacks-bugs.md"];
 
-/// Underscores that make a word in a document the name of a test.
+/// Minimum number of underscores that make a word in a document a test name.
 const UNDERSCORES: usize = 3;
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
@@ -32,7 +32,7 @@ fn functions(content: &str) -> impl Iterator<Item = &str> {
         .filter_map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next())
 }
 
-/// Words in backticks that look like the name of a test.
+/// Returns the words in backticks that look like test names.
 fn words(line: &str) -> impl Iterator<Item = &str> {
     let quoted = line.split('`').skip(1).step_by(2);
     quoted.filter(|word| {

@@ -6,7 +6,7 @@ fn found(files: &[(&str, &str)]) -> Vec<String> {
     found.iter().map(ToString::to_string).collect()
 }
 
-/// One crate with this lib.rs.
+/// Checks one crate with this lib.rs.
 fn library(text: &str) -> Vec<String> {
     found(&[("crates/c/Cargo.toml", "[package]\n"), ("crates/c/src/lib.rs", text)])
 }

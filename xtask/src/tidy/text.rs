@@ -2,14 +2,14 @@
 
 use crate::tree::Violation;
 
-/// The most lines of a source file.
+/// Maximum number of lines of a source file.
 pub(super) const FILE_LINES_MAX: usize = 600;
 
-/// Endings of files that are sources, for the limit on lines.
+/// Extensions of source files, to which the line limit applies.
 const SOURCES: [&str; 7] = [".rs", ".c", ".h", ".go", ".py", ".sh", ".bash"];
 
-/// Words that don't belong in a repository, and what would be right. Each is put together from two halves, so that
-/// this table doesn't find itself.
+/// Words that are not allowed in the repository, with their replacements. Each is put together from two
+/// halves, so that this table doesn't match itself.
 const FORBIDDEN: [(&str, &str, &str); 12] = [
     ("/wo", "rk/", "a path of one machine: make it relative to the repository"),
     ("/fa", "rm/", "a path of one machine: make it relative to the repository"),
@@ -32,7 +32,7 @@ const FORBIDDEN: [(&str, &str, &str); 12] = [
 pub(super) fn check(name: &str, content: &str) -> Vec<Violation> {
     let mut found = Vec::new();
     let generated = name.ends_with(".lock") || name.ends_with("go.sum");
-    // Captured messages, which are what they are byte for byte.
+    // Captured messages are kept byte for byte.
     let captured = name.ends_with(".dat");
     if generated || captured || content.is_empty() {
         return found;
@@ -63,16 +63,17 @@ pub(super) fn check(name: &str, content: &str) -> Vec<Violation> {
     found
 }
 
-/// How the comment begins that a test needs on the line before it sleeps.
+/// Prefix of the comment that a test needs on the line before it sleeps.
 const MAY_SLEEP: &str = "// Sleeps because ";
 
-/// A Rust file of nothing but tests and what they share.
+/// Returns whether a Rust file contains only tests and their helpers.
 fn is_of_tests(name: &str) -> bool {
     name.ends_with(".rs")
         && (name.starts_with("tests/") || name.contains("/tests/") || name.ends_with("/tests.rs"))
 }
 
-/// A call of `sleep` or `sleep_until`, in virtual time or not, but no method of that name.
+/// Returns whether a line calls `sleep` or `sleep_until`, in virtual time or not. Methods of that name don't
+/// count.
 fn sleeps(line: &str) -> bool {
     ["sleep", "sleep_until"].iter().any(|function| {
         let call = format!("{function}(");

@@ -1,4 +1,5 @@
-//! The client's process: sets up, holds and uses associations or connections, from as many addresses as it takes.
+//! A client process: sets up, holds and uses associations or connections, from as many addresses as are
+//! needed.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -13,30 +14,31 @@ use super::order::{Answer, ClientPart, Done, Measured, Order};
 use super::session::{Host, Session};
 use crate::pace::{Alarm, Schedule, now};
 
-/// Operations under way at once where many are: enough to keep both processes busy, and far from what a socket's
-/// buffer drops.
+/// Maximum number of concurrent operations when there are many: enough to keep both processes busy, and far
+/// below what overflows a socket's buffer.
 const AT_ONCE: usize = 64;
 
-/// How often the controller hears of the progress.
+/// Interval between progress reports to the controller.
 const REPORT_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A step through the held ones that visits each once and neighbours never in a row: a prime.
+/// Stride through the held sessions. It is prime, so that each is visited once and neighbours are never
+/// visited in a row.
 const STRIDE: u64 = 15_485_863;
 
-/// What the tasks of the process share.
+/// State that the tasks of the process share.
 #[derive(Debug)]
 struct Shared {
     hosts: Vec<Host>,
     held: RefCell<Vec<Session>>,
     message: Bytes,
     timeout: Duration,
-    /// Operations of the present order that were begun.
+    /// Number of operations of the current order that have begun.
     begun: Cell<u64>,
     done: RefCell<Done>,
     random: Cell<u64>,
 }
 
-/// The client.
+/// A client process.
 #[derive(Debug)]
 pub(super) struct Client {
     shared: Rc<Shared>,
@@ -108,7 +110,7 @@ impl Client {
     }
 }
 
-/// One of the tasks that share an order: takes the next operation until there are no more.
+/// Runs one of the tasks that share an order: takes the next operation until none is left.
 async fn operate(shared: Rc<Shared>, order: Order, count: u64, mut pace: Option<(Schedule, Alarm)>) {
     loop {
         let number = shared.begun.get();
@@ -160,7 +162,7 @@ impl Shared {
                 self.transact(&session).await
             }
             Order::Sweep => {
-                // In 128 bits: a number of operations times the stride.
+                // 128 bits, because a number of operations is multiplied by the stride.
                 let place = u128::from(number) * u128::from(STRIDE) % u128::from(count.max(1));
                 let session = self.session(place as u64)?;
                 self.transact(&session).await
@@ -169,7 +171,7 @@ impl Shared {
         }
     }
 
-    /// From one of the hosts.
+    /// Sets up a session from one of the hosts.
     async fn set_up(&self, which: u64) -> Result<Session> {
         let host = self.hosts.get((which % self.hosts.len() as u64) as usize).context("no such host")?;
         let begin = now();
@@ -195,7 +197,8 @@ impl Shared {
         held.get(place as usize).cloned().context("none is held")
     }
 
-    /// Which host, which association: anything will do that visits them all (splitmix64).
+    /// Returns a number that selects a host or an association; anything that visits them all will do
+    /// (splitmix64).
     fn random(&self) -> u64 {
         let state = self.random.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
         self.random.set(state);

@@ -1,4 +1,4 @@
-//! The measurement: for one transport, at each step of the ladder.
+//! The measurement of one transport at each number of associations.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -15,16 +15,18 @@ use crate::pace::now;
 
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// What an association gives back once it is idle (2 s) has been given back by then.
+/// Time after which an idle association has released its memory (it does so after 2 s).
 const SETTLE: Duration = Duration::from_millis(3200);
 
-/// SCTP associations from one client address: less than half of its 55,536 ports, so that a free one is found at once.
+/// Number of SCTP associations from one client address: less than half of its 55,536 ports, so that a free
+/// one is found at once.
 const SCTP_EACH_HOST: u64 = 25_000;
 
-/// TCP connections from one client address, of 28,232 ports by default.
+/// Number of TCP connections from one client address, which has 28,232 ports by default.
 const TCP_EACH_HOST: u64 = 5_000;
 
-/// TCP connections of one process, which has a descriptor for each: 20,000 where that is the limit of a process.
+/// Maximum number of TCP connections of one process, which needs a descriptor for each; a process may be
+/// limited to 20,000.
 const TCP_EACH_PROCESS: u64 = 19_000;
 
 /// The server and client processes of one transport.
@@ -36,11 +38,11 @@ struct Stage<'a> {
     clients: Vec<Process>,
     /// Memory before anything was set up.
     base: Levels,
-    /// Of its TCP connections.
+    /// Congestion control of its TCP connections.
     tcp_congestion: Option<String>,
 }
 
-/// What processes and kernel hold at a moment.
+/// Memory and counters of the processes and the kernel at a moment.
 #[derive(Debug, Clone, Default)]
 struct Levels {
     server: Measured,
@@ -49,7 +51,7 @@ struct Levels {
 }
 
 impl Levels {
-    /// Packets that both sides sent and received.
+    /// Returns the number of packets that both sides sent and received.
     fn packets(&self) -> (u64, u64) {
         let (server, client) = (&self.server, &self.client);
         (server.packets_sent + client.packets_sent, server.packets_received + client.packets_received)
@@ -107,7 +109,8 @@ impl<'a> Stage<'a> {
         }
         let base = Levels::default();
         let mut stage = Self { args, transport, servers, clients, base, tcp_congestion: None };
-        // One set-up and its end first, so that what every process has once is not counted for the first association.
+        // Sets up and ends one association first, so that what every process allocates once isn't counted for
+        // the first measured one.
         let (warm, _) = stage.one_by_one(Order::SetUp { count: 100 }, "warming up", 100).await?;
         stage.tcp_congestion = warm.tcp_congestion;
         tokio::time::sleep(SETTLE).await;
@@ -154,7 +157,7 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Every one that is held answers a transaction, or this fails.
+    /// Runs a transaction on every held association, and fails if one doesn't answer.
     async fn sweep(&mut self, held: u64) -> Result<Done> {
         let title = format!("{}: a transaction on each of {held}", self.transport);
         let swept = self.all(|_| Order::Sweep, &title, held).await?;
@@ -164,7 +167,7 @@ impl<'a> Stage<'a> {
         Ok(swept)
     }
 
-    /// All clients at once.
+    /// Gives an order to all clients at once.
     async fn all(&mut self, order: impl Fn(usize) -> Order, title: &str, operations: u64) -> Result<Done> {
         let bar = progress_bar(title.to_owned(), operations);
         let done = together(&mut self.clients, order, &bar).await?;
@@ -172,7 +175,8 @@ impl<'a> Stage<'a> {
         succeeded(done, title)
     }
 
-    /// The first client only: one operation at a time on the whole machine. Also what it cost.
+    /// Gives an order to the first client only, which runs one operation at a time on the otherwise idle
+    /// machine. Returns the result and its processor time.
     async fn one_by_one(&mut self, order: Order, title: &str, operations: u64) -> Result<(Done, Cost)> {
         let bar = progress_bar(format!("{}: {title}", self.transport), operations);
         let before = self.cpu_s().await?;
@@ -185,7 +189,7 @@ impl<'a> Stage<'a> {
         Ok((succeeded(done, title)?, cost))
     }
 
-    /// Processor time of the first server and of the first client.
+    /// Returns the processor time of the first server and of the first client, in seconds.
     async fn cpu_s(&mut self) -> Result<(f64, f64)> {
         let server = self.servers.first_mut().context("no server")?.measure().await?;
         let client = self.clients.first_mut().context("no client")?.measure().await?;
@@ -216,7 +220,8 @@ impl<'a> Stage<'a> {
         let most = |most: u64, base: u64| most.saturating_sub(base) as f64 / ends;
         let caches = growth.caches.into_iter().map(|(name, bytes)| (name, bytes / ends));
         Ok(Memory {
-            // Fewer sockets than before are somebody else's that went: nothing that an association gave back.
+            // Fewer sockets than before means that other programs have closed theirs; the associations
+            // released nothing.
             server: server_process + kernel.max(0.0),
             server_process,
             client_process: each(now.client.rss_anon, base.client.rss_anon),
@@ -232,7 +237,7 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Nothing is asked for a while: what holding costs.
+    /// Measures the cost of holding the associations idle for a while.
     async fn hold(&mut self, held: u64) -> Result<Hold> {
         let seconds = self.args.hold;
         let before = self.levels().await?;
@@ -255,7 +260,7 @@ impl<'a> Stage<'a> {
                 .then_some(self.args.heartbeat),
             server_cpu_share: (after.server.cpu_s() - before.server.cpu_s()) / elapsed,
             client_cpu_share: (after.client.cpu_s() - before.client.cpu_s()) / elapsed,
-            // A HEARTBEAT and its HEARTBEAT ACK are a packet each.
+            // A HEARTBEAT and its HEARTBEAT ACK are one packet each.
             heartbeats_per_s: sent as f64 / 2.0 / elapsed,
             packets_sent: sent,
             packets_received: received,
@@ -279,12 +284,12 @@ fn succeeded(done: Done, doing: &str) -> Result<Done> {
     }
 }
 
-/// What one of several processes does of the whole.
+/// Returns the share of the whole that one of several processes takes.
 fn share(all: u64, processes: u64, number: usize) -> u64 {
     all / processes + u64::from((number as u64) < all % processes)
 }
 
-/// The addresses after 127.0.0.1, on the same interface.
+/// Returns one of the addresses after 127.0.0.1, on the same interface.
 fn host_address(number: u64) -> IpAddr {
     Ipv4Addr::from(u32::from(Ipv4Addr::LOCALHOST) + 1 + number as u32).into()
 }

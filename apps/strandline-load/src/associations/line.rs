@@ -1,4 +1,5 @@
-//! The line from a process to its controller, and what every process can say of itself.
+//! The connection from a process to its controller, and the measurements that every process can report of
+//! itself.
 
 use anyhow::{Context, Result};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Stdin, Stdout};
@@ -6,7 +7,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Stdin, Stdout}
 use super::order::{Answer, Measured, Order};
 use crate::memory;
 
-/// The line to the controller.
+/// The connection to the controller.
 #[derive(Debug)]
 pub(super) struct Line {
     input: Lines<BufReader<Stdin>>,
@@ -18,7 +19,7 @@ impl Line {
         Self { input: BufReader::new(tokio::io::stdin()).lines(), output: tokio::io::stdout() }
     }
 
-    /// What the controller says next; nothing once it is gone.
+    /// Returns the controller's next line, or `None` once the controller is gone.
     pub(super) async fn hear(&mut self) -> Result<Option<String>> {
         Ok(self.input.next_line().await?)
     }
@@ -30,7 +31,7 @@ impl Line {
         Ok(self.output.flush().await?)
     }
 
-    /// The next order; `None` once the controller is gone.
+    /// Returns the next order, or `None` once the controller is gone.
     pub(super) async fn order(&mut self) -> Result<Option<Order>> {
         match self.hear().await? {
             Some(line) => serde_json::from_str(&line).context("reading an order").map(Some),
@@ -39,7 +40,7 @@ impl Line {
     }
 }
 
-/// What every process can say of itself.
+/// Returns the measurements that every process can report of itself.
 pub(super) fn measure_process() -> Result<Measured> {
     let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF)?;
     let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;

@@ -1,5 +1,6 @@
-//! Associations by the million: a server and clients on this machine set up more and more of them, hold them and use
-//! them; at each step it is measured what one more takes, what one costs, and whether every one of them answers.
+//! `strandline load associations`: a server and clients on this machine set up more and more associations,
+//! hold them and use them. Each step measures the memory of an association, the cost of a set-up and a
+//! transaction, and whether every association answers.
 
 mod client;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -28,13 +29,13 @@ use strandline_output::{out, outln};
 pub(crate) use self::part::run as run_part;
 use crate::demo::published;
 
-/// Most that a stack takes by default.
+/// Maximum number of associations that a stack accepts by default.
 const COUNT_MAX: u64 = 4_000_000;
 
-/// Ports of a client's address.
+/// SCTP ports of a client address.
 const LOCAL_PORTS: (u16, u16) = (10_000, 65_535);
 
-/// What is held.
+/// The kind of association or connection to hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
@@ -63,7 +64,7 @@ impl fmt::Display for Transport {
     }
 }
 
-/// `strandline load associations`
+/// Arguments of `strandline load associations`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -74,50 +75,52 @@ Examples:
   strandline load associations --transport sctp,tcp     TCP beside it, up to --tcp-max (8 KB of kernel memory for each)
   strandline load associations --shards 2 --rate 20000  two shards; 20,000 new ones a second, each with a message")]
 pub struct Args {
-    /// Up to so many associations
+    /// Maximum number of associations
     #[arg(long, default_value_t = 1_000_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=COUNT_MAX))]
     pub count: u64,
-    /// What to hold, one after another
+    /// Transports to measure, one after another
     #[arg(long, value_enum, value_delimiter = ',', default_value = "sctp")]
     pub transport: Vec<Transport>,
-    /// Numbers at which to measure, rising (default: 1, 10, 100, ... up to --count)
+    /// Increasing numbers at which to measure (default: 1, 10, 100, ... up to --count)
     #[arg(long, value_delimiter = ',', value_name = "N,N,...")]
     pub steps: Vec<u64>,
-    /// At most so many TCP connections, 19,000 in each pair of processes; each takes two descriptors and about 8 KB in the
-    /// kernel
+    /// Maximum number of TCP connections; each pair of processes holds 19,000, and each connection takes two
+    /// descriptors and about 8 KB in the kernel
     #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=COUNT_MAX))]
     pub tcp_max: u64,
     /// Seconds between heartbeats of an idle association; 0: none
     #[arg(long, default_value_t = 0.0, value_name = "SECONDS")]
     pub heartbeat: f64,
-    /// In the end, hold them for so long and see what that costs
+    /// Seconds to hold all associations idle at the end, to measure the cost
     #[arg(long, default_value_t = 0.0, value_name = "SECONDS")]
     pub hold: f64,
-    /// New ones a second, each with a message at once (default: as many as go, without)
+    /// New associations per second, each with a message at once (default: as many as possible, without a
+    /// message)
     #[arg(long, value_name = "N")]
     pub rate: Option<f64>,
     /// Set-ups and transactions timed one by one at each step
     #[arg(long, default_value_t = 2000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub probes: u64,
-    /// Bytes of a message
+    /// Size of a message in bytes
     #[arg(long, default_value_t = 1550, value_name = "BYTES")]
     pub size: usize,
-    /// An operation that takes longer has failed
+    /// Seconds after which an operation has failed
     #[arg(long, default_value_t = 20.0, value_name = "SECONDS")]
     pub timeout: f64,
-    /// The server's UDP socket
+    /// UDP socket of the server
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS:PORT")]
     pub udp_address: SocketAddr,
-    /// SCTP on raw IP instead of UDP (needs CAP_NET_RAW)
+    /// Use SCTP on raw IP instead of UDP (needs CAP_NET_RAW)
     #[arg(long)]
     pub raw: bool,
-    /// The SCTP server has so many shards, each on a core of its own
+    /// Number of shards of the SCTP server, each on its own core
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub shards: u16,
-    /// The server keeps to the first core and the client to the second: else times depend on whether both happen to be on one
+    /// Pin the server to the first core and the client to the second, so that times don't depend on where the
+    /// scheduler puts them
     #[arg(long, conflicts_with = "shards")]
     pub apart: bool,
-    /// The result as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -150,7 +153,7 @@ impl Args {
         Ok(())
     }
 
-    /// The numbers at which a transport is measured.
+    /// Returns the numbers of associations at which a transport is measured.
     fn steps_for(&self, transport: Transport) -> Vec<u64> {
         let most = match transport {
             Transport::Sctp | Transport::SctpOne => self.count,
@@ -173,10 +176,10 @@ impl Args {
     }
 }
 
-/// Measures and prints.
+/// Measures and prints the result.
 ///
 /// # Errors
-/// If the arguments make no sense, a process fails, or an association doesn't answer.
+/// If the arguments are invalid, a process fails, or an association doesn't answer.
 pub fn run(args: &Args) -> Result<ExitCode> {
     args.check()?;
     let published = published::load()?;
@@ -198,7 +201,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Stacks of both sides.
+/// Returns the configuration of the stacks of both sides.
 fn stack_builder(heartbeat_s: Option<f64>) -> StackBuilder {
     let association = AssociationConfig {
         heartbeat_interval: heartbeat_s.map(Duration::from_secs_f64),

@@ -1,4 +1,4 @@
-//! What the processes of a measurement are told and what they tell: one JSON value a line.
+//! The messages between the controller and the processes of a measurement: one JSON value per line.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use super::Transport;
 use crate::histogram::Times;
 
-/// What a process is, told once at its start.
+/// The role of a process, sent once at its start.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Part {
-    /// Accepts whatever comes and sends every message back.
+    /// Accepts associations or connections and echoes every message.
     Server(ServerPart),
-    /// Sets up, holds and uses.
+    /// Sets up, holds and uses associations or connections.
     Client(ClientPart),
 }
 
@@ -21,14 +21,14 @@ pub(super) enum Part {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct ServerPart {
     pub(super) transport: Transport,
-    /// Where it listens: for SCTP in UDP this is the UDP socket's address, for TCP the TCP address.
+    /// Address to listen on: for SCTP in UDP that of the UDP socket, for TCP that of the TCP socket.
     pub(super) address: SocketAddr,
     pub(super) raw: bool,
-    /// Of SCTP, each on a core of its own.
+    /// Number of shards for SCTP, each on its own core.
     pub(super) shards: u16,
-    /// Seconds between heartbeats of an idle association; none are sent without.
+    /// Seconds between heartbeats of an idle association; `None`: no heartbeats.
     pub(super) heartbeat_s: Option<f64>,
-    /// The core that it keeps to; any without.
+    /// Core to which the process is pinned; `None`: any core.
     pub(super) core: Option<usize>,
 }
 
@@ -40,69 +40,69 @@ pub(super) struct ClientPart {
     pub(super) server: SocketAddr,
     /// The server's SCTP port.
     pub(super) port: u16,
-    /// The client's addresses: each stands for a host with ports of its own.
+    /// The client's addresses, each with its own ports like a separate host.
     pub(super) hosts: Vec<IpAddr>,
     pub(super) message_bytes: usize,
     pub(super) heartbeat_s: Option<f64>,
-    /// An operation that takes longer has failed.
+    /// Seconds after which an operation has failed.
     pub(super) timeout_s: f64,
-    /// The core that it keeps to; any without.
+    /// Core to which the process is pinned; `None`: any core.
     pub(super) core: Option<usize>,
 }
 
-/// What is to be done next.
+/// The next action of a process.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Order {
-    /// Set up more, many at a time, until so many are held; if a rate a second is given, at this rate and with a
-    /// transaction on each.
+    /// Set up sessions, many at a time, until `to` are held. With a rate per second, set them up at this rate
+    /// and with a transaction on each.
     Grow { to: u64, rate: Option<f64> },
-    /// Set up so many, one after another, with a transaction on each, and end each before the next.
+    /// Set up `count` sessions, one after another, with a transaction on each, and end each before the next.
     SetUp { count: u64 },
-    /// So many transactions, one after another, each on one of those held, chosen at random.
+    /// Run `count` transactions, one after another, each on a held session chosen at random.
     Transact { count: u64 },
-    /// A transaction on each that is held, many at a time, in an order that is as good as random.
+    /// Run a transaction on every held session, many at a time, in a pseudo-random order.
     Sweep,
-    /// Look at memory and counters.
+    /// Report memory and counters.
     Measure,
 }
 
-/// What a process answers.
+/// The answer of a process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Answer {
-    /// It is there; a server says where.
+    /// The process is ready; a server reports its address.
     Ready { address: SocketAddr, port: u16 },
     /// Operations done so far.
     Progress(u64),
-    /// All were done.
+    /// All operations are done.
     Done(Box<Done>),
-    /// What `Measure` found.
+    /// The result of `Measure`.
     Measured(Measured),
-    /// It can't go on.
+    /// The process can't continue.
     Failed(String),
 }
 
-/// Operations that were done.
+/// The results of completed operations.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Done {
     pub(super) completed: u64,
     pub(super) failed: u64,
-    /// The first thing that went wrong.
+    /// The first error.
     pub(super) error: Option<String>,
     pub(super) elapsed_s: f64,
     pub(super) setup: Times,
     pub(super) transaction: Times,
-    /// Set-up and first transaction together.
+    /// Times of set-up and first transaction together.
     pub(super) total: Times,
-    /// Held afterwards.
+    /// Number of sessions held afterwards.
     pub(super) held: u64,
     /// Congestion control of the TCP connections.
     pub(super) tcp_congestion: Option<String>,
 }
 
 impl Done {
-    /// Adds what another process did at the same time.
+    /// Adds the results of another process at the same time.
     pub(super) fn merge(&mut self, other: &Self) {
         self.completed += other.completed;
         self.failed += other.failed;
@@ -119,22 +119,22 @@ impl Done {
         }
     }
 
-    /// Operations a second.
+    /// Returns the operations per second.
     pub(super) fn rate(&self) -> f64 {
         self.completed as f64 / self.elapsed_s.max(1e-9)
     }
 }
 
-/// A process, looked at. Counters are those of all its stacks together.
+/// The measurements of a process. Counters are those of all its stacks together.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Measured {
-    /// Memory of its own, bytes.
+    /// Private memory in bytes.
     pub(super) rss_anon: u64,
     pub(super) cpu_user_s: f64,
     pub(super) cpu_system_s: f64,
-    /// SCTP associations that exist.
+    /// Existing SCTP associations.
     pub(super) associations: u64,
-    /// What the stack says of the memory of an association, on average over some: name and bytes.
+    /// Memory of an association as reported by the stack, averaged over several: name and bytes of each item.
     pub(super) items: Vec<(String, f64)>,
     pub(super) packets_sent: u64,
     pub(super) packets_received: u64,
@@ -142,12 +142,12 @@ pub(super) struct Measured {
     pub(super) timed_out: u64,
     /// Stateless answers that were dropped.
     pub(super) replies_dropped: u64,
-    /// INITs that were too many and dropped unread.
+    /// INITs that exceeded the limit and were dropped unread.
     pub(super) inits_shed: u64,
 }
 
 impl Measured {
-    /// Adds another process.
+    /// Adds the measurements of another process.
     pub(super) fn add(&mut self, other: &Self) {
         self.rss_anon += other.rss_anon;
         self.cpu_user_s += other.cpu_user_s;

@@ -1,4 +1,4 @@
-//! One process of a measurement: learns what it is, then does what it is told until the controller is gone.
+//! One process of a measurement: receives its role, then executes orders until the controller is gone.
 
 use anyhow::{Context, Result};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -13,7 +13,7 @@ use crate::limits;
 /// Runs a process of `strandline load associations`.
 ///
 /// # Errors
-/// If the controller can't be talked to.
+/// If communication with the controller fails.
 pub(crate) fn run() -> Result<()> {
     limits::raise_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -34,7 +34,7 @@ async fn work(line: &mut Line) -> Result<()> {
             let server = Server::start(&part).await?;
             line.tell(&Answer::Ready { address: server.address, port: server.port }).await?;
             while line.order().await?.is_some() {
-                // There is only one thing to ask a server for.
+                // A server has only one order: to measure.
                 line.tell(&Answer::Measured(server.measure()?)).await?;
             }
         }
@@ -52,7 +52,7 @@ async fn work(line: &mut Line) -> Result<()> {
     Ok(())
 }
 
-/// What runs on this thread, and on those that it starts, keeps to a core.
+/// Pins this thread, and the threads that it starts, to a core.
 fn keep_to(core: Option<usize>) -> Result<()> {
     let Some(core) = core else { return Ok(()) };
     let mut cores = CpuSet::new();

@@ -1,4 +1,4 @@
-//! The controller's end of a process.
+//! The controller's handle of a process.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::order::{Answer, Done, Measured, Order, Part};
 use crate::child::ChildProcess;
 
-/// A process that was started here. It ends with this value, sooner or later.
+/// A child process. It ends some time after this value is dropped.
 #[derive(Debug)]
 pub(super) struct Process {
     child: ChildProcess,
@@ -17,7 +17,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts it and waits until it is ready.
+    /// Starts the process and waits until it is ready.
     pub(super) async fn start(part: &Part) -> Result<Self> {
         let child = ChildProcess::start("a process", "part", part).await?;
         let mut process = Self { child, address: ([0, 0, 0, 0], 0).into(), port: 0 };
@@ -60,14 +60,14 @@ impl Process {
         }
     }
 
-    /// Ends it and waits until it is gone.
+    /// Ends the process and waits until it is gone.
     pub(super) async fn end(mut self) -> Result<()> {
         self.child.begin_end()?;
         self.child.wait().await
     }
 }
 
-/// Gives an order to some processes at once, each with its own numbers, and waits until all are done.
+/// Gives an order to several processes at once, each with its own numbers, and waits until all are done.
 pub(super) async fn together(
     processes: &mut [Process],
     order: impl Fn(usize) -> Order,
@@ -77,7 +77,7 @@ pub(super) async fn together(
         process.begin(order(number)).await?;
     }
     let mut total = Done::default();
-    // What the later ones say meanwhile waits in their pipes: a line in 200 ms.
+    // Meanwhile the output of the later processes waits in their pipes: one line in 200 ms.
     for process in processes {
         let before = total.completed;
         let done = process.finish(|so_far| bar.set_position(before + so_far)).await?;
@@ -87,7 +87,7 @@ pub(super) async fn together(
     Ok(total)
 }
 
-/// A line on the terminal, if there is one.
+/// Returns a progress bar, shown if there is a terminal.
 pub(super) fn progress_bar(title: String, operations: u64) -> ProgressBar {
     let bar = ProgressBar::new(operations);
     let style = ProgressStyle::with_template("  {prefix:<46} {bar:24} {pos:>9}/{len} {per_sec} {eta}");

@@ -1,4 +1,4 @@
-//! What people and programs get to read.
+//! The report, as text and as JSON.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -11,104 +11,105 @@ use crate::histogram::Summary;
 use crate::kernel::Items;
 use crate::report::thousands;
 
-/// What was measured of one transport.
+/// The measurements of one transport.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Ladder {
     pub(super) transport: Transport,
-    /// What carries it.
+    /// The carrier of SCTP packets.
     pub(super) carrier: &'static str,
-    /// Of the SCTP server.
+    /// Number of shards of the SCTP server.
     pub(super) shards: u16,
     pub(super) message_bytes: usize,
     pub(super) heartbeat_s: Option<f64>,
-    /// Congestion control of the TCP connections, as the kernel tells.
+    /// Congestion control of the TCP connections, as the kernel reports it.
     pub(super) sender_tcp_congestion: Option<String>,
     pub(super) steps: Vec<Step>,
     pub(super) hold: Option<Hold>,
 }
 
-/// One step of the ladder.
+/// The measurements at one number of associations.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Step {
-    /// Associations or connections held.
+    /// Number of associations or connections held.
     pub(super) held: u64,
-    /// Set up to get here, many at a time: how many a second. Nothing if that many were held before.
+    /// Set-ups per second on the way to this number, many at a time; `None` if that many were held before.
     pub(super) grown: Option<f64>,
-    /// With a rate: what was asked for, and what came of it.
+    /// With a rate: the requested rate and the one reached.
     pub(super) rate_asked: Option<f64>,
     pub(super) rate_reached: Option<f64>,
     pub(super) grown_times: Option<Summary>,
-    /// With a rate: the message that each sent at once, and set-up and message together.
+    /// With a rate: times of the first message of each association, and of set-up and message together.
     pub(super) grown_transactions: Option<Summary>,
     pub(super) grown_totals: Option<Summary>,
     /// Associations that answered a transaction, and how many a second did.
     pub(super) swept: u64,
     pub(super) sweep_rate: f64,
     pub(super) sweep_times: Option<Summary>,
-    /// One more, one at a time.
+    /// Time of one more set-up, one at a time.
     pub(super) setup: Summary,
-    /// One at a time, each on one chosen at random.
+    /// Time of a transaction, one at a time, each on an association chosen at random.
     pub(super) transaction: Summary,
-    /// Of a set-up, a transaction on it and its end.
+    /// Processor time of a set-up, a transaction on it and its end.
     pub(super) setup_cpu: Cost,
     pub(super) transaction_cpu: Cost,
-    /// Of all SCTP packets that either side sent from the beginning, those that the other never got.
+    /// SCTP packets that either side has sent since the start and the other didn't receive.
     pub(super) packets_lost: u64,
-    /// INITs from the beginning that were too many and dropped unread; they were sent again.
+    /// INITs since the start that exceeded the limit and were dropped unread; they were retransmitted.
     pub(super) inits_shed: u64,
     pub(super) memory: Memory,
 }
 
-/// Processor time of one operation, one at a time: what the two processes used, waking up included.
+/// Processor time of one operation, one at a time, as used by the two processes, wake-ups included.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Cost {
     pub(super) server_us: f64,
     pub(super) client_us: f64,
 }
 
-/// Bytes for each of those held.
+/// Memory in bytes for each held association.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Memory {
-    /// The server's side in all: growth of its process, and of the kernel if it grew.
+    /// Total of the server's side: growth of its process, and of the kernel if it grew.
     pub(super) server: f64,
     /// Growth of the server process.
     pub(super) server_process: f64,
     pub(super) client_process: f64,
-    /// Growth of the kernel's socket buffers and of its slab caches as far as they belong to sockets, for one side. An
-    /// association over UDP takes nothing there, and others' sockets come and go, so it may be less than 0.
+    /// Growth of the kernel's socket buffers and of the slab caches that belong to sockets, for one side. An
+    /// association over UDP takes nothing there, and other programs open and close sockets, so it may be
+    /// negative.
     pub(super) kernel: f64,
-    /// Growth of slab caches beyond that, for one side: what others did on this machine meanwhile, and what can't be told
-    /// apart from it. Unknown without the right to read /proc/slabinfo: then `kernel` has it.
+    /// Growth of other slab caches, for one side: other programs' use, and what can't be told apart from it.
+    /// `None` without permission to read /proc/slabinfo; `kernel` then includes it.
     pub(super) others: Option<f64>,
-    /// `kernel` by what it is for; unknown without the right to read /proc/slabinfo.
+    /// `kernel` by purpose; `None` without permission to read /proc/slabinfo.
     pub(super) kernel_items: Option<Items>,
-    /// Why they are unknown, and what to do about it.
+    /// Reason why the items are missing, and the remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) kernel_items_missing: Option<String>,
-    /// The most that TCP's socket buffers had while connections came, for one side; and UDP's, which SCTP shares.
+    /// Maximum of TCP's socket buffers during the set-ups, for one side, and of UDP's, which SCTP shares.
     pub(super) socket_buffers_most: f64,
     pub(super) udp_buffers_most: f64,
-    /// The slab caches that grew, whoever took from them, for one side.
+    /// Slab caches that grew, whoever used them, for one side.
     pub(super) kernel_caches: BTreeMap<String, f64>,
-    /// What the server's stack says itself, in all and item by item.
+    /// Memory that the server's stack itself accounts for, in total and by item.
     pub(super) stack: f64,
     pub(super) stack_items: BTreeMap<String, f64>,
 }
 
-/// What holding cost while nothing was asked.
+/// The cost of holding the associations idle.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Hold {
     pub(super) seconds: f64,
     pub(super) heartbeat_s: Option<f64>,
-    /// Processor time for each second.
+    /// Processor time per second.
     pub(super) server_cpu_share: f64,
     pub(super) client_cpu_share: f64,
-    /// Of both sides together, HEARTBEAT and HEARTBEAT ACK counted once.
+    /// Heartbeats per second of both sides together; HEARTBEAT and its HEARTBEAT ACK count as one.
     pub(super) heartbeats_per_s: f64,
     pub(super) packets_sent: u64,
     pub(super) packets_received: u64,
     pub(super) timed_out: u64,
-    /// How many answered a transaction after it.
+    /// Number that answered a transaction afterwards.
     pub(super) answered_afterwards: u64,
 }
 
@@ -225,7 +226,7 @@ impl Hold {
     }
 }
 
-/// The tables, and what they say together.
+/// Prints the tables and their summary.
 pub(super) fn print(ladders: &[Ladder], published: &Published, out: &mut impl Write) -> io::Result<()> {
     for ladder in ladders {
         ladder.print(out)?;
@@ -269,7 +270,7 @@ pub(super) fn print(ladders: &[Ladder], published: &Published, out: &mut impl Wr
     )
 }
 
-/// SCTP and TCP in one table, at the numbers at which both were measured.
+/// Prints SCTP and TCP in one table, for the numbers at which both were measured.
 fn print_beside_tcp(ladders: &[Ladder], out: &mut impl Write) -> io::Result<()> {
     let steps_of = |wanted: Transport| {
         ladders.iter().find(|ladder| ladder.transport == wanted).map(|ladder| &ladder.steps)

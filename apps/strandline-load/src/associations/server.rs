@@ -1,4 +1,4 @@
-//! The server's process: a one-to-many endpoint, a one-to-one listener, or a TCP listener; what comes goes back.
+//! The server process: a one-to-many endpoint, a one-to-one listener, or a TCP listener, which echo all data.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -16,10 +16,10 @@ use super::order::{Measured, ServerPart};
 use super::{Transport, stack_builder};
 use crate::cores::Cores;
 
-/// Associations that the memory report is averaged over: the last ones heard of.
+/// Number of associations over which the memory report is averaged: the most recently active ones.
 const SAMPLE: usize = 256;
 
-/// Messages taken at once.
+/// Maximum number of messages read at once.
 const TURN: usize = 64;
 
 /// A server that is listening.
@@ -37,7 +37,7 @@ struct Sctp {
     _cores: Cores,
 }
 
-/// The associations last heard of.
+/// The most recently active associations.
 #[derive(Clone)]
 enum Heard {
     Many(Arc<Endpoint>, Arc<Mutex<VecDeque<AssociationId>>>),
@@ -111,7 +111,7 @@ impl Server {
 }
 
 impl Heard {
-    /// The memory report of those last heard of, on average.
+    /// Returns the average memory report of the most recently active associations.
     fn items(&self) -> Vec<(String, f64)> {
         let reports: Vec<MemoryReport> = match self {
             Self::Many(endpoint, heard) => {
@@ -138,7 +138,7 @@ async fn echo(endpoint: Arc<Endpoint>, heard: Arc<Mutex<VecDeque<AssociationId>>
     }
 }
 
-/// One shard's share, on that shard's runtime.
+/// Echoes the messages of one shard, on that shard's runtime.
 async fn echo_on(endpoint: Arc<Endpoint>, shard: usize, heard: Arc<Mutex<VecDeque<AssociationId>>>) {
     while let Ok(one) = endpoint.recv_on(shard).await {
         send_back(&endpoint, &heard, [one]);
@@ -193,7 +193,7 @@ async fn accept(listener: Arc<Listener>, shard: usize, heard: Arc<Mutex<VecDeque
     }
 }
 
-/// Each association has a task of its own, which waits for its messages.
+/// Echoes on one association, in a task of its own that waits for its messages.
 async fn echo_one(association: Association) {
     while let Ok(Some(message)) = association.recv().await {
         let info = SendInfo::on(message.stream).ppid(message.ppid);
@@ -215,7 +215,7 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Without a buffer for each connection that waits.
+/// Echoes on one connection, without a buffer for each waiting connection.
 async fn echo_tcp(stream: TcpStream) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     loop {
@@ -235,12 +235,12 @@ async fn echo_tcp(stream: TcpStream) -> std::io::Result<()> {
                 }
             }
         };
-        // Nearly always nothing, and then nothing was allocated.
+        // The rest is nearly always empty, and then nothing was allocated.
         write_all(&stream, &rest).await?;
     }
 }
 
-/// Writes all of it, with the stream shared.
+/// Writes all bytes to a shared stream.
 pub(super) async fn write_all(stream: &TcpStream, mut bytes: &[u8]) -> std::io::Result<()> {
     while !bytes.is_empty() {
         stream.writable().await?;
@@ -250,7 +250,7 @@ pub(super) async fn write_all(stream: &TcpStream, mut bytes: &[u8]) -> std::io::
     Ok(())
 }
 
-/// Nothing was moved because it would have had to wait.
+/// Returns 0 if the error means that the operation would block.
 pub(super) fn none_if_full(error: std::io::Error) -> std::io::Result<usize> {
     if error.kind() == std::io::ErrorKind::WouldBlock { Ok(0) } else { Err(error) }
 }

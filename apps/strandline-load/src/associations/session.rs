@@ -1,4 +1,4 @@
-//! Associations and connections, as the client sees them.
+//! Associations and connections from the client's point of view.
 
 use std::cell::Cell;
 use std::io::ErrorKind;
@@ -15,10 +15,10 @@ use super::order::ClientPart;
 use super::server::{none_if_full, write_all};
 use super::{LOCAL_PORTS, stack_builder};
 
-/// On raw IP, the ports of each client address: half of all.
+/// SCTP ports of each client address on raw IP: half of all.
 const RAW_PORTS: RangeInclusive<u16> = 32_768..=65_535;
 
-/// One of the client's addresses, with what is needed to set up from there.
+/// One of the client's addresses, with the sockets needed to set up sessions from there.
 #[derive(Debug)]
 pub(super) enum Host {
     Sctp { stack: Stack, peer: Peer },
@@ -51,7 +51,7 @@ impl Host {
         }
     }
 
-    /// Sets up, and returns once it is established.
+    /// Sets up a session, and returns it once it is established.
     pub(super) async fn connect(&self) -> Result<Session> {
         match self {
             Self::Sctp { stack, peer } => {
@@ -68,9 +68,10 @@ impl Host {
     }
 }
 
-/// A socket on the next free port of an address.
+/// Returns a socket on the next free port of an address.
 ///
-/// Asked for any port, the kernel takes the longer the more connections there are: it looks at all addresses' ports.
+/// If the kernel chooses the port, this takes longer the more connections there are, because it checks the
+/// ports of all addresses.
 fn bound(local: IpAddr, port: &Cell<u16>) -> Result<TcpSocket> {
     let (first, last) = LOCAL_PORTS;
     for _ in first..=last {
@@ -87,7 +88,7 @@ fn bound(local: IpAddr, port: &Cell<u16>) -> Result<TcpSocket> {
     bail!("all ports of {local} are taken")
 }
 
-/// An association or a connection. Clones are the same one.
+/// An association or a connection. Clones refer to the same one.
 #[derive(Debug, Clone)]
 pub(super) enum Session {
     Sctp(Association),
@@ -95,7 +96,7 @@ pub(super) enum Session {
 }
 
 impl Session {
-    /// The congestion control of a TCP connection, as the kernel tells.
+    /// Returns the congestion control of a TCP connection, as the kernel reports it.
     pub(super) fn tcp_congestion(&self) -> std::io::Result<Option<String>> {
         match self {
             Self::Sctp(_) => Ok(None),
@@ -103,7 +104,7 @@ impl Session {
         }
     }
 
-    /// Sends a message and waits until as much came back.
+    /// Sends a message and waits until as many bytes have come back.
     pub(super) async fn transact(&self, message: &Bytes) -> Result<()> {
         let mut received = 0;
         match self {
@@ -130,7 +131,7 @@ impl Session {
         Ok(())
     }
 
-    /// Ends it at once, and leaves nothing behind.
+    /// Ends the session at once and releases everything.
     pub(super) fn end(self) -> Result<()> {
         match self {
             Self::Sctp(association) => association.abort("measured"),

@@ -1,4 +1,4 @@
-//! The client's side of each transport.
+//! The client side of each transport.
 
 mod sctp;
 mod socket;
@@ -29,7 +29,7 @@ pub(crate) enum Session {
     Sctp(strandline::Association),
 }
 
-/// What one operation took.
+/// The times of one operation.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Taken {
     pub(crate) setup: Option<Duration>,
@@ -46,7 +46,7 @@ impl Client {
         })
     }
 
-    /// A session and nothing else.
+    /// Sets up a session without a transaction.
     pub(crate) async fn connect(&self) -> Result<Session> {
         Ok(match self {
             Self::Socket(client) => Session::Socket(client.connect().await?.0),
@@ -54,7 +54,7 @@ impl Client {
         })
     }
 
-    /// A new session with one transaction on it.
+    /// Sets up a session and runs one transaction on it.
     pub(crate) async fn operate(&self, style: Style, exchange: &Exchange) -> Result<(Session, Taken)> {
         let begin = now();
         match (self, style) {
@@ -86,14 +86,15 @@ impl Client {
         }
     }
 
-    /// Ends what sessions have left to do, so that the server isn't left with associations of nobody.
+    /// Waits for the graceful end of sessions, so that the server isn't left with associations without a
+    /// peer.
     pub(crate) async fn let_go(&self) {
         if let Self::Sctp(client) = self {
             client.let_go().await;
         }
     }
 
-    /// The congestion control of its TCP connections, if there were any.
+    /// Returns the congestion control of the client's TCP connections, if there were any.
     pub(crate) fn tcp_congestion(&self) -> Option<String> {
         match self {
             Self::Socket(client) => client.congestion(),
@@ -110,7 +111,7 @@ impl Client {
 }
 
 impl Session {
-    /// One transaction on a session that exists.
+    /// Runs one transaction on an existing session.
     pub(crate) async fn transact(&mut self, exchange: &Exchange) -> Result<Taken> {
         let begin = now();
         match self {
@@ -124,7 +125,7 @@ impl Session {
     }
 }
 
-/// The observer that a job asks for, and what to do with it at the end.
+/// Returns the observer that a job requests.
 fn observer(job: &Job) -> Result<Watch> {
     let steps = job.trace.then(|| Arc::new(StepObserver::default()));
     let capture = match &job.pcap {
@@ -137,7 +138,7 @@ fn observer(job: &Job) -> Result<Watch> {
     Ok(Watch { steps, capture })
 }
 
-/// Whoever watches the packets of an SCTP client.
+/// The observer of an SCTP client's packets.
 #[derive(Debug, Clone)]
 struct Watch {
     steps: Option<Arc<StepObserver>>,

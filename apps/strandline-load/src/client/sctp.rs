@@ -1,4 +1,4 @@
-//! SCTP, over UDP encapsulation or raw IP.
+//! SCTP clients, over UDP encapsulation or raw IP.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -16,14 +16,15 @@ use crate::exchange::Exchange;
 use crate::job::{Encapsulation, Job};
 use crate::trace::Steps;
 
-/// The ports that the paper's clients had (appendix D.2); each holds one association with the server.
+/// Ports of the paper's clients (appendix D.2); each holds one association with the server.
 const LOCAL_PORTS: (u16, u16) = (10_000, 65_535);
 
-/// On raw IP ports are reserved in rows. Below the dynamic ports there is room for four rows of this length.
+/// Number of consecutive ports reserved on raw IP. Below the dynamic ports there is room for four such
+/// blocks.
 const RAW_PORTS: u16 = 8192;
 const RAW_WITHIN: RangeInclusive<u16> = 16_384..=49_151;
 
-/// How long the graceful end of the client's associations may take.
+/// Maximum time of the graceful end of the client's associations.
 const CLOSING_MAX: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
@@ -37,7 +38,7 @@ impl SctpClient {
     pub(crate) fn new(job: &Job) -> Result<Self> {
         let watch = observer(job)?;
         let association = AssociationConfig {
-            // As in the paper's measurement (section 5): associations that wait stay silent.
+            // As in the paper's measurement (section 5), idle associations send nothing.
             heartbeat_interval: None,
             outbound_streams: 16,
             inbound_streams_max: 16,
@@ -70,7 +71,8 @@ impl SctpClient {
                 builder.udp(SocketAddr::new(local, 0)).context("opening the client's UDP socket")
             }
             Encapsulation::Raw => {
-                // Loopback packets come back to every raw socket of the host: an address of our own keeps them apart.
+                // Every raw socket of the host receives loopback packets, so each client needs its own
+                // address.
                 let local = if job.server.ip().is_loopback() { job.server.ip() } else { any };
                 let outgoing = OutgoingPorts { count: RAW_PORTS, within: RAW_WITHIN };
                 let raw = builder.raw_with(local, RawOptions::default(), outgoing);
@@ -79,7 +81,7 @@ impl SctpClient {
         }
     }
 
-    /// Starts a set-up; whatever is sent goes with the COOKIE ECHO.
+    /// Starts a set-up; data sent at once goes with the COOKIE ECHO.
     pub(crate) fn start(&self) -> Result<Association> {
         Ok(Association::start(&self.stack, &self.peer, 0, None)?)
     }
@@ -90,12 +92,12 @@ impl SctpClient {
         Ok(association)
     }
 
-    /// Waits for the graceful end of all associations, but not for long.
+    /// Waits for the graceful end of all associations, up to a limit.
     pub(crate) async fn let_go(&self) {
         let _ = tokio::time::timeout(CLOSING_MAX, self.stack.wait_idle()).await;
     }
 
-    /// What was observed; a capture is complete then.
+    /// Returns the observations, and completes the capture.
     pub(crate) fn finish(&self) -> Result<Steps> {
         if let Some(capture) = &self.watch.capture {
             capture.flush().context("writing the capture")?;
@@ -104,10 +106,11 @@ impl SctpClient {
     }
 }
 
-/// The address of a client process that is one of several on 127.0.0.0/8, where each can have one.
+/// Returns the address of one of several client processes on 127.0.0.0/8, where each can have its own.
 ///
-/// A server tells associations apart by addresses and SCTP ports, not by UDP ports (RFC 6951 section 5.1: those may
-/// change on the way): two processes with the same address and port would be the same peer that restarts.
+/// A server identifies associations by addresses and SCTP ports, not by UDP ports (RFC 6951 section 5.1:
+/// those may change on the way). Two processes with the same address and port would be one peer that
+/// restarts.
 fn own_address(job: &Job) -> Option<IpAddr> {
     let number = u32::try_from(job.number).ok()?;
     match job.server.ip() {
@@ -118,7 +121,7 @@ fn own_address(job: &Job) -> Option<IpAddr> {
     }
 }
 
-/// The ports of one of several client processes that share an address: no two have one in common.
+/// Returns the ports of one of several client processes that share an address; no two share a port.
 fn own_ports(job: &Job) -> (u16, u16) {
     let (first, last) = LOCAL_PORTS;
     let all = u64::from(last - first) + 1;

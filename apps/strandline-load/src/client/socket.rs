@@ -1,4 +1,4 @@
-//! TCP and UDP, from the kernel.
+//! TCP and UDP clients on kernel sockets.
 
 use std::net::SocketAddr;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -18,9 +18,9 @@ use crate::trace::Steps;
 pub(crate) struct SocketClient {
     transport: Transport,
     server: SocketAddr,
-    /// Filled if the job asks for the time between packets.
+    /// Times between packets, if the job requests them.
     steps: Option<Mutex<Steps>>,
-    /// Of its TCP connections, as the kernel tells.
+    /// Congestion control of the TCP connections, as the kernel reports it.
     congestion: OnceLock<String>,
 }
 
@@ -36,7 +36,7 @@ impl SocketClient {
         Self { transport: job.transport, server: job.server, steps, congestion: OnceLock::new() }
     }
 
-    /// A session, and how long it took to set up, if there was anything to set up.
+    /// Returns a session and the time of its set-up, if the transport has one.
     pub(crate) async fn connect(&self) -> Result<(Session, Option<Duration>)> {
         if self.transport == Transport::Tcp {
             let begin = now();
@@ -44,7 +44,7 @@ impl SocketClient {
             let setup = begin.elapsed();
             stream.set_nodelay(true)?;
             if self.congestion.get().is_none() {
-                // Somebody else may have been faster; it is the same.
+                // Another task may have set it already, to the same value.
                 let _ = self.congestion.set(tcp_congestion(&stream)?);
             }
             return Ok((Session::Tcp(stream), Some(setup)));
@@ -56,7 +56,7 @@ impl SocketClient {
         Ok((Session::Udp(socket), None))
     }
 
-    /// What can be told of the packets' times from the calls: `connect` returns when SYN, ACK has come.
+    /// Derives packet times from the times of calls: `connect` returns when SYN, ACK has arrived.
     pub(crate) fn trace(&self, setup: Duration, written: Duration, transaction: Duration) {
         let Some(steps) = &self.steps else { return };
         let mut steps = steps.lock().unwrap_or_else(PoisonError::into_inner);
@@ -65,7 +65,7 @@ impl SocketClient {
         steps.record("r:DATA", transaction.saturating_sub(written));
     }
 
-    /// The congestion control of its connections, if there were any.
+    /// Returns the congestion control of the connections, if there were any.
     pub(crate) fn congestion(&self) -> Option<String> {
         self.congestion.get().cloned()
     }
@@ -77,14 +77,15 @@ impl SocketClient {
 }
 
 impl Session {
-    /// Sends a message and waits for the answer. Tells how long the sending took, where that is worth knowing.
+    /// Sends a message and waits for the answer. Returns the time that sending took, where it matters.
     pub(crate) async fn transact(&mut self, exchange: &Exchange) -> Result<Option<Duration>> {
         let begin = now();
         match self {
             Self::Tcp(stream) => {
                 stream.write_all(&exchange.message).await?;
                 let written = begin.elapsed();
-                // Not in the future itself, which is moved, whatever the transport: then its bytes are copied.
+                // The buffer is on the heap, because the future is moved, and its bytes would be copied for
+                // every transport.
                 let mut buffer = vec![0; 16_384];
                 let (mut received, mut kept) = (0, 0);
                 loop {

@@ -1,4 +1,4 @@
-//! The measurements, one after another, each with a server of its own.
+//! The measurements of the demo, one after another, each with its own server.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -20,11 +20,11 @@ const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 /// Seconds of the cases whose associations are not counted.
 const SHORT_S: f64 = 4.0;
 
-/// Set-ups one after another, so far apart that they don't meet, for the time between packets.
+/// Number of set-ups for the time between packets, one after another with enough distance not to overlap.
 const TRACED: u64 = 400;
 const TRACED_RATE: f64 = 250.0;
 
-/// What to measure.
+/// The measurements to make.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) associations: u64,
@@ -34,14 +34,14 @@ pub(crate) struct Plan {
     pub(crate) quiet: bool,
 }
 
-/// What was measured.
+/// The results.
 #[derive(Debug, Serialize)]
 pub(crate) struct Results {
     pub(crate) associations: u64,
     pub(crate) rate: f64,
     pub(crate) message_bytes: usize,
     pub(crate) cases: Vec<Case>,
-    /// Why raw IP was left out.
+    /// Reason why raw IP was left out.
     pub(crate) raw_left_out: Option<String>,
     #[serde(skip)]
     pub(crate) regular_steps: Steps,
@@ -76,7 +76,7 @@ impl Results {
     }
 }
 
-/// How SCTP is carried, in words.
+/// Description of UDP as carrier.
 pub(crate) const IN_UDP: Option<&str> = Some("in UDP");
 pub(crate) const ON_RAW_IP: Option<&str> = Some("on raw IP");
 
@@ -105,7 +105,7 @@ pub(crate) async fn run(plan: &Plan) -> Result<Results> {
     results.regular_steps = plan.trace(Transport::Sctp, Style::Regular).await?;
     results.piggyback_steps = plan.trace(Transport::Sctp, Style::Piggyback).await?;
     results.tcp_steps = plan.trace(Transport::Tcp, Style::Regular).await?;
-    // Last: the kernel goes on for a while with connections whose processes are gone.
+    // TCP comes last, because the kernel continues to process connections whose processes are gone.
     results.cases.push(plan.tcp().await?);
     for (name, steps) in [
         ("regular", &results.regular_steps),
@@ -202,7 +202,8 @@ impl Plan {
         Ok(self.job(transport, style, (HERE, port).into(), Encapsulation::Udp(encapsulation.port())))
     }
 
-    /// Several servers and clients: a process has only so many descriptors, and a port so many partners.
+    /// Measures TCP with several servers and clients, because the descriptors of a process and the peers of a
+    /// port are limited.
     async fn tcp(&self) -> Result<Case> {
         let each_max = limits::raise_open_files().min(TCP_EACH_MAX);
         let processes = self.associations.div_ceil(each_max).max(1);
@@ -263,7 +264,7 @@ impl Plan {
         if !self.raw {
             anyhow::bail!("left out as asked");
         }
-        // Says why not, before a server says it less well.
+        // Reports why raw IP can't be used, more clearly than a server would.
         strandline::Stack::builder().raw(HERE)?;
         let server = Server::sctp(Some(HERE)).await?;
         let mut cases = Vec::new();
@@ -276,7 +277,7 @@ impl Plan {
         Ok(cases)
     }
 
-    /// The time between packets.
+    /// Measures the time between packets.
     async fn trace(&self, transport: Transport, style: Style) -> Result<Steps> {
         let server =
             if transport == Transport::Tcp { Server::tcp().await? } else { Server::sctp(None).await? };
@@ -295,7 +296,7 @@ impl Plan {
     }
 }
 
-/// The first that there is to look at: the tables come at the end.
+/// Returns a one-line result, shown before the tables at the end.
 fn in_a_line(case: &Case) -> String {
     let load = &case.load;
     let mut line = format!("{} of {} done", load.completed, load.completed + load.failed);

@@ -1,4 +1,5 @@
-//! The echo server and the load together: the tables of Ono and Schulzrinne's paper of 2008, as measured here.
+//! `strandline demo`: runs the echo server and the load together, and reproduces the tables of Ono and
+//! Schulzrinne's paper of 2008.
 
 mod measure;
 pub(crate) mod published;
@@ -12,14 +13,14 @@ use strandline_output::{out, outln};
 
 use self::measure::Plan;
 
-/// Other parts than the tables.
+/// Parts of the demo other than the tables.
 #[derive(Debug, Clone, clap::Subcommand)]
 pub enum Part {
-    /// A SIP server, and phones that call one another through it
+    /// Run a SIP server and phones that call one another through it
     Sip(sip::Args),
 }
 
-/// `strandline demo`
+/// Arguments of `strandline demo`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -34,16 +35,16 @@ pub struct Args {
     #[allow(missing_docs)]
     #[command(subcommand)]
     pub part: Option<Part>,
-    /// Associations that the servers accumulate, as the paper's did
+    /// Associations that the servers accumulate, as in the paper
     #[arg(long, default_value_t = 50_000, value_name = "N")]
     pub associations: u64,
-    /// New associations a second
+    /// New associations per second
     #[arg(long, default_value_t = 2500.0)]
     pub rate: f64,
-    /// Bytes of the message that goes and comes back on each
+    /// Size in bytes of the message that is echoed on each association
     #[arg(long, default_value_t = 1550, value_name = "BYTES")]
     pub size: usize,
-    /// Leave out raw IP even where the privilege for it is there
+    /// Leave out raw IP even if its privilege is available
     #[arg(long)]
     pub no_raw: bool,
     /// Print the result as JSON
@@ -51,7 +52,7 @@ pub struct Args {
     pub json: bool,
 }
 
-/// Measures and prints.
+/// Measures and prints the result.
 ///
 /// # Errors
 /// If a server or a client process fails.

@@ -1,4 +1,4 @@
-//! The paper's numbers, which are data beside the other experiments'.
+//! The paper's figures, stored as data beside those of the other experiments.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 const TEXT: &str = include_str!("../../../../experiments/ono-schulzrinne-2008-sctp/published.toml");
 
-/// Tables 4, 5 and 6, and figure 8.
+/// The paper's tables 4, 5 and 6, and figure 8.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Published {
     pub(crate) table4: ByKind<Held>,

@@ -1,4 +1,5 @@
-//! `strandline demo sip`: the SIP server with its store, and phones that call one another over UDP, TCP and SCTP.
+//! `strandline demo sip`: the SIP server with its store, and phones that call one another over UDP, TCP and
+//! SCTP.
 
 use std::cell::Cell;
 use std::io::IsTerminal;
@@ -15,8 +16,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::echo_process::{Announced, spawn_apart, this_program};
 use crate::folder::Folder;
 
-/// Starts a SIP server that keeps its bindings in SQLite, registers phones over UDP, TCP and SCTP and lets them call one
-/// another; in a terminal they go on until it is interrupted, so that the live page shows something.
+/// Starts a SIP server that keeps its bindings in SQLite, registers phones over UDP, TCP and SCTP and lets
+/// them call one another. In a terminal the calls continue until interrupted, so that the live page shows
+/// activity.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -27,13 +29,13 @@ pub struct Args {
     /// Phones over each transport
     #[arg(long, default_value_t = 1000, value_name = "N")]
     pub phones: u32,
-    /// Calls a second over each transport
+    /// Calls per second over each transport
     #[arg(long, default_value_t = 100.0, value_name = "N")]
     pub rate: f64,
-    /// Seconds that are measured
+    /// Seconds to measure
     #[arg(long, default_value_t = 5.0, value_name = "SECONDS")]
     pub time: f64,
-    /// End after that, also in a terminal
+    /// End after the measurement, also in a terminal
     #[arg(long)]
     pub once: bool,
     /// Print the result as JSON
@@ -41,17 +43,17 @@ pub struct Args {
     pub json: bool,
 }
 
-/// What came of it.
+/// The demo's result.
 #[derive(Debug, Serialize)]
 struct Report {
-    /// Phones that the server knows of at the end.
+    /// Number of phones registered with the server at the end.
     registered: u64,
-    /// Bytes of its store.
+    /// Size of the server's store in bytes.
     store_bytes: u64,
     transports: Vec<Calls>,
 }
 
-/// Calls over one transport, as `strandline load sip` tells of them.
+/// Calls over one transport, as reported by `strandline load sip`.
 #[derive(Debug, Serialize)]
 struct Calls {
     transport: String,
@@ -62,20 +64,20 @@ struct Calls {
     p99_ms: Option<f64>,
 }
 
-/// What `strandline sip --json` says of itself.
+/// Addresses that `strandline sip --json` reports.
 #[derive(Debug, Deserialize)]
 struct Announcement {
     listening: Vec<Announced>,
     metrics: SocketAddr,
 }
 
-/// Runs it.
+/// Runs the demo.
 ///
 /// # Errors
 /// If the server or a load can't be started.
 pub(super) async fn run(args: &Args) -> Result<ExitCode> {
-    // Those that are started are in groups of their own, where the terminal's Ctrl-C doesn't reach them: it is for this program,
-    // and they end with it.
+    // The child processes are in their own process groups, so the terminal's Ctrl-C reaches only this
+    // program, and they end with it.
     let mut signals = Signals::new()?;
     let going_on = Cell::new(false);
     tokio::select! {
@@ -84,7 +86,7 @@ pub(super) async fn run(args: &Args) -> Result<ExitCode> {
     }
 }
 
-/// What ends it early.
+/// The signals that end the demo early.
 struct Signals([(Signal, u8); 3]);
 
 impl Signals {
@@ -93,7 +95,7 @@ impl Signals {
         Ok(Self([of(SignalKind::interrupt())?, of(SignalKind::terminate())?, of(SignalKind::hangup())?]))
     }
 
-    /// The exit code of the first that comes.
+    /// Returns the exit code of the first signal that arrives.
     async fn next(&mut self) -> u8 {
         let [(interrupt, first), (terminate, second), (hangup, third)] = &mut self.0;
         tokio::select! {
@@ -148,7 +150,7 @@ async fn start(store: &Path) -> Result<(tokio::process::Child, Announcement)> {
     Ok((child, serde_json::from_str(&line)?))
 }
 
-/// A load for each transport, all at once.
+/// The loads, one for each transport, all at once.
 struct Loads<'a> {
     args: &'a Args,
     announcement: &'a Announcement,
@@ -162,7 +164,7 @@ impl Loads<'_> {
         Ok(vec![udp, tcp, sctp])
     }
 
-    /// The load of the transport with this number. Its phones are nobody else's.
+    /// Runs the load of the transport with this number. Each load has its own phones.
     async fn one(&self, number: u32) -> Result<Calls> {
         let protocol = ["udp", "tcp", "sctp"].get(number as usize).copied().unwrap_or("udp");
         let entry = self.announcement.listening.iter().find(|entry| entry.protocol == protocol);
@@ -201,7 +203,7 @@ impl Loads<'_> {
     }
 }
 
-/// How many phones the server knows of.
+/// Returns the number of phones registered with the server.
 async fn users(metrics: SocketAddr) -> Result<u64> {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let mut stream = tokio::net::TcpStream::connect(metrics).await.context("the live page")?;

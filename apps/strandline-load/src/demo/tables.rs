@@ -1,4 +1,4 @@
-//! The tables for people: what was published beside what was measured.
+//! The tables as text, with published and measured figures side by side.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

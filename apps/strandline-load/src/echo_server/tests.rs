@@ -5,7 +5,7 @@ use strandline::{Peer, StreamId};
 
 use super::*;
 
-/// One peer sends and doesn't read: the others are answered at once, and later it gets everything back.
+/// One peer sends and doesn't read: the others are answered at once, and later it receives everything.
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_does_not_read_delays_nobody() {
     let network = Network::new();
@@ -25,7 +25,7 @@ async fn a_peer_that_does_not_read_delays_nobody() {
         data[..4].copy_from_slice(&number.to_be_bytes());
         data
     };
-    // Until its own window and buffers are full, and the server's.
+    // Sends until its own window and buffers are full, and the server's.
     let mut sent = 0;
     while tokio::time::timeout(Duration::from_secs(5), silent.send(&numbered(sent), SendInfo::default()))
         .await

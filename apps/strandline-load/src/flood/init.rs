@@ -1,4 +1,4 @@
-//! The packets of a flood: an INIT as this stack sends it, with ports, tag and TSN of its own each time.
+//! The packets of a flood: an INIT as this stack sends it, each with its own ports, tag and TSN.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use strandline::memory::Network;
 use strandline::{Association, ObservedPacket, PacketObserver, Stack};
 
-/// Where the fields of a packet are that starts with an INIT (RFC 9260 sections 3.1 and 3.3.2).
+/// Offsets of the fields of a packet that starts with an INIT (RFC 9260 sections 3.1 and 3.3.2).
 const SOURCE_PORT: usize = 0;
 const CHECKSUM: usize = 8;
 const INITIATE_TAG: usize = 16;
@@ -22,7 +22,7 @@ pub(super) struct Packets {
     number: u32,
 }
 
-/// Keeps the first packet that is sent.
+/// Captures the first packet that is sent.
 #[derive(Debug, Default)]
 struct First(Mutex<Option<Vec<u8>>>);
 
@@ -34,7 +34,7 @@ impl PacketObserver for First {
 }
 
 impl Packets {
-    /// INITs to an SCTP port; or, if they are to be `plain`, datagrams of the same size that aren't SCTP.
+    /// Creates INITs to an SCTP port or, if `plain`, datagrams of the same size that aren't SCTP.
     ///
     /// # Errors
     /// If no INIT could be made: the stack in memory refused.
@@ -44,17 +44,17 @@ impl Packets {
         Ok(Self { template, plain, number: 0 })
     }
 
-    /// Bytes of each.
+    /// Returns the length of each packet in bytes.
     pub(super) fn len(&self) -> usize {
         self.template.len()
     }
 
-    /// Writes the next packet, of `len` bytes.
+    /// Appends the next packet, of `len` bytes.
     pub(super) fn write(&mut self, out: &mut Vec<u8>) {
         self.number = self.number.wrapping_add(1);
         let number = self.number;
         if self.plain {
-            // Port 0 stands in no SCTP packet, so this is thrown away as soon as it is looked at.
+            // No SCTP packet has port 0, so the receiver discards the datagram at once.
             let begin = out.len();
             out.resize(begin + self.template.len(), 0);
             return put(out, begin + INITIATE_TAG, &number.to_be_bytes());
@@ -78,7 +78,7 @@ fn put(bytes: &mut [u8], at: usize, field: &[u8]) {
     }
 }
 
-/// The INIT of a stack in memory, which reaches nobody.
+/// Returns the INIT of a stack in memory, which reaches no network.
 async fn capture(port: u16) -> Result<Vec<u8>> {
     let (here, there) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
     let first = Arc::new(First::default());
@@ -96,7 +96,7 @@ async fn capture(port: u16) -> Result<Vec<u8>> {
     bail!("the stack in memory sent no INIT")
 }
 
-/// What is varied must be where it is expected.
+/// Checks that the fields that vary are at their expected offsets.
 fn checked(bytes: Vec<u8>) -> Result<Vec<u8>> {
     const INIT: u8 = 1;
     let kind = bytes.get(12).copied().context("a packet without a chunk")?;

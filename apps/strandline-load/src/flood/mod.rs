@@ -1,5 +1,5 @@
-//! A flood of INITs, to show that it doesn't take a server's established associations with it; and, as a yardstick, as
-//! many plain UDP datagrams of the same size.
+//! `strandline load flood`: a flood of INITs, to show that a server's established associations survive it.
+//! For comparison, it can send as many plain UDP datagrams of the same size.
 
 mod init;
 mod sender;
@@ -16,10 +16,10 @@ use self::init::Packets;
 use self::sender::{Plan, Sent, flood};
 use crate::report::thousands;
 
-/// Longest flood.
+/// Maximum duration of a flood in seconds.
 const DURATION_MAX_S: f64 = 600.0;
 
-/// `strandline load flood`
+/// Arguments of `strandline load flood`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Only for servers of your own: it refuses addresses that are neither of this machine nor private.
@@ -31,39 +31,39 @@ pub struct Args {
     /// The server's UDP socket that carries SCTP
     #[arg(long, default_value = "127.0.0.1:9899", value_name = "ADDRESS:PORT", value_parser = strandline::socket_address)]
     pub to: SocketAddr,
-    /// The server's SCTP port
+    /// SCTP port of the server
     #[arg(long, default_value_t = 7007, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
     /// Local address to send from
     #[arg(long, value_name = "ADDRESS")]
     pub from: Option<IpAddr>,
-    /// Packets a second (default: as many as go)
+    /// Packets per second (default: as many as possible)
     #[arg(long)]
     pub rate: Option<f64>,
-    /// Seconds, at most 600
+    /// Duration in seconds, at most 600
     #[arg(long, default_value_t = 10.0, value_name = "SECONDS")]
     pub duration: f64,
-    /// UDP sockets, each with a port of its own, to send from in turn
+    /// Number of UDP sockets, each with its own port, to send from in turn
     #[arg(long, default_value_t = 16, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub sockets: u16,
-    /// Packets given to the kernel at once; 1: a system call for each
+    /// Packets per system call; 1: one system call for each
     #[arg(long, default_value_t = 32, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub burst: u16,
-    /// Datagrams of the same size that aren't SCTP, instead of INITs
+    /// Send datagrams of the same size that aren't SCTP, instead of INITs
     #[arg(long)]
     pub plain: bool,
-    /// Don't read the answers, as whoever sends from forged addresses can't
+    /// Don't read the answers, as a sender with forged addresses can't
     #[arg(long)]
     pub ignore_answers: bool,
-    /// The destination may be any address: the network and the server are mine, or I was asked to do this
+    /// Allow any destination address: the network and the server are mine, or I was asked to do this
     #[arg(long)]
     pub i_own_this_network: bool,
-    /// The report as JSON
+    /// Print the report as JSON
     #[arg(long)]
     pub json: bool,
 }
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Debug, Clone, Serialize)]
 struct Report {
     to: SocketAddr,
@@ -110,12 +110,12 @@ impl Args {
     }
 }
 
-/// Multicast or broadcast.
+/// Returns whether an address is multicast or broadcast.
 fn is_many(ip: IpAddr) -> bool {
     ip.is_multicast() || matches!(ip, IpAddr::V4(v4) if v4.is_broadcast())
 }
 
-/// This machine, or addresses that no packet reaches from the Internet.
+/// Returns whether an address is this machine's, or one that no packet from the Internet reaches.
 fn is_near(ip: IpAddr) -> bool {
     match ip.to_canonical() {
         IpAddr::V4(v4) => v4.is_loopback() || v4.is_private() || v4.is_link_local(),
@@ -123,10 +123,10 @@ fn is_near(ip: IpAddr) -> bool {
     }
 }
 
-/// Sends, and reports.
+/// Sends the flood and reports.
 ///
 /// # Errors
-/// If the arguments make no sense, the destination is somebody else's, or nothing can be sent.
+/// If the arguments are invalid, the destination is not the user's own, or nothing can be sent.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let plan = args.plan()?;
     let mut packets = Packets::new(args.port, args.plain)?;

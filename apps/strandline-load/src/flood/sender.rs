@@ -1,4 +1,4 @@
-//! One thread that sends: bursts from one socket after another, and a look at what came back.
+//! One sending thread: sends bursts from one socket after another, and counts the answers.
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -15,36 +15,36 @@ use strandline::Address;
 use super::init::Packets;
 use crate::pace::now;
 
-/// A pause while it is too early for the next burst.
+/// Pause while it is too early for the next burst.
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// A flood that fell behind doesn't catch up with more than this much of a second.
+/// Maximum time in seconds that a flood which fell behind catches up with.
 const BEHIND_MAX_S: f64 = 0.01;
 
-/// Of each answer only the type of its first chunk is looked at.
+/// Offset of the first chunk's type, the only part of an answer that is read.
 const FIRST_CHUNK: usize = 12;
 
-/// How to send.
+/// The parameters of sending.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
     pub(super) to: SocketAddr,
     pub(super) from: IpAddr,
     pub(super) sockets: usize,
-    /// Packets a second; none: as many as go.
+    /// Packets per second; `None`: as many as possible.
     pub(super) rate: Option<f64>,
     pub(super) duration: Duration,
-    /// Packets given to the kernel at once.
+    /// Packets per system call.
     pub(super) burst: usize,
     pub(super) ignore_answers: bool,
 }
 
-/// What was sent and what came back.
+/// Counters of packets sent and answers received.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(super) struct Sent {
     pub(super) packets: u64,
     pub(super) bytes: u64,
     pub(super) seconds: f64,
-    /// Bursts that the kernel refused: as if they had been lost.
+    /// Bursts that the kernel refused, which count as lost.
     pub(super) refused: u64,
     pub(super) init_acks: u64,
     pub(super) aborts: u64,
@@ -78,7 +78,7 @@ pub(super) fn flood(plan: &Plan, packets: &mut Packets) -> Result<Sent> {
                 sent.packets += burst as u64;
                 sent.bytes += buffer.len() as u64;
             }
-            // Full for a moment, or an ICMP message about an earlier one.
+            // The buffer is full for a moment, or the error is an ICMP message about an earlier packet.
             Err(Errno::EAGAIN | Errno::ENOBUFS | Errno::ECONNREFUSED | Errno::EPERM) => sent.refused += 1,
             Err(error) => return Err(error).with_context(|| format!("sending to {}", plan.to)),
         }
@@ -89,7 +89,7 @@ pub(super) fn flood(plan: &Plan, packets: &mut Packets) -> Result<Sent> {
     Ok(sent)
 }
 
-/// When how many may go.
+/// Schedules the packets of a rate.
 #[derive(Debug)]
 struct Pace {
     rate: Option<f64>,
@@ -98,7 +98,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// Packets that may go now, at most `burst`.
+    /// Returns the number of packets that are due, at most `burst`.
     fn due(&mut self, burst: usize) -> usize {
         let Some(rate) = self.rate else { return burst };
         let allowed = self.begin.elapsed().as_secs_f64() * rate;
@@ -118,7 +118,7 @@ fn open(plan: &Plan) -> Result<UdpSocket> {
     Ok(socket)
 }
 
-/// A burst of packets of one size in one call (UDP GSO).
+/// Sends a burst of packets of one size in one call (UDP GSO).
 fn send(socket: &UdpSocket, to: &SocketAddr, bytes: &[u8], each: usize) -> nix::Result<()> {
     let pieces = [IoSlice::new(bytes)];
     let size = u16::try_from(each).unwrap_or(u16::MAX);
@@ -146,14 +146,14 @@ impl Sent {
         while count < most {
             count += 1;
             match socket.recv(&mut start) {
-                // The type of its first chunk: what is cut off doesn't matter.
+                // Counts the type of its first chunk; the truncated rest doesn't matter.
                 Ok(length) => match start.get(FIRST_CHUNK).filter(|_| length > FIRST_CHUNK) {
                     Some(2) => self.init_acks += 1,
                     Some(6) => self.aborts += 1,
                     _ => self.other_answers += 1,
                 },
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // About a datagram that was sent before.
+                // The error is about a datagram that was sent before.
                 Err(_) => {}
             }
         }

@@ -54,7 +54,7 @@ fn nonsense_is_refused() {
     }
 }
 
-/// A server under flood: it answers, keeps nothing, and an association that was there before goes on.
+/// A server under flood answers and keeps no state, and an association that existed before continues.
 #[test]
 fn a_flood_leaves_nothing_behind() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -83,7 +83,8 @@ fn a_flood_leaves_nothing_behind() {
         assert!(sent.packets > 0 && echoes > 0, "{sent:?}");
         assert_eq!((sent.aborts, sent.other_answers, stack.association_count()), (0, 0, 1), "{sent:?}");
         assert!(stack.stats().inits > sent.init_acks, "the association's own INIT is one");
-        // It came: the server counted INITs, each once, answered or shed; what is missing found a full socket.
+        // The server received the flood: it counted each INIT once, as answered or shed; the rest found a
+        // full socket buffer.
         let arrived = stack.stats().inits + stack.stats().inits_shed;
         assert!((2..=sent.packets + 1).contains(&arrived), "{arrived} of {sent:?}");
         let shards = stack.shard_stats();

@@ -1,4 +1,4 @@
-//! Gaps, really there: one segment never arrives, and so many after it do.
+//! Creates real gaps: one segment never arrives, and a number of later ones do.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,28 +9,28 @@ use strandline::{Association, Endpoint, SendInfo};
 use super::report::{Account, Gap};
 use super::{CLIENT, PATIENCE, PORT, SERVER, connect, stack};
 
-/// DATA chunks (RFC 9260 section 3.3.1).
+/// Type of DATA chunks (RFC 9260 section 3.3.1).
 const DATA: u8 = 0;
 
-/// Bytes of the common header.
+/// Length of the common header in bytes.
 const HEADER: usize = 12;
 
-/// Segments on their way at once: few enough for every congestion window.
+/// Maximum number of segments in flight: few enough for every congestion window.
 const AT_ONCE: u16 = 32;
 
-/// What the network does with the client's DATA.
+/// The network's treatment of the client's DATA.
 #[derive(Debug, Default)]
 struct Loss {
-    /// From now on the next TSN is the one that gets lost.
+    /// Whether the next new TSN is to be lost.
     armed: bool,
-    /// It is never let through.
+    /// The lost TSN, whose retransmissions are dropped as well.
     lost: Option<u32>,
-    /// The highest TSN that was let through.
+    /// The highest TSN that was forwarded.
     highest: Option<u32>,
 }
 
-/// Puts `segments` beyond a missing one, all of them messages that are delivered without order, and weighs the
-/// receiving association while the one is missing.
+/// Delivers `segments` beyond a missing one, all of them unordered messages, and measures the receiving
+/// association while that one is missing.
 pub(super) async fn weigh(segments: u16) -> Result<Gap> {
     let loss = Arc::new(Mutex::new(Loss::default()));
     let judge = Arc::clone(&loss);
@@ -46,7 +46,7 @@ pub(super) async fn weigh(segments: u16) -> Result<Gap> {
             .await
             .with_context(|| format!("{segments} segments did not arrive beyond the missing one"))??;
     }
-    // While something is missing nothing is given back, so there is nothing to wait for but for the idle one.
+    // While a TSN is missing nothing is released, so waiting matters only for the idle association.
     if segments == 0 {
         tokio::time::sleep(super::SETTLE).await;
     }
@@ -107,7 +107,7 @@ impl Loss {
     }
 }
 
-/// The TSNs of a packet's DATA chunks.
+/// Returns the TSNs of a packet's DATA chunks.
 fn tsns(packet: &[u8]) -> impl Iterator<Item = u32> {
     let mut rest = packet.get(HEADER..).unwrap_or_default();
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! What people and programs get to read.
+//! The report, as text and as JSON.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -6,26 +6,27 @@ use std::io::{self, Write};
 use serde::Serialize;
 use strandline::MemoryReport;
 
-/// Everything that was weighed. Bytes.
+/// All measurements, in bytes.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Report {
-    /// Associations that share the tables.
+    /// Number of associations that share the tables.
     pub(super) count: u32,
     pub(super) one_to_many: Account,
     pub(super) one_to_one: Account,
     pub(super) gaps: Vec<Gap>,
 }
 
-/// One association.
+/// The memory of one association.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Account {
-    /// By the part of the stack that holds it: association, paths, inbound, outbound, endpoint, socket.
+    /// Bytes by part of the stack: association, paths, inbound, outbound, endpoint, socket.
     pub(super) parts: BTreeMap<&'static str, usize>,
-    /// Each part's items.
+    /// Bytes by item of each part.
     pub(super) items: Vec<(&'static str, usize)>,
-    /// In the engine: association, paths, inbound, outbound, set-up, and its share of the endpoint's tables.
+    /// Bytes in the engine: association, paths, inbound, outbound, set-up, and the share of the endpoint's
+    /// tables.
     pub(super) engine: usize,
-    /// In the socket layer.
+    /// Bytes in the socket layer.
     pub(super) socket: usize,
     pub(super) total: usize,
 }
@@ -47,16 +48,16 @@ impl Account {
     }
 }
 
-/// The receiving association while a segment is missing.
+/// The memory of the receiving association while a segment is missing.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Gap {
-    /// Arrived beyond the missing one.
+    /// Number of segments received beyond the missing one.
     pub(super) segments: u16,
-    /// The record of what arrived.
+    /// Bytes of the record of received TSNs.
     pub(super) map: usize,
-    /// User data and records of it that wait.
+    /// Bytes of waiting user data and their records.
     pub(super) waiting: usize,
-    /// The whole association, the socket's part included.
+    /// Bytes of the whole association, the socket's part included.
     pub(super) total: usize,
 }
 

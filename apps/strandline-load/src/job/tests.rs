@@ -1,6 +1,6 @@
 use super::*;
 
-/// One message over SCTP from the only client process; tests change what they look at.
+/// Returns a job of one message over SCTP from the only client process; tests change the fields of interest.
 pub(crate) fn job() -> Job {
     Job {
         transport: Transport::Sctp,

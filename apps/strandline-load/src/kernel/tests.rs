@@ -22,7 +22,7 @@ proc_inode_cache   13807  15272    696   23    4",
     645_920,
 );
 
-/// With 4,000 TCP connections, both ends of which are here and in epoll.
+/// With 4,000 TCP connections, both ends of which are on this host and in epoll.
 const HELD: (&str, u64) = (
     "\
 TCP                 8060   8060   2368   13    8
@@ -90,9 +90,10 @@ fn near(value: f64, expected: f64) {
 fn what_belongs_to_sockets_is_told_by_what_it_is_for() {
     let each = items(HELD).each(ENDS);
     near(each.sock, 8.0 * 4096.0 / 13.0);
-    // Inode and dentry, file, and what a security module keeps with file and inode.
+    // Inode and dentry, file, and a security module's data for file and inode.
     near(each.file, 4.0 * 4096.0 / 19.0 + 2.0 * 4096.0 / 21.0 + 4096.0 / 170.0 + 32.0);
-    // One entry and one place in a queue, although ports' records are in the same cache as entries.
+    // One entry and one place in a wait queue, although the records of ports are in the same cache as
+    // entries.
     near(each.epoll, 16.0 + 128.0 + 64.0);
     assert_eq!(each.buffers, 0.0);
 }
@@ -108,7 +109,7 @@ fn what_a_program_that_lists_descriptors_takes_is_not_the_sockets() {
     let growth = |now| look(now, 0, 0).growth(&base, |buffers| buffers.tcp);
     let (held, listed) = (growth(HELD), growth(LISTED));
     assert_eq!(held.share, listed.share);
-    // It is told apart, and nothing is lost: 6,296 KiB.
+    // It is reported separately, and nothing is lost: 6,296 KiB.
     assert_eq!(listed.others.unwrap() - held.others.unwrap(), 6296.0 * 1024.0);
     near(held.share + held.others.unwrap(), 31_760.0 * 1024.0);
     assert!(listed.caches["proc_inode_cache"] > 5.0e6 && !held.caches.contains_key("proc_inode_cache"));
@@ -131,7 +132,7 @@ fn sockets_of_others_that_went_leave_less_than_nothing() {
     let growth = now.growth(&base, |buffers| buffers.udp);
     let items = growth.items.unwrap();
     assert!(growth.share < 0.0 && items.sock < 0.0, "{growth:?}");
-    // Fewer sockets than before have no share in what others take as well.
+    // Fewer sockets than before have no share in caches that others use as well.
     assert_eq!(items.epoll, 0.0);
     assert_eq!(now.of_tcp(&base), 0);
 }

@@ -1,6 +1,6 @@
 use super::*;
 
-/// As a kernel of 6.18 told.
+/// Output of a kernel of 6.18.
 const SOCKSTAT: &str = "sockets: used 12\nTCP: inuse 1 orphan 0 tw 0 alloc 1 mem 175\n\
      UDP: inuse 0 mem 158\nUDPLITE: inuse 0\nRAW: inuse 0\nFRAG: inuse 0 memory 0\n";
 

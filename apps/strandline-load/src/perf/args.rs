@@ -10,7 +10,7 @@ use strandline::{Address, AssociationConfig};
 use super::protocol::{Direction, Length, Parameters, SIZE_MAX};
 use super::tuning::Tuning;
 
-/// `strandline perf`
+/// Arguments of `strandline perf`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(
     arg_required_else_help = true,
@@ -29,12 +29,12 @@ Examples:
                                                                two paths; the client learns both addresses"
 )]
 pub struct Args {
-    /// Which side this process is
+    /// Side that this process takes
     #[command(subcommand)]
     pub side: Side,
 }
 
-/// The two sides.
+/// The two sides of a test.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Side {
     /// Serve tests, one after another or several at once, until Ctrl-C
@@ -43,7 +43,7 @@ pub enum Side {
     Client(ClientArgs),
 }
 
-/// What carries the messages.
+/// The transport of the messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Transport {
     /// SCTP, by this stack
@@ -53,7 +53,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// As iperf3 writes it.
+    /// Returns the name as iperf3 writes it.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Sctp => "SCTP",
@@ -62,51 +62,52 @@ impl Transport {
     }
 }
 
-/// What both sides have.
+/// Arguments that both sides have.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Common {
     /// SCTP port and TCP port of the server
     #[arg(short, long, default_value_t = 5001)]
     pub port: u16,
-    /// UDP port of the server that SCTP is carried to
+    /// UDP port of the server for SCTP encapsulation
     #[arg(long, default_value_t = 9899)]
     pub encapsulation_port: u16,
-    /// SCTP directly over IP (protocol 132), which needs CAP_NET_RAW; a server then takes both
+    /// Use SCTP directly over IP (protocol 132), which needs CAP_NET_RAW; a server then accepts both
     #[arg(long)]
     pub raw: bool,
-    /// Send raw IP by a packet socket, round most of the kernel's IP: faster, but its firewall doesn't see these packets
+    /// Send raw IP by a packet socket, which bypasses most of the kernel's IP: faster, but its firewall
+    /// doesn't see these packets
     #[arg(long, requires = "raw")]
     pub packet_socket: bool,
-    /// An address of this host that the other side is told of, for several paths: once for each, the preferred one first
-    /// (default: the one that packets come from)
+    /// Address of this host to announce to the other side, for several paths; once for each, the preferred
+    /// one first (default: the source address of the packets)
     #[arg(long, value_name = "ADDR")]
     pub address: Vec<Address>,
     /// Bytes of each receive buffer, which is the window that the peer sees (default: it tunes itself; with TCP
     /// the kernel does)
     #[arg(long, value_name = "BYTES", value_parser = buffer)]
     pub receive_buffer: Option<u32>,
-    /// Bytes of each send buffer (default: it tunes itself; with TCP the kernel does)
+    /// Bytes of each send buffer (default: auto-tuned; with TCP by the kernel)
     #[arg(long, value_name = "BYTES", value_parser = buffer)]
     pub send_buffer: Option<u32>,
-    /// Threads that share the associations, each with a socket and an engine of its own; flow n goes to thread n, then to
-    /// the first again
+    /// Number of threads that share the associations, each with its own socket and engine; flow n goes to
+    /// thread n, then to the first again
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=SHARDS_MAX))]
     pub shards: u16,
     /// Seconds between the live lines on standard error; 0 switches them off
     #[arg(short, long, default_value_t = 1.0, value_name = "SECS", value_parser = interval)]
     pub interval: f64,
-    /// No live lines
+    /// Print no live lines
     #[arg(short, long)]
     pub quiet: bool,
-    /// The report as JSON on standard output, named as iperf3's where it means the same
+    /// Print the report as JSON on standard output, with iperf3's names where they mean the same
     #[arg(short = 'J', long)]
     pub json: bool,
-    /// SCTP's parameters
+    /// Parameters of SCTP
     #[command(flatten)]
     pub tuning: Tuning,
 }
 
-/// As many as a stack can have.
+/// Maximum number of shards of a stack.
 const SHARDS_MAX: i64 = 64;
 
 /// Arguments of the server.
@@ -121,7 +122,7 @@ Examples:
                                                    two paths
 The other side: strandline perf client 192.0.2.7")]
 pub struct ServerArgs {
-    /// What both sides have
+    /// Arguments that both sides have
     #[command(flatten)]
     pub common: Common,
     /// Local address; `::` takes IPv4 and IPv6, and a link-local one needs its interface, as fe80::7%eth0 has it
@@ -147,13 +148,13 @@ Examples:
   strandline perf client 192.0.2.7 --trace run.jsonl        every packet, for strandline lab trace
 The other side: strandline perf server. What it prints: docs/perf.md")]
 pub struct ClientArgs {
-    /// The server's address or name
+    /// Address or name of the server
     #[arg(value_name = "ADDR")]
     pub server: String,
-    /// What both sides have
+    /// Arguments that both sides have
     #[command(flatten)]
     pub common: Common,
-    /// What carries the messages
+    /// Transport of the messages
     #[arg(long, value_enum, default_value_t = Transport::Sctp)]
     pub transport: Transport,
     /// Seconds to send for
@@ -165,47 +166,49 @@ pub struct ClientArgs {
     /// Bytes of each message, or of each write of TCP (default: 8K with SCTP, 128K with TCP)
     #[arg(short = 'l', long, value_name = "BYTES", value_parser = size)]
     pub size: Option<u32>,
-    /// Streams of each association that the messages go round
+    /// Number of streams of each association, used in turn
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub streams: u16,
-    /// Associations, or TCP connections, at the same time
+    /// Number of concurrent associations, or TCP connections
     #[arg(short = 'P', long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub associations: u16,
-    /// Messages need not be delivered in order
+    /// Send unordered messages
     #[arg(long)]
     pub unordered: bool,
-    /// The server sends
+    /// Let the server send
     #[arg(short = 'R', long)]
     pub reverse: bool,
-    /// Both sides send
+    /// Let both sides send
     #[arg(long, conflicts_with = "reverse")]
     pub bidir: bool,
-    /// Hand messages over as they are instead of copying each: where an application has them in shared memory (SCTP)
+    /// Pass messages without copying them, as an application does that has them in shared memory (SCTP)
     #[arg(long)]
     pub no_copy: bool,
-    /// Tell the longest time in which nothing came (SCTP), and when paths failed and came back: what a path that fails costs
+    /// Report the longest time without received data (SCTP), and when paths failed and recovered: the cost of
+    /// a path failure
     #[arg(long)]
     pub pauses: bool,
-    /// Small messages wait for acknowledgements and travel together (Nagle's algorithm)
+    /// Let small messages wait for acknowledgements and travel together (Nagle's algorithm)
     #[arg(long)]
     pub nagle: bool,
     /// Seconds at the start that don't count
     #[arg(short = 'O', long, default_value_t = 0.0, value_name = "SECS")]
     pub omit: f64,
-    /// Send at this rate, by an open loop: bits a second of all associations together; K, M and G are powers of 1000
+    /// Send at this rate, as an open loop: bits per second of all associations together; K, M and G are
+    /// powers of 1000
     #[arg(short = 'b', long, value_name = "BITS", value_parser = rate)]
     pub rate: Option<u64>,
-    /// Write what each packet carries and how each path does to a file, as lines of JSON (SCTP); `strandline lab trace FILE`
-    /// draws it
+    /// Write the content of each packet and the state of each path to a file, as lines of JSON (SCTP);
+    /// `strandline lab trace FILE` draws it
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// One line of JSON for the start, each interval and the end, as they come
+    /// Print one line of JSON for the start, each interval and the end, as they occur
     #[arg(long, conflicts_with = "json")]
     pub json_stream: bool,
 }
 
 impl ClientArgs {
-    /// What the test is to be.
+    /// Returns the parameters of the test.
     pub(crate) fn parameters(&self) -> Result<Parameters> {
         let tcp = self.transport == Transport::Tcp;
         ensure!(!tcp || !self.common.raw, "--raw is for SCTP: leave it out with --transport tcp");
@@ -242,12 +245,12 @@ impl ClientArgs {
 }
 
 impl Common {
-    /// Time between live lines; zero: none.
+    /// Returns the time between live lines; zero: none.
     pub(crate) fn every(&self) -> Duration {
         Duration::try_from_secs_f64(self.interval).unwrap_or(Duration::ZERO)
     }
 
-    /// Parameters of the associations.
+    /// Returns the configuration of the associations.
     pub(crate) fn association(&self, nodelay: bool) -> AssociationConfig {
         let usual = self.tuning.base();
         let receive_buffer = self.receive_buffer.or(usual.receive_buffer);
@@ -291,7 +294,7 @@ fn rate(text: &str) -> Result<u64> {
     Ok(value)
 }
 
-/// A number with K, M, G or T behind it.
+/// Parses a number with the suffix K, M, G or T.
 fn scaled(text: &str, unit: u64) -> Result<u64> {
     let powers = [('K', 1), ('M', 2), ('G', 3), ('T', 4)];
     let last = text.chars().last().map(|c| c.to_ascii_uppercase());

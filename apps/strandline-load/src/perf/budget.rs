@@ -1,25 +1,26 @@
-//! How much a flow may send now: without limit, up to a number of bytes, at a given rate.
+//! The sending budget of a flow: unlimited, up to a number of bytes, or at a given rate.
 
 use std::time::{Duration, Instant};
 
 use super::protocol::Parameters;
 
-/// A sender looks at the time and at whether it is to stop once for so many bytes, or messages if they are small.
+/// Number of bytes (or of messages, if they are small) after which a sender checks the time and whether to
+/// stop.
 const TURN_BYTES: u32 = 64 << 10;
 const TURN_MESSAGES: u32 = 256;
 
-/// What a sender is to do next.
+/// The next action of a sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// Send so many messages of so many bytes each.
+    /// Send this many messages of this many bytes each.
     Send { messages: u32, bytes: usize },
-    /// Nothing before this moment.
+    /// Send nothing before this moment.
     WaitUntil(Instant),
     /// Everything was sent.
     Done,
 }
 
-/// What a flow sends.
+/// The amount that a flow sends.
 #[derive(Debug)]
 pub(crate) struct Budget {
     message_bytes: u32,
@@ -28,7 +29,7 @@ pub(crate) struct Budget {
     schedule: Option<Schedule>,
 }
 
-/// An open loop: message n is due at its moment, whether the ones before it are gone or not.
+/// An open-loop schedule: message n is due at its own time, whether earlier ones have been sent or not.
 #[derive(Debug)]
 struct Schedule {
     begin: Instant,
@@ -54,7 +55,7 @@ impl Budget {
         }
     }
 
-    /// The next turn. It counts as sent. The clock is read only for a schedule.
+    /// Returns the next turn, which then counts as sent. Reads the clock only for a schedule.
     pub(crate) fn turn(&mut self, clock: impl FnOnce() -> Instant) -> Turn {
         let size = u64::from(self.message_bytes);
         let mut messages = self.turn_messages;
@@ -84,10 +85,13 @@ impl Budget {
 }
 
 impl Schedule {
-    /// How many messages are due, at least one; or when the next one is.
+    /// Returns how many messages are due, at least one.
+    ///
+    /// # Errors
+    /// The time when the next message is due.
     fn due(&self, now: Instant) -> Result<u32, Instant> {
         let elapsed = now.saturating_duration_since(self.begin).as_secs_f64();
-        // The first is due at once.
+        // The first message is due at once.
         let due = (elapsed * self.messages_per_second) as u64 + 1;
         if due > self.sent {
             return Ok(u32::try_from(due - self.sent).unwrap_or(u32::MAX));

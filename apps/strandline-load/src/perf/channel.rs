@@ -1,5 +1,5 @@
-//! The control exchange over an association or a TCP connection of its own: messages over SCTP, and over TCP each
-//! message behind its length (4 bytes, the high one first).
+//! The control exchange over a separate association or TCP connection: messages over SCTP; over TCP each
+//! message follows its length (4 bytes, big-endian).
 
 use std::fmt;
 use std::time::Duration;
@@ -11,18 +11,18 @@ use tokio::net::TcpStream;
 
 use super::protocol::{CONTROL_BYTES_MAX, Message, decode, encode};
 
-/// A control message is written or given up within this time.
+/// Time limit for writing a control message.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 const LENGTH_BYTES: usize = 4;
-/// What a refused peer may still send.
+/// Maximum number of bytes that a refused peer may still send.
 const REST_BYTES_MAX: u64 = 4 << 20;
 const REST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where control messages come and go.
+/// The association or connection of control messages.
 #[derive(Debug)]
 pub(crate) struct Channel {
     pub(crate) carrier: Carrier,
-    /// What has come of the next message.
+    /// The received part of the next message.
     received: Vec<u8>,
 }
 
@@ -32,12 +32,12 @@ pub(crate) enum Carrier {
     Tcp(TcpStream),
 }
 
-/// Why no control message came.
+/// The reason why no control message arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ControlError {
     /// The other side is gone.
     Gone(String),
-    /// What came makes no sense.
+    /// The received data is invalid.
     Bad(String),
 }
 
@@ -72,10 +72,11 @@ impl Channel {
         sent.await.context("the other side takes no control messages")?.context("sending a control message")
     }
 
-    /// Tells why nothing comes of it, and ends the exchange. What the other side still sends is thrown away first, as far as
-    /// that is bounded: a TCP connection that is closed with something unread is reset, and the reason lost with it.
+    /// Reports the reason of a refusal and ends the exchange. First discards what the other side still sends,
+    /// up to a limit: a TCP connection that is closed with unread data is reset, and the reason would be
+    /// lost.
     pub(crate) async fn refuse(mut self, reason: String) {
-        // If it can't be told, it is gone.
+        // If the reason can't be sent, the peer is gone.
         if self.send(&Message::Refused { reason }).await.is_err() {
             return;
         }
@@ -88,7 +89,7 @@ impl Channel {
         }
     }
 
-    /// The next message. No part of it is lost if the future is dropped.
+    /// Returns the next message. No part of it is lost if the future is dropped.
     pub(crate) async fn recv(&mut self) -> Result<Message, ControlError> {
         let bytes = match &mut self.carrier {
             Carrier::Sctp(association) => recv_sctp(association, &mut self.received).await?,
@@ -127,7 +128,7 @@ async fn recv_tcp(stream: &mut TcpStream, received: &mut Vec<u8>) -> Result<Vec<
                 return Ok(std::mem::take(received).split_off(LENGTH_BYTES));
             }
         }
-        // Never beyond the message: what follows it on the connection of a flow belongs to the test.
+        // Never reads beyond the message: on the connection of a flow, the bytes after it belong to the test.
         let missing = wanted.saturating_sub(received.len()) as u64;
         let read = stream.take(missing).read_buf(received).await;
         if read.map_err(|error| ControlError::Gone(error.to_string()))? == 0 {

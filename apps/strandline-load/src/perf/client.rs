@@ -1,4 +1,4 @@
-//! The client: agrees on a test with a server, runs it, and prints what both found.
+//! The client: agrees on a test with a server, runs it, and prints the figures of both sides.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -31,21 +31,21 @@ use super::trace::Trace;
 use super::track::Interval;
 use super::tuning::Congestion;
 
-/// An association or connection is set up, and a control message answered, within this time.
+/// Time limit for setting up an association or connection, and for the answer to a control message.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// What graceful ends take at most.
+/// Time limit for graceful ends.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
-/// The exit code of a program that Ctrl-C ended.
+/// Exit code of a program that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
 
-/// A test from the arguments to what is printed.
+/// Runs a test and prints its report.
 pub(crate) async fn run(
     args: &ClientArgs,
     runtimes: Vec<Handle>,
     interrupt: watch::Receiver<bool>,
 ) -> Result<ExitCode> {
     let result = test(args, runtimes, interrupt).await;
-    // Programs that read the report find out there, too.
+    // Programs that read the report find the error there, too.
     if let Err(error) = &result {
         let error = format!("{error:#}");
         if args.common.json {
@@ -113,7 +113,7 @@ async fn test(
     Ok(match &outcome.failure {
         None if outcome.interrupted => ExitCode::from(INTERRUPTED),
         None => ExitCode::SUCCESS,
-        // After Ctrl-C somebody wanted the end and has got the figures.
+        // After Ctrl-C the user wanted the end and has the figures.
         Some(_) if outcome.interrupted => ExitCode::from(INTERRUPTED),
         Some(failure) => {
             errln!("strandline: the test failed: {failure}");
@@ -129,7 +129,7 @@ fn encapsulation(args: &ClientArgs) -> Option<&'static str> {
     }
 }
 
-/// What is to be said of ECN that was asked for and not agreed on. Whether it is, only the server's answer tells.
+/// Returns a note if ECN was requested and not agreed on, which only the server's answer shows.
 fn without_ecn(args: &ClientArgs, links: &[Link]) -> Option<String> {
     let dctcp = args.common.tuning.congestion == Some(Congestion::Dctcp);
     if !dctcp && !args.common.tuning.ecn {
@@ -146,7 +146,8 @@ fn without_ecn(args: &ClientArgs, links: &[Link]) -> Option<String> {
     Some(format!("the server agreed to no ECN: {what}. It needs: strandline perf server {option}"))
 }
 
-/// Live lines go out at once; with `--json` the intervals are kept for the report.
+/// Returns the receiver of intervals: live lines are printed at once; with `--json` the intervals are kept
+/// for the report.
 fn observer(
     args: &ClientArgs,
     test: &Test,
@@ -163,7 +164,7 @@ fn observer(
             print_event("interval", test.interval(&interval));
         }
         if json {
-            // Whoever receives it lives as long as the test.
+            // The receiver lives as long as the test.
             let _ = tell.send(test.interval(&interval));
         }
     })
@@ -208,7 +209,7 @@ struct Dialler {
     args: ClientArgs,
     server: SocketAddr,
     stack: Option<Stack>,
-    /// Of each shard.
+    /// The runtime of each shard.
     runtimes: Vec<Handle>,
 }
 
@@ -233,13 +234,13 @@ impl Dialler {
         Ok(Self { args: args.clone(), server, stack, runtimes })
     }
 
-    /// An association on a shard, or a connection.
+    /// Sets up an association on a shard, or a connection.
     async fn dial(&self, shard: usize) -> Result<Channel> {
         let dial = async {
             Ok::<_, anyhow::Error>(match &self.stack {
                 Some(stack) => {
                     let peer = Peer::new(Address::of(self.server), self.server.port());
-                    // Its text has its cause already.
+                    // The error's text already includes its cause.
                     let association = Association::connect(&stack.on_shard(shard), peer).await;
                     Carrier::Sctp(association.map_err(|error| anyhow!("{error}"))?)
                 }
@@ -253,7 +254,7 @@ impl Dialler {
         Ok(Channel::new(carrier.with_context(|| self.hint())?))
     }
 
-    /// An association or connection that carries a flow of the test.
+    /// Sets up an association or connection that carries a flow of the test.
     async fn join(self, token: String, flow: u16) -> Result<(u16, Link)> {
         let joined = async {
             for attempt in 0..=ATTEMPTS_MAX {
@@ -299,7 +300,7 @@ impl Dialler {
     }
 }
 
-/// Up to where the server says that the test begins.
+/// Prepares the test up to the server's report that it begins.
 async fn prepare(parameters: &Parameters, dialler: &Dialler) -> Result<(Channel, Vec<Link>, String)> {
     let mut channel = dialler.dial(0).await?;
     channel.send(&Message::Test(parameters.clone())).await?;
@@ -307,7 +308,7 @@ async fn prepare(parameters: &Parameters, dialler: &Dialler) -> Result<(Channel,
         Message::Accepted { token } => token,
         _ => bail!("the server's answer makes no sense"),
     };
-    // All at once: one after another they could take longer than the server waits.
+    // All flows join at once: one after another could take longer than the server waits.
     let mut joining = JoinSet::new();
     for flow in 0..parameters.flows {
         joining.spawn(dialler.clone().join(token.clone(), flow));
@@ -368,6 +369,6 @@ async fn end(channel: Channel, links: Vec<Link>) {
             association.shutdown().await;
         }
     };
-    // The figures are there: if the server is gone, it is no loss.
+    // The figures are complete, so it doesn't matter if the server is gone.
     let _ = timeout(END_TIMEOUT, graceful).await;
 }

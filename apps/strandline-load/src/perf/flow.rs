@@ -17,7 +17,7 @@ use super::tally::{Tally, now};
 use super::tcp::Connection;
 use super::{sctp, tcp_info};
 
-/// What carries a flow.
+/// The association or connection that carries a flow.
 #[derive(Debug, Clone)]
 pub(crate) enum Link {
     /// An association, and the runtime of its shard.
@@ -25,7 +25,7 @@ pub(crate) enum Link {
     Tcp(Connection),
 }
 
-/// A link and what has passed on it.
+/// A link and the counters of its traffic.
 #[derive(Debug)]
 pub(crate) struct Flow {
     pub(crate) link: Link,
@@ -33,7 +33,7 @@ pub(crate) struct Flow {
     pub(crate) received: Arc<Tally>,
 }
 
-/// Which direction of a flow came to its end, when and how.
+/// The end of one direction of a flow: which one, when, and with what result.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) flow: usize,
@@ -42,19 +42,19 @@ pub(crate) struct Ended {
     pub(crate) result: anyhow::Result<()>,
 }
 
-/// What all senders of a test share.
+/// State that all senders of a test share.
 #[derive(Debug, Clone)]
 pub(crate) struct Load {
     pub(crate) parameters: Arc<Parameters>,
     pub(crate) data: Bytes,
-    /// Set: send no more.
+    /// Set to make the senders stop.
     pub(crate) stop: Arc<AtomicBool>,
 }
 
 impl Load {
     pub(crate) fn new(parameters: Parameters) -> Self {
         Self {
-            // The content doesn't matter, but zeros may be treated in ways of their own.
+            // The content doesn't matter, but zeros may be treated specially.
             data: (0..parameters.message_bytes).map(|i| i as u8).collect(),
             parameters: Arc::new(parameters),
             stop: Arc::new(AtomicBool::new(false)),
@@ -63,7 +63,7 @@ impl Load {
 }
 
 impl Link {
-    /// State and counters as far as the transport tells.
+    /// Returns state and counters as far as the transport reports them.
     pub(crate) fn figures(&self) -> Option<Figures> {
         match self {
             Self::Sctp(association, _) => sctp::figures(association),
@@ -73,7 +73,7 @@ impl Link {
         }
     }
 
-    /// The name of the congestion controller.
+    /// Returns the name of the congestion controller.
     pub(crate) fn congestion(&self) -> Option<String> {
         match self {
             Self::Sctp(association, _) => Some(association.paths().first()?.congestion.to_owned()),
@@ -81,7 +81,7 @@ impl Link {
         }
     }
 
-    /// The other side's address: of the path's UDP port over SCTP.
+    /// Returns the other side's address; over SCTP with the UDP port of the path.
     pub(crate) fn peer(&self) -> Option<SocketAddr> {
         match self {
             Self::Sctp(association, _) => Some(association.status()?.primary),
@@ -89,7 +89,7 @@ impl Link {
         }
     }
 
-    /// Ports of the transport: local and the peer's.
+    /// Returns the transport's ports: local and the peer's.
     pub(crate) fn ports(&self) -> (u16, u16) {
         match self {
             Self::Sctp(association, _) => {
@@ -99,7 +99,7 @@ impl Link {
         }
     }
 
-    /// Ends it at once.
+    /// Ends the flow at once.
     pub(crate) fn abort(&self) {
         match self {
             Self::Sctp(association, _) => association.abort("the test was ended"),
@@ -113,7 +113,7 @@ impl Flow {
         Self { link, sent: Arc::default(), received: Arc::default() }
     }
 
-    /// Starts to send.
+    /// Starts sending.
     pub(crate) fn start_sender(&self, number: u16, load: &Load, workers: &mut JoinSet<Ended>) {
         let (tally, load) = (Arc::clone(&self.sent), load.clone());
         let budget = Budget::new(&load.parameters, number, now());
@@ -133,7 +133,7 @@ impl Flow {
         }
     }
 
-    /// Starts to receive.
+    /// Starts receiving.
     pub(crate) fn start_receiver(&self, number: u16, pauses: bool, workers: &mut JoinSet<Ended>) {
         let tally = Arc::clone(&self.received);
         let flow = usize::from(number);
@@ -152,7 +152,7 @@ impl Flow {
     }
 }
 
-/// Runs a direction of a flow in a thread of its own, and waits for it in a task.
+/// Runs one direction of a flow in its own thread, and waits for it in a task.
 fn spawn_thread(
     workers: &mut JoinSet<Ended>,
     flow: usize,

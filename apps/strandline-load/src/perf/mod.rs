@@ -1,7 +1,8 @@
-//! `strandline perf`: how fast messages go between two hosts, over SCTP or TCP, and what that costs.
+//! `strandline perf`: measures message throughput between two hosts, over SCTP or TCP, and its cost.
 //!
-//! A server takes tests from any client. A test has a control association (or TCP connection) on which the two agree
-//! and exchange their figures (the module `protocol`), and one or several others that carry the messages.
+//! A server accepts tests from any client. A test has a control association (or TCP connection) on which the
+//! two sides agree on the test and exchange their figures (the module `protocol`), and one or several others
+//! that carry the messages.
 
 mod args;
 mod budget;
@@ -37,13 +38,13 @@ use tokio::sync::watch;
 
 use crate::cores::Cores;
 
-/// The exit code for arguments that are wrong, as clap's.
+/// Exit code for invalid arguments, the same as clap's.
 const WRONG_ARGUMENTS: u8 = 2;
 
 /// Runs one side.
 ///
 /// # Errors
-/// What stopped it, with a hint.
+/// The error that stopped it, with a hint.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let common = match &args.side {
         Side::Server(args) => &args.common,
@@ -55,7 +56,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         errln!("error: {wrong:#}\n\nFor more information, try 'strandline perf client --help'.");
         return Ok(ExitCode::from(WRONG_ARGUMENTS));
     }
-    // A thread for each shard: an association lives on one core.
+    // One thread for each shard: an association lives on one core.
     let cores = Cores::start(common.shards)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("starting the tokio runtime")?.block_on(async {
@@ -67,11 +68,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Turns true at the first Ctrl-C. The second ends the program at once, in case the first didn't.
+/// Returns a receiver that turns true at the first Ctrl-C. The second ends the program at once, in case the
+/// first didn't.
 fn interrupt() -> watch::Receiver<bool> {
     let (tell, told) = watch::channel(false);
     tokio::spawn(async move {
-        // Without a signal handler there is no interrupt but the program's end.
+        // Without a signal handler, Ctrl-C just ends the program.
         if tokio::signal::ctrl_c().await.is_ok() {
             tell.send_replace(true);
             if tokio::signal::ctrl_c().await.is_ok() {

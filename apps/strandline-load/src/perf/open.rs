@@ -1,4 +1,4 @@
-//! Opens stacks and sockets as the arguments of either side say.
+//! Opens the stacks and sockets of either side according to the arguments.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use super::args::Common;
 use super::trace::Trace;
 use super::tuning::Congestion;
 
-/// Connections that wait to be accepted.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
 
-/// How a side's stacks are to be, whatever carries their packets.
+/// The configuration of a side's stacks, whatever carries their packets.
 #[derive(Debug, Clone)]
 pub(crate) struct Opening<'a> {
     pub(crate) common: &'a Common,
-    /// Of each shard.
+    /// The runtime of each shard.
     pub(crate) runtimes: &'a [Handle],
     pub(crate) nodelay: bool,
-    /// Sees every packet.
+    /// Observer of every packet.
     pub(crate) trace: Option<Arc<Trace>>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn raw(opening: &Opening<'_>, address: impl Into<Address>) -> Result<
     builder(opening).raw_with(address, options, OutgoingPorts::default()).context("opening raw IP")
 }
 
-/// A stack on a UDP port, with a shard for each runtime.
+/// Opens a stack on a UDP port, with one shard for each runtime.
 pub(crate) fn udp(opening: &Opening<'_>, address: SocketAddr, remote_port: u16) -> Result<Stack> {
     builder(opening)
         .remote_encapsulation_port(remote_port)
@@ -54,21 +54,21 @@ pub(crate) fn udp(opening: &Opening<'_>, address: SocketAddr, remote_port: u16) 
         .with_context(|| format!("opening UDP {address}"))
 }
 
-/// The runtime that drives an association.
+/// Returns the runtime that drives an association.
 pub(crate) fn runtime_of(runtimes: &[Handle], association: &Association) -> Handle {
     runtimes.get(association.id().shard()).cloned().unwrap_or_else(Handle::current)
 }
 
-/// The kernel's, for people.
+/// Returns the kernel's congestion controls, for error messages.
 fn controllers() -> String {
     let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
     std::fs::read_to_string(path).map_or_else(|_| "unknown".to_owned(), |names| names.trim().to_owned())
 }
 
-/// `may_lack`: a congestion control that the kernel lacks is no error.
+/// Opens a TCP socket. With `may_lack`, a congestion control that the kernel lacks is not an error.
 fn tcp_socket(common: &Common, address: SocketAddr, may_lack: bool) -> Result<TcpSocket> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // Before it connects or listens: the window scale depends on it.
+    // Set before connecting or listening, because the window scale depends on it.
     if let Some(bytes) = common.receive_buffer {
         socket.set_recv_buffer_size(bytes)?;
     }
@@ -78,7 +78,7 @@ fn tcp_socket(common: &Common, address: SocketAddr, may_lack: bool) -> Result<Tc
     if let Some(name) = common.tuning.congestion.and_then(Congestion::of_tcp)
         && let Err(error) = set_tcp_congestion(&socket, name)
     {
-        // A server may be for SCTP alone, which has it.
+        // A server may be used for SCTP only, which has this congestion control.
         ensure!(may_lack, "TCP's congestion control {name:?}: {error}; the kernel has: {}", controllers());
         tracing::warn!(name, %error, "TCP keeps the system's congestion control");
     }
@@ -92,7 +92,7 @@ pub(crate) async fn tcp_connect(common: &Common, address: SocketAddr) -> std::io
 
 pub(crate) fn tcp_listen(common: &Common, address: SocketAddr) -> Result<TcpListener> {
     let listen = || {
-        // Connections that are accepted have what the listening socket has.
+        // Accepted connections inherit the settings of the listening socket.
         let socket = tcp_socket(common, address, true)?;
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;

@@ -1,4 +1,4 @@
-//! What happens to the paths of a test's associations: which failed and came back, and when.
+//! Failures and recoveries of the paths of a test's associations, with their times.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use super::flow::Link;
 use super::tally::now;
 
-/// A path has changed.
+/// A change of a path.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct PathEvent {
     /// Seconds since the program began.
@@ -22,7 +22,7 @@ pub(crate) struct PathEvent {
     pub(crate) change: &'static str,
 }
 
-/// Notes what happens to paths until it is asked.
+/// Records path changes until it is finished.
 #[derive(Debug)]
 pub(crate) struct Watch {
     told: mpsc::UnboundedReceiver<PathEvent>,
@@ -30,7 +30,8 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Watches the associations among these, each where it is driven. `began`: when the program did.
+    /// Watches the associations among these links, each on its runtime. `began` is the time when the program
+    /// began.
     pub(crate) fn start(links: &[Link], began: Instant) -> Self {
         let (tell, told) = mpsc::unbounded_channel();
         let mut tasks = JoinSet::new();
@@ -42,7 +43,7 @@ impl Watch {
         Self { told, _tasks: tasks }
     }
 
-    /// What was noted, in the order of time.
+    /// Returns the recorded changes in order of time.
     pub(crate) fn finish(mut self) -> Vec<PathEvent> {
         let mut noted = Vec::new();
         while let Ok(event) = self.told.try_recv() {
@@ -62,7 +63,7 @@ async fn follow(
     while let Some(event) = events.next().await {
         if let Notification::PathChanged { address: peer, change, .. } = event {
             let t = now().duration_since(began).as_secs_f64();
-            // Whoever receives it has ended if it fails.
+            // If this fails, the receiver has ended.
             let _ = tell.send(PathEvent { t, socket, peer, change: name(change) });
         }
     }
@@ -79,8 +80,9 @@ fn name(change: PathChange) -> &'static str {
     }
 }
 
-/// When the path failed that was out for longest, and when it came back: a path that a noisy moment cost a time-out, before
-/// the one that was really cut, is back soon. One that doesn't come back is out for longest of all.
+/// Returns when the path with the longest outage failed, and when it recovered. A path that lost a time-out
+/// to a noisy moment, before the one that was really cut, recovers soon; a path that doesn't recover has the
+/// longest outage.
 pub(crate) fn failure(events: &[PathEvent]) -> (Option<f64>, Option<f64>) {
     let fails = |event: &&PathEvent| matches!(event.change, "potentially failed" | "inactive");
     let outages = events.iter().filter(fails).map(|failed| {
@@ -91,7 +93,7 @@ pub(crate) fn failure(events: &[PathEvent]) -> (Option<f64>, Option<f64>) {
         (failed.t, back.map(|event| event.t))
     });
     let length = |(failed, back): &(f64, Option<f64>)| back.map_or(f64::INFINITY, |back| back - failed);
-    // Of equal ones the first.
+    // Of equal outages, the first one counts.
     let longest = outages.reduce(|one, next| if length(&next) > length(&one) { next } else { one });
     longest.map_or((None, None), |(failed, back)| (Some(failed), back))
 }

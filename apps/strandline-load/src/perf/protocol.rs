@@ -1,4 +1,4 @@
-//! What the two sides of a test tell each other, in JSON, and the limits of it. The control exchange:
+//! The messages that the two sides of a test exchange, in JSON, and their limits. The control exchange:
 //!
 //! ```text
 //! client                                       server
@@ -14,29 +14,29 @@
 //! ```
 //!
 //! Every message carries the version. `Refused` stays the same in all versions, so that a client of another version
-//! can say why.
+//! can print the reason.
 
 use serde::{Deserialize, Serialize};
 
 /// Version of this exchange.
 pub(crate) const VERSION: u32 = 1;
-/// Bytes that a message of the control exchange has at most. The figures of 256 flows take 256 KB at most.
+/// Maximum length of a control message in bytes. The figures of 256 flows take 256 KB at most.
 pub(crate) const CONTROL_BYTES_MAX: usize = 320 << 10;
-/// Associations or TCP connections of a test at most.
+/// Maximum number of associations or TCP connections of a test.
 pub(crate) const FLOWS_MAX: u16 = 256;
-/// Attempts of a flow to come to its shard; with the last one it stays where it is. Which shard an association comes to
-/// is a matter of chance.
+/// Maximum number of attempts of a flow to reach its shard; after the last one it stays where it is. The
+/// shard that an association reaches is a matter of chance.
 pub(crate) const ATTEMPTS_MAX: u8 = 32;
-/// Bytes of a message of the test at most.
+/// Maximum length of a test message in bytes.
 pub(crate) const SIZE_MAX: u32 = 16 << 20;
-/// MiB that the messages of one turn of all flows have at most: each may wait whole in a send buffer.
+/// Maximum total of one message of every flow, in MiB: each may wait whole in a send buffer.
 pub(crate) const TURN_MIB_MAX: u32 = 1024;
-/// Seconds that a test takes at most.
+/// Maximum duration of a test in seconds.
 pub(crate) const SECONDS_MAX: f64 = 86_400.0;
-/// Seconds between two messages of a paced flow at most: less than what counts as a stalled test.
+/// Maximum time between two messages of a paced flow in seconds: less than what counts as a stalled test.
 const GAP_SECONDS_MAX: f64 = 10.0;
 
-/// Where the messages go.
+/// The direction of the messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Direction {
@@ -48,7 +48,7 @@ pub(crate) enum Direction {
     Both,
 }
 
-/// Which side of the test this process is.
+/// The side of the test that this process takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Role {
@@ -56,16 +56,16 @@ pub(crate) enum Role {
     Server,
 }
 
-/// When a test ends.
+/// The condition that ends a test.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Length {
     Seconds(f64),
-    /// In each direction, by all flows together.
+    /// Number of bytes in each direction, by all flows together.
     Bytes(u64),
 }
 
-/// What is to be measured.
+/// The parameters of a test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Parameters {
     pub(crate) direction: Direction,
@@ -73,19 +73,19 @@ pub(crate) struct Parameters {
     /// Seconds at the start that don't count.
     pub(crate) omit_seconds: f64,
     pub(crate) message_bytes: u32,
-    /// Streams of each association that the messages go round.
+    /// Number of streams of each association, used in turn.
     pub(crate) streams: u16,
-    /// Associations or TCP connections.
+    /// Number of associations or TCP connections.
     pub(crate) flows: u16,
     pub(crate) unordered: bool,
     pub(crate) nagle: bool,
-    /// The sender hands messages over without a copy.
+    /// Whether the sender passes messages without a copy.
     #[serde(default)]
     pub(crate) no_copy: bool,
-    /// The receiver takes the time between what comes.
+    /// Whether the receiver measures pauses between received data.
     #[serde(default)]
     pub(crate) pauses: bool,
-    /// In each direction, by all flows together; none: as fast as it goes.
+    /// Bits per second in each direction, by all flows together; `None`: as fast as possible.
     pub(crate) bits_per_second: Option<u64>,
 }
 
@@ -93,7 +93,7 @@ impl Parameters {
     /// Checks every range; both sides do.
     ///
     /// # Errors
-    /// Says what is wrong.
+    /// Describes the invalid parameter.
     pub(crate) fn validate(&self) -> Result<(), String> {
         let check = |ok: bool, wrong: &str| if ok { Ok(()) } else { Err(wrong.to_owned()) };
         match self.length {
@@ -124,12 +124,12 @@ impl Parameters {
         check(gap <= GAP_SECONDS_MAX, "the rate must let every association send once in 10 s")
     }
 
-    /// MiB that one message of each flow has together, each rounded up.
+    /// Returns the total of one message of every flow in MiB, each rounded up.
     pub(crate) fn turn_mib(&self) -> u32 {
         u32::from(self.flows).saturating_mul(self.message_bytes.div_ceil(1 << 20))
     }
 
-    /// Bits of one message.
+    /// Returns the length of one message in bits.
     pub(crate) fn message_bits(&self) -> f64 {
         f64::from(self.message_bytes) * 8.0
     }
@@ -147,7 +147,8 @@ impl Parameters {
         self.sends(other)
     }
 
-    /// Bytes that one flow is to send, if that is how the test ends: the first ones take what is left over.
+    /// Returns the number of bytes that one flow sends, if a number of bytes ends the test. The first flows
+    /// take the remainder.
     pub(crate) fn bytes_of_flow(&self, flow: u16) -> Option<u64> {
         match self.length {
             Length::Seconds(_) => None,
@@ -170,55 +171,55 @@ pub(crate) enum Message {
     Refused {
         reason: String,
     },
-    /// `attempt` counts from 0.
+    /// Request to carry a flow; `attempt` counts from 0.
     Join {
         token: String,
         flow: u16,
         attempt: u8,
     },
     Joined {},
-    /// The association came to a shard that has another flow to carry.
+    /// The association reached a shard that carries another flow.
     Elsewhere {},
     Begin {},
     Stop {},
     Finished(SideReport),
 }
 
-/// What one side found.
+/// The figures of one side.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct SideReport {
     pub(crate) cpu: CpuReport,
-    /// Over how many shards it spread.
+    /// Number of shards.
     pub(crate) shards: u16,
-    /// The congestion controller.
+    /// Name of the congestion controller.
     pub(crate) congestion: Option<String>,
-    /// By number of the flow.
+    /// Reports by number of the flow.
     pub(crate) flows: Vec<FlowReport>,
-    /// By number of the shard; none with TCP.
+    /// Reports by number of the shard; empty with TCP.
     pub(crate) by_shard: Vec<ShardReport>,
 }
 
-/// What a shard counted.
+/// The counters of a shard.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct ShardReport {
     pub(crate) packets_sent: u64,
     pub(crate) packets_received: u64,
-    /// Packets that came here and were given to other shards.
+    /// Packets that arrived here and were handed to other shards.
     pub(crate) handed_over: u64,
-    /// How often a task found the shard's lock taken by another that uses it.
+    /// Number of times that a task found the shard's lock held by another task that uses the shard.
     pub(crate) lock_waits: u64,
-    /// How often one was in the way of the other of whom one only looked at figures, as this program does ten times a
-    /// second.
+    /// Number of times that one task waited for another where one of them only read figures, as this program
+    /// does ten times a second.
     pub(crate) look_waits: u64,
-    /// INITs that were read, and those that were too many and dropped unread.
+    /// INITs that were read, and INITs that exceeded the limit and were dropped unread.
     pub(crate) inits: u64,
     pub(crate) inits_shed: u64,
 }
 
 impl ShardReport {
-    /// What was added since `before`.
+    /// Returns the counts added since `before`.
     pub(crate) fn since(&self, before: &Self) -> Self {
         Self {
             packets_sent: self.packets_sent.saturating_sub(before.packets_sent),
@@ -241,17 +242,17 @@ pub(crate) struct CpuReport {
     pub(crate) wall_seconds: f64,
 }
 
-/// What passed in one direction of a flow.
+/// The traffic in one direction of a flow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Passed {
     pub(crate) seconds: f64,
     pub(crate) bytes: u64,
-    /// Messages of SCTP, writes of TCP; 0 where TCP is read.
+    /// Messages of SCTP, writes of TCP; 0 for reads of TCP.
     pub(crate) messages: u64,
 }
 
-/// What had come when the time to send was over.
+/// The data received when the time to send was over.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct InTime {
@@ -259,23 +260,24 @@ pub(crate) struct InTime {
     pub(crate) bytes: u64,
 }
 
-/// One flow, as one side saw it.
+/// One flow as seen by one side.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct FlowReport {
     pub(crate) sent: Passed,
     pub(crate) received: Passed,
     pub(crate) figures: Figures,
-    /// Of the round trip times seen at each look.
+    /// Round-trip times sampled during the test.
     pub(crate) rtt_us: Option<Spread>,
     pub(crate) cwnd_bytes_max: Option<u64>,
-    /// The longest time in which nothing came, seconds.
+    /// Longest time without received data, in seconds.
     pub(crate) longest_pause: Option<f64>,
-    /// What had come when the time to send was over: what waited in buffers then, and came later, isn't in it.
+    /// Data received when the time to send was over. Excludes data that was still buffered then and arrived
+    /// later.
     pub(crate) in_time: Option<InTime>,
 }
 
-/// Least, mean and most.
+/// Minimum, mean and maximum.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Spread {
@@ -284,12 +286,12 @@ pub(crate) struct Spread {
     pub(crate) max: f64,
 }
 
-/// State and counters of an association or connection: what its transport tells. Counters count since the end of the
-/// warm-up.
+/// State and counters of an association or connection as its transport reports them. Counters count since the
+/// end of the warm-up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Figures {
-    /// DATA chunks, or TCP segments, sent again.
+    /// Retransmitted DATA chunks, or TCP segments.
     pub(crate) retransmissions: Option<u64>,
     pub(crate) fast_recoveries: Option<u64>,
     pub(crate) timeouts: Option<u64>,
@@ -297,27 +299,27 @@ pub(crate) struct Figures {
     pub(crate) packets_received: Option<u64>,
     pub(crate) chunks_sent: Option<u64>,
     pub(crate) sacks_sent: Option<u64>,
-    /// ECN was agreed on (SCTP).
+    /// Whether ECN was agreed on (SCTP).
     pub(crate) ecn: Option<bool>,
-    /// Packets with data that came marked.
+    /// Packets with data that arrived marked.
     pub(crate) marks_received: Option<u64>,
-    /// Marks that the other side told of and that were answered.
+    /// Marks that the other side reported and that were answered.
     pub(crate) marks_answered: Option<u64>,
     pub(crate) rtt_us: Option<f64>,
     pub(crate) rttvar_us: Option<f64>,
     pub(crate) cwnd_bytes: Option<u64>,
     pub(crate) in_flight_bytes: Option<u64>,
-    /// Taken from the application and not acknowledged yet.
+    /// Bytes accepted from the application and not acknowledged yet.
     pub(crate) send_queue_bytes: Option<u64>,
-    /// Arrived and not read yet.
+    /// Bytes that have arrived and were not read yet.
     pub(crate) receive_queue_bytes: Option<u64>,
-    /// The peer's receive window.
+    /// The peer's receive window in bytes.
     pub(crate) peer_window_bytes: Option<u64>,
     pub(crate) path_mtu_bytes: Option<u64>,
 }
 
 impl Figures {
-    /// With the counters counted since an earlier look.
+    /// Returns the figures with counters since an earlier sample.
     pub(crate) fn since(mut self, earlier: &Self) -> Self {
         let less = |now: &mut Option<u64>, before: Option<u64>| {
             *now = now.map(|now| now.saturating_sub(before.unwrap_or(0)));
@@ -347,16 +349,16 @@ struct Version {
     strandline_perf: u32,
 }
 
-/// The bytes of a message.
+/// Encodes a message.
 pub(crate) fn encode(message: &Message) -> anyhow::Result<Vec<u8>> {
     let envelope = Envelope { strandline_perf: VERSION, message: message.clone() };
     Ok(serde_json::to_vec(&envelope)?)
 }
 
-/// The message in these bytes.
+/// Decodes a message.
 ///
 /// # Errors
-/// Says what is wrong with them, for the peer to read.
+/// Describes the error for the peer.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Message, String> {
     if bytes.len() > CONTROL_BYTES_MAX {
         return Err(format!("a control message has at most {CONTROL_BYTES_MAX} bytes"));

@@ -11,7 +11,7 @@ use super::protocol::{CpuReport, Direction, FlowReport, Length, Parameters, Pass
 use super::session::Outcome;
 use super::track::{FlowInterval, Interval};
 
-/// What there is to say about a test beside its outcome.
+/// The description of a test, without its outcome.
 #[derive(Debug, Clone)]
 pub(crate) struct Test {
     pub(crate) role: Role,
@@ -29,23 +29,23 @@ pub(crate) struct Test {
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Connected {
     pub(crate) socket: usize,
-    /// An association may have several.
+    /// Local address. An association may have several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) local_host: Option<String>,
     pub(crate) local_port: u16,
     pub(crate) remote_host: String,
     pub(crate) remote_port: u16,
-    /// The UDP port that the packets go to.
+    /// UDP port that the packets are sent to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) remote_encapsulation_port: Option<u16>,
 }
 
-/// A direction in which messages go.
+/// A direction of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Way {
-    /// Who sends.
+    /// The sending side.
     pub(crate) sender: Role,
-    /// Of two ways, the one from the server.
+    /// Whether this is the direction from the server, of two.
     pub(crate) second: bool,
 }
 
@@ -54,7 +54,8 @@ impl Way {
         if self.sender == Role::Client { Role::Server } else { Role::Client }
     }
 
-    /// iperf3's names of what goes from the server to the client at the same time end so.
+    /// Returns a key of the report. iperf3's names for concurrent traffic from the server to the client have
+    /// this suffix.
     fn key(self, name: &str) -> String {
         if self.second { format!("{name}_bidir_reverse") } else { name.to_owned() }
     }
@@ -70,7 +71,7 @@ impl Test {
         }
     }
 
-    /// One side's report, if it is known.
+    /// Returns one side's report, if it is known.
     pub(crate) fn side<'a>(&self, outcome: &'a Outcome, role: Role) -> Option<&'a SideReport> {
         if role == self.role { Some(&outcome.own) } else { outcome.peer.as_ref() }
     }
@@ -109,7 +110,7 @@ impl Test {
         })
     }
 
-    /// One interval as this side saw it.
+    /// Returns one interval as seen by this side.
     pub(crate) fn interval(&self, interval: &Interval) -> Value {
         let mut streams = Vec::new();
         let mut sums = Map::new();
@@ -174,13 +175,13 @@ impl Test {
         Value::Object(end)
     }
 
-    /// With a rate: the messages a second that were asked for, in each direction, and those that came, in the direction in
-    /// which that is fewer. Names and meaning are those of `strandline load`.
+    /// With a rate: adds the requested messages per second in each direction, and those received, in the
+    /// direction in which that is fewer. Names and meaning are those of `strandline load`.
     fn add_rate(&self, end: &mut Map<String, Value>) {
         let Some(bits_per_second) = self.parameters.bits_per_second else { return };
         let message_bits = self.parameters.message_bits().max(1.0);
         let reached = self.ways().into_iter().filter_map(|way| {
-            // What the other side got is not known if the test failed.
+            // If the test failed, the other side's received data is unknown.
             let total = ["sum_received", "sum_sent"].into_iter().find_map(|name| end.get(&way.key(name)))?;
             Some(total.get("bits_per_second")?.as_f64()? / message_bits)
         });
@@ -215,7 +216,7 @@ impl Test {
         end.insert("cpu".into(), Value::Object(seconds));
     }
 
-    /// The whole report.
+    /// Returns the whole report.
     pub(crate) fn report(&self, intervals: Vec<Value>, outcome: &Outcome) -> Value {
         let mut report = json!({ "start": self.start(), "intervals": intervals, "end": self.end(outcome) });
         if let Some(failure) = &outcome.failure {
@@ -225,7 +226,7 @@ impl Test {
     }
 }
 
-/// Processor seconds of one side for each GB (10^9 bytes) that passed it.
+/// Returns the processor seconds of one side for each GB (10^9 bytes) of its traffic.
 pub(crate) fn seconds_per_gb(report: &SideReport) -> Option<f64> {
     let bytes: f64 =
         report.flows.iter().map(|flow| flow.sent.bytes as f64 + flow.received.bytes as f64).sum();
@@ -235,12 +236,12 @@ pub(crate) fn seconds_per_gb(report: &SideReport) -> Option<f64> {
 
 type Object = Map<String, Value>;
 
-/// Adds what is known.
+/// Adds the values that are known.
 fn add(object: &mut Object, known: &[(&str, Option<Value>)]) {
     object.extend(known.iter().filter_map(|(name, value)| Some(((*name).to_owned(), value.clone()?))));
 }
 
-/// In bits.
+/// Returns the rate in bits per second.
 fn per_second(bytes: u64, seconds: f64) -> f64 {
     bytes as f64 * 8.0 / seconds.max(1e-9)
 }
@@ -294,7 +295,7 @@ fn interval_of(interval: &Interval, flow: &FlowInterval, sender: bool) -> Object
     object
 }
 
-/// All flows of one side in one direction.
+/// Returns all flows of one side in one direction.
 fn side_of(side: &SideReport, sender: bool) -> Vec<Object> {
     side.flows.iter().map(|flow| flow_of(flow, sender)).collect()
 }
@@ -347,12 +348,12 @@ fn flow_of(flow: &FlowReport, sender: bool) -> Object {
     object
 }
 
-/// Microseconds as iperf3 tells them: whole ones.
+/// Returns microseconds as a whole number, as iperf3 does.
 fn whole_us(us: f64) -> Value {
     json!(us.round() as u64)
 }
 
-/// Adds up the flows of one direction.
+/// Returns the sum of the flows of one direction.
 fn sum(flows: &[Object]) -> Value {
     let mut total = flows.first().cloned().unwrap_or_default();
     let most = ["start", "end", "seconds", "max_snd_cwnd", "max_rtt", "longest_pause", "seconds_in_time"];
@@ -363,7 +364,7 @@ fn sum(flows: &[Object]) -> Value {
                 (Some(a), Some(b), ..) if most.contains(&name.as_str()) => json!(a.max(b)),
                 (_, _, Some(a), Some(b)) if most.contains(&name.as_str()) => json!(a.max(b)),
                 (Some(a), Some(b), ..) => json!(a.saturating_add(b)),
-                // ECN, of all.
+                // ECN counts only if all flows have it.
                 _ if value == &json!(false) => json!(false),
                 (_, _, Some(a), Some(b)) => json!(a + b),
                 _ => continue,
@@ -371,13 +372,13 @@ fn sum(flows: &[Object]) -> Value {
             *have = combined;
         }
     }
-    // These don't add up.
+    // These values don't add up.
     for name in ["snd_cwnd", "snd_wnd", "rtt", "rttvar", "pmtu", "min_rtt", "mean_rtt"] {
         if flows.len() > 1 {
             total.remove(name);
         }
     }
-    // Of the longest time, so that flows that ended early don't count for more than they gave.
+    // Divides by the longest time, so that flows that ended early don't count for more than they carried.
     let seconds = total.get("seconds").and_then(Value::as_f64).unwrap_or(0.0).max(1e-9);
     let bytes = total.get("bytes").and_then(Value::as_f64).unwrap_or(0.0);
     total.insert("bits_per_second".into(), json!(bytes * 8.0 / seconds));

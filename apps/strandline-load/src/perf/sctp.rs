@@ -1,4 +1,4 @@
-//! Flows over SCTP: a task that sends and one that receives, on the thread of the association's shard.
+//! Flows over SCTP: a sending and a receiving task, on the thread of the association's shard.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,17 +12,18 @@ use super::budget::{Budget, Turn};
 use super::protocol::{Figures, Parameters};
 use super::tally::{Count, Tally, now};
 
-/// Label of the message behind the last one: it says how many bytes and messages there were. Messages on other streams
-/// may still be under way when it comes.
+/// Payload protocol identifier of the message after the last one, which holds the numbers of bytes and
+/// messages. Messages on other streams may still be in flight when it arrives.
 const END: Ppid = Ppid(0x5345_4e44);
-/// Bytes of that message: two numbers, the high byte first.
+/// Length of that message in bytes: two big-endian numbers.
 const END_BYTES: usize = 16;
-/// Messages that a receiver takes at once, as far as they have come.
+/// Maximum number of messages that a receiver reads at once.
 const BATCH: usize = 256;
-/// A sender that waits for its next moment looks this often whether it is to stop.
+/// Interval at which a sender that waits for its next message checks whether to stop.
 const NAP: Duration = Duration::from_millis(50);
 
-/// Sends messages as the budget allows until it is told to stop, and then how much it was.
+/// Sends messages as the budget allows until told to stop, and finally the numbers of bytes and messages
+/// sent.
 pub(crate) async fn send(
     association: Association,
     parameters: Arc<Parameters>,
@@ -44,7 +45,7 @@ pub(crate) async fn send(
                     if parameters.no_copy {
                         association.send_bytes(data.slice(..bytes), info).await?;
                     } else {
-                        // As an application does that has its data in a buffer of its own: it is copied.
+                        // The message is copied, as for an application that has its data in its own buffer.
                         association.send(message, info).await?;
                     }
                     info.stream = StreamId(if info.stream.0 + 1 < streams { info.stream.0 + 1 } else { 0 });
@@ -64,7 +65,7 @@ pub(crate) async fn send(
     Ok(())
 }
 
-/// Receives until everything is there that the other side says it sent.
+/// Receives until everything has arrived that the other side reports to have sent.
 pub(crate) async fn receive(association: Association, tally: Arc<Tally>, pauses: bool) -> anyhow::Result<()> {
     let mut count = Count::default();
     let (mut latest, mut longest) = (None, Duration::ZERO);
@@ -102,10 +103,10 @@ fn parse_end(data: &[u8]) -> Option<Count> {
     complete.then(|| Count { bytes: u64::from_be_bytes(*bytes), messages: u64::from_be_bytes(*messages) })
 }
 
-/// What an association tells about itself; nothing once it is gone.
+/// Returns the figures that an association reports; `None` once it is gone.
 pub(crate) fn figures(association: &Association) -> Option<Figures> {
     let status = association.status()?;
-    // Where data goes: not the primary path while that is dead.
+    // The path that carries data: not the primary path while that is inactive.
     let path = association.paths().into_iter().max_by_key(|path| (path.in_use, path.primary))?;
     let micros = |time: Duration| time.as_secs_f64() * 1e6;
     let stats = status.stats;

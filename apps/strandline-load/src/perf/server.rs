@@ -1,4 +1,4 @@
-//! The server: takes tests from any client, over SCTP and TCP, several at once within limits.
+//! The server: accepts tests from any client, over SCTP and TCP, several at once within limits.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -28,22 +28,22 @@ use super::shards::Shards;
 use super::tcp::Connection;
 use super::text::{Live, summary};
 
-/// Tests at the same time.
+/// Maximum number of concurrent tests.
 const TESTS_MAX: usize = 16;
-/// Peers that have connected and not said yet what they want.
+/// Maximum number of peers that have connected and not sent a request yet.
 const STRANGERS_MAX: usize = 512;
-/// They have so long for it, and a test has so long to get its flows.
+/// Time limit for such a peer's request, and for a test to get its flows.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What is under way at Ctrl-C has so long to end in order.
+/// Time limit for a graceful end of the running tests at Ctrl-C.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What all tasks of the server share.
+/// State that all tasks of the server share.
 #[derive(Debug)]
 struct Server {
     args: ServerArgs,
-    /// Of each shard.
+    /// The runtime of each shard.
     runtimes: Vec<Handle>,
-    /// In UDP, and over raw IP if that is wanted.
+    /// The stacks in UDP, and over raw IP if requested.
     stacks: Vec<Stack>,
     tests: Semaphore,
     /// MiB of messages that all tests together may have waiting: see [`Parameters::turn_mib`].
@@ -65,7 +65,7 @@ struct Waiting {
     joined: mpsc::Sender<(u16, Link)>,
 }
 
-/// Takes a test out of those that wait, whatever way it ends.
+/// Removes a test from the waiting ones, whatever way it ends.
 struct Registration<'a> {
     server: &'a Server,
     token: String,
@@ -102,7 +102,7 @@ pub(crate) async fn run(
     let mut accepting = JoinSet::new();
     let (spawn, mut peers) = mpsc::channel(STRANGERS_MAX);
     for listener in listeners.into_iter().map(Arc::new) {
-        // Each shard's on its own thread.
+        // Each shard's association tasks run on its own thread.
         for (shard, runtime) in server.runtimes.iter().enumerate() {
             accepting.spawn_on(accept_sctp(Arc::clone(&listener), shard, spawn.clone()), runtime);
         }
@@ -120,7 +120,7 @@ pub(crate) async fn run(
     }
     accepting.abort_all();
     drop(peers);
-    // Tests that are under way tell their clients. Those that only wait for something are let go.
+    // Running tests notify their clients. Peers that only wait are dropped.
     let orderly = async {
         while serving.join_next().await.is_some() {}
         for stack in &stacks {
@@ -154,7 +154,7 @@ async fn accept_tcp(listener: TcpListener, peers: mpsc::Sender<(Carrier, Option<
                     return Ok(());
                 }
             }
-            // Of one connection, or too many open files: others may still come.
+            // The error concerns one connection, or means too many open files: others may still arrive.
             Err(error) => {
                 let found = errors.on_error(&error);
                 if let Some(unlogged) = found.log {
@@ -192,7 +192,7 @@ impl Server {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Serves a peer in a task, unless there are too many that have not said yet what they want.
+    /// Serves a peer in a task, unless too many peers have not sent a request yet.
     fn welcome(self: &Arc<Self>, carrier: Carrier, peer: Option<SocketAddr>, serving: &mut JoinSet<()>) {
         let Ok(place) = Arc::clone(&self.strangers).try_acquire_owned() else {
             if let Carrier::Sctp(association) = &carrier {
@@ -201,7 +201,8 @@ impl Server {
             return;
         };
         let server = Arc::clone(self);
-        // Where its association is driven: a test that talks to it from another thread would be in its shard's way.
+        // Uses the runtime that drives the association: a test that used it from another thread would contend
+        // with its shard.
         let runtime = match &carrier {
             Carrier::Sctp(association) => open::runtime_of(&self.runtimes, association),
             Carrier::Tcp(_) => Handle::current(),
@@ -249,7 +250,7 @@ impl Server {
         };
         let answer =
             if self.is_at_home(&channel, flow, attempt) { Message::Joined {} } else { Message::Elsewhere {} };
-        // If it can't be told, it is gone; the test will notice that it is missing.
+        // If the answer can't be sent, the peer is gone; the test will notice that the flow is missing.
         if channel.send(&answer).await.is_err() || answer == (Message::Elsewhere {}) {
             return Ok(());
         }
@@ -261,19 +262,19 @@ impl Server {
             }
             Carrier::Tcp(stream) if transport == Transport::Tcp => match Connection::new(stream, !nagle) {
                 Ok(connection) => Link::Tcp(connection),
-                // It is gone already; the test will notice that it is missing.
+                // The peer is gone; the test will notice that the flow is missing.
                 Err(_) => return Ok(()),
             },
             carrier => {
                 return Err((Channel::new(carrier), "the test runs over the other transport".to_owned()));
             }
         };
-        // If the test has given up, the link goes with it.
+        // If the test has given up, the link is dropped.
         let _ = joined.send((flow, link)).await;
         Ok(())
     }
 
-    /// Whether a flow came to the shard that is to carry it, so that all have the same load.
+    /// Returns whether a flow reached the shard that is to carry it, so that all shards have the same load.
     fn is_at_home(&self, channel: &Channel, flow: u16, attempt: u8) -> bool {
         match &channel.carrier {
             Carrier::Sctp(association) => {
@@ -286,16 +287,16 @@ impl Server {
 
     fn prepare(&self, association: &Association, nagle: bool) {
         if nagle {
-            // If it is gone, the test will notice.
+            // If the association is gone, the test will notice.
             let _ = association.control().configure(self.args.common.association(false));
         }
-        // A server has clients with other addresses, too.
+        // A server also has clients with other addresses.
         if let Err(error) = self.args.common.tuning.apply_to_paths(association) {
             tracing::warn!(%error, "a path keeps the association's congestion control");
         }
     }
 
-    /// A test from the client's wish to the report.
+    /// Runs a test from the client's request to the report.
     async fn test(
         &self,
         channel: &mut Channel,
@@ -403,7 +404,7 @@ impl Server {
     }
 }
 
-/// On standard output; live lines and errors go to standard error.
+/// Prints the report on standard output; live lines and errors go to standard error.
 fn print(json: bool, number: u64, test: &Test, outcome: &Outcome) -> Result<()> {
     if json {
         outln!("{}", serde_json::to_string(&test.report(Vec::new(), outcome))?);
@@ -416,7 +417,7 @@ fn print(json: bool, number: u64, test: &Test, outcome: &Outcome) -> Result<()> 
     Ok(())
 }
 
-/// What a flow must know to join a test.
+/// Returns the secret that a flow must present to join a test.
 #[allow(clippy::disallowed_methods, reason = "nobody else may guess it")]
 fn token() -> Result<String> {
     let mut bytes = [0; 16];

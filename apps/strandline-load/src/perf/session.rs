@@ -1,4 +1,4 @@
-//! A test from where both sides begin to where both know the figures. It is the same on both sides.
+//! A test from its beginning to the exchange of figures, the same on both sides.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -16,44 +16,44 @@ use super::shards::Shards;
 use super::tally::now;
 use super::track::{Interval, Tracker};
 
-/// How often the flows are looked at, at least.
+/// Maximum interval between samples of the flows.
 const LOOK: Duration = Duration::from_millis(100);
-/// A test on which nothing passes for so long has failed.
+/// Time without any traffic after which a test has failed.
 const STALL_MAX: Duration = Duration::from_secs(60);
-/// What the other side may take longer than the test: to deliver what is queued, and to tell its figures.
+/// Time that the other side may take longer than the test, to deliver queued data and to send its figures.
 const GRACE: Duration = Duration::from_secs(60);
 /// What the other side may take longer after Ctrl-C: somebody is waiting.
 const HURRY: Duration = Duration::from_secs(3);
 
-/// How long the reason may come behind the end of a flow.
+/// Time that the reason may arrive after the end of a flow.
 const REASON: Duration = Duration::from_millis(500);
 
-/// What a test needs.
+/// The inputs of a test.
 pub(crate) struct Session {
     pub(crate) role: Role,
     pub(crate) parameters: Parameters,
     pub(crate) links: Vec<Link>,
     pub(crate) shards: Shards,
-    /// How often to give an interval; zero: never.
+    /// Interval of reports; zero: never.
     pub(crate) every: Duration,
-    /// Takes each interval.
+    /// Receives each interval.
     pub(crate) observe: Box<dyn FnMut(Interval) + Send>,
-    /// Turns true when the user wants an end.
+    /// Turns true when the user interrupts the test.
     pub(crate) interrupt: watch::Receiver<bool>,
 }
 
-/// What came of a test. There are figures even if it failed.
+/// The outcome of a test. It has figures even if the test failed.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) own: SideReport,
     pub(crate) peer: Option<SideReport>,
     pub(crate) failure: Option<String>,
     pub(crate) interrupted: bool,
-    /// What happened to paths, where that was asked for.
+    /// Path changes, if requested.
     pub(crate) path_changes: Vec<PathEvent>,
 }
 
-/// A test under way.
+/// A running test.
 struct Running {
     role: Role,
     flows: Vec<Flow>,
@@ -64,33 +64,33 @@ struct Running {
     observe: Box<dyn FnMut(Interval) + Send>,
     congestion: Option<String>,
     shards: Shards,
-    /// The other side's figures, once they have come.
+    /// The other side's figures, once received.
     peer: Option<SideReport>,
     told: bool,
     interrupted: bool,
-    /// By when it has to be over.
+    /// Time by which the test has to be over.
     deadline: Instant,
 }
 
-/// Moments at which something is to be done.
+/// The times of the next actions.
 struct Timers {
     omit_end: Option<Instant>,
     send_end: Option<Instant>,
-    /// How long to send after the warm-up, however late that was seen to end.
+    /// Time to send after the warm-up, however late its end was noticed.
     sending: Option<Duration>,
     look: Ticks,
     emit: Option<Ticks>,
     passed: Instant,
 }
 
-/// Runs a test. Both sides call it when they know that all flows are there.
+/// Runs a test. Both sides call it when they know that all flows have joined.
 pub(crate) async fn run(session: Session, channel: &mut Channel) -> Result<Outcome> {
     let mut interrupt = session.interrupt.clone();
     let mut running = Running::start(session)?;
     let mut failure = None;
     if let Err(error) = running.until_done(channel, &mut interrupt).await {
         failure = Some(format!("{error:#}"));
-        // The other side learns why, if it still listens.
+        // The other side is sent the reason, if it still listens.
         let reason = Message::Refused { reason: format!("the other side gave up: {error:#}") };
         let _ = timeout(HURRY, channel.send(&reason)).await;
         for flow in &running.flows {
@@ -225,7 +225,8 @@ impl Running {
         }
     }
 
-    /// The client ends the test early and in order; a server that is to end can't wait for its clients.
+    /// On the client, ends the test early and in order. On the server, fails, since it can't wait for its
+    /// clients.
     async fn on_interrupt(&mut self, channel: &mut Channel) -> Result<()> {
         self.interrupted = true;
         if self.role == Role::Server {
@@ -239,7 +240,8 @@ impl Running {
         Ok(())
     }
 
-    /// Tells the other side what was found. The server does so last: by then all of its processor time is used.
+    /// Sends the figures to the other side. The server does so last, when all of its processor time has been
+    /// used.
     async fn tell(&mut self, channel: &mut Channel) -> Result<()> {
         if self.role == Role::Client || self.peer.is_some() {
             let report = self.report()?;
@@ -287,7 +289,8 @@ impl Timers {
     }
 }
 
-/// The other side's reason for ending a test, if it gives one: it may come behind the end of the flows.
+/// Returns the other side's reason for ending a test, if it sends one, which may be after the end of the
+/// flows.
 async fn told_reason(channel: &mut Channel) -> Option<anyhow::Error> {
     match timeout(REASON, channel.recv()).await {
         Ok(Ok(Message::Refused { reason })) => Some(anyhow!(reason)),
@@ -295,15 +298,15 @@ async fn told_reason(channel: &mut Channel) -> Option<anyhow::Error> {
     }
 }
 
-/// Waits until the user wants an end.
+/// Waits until the user interrupts the test.
 pub(crate) async fn interrupted(interrupt: &mut watch::Receiver<bool>) {
     if interrupt.wait_for(|&wanted| wanted).await.is_err() {
-        // Nobody is left who could want it.
+        // Nobody is left who could interrupt.
         std::future::pending().await
     }
 }
 
-/// The first tick is one period from now.
+/// Returns a ticker whose first tick is one period from now.
 fn ticks(every: Duration) -> Ticks {
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -1,4 +1,5 @@
-//! What the shards of a side counted during a test: that each took its part, and that they kept out of each other's way.
+//! Counters of a side's shards during a test, which show that each took its share and that they didn't
+//! contend.
 
 use strandline::Stack;
 
@@ -7,21 +8,22 @@ use super::protocol::ShardReport;
 /// The shards of a side.
 #[derive(Debug)]
 pub(crate) struct Shards {
-    /// Threads.
+    /// Number of threads.
     pub(crate) count: u16,
-    /// What they belong to; none with TCP.
+    /// The stacks of the shards; empty with TCP.
     stacks: Vec<Stack>,
     begin: Vec<ShardReport>,
 }
 
 impl Shards {
-    /// Counts from now on.
+    /// Starts counting.
     pub(crate) fn new(count: u16, stacks: Vec<Stack>) -> Self {
         let begin = counted(&stacks);
         Self { count, stacks, begin }
     }
 
-    /// What each shard counted since the begin, by number. Of a server's tests at the same time each has all.
+    /// Returns the counts of each shard since the start, by number. Each of a server's concurrent tests
+    /// includes the counts of all.
     pub(crate) fn report(&self) -> Vec<ShardReport> {
         let mut now = counted(&self.stacks);
         for (shard, begin) in now.iter_mut().zip(&self.begin) {

@@ -1,10 +1,11 @@
-//! What has passed on one direction of a flow, counted by the task or thread that moves it and read by another.
+//! Traffic counters of one direction of a flow, written by the task or thread that moves it and read by
+//! another.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Has a cache line (and its neighbour, which is fetched with it) of its own: another flow that counts elsewhere
-/// doesn't slow this one down.
+/// Traffic counters in their own cache line (and its neighbour, which is fetched with it), so that another
+/// flow's counters don't slow this one down.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Tally {
@@ -14,14 +15,14 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Sets the totals. Only one task or thread does, so plain stores are enough: a locked instruction for each small
-    /// message would show in the result.
+    /// Sets the totals. Only one task or thread does, so plain stores are enough: a locked instruction for
+    /// each small message would show in the result.
     pub(crate) fn set(&self, bytes: u64, messages: u64) {
         self.bytes.store(bytes, Ordering::Relaxed);
         self.messages.store(messages, Ordering::Relaxed);
     }
 
-    /// Sets the longest time in which nothing came.
+    /// Sets the longest time without received data.
     pub(crate) fn set_longest_pause(&self, pause: Duration) {
         self.longest_pause_ns.store(u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
@@ -43,7 +44,7 @@ pub(crate) struct Count {
 }
 
 impl Count {
-    /// What came since an earlier count.
+    /// Returns the count since an earlier one.
     pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             bytes: self.bytes.saturating_sub(earlier.bytes),
@@ -61,7 +62,7 @@ impl std::iter::Sum for Count {
     }
 }
 
-/// The time by the monotonic clock.
+/// Returns the time of the monotonic clock.
 #[allow(clippy::disallowed_methods, reason = "a throughput test measures real time")]
 pub(crate) fn now() -> Instant {
     Instant::now()

@@ -1,5 +1,5 @@
-//! Flows over the kernel's TCP: plain blocking sockets, a thread for each direction, which is the least that TCP can
-//! cost a program. A message is a write.
+//! Flows over the kernel's TCP: plain blocking sockets and a thread for each direction, which is the least
+//! that TCP can cost a program. A message is a write.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -14,9 +14,9 @@ use bytes::Bytes;
 use super::budget::{Budget, Turn};
 use super::tally::{Count, Tally, now};
 
-/// Bytes that one read takes at most.
+/// Maximum number of bytes of one read.
 const READ_BYTES: usize = 256 << 10;
-/// A sender that waits for its next moment looks this often whether it is to stop.
+/// Interval at which a sender that waits for its next message checks whether to stop.
 const NAP: Duration = Duration::from_millis(50);
 
 /// A connection that both directions share.
@@ -28,7 +28,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Makes a blocking socket of it.
+    /// Turns the stream into a blocking socket.
     pub(crate) fn new(stream: tokio::net::TcpStream, nodelay: bool) -> std::io::Result<Self> {
         let stream = stream.into_std()?;
         stream.set_nonblocking(false)?;
@@ -37,13 +37,13 @@ impl Connection {
         Ok(Self { stream: Arc::new(stream), local, peer })
     }
 
-    /// Ends it: threads that wait in a call return.
+    /// Ends the connection: threads that wait in a call return.
     pub(crate) fn close(&self) {
-        // If it is gone already, it is closed.
+        // A failure means that the connection is closed already.
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 
-    /// Sends as the budget allows until it is told to stop.
+    /// Sends as the budget allows until told to stop.
     pub(crate) fn send(
         &self,
         data: &Bytes,

@@ -1,5 +1,5 @@
-//! What the kernel tells about a TCP connection (its `TCP_INFO`), asked for by netlink (sock_diag(7)), which needs no
-//! unsafe code, unlike getsockopt.
+//! The kernel's figures of a TCP connection (its `TCP_INFO`), requested by netlink (sock_diag(7)), which
+//! needs no unsafe code, unlike getsockopt.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -15,33 +15,34 @@ const IPPROTO_TCP: u8 = 6;
 const INET_DIAG_INFO: u16 = 2;
 const INET_DIAG_CONG: u16 = 4;
 const REQUEST_BYTES: usize = 72;
-/// The netlink header and `inet_diag_msg` in front of the attributes.
+/// Length of the netlink header, and of the `inet_diag_msg`, before the attributes.
 const NETLINK_HEADER_BYTES: usize = 16;
 const ANSWER_HEADER_BYTES: usize = NETLINK_HEADER_BYTES + 72;
 
 /// ESTABLISHED, FIN-WAIT-1, FIN-WAIT-2, CLOSE-WAIT, LAST-ACK and CLOSING, by the kernel's numbers.
 const STATES_WITH_FIGURES: [u8; 6] = [1, 4, 5, 8, 9, 11];
 
-/// A connection's figures and its congestion controller.
+/// The figures of a connection, and its congestion controller.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TcpInfo {
     pub(crate) figures: Figures,
     pub(crate) congestion: Option<String>,
 }
 
-/// Asks for one connection of this network namespace; nothing where the kernel doesn't answer.
+/// Requests the figures of one connection of this network namespace; returns `None` if the kernel doesn't
+/// answer.
 pub(crate) fn tcp_info(local: SocketAddr, peer: SocketAddr) -> Option<TcpInfo> {
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(SOCK_DIAG)).ok()?;
     let request = request(local, peer);
     sendto(&socket, &request, SendFlags::empty(), &SocketAddrNetlink::new(0, 0)).ok()?;
     let mut answer = [0; 4096];
-    // The kernel answers within the call that asks, so there is nothing to wait for.
+    // The kernel answers within the call that sends the request, so there is nothing to wait for.
     let (length, _) = recv(&socket, &mut answer, RecvFlags::DONTWAIT).ok()?;
     parse(answer.get(..length)?)
 }
 
-/// `nlmsghdr` and `inet_diag_req_v2`.
+/// Returns an `nlmsghdr` and an `inet_diag_req_v2`.
 fn request(local: SocketAddr, peer: SocketAddr) -> Vec<u8> {
     let (local_ip, peer_ip) = (local.ip().to_canonical(), peer.ip().to_canonical());
     let family = if local_ip.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
@@ -70,13 +71,13 @@ fn parse(answer: &[u8]) -> Option<TcpInfo> {
     if number::<2>(answer, 4)? as u16 != SOCK_DIAG_BY_FAMILY {
         return None;
     }
-    // A connection that is as good as over has no figures any more.
+    // A connection that is nearly over has no figures any more.
     let state = answer.get(NETLINK_HEADER_BYTES + 1)?;
     if !STATES_WITH_FIGURES.contains(state) {
         return None;
     }
     let mut found = TcpInfo::default();
-    // inet_diag_msg: idiag_rqueue and idiag_wqueue behind family, state, timer, socket and expiry.
+    // inet_diag_msg: idiag_rqueue and idiag_wqueue follow family, state, timer, socket and expiry.
     let (receive_queue, send_queue) = (number::<4>(answer, 16 + 56), number::<4>(answer, 16 + 60));
     let mut rest = answer.get(ANSWER_HEADER_BYTES..)?;
     while let (Some(length), Some(kind)) = (number::<2>(rest, 0), number::<2>(rest, 2)) {
@@ -98,12 +99,12 @@ fn parse(answer: &[u8]) -> Option<TcpInfo> {
     Some(found)
 }
 
-/// Fields of `struct tcp_info` by their place; later ones are missing on older kernels.
+/// Reads fields of `struct tcp_info` by offset; later ones are missing on older kernels.
 fn figures(info: &[u8]) -> Figures {
     let u32_at = |place| number::<4>(info, place);
     let segment = u32_at(16);
     let in_segments = |segments: Option<u64>| Some(segments?.saturating_mul(segment?));
-    // As tcp_packets_in_flight: what was sent and neither arrived nor was lost, and what was sent again.
+    // As tcp_packets_in_flight: packets sent and neither acknowledged nor lost, plus retransmitted ones.
     let in_flight = || {
         let gone = u32_at(28)? + u32_at(32)?;
         Some(u32_at(24)?.saturating_sub(gone) + u32_at(36)?)
@@ -130,7 +131,7 @@ fn figures(info: &[u8]) -> Figures {
     }
 }
 
-/// An unsigned number of N bytes, of this machine's order.
+/// Returns an unsigned number of N bytes in native byte order.
 fn number<const N: usize>(bytes: &[u8], place: usize) -> Option<u64> {
     let bytes = bytes.get(place..place + N)?;
     let mut wide = [0; 8];

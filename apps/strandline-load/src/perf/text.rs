@@ -1,4 +1,4 @@
-//! What people read: a live line each interval, and the table at the end.
+//! The text output: a live line for each interval, and the table at the end.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::tally::Count;
 use super::track::Interval;
 use crate::report::thousands;
 
-/// Changes of paths that are told.
+/// Maximum number of path changes that are printed.
 const PATH_LINES_MAX: usize = 20;
 
 /// The live lines of one test, on standard error.
@@ -22,12 +22,12 @@ pub(crate) struct Live {
     test: Test,
     prefix: String,
     header: bool,
-    /// Seconds of a line; what is left over at the end is told in the table only.
+    /// Seconds of a line; a remainder at the end appears only in the table.
     every: f64,
 }
 
 impl Live {
-    /// `prefix` tells several tests at once apart.
+    /// Creates the live lines; `prefix` distinguishes concurrent tests.
     pub(crate) fn new(test: Test, prefix: String, every: Duration) -> Self {
         Self { test, prefix, header: false, every: every.as_secs_f64() }
     }
@@ -97,7 +97,7 @@ impl Live {
     }
 }
 
-/// The table at the end, on standard output.
+/// Returns the table at the end, for standard output.
 pub(crate) fn summary(test: &Test, outcome: &Outcome) -> String {
     let mut lines = vec![String::new(), headline(test)];
     for way in test.ways() {
@@ -173,7 +173,7 @@ fn rows(test: &Test, outcome: &Outcome, way: Way) -> Vec<String> {
     rows
 }
 
-/// The time is that of the flow that took longest.
+/// Returns the total; its time is that of the flow that took longest.
 fn total(flows: impl Iterator<Item = Passed>) -> Passed {
     flows.fold(Passed::default(), |sum, next| Passed {
         seconds: sum.seconds.max(next.seconds),
@@ -199,7 +199,7 @@ fn row(name: &str, passed: Passed) -> String {
     .to_owned()
 }
 
-/// What controlled what was sent, and what marks of the network did with it.
+/// Returns a line about congestion control and ECN marks.
 fn control(sender: &SideReport, receiver: Option<&SideReport>) -> Option<String> {
     let mut parts: Vec<String> =
         sender.congestion.iter().map(|name| format!("congestion control: {name}")).collect();
@@ -219,13 +219,13 @@ fn control(sender: &SideReport, receiver: Option<&SideReport>) -> Option<String>
     (!parts.is_empty()).then(|| format!("  {}", parts.join("; ")))
 }
 
-/// None is told where all came at once.
+/// Returns a line about the longest pause; none if all data came at once.
 fn longest_pause(receiver: &SideReport) -> Option<String> {
     let longest = receiver.flows.iter().filter_map(|flow| flow.longest_pause).reduce(f64::max)?;
     Some(format!("  longest pause: {longest:.3} s"))
 }
 
-/// What happened to paths, one line for each.
+/// Returns a line for each path change.
 fn paths(outcome: &Outcome) -> Vec<String> {
     let line = |event: &PathEvent| {
         let PathEvent { t, socket, peer, change } = event;
@@ -237,7 +237,7 @@ fn paths(outcome: &Outcome) -> Vec<String> {
     lines
 }
 
-/// What the sender's transport went through.
+/// Returns a line about the state of the sender's transport.
 fn path(transport: Transport, flows: &[FlowReport]) -> String {
     let sum = |of: fn(&Figures) -> Option<u64>| -> Option<u64> {
         flows.iter().filter_map(|flow| of(&flow.figures)).reduce(u64::saturating_add)
@@ -287,7 +287,7 @@ fn processor(name: &str, side: &SideReport) -> String {
     )
 }
 
-/// A flood of INITs, if there was one: nothing to tell otherwise.
+/// Returns a line about a flood of INITs, if there was one.
 fn flood(name: &str, side: &SideReport) -> Option<String> {
     let read = side.by_shard.iter().map(|shard| shard.inits).fold(0, u64::saturating_add);
     let shed = side.by_shard.iter().map(|shard| shard.inits_shed).fold(0, u64::saturating_add);
@@ -301,10 +301,10 @@ fn flood(name: &str, side: &SideReport) -> Option<String> {
     (shed > 0).then(told)
 }
 
-/// A number with its unit, in thousands, millions or more: 1.23 GB.
+/// Formats a number with its unit, in thousands, millions or more: 1.23 GB.
 fn amount(value: f64, unit: &str) -> String {
     for (size, letter) in [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "K")] {
-        // What would round to 1000 of the smaller one is 1.00 of the larger one.
+        // A value that would round to 1000 of the smaller unit is 1.00 of the larger one.
         if value >= size * 0.9995 {
             let value = value / size;
             let digits = if value < 9.995 { 2 } else { usize::from(value < 99.95) };

@@ -1,7 +1,8 @@
-//! A trace of a test: what each packet carried and how each path did, as lines of JSON ([docs/trace.md] has the format).
+//! A trace of a test: the content of each packet and the state of each path, as lines of JSON ([docs/trace.md] has the
+//! format).
 //!
-//! It is written by whoever sends and receives, under the lock of the shard: buffered, and formatted without building a tree
-//! first, so that tests of a Gbit/s can be traced.
+//! It is written by the tasks that send and receive, under the lock of the shard. Writing is buffered and formats without
+//! building a tree first, so that tests at 1 Gbit/s can be traced.
 //!
 //! [docs/trace.md]: https://github.com/strandline/strandline/blob/main/docs/trace.md
 
@@ -20,12 +21,12 @@ use strandline::{
 };
 use tokio::time::Instant;
 
-/// The version of the format.
+/// Version of the format.
 const FORMAT: u32 = 1;
-/// Bytes that are written at a time.
+/// Number of bytes that are written at a time.
 const BUFFER_BYTES: usize = 1 << 18;
 
-/// Writes a trace. What can't be written is told at the end, and doesn't stop the test.
+/// Writes a trace. Write errors are reported at the end and don't stop the test.
 #[derive(Debug)]
 pub(crate) struct Trace {
     began: Instant,
@@ -35,11 +36,11 @@ pub(crate) struct Trace {
 struct Output {
     lines: BufWriter<Box<dyn Write + Send>>,
     failure: Option<io::Error>,
-    /// By local port.
+    /// Associations by local port.
     associations: BTreeMap<u16, Known>,
 }
 
-/// What was last told of an association.
+/// The last recorded state of an association.
 #[derive(Debug, Default)]
 struct Known {
     /// The highest TSN that was sent.
@@ -48,7 +49,7 @@ struct Known {
     state: Option<State>,
 }
 
-/// Of which association and which of its paths an event is, and when it was.
+/// The association, path and time of an event.
 #[derive(Debug, Clone, Copy, Serialize)]
 struct Place {
     t: f64,
@@ -98,7 +99,7 @@ enum Event<'a> {
     },
 }
 
-/// How a path is.
+/// The state of a path.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct PathState {
     state: &'static str,
@@ -109,12 +110,12 @@ struct PathState {
     flight: u32,
     srtt_us: Option<f64>,
     rto_us: f64,
-    /// Bytes a second.
+    /// Pacing rate in bytes per second.
     pacing_rate: Option<u64>,
     mtu: u16,
 }
 
-/// How an association is.
+/// The state of an association.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 struct State {
     peer_rwnd: u32,
@@ -130,7 +131,7 @@ struct State {
     undone: u32,
 }
 
-/// DATA with successive TSNs, sent for the same reason.
+/// DATA with consecutive TSNs, sent for the same reason.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     first: Tsn,
@@ -146,7 +147,7 @@ impl std::fmt::Debug for Output {
 }
 
 impl Trace {
-    /// Begins a file; one that is there is written anew.
+    /// Creates the trace file, replacing an existing one.
     ///
     /// # Errors
     /// If it can't be written.
@@ -172,10 +173,10 @@ impl Trace {
         self.output.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Everything is written.
+    /// Completes the file.
     ///
     /// # Errors
-    /// What could not be written, and why.
+    /// Describes what could not be written, and why.
     pub(crate) fn finish(&self) -> Result<()> {
         let mut output = self.output();
         let flushed = output.lines.flush();
@@ -196,7 +197,7 @@ impl Output {
         self.line(&Event::Data { place, sent, first, last, bytes, again });
     }
 
-    /// The reason why a chunk that goes is sent again, if it is.
+    /// Returns the reason why an outgoing chunk is a retransmission, if it is one.
     fn again(&mut self, port: u16, tsn: Tsn, seen: Option<ObservedAssociation<'_>>) -> Option<&'static str> {
         let highest = &mut self.associations.entry(port).or_default().highest;
         if highest.is_none_or(|highest| tsn.is_after(highest)) {
@@ -211,7 +212,7 @@ impl Output {
         })
     }
 
-    /// Notes what has changed of the association and its paths.
+    /// Records changes of the association and its paths.
     fn look(&mut self, t: f64, port: u16, seen: ObservedAssociation<'_>) {
         let known = self.associations.entry(port).or_default();
         let (before, state_before) = (std::mem::take(&mut known.paths), known.state);

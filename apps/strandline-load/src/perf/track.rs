@@ -1,4 +1,4 @@
-//! What one side of a test sees of it: figures of each interval, and of the whole.
+//! The figures of a test as seen by one side, for each interval and in total.
 
 use std::time::{Duration, Instant};
 
@@ -8,28 +8,28 @@ use super::shards::Shards;
 use super::tally::{Count, now};
 use super::usage::CpuTime;
 
-/// What passed between two looks at all flows.
+/// The traffic between two samples of all flows.
 #[derive(Debug, Clone)]
 pub(crate) struct Interval {
-    /// Seconds since the warm-up ended, or since the begin within the warm-up.
+    /// Seconds since the warm-up ended, or since the start within the warm-up.
     pub(crate) start: f64,
     pub(crate) end: f64,
-    /// It belongs to the warm-up.
+    /// Whether the interval belongs to the warm-up.
     pub(crate) omitted: bool,
-    /// By number of the flow.
+    /// Figures by number of the flow.
     pub(crate) flows: Vec<FlowInterval>,
 }
 
-/// One flow of an interval.
+/// The figures of one flow in an interval.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct FlowInterval {
     pub(crate) sent: Count,
     pub(crate) received: Count,
-    /// State at its end; counters of the interval alone.
+    /// State at the end of the interval; counters of the interval alone.
     pub(crate) figures: Figures,
 }
 
-/// Follows the flows of a test.
+/// Tracks the flows of a test.
 #[derive(Debug)]
 pub(crate) struct Tracker {
     base: Instant,
@@ -39,7 +39,7 @@ pub(crate) struct Tracker {
     flows: Vec<Tracked>,
 }
 
-/// What is kept of a flow.
+/// The tracked data of a flow.
 #[derive(Debug, Default)]
 struct Tracked {
     base: View,
@@ -70,7 +70,7 @@ struct RunningSpread {
 }
 
 impl Tracker {
-    /// Begins now.
+    /// Starts tracking.
     pub(crate) fn start(flows: &[Flow], omitting: bool) -> std::io::Result<Self> {
         let begin = now();
         let mut tracker = Self {
@@ -88,7 +88,7 @@ impl Tracker {
         Ok(tracker)
     }
 
-    /// The warm-up is over: everything counts from here.
+    /// Ends the warm-up: everything counts from here.
     pub(crate) fn end_warm_up(&mut self, flows: &[Flow]) -> std::io::Result<()> {
         self.look(flows);
         self.omitting = false;
@@ -104,7 +104,7 @@ impl Tracker {
         Ok(())
     }
 
-    /// The time to send is over: what has been received by now was received in time.
+    /// Ends the time to send: data received by now was received in time.
     pub(crate) fn time_is_over(&mut self, flows: &[Flow]) {
         self.look(flows);
         let seconds = now().saturating_duration_since(self.base).as_secs_f64();
@@ -114,7 +114,7 @@ impl Tracker {
         }
     }
 
-    /// A direction of a flow has ended.
+    /// Notes the end of one direction of a flow.
     pub(crate) fn ended(&mut self, flow: usize, sender: bool, at: Instant) {
         if let Some(tracked) = self.flows.get_mut(flow) {
             let place = if sender { &mut tracked.ended_sending } else { &mut tracked.ended_receiving };
@@ -122,7 +122,7 @@ impl Tracker {
         }
     }
 
-    /// Looks at all flows. True if anything has passed since the last look.
+    /// Samples all flows. Returns true if there was any traffic since the last sample.
     pub(crate) fn look(&mut self, flows: &[Flow]) -> bool {
         let mut passed = false;
         for (tracked, flow) in self.flows.iter_mut().zip(flows) {
@@ -131,7 +131,7 @@ impl Tracker {
             tracked.latest.received = flow.received.count();
             tracked.longest_pause = flow.received.longest_pause();
             passed |= (before.sent, before.received) != (tracked.latest.sent, tracked.latest.received);
-            // What has ended keeps the figures that it had.
+            // A link that has ended keeps its last figures.
             if let Some(figures) = flow.link.figures() {
                 tracked.note(&figures);
             }
@@ -139,7 +139,7 @@ impl Tracker {
         passed
     }
 
-    /// Ends an interval and begins the next. None if it would be empty.
+    /// Ends an interval and begins the next. Returns `None` if it would be empty.
     pub(crate) fn interval(&mut self, flows: &[Flow]) -> Option<Interval> {
         self.look(flows);
         let end = now();
@@ -155,7 +155,7 @@ impl Tracker {
         Some(Interval { start, end, omitted: self.omitting, flows: intervals })
     }
 
-    /// Everything up to now, or up to where it ended.
+    /// Returns the report up to now, or up to the end of each flow.
     pub(crate) fn report(&self, congestion: Option<String>, shards: &Shards) -> std::io::Result<SideReport> {
         let end = now();
         let cpu = CpuTime::now()?.since(self.cpu);

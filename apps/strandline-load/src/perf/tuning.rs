@@ -1,4 +1,4 @@
-//! Parameters of the engine that experiments vary: each side sets its own.
+//! Parameters of the engine that experiments vary; each side sets its own.
 
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::ValueEnum;
@@ -7,50 +7,51 @@ use strandline::{
     SackFrequency,
 };
 
-/// What is set of the engine. Where it is not given, the default of the stack holds.
+/// Parameters of the engine. The stack's default applies where one is not given.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "SCTP's parameters")]
 pub struct Tuning {
-    /// RFC 9260 and nothing beyond it: its recovery, congestion control, bursts, acknowledgements and buffers. The options
-    /// below change what they say of it
+    /// Use RFC 9260 and nothing beyond it: its recovery, congestion control, bursts, acknowledgements and
+    /// buffers. The options below override parts of it
     #[arg(long)]
     pub rfc9260: bool,
-    /// Congestion control of what this side sends (default: cubic). The only one of these that TCP has as well: reno
-    /// for rfc9260, cubic, bbr, dctcp, as far as the kernel has them (default: the system's)
+    /// Congestion control of this side's data (default: cubic). The only one of these options that applies to
+    /// TCP as well: reno for rfc9260, cubic, bbr, dctcp, as far as the kernel has them (default: the
+    /// system's)
     #[arg(long, value_enum, value_name = "NAME")]
     pub congestion: Option<Congestion>,
-    /// Congestion control of what this side sends to an address of the other side, as ADDR=NAME; once for each address (not
-    /// dctcp, which both sides agree on for whole associations)
+    /// Congestion control of this side's data to an address of the other side, as ADDR=NAME; once for each
+    /// address (not dctcp, which both sides agree on for whole associations)
     #[arg(long, value_name = "ADDR=NAME", value_parser = path_congestion)]
     pub path_congestion: Vec<(Address, Congestion)>,
     /// Ask for explicit congestion notification (RFC 3168), which both sides have to
     #[arg(long)]
     pub ecn: bool,
-    /// How losses are found and repaired (default: rack)
+    /// Detection and repair of losses (default: rack)
     #[arg(long, value_enum, value_name = "HOW")]
     pub recovery: Option<Losses>,
-    /// With several addresses: where what was found lost goes again (default: same-path)
+    /// With several addresses: path for retransmitting data detected as lost (default: same-path)
     #[arg(long, value_enum, value_name = "WHERE")]
     pub fast_retransmit: Option<Again>,
-    /// Acknowledge every N-th packet; 1 acknowledges each (default: it adapts, from 2 to 16)
+    /// Acknowledge every N-th packet; 1 acknowledges each (default: adaptive, from 2 to 16)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     pub sack_frequency: Option<u8>,
-    /// New packets sent at one opportunity (Max.Burst); 0: no limit (default: 4)
+    /// Maximum number of new packets sent at one opportunity (Max.Burst); 0: no limit (default: 4)
     #[arg(long, value_name = "PACKETS")]
     pub burst: Option<u16>,
-    /// Give each chunk of new data a packet of its own
+    /// Give each chunk of new data its own packet
     #[arg(long)]
     pub no_bundling: bool,
-    /// Leave the checksum out (RFC 9653), which both sides have to ask for. For measuring only: nothing below makes up
-    /// for it
+    /// Leave the checksum out (RFC 9653), which both sides have to ask for. For measurements only: no lower
+    /// layer replaces it
     #[arg(long)]
     pub zero_checksum: bool,
 }
 
-/// Congestion controllers.
+/// A congestion controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Congestion {
-    /// RFC 9260's: a packet more each round trip, half after a loss
+    /// RFC 9260: one packet more each round trip, half after a loss
     Rfc9260,
     /// RFC 9438 with HyStart++
     Cubic,
@@ -58,11 +59,11 @@ pub enum Congestion {
     Bbr,
     /// RFC 8257, with ECN, on both sides: for data centers whose switches mark
     Dctcp,
-    /// Holds the delay, as Swift (SIGCOMM 2020): for data centers whose switches don't mark
+    /// Delay-based, as Swift (SIGCOMM 2020): for data centers whose switches don't mark
     Swift,
 }
 
-/// Kinds of loss recovery.
+/// A kind of loss recovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Losses {
     /// RFC 9260 alone: three miss indications, and time-outs
@@ -71,10 +72,10 @@ pub enum Losses {
     Rack,
 }
 
-/// Where what was found lost goes again.
+/// The path on which lost data is retransmitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Again {
-    /// Where it was lost; what is lost twice takes another path
+    /// The path on which it was lost; data lost twice takes another path
     SamePath,
     /// Another active path at once
     OtherPath,
@@ -93,7 +94,7 @@ impl Congestion {
 }
 
 impl Congestion {
-    /// What the kernel's TCP calls the same.
+    /// Returns the name that the kernel's TCP uses for the same controller.
     pub(crate) fn of_tcp(self) -> Option<&'static str> {
         match self {
             Self::Rfc9260 => Some("reno"),
@@ -124,7 +125,8 @@ impl Again {
 }
 
 impl Tuning {
-    /// Refuses what TCP doesn't have: a comparison with a switch that does nothing would be none.
+    /// Refuses options that TCP doesn't have: a comparison in which an option has no effect would be
+    /// misleading.
     pub(crate) fn check_tcp(&self) -> Result<()> {
         let given = [
             (self.rfc9260, "--rfc9260"),
@@ -145,12 +147,12 @@ impl Tuning {
         Ok(())
     }
 
-    /// What they change.
+    /// Returns the configuration that the options modify.
     pub(crate) fn base(&self) -> AssociationConfig {
         if self.rfc9260 { AssociationConfig::rfc9260() } else { AssociationConfig::default() }
     }
 
-    /// Gives paths of an association their own controllers.
+    /// Sets the controllers of individual paths of an association.
     pub(crate) fn apply_to_paths(&self, association: &Association) -> Result<()> {
         for (address, congestion) in &self.path_congestion {
             let chosen = association.control().set_path_congestion(*address, Some(congestion.algorithm()));
@@ -159,7 +161,7 @@ impl Tuning {
         Ok(())
     }
 
-    /// Sets them.
+    /// Applies the options to a configuration.
     pub(crate) fn apply(&self, config: AssociationConfig) -> AssociationConfig {
         AssociationConfig {
             congestion: self.congestion.map_or(config.congestion, Congestion::algorithm),

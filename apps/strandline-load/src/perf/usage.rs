@@ -5,7 +5,7 @@ use std::time::Duration;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 
-/// User and system time that this process has used.
+/// User and system time of this process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CpuTime {
     pub(crate) user: Duration,
@@ -13,13 +13,13 @@ pub(crate) struct CpuTime {
 }
 
 impl CpuTime {
-    /// Up to now, since the process began.
+    /// Returns the time used since the process began.
     pub(crate) fn now() -> std::io::Result<Self> {
         let usage = getrusage(UsageWho::RUSAGE_SELF)?;
         Ok(Self { user: duration(usage.user_time()), system: duration(usage.system_time()) })
     }
 
-    /// Since an earlier moment.
+    /// Returns the time used since an earlier moment.
     pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             user: self.user.saturating_sub(earlier.user),

@@ -1,4 +1,4 @@
-//! What a user agent reads of messages: as much as it needs, by looking for it.
+//! A minimal SIP parser for user agents, which searches for the parts that they need.
 
 use std::sync::LazyLock;
 
@@ -6,25 +6,25 @@ use memchr::{memchr, memmem, memrchr};
 
 use super::keep_alive::ANSWER;
 
-/// A message that came.
+/// A received message.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Came<'a> {
     pub(super) bytes: &'a [u8],
 }
 
 impl<'a> Came<'a> {
-    /// The code of a response; `None` for a request.
+    /// Returns the status code of a response; `None` for a request.
     pub(super) fn status(&self) -> Option<u16> {
         let digits = self.bytes.strip_prefix(b"SIP/2.0 ")?.get(..3)?;
         core::str::from_utf8(digits).ok()?.parse().ok()
     }
 
-    /// The method of a request.
+    /// Returns the method of a request.
     pub(super) fn method(&self) -> &'a [u8] {
         self.bytes.split(|byte| *byte == b' ').next().unwrap_or(&[])
     }
 
-    /// Lines of the header, without their ends.
+    /// Returns the lines of the header, without line ends.
     pub(super) fn lines(&self) -> impl Iterator<Item = &'a [u8]> {
         let mut rest = memchr(b'\n', self.bytes).and_then(|end| self.bytes.get(end + 1..)).unwrap_or(&[]);
         std::iter::from_fn(move || {
@@ -35,41 +35,42 @@ impl<'a> Came<'a> {
         })
     }
 
-    /// The values of a header, line by line.
+    /// Returns the values of a header field, one for each line.
     pub(super) fn values(&self, name: &'static str) -> impl Iterator<Item = &'a [u8]> {
         self.lines().filter_map(move |line| value_of(line, name))
     }
 
-    /// The first value of a header, or nothing.
+    /// Returns the first value of a header field, or an empty one.
     pub(super) fn value(&self, name: &'static str) -> &'a [u8] {
         self.values(name).next().unwrap_or(&[])
     }
 
-    /// Which operation of ours a response belongs to: its branch.
+    /// Returns the operation that a response belongs to, from its branch.
     pub(super) fn branch(&self) -> Option<Mark> {
         let mut parameters = self.value("Via").split(|byte| *byte == b';');
         Mark::read(parameters.find_map(|one| one.strip_prefix(b"branch=z9hG4bK"))?)
     }
 
-    /// Which operation of ours a request belongs to: its Call-ID.
+    /// Returns the operation that a request belongs to, from its Call-ID.
     pub(super) fn call(&self) -> Option<Mark> {
         Mark::read(self.value("Call-ID"))
     }
 
-    /// The URI in angle brackets of a value.
+    /// Returns the URI in the angle brackets of a value.
     pub(super) fn uri(value: &'a [u8]) -> &'a [u8] {
         let inside = value.split(|byte| *byte == b'<').nth(1).unwrap_or(value);
         inside.split(|byte| *byte == b'>').next().unwrap_or(inside)
     }
 }
 
-/// What names an operation in messages: `KIND SLOT . GENERATION . ATTEMPT`, as in `i17.3.1`; in Call-IDs without the attempt.
+/// The identifier of an operation in messages: `KIND SLOT . GENERATION . ATTEMPT`, as in `i17.3.1`; in
+/// Call-IDs without the attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mark {
     pub(super) kind: u8,
     pub(super) slot: usize,
     pub(super) generation: u32,
-    /// From 1; 0 if none is told.
+    /// The attempt, from 1; 0 if not given.
     pub(super) attempt: u32,
 }
 
@@ -83,7 +84,7 @@ impl Mark {
     }
 }
 
-/// A number, and what comes after it.
+/// Parses a number; returns it and the rest.
 fn number(text: &[u8]) -> Option<(u32, &[u8])> {
     let (mut number, mut rest) = (None, text);
     while let [digit @ b'0'..=b'9', after @ ..] = rest {
@@ -93,47 +94,48 @@ fn number(text: &[u8]) -> Option<(u32, &[u8])> {
     Some((number?, rest))
 }
 
-/// The value of a line of the header, if it has this name.
+/// Returns the value of a header line if it has this name.
 pub(super) fn value_of<'a>(line: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let (found, value) = line.split_at_checked(name.len())?;
     let value = value.strip_prefix(b":")?;
     found.eq_ignore_ascii_case(name.as_bytes()).then(|| value.trim_ascii())
 }
 
-/// Where a text begins.
+/// Returns the position of a text.
 pub(super) fn find(text: &[u8], what: &[u8]) -> Option<usize> {
     memmem::find(text, what)
 }
 
-/// What stands at the front of what was received.
+/// The message at the start of received data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// Its length.
+    /// Length of the message in bytes.
     pub(crate) len: usize,
-    /// Its code; `None` for a request.
+    /// Status code; `None` for a request.
     pub(crate) status: Option<u16>,
 }
 
-/// The first message of a stream, once it is whole.
+/// Returns the first message of a stream, once it is complete.
 pub(crate) fn whole_message(stream: &[u8]) -> Option<Answer> {
     first_message(stream).map(|len| Answer { len, status: Came { bytes: stream }.status() })
 }
 
-/// Finds where a header ends.
+/// Finds the end of a header.
 static END_OF_HEADER: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(b"\r\n\r\n"));
 
-/// How long the first message of a stream is, once it is whole.
+/// Returns the length of the first message of a stream, once it is complete.
 pub(super) fn first_message(stream: &[u8]) -> Option<usize> {
     let end = END_OF_HEADER.find(stream)?;
     let header = stream.get(..end)?;
-    // Most write it last.
+    // Most implementations write Content-Length last.
     let last = memrchr(b'\n', header).and_then(|at| value_of(header.get(at + 1..)?, "Content-Length"));
     let length = last.unwrap_or_else(|| Came { bytes: stream }.value("Content-Length"));
     let body = number(length).map_or(0, |(body, _)| body as usize);
     Some(end + 4 + body).filter(|whole| *whole <= stream.len())
 }
 
-/// How long the first message of a stream is, or the answer to a keep-alive, once it is whole.
+/// Returns the length of the first message of a stream, or of the answer to a keep-alive, once it is
+/// complete.
 pub(super) fn first_of(stream: &[u8]) -> Option<usize> {
     if stream.starts_with(ANSWER) { Some(ANSWER.len()) } else { first_message(stream) }
 }

@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of `strandline load sip`.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::Scenario;
 
-/// How messages are carried.
+/// The transport of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 pub enum Transport {
-    /// UDP, requests are sent again as RFC 3261 says.
+    /// UDP; requests are retransmitted as in RFC 3261
     Udp,
-    /// TCP.
+    /// TCP
     Tcp,
-    /// SCTP in UDP, or on IP.
+    /// SCTP in UDP, or on IP
     Sctp,
-    /// TLS over TCP.
+    /// TLS over TCP
     Tls,
 }
 
@@ -32,7 +32,7 @@ impl Transport {
         }
     }
 
-    /// What URIs say of it.
+    /// Returns the transport parameter of URIs.
     pub(super) const fn uri_parameter(self) -> &'static str {
         match self {
             Self::Udp => "",
@@ -43,25 +43,25 @@ impl Transport {
     }
 }
 
-/// How long a TCP connection lives.
+/// The lifetime of a TCP connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 pub enum Lifetime {
-    /// As long as the load.
+    /// The whole load
     Persistent,
-    /// From a REGISTER on: each opens one, and the last --sources of them stay open.
+    /// From a REGISTER on: each opens a connection, and the last --sources of them stay open
     Open,
-    /// For one call; who is called listens, and is connected to.
+    /// One call; the callee listens, and the server connects to it
     Dialog,
-    /// For one transaction; who is called listens, and is connected to.
+    /// One transaction; the callee listens, and the server connects to it
     Transaction,
 }
 
-/// What sockets the server has for SCTP (RFC 6458).
+/// The server's kind of SCTP sockets (RFC 6458).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 pub enum SctpStyle {
-    /// One for all associations.
+    /// One for all associations
     OneToMany,
-    /// One for each.
+    /// One for each association
     OneToOne,
 }
 
@@ -90,74 +90,76 @@ Examples:
                                                          and what it costs the server, which is process 1234
 The server: strandline sip --domain example.com")]
 pub struct Args {
-    /// What to do
+    /// Scenario to run
     #[arg(value_enum, default_value = "register")]
     pub scenario: Scenario,
-    /// Do what a file says instead: see docs/load-sip.md
+    /// Run the scenario of a file instead: see docs/load-sip.md
     #[arg(long = "scenario", value_name = "FILE", conflicts_with_all = ["scenario", "renewals"])]
     pub file: Option<PathBuf>,
-    /// How messages are carried
+    /// Transport of messages
     #[arg(long, value_enum, default_value = "udp")]
     pub transport: Transport,
-    /// How long a TCP connection lives
+    /// Lifetime of a TCP connection
     #[arg(long, value_enum, default_value = "persistent")]
     pub lifetime: Lifetime,
     /// The server: IP address, and UDP, TCP or SCTP port
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:5060", value_parser = strandline::socket_address)]
     pub server: SocketAddr,
-    /// Start a server for it here, and watch it
+    /// Start a server here, and measure it
     #[arg(long, conflicts_with_all = ["server", "encapsulation", "watch"])]
     pub serve: bool,
-    /// Its sockets for SCTP
+    /// The server's SCTP sockets
     #[arg(long, value_enum, requires = "serve")]
     pub sctp_style: Option<SctpStyle>,
-    /// It keeps its bindings in an SQLite file, which goes with it
+    /// Let the server keep its bindings in an SQLite file, which is removed with it
     #[arg(long, requires = "serve")]
     pub durable: bool,
-    /// It keeps to the first core, the load to the second
+    /// Pin the server to the first core and the load to the second
     #[arg(long, requires = "serve")]
     pub apart: bool,
-    /// The server's UDP port for SCTP; 0 for SCTP on IP itself, which needs CAP_NET_RAW
+    /// UDP port of the server for SCTP; 0 for SCTP on IP itself, which needs CAP_NET_RAW
     #[arg(long, value_name = "PORT", default_value_t = 9899)]
     pub encapsulation: u16,
     /// Domain of the phones
     #[arg(long, value_name = "NAME", default_value = "example.com")]
     pub domain: String,
-    /// Phones
+    /// Number of phones
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub users: u32,
-    /// Number of the first phone: other loads on the same server have others
+    /// Number of the first phone, to keep concurrent loads on the same server apart
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub first: u32,
-    /// Sockets, connections or associations, which phones share; with --lifetime open, connections that stay, and with dialog
-    /// and transaction places where phones are called [default: 16 for UDP, 10,000 for open, else 1,000]
+    /// Number of sockets, connections or associations that the phones share; with --lifetime open,
+    /// connections that stay, and with dialog and transaction addresses at which phones are called [default:
+    /// 16 for UDP, 10,000 for open, else 1,000]
     #[arg(long, value_name = "N")]
     pub sources: Option<usize>,
-    /// Addresses to use them from [default: 127.0.0.2 to 127.0.0.65 if the server is on 127.0.0.0/8; 127.0.0.9 over SCTP, which has a socket for each]
+    /// Local addresses of the sources [default: 127.0.0.2 to 127.0.0.65 if the server is on 127.0.0.0/8; to
+    /// 127.0.0.9 over SCTP, which has a socket for each]
     #[arg(long, value_name = "ADDRESS,...", value_delimiter = ',')]
     pub local: Vec<IpAddr>,
-    /// Operations a second, whether the server keeps up or not; without it, one begins when another is over
+    /// Operations per second, whether the server keeps up or not; without it, one begins when another is over
     #[arg(long, value_name = "N")]
     pub rate: Option<f64>,
-    /// Operations at once, without --rate
+    /// Concurrent operations, without --rate
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub outstanding: usize,
-    /// Processes that do it together, each with a part of the phones, the sources and the operations
+    /// Number of processes, each with a part of the phones, the sources and the operations
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub processes: u32,
-    /// Seconds that are measured
+    /// Seconds to measure
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     pub time: f64,
-    /// Seconds before that
+    /// Seconds of warm-up before that
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     pub warm_up: f64,
     /// Seconds after which an operation has failed
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     pub timeout: f64,
-    /// Seconds that registrations last
+    /// Seconds for which registrations last
     #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
     pub expires: u32,
-    /// Certificates in PEM that the server's must lead to: needed with --transport tls
+    /// Trusted certificates in PEM for the server's certificate: needed with --transport tls
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
     /// Name or address that the server's certificate must be for [default: the address of --server]
@@ -166,20 +168,22 @@ pub struct Args {
     /// Password of all phones, whose users are u0, u1, ...: with it they answer challenges
     #[arg(long, value_name = "TEXT")]
     pub password: Option<String>,
-    /// Seconds after which each source says that it is there, and waits 10 s for the answer: line ends over TCP and TLS, STUN over
-    /// UDP (RFC 5626), SCTP's own heartbeats
+    /// Seconds between keep-alives of each source, which waits 10 s for the answer: line ends over TCP and
+    /// TLS, STUN over UDP (RFC 5626), SCTP's own heartbeats
     #[arg(long, value_name = "SECONDS")]
     pub keep_alive: Option<f64>,
-    /// Share of operations that are REGISTERs in the midst of calls, 0 to 1
+    /// Share of operations that are REGISTERs among calls, 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub renewals: f64,
-    /// Then offer these multiples of what a closed loop has reached, each for --time, and tell what became of it
+    /// Then offer these multiples of the rate that a closed loop has reached, each for --time, and report the
+    /// results
     #[arg(long, value_name = "N,...", value_delimiter = ',', conflicts_with = "rate")]
     pub offer: Vec<f64>,
-    /// Let all phones register before it is measured, as they always do before calls
+    /// Register all phones before the measurement, as always before calls
     #[arg(long)]
     pub registered: bool,
-    /// Process of the server on this machine, whose processor time and memory are reported, with those that it started
+    /// Process of the server on this machine, to report the processor time and memory of it and its child
+    /// processes
     #[arg(long, value_name = "PID")]
     pub watch: Option<u32>,
     /// Print the result as JSON
@@ -196,17 +200,17 @@ impl Args {
         })
     }
 
-    /// How often flows are kept alive, if they are.
+    /// Returns the interval of keep-alives, if requested.
     pub(super) fn keep_alive(&self) -> Option<Duration> {
         self.keep_alive.map(Duration::from_secs_f64)
     }
 
-    /// Addresses to send from.
+    /// Returns the addresses to send from.
     pub(super) fn local(&self) -> Vec<IpAddr> {
         match self.server.ip() {
             _ if !self.local.is_empty() => self.local.clone(),
             IpAddr::V4(ip) if ip.is_loopback() => {
-                // Over SCTP each is a stack of its own.
+                // Over SCTP each address is a separate stack.
                 let last = if self.transport == Transport::Sctp { 9 } else { 65 };
                 (2..=last).map(|last| Ipv4Addr::new(127, 0, 0, last).into()).collect()
             }

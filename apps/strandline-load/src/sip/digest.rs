@@ -1,5 +1,5 @@
-//! Credentials of phones (RFC 7616, RFC 8760): a challenge is answered with the first algorithm that it offers and that is
-//! known here, and its nonce is used again until the server has another.
+//! Digest credentials of phones (RFC 7616, RFC 8760). A challenge is answered with the first offered
+//! algorithm that is supported, and its nonce is reused until the server sends another.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256, Sha512_256};
 
 use super::answer::Came;
 
-/// A hash of RFC 8760.
+/// A hash algorithm of RFC 8760.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Algorithm {
     Md5,
@@ -19,7 +19,7 @@ enum Algorithm {
 }
 
 impl Algorithm {
-    /// Without a name it is MD5.
+    /// Returns the algorithm with this name; MD5 if there is no name.
     fn of(name: Option<&str>) -> Option<Self> {
         match name {
             None => Some(Self::Md5),
@@ -54,18 +54,18 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// What a server asked for, and how often that was used.
+/// A server's challenge, and the number of its uses.
 #[derive(Debug, Clone)]
 struct Challenge {
     realm: String,
     nonce: String,
     algorithm: Algorithm,
-    /// `qop="auth"` is offered: without, the hash is that of RFC 2069.
+    /// Whether `qop="auth"` is offered; without it the hash is that of RFC 2069.
     qop: bool,
     count: u32,
 }
 
-/// Who asks: a server for itself (401), or a proxy (407).
+/// The challenger: a server for itself (401), or a proxy (407).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Asking {
     Server,
@@ -73,7 +73,7 @@ pub(super) enum Asking {
 }
 
 impl Asking {
-    /// Of the code of an answer.
+    /// Returns the challenger of a status code.
     pub(super) const fn of(code: u16) -> Option<Self> {
         match code {
             401 => Some(Self::Server),
@@ -97,7 +97,7 @@ impl Asking {
     }
 }
 
-/// The password of all phones, and what each was asked.
+/// The password of all phones, and the challenges of each.
 #[derive(Debug)]
 pub(super) struct Credentials {
     password: String,
@@ -110,7 +110,7 @@ impl Credentials {
         Self { password, challenges: HashMap::new(), line: Vec::new() }
     }
 
-    /// A phone was asked. False if it can't answer.
+    /// Records a challenge of a phone. Returns false if the phone can't answer it.
     pub(super) fn asked(&mut self, user: u32, asking: Asking, answer: &Came<'_>) -> bool {
         let read = |value: &[u8]| std::str::from_utf8(value).ok().and_then(challenge);
         match answer.values(asking.challenge()).find_map(read) {
@@ -122,7 +122,7 @@ impl Credentials {
         }
     }
 
-    /// The header line with which a phone proves who it is; empty as long as it wasn't asked.
+    /// Returns the header line with a phone's credentials; empty if it wasn't challenged.
     pub(super) fn line(&mut self, user: u32, name: &str, asking: Asking, method: &str, uri: &str) -> &[u8] {
         self.line.clear();
         if let Some(challenge) = self.challenges.get_mut(&(user, asking)) {
@@ -146,11 +146,11 @@ impl Credentials {
     }
 }
 
-/// A load has nobody to hide from.
+/// Client nonce, which need not be random in a load.
 const CNONCE: &str = "5f1d6b2c";
 
 impl Challenge {
-    /// Section 3.4.1 of RFC 7616.
+    /// Computes the response (RFC 7616 section 3.4.1).
     fn response(&self, name: &str, password: &str, method: &str, uri: &str) -> String {
         let Self { realm, nonce, algorithm, qop, count } = self;
         let secret = algorithm.hash(&format!("{name}:{realm}:{password}"));
@@ -162,7 +162,7 @@ impl Challenge {
     }
 }
 
-/// A challenge whose algorithm is known.
+/// Parses a challenge whose algorithm is supported.
 fn challenge(value: &str) -> Option<Challenge> {
     let (scheme, rest) = value.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("Digest") {
@@ -181,7 +181,8 @@ fn challenge(value: &str) -> Option<Challenge> {
     })
 }
 
-/// Names and values, without the quotes. A backslash within quotes stands for itself: nobody has one in a nonce.
+/// Returns names and values, without the quotes. A backslash within quotes is taken literally: nonces contain
+/// none.
 fn params(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -1,4 +1,5 @@
-//! User agents by the thousand: operations under way, what to send next, and when to send it again. No I/O, no clock.
+//! User agents by the thousand: current operations, the next messages, and their retransmission. No I/O, no
+//! clock.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -13,7 +14,8 @@ use super::plan::{Plan, Scenario, T1};
 use super::script::{Around, Beginning, Players};
 use super::text::{Style, Who};
 
-/// A request is sent again after T1, 2 T1, 4 T1 and then every 8 T1 (non-INVITE requests: T2).
+/// Number of steps of the retransmission interval: T1, 2 T1, 4 T1 and then always 8 T1 (non-INVITE requests:
+/// T2).
 const STEPS: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +23,7 @@ enum State {
     Free,
     Registering,
     Inviting,
-    /// A provisional response came: INVITE isn't sent again.
+    /// A provisional response has arrived: INVITE isn't retransmitted.
     Ringing,
     Ending,
 }
@@ -29,7 +31,7 @@ enum State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Callee {
     Idle,
-    /// 200 is sent until ACK comes.
+    /// 200 is retransmitted until ACK arrives.
     Answered,
     Confirmed,
 }
@@ -45,25 +47,25 @@ struct Slot {
     callee_source: usize,
     due: Instant,
     counted: bool,
-    /// CSeq of INVITE: 2 once the proxy has asked who calls.
+    /// CSeq of INVITE: 2 after a challenge of the proxy.
     attempt: u8,
-    /// Of REGISTER.
+    /// CSeq of REGISTER.
     cseq: u32,
-    /// To be sent again; empty if it is written again.
+    /// Request to retransmit; empty if it is written anew.
     request: Vec<u8>,
-    /// To be sent again by the one who is called.
+    /// Answer that the callee retransmits.
     answer: Vec<u8>,
-    /// To be sent again for each 200.
+    /// ACK that is sent again for each 200.
     ack: Vec<u8>,
 }
 
-/// A time at which a slot is looked at.
+/// A time at which a slot is checked.
 #[derive(Debug, Clone, Copy)]
 struct Alarm {
     at: Instant,
     slot: usize,
     generation: u32,
-    /// In this state something is sent again.
+    /// A retransmission happens only in this state.
     state: State,
     callee: bool,
 }
@@ -81,11 +83,11 @@ pub(super) struct Engine {
     timeouts: VecDeque<Alarm>,
     begun: u64,
     cseq: u32,
-    /// With which phones prove who they are.
+    /// Credentials of the phones.
     credentials: Option<Credentials>,
-    /// Scenarios of a file.
+    /// Players of scenarios from a file.
     players: Option<Box<Players>>,
-    /// Of those whose flows are kept.
+    /// Keep-alives of flows, if requested.
     keep_alives: Option<Box<KeepAlives>>,
     pub(super) outcome: Outcome,
     pub(super) out: Out,
@@ -111,27 +113,27 @@ impl Engine {
         }
     }
 
-    /// From now on phones prove who they are when they are asked.
+    /// Makes phones answer challenges from now on.
     pub(super) fn prove_by(&mut self, credentials: Credentials) {
         self.credentials = Some(credentials);
     }
 
-    /// With these, scenarios of a file can be run.
+    /// Enables scenarios of a file.
     pub(super) fn play_by(&mut self, players: Players) {
         self.players = Some(Box::new(players));
     }
 
-    /// From now on flows are kept.
+    /// Enables keep-alives of flows.
     pub(super) fn keep_alive_by(&mut self, keep_alives: KeepAlives) {
         self.keep_alives = Some(Box::new(keep_alives));
     }
 
-    /// Sources whose flows have turned out to be broken.
+    /// Removes and returns the sources whose flows have turned out to be broken.
     pub(super) fn take_broken(&mut self) -> Vec<usize> {
         self.keep_alives.as_mut().map(|keeps| keeps.take_broken()).unwrap_or_default()
     }
 
-    /// Lets scenarios go on; those that end make room for others in a closed loop.
+    /// Advances scenarios. In a closed loop, those that end are replaced by others.
     fn play<T>(&mut self, now: Instant, work: impl FnOnce(&mut Players, &mut Around<'_>) -> T) -> Option<T> {
         let players = self.players.as_deref_mut()?;
         let mut around = Around {
@@ -150,30 +152,30 @@ impl Engine {
         Some(result)
     }
 
-    /// Goes on with another plan, once all is over.
+    /// Restarts with another plan, once all operations are over.
     pub(super) fn restart(&mut self, plan: Plan) {
         self.plan = plan;
         self.begun = 0;
         self.outcome = Outcome::default();
     }
 
-    /// Operations under way.
+    /// Returns the number of current operations.
     pub(super) fn under_way(&self) -> usize {
         let playing = self.players.as_ref().map_or(0, |players| players.under_way());
         self.slots.len() - self.free.len() + playing
     }
 
-    /// All have begun that should.
+    /// Returns whether all operations of the plan have begun.
     pub(super) fn all_begun(&self, now: Instant) -> bool {
         self.begun >= self.plan.limit || now >= self.plan.until
     }
 
-    /// How many have begun.
+    /// Returns the number of operations begun.
     pub(super) fn begun(&self) -> u64 {
         self.begun
     }
 
-    /// In an open loop: the last operation was begun at this moment, whenever it was due.
+    /// In an open loop: notes the time at which the last operation really began, whenever it was due.
     pub(super) fn note_beginning(&mut self, now: Instant) {
         if self.outcome.begun > 0 {
             self.outcome.beginning = now.saturating_duration_since(self.plan.counted_from);
@@ -252,7 +254,7 @@ impl Engine {
         let Some(place) = self.slots.get_mut(slot) else { return };
         place.cseq = self.cseq;
         self.write_first(slot);
-        // Credentials are written once: each time they would be others.
+        // Credentials are written only once: each time they would differ.
         self.keep(now, slot, self.credentials.is_some());
     }
 
@@ -276,8 +278,8 @@ impl Engine {
         }
     }
 
-    /// Sets when the request that was written last is sent again if nothing comes. What can be written again from what is known
-    /// isn't kept: of millions that get no answer that would be gigabytes.
+    /// Schedules the retransmission of the request that was written last. A request that can be written again
+    /// from known data isn't stored: for millions without an answer that would take gigabytes.
     fn keep(&mut self, now: Instant, slot: usize, bytes: bool) {
         if !self.plan.unreliable {
             return;
@@ -292,7 +294,7 @@ impl Engine {
         self.again[0].extend(alarm);
     }
 
-    /// Takes what came to a source.
+    /// Handles bytes received by a source.
     pub(super) fn handle(&mut self, now: Instant, source: usize, bytes: &[u8]) {
         if let Some(keeps) = &mut self.keep_alives
             && keeps.handle(source, bytes, &mut self.outcome)
@@ -328,7 +330,7 @@ impl Engine {
         match (mark.kind, place.state, code) {
             (b'i', State::Inviting, 100..=199) => place.state = State::Ringing,
             (b'i', State::Inviting | State::Ringing, 200..=299) => self.on_answered(now, slot, came),
-            // Our ACK was lost.
+            // The ACK was lost.
             (b'i', State::Ending, 200..=299) => {
                 let (out, source) = (&mut self.out, place.source);
                 out.add(source, |out| out.extend_from_slice(&place.ack));
@@ -350,7 +352,8 @@ impl Engine {
         }
     }
 
-    /// Sends a request once more, with what the answer asks for. False if it asks for nothing, or can't be satisfied.
+    /// Sends a request again with the credentials that the answer demands. Returns false if it demands none,
+    /// or they can't be provided.
     fn proves(&mut self, now: Instant, slot: usize, code: u16, came: &Came<'_>) -> bool {
         let (Some(asking), Some(credentials)) = (Asking::of(code), &mut self.credentials) else {
             return false;
@@ -368,7 +371,7 @@ impl Engine {
         true
     }
 
-    /// ACK, and BYE at once: calls that last would only hold memory here.
+    /// Sends ACK, and BYE at once: calls of some duration would only hold memory here.
     fn on_answered(&mut self, now: Instant, slot: usize, ok: &Came<'_>) {
         let Some(who) = self.who(slot) else { return };
         let style = &self.style;
@@ -389,7 +392,7 @@ impl Engine {
         self.keep(now, slot, true);
     }
 
-    /// Somebody is called.
+    /// Handles a request to a callee.
     fn on_request(&mut self, now: Instant, source: usize, came: &Came<'_>) {
         let Some(address) = self.addresses.get(source).copied() else { return };
         let style = &self.style;
@@ -418,7 +421,7 @@ impl Engine {
         }
     }
 
-    /// It is over: with this code, or without an answer.
+    /// Ends an operation with a status code, or without an answer.
     fn over(&mut self, now: Instant, slot: usize, code: Option<u16>) {
         let Some(place) = self.slots.get_mut(slot) else { return };
         let (state, counted) = (place.state, place.counted);
@@ -450,7 +453,7 @@ impl Engine {
         }
     }
 
-    /// Sends again what has got no answer, and gives up what has waited too long.
+    /// Retransmits unanswered requests, and gives up those that have waited too long.
     pub(super) fn handle_timeout(&mut self, now: Instant) {
         if let Some(keeps) = &mut self.keep_alives {
             keeps.handle_timeout(now, &mut self.out, &mut self.outcome);
@@ -497,7 +500,7 @@ impl Engine {
     }
 }
 
-/// Is this operation one of the REGISTERs that are so large a share? They are spread evenly.
+/// Returns whether this operation is one of the given share of REGISTERs, which are spread evenly.
 fn is_renewal(number: u64, share: f64) -> bool {
     (number as f64 * share).floor() < ((number + 1) as f64 * share).floor()
 }

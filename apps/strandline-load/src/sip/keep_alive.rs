@@ -1,5 +1,5 @@
-//! Keep-alives of phones (RFC 5626 section 4.4): two line ends over connections, which are answered with one, and Binding requests of
-//! STUN over UDP. No I/O, no clock.
+//! Keep-alives of phones (RFC 5626 section 4.4): over connections two line ends, which are answered with one,
+//! and over UDP Binding requests of STUN. No I/O, no clock.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -7,33 +7,35 @@ use std::time::{Duration, Instant};
 use super::out::Out;
 use super::outcome::Outcome;
 
-/// A flow on which no answer came for so long is broken (section 4.4.1).
+/// Time without an answer after which a flow is broken (section 4.4.1).
 pub(super) const PONG: Duration = Duration::from_secs(10);
-/// Over UDP it is asked again after this, twice, four and eight times it (RFC 8489 section 6.2.1).
+/// Retransmission timeout over UDP: requests are sent again after this, twice, four and eight times it (RFC
+/// 8489 section 6.2.1).
 const RTO: Duration = Duration::from_millis(500);
 const STEPS: usize = 4;
 
 const PING: &[u8] = b"\r\n\r\n";
-/// What answers it.
+/// The answer to two line ends.
 pub(super) const ANSWER: &[u8] = b"\r\n";
-/// A Binding request without attributes, up to its transaction: type, length, magic cookie (RFC 8489 section 5).
+/// A Binding request without attributes, up to its transaction ID: type, length, magic cookie (RFC 8489
+/// section 5).
 const BINDING: [u8; 8] = [0x00, 0x01, 0, 0, 0x21, 0x12, 0xa4, 0x42];
 const BINDING_SUCCESS: [u8; 2] = [0x01, 0x01];
 
-/// How flows are kept.
+/// The kind of keep-alives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Connections: line ends.
+    /// Line ends over connections.
     LineEnds,
-    /// UDP: STUN.
+    /// STUN over UDP.
     Stun,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Source {
-    /// How often it has asked.
+    /// Number of keep-alives sent.
     round: u32,
-    /// Nothing has come yet.
+    /// Whether the answer is outstanding.
     waits: bool,
 }
 
@@ -43,16 +45,16 @@ pub(super) struct KeepAlives {
     kind: Kind,
     every: Duration,
     sources: Vec<Source>,
-    /// When who asks, in the order of time.
+    /// Times of the next keep-alives of sources, in order.
     due: VecDeque<(Instant, usize)>,
-    /// Until when the answer of a round is waited for.
+    /// Deadlines of answers, with the source and the keep-alive's number.
     until: VecDeque<(Instant, usize, u32)>,
     again: [VecDeque<(Instant, usize, u32)>; STEPS],
     broken: Vec<usize>,
 }
 
 impl KeepAlives {
-    /// Each source asks once in `every`, all of them evenly spread.
+    /// Creates keep-alives for each source at the interval `every`, evenly spread.
     pub(super) fn new(kind: Kind, every: Duration, sources: usize, begin: Instant) -> Self {
         let moment = |number: usize| begin + every.mul_f64(number as f64 / sources.max(1) as f64);
         Self {
@@ -66,7 +68,7 @@ impl KeepAlives {
         }
     }
 
-    /// Asks where it is time, and finds flows that are broken.
+    /// Sends keep-alives that are due, and finds broken flows.
     pub(super) fn handle_timeout(&mut self, now: Instant, out: &mut Out, outcome: &mut Outcome) {
         while let Some((at, source)) = self.due.front().copied().filter(|(at, _)| *at <= now) {
             self.due.pop_front();
@@ -122,7 +124,7 @@ impl KeepAlives {
         }
     }
 
-    /// Something came to a source. False if it isn't for us.
+    /// Handles bytes received by a source. Returns false if they aren't an answer to a keep-alive.
     pub(super) fn handle(&mut self, source: usize, bytes: &[u8], outcome: &mut Outcome) -> bool {
         let is_answer = match self.kind {
             Kind::LineEnds => bytes == ANSWER,
@@ -146,13 +148,13 @@ impl KeepAlives {
         true
     }
 
-    /// Sources whose flows have turned out to be broken since the last call.
+    /// Removes and returns the sources whose flows have turned out to be broken since the last call.
     pub(super) fn take_broken(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.broken)
     }
 }
 
-/// The first of a queue, if its time has come.
+/// Removes and returns the first entry of a queue, if its time has come.
 fn past(queue: &mut VecDeque<(Instant, usize, u32)>, now: Instant) -> Option<(usize, u32)> {
     let (_, source, round) = queue.front().copied().filter(|(at, ..)| *at <= now)?;
     queue.pop_front();

@@ -1,4 +1,4 @@
-//! What the tasks of a load share: the user agents, and the way out.
+//! State that the tasks of a load share: the user agents, and the transport.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -11,28 +11,29 @@ use crate::pace::now;
 use super::engine::Engine;
 use super::out::Out;
 
-/// Sends what user agents write.
+/// Sends the messages of user agents.
 pub(super) trait Carrier {
-    /// Sends messages, those of a source one after the other. Connections that are lost are counted.
+    /// Sends messages, those of a source in order. Counts lost connections.
     fn send(&self, out: &Out, load: &Load);
 
-    /// The flow of a source is broken: it gets another one, if there is something to be opened.
+    /// Replaces the broken flow of a source, if the transport has connections.
     fn give_up(&self, _source: usize) {}
 
-    /// Waits until something comes, for so long at most, and lets user agents handle it. False if the runtime does that.
+    /// Waits for events for at most `_most`, and lets user agents handle them. Returns false if the runtime
+    /// does the waiting.
     fn wait(&self, _load: &Rc<Load>, _most: Duration) -> bool {
         false
     }
 }
 
-/// One process's load.
+/// The load of one process.
 pub(super) struct Load {
     pub(super) engine: RefCell<Engine>,
     carrier: OnceCell<Box<dyn Carrier>>,
     /// Connections that ended while they were in use.
     pub(super) lost: Cell<u64>,
     spare: RefCell<Out>,
-    /// User agents have written something.
+    /// Notified when user agents have written messages.
     written: Notify,
 }
 
@@ -47,7 +48,7 @@ impl Load {
         })
     }
 
-    /// Only the first carrier counts.
+    /// Sets the transport. Only the first call has an effect.
     pub(super) fn send_by(self: &Rc<Self>, carrier: Box<dyn Carrier>) {
         let _ = self.carrier.set(carrier);
         let load = Rc::clone(self);
@@ -59,8 +60,8 @@ impl Load {
         });
     }
 
-    /// Lets the user agents work. What comes of it is sent once all tasks have worked that something has come for: so many
-    /// messages go together.
+    /// Runs `work` on the user agents. The messages are sent once all tasks with pending events have run, so
+    /// that many messages are sent together.
     pub(super) fn with(&self, work: impl FnOnce(&mut Engine, Instant)) {
         let mut engine = self.engine.borrow_mut();
         work(&mut engine, now());
@@ -69,7 +70,7 @@ impl Load {
         }
     }
 
-    /// Sends what user agents have written, without waiting for other tasks to work.
+    /// Sends the messages that user agents have written, without waiting for other tasks.
     pub(super) fn send(&self) {
         let mut out = self.spare.take();
         let broken = {
@@ -81,7 +82,7 @@ impl Load {
             broken.into_iter().for_each(|source| carrier.give_up(source));
         }
         if let (Some(carrier), false) = (self.carrier.get(), out.messages.is_empty()) {
-            // The sort is stable: a source's messages stay in their order.
+            // The sort is stable: each source's messages stay in order.
             out.messages.sort_by_key(|(source, ..)| *source);
             carrier.send(&out, self);
         }
@@ -89,7 +90,7 @@ impl Load {
         self.spare.replace(out);
     }
 
-    /// Waits until something comes, for so long at most. False if the carrier leaves that to the runtime.
+    /// Waits for events for at most `most`. Returns false if the transport leaves that to the runtime.
     pub(super) fn wait(self: &Rc<Self>, most: Duration) -> bool {
         self.carrier.get().is_some_and(|carrier| carrier.wait(self, most))
     }

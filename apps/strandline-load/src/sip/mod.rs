@@ -1,4 +1,4 @@
-//! `strandline load sip`: user agents that register and call, and how the server takes it.
+//! `strandline load sip`: user agents that register and call, and the measurement of the server's answers.
 
 mod answer;
 mod args;

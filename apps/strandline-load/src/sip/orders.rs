@@ -1,4 +1,5 @@
-//! What a process of several is told on its standard input, and answers on its standard output: a line of JSON each.
+//! The orders that one of several processes receives on its standard input, and its answers on standard
+//! output: one line of JSON each.
 
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
@@ -8,12 +9,12 @@ use tokio::task::LocalSet;
 
 use crate::limits;
 
-/// What a process answers.
+/// The answer of a process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Reply<D> {
     Done(Box<D>),
-    /// It can't go on.
+    /// The process can't continue.
     Failed(String),
 }
 
@@ -26,10 +27,11 @@ impl<D> Reply<D> {
     }
 }
 
-/// Obeys order after order, until there are no more: the controller is gone then. What is kept between them begins as `None`.
+/// Executes orders until there are no more, because the controller is gone. The state kept between orders
+/// begins as `None`.
 ///
 /// # Errors
-/// If the controller can't be talked to.
+/// If communication with the controller fails.
 pub(super) fn obey_all<S, D: Serialize>(
     runtime: &Runtime,
     obey: impl AsyncFn(&mut Option<S>, &str) -> Result<D>,

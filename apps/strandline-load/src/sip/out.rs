@@ -1,6 +1,6 @@
-//! What user agents have written.
+//! The output buffer of user agents.
 
-/// Messages to be sent: by which source, and where they are in the buffer.
+/// Messages to send: the source of each, and its position in the buffer.
 #[derive(Debug, Default)]
 pub(super) struct Out {
     pub(super) bytes: Vec<u8>,

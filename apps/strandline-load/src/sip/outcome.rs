@@ -1,4 +1,4 @@
-//! What came of a load.
+//! The results of a load.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,41 +10,42 @@ use crate::histogram::{Summary, Times};
 
 use super::watch::ServerReport;
 
-/// Counts and times of the operations that began while it was measured.
+/// Counts and times of the operations that began during the measurement.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Outcome {
     pub(super) begun: u64,
-    /// In an open loop: from when operations are counted to when the last of them was really begun, which is later than it
-    /// was due if this program doesn't keep up.
+    /// In an open loop: time from the start of the measurement to the actual start of the last operation,
+    /// which is later than it was due if this program doesn't keep up.
     pub(super) beginning: Duration,
     pub(super) succeeded: u64,
-    /// Refused with 503.
+    /// Operations refused with 503.
     pub(super) refused: u64,
     /// Calls that were answered.
     pub(super) answered: u64,
     pub(super) timed_out: u64,
     pub(super) retransmitted: u64,
-    /// Requests sent once more with credentials.
+    /// Requests sent again with credentials.
     pub(super) challenged: u64,
-    /// Keep-alives that were sent, without those that were sent again, and answers to them.
+    /// Keep-alives sent, without retransmissions, and answers to them.
     pub(super) keep_alives: u64,
     pub(super) keep_alives_answered: u64,
-    /// Flows on which no answer came.
+    /// Flows on which no answer arrived.
     pub(super) flows_broken: u64,
     /// Final codes that were neither 2xx nor 503.
     pub(super) codes: BTreeMap<u16, u64>,
-    /// From the moment at which the operation was due to its final answer.
+    /// Time from the moment at which the operation was due to its final answer.
     pub(super) response: Times,
-    /// Of whole calls.
+    /// Time of whole calls.
     pub(super) whole: Times,
-    /// Operations that succeeded while it was measured, whenever they began.
+    /// Operations that succeeded during the measurement, whenever they began.
     pub(super) within: u64,
-    /// As `response`, of answers that came while it was measured.
+    /// As `response`, for answers that arrived during the measurement.
     pub(super) response_within: Times,
 }
 
 impl Outcome {
-    /// Adds what another process had at the same time. All fields are named here, so that none is forgotten.
+    /// Adds the results of another process at the same time. All fields are listed here, so that none is
+    /// forgotten.
     pub(super) fn merge(&mut self, other: &Self) {
         let Self {
             begun,
@@ -85,11 +86,11 @@ impl Outcome {
     }
 }
 
-/// What was measured.
+/// The measurements of a load.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Measured {
     pub(super) outcome: Outcome,
-    /// Operations in all, warm-up included.
+    /// Total operations, warm-up included.
     pub(super) begun: u64,
     /// Connections that ended while they were in use.
     pub(super) lost: u64,
@@ -98,7 +99,7 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// Adds what another process had at the same time.
+    /// Adds the measurements of another process at the same time.
     pub(super) fn merge(&mut self, other: &Self) {
         self.outcome.merge(&other.outcome);
         self.begun += other.begun;
@@ -107,7 +108,7 @@ impl Measured {
     }
 }
 
-/// As `--json` prints it.
+/// The report that `--json` prints.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct SipReport {
     pub(super) scenario: String,
@@ -115,9 +116,9 @@ pub(super) struct SipReport {
     pub(super) processes: u32,
     pub(super) sources: usize,
     pub(super) users: u32,
-    /// Operations a second that were asked for; none in a closed loop.
+    /// Requested operations per second; `None` in a closed loop.
     pub(super) rate_asked: Option<f64>,
-    /// Operations a second that were really begun, whatever came of them.
+    /// Operations per second that really began, whatever their result.
     pub(super) rate_reached: Option<f64>,
     pub(super) outstanding: Option<usize>,
     pub(super) seconds: f64,
@@ -125,7 +126,7 @@ pub(super) struct SipReport {
     pub(super) succeeded: u64,
     pub(super) succeeded_each_second: f64,
     pub(super) success: f64,
-    /// Of calls: the share of those that were answered which also ended as they should.
+    /// For calls: share of the answered ones that also ended normally.
     pub(super) completed: Option<f64>,
     pub(super) refused: u64,
     pub(super) answered: u64,
@@ -133,37 +134,39 @@ pub(super) struct SipReport {
     pub(super) retransmitted: u64,
     pub(super) challenged: u64,
     pub(super) other_codes: BTreeMap<u16, u64>,
-    /// From when an operation was due to the final answer of REGISTER or INVITE.
+    /// Time from when an operation was due to the final answer of REGISTER or INVITE.
     pub(super) response: Option<Summary>,
-    /// Of calls: to the answer of BYE.
+    /// For calls: time to the answer of BYE.
     pub(super) whole: Option<Summary>,
-    /// Operations that came to a good end each second while it was measured, whenever they began: not what was done in the time
-    /// after that, in which nothing more was offered.
+    /// Operations per second that succeeded during the measurement, whenever they began. Excludes those that
+    /// succeeded after it, when no more were offered.
     pub(super) within_each_second: f64,
-    /// As `response`, of answers that came in that time.
+    /// As `response`, for answers that arrived in that time.
     pub(super) response_within: Option<Summary>,
     /// Connections that ended while they were in use.
     pub(super) connections_lost: u64,
-    /// With `--keep-alive`: keep-alives, answers to them, and flows on which none came for 10 s.
+    /// With `--keep-alive`: keep-alives, answers to them, and flows without an answer for 10 s.
     pub(super) keep_alives: u64,
     pub(super) keep_alives_answered: u64,
     pub(super) flows_broken: u64,
     pub(super) own_cpu_s: f64,
-    /// What the server took, if it was watched.
+    /// Resources that the server used, if it was watched.
     pub(super) server: Option<ServerReport>,
-    /// What came of it when more was offered.
+    /// Results of the offered multiples.
     pub(super) offered: Vec<Offered>,
-    /// Of those: the least share of the best, and of calls that were completed; the longest p99 of the time to the answer.
+    /// Of the offered multiples: the least share of the best rate, and of completed calls; the longest p99 of
+    /// the time to the answer.
     pub(super) least_of_best: Option<f64>,
     pub(super) least_completed: Option<f64>,
     pub(super) worst_p99_ms: Option<f64>,
 }
 
-/// What came of a multiple of what a closed loop had reached.
+/// The result of a multiple of the rate that a closed loop had reached.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Offered {
     pub(super) multiple: f64,
-    /// `within_each_second`, divided by the most that ever was, or by what was offered if that was less.
+    /// `within_each_second`, divided by the highest rate ever reached, or by the offered rate if that was
+    /// lower.
     pub(super) of_best: f64,
     #[serde(flatten)]
     pub(super) report: SipReport,
@@ -194,13 +197,13 @@ impl SipReport {
         self.response_within = outcome.response_within.summary();
     }
 
-    /// Names the scenario, also in what was offered.
+    /// Sets the name of the scenario, also in the results of multiples.
     pub(super) fn name(&mut self, name: &str) {
         name.clone_into(&mut self.scenario);
         self.offered.iter_mut().for_each(|offered| offered.report.name(name));
     }
 
-    /// Adds what came of multiples.
+    /// Adds the results of multiples.
     pub(super) fn offered(&mut self, reports: Vec<(f64, Self)>) {
         let rates = reports.iter().map(|(_, report)| report.within_each_second);
         let best = rates.fold(self.within_each_second, f64::max).max(1e-9);
@@ -216,7 +219,7 @@ impl SipReport {
         self.worst_p99_ms = all(|step| Some(step.report.response_within.as_ref()?.p99_ms)).reduce(f64::max);
     }
 
-    /// For people.
+    /// Prints the report as text.
     pub(super) fn print(&self) {
         self.print_one();
         for Offered { multiple, of_best, report } in &self.offered {

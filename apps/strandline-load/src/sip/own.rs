@@ -1,4 +1,4 @@
-//! `strandline load sip --serve`: a server of the load's own.
+//! `strandline load sip --serve`: the load's own server.
 
 use std::net::SocketAddr;
 
@@ -13,29 +13,29 @@ use crate::folder::Folder;
 
 use super::args::{Args, SctpStyle, Transport};
 
-/// What `strandline sip --json` says of itself.
+/// The addresses that `strandline sip --json` reports.
 #[derive(Debug, Deserialize)]
 struct Announcement {
     listening: Vec<Announced>,
 }
 
-/// The server; it ends with this value.
+/// The server, which ends with this value.
 #[derive(Debug)]
 pub(super) struct Own {
     child: Child,
-    /// With its store.
+    /// The folder of its store.
     folder: Option<Folder>,
 }
 
 impl Own {
-    /// Starts it on ports that are free, and has the load aim at it and watch it.
+    /// Starts the server on free ports, and makes the load use and watch it.
     pub(super) async fn start(args: &mut Args) -> Result<Self> {
         let folder = if args.durable { Some(Folder::new("load-sip")?) } else { None };
         let (listen, style) = match (args.transport, args.sctp_style) {
             (Transport::Tcp, _) => ("tcp:127.0.0.1:0", "one-to-many"),
             (Transport::Sctp, Some(SctpStyle::OneToOne)) => ("sctp:127.0.0.1:0", "one-to-one"),
             (Transport::Sctp, _) => ("sctp:127.0.0.1:0", "one-to-many"),
-            // Over TLS it can't be started without a certificate: `check` has refused that.
+            // Over TLS the server can't be started without a certificate: `check` has refused that.
             (Transport::Udp | Transport::Tls, _) => ("udp:127.0.0.1:0", "one-to-many"),
         };
         let mut arguments = vec!["--domain", &args.domain, "--listen", listen, "--sctp-style", style];
@@ -60,7 +60,7 @@ impl Own {
         Ok(Self { child, folder })
     }
 
-    /// Ends it and waits until it is gone.
+    /// Ends the server and waits until it is gone.
     pub(super) async fn end(mut self) -> Result<()> {
         self.child.kill().await.context("ending the SIP server")?;
         drop(self.folder);
@@ -68,7 +68,7 @@ impl Own {
     }
 }
 
-/// Keeps a process, or this thread, to a core.
+/// Pins a process, or this thread, to a core.
 fn keep_to(core: usize, pid: Option<Pid>) -> Result<()> {
     let mut cores = CpuSet::new();
     cores.set(core);

@@ -1,4 +1,4 @@
-//! What user agents are to do.
+//! The plan of user agents: which operations begin, and when.
 
 use std::time::{Duration, Instant};
 
@@ -7,40 +7,40 @@ use serde::{Deserialize, Serialize};
 /// T1 of RFC 3261.
 pub(super) const T1: Duration = Duration::from_millis(500);
 
-/// What is done.
+/// The kind of operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 pub enum Scenario {
-    /// Phones register, each from a source of its own.
+    /// Phones register, each from a source of its own
     Register,
-    /// Phones call phones through the server: INVITE, 180, 200, ACK, BYE, 200.
+    /// Phones call phones through the server: INVITE, 180, 200, ACK, BYE, 200
     Call,
-    /// What a file says.
+    /// The scenario of a file
     #[value(skip)]
     File,
 }
 
-/// How many operations are begun, and when.
+/// The number of operations, and the times at which they begin.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
     pub(super) scenario: Scenario,
-    /// The share of REGISTERs in the midst of calls.
+    /// Share of REGISTERs among calls.
     pub(super) renewals: f64,
     pub(super) users: u32,
-    /// Another operation begins as soon as one is over.
+    /// Whether another operation begins as soon as one is over.
     pub(super) closed: bool,
-    /// Operations in all.
+    /// Total number of operations.
     pub(super) limit: u64,
     pub(super) timeout: Duration,
-    /// Requests are sent again.
+    /// Whether the transport is unreliable, so that requests are retransmitted.
     pub(super) unreliable: bool,
-    /// Those that begin from here on are counted.
+    /// Operations that begin from this time on are counted.
     pub(super) counted_from: Instant,
-    /// None begins from here on.
+    /// No operation begins from this time on.
     pub(super) until: Instant,
 }
 
 impl Plan {
-    /// Is it measured at this time?
+    /// Returns whether the measurement includes this time.
     pub(super) fn measures(&self, now: Instant) -> bool {
         (self.counted_from..=self.until).contains(&now)
     }

@@ -1,5 +1,5 @@
-//! A load by several processes: a controller gives each its part of the phones, has all begin together, and adds up what
-//! came of it. With one process the controller does it itself.
+//! A load of several processes: a controller gives each its part of the phones, starts all together, and adds
+//! up the results. With one process the controller runs the load itself.
 
 use std::rc::Rc;
 
@@ -14,22 +14,22 @@ use super::orders::{Reply, obey_all};
 use super::outcome::Measured;
 use super::session::{measure, open_with_script, register_all};
 
-/// What a process has to do, each a line of JSON.
+/// An order to a process, each a line of JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Order {
     /// Open all sources: the first order.
     Open(Box<Args>),
-    /// All phones register.
+    /// Register all phones.
     Register,
-    /// At a rate, or in a closed loop.
+    /// Measure at a rate, or in a closed loop.
     Measure { rate: Option<f64> },
 }
 
-/// Where the phones are.
+/// The place where the phones run.
 pub(super) enum Stage {
     Here(Rc<Load>),
-    /// They end with this value.
+    /// Child processes, which end with this value.
     Processes(Vec<ChildProcess>),
 }
 
@@ -50,7 +50,7 @@ impl Stage {
         Ok(Self::Processes(processes))
     }
 
-    /// All phones register.
+    /// Registers all phones.
     pub(super) async fn register_all(&mut self, args: &Args) -> Result<()> {
         match self {
             Self::Here(load) => register_all(args, load).await,
@@ -58,7 +58,7 @@ impl Stage {
         }
     }
 
-    /// At a rate, or in a closed loop.
+    /// Measures at a rate, or in a closed loop.
     pub(super) async fn measure(&mut self, args: &Args, rate: Option<f64>) -> Result<Measured> {
         match self {
             Self::Here(load) => measure(args, load, rate).await,
@@ -70,7 +70,7 @@ impl Stage {
     }
 }
 
-/// All of them at once.
+/// Gives an order to all processes at once.
 async fn each(all: &mut [ChildProcess], order: impl Fn(usize) -> Order) -> Result<Measured> {
     for (number, process) in all.iter_mut().enumerate() {
         process.tell(&order(number)).await?;
@@ -86,7 +86,7 @@ async fn done(process: &mut ChildProcess) -> Result<Measured> {
     process.hear::<Reply<Measured>>().await?.into_result()
 }
 
-/// What one process does of the whole: phones, sources and operations of its own, and addresses as well if there are enough.
+/// Returns one process's part: its own phones, sources and operations, and addresses if there are enough.
 fn part(args: &Args, number: u32) -> Args {
     let processes = args.processes;
     let share = |all: u32| all / processes + u32::from(number < all % processes);
@@ -110,7 +110,7 @@ fn part(args: &Args, number: u32) -> Args {
 /// Runs a process of `strandline load sip --processes`.
 ///
 /// # Errors
-/// If the controller can't be talked to.
+/// If communication with the controller fails.
 pub(crate) fn run_part() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(31).build()?;
     obey_all(&runtime, obey)

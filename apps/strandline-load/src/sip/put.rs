@@ -1,14 +1,15 @@
-//! Writing texts and numbers into a buffer, as fast as that goes: a load writes hundreds of thousands of messages a second.
+//! Fast formatting of texts and numbers into a buffer: a load writes hundreds of thousands of messages per
+//! second.
 
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
-/// What can be appended to a message.
+/// A value that can be appended to a message.
 pub(super) trait Put {
     fn put(&self, out: &mut Vec<u8>);
 }
 
-/// Appends one thing after the other.
+/// Appends one value after the other.
 macro_rules! put {
     ($out:expr, $($what:expr),* $(,)?) => {
         {
@@ -55,7 +56,7 @@ impl Put for usize {
     }
 }
 
-/// A number of always so many digits at least: what is equally long can be sent as a train.
+/// A number padded to a fixed minimum of digits: datagrams of equal length can be sent as a GSO batch.
 pub(super) struct Padded(pub(super) usize);
 
 impl Put for Padded {
@@ -89,7 +90,7 @@ impl Put for SocketAddr {
     }
 }
 
-/// The digits of each octet, and how many they are.
+/// The digits of each octet, and their number.
 const OCTETS: [([u8; 4], u8); 256] = octets();
 
 const fn octets() -> [([u8; 4], u8); 256] {
@@ -107,10 +108,10 @@ const fn octets() -> [([u8; 4], u8); 256] {
     all
 }
 
-/// Digits of the largest number.
+/// Number of digits of the largest number.
 const DIGITS_MAX: usize = 20;
 
-/// At least `digits_min` digits, which is at least one and at most 20.
+/// Appends a number with at least `digits_min` digits, which must be from 1 to 20.
 fn decimal(number: u64, digits_min: usize, out: &mut Vec<u8>) {
     let (mut text, mut at, mut rest) = ([b'0'; DIGITS_MAX], DIGITS_MAX, number);
     while rest > 0 && at > 0 {

@@ -1,4 +1,4 @@
-//! From the command line to the result.
+//! Runs a load from the command line to the report.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -17,15 +17,15 @@ use super::processes::Stage;
 use super::script::Script;
 use super::watch::{ServerReport, Taken, Watched};
 
-/// A server has done all when it was idle, and its memory the same, for as long.
+/// Time for which a server must be idle, with unchanged memory, to be considered at rest.
 const REST: Duration = Duration::from_millis(200);
-/// How often that is looked at, at most.
+/// Maximum number of such checks.
 const LOOKS_MAX: usize = 50;
 
 /// Runs a load. Fails if nothing at all succeeded.
 ///
 /// # Errors
-/// If the arguments make no sense, or the server can't be reached.
+/// If the arguments are invalid, or the server can't be reached.
 pub fn run(args: &Args) -> Result<ExitCode> {
     args.check()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(31).build()?;
@@ -43,7 +43,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     })
 }
 
-/// The load, at a server that is there.
+/// Runs the load against a running server.
 async fn load(args: &Args) -> Result<ExitCode> {
     let script = args.file.as_deref().map(Script::open).transpose()?;
     let (name, all_first) = match (script, args.scenario) {
@@ -81,7 +81,7 @@ async fn load(args: &Args) -> Result<ExitCode> {
     Ok(if report.succeeded > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What a server has taken once it has done all that it was asked for.
+/// Waits until a server is at rest, and returns the resources that it has used.
 async fn rested(watched: Option<Watched>) -> Result<Option<Taken>> {
     let Some(watched) = watched else { return Ok(None) };
     let mut last = watched.look()?;

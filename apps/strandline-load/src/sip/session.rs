@@ -1,4 +1,4 @@
-//! User agents of one process: opened, registered, and let loose.
+//! The user agents of one process: opens their sources, registers them, and runs their operations.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -20,12 +20,12 @@ use super::plan::{Plan, Scenario};
 use super::script::{Players, Script};
 use super::text::Style;
 
-/// How often it is looked at what is due.
+/// Interval at which timers are checked.
 const TICK: Duration = Duration::from_millis(1);
-/// How often all phones try to register before it is measured.
+/// Maximum number of attempts to register all phones before the measurement.
 const ATTEMPTS: usize = 5;
 
-/// User agents that do what a file says, if there is one.
+/// Opens user agents, with the scenario of a file if one is given.
 pub(super) async fn open_with_script(args: &Args) -> Result<Rc<Load>> {
     let script = args.file.as_deref().map(Script::open).transpose()?;
     let load = open(args).await?;
@@ -103,7 +103,7 @@ async fn open(args: &Args) -> Result<Rc<Load>> {
     })
 }
 
-/// What keeps flows alive, if something is to; SCTP has heartbeats of its own.
+/// Returns the keep-alives of flows, if requested; SCTP has its own heartbeats.
 fn keep_alives(args: &Args) -> Option<KeepAlives> {
     let kind = match args.transport {
         Transport::Udp => Kind::Stun,
@@ -113,14 +113,14 @@ fn keep_alives(args: &Args) -> Option<KeepAlives> {
     args.keep_alive().map(|every| KeepAlives::new(kind, every, args.sources(), now()))
 }
 
-/// What TLS needs, if there is TLS.
+/// Returns the TLS settings, if the transport is TLS.
 fn tls(args: &Args) -> Result<Option<(ClientTls, String)>> {
     let (Transport::Tls, Some(ca)) = (args.transport, &args.ca) else { return Ok(None) };
     let name = args.server_name.clone().unwrap_or_else(|| args.server.ip().to_string());
     Ok(Some((ClientTls::new(ca, None)?, name)))
 }
 
-/// Tells this run's Call-IDs from those of others.
+/// Returns a number that distinguishes this run's Call-IDs from those of others.
 #[allow(clippy::disallowed_methods, reason = "a load generator is a program of its own")]
 fn run_number() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
@@ -141,7 +141,7 @@ fn plan(args: &Args, scenario: Scenario, begin: Instant, closed: bool) -> Plan {
     }
 }
 
-/// Whoever is to be called registers first. Those that are refused while others come try again.
+/// Registers every phone that may be called. Refused ones try again.
 pub(super) async fn register_all(args: &Args, load: &Rc<Load>) -> Result<()> {
     let patience = Duration::from_secs(600);
     let all = u64::from(args.users);
@@ -163,7 +163,7 @@ pub(super) async fn register_all(args: &Args, load: &Rc<Load>) -> Result<()> {
     )
 }
 
-/// What came of it: at a rate, or in a closed loop.
+/// Measures at a rate, or in a closed loop.
 pub(super) async fn measure(args: &Args, load: &Rc<Load>, rate: Option<f64>) -> Result<Measured> {
     let begin = now();
     load.engine.borrow_mut().restart(plan(args, args.scenario, begin, rate.is_none()));
@@ -184,12 +184,12 @@ pub(super) async fn measure(args: &Args, load: &Rc<Load>, rate: Option<f64>) -> 
     })
 }
 
-/// When operations begin.
+/// The times at which operations begin.
 #[derive(Debug, Clone, Copy)]
 enum Pace {
-    /// So many at once.
+    /// A fixed number of concurrent operations.
     Closed(usize),
-    /// At their own times.
+    /// Operations at scheduled times.
     Open(Schedule),
 }
 
@@ -206,7 +206,7 @@ async fn drive(load: &Rc<Load>, pace: Pace) {
         if !load.wait(TICK) {
             interval.tick().await;
         } else if now() >= others_at {
-            // The runtime has other tasks, and the carrier waits without it.
+            // The runtime has other tasks, and the transport waits outside of it.
             tokio::task::yield_now().await;
             others_at = now() + TICK;
         }

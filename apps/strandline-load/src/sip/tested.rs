@@ -1,4 +1,4 @@
-//! What tests of the engine share, whoever decides what is said.
+//! Helpers for tests of the engine, independent of the scenario's source.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ pub(super) fn start() -> Instant {
     Instant::now()
 }
 
-/// Two phones at 127.0.0.2:1000 and 127.0.0.3:1001, over UDP.
+/// Returns an engine with two phones at 127.0.0.2:1000 and 127.0.0.3:1001, over UDP.
 pub(super) fn engine(scenario: Scenario, closed: bool, begin: Instant) -> Engine {
     let style = Style {
         transport: "UDP",
@@ -36,7 +36,7 @@ pub(super) fn engine(scenario: Scenario, closed: bool, begin: Instant) -> Engine
     Engine::new(style, addresses, plan)
 }
 
-/// What is to be sent: by which source, and the text.
+/// Returns the messages to send: the source of each, and its text.
 pub(super) fn sent(engine: &mut Engine) -> Vec<(usize, String)> {
     let out = std::mem::take(&mut engine.out);
     let text = |(source, start, end): &(usize, usize, usize)| {
@@ -45,7 +45,7 @@ pub(super) fn sent(engine: &mut Engine) -> Vec<(usize, String)> {
     out.messages.iter().map(text).collect()
 }
 
-/// A request that gets no answer goes again as RFC 3261 section 17.1.2.2 says, and is given up.
+/// Asserts that an unanswered request is retransmitted as in RFC 3261 section 17.1.2.2, and given up.
 pub(super) fn assert_given_up(mut engine: Engine, begin: Instant) {
     engine.begin(begin, begin);
     let first = sent(&mut engine);

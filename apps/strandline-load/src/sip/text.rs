@@ -1,4 +1,4 @@
-//! What user agents write.
+//! The messages of user agents.
 
 use std::net::SocketAddr;
 
@@ -9,25 +9,25 @@ use super::put::{Padded, put};
 const OFFER: &str = "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
                      m=audio 6000 RTP/AVP 0\r\na=rtpmap:0 PCMU/8000\r\n";
 
-/// What an answer has from its request, beside To (RFC 3261 section 8.2.6.2).
+/// Headers that an answer copies from its request, beside To (RFC 3261 section 8.2.6.2).
 pub(super) const ANSWERED: [&str; 5] = ["Via", "Record-Route", "From", "Call-ID", "CSeq"];
 
-/// What all messages of a load have in common.
+/// The properties that all messages of a load share.
 #[derive(Debug, Clone)]
 pub(super) struct Style {
-    /// As in Via: UDP, TCP or SCTP.
+    /// Transport in Via: UDP, TCP or SCTP.
     pub(super) transport: &'static str,
-    /// What URIs say of it.
+    /// Transport parameter of URIs.
     pub(super) uri_parameter: &'static str,
     pub(super) domain: String,
-    /// Tells this run from others.
+    /// Number that distinguishes this run from others.
     pub(super) run: u64,
-    /// The number of the first phone.
+    /// Number of the first phone.
     pub(super) first: u32,
     pub(super) expires_secs: u32,
 }
 
-/// Who sends a request, and which operation it is of.
+/// The sender of a request, and its operation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Who {
     pub(super) slot: usize,
@@ -39,22 +39,22 @@ pub(super) struct Who {
 }
 
 impl Style {
-    /// The number of a phone in its address.
+    /// Returns the number of a phone in its address.
     pub(super) fn number(&self, user: u32) -> u32 {
         self.first.saturating_add(user)
     }
 
-    /// The name of a phone's user.
+    /// Returns the user name of a phone.
     pub(super) fn name(&self, user: u32) -> String {
         format!("u{}", self.number(user))
     }
 
-    /// The URI that REGISTERs are for.
+    /// Returns the request URI of REGISTERs.
     pub(super) fn registrar(&self) -> String {
         format!("sip:{}", self.domain)
     }
 
-    /// The URI of a phone's user.
+    /// Returns the address of record of a phone.
     pub(super) fn address(&self, user: u32) -> String {
         format!("sip:u{}@{}", self.number(user), self.domain)
     }
@@ -84,7 +84,7 @@ impl Style {
         put!(out, proof, "Content-Type: application/sdp\r\nContent-Length: ", OFFER.len(), "\r\n\r\n", OFFER);
     }
 
-    /// ACK of a 2xx, or BYE: within the dialog that `ok` began.
+    /// Writes the ACK of a 2xx, or BYE, within the dialog that `ok` began.
     pub(super) fn in_dialog(&self, out: &mut Vec<u8>, who: &Who, ok: &Came<'_>, method: &str) {
         let (kind, cseq) = if method == "ACK" { ("a", who.attempt) } else { ("b", who.attempt + 1) };
         let (mut routes, mut to, mut contact): (Vec<&[u8]>, &[u8], &[u8]) = (Vec::new(), &[], &[]);
@@ -108,7 +108,7 @@ impl Style {
         put!(out, "CSeq: ", cseq, " ", method, "\r\nContent-Length: 0\r\n\r\n");
     }
 
-    /// ACK of a refusal (RFC 3261 section 17.1.1.3).
+    /// Writes the ACK of a refusal (RFC 3261 section 17.1.1.3).
     pub(super) fn ack_of_refusal(&self, out: &mut Vec<u8>, who: &Who, callee: u32, refusal: &Came<'_>) {
         put!(out, "ACK sip:u", self.number(callee), "@", self.domain.as_str(), " SIP/2.0\r\n");
         self.via(out, who, "i");
@@ -119,7 +119,7 @@ impl Style {
         put!(out, "CSeq: ", who.attempt, " ACK\r\nContent-Length: 0\r\n\r\n");
     }
 
-    /// Its branch names the operation.
+    /// Writes Via; its branch identifies the operation.
     fn via(&self, out: &mut Vec<u8>, who: &Who, kind: &str) {
         put!(out, "Via: SIP/2.0/", self.transport, " ", who.address, ";branch=z9hG4bK", kind);
         put!(out, Padded(who.slot), ".", who.generation, ".", who.attempt, ";rport\r\n");
@@ -146,7 +146,7 @@ impl Style {
         );
     }
 
-    /// The answer of the one who is called.
+    /// Writes the answer of the callee.
     pub(super) fn answer(&self, out: &mut Vec<u8>, request: &Came<'_>, status: &str, address: SocketAddr) {
         put!(out, "SIP/2.0 ", status, "\r\n");
         for line in request.lines() {

@@ -1,4 +1,5 @@
-//! What a server on the same machine takes: processor time and memory of its process and of those that it started.
+//! Resources of a server on the same machine: processor time and memory of its process and of its child
+//! processes.
 
 use std::fs;
 use std::time::Duration;
@@ -8,50 +9,50 @@ use serde::Serialize;
 
 use crate::echo_process::cpu_in;
 
-/// A server that is watched.
+/// A watched server.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Watched {
     pid: u32,
 }
 
-/// What it has taken so far.
+/// The resources used so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Taken {
     pub(super) cpu: Duration,
-    /// Bytes that are no file's: what processes share counts once.
+    /// Bytes of memory that isn't file-backed; shared memory counts once.
     pub(super) memory: u64,
-    /// As ps(1) has them: RSS and VSZ, in bytes.
+    /// RSS and VSZ of ps(1), in bytes.
     pub(super) resident: u64,
     pub(super) virtual_size: u64,
 }
 
-/// As `--json` prints it.
+/// The report that `--json` prints.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct ServerReport {
-    /// Processor time while the load ran, warm-up and end included.
+    /// Processor time in seconds while the load ran, warm-up and end included.
     pub(super) cpu_s: f64,
-    /// For each operation that was begun in that time.
+    /// Microseconds of processor time for each operation that began in that time.
     pub(super) cpu_us_each: f64,
     /// Cores in use.
     pub(super) cores: f64,
     /// Bytes before there was a connection.
     pub(super) memory_before: u64,
-    /// Bytes once all sources stood.
+    /// Bytes once all sources were connected.
     pub(super) memory_connected: u64,
     /// Bytes once all phones had registered, if they did so first.
     pub(super) memory_registered: Option<u64>,
     /// Bytes at the end.
     pub(super) memory_end: u64,
-    /// Bytes of its pages in memory at the end, files of the program included (RSS of ps).
+    /// Bytes of resident pages at the end, files of the program included (RSS of ps).
     pub(super) resident_end: u64,
-    /// Bytes of its address space at the end (VSZ of ps).
+    /// Bytes of the address space at the end (VSZ of ps).
     pub(super) virtual_end: u64,
-    /// What each source added before it sent anything.
+    /// Bytes that each source added before it sent anything.
     pub(super) memory_each_source: f64,
 }
 
 impl ServerReport {
-    /// What was taken from one moment to another, for so many operations; memory only at the end.
+    /// Returns the report between two moments, for a number of operations; with memory only at the end.
     pub(super) fn of(begin: Taken, end: Taken, wall: Duration, begun: u64) -> Self {
         let cpu = end.cpu.saturating_sub(begin.cpu).as_secs_f64();
         Self {
@@ -71,7 +72,7 @@ impl Watched {
         Self { pid }
     }
 
-    /// What it has taken up to now.
+    /// Returns the resources used up to now.
     pub(super) fn look(self) -> Result<Taken> {
         let mut taken = Taken::default();
         let mut to_look_at = vec![self.pid];
@@ -88,7 +89,7 @@ impl Watched {
     }
 }
 
-/// One process, and those that it started; `None` if it has ended.
+/// Returns the resources of one process, and its child processes; `None` if it has ended.
 fn look_at(pid: u32) -> Option<(Taken, Vec<u32>)> {
     let (user, system) = cpu_in(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
     let memory = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).map_or(0, |text| unshared(&text));
@@ -101,12 +102,13 @@ fn look_at(pid: u32) -> Option<(Taken, Vec<u32>)> {
     Some((Taken { cpu: user + system, memory, resident, virtual_size }, pids.collect()))
 }
 
-/// Bytes of memory that is no file's, each page divided among those that share it.
+/// Returns the bytes of memory that isn't file-backed, with each page divided among the processes that share
+/// it.
 fn unshared(rollup: &str) -> u64 {
     ["Pss_Anon:", "Pss_Shmem:"].into_iter().map(|name| bytes_of(rollup, name)).sum()
 }
 
-/// What a line with this name says in kilobytes, in bytes; 0 without it.
+/// Returns the value of the line with this name, converted from kilobytes to bytes; 0 without such a line.
 fn bytes_of(text: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
     let kilobytes = line.split_whitespace().next().and_then(|word| word.parse::<u64>().ok());

@@ -1,4 +1,4 @@
-//! Datagrams in batches: `sendmmsg` and `recvmmsg`.
+//! Batches of datagrams: `sendmmsg` and `recvmmsg`.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, sendmmsg};
 
-/// Datagrams of one system call.
+/// Maximum number of datagrams of one system call.
 pub const BATCH: usize = 32;
 
 /// Sends to one address, up to [`BATCH`] datagrams with one call.
@@ -18,12 +18,12 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// `None`: the socket is connected.
+    /// Creates a sender to an address; `None` if the socket is connected.
     pub fn new(to: Option<SocketAddr>) -> Self {
         Self { headers: MultiHeaders::preallocate(BATCH, None), to: [to.map(SockaddrStorage::from); BATCH] }
     }
 
-    /// Sends them all; what the kernel refuses counts as lost, as on any network.
+    /// Sends all datagrams; those that the kernel refuses count as lost, as on any network.
     pub fn send<T: AsRef<[u8]>>(&mut self, socket: &impl AsRawFd, datagrams: &[T]) -> anyhow::Result<()> {
         for chunk in datagrams.chunks(BATCH) {
             let empty = [IoSlice::new(&[])];
@@ -57,7 +57,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// For datagrams (or trains of them) of at most so many bytes.
+    /// Creates buffers for datagrams (or coalesced batches of them) of at most `datagram_bytes_max` bytes.
     pub fn new(datagram_bytes_max: usize) -> Self {
         Self {
             headers: MultiHeaders::preallocate(BATCH, None),
@@ -67,7 +67,8 @@ impl Receiver {
         }
     }
 
-    /// What has come: none if there is nothing (without waiting), or nothing within the socket's time-out.
+    /// Returns the received datagrams: none if there is nothing (without waiting), or nothing within the
+    /// socket's time-out.
     pub fn receive(
         &mut self,
         socket: &impl AsRawFd,
@@ -94,7 +95,7 @@ impl Receiver {
         Ok(filled.map(|(buffer, length)| &buffer[..length.min(buffer.len())]))
     }
 
-    /// Where the first datagram came from.
+    /// Returns the source of the first datagram.
     pub fn source(&self) -> Option<SocketAddr> {
         self.source
     }

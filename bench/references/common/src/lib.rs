@@ -1,4 +1,4 @@
-//! What the reference programs share: the report, processor time, and datagrams in batches.
+//! Shared parts of the reference programs: the report, processor time, and batches of datagrams.
 
 pub mod batch;
 mod report;
@@ -10,10 +10,10 @@ use std::net::SocketAddr;
 use anyhow::Context;
 use socket2::{Domain, Socket, Type};
 
-/// Bytes of the socket buffers: what strandline's UDP sockets have.
+/// Size of the socket buffers in bytes, as of strandline's UDP sockets.
 const BUFFER_BYTES: usize = 4 << 20;
 
-/// A UDP socket with large buffers.
+/// Opens a UDP socket with large buffers.
 pub fn udp(address: SocketAddr) -> anyhow::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, None)?;
     enlarge(&socket)?;
@@ -21,7 +21,7 @@ pub fn udp(address: SocketAddr) -> anyhow::Result<Socket> {
     Ok(socket)
 }
 
-/// As root beyond the system's limit, else up to it.
+/// Enlarges the socket buffers: as root beyond the system's limit, otherwise up to it.
 pub fn enlarge(socket: &Socket) -> anyhow::Result<()> {
     use nix::sys::socket::{setsockopt, sockopt};
     if setsockopt(socket, sockopt::RcvBufForce, &BUFFER_BYTES).is_err() {
@@ -33,7 +33,7 @@ pub fn enlarge(socket: &Socket) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The content of a message: it doesn't matter, but zeros may be treated in ways of their own.
+/// Returns the content of a message. It doesn't matter, but zeros may be treated specially.
 pub fn content(size: usize) -> Vec<u8> {
     (0..size).map(|i| i as u8).collect()
 }

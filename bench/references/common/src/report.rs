@@ -1,4 +1,4 @@
-//! What one side says at the end, as one line of JSON.
+//! The report of one side, printed at the end as one line of JSON.
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use serde::Serialize;
 
-/// The report; the names are those of every program that takes part.
+/// The report. All reference programs use the same names.
 #[derive(Debug, Serialize)]
 pub struct Report {
     side: &'static str,
@@ -24,14 +24,14 @@ impl Report {
         Self { seconds, ..self }
     }
 
-    /// On standard output.
+    /// Prints the report on standard output.
     pub fn print(&self) -> anyhow::Result<()> {
         println!("{}", serde_json::to_string(self)?);
         Ok(())
     }
 }
 
-/// Real and processor time since a beginning.
+/// Real and processor time since a start.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch {
     pub begin: Instant,
@@ -51,7 +51,7 @@ impl Stopwatch {
         Ok(Self { begin: Instant::now(), user, system })
     }
 
-    /// The report up to now.
+    /// Returns the report up to now.
     pub fn report(
         &self,
         side: &'static str,

@@ -1,8 +1,8 @@
-//! Throughput of the dcsctp crate over UDP encapsulation: each UDP datagram is one SCTP packet. One thread on each side
-//! that gives it messages, packets and the time by turns.
+//! Throughput of the dcsctp crate over UDP encapsulation: each UDP datagram is one SCTP packet. One thread on
+//! each side passes it messages, packets and the time in turn.
 //!
-//! What was chosen in its favour: packets as large as the link takes (its default is 1,191 bytes), `sendmmsg` and
-//! `recvmmsg` for what comes at once, UDP sockets of 4 MiB, the clock read once for each turn.
+//! Choices in its favour: packets as large as the link allows (its default is 1,191 bytes), `sendmmsg` and
+//! `recvmmsg` for bursts, UDP sockets of 4 MiB, and one clock reading for each turn.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
@@ -15,9 +15,9 @@ use dcsctp::api::{DcSctpSocket, Message, Options, PpId, SendOptions, SocketEvent
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::Socket;
 
-/// What fits into a packet of 1,500 bytes: less the headers of IPv4 and UDP.
+/// Maximum payload of a packet of 1,500 bytes: less the headers of IPv4 and UDP.
 const MTU: usize = 1472;
-/// It may queue so many bytes of messages.
+/// Maximum number of message bytes that dcsctp may queue.
 const SEND_BUFFER_BYTES: usize = 2 << 20;
 const RECEIVE_BUFFER_BYTES: usize = 5 << 20;
 
@@ -28,7 +28,7 @@ enum Command {
         #[arg(long, default_value_t = 9899)]
         port: u16,
     },
-    /// Send for so long, then report.
+    /// Send for a number of seconds, then report.
     Send {
         #[arg(long)]
         to: IpAddr,
@@ -38,7 +38,7 @@ enum Command {
         size: u32,
         #[arg(long, default_value_t = 10.0)]
         seconds: f64,
-        /// Messages given to it at a time; more than one by its `send_many`.
+        /// Messages passed to dcsctp at a time; more than one by its `send_many`.
         #[arg(long, default_value_t = 1)]
         at_a_time: usize,
     },
@@ -101,7 +101,7 @@ impl Driver {
         SocketTime::zero() + self.origin.elapsed()
     }
 
-    /// Sends what is due, takes in what came; waits for something if `waits`.
+    /// Sends due packets and handles received ones; waits for an event if `waits`.
     fn turn(&mut self, waits: bool) -> anyhow::Result<()> {
         self.engine.advance_time(self.now());
         self.transmit()?;
@@ -188,7 +188,7 @@ fn send(to: SocketAddr, plan: &Plan) -> anyhow::Result<()> {
     let low = SEND_BUFFER_BYTES / 2;
     let mut messages: u64 = 0;
     while Instant::now() < end {
-        // So many between two looks at the network that both are amortised, never more than fit.
+        // Enough messages between two network polls to amortise both, and never more than fit.
         let mut room: usize = 64 << 10;
         while room > 0 && driver.engine.buffered_amount(stream) < low {
             if plan.at_a_time == 1 {

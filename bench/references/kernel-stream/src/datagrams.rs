@@ -1,4 +1,4 @@
-//! Plain datagrams, over UDP or raw IP.
+//! Plain datagrams over UDP or raw IP.
 
 use std::io::IoSlice;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,13 +14,13 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::{Batch, Kind, packets};
 
-/// SCTP's number.
+/// SCTP's protocol number.
 const PROTOCOL: u8 = 132;
 const IPV4_HEADER_BYTES: usize = 20;
-/// What one GSO send may hold.
+/// Maximum number of bytes of one GSO send.
 const GSO_BYTES: usize = 65_507;
 const GSO_SEGMENTS: usize = 64;
-/// Nothing for so long: the sender has ended.
+/// Time without datagrams after which the sender is considered to have ended.
 const SILENCE: Duration = Duration::from_millis(500);
 
 fn open(kind: Kind, port: u16) -> anyhow::Result<Socket> {

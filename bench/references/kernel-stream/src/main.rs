@@ -1,8 +1,8 @@
-//! What the kernel does without SCTP: throughput of TCP, of plain UDP datagrams and of raw IP datagrams by raw sockets and by
-//! packet sockets, and TCP's set-up with a first echo.
+//! Baselines of the kernel without SCTP: throughput of TCP, of plain UDP datagrams, and of raw IP datagrams
+//! by raw sockets and by packet sockets; and TCP's set-up with a first echo.
 //!
-//! TCP: plain blocking sockets, one thread on each side, `TCP_NODELAY`. UDP and raw IP: nothing holds the sender back,
-//! so what was received counts; nothing is acknowledged or sent again.
+//! TCP uses plain blocking sockets, one thread on each side, and `TCP_NODELAY`. UDP and raw IP have no flow
+//! control, so only received data counts; nothing is acknowledged or retransmitted.
 
 mod datagrams;
 mod packets;
@@ -15,11 +15,11 @@ use clap::{Args, Parser, ValueEnum};
 
 #[derive(Debug, Parser)]
 enum Command {
-    /// Receive what comes from one sender, then report.
+    /// Receive from one sender, then report.
     Receive(Receive),
-    /// Send for so long, then report.
+    /// Send for a number of seconds, then report.
     Send(Send),
-    /// Accept TCP connections and echo one message on each, for ever.
+    /// Accept TCP connections and echo one message on each, until killed.
     Serve(Serve),
     /// Set up a TCP connection, send a message, wait for its echo, close; one after another.
     Call(Call),
@@ -41,7 +41,7 @@ enum Batch {
     One,
     /// `sendmmsg` with 32.
     Many,
-    /// UDP only: one call for as many as fit 64 KiB, cut up by the kernel or the device.
+    /// UDP only: one call for as many datagrams as fit 64 KiB, segmented by the kernel or the device.
     Gso,
 }
 
@@ -51,7 +51,7 @@ struct Receive {
     kind: Kind,
     #[arg(long, default_value_t = 5001)]
     port: u16,
-    /// Take trains of datagrams as they come (UDP_GRO).
+    /// Receive coalesced batches of datagrams (UDP_GRO).
     #[arg(long)]
     gro: bool,
 }
@@ -89,7 +89,7 @@ struct Call {
     port: u16,
     #[arg(long, default_value_t = 1550)]
     size: usize,
-    /// How long to go on.
+    /// Duration in seconds.
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
 }

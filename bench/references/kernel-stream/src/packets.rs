@@ -1,5 +1,5 @@
-//! Packets by a packet socket: with their link-layer and IP headers they go to the interface, past the kernel's IP. That is
-//! what the interface takes from a program that has nothing else to do.
+//! Packets by a packet socket: they go to the interface with their link-layer and IP headers and bypass the
+//! kernel's IP. This is the interface's capacity for a program that does nothing else.
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
@@ -9,13 +9,14 @@ use anyhow::{Context, ensure};
 use nix::sys::socket::{LinkAddr, bind};
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// How long the kernel may take to ask for a neighbour.
+/// Maximum time that the kernel may take to resolve a neighbour.
 const NEIGHBOUR_MAX: Duration = Duration::from_secs(2);
 const NEIGHBOUR_POLL: Duration = Duration::from_millis(10);
-/// The discard service: nobody need be there.
+/// The discard service; it need not be running.
 const DISCARD: u16 = 9;
 
-/// A socket whose packets leave by the interface towards an address, and what stands before each packet's payload.
+/// Opens a socket whose packets leave by the interface towards an address. Returns it with the headers to put
+/// before each packet's payload.
 pub(crate) fn open(to: IpAddr, protocol: u8, payload_bytes: usize) -> anyhow::Result<(Socket, Vec<u8>)> {
     let IpAddr::V4(to) = to else { anyhow::bail!("packets are IPv4") };
     let (from, station, device) = neighbour(to)?;
@@ -32,14 +33,14 @@ pub(crate) fn open(to: IpAddr, protocol: u8, payload_bytes: usize) -> anyhow::Re
     Ok((socket, head))
 }
 
-/// Our address, the station and the interface on the way to an address on the same link.
+/// Returns the local address, the link-layer address and the interface for an address on the same link.
 fn neighbour(to: Ipv4Addr) -> anyhow::Result<(Ipv4Addr, [u8; 6], String)> {
     let asking = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
     asking.connect((to, DISCARD))?;
     let IpAddr::V4(from) = asking.local_addr()?.ip() else { anyhow::bail!("no way to {to}") };
     let give_up = Instant::now() + NEIGHBOUR_MAX;
     loop {
-        // Makes the kernel ask. What comes back (nobody listens there) doesn't matter.
+        // Makes the kernel resolve the neighbour. The answer (nobody listens there) doesn't matter.
         let _ = asking.send(&[0]);
         let table = std::fs::read_to_string("/proc/net/arp")?;
         if let Some((station, device)) = table.lines().find_map(|line| known(line, to)) {
@@ -50,7 +51,8 @@ fn neighbour(to: Ipv4Addr) -> anyhow::Result<(Ipv4Addr, [u8; 6], String)> {
     }
 }
 
-/// A line of /proc/net/arp: IP address, hardware type, flags (2: complete), hardware address, mask, device.
+/// Parses a line of /proc/net/arp: IP address, hardware type, flags (2: complete), hardware address, mask,
+/// device.
 fn known(line: &str, to: Ipv4Addr) -> Option<([u8; 6], String)> {
     let mut words = line.split_whitespace();
     let is_ours = words.next()?.parse() == Ok(to) && words.nth(1)? != "0x0";
@@ -67,7 +69,7 @@ fn link(device: &str) -> anyhow::Result<LinkAddr> {
     link.with_context(|| format!("{device} is no interface"))
 }
 
-/// RFC 791 section 3.1, without options; not to be fragmented.
+/// Returns an IPv4 header (RFC 791 section 3.1) without options, with the don't-fragment bit.
 fn ip_header(from: Ipv4Addr, to: Ipv4Addr, protocol: u8, payload_bytes: usize) -> anyhow::Result<[u8; 20]> {
     const BYTES: usize = 20;
     let mut header = [0; BYTES];

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use common::{Stopwatch, content};
 
-/// Bytes that one read takes at most.
+/// Maximum number of bytes of one read.
 const READ_BYTES: usize = 256 << 10;
-/// The clock is read once for so many bytes (or writes, if they are small).
+/// Number of bytes (or of writes, if they are small) between two clock readings.
 const CHECK_BYTES: usize = 1 << 20;
 const CHECK_WRITES: usize = 1 << 10;
 

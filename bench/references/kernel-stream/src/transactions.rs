@@ -32,7 +32,7 @@ pub(crate) fn call(args: &crate::Call) -> anyhow::Result<()> {
         stream.read_exact(&mut buffer)?;
         setups.push(set_up);
         transactions.push(begin.elapsed());
-        // The server closes first, so that this side's ports are free again.
+        // The server closes first, so that this side's ports become free again.
         let _ = stream.read(&mut [0]);
     }
     let report = serde_json::json!({

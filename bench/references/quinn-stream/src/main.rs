@@ -1,7 +1,8 @@
-//! Throughput of QUIC by quinn: one connection, one stream, writes of the given size; AES-128-GCM, which is the fastest
-//! of its ciphers here, with a certificate made for the run that the sender takes without asking who signed it.
+//! Throughput of QUIC by quinn: one connection, one stream, writes of the given size; AES-128-GCM, which is
+//! the fastest of its ciphers here, with a certificate made for the run that the sender accepts without
+//! verification.
 //!
-//! What was chosen in its favour: windows of 8 MB, UDP sockets of 4 MiB, one thread with one task on each side.
+//! Choices in its favour: windows of 8 MB, UDP sockets of 4 MiB, one thread with one task on each side.
 
 mod trust;
 
@@ -25,7 +26,7 @@ enum Command {
         #[arg(long, default_value_t = 4433)]
         port: u16,
     },
-    /// Send for so long, then report.
+    /// Send for a number of seconds, then report.
     Send {
         #[arg(long)]
         to: IpAddr,
@@ -99,7 +100,7 @@ async fn send(to: SocketAddr, data: &[u8], duration: Duration) -> anyhow::Result
         writes += step as u64;
     }
     stream.finish()?;
-    // Until the other side has everything.
+    // Waits until the other side has received everything.
     connection.closed().await;
     watch.report("sender", "quic", writes * data.len() as u64, writes)?.print()
 }

@@ -35,7 +35,7 @@ pub(crate) fn client() -> anyhow::Result<quinn::ClientConfig> {
     Ok(quinn::ClientConfig::new(Arc::new(tls)))
 }
 
-/// Takes any certificate: both sides belong to one measurement on one machine.
+/// Accepts any certificate: both sides belong to one measurement on one machine.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 

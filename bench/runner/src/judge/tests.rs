@@ -15,7 +15,7 @@ fn rounds(metric: Metric, values: &[(&str, &[f64])]) -> Rounds {
     values.iter().map(|(name, values)| ((*name).to_owned(), of(values))).collect()
 }
 
-/// More than half of so many rounds.
+/// Returns the demand for more than half of this many rounds.
 fn of(rounds: usize) -> Demand {
     Demand { rounds, all: false }
 }
@@ -89,7 +89,7 @@ fn strictly_every_round_must_have_its_ratio() {
     assert_eq!(judge(&row, &rounds, strict(2)).remove(0).must_is_met, Some(true));
 }
 
-/// Values of two metrics of one subject, by round.
+/// Returns values of two metrics of one subject, by round.
 fn with_own(of: (Metric, &[f64]), own: (Metric, &[f64])) -> Rounds {
     let mut all = rounds(of.0, &[("us", of.1)]);
     for (round, value) in own.1.iter().enumerate() {
@@ -128,7 +128,7 @@ fn what_is_counted_must_be_so_in_every_round() {
     assert_eq!(verdict.must_is_met, Some(false));
 }
 
-/// A share of the kernel that comes out as nothing, or as less, would make any bound hold.
+/// A kernel share of zero or less would make any bound hold.
 #[test]
 fn nothing_is_no_reference() {
     let check = "metric = \"kernel-memory\", against = [\"a\"], must = 0.25";

@@ -18,7 +18,7 @@ fn a_link_that_is_half_switched_is_switched_again() {
     assert_eq!(switched, ["tso off", "gso off", "gro off", "tx-udp-segmentation on"]);
     let failing = |feature: &str, _: &str| if feature == "gso" { bail!("no such feature") } else { Ok(()) };
     assert!(state.switch(Link::Default, failing).is_err());
-    // Back to what it was before: TSO has been switched since.
+    // Back to the previous state: TSO has been switched since.
     let mut again = 0;
     let count = |_: &str, _: &str| {
         again += 1;

@@ -71,7 +71,7 @@ fn nothing_costs_nothing() {
     let error = read(&subject, &json!({ "bytes": 0 }), None, None).unwrap_err();
     assert_eq!(error.to_string(), "0 bytes can't be true");
     assert!(read(&subject, &json!({ "bytes": 700 }), None, None).is_ok());
-    // The kernel may have nothing for an association, and may hold less than before for something else's sake.
+    // The kernel may hold nothing for an association, and may hold less than before for other reasons.
     subject.metrics.insert(Metric::KernelMemory, Pointer { at: vec!["/kernel".to_owned()], times: 1.0 });
     for kernel in [0, -3] {
         assert!(read(&subject, &json!({ "bytes": 700, "kernel": kernel }), None, None).is_ok());

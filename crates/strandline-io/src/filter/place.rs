@@ -1,4 +1,4 @@
-//! [`Steering`] as a program.
+//! BPF programs for [`Steering`].
 
 use libc::sock_filter;
 
@@ -13,15 +13,15 @@ const JUMP_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
 /// Return the accumulator (linux/filter.h).
 const RETURN_A: u32 = libc::BPF_RET | 0x10;
 
-/// Offsets from here on count from the IP header (linux/filter.h).
+/// Offset of the IP header (linux/filter.h): loads with this base count from there.
 const IP_HEADER: u32 = libc::SKF_NET_OFF as u32;
-/// Of the source address in the IP header.
+/// Offset of the source address in the IP header.
 const V4_SOURCE: u32 = 12;
 const V6_SOURCE: u32 = 8;
-/// Of the verification tag in the common header.
+/// Offset of the verification tag in the common header.
 const TAG: u32 = 4;
 
-/// What the program sees first.
+/// The start of the packet that the program sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layout {
     /// The common header; the IP header, of either version, lies before it.
@@ -32,14 +32,15 @@ enum Layout {
     HeaderV4,
 }
 
-/// Returns the place of a datagram, for a group of UDP sockets.
+/// Returns a program that returns the shard of a datagram, for a group of UDP sockets.
 pub(super) fn group_program(steering: &Steering) -> Vec<sock_filter> {
     let mut program = place_of_packet(Layout::Payload, steering);
     program.push(statement(RETURN_A, 0));
     program
 }
 
-/// Rejects what is for another place, and goes on behind its last instruction with what is for this one.
+/// Returns instructions that reject packets for other shards, and continue after the last instruction for
+/// packets of this one.
 pub(super) fn place_program(start: Start, steering: &Steering, place: u16) -> Vec<sock_filter> {
     let layout = match start {
         Start::Ipv4Header => Layout::HeaderV4,
@@ -51,7 +52,8 @@ pub(super) fn place_program(start: Start, steering: &Steering, place: u16) -> Ve
     program
 }
 
-/// Leaves the place in A. A packet that is too short for a load gets 0 from the whole program.
+/// Returns instructions that leave the shard in A. A packet too short for a load makes the whole program
+/// return 0.
 fn place_of_packet(layout: Layout, steering: &Steering) -> Vec<sock_filter> {
     let by_hash = home(layout, steering);
     let by_tag = [
@@ -73,7 +75,7 @@ fn place_of_packet(layout: Layout, steering: &Steering) -> Vec<sock_filter> {
     program
 }
 
-/// Leaves the hash of an INIT in A: 16 bits.
+/// Returns instructions that leave the 16-bit hash of an INIT in A.
 fn home(layout: Layout, steering: &Steering) -> Vec<sock_filter> {
     let v4 = address(V4_SOURCE, &steering.address[..2]);
     let v6 = address(V6_SOURCE, &steering.address);
@@ -98,7 +100,8 @@ fn home(layout: Layout, steering: &Steering) -> Vec<sock_filter> {
     program
 }
 
-/// Leaves start, source port and destination port, each times its multiplier, as a sum in X.
+/// Returns instructions that leave the sum of start, source port and destination port, each port times its
+/// multiplier, in X.
 fn ports(layout: Layout, steering: &Steering) -> Vec<sock_filter> {
     let [source, destination] = steering.ports;
     let load = match layout {
@@ -106,7 +109,7 @@ fn ports(layout: Layout, steering: &Steering) -> Vec<sock_filter> {
         _ => LOAD_HALF,
     };
     vec![
-        // X is taken by the header's length where there is one: the first product waits in memory.
+        // X holds the header's length where there is one, so the first product is kept in memory.
         statement(load, 0),
         statement(ALU | libc::BPF_MUL, source),
         statement(ALU | libc::BPF_ADD, steering.start),
@@ -119,7 +122,7 @@ fn ports(layout: Layout, steering: &Steering) -> Vec<sock_filter> {
     ]
 }
 
-/// Adds the words of an address in the IP header, each times its multiplier, to X.
+/// Returns instructions that add the words of an address in the IP header, each times its multiplier, to X.
 fn address(offset: u32, multipliers: &[u32]) -> Vec<sock_filter> {
     let word = |(index, multiplier): (usize, &u32)| {
         [

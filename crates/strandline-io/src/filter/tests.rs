@@ -2,8 +2,8 @@ use std::net::IpAddr;
 
 use super::*;
 
-/// Runs a program as the kernel does, on the instructions that are used here. A load beyond the packet returns 0.
-/// Offsets from the IP header on read from `ip`.
+/// Runs a program as the kernel does, for the instructions used here. A load beyond the packet returns 0.
+/// Offsets relative to the IP header read from `ip`.
 fn run_behind(program: &[sock_filter], ip: &[u8], packet: &[u8]) -> u32 {
     let (mut a, mut x, mut at, mut memory) = (0_u32, 0_u32, 0_usize, 0_u32);
     let load = |offset: u32, len: usize| {
@@ -75,7 +75,7 @@ fn run_behind(program: &[sock_filter], ip: &[u8], packet: &[u8]) -> u32 {
     }
 }
 
-/// Runs a program that looks at nothing before the packet.
+/// Runs a program that reads nothing before the packet.
 fn run(program: &[sock_filter], packet: &[u8]) -> u32 {
     run_behind(program, &[], packet)
 }
@@ -110,7 +110,7 @@ fn many_ports_are_found_by_halving() {
 
 #[test]
 fn too_many_ranges_are_joined_over_the_smallest_gaps() {
-    // 300 pairs of close ports, far from one another.
+    // 300 pairs of close ports, each pair far from the others.
     let ports: Vec<_> =
         (0..300_u16).flat_map(|index| [index * 200, index * 200 + 2]).map(|port| port..=port).collect();
     let ranges = normalised(&ports);
@@ -118,7 +118,7 @@ fn too_many_ranges_are_joined_over_the_smallest_gaps() {
     assert!(ports.iter().all(|range| passing.binary_search(range.start()).is_ok()));
     // 344 gaps are closed: the 300 of 2, and 44 of the 299 that are all 198 wide.
     assert_eq!((ranges.len(), passing.len()), (RANGES_MAX, 300 * 3 + 44 * 197));
-    // Gaps that grow: the first ones are closed.
+    // The gaps grow, so the first ones are closed.
     let ports: Vec<_> =
         (0..350_u32).map(|index| (index * (index + 1) / 2) as u16).map(|port| port..=port).collect();
     assert_eq!(normalised(&ports).len(), RANGES_MAX);
@@ -158,7 +158,7 @@ fn tagged(source: u16, destination: u16, tag: u32) -> Vec<u8> {
     [&source.to_be_bytes()[..], &destination.to_be_bytes(), &tag.to_be_bytes(), &[9; 8]].concat()
 }
 
-/// Senders of all kinds.
+/// Returns senders with all kinds of addresses and ports.
 fn senders() -> impl Iterator<Item = (IpAddr, Vec<u8>)> {
     (0..2000_u32).map(|number| {
         let mixed = number.wrapping_mul(0x9e37_79b1);

@@ -7,7 +7,7 @@ fn header() -> Header {
     Header { source: HERE, destination: THERE, protocol: 17, identification: 0x1234, tos: 2 }
 }
 
-/// Joins fragments as a receiver does.
+/// Reassembles fragments as a receiver does.
 fn join(packets: &[Vec<u8>]) -> Vec<u8> {
     let mut payload = Vec::new();
     for (number, packet) in packets.iter().enumerate() {
@@ -38,7 +38,7 @@ fn fragments_keep_to_the_size() {
 
 #[test]
 fn udp_checksums_are_right() {
-    // Computed by hand: the sum over pseudo-header and datagram must come out as all ones.
+    // The sum over pseudo-header and datagram must be all ones.
     for bytes in [&b""[..], b"x", b"hello", &[0xff; 301]] {
         let datagram = udp_datagram((HERE, 9899), (THERE, 9898), bytes).unwrap();
         let mut summed = [&HERE.octets()[..], &THERE.octets(), &[0, 17], &datagram[4..6]].concat();

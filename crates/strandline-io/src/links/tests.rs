@@ -17,7 +17,7 @@ fn headers_are_what_the_receiving_side_takes() {
 
 #[test]
 fn a_known_header_has_the_known_checksum() {
-    // Of RFC 1071's method, worked out by hand: 4500 003c 1c46 4000 4006 .. ac10 0a63 ac10 0a0c has b1e6.
+    // Computed by hand by the method of RFC 1071: 4500 003c 1c46 4000 4006 .. ac10 0a63 ac10 0a0c has b1e6.
     let bytes = [
         0x45, 0, 0, 0x3c, 0x1c, 0x46, 0x40, 0, 0x40, 6, 0, 0, 0xac, 0x10, 0x0a, 0x63, 0xac, 0x10, 0x0a, 0x0c,
     ];

@@ -26,7 +26,7 @@ fn a_single_packet_is_never_a_gso_burst() {
         assert_eq!(pieces(&[single], true), [(40, None)]);
     }
     assert_eq!(pieces(&[Outgoing::packet(destination, &[])], true), []);
-    // Larger than any datagram: the kernel will refuse it, and only it.
+    // Longer than any datagram: the kernel will refuse this packet, and only this one.
     assert_eq!(
         pieces(&[Outgoing::burst(destination, &vec![0; 140_000], 70_000)], true),
         [(70_000, None), (70_000, None)]
@@ -59,8 +59,8 @@ fn what_was_taken_comes_off_the_front() {
     assert_eq!(count.into_inner(), 4);
 }
 
-/// A kernel that answers each call with the next of `script`: how many pieces it takes at most, or an errno. When the
-/// script is over it takes everything.
+/// A kernel that answers each call with the next item of `script`: the maximum number of pieces it accepts,
+/// or an errno. After the end of the script it accepts everything.
 struct Kernel {
     script: Vec<Result<usize, i32>>,
     taken: Vec<(usize, Option<u16>)>,
@@ -100,7 +100,7 @@ impl Kernel {
     }
 }
 
-/// An IPv4 sender.
+/// Returns an IPv4 sender.
 fn sender(gso: bool) -> Sender {
     Sender::new(false, false, gso, Fragmenter::new(false, false, false, peer()))
 }
@@ -150,13 +150,14 @@ fn gso_stays_when_the_packets_are_at_fault() {
     for errno in [libc::EINVAL, libc::EMSGSIZE, libc::EPERM] {
         for _ in 0..=GSO_FAULTS_MAX {
             let mut batch = [Outgoing::burst(peer(), &bytes, 100), Outgoing::packet(peer(), &bytes)];
-            // The burst three times, then each of its packets three times.
+            // Offers the burst three times, then each of its packets three times.
             let (kernel, result) = Kernel::send(&sender, &mut batch, &[Err(errno); 12]);
             assert!(result.is_ok());
             assert_eq!((kernel.taken, kernel.refused), (vec![(300, None)], vec![errno; 3]));
         }
     }
-    // Segments that are too large for the device, but go one by one for another reason, say nothing about GSO.
+    // Segments that are too long for the device but are accepted one by one for another reason are no
+    // evidence about GSO.
     for _ in 0..=GSO_FAULTS_MAX {
         let mut batch = [Outgoing::burst(peer(), &bytes, 100)];
         Kernel::send(&sender, &mut batch, &[Err(libc::EMSGSIZE); 3]).1.unwrap();

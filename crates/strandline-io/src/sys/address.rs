@@ -1,4 +1,4 @@
-//! Socket addresses as the kernel has them.
+//! Socket addresses in the kernel's representation.
 #![allow(unsafe_code)]
 
 use std::mem::{align_of, size_of};
@@ -18,8 +18,8 @@ impl Name {
     pub(crate) const EMPTY: Self = Self { bytes: [0; _] };
     pub(crate) const SIZE: usize = size_of::<Self>();
 
-    /// The address as a socket of the given family takes it, and its length in bytes. With `mapped`, an IPv4 address is
-    /// given in the IPv6 form that dual-stack sockets take.
+    /// Returns the address as a socket of the given family takes it, and its length in bytes. With `mapped`,
+    /// an IPv4 address takes the IPv6 form that dual-stack sockets need.
     pub(crate) fn of(address: SocketAddr, mapped: bool) -> (Self, u32) {
         let mut name = Self::EMPTY;
         let len = match address {
@@ -41,14 +41,14 @@ impl Name {
         (name, len as u32)
     }
 
-    /// Copies an address; empty if the pointer is null or the family is another one.
+    /// Copies an address. Returns an empty one if the pointer is null or the family is another one.
     ///
     /// # Safety
     ///
-    /// The pointer is null, or points to a socket address that is as long as its family says.
+    /// The pointer is null, or points to a socket address that is as long as its family requires.
     pub(crate) unsafe fn from_ptr(address: *const libc::sockaddr) -> Self {
         let mut name = Self::EMPTY;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         let Some(family) = (unsafe { address.as_ref() }).map(|address| i32::from(address.sa_family)) else {
             return name;
         };
@@ -57,7 +57,8 @@ impl Name {
             libc::AF_INET6 => size_of::<libc::sockaddr_in6>(),
             _ => return name,
         };
-        // SAFETY: `len` bytes can be read by the caller's promise, and `name` is at least that long (asserted above).
+        // SAFETY: the caller guarantees that `len` bytes can be read, and `name` is at least that long
+        // (asserted above).
         unsafe { std::ptr::copy_nonoverlapping(address.cast::<u8>(), (&raw mut name).cast::<u8>(), len) };
         name
     }
@@ -70,7 +71,7 @@ impl Name {
         self.put(24, v6.scope_id().to_ne_bytes());
     }
 
-    /// Writes bytes at `at`: the fields' places are the same on every architecture (asserted below).
+    /// Writes bytes at `at`. The fields' offsets are the same on every architecture (asserted below).
     fn put<const N: usize>(&mut self, at: usize, value: [u8; N]) {
         for (place, byte) in value.into_iter().enumerate().map(|(index, byte)| (at + index, byte)) {
             if let Some(word) = self.bytes.get_mut(place / 8) {
@@ -88,7 +89,7 @@ impl Name {
         })
     }
 
-    /// What the kernel wrote. IPv4 in its IPv6 form is given as IPv4. `None` for other families.
+    /// Returns the address that the kernel wrote, with IPv4-mapped IPv6 as IPv4; `None` for other families.
     pub(crate) fn get(&self) -> Option<SocketAddr> {
         let port = u16::from_be_bytes(self.octets(2));
         match i32::from(libc::sa_family_t::from_ne_bytes(self.octets(0))) {

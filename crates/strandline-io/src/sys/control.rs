@@ -1,4 +1,4 @@
-//! Control messages (cmsg): what goes with a datagram beside its bytes and its address.
+//! Control messages (cmsg): data that accompanies a datagram beside its bytes and its address.
 #![allow(unsafe_code)]
 
 use std::mem::{offset_of, size_of};
@@ -6,23 +6,24 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use libc::c_int;
 
-/// Room for a source address (or a destination, when receiving), a segment size, the ECN bits, with their headers.
+/// Length in bytes for a source address (or a destination, when receiving), a segment size and the ECN bits,
+/// with their headers.
 pub(crate) const CONTROL_BYTES: usize = 96;
 
-/// A buffer of control messages, aligned as the kernel wants it.
+/// A buffer of control messages, aligned as the kernel requires.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
 pub(crate) struct Control<const N: usize> {
     bytes: [u8; N],
 }
 
-/// Where a control message's payload starts, and where the next message starts after a payload of `len` bytes.
+/// Returns the offset of a control message's payload, and of the next message after a payload of `len` bytes.
 const fn lengths(len: usize) -> (usize, usize) {
     // SAFETY: both only compute.
     unsafe { (libc::CMSG_LEN(len as u32) as usize, libc::CMSG_SPACE(len as u32) as usize) }
 }
 
-/// The ECN bits of what may be marked.
+/// The ECN bits ECT(0), of packets that may be marked.
 const ECT_0: c_int = 0b10;
 
 const HEADER: usize = lengths(0).0;
@@ -34,7 +35,7 @@ impl<const N: usize> Control<N> {
         self.bytes.as_mut_ptr().cast()
     }
 
-    /// Writes a message at `at`, and returns where the next one goes.
+    /// Writes a message at `at`, and returns the offset of the next one.
     fn put(&mut self, at: usize, level: c_int, kind: c_int, payload: &[u8]) -> usize {
         let (len, space) = lengths(payload.len());
         let Some(place) = self.bytes.get_mut(at..at + space) else {
@@ -42,7 +43,8 @@ impl<const N: usize> Control<N> {
             return at;
         };
         place.fill(0);
-        // cmsg_len is of a different type on other C libraries, but little or big endian bytes of its size everywhere.
+        // cmsg_len has a different type on other C libraries, but is everywhere an integer of its size in
+        // native byte order.
         let mut write = |offset: usize, bytes: &[u8]| {
             if let Some(field) = place.get_mut(offset..offset + bytes.len()) {
                 field.copy_from_slice(bytes);
@@ -90,7 +92,7 @@ impl<const N: usize> Control<N> {
         self.put(at, level, kind, &ECT_0.to_ne_bytes())
     }
 
-    /// The messages in the first `len` bytes: level, kind and payload. Ends at the first that makes no sense.
+    /// Returns the messages in the first `len` bytes: level, kind and payload. Ends at the first invalid one.
     pub(crate) fn messages(&self, len: usize) -> Messages<'_> {
         Messages { rest: self.bytes.get(..len).unwrap_or(&self.bytes) }
     }
@@ -101,7 +103,7 @@ type CmsgLen = usize;
 #[cfg(not(any(target_env = "gnu", target_env = "uclibc")))]
 type CmsgLen = libc::socklen_t;
 
-/// Iterates over received control messages.
+/// Iterator over received control messages.
 pub(crate) struct Messages<'a> {
     rest: &'a [u8],
 }
@@ -125,7 +127,7 @@ impl<'a> Iterator for Messages<'a> {
     }
 }
 
-/// What the kernel told about a received datagram.
+/// The data that the kernel reported with a received datagram.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ancillary {
     pub(crate) destination: Option<IpAddr>,

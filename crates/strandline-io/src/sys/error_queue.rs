@@ -14,23 +14,24 @@ use super::control::Control;
 /// An entry of the queue. The quoted packet is in the caller's buffer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QueuedError {
-    /// Where the packet had been sent to.
+    /// Destination of the packet.
     pub(crate) destination: Option<SocketAddr>,
     pub(crate) origin: u8,
     /// ICMP type and code.
     pub(crate) kind: u8,
     pub(crate) code: u8,
     pub(crate) errno: u32,
-    /// The MTU, for errors about size.
+    /// The MTU, for errors about length.
     pub(crate) info: u32,
-    /// Bytes of the quoted packet, from behind the IP and UDP headers on.
+    /// Length of the quoted packet in bytes, without the IP and UDP headers.
     pub(crate) len: usize,
 }
 
 /// Takes an entry off the queue; `None` if it is empty.
 pub(crate) fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<QueuedError>> {
     let mut name = Name::EMPTY;
-    // A sock_extended_err and the address of who reported it, together with a destination address where that is on.
+    // The buffer holds a sock_extended_err with the address of the reporting node, and a destination address
+    // where that is enabled.
     let mut control = Control::<256>::EMPTY;
     let mut vector = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     // SAFETY: msghdr is a plain C struct for which all zeros is the empty value.

@@ -13,13 +13,14 @@ use super::address::Name;
 pub(crate) struct InterfaceAddress {
     pub(crate) address: IpAddr,
     pub(crate) interface: String,
-    /// Index of the interface; 0 if it is gone meanwhile.
+    /// Index of the interface; 0 if it has disappeared meanwhile.
     pub(crate) index: u32,
 }
 
 pub(crate) fn addresses() -> io::Result<Vec<InterfaceAddress>> {
     let mut list: *mut libc::ifaddrs = ptr::null_mut();
-    // SAFETY: on success `list` is set to a list that is ours until it is freed below; it is not used otherwise.
+    // SAFETY: on success `list` is set to a list that this function owns until it is freed below; otherwise
+    // it is not used.
     if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -41,32 +42,33 @@ pub(crate) fn addresses() -> io::Result<Vec<InterfaceAddress>> {
             found.push(InterfaceAddress { address: address.ip(), interface, index });
         }
     }
-    // SAFETY: the list comes from getifaddrs, is freed once, and nothing of it is kept.
+    // SAFETY: the list comes from getifaddrs, is freed once, and no part of it is kept.
     unsafe { libc::freeifaddrs(list) };
     Ok(found)
 }
 
-/// The names and indexes of this host's network interfaces, those that are down included.
+/// Returns the names and indexes of this host's network interfaces, including those that are down.
 ///
 /// # Errors
 /// If the system doesn't list them.
 pub fn interfaces() -> io::Result<Vec<(String, u32)>> {
-    // SAFETY: the call has no arguments; what it returns is freed below.
+    // SAFETY: the call has no arguments; the list that it returns is freed below.
     let list = unsafe { libc::if_nameindex() };
     if list.is_null() {
         return Err(io::Error::last_os_error());
     }
     let mut found = Vec::new();
     let mut next = list;
-    // SAFETY: the list ends with an entry whose index is 0 and whose name is null; `next` does not go beyond that.
+    // SAFETY: the list ends with an entry whose index is 0 and whose name is null; `next` does not go beyond
+    // it.
     while let Some(entry) = unsafe { next.as_ref() }.filter(|entry| !entry.if_name.is_null()) {
         // SAFETY: the name of an entry ends with a zero byte.
         let name = unsafe { CStr::from_ptr(entry.if_name) };
         found.push((name.to_string_lossy().into_owned(), entry.if_index));
-        // SAFETY: behind an entry that is not the last comes another.
+        // SAFETY: an entry that is not the last is followed by another one.
         next = unsafe { next.add(1) };
     }
-    // SAFETY: the list comes from if_nameindex, is freed once, and nothing of it is kept.
+    // SAFETY: the list comes from if_nameindex, is freed once, and no part of it is kept.
     unsafe { libc::if_freenameindex(list) };
     Ok(found)
 }

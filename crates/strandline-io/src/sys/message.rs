@@ -13,28 +13,29 @@ use super::address::Name;
 use super::control::{Ancillary, CONTROL_BYTES, Control};
 use crate::batch::RECV_MAX;
 
-/// Most datagrams (or GSO bursts) that one system call sends.
+/// Maximum number of datagrams (or GSO bursts) that one system call sends.
 pub(crate) const SEND_MAX: usize = 64;
 
-/// What one call hands to the kernel: a datagram, or with `segment_size` a burst that is cut into datagrams later.
+/// The unit that one call hands to the kernel: a datagram, or with `segment_size` a burst that is segmented
+/// later.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Piece<'a> {
     pub(crate) destination: SocketAddr,
     pub(crate) source: Option<IpAddr>,
     pub(crate) bytes: &'a [u8],
     pub(crate) segment_size: Option<u16>,
-    /// ECT(0) in the IP header.
+    /// Whether the IP header has ECT(0).
     pub(crate) ecn_capable: bool,
 }
 
 impl Piece<'_> {
-    /// Number of SCTP packets.
+    /// Returns the number of SCTP packets.
     pub(crate) fn packets(&self) -> u64 {
         self.segment_size.map_or(1, |size| self.bytes.len().div_ceil(usize::from(size).max(1)) as u64)
     }
 }
 
-/// What a message header points to.
+/// The memory that a message header points to.
 struct Slot {
     name: Name,
     control: Control<CONTROL_BYTES>,
@@ -46,10 +47,10 @@ fn empty_header() -> libc::msghdr {
     unsafe { MaybeUninit::<libc::msghdr>::zeroed().assume_init() }
 }
 
-/// Sends the pieces (at most [`SEND_MAX`] of them) in order, and returns how many the kernel took: at least one, unless
-/// there were none.
+/// Sends the pieces (at most [`SEND_MAX`] of them) in order, and returns how many the kernel accepted: at
+/// least one, unless there were none.
 ///
-/// `mapped` gives IPv4 addresses in their IPv6 form, as a dual-stack socket wants them.
+/// With `mapped`, IPv4 addresses take the IPv6 form that a dual-stack socket needs.
 pub(crate) fn send<'a>(
     fd: BorrowedFd<'_>,
     pieces: impl Iterator<Item = Piece<'a>>,
@@ -98,17 +99,17 @@ pub(crate) fn send<'a>(
     }
 }
 
-/// One datagram that `recvmmsg` brought.
+/// A datagram that `recvmmsg` received.
 pub(crate) struct Arrival {
     pub(crate) source: Option<SocketAddr>,
     pub(crate) ancillary: Ancillary,
     pub(crate) len: usize,
-    /// False if the datagram was longer than the buffer.
+    /// Whether the buffer holds the whole datagram; false if the datagram was longer.
     pub(crate) whole: bool,
 }
 
-/// Receives a datagram into each of the buffers (at most [`RECV_MAX`] of them) without waiting, and calls `arrived` with
-/// the index of the buffer for each one. Returns how many there were.
+/// Receives a datagram into each of the buffers (at most [`RECV_MAX`] of them) without blocking, and calls
+/// `arrived` with the index of the buffer for each one. Returns the number of datagrams.
 pub(crate) fn receive<'a>(
     fd: BorrowedFd<'_>,
     buffers: impl Iterator<Item = &'a mut [u8]>,

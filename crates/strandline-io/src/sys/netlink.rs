@@ -1,4 +1,4 @@
-//! Routes and neighbours, by asking the kernel (rtnetlink), and word of their changes.
+//! Queries of routes and neighbours (rtnetlink), and notifications of their changes.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -7,43 +7,44 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 const HEADER_BYTES: usize = size_of::<libc::nlmsghdr>();
-/// `rtmsg` and `ndmsg` have the same length.
+/// Length of an `rtmsg` and of an `ndmsg`.
 const BODY_BYTES: usize = 12;
 const ANSWER_BYTES: usize = 4_096;
-/// Groups of linux/rtnetlink.h: links, neighbours, IPv4 addresses, routes and rules.
+/// Multicast groups of linux/rtnetlink.h: links, neighbours, IPv4 addresses, routes and rules.
 const GROUPS: i32 = libc::RTMGRP_LINK
     | libc::RTMGRP_NEIGH
     | libc::RTMGRP_IPV4_IFADDR
     | libc::RTMGRP_IPV4_ROUTE
     | libc::RTMGRP_IPV4_RULE;
-/// Of linux/rtnetlink.h and linux/neighbour.h: next hops of another family, encapsulation, and the values of a neighbour.
+/// Attributes from linux/rtnetlink.h and linux/neighbour.h: next hops of another family, encapsulation, and
+/// the values of a neighbour.
 const RTA_VIA: u16 = 18;
 const RTA_ENCAP: u16 = 22;
 const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
 
-/// Messages of changes that are thrown away at once.
+/// Maximum number of change notifications that are discarded at once.
 const CHANGES_MAX: usize = 64;
 
-/// Where a packet goes.
+/// The route of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) interface: u32,
     /// The gateway, or the destination itself.
     pub(crate) next_hop: Ipv4Addr,
-    /// Which address to send from, if the route says.
+    /// Source address, if the route has one.
     pub(crate) source: Option<Ipv4Addr>,
 }
 
-/// What the kernel knows of a station.
+/// A neighbour entry of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Neighbour {
     pub(crate) station: [u8; 6],
-    /// Nobody has lately heard of it; a packet by the usual way makes the kernel ask.
+    /// Whether the entry is stale: a packet sent by the raw socket makes the kernel check it.
     pub(crate) is_stale: bool,
 }
 
-/// Two sockets: for questions, and for what changes.
+/// Two netlink sockets: one for queries, one for change notifications.
 #[derive(Debug)]
 pub(crate) struct Netlink {
     questions: OwnedFd,
@@ -55,25 +56,25 @@ impl Netlink {
         Ok(Self { questions: socket(0)?, changes: socket(GROUPS)? })
     }
 
-    /// True if something has changed since the last call, or may have.
+    /// Returns whether something has changed since the last call, or may have.
     pub(crate) fn has_changed(&self) -> bool {
         let mut byte = 0_u8;
         for seen in 0..CHANGES_MAX {
-            // SAFETY: the pointer and the length describe `byte`; what doesn't fit is thrown away.
+            // SAFETY: the pointer and the length describe `byte`; the rest of the message is discarded.
             let result = unsafe {
                 libc::recv(self.changes.as_raw_fd(), (&raw mut byte).cast(), 1, libc::MSG_DONTWAIT)
             };
             if result < 0 {
                 let error = io::Error::last_os_error();
-                // Otherwise there were more than the socket could hold.
+                // Other errors mean that there were more notifications than the socket could hold.
                 return seen > 0 || error.kind() != io::ErrorKind::WouldBlock;
             }
         }
         true
     }
 
-    /// The route of a packet; `None` if there is none, it stays on this host, or it needs more than an interface and a
-    /// next hop.
+    /// Returns the route of a packet; `None` if there is none, it stays on this host, or it needs more than
+    /// an interface and a next hop.
     pub(crate) fn route(&self, destination: Ipv4Addr, source: Option<Ipv4Addr>) -> io::Result<Option<Route>> {
         let source_bits = if source.is_some() { 32 } else { 0 };
         let mut body = [0; BODY_BYTES];
@@ -90,7 +91,8 @@ impl Netlink {
         Ok(route_in(body, attributes, destination, source))
     }
 
-    /// The station that has an address; `None` if it is not known, or is not named by six bytes as in Ethernet.
+    /// Returns the neighbour that has an address; `None` if it is unknown or has no six-byte address as in
+    /// Ethernet.
     pub(crate) fn neighbour(&self, interface: u32, address: Ipv4Addr) -> io::Result<Option<Neighbour>> {
         let mut body = [0; BODY_BYTES];
         body[0] = libc::AF_INET as u8;
@@ -104,7 +106,8 @@ impl Netlink {
         Ok(neighbour_in(body, attributes))
     }
 
-    /// Asks, and gives the body and the attributes of the answer; `None` if it is an error, as for what doesn't exist.
+    /// Sends a request, and returns the body and the attributes of the answer; `None` if the answer is an
+    /// error, as for something that doesn't exist.
     fn ask<'a>(
         &self,
         mut request: Vec<u8>,
@@ -177,7 +180,7 @@ fn parse(message: &[u8], expected: u16) -> Option<(&[u8], &[u8])> {
     rest.get(..len.checked_sub(HEADER_BYTES)?)?.split_at_checked(BODY_BYTES)
 }
 
-/// Type and value of each attribute.
+/// Iterator over the type and value of each attribute.
 struct Attributes<'a>(&'a [u8]);
 
 impl<'a> Iterator for Attributes<'a> {
@@ -192,7 +195,7 @@ impl<'a> Iterator for Attributes<'a> {
     }
 }
 
-/// A request without attributes; its length is put in later.
+/// Returns a request without attributes; its length is filled in later.
 fn request(kind: u16, body: [u8; BODY_BYTES]) -> Vec<u8> {
     let mut bytes = vec![0; HEADER_BYTES];
     bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
@@ -214,7 +217,7 @@ fn socket(groups: i32) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor is new, and nobody else has it.
+    // SAFETY: the descriptor is new, and nothing else owns it.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     // SAFETY: a plain C struct, for which all zeros is the empty value.
     let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };

@@ -50,8 +50,8 @@ pub(crate) fn attach(fd: BorrowedFd<'_>, name: c_int, program: &[libc::sock_filt
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Enlarges the socket's buffers: beyond the system's limit where the process may, else up to it. Buffers that are
-/// already larger stay as they are.
+/// Enlarges the socket's buffers: beyond the system's limit if the process is privileged, otherwise up to it.
+/// Buffers that are already larger stay as they are.
 pub(crate) fn enlarge_buffers(fd: BorrowedFd<'_>, receive_bytes: usize, send_bytes: usize) {
     enlarge(fd, receive_bytes, libc::SO_RCVBUF, libc::SO_RCVBUFFORCE);
     enlarge(fd, send_bytes, libc::SO_SNDBUF, libc::SO_SNDBUFFORCE);
@@ -59,7 +59,7 @@ pub(crate) fn enlarge_buffers(fd: BorrowedFd<'_>, receive_bytes: usize, send_byt
 
 fn enlarge(fd: BorrowedFd<'_>, bytes: usize, name: c_int, force: c_int) {
     let wanted = c_int::try_from(bytes).unwrap_or(c_int::MAX);
-    // The kernel keeps, and gives back, twice the value that was set.
+    // The kernel stores and returns twice the value that was set.
     let has_enough = |fd| int(fd, libc::SOL_SOCKET, name).is_ok_and(|now| now / 2 >= wanted);
     if has_enough(fd) || set_int(fd, libc::SOL_SOCKET, force, wanted).is_ok() {
         return;
@@ -73,7 +73,7 @@ fn enlarge(fd: BorrowedFd<'_>, bytes: usize, name: c_int, force: c_int) {
     }
 }
 
-/// Takes back what `connect` did: the peer, and the local address that the routing table chose.
+/// Undoes `connect`: removes the peer, and the local address that the routing table chose.
 pub(crate) fn disconnect(fd: BorrowedFd<'_>) -> io::Result<()> {
     let nobody = libc::sockaddr { sa_family: libc::AF_UNSPEC as libc::sa_family_t, sa_data: [0; 14] };
     // SAFETY: the pointer and the length describe `nobody`, which lives during the call; the kernel only reads it.
@@ -83,10 +83,11 @@ pub(crate) fn disconnect(fd: BorrowedFd<'_>) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Sets whether IP may fragment what the socket sends. If not, packets up to the interface's MTU are sent with the
-/// don't-fragment bit whatever the kernel believes of the path (the engine does its own path MTU discovery).
+/// Sets whether IP may fragment packets that the socket sends. If not, packets up to the interface's MTU are
+/// sent with the don't-fragment bit, whatever path MTU the kernel has cached (the engine does its own path
+/// MTU discovery).
 pub(crate) fn set_fragmentation(fd: BorrowedFd<'_>, is_v6: bool, allow: bool) -> io::Result<()> {
-    // Also on IPv6 sockets, which may carry IPv4. There it fails only where it isn't needed.
+    // Set on IPv6 sockets too, since they may carry IPv4. It fails there only where it isn't needed.
     let v4 = if allow { libc::IP_PMTUDISC_DONT } else { libc::IP_PMTUDISC_PROBE };
     let result = set_int(fd, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, v4);
     if !is_v6 {
@@ -97,7 +98,7 @@ pub(crate) fn set_fragmentation(fd: BorrowedFd<'_>, is_v6: bool, allow: bool) ->
     set_int(fd, libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, c_int::from(!allow))
 }
 
-/// Makes the socket queue ICMP errors together with the packet that they quote.
+/// Makes the socket queue ICMP errors together with the packets that they quote.
 pub(crate) fn enable_error_queue(fd: BorrowedFd<'_>, is_v6: bool) -> io::Result<()> {
     let v4 = set_int(fd, libc::IPPROTO_IP, libc::IP_RECVERR, 1);
     if is_v6 { set_int(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1) } else { v4 }

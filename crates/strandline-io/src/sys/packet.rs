@@ -1,4 +1,4 @@
-//! Sending IP packets by a packet socket, to a link-layer address.
+//! Sends IP packets by a packet socket, to a link-layer address.
 #![allow(unsafe_code)]
 // The lengths in a msghdr have other types on other C libraries.
 #![allow(clippy::unnecessary_cast)]
@@ -12,7 +12,8 @@ use super::message::SEND_MAX;
 /// Length of an IPv4 header without options.
 pub(crate) const HEADER_BYTES: usize = 20;
 
-/// A packet socket for IP packets, link-layer headers being the kernel's work. It receives nothing until it is bound.
+/// Opens a packet socket for IP packets, with link-layer headers made by the kernel. It receives nothing
+/// until it is bound.
 pub(crate) fn socket() -> io::Result<OwnedFd> {
     let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: the call has no pointers.
@@ -20,11 +21,11 @@ pub(crate) fn socket() -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor is new, and nobody else has it.
+    // SAFETY: the descriptor is new, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// An address of `AF_PACKET` for IPv4: an interface, and perhaps a station behind it.
+/// Returns an address of `AF_PACKET` for IPv4: an interface and the link-layer address of a neighbour.
 pub(crate) fn link_address(interface: u32, station: [u8; 6]) -> libc::sockaddr_ll {
     // SAFETY: a plain C struct, for which all zeros is the empty value.
     let mut address: libc::sockaddr_ll = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -38,8 +39,8 @@ pub(crate) fn link_address(interface: u32, station: [u8; 6]) -> libc::sockaddr_l
     address
 }
 
-/// Sends the packets (at most [`SEND_MAX`] of them) in order, each behind its header, and returns how many the kernel
-/// took: at least one, unless there were none.
+/// Sends the packets (at most [`SEND_MAX`] of them) in order, each after its header, and returns how many the
+/// kernel accepted: at least one, unless there were none.
 pub(crate) fn send<'a>(
     fd: BorrowedFd<'_>,
     to: &libc::sockaddr_ll,

@@ -1,4 +1,4 @@
-//! What the tests of this crate share: waiting for a socket, and network namespaces of their own.
+//! Shared parts of this crate's tests: waiting for a socket, and separate network namespaces.
 #![allow(dead_code, unreachable_pub, unsafe_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs::File;
@@ -9,10 +9,10 @@ use std::thread;
 
 use strandline_io::{Carrier, IcmpKind, RecvBatch};
 
-/// How long a test waits for something that must come.
+/// Maximum time in milliseconds that a test waits for something that must arrive.
 pub const PATIENCE_MS: i32 = 5_000;
 
-/// Waits until the descriptor can be read (or has an error to tell). False if the time ran out.
+/// Waits until the descriptor is readable (or has a pending error). Returns false after the timeout.
 pub fn wait_readable(fd: &impl AsFd, timeout_ms: i32) -> bool {
     wait(fd, libc::POLLIN, timeout_ms)
 }
@@ -26,7 +26,7 @@ pub fn wait(fd: &impl AsFd, events: i16, timeout_ms: i32) -> bool {
     ready == 1
 }
 
-/// Receives until `count` packets have come, and returns them with where each came from.
+/// Receives until `count` packets have arrived, and returns each with its metadata.
 pub fn receive(carrier: &dyn Carrier, count: usize) -> Vec<(strandline_io::Received, Vec<u8>)> {
     let mut batch = RecvBatch::new(8);
     let mut packets = Vec::new();
@@ -40,7 +40,7 @@ pub fn receive(carrier: &dyn Carrier, count: usize) -> Vec<(strandline_io::Recei
     packets
 }
 
-/// Asserts that nothing has arrived, after everything that was sent before has been delivered: loopback and veth deliver
+/// Asserts that nothing arrives although everything sent before has been delivered. Loopback and veth deliver
 /// within the sending call, or on this CPU's next softirq, long before the time here is over.
 pub fn assert_silent(carrier: &dyn Carrier) {
     let mut batch = RecvBatch::new(1);
@@ -49,7 +49,7 @@ pub fn assert_silent(carrier: &dyn Carrier) {
     }
 }
 
-/// Waits for reports until there is one of which `wanted` is true, and returns its destination, kind and quoted bytes.
+/// Waits for a report for which `wanted` is true, and returns its destination, kind and quoted bytes.
 pub fn wait_report(
     carrier: &dyn Carrier,
     mut wanted: impl FnMut(IcmpKind) -> bool,
@@ -69,14 +69,14 @@ pub fn wait_report(
     panic!("no report of the kind that was waited for");
 }
 
-/// Fails, with the reason, unless the test runs as root.
+/// Fails with an explanation unless the test runs as root.
 pub fn require_root() {
     // SAFETY: takes nothing and can't fail.
     let uid = unsafe { libc::geteuid() };
     assert_eq!(uid, 0, "this test makes network namespaces and raw sockets: run it as root (see README.md)");
 }
 
-/// Runs a command and fails with what it said unless it succeeds.
+/// Runs a command, and fails with its output unless it succeeds.
 pub fn run(command: &str) {
     let mut words = command.split_whitespace();
     let program = words.next().expect("a program");
@@ -101,8 +101,8 @@ impl Namespace {
         namespace
     }
 
-    /// Two namespaces joined by a veth pair: interface `v0` with 10.77.0.1/24 and fd77::1/64 in the first, 10.77.0.2
-    /// and fd77::2 in the second.
+    /// Returns two namespaces joined by a veth pair: interface `v0` with 10.77.0.1/24 and fd77::1/64 in the
+    /// first, 10.77.0.2 and fd77::2 in the second.
     pub fn pair() -> (Self, Self) {
         let (left, right) = (Self::new(), Self::new());
         run(&format!("ip link add v0 netns {} type veth peer name v0 netns {}", left.name, right.name));
@@ -114,8 +114,8 @@ impl Namespace {
         (left, right)
     }
 
-    /// A pair, of which the second is a router to a third: behind its `v1`, where packets of at most 1,300 bytes pass, are
-    /// 10.78.0.2 and fd78::2.
+    /// Returns a pair, of which the second is a router to a third: behind its `v1`, which passes packets of
+    /// at most 1,300 bytes, are 10.78.0.2 and fd78::2.
     pub fn around_a_router() -> (Self, Self, Self) {
         let (left, router) = Self::pair();
         let right = Self::new();
@@ -143,7 +143,8 @@ impl Namespace {
         run(&format!("ip netns exec {} {command}", self.name));
     }
 
-    /// Runs a closure on a thread that has entered the namespace. Sockets that it opens belong there for good.
+    /// Runs a closure on a thread that has entered the namespace. Sockets that it opens stay in the
+    /// namespace.
     pub fn enter<T: Send>(&self, inside: impl FnOnce() -> T + Send) -> T {
         let file = File::open(format!("/var/run/netns/{}", self.name)).expect("the namespace");
         let outcome = thread::scope(|scope| {
@@ -162,7 +163,7 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // Not `run`: a panic here while a test fails would hide why it failed.
+        // Not `run`: a panic here while a test fails would hide the cause of the failure.
         let _ = Command::new("ip").args(["netns", "del", &self.name]).status();
     }
 }

@@ -27,7 +27,7 @@ fn duplicates_are_damaged_one_by_one() {
         let (one, two) = (link.poll(0).expect("a packet"), link.poll(0).expect("its copy"));
         different += u32::from(one != two);
     }
-    // Exactly one of the two is damaged in half of the cases; both, differently, in a quarter.
+    // Exactly one of the two copies is corrupted in half of the cases; both, differently, in a quarter.
     assert!((60..90).contains(&different), "{different}");
     assert_eq!(link.poll(u64::MAX), None);
 }

@@ -45,7 +45,7 @@ fn every_nth_packet_is_lost() {
 #[test]
 fn random_loss_has_its_probability() {
     for seed in 0..20 {
-        // Standard deviation 0.0015: five of them.
+        // The standard deviation is 0.0015; the tolerance is five of them.
         let lost = loses(Loss::Random(0.05), seed, 20_000);
         assert!((0.0425..0.0575).contains(&lost), "seed {seed}: {lost}");
     }
@@ -81,7 +81,7 @@ fn the_same_packets_are_lost_whatever_else_the_link_does() {
 
 #[test]
 fn the_queue_drops_what_does_not_fit() {
-    // 1 byte each microsecond.
+    // The link transmits 1 byte per microsecond.
     let config = LinkConfig { rate_bps: 8_000_000, queue_bytes_max: 3000, ..LinkConfig::default() };
     let mut link = Link::new(config, 0);
     for expected in [Some(MS), Some(2 * MS), Some(3 * MS), None] {
@@ -138,11 +138,11 @@ fn overtaken_packets_are_counted() {
     let config = LinkConfig { reordering, ..LinkConfig::with_delay(Duration::from_millis(20)) };
     let mut link = Link::new(config, 11);
     let arrivals: Vec<u64> = (0..2000).filter_map(|n| arrival(link.offer(n * MS, 100))).collect();
-    // RFC 4737's view: a packet is reordered if a later one arrived before it.
+    // RFC 4737: a packet is reordered if a later one arrived before it.
     let overtaken = |index: &usize| arrivals[index + 1..].iter().any(|later| *later < arrivals[*index]);
     let reordered = (0..arrivals.len()).filter(overtaken).count() as u64;
     assert!(reordered > 100, "{reordered}");
-    // A held-back packet that only another held-back one overtakes is not seen; that is rare.
+    // A held-back packet that only another held-back one overtakes isn't counted; that is rare.
     assert!(link.stats().reordered <= reordered && link.stats().reordered + 5 >= reordered);
 }
 
@@ -157,7 +157,7 @@ fn duplicates_and_damage_have_their_probability() {
     assert_eq!(stats.delivered, 20_000);
 }
 
-/// RFC 8257 section 3.1: what finds more than the threshold in the queue.
+/// RFC 8257 section 3.1: packets that find more than the threshold in the queue are marked.
 #[test]
 fn packets_that_find_a_queue_are_marked() {
     let config = LinkConfig { rate_bps: 8_000_000, mark_bytes: 3_000, ..LinkConfig::default() };
@@ -202,7 +202,7 @@ fn any_config() -> impl Strategy<Value = LinkConfig> {
     )
 }
 
-/// Gaps between packets in nanoseconds, and lengths.
+/// Generates gaps between packets in nanoseconds, and lengths.
 fn any_packets() -> impl Strategy<Value = Vec<(u64, usize)>> {
     proptest::collection::vec((0u64..3 * MS, 1usize..1600), 1..300)
 }
@@ -218,7 +218,7 @@ fn run(link: &mut Link, packets: &[(u64, usize)]) -> Vec<Verdict> {
 
 #[test]
 fn the_link_tells_how_long_it_is_busy_and_how_full_it_was() {
-    // 1 ms for each 1,000 bytes.
+    // Each 1,000 bytes take 1 ms.
     let mut link =
         Link::new(LinkConfig { rate_bps: 8_000_000, ..LinkConfig::with_delay(Duration::from_millis(10)) }, 0);
     assert_eq!(link.free_at_ns(), 0);
@@ -235,7 +235,8 @@ proptest! {
         let mut bits = 0u128;
         for len in lens {
             bits += len as u128 * 8;
-            // The n-th packet has been sent when all bits so far have been, to the nanosecond below.
+            // The n-th packet has been transmitted when all bits so far have been, rounded down to a
+            // nanosecond.
             prop_assert_eq!(arrival(link.offer(0, len)), Some((bits * 1_000_000_000 / u128::from(rate)) as u64));
         }
     }

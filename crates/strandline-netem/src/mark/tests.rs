@@ -1,6 +1,6 @@
 use super::*;
 
-/// The sum over an IPv4 header, which is all ones if its checksum is right.
+/// Returns the sum over an IPv4 header, which is all ones if its checksum is correct.
 fn sum(header: &[u8]) -> u16 {
     let words = header.chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
     let sum: u32 = words.sum();

@@ -23,7 +23,7 @@ fn uris_of_people_and_of_other_schemes_prove_no_domain() {
     let others = ["sip:bob@c.example", "https://c.example", "sips:c.example", "sip:;lr", "sip:"];
     assert_eq!(proved(&["a.example"], &others), ["a.example"]);
     assert!(domains(&CertificateDer::from(vec![1, 2, 3])).is_empty());
-    // Neither port nor parameters change whose it is (section 7.2).
+    // Neither port nor parameters change the identity (section 7.2).
     assert_eq!(
         proved(&["a.example"], &["sip:c.example:5061", "sip:d.example;lr"]),
         ["c.example", "d.example"]
@@ -57,7 +57,7 @@ fn addresses_are_proved_by_certificates_for_them() {
 fn it_is_told_from_when_and_until_when_a_certificate_is_good() {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
-    // 2020-01-01 and 2061-01-01: two ways to write a time (RFC 5280 section 4.1.2.5).
+    // 2020-01-01 and 2061-01-01 use the two encodings of a time (RFC 5280 section 4.1.2.5).
     params.not_before = date_time_ymd(2020, 1, 1);
     params.not_after = date_time_ymd(2061, 1, 1);
     let certificate = params.self_signed(&key).unwrap();

@@ -11,7 +11,7 @@ fn data(payload: &[u8]) -> Data<'_> {
 
 #[test]
 fn bytes_of_a_packet() {
-    // Old content in the buffer must show through nowhere, padding included.
+    // The buffer's old content must not show in the packet, padding included.
     let mut buffer = [0xff; 64];
     let mut builder = PacketBuilder::new(&mut buffer, 1, 2, TAG);
     assert!(builder.is_empty());

@@ -15,7 +15,7 @@ pub use super::unrecognised_parameters::CODE as UNRECOGNISED_PARAMETERS;
 pub use super::unresolvable_address::CODE as UNRESOLVABLE_ADDRESS;
 pub use super::user_initiated_abort::CODE as USER_INITIATED_ABORT;
 
-/// The RFC's name of a cause code, if this crate knows it.
+/// Returns the RFC's name of a cause code, or `None` if this crate doesn't know the code.
 #[must_use]
 pub const fn name(code: u16) -> Option<&'static str> {
     Some(match code {

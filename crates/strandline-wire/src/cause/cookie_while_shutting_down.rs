@@ -1,4 +1,5 @@
-//! Cookie Received While Shutting Down: a COOKIE ECHO met SHUTDOWN-ACK-SENT (RFC 9260 section 3.3.10.10).
+//! Cookie Received While Shutting Down: a COOKIE ECHO arrived in SHUTDOWN-ACK-SENT (RFC 9260 section
+//! 3.3.10.10).
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -10,7 +11,7 @@
 use super::raw::RawCause;
 use crate::error::CauseError;
 
-/// Code of Cookie Received While Shutting Down.
+/// Cause code of Cookie Received While Shutting Down.
 pub const CODE: u16 = 10;
 
 pub(super) fn parse(raw: &RawCause<'_>) -> Result<(), CauseError> {

@@ -11,7 +11,7 @@
 use super::raw::RawCause;
 use crate::error::CauseError;
 
-/// Code of Invalid Mandatory Parameter.
+/// Cause code of Invalid Mandatory Parameter.
 pub const CODE: u16 = 7;
 
 pub(super) fn parse(raw: &RawCause<'_>) -> Result<(), CauseError> {

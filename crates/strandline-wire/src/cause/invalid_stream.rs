@@ -1,4 +1,4 @@
-//! Invalid Stream Identifier: a DATA chunk named a stream that doesn't exist (RFC 9260 section 3.3.10.1).
+//! Invalid Stream Identifier: a DATA chunk used a stream that doesn't exist (RFC 9260 section 3.3.10.1).
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -13,7 +13,7 @@ use super::raw::RawCause;
 use crate::error::CauseError;
 use crate::number::StreamId;
 
-/// Code of Invalid Stream Identifier.
+/// Cause code of Invalid Stream Identifier.
 pub const CODE: u16 = 1;
 
 pub(super) fn parse(raw: &RawCause<'_>) -> Result<StreamId, CauseError> {

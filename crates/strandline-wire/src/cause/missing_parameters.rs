@@ -20,16 +20,16 @@ use crate::encode::put;
 use crate::error::CauseError;
 use crate::parameter::kind::STATE_COOKIE;
 
-/// Code of Missing Mandatory Parameter.
+/// Cause code of Missing Mandatory Parameter.
 pub const CODE: u16 = 2;
 
-/// Bytes of the number.
+/// Length of the parameter count in bytes.
 const COUNT_LEN: usize = 4;
 
-/// Bytes of one parameter type.
+/// Length of one parameter type in bytes.
 const ELEMENT_LEN: usize = 2;
 
-/// A list of parameter types.
+/// List of the missing parameters' types.
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub struct MissingParameters<'a> {
     types: &'a [[u8; ELEMENT_LEN]],
@@ -50,7 +50,7 @@ impl<'a> MissingParameters<'a> {
         }
     }
 
-    /// The types in the order they are listed.
+    /// Returns the parameter types in the order in which they are listed.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = u16> + Clone + use<'a> {
         self.types.iter().map(|&bytes| u16::from_be_bytes(bytes))
     }
@@ -61,7 +61,7 @@ impl<'a> MissingParameters<'a> {
 
     pub(super) fn encode_value(&self, out: &mut [u8]) {
         let Some((count, list)) = out.split_first_chunk_mut::<COUNT_LEN>() else { return };
-        // The list fits into a cause, so that its count fits into 16 bits.
+        // The list fits into a cause, so its count fits into 16 bits.
         *count = (self.types.len() as u32).to_be_bytes();
         put(list, self.types.as_flattened());
     }

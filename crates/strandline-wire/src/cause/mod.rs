@@ -1,4 +1,5 @@
-//! Error causes of ERROR and ABORT (RFC 9260 section 3.3.10): a file for each code, with its diagram.
+//! Error causes of ERROR and ABORT chunks (RFC 9260 section 3.3.10): one file for each code, with its
+//! diagram.
 
 pub mod code;
 mod cookie_while_shutting_down;
@@ -25,60 +26,62 @@ use crate::error::CauseError;
 use crate::number::{StreamId, Tsn};
 use crate::parameter::Parameters;
 
-/// An error cause of a known code with its content, or one of an unknown code.
+/// An error cause: its content if the code is known, otherwise its raw form.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub enum Cause<'a> {
-    /// A DATA chunk named a stream that doesn't exist.
+    /// A DATA chunk used a stream that doesn't exist.
     InvalidStream {
-        /// The stream that the DATA chunk named.
+        /// Stream identifier of the DATA chunk.
         stream: StreamId,
     },
     /// An INIT or INIT ACK lacks parameters.
     MissingParameters(MissingParameters<'a>),
-    /// The cookie is genuine and too old.
+    /// The cookie is genuine but has expired.
     StaleCookie {
-        /// How long ago it expired, in microseconds; 0 if the sender doesn't tell.
+        /// Time since the cookie expired, in microseconds; 0 if the sender doesn't report it.
         staleness_us: u32,
     },
-    /// The sender has no room for the association.
+    /// The sender lacks the resources for the association.
     OutOfResource,
-    /// A whole address parameter that the sender can't use: type, length and value.
+    /// A whole address parameter (type, length and value) that the sender can't use.
     UnresolvableAddress(&'a [u8]),
-    /// A whole chunk that the sender doesn't know: type, flags, length and value.
+    /// A whole chunk (type, flags, length and value) of a type that the sender doesn't know.
     UnrecognisedChunk(&'a [u8]),
     /// A field of an INIT or INIT ACK has a forbidden value.
     InvalidMandatoryParameter,
-    /// Parameters of an INIT ACK that the sender doesn't know.
+    /// Parameters of an INIT ACK that the sender of this cause doesn't know.
     UnrecognisedParameters(Parameters<'a>),
-    /// A DATA chunk was empty.
+    /// A DATA chunk carried no user data.
     NoUserData {
         /// TSN of the DATA chunk.
         tsn: Tsn,
     },
-    /// A COOKIE ECHO met an association in SHUTDOWN-ACK-SENT.
+    /// A COOKIE ECHO arrived for an association in SHUTDOWN-ACK-SENT.
     CookieWhileShuttingDown,
-    /// The addresses that a refused INIT would have added.
+    /// Addresses that the refused INIT would have added to the association.
     RestartWithNewAddresses(Parameters<'a>),
-    /// The application ended the association; its reason, any bytes.
+    /// The application aborted the association. Holds its reason, which may be any bytes.
     UserInitiatedAbort(&'a [u8]),
-    /// The peer broke a rule that has no cause of its own; more about it, any bytes.
+    /// The peer broke a rule that has no cause of its own. Holds additional information, which may be any
+    /// bytes.
     ProtocolViolation(&'a [u8]),
-    /// An INIT came from another encapsulation port than the packets of the association that it would restart.
+    /// An INIT came from a different encapsulation port than the packets of the association that it would
+    /// restart.
     RestartWithNewEncapsulationPort {
-        /// UDP port that the association's packets go to; 0 without encapsulation.
+        /// UDP encapsulation port of the association; 0 without encapsulation.
         current: u16,
-        /// UDP port that the INIT came from; 0 without encapsulation.
+        /// UDP encapsulation port of the INIT; 0 without encapsulation.
         new: u16,
     },
-    /// A code that this crate doesn't know.
+    /// A cause whose code this crate doesn't know.
     Unknown(RawCause<'a>),
 }
 
 impl<'a> RawCause<'a> {
-    /// The cause's content.
+    /// Parses the cause's content.
     ///
     /// # Errors
-    /// If the information doesn't have the size that the code prescribes.
+    /// If the length of the cause-specific information isn't the one that the code prescribes.
     pub fn parse(&self) -> Result<Cause<'a>, CauseError> {
         Ok(match self.code {
             code::INVALID_STREAM => Cause::InvalidStream { stream: invalid_stream::parse(self)? },

@@ -1,4 +1,4 @@
-//! No User Data: a DATA chunk was empty (RFC 9260 section 3.3.10.9).
+//! No User Data: a DATA chunk carried no user data (RFC 9260 section 3.3.10.9).
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -13,7 +13,7 @@ use super::raw::RawCause;
 use crate::error::CauseError;
 use crate::number::Tsn;
 
-/// Code of No User Data.
+/// Cause code of No User Data.
 pub const CODE: u16 = 9;
 
 pub(super) fn parse(raw: &RawCause<'_>) -> Result<Tsn, CauseError> {

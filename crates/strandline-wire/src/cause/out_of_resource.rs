@@ -1,4 +1,4 @@
-//! Out of Resource: the sender has no room for the association (RFC 9260 section 3.3.10.4).
+//! Out of Resource: the sender lacks the resources for the association (RFC 9260 section 3.3.10.4).
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -10,7 +10,7 @@
 use super::raw::RawCause;
 use crate::error::CauseError;
 
-/// Code of Out of Resource.
+/// Cause code of Out of Resource.
 pub const CODE: u16 = 4;
 
 pub(super) fn parse(raw: &RawCause<'_>) -> Result<(), CauseError> {

@@ -11,7 +11,7 @@
 
 use super::raw::RawCause;
 
-/// Code of Protocol Violation.
+/// Cause code of Protocol Violation.
 pub const CODE: u16 = 13;
 
 pub(super) const fn parse<'a>(raw: &RawCause<'a>) -> &'a [u8] {

@@ -1,21 +1,24 @@
-//! An error cause as it is framed (RFC 9260 section 3.3.10), whatever its code.
+//! Framing of error causes (RFC 9260 section 3.3.10), whatever their code.
 
 use core::fmt;
 
 use crate::error::CauseError;
 use crate::tlv::{RawTlv, tlv_list};
 
-/// One error cause, framed but not interpreted.
+/// An error cause that is framed but not interpreted.
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub struct RawCause<'a> {
-    /// Cause Code.
+    /// The Cause Code field.
     pub code: u16,
-    /// Cause-Specific Information, without padding.
+    /// The Cause-Specific Information, without padding.
     pub value: &'a [u8],
 }
 
 impl<'a> RawCause<'a> {
-    /// The information, if it has exactly `N` bytes.
+    /// Returns the cause-specific information if it has exactly `N` bytes.
+    ///
+    /// # Errors
+    /// [`CauseError::WrongLength`] otherwise.
     pub(super) fn exactly<const N: usize>(&self) -> Result<&'a [u8; N], CauseError> {
         self.value.try_into().map_err(|_| CauseError::WrongLength {
             code: self.code,
@@ -24,7 +27,10 @@ impl<'a> RawCause<'a> {
         })
     }
 
-    /// The information's first `N` bytes and the rest, if there are so many.
+    /// Returns the first `N` bytes of the cause-specific information, and the rest.
+    ///
+    /// # Errors
+    /// [`CauseError::TooShort`] if there are fewer than `N` bytes.
     pub(super) fn at_least<const N: usize>(&self) -> Result<(&'a [u8; N], &'a [u8]), CauseError> {
         self.value.split_first_chunk().ok_or(CauseError::TooShort {
             code: self.code,
@@ -41,7 +47,8 @@ impl fmt::Debug for RawCause<'_> {
 }
 
 tlv_list! {
-    /// A list of error causes: a view of bytes that have not been checked yet. They begin with a cause's code: the
-    /// value of an ERROR or ABORT, or what a [`TlvWriter`](crate::TlvWriter) has written.
+    /// A list of error causes: a view of bytes that have not been checked yet. The bytes begin with a cause
+    /// code, as in the value of an ERROR or ABORT chunk or in the output of a
+    /// [`TlvWriter`](crate::TlvWriter).
     Causes of RawCause by CauseIter, type in code, |RawTlv { kind, value, .. }| RawCause { code: kind, value }
 }

@@ -13,7 +13,7 @@
 use super::raw::RawCause;
 use crate::parameter::Parameters;
 
-/// Code of Restart of an Association with New Addresses.
+/// Cause code of Restart of an Association with New Addresses.
 pub const CODE: u16 = 11;
 
 pub(super) const fn parse<'a>(raw: &RawCause<'a>) -> Parameters<'a> {

@@ -1,5 +1,5 @@
-//! Restart of an Association with New Encapsulation Port: an INIT came from another UDP port than the association's packets do
-//! (draft-tuexen-tsvwg-sctp-udp-encaps-cons section 4).
+//! Restart of an Association with New Encapsulation Port: an INIT came from a different UDP port than the
+//! association's packets (draft-tuexen-tsvwg-sctp-udp-encaps-cons section 4).
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -13,10 +13,10 @@
 use super::raw::RawCause;
 use crate::error::CauseError;
 
-/// Code of Restart of an Association with New Encapsulation Port, as the draft suggests it.
+/// Cause code of Restart of an Association with New Encapsulation Port, as the draft suggests it.
 pub const CODE: u16 = 14;
 
-/// Gives the current port and the new one; 0 stands for no encapsulation.
+/// Returns the current port and the new one; 0 means no encapsulation.
 pub(super) fn parse(raw: &RawCause<'_>) -> Result<(u16, u16), CauseError> {
     raw.exactly()
         .map(|[c0, c1, n0, n1]: &[u8; 4]| (u16::from_be_bytes([*c0, *c1]), u16::from_be_bytes([*n0, *n1])))

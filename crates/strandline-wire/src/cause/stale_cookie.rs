@@ -1,4 +1,4 @@
-//! Stale Cookie: the cookie is genuine and too old (RFC 9260 section 3.3.10.3).
+//! Stale Cookie: the cookie is genuine but has expired (RFC 9260 section 3.3.10.3).
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -12,10 +12,10 @@
 use super::raw::RawCause;
 use crate::error::CauseError;
 
-/// Code of Stale Cookie.
+/// Cause code of Stale Cookie.
 pub const CODE: u16 = 3;
 
-/// Gives the staleness in microseconds.
+/// Returns the staleness in microseconds.
 pub(super) fn parse(raw: &RawCause<'_>) -> Result<u32, CauseError> {
     raw.exactly().map(|bytes| u32::from_be_bytes(*bytes))
 }

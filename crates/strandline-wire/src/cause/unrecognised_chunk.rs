@@ -1,4 +1,5 @@
-//! Unrecognized Chunk Type: gives back a chunk that the sender does not know (RFC 9260 section 3.3.10.6).
+//! Unrecognized Chunk Type: returns a chunk of a type that the sender doesn't know (RFC 9260 section
+//! 3.3.10.6).
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -11,7 +12,7 @@
 
 use super::raw::RawCause;
 
-/// Code of Unrecognized Chunk Type.
+/// Cause code of Unrecognized Chunk Type.
 pub const CODE: u16 = 6;
 
 pub(super) const fn parse<'a>(raw: &RawCause<'a>) -> &'a [u8] {

@@ -1,5 +1,5 @@
-//! Unrecognized Parameters: gives back what an INIT ACK had and its receiver does not know (RFC 9260 section
-//! 3.3.10.8).
+//! Unrecognized Parameters: returns the parameters of an INIT ACK that its receiver doesn't know (RFC 9260
+//! section 3.3.10.8).
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -13,7 +13,7 @@
 use super::raw::RawCause;
 use crate::parameter::Parameters;
 
-/// Code of Unrecognized Parameters.
+/// Cause code of Unrecognized Parameters.
 pub const CODE: u16 = 8;
 
 pub(super) const fn parse<'a>(raw: &RawCause<'a>) -> Parameters<'a> {

@@ -11,7 +11,7 @@
 
 use super::raw::RawCause;
 
-/// Code of Unresolvable Address.
+/// Cause code of Unresolvable Address.
 pub const CODE: u16 = 5;
 
 pub(super) const fn parse<'a>(raw: &RawCause<'a>) -> &'a [u8] {

@@ -1,4 +1,4 @@
-//! User-Initiated Abort: the application ended the association (RFC 9260 section 3.3.10.12).
+//! User-Initiated Abort: the application aborted the association (RFC 9260 section 3.3.10.12).
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -11,7 +11,7 @@
 
 use super::raw::RawCause;
 
-/// Code of User-Initiated Abort.
+/// Cause code of User-Initiated Abort.
 pub const CODE: u16 = 12;
 
 pub(super) const fn parse<'a>(raw: &RawCause<'a>) -> &'a [u8] {

@@ -1,4 +1,4 @@
-//! ABORT: ends the association at once (RFC 9260 section 3.3.7).
+//! ABORT: ends the association immediately (RFC 9260 section 3.3.7).
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -14,16 +14,16 @@ use super::raw::RawChunk;
 use crate::cause::Causes;
 use crate::encode::{Encode, put};
 
-/// T bit, here and in SHUTDOWN COMPLETE.
+/// The T bit, in ABORT and in SHUTDOWN COMPLETE.
 pub(super) const TAG_REFLECTED: u8 = 1;
 
 /// An ABORT chunk.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub struct Abort<'a> {
-    /// T bit: the packet's Verification Tag is the one of the packet it answers, not the one its receiver
-    /// expects.
+    /// T bit: the packet carries the Verification Tag of the packet that it answers, not the one that its
+    /// receiver expects.
     pub tag_reflected: bool,
-    /// Why.
+    /// Error causes: the reasons for the ABORT.
     pub causes: Causes<'a>,
 }
 

@@ -1,4 +1,4 @@
-//! COOKIE ACK: the COOKIE ECHO was accepted, the association stands (RFC 9260 section 3.3.12).
+//! COOKIE ACK: the COOKIE ECHO was accepted and the association is established (RFC 9260 section 3.3.12).
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -12,7 +12,7 @@ use super::raw::RawChunk;
 use crate::encode::Encode;
 use crate::error::ChunkError;
 
-/// A COOKIE ACK chunk: nothing but its type.
+/// A COOKIE ACK chunk, which has no value.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub struct CookieAck;
 

@@ -1,4 +1,4 @@
-//! COOKIE ECHO: brings the State Cookie back and completes the set-up (RFC 9260 section 3.3.11).
+//! COOKIE ECHO: returns the State Cookie and completes the set-up (RFC 9260 section 3.3.11).
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -16,7 +16,7 @@ use crate::encode::{Encode, put};
 /// A COOKIE ECHO chunk.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub struct CookieEcho<'a> {
-    /// The cookie exactly as the INIT ACK had it.
+    /// The cookie, exactly as in the INIT ACK.
     pub cookie: &'a [u8],
 }
 

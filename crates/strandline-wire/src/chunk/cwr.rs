@@ -1,5 +1,5 @@
-//! CWR: the sender answered an ECNE by a smaller congestion window (RFC 4960 appendix A; RFC 9260 reserves
-//! the type).
+//! CWR: the sender of data has reduced its congestion window in answer to an ECNE (RFC 4960 appendix A; RFC
+//! 9260 reserves the type).
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -19,7 +19,7 @@ use crate::number::Tsn;
 /// A CWR chunk.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub struct Cwr {
-    /// The TSN of the ECNE that is answered.
+    /// The lowest TSN of the ECNE that this chunk answers.
     pub lowest_tsn: Tsn,
 }
 

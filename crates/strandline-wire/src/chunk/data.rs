@@ -1,4 +1,4 @@
-//! DATA: user data, one message or a fragment of one (RFC 9260 section 3.3.1; the I bit: RFC 7053).
+//! DATA: user data, a whole message or a fragment of one (RFC 9260 section 3.3.1; the I bit: RFC 7053).
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -22,7 +22,7 @@ use crate::encode::{Encode, put};
 use crate::error::ChunkError;
 use crate::number::{Ppid, Ssn, StreamId, Tsn};
 
-/// Bytes before the user data, chunk header not counted.
+/// Length in bytes of the fields before the user data, chunk header excluded.
 const FIELDS_LEN: usize = DATA_CHUNK_HEADER_LEN - CHUNK_HEADER_LEN;
 
 const ENDING: u8 = 1;
@@ -35,26 +35,26 @@ const IMMEDIATE: u8 = 1 << 3;
 pub struct Data<'a> {
     /// TSN of this fragment.
     pub tsn: Tsn,
-    /// Stream that the message belongs to.
+    /// Stream of the message.
     pub stream: StreamId,
-    /// The message's number within the stream; without meaning when `unordered`.
+    /// Number of the message within its stream; without meaning if `unordered`.
     pub ssn: Ssn,
-    /// The application's label.
+    /// Payload Protocol Identifier: the application's label.
     pub ppid: Ppid,
-    /// U bit: deliver without regard to order.
+    /// U bit: the message is delivered without regard to order.
     pub unordered: bool,
-    /// B bit: first fragment of its message.
+    /// B bit: this is the first fragment of its message.
     pub beginning: bool,
-    /// E bit: last fragment of its message.
+    /// E bit: this is the last fragment of its message.
     pub ending: bool,
-    /// I bit: the sender wants its SACK without delay.
+    /// I bit: the sender asks for a SACK without delay.
     pub immediate: bool,
-    /// User data. A chunk without any parses, so that its receiver can answer with No User Data.
+    /// User data. An empty chunk parses, so that its receiver can answer with No User Data.
     pub payload: &'a [u8],
 }
 
 impl<'a> Data<'a> {
-    /// A message in one chunk, in order, with label 0.
+    /// Returns a chunk that holds a whole ordered message, with payload protocol identifier 0.
     #[inline]
     #[must_use]
     pub const fn whole(tsn: Tsn, stream: StreamId, ssn: Ssn, payload: &'a [u8]) -> Self {

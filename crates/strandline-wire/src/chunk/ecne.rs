@@ -1,5 +1,6 @@
-//! ECNE: packets arrived with the mark of congestion (RFC 4960 appendix A; RFC 9260 reserves the type). The number of
-//! packets is of draft-stewart-tsvwg-sctpecn: usrsctp discards a packet whose ECNE has none, and Linux passes over it.
+//! ECNE: packets arrived with the CE mark (RFC 4960 appendix A; RFC 9260 reserves the type). The number of
+//! packets is from draft-stewart-tsvwg-sctpecn: usrsctp discards a packet whose ECNE lacks it, and Linux
+//! ignores it.
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -23,7 +24,7 @@ use crate::number::Tsn;
 pub struct Ecne {
     /// Lowest TSN of the packet that was marked.
     pub lowest_tsn: Tsn,
-    /// How many packets were marked since the latest CWR. `None`: the chunk has no such field.
+    /// Number of packets marked since the latest CWR; `None` if the chunk lacks the field.
     pub packets: Option<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! ERROR: reports conditions that don't end the association by themselves (RFC 9260 section 3.3.10).
+//! ERROR: reports conditions that don't by themselves end the association (RFC 9260 section 3.3.10).
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -17,7 +17,7 @@ use crate::encode::{Encode, put};
 /// An ERROR chunk.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub struct Error<'a> {
-    /// What is reported.
+    /// Error causes that are reported.
     pub causes: Causes<'a>,
 }
 

@@ -1,4 +1,4 @@
-//! HEARTBEAT: asks whether a path works (RFC 9260 section 3.3.5). HEARTBEAT ACK has the same content: see
+//! HEARTBEAT: probes whether a path works (RFC 9260 section 3.3.5). HEARTBEAT ACK has the same content: see
 //! [`HeartbeatAck`](super::HeartbeatAck).
 //!
 //! ```text
@@ -42,7 +42,7 @@ impl<'a> Heartbeat<'a> {
     }
 }
 
-/// Writes as HEARTBEAT; [`HeartbeatAck`](super::HeartbeatAck) around it writes as HEARTBEAT ACK.
+/// Encodes a HEARTBEAT. Wrap the value in [`HeartbeatAck`](super::HeartbeatAck) to encode a HEARTBEAT ACK.
 impl Encode for Heartbeat<'_> {
     fn kind(&self) -> u8 {
         kind::HEARTBEAT
@@ -55,7 +55,7 @@ impl Encode for Heartbeat<'_> {
     fn encode_value(&self, out: &mut [u8]) {
         let Some((header, info)) = out.split_first_chunk_mut::<TLV_HEADER_LEN>() else { return };
         let [k0, k1] = HEARTBEAT_INFO.to_be_bytes();
-        // The chunk's own length, four more than this, fits into 16 bits: the builder has checked it.
+        // The chunk's length is four more than this and fits into 16 bits: the builder has checked it.
         let [l0, l1] = (self.value_len() as u16).to_be_bytes();
         *header = [k0, k1, l0, l1];
         put(info, self.info);

@@ -1,4 +1,4 @@
-//! HEARTBEAT ACK: gives a HEARTBEAT's info back (RFC 9260 section 3.3.6).
+//! HEARTBEAT ACK: returns the info of a HEARTBEAT (RFC 9260 section 3.3.6).
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -15,7 +15,7 @@ use super::heartbeat::Heartbeat;
 use super::kind;
 use crate::encode::Encode;
 
-/// Writes the content as HEARTBEAT ACK.
+/// A HEARTBEAT ACK chunk: encodes the content of a HEARTBEAT as HEARTBEAT ACK.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub struct HeartbeatAck<'a>(pub Heartbeat<'a>);
 

@@ -25,20 +25,20 @@ use crate::error::ChunkError;
 use crate::number::{Tsn, VerificationTag};
 use crate::parameter::Parameters;
 
-/// Bytes of the fixed fields, chunk header not counted.
+/// Length of the fixed fields in bytes, chunk header excluded.
 const FIELDS_LEN: usize = 16;
 
-/// The content of INIT and INIT ACK. Values that RFC 9260 forbids (tag 0, no streams, a small window) parse:
-/// the answer to them depends on the association's state.
+/// The content of INIT and INIT ACK. Values that RFC 9260 forbids (tag 0, no streams, a small window) parse,
+/// because the answer to them depends on the association's state.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub struct Init<'a> {
-    /// Verification Tag of every packet to the sender of this chunk.
+    /// Verification Tag that every packet to the sender of this chunk must carry.
     pub initiate_tag: VerificationTag,
     /// The sender's receive buffer in bytes.
     pub a_rwnd: u32,
-    /// Streams that the sender wants to send on.
+    /// Number of streams that the sender wants to send on.
     pub outbound_streams: u16,
-    /// Streams that the sender allows its peer.
+    /// Number of streams that the sender allows its peer to send on.
     pub inbound_streams: u16,
     /// TSN of the sender's first DATA chunk.
     pub initial_tsn: Tsn,
@@ -61,7 +61,7 @@ impl<'a> Init<'a> {
     }
 }
 
-/// Writes as INIT; [`InitAck`](super::InitAck) around it writes as INIT ACK.
+/// Encodes an INIT. Wrap the value in [`InitAck`](super::InitAck) to encode an INIT ACK.
 impl Encode for Init<'_> {
     fn kind(&self) -> u8 {
         kind::INIT

@@ -1,4 +1,4 @@
-//! INIT ACK: answers INIT with a State Cookie (RFC 9260 section 3.3.3).
+//! INIT ACK: answers an INIT with a State Cookie (RFC 9260 section 3.3.3).
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -21,7 +21,7 @@ use super::init::Init;
 use super::kind;
 use crate::encode::Encode;
 
-/// Writes the content as INIT ACK.
+/// An INIT ACK chunk: encodes the content of an INIT as INIT ACK.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub struct InitAck<'a>(pub Init<'a>);
 

@@ -1,39 +1,39 @@
 //! Chunk types (RFC 9260 section 3.2, table 1, and the extensions that this crate knows).
 
-/// Payload Data.
+/// DATA: payload data.
 pub const DATA: u8 = 0;
-/// Initiation.
+/// INIT: initiation.
 pub const INIT: u8 = 1;
-/// Initiation Acknowledgement.
+/// INIT ACK: initiation acknowledgement.
 pub const INIT_ACK: u8 = 2;
-/// Selective Acknowledgement.
+/// SACK: selective acknowledgement.
 pub const SACK: u8 = 3;
-/// Heartbeat Request.
+/// HEARTBEAT: heartbeat request.
 pub const HEARTBEAT: u8 = 4;
-/// Heartbeat Acknowledgement.
+/// HEARTBEAT ACK: heartbeat acknowledgement.
 pub const HEARTBEAT_ACK: u8 = 5;
-/// Abort Association.
+/// ABORT: abort of the association.
 pub const ABORT: u8 = 6;
-/// Shutdown Association.
+/// SHUTDOWN: shutdown of the association.
 pub const SHUTDOWN: u8 = 7;
-/// Shutdown Acknowledgement.
+/// SHUTDOWN ACK: shutdown acknowledgement.
 pub const SHUTDOWN_ACK: u8 = 8;
-/// Operation Error.
+/// ERROR: operation error.
 pub const ERROR: u8 = 9;
-/// State Cookie.
+/// COOKIE ECHO: state cookie.
 pub const COOKIE_ECHO: u8 = 10;
-/// Cookie Acknowledgement.
+/// COOKIE ACK: cookie acknowledgement.
 pub const COOKIE_ACK: u8 = 11;
-/// Explicit Congestion Notification Echo.
+/// ECNE: explicit congestion notification echo.
 pub const ECNE: u8 = 12;
-/// Congestion Window Reduced.
+/// CWR: congestion window reduced.
 pub const CWR: u8 = 13;
-/// Shutdown Complete.
+/// SHUTDOWN COMPLETE: end of the shutdown.
 pub const SHUTDOWN_COMPLETE: u8 = 14;
-/// Padding (RFC 4820).
+/// PAD: padding (RFC 4820).
 pub const PAD: u8 = 0x84;
 
-/// The RFC's name of a chunk type, if this crate knows it.
+/// Returns the RFC's name of a chunk type, or `None` if this crate doesn't know the type.
 #[must_use]
 pub const fn name(kind: u8) -> Option<&'static str> {
     Some(match kind {

@@ -1,4 +1,4 @@
-//! Chunks (RFC 9260 sections 3.2 and 3.3): a file for each type, with its diagram.
+//! Chunks (RFC 9260 sections 3.2 and 3.3): one file for each type, with its diagram.
 
 mod abort;
 mod cookie_ack;
@@ -40,51 +40,53 @@ pub use shutdown_complete::ShutdownComplete;
 use crate::encode::Encode;
 use crate::error::ChunkError;
 
-/// A chunk of a known type with its fields, or one of an unknown type.
+/// A chunk: its fields if the type is known, otherwise its raw form.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub enum Chunk<'a> {
-    /// Payload Data.
+    /// DATA: payload data.
     Data(Data<'a>),
-    /// Initiation.
+    /// INIT: initiation.
     Init(Init<'a>),
-    /// Initiation Acknowledgement.
+    /// INIT ACK: initiation acknowledgement.
     InitAck(Init<'a>),
-    /// Selective Acknowledgement.
+    /// SACK: selective acknowledgement.
     Sack(Sack<'a>),
-    /// Heartbeat Request.
+    /// HEARTBEAT: heartbeat request.
     Heartbeat(Heartbeat<'a>),
-    /// Heartbeat Acknowledgement.
+    /// HEARTBEAT ACK: heartbeat acknowledgement.
     HeartbeatAck(Heartbeat<'a>),
-    /// Abort Association.
+    /// ABORT: abort of the association.
     Abort(Abort<'a>),
-    /// Shutdown Association.
+    /// SHUTDOWN: shutdown of the association.
     Shutdown(Shutdown),
-    /// Shutdown Acknowledgement.
+    /// SHUTDOWN ACK: shutdown acknowledgement.
     ShutdownAck,
-    /// Operation Error.
+    /// ERROR: operation error.
     Error(Error<'a>),
-    /// State Cookie.
+    /// COOKIE ECHO: state cookie.
     CookieEcho(CookieEcho<'a>),
-    /// Cookie Acknowledgement.
+    /// COOKIE ACK: cookie acknowledgement.
     CookieAck,
-    /// Explicit Congestion Notification Echo.
+    /// ECNE: explicit congestion notification echo.
     Ecne(Ecne),
-    /// Congestion Window Reduced.
+    /// CWR: congestion window reduced.
     Cwr(Cwr),
-    /// Shutdown Complete.
+    /// SHUTDOWN COMPLETE: end of the shutdown.
     ShutdownComplete(ShutdownComplete),
-    /// Padding.
+    /// PAD: padding.
     Pad(Pad),
-    /// A type that this crate doesn't know; [`RawChunk::unrecognised_action`] says what it asks for.
+    /// A chunk of a type that this crate doesn't know; [`RawChunk::unrecognised_action`] returns what the
+    /// type asks of its receiver.
     Unknown(RawChunk<'a>),
 }
 
 impl<'a> RawChunk<'a> {
-    /// The chunk's fields. Checks the lengths that the type itself prescribes; lists of parameters and causes
-    /// are checked while they are walked over.
+    /// Parses the chunk's fields. Checks the lengths that the type prescribes; lists of parameters and causes
+    /// are checked while they are iterated over.
     ///
     /// # Errors
-    /// If the value is too short, or not of the size that the type has, or its counts don't agree with it.
+    /// If the value is too short, its length isn't the one that the type prescribes, or its counts disagree
+    /// with its length.
     #[inline]
     pub fn parse(&self) -> Result<Chunk<'a>, ChunkError> {
         match self.kind {
@@ -94,8 +96,8 @@ impl<'a> RawChunk<'a> {
         }
     }
 
-    /// The fields of a DATA chunk; `None` for any other type. What [`parse`](Self::parse) gives, for loops over packets full
-    /// of them.
+    /// Parses a DATA chunk; returns `None` for any other type. Gives the same result as
+    /// [`parse`](Self::parse), for loops over packets that hold mostly DATA.
     ///
     /// # Errors
     /// If the value is too short.
@@ -104,7 +106,7 @@ impl<'a> RawChunk<'a> {
         (self.kind == kind::DATA).then(|| Data::parse(self))
     }
 
-    /// Everything but DATA and SACK, which are most of the traffic.
+    /// Parses chunks other than DATA and SACK, which are most of the traffic.
     fn parse_control(&self) -> Result<Chunk<'a>, ChunkError> {
         Ok(match self.kind {
             kind::INIT => Chunk::Init(Init::parse(self)?),
@@ -133,7 +135,7 @@ impl<'a> RawChunk<'a> {
 }
 
 impl Chunk<'_> {
-    /// Calls `f` with the chunk as the type that can write it.
+    /// Calls `f` with the chunk as the type that encodes it.
     fn with<R>(&self, f: impl FnOnce(&dyn Encode) -> R) -> R {
         match self {
             Self::Data(chunk) => f(chunk),

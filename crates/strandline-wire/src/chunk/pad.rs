@@ -1,5 +1,5 @@
-//! PAD: makes a packet larger and carries nothing (RFC 4820 section 3). Path MTU probes are HEARTBEAT and PAD
-//! (RFC 8899 section 6.2.1).
+//! PAD: makes a packet longer and carries nothing (RFC 4820 section 3). A path MTU probe consists of
+//! HEARTBEAT and PAD (RFC 8899 section 6.2.1).
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -17,7 +17,8 @@ use crate::encode::Encode;
 /// A PAD chunk.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub struct Pad {
-    /// Bytes of padding data: four less than the chunk takes, if a multiple of four. At most 65,531.
+    /// Length of the padding data in bytes, at most 65,531: four less than the length of the chunk if that is
+    /// a multiple of four.
     pub padding_len: usize,
 }
 

@@ -1,4 +1,4 @@
-//! A chunk as it is framed (RFC 9260 section 3.2), whatever its type.
+//! Framing of chunks (RFC 9260 section 3.2), whatever their type.
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -16,42 +16,46 @@ use crate::consts::CHUNK_HEADER_LEN;
 use crate::encode::{Encode, put};
 use crate::error::ChunkError;
 
-/// One chunk, framed but not interpreted.
+/// A chunk that is framed but not interpreted.
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub struct RawChunk<'a> {
-    /// Chunk Type.
+    /// The Chunk Type field.
     pub kind: u8,
-    /// Chunk Flags.
+    /// The Chunk Flags field.
     pub flags: u8,
-    /// Chunk Value, without padding.
+    /// The Chunk Value, without padding.
     pub value: &'a [u8],
     bytes: &'a [u8],
 }
 
 impl<'a> RawChunk<'a> {
-    /// From the chunk's `bytes`, as many as its length says; `None` if they don't even hold its header.
+    /// Frames a chunk from its `bytes`, as many as its length field says. Returns `None` if they are shorter
+    /// than the chunk header.
     #[inline]
     pub(crate) fn framed(kind: u8, flags: u8, bytes: &'a [u8]) -> Option<Self> {
         let value = bytes.get(CHUNK_HEADER_LEN..)?;
         Some(Self { kind, flags, value, bytes })
     }
 
-    /// Header and value as they stood on the wire, without padding: what reports of unrecognised chunks carry
-    /// back.
+    /// Returns header and value as received, without padding. Reports of unrecognised chunks carry these
+    /// bytes.
     #[inline]
     #[must_use]
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// What the type asks of a receiver that doesn't know it.
+    /// Returns the action that the type asks of a receiver that doesn't know it.
     #[inline]
     #[must_use]
     pub const fn unrecognised_action(&self) -> UnrecognisedAction {
         UnrecognisedAction::of(self.kind)
     }
 
-    /// The value, if it has exactly `N` bytes.
+    /// Returns the value if it has exactly `N` bytes.
+    ///
+    /// # Errors
+    /// [`ChunkError::WrongLength`] otherwise.
     #[inline]
     pub(crate) fn exactly<const N: usize>(&self) -> Result<&'a [u8; N], ChunkError> {
         self.value.try_into().map_err(|_| ChunkError::WrongLength {
@@ -61,7 +65,10 @@ impl<'a> RawChunk<'a> {
         })
     }
 
-    /// The value's first `N` bytes and the rest, if there are so many.
+    /// Returns the value's first `N` bytes, and the rest.
+    ///
+    /// # Errors
+    /// [`ChunkError::TooShort`] if there are fewer than `N` bytes.
     #[inline]
     pub(crate) fn at_least<const N: usize>(&self) -> Result<(&'a [u8; N], &'a [u8]), ChunkError> {
         self.value.split_first_chunk().ok_or(ChunkError::TooShort {

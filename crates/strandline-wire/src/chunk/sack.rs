@@ -1,4 +1,4 @@
-//! SACK: what has arrived, what is missing, how much room is left (RFC 9260 section 3.3.4).
+//! SACK: reports received TSNs, gaps, duplicates and the receive window (RFC 9260 section 3.3.4).
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -27,24 +27,24 @@ use crate::encode::Encode;
 use crate::error::ChunkError;
 use crate::number::Tsn;
 
-/// Bytes of the fixed fields, chunk header not counted.
+/// Length of the fixed fields in bytes, chunk header excluded.
 const FIELDS_LEN: usize = 12;
 
-/// Bytes of one gap ack block or one duplicate TSN.
+/// Length of one gap ack block or one duplicate TSN in bytes.
 const ITEM_LEN: usize = 4;
 
-/// Gap blocks and duplicates that a chunk's 16-bit length leaves room for.
+/// Maximum number of gap ack blocks and duplicate TSNs together that a chunk's 16-bit length allows.
 const ITEMS_MAX: usize = (u16::MAX as usize - CHUNK_HEADER_LEN - FIELDS_LEN) / ITEM_LEN;
 
-/// Gap blocks and duplicates, together, of a chunk of `len` bytes, header included.
+/// Returns how many gap ack blocks and duplicate TSNs together a chunk of `len` bytes holds, header included.
 #[inline]
 #[must_use]
 pub const fn items_in(len: usize) -> usize {
     len.saturating_sub(CHUNK_HEADER_LEN + FIELDS_LEN) / ITEM_LEN
 }
 
-/// TSNs that arrived beyond a gap, as offsets from the cumulative TSN, both ends included. A peer may write
-/// any two numbers here.
+/// A range of TSNs received beyond a gap, as offsets from the cumulative TSN, both ends included. A peer may
+/// write any two numbers here.
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Default)]
 pub struct GapBlock {
     /// Offset of the first TSN.
@@ -66,7 +66,7 @@ impl GapBlock {
     }
 }
 
-/// A received SACK chunk: a view of its lists. To build one, see [`write()`].
+/// A view of a received SACK chunk and its lists. [`write()`] builds one.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub struct Sack<'a> {
     cumulative_tsn: Tsn,
@@ -96,22 +96,22 @@ impl<'a> Sack<'a> {
         })
     }
 
-    /// Cumulative TSN Ack: this TSN and all before it have arrived.
+    /// Returns the Cumulative TSN Ack: this TSN and all before it have been received.
     #[inline]
     #[must_use]
     pub const fn cumulative_tsn(&self) -> Tsn {
         self.cumulative_tsn
     }
 
-    /// Advertised Receiver Window Credit in bytes.
+    /// Returns the Advertised Receiver Window Credit in bytes.
     #[inline]
     #[must_use]
     pub const fn a_rwnd(&self) -> u32 {
         self.a_rwnd
     }
 
-    /// The Gap Ack Blocks as the peer wrote them: not necessarily sorted, disjoint or even with `start <=
-    /// end`.
+    /// Returns the Gap Ack Blocks as the peer wrote them: not necessarily sorted, disjoint or even with
+    /// `start <= end`.
     #[inline]
     pub fn gap_blocks(
         &self,
@@ -119,7 +119,7 @@ impl<'a> Sack<'a> {
         self.gap_blocks.iter().map(GapBlock::from_bytes)
     }
 
-    /// The TSNs that arrived more than once.
+    /// Returns the TSNs that were received more than once.
     #[inline]
     pub fn duplicates(&self) -> impl ExactSizeIterator<Item = Tsn> + DoubleEndedIterator + Clone + use<'a> {
         self.duplicates.iter().map(|&bytes| Tsn(u32::from_be_bytes(bytes)))
@@ -142,10 +142,10 @@ impl Encode for Sack<'_> {
     }
 }
 
-/// Appends a SACK to `builder` with as many of `gap_blocks` and then of `duplicates` as fit. False if not
-/// even a SACK without both fits; nothing is written then.
+/// Appends a SACK to `builder` with as many of `gap_blocks`, then of `duplicates`, as fit. Returns false and
+/// writes nothing if not even a SACK without either fits.
 ///
-/// Gap blocks and duplicates left out for want of space are lost to nobody: a later SACK names the gaps
+/// Leaving out gap ack blocks and duplicates for lack of space is harmless: a later SACK reports the gaps
 /// again, and duplicates are only a hint.
 #[must_use]
 pub fn write(
@@ -158,7 +158,8 @@ pub fn write(
     write_within(builder, usize::MAX, cumulative_tsn, a_rwnd, gap_blocks, duplicates)
 }
 
-/// As [`write()`], with a chunk of at most `len_max` bytes, unless not even a SACK without blocks is that short.
+/// As [`write()`], but limits the chunk to `len_max` bytes, unless even a SACK without blocks is longer than
+/// that.
 #[must_use]
 pub fn write_within(
     builder: &mut PacketBuilder<'_>,
@@ -184,7 +185,7 @@ pub fn write_within(
     true
 }
 
-/// Both counts are at most `ITEMS_MAX`, so that 16 bits hold them.
+/// Encodes a SACK. Both counts are at most `ITEMS_MAX`, so they fit into 16 bits.
 fn encode(
     out: &mut [u8],
     cumulative_tsn: Tsn,

@@ -1,4 +1,4 @@
-//! SHUTDOWN: the sender has nothing more to send (RFC 9260 section 3.3.8).
+//! SHUTDOWN: the sender has no more data to send (RFC 9260 section 3.3.8).
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -18,7 +18,8 @@ use crate::number::Tsn;
 /// A SHUTDOWN chunk.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub struct Shutdown {
-    /// This TSN and all before it have arrived at the sender. Says nothing of those beyond a gap.
+    /// Cumulative TSN Ack: the sender has received this TSN and all before it. TSNs beyond a gap are not
+    /// reported.
     pub cumulative_tsn: Tsn,
 }
 

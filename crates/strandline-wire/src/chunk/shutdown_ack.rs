@@ -1,4 +1,4 @@
-//! SHUTDOWN ACK: all data has arrived, both sides have nothing more (RFC 9260 section 3.3.9).
+//! SHUTDOWN ACK: all data was received and neither side has more to send (RFC 9260 section 3.3.9).
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -12,7 +12,7 @@ use super::raw::RawChunk;
 use crate::encode::Encode;
 use crate::error::ChunkError;
 
-/// A SHUTDOWN ACK chunk: nothing but its type.
+/// A SHUTDOWN ACK chunk, which has no value.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub struct ShutdownAck;
 

@@ -1,4 +1,4 @@
-//! SHUTDOWN COMPLETE: answers SHUTDOWN ACK, the association is gone (RFC 9260 section 3.3.13).
+//! SHUTDOWN COMPLETE: answers a SHUTDOWN ACK; the association has ended (RFC 9260 section 3.3.13).
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -16,8 +16,8 @@ use crate::error::ChunkError;
 /// A SHUTDOWN COMPLETE chunk.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub struct ShutdownComplete {
-    /// T bit: the packet's Verification Tag is the one of the packet it answers, not the one its receiver
-    /// expects.
+    /// T bit: the packet carries the Verification Tag of the packet that it answers, not the one that its
+    /// receiver expects.
     pub tag_reflected: bool,
 }
 

@@ -8,7 +8,7 @@ use crate::packet::Packet;
 use crate::parameter::Parameters;
 use crate::tlv::TlvWriter;
 
-/// Parses one chunk given as bytes; its length field is filled in.
+/// Parses one chunk given as bytes. Fills in its length field.
 fn parse_then<R>(bytes: &[u8], then: impl FnOnce(Result<Chunk<'_>, ChunkError>) -> R) -> R {
     let mut packet = vec![0; 12];
     packet.extend_from_slice(bytes);
@@ -143,7 +143,7 @@ fn heartbeat_and_its_ack() {
     let heartbeat = Heartbeat { info: &[9, 8, 7] };
     round_trip(&Chunk::Heartbeat(heartbeat), &[4, 0, 0, 11, 0, 1, 0, 7, 9, 8, 7]);
     round_trip(&Chunk::HeartbeatAck(heartbeat), &[5, 0, 0, 11, 0, 1, 0, 7, 9, 8, 7]);
-    // A sender that counts the final padding means the same.
+    // A sender that counts the final padding in the length means the same chunk.
     parse_then(&[4, 0, 0, 0, 0, 1, 0, 7, 9, 8, 7, 0], |chunk| {
         assert_eq!(chunk, Ok(Chunk::Heartbeat(heartbeat)));
     });
@@ -207,7 +207,7 @@ fn chunks_of_nothing() {
 fn cookie_echo_and_pad() {
     round_trip(&Chunk::CookieEcho(CookieEcho { cookie: &[1, 2, 3] }), &[10, 0, 0, 7, 1, 2, 3]);
     round_trip(&Chunk::Pad(Pad { padding_len: 5 }), &[0x84, 0, 0, 9, 0, 0, 0, 0, 0]);
-    // What a peer pads with doesn't matter.
+    // The receiver ignores the content of the padding.
     parse_then(&[0x84, 3, 0, 0, 1, 2], |chunk| assert_eq!(chunk, Ok(Chunk::Pad(Pad { padding_len: 2 }))));
 }
 

@@ -1,4 +1,4 @@
-//! Cookie Preservative: asks for a cookie that lives longer, after a stale one (RFC 9260 section 3.3.2.1.3).
+//! Cookie Preservative: asks for a longer cookie lifetime after a stale cookie (RFC 9260 section 3.3.2.1.3).
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -12,10 +12,10 @@
 use super::raw::RawParameter;
 use crate::error::ParameterError;
 
-/// Type of Cookie Preservative.
+/// Parameter type of Cookie Preservative.
 pub const KIND: u16 = 9;
 
-/// Gives the increment in milliseconds.
+/// Returns the increment in milliseconds.
 pub(super) fn parse(raw: &RawParameter<'_>) -> Result<u32, ParameterError> {
     raw.exactly::<4>().map(|bytes| u32::from_be_bytes(*bytes))
 }

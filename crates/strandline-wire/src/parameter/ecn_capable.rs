@@ -1,4 +1,4 @@
-//! ECN Capable: the sender understands ECNE and CWR (RFC 4960 appendix A; RFC 9260 reserves the type).
+//! ECN Capable: the sender supports ECNE and CWR (RFC 4960 appendix A; RFC 9260 reserves the type).
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -10,7 +10,7 @@
 use super::raw::RawParameter;
 use crate::error::ParameterError;
 
-/// Type of ECN Capable.
+/// Parameter type of ECN Capable.
 pub const KIND: u16 = 0x8000;
 
 pub(super) fn parse(raw: &RawParameter<'_>) -> Result<(), ParameterError> {

@@ -1,4 +1,4 @@
-//! Heartbeat Info: what a HEARTBEAT carries and its HEARTBEAT ACK brings back (RFC 9260 section 3.3.5).
+//! Heartbeat Info: opaque data of a HEARTBEAT that its HEARTBEAT ACK returns (RFC 9260 section 3.3.5).
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -11,7 +11,7 @@
 
 use super::raw::RawParameter;
 
-/// Type of Heartbeat Info.
+/// Parameter type of Heartbeat Info.
 pub const KIND: u16 = 1;
 
 pub(super) const fn parse<'a>(raw: &RawParameter<'a>) -> &'a [u8] {

@@ -1,4 +1,4 @@
-//! Host Name Address: deprecated, whoever receives it aborts (RFC 9260 section 3.3.2.1.4).
+//! Host Name Address: deprecated; a receiver aborts the association (RFC 9260 section 3.3.2.1.4).
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -11,7 +11,7 @@
 
 use super::raw::RawParameter;
 
-/// Type of Host Name Address.
+/// Parameter type of Host Name Address.
 pub const KIND: u16 = 11;
 
 pub(super) const fn parse<'a>(raw: &RawParameter<'a>) -> &'a [u8] {

@@ -1,4 +1,4 @@
-//! IPv4 Address: one more address of the sender (RFC 9260 section 3.3.2.1.1).
+//! IPv4 Address: an additional address of the sender (RFC 9260 section 3.3.2.1.1).
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -14,7 +14,7 @@ use core::net::Ipv4Addr;
 use super::raw::RawParameter;
 use crate::error::ParameterError;
 
-/// Type of IPv4 Address.
+/// Parameter type of IPv4 Address.
 pub const KIND: u16 = 5;
 
 pub(super) fn parse(raw: &RawParameter<'_>) -> Result<Ipv4Addr, ParameterError> {

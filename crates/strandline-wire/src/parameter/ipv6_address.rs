@@ -1,4 +1,4 @@
-//! IPv6 Address: one more address of the sender (RFC 9260 section 3.3.2.1.2).
+//! IPv6 Address: an additional address of the sender (RFC 9260 section 3.3.2.1.2).
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -20,7 +20,7 @@ use core::net::Ipv6Addr;
 use super::raw::RawParameter;
 use crate::error::ParameterError;
 
-/// Type of IPv6 Address.
+/// Parameter type of IPv6 Address.
 pub const KIND: u16 = 6;
 
 pub(super) fn parse(raw: &RawParameter<'_>) -> Result<Ipv6Addr, ParameterError> {

@@ -12,7 +12,7 @@ pub use super::supported_address_types::KIND as SUPPORTED_ADDRESS_TYPES;
 pub use super::unrecognised_parameter::KIND as UNRECOGNISED_PARAMETER;
 pub use super::zero_checksum_acceptable::KIND as ZERO_CHECKSUM_ACCEPTABLE;
 
-/// The RFC's name of a parameter type, if this crate knows it.
+/// Returns the RFC's name of a parameter type, or `None` if this crate doesn't know the type.
 #[must_use]
 pub const fn name(kind: u16) -> Option<&'static str> {
     Some(match kind {

@@ -1,4 +1,5 @@
-//! Parameters (RFC 9260 sections 3.2.1 and 3.3.2 to 3.3.5, and extensions): a file for each type, with its diagram.
+//! Parameters (RFC 9260 sections 3.2.1 and 3.3.2 to 3.3.5, and extensions): one file for each type, with its
+//! diagram.
 
 mod cookie_preservative;
 mod ecn_capable;
@@ -23,49 +24,51 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use crate::encode::{EncodeTlv, put};
 use crate::error::ParameterError;
 
-/// A parameter of a known type with its content, or one of an unknown type.
+/// A parameter: its content if the type is known, otherwise its raw form.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub enum Parameter<'a> {
-    /// What a HEARTBEAT carries.
+    /// Opaque data of a HEARTBEAT.
     HeartbeatInfo(&'a [u8]),
     /// An IPv4 address of the sender.
     Ipv4Address(Ipv4Addr),
     /// An IPv6 address of the sender.
     Ipv6Address(Ipv6Addr),
-    /// The cookie of an INIT ACK.
+    /// The State Cookie of an INIT ACK.
     StateCookie(&'a [u8]),
-    /// A whole parameter that the sender of an INIT ACK didn't know: type, length and value.
+    /// A whole parameter (type, length and value) that the sender of an INIT ACK didn't know.
     UnrecognisedParameter(&'a [u8]),
-    /// Asks for a cookie that lives longer.
+    /// Asks for a longer cookie lifetime.
     CookiePreservative {
-        /// How much longer, in milliseconds.
+        /// Suggested increment of the cookie's lifetime in milliseconds.
         increment_ms: u32,
     },
-    /// Deprecated: the receiver aborts.
+    /// Host name of the sender. Deprecated: the receiver aborts the association.
     HostName(&'a [u8]),
-    /// Which types of addresses the sender can use.
+    /// Address types that the sender supports.
     SupportedAddressTypes(SupportedAddressTypes<'a>),
-    /// The sender understands ECNE and CWR.
+    /// The sender supports ECNE and CWR.
     EcnCapable,
-    /// The sender takes packets with checksum zero.
+    /// The sender accepts packets with checksum zero.
     ZeroChecksumAcceptable {
-        /// How it detects errors instead: an Error Detection Method Identifier, assigned or not.
+        /// Error Detection Method Identifier of the alternative error detection, assigned or not.
         edmid: u32,
     },
-    /// Makes an INIT larger.
+    /// Makes an INIT longer.
     Pad {
-        /// Bytes of padding data: four less than the parameter takes, if a multiple of four.
+        /// Length of the padding data in bytes: four less than the parameter's length if that is a multiple
+        /// of four.
         padding_len: usize,
     },
-    /// A type that this crate doesn't know; [`RawParameter::unrecognised_action`] says what it asks for.
+    /// A parameter of a type that this crate doesn't know; [`RawParameter::unrecognised_action`] returns what
+    /// the type asks of its receiver.
     Unknown(RawParameter<'a>),
 }
 
 impl<'a> RawParameter<'a> {
-    /// The parameter's content.
+    /// Parses the parameter's content.
     ///
     /// # Errors
-    /// If the value doesn't have the size that the type prescribes.
+    /// If the length of the value isn't the one that the type prescribes.
     pub fn parse(&self) -> Result<Parameter<'a>, ParameterError> {
         Ok(match self.kind {
             kind::HEARTBEAT_INFO => Parameter::HeartbeatInfo(heartbeat_info::parse(self)),
@@ -96,7 +99,7 @@ impl<'a> RawParameter<'a> {
 }
 
 impl From<IpAddr> for Parameter<'_> {
-    /// The address parameter of an address.
+    /// Returns the address parameter for `address`.
     fn from(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(address) => Self::Ipv4Address(address),

@@ -1,4 +1,4 @@
-//! PAD: makes an INIT larger and carries nothing (RFC 4820 section 4).
+//! PAD: makes an INIT longer and carries nothing (RFC 4820 section 4).
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -11,10 +11,10 @@
 
 use super::raw::RawParameter;
 
-/// Type of the Padding parameter.
+/// Parameter type of Padding.
 pub const KIND: u16 = 0x8005;
 
-/// Gives the bytes of padding data.
+/// Returns the length of the padding data in bytes.
 pub(super) const fn parse(raw: &RawParameter<'_>) -> usize {
     raw.value.len()
 }

@@ -1,4 +1,5 @@
-//! Supported Address Types: which addresses the sender of an INIT can use (RFC 9260 section 3.3.2.1.5).
+//! Supported Address Types: the address types that the sender of an INIT supports (RFC 9260 section
+//! 3.3.2.1.5).
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -17,22 +18,22 @@ use super::raw::RawParameter;
 use super::{ipv4_address, ipv6_address};
 use crate::error::ParameterError;
 
-/// Type of Supported Address Types.
+/// Parameter type of Supported Address Types.
 pub const KIND: u16 = 12;
 
-/// Bytes of one address type.
+/// Length of one address type in bytes.
 const ELEMENT_LEN: usize = 2;
 
-/// A list of address types: the types of the address parameters.
+/// List of address types, each the type of an address parameter.
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub struct SupportedAddressTypes<'a> {
     types: &'a [[u8; ELEMENT_LEN]],
 }
 
 impl SupportedAddressTypes<'static> {
-    /// IPv4 alone.
+    /// IPv4 only.
     pub const IPV4: Self = Self { types: &[ipv4_address::KIND.to_be_bytes()] };
-    /// IPv6 alone.
+    /// IPv6 only.
     pub const IPV6: Self = Self { types: &[ipv6_address::KIND.to_be_bytes()] };
     /// IPv4 and IPv6.
     pub const BOTH: Self =
@@ -51,18 +52,18 @@ impl<'a> SupportedAddressTypes<'a> {
         }
     }
 
-    /// The types in the order they are listed; the sender may list any numbers.
+    /// Returns the address types in the order in which they are listed. A peer may list any numbers.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = u16> + Clone + use<'a> {
         self.types.iter().map(|&bytes| u16::from_be_bytes(bytes))
     }
 
-    /// Is IPv4 among them?
+    /// Returns whether IPv4 is listed.
     #[must_use]
     pub fn has_ipv4(&self) -> bool {
         self.iter().any(|kind| kind == ipv4_address::KIND)
     }
 
-    /// Is IPv6 among them?
+    /// Returns whether IPv6 is listed.
     #[must_use]
     pub fn has_ipv6(&self) -> bool {
         self.iter().any(|kind| kind == ipv6_address::KIND)

@@ -14,7 +14,7 @@ fn round_trip(parameter: &Parameter<'_>, bytes: &[u8]) {
     assert_eq!(raw.parse().as_ref(), Ok(parameter));
 }
 
-/// A parameter of type `kind` with `len` bytes of value must not parse.
+/// Asserts that a parameter of type `kind` with `len` bytes of value doesn't parse.
 #[track_caller]
 fn rejects(kind: u16, len: usize, error: ParameterError) {
     let mut bytes = [kind.to_be_bytes(), u16::try_from(4 + len).unwrap().to_be_bytes()].concat();
@@ -33,7 +33,8 @@ fn addresses() {
     assert_eq!(Parameter::from(IpAddr::V4([1, 2, 3, 4].into())), Parameter::Ipv4Address([1, 2, 3, 4].into()));
 }
 
-/// An address whose length and type disagree has let other stacks read beyond it (CVE-2021-3655).
+/// An address parameter whose length disagreed with its type made other stacks read beyond its end
+/// (CVE-2021-3655).
 #[test]
 fn addresses_of_wrong_length() {
     for found in [0, 1, 3, 5, 8, 16] {
@@ -91,7 +92,7 @@ fn zero_checksum_acceptable() {
     }
 }
 
-/// Who does not know it skips it without a report (RFC 9653 section 4).
+/// A receiver that doesn't know the parameter skips it without a report (RFC 9653 section 4).
 #[test]
 fn zero_checksum_acceptable_is_skipped_by_others() {
     assert_eq!(UnrecognisedAction::of_parameter(kind::ZERO_CHECKSUM_ACCEPTABLE), UnrecognisedAction::Skip);

@@ -1,4 +1,5 @@
-//! Unrecognized Parameter: an INIT ACK gives back what its sender did not know (RFC 9260 section 3.3.3.1.2).
+//! Unrecognized Parameter: an INIT ACK returns a parameter that its sender didn't know (RFC 9260 section
+//! 3.3.3.1.2).
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -11,7 +12,7 @@
 
 use super::raw::RawParameter;
 
-/// Type of Unrecognized Parameter.
+/// Parameter type of Unrecognized Parameter.
 pub const KIND: u16 = 8;
 
 pub(super) const fn parse<'a>(raw: &RawParameter<'a>) -> &'a [u8] {

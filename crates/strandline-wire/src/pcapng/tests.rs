@@ -8,7 +8,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
 }
 
-/// Splits a capture into blocks: type and body. Checks both lengths of each.
+/// Splits a capture into blocks, each with its type and body. Checks both lengths of each block.
 fn blocks(mut bytes: &[u8]) -> Vec<(u32, Vec<u8>)> {
     let mut blocks = Vec::new();
     while !bytes.is_empty() {
@@ -21,7 +21,7 @@ fn blocks(mut bytes: &[u8]) -> Vec<(u32, Vec<u8>)> {
     blocks
 }
 
-/// Splits options: code and value. The list must end with the end option and nothing after it.
+/// Splits options into code and value. The list must end with the end option and have nothing after it.
 fn options(mut bytes: &[u8]) -> Vec<(u16, Vec<u8>)> {
     let mut options = Vec::new();
     loop {
@@ -44,7 +44,7 @@ fn capture(records: &[Record<'_>]) -> Vec<u8> {
     writer.into_inner()
 }
 
-/// The one captured packet: IP header first.
+/// Returns the one captured packet, from its IP header on.
 fn captured(record: &Record<'_>) -> Vec<u8> {
     let (kind, body) = blocks(&capture(&[*record])).remove(2);
     assert_eq!(kind, ENHANCED_PACKET);
@@ -113,7 +113,7 @@ fn ipv4_in_udp() {
     let bytes = captured(&record("10.0.0.1:9899", "10.0.0.2:1234", &[0xaa; 13]));
     assert_eq!(bytes[9], 17);
     assert_eq!(bytes[20..26], [0x26, 0xab, 4, 210, 0, 21]);
-    // The sum over pseudo header, UDP header with its checksum, and data comes out as zero.
+    // The sum over pseudo header, UDP header with its checksum, and data is zero.
     let sum = words_sum(&bytes[12..20]) + 17 + 21 + words_sum(&bytes[20..]);
     assert_eq!(internet_checksum(sum), 0);
 }

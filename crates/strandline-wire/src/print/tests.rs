@@ -10,7 +10,7 @@ use crate::parameter::{Parameter, Parameters, SupportedAddressTypes};
 use crate::print::line;
 use crate::tlv::TlvWriter;
 
-/// The line of a packet with `chunks`, without what every one begins with.
+/// Asserts the line of a packet with `chunks`, without the prefix that every line has.
 #[track_caller]
 fn shows(chunks: &[Chunk<'_>], expected: &str) {
     let mut buffer = vec![0; 2000];

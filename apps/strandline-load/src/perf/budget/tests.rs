@@ -34,7 +34,7 @@ fn bytes_are_sent_exactly_by_all_flows_together() {
 #[test]
 fn a_rate_is_kept_whatever_time_the_sender_lost() {
     let begin = now();
-    // 1,000 messages a second in two flows.
+    // 1,000 messages per second in two flows.
     let parameters =
         Parameters { message_bytes: 100, bits_per_second: Some(800_000), flows: 2, ..parameters() };
     let mut budget = Budget::new(&parameters, 0, begin);

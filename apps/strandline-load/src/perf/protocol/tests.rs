@@ -1,6 +1,6 @@
 use super::*;
 
-/// A test of ten seconds from client to server.
+/// Returns a test of ten seconds from client to server.
 pub(crate) fn parameters() -> Parameters {
     Parameters {
         direction: Direction::Up,

@@ -15,7 +15,7 @@ fn test(direction: Direction, bits_per_second: Option<u64>) -> Test {
     }
 }
 
-/// What passed in ten seconds.
+/// Returns a report of ten seconds of traffic.
 fn side(bytes_sent: u64, bytes_received: u64) -> SideReport {
     let passed = |bytes: u64| Passed { seconds: 10.0, bytes, messages: 0 };
     let flow =
@@ -29,7 +29,7 @@ fn outcome(own: SideReport, peer: Option<SideReport>) -> Outcome {
 
 #[test]
 fn a_rate_stands_beside_what_came_of_it() {
-    // Messages of 1,000 bytes, 100 a second.
+    // Messages of 1,000 bytes, 100 per second.
     let asked = Some(800_000);
     let rates = |test: &Test, outcome: &Outcome| {
         let end = test.end(outcome);
@@ -40,7 +40,7 @@ fn a_rate_stands_beside_what_came_of_it() {
     // One direction is behind.
     let both = outcome(side(1_000_000, 500_000), Some(side(600_000, 1_000_000)));
     assert_eq!(rates(&test(Direction::Both, asked), &both), [Some(100.0), Some(50.0)]);
-    // Of a test that failed only one side is known.
+    // Of a failed test only one side is known.
     let failed = outcome(side(800_000, 0), None);
     assert_eq!(rates(&test(Direction::Up, asked), &failed), [Some(100.0), Some(80.0)]);
     assert_eq!(rates(&test(Direction::Up, None), &reached), [None, None], "as fast as it goes");

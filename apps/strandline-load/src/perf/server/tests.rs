@@ -12,7 +12,7 @@ struct Command {
     args: ServerArgs,
 }
 
-/// A server that nobody can reach but through this value. The clock is tokio's, which can be paused.
+/// A server that is reachable only through this value. The clock is tokio's, which can be paused.
 struct Hosted {
     server: Arc<Server>,
     serving: JoinSet<()>,
@@ -32,7 +32,7 @@ impl Hosted {
         Self { server, serving: JoinSet::new(), listener }
     }
 
-    /// A client that is connected.
+    /// Returns a connected client.
     async fn client(&mut self) -> Channel {
         let client = TcpStream::connect(self.listener.local_addr().unwrap()).await.unwrap();
         let (stream, peer) = self.listener.accept().await.unwrap();
@@ -40,7 +40,7 @@ impl Hosted {
         Channel::new(Carrier::Tcp(client))
     }
 
-    /// The server has nothing left of anybody.
+    /// Asserts that the server has no state of any client left.
     async fn is_clean(&mut self) {
         while let Some(ended) = self.serving.join_next().await {
             ended.unwrap();

@@ -6,7 +6,7 @@ use strandline::{Association, Listener, SendInfo, Stack};
 
 use super::*;
 
-/// A file whose content can be looked at.
+/// A file whose content can be read back.
 #[derive(Debug, Clone, Default)]
 struct Paper(Arc<Mutex<Vec<u8>>>);
 
@@ -21,7 +21,7 @@ impl Write for Paper {
     }
 }
 
-/// A disk that is full after so many bytes.
+/// A disk that is full after this many bytes.
 #[derive(Debug)]
 struct Full(usize);
 
@@ -39,7 +39,7 @@ impl Write for Full {
     }
 }
 
-/// A transfer in virtual time, seen by its sender.
+/// Runs a transfer in virtual time, traced at its sender.
 async fn transfer(trace: Arc<Trace>) {
     let network = Network::new();
     let here = Stack::builder().observer(trace).memory(&network, ["10.0.0.1".parse().unwrap()]).unwrap();

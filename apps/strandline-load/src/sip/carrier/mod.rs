@@ -1,4 +1,4 @@
-//! How messages are carried.
+//! Transports of SIP messages.
 
 pub(super) mod passing;
 pub(super) mod sctp;
@@ -8,7 +8,7 @@ pub(super) mod udp;
 
 use super::out::Out;
 
-/// The messages of each source together: the source, and where they are.
+/// Groups the messages by source: returns each source, and the positions of its messages.
 fn by_source(out: &Out) -> impl Iterator<Item = (usize, &[(usize, usize, usize)])> {
     let together = out.messages.chunk_by(|(a, ..), (b, ..)| a == b);
     together.filter_map(|messages| Some((messages.first()?.0, messages)))

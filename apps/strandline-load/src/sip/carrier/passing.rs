@@ -1,5 +1,5 @@
-//! TCP connections that pass: one for each transaction or for each call, on both sides. Who is called listens, and the server
-//! connects there, as to a phone that is behind no NAT.
+//! Short-lived TCP connections: one for each transaction or for each call, on both sides. The callee listens,
+//! and the server connects to it, as to a phone that is behind no NAT.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ use crate::sip::out::Out;
 use super::tcp::{ANSWER_MAX, Source, To, connect_with, receive, write_rest};
 use super::{by_source, bytes};
 
-/// What a connection is for.
+/// The scope of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::sip) enum For {
     Transaction,
@@ -31,17 +31,17 @@ pub(in crate::sip) enum For {
 /// An operation: its slot and generation.
 type Operation = (usize, u32);
 
-/// One connection, from when it is wanted.
+/// One connection, from the time when it is requested.
 #[derive(Default)]
 struct Line {
     source: Rc<Source>,
-    /// The call was refused: its ACK is the last that is sent.
+    /// Whether the call was refused, so that its ACK is the last message.
     refused: Cell<bool>,
-    /// Nothing comes or goes any more.
+    /// Notified when no more messages come or go.
     end: Notify,
 }
 
-/// Connections by the slot of their operation, of which there are as many as operations at once.
+/// Connections by the slot of their operation; there are as many slots as concurrent operations.
 #[derive(Default)]
 struct Lines(RefCell<HashMap<usize, (u32, Rc<Line>)>>);
 
@@ -76,7 +76,7 @@ struct Shared {
     load: OnceCell<Rc<Load>>,
 }
 
-/// Listens for calls at each source, and returns their addresses.
+/// Listens for calls at each source, and returns the addresses.
 pub(in crate::sip) async fn open(
     to: To,
     local: &[IpAddr],
@@ -106,7 +106,7 @@ pub(in crate::sip) async fn open(
 }
 
 impl Passing {
-    /// Takes calls until the tasks are ended.
+    /// Accepts calls until the tasks are ended.
     pub(in crate::sip) fn serve(&self, load: &Rc<Load>) {
         let _ = self.0.load.set(Rc::clone(load));
         for (source, listener) in self.0.listeners.take().into_iter().enumerate() {
@@ -143,14 +143,14 @@ impl Shared {
         }
     }
 
-    /// Of the one who is called, over the connection that the request came on.
+    /// Sends an answer of the callee over the connection on which the request arrived.
     fn answer(&self, operation: Operation, code: u16, came: &Came<'_>) {
         let Some(line) = self.callees.find(operation) else { return };
         let over = self.each == For::Transaction || came.value("CSeq").ends_with(b"BYE");
         line.push(came.bytes, code >= 200 && over);
     }
 
-    /// A connection that begins with this request, and is found by its operation if it serves a dialog.
+    /// Opens a connection that begins with this request. If it serves a dialog, it is found by its operation.
     fn open_line(self: &Rc<Self>, source: usize, request: &[u8], operation: Option<Operation>) {
         let line = Rc::new(Line::default());
         if let Some(operation) = operation {
@@ -166,7 +166,7 @@ impl Shared {
 }
 
 impl Line {
-    /// Sends a message, the last of this connection if it is so.
+    /// Sends a message. With `last` it is the last one of this connection.
     fn push(self: &Rc<Self>, message: &[u8], last: bool) {
         self.source.pending.borrow_mut().extend_from_slice(message);
         if self.source.stream.borrow().is_none() || self.source.writing.get() || self.source.write() {
@@ -186,7 +186,7 @@ impl Line {
     }
 }
 
-/// What a caller opens a connection for.
+/// The purpose of a caller's connection.
 struct Call {
     source: usize,
     local: IpAddr,
@@ -199,11 +199,11 @@ impl Call {
     async fn make(self, shared: Rc<Shared>, request: Vec<u8>) {
         let talk = async {
             let (stream, written) = connect_with(self.local, &shared.to, &request).await?;
-            // BYE follows ACK at once, and would wait for it to be acknowledged.
+            // BYE follows ACK at once, and would wait for the acknowledgement of the ACK.
             stream.tcp().set_nodelay(true)?;
             let stream = Rc::new(stream);
             let rest = request.get(written..).unwrap_or(&[]).to_vec();
-            // What was to be sent while it was being opened comes after that.
+            // Messages queued while the connection was being opened come after that.
             self.line.source.pending.borrow_mut().splice(..0, rest);
             self.line.source.stream.replace(Some(Rc::clone(&stream)));
             if !self.line.source.write() {
@@ -231,7 +231,7 @@ impl Call {
         }
     }
 
-    /// Is this message the last that comes?
+    /// Returns whether this message is the last one.
     fn is_over(&self, message: &[u8]) -> bool {
         let came = Came { bytes: message };
         let Some(code) = came.status().filter(|code| *code >= 200) else { return false };
@@ -257,7 +257,7 @@ async fn be_called(shared: Rc<Shared>, source: usize, listener: TcpListener, loa
     }
 }
 
-/// Takes what comes on such a connection, until either side closes it.
+/// Handles messages on such a connection until either side closes it.
 async fn hear(shared: Rc<Shared>, source: usize, stream: TcpStream, load: Rc<Load>) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection of a caller");

@@ -1,4 +1,4 @@
-//! SCTP: an association for each source, from each local address, in UDP or on IP itself.
+//! SCTP: one association for each source, from each local address, in UDP or directly on IP.
 
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -13,20 +13,21 @@ use crate::sip::out::Out;
 
 use super::{by_source, bytes};
 
-/// Messages taken at a time.
+/// Maximum number of messages read at a time.
 const BATCH: usize = 64;
 
-/// Where nobody answers that is known after 15 s: with RFC 9260's eight it were four minutes in which nothing is seen.
+/// Maximum number of INIT retransmissions: an unreachable server is detected after 15 s. With RFC 9260's
+/// eight it would take four minutes without any output.
 const INIT_RETRANS_MAX: u16 = 3;
 
 /// The associations.
 pub(in crate::sip) struct Sctp {
     associations: Vec<Rc<Association>>,
-    /// They end with it.
+    /// The stacks, which are dropped with this value.
     _stacks: Vec<Stack>,
 }
 
-/// Sets up an association for each source, and returns their addresses.
+/// Sets up an association for each source, and returns the addresses.
 pub(in crate::sip) async fn open(
     server: SocketAddr,
     encapsulation: u16,
@@ -75,13 +76,14 @@ impl Sctp {
 
 impl Carrier for Sctp {
     fn send(&self, out: &Out, _: &Load) {
-        // No order between messages: none waits for another that was lost (RFC 4168 section 5.1).
+        // Messages are unordered: none waits for another that was lost (RFC 4168 section 5.1).
         let info = SendInfo::default().unordered();
         for (source, messages) in by_source(out) {
             let Some(association) = self.associations.get(source) else { continue };
             for message in messages {
                 let data = Bytes::copy_from_slice(bytes(out, message));
-                // Without room the server doesn't keep up: what can't be sent counts as not answered.
+                // If there is no room, the server doesn't keep up: a message that can't be sent counts as
+                // unanswered.
                 match association.try_send_bytes(data, info) {
                     Ok(()) | Err(TrySendError::Full) => {}
                     Err(error) => tracing::debug!(%error, "sending over SCTP"),

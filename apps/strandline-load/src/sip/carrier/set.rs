@@ -1,7 +1,7 @@
-//! TCP without TLS: sockets of one epoll set, read and written by one task. A load that opens and closes a connection for each
-//! request does nothing else for most of its time: a task and a registration for each would take as long as the server's work.
-//! The set isn't watched by the runtime but waited for itself: to have one set wake another costs half a microsecond for
-//! each message, and costs those who send it.
+//! TCP without TLS: sockets in one epoll set, read and written by one task. A load that opens and closes a
+//! connection for each request spends most of its time on that; a task and a registration for each would cost
+//! as much as the server's work. The set isn't registered with the runtime but waited for directly: waking
+//! one set through another costs half a microsecond for each message, on the sender's side.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -27,28 +27,30 @@ use crate::sip::out::Out;
 
 use super::{by_source, bytes, tcp};
 
-/// Bytes read at a time.
+/// Number of bytes read at a time.
 const READ: usize = 64 << 10;
-/// Sockets that are asked for at a time.
+/// Maximum number of events fetched at a time.
 const EVENTS: usize = 256;
-/// Sockets that are read before it is written what came of that: the server works on it while others are read.
+/// Number of sockets that are read before the resulting messages are written, so that the server works on
+/// these while the others are read.
 const SOME: usize = 16;
-/// How long before a connection that was lost is opened again.
+/// Delay before a lost connection is opened again.
 const PAUSE: Duration = Duration::from_millis(200);
-/// A connection for one request ends by then: 64 T1 of RFC 3261, after which no transaction waits for an answer.
+/// Maximum lifetime of a connection for one request: 64 T1 of RFC 3261, after which no transaction waits for
+/// an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(32);
 
-/// One of the sockets.
+/// The slot of a socket.
 #[derive(Debug, Default)]
 struct Place {
-    /// None while it is opened again, or isn't used.
+    /// The socket; `None` while it is opened again, or isn't used.
     stream: Option<TcpStream>,
-    /// How often this place was used before: what is told of an earlier socket doesn't count.
+    /// Number of earlier uses of this slot. Events of an earlier socket are ignored.
     generation: u32,
     source: usize,
-    /// What has come of a message that isn't whole yet.
+    /// The received part of an incomplete message.
     begun: Vec<u8>,
-    /// What waits to be written.
+    /// Bytes that wait to be written.
     pending: Vec<u8>,
 }
 
@@ -58,29 +60,29 @@ pub(in crate::sip) struct Set {
     events: RefCell<Vec<epoll::Event>>,
     server: SocketAddr,
     local: Vec<IpAddr>,
-    /// The address that sockets have without being bound to one.
+    /// Local address that sockets have without being bound to one.
     own: Option<IpAddr>,
     persistent: bool,
-    /// With persistent connections one for each source, in their order.
+    /// With persistent connections one slot for each source, in order.
     places: RefCell<Vec<Place>>,
     free: RefCell<Vec<usize>>,
-    /// Places, their generations, and when their connections must have ended, in the order of time.
+    /// Deadlines of connections in order of time, with the slot and its generation.
     ends: RefCell<VecDeque<(Instant, usize, u32)>>,
     room: RefCell<Vec<u8>>,
 }
 
-/// What became of a socket.
+/// The state of a socket after an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Became {
-    /// It goes on.
+    /// It stays in use.
     On,
-    /// All that was asked for has come.
+    /// Its request was answered.
     Answered,
     /// It has ended.
     Lost,
 }
 
-/// Opens a connection for each source, unless each transaction has one of its own, and returns their addresses.
+/// Opens a connection for each source, unless each transaction has its own, and returns the addresses.
 pub(in crate::sip) async fn open(
     server: SocketAddr,
     local: &[IpAddr],
@@ -122,7 +124,7 @@ pub(in crate::sip) async fn open(
 }
 
 impl Set {
-    /// Hears of what comes from now on, and of room for what waits if that is asked for.
+    /// Registers for received data, and for room to write if requested.
     fn watch(&self, stream: &TcpStream, place: usize, generation: u32, room: bool) -> io::Result<()> {
         let mut what = epoll::EventFlags::IN | epoll::EventFlags::ET;
         what.set(epoll::EventFlags::OUT, room);
@@ -135,7 +137,7 @@ impl Set {
         let ip =
             self.local.get(source % self.local.len().max(1)).copied().ok_or(ErrorKind::AddrNotAvailable)?;
         let stream = connect(Some(ip).filter(|_| self.own != Some(ip)), self.server)?;
-        // On the loopback it stands already.
+        // On the loopback interface the connection is established already.
         let written = match (&stream).write(request) {
             Ok(written) => written,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected) => 0,
@@ -157,7 +159,7 @@ impl Set {
         Ok(())
     }
 
-    /// Something came to a socket, or there is room again.
+    /// Handles an event: a socket has received data, or has room again.
     fn on_event(self: &Rc<Self>, mark: u64, load: &Rc<Load>) {
         let (number, generation) = ((mark & u64::from(u32::MAX)) as usize, (mark >> 32) as u32);
         let mut places = self.places.borrow_mut();
@@ -219,7 +221,7 @@ impl Carrier for Rc<Set> {
                 [message] if place.pending.is_empty() => place.write_first(bytes(out, message)),
                 _ => {
                     messages.iter().for_each(|message| place.pending.extend_from_slice(bytes(out, message)));
-                    // If it has ended, whoever reads finds that.
+                    // If the connection has ended, the next read reports it.
                     let _ = place.write();
                 }
             }
@@ -232,7 +234,8 @@ impl Carrier for Rc<Set> {
         if let Some(stream) =
             places.get(source).filter(|_| self.persistent).and_then(|place| place.stream.as_ref())
         {
-            // Whoever reads finds the end, and opens another one. If it has ended already, that is what was wanted.
+            // The next read reports the end, and the connection is opened again. If it has ended already,
+            // that has the same effect.
             let _ = stream.shutdown(std::net::Shutdown::Both);
         }
     }
@@ -260,7 +263,8 @@ impl Carrier for Rc<Set> {
 }
 
 impl Place {
-    /// Writes a message; what doesn't go now waits. If the connection has ended, whoever reads finds that.
+    /// Writes a message; bytes that can't be written now wait. If the connection has ended, the next read
+    /// reports it.
     fn write_first(&mut self, message: &[u8]) {
         let written = match &self.stream {
             None => 0,
@@ -272,7 +276,7 @@ impl Place {
         self.pending.extend_from_slice(message.get(written..).unwrap_or(&[]));
     }
 
-    /// Writes what waits, as far as there is room.
+    /// Writes waiting bytes, as far as there is room.
     fn write(&mut self) -> io::Result<()> {
         let Some(mut stream) = self.stream.as_ref() else { return Ok(()) };
         while !self.pending.is_empty() {
@@ -287,7 +291,7 @@ impl Place {
         Ok(())
     }
 
-    /// Reads what has come, and hands on whole messages.
+    /// Reads received bytes, and passes on complete messages.
     fn read(&mut self, room: &mut [u8], mut hand_on: impl FnMut(usize, &[u8])) -> Became {
         let Some(mut stream) = self.stream.as_ref() else { return Became::On };
         let mut became = Became::On;
@@ -312,14 +316,14 @@ impl Place {
             if used > 0 {
                 became = Became::Answered;
             }
-            // Less than there was room for: no more is there, and more will be told.
+            // Fewer bytes than requested mean that no more are there, and that new ones will be reported.
             if len < room.len() {
                 return became;
             }
         }
     }
 
-    /// It isn't used any more; the set forgets a socket that is closed.
+    /// Ends the use of the socket; the set removes a socket that is closed.
     fn close(&mut self) {
         self.stream = None;
         self.generation = self.generation.wrapping_add(1);
@@ -328,7 +332,7 @@ impl Place {
     }
 }
 
-/// The address that the kernel chooses for what goes to the server. Nothing is sent.
+/// Returns the address that the kernel chooses for packets to the server. Sends nothing.
 fn own_address(server: SocketAddr) -> io::Result<IpAddr> {
     let any = if server.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
     let socket = UdpSocket::bind(SocketAddr::new(any, 0))?;
@@ -336,7 +340,7 @@ fn own_address(server: SocketAddr) -> io::Result<IpAddr> {
     Ok(socket.local_addr()?.ip())
 }
 
-/// Begins to connect, without waiting, from an address if the kernel is not to choose it.
+/// Begins to connect without blocking, from the given address, or from the kernel's choice.
 fn connect(local: Option<IpAddr>, server: SocketAddr) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(server), Type::STREAM.nonblocking(), None)?;
     if let Some(local) = local {
@@ -353,7 +357,7 @@ fn connect(local: Option<IpAddr>, server: SocketAddr) -> io::Result<TcpStream> {
     Ok(socket.into())
 }
 
-/// A connection was lost: opens it again.
+/// Reopens a lost connection.
 async fn open_again(set: Rc<Set>, number: usize, load: Rc<Load>) {
     let Some(local) = set.local.get(number % set.local.len().max(1)).copied() else { return };
     let stream = loop {
@@ -375,11 +379,11 @@ async fn open_again(set: Rc<Set>, number: usize, load: Rc<Load>) {
         return;
     }
     place.stream = Some(stream);
-    // If it has ended again, whoever reads finds that.
+    // If the connection has ended again, the next read reports it.
     let _ = place.write();
 }
 
-/// Hands on all whole messages, and answers to keep-alives, and returns how many bytes they were.
+/// Passes on all complete messages and answers to keep-alives, and returns the number of their bytes.
 fn cut(stream: &[u8], mut hand_on: impl FnMut(&[u8])) -> usize {
     let mut used = 0;
     while let Some(rest) = stream.get(used..)

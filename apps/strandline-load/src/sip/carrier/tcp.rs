@@ -1,4 +1,4 @@
-//! TCP, with and without TLS: a connection for each source, or for each of its transactions.
+//! TCP, with and without TLS: one connection for each source, or for each of its transactions.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -25,44 +25,45 @@ use crate::sip::out::Out;
 
 use super::{by_source, bytes};
 
-/// Bytes read at a time.
+/// Number of bytes read at a time.
 const READ: usize = 64 << 10;
-/// How long before a connection that was lost is opened again.
+/// Delay before a lost connection is opened again.
 const PAUSE: Duration = Duration::from_millis(200);
-/// A connection for one request ends by then: 64 T1 of RFC 3261, after which no transaction waits for an answer.
+/// Maximum lifetime of a connection for one request: 64 T1 of RFC 3261, after which no transaction waits for
+/// an answer.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(32);
 
 thread_local! {
     static ROOM: RefCell<Vec<u8>> = RefCell::new(vec![0; READ]);
 }
 
-/// One of the sources.
+/// A source of messages.
 #[derive(Default)]
 pub(super) struct Source {
     pub(super) stream: RefCell<Option<Rc<Wire>>>,
-    /// What waits to be written.
+    /// Bytes that wait to be written.
     pub(super) pending: RefCell<Vec<u8>>,
-    /// A task writes.
+    /// Whether a task is writing.
     pub(super) writing: Cell<bool>,
 }
 
-/// How long connections live.
+/// The lifetime of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::sip) enum Each {
     /// As long as the load.
     Persistent,
-    /// From a request on: so many of the last ones stay open.
+    /// From a request on; `kept` of the most recent ones stay open.
     Request { kept: usize },
 }
 
-/// Requests that each want a connection of their own, with their source.
+/// Requests that each need their own connection, with their source.
 type Requests = mpsc::UnboundedReceiver<(usize, Vec<u8>)>;
 
-/// Where connections go.
+/// The destination of connections.
 #[derive(Debug, Clone)]
 pub(in crate::sip) struct To {
     pub(in crate::sip) server: SocketAddr,
-    /// With TLS: whom to trust, and the name or address that the server's certificate must be for.
+    /// With TLS: the settings, and the name or address that the server's certificate must be for.
     pub(in crate::sip) tls: Option<(ClientTls, String)>,
 }
 
@@ -72,12 +73,13 @@ pub(in crate::sip) struct Tcp {
     local: Vec<IpAddr>,
     to: To,
     each: Each,
-    /// To the task that opens a connection for each. No more wait than operations are under way.
+    /// Queue to the task that opens a connection for each request. It holds no more than the concurrent
+    /// operations.
     wanted: mpsc::UnboundedSender<(usize, Vec<u8>)>,
     requests: RefCell<Option<Requests>>,
 }
 
-/// Opens a connection for each source, unless each transaction has one of its own, and returns their addresses.
+/// Opens a connection for each source, unless each transaction has its own, and returns the addresses.
 pub(in crate::sip) async fn open(
     to: To,
     local: &[IpAddr],
@@ -113,7 +115,7 @@ pub(in crate::sip) async fn open(
     Ok((tcp, addresses))
 }
 
-/// Connects, with TLS if that is wanted.
+/// Connects, with TLS if requested.
 pub(in crate::sip) async fn connect(local: IpAddr, to: &To) -> io::Result<Wire> {
     let stream = connect_plain(local, to.server).await?;
     let Some((tls, name)) = &to.tls else { return Ok(Wire::plain(stream)) };
@@ -126,8 +128,9 @@ pub(in crate::sip) async fn connect(local: IpAddr, to: &To) -> io::Result<Wire> 
 pub(super) async fn connect_plain(local: IpAddr, server: SocketAddr) -> io::Result<TcpStream> {
     let socket = if local.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     socket.set_reuseaddr(true)?;
-    // The port is chosen when it is known whom it is for: then one can be used that leads elsewhere, or led to the server until
-    // a moment ago. To look for one that nobody uses at all takes ever longer, the more there are.
+    // The port is chosen when the destination is known, so it may be one that is in use to another
+    // destination, or was used to the server until a moment ago. Finding a port that is entirely unused takes
+    // longer the more connections there are.
     if setsockopt(&socket, IpBindAddressNoPort, &true).is_err() {
         tracing::debug!("ports are chosen at once");
     }
@@ -137,8 +140,8 @@ pub(super) async fn connect_plain(local: IpAddr, server: SocketAddr) -> io::Resu
     Ok(stream)
 }
 
-/// Connects for one request, and writes as much of it as goes before anything waits: on the loopback a connection stands when
-/// the call that opens it returns.
+/// Connects for one request, and writes as much of it as possible before waiting: on the loopback interface a
+/// connection is established when the call that opens it returns.
 pub(super) async fn connect_with(local: IpAddr, to: &To, request: &[u8]) -> io::Result<(Wire, usize)> {
     if to.tls.is_some() {
         return Ok((connect(local, to).await?, 0));
@@ -186,7 +189,7 @@ impl Carrier for Tcp {
             let Some(source) = self.sources.get(number) else { continue };
             if self.each != Each::Persistent {
                 for message in messages {
-                    // Nobody takes it once the load is over.
+                    // The receiver is gone once the load is over.
                     let _ = self.wanted.send((number, bytes(out, message).to_vec()));
                 }
                 continue;
@@ -206,14 +209,15 @@ impl Carrier for Tcp {
         let source = self.sources.get(source).filter(|_| self.each == Each::Persistent);
         let stream = source.and_then(|source| source.stream.borrow().clone());
         if let Some(stream) = stream {
-            // Whoever reads finds the end, and opens another one. If it has ended already, that is what was wanted.
+            // The reader sees the end, and opens another connection. If it has ended already, that has the
+            // same effect.
             let _ = socket2::SockRef::from(stream.tcp()).shutdown(std::net::Shutdown::Both);
         }
     }
 }
 
 impl Source {
-    /// Writes as much as goes without waiting. False if something is left.
+    /// Writes as much as possible without blocking. Returns false if something is left.
     pub(super) fn write(&self) -> bool {
         let Some(stream) = self.stream.borrow().clone() else { return true };
         let mut pending = self.pending.borrow_mut();
@@ -223,7 +227,7 @@ impl Source {
                     pending.drain(..len);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
-                // Whoever reads finds the end.
+                // The reader sees the end.
                 Err(_) => pending.clear(),
             }
         }
@@ -242,7 +246,7 @@ pub(super) async fn write_rest(source: Rc<Source>) {
     source.writing.set(false);
 }
 
-/// Receives on a connection, and opens it again when it is lost.
+/// Receives on a connection, and reopens it when it is lost.
 async fn persist(source: Rc<Source>, number: usize, load: Rc<Load>, (local, to): (IpAddr, To)) {
     loop {
         let stream = source.stream.borrow().clone();
@@ -283,9 +287,9 @@ impl Kept {
     }
 }
 
-/// Opens a connection for each request that is to be sent.
+/// Opens a connection for each request.
 async fn dispatch(mut requests: Requests, (local, to): (Vec<IpAddr>, To), load: Rc<Load>, kept: Rc<Kept>) {
-    // Those under way end with this task.
+    // Tasks in progress end with this task.
     let mut under_way = JoinSet::new();
     while let Some((source, request)) = requests.recv().await {
         while under_way.try_join_next().is_some() {}
@@ -299,7 +303,8 @@ async fn dispatch(mut requests: Requests, (local, to): (Vec<IpAddr>, To), load: 
     }
 }
 
-/// Sends a request on a connection of its own, and closes that when it is answered, unless it is one to keep.
+/// Sends a request on its own connection, and closes that when the request is answered, unless the connection
+/// is kept.
 async fn transact(
     request: Vec<u8>,
     source: usize,
@@ -327,8 +332,8 @@ async fn transact(
     }
 }
 
-/// Hands on what comes, until the connection ends or `over` says of a message that it is the last. True if that was why it
-/// ended.
+/// Passes on received messages until the connection ends or `over` accepts a message as the last one. Returns
+/// true in the latter case.
 pub(super) async fn receive(
     stream: &Wire,
     source: usize,
@@ -361,7 +366,8 @@ pub(super) async fn receive(
     false
 }
 
-/// Hands on all whole messages; returns how many bytes they were, and whether the last of all was among them.
+/// Passes on all complete messages; returns the number of their bytes, and whether the last message was among
+/// them.
 fn cut(stream: &[u8], source: usize, load: &Rc<Load>, over: &mut impl FnMut(&[u8]) -> bool) -> (usize, bool) {
     let (mut used, mut last) = (0, false);
     load.with(|engine, now| {

@@ -1,4 +1,4 @@
-//! UDP: a socket for each source, many datagrams with each system call.
+//! UDP: one socket for each source, many datagrams with each system call.
 
 use std::cell::RefCell;
 use std::io::ErrorKind;
@@ -15,11 +15,12 @@ use crate::sip::out::Out;
 
 use super::{by_source, bytes};
 
-/// What the kernel is asked to keep for each socket: while others are read nothing gets lost that came. More than it allows is cut
-/// to that.
+/// Receive buffer of each socket, so that no datagram is lost while others are read. The kernel reduces it to
+/// its limit.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// One of the sockets. Nobody waits for room in it: to hear of that would wake the load once more for each request.
+/// The socket of a source. Nothing waits for room in it: such events would wake the load once more for each
+/// request.
 type Source = AsyncFd<UdpSocket>;
 
 /// The sockets.
@@ -28,7 +29,7 @@ pub(in crate::sip) struct Udp {
     sending: RefCell<Sending>,
 }
 
-/// Opens a socket for each source, and returns their addresses.
+/// Opens a socket for each source, and returns the addresses.
 pub(in crate::sip) async fn open(
     server: SocketAddr,
     local: &[IpAddr],
@@ -82,7 +83,8 @@ async fn receive(socket: Rc<Source>, source: usize, room: Rc<RefCell<Receiving>>
         match socket.try_io(Interest::READABLE, |socket| room.receive(socket)) {
             Ok(count) => {
                 if count < BATCH {
-                    // No more are there, and more will be told: nobody needs to ask.
+                    // No more datagrams are there, and new ones will be reported, so the readiness can be
+                    // cleared.
                     let none = |_: &UdpSocket| Err::<(), _>(ErrorKind::WouldBlock.into());
                     let _ = socket.try_io(Interest::READABLE, none);
                 }
@@ -91,7 +93,7 @@ async fn receive(socket: Rc<Source>, source: usize, room: Rc<RefCell<Receiving>>
                 });
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            // The server isn't there, or not yet: requests are sent again.
+            // The server isn't listening, or not yet: requests are retransmitted.
             Err(error) => tracing::debug!(%error, "receiving"),
         }
     }

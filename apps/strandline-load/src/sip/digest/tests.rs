@@ -14,7 +14,8 @@ fn line(credentials: &mut Credentials) -> String {
     String::from_utf8(line.to_vec()).unwrap()
 }
 
-/// RFC 7616 section 3.9.1, but for the cnonce: with its own the hashes of that section come out.
+/// The example of RFC 7616 section 3.9.1, except for the cnonce: with its cnonce the result is that section's
+/// hashes.
 #[test]
 fn responses_are_those_of_the_rfc() {
     for (algorithm, expected) in [
@@ -27,7 +28,7 @@ fn responses_are_those_of_the_rfc() {
         let cnonce = "f2/wE4q74E6zIJEtWaHKaf5wv/H5QzzpXusqGemxURZJ";
         assert_eq!(algorithm.hash(&format!("{secret}:{nonce}:00000001:{cnonce}:auth:{what}")), expected);
     }
-    // RFC 2069's, corrected in its erratum.
+    // The example of RFC 2069, corrected in its erratum.
     let old = Challenge {
         realm: "testrealm@host.com".to_owned(),
         nonce: "dcd98b7102dd2f0e8b11d0f600bfb0c093".to_owned(),
@@ -56,7 +57,7 @@ fn the_first_challenge_that_is_known_is_answered_and_its_nonce_used_again() {
     );
     assert!(first.contains("algorithm=SHA-256") && first.contains("nc=00000001") && first.ends_with("\r\n"));
     assert!(line(&mut credentials).contains("nc=00000002"));
-    // It is another for whom a proxy asks.
+    // A proxy's challenge is separate from a server's.
     assert_eq!(credentials.line(7, "Mufasa", Asking::Proxy, "INVITE", "sip:b"), b"");
     assert!(asked(&mut credentials, &[r#"Digest realm="a", nonce="n2""#]));
     let second = line(&mut credentials);

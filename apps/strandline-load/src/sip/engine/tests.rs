@@ -4,7 +4,7 @@ use super::super::outcome::SipReport;
 use super::super::tested::{assert_given_up, engine, sent, start};
 use super::*;
 
-/// What a server that only looks at Via would answer.
+/// Returns the answer of a server that only evaluates Via.
 fn reply(request: &str, first_line: &str) -> Vec<u8> {
     let rest = request.split_once("\r\n").unwrap().1;
     let header = rest.split_once("\r\n\r\n").unwrap().0;
@@ -28,7 +28,7 @@ fn in_a_closed_loop_the_next_begins_when_one_is_over() {
     let second = sent(&mut engine);
     assert_eq!((second.len(), second[0].0), (1, 1));
     assert!(second[0].1.contains("From: <sip:u1@example.com>") && second[0].1.contains("CSeq: 2 REGISTER"));
-    // An answer that comes twice counts once.
+    // A duplicate answer counts once.
     engine.handle(begin + T1, 0, &reply(&first[0].1, "200 OK"));
     assert!(sent(&mut engine).is_empty());
     assert_eq!((engine.outcome.succeeded, engine.outcome.begun, engine.under_way()), (1, 2, 1));
@@ -54,7 +54,7 @@ fn a_call_is_answered_acknowledged_and_ended_along_its_route() {
     assert!(
         answers[0].1.starts_with("SIP/2.0 180 Ringing\r\n") && answers[1].1.starts_with("SIP/2.0 200 OK")
     );
-    // The 200 is sent again until ACK comes, and the ACK for each 200.
+    // The 200 is retransmitted until ACK arrives, and the ACK for each 200.
     engine.handle(begin, 0, &reply(&invite, "180 Ringing"));
     engine.handle_timeout(begin + T1);
     assert_eq!(sent(&mut engine), [answers[1].clone()]);
@@ -108,7 +108,7 @@ fn who_is_asked_proves_it_once() {
         let second = sent(&mut engine).remove(0).1;
         assert!(second.contains("Authorization: Digest username=\"u"), "{second}");
         assert!(second.contains("CSeq: 2 REGISTER") || !accepted, "{second}");
-        // What comes for the first once more is nobody's.
+        // Another answer to the first request belongs to no operation.
         engine.handle(begin, 0, &reply(&first, challenge));
         assert!(sent(&mut engine).is_empty());
         engine.handle(begin, 0, &reply(&second, if accepted { "200 OK" } else { challenge }));
@@ -116,7 +116,7 @@ fn who_is_asked_proves_it_once() {
     }
     let outcome = &engine.outcome;
     assert_eq!((outcome.succeeded, outcome.challenged, outcome.codes.get(&401)), (1, 2, Some(&1)));
-    // It is known by now what the server asks for.
+    // The server's challenge is known by now.
     engine.begin(begin, begin);
     assert!(sent(&mut engine).remove(0).1.contains("nc=00000002"));
 }

@@ -27,7 +27,7 @@ fn each_source_asks_once_in_a_while_and_all_are_spread() {
         assert!(keeps.handle(sent[0].0, b"\r\n", &mut outcome));
     }
     assert_eq!((outcome.keep_alives, outcome.keep_alives_answered, outcome.flows_broken), (60, 60, 0));
-    // What is none is for others, and one that nobody waits for counts for nothing.
+    // Other bytes are left to others, and an answer to no keep-alive doesn't count.
     assert!(!keeps.handle(0, b"SIP/2.0 200 OK", &mut outcome));
     assert!(keeps.handle(0, b"\r\n", &mut outcome));
     assert_eq!(outcome.keep_alives_answered, 60);
@@ -43,7 +43,7 @@ fn a_flow_without_an_answer_for_ten_seconds_is_broken() {
         keeps.handle_timeout(begin + PONG, &mut out, &mut outcome);
         assert_eq!((keeps.take_broken(), outcome.flows_broken), (vec![0], 1));
         assert!(keeps.take_broken().is_empty());
-        // A new flow has taken its place: it is asked as before.
+        // A new flow has replaced it and is kept alive as before.
         sent(&mut out);
         keeps.handle_timeout(begin + Duration::from_secs(30), &mut out, &mut outcome);
         assert_eq!((sent(&mut out).len(), outcome.keep_alives), (1, 2));

@@ -1,4 +1,4 @@
-//! Starts servers and processes with phones, and tells them what to do.
+//! Starts servers and processes with phones, and gives these their orders.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,20 +17,20 @@ use crate::echo_process::{Announced, spawn};
 use crate::sip::orders::Reply;
 use crate::sip::watch::{Taken, Watched};
 
-/// What an association gives back once it is idle (2 s) has been given back by then.
+/// Time after which an idle association has released its memory (it does so after 2 s).
 const SETTLE: Duration = Duration::from_millis(3200);
-/// Phones at one address: less than half of its ports.
+/// Number of phones at one address: less than half of its ports.
 const EACH_HOST: u64 = 12_000;
-/// Phones that come back at a time, of all processes together.
+/// Number of phones that reconnect at a time, of all processes together.
 const SOME: u64 = 64;
 
-/// What `strandline sip --json` says of itself.
+/// The addresses that `strandline sip --json` reports.
 #[derive(Debug, Deserialize)]
 struct Announcement {
     listening: Vec<Announced>,
 }
 
-/// Servers, and the processes with their phones. They end with this value.
+/// The servers, and the processes with their phones. They end with this value.
 struct Stage {
     servers: Vec<(Child, Watched)>,
     phones: Vec<ChildProcess>,
@@ -65,7 +65,7 @@ pub(super) async fn measure(args: &Args) -> Result<Report> {
 }
 
 impl Stage {
-    /// One more server, and the process with its phones.
+    /// Adds a server, and the process with its phones.
     async fn add(&mut self, args: &Args, number: u64, processes: u64, phones: u64) -> Result<()> {
         let listen = match args.transport {
             Transport::Tcp => "tcp:127.0.0.1:0",
@@ -127,7 +127,7 @@ impl Stage {
         })
     }
 
-    /// All at once.
+    /// Gives an order to all processes at once.
     async fn all(&mut self, order: impl Fn(u64) -> Order) -> Result<Done> {
         for (number, process) in (0..).zip(&mut self.phones) {
             process.tell(&order(number)).await?;
@@ -139,7 +139,7 @@ impl Stage {
         Ok(total)
     }
 
-    /// What all servers have taken.
+    /// Returns the resources that all servers have used.
     fn taken(&self) -> Result<Taken> {
         let mut all = Taken::default();
         for (_, watched) in &self.servers {
@@ -155,12 +155,12 @@ async fn done(process: &mut ChildProcess) -> Result<Done> {
     process.hear::<Reply<Done>>().await?.into_result()
 }
 
-/// What one of several processes does of the whole.
+/// Returns the share of the whole that one of several processes takes.
 fn share(all: u64, processes: u64, number: u64) -> u64 {
     all / processes + u64::from(number < all % processes)
 }
 
-/// The addresses after 127.0.0.1, on the same interface.
+/// Returns one of the addresses after 127.0.0.1, on the same interface.
 fn host_address(number: u64) -> IpAddr {
     Ipv4Addr::from(u32::from(Ipv4Addr::LOCALHOST) + 1 + number as u32).into()
 }

@@ -1,5 +1,5 @@
-//! `strandline load phones`: phones that stay connected, more and more of them; what each takes of the server, how soon it
-//! answers, and how long it takes until all are back that come at once.
+//! `strandline load phones`: growing numbers of phones that stay connected. Measures the server's resources
+//! for each, its response times, and the time until all phones are registered again that reconnect at once.
 
 mod controller;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -16,16 +16,16 @@ use strandline_output::outln;
 
 pub(crate) use worker::run as run_part;
 
-/// How phones are connected.
+/// The transport of phones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Transport {
-    /// A TCP connection each.
+    /// One TCP connection each.
     Tcp,
-    /// An association each, on one one-to-many socket of the server, in UDP.
+    /// One association each, on one one-to-many socket of the server, in UDP.
     Sctp,
 }
 
-/// Starts SIP servers and connects phones to them that stay, more and more.
+/// Starts SIP servers and connects growing numbers of phones to them, which stay connected.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -37,28 +37,28 @@ Examples:
 A process has a descriptor for each TCP connection: there are as many servers, each with phones of its own, as their limit
 (--each) asks for.")]
 pub struct Args {
-    /// How they are connected
+    /// Transport of the phones
     #[arg(long, value_enum, default_value = "tcp")]
     pub transport: Transport,
-    /// How many, one after the other
+    /// Numbers of phones, one after the other
     #[arg(long, value_delimiter = ',', value_name = "N,...", default_value = "1000,10000,100000")]
     pub steps: Vec<u64>,
-    /// Users whose phones they are
+    /// Number of users that the phones belong to
     #[arg(long, default_value_t = 300_000, value_name = "N")]
     pub users: u32,
-    /// TCP connections of a process at most
+    /// Maximum number of TCP connections of a process
     #[arg(long, default_value_t = 19_000, value_name = "N")]
     pub each: u64,
     /// REGISTERs timed one by one at each step
     #[arg(long, default_value_t = 2000, value_name = "N")]
     pub probes: u64,
-    /// At the end all connections end, and all phones come back: some at a time, and then all at once
+    /// At the end close all connections, and let all phones reconnect: first some at a time, then all at once
     #[arg(long = "return")]
     pub come_back: bool,
-    /// Servers keep to the first core, phones to the second
+    /// Pin servers to the first core and phones to the second
     #[arg(long)]
     pub apart: bool,
-    /// The result as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -77,10 +77,10 @@ impl Args {
     }
 }
 
-/// Measures and prints.
+/// Measures and prints the result.
 ///
 /// # Errors
-/// If the arguments make no sense, or a phone can't register.
+/// If the arguments are invalid, or a phone can't register.
 pub fn run(args: &Args) -> Result<ExitCode> {
     args.check()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -1,4 +1,4 @@
-//! What the processes are told and what they tell: one JSON value a line.
+//! The messages between the controller and the processes: one JSON value per line.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -6,56 +6,56 @@ use serde::{Deserialize, Serialize};
 
 use crate::histogram::Times;
 
-/// What a process has, told once at its start.
+/// The configuration of a process, sent once at its start.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Part {
-    /// The server's TCP or SCTP port.
+    /// The server's address with its TCP or SCTP port.
     pub(super) server: SocketAddr,
-    /// With SCTP, the UDP port that carries it.
+    /// The UDP port that carries SCTP; `None` for TCP.
     pub(super) carrier: Option<u16>,
-    /// Addresses that phones have.
+    /// Addresses of the phones.
     pub(super) hosts: Vec<IpAddr>,
     /// Number of the first user.
     pub(super) first: u32,
-    /// Users, whose phones they are by turns.
+    /// Number of users, to which the phones belong in turn.
     pub(super) users: u32,
-    /// Tells Call-IDs from those of other runs.
+    /// Number that distinguishes this run's Call-IDs from those of others.
     pub(super) run: u64,
-    /// The core to keep to; any without.
+    /// Core to which the process is pinned; `None`: any core.
     pub(super) core: Option<usize>,
 }
 
-/// What is to be done next.
+/// The next action of a process.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Order {
-    /// Connect until so many phones are.
+    /// Connect phones until `to` are connected.
     Open { to: u64 },
-    /// Those register that haven't.
+    /// Register all phones that aren't registered.
     Register,
-    /// So many phones register once more, one after the other, as good as random ones.
+    /// Register `count` pseudo-random phones again, one after the other.
     Probe { count: u64 },
-    /// All connections end; then all phones connect and register again, so many at once.
+    /// Close all connections, then connect and register all phones again, `at_once` of them at a time.
     Return { at_once: u64 },
 }
 
-/// What was done.
+/// The results of an order.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Done {
-    /// Phones that did it.
+    /// Number of phones that completed it.
     pub(super) phones: u64,
-    /// How long that took, seconds.
+    /// Duration in seconds.
     pub(super) elapsed_s: f64,
-    /// Of each phone, from when it was to begin.
+    /// Time of each phone, from its scheduled start.
     pub(super) times: Times,
-    /// Answers with 503.
+    /// Number of answers with 503.
     pub(super) refused: u64,
     /// Connections that could not be opened, or ended before the answer.
     pub(super) broken: u64,
 }
 
 impl Done {
-    /// Adds what another process did at the same time.
+    /// Adds the results of another process at the same time.
     pub(super) fn merge(&mut self, other: &Self) {
         self.phones += other.phones;
         self.elapsed_s = self.elapsed_s.max(other.elapsed_s);
@@ -64,7 +64,7 @@ impl Done {
         self.broken += other.broken;
     }
 
-    /// Phones a second.
+    /// Returns the phones per second.
     pub(super) fn rate(&self) -> f64 {
         self.phones as f64 / self.elapsed_s.max(1e-9)
     }

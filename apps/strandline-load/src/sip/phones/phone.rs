@@ -1,4 +1,4 @@
-//! A phone's connection or association, and a request on it.
+//! A phone's connection or association, and requests on it.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
@@ -12,24 +12,24 @@ use super::order::Part;
 use crate::sip::answer::{Came, whole_message};
 use crate::sip::carrier::tcp;
 
-/// Bytes of an answer that are read at a time.
+/// Number of bytes of an answer that are read at a time.
 const READ: usize = 4096;
 
-/// One address that phones have.
+/// An address of phones.
 #[derive(Debug)]
 pub(super) enum Host {
     Tcp { local: IpAddr, to: tcp::To },
     Sctp { local: IpAddr, stack: Stack, peer: Peer },
 }
 
-/// A phone that is connected.
+/// A connected phone.
 #[derive(Debug)]
 pub(super) enum Phone {
     Tcp(Wire),
     Sctp { local: IpAddr, association: Association },
 }
 
-/// A final answer: its code, and the seconds after which the phone may ask again.
+/// A final answer: its code, and the seconds after which the phone may try again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Final {
     pub(super) code: u16,
@@ -59,7 +59,7 @@ impl Host {
 }
 
 impl Phone {
-    /// Where it is.
+    /// Returns the phone's address.
     pub(super) fn address(&self) -> Result<SocketAddr> {
         match self {
             Self::Tcp(wire) => Ok(wire.tcp().local_addr()?),
@@ -86,7 +86,7 @@ impl Phone {
         }
     }
 
-    /// Ends it at once.
+    /// Ends the connection at once.
     pub(super) fn end(self) {
         match self {
             Self::Tcp(wire) => drop(wire),

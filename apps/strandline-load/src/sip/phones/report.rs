@@ -1,4 +1,4 @@
-//! What is told of phones.
+//! The report on phones.
 
 use serde::Serialize;
 use strandline_output::outln;
@@ -6,50 +6,50 @@ use strandline_output::outln;
 use super::order::Done;
 use crate::histogram::Summary;
 
-/// All that was measured.
+/// All measurements.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) transport: &'static str,
-    /// Processes of each side.
+    /// Number of processes of each side.
     pub(super) processes: usize,
     pub(super) steps: Vec<Step>,
-    /// All came back, some at a time.
+    /// Reconnection of all phones, some at a time.
     pub(super) returned: Option<Returned>,
-    /// All came back at once.
+    /// Reconnection of all phones at once.
     pub(super) storm: Option<Returned>,
-    /// How much longer that took.
+    /// Time of the latter divided by that of the former.
     pub(super) storm_ratio: Option<f64>,
 }
 
-/// With so many phones.
+/// The measurements at one number of phones.
 #[derive(Debug, Serialize)]
 pub(super) struct Step {
     pub(super) held: u64,
     pub(super) opened_each_second: f64,
     pub(super) registered_each_second: f64,
-    /// Bytes of the servers' processes for each connection that was added, before it sent anything.
+    /// Bytes of the servers' processes for each added connection, before it sent anything.
     pub(super) memory_each_connection: f64,
-    /// For each phone that then registered.
+    /// Additional bytes for each phone that then registered.
     pub(super) memory_each_registration: f64,
-    /// REGISTERs one by one.
+    /// Times of REGISTERs, one by one.
     pub(super) response: Option<Summary>,
-    /// What one took of the servers' processor time, microseconds.
+    /// Processor time of the servers for one REGISTER in microseconds.
     pub(super) server_cpu_us: f64,
-    /// Answers with 503.
+    /// Number of answers with 503.
     pub(super) refused: u64,
 }
 
-/// How all came back.
+/// The reconnection of all phones.
 #[derive(Debug, Serialize)]
 pub(super) struct Returned {
     pub(super) phones: u64,
     pub(super) seconds: f64,
     pub(super) each_second: f64,
-    /// From when a phone began to connect until it was registered.
+    /// Time from when a phone began to connect until it was registered.
     pub(super) times: Option<Summary>,
-    /// Answers with 503.
+    /// Number of answers with 503.
     pub(super) refused: u64,
-    /// Connections that failed.
+    /// Number of connections that failed.
     pub(super) broken: u64,
 }
 
@@ -67,7 +67,7 @@ impl Returned {
 }
 
 impl Report {
-    /// For people.
+    /// Prints the report as text.
     pub(super) fn print(&self) {
         outln!("Phones over {}, {} processes on each side", self.transport, self.processes);
         outln!(

@@ -1,4 +1,4 @@
-//! A process with phones: connects them, lets them register, and takes their connections away.
+//! A process with phones: connects and registers them, and closes their connections.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -15,19 +15,20 @@ use crate::pace::now;
 use crate::sip::orders::obey_all;
 use crate::sip::text::{Style, Who};
 
-/// Phones that connect or register at once, unless all do.
+/// Number of phones that connect or register at once, unless all do.
 const AT_ONCE: u64 = 64;
-/// How long after a failure a phone tries again.
+/// Delay after a failure before a phone tries again.
 const PAUSE: Duration = Duration::from_millis(500);
-/// A request has no answer after 64 T1 (timer F of RFC 3261).
+/// Time after which a request has failed: 64 T1 (timer F of RFC 3261).
 const ANSWER_MAX: Duration = Duration::from_secs(32);
-/// A step through the phones that visits each once and neighbours never in a row: a prime.
+/// Stride through the phones. It is prime, so that each is visited once and neighbours are never visited in a
+/// row.
 const STRIDE: u64 = 15_485_863;
 
 /// Runs a process of `strandline load phones`.
 ///
 /// # Errors
-/// If the controller can't be talked to.
+/// If communication with the controller fails.
 pub(crate) fn run() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     obey_all(&runtime, obey)
@@ -47,14 +48,14 @@ async fn obey(worker: &mut Option<Rc<Worker>>, line: &str) -> Result<Done> {
     }
 }
 
-/// What the tasks of the process share.
+/// State that the tasks of the process share.
 #[derive(Debug)]
 struct Worker {
     part: Part,
     style: Style,
     hosts: Vec<Host>,
     phones: RefCell<Vec<Rc<Phone>>>,
-    /// So many have registered.
+    /// Number of registered phones.
     registered: Cell<u64>,
     cseq: Cell<u32>,
     done: RefCell<Done>,
@@ -97,7 +98,7 @@ impl Worker {
         self.phones.borrow().get(number as usize).cloned().context("there is no such phone")
     }
 
-    /// So many tasks at once do something with numbers from one to another.
+    /// Runs an action for a range of numbers, with several tasks at once.
     async fn each<F: Future<Output = Result<()>> + 'static>(
         self: &Rc<Self>,
         numbers: std::ops::Range<u64>,
@@ -134,7 +135,7 @@ impl Worker {
             worker.phones.borrow_mut().push(phone);
             Ok(())
         };
-        // All from one address after the other: which of them has which number doesn't matter.
+        // Uses one address after the other; which phone gets which number doesn't matter.
         self.each(held..to, AT_ONCE, open).await
     }
 
@@ -159,14 +160,14 @@ impl Worker {
         self.each(0..count, 1, probe).await
     }
 
-    /// A storm, if all come at once.
+    /// Reconnects all phones, `at_once` of them at a time; all at once is a storm.
     async fn come_back(self: &Rc<Self>, at_once: u64) -> Result<Done> {
         let phones = self.phones.take();
         let count = phones.len() as u64;
         for phone in phones {
             Rc::into_inner(phone).context("a phone is still in use")?.end();
         }
-        // The server finds out.
+        // Gives the server time to detect the end of the connections.
         tokio::time::sleep(4 * PAUSE).await;
         let all = now();
         let come = move |worker: Rc<Self>, number| async move {
@@ -192,7 +193,7 @@ impl Worker {
         self.each(0..count, at_once, come).await
     }
 
-    /// Registers, and comes again when it is told to.
+    /// Registers, and tries again when the server asks for it.
     async fn until_registered(&self, number: u64, phone: &Phone, begin: Instant) -> Result<()> {
         loop {
             let request = self.request(number, phone)?;

@@ -26,7 +26,7 @@ fn the_parts_of_all_processes_are_the_whole() {
     local.dedup();
     assert_eq!((local.len(), count), (64, 64), "each has addresses of its own");
     assert!(parts.iter().all(|part| !part.serve && part.processes == 1));
-    // What is told to a process is what it hears.
+    // The process must decode the order that was encoded for it.
     let told = serde_json::to_string(&parts[1]).unwrap();
     let heard: Args = serde_json::from_str(&told).unwrap();
     assert_eq!(format!("{heard:?}"), format!("{:?}", parts[1]));

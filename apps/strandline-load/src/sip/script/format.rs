@@ -1,4 +1,4 @@
-//! The file of a scenario: TOML, checked as a whole before anything is sent.
+//! The file format of a scenario: TOML, checked as a whole before anything is sent.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,9 +8,9 @@ use serde::Deserialize;
 
 use super::template::Template;
 
-/// Steps of a scenario, at most.
+/// Maximum number of steps of a scenario.
 const STEPS_MAX: usize = 1000;
-/// What a scenario writes of its own accord.
+/// Headers that the player writes itself.
 const OWN: [&str; 14] = [
     "via",
     "v",
@@ -27,7 +27,7 @@ const OWN: [&str; 14] = [
     "l",
     "max-forwards",
 ];
-/// What else is written from what came before.
+/// Further headers that are derived from earlier messages.
 const ROUTES: [&str; 2] = ["route", "record-route"];
 
 #[derive(Debug, Deserialize)]
@@ -66,7 +66,7 @@ enum Expected {
     Text(String),
 }
 
-/// Whose step it is.
+/// The party that executes a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Who {
@@ -91,11 +91,11 @@ impl Who {
     }
 }
 
-/// A scenario that makes sense.
+/// A valid scenario.
 #[derive(Debug, Clone)]
 pub(in crate::sip) struct Script {
     pub(in crate::sip) name: String,
-    /// All phones register first.
+    /// Whether all phones register first.
     pub(in crate::sip) register: bool,
     pub(super) steps: Vec<Step>,
 }
@@ -114,7 +114,7 @@ pub(super) enum What {
         to: Option<Template>,
         content: Content,
     },
-    /// The answer to the request that came last.
+    /// The answer to the last request received.
     Answer {
         code: u16,
         reason: String,
@@ -124,29 +124,29 @@ pub(super) enum What {
     Pause(Duration),
 }
 
-/// What is waited for.
+/// The message that a step waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wanted {
     Method(String),
     Codes(u16, u16),
 }
 
-/// What a message says besides what all say.
+/// The content of a message beside the headers that every message has.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Content {
-    /// Lines with their ends.
+    /// Header lines with their line ends.
     pub(super) headers: Template,
     pub(super) body: Template,
 }
 
-/// The longest file of a scenario.
+/// Maximum length of a scenario file in bytes.
 const BYTES_MAX: u64 = 1 << 20;
 
 impl Script {
-    /// Reads and checks it.
+    /// Reads and checks a scenario file.
     ///
     /// # Errors
-    /// If the file can't be read, or the first thing that is wrong in it.
+    /// If the file can't be read; otherwise describes the first error in it.
     pub(in crate::sip) fn open(path: &Path) -> Result<Self> {
         let text = strandline_output::read_text(path, BYTES_MAX)
             .with_context(|| format!("reading {}", path.display()))?;
@@ -312,7 +312,7 @@ impl FileStep {
             (Some(_), true) => bail!("content_type goes with body"),
             (None, false) => bail!("body needs content_type, such as \"text/plain\""),
         }
-        // Bodies of SIP have the ends of lines of the Internet.
+        // Bodies of SIP have CRLF line ends.
         let body = body.replace("\r\n", "\n").replace('\n', "\r\n");
         Ok(Content { headers: template("headers", &lines)?, body: template("body", &body)? })
     }
@@ -329,7 +329,7 @@ fn check_method(method: &str) -> Result<()> {
     Ok(())
 }
 
-/// `200`, `"2xx"`, `"NOTIFY"`.
+/// Parses an expectation: `200`, `"2xx"`, `"NOTIFY"`.
 fn wanted(expected: &Expected) -> Result<Wanted> {
     let text = match expected {
         Expected::Code(code) if (101..=699).contains(code) => return Ok(Wanted::Codes(*code, *code)),
@@ -345,17 +345,17 @@ fn wanted(expected: &Expected) -> Result<Wanted> {
 }
 
 impl Wanted {
-    /// Is it this answer?
+    /// Returns whether an answer with this code is expected.
     pub(super) fn is_code(&self, code: u16) -> bool {
         matches!(self, Self::Codes(first, last) if (*first..=*last).contains(&code))
     }
 
-    /// Is it this request?
+    /// Returns whether a request with this method is expected.
     pub(super) fn is_method(&self, method: &[u8]) -> bool {
         matches!(self, Self::Method(wanted) if wanted.as_bytes() == method)
     }
 
-    /// It is one before the final answer.
+    /// Returns whether a provisional answer is expected.
     pub(super) fn is_provisional(&self) -> bool {
         matches!(self, Self::Codes(_, last) if *last < 200)
     }

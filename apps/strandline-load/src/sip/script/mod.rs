@@ -1,4 +1,5 @@
-//! Scenarios of one's own: what a phone sends and expects, and the one that it asks, step by step. No I/O, no clock.
+//! Custom scenarios: the messages that a phone and its callee send and expect, step by step. No I/O, no
+//! clock.
 
 mod format;
 mod party;

@@ -1,4 +1,4 @@
-//! The two of a scenario: what they have sent and been asked, and what they write.
+//! The two parties of a scenario: their requests and dialogs, and the messages that they write.
 
 use std::net::SocketAddr;
 
@@ -15,10 +15,10 @@ pub(super) struct Sent {
     pub(super) cseq: u32,
     pub(super) step: usize,
     pub(super) bytes: Vec<u8>,
-    /// Any answer came.
+    /// Whether any answer has arrived.
     pub(super) heard: bool,
     pub(super) done: bool,
-    /// It has credentials.
+    /// Whether it has credentials.
     pub(super) proves: bool,
 }
 
@@ -40,15 +40,16 @@ pub(super) struct Party {
     /// ACK of the last 2xx.
     pub(super) ack: Vec<u8>,
     pub(super) dialog: Option<Dialog>,
-    /// The last request, and the answer to it.
+    /// The last request received, and the answer to it.
     pub(super) asked: Vec<u8>,
     pub(super) answer: Vec<u8>,
-    /// The answer is to be acknowledged: of this step.
+    /// The step whose answer must be acknowledged.
     pub(super) unacknowledged: Option<usize>,
 }
 
 impl Party {
-    /// A dialog begins, or, if there is one, goes elsewhere from now on; its route stays (RFC 3261 section 12.2).
+    /// Begins a dialog, or updates the remote target of the existing one; its route set stays (RFC 3261
+    /// section 12.2).
     pub(super) fn on_dialog(&mut self, dialog: Dialog) {
         match &mut self.dialog {
             Some(own) => {
@@ -60,7 +61,8 @@ impl Party {
         }
     }
 
-    /// Who has subscribed goes on by the route set of NOTIFY, whatever the answer to SUBSCRIBE said (RFC 6665 section 4.4.1).
+    /// Sets the subscriber's route set from a NOTIFY, which overrides the one of the answer to SUBSCRIBE (RFC
+    /// 6665 section 4.4.1).
     pub(super) fn on_notify(&mut self, notify: &Came<'_>) {
         let routes: Vec<Vec<u8>> = notify.values("Record-Route").map(<[u8]>::to_vec).collect();
         if let Some(dialog) = self.dialog.as_mut().filter(|_| !routes.is_empty()) {
@@ -69,7 +71,7 @@ impl Party {
     }
 }
 
-/// What a request is made from.
+/// The inputs of a request.
 pub(super) struct Request<'a> {
     pub(super) method: &'a str,
     pub(super) uri: &'a [u8],
@@ -77,9 +79,9 @@ pub(super) struct Request<'a> {
     pub(super) generation: u32,
     /// 0 for the caller, 1 for the callee.
     pub(super) role: usize,
-    /// Where the caller is.
+    /// The caller's address.
     pub(super) caller: SocketAddr,
-    /// A line with credentials, or nothing.
+    /// Header line with credentials, or empty.
     pub(super) proof: &'a [u8],
     pub(super) content: &'a Content,
 }
@@ -119,18 +121,18 @@ impl Party {
     }
 }
 
-/// What the tags of callers and callees begin with.
+/// Returns the prefix of the tags of callers and callees.
 pub(super) fn tag(role: usize) -> &'static str {
     ["a", "b"].get(role).copied().unwrap_or("a")
 }
 
-/// The Contact of who sends a message.
+/// Writes the Contact of the sender.
 pub(super) fn contact(values: &Values<'_>, style: &Style, out: &mut Vec<u8>) {
     put!(out, "Contact: <sip:u", values.user, "@", values.address, style.uri_parameter, ">\r\n");
 }
 
 impl Content {
-    /// Headers, the length of the body, and the body.
+    /// Writes headers, Content-Length, and the body.
     pub(super) fn write(&self, values: &Values<'_>, out: &mut Vec<u8>) {
         self.headers.write(values, out);
         if self.body.is_empty() {
@@ -143,12 +145,12 @@ impl Content {
     }
 }
 
-/// Does a 2xx to a request with this CSeq begin a dialog, or change where it goes?
+/// Returns whether a 2xx to a request with this CSeq begins a dialog, or updates its remote target.
 pub(super) fn begins_dialog(cseq: &[u8]) -> bool {
     ["INVITE", "SUBSCRIBE", "REFER"].iter().any(|method| cseq.ends_with(method.as_bytes()))
 }
 
-/// ACK of a refusal goes the way of its INVITE (RFC 3261 section 17.1.1.3).
+/// Sends the ACK of a refusal on the path of its INVITE (RFC 3261 section 17.1.1.3).
 pub(super) fn acknowledge_refusal(party: &Party, refusal: &Came<'_>, out: &mut Out) {
     let invite = Came { bytes: &party.sent.bytes };
     let uri = invite.bytes.split(|byte| *byte == b' ').nth(1).unwrap_or(&[]);

@@ -1,4 +1,4 @@
-//! Scenarios under way: whose step is next, what is sent again, and what has come before its turn.
+//! Scenarios in progress: the next steps, retransmissions, and messages received before their step.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,12 +16,12 @@ use crate::sip::plan::{Plan, T1};
 use crate::sip::put::put;
 use crate::sip::text::{ANSWERED, Style, line};
 
-/// Messages that have come before their turn, at most: more are let go, and are missed then.
+/// Maximum number of messages kept that arrive before their step; further ones are dropped, and missed later.
 const CAME_MAX: usize = 16;
-/// A request is sent again after T1, 2 T1, 4 T1 and then every 8 T1.
+/// Maximum exponent of the retransmission interval: T1, 2 T1, 4 T1 and then always 8 T1.
 const AGAIN_MAX: u32 = 3;
 
-/// What scenarios work with, and on.
+/// The surroundings of scenarios: their inputs and outputs.
 pub(in crate::sip) struct Around<'a> {
     pub(in crate::sip) style: &'a Style,
     pub(in crate::sip) addresses: &'a [SocketAddr],
@@ -41,16 +41,16 @@ pub(in crate::sip) struct Beginning {
     pub(in crate::sip) parties: [(u32, usize); 2],
 }
 
-/// What is done at a time.
+/// A timed action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     /// The pause of this step is over.
     Resume { step: usize },
-    /// A request is sent again that has no answer yet.
+    /// Retransmit a request that has no answer yet.
     Request { party: usize, cseq: u32, times: u32 },
-    /// The answer to INVITE, which is not acknowledged yet.
+    /// Retransmit the answer to INVITE, which is not acknowledged yet.
     Answer { party: usize, step: usize, times: u32 },
-    /// It has taken too long.
+    /// The scenario has taken too long.
     Timeout,
 }
 
@@ -73,18 +73,18 @@ struct Play {
     counted: bool,
     answered: bool,
     parties: [Party; 2],
-    /// What has come to whom before its turn.
+    /// Messages received by the parties before their step.
     came: Vec<(usize, Vec<u8>)>,
 }
 
-/// All scenarios under way.
+/// All scenarios in progress.
 #[derive(Debug)]
 pub(in crate::sip) struct Players {
     script: Script,
     plays: Vec<Play>,
     free: Vec<usize>,
     alarms: BinaryHeap<Reverse<Alarm>>,
-    /// Ended since it was asked.
+    /// Number of scenarios that have ended since the last query.
     finished: usize,
 }
 
@@ -104,12 +104,12 @@ impl Players {
         self.plays.len() - self.free.len()
     }
 
-    /// How many have ended since this was asked.
+    /// Returns the number of scenarios that have ended since the last call.
     pub(in crate::sip) fn take_finished(&mut self) -> usize {
         std::mem::take(&mut self.finished)
     }
 
-    /// Begins one.
+    /// Begins a scenario.
     pub(in crate::sip) fn begin(&mut self, now: Instant, beginning: Beginning, around: &mut Around<'_>) {
         let Beginning { number, due, counted, parties } = beginning;
         let party = |(user, source)| Party { user, source, ..Party::default() };
@@ -147,7 +147,7 @@ impl Players {
         self.plays.get(mark.slot).is_some_and(|play| play.under_way && play.generation == mark.generation)
     }
 
-    /// Takes what came to a source. False if it is none of a scenario under way.
+    /// Handles a message received by a source. Returns false if it belongs to no scenario in progress.
     pub(in crate::sip) fn handle(&mut self, now: Instant, came: &Came<'_>, around: &mut Around<'_>) -> bool {
         match came.status() {
             Some(code) => {
@@ -239,7 +239,7 @@ impl Players {
         self.advance(now, slot, around);
     }
 
-    /// Does what is next, as far as what has come allows.
+    /// Executes the next steps, as far as the received messages allow.
     fn advance(&mut self, now: Instant, slot: usize, around: &mut Around<'_>) {
         loop {
             let Some(play) = self.plays.get_mut(slot).filter(|play| play.under_way) else { return };
@@ -284,7 +284,7 @@ impl Players {
         }
     }
 
-    /// Sends the request of a step, with credentials if they were asked for.
+    /// Sends the request of a step, with credentials after a challenge.
     fn send(
         &mut self,
         now: Instant,
@@ -343,7 +343,7 @@ impl Players {
         }
     }
 
-    /// Answers the request that came last.
+    /// Answers the last request received.
     fn answer(&mut self, now: Instant, slot: usize, at: usize, around: &mut Around<'_>) {
         let Some(step) = self.script.steps.get(at) else { return };
         let What::Answer { code, reason, content } = &step.what else { return };
@@ -391,7 +391,7 @@ impl Players {
         }
     }
 
-    /// Does what is due.
+    /// Executes the timed actions that are due.
     pub(in crate::sip) fn handle_timeout(&mut self, now: Instant, around: &mut Around<'_>) {
         while let Some(Reverse(alarm)) = self.alarms.peek().copied().filter(|Reverse(alarm)| alarm.at <= now)
         {
@@ -432,7 +432,7 @@ impl Players {
         }
     }
 
-    /// It is over: with this code, or because it took too long.
+    /// Ends a scenario: with this code, or because it took too long.
     fn over(&mut self, now: Instant, slot: usize, code: Option<u16>, around: &mut Around<'_>) {
         let Some(play) = self.plays.get_mut(slot).filter(|play| play.under_way) else { return };
         play.under_way = false;
@@ -459,17 +459,17 @@ fn later(times: u32) -> Duration {
     T1 * (1 << times)
 }
 
-/// What was found of what a step waits for.
+/// The result of searching for an expected message.
 enum Found {
     Nothing,
-    /// It; the code if it is an answer.
+    /// The expected message; with the code if it is an answer.
     It(Option<u16>),
-    /// A final answer that is another.
+    /// A different final answer.
     Other(u16),
 }
 
 impl Play {
-    /// Looks for what is waited for among what has come, and takes it away.
+    /// Searches for the expected message among those received, and removes it.
     fn look_for(&mut self, role: usize, wanted: &Wanted) -> Found {
         let mut provisional = Vec::new();
         let own = self.came.iter().enumerate().filter(|(_, (whose, _))| *whose == role);
@@ -482,7 +482,7 @@ impl Play {
                 }
                 Some(code) if code >= 200 => {
                     return match wanted {
-                        // What should have come before it has been lost.
+                        // A message that should have arrived before it was lost.
                         _ if wanted.is_provisional() => Found::It(None),
                         Wanted::Codes(..) => Found::Other(code),
                         Wanted::Method(_) => continue,
@@ -501,7 +501,7 @@ impl Play {
                 None => {}
             }
         }
-        // Provisional answers that nobody waits for mean nothing.
+        // Provisional answers that no step waits for are ignored.
         provisional.into_iter().rev().for_each(|at| drop(self.came.remove(at)));
         Found::Nothing
     }

@@ -1,10 +1,10 @@
-//! Texts with places that are filled in for each message, such as `{user}`.
+//! Texts with placeholders that are filled in for each message, such as `{user}`.
 
 use std::net::SocketAddr;
 
 use crate::sip::put::put;
 
-/// What may stand in a text.
+/// The placeholders that a text may contain.
 const PLACES: [(&str, Place); 8] = [
     ("user", Place::User),
     ("other", Place::Other),
@@ -18,19 +18,19 @@ const PLACES: [(&str, Place); 8] = [
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// The number of who sends it, as in `u17`.
+    /// User of the sender, as in `u17`.
     User,
     /// The number of the other side's user.
     Other,
     Domain,
-    /// Where who sends it is.
+    /// Address of the sender.
     Address,
     Transport,
-    /// Of this operation among all.
+    /// Number of this operation among all.
     Number,
-    /// Of this load.
+    /// Number of this load.
     Run,
-    /// The URI of who sends it.
+    /// Contact URI of the sender.
     Contact,
 }
 
@@ -40,11 +40,11 @@ enum Part {
     Place(Place),
 }
 
-/// A text with places.
+/// A text with placeholders.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Template(Vec<Part>);
 
-/// What is filled in.
+/// The values of placeholders.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Values<'a> {
     pub(super) user: u32,
@@ -58,10 +58,10 @@ pub(super) struct Values<'a> {
 }
 
 impl Template {
-    /// Reads a text. `{{` and `}}` stand for brackets.
+    /// Parses a text. `{{` and `}}` stand for braces.
     ///
     /// # Errors
-    /// What place isn't known, or isn't closed.
+    /// Describes a placeholder that is unknown or not closed.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let (mut parts, mut plain, mut rest) = (Vec::new(), String::new(), text);
         while let Some(at) = rest.find(['{', '}']) {
@@ -92,7 +92,7 @@ impl Template {
         self.0.iter().all(|part| *part == Part::Text(String::new()))
     }
 
-    /// Appends the text with all filled in.
+    /// Appends the text with all placeholders filled in.
     pub(super) fn write(&self, values: &Values<'_>, out: &mut Vec<u8>) {
         for part in &self.0 {
             match part {

@@ -29,7 +29,7 @@ fn other_answers_and_broken_ones_are_nothing() {
     let mut short = bytes.clone();
     short[0] = 3;
     assert_eq!(parse(&short, 24), None);
-    // Attributes that claim to be shorter than their header, or longer than what is there.
+    // Attributes that claim to be shorter than their header, or longer than the remaining bytes.
     for len in [0_u8, 3, 9, 255] {
         let mut wrong = bytes.clone();
         wrong[HEADER_BYTES + BODY_BYTES] = len;

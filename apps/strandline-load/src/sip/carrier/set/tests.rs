@@ -3,7 +3,7 @@ use std::net::{TcpListener, TcpStream};
 
 use super::{Became, Place};
 
-/// A place with a connection, and its other end.
+/// Returns a slot with a connection, and its other end.
 fn connected() -> (Place, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

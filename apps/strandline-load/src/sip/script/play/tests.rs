@@ -3,7 +3,7 @@ use crate::sip::engine::Engine;
 use crate::sip::plan::Scenario;
 use crate::sip::tested::{self, assert_given_up, sent, start};
 
-/// A call with a re-INVITE, as it is shipped.
+/// A call with a re-INVITE, as shipped.
 const CALL: &str = include_str!("../../../../scenarios/reinvite.toml");
 
 fn engine(script: &str, begin: Instant, closed: bool) -> Engine {
@@ -12,7 +12,8 @@ fn engine(script: &str, begin: Instant, closed: bool) -> Engine {
     engine
 }
 
-/// A proxy that hands on what it gets, to whom the text is for, and says where it was.
+/// Forwards each message to the other party, like a proxy that adds Record-Route to the INVITE. Returns the
+/// messages that result.
 fn pass(engine: &mut Engine, now: Instant, said: &[(usize, String)]) -> Vec<(usize, String)> {
     for (source, text) in said {
         let text = if text.starts_with("INVITE sip:u1@example.com") {
@@ -25,7 +26,7 @@ fn pass(engine: &mut Engine, now: Instant, said: &[(usize, String)]) -> Vec<(usi
     sent(engine)
 }
 
-/// The first words of what was sent.
+/// Returns the first words of the messages sent.
 fn first(said: &[(usize, String)]) -> Vec<String> {
     let words =
         |text: &str| text.split("\r\n").next().unwrap().split(' ').take(2).collect::<Vec<_>>().join(" ");
@@ -96,7 +97,7 @@ fn another_answer_than_the_expected_one_fails_and_in_a_closed_loop_the_next_begi
         assert_eq!(ping.len(), 1);
         engine.handle(begin, 0, &reply(&ping[0].1, "100 Trying"));
         engine.handle(begin, 0, &reply(&ping[0].1, status));
-        // What comes twice counts once.
+        // A duplicate message counts once.
         engine.handle(begin, 0, &reply(&ping[0].1, status));
     }
     let outcome = &engine.outcome;
