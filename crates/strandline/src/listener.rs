@@ -16,7 +16,7 @@ use crate::shard::socket::Kind;
 use crate::shard::state::State;
 use crate::stack::Stack;
 
-/// Associations that wait to be accepted, unless told otherwise.
+/// Default limit of associations waiting to be accepted, per shard.
 const BACKLOG: usize = 4096;
 
 /// Accepts associations on an SCTP port and returns each as a handle of its own (the one-to-one style of RFC
