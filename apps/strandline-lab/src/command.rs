@@ -1,4 +1,4 @@
-//! `strandline lab`: its subcommands.
+//! The subcommands of `strandline lab`.
 
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ use crate::simulate::{self, SimulateArgs};
 use crate::together::{self, TogetherArgs};
 use crate::trace::{self, TraceArgs};
 
-/// `strandline lab ...`
+/// The subcommands of `strandline lab`.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Lab {
     /// Show the experiments, and which are done
@@ -38,7 +38,7 @@ Examples:
     Together(TogetherArgs),
 }
 
-/// `strandline lab list`
+/// Arguments of `strandline lab list`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ListArgs {
     /// Papers or plans; all if not given
@@ -50,10 +50,10 @@ pub struct ListArgs {
 }
 
 impl Lab {
-    /// Runs it. `commit` is what this program was built from; empty if nobody knows.
+    /// Runs the subcommand. `commit` is the commit that this program was built from; empty if unknown.
     ///
     /// # Errors
-    /// What went wrong, with what to do about it.
+    /// The failure, with advice on how to fix it.
     pub fn run(self, commit: &str) -> Result<ExitCode> {
         match self {
             Self::List(args) => list(&args, commit),

@@ -1,6 +1,6 @@
-//! A network emulator: two network namespaces with TUN devices, and between them a model of a network's links.
+//! A network emulator: two network namespaces with TUN devices, and a model of the links between them.
 //!
-//! Programs in the left namespace reach those in the right one, and the other way round, over one or several paths.
+//! Programs in the left namespace reach those in the right one, and vice versa, over one or several paths.
 //! Each direction of a path is a [`strandline_netem::Link`].
 
 pub(crate) mod command;
@@ -25,10 +25,10 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use strandline_output::errln;
 
-/// Exit code if the network could not be made.
+/// Exit code if the network could not be created.
 const FAILED: u8 = 125;
 
-/// `strandline netem ...`
+/// The subcommands of `strandline netem`.
 #[derive(Debug, Subcommand)]
 pub enum Netem {
     /// Run two programs with a network between them
@@ -67,10 +67,10 @@ Examples:
 }
 
 impl Netem {
-    /// Runs it. What goes wrong is printed, and gives an exit code that the programs hardly use themselves.
+    /// Runs the subcommand. Failures are printed and return an exit code that programs rarely use themselves.
     ///
     /// # Errors
-    /// None so far.
+    /// Never, at present.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let result = match self {
             Self::Exec(args) => exec::run(&args),

@@ -1,4 +1,4 @@
-//! The network's options on the command line.
+//! The command-line options of the network.
 
 use core::time::Duration;
 
@@ -11,14 +11,14 @@ use super::settings::{self, Queue, Settings};
 use super::topology::{PATHS_MAX, Topology};
 use super::units;
 
-/// The longest file of a schedule.
+/// Longest schedule file, bytes.
 const SCHEDULE_BYTES_MAX: u64 = 4 << 20;
 
-/// Packets of full size that a queue holds where no limit is given.
+/// Default queue limit, in packets of full size.
 const QUEUE_PACKETS_DEFAULT: usize = 1000;
 
-/// What is between the two networks. Everything holds for both directions of every path unless a direction or a path
-/// says otherwise.
+/// Parameters of the network between the two sides. They apply to both directions of every path unless a
+/// direction or a path overrides them.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Network")]
 pub struct NetworkArgs {
@@ -89,16 +89,16 @@ pub struct NetworkArgs {
     tcp: String,
 }
 
-/// The settings of a path; may be empty.
+/// Parses the settings of a path; may be empty.
 fn path_settings(text: &str) -> Result<Settings, String> {
     if text.trim().is_empty() { Ok(Settings::default()) } else { text.parse() }
 }
 
 impl NetworkArgs {
-    /// The network they describe.
+    /// Returns the network that the options describe.
     ///
     /// # Errors
-    /// What doesn't fit together, or a schedule that can't be read.
+    /// If options contradict each other, or a schedule can't be read.
     pub fn topology(&self) -> Result<Topology> {
         let base = Settings {
             delay: self.delay.or(self.rtt.map(|rtt| rtt / 2)),
