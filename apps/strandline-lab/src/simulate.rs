@@ -1,4 +1,5 @@
-//! `strandline lab simulate`: a transfer over SCTP in virtual time. The same arguments do the same, on any machine.
+//! `strandline lab simulate`: an SCTP transfer in virtual time. The same arguments give the same result on any
+//! machine.
 
 use std::net::IpAddr;
 use std::process::ExitCode;
@@ -14,12 +15,12 @@ use strandline_sim::pair::{Pair, Side};
 use crate::netem::settings::Settings;
 use crate::netem::units;
 
-/// Queue of a link that has none given, as `strandline netem` has it.
+/// Default queue limit of a link, as of `strandline netem`.
 const QUEUE_BYTES: usize = 1000 * 1500;
-/// Messages that wait to be sent are this many bytes at least, if the send buffer has room.
+/// Bytes of messages kept waiting in the send buffer, if it has room.
 const AHEAD_BYTES: usize = 256 << 10;
 
-/// `strandline lab simulate`
+/// Arguments of `strandline lab simulate`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -58,19 +59,19 @@ pub struct SimulateArgs {
     pub seed: u64,
 }
 
-/// Runs it.
+/// Runs the simulation and prints its report.
 ///
 /// # Errors
-/// Arguments that make no sense, an association that doesn't come about.
+/// If arguments are invalid, or the association is not established.
 pub fn run(args: &SimulateArgs) -> Result<ExitCode> {
     outln!("{}", simulate(args)?);
     Ok(ExitCode::SUCCESS)
 }
 
-/// The report of a transfer.
+/// Returns the report of a transfer.
 ///
 /// # Errors
-/// As [`run`].
+/// See [`run`].
 pub fn simulate(args: &SimulateArgs) -> Result<Value> {
     if !(args.time > 0.0 && args.time <= 3600.0) {
         bail!("--time {}: from 0 to 3600 virtual seconds", args.time);
@@ -102,7 +103,7 @@ pub fn simulate(args: &SimulateArgs) -> Result<Value> {
         }
         received +=
             pair.recv_all(Side::B, receiver).iter().map(|message| message.data.len() as u64).sum::<u64>();
-        // What passed is not looked at, and would fill the memory.
+        // Captured packets are not needed and would fill the memory.
         pair.clear_captured();
         refused.is_some()
     });

@@ -1,5 +1,5 @@
-//! `strandline lab trace`: what a trace of `strandline perf` shows, drawn: which TSN was sent when and acknowledged when, and how
-//! windows and flight went along.
+//! `strandline lab trace`: draws a trace of `strandline perf`: when each TSN was sent and acknowledged, and the
+//! windows and data in flight over time.
 
 mod draw;
 mod read;
@@ -17,10 +17,10 @@ use strandline_output::{errln, outln};
 use self::read::Trace;
 use crate::figure::{Theme, Timeline, escape, paint, png};
 
-/// Width of the drawings in pixels.
+/// Width of drawings in pixels.
 const WIDTH: f64 = 1000.0;
 
-/// `strandline lab trace`
+/// Arguments of `strandline lab trace`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -60,10 +60,10 @@ pub enum Format {
     Svg,
 }
 
-/// Draws it.
+/// Draws the trace.
 ///
 /// # Errors
-/// What is wrong with the trace, or with where the drawings are to go.
+/// If the trace is invalid, or the drawings can't be written.
 pub fn run(args: &TraceArgs) -> Result<ExitCode> {
     let trace = Trace::read(&args.file)?;
     if let Some(line) = trace.cut {
@@ -91,7 +91,7 @@ pub fn run(args: &TraceArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The drawings with their names.
+/// Returns the drawings with their names.
 fn draw(trace: &Trace, args: &TraceArgs) -> Result<[(&'static str, Timeline); 2]> {
     let file = args.file.display();
     let busiest = trace.busiest();
@@ -113,7 +113,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// One file that loads nothing from anywhere.
+/// Returns an HTML page that loads nothing else.
 fn page(name: &str, drawn: &[(&'static str, Timeline)]) -> String {
     let [light, dark] = paint::variables();
     let name = escape(name);
