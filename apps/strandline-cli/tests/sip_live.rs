@@ -252,7 +252,7 @@ fn children(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Returns whether a process is running, or is a zombie.
+/// Returns whether a process is running; a zombie is not.
 fn runs(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))

@@ -66,8 +66,8 @@ fn subscribers_prove_who_they_are(server: &Server) {
     }
 }
 
-/// Authenticated requests may contain names that no subscriber can have. A database that rejects such names is
-/// still queried for other users.
+/// Any client that has seen a challenge may send names that no subscriber can have. A database that reports an
+/// error for such a name is still queried for others.
 fn odd_names_keep_nobody_out(server: &Server) {
     let mut phone = Phone::new();
     for (number, odd) in ["x\\\0", "\u{fffd}\u{1f4de}", &"n".repeat(400)].into_iter().enumerate() {

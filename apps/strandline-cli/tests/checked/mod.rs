@@ -17,8 +17,8 @@ pub fn check(text: &str) -> (bool, String) {
     (output.status.success(), String::from_utf8(output.stderr).unwrap())
 }
 
-/// Asserts that the program accepts the configuration if `said` is empty, or rejects it with this message
-/// otherwise.
+/// Asserts that the program accepts the configuration if `says` is empty, or else rejects it with a message
+/// that contains `says`.
 #[allow(dead_code, reason = "not every test asks so")]
 pub fn says(text: &str, says: &str) {
     let (right, told) = check(text);

@@ -27,8 +27,8 @@ impl World {
         Self { folder, server }
     }
 
-    /// Writes a new configuration with these additional tables. Reading it may take long on a busy machine, so
-    /// its time-out is generous.
+    /// Writes a configuration with these additional tables, which applies once it is loaded. Its time-outs are
+    /// long, because tests keep disks and processors busy.
     pub fn write(folder: &Path, more: &str) {
         let listen = |protocol| format!("[[listen]]\nprotocol = \"{protocol}\"\naddress = \"127.0.0.1:0\"\n");
         let (udp, tcp, folder_name) = (listen("udp"), listen("tcp"), folder.display());
