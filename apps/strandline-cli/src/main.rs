@@ -15,7 +15,7 @@ use tracing_subscriber::EnvFilter;
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// SCTP in user space, and what is built on it.
+/// SCTP in user space, and programs built on it.
 #[derive(Debug, Parser)]
 #[command(
     name = "strandline",
@@ -37,10 +37,10 @@ Logging: -v, -vv, or RUST_LOG=strandline=debug; --log-format json for programs"
 struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// Log more (twice: much more)
+    /// Log more (twice for even more)
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
-    /// How the log is written to standard error: lines for people, or a JSON object in each
+    /// Format of the log on standard error: text lines, or a JSON object in each line
     #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value = "text")]
     log_format: LogFormat,
 }
@@ -55,7 +55,7 @@ enum LogFormat {
 enum Command {
     /// Echo server on TCP, UDP and SCTP, any set of them at once
     Echo(strandline_load::echo_server::Args),
-    /// How fast messages go between two hosts, over SCTP or TCP, and what that costs
+    /// Measure throughput, latency and CPU cost between two hosts, over SCTP or TCP
     Perf(strandline_load::perf::Args),
     /// Load generators
     #[command(
@@ -79,7 +79,7 @@ Examples:
   strandline netem down"
     )]
     Netem(strandline_lab::netem::Netem),
-    /// Run the experiments of papers again, and draw what comes out beside what they published
+    /// Reproduce experiments of papers, and draw the results beside the published ones
     #[command(
         subcommand,
         after_help = "\
@@ -91,7 +91,7 @@ Examples:
     Lab(strandline_lab::Lab),
     /// SIP server: registrar and proxy on UDP, TCP and SCTP
     Sip(strandline_sip::server::Args),
-    /// Measure SCTP beside TCP and UDP on this machine, and print the tables of a paper of 2008 beside it
+    /// Measure SCTP, TCP and UDP on this machine, and print the tables of a 2008 paper beside them
     Demo(strandline_load::demo::Args),
     /// Print completions for a shell
     #[command(after_help = "\

@@ -18,33 +18,33 @@ use crate::trace::{self, TraceArgs};
 /// The subcommands of `strandline lab`.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Lab {
-    /// Show the experiments, and which are done
+    /// List the experiments, and which of them are complete
     #[command(after_help = "\
 Examples:
   strandline lab list                          all, and which are done
   strandline lab list jani-kant-2005           those of one paper")]
     List(ListArgs),
-    /// Measure: run experiments and note what comes out
+    /// Run experiments and store their results
     Run(RunArgs),
-    /// Draw what was measured beside what the papers published, as HTML and PNG
+    /// Draw the results beside those published in the papers, as HTML and PNG
     Report(ReportArgs),
-    /// Draw a trace of `strandline perf --trace`: which TSN when, and the windows
+    /// Draw a trace of `strandline perf --trace`: TSNs and windows over time
     Trace(TraceArgs),
-    /// A transfer over SCTP in virtual time, as plans use it
+    /// Simulate an SCTP transfer in virtual time; used by plans
     Simulate(SimulateArgs),
-    /// Count the instructions of a program in user space, as plans use it
+    /// Count the instructions that a program executes in user space; used by plans
     Instructions(InstructionsArgs),
-    /// Run programs at the same time, as plans use it
+    /// Run programs at the same time; used by plans
     Together(TogetherArgs),
 }
 
 /// Arguments of `strandline lab list`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ListArgs {
-    /// Papers or plans; all if not given
+    /// Papers or plans (default: all)
     #[arg(value_name = "PAPER|PLAN")]
     pub chosen: Vec<String>,
-    /// Where plans and results are
+    /// Folders of plans and results
     #[command(flatten)]
     pub places: Places,
 }

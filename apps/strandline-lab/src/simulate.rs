@@ -30,28 +30,28 @@ Examples:
 One association sends messages for so long; both sides are the engine of this program, and
 the clock is virtual. Prints one JSON object with the names of 'strandline perf --json'.")]
 pub struct SimulateArgs {
-    /// Settings of both directions, as --path of 'strandline netem'
+    /// Settings of both directions, in the syntax of --path of 'strandline netem'
     #[arg(long, value_name = "SETTINGS", default_value = "")]
     pub link: String,
-    /// Settings on top of them from the sender to the receiver
+    /// Settings that override them from the sender to the receiver
     #[arg(long, value_name = "SETTINGS", default_value = "")]
     pub to_right: String,
-    /// Settings on top of them from the receiver to the sender
+    /// Settings that override them from the receiver to the sender
     #[arg(long, value_name = "SETTINGS", default_value = "")]
     pub to_left: String,
-    /// Virtual seconds
+    /// Duration in virtual seconds
     #[arg(short, long, default_value_t = 10.0, value_name = "SECS")]
     pub time: f64,
-    /// Bytes of each message, such as 8192 or 8ki
+    /// Size of messages in bytes, such as 8192 or 8ki
     #[arg(short = 'l', long, default_value = "8ki", value_name = "BYTES", value_parser = units::size)]
     pub size: usize,
-    /// Acknowledge every N-th packet, or adapt (0)
+    /// Acknowledge every N-th packet; 0 adapts the frequency
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub sack_frequency: u8,
-    /// New packets sent at one opportunity (Max.Burst); 0: no limit
+    /// New packets sent at one opportunity (Max.Burst); 0 for no limit
     #[arg(long, value_name = "PACKETS", default_value_t = 4)]
     pub burst: u16,
-    /// Bytes of each receive buffer (default: it tunes itself)
+    /// Size of each receive buffer in bytes (default: tuned automatically)
     #[arg(long, value_name = "BYTES", value_parser = units::size)]
     pub receive_buffer: Option<usize>,
     /// Seed of everything random

@@ -29,34 +29,34 @@ Examples:
   strandline lab trace run.jsonl --from 2.1 --to 2.4       what happened in these 300 ms
   strandline lab trace run.jsonl --format png              run-sequence.png and run-window.png")]
 pub struct TraceArgs {
-    /// The trace: `strandline perf client ADDR --trace FILE` writes one
+    /// Trace file, written by `strandline perf client ADDR --trace FILE`
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Where the drawings go (default: beside the trace)
+    /// Folder for the drawings (default: beside the trace)
     #[arg(short, long, value_name = "FOLDER")]
     pub output: Option<PathBuf>,
     /// One page with both drawings, or a picture of each
     #[arg(long, value_enum, default_value_t = Format::Html)]
     pub format: Format,
-    /// Local SCTP port of the association that is drawn (default: that of the one with most data)
+    /// Local SCTP port of the association to draw (default: the one with the most data)
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
-    /// Seconds from which on the trace is drawn
+    /// Start of the drawn part, in seconds
     #[arg(long, default_value_t = 0.0, value_name = "SECS")]
     pub from: f64,
-    /// Seconds up to which it is drawn (default: the end)
+    /// End of the drawn part, in seconds (default: the end of the trace)
     #[arg(long, value_name = "SECS")]
     pub to: Option<f64>,
 }
 
-/// What is written.
+/// Format of the drawings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// One page, light or dark as the reader has it
+    /// One page with a light and a dark theme
     Html,
-    /// A picture each, on white
+    /// A PNG picture for each drawing, on white
     Png,
-    /// The same as vectors
+    /// An SVG picture for each drawing, on white
     Svg,
 }
 

@@ -63,37 +63,37 @@ Exit code: that of the left program if it failed, else that of the right one;
 network could not be made."
 )]
 pub struct ExecArgs {
-    /// Program on the left, for the shell; the run ends when it does
+    /// Command for the shell on the left; the run ends with it
     #[arg(long, value_name = "COMMAND", conflicts_with = "program")]
     left: Option<String>,
-    /// Program on the right, for the shell; started first
+    /// Command for the shell on the right; started first
     #[arg(long, value_name = "COMMAND")]
     right: Option<String>,
     /// Program on the left with its arguments, without a shell
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<String>,
-    /// Start the left program this long after the right one, instead of when the right one listens (1s at most)
+    /// Start the left program this long after the right one, instead of when the right one listens (after at most 1s)
     #[arg(long, value_name = "TIME", value_parser = units::time)]
     start_after: Option<Duration>,
-    /// How long the right program may go on after the left one ended
+    /// Time that the right program may keep running after the left one ended
     #[arg(long, value_name = "TIME", value_parser = units::time, default_value = "300ms")]
     linger: Duration,
     /// End the run after this time
     #[arg(long, value_name = "TIME", value_parser = units::time)]
     timeout: Option<Duration>,
-    /// Print the report as JSON to standard output; what the programs print goes to standard error
+    /// Print the report as JSON to standard output, and the programs' output to standard error
     #[arg(long)]
     json: bool,
     /// Write the report as JSON to a file
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Print nothing but what the programs print (and errors)
+    /// Print only the programs' output and errors
     #[arg(short, long)]
     quiet: bool,
-    /// Let the programs' output through as it is, without `left |` and `right |`
+    /// Don't prefix the programs' output with `left |` and `right |`
     #[arg(long)]
     no_labels: bool,
-    /// Name of the network, to see or change it while it runs (strandline netem status, set)
+    /// Name of the network, for strandline netem status and set while it runs
     #[arg(long)]
     name: Option<String>,
     #[command(flatten)]

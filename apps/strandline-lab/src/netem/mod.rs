@@ -33,11 +33,11 @@ const FAILED: u8 = 125;
 pub enum Netem {
     /// Run two programs with a network between them
     Exec(Box<exec::ExecArgs>),
-    /// Make a network that stays, to play with
+    /// Create a network that stays up
     Up(Box<standing::UpArgs>),
     /// Run a program, or a shell, on a side of a network
     Enter(standing::EnterArgs),
-    /// Show the networks that are up and what they did
+    /// Show the networks that are up, with their counters
     #[command(after_help = "\
 Examples:
   strandline netem status                     packets, drops, marks, largest queues, lateness
@@ -45,7 +45,7 @@ Examples:
     Status(standing::NameArgs),
     /// Change links of a network while it runs
     Set(standing::SetArgs),
-    /// Cut links: nothing passes any more
+    /// Cut links, so that no packets pass
     #[command(after_help = "\
 Examples:
   strandline netem cut                        all links, both directions

@@ -24,19 +24,19 @@ pub struct EmulatorArgs {
     /// A run is invalid if more than 1 % of its packets were delivered later than this
     #[arg(long, value_name = "TIME", value_parser = units::time, default_value = "1ms")]
     late_limit: Duration,
-    /// How long before a packet is due the emulator stops sleeping and spins; more is more exact and takes more of a
-    /// processor
+    /// Time before a packet is due at which the emulator stops sleeping and spins; a longer time is more exact and
+    /// uses more of a processor
     #[arg(long, value_name = "TIME", value_parser = units::time, default_value = "30us")]
     spin: Duration,
-    /// How long packets may gather where there are many (above some 30,000 a second), so that the emulator doesn't take a
-    /// whole processor
+    /// Time that packets may gather in dense traffic (above some 30,000 a second), so that the emulator doesn't
+    /// use a whole processor
     #[arg(long, value_name = "TIME", value_parser = units::time, default_value = "30us")]
     gather: Duration,
-    /// Don't run the emulator before ordinary programs (SCHED_FIFO)
+    /// Don't give the emulator a real-time priority (SCHED_FIFO)
     #[arg(long)]
     no_realtime: bool,
-    /// Run the emulator on this processor only (the first is 0); programs that are kept off it (taskset -c) are never
-    /// interrupted by the network
+    /// Run the emulator only on this processor (from 0); programs kept off it (taskset -c) are never interrupted by
+    /// the network
     #[arg(long, value_name = "NUMBER")]
     core: Option<usize>,
 }

@@ -36,10 +36,10 @@ pub struct UpArgs {
     network: NetworkArgs,
     #[command(flatten)]
     emulator: EmulatorArgs,
-    /// Its name
+    /// Name of the network
     #[arg(long, default_value = "net")]
     name: String,
-    /// Return when it is up and let it go on in the background
+    /// Return when it is up and keep it running in the background
     #[arg(short, long)]
     background: bool,
 }
@@ -60,7 +60,7 @@ pub struct NameArgs {
 pub struct CutArgs {
     #[command(flatten)]
     name: NameArgs,
-    /// Which links: path=N, to-right, to-left; all if not given
+    /// Links: path=N, to-right, to-left (default: all)
     links: Vec<String>,
 }
 

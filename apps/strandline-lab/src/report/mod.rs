@@ -39,16 +39,16 @@ Examples:
 The folder then has index.html, which loads nothing from anywhere, the figures as PNG,
 and the data as lines of JSON. What was not measured is left out (--unmeasured: is not).")]
 pub struct ReportArgs {
-    /// Papers or plans; all if not given
+    /// Papers or plans (default: all)
     #[arg(value_name = "PAPER|PLAN")]
     pub chosen: Vec<String>,
     /// Folder for the report
     #[arg(short, long, value_name = "FOLDER", default_value = "lab-report")]
     pub output: PathBuf,
-    /// Show also plans of which nothing was measured yet
+    /// Include plans without results
     #[arg(long)]
     pub unmeasured: bool,
-    /// Where plans and results are
+    /// Folders of plans and results
     #[command(flatten)]
     pub places: Places,
 }

@@ -60,22 +60,22 @@ pub struct RunArgs {
     /// Papers (jani-kant-2005), plans (jani-kant-2005/figure5) or files of plans
     #[arg(value_name = "PAPER|PLAN")]
     pub chosen: Vec<String>,
-    /// All papers
+    /// Run the plans of all papers
     #[arg(long)]
     pub all: bool,
-    /// The short set: fewer points, fewer and shorter repetitions
+    /// Measure the short set: fewer points, fewer and shorter repetitions
     #[arg(long)]
     pub short: bool,
-    /// Measure again what was measured already
+    /// Repeat runs that already have results
     #[arg(long)]
     pub again: bool,
-    /// Let count what another build of strandline measured: otherwise that is measured again
+    /// Accept results of other builds of strandline, which are otherwise measured again
     #[arg(long, conflicts_with = "again")]
     pub any_build: bool,
-    /// Only say what would be run
+    /// Only list the runs
     #[arg(short = 'n', long)]
     pub dry_run: bool,
-    /// Where plans and results are
+    /// Folders of plans and results
     #[command(flatten)]
     pub places: Places,
 }
