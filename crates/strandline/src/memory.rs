@@ -38,7 +38,7 @@ use tokio::time::{Instant, Sleep};
 /// The encapsulation port of every stack in an in-memory network.
 pub(crate) const PORT: u16 = 9899;
 
-/// Limit of datagrams waiting for one stack; further ones are dropped, as by a full socket buffer.
+/// Limit of datagrams waiting for one shard of a stack; further ones are dropped, as by a full socket buffer.
 const INBOX_MAX: usize = 8192;
 
 /// Limit of datagrams received at once.

@@ -47,7 +47,7 @@ impl State {
         Ok(id)
     }
 
-    /// Returns whether the association is established.
+    /// Ready once the association is established, or with an error if it ended before that.
     pub(crate) fn poll_established(&mut self, id: AssociationId) -> Poll<Result<(), ConnectError>> {
         let Some(cell) = self.table.cell_mut(id) else { return Poll::Ready(Err(Ended::StackClosed.into())) };
         match &cell.outcome {
