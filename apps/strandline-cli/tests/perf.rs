@@ -93,8 +93,7 @@ fn interrupt(child: &Child) {
 
 const TRANSPORTS: [&str; 2] = ["sctp", "tcp"];
 
-/// Only the peer's answer shows whether ECN was negotiated: a client that requested ECN without success reports
-/// it.
+/// Only the peer's answer shows whether ECN was negotiated: a client whose request for ECN failed reports it.
 #[test]
 fn ecn_that_the_server_did_not_agree_to_is_told() {
     let (without, with) = (Server::start(&[]), Server::start(&["--ecn"]));
@@ -316,8 +315,7 @@ fn a_stream_of_json_has_an_event_for_each_thing() {
 /// Every name in iperf3's JSON for which this program has a value must be in its JSON too.
 #[test]
 fn names_are_those_of_iperf3() {
-    // A port that is free for UDP: a TCP listener used to find one could live on in a process that another test
-    // is starting.
+    // Probed with UDP, because a TCP listener could live on in a process that another test is starting.
     let port = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
     let server = Command::new("iperf3").args(["-s", "-1", "-p", &port]).stdout(Stdio::null()).spawn();
     let mut server = server.unwrap_or_else(|error| panic!("iperf3: {error}: apt-get install iperf3"));
@@ -589,8 +587,7 @@ fn associations_spread_over_shards() {
         let received = report["end"]["sum_received"]["bytes"].as_u64().unwrap();
         assert_eq!(received, 3 << 20, "{direction:?}");
         assert_eq!(report["end"]["streams"].as_array().unwrap().len() % 6, 0);
-        // Each shard of the client has three associations, whose packets arrive on it directly, except for some
-        // during the set-up.
+        // Each shard of the client has three associations; their packets arrive on it, except in the set-up.
         let shards = report["end"]["cpu"]["host"]["by_shard"].as_array().unwrap();
         assert_eq!(shards.len(), 2);
         for shard in shards {
