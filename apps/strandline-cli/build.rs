@@ -1,4 +1,4 @@
-//! Tells the program from which commit it is built, where that is known: `strandline --version` and the laboratory's
+//! Gives the program the commit that it is built from, if known: `strandline --version` and the laboratory's
 //! results name it.
 
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::Command;
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     if let Some(folder) = git(&["rev-parse", "--git-dir"]) {
-        // A commit, a checkout or a reset writes to one of them.
+        // A commit, a checkout or a reset writes to one of these files.
         for file in ["HEAD", "logs/HEAD"] {
             let path = Path::new(&folder).join(file);
             if path.exists() {
@@ -22,7 +22,7 @@ fn main() {
     println!("cargo:rustc-env=STRANDLINE_VERSION={shown}");
 }
 
-/// What git says; nothing without git, or where the source is no repository.
+/// Returns git's output; `None` without git, or if the source is not in a repository.
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

@@ -1,4 +1,4 @@
-//! The one binary: it only dispatches.
+//! The `strandline` program, which dispatches to its subcommands.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -9,13 +9,13 @@ use mimalloc::MiMalloc;
 use strandline_output::{LogWriter, errln, out};
 use tracing_subscriber::EnvFilter;
 
-/// What a burst took goes back to the system (with [`strandline::heap`]'s setting): glibc keeps it as long as anything
-/// lies above it in the heap, which makes an idle association two to three times as large after many were busy at once
-/// (docs/performance.md has figures of both).
+/// With [`strandline::heap`]'s setting the memory of a burst returns to the system. glibc keeps it as long as
+/// anything above it in the heap is in use, which makes an idle association two to three times as large after
+/// many were busy at once (docs/performance.md has figures of both).
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// SCTP in user space, and what is built on it.
+/// SCTP in user space, and programs built on it.
 #[derive(Debug, Parser)]
 #[command(
     name = "strandline",
@@ -37,10 +37,10 @@ Logging: -v, -vv, or RUST_LOG=strandline=debug; --log-format json for programs"
 struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// Log more (twice: much more)
+    /// Log more (twice for even more)
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
-    /// How the log is written to standard error: lines for people, or a JSON object in each
+    /// Format of the log on standard error: text lines, or a JSON object in each line
     #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value = "text")]
     log_format: LogFormat,
 }
@@ -55,7 +55,7 @@ enum LogFormat {
 enum Command {
     /// Echo server on TCP, UDP and SCTP, any set of them at once
     Echo(strandline_load::echo_server::Args),
-    /// How fast messages go between two hosts, over SCTP or TCP, and what that costs
+    /// Measure throughput, latency and CPU cost between two hosts, over SCTP or TCP
     Perf(strandline_load::perf::Args),
     /// Load generators
     #[command(
@@ -79,7 +79,7 @@ Examples:
   strandline netem down"
     )]
     Netem(strandline_lab::netem::Netem),
-    /// Run the experiments of papers again, and draw what comes out beside what they published
+    /// Reproduce experiments of papers, and draw the results beside the published ones
     #[command(
         subcommand,
         after_help = "\
@@ -91,7 +91,7 @@ Examples:
     Lab(strandline_lab::Lab),
     /// SIP server: registrar and proxy on UDP, TCP and SCTP
     Sip(strandline_sip::server::Args),
-    /// Measure SCTP beside TCP and UDP on this machine, and print the tables of a paper of 2008 beside it
+    /// Measure SCTP, TCP and UDP on this machine, and print the tables of a 2008 paper beside them
     Demo(strandline_load::demo::Args),
     /// Print completions for a shell
     #[command(after_help = "\
@@ -121,7 +121,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The command line; what `--help` or a mistake in it prints, and the end.
+/// Parses the command line. For `--help` or a mistake, prints the message and exits.
 fn parsed() -> Cli {
     let parsed = with_negative_numbers(Cli::command()).try_get_matches();
     let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
@@ -135,7 +135,8 @@ fn parsed() -> Cli {
     })
 }
 
-/// A negative number is the value of its option, which says why it is none; not an option that isn't there.
+/// Lets options take negative numbers as values, so that the error says why the value is invalid rather than
+/// that no such option exists.
 fn with_negative_numbers(command: clap::Command) -> clap::Command {
     let takes_numbers = |argument: clap::Arg| {
         let has_value = argument.get_action().takes_values() && !argument.is_positional();
@@ -154,9 +155,9 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Sip(args) => strandline_sip::server::run(&args),
         Command::Demo(args) => strandline_load::demo::run(&args),
         Command::Completions { shell } => {
-            // Names of commands have to live as long as the program: it ends after this.
+            // Names of commands must live as long as the program, which ends after this.
             let mut command = seen(Box::leak(Box::new(Cli::command())));
-            // It would panic if that can't be written.
+            // Generate into a buffer, because the generator panics if it can't write.
             let mut file = Vec::new();
             clap_complete::generate(shell, &mut command, "strandline", &mut file);
             out!("{}", String::from_utf8_lossy(&file));
@@ -165,7 +166,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The command without what is there for other parts of this program only: nobody is to be offered that.
+/// Removes the subcommands that only other parts of this program use, so that they are not offered.
 fn seen(command: &'static clap::Command) -> clap::Command {
     let options = command.get_arguments().filter(|option| !option.is_hide_set());
     let commands = command.get_subcommands().filter(|below| !below.is_hide_set());
@@ -180,7 +181,7 @@ fn seen(command: &'static clap::Command) -> clap::Command {
     seen
 }
 
-/// To standard error: standard output is for results.
+/// Starts logging to standard error; standard output is reserved for results.
 fn log(verbose: u8, format: LogFormat) {
     let default = match verbose {
         0 => "warn,strandline_sip::refused=info,strandline_sip::reload=info",
@@ -193,7 +194,7 @@ fn log(verbose: u8, format: LogFormat) {
     let log = log.log_internal_errors(false);
     match format {
         LogFormat::Text => log.init(),
-        // One object for each event, its fields beside timestamp, level and target: nothing to unwrap.
+        // One flat object for each event: its fields beside timestamp, level and target.
         LogFormat::Json => {
             log.json().flatten_event(true).with_current_span(false).with_span_list(false).init()
         }

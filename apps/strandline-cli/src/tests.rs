@@ -1,4 +1,4 @@
-//! What the commands say of themselves.
+//! Tests of the commands' help texts.
 #![allow(clippy::unwrap_used, reason = "tests stop at the first error")]
 
 use clap::error::ErrorKind;
@@ -6,7 +6,7 @@ use clap::{ArgMatches, Command, CommandFactory, Parser};
 
 use super::Cli;
 
-/// All commands that somebody sees, each with its words.
+/// Returns all visible commands, each with its words.
 fn commands() -> Vec<(String, Command)> {
     fn below(path: &str, command: &Command, found: &mut Vec<(String, Command)>) {
         found.push((path.to_owned(), command.clone()));
@@ -20,7 +20,7 @@ fn commands() -> Vec<(String, Command)> {
     found
 }
 
-/// The lines of a help that are to be typed: those that continue are put together, and what is said of them is left out.
+/// Returns the command lines in a help text: continued lines are joined, and descriptions are removed.
 fn examples(help: &str) -> Vec<String> {
     let (_, after) = help.split_once("Examples:\n").unwrap_or_default();
     let mut lines = Vec::<String>::new();
@@ -42,7 +42,8 @@ fn examples(help: &str) -> Vec<String> {
     lines
 }
 
-/// The words of a line, as a shell takes them, up to what is not for the program: `|`, `>`, `;`, `&`, or what two spaces divide off.
+/// Splits a line into words as a shell does, up to the first part that is not for the program: `|`, `>`, `;`,
+/// `&`, or a gap of two spaces.
 fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quote = None;
@@ -63,7 +64,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// The words of the command that was chosen.
+/// Returns the words of the command that was chosen.
 fn chosen(matches: &ArgMatches) -> String {
     let mut path = "strandline".to_owned();
     let mut next = matches.subcommand();
@@ -112,7 +113,7 @@ fn an_example_is_what_would_be_typed() {
     assert_eq!(words("a b; c"), ["a", "b"]);
 }
 
-/// Nothing that a command takes stands there without a word on what it means.
+/// Every argument and option has a description.
 #[test]
 fn every_argument_says_what_it_is() {
     let mut silent = Vec::new();

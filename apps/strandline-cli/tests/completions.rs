@@ -1,4 +1,4 @@
-//! What `strandline completions` prints, in the shells that read it.
+//! Tests of `strandline completions` in the shells that use it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
 
-/// Writes the file for a shell.
+/// Writes the completion file for a shell.
 fn file(shell: &str, name: &str) -> PathBuf {
     let output = Command::new(PROGRAM).args(["completions", shell]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -17,7 +17,7 @@ fn file(shell: &str, name: &str) -> PathBuf {
     path
 }
 
-/// What a shell prints that ends well.
+/// Runs a shell that must succeed, and returns its output.
 fn told(shell: &str, arguments: &[&str]) -> String {
     let run = Command::new(shell).args(arguments).output();
     let output = run.unwrap_or_else(|error| panic!("{shell}: {error}: apt-get install {shell}"));
@@ -26,9 +26,10 @@ fn told(shell: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What bash offers for the last of these words.
+/// Returns what bash offers for the last of these words.
 fn offered(file: &str, words: &[&str]) -> Vec<String> {
-    // As readline asks it: the words and which of them, and to the function the command, the word, and the one before.
+    // As readline does: passes the words and the index of the current one, and calls the function with the
+    // command, the word, and the previous word.
     let script = "source \"$1\"; shift; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); COMP_LINE=\"$*\"; \
                   COMP_POINT=${#COMP_LINE}; words=(\"$@\"); \
                   _strandline strandline \"${words[-1]}\" \"${words[-2]}\"; printf '%s\\n' \"${COMPREPLY[@]}\"";
@@ -53,7 +54,7 @@ fn bash_completes_commands_options_and_values() {
     assert_eq!(styles, ["one-to-many", "one-to-one"]);
     let kinds = offered(file, &["strandline", "load", "sip", "--transport", "t"]);
     assert_eq!(kinds, ["tcp", "tls"]);
-    // What is started by other parts of the program is nobody's to type.
+    // Subcommands that only other parts of the program start are not offered.
     let loads = offered(file, &["strandline", "load", ""]);
     assert!(loads.contains(&"phones".to_owned()), "{loads:?}");
     let hidden = ["sip-part", "phones-part", "part", "worker"];
@@ -65,7 +66,7 @@ fn bash_completes_commands_options_and_values() {
 fn zsh_and_fish_take_theirs() {
     let path = file("zsh", "_strandline");
     let folder = path.parent().unwrap().to_str().unwrap();
-    // As an interactive shell finds it, without its user's settings.
+    // As in an interactive shell, without the user's settings.
     let script = "fpath=(\"$1\" $fpath); autoload -Uz compinit && compinit -u -D; \
                   print -- $_comps[strandline]; autoload +X _strandline && print loaded";
     assert_eq!(told("zsh", &["-f", "-c", script, "zsh", folder]), "_strandline\nloaded\n");

@@ -1,4 +1,4 @@
-//! The program as a user runs it: a server, and a load for each transport.
+//! End-to-end tests of `strandline echo` and `strandline load echo`, for each transport.
 #![allow(clippy::unwrap_used, reason = "tests stop at the first error")]
 
 use std::io::{BufRead, BufReader, Write};
@@ -13,7 +13,7 @@ use waiting::{at_last, found_at_last};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
 
-/// An echo server on free ports; ends with this value.
+/// An echo server on free ports, which ends when this value is dropped.
 struct Server {
     child: Child,
     listening: Value,
@@ -34,7 +34,7 @@ impl Server {
         Self { child, listening }
     }
 
-    /// The server's address for a transport, as an argument.
+    /// Returns the server's address for a transport, as an argument.
     fn address(&self, transport: &str) -> String {
         match transport {
             "sctp" => format!("127.0.0.1:{}", self.listening["sctp"]),
@@ -162,7 +162,7 @@ fn mistakes_are_explained() {
     };
     assert!(fails(&["load", "echo", "--rate", "0"]).contains("--rate"));
     assert!(fails(&["echo", "--tcp", "192.0.2.1:7"]).contains("192.0.2.1:7"));
-    // Port 1 (tcpmux) is given to no socket that asks for any port.
+    // Port 1 (tcpmux) is never assigned to a socket that asks for any port.
     let nobody = ["load", "echo", "--count", "1", "--encapsulation", "1", "--timeout", "5"];
     let output = Command::new(PROGRAM).args(nobody).output().unwrap();
     assert!(!output.status.success());
@@ -196,7 +196,7 @@ fn the_demo_measures_every_case() {
     assert!(steps.iter().any(|step| step[0] == "piggyback" && step[1] == "r:COOKIE-ACK"), "{steps:?}");
 }
 
-/// The processes that this one has started and are still there.
+/// Returns the child processes that are still running.
 fn children(of: u32) -> Vec<u32> {
     let text = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap_or_default();
     text.split_whitespace().map(|number| number.parse().unwrap()).collect()

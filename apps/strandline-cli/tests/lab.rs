@@ -1,4 +1,4 @@
-//! `strandline lab` as a user runs it: from plans to a report that a browser shows.
+//! End-to-end tests of `strandline lab`: from plans to a report in a browser.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests stop at the first error")]
 
 mod laboratory;
@@ -28,7 +28,7 @@ fn what_was_measured_is_not_measured_again() {
     let (code, _, told) = laboratory.run(&["run", "someone-2000/figure1"]);
     assert!(code == Some(0) && told.contains("all 8 runs are done"), "{told}");
     assert_eq!(laboratory.results().len(), 8);
-    // A piece is missing, as after Ctrl-C.
+    // A part is missing, as after Ctrl-C.
     let file = laboratory.folder.join("lab-results/someone-2000/figure1.jsonl");
     let text = fs::read_to_string(&file).unwrap();
     let kept: Vec<&str> = text.lines().take(5).collect();
@@ -76,7 +76,7 @@ fn a_program_that_fails_spoils_only_its_own_runs() {
         results.iter().filter(|line| line["series"] == series && line["valid"] == valid).count()
     };
     assert_eq!((of("a", true), of("b", false), results.len()), (4, 4, 8));
-    // Now it works: only what failed is done.
+    // The program works now: only the failed runs are repeated.
     fs::write(laboratory.folder.join("missing.json"), "{\"speed\": 2}").unwrap();
     let (code, _, told) = laboratory.run(&["run", "--all"]);
     assert!(code == Some(0) && told.contains("4 runs (4 done before)"), "{told}");
@@ -92,13 +92,13 @@ fn operations_that_failed_make_a_run_invalid() {
     let results = laboratory.results();
     let invalid = results.iter().find(|line| line["valid"] == false).unwrap();
     assert_eq!(invalid["points"][0]["measured"]["speed"], 3.0, "the number is kept");
-    // A plan may put up with some.
+    // A plan may tolerate some failures.
     let plan = PLAN.replace("repetitions = 2", "repetitions = 2\nfailed-max = 0.1");
     laboratory.plan("figure1", &plan);
     assert_eq!(laboratory.run(&["run", "--all"]).0, Some(0));
 }
 
-/// TCP over the loopback interface, from programs that know nothing of the plan.
+/// TCP over the loopback interface, from programs that don't know the plan.
 const LOOPBACK: &str = r#"
 figure = "Figure 1"
 title = "TCP on one machine"
@@ -218,7 +218,7 @@ fn help_has_examples() {
         assert!(code == Some(0) && help.contains(&format!("\n  strandline lab {command} ")), "{help}");
         assert!(whole.contains(&format!("\n  {command} ")), "{command} is not in: {whole}");
     }
-    // None was forgotten here.
+    // The short help lists all commands.
     let listed = whole.split_once("Commands:").unwrap().1.split_once("\n\n").unwrap().0;
     let listed = listed.lines().filter_map(|line| line.split_whitespace().next());
     assert_eq!(listed.filter(|name| *name != "help").count(), commands.len(), "{whole}");
@@ -238,7 +238,7 @@ fn the_documentation_has_every_option() {
     }
 }
 
-/// What a device of a loopback interface is, and a load that its network can't carry.
+/// A veth pair's option on a loopback interface, and a load that its network can't carry.
 const NETWORKS: &str = r#"
 figure = "Figure 1"
 title = "Networks"
@@ -300,7 +300,7 @@ fn an_interrupted_run_can_go_on() {
     let plan = PLAN.replace("cat FOLDER/b.json", "sleep 1000");
     let laboratory = Laboratory::new("interrupted", &plan);
     let mut child = laboratory.lab(&["run", "--all"]).stderr(Stdio::piped()).spawn().unwrap();
-    // The second run is the one that lasts.
+    // The second run is the long one.
     let mut told = std::io::BufRead::lines(std::io::BufReader::new(child.stderr.take().unwrap()));
     let reached = told.by_ref().map_while(Result::ok).any(|line| line.contains("2/8"));
     assert!(reached);

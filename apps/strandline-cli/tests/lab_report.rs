@@ -1,5 +1,5 @@
-//! The report as a reader sees it: made from what programs really measured, in headless Chromium, on a phone and on a
-//! large screen, light and dark. The pictures that it took are in target/tmp/lab-report-*, to be looked at.
+//! Tests of the report in headless Chromium, from real measurements: on a phone and on a large screen, light
+//! and dark. The screenshots are in target/tmp/lab-report-*.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests stop at the first error")]
 
 mod browser;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use laboratory::Laboratory;
 
-/// Lines over a sweep with a scale of powers, in virtual time, beside published numbers.
+/// Lines over a sweep on a logarithmic scale, in virtual time, beside published numbers.
 const LINES: &str = r#"
 figure = "Figure 1"
 title = "Throughput under loss"
@@ -64,7 +64,8 @@ value = "{sctp.throughput@5} / {sctp.throughput@0.1}"
 max = 0.95
 "#;
 
-/// Bars in groups: TCP and SCTP over the loopback interface, a series whose operations fail and one that does nothing.
+/// Grouped bars: TCP and SCTP over the loopback interface, a series with failing operations and one that does
+/// nothing.
 const BARS: &str = r#"
 figure = "Figure 2"
 title = "Response times, with runs that don't count"
@@ -171,10 +172,10 @@ transport = "tcp"
 values = { total = 2020 }
 "#;
 
-/// Widths of phones and of screens, in pixels.
+/// Widths of phones and screens, in pixels.
 const WIDTHS: [u32; 4] = [320, 390, 768, 1200];
 
-/// The two preferences of a reader, as the browser's settings number them, and the ground that they lead to.
+/// Colour schemes, as numbered in the browser's settings, with the resulting background.
 const MODES: [(&str, u8, &str); 2] = [("dark", 0, "rgb(20, 28, 38)"), ("light", 1, "rgb(255, 255, 255)")];
 
 #[test]
@@ -224,13 +225,13 @@ fn a_browser_shows_the_report_at_every_width() {
     }
 }
 
-/// What headless Chromium says of a file.
+/// Returns the DOM and log of headless Chromium for a file.
 fn browse(page: &Path, arguments: &[&str]) -> (String, String) {
     browser::browse(&page.with_extension("profile"), &format!("file://{}", page.display()), arguments)
 }
 
-/// A page with a report in frames of several widths, with all that folds opened; below each stands how wide it is, how
-/// high its letters are, its ground, and which labels of its figures are cut off or run into another one.
+/// Writes a page with a report in frames of several widths, with all collapsible parts open. Below each frame
+/// is its width, letter height and background, and which labels of its figures are cut off or overlap.
 fn frames(folder: &Path, report: &str, widths: &[u32]) -> PathBuf {
     let quoted = serde_json::to_string(report).unwrap().replace("</", "<\\/");
     let script = "const labels = page => {

@@ -1,4 +1,4 @@
-//! `strandline load associations` and `strandline load flood`, as a user runs them.
+//! End-to-end tests of `strandline load associations` and `strandline load flood`.
 #![allow(clippy::unwrap_used, reason = "tests stop at the first error")]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,7 +13,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
 fn load(arguments: &[&str]) -> Value {
     let output = Command::new(PROGRAM).arg("load").args(arguments).arg("--json").output().unwrap();
     let [told, said] = [&output.stderr, &output.stdout].map(|text| String::from_utf8_lossy(text));
-    // Operations that failed are told in the report.
+    // The report contains failed operations.
     assert!(output.status.success(), "{arguments:?}: {} {told}{said}", output.status);
     serde_json::from_slice(&output.stdout).unwrap()
 }
@@ -58,7 +58,7 @@ fn associations_are_counted_timed_and_weighed_beside_tcp() {
 fn what_only_root_may_read_is_unknown_to_others_and_not_zero() {
     let arguments =
         ["load", "associations", "--transport", "tcp", "--steps", "50", "--probes", "5", "--json"];
-    // A copy, as others may not look into every folder.
+    // A copy of the program, because other users may lack access to its folder.
     let program = std::env::temp_dir().join(format!("strandline-nobody-{}", std::process::id()));
     std::fs::copy(PROGRAM, &program).unwrap();
     let mut command = Command::new("setpriv");
@@ -78,7 +78,7 @@ fn what_only_root_may_read_is_unknown_to_others_and_not_zero() {
 
 #[test]
 fn an_echo_load_whose_operations_failed_says_so() {
-    // A server that answers five times on one connection, and is gone.
+    // A server that answers five times on one connection, then closes it.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = listener.local_addr().unwrap().to_string();
     let answering = thread::spawn(move || {
@@ -165,7 +165,7 @@ fn invites_are_answered_by_a_front_end() {
 
 #[test]
 fn whoever_finds_no_server_is_told_how_to_start_one() {
-    // Port 1 (tcpmux) is given to no socket that asks for any port.
+    // Port 1 (tcpmux) is never assigned to a socket that asks for any port.
     let server = "127.0.0.1:1";
     for (more, start) in [(&[][..], "`strandline echo`"), (&["--sip"], "`strandline sip --front-end`")] {
         let arguments = ["echo", "--transport", "tcp", "--count", "2", "--server", server];
@@ -204,9 +204,9 @@ fn echo_load_brings_its_server_and_tells_what_it_takes() {
     let persistent = load(&["echo", "--serve", "--persistent", "20", "--rate", "500", "--duration", "0.4"]);
     assert_eq!(persistent["transaction"]["count"], 200);
     assert!(persistent["setup"].is_null(), "set up beforehand: {persistent}");
-    // Nobody asked what it takes to hold them, which it would have to wait for.
+    // Memory per association was not requested; measuring it takes time.
     assert!(persistent["server"]["memory"].is_null() && persistent["held"] == 20, "{persistent}");
-    // So many that processes with the same address and ports would be each other's restarts.
+    // So many associations that processes with the same address and ports would restart each other's.
     let several =
         ["echo", "--serve", "--persistent", "1200", "--clients", "3", "--rate", "500", "--duration", "0.4"];
     let several = load(&several);
@@ -261,7 +261,7 @@ fn lines_are_answered_once_they_are_whole() {
     assert!(mistake(&["echo", "--lines", "--serve"]).contains("--serve"));
 }
 
-/// An echo server that ends with this value.
+/// An echo server, which ends when this value is dropped.
 struct Server(Child);
 
 impl Drop for Server {
@@ -272,7 +272,7 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// With what it says of where it listens.
+    /// Starts a server and returns the addresses that it announced.
     fn start(arguments: &[&str]) -> (Self, Value) {
         let mut command = Command::new(PROGRAM);
         let mut child =
@@ -294,10 +294,10 @@ fn a_flooded_server_answers_and_keeps_nothing() {
     let (server, listening) = Server::start(&["--sctp-many", "7007", "--encapsulation", "127.0.0.1:0"]);
     let to = listening["encapsulation"].as_str().unwrap();
 
-    // Once, so that buffers and queues have the size that they get.
+    // Run once so that buffers and queues reach their final size.
     load(&["flood", "--to", to, "--duration", "0.3"]);
     let before = server.memory();
-    // As often as it takes for answers to show that it arrived: how soon they come is up to the machine.
+    // Repeat until answers show that the packets arrived: the delay depends on the machine.
     let (sent, answered) = (0..50).fold((0, 0), |(sent, answered), _| {
         if answered > 0 {
             return (sent, answered);
@@ -308,7 +308,7 @@ fn a_flooded_server_answers_and_keeps_nothing() {
     let grown = server.memory().saturating_sub(before);
     assert!(answered > 0, "none of {sent} INITs was answered");
     assert!(sent > 1000 && grown < 4 << 20, "{grown} bytes more after {sent} INITs");
-    // How soon answers come is up to the machine.
+    // The delay of answers depends on the machine.
     let answered = (0..50).find_map(|_| {
         let report = load(&["flood", "--to", to, "--duration", "0.2", "--rate", "1000"]);
         assert_eq!(report["aborts"], 0);

@@ -1,4 +1,4 @@
-//! The network emulator as a user runs it. Needs root: it makes network namespaces.
+//! End-to-end tests of the network emulator. Needs root, to create network namespaces.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod netem_network;
@@ -78,8 +78,8 @@ fn nothing_arrives_before_its_delay() {
 
 #[test]
 fn the_rate_is_kept() {
-    // 100 packets of 1,250 bytes take 100 ms at 10 Mbit/s. They never take less; that they take no more than 2 % more can
-    // be seen as soon as nothing else holds this machine up.
+    // 100 packets of 1,250 bytes take 100 ms at 10 Mbit/s, and never less. The upper bound of 2 % more holds as
+    // soon as no other process delays this machine.
     let network = Network::up(&["--rate", "10mbit"]);
     let (left, right) = network.sockets(1);
     let took = |_: u32| {
@@ -97,7 +97,7 @@ fn the_rate_is_kept() {
 
 #[test]
 fn the_queue_holds_what_it_may_and_drops_the_rest() {
-    // A second for each packet: no time passes while they come.
+    // Each packet takes a second to send, so the queue doesn't drain while they arrive.
     let network = Network::up(&["--rate", "8kbit", "--queue", "10k"]);
     let (left, _right) = network.sockets(1);
     network.send(&left, numbers(1, 50), 972);
@@ -109,7 +109,8 @@ fn the_queue_holds_what_it_may_and_drops_the_rest() {
 
 #[test]
 fn marks_and_the_largest_queue_are_reported() {
-    // A second for each packet: no time passes while they come. The fifth finds more than 3,000 bytes.
+    // Each packet takes a second to send, so the queue doesn't drain while they arrive. The fifth finds more
+    // than 3,000 bytes.
     for (ecn, marked) in [(0, 0), (2, 4)] {
         let network = Network::up(&["--rate", "8kbit", "--queue", "10k", "--mark", "3k"]);
         let (left, _right) = network.sockets(1);
@@ -198,7 +199,7 @@ fn drops_behind_the_emulators_back_make_a_run_invalid() {
     let network = Network::up(&[]);
     let (left, _right) = network.sockets(1);
     network.stop();
-    // More than the kernel keeps for an emulator that doesn't take them.
+    // More packets than the kernel queues for a stopped emulator.
     network.send(&left, numbers(1, 20_000), 10);
     network.go_on();
     let report = network.down();
@@ -242,7 +243,8 @@ fn programs_get_addresses_and_labels_and_their_exit_codes_are_passed_on() {
 
 #[test]
 fn a_late_emulator_makes_a_run_invalid() {
-    // The left program reaches the right one, so packets were delivered, and none can be on time to the nanosecond.
+    // The left program reaches the right one, so packets were delivered, and none can be on time to the
+    // nanosecond.
     let late = [
         "netem",
         "exec",

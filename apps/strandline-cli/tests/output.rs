@@ -1,4 +1,4 @@
-//! Output that can't be written: on a full disk, or with nobody who reads it.
+//! Tests with unwritable output: a full disk, or a closed pipe.
 #![allow(clippy::unwrap_used, reason = "tests stop at the first error")]
 
 use std::fs::{File, OpenOptions};
@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 const EXPERIMENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
 
-/// Commands that print a result, and end.
+/// Commands that print a result and end.
 const PRINTING: [&[&str]; 4] = [
     &["completions", "bash"],
     &["lab", "list", "--experiments", EXPERIMENTS, "jani-kant-2005"],
@@ -14,12 +14,12 @@ const PRINTING: [&[&str]; 4] = [
     &["--version"],
 ];
 
-/// A disk without room.
+/// Opens a device without free space.
 fn full() -> File {
     OpenOptions::new().write(true).open("/dev/full").unwrap()
 }
 
-/// A pipe whose reader has gone.
+/// Returns a pipe whose reader is closed.
 fn unread() -> Stdio {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -62,7 +62,7 @@ fn what_is_said_beside_a_result_is_not_needed() {
     for arguments in PRINTING {
         assert_eq!(run(arguments, Stdio::piped(), full()).status.code(), Some(0), "{arguments:?}");
     }
-    // Errors keep their exit codes; a log that has no room is lost.
+    // Errors keep their exit codes; log lines that can't be written are lost.
     let missing = ["perf", "client", "::1", "--bind"];
     assert_eq!(run(&missing, Stdio::piped(), full()).status.code(), Some(2));
     let trace = ["-vv", "lab", "trace", "/nowhere/run.jsonl"];

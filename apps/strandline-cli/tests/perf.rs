@@ -1,4 +1,4 @@
-//! `strandline perf` as a user runs it: a server, and clients of every kind.
+//! End-to-end tests of `strandline perf`: a server, and clients of every kind.
 #![allow(clippy::unwrap_used, reason = "tests stop at the first error")]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,7 +10,7 @@ use strandline::{Association, Peer, SendInfo, Stack};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
 
-/// A server on free ports; ends with this value.
+/// A server on free ports, which ends when this value is dropped.
 struct Server {
     child: Child,
     port: String,
@@ -40,7 +40,7 @@ impl Server {
         let mut line = String::new();
         let mut messages = BufReader::new(child.stderr.take().unwrap());
         messages.read_line(&mut line).unwrap();
-        // What else it has to say must have somewhere to go.
+        // The server's further messages must be read, or it would block.
         std::thread::spawn(move || std::io::copy(&mut messages, &mut std::io::sink()));
         let after = |before: &str| {
             let rest = line.split(before).nth(1).unwrap();
@@ -58,14 +58,14 @@ impl Server {
         command
     }
 
-    /// A test that succeeds, as JSON.
+    /// Runs a test that succeeds, and returns its JSON report.
     fn test(&self, arguments: &[&str]) -> Value {
         let output = self.client(arguments).args(["--json", "--quiet"]).output().unwrap();
         assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// Ends as Ctrl-C does; what it has printed.
+    /// Interrupts the server as Ctrl-C does, and returns its output.
     fn interrupt(mut self) -> (Option<i32>, String) {
         interrupt(&self.child);
         let mut printed = String::new();
@@ -76,7 +76,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The server may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -93,7 +93,7 @@ fn interrupt(child: &Child) {
 
 const TRANSPORTS: [&str; 2] = ["sctp", "tcp"];
 
-/// Only the server's answer tells whether there is ECN: who asked for it and has none is told so.
+/// Only the peer's answer shows whether ECN was negotiated: a client whose request for ECN failed reports it.
 #[test]
 fn ecn_that_the_server_did_not_agree_to_is_told() {
     let (without, with) = (Server::start(&[]), Server::start(&["--ecn"]));
@@ -150,7 +150,7 @@ fn a_trace_has_all_that_was_sent_and_the_laboratory_draws_it() {
             && line["again"].is_null()
     });
     let bytes: u64 = new.map(|line| line["bytes"].as_u64().unwrap()).sum();
-    // What joins the test and what says how much it was goes the same way.
+    // The messages that join the test and report its size are counted as well.
     assert!((1 << 20..(1 << 20) + 500).contains(&bytes), "{bytes}");
 
     let draw = |more: &[&str]| {
@@ -193,7 +193,7 @@ fn every_byte_arrives_in_every_direction_over_both_transports() {
             }
             for key in keys {
                 assert_eq!(end[key]["bytes"], 100_001, "{transport} {direction} {key}: {end}");
-                // 33,334 + 33,334 + 33,333 bytes in messages of 1,000 and a rest.
+                // 33,334 + 33,334 + 33,333 bytes in messages of 1,000 and a remainder.
                 if transport == "sctp" {
                     assert_eq!(end[key]["messages"], 102, "{transport} {direction} {key}");
                 }
@@ -257,7 +257,7 @@ fn a_rate_is_not_exceeded() {
             server.test(&["--transport", transport, "-t", "0.3", "--rate", "8M", "-l", "1000", "-P", "2"]);
         let sent = &report["end"]["sum_sent"];
         let (bytes, seconds) = (sent["bytes"].as_f64().unwrap(), sent["seconds"].as_f64().unwrap());
-        // Each association's first message is due at once.
+        // The first message of each association is due at once.
         assert!(bytes <= seconds * 1e6 + 2000.0, "{sent}");
         assert!(bytes > 2000.0, "{sent}");
     }
@@ -312,17 +312,17 @@ fn a_stream_of_json_has_an_event_for_each_thing() {
     assert_eq!(events[0]["data"]["test_start"]["protocol"], "SCTP");
 }
 
-/// Every name in the JSON of iperf3 of which ours has something that means the same must be there too.
+/// Every name in iperf3's JSON for which this program has a value must be in its JSON too.
 #[test]
 fn names_are_those_of_iperf3() {
-    // A number free for UDP: a listener that asked could live on in a process that another test is starting.
+    // Probed with UDP, because a TCP listener could live on in a process that another test is starting.
     let port = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
     let server = Command::new("iperf3").args(["-s", "-1", "-p", &port]).stdout(Stdio::null()).spawn();
     let mut server = server.unwrap_or_else(|error| panic!("iperf3: {error}: apt-get install iperf3"));
     let theirs = loop {
         let client = Command::new("iperf3").args(["-c", "127.0.0.1", "-p", &port, "-n", "1M", "-J"]).output();
         let client: Value = serde_json::from_slice(&client.unwrap().stdout).unwrap();
-        // It is not listening yet.
+        // The server is not listening yet.
         if client["error"].is_null() {
             break client;
         }
@@ -330,7 +330,7 @@ fn names_are_those_of_iperf3() {
     };
     server.wait().unwrap();
 
-    // What belongs to IP, to sockets or to iperf3 alone.
+    // Names that apply only to IP, to sockets or to iperf3.
     let theirs_alone = [
         "system_info",
         "tcp_mss_default",
@@ -353,21 +353,21 @@ fn names_are_those_of_iperf3() {
     let missing: Vec<_> =
         missing.iter().filter(|name| !theirs_alone.contains(&name.rsplit('.').next().unwrap())).collect();
     assert_eq!(missing, Vec::<&String>::new());
-    // SCTP has the same, but for the name of the protocol's congestion control and its many local addresses.
+    // SCTP has the same names, except for the kernel's congestion control and its list of local addresses.
     let sctp = server.test(&["-n", "1M"]);
     let missing: Vec<_> = self::missing("", &ours, &sctp)
         .into_iter()
         .filter(|name| !name.ends_with("_tcp_congestion") && !name.ends_with("local_host"))
         .collect();
     assert_eq!(missing, Vec::<String>::new());
-    // Whole numbers, of several flows too.
+    // Integers stay integers, also with several flows.
     let several = server.test(&["-n", "1M", "-P", "2"]);
     for name in ["max_snd_cwnd", "max_rtt"] {
         assert!(several["end"]["sum_sent"][name].is_u64(), "{name}: {several}");
     }
 }
 
-/// Reno is in every kernel.
+/// Every kernel has Reno.
 #[test]
 fn tcp_takes_the_congestion_control_asked_for() {
     let server = Server::start(&["--congestion", "rfc9260"]);
@@ -378,7 +378,7 @@ fn tcp_takes_the_congestion_control_asked_for() {
     }
 }
 
-/// Paths that are in one value and not, or not of the same kind, in the other.
+/// Returns the paths in one value that are missing in the other or have another type there.
 fn missing(path: &str, one: &Value, other: &Value) -> Vec<String> {
     match (one, other) {
         (Value::Object(fields), Value::Object(_)) => fields
@@ -396,7 +396,7 @@ fn missing(path: &str, one: &Value, other: &Value) -> Vec<String> {
     }
 }
 
-/// A client in the midst of a test without end: it has printed the header and a line.
+/// Starts a client whose test has no end, and reads the header and a line.
 fn started(server: &Server, arguments: &[&str]) -> (Child, BufReader<ChildStderr>) {
     let mut client = server.client(arguments);
     let client = client.args(["-t", "600", "-i", "0.05", "--json"]);
@@ -422,7 +422,7 @@ fn what_came_in_time_leaves_out_what_waited_in_buffers() {
         assert!(number("bytes_in_time") <= number("bytes"), "{received}");
         assert!(number("seconds_in_time") >= 0.3, "{received}");
         let rate = number("bytes_in_time") * 8.0 / number("seconds_in_time");
-        // Each flow was looked at in its own moment.
+        // Each flow was sampled at its own moment.
         assert!((number("bits_per_second_in_time") / rate - 1.0).abs() < 0.01, "{received} {rate}");
     }
 }
@@ -473,13 +473,13 @@ fn a_client_that_dies_leaves_the_server_serving() {
     }
 }
 
-/// What a server answers to bytes on a new TCP connection.
+/// Returns a server's answer to bytes on a new TCP connection.
 fn tcp_answer(server: &Server, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(format!("127.0.0.1:{}", server.port)).unwrap();
     stream.write_all(bytes).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
     let mut answer = Vec::new();
-    // The server may close before it has read everything, which resets the connection.
+    // The server may close the connection before it has read everything, which resets it.
     let _ = stream.read_to_end(&mut answer);
     text(&answer)
 }
@@ -504,7 +504,7 @@ fn nonsense_is_refused_with_a_reason_and_the_server_goes_on() {
         let answer = tcp_answer(&server, &bytes);
         assert!(answer.contains(reason), "{reason}: {answer}");
     }
-    // One that connects and says nothing is in nobody's way.
+    // A silent client does not block others.
     let _silent = TcpStream::connect(format!("127.0.0.1:{}", server.port)).unwrap();
     server.test(&["-n", "1000", "--transport", "tcp"]);
 }
@@ -539,7 +539,7 @@ fn mistakes_are_explained() {
         assert!(!output.status.success(), "{arguments:?}");
         text(&output.stderr)
     };
-    // Port 1 (tcpmux) is given to no socket that asks for any port.
+    // Port 1 (tcpmux) is never assigned to a socket that asks for any port.
     let nobody = fails(&["client", "127.0.0.1", "--encapsulation-port", "1"]);
     assert!(nobody.contains("perf server -p 5001 --encapsulation-port"), "{nobody}");
     assert!(nobody.contains("nothing speaks SCTP there"), "{nobody}");
@@ -564,7 +564,7 @@ fn mistakes_are_explained() {
     assert!(fails(&["server", "--bind", "192.0.2.1"]).contains("192.0.2.1"));
 }
 
-/// In a network namespace of its own, so that it meets nobody else's SCTP.
+/// Runs in its own network namespace, without other SCTP stacks.
 #[test]
 fn raw_ip_carries_it_too() {
     let script = "ip link set lo up; \"$0\" perf server --raw --once --quiet & \
@@ -587,7 +587,7 @@ fn associations_spread_over_shards() {
         let received = report["end"]["sum_received"]["bytes"].as_u64().unwrap();
         assert_eq!(received, 3 << 20, "{direction:?}");
         assert_eq!(report["end"]["streams"].as_array().unwrap().len() % 6, 0);
-        // Each shard of the client has three associations, whose packets come straight to it, but for some of the set-up.
+        // Each shard of the client has three associations; their packets arrive on it, except in the set-up.
         let shards = report["end"]["cpu"]["host"]["by_shard"].as_array().unwrap();
         assert_eq!(shards.len(), 2);
         for shard in shards {

@@ -1,4 +1,4 @@
-//! `strandline sip` as a phone sees it: over UDP, TCP and SCTP, through crashes, and in bad company.
+//! End-to-end tests of `strandline sip` over UDP, TCP and SCTP, including crashes and invalid input.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod checked;
@@ -42,7 +42,7 @@ fn connect(server: &Server) -> TcpStream {
     stream
 }
 
-/// Reads until there is this many messages without a body.
+/// Reads until this many messages without a body have arrived.
 fn read_messages(stream: &mut TcpStream, count: usize) -> String {
     let (mut text, mut room) = (String::new(), [0; 4096]);
     while text.matches("\r\n\r\n").count() < count {
@@ -59,7 +59,7 @@ fn phones_register_over_udp_and_tcp_and_are_listed() {
     let ok = ask_udp(&server, &register("UDP", "bob", 1, &contact("bob")));
     assert!(ok.starts_with("SIP/2.0 200 OK\r\n"), "{ok}");
     let mut stream = connect(&server);
-    // Several messages at once, and a ping (RFC 5626 section 4.4.1) before them.
+    // Several messages at once, preceded by a ping (RFC 5626 section 4.4.1).
     let two =
         format!("\r\n\r\n{}{}", register("TCP", "eve", 1, &contact("eve")), register("TCP", "bob", 2, ""));
     stream.write_all(two.as_bytes()).unwrap();
@@ -102,7 +102,7 @@ async fn a_phone_registers_over_sctp_and_is_called_over_its_association() {
         let begin = b"MESSAGE sip:bob@127.0.0.1:5060;transport=sctp SIP/2.0\r\nVia: SIP/2.0/SCTP";
         assert!(came.data.starts_with(begin), "{style}: {came:?}");
         assert!(came.data.ends_with(b"\r\n\r\nhi"));
-        // The flow goes, and the binding with it. An INVITE is answered whatever becomes of it.
+        // The flow ends, and its binding with it. An INVITE is answered in any case.
         let association = phone.peel_off(id).unwrap();
         association.shutdown().await;
         let gone = |attempt| {
@@ -155,7 +155,7 @@ fn what_was_acknowledged_survives_kill_9() {
         stream.write_all(text.as_bytes()).unwrap();
         acknowledged += read_messages(&mut stream, 50).matches("SIP/2.0 200 OK").count();
     }
-    // More are on their way when it dies.
+    // More requests are in flight when the server is killed.
     let text: String = (0..50).map(|user| register("TCP", &format!("v{user}"), 1, &contact("v"))).collect();
     stream.write_all(text.as_bytes()).unwrap();
     server.kill();
@@ -182,7 +182,7 @@ fn half_messages_keep_nobody_else_waiting() {
         .collect();
     let ok = ask_udp(&server, &register("UDP", "bob", 1, &contact("bob")));
     assert!(ok.starts_with("SIP/2.0 200 OK"), "{ok}");
-    // Who sends the rest in the end is served as well, even byte by byte.
+    // A client that eventually sends the rest is served, even byte by byte.
     let (stream, at) = (&mut halves[150], 20 + 150);
     for byte in &half.as_bytes()[at..] {
         stream.write_all(&[*byte]).unwrap();
@@ -204,7 +204,7 @@ fn a_stream_that_makes_no_sense_is_answered_if_it_can_be_and_closed() {
         let mut stream = connect(&server);
         stream.write_all(text.as_bytes()).unwrap();
         let mut got = Vec::new();
-        // It may be reset, because not all of it was read.
+        // The connection may be reset, because the server did not read everything.
         let _ = stream.read_to_end(&mut got);
         let got = String::from_utf8(got).unwrap();
         assert!(got.starts_with(answer), "{got}");
@@ -237,7 +237,7 @@ fn a_source_has_limits_and_metrics_tell_of_them() {
     let ends = |mut stream: TcpStream| stream.read(&mut [0]).map_or(true, |len| len == 0);
     let (first, second) = (connect(&server), connect(&server));
     assert!(ends(connect(&server)));
-    // Two messages at once are let in, for one a second is.
+    // A burst of two messages is admitted at a rate of one a second.
     for cseq in 1..3 {
         assert!(ask_udp(&server, &register("UDP", "bob", cseq, "")).starts_with("SIP/2.0 200"));
     }
@@ -259,7 +259,7 @@ fn a_source_has_limits_and_metrics_tell_of_them() {
         "# TYPE strandline_sip_came_total counter\nstrandline_sip_came_total{urgency=\"begun\"} 0\n"
     ));
     drop((first, second));
-    // There is room again.
+    // A connection is accepted again.
     assert!((0..10_000).any(|_| {
         let stream = connect(&server);
         stream.set_nonblocking(true).unwrap();

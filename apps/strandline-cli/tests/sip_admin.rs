@@ -1,4 +1,4 @@
-//! Looking after `strandline sip` while it runs: `[admin]`, `strandline sip admin`, SIGHUP.
+//! Tests of administering a running `strandline sip`: `[admin]`, `strandline sip admin`, SIGHUP.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod sip_server;
@@ -18,7 +18,7 @@ use waiting::at_last;
 const PATIENCE: Duration = Duration::from_secs(30);
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-/// A server with a configuration and a token, in a folder of its own.
+/// A server with a configuration and a token, in its own folder.
 struct World {
     folder: PathBuf,
     server: Server,
@@ -46,7 +46,7 @@ impl World {
         fs::write(folder.join("sip.toml"), format!("{before}\n{LISTEN}{admin}{after}")).unwrap();
     }
 
-    /// The whole answer.
+    /// Returns the complete response.
     fn raw(&self, request: &str, token: &str) -> String {
         let mut stream = TcpStream::connect(self.server.admin()).unwrap();
         write!(stream, "{request} HTTP/1.1\r\nHost: localhost\r\nAuthorization: bearer {token}\r\n\r\n")
@@ -95,7 +95,7 @@ fn register(user: &str, domain: &str, transport: &str) -> String {
     )
 }
 
-/// Sends a message over TCP and waits for the answer.
+/// Sends a message over TCP and waits for the response.
 fn over(stream: &mut TcpStream, text: &str) -> String {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(text.as_bytes()).unwrap();
@@ -218,14 +218,14 @@ fn bindings_are_listed_by_pages_and_taken_away_with_their_connections() {
     assert_eq!(binding["contact"], "sip:alice@127.0.0.1:5070;transport=TCP", "{alice}");
     assert_eq!((&binding["connected"], &binding["from"]["protocol"]), (&true.into(), &"tcp".into()));
     assert_eq!(world.ask("GET /bindings/carol@example.com").0, 404);
-    // In the terminal.
+    // Formatted for the terminal.
     let listed = world.told("bindings bob --limit 4");
     assert_eq!(listed.lines().filter(|line| line.starts_with("bob")).count(), 4, "{listed}");
     assert!(listed.ends_with("... and more: --limit\n"), "{listed}");
     assert!(world.told("show alice@example.com").contains("  from tcp 127.0.0.1:"));
     let json: Value = serde_json::from_str(&world.told("--json bindings alice")).unwrap();
     assert_eq!(json["users"][0]["user"], "alice@example.com");
-    // One contact that isn't there, and then all.
+    // First a contact that doesn't exist, then all.
     assert_eq!(world.ask("DELETE /bindings/alice@example.com?contact=sip:a").0, 404);
     let (status, done) = world.ask("DELETE /bindings/alice@example.com");
     assert_eq!((status, &done["removed"], &done["closed"]), (200, &1.into(), &1.into()));
@@ -235,7 +235,7 @@ fn bindings_are_listed_by_pages_and_taken_away_with_their_connections() {
     let output = world.admin("kick bob3@example.com");
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success() && told.contains("bob3@example.com is not registered"), "{told}");
-    // What was written down after that tells that it was written down too.
+    // A later write that is acknowledged shows that the earlier one was written too.
     assert!(world.udp(&register("last", "example.com", "UDP")).starts_with("SIP/2.0 200"));
     world.server.kill();
     assert_eq!(Server::configured(&world.folder.join("sip.toml")).users(), 7);
@@ -269,7 +269,7 @@ fn while_it_drains_nothing_begins_and_what_has_begun_goes_on() {
         let refused = world.udp(&text);
         assert!(refused.starts_with("SIP/2.0 503") && refused.contains("\r\nRetry-After: "), "{refused}");
     }
-    // Within the dialog.
+    // A request within the dialog.
     let route = format!("Route: {route}\r\n");
     let caller = UdpSocket::bind("127.0.0.1:0").unwrap();
     let bye = request("BYE", &format!("sip:bob@{at}"), "bye", &route);
@@ -291,7 +291,7 @@ fn the_configuration_is_read_again_without_dropping_anybody() {
     let mut phone = TcpStream::connect(world.server.address("tcp")).unwrap();
     assert!(over(&mut phone, &register("alice", "example.com", "TCP")).starts_with("SIP/2.0 200"));
     assert!(world.udp(&register("dora", "example.net", "UDP")).starts_with("SIP/2.0 403"));
-    // A wrong one changes nothing, also if only its last table is wrong.
+    // An invalid configuration changes nothing, even if only its last table is invalid.
     let two = "domains = [\"example.com\", \"example.net\"]";
     World::write(&world.folder, two, "[registrar]\nexpires_min_secs = 7200\n");
     let (status, told) = world.ask("POST /reload");
@@ -299,7 +299,7 @@ fn the_configuration_is_read_again_without_dropping_anybody() {
     assert!(world.udp(&register("dora", "example.net", "UDP")).starts_with("SIP/2.0 403"));
     let output = world.admin("reload");
     assert!(!output.status.success());
-    // A right one, of which what can't be changed is told.
+    // A valid one; changes that need a restart are reported.
     World::write(
         &world.folder,
         two,
@@ -311,7 +311,7 @@ fn the_configuration_is_read_again_without_dropping_anybody() {
     assert_eq!(told["kept"], serde_json::json!(["timers: needs a new start"]));
     let ok = world.udp(&register("dora", "example.net", "UDP"));
     assert!(ok.starts_with("SIP/2.0 200") && ok.contains(";expires=600\r\n"), "{ok}");
-    // By a signal: now there are passwords, and the phone's connection still stands.
+    // Reload by signal: users now have passwords, and the phone's connection stays open.
     let file = world.folder.join("users");
     fs::write(&file, "alice:password:secret\n").unwrap();
     World::write(&world.folder, two, &users.replace("USERS", file.to_str().unwrap()));
@@ -322,7 +322,7 @@ fn the_configuration_is_read_again_without_dropping_anybody() {
     let asked = over(&mut phone, &register("alice", "example.com", "TCP").replace("CSeq: 1", "CSeq: 2"));
     assert!(asked.starts_with("SIP/2.0 401") && asked.contains("realm=\"example.com\""), "{asked}");
     assert_eq!(world.ask("GET /status").1["reloads"]["last_error"], Value::Null);
-    // Without a file there is nothing to read.
+    // Without the file, reading fails.
     let token = world.folder.join("token");
     let server = Server::start(&["--admin", "127.0.0.1:0", "--admin-token", token.to_str().unwrap()]);
     let world = World { folder: world.folder.clone(), server };
@@ -368,7 +368,7 @@ fn whoever_may_not_send_is_dropped_until_the_configuration_lets_them() {
     World::write(&world.folder, DOMAIN, &access.replace("192.0.2.0/24", "127.0.0.0/8"));
     assert_eq!(world.ask("POST /reload").1["changed"], serde_json::json!(["access"]));
     assert!(world.udp(&register("a", "example.com", "UDP")).starts_with("SIP/2.0 200"));
-    // Who was let in is let go when it may not send any more.
+    // An admitted client is disconnected once the access list denies it.
     let mut phone = TcpStream::connect(world.server.address("tcp")).unwrap();
     phone.set_read_timeout(Some(PATIENCE)).unwrap();
     assert!(over(&mut phone, &register("b", "example.com", "TCP")).starts_with("SIP/2.0 200"));
@@ -379,7 +379,8 @@ fn whoever_may_not_send_is_dropped_until_the_configuration_lets_them() {
 
 #[test]
 fn a_trunk_that_refuses_connections_is_stood_in_for() {
-    // Nobody listens at the first one's port: 1 (tcpmux) is given to no socket that asks for any port.
+    // Nothing listens at the first node's port: 1 (tcpmux) is never assigned to a socket that asks for any
+    // port.
     let gone = "127.0.0.1:1";
     let trunk = UdpSocket::bind("127.0.0.1:0").unwrap();
     trunk.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -412,7 +413,8 @@ fn who_was_taken_away_is_so_durably_when_that_is_answered() {
     }
 }
 
-/// What `sip admin` says with somebody at its address who takes a request and then does this; nobody is there without it.
+/// Returns the output of `sip admin` when a fake server takes its request and then calls this function; with
+/// `None` nothing listens there.
 fn told_by(then: Option<fn(TcpStream)>, arguments: &str) -> String {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let token = folder.join("sip-admin-any-token");
@@ -447,7 +449,7 @@ fn told_by(then: Option<fn(TcpStream)>, arguments: &str) -> String {
 #[test]
 fn who_gets_no_answer_is_told_what_may_have_happened() {
     let says_nothing: fn(TcpStream) = |mut stream| {
-        // It ends once the other side has given up.
+        // The read ends once the other side has given up.
         assert_eq!(again(|| stream.read(&mut [0])).unwrap(), 0);
     };
     let told = told_by(Some(says_nothing), "--timeout 1 kick alice@example.com");
@@ -461,10 +463,10 @@ fn who_gets_no_answer_is_told_what_may_have_happened() {
         told.contains("no answer within 1 s") && told.contains("`status` tells, at `draining`"),
         "{told}"
     );
-    // To look is not to do.
+    // A read-only request, without effects.
     let told = told_by(Some(says_nothing), "bindings --timeout 1");
     assert!(told.contains("--timeout has it wait longer") && !told.contains("may have been done"), "{told}");
-    // The answer never comes, or not all of it.
+    // The response never arrives, or is incomplete.
     let told = told_by(Some(drop), "reload");
     assert!(
         told.contains("the connection ended before the answer") && told.contains("at `reloads`"),
@@ -474,7 +476,7 @@ fn who_gets_no_answer_is_told_what_may_have_happened() {
         |mut stream| stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{").unwrap();
     let told = told_by(Some(half), "kick alice@example.com");
     assert!(told.contains("the connection ended before the answer"), "{told}");
-    // Somebody else is there, or nobody.
+    // Another kind of server listens there, or none.
     let other: fn(TcpStream) = |mut stream| stream.write_all(b"220 mail.example.com ESMTP\r\n").unwrap();
     let told = told_by(Some(other), "status");
     assert!(told.contains("doesn't speak HTTP") && told.contains("--admin?"), "{told}");

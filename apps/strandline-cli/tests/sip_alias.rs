@@ -1,4 +1,5 @@
-//! Connections that neighbours open to `strandline sip`, and over which it sends requests to them (RFC 5923).
+//! Tests of connections that neighbours open to `strandline sip` and that it reuses for requests to them (RFC
+//! 5923).
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod certificates;
@@ -18,7 +19,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use wire::{PATIENCE, next};
 
-/// Somebody asks for a request to a URI to be sent on.
+/// Sends a request that is to be forwarded to a URI.
 fn ask(server: &Server, uri: &str, branch: &str) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let text = format!(
@@ -29,7 +30,8 @@ fn ask(server: &Server, uri: &str, branch: &str) {
     socket.send_to(text.as_bytes(), server.address("udp")).unwrap();
 }
 
-/// What a neighbour asks when it has connected: its Via says where it listens, and that requests may come this way.
+/// Returns the first request of a neighbour: its Via names the port where it listens, and whether requests may
+/// use this connection.
 fn options(transport: &str, port: u16, alias: &str) -> String {
     format!(
         "OPTIONS sip:example.com SIP/2.0\r\nVia: SIP/2.0/{transport} other.example:{port};branch=z9hG4bKo{alias}\r\n\
@@ -45,7 +47,7 @@ async fn connect(server: &Server, folder: &Folder, own: Option<&str>) -> Wire {
     wire
 }
 
-/// Accepts a connection where the neighbour listens, and returns what comes first.
+/// Accepts a connection at the neighbour's port, and returns it with its first message.
 async fn accepted(listener: &TcpListener, tls: &ServerTls) -> (Wire, String) {
     let (stream, _) = tokio::time::timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
     let wire = Wire::accepted(stream, tls).unwrap();
@@ -67,7 +69,8 @@ async fn requests_go_over_a_connection_whose_opener_has_proved_the_domain_and_as
     let tls = ServerTls::new(&folder.own("peer"), Some(&ca), ClientCertificates::Required).unwrap();
     for (own, alias, reused) in [
         (Some("peer"), ";alias", true),
-        // It doesn't ask; it shows no certificate (section 9.2), or one for another domain (section 9.3).
+        // The neighbour doesn't ask for reuse; it shows no certificate (section 9.2), or one for another domain
+        // (section 9.3).
         (Some("peer"), "", false),
         (None, ";alias", false),
         (Some("stranger"), ";alias", false),
@@ -85,7 +88,7 @@ async fn requests_go_over_a_connection_whose_opener_has_proved_the_domain_and_as
                 came.starts_with("MESSAGE sips:bob@other.example SIP/2.0\r\nVia: SIP/2.0/TLS"),
                 "{what}: {came}"
             );
-            // Once it is gone another one is opened, which says that it may be used the other way.
+            // After it is closed, the server opens another connection, and offers it for reuse.
             drop(wire);
             let mut number = 0;
             let (_wire, came) = loop {

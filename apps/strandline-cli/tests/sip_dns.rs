@@ -1,4 +1,4 @@
-//! `strandline sip` finds the servers of other domains (RFC 3263), with a DNS server of its own.
+//! Tests of locating the servers of other domains (RFC 3263), with a DNS server for the test.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod checked;
@@ -18,7 +18,7 @@ use waiting::at_last;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A configuration, in a file that goes with this value.
+/// A configuration file, which is removed when this value is dropped.
 struct Config(PathBuf);
 
 impl Config {
@@ -53,7 +53,7 @@ fn receive(socket: &UdpSocket) -> String {
     String::from_utf8(room[..len].to_vec()).unwrap()
 }
 
-/// The next message that begins so.
+/// Receives the next message that begins with this text.
 fn receive_first(socket: &UdpSocket, begin: &str) -> String {
     loop {
         let came = receive(socket);
@@ -67,8 +67,8 @@ fn port(address: SocketAddr) -> u16 {
     address.port()
 }
 
-/// A port at which nobody listens: 1 (tcpmux) is given to no socket that asks for any port. One that was free a moment ago
-/// may be taken again, or live on in a process that another test is starting.
+/// A port without a listener: 1 (tcpmux) is never assigned to a socket that asks for any port. A port that was
+/// free a moment ago may be taken again, or be held by a process that another test is starting.
 const DEAD_PORT: u16 = 1;
 
 fn request(method: &str, uri: &str, name: &str, transport: &str, at: SocketAddr) -> String {
@@ -84,7 +84,7 @@ fn ask(socket: &UdpSocket, server: &Server, method: &str, uri: &str, name: &str)
     socket.send_to(text.as_bytes(), server.address("udp")).unwrap();
 }
 
-/// An answer to a request.
+/// Returns a response to a request.
 fn answer(request: &str, line: &str) -> String {
     let copied = ["Via: ", "From: ", "Call-ID: ", "CSeq: ", "Record-Route: "];
     let lines = request.lines().filter(|line| copied.iter().any(|name| line.starts_with(name)));
@@ -130,7 +130,7 @@ fn a_call_finds_another_domain_by_naptr_and_srv_records() {
         .replace("Call-ID: a2", "Call-ID: a");
     alice.send_to(ack.as_bytes(), server.address("udp")).unwrap();
     receive_first(&bob, "ACK sip:bob@192.0.2.99 SIP/2.0");
-    // The next request asks nobody.
+    // The next request needs no DNS query.
     ask(&alice, &server, "MESSAGE", "sip:bob@other.example", "b");
     receive_first(&bob, "MESSAGE ");
     assert_eq!((dns.asked("NAPTR", "other.example"), dns.asked("SRV", "_sip._udp.other.example")), (1, 1));
@@ -143,7 +143,7 @@ fn a_call_finds_another_domain_by_naptr_and_srv_records() {
 fn if_the_first_server_is_dead_the_next_one_gets_the_request() {
     let (alice, bob, late) = (udp(), TcpListener::bind("127.0.0.1:0").unwrap(), udp());
     let records = [
-        // Over TCP it is known at once that nobody is there; over UDP after timers.failover_ms.
+        // Over TCP a missing listener is detected at once; over UDP after timers.failover_ms.
         srv("_sip._tcp", DEAD_PORT, 0),
         srv("_sip._tcp", port(bob.local_addr().unwrap()), 10),
         srv("_sip._udp", DEAD_PORT, 0),
@@ -164,7 +164,7 @@ fn if_the_first_server_is_dead_the_next_one_gets_the_request() {
     let invite = receive(&late);
     late.send_to(answer(&invite, "480 Temporarily Unavailable").as_bytes(), server.address("udp")).unwrap();
     receive_first(&alice, "SIP/2.0 480");
-    // What is gone is passed over from then on, without waiting.
+    // A failed target is skipped from then on, without a delay.
     let page = server.metrics("/metrics");
     assert!(page.contains("strandline_sip_failed_over_total 2\n"), "{page}");
 }
@@ -189,7 +189,7 @@ fn what_isnt_there_is_told_and_what_is_old_is_asked_again() {
         dns.asked("SRV", "_sip._udp.other.example") >= 2
     });
     assert!(count > 2, "within the second it is remembered");
-    // A configuration that names a DNS server where nobody is: what is asked from then on has no answer.
+    // A configuration with a DNS server that doesn't exist: later queries get no answer.
     let config_text = std::fs::read_to_string(&config.0).unwrap();
     let changed = config_text.replace(&dns.address.to_string(), &format!("127.0.0.1:{}", DEAD_PORT));
     std::fs::write(&config.0, format!("{changed}timeout_ms = 100\n")).unwrap();
@@ -203,7 +203,8 @@ fn what_isnt_there_is_told_and_what_is_old_is_asked_again() {
 
 #[tokio::test]
 async fn a_domain_that_prefers_sctp_is_reached_over_it() {
-    // DNS names SCTP's port; of UDP, which carries it, the registered one is meant. That is free at an address of our own.
+    // DNS gives the SCTP port; the UDP port that carries it is the registered one, which is free on this
+    // loopback address.
     let stack = Stack::builder().udp("127.83.67.84:9899".parse().unwrap()).unwrap();
     let bob = Endpoint::bind(&stack, 5066).unwrap();
     let address = "host-record=host.other.example,127.83.67.84".to_owned();

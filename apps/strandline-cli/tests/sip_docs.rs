@@ -1,4 +1,4 @@
-//! The documentation of `strandline sip` has all that the program has: keys, options, ways to look after it, metrics.
+//! Tests that the documentation of `strandline sip` is complete: keys, options, admin requests, metrics.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 #![allow(clippy::disallowed_methods, reason = "real servers take real time to start")]
 
@@ -14,7 +14,7 @@ use sip_server::{PROGRAM, Server};
 
 const PAGE: &str = include_str!("../../../docs/sip.md");
 
-/// What stands below a heading.
+/// Returns the text below a heading.
 fn section(heading: &str) -> &'static str {
     let (_, after) = PAGE.split_once(&format!("\n## {heading}\n")).unwrap();
     after.split("\n## ").next().unwrap()
@@ -33,15 +33,15 @@ fn told(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Words of a text that stand between backticks.
+/// Returns the words of a text in backticks.
 fn quoted(text: &str) -> Vec<String> {
     text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// What may stand in a table, or at the top: the program tells where something stands that it doesn't know. `None` if this is no
-/// table.
+/// Returns the keys that a table, or the top level, may have: the program lists them in its error about an
+/// unknown key. `None` if there is no such table.
 fn keys_of(table: Option<&str>) -> Option<Vec<String>> {
-    // Tests that run at the same time ask for the same.
+    // Makes files of concurrent tests distinct.
     static ASKED: AtomicU32 = AtomicU32::new(0);
     let path = folder(&format!("keys-{}", ASKED.fetch_add(1, Ordering::Relaxed))).join("sip.toml");
     for header in table.map_or(vec![String::new()], |name| vec![format!("[{name}]"), format!("[[{name}]]")]) {
@@ -56,7 +56,7 @@ fn keys_of(table: Option<&str>) -> Option<Vec<String>> {
     None
 }
 
-/// The keys of each table in the documented configuration, also of those that are left out there.
+/// Returns the keys of each table in the documented configuration, including commented-out ones.
 fn documented_keys() -> BTreeMap<String, BTreeSet<String>> {
     let mut all = BTreeMap::<String, BTreeSet<String>>::new();
     let mut table = String::new();
@@ -67,7 +67,7 @@ fn documented_keys() -> BTreeMap<String, BTreeSet<String>> {
             table = line.split(']').next().unwrap().trim_start_matches('[').to_owned();
             all.entry(table.clone()).or_default();
         }
-        // One line may name a key and another that stands for it.
+        // A line may name a key and another that replaces it.
         let parts: Vec<&str> = line.split(" = ").collect();
         for before in &parts[..parts.len() - 1] {
             let key = before.rsplit(' ').next().unwrap();
@@ -109,7 +109,7 @@ fn no_key_is_documented_that_is_not_there() {
             "" => tops.clone(),
             table => keys_of(Some(table)).unwrap_or_else(|| panic!("there is no [{table}]")),
         };
-        // Of a hop, in braces.
+        // Keys of a hop, in braces.
         let known = |key: &&String| {
             keys.contains(*key) || (table == "route" && ["uri", "priority"].contains(&key.as_str()))
         };
@@ -118,7 +118,7 @@ fn no_key_is_documented_that_is_not_there() {
     }
 }
 
-/// The names of subcommands and of options in a help.
+/// Returns the names of subcommands and options in a help text.
 fn in_help(help: &str) -> (Vec<String>, Vec<String>) {
     let commands = help.split_once("Commands:\n").map_or("", |(_, after)| after);
     let commands = commands.lines().take_while(|line| line.starts_with(' ')).filter_map(|line| {
@@ -156,7 +156,7 @@ fn every_option_and_every_way_to_look_after_it_is_documented() {
     }
 }
 
-/// Families of a page of metrics: type and labels. It must be as Prometheus takes it.
+/// Returns the families of a metrics page: type and labels. Asserts that the page is valid for Prometheus.
 fn families(page: &str) -> BTreeMap<String, (String, BTreeSet<String>)> {
     let mut all = BTreeMap::<String, (String, BTreeSet<String>)>::new();
     let (mut family, mut seen) = (String::new(), BTreeSet::new());
@@ -187,7 +187,7 @@ fn families(page: &str) -> BTreeMap<String, (String, BTreeSet<String>)> {
     all
 }
 
-/// A row of the table: type and unit, labels, and below which heading of the table it stands.
+/// A row of the metrics table: type and unit, labels, and the heading it is under.
 struct Row {
     kind: String,
     labels: BTreeSet<String>,
@@ -266,7 +266,7 @@ fn metrics_are_as_documented() {
     for (name, row) in documented {
         match there.get(&name) {
             Some((kind, labels)) => assert_eq!((&row.kind, &row.labels), (kind, labels), "{name}"),
-            // Those need a database here.
+            // These need a database here.
             None => assert!(
                 row.heading == "with a store that nodes share" && source.contains(&format!("\"{name}\"")),
                 "there is no {name}"

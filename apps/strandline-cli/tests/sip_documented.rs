@@ -1,4 +1,4 @@
-//! The server as its documentation configures it: phones with passwords, a store, and the file that systemd reads.
+//! Tests of the documented configuration: phones with passwords, a store, and the systemd unit.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod sip_server;
@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use sip_server::{PROGRAM, Server};
 
-/// Goes with this value.
+/// A folder, which is removed when this value is dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -22,7 +22,7 @@ impl Folder {
         Self(folder)
     }
 
-    /// The configuration of docs/sip.md, with files in this folder and ports that are free.
+    /// Writes the configuration of docs/sip.md with files in this folder and free ports.
     fn config(&self, change: impl FnOnce(String) -> String) -> PathBuf {
         let page = include_str!("../../../docs/sip.md");
         let (_, after) = page.split_once("## Configuration\n").unwrap();
@@ -56,15 +56,15 @@ fn load(server: &Server, arguments: &str) -> (Output, Value) {
     (output, report)
 }
 
-/// All that began succeeded, and some were asked who they are.
+/// Asserts that all requests succeeded and some were challenged.
 fn succeeds(config: &Path, arguments: &str) -> Server {
     let server = Server::configured(config);
-    // No phone does two things at once, so that its counts come in their order.
+    // No phone has two requests outstanding, so that its nonce counts arrive in order.
     let (output, report) = load(&server, &format!("{arguments} --outstanding 8"));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(report["succeeded"], report["begun"], "{report}");
     assert!(report["challenged"].as_u64() > Some(0), "{report}");
-    // A nonce is good for many requests.
+    // A nonce is used for many requests.
     assert!(report["challenged"].as_u64() < report["succeeded"].as_u64(), "{report}");
     server
 }
@@ -115,20 +115,20 @@ fn the_unit_for_systemd_starts_it_so() {
     let unit = include_str!("../../../docs/strandline-sip.service");
     let line = |key: &str| unit.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('=')).unwrap();
     assert_eq!(line("ExecStart"), "/usr/bin/strandline sip --config /etc/strandline/sip.toml");
-    // It has longer for its end than the server takes for it.
+    // systemd's time-out is longer than the server takes to end.
     assert!(line("TimeoutStopSec").parse::<u64>().unwrap() > 35);
-    // systemd finds nothing wrong with it, where the program is.
+    // systemd accepts the unit, with the program in place.
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("strandline-sip.service");
     std::fs::write(&file, unit.replace("/usr/bin/strandline", PROGRAM)).unwrap();
     let verify = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&file).output();
     let verify = verify.unwrap_or_else(|error| panic!("systemd-analyze: {error}: apt-get install systemd"));
     let told = String::from_utf8_lossy(&verify.stderr);
     assert!(verify.status.success() && told.is_empty(), "{told}");
-    // And little that it leaves open.
+    // The unit restricts the service well.
     let security = ["security", "--offline=true", "--no-pager", "--threshold=20"];
     let judged = Command::new("systemd-analyze").args(security).arg(&file).output().unwrap();
     assert!(judged.status.success(), "{}", String::from_utf8_lossy(&judged.stdout));
-    // What stands there is what the program takes.
+    // The unit's command line is valid for the program.
     let folder = Folder::new("unit");
     let config = folder.config(|text| text);
     let mut words = line("ExecStartPre").split(' ').skip(1);

@@ -1,5 +1,5 @@
-//! `strandline sip` with real sockets: as an edge proxy of a registrar elsewhere (RFC 5626), and with requests too large for a
-//! datagram (RFC 3261 section 18.1.1).
+//! Tests of `strandline sip` with real sockets, as an edge proxy of another registrar (RFC 5626), and with
+//! requests too large for a datagram (RFC 3261 section 18.1.1).
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod sip_server;
@@ -30,7 +30,7 @@ fn read(stream: &mut TcpStream) -> String {
     }
 }
 
-/// The answer of a phone.
+/// Returns the response of a phone.
 fn ok(request: &str) -> String {
     let kept = ["Via: ", "From: ", "To: ", "Call-ID: ", "CSeq: "];
     let lines: Vec<&str> =
@@ -84,14 +84,15 @@ fn a_phone_registers_through_an_edge_and_is_reached_down_its_connection() {
     assert!(bound.starts_with("SIP/2.0 200 OK") && bound.contains("\r\nRequire: outbound\r\n"), "{bound}");
     assert!(bound.contains(";lr;ob>"), "{bound}");
 
-    // Somebody writes to bob at the registrar: it comes down the connection.
+    // A message to bob at the registrar arrives over the connection.
     let caller = Phone::new();
     caller.send(&registrar, &message(&caller, "bob@partner.example", 1, 5));
     let came = read(&mut phone);
     assert!(came.starts_with("MESSAGE sip:bob@") && came.ends_with("xxxxx"), "{came}");
     phone.write_all(ok(&came).as_bytes()).unwrap();
     assert!(caller.receive().starts_with("SIP/2.0 200 OK"));
-    // It is gone: the edge answers 430, the registrar has no other flow, and the caller hears 480 (RFC 5626 section 11.5).
+    // The flow is gone: the edge answers 430, the registrar has no other flow, and the caller receives 480 (RFC
+    // 5626 section 11.5).
     drop(phone);
     let answers = (2..1000).map(|number| {
         caller.send(&registrar, &message(&caller, "bob@partner.example", number, 5));
@@ -100,7 +101,7 @@ fn a_phone_registers_through_an_edge_and_is_reached_down_its_connection() {
     assert!(answers.take(900).any(|answer| answer.starts_with("SIP/2.0 480 ")));
 }
 
-/// The UDP and TCP sockets of a phone, at one port.
+/// Returns the UDP and TCP sockets of a phone, at one port.
 fn both() -> (UdpSocket, TcpListener) {
     let pair = || {
         let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -129,8 +130,8 @@ fn what_is_too_large_for_a_datagram_comes_over_tcp_and_in_one_where_nobody_liste
     assert!(came.starts_with("MESSAGE") && came.contains("Via: SIP/2.0/TCP"), "{came}");
     stream.write_all(ok(&came).as_bytes()).unwrap();
     assert!(caller.receive().starts_with("SIP/2.0 200 OK"));
-    // Nobody takes connections any more, not even a process that another test is starting, which has this one's descriptors for a moment;
-    // and the server has seen the end of the connection that there was.
+    // No process accepts connections any more, not even one that another test is starting and that shares this
+    // process's descriptors for a moment; and the server has seen the end of the existing connection.
     TcpStream::from(OwnedFd::from(tcp)).shutdown(Shutdown::Both).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
     assert_eq!(again(|| stream.read(&mut [0; 64])).unwrap(), 0);

@@ -1,4 +1,5 @@
-//! Connections that were just accepted, as phones see them: what is sent at once, soon, in pieces, and who goes at once.
+//! Tests of newly accepted TCP connections: data sent at once, later or in pieces, and connections closed at
+//! once.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod sip_server;
@@ -60,7 +61,8 @@ fn one_request_after_the_other_is_answered_from_the_first_moment_on() {
 #[test]
 fn a_request_may_come_long_after_the_connection_and_in_pieces() {
     let server = Server::start(&[]);
-    // Nothing, a whole message, the beginning of one: then the rest comes, over connections that were accepted before others.
+    // Three cases: nothing, a whole message, or the beginning of one; the rest follows, in connections that
+    // were accepted before others.
     let (first, second) = (register("bob", 1), register("bob", 2));
     let mut streams: Vec<TcpStream> = (0..3).map(|_| connect(&server)).collect();
     streams[1].write_all(first.as_bytes()).unwrap();
@@ -74,7 +76,7 @@ fn a_request_may_come_long_after_the_connection_and_in_pieces() {
     streams[2].write_all(&register("bob", 1).as_bytes()[40..]).unwrap();
     assert!(is_ok(&answer(&mut streams[0]), 1));
     assert!(is_ok(&answer(&mut streams[1]), 2));
-    // It is an earlier request than the one that the binding is from.
+    // It is older than the request that created the binding.
     assert!(answer(&mut streams[2]).contains("CSeq: 1 REGISTER"));
 }
 
@@ -89,7 +91,8 @@ fn who_sends_nothing_more_is_answered_and_let_go() {
         stream.read_to_string(&mut text).unwrap();
         assert!(is_ok(&text, 1), "{text}");
     }
-    // Those who go without waiting leave nothing behind, and what makes no sense is answered before it is let go.
+    // Connections closed at once leave nothing behind, and invalid messages are answered before the connection
+    // is closed.
     for number in 0..50 {
         let mut stream = connect(&server);
         stream.write_all(register(&format!("u{number}"), 1).as_bytes()).unwrap();
@@ -110,7 +113,7 @@ fn who_reads_slowly_gets_all_answers_in_their_order() {
     const LAST: u32 = 1200;
     let server = Server::start(&[]);
     let mut stream = connect(&server);
-    // So little room that most answers wait in the server.
+    // The receive buffer is so small that most responses wait in the server.
     setsockopt(&stream, RcvBuf, &4096).unwrap();
     for cseq in 1..=2 {
         stream.write_all(register("heidi", cseq).as_bytes()).unwrap();
@@ -129,7 +132,7 @@ fn who_reads_slowly_gets_all_answers_in_their_order() {
     assert_eq!(text.matches("SIP/2.0 200 OK\r\n").count() as u32, LAST - 2);
 }
 
-/// Lets the server open only so many files more.
+/// Limits the files that the server can open to this many more.
 fn leave_descriptors(server: &Server, more: u64) {
     let open = std::fs::read_dir(format!("/proc/{}/fd", server.pid().as_raw_nonzero())).unwrap().count();
     let limit = Rlimit { current: Some(open as u64 + more), ..getrlimit(Resource::Nofile) };

@@ -1,4 +1,4 @@
-//! Copies of messages for a collector (HEP version 3), as sngrep understands them.
+//! Tests of copies of messages for a collector (HEP version 3), as sngrep decodes them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 #![allow(clippy::disallowed_methods, reason = "what is tested works in real time")]
 
@@ -17,7 +17,7 @@ use waiting::found_at_last;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Goes with this value.
+/// A folder, which is removed when this value is dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -40,7 +40,7 @@ impl Drop for Folder {
     }
 }
 
-/// A collector that writes what it understands into a file, as if it had seen it on the network.
+/// A collector that writes the decoded messages into a capture file.
 struct Collector {
     child: Child,
     capture: PathBuf,
@@ -60,7 +60,7 @@ impl Collector {
         Self { child, capture }
     }
 
-    /// What it has seen: addresses, protocol and first lines, and credentials.
+    /// Returns addresses, protocols and first lines of the captured messages, and credentials.
     fn seen(&self) -> Vec<String> {
         let fields = "ip.src udp.srcport ip.dst udp.dstport sip.Method sip.Status-Code sip.Authorization frame.time_epoch";
         let mut command = Command::new("tshark");
@@ -93,7 +93,7 @@ fn phone() -> UdpSocket {
     socket
 }
 
-/// Registers, and returns the answer.
+/// Registers and returns the response.
 fn register(socket: &UdpSocket, server: &Server, number: u32) -> String {
     let at = socket.local_addr().unwrap();
     let text = format!(
@@ -122,7 +122,7 @@ fn a_collector_sees_what_came_and_what_was_sent_as_it_was() {
         let server = Server::start(&["--metrics", "127.0.0.1:0", "--config", config.to_str().unwrap()]);
         let socket = phone();
         let mut number = 0;
-        // It takes some time until the collector listens.
+        // The collector takes some time to start.
         let seen = found_at_last("it is seen", || {
             number += 1;
             assert!(register(&socket, &server, number).starts_with("SIP/2.0 200"));
@@ -135,7 +135,7 @@ fn a_collector_sees_what_came_and_what_was_sent_as_it_was() {
         let answer = format!("{} {}  200 ", words(listening), words(client));
         assert!(seen.iter().any(|line| line.starts_with(&request)), "{request}: {seen:#?}");
         assert!(seen.iter().any(|line| line.starts_with(&answer)), "{answer}: {seen:#?}");
-        // The times are those of now.
+        // The timestamps are current.
         let at = seen[0].rsplit(' ').next().unwrap().parse::<f64>().unwrap();
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
         assert!((now - at).abs() < 300.0, "{at} {now}");
@@ -156,7 +156,7 @@ fn over_tcp_packets_follow_one_another_and_a_collector_may_come_and_go() {
     collector.set_nonblocking(true).unwrap();
     let mut number = 0;
     for _ in 0..2 {
-        // A connection that has ended is noticed when something is written to it.
+        // A closed connection is detected by the next write.
         let (mut stream, _) = found_at_last("it connects", || {
             number += 1;
             register(&socket, &server, number);

@@ -1,4 +1,4 @@
-//! `strandline sip` over IPv6, and over both families at once.
+//! Tests of `strandline sip` over IPv6, and over both families at once.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 #[allow(dead_code, reason = "not every test has all of it")]
@@ -37,7 +37,7 @@ fn phones_call_one_another_over_ipv6() {
     }
 }
 
-/// A phone that sends and gets datagrams.
+/// A phone that sends and receives datagrams.
 struct Datagrams(UdpSocket, SocketAddr);
 
 impl Datagrams {

@@ -1,5 +1,6 @@
-//! `strandline sip` beside Kamailio, a proxy that isn't ours: as the hop of a route, as an edge that adds a Path, and as an upstream
-//! proxy that adds a Record-Route; each over UDP and over TCP, with an INVITE, a re-INVITE and a BYE from either end.
+//! Interoperability tests with Kamailio as the hop of a route, as an edge proxy that adds a Path, and as an
+//! upstream proxy that adds a Record-Route; each over UDP and TCP, with an INVITE, a re-INVITE and a BYE from
+//! either end.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 #[path = "kamailio/agent.rs"]
@@ -26,7 +27,7 @@ struct Both {
     gateway: Agent,
 }
 
-/// Strandline and Kamailio, which reach each other over this protocol.
+/// Starts Strandline and Kamailio, connected over this protocol.
 fn start(name: &str, protocol: &str, oc: &str) -> Both {
     let at = SocketAddr::from((Ipv4Addr::LOCALHOST, sipp::free_port()));
     let gateway = Agent::new("gateway", "udp", at);
@@ -44,7 +45,7 @@ fn start(name: &str, protocol: &str, oc: &str) -> Both {
     Both { server, kamailio, at, gateway }
 }
 
-/// A call with a re-INVITE from either end, which one of them ends.
+/// Makes a call with a re-INVITE from either end, and ends it from one of them.
 fn call(caller: &mut Agent, callee: &mut Agent, uri: &str, callee_ends: bool) {
     let mut dialog = caller.call(uri, &format!("{}-{}-{callee_ends}", caller.name, caller.address().port()));
     let invite = callee.request("INVITE");
@@ -85,7 +86,7 @@ fn calls(caller: &mut Agent, callee: &mut Agent, uri: &str, kamailio: &Kamailio)
 #[test]
 fn kamailio_is_the_hop_of_a_route() {
     for protocol in PROTOCOLS {
-        // `loss` is offered unless something else is said.
+        // `loss` is offered by default.
         for oc in ["", "oc = \"none\""] {
             let mut both = start("hop", protocol, oc);
             let mut caller = Agent::new("caller", protocol, both.server.address(protocol));

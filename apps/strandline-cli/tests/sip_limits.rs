@@ -1,4 +1,4 @@
-//! Limits of `strandline sip` that need real sockets: associations, who may not send, and what is written at its end.
+//! Tests of limits that need real sockets: associations, access lists, and responses pending at the end.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod sip_server;
@@ -41,7 +41,7 @@ fn register(transport: &str, user: &str, cseq: u32) -> String {
     )
 }
 
-/// An association that registers; `None` if it is ended instead.
+/// Opens an association that registers; `None` if the server ends it instead.
 async fn arrive(stack: &Stack, server: &Server, user: &str) -> Option<Association> {
     let peer = Peer::new([127, 0, 0, 1], 5060).encapsulation_port(server.carrier());
     let association =
@@ -69,11 +69,11 @@ async fn associations_are_limited_in_number_and_by_access_lists_in_both_styles()
         let first = arrive(&stacks[0], &server, "a").await.expect("room for the first");
         let second = arrive(&stacks[1], &server, "b").await.expect("room for the second");
         assert!(arrive(&stacks[2], &server, "c").await.is_none(), "{style}: no room for the third");
-        // When one goes there is room again.
+        // When an association ends, another is accepted.
         first.shutdown().await;
         let third = async { while arrive(&stacks[2], &server, "c").await.is_none() {} };
         tokio::time::timeout(PATIENCE, third).await.expect("room again");
-        // Nor does anybody stay, or come, who may not send any more.
+        // Denied peers are disconnected, and new ones are not accepted.
         let denied = format!("{LISTEN}{sctp}[access]\ndeny = [\"127.0.0.0/8\"]\n");
         std::fs::write(file(style), denied).unwrap();
         server.hang_up();
@@ -132,7 +132,7 @@ fn who_may_not_send_gets_no_answer_to_stun_either() {
     phone.set_read_timeout(Some(PATIENCE)).unwrap();
     stranger.set_nonblocking(true).unwrap();
     stranger.send_to(&request, server.address("udp")).unwrap();
-    // Datagrams are taken in their order: what the other one gets comes after what this one would have got.
+    // Datagrams are handled in order: once the other phone has received a message, this one would have, too.
     phone.send_to(&request, server.address("udp")).unwrap();
     let mut room = [0; 100];
     assert_eq!(again(|| phone.recv(&mut room)).unwrap(), 32);
@@ -140,7 +140,7 @@ fn who_may_not_send_gets_no_answer_to_stun_either() {
     assert!(server.metrics("/metrics").contains("dropped_total{reason=\"access\"} 1\n"));
 }
 
-/// It begins nothing new.
+/// Returns whether the server refuses new requests.
 fn is_draining(phone: &mut Phone, server: SocketAddr) -> bool {
     phone.cseq += 1;
     phone.socket.send_to(register("UDP", "probe", phone.cseq).as_bytes(), server).unwrap();
@@ -159,7 +159,7 @@ fn what_waits_to_be_written_at_a_graceful_end_arrives() {
     let mut server = configured("end", tcp);
     let mut stream = TcpStream::connect(server.address("tcp")).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    // So little room that most answers wait in the server.
+    // The receive buffer is so small that most responses wait in the server.
     setsockopt(&stream, RcvBuf, &4096).unwrap();
     for cseq in 1..=LAST {
         stream.write_all(register("TCP", "heidi", cseq).as_bytes()).unwrap();
@@ -171,11 +171,11 @@ fn what_waits_to_be_written_at_a_graceful_end_arrives() {
     let mut phone = Phone::new();
     phone.socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
     at_last("it drains", || is_draining(&mut phone, udp) || ended.is_finished());
-    // Only now somebody reads.
+    // Only now the client reads.
     setsockopt(&stream, RcvBuf, &(4 << 20)).unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
-    // The first ones may be overtaken by those that renew what is there: they are answered, too.
+    // The first responses may be overtaken by those that refresh bindings; all are sent.
     assert_eq!(text.matches("\r\nCSeq: ").count() as u32, LAST);
     assert!(ended.join().unwrap().success());
 }

@@ -1,4 +1,4 @@
-//! The live page of `strandline sip`, in a browser; and what it is made of.
+//! Tests of the live page of `strandline sip`, in a browser, and of its data.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod browser;
@@ -78,16 +78,16 @@ fn it_tells_what_goes_on() {
     for field in ["p50_ms", "p99_ms", "commit_p99_ms"] {
         assert!(seconds.iter().any(|second| second[field].as_f64() > Some(0.0)), "{field}: {live}");
     }
-    // What the page needs is in the page.
+    // The page loads nothing else.
     let page = server.metrics("/");
     assert!(
         page.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/html") && page.contains("default-src 'none'")
     );
-    // The name of SVG is no address.
+    // The namespace of SVG is not an address to load.
     let addresses = body(&page).replace("http://www.w3.org/2000/svg", "");
     assert!(!addresses.contains("http://") && !addresses.contains("https://"));
     assert!(server.metrics("/live.html").starts_with("HTTP/1.1 404"));
-    // Who asks for the head only gets no body, and what can't be done is told.
+    // HEAD returns no body, and unsupported methods are reported.
     let head = server.metrics_by("HEAD", "/");
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.ends_with("\r\n\r\n"), "{head}");
     assert!(head.contains(&format!("Content-Length: {}\r\n", body(&page).len())), "{head}");
@@ -111,7 +111,7 @@ fn top_tells_it_as_text_where_there_is_no_terminal() {
         assert!(!output.status.success());
         String::from_utf8(output.stderr).unwrap()
     };
-    // Something else is there, and nothing is there any more.
+    // Something else listens at the address, or nothing.
     let phones = server.address("tcp").to_string();
     assert!(told(top(&phones)).contains(&phones));
     drop(server);
@@ -135,10 +135,10 @@ fn the_demonstration_has_phones_over_all_transports() {
     );
 }
 
-/// In a terminal phones go on, until Ctrl-C goes to all that was started from there.
+/// In a terminal, the demo's phones run until Ctrl-C, which reaches all its processes.
 #[test]
 fn the_demonstration_ends_quietly_with_ctrl_c() {
-    // script(1) gives it a terminal, whose input is this one's.
+    // script(1) provides a terminal with this input.
     let command = format!("trap : INT; {PROGRAM} demo sip --phones 20 --rate 50 --time 0.3; echo code $?");
     let mut terminal = Command::new("script")
         .args(["--quiet", "--flush", "--command", &command, "/dev/null"])
@@ -150,7 +150,7 @@ fn the_demonstration_ends_quietly_with_ctrl_c() {
     let mut lines = BufReader::new(terminal.stdout.take().unwrap()).lines().map(Result::unwrap);
     let going_on = lines.by_ref().find(|line| line.contains("Phones go on calling")).unwrap();
     let page = going_on.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
-    // The phones of before have ended; once others have registered they call.
+    // The earlier phones have ended; new ones register and call.
     let calls = || {
         let mut stream = TcpStream::connect(&page).unwrap();
         stream.write_all(b"GET /live.json HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
@@ -196,7 +196,7 @@ fn a_browser_shows_it_at_every_width() {
     let gone = "\"processes\":1,\"nodes\":[{\"name\":\"b\",\"address\":null,\"is_alive\":false},\
                 {\"name\":\"c\",\"address\":\"tcp:192.0.2.3:5060\",\"is_alive\":true}]";
     let gone = live.replace("\"processes\":1", gone);
-    // What a reader prefers, as the browser's settings have it: 0 is dark, 1 is light.
+    // Colour schemes as in the browser's settings: 0 is dark, 1 is light.
     for (mode, ground) in [(0, "rgb(16, 23, 31)"), (1, "rgb(244, 246, 248)")] {
         let mode = format!("--blink-settings=preferredColorScheme={mode}");
         for (live, state) in [
@@ -284,7 +284,8 @@ fn who_asks_for_metrics_and_reads_nothing_keeps_nobody_waiting() {
         stream.write_all(request.as_bytes()).unwrap();
         stream
     };
-    // More than are answered at once: some have asked and take nothing, some never finish asking.
+    // More clients than are served at once: some sent a request and read nothing, some never complete their
+    // request.
     let stalled: Vec<TcpStream> = (0..30)
         .flat_map(|_| [ask("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"), ask("GET /metrics HTT")])
         .collect();
@@ -298,12 +299,12 @@ fn who_asks_for_metrics_and_reads_nothing_keeps_nobody_waiting() {
     assert!(load.status.success(), "{}", String::from_utf8_lossy(&load.stderr));
     let report: Value = serde_json::from_slice(&load.stdout).unwrap();
     assert!(report["begun"].as_u64() > Some(20) && report["succeeded"] == report["begun"], "{report}");
-    // Once they are gone others are answered.
+    // Once they are closed, others are served.
     drop(stalled);
     assert!(server.metrics("/metrics").contains("strandline_sip_calls_total "));
 }
 
-/// The processes that this one has started.
+/// Returns the child processes of a process.
 fn children(pid: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
@@ -312,7 +313,7 @@ fn children(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-/// It has not ended, or has and nobody has asked how.
+/// Returns whether a process is running; a zombie is not.
 fn runs(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))

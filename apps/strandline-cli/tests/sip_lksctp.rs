@@ -1,5 +1,5 @@
-//! `strandline sip` with sipp over the Linux kernel's own SCTP: two implementations of either protocol that aren't ours. `make
-//! interop` boots the kernel and runs this within its network namespace.
+//! Interoperability tests of `strandline sip` with sipp over the SCTP of the Linux kernel. `make interop` boots
+//! the kernel and runs this within its network namespace.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 #[allow(dead_code, reason = "phones are in another kernel here, which finds the way by itself")]
@@ -9,8 +9,8 @@ use std::process::Command;
 
 use sip_server::Server;
 
-/// Within the guest: sipp with a scenario, a port of its own, and more options. What it shows goes to a file, which is printed if
-/// it fails.
+/// Runs sipp in the guest with a scenario, a port and more options. Its output goes to a file, which is printed
+/// on failure.
 const SIPP: &str = r#"
 sipp_at() {
     scenario=$1 port=$2; shift 2
@@ -24,7 +24,7 @@ echo $ENCAPSULATION > /proc/sys/net/sctp/encap_port
 
 const REGISTER: &str = "sipp_at register 5070 -m 100 -r 50";
 
-/// Who is called registers over an association that then ends, so the server has to set one up to reach it.
+/// The callee registers over an association that then ends, so the server has to set up another to reach it.
 const CALL: &str = r#"
 sipp_at register_bob 5071 -m 1 -key bob_port 5080 || exit
 sipp_at callee 5080 -m 50 & callee=$!
@@ -32,7 +32,7 @@ until grep -q ' 5080 ' /proc/net/sctp/eps; do sleep 0.1; done
 sipp_at caller 5072 -m 50 -r 25 && wait $callee
 "#;
 
-/// Runs a script in the guest, which sends to this UDP port, or over IP with 0.
+/// Runs a script in the guest, which sends to this UDP port, or over raw IP with 0.
 fn in_guest(encapsulation: u16, script: &str) {
     let folder = env!("CARGO_MANIFEST_DIR");
     let script = format!("SCENARIOS={folder}/tests/sipp ENCAPSULATION={encapsulation}\n{SIPP}{script}");

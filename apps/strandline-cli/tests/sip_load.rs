@@ -1,4 +1,4 @@
-//! `strandline load sip` aimed at `strandline sip`.
+//! Tests of `strandline load sip` with `strandline sip`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod sip_generator;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use sip_generator::load;
 use sip_server::{PROGRAM, Server};
 
-/// All that began succeeded, and no connection was lost.
+/// Asserts that all requests succeeded, and no connection was lost.
 fn succeeded(server: &str, arguments: &str) -> u64 {
     let report = sip_generator::succeeded(server, arguments);
     assert_eq!(report["connections_lost"], 0, "{arguments}: {report}");
@@ -27,7 +27,7 @@ fn fails(server: &str, arguments: &str, hint: &str) {
 fn phones_register_and_call_over_every_transport() {
     for what in ["register", "register --rate 500", "call", "call --rate 50"] {
         for transport in ["udp", "tcp --sources 20", "sctp --sources 20"] {
-            // A server for each: contacts of an earlier load would ring as well.
+            // A new server for each: contacts of an earlier load would ring as well.
             let server = Server::start(&["--listen", "sctp:127.0.0.1:0"]);
             let carrier = server.carrier();
             let to = match transport {
@@ -35,7 +35,7 @@ fn phones_register_and_call_over_every_transport() {
                 "tcp --sources 20" => server.address("tcp").to_string(),
                 _ => "127.0.0.1:5060".to_owned(),
             };
-            // Few at once: no phone has two REGISTERs under way, of which the second may be handled first.
+            // Few at once: no phone has two outstanding REGISTERs that could be handled out of order.
             let arguments = format!(
                 "{what} --users 100 --outstanding 8 --encapsulation {carrier} --transport {transport}"
             );
@@ -47,7 +47,7 @@ fn phones_register_and_call_over_every_transport() {
 #[test]
 fn one_server_takes_sctp_in_udp_and_on_ip_together() {
     for style in ["one-to-many", "one-to-one"] {
-        // Both have one SCTP port, which is told once.
+        // Both share one SCTP port, which is announced once.
         let listen = ["--listen", "sctp:127.0.0.1:0", "--listen", "sctp-ip:127.0.0.1:5060"];
         let server =
             Server::start(&[&listen[..], &["--sctp-style", style, "--metrics", "127.0.0.1:0"]].concat());
@@ -65,7 +65,7 @@ fn one_server_takes_sctp_in_udp_and_on_ip_together() {
         for load in loads {
             assert!(load.join().unwrap() > 0);
         }
-        // All of them are at one server.
+        // All of them are registered at one server.
         let registered = server.metrics("/metrics");
         let users = registered.lines().find_map(|line| line.strip_prefix("strandline_sip_users ")).unwrap();
         assert_eq!(users, "200");
@@ -92,7 +92,7 @@ fn who_has_just_connected_may_wait_in_both_styles_of_sctp() {
         let count =
             |line: &str| line.strip_prefix("strandline_sip_came_total{urgency=\"arrival\"} ")?.parse().ok();
         let arrivals: u64 = page.lines().find_map(count).unwrap();
-        // The first two messages of each association: a REGISTER, and one more with credentials.
+        // The first two messages of each association: a REGISTER, then one with credentials.
         assert!((20..=40).contains(&arrivals), "{style}: {arrivals}");
     }
 }
@@ -148,7 +148,7 @@ fn what_is_wrong_is_told() {
     fails(&udp, "register --durable", "--serve");
     drop(server);
     fails(&tcp, "register --transport tcp", "connecting to 127.0.0.1");
-    // Over UDP nobody says that there is no server: nothing succeeds.
+    // Over UDP a missing server isn't reported: nothing succeeds.
     fails(&udp, "register --outstanding 1 --timeout 0.1", "");
 }
 
@@ -167,7 +167,7 @@ fn flows_are_kept_alive_by_line_ends_and_stun_and_sctp_by_itself() {
         let report = sip_generator::succeeded(&to, &arguments);
         let count = |name: &str| report[name].as_u64().unwrap();
         assert_eq!(count("keep_alives") >= 20, kept, "{arguments}: {report}");
-        // The last ones may be under way at the end.
+        // The last ones may be outstanding at the end.
         assert!(count("keep_alives_answered") + 20 >= count("keep_alives"), "{arguments}: {report}");
         assert_eq!(
             (count("keep_alives_answered") > 0, count("flows_broken")),

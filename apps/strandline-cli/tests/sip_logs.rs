@@ -1,4 +1,4 @@
-//! The log of `strandline sip`, for programs and for people: no secrets stand in it, however much is told.
+//! Tests of the log of `strandline sip`, in both formats: it contains no secrets at any level.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod sip_server;
@@ -20,7 +20,7 @@ use udp_phone::Phone;
 const TOKEN: &str = "0123456789secret0123456789";
 const PASSWORD: &str = "in-a-wonderful-land";
 
-/// Goes with this value.
+/// A folder, which is removed when this value is dropped.
 struct Folder(PathBuf);
 
 impl Drop for Folder {
@@ -45,7 +45,7 @@ fn folder(name: &str) -> Folder {
     Folder(folder)
 }
 
-/// One that tells all it can into a file.
+/// Starts a server that logs at the highest level into a file.
 fn start(folder: &Path, format: &str) -> Server {
     let mut program = Command::new(PROGRAM);
     let log = File::create(folder.join("log")).unwrap();
@@ -57,7 +57,7 @@ fn quoted<'a>(text: &'a str, name: &str) -> &'a str {
     text.split(&format!("{name}=\"")).nth(1).unwrap().split('"').next().unwrap()
 }
 
-/// What a phone, a caller and who looks after the server have said to it that nobody else may know.
+/// Sends the server the secrets of a phone, a caller and an administrator, and returns those secrets.
 fn secrets(server: &Server) -> Vec<String> {
     let mut phone = Phone::new();
     let challenge = phone.ask(server, "bob", "");
@@ -84,7 +84,7 @@ fn secrets(server: &Server) -> Vec<String> {
         secrets.extend([answer, String::from_utf8(secret).unwrap(), password.to_owned()]);
     }
     secrets.push("own-nonce-of-bob".to_owned());
-    // A call to bob: the token of its dialog.
+    // A call to bob, whose dialog has a token.
     let at = phone.socket.local_addr().unwrap();
     phone.send(
         server,
@@ -97,7 +97,7 @@ fn secrets(server: &Server) -> Vec<String> {
     let invite = std::iter::repeat_with(|| phone.receive()).find(|came| came.starts_with("INVITE")).unwrap();
     let route = invite.lines().find_map(|line| line.strip_prefix("Record-Route: <sip:")).unwrap();
     secrets.push(route.split('@').next().unwrap().to_owned());
-    // Something broken, which is told of, with what must not be told of.
+    // An invalid message, which is logged, with a secret, which must not be.
     let broken =
         format!("REGISTER sip:example.com SIP/2.0\r\nAuthorization: Digest nonce=\"{nonce}\"\r\n\r\n");
     phone.send(server, &broken);

@@ -1,4 +1,5 @@
-//! Two servers: one has too much to do and says so (RFC 7339), and the other sends it less.
+//! Tests of overload control between two servers (RFC 7339): one is overloaded and reports it, the other
+//! reduces its rate.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod sip_server;
@@ -20,7 +21,7 @@ fn request(method: &str, uri: &str, name: &str, at: SocketAddr) -> String {
     )
 }
 
-/// Sends more than can be done until it is dropped.
+/// Sends more than the server can handle until dropped.
 struct Flood {
     over: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -59,7 +60,7 @@ fn who_is_told_that_there_is_too_much_to_do_sends_less() {
     let upstream = Server::start(&["--metrics", "127.0.0.1:0", "--open-relay"]);
     let alice = UdpSocket::bind("127.0.0.1:0").unwrap();
     alice.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-    // Over TCP, of which the flood takes nothing.
+    // Over TCP, which the flood doesn't use.
     let to = format!("sip:nobody@{};transport=tcp", busy.address("tcp"));
     let mut count = 0;
     let mut answer = || {
@@ -70,12 +71,12 @@ fn who_is_told_that_there_is_too_much_to_do_sends_less() {
         alice.recv(&mut room).ok().map(|len| String::from_utf8(room[..len].to_vec()).unwrap())
     };
     at_last("somebody answers", || answer().is_some_and(|answer| answer.starts_with("SIP/2.0 404")));
-    // Both know of each other's control, and there is nothing to control yet.
+    // Both have negotiated overload control, and there is nothing to control yet.
     assert!(upstream.metrics("/metrics").contains("strandline_sip_withheld_total{reason=\"overload\"} 0\n"));
     let heeded = |page: &str| !page.contains("strandline_sip_neighbours_heeded_total 0\n");
     assert!(heeded(&upstream.metrics("/metrics")));
     let flood = Flood::start(busy.address("udp"));
-    // 503 without a time is of the upstream server: it makes 500 of that of another.
+    // A 503 without Retry-After comes from the upstream server itself: it converts another server's 503 to 500.
     let withheld = found_at_last("not all is sent on", || {
         let answer = answer().unwrap_or_default();
         if answer.starts_with("SIP/2.0 503") { Ok(answer) } else { Err(busy.metrics("/metrics")) }
@@ -84,7 +85,7 @@ fn who_is_told_that_there_is_too_much_to_do_sends_less() {
     let page = upstream.metrics("/metrics");
     assert!(!page.contains("strandline_sip_withheld_total{reason=\"overload\"} 0\n"), "{page}");
     drop(flood);
-    // When it is over, all gets through again.
+    // After the overload, all requests are forwarded again.
     at_last("it is limited no more", || {
         answer();
         !upstream.metrics("/metrics").contains("strandline_sip_neighbours_limited 1\n")

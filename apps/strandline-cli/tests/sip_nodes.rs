@@ -1,4 +1,4 @@
-//! Three nodes of `strandline sip` with one database, and phones that call one another over them.
+//! Tests of three nodes of `strandline sip` with one database, and calls between phones at different nodes.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod databases;
@@ -17,7 +17,7 @@ use phones::{Carrier, Phone};
 use sip_server::{PROGRAM, Server};
 use waiting::at_last;
 
-/// A node at an address of its own.
+/// A node at its own address.
 struct Node {
     config: std::path::PathBuf,
     server: Option<Server>,
@@ -52,7 +52,7 @@ impl Node {
         self.server.take().unwrap().kill();
     }
 
-    /// What `strandline sip top` shows.
+    /// Returns the output of `strandline sip top`.
     fn top(&self) -> String {
         let mut top = Command::new(PROGRAM);
         let output = top.args(["sip", "top", "--once", self.server().metrics_address()]).output().unwrap();
@@ -79,7 +79,7 @@ fn wait_for_users(nodes: &[&Node], users: usize) {
     });
 }
 
-/// Phones of each kind at each node.
+/// Returns phones of each kind at each node.
 fn phones(nodes: &[Node]) -> Vec<Phone> {
     let mut phones = Vec::new();
     for (number, node) in nodes.iter().enumerate() {
@@ -104,13 +104,14 @@ fn phones_of_all_nodes_call_one_another(kind: Kind) {
             }
         }
     }
-    // Who the others are is told by name.
+    // Other nodes are reported by name.
     let is_alive =
         |node: &Node, other: &str| node.metric(&format!("strandline_sip_node_alive{{node=\"{other}\"}}"));
     assert_eq!(nodes[0].metric("strandline_sip_node_info{node=\"n0\"}"), 1.0);
     assert_eq!(["n1", "n2"].map(|other| is_alive(&nodes[0], other)), [1.0, 1.0]);
     assert!(nodes[1].top().contains(", in order, "), "{}", nodes[1].top());
-    // A node dies: its phones behind connections and NATs are gone with it, those with addresses aren't.
+    // A node dies: its phones behind connections and NATs become unreachable, those with public addresses
+    // don't.
     nodes[2].kill();
     at_last("the others see that", || {
         nodes[..2].iter().all(|node| node.metric("strandline_sip_nodes_alive") == 1.0)
@@ -126,14 +127,14 @@ fn phones_of_all_nodes_call_one_another(kind: Kind) {
     phones::call(&mut phones, 1, 4);
     assert!(phones::refused(&mut phones[0], "nat2").starts_with("SIP/2.0 480"));
     assert!(phones::refused(&mut phones[4], "nat2").starts_with("SIP/2.0 480"));
-    // One of them registers elsewhere, and is reached there by all.
+    // One of them registers at another node, where all reach it.
     phones[7].server = nodes[0].server().address("udp");
     assert!(phones[7].register().starts_with("SIP/2.0 200"));
     wait_for_users(&[&nodes[0], &nodes[1]], 9);
     at_last("the other node knows where it is now", || {
         phones::try_call(&mut phones, 3, 7).starts_with("SIP/2.0 200")
     });
-    // The node comes back, knows all, and does not undo that.
+    // The node returns, loads all bindings, and doesn't undo that.
     nodes[2].start();
     assert_eq!(nodes[2].server().users(), 9);
     at_last("all nodes are there", || {
@@ -146,7 +147,7 @@ fn phones_of_all_nodes_call_one_another(kind: Kind) {
     at_last("the others know its new connection", || {
         phones::try_call(&mut phones, 1, 8).starts_with("SIP/2.0 200")
     });
-    // What is removed at another node is gone everywhere, also for a node that starts anew.
+    // A binding removed at another node is gone everywhere, also at a node that starts later.
     phones[7].server = nodes[1].server().address("udp");
     assert!(phones[7].unregister().starts_with("SIP/2.0 200"));
     wait_for_users(&nodes.iter().collect::<Vec<_>>(), 8);
@@ -155,8 +156,8 @@ fn phones_of_all_nodes_call_one_another(kind: Kind) {
     assert_eq!(nodes[2].server().users(), 8);
 }
 
-/// Registers users at a node one after the other until it is told to end. Returns those that were acknowledged, and their
-/// contacts.
+/// Registers users at a node one after the other until told to end. Returns the users that were acknowledged,
+/// with their contacts.
 fn register_on(
     server: std::net::SocketAddr,
     prefix: String,
@@ -190,14 +191,14 @@ fn a_node_dies_under_load(kind: Kind) {
     let load: Vec<_> = (0..3)
         .map(|number| {
             let (server, end) = (nodes[number].server().address("udp"), Arc::clone(&end));
-            // Two nodes register the same users' other contacts at once.
+            // Two nodes register different contacts of the same users at once.
             let prefix = if number == 0 { "own".to_owned() } else { "both".to_owned() };
             std::thread::spawn(move || register_on(server, prefix, end))
         })
         .collect();
     at_last("there is load", || nodes[2].metric("strandline_sip_registered_total") > 300.0);
     nodes[2].kill();
-    // Calls between phones of living nodes go on.
+    // Calls between phones of the other nodes continue.
     for round in 0..5 {
         phones::call(&mut phones, round % 3, 3 + round % 3);
     }
@@ -210,8 +211,8 @@ fn a_node_dies_under_load(kind: Kind) {
     at_last("the node that died has caught up", || {
         nodes.iter().all(|node| node.metric("strandline_sip_users") >= (users.len() + phones.len()) as f64)
     });
-    // The contacts that were bound at two nodes at once are all there, and the node that died serves again.
-    // Over TCP: of answers over UDP that are longer than what asks for them only so many go to one address.
+    // The contacts bound at two nodes at once are all there, and the node that died serves again. The query
+    // uses TCP, because UDP responses larger than their requests are limited per address.
     let mut asking = Phone::new("", Carrier::Tcp, nodes[2].server());
     for (user, contact) in acknowledged.into_iter().flatten() {
         asking.name = user;

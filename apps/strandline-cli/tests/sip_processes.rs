@@ -1,4 +1,4 @@
-//! `strandline sip` with several processes behind one address.
+//! Tests of `strandline sip` with several processes at one address.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests say what they measure")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
@@ -21,7 +21,7 @@ use processes::{is_there, kill, metric, restarts, workers};
 use sip_server::{PROGRAM, Server, again};
 use waiting::at_last;
 
-/// A folder that goes with the test.
+/// A folder, which is removed after the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -43,7 +43,8 @@ impl Drop for Folder {
     }
 }
 
-/// So many phones of each kind, registered at whichever process the kernel chose. Each of them can be called as soon as it has its 200.
+/// Registers phones of each kind at the process that the kernel chooses. Each can be called as soon as it has
+/// its 200.
 fn phones(server: &Server, count: usize) -> Vec<Phone> {
     let mut phones = Vec::new();
     for number in 0..count {
@@ -78,17 +79,17 @@ fn phones_of_two_processes_call_one_another() {
     at_last("all is over", || metric(&server, "malformed_total") == [0.0, 0.0]);
 }
 
-/// Registers users over UDP until it is told to end. Returns those that were acknowledged, with their contacts.
+/// Registers users over UDP until told to end. Returns the users that were acknowledged, with their contacts.
 fn register_on(server: SocketAddr, end: &AtomicBool) -> HashSet<(String, String)> {
     let mut acknowledged = HashSet::new();
     for number in 0.. {
         if end.load(Ordering::Relaxed) {
             break;
         }
-        // Each has a port of its own, so that all processes get some.
+        // Each phone has its own port, so that all processes receive some.
         let mut phone = Phone::at(&format!("load{}", number % 300), Carrier::Udp, server);
         phone.is_patient = false;
-        // What was in the hands of a process that died is lost: phones ask again.
+        // Requests held by a process that died are lost: phones retry.
         let answer = (0..5).find_map(|_| phone.try_register(3600)).unwrap();
         if answer.starts_with("SIP/2.0 200") {
             acknowledged.insert((phone.name.clone(), phone.contact()));
@@ -100,7 +101,7 @@ fn register_on(server: SocketAddr, end: &AtomicBool) -> HashSet<(String, String)
 }
 
 fn has(server: &Server, acknowledged: &HashSet<(String, String)>) {
-    // Over TCP: of answers over UDP that are longer than what asks for them only so many go to one address.
+    // Over TCP, because UDP responses larger than their requests are limited per address.
     let mut asking = Phone::new("", Carrier::Tcp, server);
     for (user, contact) in acknowledged {
         asking.name.clone_from(user);
@@ -121,7 +122,7 @@ fn a_process_dies_under_load_and_another_takes_its_place() {
     let before = workers(&server);
     assert_eq!(before.len(), 2);
     kill(before[1]);
-    // Phones over UDP are reached by the one that lives, and by the one that comes.
+    // UDP phones are reached by the surviving process, and by the new one.
     let (udp, nat) = (0, 1);
     for round in 1..4 {
         phones::call(&mut phones, 3 * round + udp, udp);
@@ -135,7 +136,8 @@ fn a_process_dies_under_load_and_another_takes_its_place() {
     end.store(true, Ordering::Relaxed);
     let acknowledged = load.join().unwrap();
     has(&server, &acknowledged);
-    // Who was reached over a connection there isn't any more until it registers again. The others are.
+    // Phones that were connected to the dead process are unreachable until they register again; the others are
+    // reached.
     let mut lost = 0;
     for number in 0..4 {
         let tcp = 3 * number + 2;
@@ -169,7 +171,7 @@ fn what_was_acknowledged_survives_the_end_of_all_with_more_and_fewer_processes()
     let mut acknowledged = load.join().unwrap();
     assert!(acknowledged.len() > 10);
     let left = workers(&server);
-    // All at once: the processes end with the one that has started them.
+    // Killing the parent ends all processes.
     server.kill();
     at_last("no process is left", || !left.iter().any(|pid| is_there(*pid)));
     let users: HashSet<&String> = acknowledged.iter().map(|(user, _)| user).collect();
@@ -178,7 +180,7 @@ fn what_was_acknowledged_survives_the_end_of_all_with_more_and_fewer_processes()
         server = start(count);
         assert_eq!(server.users(), users, "{count} processes");
         has(&server, &acknowledged);
-        // More, at whichever process.
+        // More phones, at any process.
         for number in 0..6 {
             let mut phone = Phone::new(&format!("load{number}"), Carrier::Udp, &server);
             assert!(phone.register().starts_with("SIP/2.0 200"));
@@ -193,7 +195,7 @@ fn bindings_in_memory_are_known_to_all_processes() {
     let server = Server::start(&["--processes", "3", "--metrics", "127.0.0.1:0"]);
     let mut phones = phones(&server, 3);
     all_call_one_another(&mut phones);
-    // Memory lives as long as the server, not as long as one of its processes.
+    // Bindings in memory live as long as the server, not just as long as one of its processes.
     kill(workers(&server)[2]);
     at_last("another has taken its place", || metric(&server, "users") == [9.0; 3]);
     phones::call(&mut phones, 0, 3);
@@ -213,7 +215,7 @@ fn a_process_that_is_started_again_drains_as_the_others_do() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
-    // So many ports that each process has some of them.
+    // So many ports that each process receives some of them.
     let all_get = |code: &str| {
         (0..20).all(|number| {
             let mut phone = Phone::new(&format!("phone{number}"), Carrier::Udp, &server);
@@ -233,7 +235,7 @@ fn a_process_that_is_started_again_drains_as_the_others_do() {
     assert!(all_get("SIP/2.0 200"));
 }
 
-/// A socket that sends requests and gets answers.
+/// A socket that sends requests and receives responses.
 struct Asker(UdpSocket);
 
 impl Asker {
@@ -251,7 +253,7 @@ impl Asker {
         self.0.send_to(text.as_bytes(), to).unwrap();
     }
 
-    /// The next message that isn't a 100.
+    /// Returns the next message that isn't a 100.
     fn receive(&self) -> (String, SocketAddr) {
         loop {
             let mut room = [0; 4000];
@@ -301,7 +303,7 @@ fn answers_of_a_next_hop_reach_the_process_that_waits_for_them() {
             assert!(answered.starts_with("SIP/2.0 200") && answered.contains(&id), "{answered}");
         }
     }
-    // Both processes had something to do, so some answers came to the one that had not asked.
+    // Both processes had requests, so some responses arrived at the one that had not sent the request.
     let requests = metric(&server, "requests_total");
     assert_eq!(requests.iter().sum::<f64>(), 36.0);
 }
@@ -339,7 +341,7 @@ fn a_cancel_from_another_port_finds_its_call() {
         let unknown = Asker::new();
         unknown.send(&request("CANCEL", &to, &format!("no-{round}"), ""), address);
         assert!(unknown.receive().0.starts_with("SIP/2.0 481"), "it belongs to nothing anywhere");
-        // The ACK of the hop's answer, and repetitions, are of no interest.
+        // Ignore the ACK for the hop's response, and retransmissions.
         hop.0.set_nonblocking(true).unwrap();
         while hop.0.recv(&mut [0; 4000]).is_ok() {}
         hop.0.set_nonblocking(false).unwrap();

@@ -1,4 +1,4 @@
-//! `strandline sip` with several processes: looking after all of them as one.
+//! Tests of administering `strandline sip` with several processes as one server.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod looked_after;
@@ -37,7 +37,7 @@ fn all_processes_are_looked_after_as_one() {
     assert_eq!(world.told("bindings")["users"].as_array().unwrap().len(), 12);
     let shown = world.told("show tcp3@example.com");
     assert_eq!(shown["bindings"][0]["connected"], true);
-    // Each connection is closed, whichever process has it, and the binding is gone at all.
+    // Each connection is closed, whichever process has it, and the binding is removed at all processes.
     let (connected, others) = phones.split_at_mut(6);
     for (number, phone) in connected.iter_mut().enumerate() {
         let kicked = world.told(&format!("kick tcp{number}@example.com"));
@@ -52,13 +52,13 @@ fn all_processes_are_looked_after_as_one() {
 }
 
 fn they_are_drained_and_read_the_configuration_again(world: &mut World, phones: &mut [Phone]) {
-    // While it drains nobody registers, at any.
+    // While draining, no process accepts registrations.
     assert_eq!(world.told("drain")["draining"], true);
     for phone in phones.iter_mut() {
         assert!(phone.register().starts_with("SIP/2.0 503"));
     }
     assert_eq!(world.told("drain --off")["draining"], false);
-    // All read the configuration again; what is wrong changes nothing.
+    // All processes reload the configuration; an invalid one changes nothing.
     World::write(&world.folder, "[registrar]\nexpires_default_secs = 77\nexpires_max_secs = 77\n");
     let told = world.told("reload");
     assert_eq!(told["changed"], Value::from(vec!["registrar"]));
@@ -70,7 +70,7 @@ fn they_are_drained_and_read_the_configuration_again(world: &mut World, phones: 
     assert!(!world.admin("reload").status.success());
     assert!(phones[0].register().contains("expires=77"));
     assert_eq!(metric(&world.server, "registered_total").iter().sum::<f64>(), 12.0 + 6.0 + 1.0);
-    // Some second has what happened at both.
+    // Some second has the events of both processes.
     let live = world.server.metrics("/live.json");
     let live: Value = serde_json::from_str(live.split_once("\r\n\r\n").unwrap().1).unwrap();
     assert!(!live["seconds"].as_array().unwrap().is_empty());
@@ -81,7 +81,7 @@ fn they_are_drained_and_read_the_configuration_again(world: &mut World, phones: 
         .unwrap();
     let top = String::from_utf8(top.stdout).unwrap();
     assert!(top.contains("process 1: ") && top.contains("process 2: "), "{top}");
-    // SIGHUP is passed on, and a graceful end is one of all.
+    // SIGHUP is forwarded, and a graceful shutdown is one of all processes.
     World::write(&world.folder, "[registrar]\nexpires_default_secs = 66\nexpires_max_secs = 66\n");
     world.server.hang_up();
     for phone in phones {
@@ -90,7 +90,7 @@ fn they_are_drained_and_read_the_configuration_again(world: &mut World, phones: 
     assert!(world.server.terminate().success());
 }
 
-/// What stands on the live page.
+/// Returns the data of the live page.
 fn live(world: &World) -> Value {
     let live = world.server.metrics("/live.json");
     serde_json::from_str(live.split_once("\r\n\r\n").unwrap().1).unwrap()
@@ -104,7 +104,7 @@ fn figures_are_right_while_a_process_dies() {
     for phone in &mut phones {
         assert!(phone.register().starts_with("SIP/2.0 200"));
     }
-    // The process that was started is told of as well: what it takes, and what it has written down for the others.
+    // The parent process is reported as well: its resources, and its writes on behalf of the others.
     let page = world.server.metrics("/metrics");
     let value = |name: &str| -> f64 {
         let line = page.lines().find_map(|line| line.strip_prefix("strandline_sip_")?.strip_prefix(name));
@@ -118,7 +118,7 @@ fn figures_are_right_while_a_process_dies() {
     assert!(value("supervisor_commits_total{worker=\"supervisor\"}") >= 1.0);
     assert!(value("supervisor_commit_seconds_total{worker=\"supervisor\"}") > 0.0);
     assert_eq!(value("supervisor_commit_failures_total{worker=\"supervisor\"}"), 0.0);
-    // Once it has been looked at all that was counted, a process dies: what it has counted stays.
+    // After all counters were read, a process dies: its counts remain.
     let seconds = live(&world)["seconds"].as_array().unwrap().len();
     at_last("two more seconds", || live(&world)["seconds"].as_array().unwrap().len() >= seconds + 2);
     let before = live(&world);
@@ -151,7 +151,7 @@ fn what_goes_with_one_process_only_is_told() {
     }
     let output = Command::new(PROGRAM).args(["sip", "--check", "--processes", "auto"]).output().unwrap();
     assert!(output.status.success());
-    // An address that somebody has is nobody else's.
+    // An address that is in use can't be bound by another server.
     let server = Server::start(&["--processes", "2"]);
     let udp = server.address("udp").to_string();
     for processes in ["1", "2"] {

@@ -1,4 +1,5 @@
-//! `strandline sip` with several processes: all have the same configuration, whatever stands in the files when one of them dies.
+//! Tests that all processes of `strandline sip` have the same configuration, whatever the files contain when
+//! one of them is restarted.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod looked_after;
@@ -14,12 +15,13 @@ use processes::{kill, metric, restarts, workers};
 use rustix::process::{Signal, kill_process};
 use waiting::at_last;
 
-/// Bindings live so long.
+/// Returns a configuration with this lifetime of bindings.
 fn registrar(secs: u32) -> String {
     format!("[registrar]\nexpires_default_secs = {secs}\nexpires_max_secs = {secs}\n")
 }
 
-/// Phones of which each process has some, as the kernel chooses. Who comes later has the sockets of who was there before.
+/// Returns phones at all processes, as the kernel distributes them. A restarted process gets the sockets of its
+/// predecessor.
 fn phones(world: &World) -> Vec<Phone> {
     let mut phones = Vec::new();
     at_last("both processes have some", || {
@@ -31,7 +33,7 @@ fn phones(world: &World) -> Vec<Phone> {
     phones
 }
 
-/// Both processes are killed, one after the other.
+/// Kills both processes, one after the other.
 fn both_die(world: &World) {
     let before = restarts(&world.server);
     for place in 0..2 {
@@ -44,7 +46,7 @@ fn both_die(world: &World) {
     }
 }
 
-/// All register, for so long, at both processes.
+/// Registers all phones at both processes, and checks the lifetime.
 fn all_register(world: &World, phones: &mut [Phone], secs: u32) {
     let before = metric(&world.server, "registered_total");
     for phone in phones {
@@ -56,7 +58,8 @@ fn all_register(world: &World, phones: &mut [Phone], secs: u32) {
     assert!(before.iter().zip(&after).all(|(before, after)| before < after), "{before:?} {after:?}");
 }
 
-/// What nobody has accepted: half a table; and other values, some of which count from the next start of all on.
+/// Returns configurations that have not been accepted: an incomplete table, and other values, some of which
+/// need a restart.
 fn unaccepted(folder: &std::path::Path) -> [String; 3] {
     let right = std::fs::read_to_string(folder.join("sip.toml")).unwrap();
     let (before, _) = right.split_once("[registrar]").unwrap();
@@ -80,7 +83,7 @@ fn a_process_that_takes_anothers_place_has_what_was_accepted_whatever_stands_in_
         assert_eq!(metric(&world.server, "users"), [phones.len() as f64; 2], "{text}");
         all_register(&world, &mut phones, 77);
     }
-    // Nor is the file needed at all.
+    // The file may even be missing.
     std::fs::remove_file(world.folder.join("sip.toml")).unwrap();
     both_die(&world);
     all_register(&world, &mut phones, 77);
@@ -94,7 +97,7 @@ fn what_was_read_again_counts_for_all_and_for_those_that_come_later() {
     let mut world = World::new("again", &registrar(77));
     let mut phones = phones(&world);
     all_register(&world, &mut phones, 77);
-    // Some of it needs a new start: that counts for nobody, nor for who comes later.
+    // A change that needs a restart is applied by no process, nor by a restarted one.
     let store = format!("[store]\npath = \"{}/sip.db\"\n", world.folder.display());
     World::write(&world.folder, &format!("{}[timers]\nt1_ms = 100\n", registrar(88)));
     let text = std::fs::read_to_string(world.folder.join("sip.toml")).unwrap();
@@ -109,7 +112,7 @@ fn what_was_read_again_counts_for_all_and_for_those_that_come_later() {
     both_die(&world);
     assert_eq!(metric(&world.server, "users"), [phones.len() as f64; 2]);
     all_register(&world, &mut phones, 88);
-    // What is wrong changes nothing for anybody, by a signal either: it is for the process that was started.
+    // An invalid configuration changes nothing anywhere, nor by a signal, which goes to the parent process.
     for text in ["[registrar", "[registrar]\nexpires_default = 1\n"] {
         World::write_all(&world.folder, text);
         let refused = world.admin("reload");

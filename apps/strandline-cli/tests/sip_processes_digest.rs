@@ -1,4 +1,5 @@
-//! `strandline sip` with several processes: phones that prove who they are (RFC 7616), at whichever process they come to.
+//! Tests of digest authentication (RFC 7616) in `strandline sip` with several processes, at whichever process a
+//! phone arrives.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod credentials;
@@ -24,7 +25,7 @@ use waiting::{at_last, found_at_last};
 
 const SHA: Algorithm = Algorithm::Sha256;
 
-/// A server of two processes with users u0 to u199, and the file that they are in.
+/// Starts a server of two processes with users u0 to u199, and returns their file.
 fn world(test: &str, more: &str) -> (World, std::path::PathBuf) {
     let users = std::env::temp_dir().join(format!("strandline-digest-{test}-{}", std::process::id()));
     let all: String = (0..200).map(|user| format!("u{user}:password:secret\n")).collect();
@@ -36,7 +37,7 @@ fn world(test: &str, more: &str) -> (World, std::path::PathBuf) {
     (World::new(test, &auth), users)
 }
 
-/// All processes are killed, one after the other, and others take their places.
+/// Kills all processes one after the other, and waits for their replacements.
 fn all_die(world: &World) {
     for place in 0..2 {
         let before = restarts(&world.server);
@@ -58,7 +59,8 @@ impl Connection {
         Self { stream: web_phone::tcp(world.server.address("tcp")), cseq: 0 }
     }
 
-    /// The answer to a REGISTER of u0 with these credentials. Who is told that there is too much to do wasn't asked for any: it tries again.
+    /// Sends a REGISTER of u0 with these credentials and returns its response. Retries if the server is
+    /// overloaded, because such a response contains no challenge.
     fn register(&mut self, credentials: &str) -> String {
         let answers = std::iter::repeat_with(|| self.try_register(credentials));
         answers.take(1000).find(|answer| !answer.starts_with("SIP/2.0 503")).unwrap()
@@ -83,12 +85,12 @@ impl Connection {
         came
     }
 
-    /// With a nonce for the `count`th time.
+    /// Registers with a nonce, used for the `count`th time.
     fn prove(&mut self, nonce: &str, count: u32) -> String {
         self.register(&credentials::line("u0", "secret", SHA, nonce, count))
     }
 
-    /// The nonce of a challenge without credentials.
+    /// Returns the nonce of a challenge to a REGISTER without credentials.
     fn nonce(&mut self) -> String {
         let challenge = self.register("");
         assert!(challenge.starts_with("SIP/2.0 401") && !challenge.contains("stale=true"), "{challenge}");
@@ -96,7 +98,8 @@ impl Connection {
     }
 }
 
-/// A connection to each process, and a nonce of each. They are told apart by what stands in its nonces for its run.
+/// Returns a connection to each process, with a nonce of each. The part of a nonce that identifies its
+/// process's run tells them apart.
 fn to_both(world: &World) -> [(Connection, String); 2] {
     let run = |nonce: &str| nonce.split('.').nth(2).unwrap().to_owned();
     let open = || {
@@ -112,7 +115,8 @@ fn to_both(world: &World) -> [(Connection, String); 2] {
     [first, other]
 }
 
-/// The password was right, and the nonce is of no use here: there is a new one.
+/// Returns whether the response has a new nonce with stale=true: the password was right, but the nonce isn't
+/// valid here.
 fn is_stale(answer: &str) -> bool {
     answer.starts_with("SIP/2.0 401") && answer.contains(", stale=true")
 }
@@ -121,15 +125,16 @@ fn is_stale(answer: &str) -> bool {
 fn a_nonce_counts_at_the_process_that_made_it_and_replays_at_none() {
     let (world, users) = world("replays", "");
     let [(mut here, nonce), (mut there, _)] = to_both(&world);
-    // Brought to the other process it is stale, and the one that it gets there counts there.
+    // At the other process the nonce is stale, and the new nonce is valid there.
     let answer = there.prove(&nonce, 1);
     assert!(is_stale(&answer), "{answer}");
     let other = credentials::nonce(&answer, SHA);
     assert_ne!(nonce, other);
     assert!(there.prove(&other, 1).starts_with("SIP/2.0 200"));
-    // That has not used up the first one.
+    // That doesn't use up the first nonce.
     assert!(here.prove(&nonce, 1).starts_with("SIP/2.0 200"));
-    // What was used isn't taken again by any, also over another connection, and what comes after it is.
+    // A used nonce count is refused by all processes, also over another connection, and the next count is
+    // accepted.
     for (nonce, count) in [(&nonce, 1), (&other, 1)] {
         for connection in
             [&mut here, &mut there, &mut Connection::open(&world), &mut Connection::open(&world)]
@@ -141,7 +146,7 @@ fn a_nonce_counts_at_the_process_that_made_it_and_replays_at_none() {
     assert!(here.prove(&nonce, 2).starts_with("SIP/2.0 200"));
     assert!(there.prove(&other, 3).starts_with("SIP/2.0 200"));
     assert!(there.prove(&other, 2).starts_with("SIP/2.0 200"));
-    // Wrong passwords and made-up nonces are neither stale nor right, wherever.
+    // Wrong passwords and invented nonces are neither stale nor accepted, at any process.
     for connection in [&mut here, &mut there] {
         let wrong = connection.register(&credentials::line("u0", "wrong", SHA, &nonce, 9));
         assert!(wrong.starts_with("SIP/2.0 401") && !wrong.contains("stale=true"), "{wrong}");
@@ -150,7 +155,7 @@ fn a_nonce_counts_at_the_process_that_made_it_and_replays_at_none() {
         let wrong = connection.prove(&made_up, 1);
         assert!(wrong.starts_with("SIP/2.0 401") && !wrong.contains("stale=true"), "{wrong}");
     }
-    // Those that take their places don't know what was used: nothing of before counts there.
+    // New processes don't know the used counts: earlier nonces are invalid there.
     all_die(&world);
     for (mut connection, fresh) in to_both(&world) {
         for (nonce, count) in [(&nonce, 1), (&nonce, 5), (&other, 5)] {
@@ -169,7 +174,7 @@ fn a_load_of_phones_proves_who_they_are_at_all_processes() {
         "call --transport udp --sources 20",
         "call --transport tcp --sources 20",
     ] {
-        // A server for each: contacts of an earlier load would ring as well.
+        // A new server for each: contacts of an earlier load would ring as well.
         let (world, users) = world(&format!("load{}", what.len()), "");
         let protocol = if what.contains("udp") { "udp" } else { "tcp" };
         let arguments = format!("{what} --users 100 --outstanding 8 --password secret");
@@ -192,7 +197,7 @@ fn sipp_proves_who_it_is_at_all_processes() {
     let line = |user| format!("u{user};[authentication username=u{user} password=secret]\n");
     let lines: String = (0..200).map(line).collect();
     std::fs::write(&table, format!("SEQUENTIAL\n{lines}")).unwrap();
-    // A socket for each call, so that both processes have some.
+    // A socket for each call, so that both processes receive some.
     for (protocol, transport) in [("udp", "un"), ("tcp", "tn")] {
         let before = metric(&world.server, "registered_total");
         let more = [
@@ -250,7 +255,7 @@ fn files_that_the_configuration_names_are_those_that_were_accepted() {
     let mut count = 0;
     let mut register = |password: &str| {
         let mut phone = Phone::new();
-        // A user has so many contacts only.
+        // The number of contacts of a user is limited.
         count += 1;
         let user = format!("u{}", count % 200);
         let mut ask = |headers: &str| {
@@ -265,7 +270,7 @@ fn files_that_the_configuration_names_are_those_that_were_accepted() {
         (0..200).map(|user| format!("u{user}:password:{password}\n")).collect()
     };
     assert_eq!(register("secret"), "SIP/2.0 200 OK");
-    // Half a file, another password, and nothing.
+    // An incomplete file, another password, and an empty file.
     for text in ["u0:pass".to_owned(), all("another"), String::new()] {
         std::fs::write(&users, &text).unwrap();
         all_die(&world);

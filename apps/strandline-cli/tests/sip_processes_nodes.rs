@@ -1,4 +1,4 @@
-//! Two nodes with two processes each, and one database: phones of all four call one another.
+//! Tests of two nodes with two processes each and one database: phones at all four processes call each other.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod databases;
@@ -29,7 +29,7 @@ fn node(database: &Database, number: u8) -> Server {
     Server::configured(&config)
 }
 
-/// A metric at both processes.
+/// Returns whether a metric has this value at both processes.
 fn are(server: &Server, name: &str, value: usize) -> bool {
     metric(server, name) == [value as f64; 2]
 }
@@ -47,7 +47,7 @@ fn phones_of_all_processes_of_all_nodes_call_one_another(kind: Kind) {
         }
     }
     at_last("all know all", || nodes.iter().all(|node| are(node, "users", phones.len())));
-    // What is told of each server is of all of its processes, and other nodes are those of the other one.
+    // Reports of each server cover all of its processes; other nodes are those of the other server.
     for (server, others) in [(&nodes[0], ["p1.1", "p1.2"]), (&nodes[1], ["p0.1", "p0.2"])] {
         let live = server.metrics("/live.json");
         let live: Value = serde_json::from_str(live.split_once("\r\n\r\n").unwrap().1).unwrap();

@@ -1,4 +1,4 @@
-//! `strandline sip` with several processes: phones over TLS, WebSocket and SCTP.
+//! Tests of `strandline sip` with several processes: phones over TLS, WebSocket and SCTP.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod certificates;
@@ -46,7 +46,7 @@ fn ok(request: &str) -> String {
     format!("SIP/2.0 200 OK\r\n{lines}Content-Length: 0\r\n\r\n")
 }
 
-/// Sockets of which each process gets some.
+/// Returns sockets of which each process receives some.
 fn askers() -> Vec<UdpSocket> {
     let asker = |_| {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -56,7 +56,7 @@ fn askers() -> Vec<UdpSocket> {
     (0..8).map(asker).collect()
 }
 
-/// Waits on a thread of its own, so that associations go on meanwhile.
+/// Waits on a separate thread, so that associations are driven meanwhile.
 async fn answer(asker: &UdpSocket) -> String {
     let asker = asker.try_clone().unwrap();
     let receive = move || {
@@ -138,7 +138,7 @@ async fn every_process_sets_up_associations_of_its_own() {
     }
 }
 
-/// The answer to a MESSAGE from there, which isn't a 100.
+/// Sends a MESSAGE from the socket and returns the first response that isn't a 100.
 fn asked(asker: &UdpSocket, server: &Server, to: &str, id: &str) -> String {
     asker.send_to(message(to, id).as_bytes(), server.address("udp")).unwrap();
     let mut room = [0; 4000];
@@ -155,7 +155,7 @@ fn asked(asker: &UdpSocket, server: &Server, to: &str, id: &str) -> String {
 fn phones_over_websocket_are_called_over_the_process_that_has_their_connection() {
     let listen = ["--listen", "ws:127.0.0.1:0", "--metrics", "127.0.0.1:0"];
     let server = Server::start(&[&listen[..], &["--processes", "2"]].concat());
-    // So many that each process has some, as the kernel chooses.
+    // So many that each process has some, as the kernel distributes them.
     let mut phones = Vec::new();
     at_last("both processes have two", || {
         let mut phone = web_phone::connect(&server);
@@ -175,7 +175,7 @@ fn phones_over_websocket_are_called_over_the_process_that_has_their_connection()
             phone.send(Message::text(ok(&came))).unwrap();
         }
     }
-    // From each to the next, and back.
+    // Each phone calls the next, and back.
     for caller in 0..phones.len() {
         let callee = (caller + 1) % phones.len();
         let (to, id) = (phones[callee].0.clone(), format!("from-{caller}"));
@@ -187,7 +187,7 @@ fn phones_over_websocket_are_called_over_the_process_that_has_their_connection()
         let answered = web_phone::next(&mut phones[caller].1);
         assert!(answered.starts_with("SIP/2.0 200") && answered.contains(&id), "{answered}");
     }
-    // Who says good-bye is gone at both.
+    // A phone that unregisters is gone at both processes.
     let (user, mut phone) = phones.remove(0);
     phone.close(None).unwrap();
     while phone.read().is_ok() {}
@@ -198,7 +198,7 @@ fn phones_over_websocket_are_called_over_the_process_that_has_their_connection()
             asked(asker, &server, &user, &format!("gone-{tries}-")).starts_with("SIP/2.0 404")
         });
     }
-    // The connections of a process that dies are no way any more, and those of the other are.
+    // Phones connected to a process that dies become unreachable, those of the other process don't.
     kill(workers(&server)[1]);
     at_last("another has taken its place", || metric(&server, "users") == [phones.len() as f64; 2]);
     let mut lost = 0;

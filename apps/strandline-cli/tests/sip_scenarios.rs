@@ -1,4 +1,4 @@
-//! `strandline load sip` with scenarios of files, and with several processes.
+//! Tests of `strandline load sip` with scenario files, and with several processes.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod sip_generator;
@@ -11,7 +11,7 @@ use sip_server::Server;
 
 const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../strandline-load/scenarios");
 
-/// All that began succeeded, and some did.
+/// Asserts that all requests succeeded, and that there were some.
 fn succeeded(server: &str, arguments: &str) -> Value {
     let report = sip_generator::succeeded(server, arguments);
     assert!(report["succeeded"].as_u64().unwrap() > 0, "{arguments}: {report}");
@@ -27,7 +27,7 @@ fn all_scenarios_that_are_shipped_run_over_every_transport() {
         ("reinvite", "call with re-INVITE"),
     ] {
         for (transport, rate) in [("udp", ""), ("tcp", "--rate 50"), ("sctp", "")] {
-            // A server for each: contacts of an earlier load would be asked as well.
+            // A new server for each: contacts of an earlier load would receive requests as well.
             let server = Server::start(&["--listen", "sctp:127.0.0.1:0"]);
             let to = match transport {
                 "udp" => server.address("udp").to_string(),
@@ -61,7 +61,7 @@ fn several_processes_do_together_what_one_does() {
             &format!("{what} --processes 3 --users 30 --sources 6 --outstanding 6"),
         );
         assert_eq!((&report["processes"], &report["users"]), (&3.into(), &30.into()));
-        // Of all three: what one of them did would be a third of it.
+        // The report covers all three processes: that of one would be a third of it.
         let within = report["within_each_second"].as_f64().unwrap() * report["seconds"].as_f64().unwrap();
         let succeeded = report["succeeded"].as_f64().unwrap();
         assert!(within > succeeded * 0.5, "{what}: {report}");

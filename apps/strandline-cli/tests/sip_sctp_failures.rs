@@ -1,4 +1,4 @@
-//! What `strandline sip` does with a request for a peer that takes no association: the next one gets it, at once.
+//! Tests that a request for a peer that refuses associations is sent to the next target at once.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod sip_server;
@@ -8,7 +8,7 @@ mod udp_phone;
 use sip_server::Server;
 use udp_phone::Phone;
 
-/// A stack at the port of encapsulation, on which nobody has this SCTP port: it answers with ABORT.
+/// A stack at the encapsulation port without a listener on this SCTP port: it answers with ABORT.
 const NOBODY: &str = "127.0.0.77:5099";
 
 fn message(phone: &Phone, to: &str) -> String {
@@ -25,7 +25,7 @@ fn who_takes_no_association_is_passed_over_at_once() {
     let _there = Server::start(&["--listen", "sctp:127.0.0.77:9899"]);
     for style in ["one-to-many", "one-to-one"] {
         let (caller, trunk) = (Phone::new(), Phone::new());
-        // No timer helps within the patience of a phone here: the hops are given up after longer.
+        // The hops' time-outs are longer than the phone waits, so only the ABORT can cause the failover.
         let config = format!(
             "domains = [\"example.com\"]\n[[listen]]\nprotocol = \"udp\"\naddress = \"127.0.0.1:0\"\n[[listen]]\n\
              protocol = \"sctp\"\naddress = \"127.0.0.1:0\"\nstyle = \"{style}\"\n[relay]\nopen = true\n[timers]\n\
@@ -41,7 +41,7 @@ fn who_takes_no_association_is_passed_over_at_once() {
         caller.send(&server, &message(&caller, "+441"));
         let came = trunk.receive();
         assert!(came.starts_with("MESSAGE sip:+441@"), "{style}: {came}");
-        // Without another one the caller hears of it.
+        // Without another target, the caller receives an error.
         caller.send(&server, &message(&caller, "+451"));
         let answer = caller.receive();
         assert!(answer.starts_with("SIP/2.0 500 "), "{style}: {answer}");

@@ -1,4 +1,4 @@
-//! `strandline sip` with sipp, a user agent that isn't ours: `tests/interop/setup` installs it.
+//! Interoperability tests of `strandline sip` with sipp, installed by `tests/interop/setup`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod sip_server;

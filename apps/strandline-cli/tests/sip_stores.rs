@@ -1,4 +1,5 @@
-//! `strandline sip` with its bindings in MariaDB, PostgreSQL and Redis, which stall and die as they do.
+//! Tests of `strandline sip` with its bindings in MariaDB, PostgreSQL and Redis, including stalls and crashes
+//! of the database.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod databases;
@@ -14,7 +15,7 @@ use sip_server::{PROGRAM, Server};
 use udp_phone::Phone;
 use waiting::at_last;
 
-/// A configuration with this database, beside its folder.
+/// Writes a configuration with this database, beside its folder.
 fn configuration(database: &Database, more: &str) -> PathBuf {
     let text = format!(
         "domains = [\"example.com\"]\n[[listen]]\nprotocol = \"udp\"\naddress = \"127.0.0.1:0\"\n\
@@ -28,12 +29,12 @@ fn configuration(database: &Database, more: &str) -> PathBuf {
 }
 
 impl Phone {
-    /// The answer to a REGISTER, of which `expires` seconds are asked.
+    /// Sends a REGISTER for `expires` seconds and returns its response.
     fn register(&mut self, server: &Server, user: &str, expires: u32) -> String {
         self.ask(server, user, &format!("Expires: {expires}\r\n"))
     }
 
-    /// Asks until it is acknowledged.
+    /// Retries until the REGISTER is acknowledged.
     fn register_at_last(&mut self, server: &Server, user: &str) {
         at_last("it is acknowledged", || {
             let answer = self.register(server, user, 3600);
@@ -43,7 +44,7 @@ impl Phone {
         });
     }
 
-    /// Sends a MESSAGE, which `to` must get.
+    /// Sends a MESSAGE, which `to` must receive.
     fn reach(&self, server: &Server, user: &str, to: &Self) {
         let at = self.socket.local_addr().unwrap();
         let number = at.port();
@@ -65,7 +66,7 @@ fn metric(server: &Server, name: &str) -> f64 {
     page.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok()).unwrap()
 }
 
-/// What was acknowledged is there after the server and the database have been killed.
+/// Acknowledged bindings survive the death of the server and the database.
 fn what_is_acknowledged_survives(kind: Kind) {
     let mut database = Database::start(kind);
     let config = configuration(&database, "");
@@ -83,7 +84,7 @@ fn what_is_acknowledged_survives(kind: Kind) {
     let mut server = Server::configured(&config);
     assert_eq!(server.users(), 49);
     assert!(metric(&server, "strandline_sip_store_working") == 1.0);
-    // A second one under the same name is refused, and the first goes on.
+    // A second server under the same name is refused, and the first continues.
     let second = Command::new(PROGRAM).args(["sip", "--config"]).arg(&config).output().unwrap();
     let error = String::from_utf8(second.stderr).unwrap();
     assert!(
@@ -91,12 +92,13 @@ fn what_is_acknowledged_survives(kind: Kind) {
         "{error}"
     );
     assert!(phone.register(&server, "u0", 3600).starts_with("SIP/2.0 200"));
-    // One that ends in order is followed at once; what it knew is folded into the table sooner or later.
+    // After an orderly end, a successor starts at once; the journal of the first is folded into the table
+    // eventually.
     assert!(server.terminate().success());
     assert_eq!(Server::configured(&config).users(), 50);
 }
 
-/// While the database stalls or is gone, phones are found, and who registers is told to come again.
+/// While the database stalls or is gone, phones are found, and a REGISTER is refused temporarily.
 fn stalls_are_survived(kind: Kind) {
     let mut database = Database::start(kind);
     let config = configuration(&database, "");
@@ -113,7 +115,7 @@ fn stalls_are_survived(kind: Kind) {
     database.kill();
     let refused = bob.register(&server, "bob", 3600);
     assert!(refused.starts_with("SIP/2.0 503"), "{refused}");
-    // The same again isn't acknowledged either, though it changes nothing in memory.
+    // A retransmission isn't acknowledged either, though it changes nothing in memory.
     bob.cseq -= 1;
     assert!(bob.register(&server, "bob", 3600).starts_with("SIP/2.0 503"));
     assert!(metric(&server, "strandline_sip_store_working") == 0.0);
@@ -125,7 +127,7 @@ fn stalls_are_survived(kind: Kind) {
     assert_eq!(Server::configured(&config).users(), 2);
 }
 
-/// What the store holds can be put in order while phones come and go, and be read again.
+/// The store can be compacted while phones register and unregister, and be read again.
 fn journals_are_folded(kind: Kind) {
     let database = Database::start(kind);
     let config = configuration(&database, "");
@@ -146,7 +148,7 @@ fn journals_are_folded(kind: Kind) {
     assert_eq!(Server::configured(&config).users(), 10);
 }
 
-/// With `replicas_min` a binding counts when a replica has it, and while none is there nobody is told that it does.
+/// With `replicas_min`, a binding is acknowledged when a replica has it; without replicas none is.
 #[test]
 fn redis_waits_for_its_replica() {
     let database = Database::start(Kind::Redis);

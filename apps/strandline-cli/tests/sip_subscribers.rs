@@ -1,4 +1,4 @@
-//! `strandline sip` with its subscribers in a table: of MariaDB, PostgreSQL, or an SQLite file.
+//! Tests of `strandline sip` with subscribers in a table of MariaDB, PostgreSQL, or an SQLite file.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod checked;
@@ -19,7 +19,7 @@ use udp_phone::Phone;
 use waiting::at_last;
 
 impl Phone {
-    /// The first line of the answer to a REGISTER with this password.
+    /// Returns the first line of the response to a REGISTER with this password.
     fn register(&mut self, server: &Server, user: &str, password: &str, algorithm: Algorithm) -> String {
         let challenge = self.ask(server, user, "");
         let nonce = credentials::nonce(&challenge, algorithm);
@@ -39,7 +39,8 @@ fn configuration(folder: &Path, more: &str) -> PathBuf {
     path
 }
 
-/// Statements that make subscribers: bob and tom with a password, eve with a hash, and ann of another domain.
+/// Returns statements that create subscribers: bob and tom with a password, eve with a hash, and ann of another
+/// domain.
 fn statements(table: &str) -> String {
     let hash = Algorithm::Md5.hash(&[b"eve", b"example.com", b"paradise"]);
     let hash = String::from_utf8(hash).unwrap();
@@ -66,8 +67,8 @@ fn subscribers_prove_who_they_are(server: &Server) {
     }
 }
 
-/// Whoever has seen a challenge may send names that no subscriber can have; a database that takes them for errors is asked for others
-/// all the same.
+/// Any client that has seen a challenge may send names that no subscriber can have. A database that reports an
+/// error for such a name is still queried for others.
 fn odd_names_keep_nobody_out(server: &Server) {
     let mut phone = Phone::new();
     for (number, odd) in ["x\\\0", "\u{fffd}\u{1f4de}", &"n".repeat(400)].into_iter().enumerate() {
@@ -80,7 +81,7 @@ fn odd_names_keep_nobody_out(server: &Server) {
     }
 }
 
-/// What a call from another domain, of a gateway that may, is told.
+/// Returns the first line of the response to a call from an allowed gateway of another domain.
 fn called(server: &Server, user: &str, branch: &str) -> String {
     let phone = Phone::new();
     let at = phone.socket.local_addr().unwrap();
@@ -108,17 +109,17 @@ fn subscribers_of(kind: Kind) {
     database.sql(&statements("sip_subscribers"));
     subscribers_prove_who_they_are(&server);
     odd_names_keep_nobody_out(&server);
-    // Who exists and isn't registered is told from who doesn't exist.
+    // A user who exists but isn't registered gets another response than one who doesn't exist.
     callees_are_told_from_nobody(&server);
-    // Who is known goes on being known while the database stalls, and who isn't is told to come again. Nothing becomes
-    // durable meanwhile, but the password was right.
+    // While the database stalls, known users are still accepted, and unknown ones are refused temporarily.
+    // Bindings don't become durable meanwhile, but the password was right.
     database.stall();
     let mut phone = Phone::new();
     let answer = phone.register(&server, "zoe", "", Algorithm::Sha256);
     assert!(answer.starts_with("SIP/2.0 503"), "{answer}");
     let answer = phone.register(&server, "bob", "another", Algorithm::Sha256);
     assert!(answer.starts_with("SIP/2.0 401"), "{answer}");
-    // Nobody is said not to exist whom nobody could look for.
+    // A user who couldn't be looked up isn't reported as nonexistent.
     assert_eq!(called(&server, "yan", "c3"), UNAVAILABLE);
     database.go_on();
     database.kill();
@@ -144,7 +145,7 @@ fn subscribers_are_in_an_sqlite_file() {
     std::fs::create_dir_all(&folder).unwrap();
     let file = folder.join("subscribers.db");
     let more = format!("subscribers = \"sqlite:{}\"\n", file.display());
-    // The file is made, and may be written while the server runs.
+    // The file is created, and may be written while the server runs.
     let server = Server::configured(&configuration(&folder, &more));
     rusqlite::Connection::open(&file).unwrap().execute_batch(&statements("subscribers")).unwrap();
     subscribers_prove_who_they_are(&server);

@@ -1,5 +1,5 @@
-//! The unit for systemd, started by systemd: the first process of namespaces of its own. `make interop` runs this, as root: it depends
-//! on more of the machine than others do.
+//! Tests of the systemd unit, started by systemd as the first process of its own namespaces. `make interop`
+//! runs this as root: it depends on more of the machine than other tests do.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod waiting;
@@ -16,7 +16,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
 const UNIT: &str = include_str!("../../../docs/strandline-sip.service");
 const CREDENTIALS: &str = "/run/credentials/strandline-sip.service";
 
-/// A machine with systemd and the unit, which goes with this value.
+/// A machine with systemd and the unit, which is removed when this value is dropped.
 struct Machine {
     boot: Child,
     folder: PathBuf,
@@ -24,7 +24,7 @@ struct Machine {
     first: u32,
 }
 
-/// What is commented out in the unit, but wanted here.
+/// Returns the unit with these commented-out lines enabled.
 fn unit(wanted: &[&str]) -> String {
     wanted.iter().fold(UNIT.to_owned(), |unit, line| {
         let commented = format!("\n# {line}");
@@ -70,7 +70,7 @@ impl Machine {
         machine
     }
 
-    /// The child of the process that made the namespaces.
+    /// Finds the child of the process that created the namespaces.
     fn find_first(&mut self) -> bool {
         let pid = self.boot.id();
         let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
@@ -82,13 +82,14 @@ impl Machine {
         self.first != 0
     }
 
-    /// Runs a program in its network, and as it sees files and processes, if that is wanted.
+    /// Runs a program in the machine's network namespace; with `whole`, also in its mount and process
+    /// namespaces.
     fn run(&self, whole: bool, words: &[&str]) -> Output {
         let mut command = Command::new("nsenter");
         command.args(["--target", &self.first.to_string(), "--net"]);
         if whole {
             command.args(["--mount", "--pid", "--cgroup", "--uts", "--ipc"]);
-            // Its root need not be that of its mounts.
+            // Its root directory may differ from the root of its mounts.
             command.args([
                 format!("--root=/proc/{}/root", self.first),
                 format!("--wd=/proc/{}/cwd", self.first),
@@ -102,12 +103,12 @@ impl Machine {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Has the unit said this?
+    /// Returns whether the unit has logged this.
     fn said(&self, what: &str) -> bool {
         String::from_utf8_lossy(&self.run(true, &["cat", "/run/said"]).stdout).contains(what)
     }
 
-    /// Phones register: all of them.
+    /// Registers phones, all of which must succeed.
     fn register(&self, transport: &str) {
         let cert = self.folder.join("etc/cert.pem");
         let common = [
@@ -144,7 +145,7 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // All that runs in it ends with its first process, and that with this one.
+        // All processes in the machine end with its first process, which ends with this one.
         let _ = self.boot.kill();
         let _ = self.boot.wait();
         let _ = fs::remove_dir_all(&self.folder);
@@ -156,13 +157,13 @@ impl Drop for Machine {
         });
         if let Some(group) = group {
             let group = group.join(format!("strandline-test-{}", self.boot.id()));
-            // Who was ended leaves within a moment.
+            // Killed processes leave the group within a moment.
             is_so_at_last(|| remove_groups(&group));
         }
     }
 }
 
-/// Those within a control group first. Returns whether it is gone.
+/// Removes the nested control groups first. Returns whether the group is gone.
 fn remove_groups(group: &Path) -> bool {
     for entry in fs::read_dir(group).into_iter().flatten().flatten() {
         if entry.path().is_dir() {
@@ -197,7 +198,7 @@ fn it_serves_over_all_transports_is_reloaded_and_ended() {
     let answer = machine.run(false, &["bash", "-c", script, upgrade]);
     assert!(answer.stdout.starts_with(b"HTTP/1.1 101 "), "{answer:?}");
     assert_eq!(machine.status()["users"], 5);
-    // The store is where the unit has it, and nobody else reads it.
+    // The store is where the unit puts it, and only its user can read it.
     let store = machine.run(true, &["stat", "--format=%U %a", "/var/lib/private/strandline/sip.db"]);
     assert_eq!(String::from_utf8_lossy(&store.stdout), "strandline-sip 600\n");
     machine.systemctl("reload");

@@ -1,4 +1,4 @@
-//! `strandline sip` over TLS: phones, neighbours with certificates, and connections that it opens itself.
+//! Tests of `strandline sip` over TLS: phones, neighbours with certificates, and outgoing connections.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod certificates;
@@ -42,7 +42,7 @@ fn message(to: &str, transport: &str) -> String {
 async fn a_phone_registers_and_is_reached_over_its_connection() {
     let folder = Folder::new("phone");
     let server = Server::start(&["--config", folder.config("").to_str().unwrap()]);
-    // Somebody who says nothing is in nobody's way.
+    // A silent client does not block others.
     let _silent = TcpStream::connect(server.address("tls")).await.unwrap();
     let phone = connect(&server, &folder.client(None)).await.unwrap();
     assert_eq!(phone.try_write(register("bob").as_bytes()).unwrap(), register("bob").len());
@@ -58,7 +58,7 @@ async fn a_phone_registers_and_is_reached_over_its_connection() {
     }
 }
 
-/// A text in a frame as a client sends it, with a mask of zeros.
+/// Returns a text in a WebSocket frame as a client sends it, with a mask of zeros.
 fn frame(text: &str) -> Vec<u8> {
     let len = (text.len() as u16).to_be_bytes();
     [&[0x81, 0xfe], &len[..], &[0; 4], text.as_bytes()].concat()
@@ -75,7 +75,7 @@ async fn a_phone_registers_over_websocket_within_tls() {
     let handshake = "GET / HTTP/1.1\r\nHost: sip\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
                      Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\
                      Sec-WebSocket-Protocol: sip\r\n\r\n";
-    // Who is in a hurry doesn't wait for the answer.
+    // A client may send before the handshake's response arrives.
     let register = register("bob").replace("TLS", "WSS").replace("transport=tls", "transport=ws");
     phone.try_write(&[handshake.as_bytes(), &frame(&register)].concat()).unwrap();
     let mut answer = Vec::new();
@@ -85,7 +85,7 @@ async fn a_phone_registers_over_websocket_within_tls() {
     let answer = String::from_utf8_lossy(&answer);
     assert!(answer.starts_with("HTTP/1.1 101 "), "{answer}");
     assert!(answer.contains("SIP/2.0 200 OK\r\nVia: SIP/2.0/WSS 127.0.0.1"), "{answer}");
-    // It is as safe as TLS.
+    // WSS is as secure as TLS.
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.send_to(message("sips:bob@example.com", "UDP").as_bytes(), server.address("udp")).unwrap();
     let bytes = read(&phone).await;
@@ -118,7 +118,7 @@ async fn who_must_show_a_certificate_and_does_not_is_sent_away() {
     let wire = connect(&server, &folder.client(Some("other"))).await.unwrap();
     wire.try_write(register("bob").as_bytes()).unwrap();
     assert!(next(&wire).await.starts_with("SIP/2.0 200"));
-    // In TLS 1.3 a client hears of it with the first thing that it reads.
+    // In TLS 1.3 a client learns of the refusal with its first read.
     let refused = match connect(&server, &folder.client(None)).await {
         Err(_) => true,
         Ok(wire) => loop {
@@ -155,7 +155,7 @@ async fn the_server_opens_connections_and_checks_who_answers() {
     }
     assert_eq!(reached[0].0, "server");
     assert!(reached[0].1.starts_with("MESSAGE sip:b@127.0.0.1"), "{reached:?}");
-    // Whoever has another's certificate gets nothing of it.
+    // A server with another domain's certificate receives nothing of the message.
     assert!(reached.get(1).is_none_or(|(_, text)| text.is_empty()), "{reached:?}");
 }
 
@@ -221,7 +221,7 @@ fn a_certificate_that_others_will_not_take_is_told() {
         assert_eq!((success, told.is_empty()), (right, says.is_empty()), "{told}");
         assert!(told.contains(says), "{told} lacks {says}");
     }
-    // A server that runs says so, and serves.
+    // A running server reports it, and serves.
     let config = folder.config("");
     folder.certificate_for("server", &["127.0.0.1"], (now - 9 * DAY, now - DAY));
     assert!(Server::start(&["--config", config.to_str().unwrap()]).port("udp") > 0);
@@ -233,7 +233,7 @@ fn a_load_goes_over_tls_to_whom_it_trusts() {
     let config = folder.config("");
     let start = || Server::start(&["--config", config.to_str().unwrap()]);
     let ca = folder.0.join("ca.pem");
-    // A server for each: contacts of an earlier load would ring as well.
+    // A new server for each: contacts of an earlier load would ring as well.
     let load = |arguments: &str| {
         let server = start();
         let to = server.address("tls").to_string();

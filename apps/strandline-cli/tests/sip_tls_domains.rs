@@ -1,4 +1,4 @@
-//! Connections that `strandline sip` opens to a domain over TLS: whoever answers has to prove it (RFC 5922).
+//! Tests of outgoing TLS connections to a domain: the server has to prove the domain's identity (RFC 5922).
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod certificates;
@@ -34,10 +34,10 @@ async fn whoever_answers_for_a_domain_has_to_prove_it_and_sees_who_asks() {
     let dns = NameServer::start("tls", &[srv("_sips._tcp", port, 0), host()]);
     let config = folder.config(&dns.config());
     for (names, uris, proves) in [
-        // The URI of the domain, whatever names stand beside it; or its name if there is no such URI.
+        // The URI of the domain, whatever names are beside it; or its name if the certificate has no such URI.
         (&["decoy.example"][..], &["sip:other.example"][..], true),
         (&["Other.Example"], &[], true),
-        // The host that DNS led to, a wildcard, another domain, a person; a name beside another domain's URI.
+        // The host that DNS returned, a wildcard, another domain, a person; a name beside another domain's URI.
         (&["host.other.example"], &[], false),
         (&["*.example"], &[], false),
         (&["example"], &["sip:bob@other.example"], false),
@@ -60,7 +60,7 @@ async fn whoever_answers_for_a_domain_has_to_prove_it_and_sees_who_asks() {
         let what = format!("{names:?} {uris:?}: {came}");
         if proves {
             assert!(came.starts_with("MESSAGE sips:bob@other.example SIP/2.0\r\nVia: SIP/2.0/TLS"), "{what}");
-            // The server was asked for its certificate, and has shown it.
+            // The SIP server was asked for its certificate, and has shown it.
             let shown = wire.peer_certificate().unwrap();
             assert!(domains(&shown).is_empty(), "an address proves no domain");
         } else {

@@ -1,4 +1,5 @@
-//! `strandline sip` over WebSocket (RFC 7118): a browser's phone, and clients that do it wrong.
+//! Tests of `strandline sip` over WebSocket (RFC 7118): a browser's phone, and clients that violate the
+//! protocol.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod sip_server;
@@ -41,7 +42,7 @@ fn request(method: &str, user: &str, from: &UdpSocket, body: &str) -> String {
     )
 }
 
-/// The next message that isn't a 100.
+/// Returns the next message that isn't a 100.
 fn came(socket: &UdpSocket) -> String {
     loop {
         let mut room = [0; 4096];
@@ -69,7 +70,7 @@ fn a_phone_is_reached_over_its_connection_and_gone_with_it() {
     let port = server.address("ws").port();
     let begin = "MESSAGE sip:bob@abob.invalid;transport=ws SIP/2.0\r\nVia: SIP/2.0/WS 127.0.0.1:";
     assert!(message.starts_with(&format!("{begin}{port}")) && message.ends_with("\r\n\r\nhi"), "{message}");
-    // What is no text goes as bytes, both ways.
+    // Messages that aren't UTF-8 are sent as binary frames, in both directions.
     let mut bytes = request("MESSAGE", "bob", &caller, "hi").replace("z9hG4bKM", "z9hG4bKb").into_bytes();
     *bytes.last_mut().unwrap() = 0xff;
     caller.send_to(&bytes, server.address("udp")).unwrap();
@@ -81,14 +82,14 @@ fn a_phone_is_reached_over_its_connection_and_gone_with_it() {
     assert_eq!(next(&mut phone), "\r\n");
     phone.send(Message::Ping("there?".into())).unwrap();
     assert_eq!(phone.read().unwrap(), Message::Pong("there?".into()));
-    // It says good-bye, is answered, and its binding goes with the connection.
+    // A close frame is answered, and the binding ends with the connection.
     phone.close(None).unwrap();
     assert!(matches!(phone.read().unwrap(), Message::Close(_)));
     assert!(phone.read().is_err());
     let other = request("MESSAGE", "bob", &caller, "hi").replace("z9hG4bKM", "z9hG4bKc");
     caller.send_to(other.as_bytes(), server.address("udp")).unwrap();
     assert!(came(&caller).starts_with("SIP/2.0 404"));
-    // Nobody can be called at an address over WebSocket.
+    // The server can't open WebSocket connections, so such an address is unreachable.
     let server = Server::start(&["--listen", "ws:127.0.0.1:0", "--open-relay"]);
     let away = request("MESSAGE", "x", &caller, "").replacen(
         "sip:x@example.com",
@@ -105,7 +106,7 @@ fn who_does_not_answer_pings_is_let_go() {
     let (mut there, mut gone) = (connect(&server), connect(&server));
     gone.send(Message::text(register("gone"))).unwrap();
     next(&mut gone);
-    // Reading answers pings. This one goes on for longer than the other may be silent.
+    // Reading answers pings. This lasts longer than a silent client is kept.
     for _ in 0..3 {
         assert!(matches!(there.read().unwrap(), Message::Ping(_)));
         there.flush().unwrap();
@@ -116,10 +117,10 @@ fn who_does_not_answer_pings_is_let_go() {
     assert_eq!(rest, [0x89, 0], "one ping and the end");
 }
 
-/// What the server answers to a handshake with these lines.
+/// Returns the server's response to a handshake with these lines.
 fn handshake(server: &Server, first: &str, lines: &str) -> String {
     let mut stream = tcp(server.address("ws"));
-    // In one piece: what is no handshake may be answered, and the connection ended, after its first line.
+    // In one write: an invalid handshake may be answered, and the connection closed, after its first line.
     stream.write_all(format!("{first}\r\nHost: sip\r\n{lines}\r\n").as_bytes()).unwrap();
     let mut room = [0; 1024];
     let len = again(|| stream.read(&mut room)).unwrap();
@@ -166,7 +167,7 @@ fn what_is_too_large_or_makes_no_sense_ends_its_connection_only() {
         start("limits", "[limits]\nmessage_header_bytes_max = 4096\nmessage_body_bytes_max = 4096\n");
     let mut other = connect(&server);
     for (frame, code) in [
-        // A frame of 2^62 bytes is announced; one without a mask; half a character.
+        // A frame that announces 2^62 bytes; one without a mask; an incomplete character.
         (vec![0x81, 0xff, 0x40, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4], 1009u16),
         (vec![0x81, 1, b'a'], 1002),
         (vec![0x81, 0x81, 0, 0, 0, 0, 0xff], 1007),
@@ -178,19 +179,19 @@ fn what_is_too_large_or_makes_no_sense_ends_its_connection_only() {
             other => panic!("{other}"),
         }
     }
-    // A message that makes no sense is answered, if it can be, and the connection goes on.
+    // An invalid message is answered, if possible, and the connection continues.
     other.send(Message::text(register("bob").replace("CSeq: 1 REGISTER", "CSeq: x"))).unwrap();
     assert!(next(&mut other).starts_with("SIP/2.0 400"));
     other.send(Message::text(register("bob"))).unwrap();
     assert!(next(&mut other).starts_with("SIP/2.0 200"));
-    // Connections count as those over TCP do.
+    // Connections count towards the limit like TCP connections.
     let server = start("count", "[limits]\nconnections_max = 1\n");
     let _first = connect(&server);
     let mut rest = Vec::new();
     assert!(matches!(tcp(server.address("ws")).read_to_end(&mut rest), Ok(0) | Err(_)));
 }
 
-/// It ends with this value.
+/// A browser, which ends when this value is dropped.
 struct Browser(Child);
 
 impl Browser {
@@ -219,7 +220,7 @@ impl Drop for Browser {
 #[test]
 fn a_browser_registers_and_is_called() {
     let server = start("browser", "");
-    // It tells this phone once it is registered.
+    // The page sends a message to this phone once it is registered.
     let watch = udp();
     let at = watch.local_addr().unwrap();
     let contact = format!("Contact: <sip:watch@{at}>");
@@ -232,7 +233,7 @@ fn a_browser_registers_and_is_called() {
     let _browser = Browser::open("chromium", &page);
     let ready = came(&watch);
     assert!(ready.starts_with("MESSAGE sip:watch@") && ready.ends_with("registered"), "{ready}");
-    // A call, whose answer has in it what the browser saw.
+    // A call, whose response contains what the browser received.
     watch.send_to(request("INVITE", "browser", &watch, "").as_bytes(), server.address("udp")).unwrap();
     let ok = came(&watch);
     assert!(ok.starts_with("SIP/2.0 200 OK"), "{ok}");
@@ -242,7 +243,7 @@ fn a_browser_registers_and_is_called() {
     let routes: Vec<&str> = head.lines().filter_map(|line| line.strip_prefix("Record-Route: ")).collect();
     assert_eq!(routes.len(), 2, "one for each side: {head}");
     assert!(routes[0].contains(";transport=ws;lr") && !routes[1].contains("transport"), "{head}");
-    // Within the dialog: its BYE is answered by the browser, over the same connection.
+    // Within the dialog: the browser answers a BYE over the same connection.
     let (from, to) = (line(head, "From: "), line(head, "To: "));
     let bye = format!(
         "BYE sip:browser@chromium.invalid;transport=ws SIP/2.0\r\nVia: SIP/2.0/UDP {at};branch=z9hG4bKbye;rport\r\n\
@@ -252,7 +253,7 @@ fn a_browser_registers_and_is_called() {
     );
     watch.send_to(bye.as_bytes(), server.address("udp")).unwrap();
     let ok = loop {
-        // The 200 of the INVITE comes again, as it is not acknowledged.
+        // The 200 to the INVITE is retransmitted, because it is not acknowledged.
         let ok = came(&watch);
         if ok.contains("CSeq: 2 BYE") {
             break ok;

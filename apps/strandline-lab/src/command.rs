@@ -1,4 +1,4 @@
-//! `strandline lab`: its subcommands.
+//! The subcommands of `strandline lab`.
 
 use std::process::ExitCode;
 
@@ -15,45 +15,45 @@ use crate::simulate::{self, SimulateArgs};
 use crate::together::{self, TogetherArgs};
 use crate::trace::{self, TraceArgs};
 
-/// `strandline lab ...`
+/// The subcommands of `strandline lab`.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Lab {
-    /// Show the experiments, and which are done
+    /// List the experiments, and which of them are complete
     #[command(after_help = "\
 Examples:
   strandline lab list                          all, and which are done
   strandline lab list jani-kant-2005           those of one paper")]
     List(ListArgs),
-    /// Measure: run experiments and note what comes out
+    /// Run experiments and store their results
     Run(RunArgs),
-    /// Draw what was measured beside what the papers published, as HTML and PNG
+    /// Draw the results beside those published in the papers, as HTML and PNG
     Report(ReportArgs),
-    /// Draw a trace of `strandline perf --trace`: which TSN when, and the windows
+    /// Draw a trace of `strandline perf --trace`: TSNs and windows over time
     Trace(TraceArgs),
-    /// A transfer over SCTP in virtual time, as plans use it
+    /// Simulate an SCTP transfer in virtual time; used by plans
     Simulate(SimulateArgs),
-    /// Count the instructions of a program in user space, as plans use it
+    /// Count the instructions that a program executes in user space; used by plans
     Instructions(InstructionsArgs),
-    /// Run programs at the same time, as plans use it
+    /// Run programs at the same time; used by plans
     Together(TogetherArgs),
 }
 
-/// `strandline lab list`
+/// Arguments of `strandline lab list`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ListArgs {
-    /// Papers or plans; all if not given
+    /// Papers or plans (default: all)
     #[arg(value_name = "PAPER|PLAN")]
     pub chosen: Vec<String>,
-    /// Where plans and results are
+    /// Folders of plans and results
     #[command(flatten)]
     pub places: Places,
 }
 
 impl Lab {
-    /// Runs it. `commit` is what this program was built from; empty if nobody knows.
+    /// Runs the subcommand. `commit` is the commit that this program was built from; empty if unknown.
     ///
     /// # Errors
-    /// What went wrong, with what to do about it.
+    /// The failure, with advice on how to fix it.
     pub fn run(self, commit: &str) -> Result<ExitCode> {
         match self {
             Self::List(args) => list(&args, commit),

@@ -1,4 +1,5 @@
-//! `strandline lab instructions`: how many instructions a program takes in user space, beside what it printed.
+//! `strandline lab instructions`: counts the instructions that a program executes in user space, beside its
+//! output.
 
 use std::process::ExitCode;
 
@@ -9,7 +10,7 @@ use strandline_output::outln;
 use crate::netem::program;
 use crate::run::extract;
 
-/// `strandline lab instructions`
+/// Arguments of `strandline lab instructions`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -25,10 +26,10 @@ pub struct InstructionsArgs {
     pub program: Vec<String>,
 }
 
-/// Runs it.
+/// Runs the program and prints its report with the count.
 ///
 /// # Errors
-/// valgrind is not installed, the program failed or printed no JSON.
+/// If valgrind is not installed, or the program failed or printed no JSON.
 pub fn run(args: &InstructionsArgs) -> Result<ExitCode> {
     let mut words = args.program.clone();
     if let Some(first) = words.first_mut().filter(|first| *first == "strandline") {
@@ -48,7 +49,7 @@ pub fn run(args: &InstructionsArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The number in `==123== Collected : 4567`.
+/// Extracts the number from `==123== Collected : 4567`.
 pub(crate) fn collected(told: &str) -> Option<u64> {
     let line = told.lines().find(|line| line.starts_with("==") && line.contains("Collected :"))?;
     line.rsplit(':').next()?.trim().parse().ok()

@@ -1,12 +1,12 @@
-//! The laboratory.
+//! The laboratory: reproduces experiments of papers, and emulates networks.
 //!
 //! - [`netem`]: a network emulator between two network namespaces, for kernels without one.
-//! - [`plan`]: experiments as data, [`network`]: what is between the two sides of one.
-//! - [`run`], [`results`], [`report`], [`figure`]: measuring what plans say, keeping it, drawing it.
-//! - [`trace`]: a trace of `strandline perf`, drawn.
-//! - [`simulate`], [`instructions`], [`together`]: workloads of plans that are no programs of their own.
+//! - [`plan`]: experiments as data; [`network`]: the network between the two sides of an experiment.
+//! - [`run`], [`results`], [`report`], [`figure`]: running plans, storing results, reporting and drawing them.
+//! - [`trace`]: drawings of a trace of `strandline perf`.
+//! - [`simulate`], [`instructions`], [`together`]: workloads of plans that are not programs of their own.
 //!
-//! Each part has its arguments for the command line and a `run`.
+//! Each module with a subcommand has its command-line arguments and a `run` function.
 #![forbid(unsafe_code)]
 
 mod clock;

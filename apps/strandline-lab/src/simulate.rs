@@ -1,4 +1,5 @@
-//! `strandline lab simulate`: a transfer over SCTP in virtual time. The same arguments do the same, on any machine.
+//! `strandline lab simulate`: an SCTP transfer in virtual time. The same arguments give the same result on any
+//! machine.
 
 use std::net::IpAddr;
 use std::process::ExitCode;
@@ -14,12 +15,12 @@ use strandline_sim::pair::{Pair, Side};
 use crate::netem::settings::Settings;
 use crate::netem::units;
 
-/// Queue of a link that has none given, as `strandline netem` has it.
+/// Default queue limit of a link, as of `strandline netem`.
 const QUEUE_BYTES: usize = 1000 * 1500;
-/// Messages that wait to be sent are this many bytes at least, if the send buffer has room.
+/// Bytes of messages kept waiting in the send buffer, if it has room.
 const AHEAD_BYTES: usize = 256 << 10;
 
-/// `strandline lab simulate`
+/// Arguments of `strandline lab simulate`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -29,28 +30,28 @@ Examples:
 One association sends messages for so long; both sides are the engine of this program, and
 the clock is virtual. Prints one JSON object with the names of 'strandline perf --json'.")]
 pub struct SimulateArgs {
-    /// Settings of both directions, as --path of 'strandline netem'
+    /// Settings of both directions, in the syntax of --path of 'strandline netem'
     #[arg(long, value_name = "SETTINGS", default_value = "")]
     pub link: String,
-    /// Settings on top of them from the sender to the receiver
+    /// Settings that override them from the sender to the receiver
     #[arg(long, value_name = "SETTINGS", default_value = "")]
     pub to_right: String,
-    /// Settings on top of them from the receiver to the sender
+    /// Settings that override them from the receiver to the sender
     #[arg(long, value_name = "SETTINGS", default_value = "")]
     pub to_left: String,
-    /// Virtual seconds
+    /// Duration in virtual seconds
     #[arg(short, long, default_value_t = 10.0, value_name = "SECS")]
     pub time: f64,
-    /// Bytes of each message, such as 8192 or 8ki
+    /// Size of messages in bytes, such as 8192 or 8ki
     #[arg(short = 'l', long, default_value = "8ki", value_name = "BYTES", value_parser = units::size)]
     pub size: usize,
-    /// Acknowledge every N-th packet, or adapt (0)
+    /// Acknowledge every N-th packet; 0 adapts the frequency
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub sack_frequency: u8,
-    /// New packets sent at one opportunity (Max.Burst); 0: no limit
+    /// New packets sent at one opportunity (Max.Burst); 0 for no limit
     #[arg(long, value_name = "PACKETS", default_value_t = 4)]
     pub burst: u16,
-    /// Bytes of each receive buffer (default: it tunes itself)
+    /// Size of each receive buffer in bytes (default: tuned automatically)
     #[arg(long, value_name = "BYTES", value_parser = units::size)]
     pub receive_buffer: Option<usize>,
     /// Seed of everything random
@@ -58,19 +59,19 @@ pub struct SimulateArgs {
     pub seed: u64,
 }
 
-/// Runs it.
+/// Runs the simulation and prints its report.
 ///
 /// # Errors
-/// Arguments that make no sense, an association that doesn't come about.
+/// If arguments are invalid, or the association is not established.
 pub fn run(args: &SimulateArgs) -> Result<ExitCode> {
     outln!("{}", simulate(args)?);
     Ok(ExitCode::SUCCESS)
 }
 
-/// The report of a transfer.
+/// Returns the report of a transfer.
 ///
 /// # Errors
-/// As [`run`].
+/// See [`run`].
 pub fn simulate(args: &SimulateArgs) -> Result<Value> {
     if !(args.time > 0.0 && args.time <= 3600.0) {
         bail!("--time {}: from 0 to 3600 virtual seconds", args.time);
@@ -102,7 +103,7 @@ pub fn simulate(args: &SimulateArgs) -> Result<Value> {
         }
         received +=
             pair.recv_all(Side::B, receiver).iter().map(|message| message.data.len() as u64).sum::<u64>();
-        // What passed is not looked at, and would fill the memory.
+        // Captured packets are not needed and would fill the memory.
         pair.clear_captured();
         refused.is_some()
     });

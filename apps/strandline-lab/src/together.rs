@@ -1,4 +1,5 @@
-//! `strandline lab together`: programs at the same time, such as two flows that share a link, and what each printed.
+//! `strandline lab together`: runs programs at the same time, such as two flows that share a link, and prints
+//! their reports.
 
 use std::io::Read;
 use std::process::{Child, ExitCode, Output};
@@ -12,7 +13,7 @@ use strandline_output::outln;
 use crate::netem::program;
 use crate::run::extract;
 
-/// `strandline lab together`
+/// Arguments of `strandline lab together`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -28,16 +29,16 @@ pub struct TogetherArgs {
     pub programs: Vec<String>,
 }
 
-/// A program that was started.
+/// A running program.
 struct Running {
     command: String,
     child: Child,
-    /// Once it has ended.
+    /// The report, once the program has ended.
     report: Option<Value>,
 }
 
 impl Running {
-    /// It has printed all that it will.
+    /// Takes the program's complete output.
     fn take(&mut self, stdout: Vec<u8>, stderr: Vec<u8>) -> Result<()> {
         let status = self.child.wait()?;
         self.report = Some(report(&Output { status, stdout, stderr })?);
@@ -45,18 +46,19 @@ impl Running {
     }
 }
 
-/// Reads what a program prints, all the time, because one whose pipe is full waits; tells when that is over.
+/// Reads a program's output continuously, because a program with a full pipe blocks; sends it to `ended` at the
+/// end.
 fn read(child: &mut Child, number: usize, ended: Sender<(usize, Vec<u8>, Vec<u8>)>) {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     thread::spawn(move || {
         let stderr = thread::spawn(move || all(stderr));
         let stdout = all(stdout);
-        // Nobody listens any more if another one failed.
+        // The receiver is gone if another program failed.
         let _ = ended.send((number, stdout, stderr.join().unwrap_or_default()));
     });
 }
 
-/// What comes before an error counts; the program's status tells the rest.
+/// Returns everything up to an error; the program's status tells the rest.
 fn all(from: Option<impl Read>) -> Vec<u8> {
     let mut printed = Vec::new();
     if let Some(mut from) = from {
@@ -65,10 +67,10 @@ fn all(from: Option<impl Read>) -> Vec<u8> {
     printed
 }
 
-/// Runs them.
+/// Runs the programs and prints their reports.
 ///
 /// # Errors
-/// A program is not installed, failed, or printed no JSON.
+/// If a program is not installed, failed, or printed no JSON.
 pub fn run(args: &TogetherArgs) -> Result<ExitCode> {
     outln!("{}", json!({ "programs": reports(&args.programs)? }));
     Ok(ExitCode::SUCCESS)
@@ -90,7 +92,7 @@ fn reports(words: &[String]) -> Result<Vec<Value>> {
         }
     }
     drop(ended);
-    // In the order in which they end.
+    // In the order in which the programs end.
     for (number, stdout, stderr) in ends {
         let Some(program) = running.get_mut(number) else { continue };
         if let Err(error) = program.take(stdout, stderr) {

@@ -1,5 +1,5 @@
-//! `strandline lab trace`: what a trace of `strandline perf` shows, drawn: which TSN was sent when and acknowledged when, and how
-//! windows and flight went along.
+//! `strandline lab trace`: draws a trace of `strandline perf`: when each TSN was sent and acknowledged, and the
+//! windows and data in flight over time.
 
 mod draw;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -19,10 +19,10 @@ use strandline_output::{errln, outln};
 use self::read::Trace;
 use crate::figure::{Theme, Timeline, escape, paint, png};
 
-/// Width of the drawings in pixels.
+/// Width of drawings in pixels.
 const WIDTH: f64 = 1000.0;
 
-/// `strandline lab trace`
+/// Arguments of `strandline lab trace`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -31,41 +31,41 @@ Examples:
   strandline lab trace run.jsonl --from 2.1 --to 2.4       what happened in these 300 ms
   strandline lab trace run.jsonl --format png              run-sequence.png and run-window.png")]
 pub struct TraceArgs {
-    /// The trace: `strandline perf client ADDR --trace FILE` writes one
+    /// Trace file, written by `strandline perf client ADDR --trace FILE`
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Where the drawings go (default: beside the trace)
+    /// Folder for the drawings (default: beside the trace)
     #[arg(short, long, value_name = "FOLDER")]
     pub output: Option<PathBuf>,
     /// One page with both drawings, or a picture of each
     #[arg(long, value_enum, default_value_t = Format::Html)]
     pub format: Format,
-    /// Local SCTP port of the association that is drawn (default: that of the one with most data)
+    /// Local SCTP port of the association to draw (default: the one with the most data)
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
-    /// Seconds from which on the trace is drawn
+    /// Start of the drawn part, in seconds
     #[arg(long, default_value_t = 0.0, value_name = "SECS")]
     pub from: f64,
-    /// Seconds up to which it is drawn (default: the end)
+    /// End of the drawn part, in seconds (default: the end of the trace)
     #[arg(long, value_name = "SECS")]
     pub to: Option<f64>,
 }
 
-/// What is written.
+/// Format of the drawings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// One page, light or dark as the reader has it
+    /// One page with a light and a dark theme
     Html,
-    /// A picture each, on white
+    /// A PNG picture for each drawing, on white
     Png,
     /// A vector picture each
     Svg,
 }
 
-/// Draws it.
+/// Draws the trace.
 ///
 /// # Errors
-/// What is wrong with the trace, or with where the drawings are to go.
+/// If the trace is invalid, or the drawings can't be written.
 pub fn run(args: &TraceArgs) -> Result<ExitCode> {
     let trace = Trace::read(&args.file)?;
     if let Some(line) = trace.cut {
@@ -93,7 +93,7 @@ pub fn run(args: &TraceArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The drawings with their names.
+/// Returns the drawings with their names.
 fn draw(trace: &Trace, args: &TraceArgs) -> Result<[(&'static str, Timeline); 2]> {
     let file = args.file.display();
     let busiest = trace.busiest();
@@ -115,7 +115,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// One file that loads nothing from anywhere.
+/// Returns an HTML page that loads nothing else.
 fn page(name: &str, drawn: &[(&'static str, Timeline)]) -> String {
     let [light, dark] = paint::variables();
     let name = escape(name);

@@ -22,7 +22,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, BufReader};
 /// The server's SCTP port.
 const PORT: u16 = 4000;
 
-/// What each stream is for.
+/// The purpose of each stream.
 const NAME: StreamId = StreamId(0);
 const TALK: StreamId = StreamId(1);
 const PRESENCE: StreamId = StreamId(2);
@@ -55,7 +55,7 @@ async fn main() -> Outcome {
     }
 }
 
-/// How a message of the chat is sent.
+/// Returns the send options of a chat message on a stream.
 fn on(stream: StreamId) -> SendInfo {
     SendInfo::on(stream).ppid(PPID)
 }
@@ -72,7 +72,8 @@ impl Server {
         Ok(Self { endpoint, names: HashMap::new(), joiner: EndpointJoiner::new(MESSAGE_MAX) })
     }
 
-    /// Serves until `stop`, then ends all associations gracefully and serves them up to their ends.
+    /// Serves until `stop` completes, then shuts all associations down gracefully and serves them until they
+    /// have ended.
     async fn run(mut self, stop: impl Future<Output = ()>) -> Outcome {
         let endpoint = self.endpoint.clone();
         let mut notifications = endpoint.notifications();
@@ -134,8 +135,8 @@ impl Server {
         }
     }
 
-    /// Sends to all who have given their names. A client that reads too slowly misses messages: the others don't wait for
-    /// it.
+    /// Sends to all clients that have given their names. A client that reads too slowly misses messages: the
+    /// others don't wait for it.
     fn broadcast(&self, except: Option<AssociationId>, stream: StreamId, text: &str) {
         let data = Bytes::copy_from_slice(text.as_bytes());
         for id in self.names.keys().filter(|id| Some(**id) != except) {
@@ -148,7 +149,7 @@ impl Server {
     }
 }
 
-/// Sends lines and shows what comes, until the lines or the association end.
+/// Sends lines and prints received messages, until the lines or the association end.
 async fn client(
     stack: &Stack,
     server: Peer,

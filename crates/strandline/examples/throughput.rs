@@ -1,5 +1,5 @@
-//! How many bytes a second one association moves over UDP encapsulation on the loopback interface, and how long a
-//! message and its answer take: `cargo run --release --example throughput [MESSAGE_BYTES [SECONDS]]`.
+//! Measures the throughput of one association over UDP encapsulation on the loopback interface, and the
+//! round-trip time of a message: `cargo run --release --example throughput [MESSAGE_BYTES [SECONDS]]`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example")]
 #![allow(clippy::unwrap_used, reason = "an example: it may stop at the first error")]
 
@@ -25,7 +25,7 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Port 1 takes and counts, port 2 answers.
+/// Port 1 counts received bytes, port 2 answers.
 async fn serve(tell: &mpsc::Sender<SocketAddr>) {
     let stack = Stack::builder().udp("127.0.0.1:0".parse().unwrap()).unwrap();
     let sink = Listener::bind(&stack, 1).unwrap();

@@ -1,4 +1,4 @@
-//! IP addresses with the zone of a link-local one.
+//! IP addresses with the zone of link-local ones.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -8,11 +8,11 @@ use strandline_io::interfaces;
 use strandline_proto::zone;
 use thiserror::Error;
 
-/// An IP address. A link-local IPv6 address has a zone besides (RFC 4007): the link that it is valid on, named by a
-/// network interface of this host.
+/// An IP address. A link-local IPv6 address also has a zone (RFC 4007): the link on which it is valid, named by
+/// a network interface of this host.
 ///
-/// It parses from text with or without a zone, which is an interface's name or index: `192.0.2.7`, `2001:db8::7`,
-/// `fe80::7%eth1`, `fe80::7%3`.
+/// Parses from text with an optional zone, which is the name or index of an interface: `192.0.2.7`,
+/// `2001:db8::7`, `fe80::7%eth1`, `fe80::7%3`.
 ///
 /// ```
 /// use strandline::Address;
@@ -31,21 +31,21 @@ pub struct Address {
 }
 
 impl Address {
-    /// An address on the link of the network interface with index `zone`. The zone counts for link-local IPv6 addresses
-    /// only: it is 0 for others.
+    /// Creates an address on the link of the network interface with index `zone`. Only link-local IPv6
+    /// addresses have a zone: for others it is 0.
     #[must_use]
     pub fn in_zone(ip: impl Into<IpAddr>, zone: u32) -> Self {
         let ip = ip.into();
         Self { ip, zone: if is_link_local(ip) { zone } else { 0 } }
     }
 
-    /// The IP address, without the zone.
+    /// Returns the IP address, without the zone.
     #[must_use]
     pub fn ip(&self) -> IpAddr {
         self.ip
     }
 
-    /// The index of the network interface whose link a link-local address is on; 0 if none is named.
+    /// Returns the index of the network interface whose link a link-local address is on; 0 if none was named.
     #[must_use]
     pub fn zone(&self) -> u32 {
         self.zone
@@ -156,11 +156,11 @@ impl fmt::Display for Address {
     }
 }
 
-/// Why a text is no [`Address`].
+/// Why a text is not a valid [`Address`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ParseAddressError {
-    /// The text before a `%`, if there is one, is no IP address.
+    /// The text before the `%`, if any, is not an IP address.
     #[error("{0:?} is no IP address: expected one such as 192.0.2.7, 2001:db8::7 or fe80::7%eth0")]
     NoIp(String),
     /// A text that should name an IP address and a port doesn't.
@@ -196,7 +196,7 @@ impl FromStr for Address {
     }
 }
 
-/// The index of a zone that is given by name or index. An index is taken as it is: interfaces come and go.
+/// Returns the index of a zone given by name or index. An index is not checked, because interfaces come and go.
 fn zone_index(zone: &str) -> Result<u32, ParseAddressError> {
     if let Some(index) = zone.parse().ok().filter(|index| *index != 0) {
         return Ok(index);

@@ -1,4 +1,4 @@
-//! One association of a one-to-one socket.
+//! One-to-one associations.
 
 use std::sync::Arc;
 
@@ -21,7 +21,8 @@ use crate::shard::state::State;
 use crate::stack::Stack;
 use crate::stream::{RecvStream, SendStream, Stream};
 
-/// An association with one peer, to send and receive messages on its streams. Clones are the same association.
+/// An association with one peer, which sends and receives messages on its streams. Clones are handles to the
+/// same association.
 ///
 /// ```
 /// use strandline::{Association, Listener, Peer, SendInfo, Stack, StreamId};
@@ -48,13 +49,14 @@ use crate::stream::{RecvStream, SendStream, Stream};
 ///
 /// # Closing
 ///
-/// Dropping the last handle (clones, streams and [`Events`] included) begins a graceful shutdown in the background, as dropping a
-/// TCP socket does: what was sent is delivered, what the peer still sends is thrown away. To know that all was
-/// delivered, await [`shutdown`](Self::shutdown). To end at once, call [`abort`](Self::abort).
+/// Dropping the last handle (clones, streams and [`Events`] included) begins a graceful shutdown in the
+/// background, as dropping a TCP socket does: data already sent is delivered, data that the peer still sends is
+/// discarded. To know that everything was delivered, await [`shutdown`](Self::shutdown). To end the association
+/// at once, call [`abort`](Self::abort).
 ///
-/// SCTP has no half-closed associations (RFC 9260 section 9): after a shutdown by either side no side can send
-/// anything new, though both deliver what they have queued. Protocols that let one side finish first must say so in
-/// their messages.
+/// SCTP has no half-closed associations (RFC 9260 section 9). After either side begins a shutdown, neither side
+/// can send new messages, though both deliver what is queued. A protocol in which one side finishes first must
+/// say so in its messages.
 #[derive(Debug, Clone)]
 pub struct Association {
     pub(crate) handle: Arc<Handle>,
@@ -68,24 +70,25 @@ impl Association {
     /// Sets up an association and waits until it is established.
     ///
     /// # Errors
-    /// If the request makes no sense, the peer refuses or doesn't answer (that takes a while: the set-up is tried
-    /// [`init_retrans_max`](AssociationConfig::init_retrans_max) more times).
+    /// If the request is invalid, the peer refuses, or the peer doesn't answer. No answer is reported only
+    /// after the INIT was retransmitted [`init_retrans_max`](AssociationConfig::init_retrans_max) times, which
+    /// takes a while.
     ///
     /// # Cancel safety
-    /// Dropping the future gives up the set-up.
+    /// Dropping the future abandons the set-up.
     pub async fn connect(stack: &Stack, peer: impl Into<Peer>) -> Result<Self, ConnectError> {
         let association = Self::start(stack, peer, 0, None)?;
         association.established().await?;
         Ok(association)
     }
 
-    /// Sets up an association with parameters of its own, from a certain local port (0 picks one).
+    /// Sets up an association with its own parameters, from the given local port (0 picks one).
     ///
     /// # Errors
-    /// As [`connect`](Self::connect).
+    /// See [`connect`](Self::connect).
     ///
     /// # Cancel safety
-    /// Dropping the future gives up the set-up.
+    /// Dropping the future abandons the set-up.
     pub async fn connect_with(
         stack: &Stack,
         peer: impl Into<Peer>,
@@ -97,11 +100,12 @@ impl Association {
         Ok(association)
     }
 
-    /// Starts to set up an association and returns at once. What is sent before it is established goes along with the
-    /// COOKIE ECHO, which saves a round trip. `local_port` 0 picks one; `config` `None` takes the stack's.
+    /// Starts to set up an association and returns at once. Messages sent before it is established travel with
+    /// the COOKIE ECHO, which saves a round trip. A `local_port` of 0 picks a port; `config` `None` uses the
+    /// stack's parameters.
     ///
     /// # Errors
-    /// If the request makes no sense or a limit was reached. Whether the peer answers shows later, in
+    /// If the request is invalid or a limit was reached. Failure of the set-up itself is reported later, by
     /// [`established`](Self::established), `send` or `recv`.
     pub fn start(
         stack: &Stack,
@@ -122,21 +126,21 @@ impl Association {
     /// If the peer refuses or doesn't answer.
     ///
     /// # Cancel safety
-    /// It only waits; it can be dropped at any time.
+    /// Dropping the future has no effect on the association.
     pub async fn established(&self) -> Result<(), ConnectError> {
         let id = self.handle.id();
         Attempt::new(self.handle.shard(), Place::Change(id), |state, _| state.poll_established(id)).await
     }
 
-    /// Sends a message, copying it. Waits while the send buffer is full. Messages that wait are taken in the order in which they
-    /// were given, whatever their stream and size, so that no sender keeps out another one.
+    /// Copies and sends a message. Waits while the send buffer is full. Waiting messages are queued in the
+    /// order of their calls, whatever their stream and size, so that no sender starves another.
     ///
     /// # Errors
-    /// If the message can't be sent: see [`SendError`]. Success means that it is queued; a failure to deliver it later
-    /// is a [`SendFailed`](crate::Notification::SendFailed) notification.
+    /// If the message can't be sent: see [`SendError`]. Success means that the message is queued; a later
+    /// failure to deliver it is reported as a [`SendFailed`](crate::Notification::SendFailed) notification.
     ///
     /// # Cancel safety
-    /// If the future is dropped before it returned, the message was not sent.
+    /// If the future is dropped before it completes, the message was not sent.
     pub async fn send(&self, data: &[u8], info: SendInfo) -> Result<(), SendError> {
         let id = self.handle.id();
         let attempt = |state: &mut State, now| state.poll_send_slice(now, id, info, data);
@@ -150,10 +154,10 @@ impl Association {
     /// Sends a message without copying it. Waits while the send buffer is full.
     ///
     /// # Errors
-    /// As [`send`](Self::send).
+    /// See [`send`](Self::send).
     ///
     /// # Cancel safety
-    /// If the future is dropped before it returned, the message was not sent.
+    /// If the future is dropped before it completes, the message was not sent.
     pub async fn send_bytes(&self, mut data: Bytes, info: SendInfo) -> Result<(), SendError> {
         let len = data.len();
         let id = self.handle.id();
@@ -165,10 +169,12 @@ impl Association {
         Attempt::new(self.handle.shard(), Place::Write(id), attempt).await
     }
 
-    /// Sends a message without copying it, or says that the send buffer is full or other messages wait for room there.
+    /// Sends a message without copying it, or returns at once if the send buffer is full or other messages wait
+    /// for room in it.
     ///
     /// # Errors
-    /// [`TrySendError::Full`], or why it can't be sent.
+    /// [`TrySendError::Full`] if the call would have to wait, otherwise the reason why the message can't be
+    /// sent.
     pub fn try_send_bytes(&self, mut data: Bytes, info: SendInfo) -> Result<(), TrySendError> {
         let id = self.handle.id();
         let mut attempt = |state: &mut State, now| state.poll_send(now, id, info, &mut data);
@@ -178,56 +184,56 @@ impl Association {
         }
     }
 
-    /// The next message, of whichever stream has no reader of its own. `None` once the peer has shut down and all was
-    /// read. Messages that are too large for the receive buffer come in parts: look at
+    /// Receives the next message of any stream that has no reader of its own. Returns `None` once the peer has
+    /// shut down and every message was read. A message too large for the receive buffer arrives in parts: see
     /// [`ends`](Message::ends).
     ///
     /// # Errors
-    /// If the association ended in another way than by shutdown.
+    /// If the association ended in any way other than a shutdown.
     ///
     /// # Cancel safety
-    /// No message is lost if the future is dropped.
+    /// Dropping the future loses no message.
     pub async fn recv(&self) -> Result<Option<Message>, RecvError> {
         let id = self.handle.id();
         let attempt = |state: &mut State, now| state.poll_recv(now, id, None);
         Attempt::new(self.handle.shard(), Place::Read(id), attempt).await
     }
 
-    /// The next messages, up to `limit` of them (and 1,024) as far as they have arrived, at the end of `messages`: cheaper than one
-    /// by one if they are small. Waits for the first, and returns how many there are: 0 once the peer has shut down and
-    /// all was read (or if `limit` is 0).
+    /// Appends the messages that have arrived to `messages`, at most `limit` and at most 1,024 of them. This is
+    /// cheaper than receiving small messages one by one. Waits for the first message and returns how many were
+    /// appended: 0 once the peer has shut down and every message was read, or if `limit` is 0.
     ///
     /// # Errors
-    /// As [`recv`](Self::recv), once all that had arrived was read.
+    /// The errors of [`recv`](Self::recv), once every message that had arrived was read.
     ///
     /// # Cancel safety
-    /// No message is lost if the future is dropped.
+    /// Dropping the future loses no message.
     pub async fn recv_many(&self, messages: &mut Vec<Message>, limit: usize) -> Result<usize, RecvError> {
         let (id, limit) = (self.handle.id(), limit.min(RECV_MANY_MAX));
         let attempt = |state: &mut State, now| state.poll_recv_batch(now, id, messages, limit);
         Attempt::new(self.handle.shard(), Place::Read(id), attempt).await
     }
 
-    /// A stream as a byte stream in both directions: see [`Stream`].
+    /// Opens a stream as a byte stream in both directions: see [`Stream`].
     ///
     /// # Errors
-    /// If the stream doesn't exist or has a reader already.
+    /// If the stream doesn't exist or already has a reader.
     pub fn open(&self, stream: StreamId) -> Result<Stream, OpenStreamError> {
         Ok(Stream::new(self.open_recv(stream)?, self.open_send(stream)?))
     }
 
-    /// The incoming direction of a stream, with a reader of its own: its messages no longer come from
-    /// [`recv`](Self::recv).
+    /// Opens the incoming direction of a stream with a reader of its own. From then on [`recv`](Self::recv)
+    /// doesn't return the stream's messages.
     ///
     /// # Errors
-    /// If the stream doesn't exist or has a reader already.
+    /// If the stream doesn't exist or already has a reader.
     pub fn open_recv(&self, stream: StreamId) -> Result<RecvStream, OpenStreamError> {
         let id = self.handle.id();
         self.handle.shard().with(|state, now| state.claim(now, id, stream))?;
         Ok(RecvStream::new(Arc::clone(&self.handle), stream))
     }
 
-    /// The outgoing direction of a stream.
+    /// Opens the outgoing direction of a stream.
     ///
     /// # Errors
     /// If the stream doesn't exist.
@@ -240,7 +246,8 @@ impl Association {
         Ok(SendStream::new(Arc::clone(&self.handle), stream))
     }
 
-    /// Notifications from now on. All handles that this returns share one queue: each notification is seen once.
+    /// Subscribes to the association's notifications from now on. All returned handles share one queue: each
+    /// notification is delivered once.
     #[must_use]
     pub fn events(&self) -> Events {
         let id = self.handle.id();
@@ -248,49 +255,52 @@ impl Association {
         Events::new(Arc::clone(&self.handle))
     }
 
-    /// Ends the association gracefully: what is queued on both sides is delivered first. Waits until it is over. What
-    /// the peer still sends can be received meanwhile, from another task or a clone, and afterwards.
+    /// Shuts the association down gracefully and waits until it has ended: queued messages of both sides are
+    /// delivered first. Messages that the peer still sends can be received meanwhile, from another task or a
+    /// clone, and afterwards.
     ///
     /// # Cancel safety
-    /// The shutdown begins with the first poll and goes on if the future is dropped.
+    /// The shutdown begins with the first poll and continues if the future is dropped.
     pub async fn shutdown(&self) -> Ended {
         self.control().start_shutdown();
         self.closed().await
     }
 
-    /// Waits until the association has ended, and says how.
+    /// Waits until the association has ended, and returns how it ended.
     ///
     /// # Cancel safety
-    /// It only waits; it can be dropped at any time.
+    /// Dropping the future has no effect on the association.
     pub async fn closed(&self) -> Ended {
         let id = self.handle.id();
         Attempt::new(self.handle.shard(), Place::Change(id), |state, _| state.poll_closed(id)).await
     }
 
-    /// Ends the association at once. The peer is told up to 512 bytes of `reason`; what was not delivered is lost.
+    /// Aborts the association at once. The ABORT carries up to 512 bytes of `reason`; undelivered messages are
+    /// lost.
     pub fn abort(&self, reason: impl Into<Bytes>) {
         self.control().abort(reason);
     }
 
-    /// The association's name.
+    /// Returns the association's identifier.
     #[must_use]
     pub fn id(&self) -> AssociationId {
         self.handle.id
     }
 
-    /// State, ports, streams, windows and counters.
+    /// Returns the state, ports, streams, windows and counters.
     #[must_use]
     pub fn status(&self) -> Option<Status> {
         self.control().status()
     }
 
-    /// Each of the peer's addresses with its state, window, round trip time and MTU.
+    /// Returns the state, congestion window, round-trip time and MTU of the path to each of the peer's
+    /// addresses.
     #[must_use]
     pub fn paths(&self) -> Vec<PathStatus> {
         self.control().paths()
     }
 
-    /// Everything else that can be seen and set.
+    /// Returns the view with the other settings and statistics of the association.
     #[must_use]
     pub fn control(&self) -> Control<'_> {
         Control::new(self.handle.shard(), self.handle.id)

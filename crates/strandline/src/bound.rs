@@ -1,4 +1,4 @@
-//! A port bound on all shards of a stack, which the application sees as one socket.
+//! A port bound on all shards of a stack, which the application uses as one socket.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -13,22 +13,22 @@ use crate::shard::core::Shard;
 use crate::shard::socket::Kind;
 use crate::stack::{Stack, StackInner};
 
-/// How often another port is picked if one that is free on the first shard is taken on another.
+/// Limit of attempts to pick another port when a port free on the first shard is taken on another.
 const PICKS_MAX: usize = 64;
 
-/// A listener or a one-to-many endpoint on every shard; dropping it closes them.
+/// A listener or one-to-many endpoint bound on every shard; dropping it closes them.
 #[derive(Debug)]
 pub(crate) struct Bound {
     pub(crate) stack: Arc<StackInner>,
     kind: Kind,
-    /// Its index on each shard that has it.
+    /// The socket's index on each shard where it is bound.
     sockets: Vec<u32>,
     pub(crate) port: u16,
     turn: AtomicUsize,
 }
 
 impl Bound {
-    /// Binds on all shards; port 0 picks one that is free on all.
+    /// Binds the port on all shards; port 0 picks one that is free on all of them.
     pub(crate) fn new(stack: &Stack, kind: Kind, port: u16) -> Result<Self, BindError> {
         let inner = &stack.inner;
         for _ in 0..PICKS_MAX {
@@ -46,7 +46,8 @@ impl Bound {
         Err(ListenError::NoPort.into())
     }
 
-    /// Binds on one more shard: on the first to the port that was asked for, then to what that became.
+    /// Binds the port on the next shard: on the first shard the requested port (or one that it picks), on
+    /// others the same port as on the first.
     fn add(&mut self, shard: &Shard, picks: bool) -> Result<(), BindError> {
         let (port, kind) = (self.port, self.kind);
         let (socket, port) = shard.with(|state, _| {
@@ -60,18 +61,19 @@ impl Bound {
         Ok(())
     }
 
-    /// Its index on a shard.
+    /// Returns the socket's index on a shard.
     pub(crate) fn socket(&self, shard: u16) -> Option<u32> {
         self.sockets.get(usize::from(shard)).copied()
     }
 
-    /// All shards with the index that it has there.
+    /// Returns all shards with the socket's index on each.
     pub(crate) fn each(&self) -> impl Iterator<Item = (u16, &Arc<Shard>, u32)> {
         let with_socket = self.stack.shards.iter().zip(&self.sockets);
         (0..).zip(with_socket).map(|(index, (shard, socket))| (index, shard, *socket))
     }
 
-    /// Associations of all shards, asked for a few slots at a time: `some` returns them, and where to go on.
+    /// Collects associations of all shards, a few slots at a time: `some` returns the associations and the slot
+    /// to continue from.
     pub(crate) fn list(
         &self,
         some: impl Fn(&Shard, u32, u32) -> (Vec<EngineId>, Option<u32>),
@@ -88,7 +90,7 @@ impl Bound {
         all
     }
 
-    /// One shard, with the index that it has there.
+    /// Returns one shard with the socket's index on it.
     pub(crate) fn on(&self, shard: usize) -> Option<(u16, &Arc<Shard>, u32)> {
         self.each().nth(shard)
     }

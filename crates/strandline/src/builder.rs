@@ -1,4 +1,4 @@
-//! How a stack is made.
+//! Configuration and construction of a stack.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -26,14 +26,14 @@ use crate::shard::state::State;
 use crate::shard::steer::Steer;
 use crate::stack::{Stack, StackInner};
 
-/// Local ports that a stack on raw IP reserves for outgoing associations: how many in a row, and within which range.
-/// They limit how many associations there can be with one port of a peer. Default: 1,024 of the dynamic ports (49,152
-/// to 65,535).
+/// The local ports that a stack on raw IP reserves for outgoing associations: a number of consecutive ports
+/// within a range. The number limits how many associations can exist with one port of a peer. Default: 1,024 of
+/// the dynamic ports (49,152 to 65,535).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutgoingPorts {
-    /// How many.
+    /// Number of consecutive ports.
     pub count: u16,
-    /// Where to look for them; the row begins at a multiple of `count`.
+    /// The range to reserve them in; the first port is a multiple of `count`.
     pub within: RangeInclusive<u16>,
 }
 
@@ -44,7 +44,7 @@ impl Default for OutgoingPorts {
 }
 
 impl Stack {
-    /// A stack to be configured.
+    /// Returns the configuration of a new stack, with defaults.
     #[must_use]
     pub fn builder() -> StackBuilder {
         StackBuilder::default()
@@ -78,19 +78,20 @@ impl Default for StackBuilder {
 }
 
 impl StackBuilder {
-    /// Everything about the engine. What depends on the carrier (overhead, whether ports are shared with other
-    /// processes) is set when the stack is made.
+    /// Sets the engine's configuration. Values that depend on the carrier (overhead, whether ports are shared
+    /// with other processes) are set when the stack is built.
     #[must_use]
     pub fn config(mut self, config: EndpointConfig) -> Self {
         self.config = config;
         self
     }
 
-    /// Parameters of associations that don't bring their own.
+    /// Sets the parameters of associations that don't have their own.
     ///
-    /// `zero_checksum` among them is not for UDP encapsulation or raw IP by themselves: SCTP's checksum is then the only
-    /// one that covers the packet well, and middleboxes may look at it. Set it where something below vouches for the
-    /// packets, such as a network in memory, or a tunnel with authentication on all paths; see [`ErrorDetectionMethod`].
+    /// With `zero_checksum`, packets over UDP encapsulation or raw IP are not sufficiently protected: SCTP's
+    /// checksum is the only one that covers the packet well, and middleboxes may verify it. Enable it only
+    /// where a lower layer protects the packets, such as an in-memory network or an authenticated tunnel on all
+    /// paths; see [`ErrorDetectionMethod`].
     ///
     /// [`ErrorDetectionMethod`]: crate::ErrorDetectionMethod
     #[must_use]
@@ -107,62 +108,63 @@ impl StackBuilder {
         self
     }
 
-    /// The UDP port that peers are assumed to have (default 9899, RFC 6951).
+    /// Sets the UDP port assumed for peers (default 9899, RFC 6951).
     #[must_use]
     pub fn remote_encapsulation_port(mut self, port: u16) -> Self {
         self.remote_port = Some(port);
         self
     }
 
-    /// Sees every packet.
+    /// Sets an observer that is called with every packet sent or received.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn PacketObserver>) -> Self {
         self.observer = Some(observer);
         self
     }
 
-    /// Fixes what is random otherwise (tags, keys, nonces), for tests that must repeat exactly. Never use it where a
-    /// stranger can send packets.
+    /// Fixes the seed of otherwise random values (tags, keys, nonces) for tests that must be reproducible.
+    /// Never use it where strangers can send packets.
     #[must_use]
     pub fn seed(mut self, seed: [u8; 32]) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// How many shards the stack has, 1 to 64; best one for each core that is to work for it. Default: 1. Each has a
-    /// socket, an engine, a lock and a task of its own; `associations_max` of [`EndpointConfig`] is divided
-    /// among them, and its limits of bytes hold for all together. See [`Stack`].
+    /// Sets the number of shards, 1 to 64; ideally one for each core that is to work for the stack. Default: 1.
+    /// Each shard has its own socket, engine, lock and task. `associations_max` of [`EndpointConfig`] is
+    /// divided among the shards; its limits in bytes apply to all shards together. See [`Stack`].
     #[must_use]
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = shards;
         self
     }
 
-    /// The tokio runtimes that drive the shards, the first again after the last: shard `i` runs on number `i` modulo
-    /// their number. With a current-thread runtime for each core, and tasks that stay with their shard
+    /// Sets the tokio runtimes that drive the shards: shard `i` runs on runtime `i` modulo their number. With a
+    /// current-thread runtime for each core, and tasks that stay on their shard
     /// ([`accept_on`](crate::Listener::accept_on), [`recv_on`](crate::Endpoint::recv_on),
-    /// [`on_shard`](Stack::on_shard)), nothing is shared between cores. Default: the runtime where the stack is built,
-    /// for all.
+    /// [`on_shard`](Stack::on_shard)), cores share nothing. Default: the runtime where the stack is built
+    /// drives all shards.
     #[must_use]
     pub fn runtimes(mut self, runtimes: impl IntoIterator<Item = Handle>) -> Self {
         self.runtimes = runtimes.into_iter().collect();
         self
     }
 
-    /// Packets of several associations to one address, if they are equally long, leave as one train (GSO) and arrive as one
-    /// (GRO). For one-to-many sockets whose peers have many associations from one address each, such as proxies: without it they
-    /// leave with one system call, but are carried one by one. A peer whose stack has several shards shouldn't be sent any: a
-    /// train goes as a whole to the shard that its first packet is for, which has to hand the others over. Default: false.
+    /// Sends equally long packets of several associations to one address as one train (GSO), which arrives as
+    /// one (GRO). Meant for one-to-many sockets whose peers have many associations from the same address, such
+    /// as proxies: otherwise such packets share a system call but travel one by one. Avoid it if the peer's
+    /// stack has several shards: a train is delivered as a whole to the shard of its first packet, which has to
+    /// hand the other packets over. Default: false.
     #[must_use]
     pub fn mixed_trains(mut self, mixed: bool) -> Self {
         self.mixed_trains = mixed;
         self
     }
 
-    /// A stack in an in-memory network, with one or several addresses.
+    /// Builds a stack in an in-memory network, with one or several addresses.
     ///
     /// # Errors
-    /// If a parameter is out of range, an address is taken, none is given, or there is no tokio runtime.
+    /// If a parameter is out of range, an address is taken, no address is given, or there is no tokio runtime.
     pub fn memory(
         mut self,
         network: &Network,
@@ -182,8 +184,8 @@ impl StackBuilder {
         self.start(plan, sockets.into_iter().map(Carrier::Memory).collect(), None)
     }
 
-    /// A stack on a UDP socket (RFC 6951): needs no privilege. Port 9899 is the registered one, 0 takes any; `[::]`
-    /// carries IPv4 as well. With several shards there are as many sockets, at the same address and port.
+    /// Builds a stack on a UDP socket (RFC 6951), which needs no privilege. Port 9899 is the registered one, 0
+    /// picks any; `[::]` carries IPv4 as well. Each shard opens its own socket on the same address and port.
     ///
     /// # Errors
     /// If a parameter is out of range, the socket can't be opened, or there is no tokio runtime.
@@ -191,11 +193,11 @@ impl StackBuilder {
         self.udp_with(address, &UdpOptions::default())
     }
 
-    /// A stack on a UDP socket with options of its own. Several shards share their port among themselves, and with
-    /// nobody else: `reuse_port` must be false.
+    /// Builds a stack on a UDP socket with the given options. Several shards share their port only among
+    /// themselves, so `reuse_port` must be false.
     ///
     /// # Errors
-    /// As [`udp`](Self::udp).
+    /// See [`udp`](Self::udp).
     pub fn udp_with(mut self, address: SocketAddr, options: &UdpOptions) -> Result<Stack, StackError> {
         let plan = self.plan()?;
         let sockets = match plan.rule.places() {
@@ -225,7 +227,7 @@ impl StackBuilder {
     /// A stack on raw IP with options of its own. The zone is that of the address.
     ///
     /// # Errors
-    /// As [`raw`](Self::raw).
+    /// See [`raw`](Self::raw).
     pub fn raw_with(
         mut self,
         address: impl Into<Address>,
@@ -255,7 +257,7 @@ impl StackBuilder {
         self.start(plan, carriers, Some(reserved))
     }
 
-    /// Checks what can be checked before any socket is opened.
+    /// Checks everything that can be checked before a socket is opened.
     fn plan(&self) -> Result<Plan, StackError> {
         self.config.validate()?;
         let shards = u16::try_from(self.shards).unwrap_or(u16::MAX);
@@ -319,12 +321,12 @@ impl StackBuilder {
     }
 }
 
-/// What a stack's shards are made by.
+/// Everything that a stack's shards are built from.
 struct Plan {
     rule: Arc<Steering>,
     runtimes: Vec<Handle>,
     seed: [u8; 32],
-    /// What the shards hold together.
+    /// The memory account shared by the shards.
     account: Arc<MemoryAccount>,
 }
 
@@ -342,7 +344,7 @@ impl Plan {
         (0..).zip(sockets).map(register).collect()
     }
 
-    /// Every shard's seed is another.
+    /// Returns the seed of a shard; each shard has a different one.
     fn seed_of(&self, shard: u16) -> [u8; 32] {
         let mut seed = self.seed;
         for (byte, of_shard) in seed.iter_mut().zip(shard.to_le_bytes()) {
@@ -351,7 +353,8 @@ impl Plan {
         seed
     }
 
-    /// A shard's part of the associations, the account of memory that it shares, and its number in its tags.
+    /// Sets a shard's share of the limit of associations, the shared memory account, and the shard's index in
+    /// verification tags.
     fn divide(&self, config: &mut EndpointConfig, shard: u16) {
         let shards = self.rule.places();
         config.shard = ShardOfTags { index: shard.into(), bits: self.rule.tag_bits() };
@@ -360,8 +363,8 @@ impl Plan {
     }
 }
 
-/// Tells the engine which addresses are this host's, as they are now, so that a peer that lists one of them isn't sent anything
-/// there. What it isn't told it finds out by its own packets that come back.
+/// Gives the engine the current addresses of this host, so that nothing is sent to a peer's address that is
+/// also this host's. The engine detects addresses missing here by its own packets coming back.
 fn note_own_addresses(config: &mut EndpointConfig, carrier: &Carrier) {
     let all = strandline_io::local_addresses().unwrap_or_else(|error| {
         tracing::debug!(%error, "listing the addresses of this host");

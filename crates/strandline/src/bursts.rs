@@ -1,31 +1,32 @@
-//! Bursts on their way from the engine to the carrier: several in one buffer, so that one system call takes all of them.
+//! Bursts on their way from the engine to the carrier. Several share one buffer, so that one system call sends
+//! them all.
 
 use strandline_proto::event::Transmit;
 
-/// The largest burst: what one GSO send takes.
+/// Largest burst, bytes: the limit of one GSO send.
 const BURST_BYTES: usize = 65_535;
 
-/// Bytes that are gathered before they are sent. Bursts of one association are larger mostly, and go at once; the answers
-/// to many associations are a packet or two each.
+/// Bytes gathered before they are sent. The bursts of one association are usually larger and are sent at once;
+/// answers to many associations are a packet or two each.
 const GATHERED_BYTES: usize = 16 << 10;
 
-/// Bursts that one system call takes.
+/// Limit of bursts in one system call.
 const BURSTS_MAX: usize = 64;
 
-/// A burst in a buffer, or what is left of it.
+/// A burst in the buffer, or its unsent rest.
 #[derive(Debug, Clone, Copy)]
 struct Burst {
     transmit: Transmit,
     start: usize,
 }
 
-/// Bursts in the order in which they are to be sent, and the buffer that they are in.
+/// The bursts in sending order, and the buffer that holds them.
 #[derive(Debug)]
 pub(crate) struct Bursts {
     buffer: Box<[u8]>,
     filled: usize,
     bursts: Vec<Burst>,
-    /// Bursts of several associations become one where they can.
+    /// Whether bursts of several associations are merged into one where possible.
     mixed: bool,
 }
 
@@ -35,12 +36,12 @@ impl Bursts {
         Self { buffer, filled: 0, bursts: Vec::new(), mixed }
     }
 
-    /// There are none.
+    /// Returns whether there are no bursts.
     pub(crate) fn is_empty(&self) -> bool {
         self.bursts.is_empty()
     }
 
-    /// Where the next burst is to be written; `None` if enough are there.
+    /// Returns the space for the next burst; `None` if enough have been gathered.
     pub(crate) fn room(&mut self) -> Option<&mut [u8]> {
         if self.filled >= GATHERED_BYTES || self.bursts.len() >= BURSTS_MAX {
             return None;
@@ -48,8 +49,9 @@ impl Bursts {
         self.buffer.get_mut(self.filled..self.filled + BURST_BYTES)
     }
 
-    /// A burst was written into the room, and these are its packets. With mixed trains, those that are as long as the packets of
-    /// the burst before it, and go to the same place, become part of that: the kernel takes them as one.
+    /// Adds the burst that was written into the room, and returns its packets. With mixed trains, packets as
+    /// long as those of the previous burst and with the same destination are merged into that burst: the kernel
+    /// takes them as one.
     pub(crate) fn add(&mut self, transmit: Transmit) -> &[u8] {
         let start = self.filled;
         self.filled += transmit.len;
@@ -60,7 +62,7 @@ impl Bursts {
         self.buffer.get(start..self.filled).unwrap_or_default()
     }
 
-    /// Each burst with its bytes.
+    /// Returns each burst with its bytes.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Transmit, &[u8])> {
         self.bursts.iter().map(|burst| {
             let end = burst.start + burst.transmit.len;
@@ -68,12 +70,13 @@ impl Bursts {
         })
     }
 
-    /// Bytes that are left to be sent.
+    /// Returns the bytes left to be sent.
     pub(crate) fn bytes(&self) -> usize {
         self.bursts.iter().map(|burst| burst.transmit.len).sum()
     }
 
-    /// Only so many bytes are left of each burst, as many as `left` says; of the others nothing was sent.
+    /// Keeps the unsent rest of each burst: `left` yields the number of unsent bytes per burst, and bursts
+    /// beyond its end are kept whole.
     pub(crate) fn keep(&mut self, left: impl IntoIterator<Item = usize>) {
         for (burst, left) in self.bursts.iter_mut().zip(left) {
             burst.start += burst.transmit.len - left;
@@ -85,7 +88,7 @@ impl Bursts {
         }
     }
 
-    /// Nothing is left to be sent.
+    /// Removes all bursts.
     pub(crate) fn clear(&mut self) {
         self.bursts.clear();
         self.filled = 0;
@@ -93,10 +96,10 @@ impl Bursts {
 }
 
 impl Burst {
-    /// Whether another burst that lies behind this one is its continuation.
+    /// Returns whether the burst behind this one in the buffer can be merged into it.
     fn is_continued_by(&self, next: &Transmit) -> bool {
         let Transmit { destination, source, segment_size, fragment, ecn_capable, len } = self.transmit;
-        // A shorter packet is the last of a train.
+        // A shorter packet can only be the last of a train.
         let fits = next.segment_size == segment_size || next.len < segment_size;
         let whole = segment_size > 0 && len.is_multiple_of(segment_size);
         let alike = (next.destination, next.source, next.ecn_capable) == (destination, source, ecn_capable);

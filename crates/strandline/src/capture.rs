@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::observe::{Direction, ObservedPacket, PacketObserver};
 
-/// Writes every packet of a stack to a pcapng file, which Wireshark and tshark read. Give it to
+/// A packet observer that writes every packet of a stack to a pcapng file, for Wireshark and tshark. Pass it to
 /// [`StackBuilder::observer`](crate::StackBuilder::observer).
 ///
 /// ```
@@ -42,7 +42,7 @@ pub struct Capture {
 
 struct Writer {
     pcapng: PcapngWriter<Box<dyn Write + Send>>,
-    /// The first thing that went wrong; nothing is written after that.
+    /// The first error; nothing is written after it.
     error: Option<io::Error>,
 }
 
@@ -53,18 +53,18 @@ impl fmt::Debug for Capture {
 }
 
 impl Capture {
-    /// A capture in a new file.
+    /// Creates a capture in a new file.
     ///
     /// # Errors
-    /// What the system says about the file.
+    /// If the file can't be created or written.
     pub fn create(path: &Path) -> io::Result<Self> {
         Self::new(BufWriter::new(File::create(path)?))
     }
 
-    /// A capture to anything that can be written to.
+    /// Creates a capture that writes to any writer.
     ///
     /// # Errors
-    /// What writing the file's header reports.
+    /// If writing the file's header fails.
     #[allow(
         clippy::disallowed_methods,
         reason = "captures carry the time of day, which nothing else here needs"
@@ -76,10 +76,10 @@ impl Capture {
         Ok(Self { writer, instant: Instant::now(), since_1970 })
     }
 
-    /// Writes out what is buffered.
+    /// Writes out the buffered packets.
     ///
     /// # Errors
-    /// The first thing that went wrong since the last call; the capture has no packets from there on.
+    /// The first error since the last call; packets from there on are missing from the capture.
     pub fn flush(&self) -> io::Result<()> {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(error) = writer.error.take() {
@@ -93,7 +93,7 @@ impl PacketObserver for Capture {
     fn packet(&self, packet: &ObservedPacket<'_>) {
         let unspecified: IpAddr =
             if packet.peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        // Our own encapsulation port is not known here; the registered one makes Wireshark see SCTP.
+        // The local encapsulation port is not known here; the registered one lets Wireshark recognize SCTP.
         let port = if packet.peer.port() == 0 { 0 } else { strandline_io::UDP_PORT };
         let local = SocketAddr::new(packet.local.unwrap_or(unspecified), port);
         let (source, destination) = match packet.direction {

@@ -1,4 +1,4 @@
-//! What carries packets, under one face: the network in memory, UDP encapsulation, raw IP.
+//! The carrier of packets, with one interface for the in-memory network, UDP encapsulation and raw IP.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,21 +15,21 @@ use crate::address::Address;
 use crate::bursts::Bursts;
 use crate::memory;
 
-/// Buffers of 64 KiB that one system call fills.
+/// Number of 64 KiB buffers filled by one system call.
 const RECV_BUFFERS: usize = 16;
 
-/// A carrier of any kind. Sending doesn't block and needs no task; receiving is for one task, the driver.
+/// A carrier of any kind. Sending doesn't block and can be done by any task; only the driver may receive.
 #[derive(Debug)]
 pub(crate) enum Carrier {
     Memory(memory::Socket),
     Udp(Registered<UdpCarrier>),
     Raw(Registered<RawCarrier>),
-    /// A memory network that takes only so many packets.
+    /// An in-memory network with limited room for packets.
     #[cfg(test)]
     Narrow(std::sync::Arc<narrow::Narrow>),
 }
 
-/// A socket whose readiness the runtime watches.
+/// A socket registered with the runtime for readiness.
 #[derive(Debug)]
 pub(crate) struct Registered<C: strandline_io::Carrier> {
     readable: AsyncFd<Socket<C>>,
@@ -38,7 +38,7 @@ pub(crate) struct Registered<C: strandline_io::Carrier> {
     writable: Mutex<Option<AsyncFd<OwnedFd>>>,
 }
 
-/// Gives the runtime the descriptor in the form that it wants.
+/// Wraps a descriptor as the runtime needs it.
 #[derive(Debug)]
 struct Socket<C>(C);
 
@@ -48,7 +48,7 @@ impl<C: AsFd> AsRawFd for Socket<C> {
     }
 }
 
-/// What one call received.
+/// The datagrams received by one call.
 #[derive(Debug)]
 pub(crate) enum Batch {
     Memory(Vec<memory::Arrival>),
@@ -56,7 +56,7 @@ pub(crate) enum Batch {
 }
 
 impl Carrier {
-    /// Buffers for what this carrier receives.
+    /// Creates the receive buffers for this kind of carrier.
     pub(crate) fn batch(&self) -> Batch {
         match self {
             Self::Memory(_) => Batch::Memory(Vec::new()),
@@ -66,7 +66,7 @@ impl Carrier {
         }
     }
 
-    /// Receives what has arrived, at least one datagram.
+    /// Receives at least one datagram.
     pub(crate) fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
         match (self, batch) {
             (Self::Memory(socket), Batch::Memory(arrivals)) => socket.poll_recv(cx, arrivals),
@@ -74,13 +74,13 @@ impl Carrier {
             (Self::Raw(socket), Batch::Socket(batch)) => socket.poll_recv(cx, batch),
             #[cfg(test)]
             (Self::Narrow(narrow), Batch::Memory(arrivals)) => narrow.socket.poll_recv(cx, arrivals),
-            // Batches come from this carrier.
+            // Unreachable: batches are created by the carrier that receives into them.
             _ => Poll::Pending,
         }
     }
 
-    /// Sends bursts and takes off what was sent: all of it unless the carrier is full. Then [`poll_send`](Self::poll_send)
-    /// waits until it isn't.
+    /// Sends bursts and removes what was sent: everything unless the carrier is full. In that case
+    /// [`poll_send`](Self::poll_send) waits until there is room.
     pub(crate) fn try_send(&self, bursts: &mut Bursts) -> io::Result<()> {
         match self {
             Self::Memory(socket) => {
@@ -102,7 +102,8 @@ impl Carrier {
         }
     }
 
-    /// Sends as `try_send` does, as soon as the carrier has room; perhaps not all. For the driver only.
+    /// Sends as [`try_send`](Self::try_send) does, as soon as the carrier has room, possibly only in part. For
+    /// the driver only.
     pub(crate) fn poll_send(&self, cx: &mut Context<'_>, bursts: &mut Bursts) -> Poll<io::Result<()>> {
         match self {
             Self::Memory(_) => Poll::Ready(self.try_send(bursts)),
@@ -113,7 +114,7 @@ impl Carrier {
         }
     }
 
-    /// Waits until there may be ICMP messages; never for carriers that have none.
+    /// Waits until ICMP messages may have arrived; never completes for carriers without ICMP.
     pub(crate) async fn errors(&self) -> io::Result<()> {
         match self {
             Self::Memory(_) => std::future::pending().await,
@@ -124,7 +125,7 @@ impl Carrier {
         }
     }
 
-    /// Calls `each` for every ICMP message that came.
+    /// Calls `each` for every ICMP message that arrived.
     pub(crate) fn take_errors(&self, mut each: impl FnMut(IcmpError<'_>)) {
         let mut report = |report: strandline_io::IcmpReport<'_>| {
             let kind = match report.kind {
@@ -144,7 +145,7 @@ impl Carrier {
         };
     }
 
-    /// True if there probably are ICMP messages, or packets that the kernel refused. Cheap.
+    /// Returns whether there probably are ICMP messages or packets that the kernel refused. The check is cheap.
     pub(crate) fn errors_pending(&self) -> bool {
         match self {
             Self::Memory(_) => false,
@@ -155,12 +156,13 @@ impl Carrier {
         }
     }
 
-    /// A socket of the kernel's, so that time is real; not the network in memory, whose time may be virtual.
+    /// Returns whether the carrier is a kernel socket, so that time is real; time in an in-memory network may
+    /// be virtual.
     pub(crate) fn is_of_the_kernel(&self) -> bool {
         matches!(self, Self::Udp(_) | Self::Raw(_))
     }
 
-    /// Packets that a burst may have.
+    /// Returns the largest number of packets in a burst.
     pub(crate) fn segments_max(&self) -> usize {
         match self {
             Self::Memory(_) => 16,
@@ -171,7 +173,7 @@ impl Carrier {
         }
     }
 
-    /// The local address: IP address and encapsulation port.
+    /// Returns the local address: IP address and encapsulation port.
     pub(crate) fn local_address(&self) -> Option<SocketAddr> {
         match self {
             Self::Memory(socket) => socket.local_address(),
@@ -223,7 +225,7 @@ impl<C: strandline_io::Carrier> Registered<C> {
             match guard.try_io(|fd| fd.get_ref().0.recv(batch)) {
                 Ok(Ok(buffers)) => {
                     if buffers < RECV_BUFFERS {
-                        // Nothing was left: no need to ask again before the runtime says so.
+                        // Everything was read: wait for the runtime to report readiness again.
                         guard.clear_ready();
                     }
                     return Poll::Ready(Ok(()));
@@ -284,7 +286,7 @@ impl<C: strandline_io::Carrier> Registered<C> {
 }
 
 impl Batch {
-    /// All bytes of it.
+    /// Returns the total bytes of the datagrams.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Memory(arrivals) => arrivals.iter().map(|arrival| arrival.bytes.len()).sum(),
@@ -292,8 +294,8 @@ impl Batch {
         }
     }
 
-    /// Calls `each` for every train of packets, in the order of arrival, with the size of its packets; the last of
-    /// them may be shorter.
+    /// Calls `each` for every train of packets in order of arrival, with the size of its packets; the last
+    /// packet may be shorter.
     pub(crate) fn for_each_train(&self, mut each: impl FnMut(Datagram<'_>, usize)) {
         match self {
             Self::Memory(arrivals) => {

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// An error cause: why the peer aborted, or what it reports in an ERROR chunk (RFC 9260 section 3.3.10).
+/// An error cause: why the peer aborted the association, or what it reports in an ERROR chunk (RFC 9260 section
+/// 3.3.10).
 ///
 /// ```
 /// use strandline::ErrorCause;
@@ -14,9 +15,9 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorCause {
-    /// The chunk names no cause, as in the answer of a host on whose SCTP port nobody listens.
+    /// The chunk has no cause, as in the answer of a host with no listener on the SCTP port.
     None,
-    /// DATA came on a stream that doesn't exist.
+    /// DATA arrived on a stream that doesn't exist.
     InvalidStreamIdentifier,
     /// An INIT or INIT ACK lacks a mandatory parameter.
     MissingMandatoryParameter,
@@ -26,15 +27,15 @@ pub enum ErrorCause {
     OutOfResource,
     /// An address in the INIT or INIT ACK can't be resolved, such as a host name.
     UnresolvableAddress,
-    /// The peer doesn't know a chunk type, and the type says that it must report this.
+    /// The peer doesn't recognize a chunk type whose upper bits request a report.
     UnrecognizedChunkType,
     /// A mandatory parameter has a value that is not permitted, such as a number of streams of 0.
     InvalidMandatoryParameter,
-    /// The peer doesn't know parameters, and their types say that it must report this.
+    /// The peer doesn't recognize parameters whose types' upper bits request a report.
     UnrecognizedParameters,
     /// A DATA chunk had no user data.
     NoUserData,
-    /// The peer was shutting down when it got the COOKIE ECHO.
+    /// The peer was shutting down when it received the COOKIE ECHO.
     CookieReceivedWhileShuttingDown,
     /// A restart that adds addresses, which is not permitted.
     RestartWithNewAddresses,
@@ -50,17 +51,17 @@ pub enum ErrorCause {
     RefusedForResourceShortage,
     /// ASCONF asked to delete the address that it came from (RFC 5061).
     RequestToDeleteSourceAddress,
-    /// An ASCONF-ACK answered nothing that was asked (RFC 5061).
+    /// An ASCONF-ACK answered no request that was made (RFC 5061).
     IllegalAsconfAck,
-    /// ASCONF was refused because the sender may not ask for it (RFC 5061).
+    /// ASCONF was refused because the sender is not authorized to request it (RFC 5061).
     RequestNotAuthorized,
     /// The peer doesn't support the HMAC identifier of an AUTH chunk (RFC 4895).
     UnsupportedHmacIdentifier,
-    /// A cause code without a name here.
+    /// A cause code that has no variant here.
     Unknown(u16),
 }
 
-/// Every cause with a code, with the words that describe it.
+/// Every named cause with its code and its description.
 const NAMED: [(u16, ErrorCause, &str); 20] = [
     (1, ErrorCause::InvalidStreamIdentifier, "invalid stream identifier"),
     (2, ErrorCause::MissingMandatoryParameter, "missing mandatory parameter"),
@@ -85,7 +86,7 @@ const NAMED: [(u16, ErrorCause, &str); 20] = [
 ];
 
 impl ErrorCause {
-    /// The cause with a code; [`None`](Self::None) for 0, which no cause has.
+    /// Returns the cause with a code; [`None`](Self::None) for 0, which is no cause's code.
     #[must_use]
     pub fn from_code(code: u16) -> Self {
         if code == 0 {
@@ -95,7 +96,7 @@ impl ErrorCause {
         found.map_or(Self::Unknown(code), |(_, cause, _)| *cause)
     }
 
-    /// The cause's code; 0 for [`None`](Self::None).
+    /// Returns the cause's code; 0 for [`None`](Self::None).
     #[must_use]
     pub fn code(self) -> u16 {
         match self {

@@ -1,9 +1,10 @@
-//! The clock: tokio's time as the engine's, so that tests with paused time run in virtual time.
+//! The stack's clock: tokio's time converted to the engine's, so that tests with paused time run in virtual
+//! time.
 
 use strandline_proto::time::Time;
 use tokio::time::Instant;
 
-/// Moments since the stack was made.
+/// Converts between tokio's instants and the time since the stack was built.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     origin: Instant,
@@ -18,7 +19,7 @@ impl Clock {
         Time::ZERO + self.origin.elapsed()
     }
 
-    /// The moment as tokio counts it; far moments are brought to within a century.
+    /// Returns the tokio instant of a time; times more than a century away are limited to a century.
     pub(crate) fn instant(&self, time: Time) -> Instant {
         const FAR_NANOS: u64 = 100 * 365 * 86_400 * 1_000_000_000;
         self.origin + std::time::Duration::from_nanos(time.as_nanos().min(FAR_NANOS))

@@ -1,4 +1,4 @@
-//! What can be seen and set of an association, whichever kind of socket it belongs to.
+//! Statistics and settings of one association, on either kind of socket.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::address::Address;
 use crate::id::AssociationId;
 use crate::shard::core::Shard;
 
-/// A view of one association, for looking at it and for setting its parameters.
+/// A view of one association that reads its state and sets its parameters.
 #[derive(Debug, Clone, Copy)]
 pub struct Control<'a> {
     shard: &'a Shard,
@@ -24,27 +24,27 @@ impl<'a> Control<'a> {
         Self { shard, id }
     }
 
-    /// The association's name.
+    /// Returns the association's identifier.
     #[must_use]
     pub fn id(&self) -> AssociationId {
         self.id
     }
 
-    /// State, ports, streams, windows and counters; `None` once the association is gone.
+    /// Returns the state, ports, streams, windows and counters; `None` once the association is gone.
     #[must_use]
     pub fn status(&self) -> Option<Status> {
         self.shard.look().engine.status(self.id.id)
     }
 
-    /// Each of the peer's addresses with its state, window, round trip time and MTU. Empty once the association is
-    /// gone.
+    /// Returns the state, congestion window, round-trip time and MTU of the path to each of the peer's
+    /// addresses. Empty once the association is gone.
     #[must_use]
     pub fn paths(&self) -> Vec<PathStatus> {
         self.shard.look().engine.paths(self.id.id).unwrap_or_default()
     }
 
-    /// What the association takes of this side's memory, itemised: in the engine, and in the socket layer without
-    /// notifications that wait and streams' own handles.
+    /// Returns the memory that the association takes on this side, itemised: in the engine, and in the socket
+    /// layer excluding queued notifications and the handles of streams.
     #[must_use]
     pub fn memory(&self) -> Option<MemoryReport> {
         let state = self.shard.look();
@@ -55,13 +55,13 @@ impl<'a> Control<'a> {
         Some(report)
     }
 
-    /// Bytes that could be sent now without waiting for room.
+    /// Returns how many bytes can be sent now without waiting for room in the send buffer.
     #[must_use]
     pub fn send_space(&self) -> usize {
         self.shard.look().engine.send_space(self.id.id)
     }
 
-    /// Sends data to this address of the peer from now on, as long as it is active.
+    /// Sets the primary path: data is sent to this address of the peer from now on, as long as it is active.
     ///
     /// # Errors
     /// If the address is none of the peer's, or not confirmed yet.
@@ -69,11 +69,12 @@ impl<'a> Control<'a> {
         self.shard.with(|state, now| state.engine.set_primary(now, self.id.id, address.into().key()))
     }
 
-    /// The congestion controller of the path to one of the peer's addresses from now on, whatever the association's is; `None`:
-    /// that one again. A controller of another kind begins as on a new path.
+    /// Sets the congestion controller of the path to one of the peer's addresses. `None` restores the
+    /// association's controller. A controller of another kind starts as on a new path.
     ///
     /// # Errors
-    /// If the address is none of the peer's; for [`Algorithm::Dctcp`] unless that is the association's.
+    /// If the peer has no such address; for [`Algorithm::Dctcp`] also unless it is the association's
+    /// controller.
     pub fn set_path_congestion(
         &self,
         address: impl Into<Address>,
@@ -84,7 +85,8 @@ impl<'a> Control<'a> {
         })
     }
 
-    /// Probes an address of the peer now. What comes of it shows in [`paths`](Self::paths) and as a notification.
+    /// Sends a HEARTBEAT to an address of the peer now. The result is visible in [`paths`](Self::paths) and as
+    /// a notification.
     ///
     /// # Errors
     /// If the address is none of the peer's, or the association is not established.
@@ -92,7 +94,8 @@ impl<'a> Control<'a> {
         self.shard.with(|state, now| state.engine.request_heartbeat(now, self.id.id, address.into().key()))
     }
 
-    /// Sets the association's parameters. What was agreed at set-up (streams, receive window) stays.
+    /// Sets the association's parameters. Those negotiated during the set-up (streams, receive window) don't
+    /// change.
     ///
     /// # Errors
     /// If a parameter is out of range, or the association has ended.
@@ -100,16 +103,18 @@ impl<'a> Control<'a> {
         self.shard.with(|state, now| state.engine.configure(now, self.id.id, Arc::new(config)))
     }
 
-    /// Begins the graceful end: what is queued on both sides is delivered first; nothing new is taken.
+    /// Begins a graceful shutdown: queued messages of both sides are delivered first; new ones are not
+    /// accepted.
     pub fn start_shutdown(&self) {
-        // If it has ended already, it has ended.
+        // The error only says that the association has already ended.
         self.shard.with(|state, now| {
             let _ = state.engine.shutdown(now, self.id.id);
             state.refuse_writers(self.id.id);
         });
     }
 
-    /// Ends the association at once. The peer is told up to 512 bytes of `reason`; what was not delivered is lost.
+    /// Aborts the association at once. The ABORT carries up to 512 bytes of `reason`; undelivered messages are
+    /// lost.
     pub fn abort(&self, reason: impl Into<Bytes>) {
         let reason = reason.into();
         self.shard.with(|state, now| {

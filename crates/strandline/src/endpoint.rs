@@ -1,4 +1,4 @@
-//! A one-to-many endpoint.
+//! One-to-many endpoints.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -27,11 +27,12 @@ use crate::shard::state::State;
 use crate::shard::table::Owner;
 use crate::stack::Stack;
 
-/// Slots looked at while a lock is held.
+/// Number of table slots visited while a shard's lock is held.
 const LIST_STEP: u32 = 4096;
 
-/// Any number of associations on one SCTP port, without a handle for each (the one-to-many style of RFC 6458). Peers
-/// that set up an association need not be accepted; sending to an address sets up an association if there is none.
+/// A socket with any number of associations on one SCTP port, without a handle for each (the one-to-many style
+/// of RFC 6458). Associations that peers set up need not be accepted; sending to an address sets up an
+/// association if there is none.
 ///
 /// ```
 /// use strandline::{Endpoint, Peer, SendInfo, Stack};
@@ -56,28 +57,29 @@ const LIST_STEP: u32 = 4096;
 /// # Ok(()) }
 /// ```
 ///
-/// Messages of all associations come from [`recv_from`](Self::recv_from); one that sends much doesn't keep out the
-/// others, and one that isn't read, because the application reads nothing, closes its own window only. An association
-/// that has ended and was read to its end is forgotten; its end is a notification, for those who
-/// [ask](Self::notifications).
+/// [`recv_from`](Self::recv_from) returns the messages of all associations. An association that sends much
+/// doesn't starve the others, and unread messages close only their own association's receive window. An
+/// association that has ended is forgotten once all its messages were read; its end is reported as a
+/// [notification](Self::notifications).
 ///
-/// Clones are the same endpoint. Dropping the last handle ([`Notifications`] included) shuts down its associations
-/// gracefully in the background; [`shutdown_all`](Self::shutdown_all) does so and waits for their ends.
+/// Clones are handles to the same endpoint. Dropping the last handle ([`Notifications`] included) shuts down
+/// its associations gracefully in the background; [`shutdown_all`](Self::shutdown_all) does so and waits until
+/// they have ended.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
     pub(crate) bound: Arc<Bound>,
 }
 
 impl Endpoint {
-    /// Binds an SCTP port; 0 picks one. Peers can set up associations from then on.
+    /// Binds an SCTP port; 0 picks one. From then on peers can set up associations.
     ///
     /// # Errors
-    /// If the port is taken in this stack, or none is left.
+    /// If the port is already bound in this stack, or no port is left.
     pub fn bind(stack: &Stack, port: u16) -> Result<Self, BindError> {
         Ok(Self { bound: Arc::new(Bound::new(stack, Kind::Many, port)?) })
     }
 
-    /// The SCTP port.
+    /// Returns the SCTP port.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.bound.port
@@ -86,11 +88,11 @@ impl Endpoint {
     /// Sets up an association and waits until it is established.
     ///
     /// # Errors
-    /// If the request makes no sense, the association exists, the peer refuses or doesn't answer, or the endpoint is
-    /// [shutting down](Self::shutdown_all).
+    /// If the request is invalid, the association already exists, the peer refuses or doesn't answer, or the
+    /// endpoint is [shutting down](Self::shutdown_all).
     ///
     /// # Cancel safety
-    /// Dropping the future gives up the set-up.
+    /// Dropping the future abandons the set-up.
     pub async fn connect(&self, peer: impl Into<Peer>) -> Result<AssociationId, ConnectError> {
         let request = self.request(&peer.into())?;
         if self.is_shutting_down() {
@@ -103,7 +105,7 @@ impl Endpoint {
         established.await?;
         let socket = self.bound.socket(shard).ok_or(ConnectError::ShuttingDown)?;
         if !handle.shard().with(|state, _| state.adopt(socket, id)) {
-            // The handle shuts it down.
+            // Dropping the handle shuts the association down.
             return Err(ConnectError::ShuttingDown);
         }
         handle.owned = false;
@@ -121,7 +123,7 @@ impl Endpoint {
     /// If the message can't be sent: see [`SendError`].
     ///
     /// # Cancel safety
-    /// If the future is dropped before it returned, the message was not sent.
+    /// If the future is dropped before it completes, the message was not sent.
     pub async fn send_to(&self, to: AssociationId, mut data: Bytes, info: SendInfo) -> Result<(), SendError> {
         let id = to.id;
         let socket = self.bound.socket(to.shard).ok_or(SendError::ShuttingDown)?;
@@ -134,7 +136,7 @@ impl Endpoint {
         Attempt::new(self.bound.stack.shard(to.shard), Place::Write(id), attempt).await
     }
 
-    /// Sends a message to an association, or reports that its send buffer is full.
+    /// Sends a message to an association, or returns at once if its send buffer is full.
     ///
     /// ```
     /// use strandline::{Endpoint, Peer, SendInfo, Stack, TrySendError};
@@ -157,7 +159,8 @@ impl Endpoint {
     /// ```
     ///
     /// # Errors
-    /// [`TrySendError::Full`], or why the message can't be sent.
+    /// [`TrySendError::Full`] if the call would have to wait, otherwise the reason why the message can't be
+    /// sent.
     pub fn try_send_to(
         &self,
         to: AssociationId,
@@ -179,15 +182,17 @@ impl Endpoint {
         }
     }
 
-    /// Sends a message to a peer. If there is no association with it, one is set up, and the message goes along with
-    /// the COOKIE ECHO: one round trip less than connecting first. Returns without waiting for the set-up; if that
-    /// fails, [`SendFailed`](crate::Notification::SendFailed) and [`Closed`](crate::Notification::Closed) notifications tell.
+    /// Sends a message to a peer. If there is no association with the peer, one is set up and the message
+    /// travels with the COOKIE ECHO, one round trip less than connecting first. Returns without waiting for the
+    /// set-up; if that fails, [`SendFailed`](crate::Notification::SendFailed) and
+    /// [`Closed`](crate::Notification::Closed) notifications report it.
     ///
     /// # Errors
     /// If the message can't be sent, or no association can be started.
     ///
     /// # Cancel safety
-    /// If the future is dropped before it returned, the message was not sent. An association may have been started.
+    /// If the future is dropped before it completes, the message was not sent. An association may have been
+    /// started.
     pub async fn send_to_peer(
         &self,
         peer: impl Into<Peer>,
@@ -200,7 +205,7 @@ impl Endpoint {
         Ok(to)
     }
 
-    /// The association with a peer; on which shard it is, or would be, shows the stack.
+    /// Returns the association with a peer, starting one on its home shard if there is none.
     fn find_or_connect(&self, peer: &Peer) -> Result<AssociationId, SendError> {
         let request = self.request(peer)?;
         let (home, others) = self.bound.stack.homes(&request);
@@ -246,13 +251,14 @@ impl Endpoint {
         Ok(State::request(peer.port(), self.bound.port, remotes, None))
     }
 
-    /// The next message of any association.
+    /// Receives the next message of any association.
     ///
     /// # Errors
-    /// If the stack is gone. [`Ended::ShutDown`] once the endpoint was [shut down](Self::shutdown_all) and all was read.
+    /// If the stack is gone. [`Ended::ShutDown`] once the endpoint was [shut down](Self::shutdown_all) and
+    /// every message was read.
     ///
     /// # Cancel safety
-    /// No message is lost if the future is dropped.
+    /// Dropping the future loses no message.
     pub async fn recv_from(&self) -> Result<(AssociationId, Message), RecvError> {
         let mut finished = Finished::of(self.bound.stack.shards.len());
         let attempt = |state: &mut State, now, at: At| {
@@ -264,15 +270,15 @@ impl Endpoint {
         Ok((AssociationId { shard, id }, message))
     }
 
-    /// The next message of the associations on one shard, numbered from 0: for tasks on the runtime that drives it
-    /// ([`StackBuilder::runtimes`](crate::StackBuilder::runtimes)).
+    /// Receives the next message of the associations on one shard, numbered from 0. Meant for tasks on the
+    /// runtime that drives this shard ([`StackBuilder::runtimes`](crate::StackBuilder::runtimes)).
     ///
     /// # Errors
-    /// If there is no such shard, or the stack is gone. [`Ended::ShutDown`] once the endpoint was
-    /// [shut down](Self::shutdown_all) and all of that shard was read.
+    /// If there is no such shard, or the stack is gone. [`Ended::ShutDown`] once the endpoint was [shut
+    /// down](Self::shutdown_all) and every message of that shard was read.
     ///
     /// # Cancel safety
-    /// No message is lost if the future is dropped.
+    /// Dropping the future loses no message.
     pub async fn recv_on(&self, shard: usize) -> Result<(AssociationId, Message), RecvError> {
         let (index, shard, socket) = self.bound.on(shard).ok_or(RecvError::NoSuchShard(shard))?;
         let attempt = |state: &mut State, now| state.poll_recv_many(now, socket);
@@ -280,14 +286,15 @@ impl Endpoint {
         Ok((AssociationId { shard: index, id }, message))
     }
 
-    /// The next messages of any associations, up to `limit` of them (and 1,024) as far as they have arrived, at the end
-    /// of `messages`: cheaper than one by one if they are small. Waits for the first, and returns how many there are.
+    /// Appends the messages that have arrived on any association to `messages`, at most `limit` and at most
+    /// 1,024 of them. This is cheaper than receiving small messages one by one. Waits for the first message and
+    /// returns how many were appended.
     ///
     /// # Errors
-    /// As [`recv_from`](Self::recv_from).
+    /// See [`recv_from`](Self::recv_from).
     ///
     /// # Cancel safety
-    /// No message is lost if the future is dropped.
+    /// Dropping the future loses no message.
     pub async fn recv_many_from(
         &self,
         messages: &mut Vec<(AssociationId, Message)>,
@@ -305,7 +312,7 @@ impl Endpoint {
         Ok(count)
     }
 
-    /// Notifications of all associations, from now on. All values that this returns share one queue.
+    /// Subscribes to the notifications of all associations from now on. All returned handles share one queue.
     #[must_use]
     pub fn notifications(&self) -> Notifications {
         for (_, shard, socket) in self.bound.each() {
@@ -314,21 +321,21 @@ impl Endpoint {
         Notifications::new(Arc::clone(&self.bound))
     }
 
-    /// Takes an association out of the endpoint, as a one-to-one handle. What arrived and was not read yet comes from
-    /// that handle.
+    /// Takes an association out of the endpoint and returns it as a one-to-one handle, which receives any
+    /// messages that were not read yet.
     ///
     /// # Errors
-    /// If the association has ended and is forgotten, or isn't this endpoint's.
+    /// If the association has ended and is forgotten, or doesn't belong to this endpoint.
     pub fn peel_off(&self, id: AssociationId) -> Result<Association, UnknownAssociation> {
         let socket = self.bound.socket(id.shard).ok_or(UnknownAssociation)?;
         self.bound.stack.shard(id.shard).with(|state, _| state.peel_off(socket, id.id))?;
         Ok(Association::new(Handle::new(Arc::clone(&self.bound.stack), id.shard, id.id)))
     }
 
-    /// Looks at an association, or sets its parameters, shuts it down or aborts it.
+    /// Returns a view of an association that reads its state, sets its parameters, shuts it down or aborts it.
     ///
     /// # Errors
-    /// If the association has ended and is forgotten, or isn't this endpoint's.
+    /// If the association has ended and is forgotten, or doesn't belong to this endpoint.
     pub fn control(&self, id: AssociationId) -> Result<Control<'_>, UnknownAssociation> {
         let socket = self.bound.socket(id.shard).ok_or(UnknownAssociation)?;
         let shard = self.bound.stack.shard(id.shard);
@@ -339,15 +346,16 @@ impl Endpoint {
         }
     }
 
-    /// The endpoint's associations: all of them, so it takes time and memory in proportion.
+    /// Returns all associations of the endpoint; the time and memory that this takes are proportional to their
+    /// number.
     #[must_use]
     pub fn associations(&self) -> Vec<AssociationId> {
         self.bound.list(|shard, socket, slot| shard.lock().list(socket, slot, LIST_STEP))
     }
 
-    /// Stops accepting associations that peers set up: their INITs are answered with an ABORT from now on, and set-ups that
-    /// are under way fail. Existing associations go on, and the endpoint can still set up associations itself. The port
-    /// can be bound anew, on raw IP by this stack only.
+    /// Stops accepting associations that peers set up: from now on INITs are answered with an ABORT, and
+    /// set-ups in progress fail. Existing associations continue, and the endpoint can still set up associations
+    /// itself. The port can be bound again; on raw IP only by this stack.
     ///
     /// ```
     /// use strandline::{Association, Endpoint, Peer, SendInfo, Stack};
@@ -371,19 +379,20 @@ impl Endpoint {
         }
     }
 
-    /// Ends all associations gracefully and waits until each has ended. What is queued on both sides is delivered first.
-    /// The endpoint takes no new associations from the first poll on, neither from peers nor its own; those that were
-    /// [peeled off](Self::peel_off) are not concerned.
+    /// Shuts all associations down gracefully and waits until each has ended. Queued messages of both sides are
+    /// delivered first. From the first poll on, the endpoint takes no new associations, neither the peers' nor
+    /// its own. Associations that were [peeled off](Self::peel_off) are not affected.
     ///
-    /// It takes as long as the slowest association. Each one ends at the latest when its peer doesn't answer any more
-    /// ([`association_retrans_max`](strandline_proto::config::AssociationConfig::association_retrans_max), while it is being
-    /// set up [`init_retrans_max`](strandline_proto::config::AssociationConfig::init_retrans_max)). A peer that answers and
-    /// doesn't read delays the end for as long as it keeps its window closed: put a time-out around the call and
-    /// [abort](crate::Control::abort) what is left.
+    /// The call takes as long as the slowest association. An association ends at the latest when its peer stops
+    /// answering
+    /// ([`association_retrans_max`](strandline_proto::config::AssociationConfig::association_retrans_max),
+    /// during the set-up [`init_retrans_max`](strandline_proto::config::AssociationConfig::init_retrans_max)).
+    /// A peer that answers but doesn't read delays the end for as long as it keeps its receive window closed:
+    /// put a time-out around the call and [abort](crate::Control::abort) the associations that are left.
     ///
-    /// Keep receiving meanwhile, from a clone, if peers may still send: messages that arrived can be read afterwards too,
-    /// but a full receive buffer delays the end. Once all was read, [`recv_from`](Self::recv_from) reports
-    /// [`Ended::ShutDown`], and [`Notifications`] end.
+    /// Keep receiving meanwhile, from a clone, if peers may still send. Messages that arrived can also be read
+    /// afterwards, but a full receive buffer delays the end. Once every message was read,
+    /// [`recv_from`](Self::recv_from) returns [`Ended::ShutDown`], and [`Notifications`] end.
     ///
     /// ```
     /// use strandline::{Association, Endpoint, Peer, SendInfo, Stack};
@@ -405,7 +414,7 @@ impl Endpoint {
     /// ```
     ///
     /// # Cancel safety
-    /// The shutdown begins with the first poll and goes on if the future is dropped.
+    /// The shutdown begins with the first poll and continues if the future is dropped.
     pub async fn shutdown_all(&self) {
         for (_, shard, socket) in self.bound.each() {
             shard.with(|state, _| state.stop_many(socket, Phase::ShuttingDown));

@@ -1,4 +1,4 @@
-//! What can go wrong, an enum for each operation. The messages say what to do about it.
+//! Errors, one enum for each operation. Their messages say what to do about them.
 
 use std::sync::Arc;
 
@@ -11,8 +11,9 @@ use thiserror::Error;
 
 use crate::cause::ErrorCause;
 
-/// How an association ended: what errors, [`Association::closed`](crate::Association::closed) and
-/// [`Notification::Closed`](crate::Notification::Closed) report.
+/// How an association ended. Part of errors, and reported by
+/// [`Association::closed`](crate::Association::closed) and
+/// [`Notification::Closed`](crate::Notification::Closed).
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Ended {
@@ -25,18 +26,18 @@ pub enum Ended {
     /// The peer aborted it.
     #[error("the peer aborted the association: {}", describe_abort(*.cause, .reason))]
     PeerAborted {
-        /// The first error cause (RFC 9260 section 3.3.10).
+        /// The first error cause in the ABORT (RFC 9260 section 3.3.10).
         cause: ErrorCause,
-        /// What the peer's application gave as reason, or the cause's content; up to 512 bytes.
+        /// The reason given by the peer's application, or the contents of the cause; up to 512 bytes.
         reason: Bytes,
     },
-    /// The peer did not answer any more.
+    /// The peer stopped answering.
     #[error(
         "the peer does not answer: check that it runs SCTP at this address and encapsulation port, and that no \
          firewall drops the packets"
     )]
     TimedOut,
-    /// ICMP says that nothing speaks SCTP there.
+    /// An ICMP message reported that nothing at the peer's address speaks SCTP.
     #[error("nothing speaks SCTP there: is the peer's stack running, and is this its encapsulation port?")]
     Unreachable,
     /// This host can't send to any of the peer's addresses.
@@ -45,10 +46,10 @@ pub enum Ended {
          family, and does a local firewall let the packets out?"
     )]
     NoRoute,
-    /// The peer broke the protocol.
+    /// The peer violated the protocol.
     #[error("the peer broke the protocol: {0}")]
     ProtocolViolation(&'static str),
-    /// The stack's driver is gone, mostly because its tokio runtime was shut down.
+    /// The stack's driver task is gone, usually because its tokio runtime was shut down.
     #[error("the SCTP stack is gone: was its tokio runtime shut down?")]
     StackClosed,
 }
@@ -69,7 +70,7 @@ impl Ended {
     }
 }
 
-/// The cause, with the reason if it can be printed.
+/// Formats the cause, with the reason if it is printable.
 fn describe_abort(cause: ErrorCause, reason: &Bytes) -> String {
     let text = String::from_utf8_lossy(reason);
     let printable =
@@ -88,7 +89,7 @@ pub enum StackError {
     /// A parameter is out of range.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Not called from within a tokio runtime.
+    /// The call was not made from within a tokio runtime.
     #[error("a stack needs a tokio runtime with time and I/O enabled: call this from async code")]
     NoRuntime,
     /// The socket could not be opened.
@@ -97,18 +98,18 @@ pub enum StackError {
     /// On raw IP: no ports for outgoing associations could be reserved.
     #[error(transparent)]
     Lock(#[from] strandline_io::LockError),
-    /// The address is taken in the in-memory network.
+    /// The address is already used in the in-memory network.
     #[error("{0} is taken in this network: give each stack addresses of its own")]
     AddressInUse(std::net::IpAddr),
     /// No address was given.
     #[error("a stack needs at least one address")]
     NoAddress,
-    /// The system refused.
+    /// A system call failed.
     #[error("{doing}: {source}")]
     Io {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }
@@ -117,7 +118,7 @@ pub enum StackError {
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum BindError {
-    /// The port is taken, or none is left.
+    /// The port is already bound, or no port is left.
     #[error(transparent)]
     Port(#[from] ListenError),
     /// On raw IP: another process of this host uses the port, or the system refused to reserve it.
@@ -128,7 +129,7 @@ pub enum BindError {
     Filter {
         /// The SCTP port.
         port: u16,
-        /// What the system said.
+        /// The system's error.
         source: Arc<std::io::Error>,
     },
     /// The stack is gone.
@@ -143,10 +144,11 @@ pub enum AcceptError {
     /// The stack is gone.
     #[error("the SCTP stack is gone: was its tokio runtime shut down?")]
     StackClosed,
-    /// The stack has fewer shards.
+    /// The stack has no shard with this index.
     #[error("the stack has no shard {0}: they are numbered from 0")]
     NoSuchShard(usize),
-    /// The listener was told to [stop accepting](crate::Listener::stop_accepting), and no association waits any more.
+    /// The listener [stopped accepting](crate::Listener::stop_accepting), and no association is waiting any
+    /// more.
     #[error("the listener has stopped accepting associations")]
     Stopped,
 }
@@ -155,12 +157,12 @@ pub enum AcceptError {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The request makes no sense or a limit was reached.
+    /// The request is invalid or a limit was reached.
     #[error(transparent)]
     Request(#[from] Refusal),
-    /// It ended before it was established: refused by the peer, no answer, or nobody there.
+    /// The association ended before it was established: the peer refused it, didn't answer, or doesn't exist.
     #[error("not connected: {}", refusal(.0))]
-    // Not its source as well: whoever prints all sources would say it twice.
+    // Not also the error's source: printing the chain of sources would repeat it.
     Ended(Ended),
     /// The endpoint is [shutting down](crate::Endpoint::shutdown_all).
     #[error("the endpoint is shutting down: it takes no new associations")]
@@ -191,38 +193,38 @@ pub enum SendError {
         "stream {stream} does not exist: the association has {streams} outgoing streams, numbered from 0"
     )]
     InvalidStream {
-        /// The stream asked for.
+        /// The requested stream.
         stream: u16,
-        /// Outgoing streams of the association.
+        /// Number of outgoing streams of the association.
         streams: u16,
     },
-    /// SCTP has no empty messages.
+    /// The message is empty, which SCTP doesn't allow.
     #[error("a message needs at least one byte")]
     Empty,
-    /// Larger than `message_size_max`.
+    /// The message is larger than `message_size_max`.
     #[error(
         "the message has {size} bytes, more than message_size_max ({limit}): raise the limit or cut the message"
     )]
     TooLarge {
-        /// The message's bytes.
+        /// The message's size, bytes.
         size: usize,
-        /// The limit.
+        /// The limit, bytes.
         limit: u32,
     },
-    /// The association is shutting down, or is gone: it takes no new messages. Senders that wait for room learn it as soon as
-    /// either side begins the shutdown.
+    /// The association is shutting down, or is gone, and takes no new messages. Senders waiting for room fail
+    /// with this error as soon as either side begins the shutdown.
     #[error("the association is shutting down or has ended: it takes no new messages")]
     ShuttingDown,
     /// The association has ended.
     #[error(transparent)]
     Ended(#[from] Ended),
-    /// To send by address, an association had to be set up, and that failed.
+    /// Sending to a peer required setting up an association, which failed.
     #[error(transparent)]
     Connect(#[from] Refusal),
 }
 
 impl SendError {
-    /// The engine's error; `None` if it only means "wait".
+    /// Converts the engine's error; `None` if the sender only has to wait.
     pub(crate) fn of(error: EngineSendError) -> Option<Self> {
         Some(match error {
             EngineSendError::WouldBlock => return None,
@@ -234,14 +236,14 @@ impl SendError {
     }
 }
 
-/// Why `try_send` did not take a message.
+/// Why a `try_send` function did not send a message.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TrySendError {
     /// The send buffer is full.
     #[error("the send buffer is full: await `send`, or try again once earlier messages were acknowledged")]
     Full,
-    /// It can't be sent.
+    /// The message can't be sent.
     #[error(transparent)]
     Send(#[from] SendError),
 }
@@ -250,10 +252,10 @@ pub enum TrySendError {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RecvError {
-    /// The stack has fewer shards.
+    /// The stack has no shard with this index.
     #[error("the stack has no shard {0}: they are numbered from 0")]
     NoSuchShard(usize),
-    /// The association ended, and not gracefully.
+    /// The association did not end gracefully.
     #[error(transparent)]
     Ended(#[from] Ended),
 }
@@ -262,17 +264,17 @@ pub enum RecvError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum OpenStreamError {
-    /// A handle for this direction of the stream exists.
+    /// This direction of the stream already has a handle.
     #[error("stream {0} has a reader already: only one handle reads a stream")]
     InUse(u16),
-    /// The association was not negotiated with so many streams.
+    /// The association was negotiated with fewer streams.
     #[error(
         "stream {stream} does not exist: the association has {streams} in this direction, numbered from 0"
     )]
     NoSuchStream {
-        /// The stream asked for.
+        /// The requested stream.
         stream: u16,
-        /// Streams of the association in that direction.
+        /// Number of the association's streams in that direction.
         streams: u16,
     },
     /// The association has ended.
@@ -280,7 +282,7 @@ pub enum OpenStreamError {
     Ended,
 }
 
-/// The association does not belong to this endpoint (any more).
+/// The association doesn't belong to this endpoint, or no longer does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("no such association at this endpoint: it has ended or was peeled off")]
 pub struct UnknownAssociation;

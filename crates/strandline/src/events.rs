@@ -7,7 +7,7 @@ use crate::notification::Notification;
 use crate::shard::attempt::Attempt;
 use crate::shard::place::Place;
 
-/// Notifications of one association, from [`Association::events`](crate::Association::events).
+/// Receiver of one association's notifications, from [`Association::events`](crate::Association::events).
 #[derive(Debug, Clone)]
 pub struct Events {
     handle: Arc<Handle>,
@@ -18,10 +18,10 @@ impl Events {
         Self { handle }
     }
 
-    /// The next notification; `None` behind the last, [`Notification::Closed`].
+    /// Receives the next notification; `None` after the last one, [`Notification::Closed`].
     ///
     /// # Cancel safety
-    /// No notification is lost if the future is dropped.
+    /// Dropping the future loses no notification.
     pub async fn next(&mut self) -> Option<Notification> {
         let id = self.handle.id();
         let place = Place::Notification(id);

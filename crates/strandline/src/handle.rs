@@ -1,4 +1,4 @@
-//! What the handles of one association share; when the last is dropped, the association is shut down.
+//! The state shared by the handles of one association. Dropping the last handle shuts the association down.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::stack::StackInner;
 pub(crate) struct Handle {
     pub(crate) stack: Arc<StackInner>,
     pub(crate) id: AssociationId,
-    /// False once the association belongs to somebody else.
+    /// False once the association has another owner.
     pub(crate) owned: bool,
 }
 
@@ -25,7 +25,7 @@ impl Handle {
         self.stack.shard(self.id.shard)
     }
 
-    /// The engine's name for the association.
+    /// Returns the engine's identifier of the association.
     pub(crate) fn id(&self) -> EngineId {
         self.id.id
     }

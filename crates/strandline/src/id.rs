@@ -1,10 +1,10 @@
-//! Names of associations.
+//! Identifiers of associations.
 
 use std::fmt;
 
 use strandline_proto::event::AssociationId as EngineId;
 
-/// Names an association within its stack. Never used again for another.
+/// Identifies an association within its stack. An identifier is never reused.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AssociationId {
     pub(crate) shard: u16,
@@ -12,7 +12,7 @@ pub struct AssociationId {
 }
 
 impl AssociationId {
-    /// The shard that the association is on, numbered from 0.
+    /// Returns the shard that the association is on, numbered from 0.
     #[must_use]
     pub fn shard(&self) -> usize {
         self.shard.into()

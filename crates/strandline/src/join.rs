@@ -1,4 +1,4 @@
-//! Parts of messages joined into whole messages.
+//! Joins the parts of large messages into whole messages.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,12 +10,12 @@ use thiserror::Error;
 
 use crate::id::AssociationId;
 
-/// Why a message can't be joined. It is reported once for each message; later parts of that message are dropped, and
-/// other messages are not affected.
+/// Why a message can't be joined. The error is reported once for each message; later parts of that message are
+/// dropped, and other messages are not affected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum JoinError {
-    /// The incomplete messages of the association would take more than the limit.
+    /// The association's incomplete messages would exceed the limit.
     #[error(
         "a message on stream {stream} is longer than {limit} bytes, the limit of the joiner: raise the limit or read parts"
     )]
@@ -25,7 +25,7 @@ pub enum JoinError {
         /// The limit, bytes.
         limit: usize,
     },
-    /// The first parts of the message were read elsewhere, or before a [`Joiner::clear`].
+    /// The first parts of the message were received elsewhere, or before a [`Joiner::clear`].
     #[error("a message on stream {stream} lacks its beginning: give the joiner all parts")]
     NoBeginning {
         /// The message's stream.
@@ -33,24 +33,24 @@ pub enum JoinError {
     },
 }
 
-/// What has come of a message.
+/// State of an incomplete message.
 #[derive(Debug)]
 enum Held {
     Parts {
         first: Message,
         data: BytesMut,
     },
-    /// It can't be joined: its parts are dropped up to its end.
+    /// The message can't be joined: its parts are dropped up to its end.
     Dropped,
 }
 
 /// Joins the parts of messages of one association into whole messages.
 ///
-/// Messages that are larger than the receive buffer arrive in parts (see [`Message::ends`]). Parts of different streams,
-/// and of ordered and unordered messages of one stream, may come in between each other. A message that came whole is
+/// Messages larger than the receive buffer arrive in parts (see [`Message::ends`]). Parts of different streams,
+/// and of ordered and unordered messages of one stream, may be interleaved. A message that arrives whole is
 /// passed on without a copy.
 ///
-/// The incomplete messages of an association together hold no more bytes than the limit that the joiner was made with.
+/// All incomplete messages of an association together hold no more bytes than the joiner's limit.
 ///
 /// ```
 /// use strandline::{Association, Joiner, Listener, SendInfo, Stack};
@@ -87,20 +87,20 @@ pub struct Joiner {
 }
 
 impl Joiner {
-    /// A joiner whose incomplete messages take up to `bytes_max` together.
+    /// Creates a joiner whose incomplete messages together hold up to `bytes_max` bytes.
     #[must_use]
     pub fn new(bytes_max: usize) -> Self {
         Self { limit: bytes_max, bytes: 0, held: HashMap::new() }
     }
 
-    /// Takes the next part that the association delivered. Returns the whole message once its last part came.
+    /// Adds the next part that the association delivered. Returns the whole message with its last part.
     ///
     /// # Errors
-    /// If the message exceeds the limit or lacks its beginning. That message is dropped.
+    /// If the message exceeds the limit or lacks its beginning. The message is dropped.
     pub fn push(&mut self, part: Message) -> Result<Option<Message>, JoinError> {
         let key = (part.stream, part.unordered);
         if part.begins {
-            // The rest of an older message never comes: the association restarted.
+            // The association restarted: the rest of the older message will never arrive.
             self.forget(key);
         }
         let room = self.limit - self.bytes;
@@ -144,13 +144,13 @@ impl Joiner {
         }
     }
 
-    /// Bytes of incomplete messages.
+    /// Returns the bytes held in incomplete messages.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Forgets incomplete messages.
+    /// Drops all incomplete messages.
     pub fn clear(&mut self) {
         self.held.clear();
         self.bytes = 0;
@@ -162,7 +162,7 @@ impl Joiner {
         }
     }
 
-    /// Drops a message with what is held of it. Its error is returned the first time only.
+    /// Drops a message and the parts held of it. Returns its error only the first time.
     fn drop_message(
         &mut self,
         key: (StreamId, bool),
@@ -215,16 +215,16 @@ pub struct EndpointJoiner {
 }
 
 impl EndpointJoiner {
-    /// A joiner that holds up to `bytes_max` of incomplete messages for each association.
+    /// Creates a joiner that holds up to `bytes_max` bytes of incomplete messages for each association.
     #[must_use]
     pub fn new(bytes_max: usize) -> Self {
         Self { limit: bytes_max, joiners: HashMap::new() }
     }
 
-    /// Takes the next part that the endpoint delivered. Returns the whole message once its last part came.
+    /// Adds the next part that the endpoint delivered. Returns the whole message with its last part.
     ///
     /// # Errors
-    /// As [`Joiner::push`].
+    /// See [`Joiner::push`].
     pub fn push(&mut self, from: AssociationId, part: Message) -> Result<Option<Message>, JoinError> {
         let joiner = self.joiners.entry(from).or_insert_with(|| Joiner::new(self.limit));
         let joined = joiner.push(part);
@@ -234,12 +234,13 @@ impl EndpointJoiner {
         joined
     }
 
-    /// Forgets the incomplete messages of an association: to be called when it has ended, since their rest never comes.
+    /// Drops the incomplete messages of an association. Call it when the association has ended, since the rest
+    /// will never arrive.
     pub fn forget(&mut self, association: AssociationId) {
         self.joiners.remove(&association);
     }
 
-    /// Bytes of incomplete messages of all associations.
+    /// Returns the bytes held in incomplete messages of all associations.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.joiners.values().map(Joiner::bytes).sum()

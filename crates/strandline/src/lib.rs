@@ -1,15 +1,16 @@
 //! SCTP sockets for tokio (RFC 9260): messages on many streams, several addresses on either side, over UDP
 //! encapsulation (RFC 6951), which needs no privilege, or raw IP.
 //!
-//! A [`Stack`] is one carrier with any number of SCTP ports on it. On it there are two kinds of sockets, as in
-//! RFC 6458:
+//! A [`Stack`] owns one carrier and any number of SCTP ports on it. It offers the two kinds of sockets of RFC
+//! 6458:
 //!
-//! - one-to-one: a [`Listener`] accepts, or [`Association::connect`] sets up, an [`Association`], a handle to one peer;
-//! - one-to-many: an [`Endpoint`] has any number of associations on one port, and messages come with the name of the
-//!   association.
+//! - one-to-one: a [`Listener`] accepts associations and [`Association::connect`] sets them up; each
+//!   [`Association`] is a handle to one peer;
+//! - one-to-many: an [`Endpoint`] holds any number of associations on one port and returns each message
+//!   together with its [`AssociationId`].
 //!
-//! [`Endpoint::peel_off`] turns one into the other. A single stream of an association can be read and written as bytes
-//! through a [`Stream`].
+//! [`Endpoint::peel_off`] takes an association out of a one-to-many socket as a one-to-one handle. A [`Stream`]
+//! reads and writes a single stream of an association as bytes.
 //!
 //! ```
 //! use strandline::memory::Network;
@@ -37,13 +38,15 @@
 //!
 //! # Back-pressure
 //!
-//! `send` waits while the association's send buffer is full. What isn't received stays in the association's receive
-//! buffer, whose free rest is the window that the peer sees: a slow reader slows down its own peer and nobody else.
+//! `send` waits while the association's send buffer is full. Messages that the application has not received
+//! stay in the association's receive buffer. The free space in that buffer is the receive window (a_rwnd)
+//! advertised to the peer, so a slow reader slows down only its own peer.
 //!
 //! # Congestion control
 //!
-//! Each path has a controller of its own, an [`Algorithm`]: chosen for all associations of a stack, for one at any time, or for
-//! the path to one of the peer's addresses. docs/congestion.md says which is for what.
+//! Each path has its own congestion controller, an [`Algorithm`]. It can be chosen for all associations of a
+//! stack, for one association at any time, or for the path to one of the peer's addresses. docs/congestion.md
+//! says which controller suits which network.
 //!
 //! ```
 //! use strandline::memory::Network;
@@ -76,8 +79,8 @@
 //!
 //! # Cancelling
 //!
-//! Every future here can be dropped at any time without losing messages, so all of them can be used in
-//! `tokio::select!`; each says what dropping it means.
+//! Every future in this crate can be dropped at any time without losing messages, so all of them can be used in
+//! `tokio::select!`. The section "Cancel safety" of each says what dropping it does.
 #![forbid(unsafe_code)]
 
 pub mod memory;

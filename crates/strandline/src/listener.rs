@@ -1,4 +1,4 @@
-//! A one-to-one listener.
+//! One-to-one listeners.
 
 use std::sync::Arc;
 
@@ -16,10 +16,11 @@ use crate::shard::socket::Kind;
 use crate::shard::state::State;
 use crate::stack::Stack;
 
-/// Associations that wait to be accepted, unless told otherwise.
+/// Default limit of associations waiting to be accepted, per shard.
 const BACKLOG: usize = 4096;
 
-/// Accepts associations on an SCTP port, each as a handle of its own (the one-to-one style of RFC 6458).
+/// Accepts associations on an SCTP port and returns each as a handle of its own (the one-to-one style of RFC
+/// 6458).
 ///
 /// ```
 /// use strandline::{Association, Listener, Peer, Stack};
@@ -37,7 +38,7 @@ const BACKLOG: usize = 4096;
 /// # Ok(()) }
 /// ```
 ///
-/// Dropping it closes the port: associations that were not accepted yet are aborted, those that were go on.
+/// Dropping the listener closes the port: associations not accepted yet are aborted, accepted ones continue.
 #[derive(Debug)]
 pub struct Listener {
     bound: Bound,
@@ -47,33 +48,33 @@ impl Listener {
     /// Listens on an SCTP port; 0 picks one.
     ///
     /// # Errors
-    /// If the port is taken in this stack, or none is left.
+    /// If the port is already bound in this stack, or no port is left.
     pub fn bind(stack: &Stack, port: u16) -> Result<Self, BindError> {
         Self::bind_with_backlog(stack, port, BACKLOG)
     }
 
-    /// Listens, with a limit of associations that wait to be accepted; beyond it they are aborted. Each shard of the
-    /// stack has a queue of its own, with this limit.
+    /// Listens with a limit of associations waiting to be accepted; associations beyond it are aborted. Each
+    /// shard of the stack has its own queue with this limit.
     ///
     /// # Errors
-    /// If the port is taken in this stack, or none is left.
+    /// If the port is already bound in this stack, or no port is left.
     pub fn bind_with_backlog(stack: &Stack, port: u16, backlog: usize) -> Result<Self, BindError> {
         Ok(Self { bound: Bound::new(stack, Kind::Listener { backlog }, port)? })
     }
 
-    /// The SCTP port.
+    /// Returns the SCTP port.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.bound.port
     }
 
-    /// The next association that a peer set up, of any shard; each has its turn.
+    /// Accepts the next association that a peer set up. The shards are asked in turn.
     ///
     /// # Errors
-    /// If the stack is gone, or the listener has [stopped](Self::stop_accepting) and no association waits.
+    /// If the stack is gone, or the listener has [stopped](Self::stop_accepting) and no association is waiting.
     ///
     /// # Cancel safety
-    /// No association is lost if the future is dropped.
+    /// Dropping the future loses no association.
     pub async fn accept(&self) -> Result<Association, AcceptError> {
         let mut finished = Finished::of(self.bound.stack.shards.len());
         let attempt = |state: &mut State, _, at: At| {
@@ -84,14 +85,15 @@ impl Listener {
         Ok(self.accepted(shard, id))
     }
 
-    /// The next association that a peer set up on one shard, numbered from 0: for tasks on the runtime that drives it
-    /// ([`StackBuilder::runtimes`](crate::StackBuilder::runtimes)).
+    /// Accepts the next association that a peer set up on one shard, numbered from 0. Meant for tasks on the
+    /// runtime that drives this shard ([`StackBuilder::runtimes`](crate::StackBuilder::runtimes)).
     ///
     /// # Errors
-    /// If there is no such shard, or the stack is gone.
+    /// If there is no such shard, the stack is gone, or the listener has [stopped](Self::stop_accepting) and no
+    /// association is waiting on the shard.
     ///
     /// # Cancel safety
-    /// No association is lost if the future is dropped.
+    /// Dropping the future loses no association.
     pub async fn accept_on(&self, shard: usize) -> Result<Association, AcceptError> {
         let (index, shard, socket) = self.bound.on(shard).ok_or(AcceptError::NoSuchShard(shard))?;
         let id = Attempt::new(shard, Place::Accept(socket), |state, _| state.poll_accept(socket)).await?;
@@ -102,10 +104,10 @@ impl Listener {
         Association::new(Handle::new(Arc::clone(&self.bound.stack), shard, id))
     }
 
-    /// Stops accepting new associations: peers' INITs are answered with an ABORT from now on, and set-ups that are under way
-    /// fail. Associations that are established already can still be accepted; after them, [`accept`](Self::accept)
-    /// reports [`AcceptError::Stopped`]. Accepted associations go on. The port can be bound anew, on raw IP by this stack
-    /// only.
+    /// Stops accepting new associations: from now on INITs are answered with an ABORT, and set-ups in progress
+    /// fail. Associations that are already established can still be accepted; after them,
+    /// [`accept`](Self::accept) returns [`AcceptError::Stopped`]. Accepted associations continue. The port can
+    /// be bound again; on raw IP only by this stack.
     ///
     /// ```
     /// use strandline::{AcceptError, Association, Listener, Peer, Stack};
@@ -131,7 +133,7 @@ impl Listener {
         }
     }
 
-    /// Associations that were aborted because too many waited.
+    /// Returns how many associations were aborted because the backlog was full.
     #[must_use]
     pub fn refused(&self) -> u64 {
         let refused = |(_, shard, socket): (u16, &Arc<Shard>, u32)| {

@@ -1,5 +1,5 @@
-//! A network in memory: stacks that run on it need no sockets and no privilege, and what it does to packets is up to
-//! the program. With tokio's paused time it runs in virtual time.
+//! An in-memory network. Stacks on it need no sockets and no privilege, and the program controls delay, loss
+//! and duplication of packets. With tokio's paused time it runs in virtual time.
 //!
 //! ```
 //! use std::time::Duration;
@@ -35,34 +35,34 @@ use std::time::Duration;
 use strandline_io::Steering;
 use tokio::time::{Instant, Sleep};
 
-/// The encapsulation port of every stack in a network.
+/// The encapsulation port of every stack in an in-memory network.
 pub(crate) const PORT: u16 = 9899;
 
-/// Datagrams that wait for one stack; more are dropped, as a full socket buffer does.
+/// Limit of datagrams waiting for one shard of a stack; further ones are dropped, as by a full socket buffer.
 const INBOX_MAX: usize = 8192;
 
-/// Datagrams taken at once.
+/// Limit of datagrams received at once.
 const BATCH_MAX: usize = 64;
 
-/// What becomes of a packet.
+/// What the network does with a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It arrives after the network's delay.
+    /// Delivers it after the network's delay.
     Deliver,
-    /// It arrives this much later than that.
+    /// Delivers it this much later than the network's delay.
     Late(Duration),
-    /// It arrives twice.
+    /// Delivers it twice.
     Duplicate,
-    /// It is lost.
+    /// Drops it.
     Drop,
 }
 
-/// A packet on its way through the network.
+/// A packet passing through the network.
 #[derive(Debug, Clone, Copy)]
 pub struct Passing<'a> {
-    /// Who sent it.
+    /// Source address.
     pub source: IpAddr,
-    /// Where it goes.
+    /// Destination address.
     pub destination: IpAddr,
     /// The SCTP packet.
     pub bytes: &'a [u8],
@@ -70,7 +70,7 @@ pub struct Passing<'a> {
 
 type Judge = dyn Fn(&Passing<'_>) -> Fate + Send + Sync;
 
-/// A network in memory. Clones are the same network.
+/// An in-memory network. Clones are handles to the same network.
 #[derive(Clone)]
 pub struct Network {
     shared: Arc<Shared>,
@@ -90,7 +90,7 @@ struct State {
     random: u64,
 }
 
-/// How a [`Network`] behaves.
+/// Configuration of a [`Network`].
 #[derive(Default)]
 pub struct NetworkBuilder {
     delay: Duration,
@@ -110,43 +110,43 @@ impl fmt::Debug for NetworkBuilder {
 }
 
 impl NetworkBuilder {
-    /// The time that each packet takes. Default: none.
+    /// Sets the delay of every packet. Default: none.
     #[must_use]
     pub fn delay(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
     }
 
-    /// The share of packets that is lost, 0 to 1. Default: 0.
+    /// Sets the share of packets that are lost, 0 to 1. Default: 0.
     #[must_use]
     pub fn loss(mut self, share: f64) -> Self {
         self.loss = share;
         self
     }
 
-    /// The share of packets, 0 to 1, that arrive at another shard than theirs if the stack has several, as datagrams in
-    /// a train do. Default: 0.
+    /// Sets the share of packets, 0 to 1, that arrive at a wrong shard of a stack with several, as datagrams of
+    /// a GRO train do. Default: 0.
     #[must_use]
     pub fn misled(mut self, share: f64) -> Self {
         self.misled = share;
         self
     }
 
-    /// Where the random losses start from.
+    /// Sets the seed of random losses.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Decides about each packet. It is called by whoever sends, and should be quick.
+    /// Sets a function that decides about each packet. It is called on the sending thread and should be quick.
     #[must_use]
     pub fn judge(mut self, judge: impl Fn(&Passing<'_>) -> Fate + Send + Sync + 'static) -> Self {
         self.judge = Some(Box::new(judge));
         self
     }
 
-    /// The network.
+    /// Builds the network.
     #[must_use]
     pub fn build(self) -> Network {
         let state = Mutex::new(State { hosts: HashMap::new(), random: self.seed });
@@ -169,19 +169,19 @@ impl fmt::Debug for Network {
 }
 
 impl Network {
-    /// A network that delivers everything at once.
+    /// Creates a network that delivers every packet at once.
     #[must_use]
     pub fn new() -> Self {
         NetworkBuilder::default().build()
     }
 
-    /// A network with delay or loss.
+    /// Returns the configuration of a network with delay or loss.
     #[must_use]
     pub fn builder() -> NetworkBuilder {
         NetworkBuilder::default()
     }
 
-    /// Joins the network, with a socket for each place of the rule.
+    /// Joins the network, with one socket for each shard of the steering rule.
     pub(crate) fn attach(&self, addresses: Vec<IpAddr>, rule: &Arc<Steering>) -> Result<Vec<Socket>, IpAddr> {
         let mut state = lock(&self.shared.state);
         if let Some(taken) = addresses.iter().find(|address| state.hosts.contains_key(address)) {
@@ -197,7 +197,7 @@ impl Network {
         Ok(inboxes.into_iter().map(|inbox| Socket { of: Arc::clone(&membership), inbox }).collect())
     }
 
-    /// Where a packet goes, and how often and when it arrives there.
+    /// Returns the inbox that a packet goes to and up to two times of arrival; `None` if it is lost.
     fn route(&self, passing: &Passing<'_>) -> Option<(Arc<Inbox>, [Option<Instant>; 2])> {
         let fate = self.shared.judge.as_ref().map_or(Fate::Deliver, |judge| judge(passing));
         let mut state = lock(&self.shared.state);
@@ -222,7 +222,7 @@ impl Network {
 }
 
 impl State {
-    /// A number from 0 up to 1 (SplitMix64).
+    /// Returns a random number from 0 up to but excluding 1 (SplitMix64).
     fn draw(&mut self) -> f64 {
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.random;
@@ -232,7 +232,7 @@ impl State {
     }
 }
 
-/// A datagram that arrived.
+/// A received datagram.
 #[derive(Debug, Clone)]
 pub(crate) struct Arrival {
     pub(crate) source: SocketAddr,
@@ -247,20 +247,20 @@ struct Inbox {
 
 #[derive(Default)]
 struct InboxState {
-    /// By the time they are due, then by their order.
+    /// Ordered by due time, then by sequence.
     queue: BTreeMap<(Instant, u64), Arrival>,
     count: u64,
     waker: Option<Waker>,
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
-/// A stack in the network: an inbox for each of its shards.
+/// A stack in the network, with an inbox for each of its shards.
 struct Host {
     rule: Arc<Steering>,
     inboxes: Vec<Arc<Inbox>>,
 }
 
-/// What the sockets of a stack share: they leave the network together.
+/// State shared by the sockets of a stack; when the last is dropped, the stack leaves the network.
 struct Membership {
     network: Network,
     addresses: Vec<IpAddr>,
@@ -275,7 +275,7 @@ impl Drop for Membership {
     }
 }
 
-/// A shard's place in the network.
+/// The socket of one shard in the network.
 pub(crate) struct Socket {
     of: Arc<Membership>,
     inbox: Arc<Inbox>,
@@ -292,7 +292,7 @@ impl Socket {
         self.of.addresses.first().map(|address| SocketAddr::new(*address, PORT))
     }
 
-    /// Takes what is due by now.
+    /// Receives the datagrams that are due by now.
     pub(crate) fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut Vec<Arrival>) -> Poll<io::Result<()>> {
         batch.clear();
         let mut state = lock(&self.inbox.state);
@@ -313,7 +313,7 @@ impl Socket {
             let sleep = state.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
             sleep.as_mut().reset(due);
             if sleep.as_mut().poll(cx).is_ready() {
-                // Due in the meantime: come again.
+                // More became due in the meantime: poll again.
                 cx.waker().wake_by_ref();
             }
         }

@@ -1,4 +1,4 @@
-//! Notifications: what the stack tells besides messages (RFC 9260 section 11.2).
+//! Notifications: events of an association other than messages (RFC 9260 section 11.2).
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -11,18 +11,18 @@ use crate::engine::Engine;
 use crate::error::Ended;
 use crate::wait::WaitQueue;
 
-/// What happened to an association.
+/// An event of an association.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Notification {
     /// The association is established.
     #[non_exhaustive]
     Established {
-        /// True if the peer asked for it.
+        /// True if the peer set up the association.
         incoming: bool,
-        /// Outgoing streams agreed on.
+        /// Negotiated number of outgoing streams.
         outbound_streams: u16,
-        /// Incoming streams agreed on.
+        /// Negotiated number of incoming streams.
         inbound_streams: u16,
         /// The peer's addresses, the primary one first: IP address and encapsulation port (0 on raw IP).
         addresses: Vec<SocketAddr>,
@@ -31,40 +31,40 @@ pub enum Notification {
     /// acknowledged are reported as failed; sequence numbers start again. A shutdown that was asked for goes on with the
     /// new association.
     Restarted,
-    /// A path changed.
+    /// The state of a path changed.
     #[non_exhaustive]
     PathChanged {
         /// The peer's address.
         address: SocketAddr,
-        /// What happened to it.
+        /// The change.
         change: PathChange,
     },
-    /// A message was taken for sending and will not be delivered, or it is not known whether it was.
+    /// A message that was accepted for sending was not delivered, or may not have been.
     SendFailed(FailedMessage),
-    /// The peer shuts down: it takes no new messages from us. What it sent before can still be received.
+    /// The peer is shutting down and takes no new messages. Messages that it sent before can still be received.
     PeerShutdown,
     /// The peer reported an error that does not end the association.
     #[non_exhaustive]
     PeerError {
-        /// What the peer reported.
+        /// The error cause in the peer's ERROR chunk.
         cause: ErrorCause,
     },
     /// The association has ended.
     #[non_exhaustive]
     Closed {
-        /// How.
+        /// How it ended.
         how: Ended,
         /// The peer's addresses, the primary one first: IP address and encapsulation port (0 on raw IP).
         addresses: Vec<SocketAddr>,
-        /// The association's counters, which don't change any more.
+        /// The association's final counters.
         stats: AssociationStats,
     },
-    /// So many notifications were lost because nobody read them.
+    /// This many notifications were lost because the queue was full.
     Missed(u64),
 }
 
 impl Notification {
-    /// The engine's event as a notification; `None` for those that only wake readers and writers.
+    /// Converts an event of the engine to a notification; `None` for events that only wake readers and writers.
     pub(crate) fn of(event: Event, engine: &Engine, id: AssociationId) -> Option<Self> {
         Some(match event {
             Event::Established { incoming, outbound_streams, inbound_streams } => {
@@ -86,14 +86,14 @@ impl Notification {
     }
 }
 
-/// The peer's addresses, the primary one first.
+/// Returns the peer's addresses, the primary one first.
 fn addresses(engine: &Engine, id: AssociationId) -> Vec<SocketAddr> {
     let mut paths = engine.paths(id).unwrap_or_default();
     paths.sort_by_key(|path| !path.primary);
     paths.into_iter().map(|path| path.address).collect()
 }
 
-/// Notifications that wait to be read, bounded.
+/// A bounded queue of notifications.
 #[derive(Debug)]
 pub(crate) struct NotificationQueue<T> {
     items: VecDeque<T>,
@@ -107,12 +107,12 @@ impl<T> NotificationQueue<T> {
         Self { items: VecDeque::new(), missed: 0, limit, waiters: WaitQueue::default() }
     }
 
-    /// Adds one at the end, unless the queue is full.
+    /// Appends a notification; counts it as lost if the queue is full.
     pub(crate) fn push(&mut self, item: T) {
         if self.items.len() < self.limit { self.items.push_back(item) } else { self.missed += 1 }
     }
 
-    /// The next one, or how many were lost behind those that were read.
+    /// Removes the next notification, or returns how many were lost once the queue is empty.
     pub(crate) fn pop(&mut self) -> Option<Result<T, u64>> {
         match self.items.pop_front() {
             Some(item) => Some(Ok(item)),

@@ -9,10 +9,11 @@ use crate::shard::any::{AnyAttempt, At, Finished};
 use crate::shard::place::Place;
 use crate::shard::state::State;
 
-/// Notifications of a one-to-many endpoint, from [`Endpoint::notifications`](crate::Endpoint::notifications). Clones share
-/// one queue: each notification is seen once.
+/// Receiver of a one-to-many endpoint's notifications, from
+/// [`Endpoint::notifications`](crate::Endpoint::notifications). Clones share one queue: each notification is
+/// delivered once.
 ///
-/// This is a handle to the endpoint: while it lives, the endpoint stays open.
+/// This is also a handle to the endpoint: while it exists, the endpoint stays open.
 ///
 /// ```
 /// use strandline::{Association, Ended, Endpoint, Notification, Peer, Stack};
@@ -49,12 +50,13 @@ impl Notifications {
         Self { bound }
     }
 
-    /// The next notification and whose it is. If nobody read them for long and some were lost, their number comes
-    /// without an association, as [`Notification::Missed`]. `None` if the stack is gone, or once the endpoint was
-    /// [shut down](crate::Endpoint::shutdown_all) and its last association has ended and was read.
+    /// Receives the next notification and its association. If notifications were lost because the queue was
+    /// full, their number is returned as [`Notification::Missed`], without an association. Returns `None` if
+    /// the stack is gone, or once the endpoint was [shut down](crate::Endpoint::shutdown_all), its last
+    /// association has ended and everything was read.
     ///
     /// # Cancel safety
-    /// No notification is lost if the future is dropped.
+    /// Dropping the future loses no notification.
     pub async fn next(&mut self) -> Option<(Option<AssociationId>, Notification)> {
         let mut finished = Finished::of(self.bound.stack.shards.len());
         let attempt = |state: &mut State, _, at: At| {

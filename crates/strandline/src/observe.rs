@@ -1,4 +1,4 @@
-//! Watching packets as they leave and arrive: for captures, and for measuring the time between them.
+//! Observers of packets sent and received, for captures and for measuring the time between packets.
 
 use std::fmt::{self, Debug};
 use std::net::{IpAddr, SocketAddr};
@@ -11,32 +11,32 @@ use tokio::time::Instant;
 
 use crate::engine::Engine;
 
-/// Which way a packet went.
+/// The direction of an observed packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// It was sent by this stack.
+    /// Sent by this stack.
     Sent,
-    /// It arrived here.
+    /// Received by this stack.
     Received,
 }
 
-/// A packet that was seen.
+/// A packet seen by a [`PacketObserver`].
 #[derive(Debug, Clone, Copy)]
 pub struct ObservedPacket<'a> {
-    /// When: after it was given to the carrier, or when it was taken from it.
+    /// When the packet was given to the carrier, or was taken from it.
     pub at: Instant,
-    /// Which way.
+    /// The packet's direction.
     pub direction: Direction,
     /// The peer: IP address and encapsulation port (0 for raw IP).
     pub peer: SocketAddr,
-    /// The address on this side, as far as is known.
+    /// The address on this side, if known.
     pub local: Option<IpAddr>,
     /// The SCTP packet.
     pub bytes: &'a [u8],
     engine: View<'a>,
 }
 
-/// The engine that sent the packet, or is about to take it in.
+/// The engine that sent the packet, or is about to process it.
 #[derive(Clone, Copy)]
 struct View<'a>(&'a Engine);
 
@@ -46,31 +46,32 @@ impl Debug for View<'_> {
     }
 }
 
-/// DATA of a packet that was seen.
+/// A DATA chunk of an observed packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ObservedData {
-    /// Its Transmission Sequence Number.
+    /// The chunk's TSN.
     pub tsn: Tsn,
-    /// The stream.
+    /// The chunk's stream.
     pub stream: StreamId,
-    /// Bytes of user data.
+    /// User data, bytes.
     pub bytes: usize,
 }
 
-/// A SACK that was seen.
+/// The SACK chunk of an observed packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObservedSack {
-    /// All up to this one has arrived.
+    /// The cumulative TSN ack: all TSNs up to this one have arrived.
     pub cumulative: Tsn,
-    /// The receive window, bytes.
+    /// The advertised receive window (a_rwnd), bytes.
     pub a_rwnd: u32,
-    /// First and last of each block beyond a gap, counted from `cumulative`.
+    /// The gap ack blocks: first and last TSN of each, as offsets from `cumulative`.
     pub gaps: Vec<(u16, u16)>,
-    /// How many TSNs it says came twice.
+    /// Number of duplicate TSNs reported.
     pub duplicates: usize,
 }
 
-/// The association of a packet that was seen: as it was after the packet's burst was built, or before the packet was taken in.
+/// The association of an observed packet: its state after the packet's burst was built, or before the received
+/// packet was processed.
 #[derive(Debug, Clone, Copy)]
 pub struct ObservedAssociation<'a> {
     engine: View<'a>,
@@ -78,19 +79,21 @@ pub struct ObservedAssociation<'a> {
 }
 
 impl ObservedAssociation<'_> {
-    /// State, ports, streams, windows and counters.
+    /// Returns the state, ports, streams, windows and counters.
     #[must_use]
     pub fn status(&self) -> Option<Status> {
         self.engine.0.status(self.id)
     }
 
-    /// Each of the peer's addresses with its state, window, round trip time and MTU.
+    /// Returns the state, congestion window, round-trip time and MTU of the path to each of the peer's
+    /// addresses.
     #[must_use]
     pub fn paths(&self) -> Vec<PathStatus> {
         self.engine.0.paths(self.id).unwrap_or_default()
     }
 
-    /// Why a chunk of the packet was sent again; see [`Endpoint::sent_again`](strandline_proto::endpoint::Endpoint::sent_again).
+    /// Returns why a chunk of the packet was retransmitted; see
+    /// [`Endpoint::sent_again`](strandline_proto::endpoint::Endpoint::sent_again).
     #[must_use]
     pub fn sent_again(&self, tsn: Tsn) -> Option<SentAgain> {
         self.engine.0.sent_again(self.id, tsn)
@@ -98,14 +101,15 @@ impl ObservedAssociation<'_> {
 }
 
 impl<'a> ObservedPacket<'a> {
-    /// SCTP source and destination port; `None` for what is too short to be a packet.
+    /// Returns the SCTP source and destination port; `None` if the bytes are too short for a packet.
     #[must_use]
     pub fn ports(&self) -> Option<(u16, u16)> {
         let packet = Packet::parse(self.bytes).ok()?;
         Some((packet.source_port(), packet.destination_port()))
     }
 
-    /// The association that it belongs to, found by addresses and ports: none before there is one, or if another shard has it.
+    /// Returns the packet's association, found by addresses and ports; `None` before it exists, or if it is on
+    /// another shard.
     #[must_use]
     pub fn association(&self) -> Option<ObservedAssociation<'a>> {
         let (source, destination) = self.ports()?;
@@ -117,7 +121,7 @@ impl<'a> ObservedPacket<'a> {
         Some(ObservedAssociation { engine: self.engine, id })
     }
 
-    /// Its DATA chunks, in their order.
+    /// Returns the packet's DATA chunks in order.
     pub fn data(&self) -> impl Iterator<Item = ObservedData> {
         self.chunks().filter_map(|chunk| match chunk {
             Chunk::Data(data) => {
@@ -127,7 +131,7 @@ impl<'a> ObservedPacket<'a> {
         })
     }
 
-    /// Its SACK chunk, if it has one.
+    /// Returns the packet's SACK chunk, if it has one.
     #[must_use]
     pub fn sack(&self) -> Option<ObservedSack> {
         self.chunks().find_map(|chunk| match chunk {
@@ -141,7 +145,7 @@ impl<'a> ObservedPacket<'a> {
         })
     }
 
-    /// The chunks' types, as numbered in RFC 9260 section 3.2, in their order.
+    /// Returns the types of the chunks in order, as numbered in RFC 9260 section 3.2.
     pub fn chunk_types(&self) -> impl Iterator<Item = u8> {
         self.raw_chunks().map(|chunk| chunk.kind)
     }
@@ -156,7 +160,7 @@ impl<'a> ObservedPacket<'a> {
     }
 }
 
-/// One line in the manner of tcpdump.
+/// Formats the packet on one line in the style of tcpdump.
 impl fmt::Display for ObservedPacket<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let arrow = match self.direction {
@@ -167,14 +171,15 @@ impl fmt::Display for ObservedPacket<'_> {
     }
 }
 
-/// Sees every packet of a stack. It is called by whoever sends or receives, with a lock held: it should be quick and
-/// must not call the stack.
+/// Observes every packet of a stack. It is called on the thread that sends or receives, with a lock held: it
+/// should be quick and must not call the stack.
 pub trait PacketObserver: Debug + Send + Sync {
-    /// One packet.
+    /// Called for each packet.
     fn packet(&self, packet: &ObservedPacket<'_>);
 }
 
-/// Shows packets of one size, the last of which may be shorter, as they leave or arrive now. `local` as far as is known.
+/// Passes packets of one size, the last of which may be shorter, to the observer as they are sent or received
+/// now. `local` is the address on this side, if known.
 pub(crate) fn show(
     observer: &dyn PacketObserver,
     engine: &Engine,

@@ -1,17 +1,17 @@
-//! Whom to talk to.
+//! Addresses and ports of a peer.
 
 use std::net::{IpAddr, SocketAddr};
 
 use crate::address::Address;
 
-/// A peer: its SCTP port and its addresses (more than one if it is multi-homed, the preferred one first), each with the
-/// UDP port that packets to it are carried to.
+/// A peer: its SCTP port and its addresses (several if it is multi-homed, the preferred one first), each with
+/// the UDP port that packets to it are sent to.
 ///
-/// A peer has two kinds of ports, which are easily confused. `Peer` takes the SCTP port once, as a plain number. A
-/// [`SocketAddr`] in this crate always holds an IP address and a *UDP* port, that of the encapsulation; so there is no
-/// conversion from a `SocketAddr` to a `Peer`.
+/// A peer has two kinds of ports that are easily confused. `Peer` takes the SCTP port once, as a plain number.
+/// A [`SocketAddr`] in this crate always holds an IP address and a *UDP* port, that of the encapsulation;
+/// therefore a `SocketAddr` does not convert to a `Peer`.
 ///
-/// Functions that take `impl Into<Peer>` also take the pair of an IP address and the SCTP port.
+/// Functions that take `impl Into<Peer>` also accept a pair of an IP address and an SCTP port.
 ///
 /// ```
 /// use strandline::Peer;
@@ -34,66 +34,67 @@ use crate::address::Address;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Peer {
-    /// Each with its own encapsulation port, if it has one.
+    /// The addresses, each with its own encapsulation port if it has one.
     addresses: Vec<(Address, Option<u16>)>,
     port: u16,
-    /// Of addresses that have none of their own.
+    /// The encapsulation port of addresses without their own.
     encapsulation_port: Option<u16>,
 }
 
 impl Peer {
-    /// A peer with one address and an SCTP port. Packets go to the stack's default encapsulation port, unless
-    /// [`encapsulation_port`](Self::encapsulation_port) names another.
+    /// Creates a peer with one address and an SCTP port. Packets go to the stack's default encapsulation port
+    /// unless [`encapsulation_port`](Self::encapsulation_port) sets another.
     #[must_use]
     pub fn new(address: impl Into<Address>, sctp_port: u16) -> Self {
         Self { addresses: vec![(address.into(), None)], port: sctp_port, encapsulation_port: None }
     }
 
-    /// A peer whose packets are carried to a UDP socket, such as the [`local_addr`](crate::Stack::local_addr) of its stack,
-    /// and its SCTP port.
+    /// Creates a peer from the address of its UDP socket, such as the [`local_addr`](crate::Stack::local_addr)
+    /// of its stack, and its SCTP port.
     #[must_use]
     pub fn encapsulated(udp: SocketAddr, sctp_port: u16) -> Self {
         let addresses = vec![(Address::of(udp), Some(udp.port()))];
         Self { addresses, port: sctp_port, encapsulation_port: None }
     }
 
-    /// Adds an address of the same peer, at its [`encapsulation_port`](Self::encapsulation_port) or the stack's default.
+    /// Adds another address of the peer, with the port from [`encapsulation_port`](Self::encapsulation_port) or
+    /// the stack's default.
     #[must_use]
     pub fn address(mut self, address: impl Into<Address>) -> Self {
         self.addresses.push((address.into(), None));
         self
     }
 
-    /// Adds an address of the same peer with a UDP port of its own.
+    /// Adds another address of the peer with its own UDP port.
     #[must_use]
     pub fn address_encapsulated(mut self, address: impl Into<Address>, udp_port: u16) -> Self {
         self.addresses.push((address.into(), Some(udp_port)));
         self
     }
 
-    /// Sets the UDP port of all addresses that have none of their own, where it is not the stack's default (9899). It has
-    /// no meaning on a stack on raw IP.
+    /// Sets the UDP port of all addresses without their own, if it is not the stack's default (9899). It is
+    /// ignored on a stack on raw IP.
     #[must_use]
     pub fn encapsulation_port(mut self, udp_port: u16) -> Self {
         self.encapsulation_port = Some(udp_port);
         self
     }
 
-    /// The SCTP port.
+    /// Returns the SCTP port.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The addresses, the preferred one first.
+    /// Returns the addresses, the preferred one first.
     pub fn addresses(&self) -> impl Iterator<Item = Address> {
         self.addresses.iter().map(|(address, _)| *address)
     }
 
-    /// Where packets are carried to, given the stack's default port.
+    /// Returns the addresses that packets are sent to, given the stack's default encapsulation port.
     pub(crate) fn remotes(&self, default_port: u16) -> Vec<SocketAddr> {
         let remote = |(address, own): &(Address, Option<u16>)| {
-            // On raw IP the default is 0 and nothing else makes sense.
+            // On raw IP the default is 0, and so is the port of every address.
             let port = if default_port == 0 { Some(0) } else { own.or(self.encapsulation_port) };
             address.with_port(port.unwrap_or(default_port))
         };
@@ -102,14 +103,14 @@ impl Peer {
 }
 
 impl From<(IpAddr, u16)> for Peer {
-    /// One address, and the SCTP port.
+    /// A peer with one IP address and an SCTP port.
     fn from((address, sctp_port): (IpAddr, u16)) -> Self {
         Self::new(address, sctp_port)
     }
 }
 
 impl From<(Address, u16)> for Peer {
-    /// One address, and the SCTP port.
+    /// A peer with one address and an SCTP port.
     fn from((address, sctp_port): (Address, u16)) -> Self {
         Self::new(address, sctp_port)
     }

@@ -1,5 +1,5 @@
-//! SCTP ports on raw IP, where processes of a host share the protocol: each port is reserved among them, and packets
-//! to other ports are kept out by the kernel.
+//! SCTP ports on raw IP, where the processes of a host share the protocol: each port is reserved among the
+//! processes, and the kernel's socket filter drops packets to other ports.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,24 +10,24 @@ use strandline_io::{PortLock, RawCarrier};
 
 use crate::error::BindError;
 
-/// The ports that a stack on raw IP has reserved. A port stays reserved after its listener was closed, as long as the
-/// stack lives, for its associations go on.
+/// The ports reserved by a stack on raw IP. A port stays reserved after its listener was closed, until the
+/// stack is dropped, because the port's associations continue.
 #[derive(Debug)]
 pub(crate) struct ReservedPorts {
-    /// Reserves for the carrier's address only, unless it has all.
+    /// The address to reserve ports on; `None` for all addresses.
     address: Option<IpAddr>,
     ephemeral: PortLock,
     listening: HashMap<u16, PortLock>,
 }
 
 impl ReservedPorts {
-    /// With ports for outgoing associations.
+    /// Starts with the ports for outgoing associations.
     pub(crate) fn new(address: IpAddr, ephemeral: PortLock) -> Self {
         let address = (!address.is_unspecified()).then_some(address);
         Self { address, ephemeral, listening: HashMap::new() }
     }
 
-    /// Reserves a port and lets its packets in.
+    /// Reserves a port and opens the socket filters for it.
     pub(crate) fn reserve<'a>(
         &mut self,
         carriers: impl Iterator<Item = &'a RawCarrier> + Clone,
@@ -50,7 +50,7 @@ impl ReservedPorts {
         Ok(())
     }
 
-    /// All that packets may come to.
+    /// Returns all ports that packets may arrive on.
     pub(crate) fn ranges(&self) -> Vec<RangeInclusive<u16>> {
         let single = self.listening.keys().map(|port| *port..=*port);
         std::iter::once(self.ephemeral.ports()).chain(single).collect()

@@ -1,4 +1,4 @@
-//! A stack: its shards, each a carrier, an engine, and the task that drives them.
+//! The stack: its shards, each with a carrier, an engine and the task that drives them.
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -22,69 +22,72 @@ use crate::shard::place::Place;
 use crate::shard::steer;
 use crate::shard::table::Owner;
 
-/// How often a port is picked anew because the peer's other addresses have an association with it on another shard.
+/// Limit of attempts to pick another port when one of the peer's other addresses already has an association
+/// from that port on another shard.
 const PICKS_MAX: usize = 16;
 
-/// An SCTP stack: one carrier (a UDP socket, raw IP, or a place in an in-memory network) with any number of SCTP ports
-/// on it. Clones are the same stack.
+/// An SCTP stack: one carrier (a UDP socket, raw IP, or an address in an in-memory network) with any number of
+/// SCTP ports on it. Clones are handles to the same stack.
 ///
-/// A task on the tokio runtime where the stack was built drives it. Once the last handle (stack, listener, endpoint,
-/// association) is dropped, the task finishes the associations that are still delivering, and ends. It ends at once,
-/// and unkindly, if the runtime is shut down: await [`wait_idle`](Self::wait_idle) before that.
+/// A task on the tokio runtime where the stack was built drives it. Once the last handle (stack, listener,
+/// endpoint, association) is dropped, the task delivers what the remaining associations have queued, then ends.
+/// Shutting the runtime down ends the task at once, without delivering anything: await
+/// [`wait_idle`](Self::wait_idle) first.
 ///
 /// # Shards
 ///
-/// A stack may have several [shards](crate::StackBuilder::shards), one for each core: each has a socket, a task and
-/// associations of its own, and the kernel gives it its own packets. Seen from outside they are one endpoint. Where an
-/// association is doesn't matter to its users, but a task on the runtime that drives its shard finds its memory in that
-/// core's cache and never waits for a lock.
+/// A stack may have several [shards](crate::StackBuilder::shards), usually one for each core. Each shard has
+/// its own socket, task and associations, and the kernel delivers the shard's packets to its socket. Peers see
+/// one endpoint. Any task can use an association on any shard, but a task on the runtime that drives the shard
+/// finds the association's memory in that core's cache and never waits for a lock.
 #[derive(Debug, Clone)]
 pub struct Stack {
     pub(crate) inner: Arc<StackInner>,
-    /// Where associations that this handle starts go, if they can.
+    /// The shard on which this handle starts associations, where possible.
     pub(crate) preferred: Option<u16>,
 }
 
-/// Counters of one shard.
+/// Counters of one shard, from [`Stack::shard_stats`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShardStats {
-    /// Packets that the shard's engine took.
+    /// Packets that the shard's engine processed.
     pub packets_received: u64,
-    /// Packets that it sent.
+    /// Packets that the shard's engine sent.
     pub packets_sent: u64,
-    /// Associations that exist, those that are ending included.
+    /// Existing associations, including those that are ending.
     pub associations: usize,
-    /// Packets and ICMP messages that came here and were given to other shards.
+    /// Packets and ICMP messages that arrived on this shard and were handed over to other shards.
     pub handed_over: u64,
-    /// Packets and ICMP messages that other shards gave to this one.
+    /// Packets and ICMP messages that other shards handed over to this one.
     pub taken_over: u64,
-    /// Packets and ICMP messages for this shard that were lost because too many waited.
+    /// Packets and ICMP messages for this shard that were dropped because its mailbox was full.
     pub handed_over_lost: u64,
-    /// How often a task, the shard's own or one that uses its associations, found its lock taken by another such task: none
-    /// where all of them run on one thread.
+    /// How often a task that works with the shard (its driver, or a task that uses its associations) found the
+    /// lock held by another such task. Stays 0 if all of them run on one thread.
     pub lock_waits: u64,
-    /// How often the lock was taken because somebody looked at the state of an association or at counters (status, paths,
-    /// statistics), or the other way round.
+    /// How often the lock was contended because a task read statistics (the status of an association, paths,
+    /// counters), or because such a reader found it held.
     pub look_waits: u64,
-    /// INITs that the shard's engine answered, or refused for what they say.
+    /// INITs that the shard's engine answered, or refused for their contents.
     pub inits: u64,
-    /// INITs that it dropped unread because there were too many ([`EndpointStats::inits_shed`]).
+    /// INITs that the shard's engine dropped unread because there were too many
+    /// ([`EndpointStats::inits_shed`]).
     pub inits_shed: u64,
 }
 
-/// What all handles of a stack share.
+/// State shared by all handles of a stack.
 #[derive(Debug)]
 pub(crate) struct StackInner {
     first: Arc<Shard>,
-    /// All shards by number, the first included.
+    /// All shards by index, the first included.
     pub(crate) shards: Vec<Arc<Shard>>,
     pub(crate) default_port: u16,
-    /// How packets are spread, where there are several shards.
+    /// How packets are distributed, if there are several shards.
     rule: Option<Arc<Steering>>,
-    /// Which shard the next association goes to, unless something else says so.
+    /// The shard of the next association if nothing else determines it.
     turn: AtomicU32,
-    /// On raw IP: the ports that are ours.
+    /// On raw IP: the SCTP ports that this stack has reserved.
     reserved: Mutex<Option<ReservedPorts>>,
 }
 
@@ -111,10 +114,10 @@ impl StackInner {
         Self { first, shards, default_port, rule, turn: AtomicU32::new(0), reserved }
     }
 
-    /// The shard with a number; there is always one.
+    /// Returns the shard with an index, or the first shard if the index is out of range.
     pub(crate) fn shard(&self, index: u16) -> &Arc<Shard> {
         let found = self.shards.get(usize::from(index));
-        // Numbers come from this stack only, so it is always found.
+        // Indexes come from this stack only, so the shard is always found.
         found.unwrap_or(&self.first)
     }
 
@@ -148,14 +151,15 @@ impl StackInner {
         }
     }
 
-    /// On raw IP: packets to these ports are answered, because nobody else has them.
+    /// On raw IP: lets the engine answer packets to these ports, which no other process of the host has.
     pub(crate) fn answer_for(&self, ports: &[RangeInclusive<u16>]) {
         for shard in &self.shards {
             shard.with(|state, _| state.engine.set_reserved_ports(ports.to_vec()));
         }
     }
 
-    /// The home of an association from a certain local port, and whether other shards may know the peer, too.
+    /// Returns the home shard of an association from the request's local port, and whether other shards may
+    /// have associations with the same peer.
     pub(crate) fn homes(&self, request: &Connect) -> (u16, bool) {
         match &self.rule {
             None => (0, false),
@@ -166,7 +170,8 @@ impl StackInner {
         }
     }
 
-    /// An association is on its home by any of its addresses unless its peer has several.
+    /// Returns whether another shard may have an association with one of the request's addresses. That is
+    /// possible only if a peer has several addresses: otherwise the association is on its home shard.
     fn others_may_know(&self, shard: u16, request: &Connect) -> bool {
         let elsewhere = |shard: &Arc<Shard>| {
             shard.steer.as_ref().is_some_and(|steer| steer.post().multihomed_elsewhere(steer.index()))
@@ -174,8 +179,8 @@ impl StackInner {
         request.remotes.len() > 1 || elsewhere(self.shard(shard))
     }
 
-    /// Starts an association for a holder: with a local port of its own on its home, else on the shard that is asked
-    /// for, or on each in turn, from a port that makes this its home.
+    /// Starts an association for a one-to-one handle. A request with a local port goes to its home shard. Other
+    /// requests go to the preferred shard, or to the shards in turn, from a port whose home is that shard.
     pub(crate) fn connect(
         &self,
         preferred: Option<u16>,
@@ -205,7 +210,7 @@ impl StackInner {
         Err(Refusal::NoPort.into())
     }
 
-    /// Starts an association on a shard, from a port that makes the shard its home and that no other shard uses with
+    /// Starts an association on a shard, from a port whose home is this shard and that no other shard uses with
     /// the same peer.
     fn start_on(&self, rule: &Steering, shard: u16, request: &Connect) -> Result<EngineId, ConnectError> {
         for _ in 0..PICKS_MAX {
@@ -241,7 +246,7 @@ impl StackInner {
         })
     }
 
-    /// True if a shard other than this one has an association with one of the peer's addresses.
+    /// Returns whether another shard has an association with one of the peer's addresses.
     fn known_elsewhere(&self, here: u16, request: &Connect, local_port: u16) -> bool {
         let others = (0..).zip(&self.shards).filter(|(index, _)| *index != here);
         others.map(|(_, shard)| shard.lock()).any(|state| {
@@ -259,37 +264,38 @@ fn home(rule: &Steering, request: &Connect, local_port: u16) -> u16 {
 }
 
 impl Stack {
-    /// The carrier's address: IP address and encapsulation port (0 for raw IP).
+    /// Returns the carrier's address: IP address and encapsulation port (0 on raw IP).
     #[must_use]
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.inner.shard(0).carrier.local_address()
     }
 
-    /// The encapsulation port that peers are assumed to have unless a [`Peer`](crate::Peer) says otherwise.
+    /// Returns the encapsulation port assumed for peers unless a [`Peer`](crate::Peer) names another.
     #[must_use]
     pub fn default_encapsulation_port(&self) -> u16 {
         self.inner.default_port
     }
 
-    /// How many shards the stack has.
+    /// Returns the number of shards.
     #[must_use]
     pub fn shards(&self) -> usize {
         self.inner.shards.len()
     }
 
-    /// A handle to the same stack that starts associations on one shard, numbered from 0 (beyond the last it counts on
-    /// from the first), instead of on each in turn: for tasks on the runtime that drives it. Associations that ask for a
-    /// certain local port go where that port and the peer's address and port lead, from whatever handle.
+    /// Returns a handle to the same stack that starts associations on one shard, numbered from 0 (modulo the
+    /// number of shards), instead of on each in turn. Meant for tasks on the runtime that drives the shard. An
+    /// association with a given local port always goes to the shard determined by its ports and the peer's
+    /// address.
     #[must_use]
     pub fn on_shard(&self, shard: usize) -> Self {
         let shard = (shard % self.shards().max(1)) as u16;
         Self { inner: Arc::clone(&self.inner), preferred: Some(shard) }
     }
 
-    /// The congestion controller of associations to come, whoever sets them up and whatever socket they belong to, unless they
-    /// bring [parameters of their own](crate::Association::connect_with), instead of the one that
-    /// [`StackBuilder::association`](crate::StackBuilder::association) gave. Those that exist keep theirs:
-    /// [`Control::configure`](crate::Control::configure) changes one.
+    /// Sets the congestion controller of future associations, incoming and outgoing, on all sockets. It
+    /// replaces the one given by [`StackBuilder::association`](crate::StackBuilder::association). Associations
+    /// with [their own parameters](crate::Association::connect_with) and existing associations keep theirs;
+    /// [`Control::configure`](crate::Control::configure) changes an existing one.
     ///
     /// ```
     /// use strandline::{Algorithm, Stack};
@@ -309,13 +315,13 @@ impl Stack {
         }
     }
 
-    /// The congestion controller of associations to come.
+    /// Returns the congestion controller of future associations.
     #[must_use]
     pub fn congestion(&self) -> Algorithm {
         self.inner.shard(0).look().engine.congestion()
     }
 
-    /// Counters of all the stack's packets and associations.
+    /// Returns the counters of the stack's packets and associations, summed over the shards.
     #[must_use]
     pub fn stats(&self) -> EndpointStats {
         let mut sum = EndpointStats::default();
@@ -325,7 +331,7 @@ impl Stack {
         sum
     }
 
-    /// What the buffers of all associations hold, and may hold.
+    /// Returns the bytes held by the buffers of all associations, and their limits.
     #[must_use]
     pub fn buffers(&self) -> Buffers {
         let mut sum = Buffers::default();
@@ -335,9 +341,9 @@ impl Stack {
         sum
     }
 
-    /// Counters of each shard, by its number. What went between shards shows here: nothing but what is handed over takes a
-    /// lock that two of them have, and the set-up of an association that asks for a port of its own or has peers with several
-    /// addresses, which must not be twice.
+    /// Returns the counters of each shard, in the order of their indexes. They show the traffic between shards.
+    /// Shards share a lock only to hand over packets, and to set up associations that have a given local port
+    /// or peers with several addresses, which must not exist twice.
     #[must_use]
     pub fn shard_stats(&self) -> Vec<ShardStats> {
         let stats = |shard: &Arc<Shard>| {
@@ -364,22 +370,22 @@ impl Stack {
         self.inner.shards.iter().map(stats).collect()
     }
 
-    /// Associations that exist, those that are ending included.
+    /// Returns the number of existing associations, including those that are ending.
     #[must_use]
     pub fn association_count(&self) -> usize {
         self.inner.shards.iter().map(|shard| shard.look().engine.association_count()).sum()
     }
 
-    /// Waits until no association is left: what dropped handles had queued has been delivered or given up.
+    /// Waits until no association is left: everything queued by dropped handles was delivered or abandoned.
     ///
     /// # Cancel safety
-    /// It only waits; it can be dropped at any time.
+    /// Dropping the future has no effect on the stack.
     pub async fn wait_idle(&self) {
         let idle = |shard: &Arc<Shard>| {
             let state = shard.look();
             state.table.len() == 0 || state.gone
         };
-        // While one ends, others may begin.
+        // While one shard becomes idle, associations may begin on others.
         while let Some(busy) = self.inner.shards.iter().find(|shard| !idle(shard)) {
             Attempt::new(busy, Place::Idle, |state, _| {
                 if state.table.len() == 0 || state.gone {

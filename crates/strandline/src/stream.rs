@@ -1,4 +1,4 @@
-//! Streams as byte streams, and as message streams with a reader of their own.
+//! Streams of an association as byte streams, and as message streams with their own reader.
 
 use std::io;
 use std::pin::Pin;
@@ -17,18 +17,18 @@ use crate::shard::place::Place;
 use crate::shard::state::State;
 use crate::wait::Token;
 
-/// Bytes that one write puts into one message at most.
+/// Largest message that one write sends, bytes.
 const WRITE_MAX: usize = 16 << 10;
 
-/// One stream of an association, read and written as bytes: [`AsyncRead`] and [`AsyncWrite`].
+/// One stream of an association as a byte stream: [`AsyncRead`] and [`AsyncWrite`].
 ///
-/// What is written goes as messages of up to 16 KiB; what is read are the bytes of the messages in their order,
-/// without their boundaries. The end of what can be read comes when the peer shuts down the *association*: SCTP's
-/// streams have no end of their own (see [`Association`](crate::Association#closing)).
+/// Written bytes are sent as messages of up to 16 KiB. Reading returns the bytes of the messages in order,
+/// without message boundaries. Reading ends when the peer shuts down the *association*: a single SCTP stream
+/// can't be closed (see [`Association`](crate::Association#closing)).
 ///
-/// While the handle lives, [`Association::recv`](crate::Association::recv) doesn't see the stream's messages. If this
-/// handle isn't read while others are, the messages wait here, up to as much as the receive buffer holds; then the
-/// window of the whole association closes.
+/// While the handle exists, [`Association::recv`](crate::Association::recv) doesn't return the stream's
+/// messages. If this handle isn't read while others are, its messages are held here up to the size of the
+/// receive buffer; then the window of the whole association closes.
 ///
 /// ```
 /// use strandline::{Association, Listener, Peer, Stack, StreamId};
@@ -61,31 +61,31 @@ impl Stream {
         Self { recv, send }
     }
 
-    /// The stream's number.
+    /// Returns the stream's number.
     #[must_use]
     pub fn id(&self) -> StreamId {
         self.recv.stream
     }
 
-    /// The two directions, for two tasks.
+    /// Splits the stream into its two directions, for use in two tasks.
     #[must_use]
     pub fn into_split(self) -> (RecvStream, SendStream) {
         (self.recv, self.send)
     }
 
-    /// The two directions, borrowed.
+    /// Borrows the two directions.
     pub fn split(&mut self) -> (&mut RecvStream, &mut SendStream) {
         (&mut self.recv, &mut self.send)
     }
 }
 
-/// The incoming direction of a stream. Messages that are not read when it is dropped go back to
+/// The incoming direction of a stream. Dropping it returns unread messages to
 /// [`Association::recv`](crate::Association::recv).
 #[derive(Debug)]
 pub struct RecvStream {
     handle: Arc<Handle>,
     stream: StreamId,
-    /// What is left of a message that was read in part.
+    /// The unread bytes of a message that was read in part.
     rest: Bytes,
     token: Token,
 }
@@ -95,7 +95,7 @@ impl RecvStream {
         Self { handle, stream, rest: Bytes::new(), token: None }
     }
 
-    /// The stream's number.
+    /// Returns the stream's number.
     #[must_use]
     pub fn id(&self) -> StreamId {
         self.stream
@@ -105,14 +105,14 @@ impl RecvStream {
         Place::ReadStream(self.handle.id(), self.stream)
     }
 
-    /// The next message of the stream; `None` once the peer has shut down and all was read. A rest that `read` left of
-    /// a message is not given again here.
+    /// Receives the next message of the stream; `None` once the peer has shut down and every message was read.
+    /// Bytes that `read` left of a message are not returned here.
     ///
     /// # Errors
-    /// If the association ended in another way than by shutdown.
+    /// If the association ended in any way other than a shutdown.
     ///
     /// # Cancel safety
-    /// No message is lost if the future is dropped.
+    /// Dropping the future loses no message.
     pub async fn recv(&mut self) -> Result<Option<Message>, RecvError> {
         let (id, stream) = (self.handle.id(), self.stream);
         self.rest = Bytes::new();
@@ -168,18 +168,18 @@ impl SendStream {
         Self { handle, stream, ppid: Ppid(0), closed: false, token: None }
     }
 
-    /// The stream's number.
+    /// Returns the stream's number.
     #[must_use]
     pub fn id(&self) -> StreamId {
         self.stream
     }
 
-    /// The label of what is written from now on. Default 0.
+    /// Sets the payload protocol identifier of messages sent from now on. Default: 0.
     pub fn set_ppid(&mut self, ppid: Ppid) {
         self.ppid = ppid;
     }
 
-    /// Where [`AsyncWrite`] waits.
+    /// The queue in which [`AsyncWrite`] waits.
     fn place(&self) -> Place {
         Place::WritePolled(self.handle.id())
     }
@@ -191,10 +191,10 @@ impl SendStream {
     /// Sends one message. Waits while the send buffer is full.
     ///
     /// # Errors
-    /// If it can't be sent: see [`SendError`].
+    /// If the message can't be sent: see [`SendError`].
     ///
     /// # Cancel safety
-    /// If the future is dropped before it returned, the message was not sent.
+    /// If the future is dropped before it completes, the message was not sent.
     pub async fn send(&mut self, mut data: Bytes) -> Result<(), SendError> {
         let (id, info) = (self.handle.id(), self.info());
         let run = |state: &mut State, now| state.poll_send(now, id, info, &mut data);
@@ -221,12 +221,12 @@ impl AsyncWrite for SendStream {
         }
     }
 
-    /// What was written is on its way already: there is nothing to wait for.
+    /// Returns at once: written data is already queued for sending.
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
-    /// Ends writing with this handle. The peer does not see it: SCTP's streams have no end.
+    /// Ends writing with this handle. The peer doesn't notice: a single SCTP stream can't be closed.
     fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.get_mut().closed = true;
         Poll::Ready(Ok(()))
@@ -259,7 +259,7 @@ impl AsyncWrite for Stream {
     }
 }
 
-/// The error of byte streams for an end that was not graceful.
+/// Returns the I/O error for an association that did not end gracefully.
 fn io_error(ended: Ended) -> io::Error {
     let kind = match ended {
         Ended::ShutDown => io::ErrorKind::BrokenPipe,

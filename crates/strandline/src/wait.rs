@@ -1,4 +1,4 @@
-//! Tasks that wait for something that another task or the driver will do.
+//! Queues of tasks that wait for an action of another task or of the driver.
 
 mod line;
 
@@ -7,11 +7,11 @@ use std::task::Waker;
 
 pub(crate) use self::line::Line;
 
-/// What a waiting future holds of its place in a queue; none before it has waited.
+/// A waiting future's position in a queue; `None` before it has waited.
 pub(crate) type Token = Option<u32>;
 
-/// Wakers of waiting tasks. One costs no allocation; nothing is left behind by futures that were dropped, as long as
-/// they call [`remove`](Self::remove).
+/// A queue of wakers of waiting tasks. A single waker needs no allocation. Dropped futures leave nothing behind
+/// if they call [`remove`](Self::remove).
 #[derive(Debug, Default)]
 pub(crate) struct WaitQueue {
     first: Option<(u32, Waker)>,
@@ -19,14 +19,14 @@ pub(crate) struct WaitQueue {
     last_token: u32,
 }
 
-/// Behind a pointer, for it is rare that several tasks wait for the same thing.
+/// Allocated separately, because several tasks rarely wait for the same event.
 #[derive(Debug, Default)]
 struct More {
     waiting: VecDeque<(u32, Waker)>,
 }
 
 impl WaitQueue {
-    /// Enters a task, or renews its entry.
+    /// Adds a task, or updates its waker.
     pub(crate) fn register(&mut self, token: &mut Token, waker: &Waker) {
         if let Some(wanted) = *token
             && let Some((_, old)) = self.entries().find(|(found, _)| *found == wanted)
@@ -39,7 +39,7 @@ impl WaitQueue {
             self.last_token
         });
         *token = Some(number);
-        // In front only if none waits: who comes later is woken later.
+        // Only an empty queue uses the first slot, so that later tasks are woken later.
         if self.is_empty() {
             self.first = Some((number, waker.clone()));
         } else {
@@ -52,12 +52,12 @@ impl WaitQueue {
         self.first.iter_mut().chain(more.into_iter().flatten())
     }
 
-    /// True if nobody waits.
+    /// Returns whether no task waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.first.is_none() && self.more.as_ref().is_none_or(|more| more.waiting.is_empty())
     }
 
-    /// Takes a task out. False if it was not there: it has been woken.
+    /// Removes a task. Returns false if it was not in the queue because it has been woken.
     pub(crate) fn remove(&mut self, token: Token) -> bool {
         let Some(token) = token else { return false };
         if self.first.as_ref().is_some_and(|(found, _)| *found == token) {
@@ -70,7 +70,7 @@ impl WaitQueue {
         more.waiting.len() < before
     }
 
-    /// Everybody's waker; the caller wakes them once no lock is held.
+    /// Removes all wakers; the caller wakes them once it holds no lock.
     pub(crate) fn wake_all(&mut self, to_wake: &mut Vec<Waker>) {
         to_wake.extend(self.first.take().map(|(_, waker)| waker));
         if let Some(more) = self.more.take() {
@@ -78,7 +78,7 @@ impl WaitQueue {
         }
     }
 
-    /// The waker of the task that waits longest.
+    /// Removes the waker of the task that has waited longest.
     pub(crate) fn wake_one(&mut self, to_wake: &mut Vec<Waker>) {
         let next = self.first.take().or_else(|| self.more.as_mut()?.waiting.pop_front());
         to_wake.extend(next.map(|(_, waker)| waker));

@@ -1,4 +1,4 @@
-//! Many small messages: sent one by one, received as many at a time as there are.
+//! Tests of many small messages that are sent one by one and received in batches.
 
 mod common;
 

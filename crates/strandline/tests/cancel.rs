@@ -1,4 +1,4 @@
-//! Futures dropped midway lose nothing.
+//! Tests that dropping futures loses nothing.
 
 mod common;
 
@@ -56,7 +56,7 @@ async fn a_send_that_is_given_up_was_not_sent() {
     let (client, peer) = pair(&here, &there).await;
     let (mut sent, mut given_up) = (0_u32, 0);
     let mut pace = interval(Duration::from_millis(300));
-    // Fills both buffers, then tries in vain.
+    // Fills both buffers, then fails to send.
     while given_up < 10 {
         pace.tick().await;
         match once(client.send(&[sent as u8; 500], SendInfo::default())) {
@@ -101,7 +101,7 @@ async fn an_accept_that_is_given_up_passes_its_turn_on() {
     let (client, accepted) = tokio::join!(
         async {
             let client = Association::connect(&here, server(7)).await.unwrap();
-            // The first was woken for it, and goes away without having looked.
+            // The first accept was woken for the association, and is dropped before it could take it.
             drop(first);
             client
         },

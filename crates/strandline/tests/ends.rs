@@ -1,4 +1,4 @@
-//! Sockets that take no new associations, and the graceful end of all associations of an endpoint.
+//! Tests of sockets that stop accepting, and of the graceful end of all associations of an endpoint.
 
 mod common;
 
@@ -33,7 +33,7 @@ async fn stopped_endpoints_refuse_peers_and_connect_themselves() {
     assert_eq!(listener.accept().await.unwrap().status().unwrap().peer_port, 7);
     assert_eq!(endpoint.control(out).unwrap().status().unwrap().state, AssociationState::Established);
 
-    // The port goes to somebody else, and stays with him when the first is dropped.
+    // The port is bound by another endpoint, and stays bound when the first is dropped.
     let next = Endpoint::bind(&there, 7).unwrap();
     drop(endpoint);
     let late = Association::connect(&here, server(7)).await.unwrap();

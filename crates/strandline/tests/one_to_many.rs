@@ -1,4 +1,4 @@
-//! One-to-many endpoints on the in-memory network, in virtual time.
+//! Tests of one-to-many endpoints on the in-memory network, in virtual time.
 
 mod common;
 

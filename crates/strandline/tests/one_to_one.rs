@@ -1,4 +1,4 @@
-//! One-to-one sockets on the in-memory network, in virtual time.
+//! Tests of one-to-one sockets on the in-memory network, in virtual time.
 
 mod common;
 
@@ -110,7 +110,7 @@ async fn a_slow_reader_stops_its_sender_and_nobody_else() {
     let status = slow_peer.status().unwrap();
     assert!(status.receive_buffered <= 61_500, "{} bytes wait", status.receive_buffered);
     assert!(slow.status().unwrap().send_buffered <= 51_000);
-    // A window probe may have made room for a message as small as the others, but not for this one.
+    // A window probe may have freed room for a message as small as the others, but not for this one.
     assert_eq!(
         slow.try_send_bytes(Bytes::from(vec![0; 30_000]), SendInfo::default()),
         Err(TrySendError::Full)
@@ -199,7 +199,7 @@ async fn nobody_listens_or_nobody_is_there() {
     let nowhere = strandline::Peer::new([10, 9, 9, 9], 7);
     let silence = Association::connect(&here, nowhere).await.unwrap_err();
     assert_eq!(silence, ConnectError::Ended(Ended::TimedOut));
-    // 1 s, doubled for each of the two retransmissions.
+    // 1 s, doubled by each of the two retransmissions.
     assert!((6..9).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
     here.wait_idle().await;
 }
@@ -290,7 +290,8 @@ async fn wrong_requests_are_refused_with_a_hint() {
     assert!(matches!(Association::connect(&here, server(0)).await, Err(ConnectError::Request(_))));
 }
 
-/// A network in memory damages nothing, and nobody on it looks at checksums: RFC 9653 may leave them out there.
+/// An in-memory network corrupts nothing and nothing on it reads checksums: RFC 9653 allows omitting them
+/// there.
 #[tokio::test(start_paused = true)]
 async fn a_network_in_memory_can_do_without_checksums() {
     let method = Some(strandline::ErrorDetectionMethod::SctpOverDtls);

@@ -1,4 +1,4 @@
-//! What is set of a stack and its associations, on the in-memory network, in virtual time.
+//! Tests of settings of a stack and its associations, on the in-memory network, in virtual time.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 mod common;
@@ -15,11 +15,11 @@ use strandline::{
 };
 
 const CLIENT: [u8; 4] = [10, 0, 0, 1];
-/// The other address of each.
+/// The second address of each side.
 const CLIENT_TOO: [u8; 4] = [10, 1, 0, 1];
 const SERVER_TOO: [u8; 4] = [10, 1, 0, 2];
 
-/// The TSNs of a packet's DATA chunks.
+/// Returns the TSNs of a packet's DATA chunks.
 fn tsns(packet: &[u8]) -> Vec<u32> {
     let (mut tsns, mut rest) = (Vec::new(), packet.get(12..).unwrap_or_default());
     while let [kind, _, high, low, value @ ..] = rest {
@@ -32,10 +32,10 @@ fn tsns(packet: &[u8]) -> Vec<u32> {
     tsns
 }
 
-/// Where DATA went, and what is lost of it.
+/// The destinations of DATA packets, and which of them are lost.
 #[derive(Default)]
 struct Ways {
-    /// The next packet with DATA is lost.
+    /// The next packet with DATA is dropped.
     armed: bool,
     lost: Option<u32>,
     sent: Vec<(u32, IpAddr)>,
@@ -59,7 +59,7 @@ impl Ways {
     }
 }
 
-/// Of twenty messages the first is lost: the ways that it took.
+/// Drops the first of twenty messages and returns the destinations that it was sent to.
 async fn ways_of_a_lost_message(client: &Association, peer: &Association, ways: &Mutex<Ways>) -> Vec<IpAddr> {
     *ways.lock().unwrap() = Ways { armed: true, ..Ways::default() };
     for number in 0..20 {
@@ -72,7 +72,8 @@ async fn ways_of_a_lost_message(client: &Association, peer: &Association, ways: 
     ways.lock().unwrap().of_what_was_lost()
 }
 
-/// What is found lost on one of two paths goes again where the setting says, and where another one says from then on.
+/// DATA lost on one of two paths is retransmitted on the path that the setting names, also after the setting
+/// changes.
 #[tokio::test(start_paused = true)]
 async fn what_was_lost_goes_again_where_the_setting_says() {
     let ways = Arc::new(Mutex::new(Ways::default()));
@@ -103,7 +104,8 @@ fn controller(association: &Association) -> &'static str {
     association.paths()[0].congestion
 }
 
-/// A stack's controller holds for what is set up from then on, by either side, on every shard and for every socket.
+/// A stack's congestion controller applies to later associations, set up by either side, on every shard and
+/// socket.
 #[tokio::test(start_paused = true)]
 async fn the_controller_of_associations_to_come() {
     let network = Network::new();
@@ -134,7 +136,7 @@ async fn the_controller_of_associations_to_come() {
     assert_eq!((controller(&old.0), controller(&old.1)), ("cubic", "cubic"));
 }
 
-/// DCTCP is agreed on as if the stack had begun with it: an association may have it again.
+/// DCTCP is negotiated as if the stack had started with it, so an association can return to it.
 #[tokio::test(start_paused = true)]
 async fn dctcp_for_associations_to_come() {
     let network = Network::new();

@@ -1,4 +1,4 @@
-//! Stacks of several shards on the in-memory network, in virtual time.
+//! Tests of stacks with several shards on the in-memory network, in virtual time.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod common;
@@ -29,7 +29,7 @@ fn try_stack(network: &Network, shards: usize, addresses: &[[u8; 4]], seed: u8) 
     builder.memory(network, addresses.iter().map(|address| IpAddr::from(*address)))
 }
 
-/// A stack on addresses that another stack has until it is all gone.
+/// Creates a stack on addresses that another stack uses until all of it is gone.
 async fn stack_again(network: &Network, addresses: &[[u8; 4]], seed: u8) -> Stack {
     let mut stack = None;
     until("the addresses are free", || {
@@ -48,7 +48,7 @@ fn message(text: &str) -> Bytes {
     Bytes::copy_from_slice(text.as_bytes())
 }
 
-/// What went between the shards of a stack.
+/// Returns how many packets were handed over between the shards of a stack.
 fn handed_over(stack: &Stack) -> u64 {
     stack.shard_stats().iter().map(|shard| shard.handed_over).sum()
 }
@@ -128,12 +128,12 @@ async fn transfer_misled(loss: f64) {
         assert_eq!(sum(|shard| shard.handed_over), sum(|shard| shard.taken_over));
         assert_eq!(sum(|shard| shard.handed_over_lost), 0);
         assert_eq!(stack.stats().wrong_tag, 0);
-        // What is repeated because its answer was lost may find nobody any more.
+        // Retransmissions after a lost answer may arrive for an association that is gone.
         assert!(stack.stats().out_of_the_blue == 0 || loss > 0.0);
     }
 }
 
-/// A network with a switch that kills everything from or to the client.
+/// Returns a network with a switch that drops all packets from and to the client.
 fn with_switch() -> (NetworkBuilder, Arc<AtomicBool>) {
     let dead = Arc::new(AtomicBool::new(false));
     let switch = Arc::clone(&dead);
@@ -157,7 +157,7 @@ async fn a_multi_homed_peer_restarts_from_any_of_its_addresses() {
                 let here = stack(&network, 1, &[CLIENT, OTHER], 1);
                 let client = Association::connect_with(&here, server(7), port, config()).await.unwrap();
                 let server = listener.accept().await.unwrap();
-                // The host loses its power.
+                // The host loses power.
                 dead.store(true, Ordering::Relaxed);
                 client.abort("");
                 drop(client);
@@ -216,7 +216,7 @@ async fn an_abort_with_the_peers_own_tag_finds_its_association() {
         drop(clients);
         here.wait_idle().await;
     }
-    // The host is back and knows nothing: it answers with ABORTs that reflect the tag.
+    // The host is back without its state: it answers with ABORTs that reflect the tag.
     let _here = stack_again(&network, &[CLIENT], 3).await;
     dead.store(false, Ordering::Relaxed);
     for orphan in &orphans {
@@ -262,7 +262,7 @@ async fn associations_of_one_port_have_different_peers() {
     let error = Association::start(&here, both, 4000, None).unwrap_err();
     assert!(matches!(error, ConnectError::Request(_)), "{error}");
     drop(first);
-    // Every ephemeral port once, whichever shard it is on, and no more.
+    // Every ephemeral port is used once, whichever shard it is on.
     let mut ports = HashSet::new();
     let mut all = Vec::new();
     while let Ok(association) = Association::start(&here, server(7), 0, None) {
@@ -324,7 +324,8 @@ async fn accepting_and_receiving_take_from_each_shard_in_turn() {
         seen[0].push(listener.accept().await.unwrap().id().shard());
         seen[1].push(endpoint.recv_from().await.unwrap().0.shard());
     }
-    // As long as all have some: fewer than a quarter of a hundred would be strange, but at least ten there are.
+    // The shards take turns as long as each has associations: of a hundred associations on four shards, each
+    // has at least ten.
     for seen in seen {
         assert!(seen.chunks(4).all(|four| HashSet::<&usize>::from_iter(four).len() == 4), "{seen:?}");
     }
@@ -338,7 +339,7 @@ async fn a_turn_that_is_given_up_goes_to_another_task() {
     let endpoint = Arc::new(Endpoint::bind(&there, 8).unwrap());
     let (mut accepting, mut receiving) = (Vec::new(), Vec::new());
     for number in 0..60_u64 {
-        // Two of three give up at some time, just when something comes or not.
+        // Two of three time out at some time, possibly just when an association arrives.
         let patience = Duration::from_millis(if number % 3 == 0 { 100_000 } else { number });
         let (listener, endpoint) = (Arc::clone(&listener), Arc::clone(&endpoint));
         accepting.push(tokio::spawn(async move { timeout(patience, listener.accept()).await.is_ok() }));
@@ -358,7 +359,7 @@ async fn a_turn_that_is_given_up_goes_to_another_task() {
         accepted += u32::from(accepting.await.unwrap());
         received += u32::from(receiving.await.unwrap());
     }
-    // Nobody waits on a socket that has something: what was not taken is still there.
+    // No task waits on a socket that has messages: those not taken are still there.
     let limit = Duration::from_secs(1);
     while timeout(limit, listener.accept()).await.is_ok() {
         accepted += 1;
@@ -449,7 +450,7 @@ async fn a_multi_homed_peer_is_found_by_any_of_its_addresses() {
         assert_eq!(one.recv_from().await.unwrap().0, known);
     }
     assert_eq!(other.associations(), [id]);
-    // Whoever has it: there is no second one.
+    // Whichever shard has it, there is no second association.
     let peeled = other.peel_off(id).unwrap();
     for address in [CLIENT, OTHER] {
         let back = (IpAddr::from(address), 70);
@@ -462,8 +463,8 @@ async fn a_multi_homed_peer_is_found_by_any_of_its_addresses() {
 
 #[tokio::test(start_paused = true)]
 async fn a_flood_of_inits_costs_no_state_and_no_association() {
-    // Strangers whose INITs name several addresses, so that every shard is asked; what is lost on the way between the
-    // shards is counted, and those who are served go on.
+    // Strangers send INITs that name several addresses, so that every shard is asked. Packets dropped between
+    // the shards are counted, and existing associations continue.
     let network = Network::builder().delay(Duration::from_millis(10)).build();
     let (here, there) = stacks(&network, 1, 4);
     echo(Endpoint::bind(&there, 7).unwrap());
@@ -511,7 +512,7 @@ async fn a_stack_ends_with_its_last_association_on_whatever_shard() {
         }
         clients.push(client);
     }
-    // Nobody holds anything: what was sent is delivered nevertheless, and then the addresses are free again.
+    // No handles are left: sent messages are delivered nevertheless, and then the addresses are free again.
     drop((clients, here));
     there.wait_idle().await;
     let stats = there.stats();
@@ -519,7 +520,8 @@ async fn a_stack_ends_with_its_last_association_on_whatever_shard() {
     stack_again(&network, &[CLIENT], 3).await;
 }
 
-/// One association may hold more than its shard's part of the stack's memory, and all together no more than the limit.
+/// One association may hold more than its shard's part of the stack's memory, and all together no more than the
+/// limit.
 #[tokio::test(start_paused = true)]
 async fn shards_share_the_memory_of_the_stack() {
     const LIMIT: u64 = 1 << 20;
@@ -540,19 +542,19 @@ async fn shards_share_the_memory_of_the_stack() {
         let peer = listener.accept().await.unwrap();
         kept.push((client, peer));
     }
-    // Nobody reads: the first fills its buffer, five times as much as an eighth of the limit.
+    // Nothing is read: the first association fills its buffer, five times as much as an eighth of the limit.
     let send = |client: &Association| {
         while client.try_send_bytes(Bytes::from_static(&[7; 1000]), SendInfo::default()).is_ok() {}
     };
     let held = |peer: &Association| u64::from(peer.status().unwrap().receive_buffered);
     send(&kept[0].0);
     until("it is full", || held(&kept[0].1) > 650_000).await;
-    // The others get what is left.
+    // The other associations get what is left.
     kept.iter().for_each(|(client, _)| send(client));
     let total = || there.buffers().receive_bytes;
     let all_have_some = || kept.iter().all(|(_, peer)| held(peer) > 0);
     until("what is left is taken, by all", || total() > LIMIT * 3 / 4 && all_have_some()).await;
-    // The refused ones try again and again, and no more is taken.
+    // The refused senders retry continually, and no more is accepted.
     let slack = LIMIT / 8 + 8 * LIMIT / 4096 + 4 * 64 * 1024;
     stays("within the limit", Duration::from_secs(20), || {
         let held_by_all: u64 = kept.iter().map(|(_, peer)| held(peer)).sum();

@@ -1,4 +1,4 @@
-//! Streams as byte streams.
+//! Tests of streams as byte streams.
 
 mod common;
 

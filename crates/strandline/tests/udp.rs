@@ -1,4 +1,4 @@
-//! Real UDP sockets on the loopback interface, in real time.
+//! Tests with real UDP sockets on the loopback interface, in real time.
 
 mod common;
 
@@ -61,8 +61,8 @@ async fn many_streams_at_once_on_several_threads() {
 #[tokio::test]
 async fn icmp_tells_that_nobody_is_there() {
     let here = udp_stack();
-    // Port 1 (tcpmux) is given to no socket that asks for any port. One that was free a moment ago may be taken again, or
-    // live on in a process that another test is starting.
+    // Port 1 (tcpmux) is never assigned to a socket that asks for any port. A port that was free a moment ago
+    // may be taken again, or be held by a process that another test is starting.
     let nobody = Peer::new([127, 0, 0, 1], 7).encapsulation_port(1);
     let error = tokio::time::timeout(Duration::from_secs(5), Association::connect(&here, nobody)).await;
     assert_eq!(error.unwrap().unwrap_err(), ConnectError::Ended(Ended::Unreachable));
@@ -73,10 +73,10 @@ async fn no_way_to_the_peer_is_an_error_at_once() {
     let here = udp_stack();
     let foreign = IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]);
     let attempt = Association::connect(&here, Peer::new(foreign, 7));
-    // Without it the set-up is tried for minutes.
+    // Without the ICMP message the set-up would be tried for minutes.
     let error = tokio::time::timeout(Duration::from_secs(5), attempt).await;
     assert_eq!(error.unwrap().unwrap_err(), ConnectError::Ended(Ended::NoRoute));
-    // With another address that one is tried.
+    // If the peer has another address, that one is tried.
     let there = udp_stack();
     let listener = Listener::bind(&there, 7).unwrap();
     let port = there.local_addr().unwrap().port();
@@ -140,7 +140,7 @@ async fn raw_ip_works_or_says_what_is_missing() {
     assert_eq!(client.shutdown().await, Ended::ShutDown);
 }
 
-/// A path has a controller of its own, chosen while data goes; the others' errors are told.
+/// A path's congestion controller can be changed while data is sent; invalid changes are refused.
 #[tokio::test]
 async fn a_controller_for_one_path() {
     let (here, there) = (udp_stack(), udp_stack());

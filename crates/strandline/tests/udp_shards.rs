@@ -1,4 +1,4 @@
-//! Stacks of several shards on real sockets, in real time.
+//! Tests of stacks with several shards on real sockets, in real time.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod common;
@@ -17,7 +17,7 @@ use strandline::{
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::oneshot;
 
-/// Timers that suit the loopback interface.
+/// Returns a builder with timers for the loopback interface.
 fn builder(shards: usize) -> StackBuilder {
     let config = AssociationConfig {
         rto_initial: Duration::from_millis(200),
@@ -36,9 +36,9 @@ fn at(stack: &Stack, address: &str, port: u16) -> Peer {
     Peer::encapsulated(SocketAddr::new(address.parse().unwrap(), encapsulation.port()), port)
 }
 
-/// Hardly anything: on a busy machine a SHUTDOWN ACK may be sent again, and the SHUTDOWN COMPLETE that answers it has the
-/// peer's own tag, which names no shard (RFC 9260 section 8.4 item 5). An INIT for each association in the wrong place
-/// would be more.
+/// Asserts that hardly anything was handed over. On a busy machine a SHUTDOWN ACK may be retransmitted, and the
+/// SHUTDOWN COMPLETE that answers it has the peer's own tag, which names no shard (RFC 9260 section 8.4 item
+/// 5). An INIT for each association on the wrong shard would exceed the limit.
 fn assert_nothing_handed_over(stack: &Stack) {
     for shard in stack.shard_stats() {
         assert!(shard.handed_over * 50 <= shard.packets_received, "{shard:?}");
@@ -86,7 +86,7 @@ async fn the_kernel_brings_every_packet_to_its_shard() {
     }
 }
 
-/// A current-thread runtime on a thread of its own, until it is dropped.
+/// A current-thread runtime on its own thread, which ends when this value is dropped.
 struct Core {
     handle: Handle,
     end: Option<oneshot::Sender<()>>,
@@ -123,7 +123,7 @@ fn shards_on_runtimes_of_their_own_share_nothing() {
         let handles = cores.iter().map(|core| core.handle.clone());
         builder(2).runtimes(handles).udp("127.0.0.1:0".parse().unwrap()).unwrap()
     };
-    // Not called from within a runtime: the shards have theirs.
+    // Not called from within a runtime: the shards have their own.
     let (here, there) = (stack(), stack());
     let listener = Arc::new(Listener::bind(&there, 7).unwrap());
     let peer = at(&there, "127.0.0.1", 7);
@@ -131,7 +131,7 @@ fn shards_on_runtimes_of_their_own_share_nothing() {
         stack.shard_stats().iter().map(|shard: &ShardStats| shard.lock_waits).collect()
     };
     for core in &cores {
-        // Behind this the shards' tasks have begun, and wait.
+        // After this, the shards' tasks have started and are waiting.
         let (begun, all_begun) = mpsc::channel();
         core.handle.spawn(async move { begun.send(()) });
         all_begun.recv().unwrap();
@@ -188,7 +188,7 @@ async fn a_group_keeps_its_address_to_itself() {
 async fn icmp_finds_the_shard_that_it_concerns() {
     let here = udp(4, "127.0.0.1:0");
     for shard in 0..4 {
-        // Port 1 (tcpmux) is given to no socket that asks for any port.
+        // Port 1 (tcpmux) is never assigned to a socket that asks for any port.
         let nobody = Peer::new([127, 0, 0, 1], 7).encapsulation_port(1);
         let own = here.on_shard(shard);
         let error = tokio::time::timeout(Duration::from_secs(5), Association::connect(&own, nobody)).await;

@@ -1,4 +1,4 @@
-//! Senders that wait for room: in which order they are served, and what they learn when the association ends.
+//! Tests of senders that wait for room: their order, and their errors when the association ends.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests panic as tests do")]
 
@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 type Waiting = Pin<Box<dyn Future<Output = Result<(), SendError>> + Send>>;
 
-/// An association that has no room left: what is sent next waits.
+/// Returns an association without room in its send buffer, where further messages wait.
 async fn full() -> (strandline::Stack, strandline::Stack, Association, Association) {
     let buffers =
         AssociationConfig { send_buffer: Some(20_000), receive_buffer: Some(20_000), ..Default::default() };
@@ -29,7 +29,7 @@ async fn full() -> (strandline::Stack, strandline::Stack, Association, Associati
     (here, there, client, peer)
 }
 
-/// Every way to wait for room.
+/// Starts a sender for every way to wait for room.
 fn senders(client: &Association) -> Vec<JoinHandle<Result<(), SendError>>> {
     let info = SendInfo::default();
     let mut waiting: Vec<Waiting> = Vec::new();
@@ -51,7 +51,7 @@ fn senders(client: &Association) -> Vec<JoinHandle<Result<(), SendError>>> {
     waiting.into_iter().map(|waiting| tokio::spawn(waiting)).collect()
 }
 
-/// What the senders are told, well before anything times out.
+/// Returns the senders' results, well before any time-out.
 async fn told(senders: Vec<JoinHandle<Result<(), SendError>>>) -> Vec<SendError> {
     let mut errors = Vec::new();
     for sender in senders {
@@ -62,7 +62,7 @@ async fn told(senders: Vec<JoinHandle<Result<(), SendError>>>) -> Vec<SendError>
 }
 
 async fn let_them_wait() {
-    // Sleeps because a sender that waits cannot be seen from outside: virtual time goes on once every task waits.
+    // Sleeps because a waiting sender can't be observed: virtual time advances once every task waits.
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
 
@@ -138,7 +138,7 @@ async fn peeling_off_tells_senders_of_the_endpoint() {
     assert!(matches!(told(vec![sender]).await[0], SendError::ShuttingDown));
 }
 
-/// The first byte of each message that the peer reads, in order.
+/// Returns the first byte of each message that the peer reads, in order.
 async fn order(peer: &Association, count: usize) -> Vec<u8> {
     let mut order = Vec::new();
     while order.len() < count {
@@ -156,7 +156,7 @@ async fn waiting_messages_are_taken_in_order() {
     let (_here, _there, client, peer) = full().await;
     for number in 10..30_u8 {
         let client = client.clone();
-        // Large and small ones, on one stream after another.
+        // Large and small messages, on alternating streams.
         let len = if number % 2 == 0 { 15_000 } else { 5 };
         let info = SendInfo::on(StreamId(number.into())).unordered();
         tokio::spawn(async move { client.send(&vec![number; len], info).await });
@@ -198,7 +198,7 @@ async fn a_sender_that_gives_up_lets_the_next_go() {
     for waiting in [first.as_mut() as Pin<&mut dyn Future<Output = _>>, second.as_mut()] {
         assert!(waiting.poll(&mut Context::from_waker(Waker::noop())).is_pending());
     }
-    // Once the first has given up, the second is next.
+    // Once the first sender is dropped, the second is next.
     let second_goes = async {
         drop(first);
         second.await.unwrap();

@@ -1,4 +1,4 @@
-//! Servers that say where they listen.
+//! Servers that announce their addresses.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

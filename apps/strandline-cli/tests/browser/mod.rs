@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-/// What the browser says of a page: its DOM and what it logs. Its profile is in `profile`.
+/// Loads a page and returns its DOM and its log. The browser's profile is in `profile`.
 pub fn browse(profile: &Path, url: &str, arguments: &[&str]) -> (String, String) {
     let output = Command::new("chromium")
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--log-level=0"])

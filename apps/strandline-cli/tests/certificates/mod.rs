@@ -1,4 +1,4 @@
-//! Certificates of an authority of their own.
+//! Certificates issued by a test authority.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType, date_time_ymd};
 use strandline_tls::{ClientTls, OwnFiles};
 
-/// Certificates and a configuration, in a folder that goes with this value.
+/// Certificates and a configuration in a folder, which is removed when this value is dropped.
 pub struct Folder(pub PathBuf, Issuer<'static, KeyPair>);
 
 impl Folder {
@@ -26,7 +26,7 @@ impl Folder {
         folder
     }
 
-    /// Makes a certificate for these names or addresses, and URIs.
+    /// Creates a certificate for these names or addresses, and URIs.
     pub fn certificate(&self, file: &str, names: &[&str], uris: &[&str]) {
         self.make(file, names, uris, None);
     }

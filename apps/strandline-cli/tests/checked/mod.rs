@@ -1,9 +1,9 @@
-//! Configurations, as `strandline sip --check` sees them.
+//! Checks configurations with `strandline sip --check`.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Whether the program takes a configuration, and what it says of it.
+/// Returns whether the program accepts a configuration, and its output.
 #[allow(dead_code, reason = "not every test asks so")]
 pub fn check(text: &str) -> (bool, String) {
     static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -17,7 +17,8 @@ pub fn check(text: &str) -> (bool, String) {
     (output.status.success(), String::from_utf8(output.stderr).unwrap())
 }
 
-/// The program takes it, if it is to say nothing; or else it doesn't, and says this.
+/// Asserts that the program accepts the configuration if `says` is empty, or else rejects it with a message
+/// that contains `says`.
 #[allow(dead_code, reason = "not every test asks so")]
 pub fn says(text: &str, says: &str) {
     let (right, told) = check(text);

@@ -3,7 +3,7 @@
 use strandline_sip::auth::{Algorithm, response};
 use strandline_sip::codec::Digest;
 
-/// The nonce of a challenge for this algorithm.
+/// Returns the nonce of a challenge for this algorithm.
 pub fn nonce(challenge: &str, algorithm: Algorithm) -> String {
     let wanted = format!("algorithm={}", algorithm.name());
     let line = challenge.lines().find(|line| line.contains(&wanted));
@@ -11,7 +11,7 @@ pub fn nonce(challenge: &str, algorithm: Algorithm) -> String {
     line.split("nonce=\"").nth(1).unwrap().split('"').next().unwrap().to_owned()
 }
 
-/// The header line of somebody of example.com who uses a nonce for the `count`th time.
+/// Returns the Authorization line of a user of example.com who uses a nonce for the `count`th time.
 pub fn line(user: &str, password: &str, algorithm: Algorithm, nonce: &str, count: u32) -> String {
     let secret = algorithm.hash(&[user.as_bytes(), b"example.com", password.as_bytes()]);
     let count = format!("{count:08x}");

@@ -1,4 +1,4 @@
-//! Database servers of a test's own: on a free port, in a folder that goes with them.
+//! Database servers for tests: on a free port, in a folder that is removed with them.
 #![allow(dead_code, reason = "not every test uses all of it")]
 
 use std::fs;
@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::waiting::{at_last, found_at_last, stop};
 
-/// Nobody: database servers refuse to run as root.
+/// User id of nobody: database servers refuse to run as root.
 const NOBODY: u32 = 65_534;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Kind {
     }
 }
 
-/// A port that nobody listens at: below those that the system gives to clients.
+/// Returns a free port below the ephemeral ports.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = 20_000 + (std::process::id() % 100) as u16 * 100;
@@ -47,7 +47,7 @@ pub fn free_port() -> u16 {
     }
 }
 
-/// A program of Debian's.
+/// Returns the path of a program of a Debian package.
 fn program(candidates: &[&str]) -> PathBuf {
     let found = candidates.iter().map(PathBuf::from).find(|path| path.exists());
     found.unwrap_or_else(|| panic!("{} is missing: run `make test-deps`", candidates[0]))
@@ -63,12 +63,12 @@ fn postgresql(name: &str) -> PathBuf {
     found.pop().unwrap_or_else(|| panic!("PostgreSQL's {name} is missing: run `make test-deps`"))
 }
 
-/// It is killed, and its folder removed, with this value.
+/// A database server, which is killed and whose folder is removed when this value is dropped.
 pub struct Database {
     pub kind: Kind,
     pub folder: PathBuf,
     port: u16,
-    /// The port of the one that it copies.
+    /// The port of the server that it replicates.
     replica_of: Option<u16>,
     child: Option<Child>,
 }
@@ -78,13 +78,13 @@ impl Database {
         Self::start_as(kind, None)
     }
 
-    /// One more that copies this one (Redis only).
+    /// Starts a replica of this server (Redis only).
     #[allow(dead_code, reason = "not every test has one")]
     pub fn replica(&self) -> Self {
         Self::start_as(self.kind, Some(self.port))
     }
 
-    /// How many keys it has (Redis only).
+    /// Returns the number of keys (Redis only).
     #[allow(dead_code, reason = "not every test asks")]
     pub fn keys(&self) -> u64 {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
@@ -112,7 +112,7 @@ impl Database {
         database
     }
 
-    /// A command that runs as nobody, and says what it has to say into a file.
+    /// Returns a command that runs as nobody, with its output in a file.
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         let log = fs::File::options().create(true).append(true).open(self.folder.join("log")).unwrap();
@@ -153,7 +153,7 @@ impl Database {
         assert!(command.status().unwrap().success(), "{}", self.log());
     }
 
-    /// Starts it again, and waits until it can be used.
+    /// Starts the server again, and waits until it accepts connections.
     pub fn restart(&mut self) {
         let (data, port) = (self.folder.join("data"), self.port.to_string());
         let mut command = match self.kind {
@@ -210,10 +210,10 @@ impl Database {
     fn signal(&self, signal: Signal) {
         let child = self.child.as_ref().unwrap();
         match self.kind {
-            // Each of its connections has a process.
+            // PostgreSQL has a process for each connection.
             Kind::PostgreSql => {
                 for pid in self.processes() {
-                    // One may have ended meanwhile.
+                    // The process may have ended meanwhile.
                     let _ = kill_process(pid, signal);
                 }
             }
@@ -221,7 +221,7 @@ impl Database {
         }
     }
 
-    /// The server and its children.
+    /// Returns the server's process and its children.
     fn processes(&self) -> Vec<Pid> {
         let parent = self.child.as_ref().unwrap().id();
         let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
@@ -229,10 +229,10 @@ impl Database {
         std::iter::once(parent as i32).chain(pids).map(|pid| Pid::from_raw(pid).unwrap()).collect()
     }
 
-    /// It does nothing until [`go_on`](Self::go_on).
+    /// Stops the server's processes until [`go_on`](Self::go_on).
     pub fn stall(&self) {
         assert!(stop(self.child.as_ref().unwrap()), "the database has ended: {}", self.log());
-        // What is stopped forks nothing more. Of its children only itself would be told.
+        // The parent first: a stopped process forks no more. Its children need signals of their own.
         self.signal(Signal::STOP);
         at_last("the database stops", || self.processes().into_iter().all(is_stopped));
     }
@@ -241,13 +241,13 @@ impl Database {
         self.signal(Signal::CONT);
     }
 
-    /// As `kill -9` does it.
+    /// Kills the server (SIGKILL).
     pub fn kill(&mut self) {
         self.signal(Signal::KILL);
         self.child.take().unwrap().wait().unwrap();
     }
 
-    /// What a configuration says of it, with the password in a file where there is one.
+    /// Returns the store's configuration, with the password in a file if there is one.
     pub fn config(&self) -> String {
         let (kind, port) = (self.kind.name(), self.port);
         let password = self.folder.join("password");
@@ -264,7 +264,7 @@ impl Database {
         format!("[store]\nkind = \"{kind}\"\nurl = \"{url}\"\n{password}timeout_ms = 1000\n")
     }
 
-    /// Runs statements in it (not in Redis).
+    /// Executes SQL statements (not for Redis).
     pub fn sql(&self, statements: &str) {
         let port = self.port.to_string();
         let mut command = match self.kind {
@@ -294,7 +294,7 @@ impl Drop for Database {
     }
 }
 
-/// A test for each line: its name, the kind of database, and what is checked with that.
+/// Defines a test for each line: its name, the kind of database, and the check to run.
 #[allow(unused_macros, reason = "not every test has all kinds")]
 macro_rules! for_each_kind {
     ($($test:ident: $kind:ident $check:ident;)*) => {
@@ -304,12 +304,12 @@ macro_rules! for_each_kind {
 #[allow(unused_imports, reason = "not every test has all kinds")]
 pub(crate) use for_each_kind;
 
-/// All threads of it are stopped, or it has ended.
+/// Returns whether all threads of a process are stopped, or it has ended.
 fn is_stopped(pid: Pid) -> bool {
     let Ok(threads) = fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())) else { return true };
     threads.flatten().all(|thread| {
         let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-        // The name before it may hold anything but is in parentheses.
+        // The name before the state may contain anything but is in parentheses.
         stat.rsplit(") ").next().is_none_or(|rest| rest.is_empty() || rest.starts_with(['T', 'Z', 'X']))
     })
 }

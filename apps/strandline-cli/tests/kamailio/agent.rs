@@ -1,4 +1,4 @@
-//! A user agent over UDP or TCP that makes and takes calls, step by step.
+//! A user agent over UDP or TCP that makes and accepts calls, step by step.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ pub struct Agent {
     proxy: SocketAddr,
     read: Vec<u8>,
     branches: u32,
-    /// Requests that came before the answer that was waited for.
+    /// Requests that arrived before the response that was waited for.
     early: VecDeque<String>,
 }
 
@@ -43,7 +43,7 @@ fn line<'a>(message: &'a str, name: &str) -> &'a str {
     lines(message, name).first().copied().unwrap_or_else(|| panic!("no {name} in {message}"))
 }
 
-/// The Record-Routes, the topmost first.
+/// Returns the Record-Routes, the topmost first.
 fn record_routes(message: &str) -> Vec<String> {
     let values = lines(message, "Record-Route").into_iter().flat_map(|line| line.split(','));
     values.map(|value| value.trim().to_owned()).collect()
@@ -55,7 +55,7 @@ fn contact_of(message: &str) -> String {
 }
 
 impl Agent {
-    /// `protocol` is `udp` or `tcp`.
+    /// Creates an agent; `protocol` is `udp` or `tcp`.
     pub fn new(name: &'static str, protocol: &str, proxy: SocketAddr) -> Self {
         let wire = match protocol {
             "udp" => Wire::Udp(UdpSocket::bind("127.0.0.1:0").unwrap()),
@@ -80,7 +80,7 @@ impl Agent {
         format!("<sip:{}@{}{transport}>", self.name, self.address())
     }
 
-    /// To the proxy; over UDP, to where a message came from last.
+    /// Sends to the proxy; over UDP, to the source of the last message.
     fn send(&mut self, text: &str) {
         match &mut self.wire {
             Wire::Udp(socket) => assert!(socket.send_to(text.as_bytes(), self.proxy).is_ok(), "{text}"),
@@ -88,7 +88,7 @@ impl Agent {
         }
     }
 
-    /// One whole message that has come over TCP.
+    /// Takes one complete message received over TCP.
     fn take(&mut self) -> Option<String> {
         let start = self.read.iter().position(|byte| !b"\r\n".contains(byte))?;
         let text = String::from_utf8_lossy(&self.read[start..]).into_owned();
@@ -121,7 +121,7 @@ impl Agent {
         }
     }
 
-    /// The next request of this method. Repetitions of others are passed over.
+    /// Returns the next request with this method, skipping retransmissions of others.
     pub fn request(&mut self, method: &str) -> String {
         let is = |text: &str| text.starts_with(&format!("{method} "));
         if let Some(at) = self.early.iter().position(|text| is(text)) {
@@ -135,7 +135,7 @@ impl Agent {
         }
     }
 
-    /// The final response to a request with this CSeq.
+    /// Returns the final response to a request with this CSeq.
     pub fn response(&mut self, cseq: &str) -> String {
         loop {
             let text = self.receive(&format!("the answer to {cseq}"));
@@ -177,7 +177,7 @@ impl Agent {
         Dialog { call_id, local, remote, target, routes: Vec::new(), cseq: 1 }
     }
 
-    /// The dialog of a call that was taken, and its ACK.
+    /// Returns the dialog of an accepted call, and sends its ACK.
     pub fn acknowledge(&mut self, dialog: &mut Dialog) {
         let cseq = dialog.cseq;
         let ok = self.response(&format!("{cseq} INVITE"));
@@ -207,7 +207,7 @@ impl Agent {
         ));
     }
 
-    /// The dialog of an INVITE that came.
+    /// Returns the dialog of a received INVITE.
     pub fn taken(&self, invite: &str) -> Dialog {
         Dialog {
             call_id: line(invite, "Call-ID").to_owned(),
@@ -229,7 +229,7 @@ impl Agent {
         ));
     }
 
-    /// Sends a request within a dialog; the CSeq of it.
+    /// Sends a request within a dialog; returns its CSeq.
     pub fn send_within(&mut self, method: &str, dialog: &mut Dialog) -> String {
         dialog.cseq += 1;
         self.within(method, dialog.cseq, dialog);

@@ -1,4 +1,4 @@
-//! Kamailio, a proxy that isn't ours: `tests/interop/setup all` installs it.
+//! Kamailio, an independent proxy, installed by `tests/interop/setup all`.
 
 use std::fs::{self, File};
 use std::net::{SocketAddr, UdpSocket};
@@ -8,18 +8,18 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Probes until Kamailio answers, one every 100 ms.
+/// Maximum number of probes until Kamailio answers, one every 100 ms.
 const PROBES_MAX: u32 = 600;
 
-/// A process that ends with this value.
+/// A Kamailio process, which ends when this value is dropped.
 pub struct Kamailio {
     child: Child,
     folder: PathBuf,
 }
 
 impl Kamailio {
-    /// Listens at `at` over UDP and TCP. It adds itself to the Path of a REGISTER and sends it to `upstream`, a SIP URI; so it
-    /// does with calls, and adds a Record-Route. Calls to +44 go to `gateway`.
+    /// Starts Kamailio at `at` over UDP and TCP. It adds itself to the Path of a REGISTER and to the
+    /// Record-Route of a call, and forwards both to `upstream`, a SIP URI. Calls to +44 go to `gateway`.
     pub fn start(name: &str, at: SocketAddr, upstream: &str, gateway: SocketAddr) -> Self {
         let folder = std::env::temp_dir().join(format!("strandline-kamailio-{}-{name}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
@@ -64,7 +64,7 @@ impl Kamailio {
         panic!("Kamailio doesn't answer: {}", self.log());
     }
 
-    /// The messages that it has written.
+    /// Returns the messages that it has logged.
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.join("log")).unwrap_or_default()
     }
@@ -72,7 +72,7 @@ impl Kamailio {
 
 impl Drop for Kamailio {
     fn drop(&mut self) {
-        // The main process ends its children when it is asked to, not when it is killed.
+        // The main process ends its children on SIGTERM, not when it is killed.
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         let _ = self.child.wait();
         let _ = fs::remove_dir_all(&self.folder);

@@ -1,4 +1,4 @@
-//! A folder with experiments, in which `strandline lab` runs, for tests.
+//! A folder with experiments for tests of `strandline lab`.
 #![allow(dead_code, reason = "not every test uses all of it")]
 
 use std::fs;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
 
-/// A plan whose programs only print what stands in a file.
+/// A plan whose programs only print the contents of a file.
 pub const PLAN: &str = r#"
 figure = "Figure 1"
 title = "Two files"
@@ -53,7 +53,7 @@ value = "100 * ({a.speed@10} + {a.speed@10}) / ({b.speed@10} + {b.speed@10}) / 1
 min = 1
 "#;
 
-/// A folder with experiments; goes with this value.
+/// A folder with experiments, which is removed when this value is dropped.
 pub struct Laboratory {
     pub folder: PathBuf,
 }
@@ -73,7 +73,7 @@ impl Laboratory {
         laboratory
     }
 
-    /// Writes a plan, where FOLDER stands for this folder.
+    /// Writes a plan; FOLDER stands for this folder.
     pub fn plan(&self, name: &str, plan: &str) {
         let file = self.folder.join(format!("experiments/someone-2000/{name}.toml"));
         fs::write(file, plan.replace("FOLDER", self.folder.to_str().unwrap())).unwrap();

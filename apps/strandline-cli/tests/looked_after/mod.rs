@@ -1,4 +1,4 @@
-//! A server of two processes that is looked after, with its configuration in a folder.
+//! A server of two processes with `[admin]`, and its configuration in a folder.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -9,14 +9,14 @@ use super::sip_server::{PROGRAM, Server};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-/// All of it goes with this value.
+/// The server and its folder, which are removed when this value is dropped.
 pub struct World {
     pub folder: PathBuf,
     pub server: Server,
 }
 
 impl World {
-    /// With these tables besides.
+    /// Starts the server with additional tables in the configuration.
     pub fn new(test: &str, more: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("strandline-processes-{test}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
@@ -27,7 +27,8 @@ impl World {
         Self { folder, server }
     }
 
-    /// Another configuration, which counts once it is read. Disks and processors of tests are busy: that is waited for.
+    /// Writes a configuration with these additional tables, which applies once it is loaded. Its time-outs are
+    /// long, because tests keep disks and processors busy.
     pub fn write(folder: &Path, more: &str) {
         let listen = |protocol| format!("[[listen]]\nprotocol = \"{protocol}\"\naddress = \"127.0.0.1:0\"\n");
         let (udp, tcp, folder_name) = (listen("udp"), listen("tcp"), folder.display());

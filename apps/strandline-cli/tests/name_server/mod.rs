@@ -1,4 +1,4 @@
-//! A DNS server (dnsmasq, of Debian) with records of a test.
+//! A DNS server (dnsmasq, from Debian) with a test's records.
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
@@ -17,10 +17,11 @@ pub struct NameServer {
 }
 
 impl NameServer {
-    /// It knows all of `example` and nothing else. Each of `records` is an option of dnsmasq without its dashes.
+    /// Starts a server that is authoritative for `example` and knows nothing else. Each of `records` is an
+    /// option of dnsmasq without its dashes.
     pub fn start(test: &str, records: &[String]) -> Self {
         let log = std::env::temp_dir().join(format!("strandline-dns-{test}-{}.log", std::process::id()));
-        // Another process may take the port in between: then there is another one.
+        // Another process may take the port in between: try another port then.
         for _ in 0..10 {
             let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
             let address = udp.local_addr().unwrap();
@@ -63,14 +64,14 @@ impl NameServer {
         panic!("dnsmasq doesn't start");
     }
 
-    /// Waits until it answers. False if it has ended.
+    /// Waits until the server answers. Returns false if it has ended.
     fn answers(&mut self) -> bool {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
-        // A question for the address of `example`.
+        // A query for the address of `example`.
         let question = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x07example\x00\x00\x01\x00\x01";
         found_at_last("dnsmasq answers", || {
-            // Refused while nobody is there.
+            // Refused while the server isn't listening.
             let _ = socket.send_to(question, self.address);
             let ended = || self.child.try_wait().unwrap().map(|_| false);
             let answered = socket.recv(&mut [0; 512]).is_ok().then_some(true);
@@ -78,13 +79,13 @@ impl NameServer {
         })
     }
 
-    /// How often it was asked this.
+    /// Returns how often the server received this query.
     pub fn asked(&self, kind: &str, name: &str) -> usize {
         let log = std::fs::read_to_string(&self.log).unwrap();
         log.matches(&format!("query[{kind}] {name} ")).count()
     }
 
-    /// The table `[dns]` of a server that asks it.
+    /// Returns the table `[dns]` of a SIP server that uses this server.
     pub fn config(&self) -> String {
         format!("[dns]\nservers = [\"{}\"]\nhosts = false\n", self.address)
     }
@@ -98,12 +99,12 @@ impl Drop for NameServer {
     }
 }
 
-/// An SRV record for a service at a port of this machine, such as `_sip._udp`.
+/// Returns an SRV record for a service, such as `_sip._udp`, at a port of this machine.
 pub fn srv(service: &str, port: u16, priority: u16) -> String {
     format!("srv-host={service}.other.example,host.other.example,{port},{priority},10")
 }
 
-/// The address of all hosts.
+/// Returns the address record of all hosts.
 pub fn host() -> String {
     "host-record=host.other.example,127.0.0.1".to_owned()
 }

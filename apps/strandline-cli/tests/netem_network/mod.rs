@@ -1,4 +1,4 @@
-//! A network that `strandline netem up` made, for tests.
+//! A network created by `strandline netem up`, for tests.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -17,7 +17,7 @@ use super::waiting::{at_last, found_at_last, stop};
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
 
-/// How long anything may take before a test fails.
+/// Time limit of each operation.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub fn require_root() {
@@ -40,7 +40,7 @@ impl Side {
     pub const BOTH: [Self; 2] = [Self::Left, Self::Right];
 }
 
-/// A network that exists as long as this value.
+/// A network that is removed when this value is dropped.
 pub struct Network {
     name: String,
     child: Child,
@@ -72,7 +72,7 @@ impl Network {
         format!("strandline-{}-{}", self.name, format!("{side:?}").to_lowercase())
     }
 
-    /// A UDP socket on each side of a path, connected to each other.
+    /// Returns a UDP socket on each side of a path, connected to each other.
     pub fn sockets(&self, path: u8) -> (UdpSocket, UdpSocket) {
         let socket = |side, host| {
             let file = File::open(format!("/run/netns/{}", self.namespace(side))).unwrap();
@@ -84,7 +84,7 @@ impl Network {
         };
         let (left, right) = (socket(Side::Left, 1), socket(Side::Right, 2));
         for socket in [&left, &right] {
-            // The kernel counts some kilobytes for a datagram of a hundred bytes.
+            // The kernel accounts some kilobytes for a datagram of a hundred bytes.
             setsockopt(socket, sockopt::RcvBufForce, &4_000_000).unwrap();
         }
         left.connect(right.local_addr().unwrap()).unwrap();
@@ -92,7 +92,7 @@ impl Network {
         (left, right)
     }
 
-    /// Sends datagrams of `len` bytes that begin with the numbers.
+    /// Sends datagrams of `len` bytes that begin with these numbers.
     pub fn send(&self, from: &UdpSocket, numbers: Vec<u32>, len: usize) {
         for number in numbers {
             let mut datagram = vec![0; len];
@@ -101,7 +101,7 @@ impl Network {
         }
     }
 
-    /// The output of a command for this network.
+    /// Runs a command for this network and returns its output.
     pub fn command(&self, words: &[&str]) -> Value {
         let (command, rest) = words.split_first().unwrap();
         let output = Command::new(PROGRAM)
@@ -113,7 +113,7 @@ impl Network {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// The report, once it is as wished.
+    /// Waits until the report fulfils a condition, and returns it.
     pub fn wait_for(&self, wished: impl Fn(&Value) -> bool) -> Value {
         found_at_last("it is as wished", || {
             let report = self.command(&["status"])[&self.name].take();
@@ -131,7 +131,7 @@ impl Network {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// It does nothing until [`go_on`](Self::go_on).
+    /// Stops the network's process until [`go_on`](Self::go_on).
     pub fn stop(&self) {
         assert!(stop(&self.child), "the emulator has ended");
     }
@@ -155,7 +155,7 @@ impl Drop for Network {
     }
 }
 
-/// The numbers of so many datagrams, in the order of arrival.
+/// Receives `count` datagrams and returns their numbers in order of arrival.
 pub fn receive_all(socket: &UdpSocket, count: usize) -> Vec<u32> {
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let receive = |_| {

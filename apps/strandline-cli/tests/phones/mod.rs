@@ -1,4 +1,4 @@
-//! Phones on UDP and TCP that register, call and are called.
+//! Phones on UDP and TCP that register, make and receive calls.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -7,13 +7,13 @@ use std::time::Duration;
 use super::sip_server::{Server, again};
 
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long to wait for an answer that may never come.
+/// Time limit for a response that may never arrive.
 const IMPATIENCE: Duration = Duration::from_millis(2500);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carrier {
     Udp,
-    /// Its contact names an address that nobody reaches it at.
+    /// The contact names an address at which the phone can't be reached.
     UdpBehindNat,
     Tcp,
 }
@@ -37,7 +37,7 @@ pub struct Phone {
     pub name: String,
     pub server: SocketAddr,
     pub is_patient: bool,
-    /// Where the last message came from.
+    /// The source of the last message.
     from: SocketAddr,
     carrier: Carrier,
     socket: Socket,
@@ -45,18 +45,18 @@ pub struct Phone {
     cseq: u32,
 }
 
-/// A line of a message.
+/// Returns a header line of a message.
 fn line<'a>(message: &'a str, name: &str) -> &'a str {
     message.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).unwrap()
 }
 
-/// All lines of a message with this name, as they stand.
+/// Returns all lines of a message with this name, unchanged.
 fn lines(message: &str, name: &str) -> String {
     let is = |line: &&str| line.starts_with(&format!("{name}: "));
     message.lines().filter(is).map(|line| format!("{line}\r\n")).collect()
 }
 
-/// 200 to a request.
+/// Returns a 200 response to a request.
 fn ok(request: &str, contact: &str) -> String {
     let mut to = line(request, "To").to_owned();
     if !to.contains(";tag=") {
@@ -129,7 +129,8 @@ impl Phone {
         self.send_to(text, self.server);
     }
 
-    /// Over UDP an answer goes to where the request came from, and a request within a dialog to its first Route.
+    /// Over UDP, a response goes to the source of the request, and a request within a dialog to its first
+    /// Route.
     fn send_to(&mut self, text: &str, to: SocketAddr) {
         match &mut self.socket {
             Socket::Udp(socket) => {
@@ -139,7 +140,7 @@ impl Phone {
         }
     }
 
-    /// The next message, none of which has a body; `None` if none comes.
+    /// Receives the next message, without a body; `None` if none arrives.
     fn receive_any(&mut self) -> Option<String> {
         match &mut self.socket {
             Socket::Udp(socket) => {
@@ -160,7 +161,7 @@ impl Phone {
         }
     }
 
-    /// The next message that isn't a repetition of a request before.
+    /// Receives the next message that isn't a retransmission of an earlier request.
     fn receive(&mut self, wanted: &str) -> String {
         loop {
             let came = self.receive_any().unwrap_or_else(|| panic!("{}: no {wanted}", self.name));
@@ -181,7 +182,7 @@ impl Phone {
         )
     }
 
-    /// The answer to a REGISTER; `None` if none comes in some seconds.
+    /// Sends a REGISTER and returns its response; `None` if none arrives within some seconds.
     pub fn try_register(&mut self, expires: u32) -> Option<String> {
         let contact = format!("Contact: {}\r\n", self.contact());
         let text = self.register_text(&contact, expires);
@@ -198,7 +199,7 @@ impl Phone {
         }
     }
 
-    /// Its connection ends.
+    /// Closes the phone's connection.
     #[allow(dead_code, reason = "not every test closes connections")]
     pub fn is_closed(&mut self) -> bool {
         self.receive_any().is_none()
@@ -219,13 +220,14 @@ impl Phone {
         self.try_register(0).unwrap()
     }
 
-    /// The answer to a REGISTER that only asks.
+    /// Sends a REGISTER without contacts and returns its response.
     pub fn query(&mut self) -> String {
         loop {
             let text = self.register_text("", 3600);
             self.send(&text);
             let answer = self.receive(" REGISTER");
-            // A busy machine may take a server's time for longer than it lets anybody wait.
+            // On a busy machine the server may delay a request for longer than it lets requests wait, and
+            // refuse it.
             if !answer.starts_with("SIP/2.0 503") {
                 return answer;
             }
@@ -244,7 +246,7 @@ impl Phone {
         text
     }
 
-    /// A request within a dialog that a 200 has begun.
+    /// Returns a request within the dialog established by a 200.
     fn in_dialog(&mut self, method: &str, ok: &str, is_caller: bool) -> String {
         let mut routes: Vec<String> =
             lines(ok, "Record-Route").lines().map(|route| route.replace("Record-Route", "Route")).collect();
@@ -271,7 +273,7 @@ impl Phone {
     }
 }
 
-/// The final answer to a call that nobody gets.
+/// Makes a call that doesn't reach anybody, and returns its final response.
 pub fn refused(caller: &mut Phone, to: &str) -> String {
     let invite = caller.invite(to);
     let answer = caller.receive(" INVITE");
@@ -287,13 +289,13 @@ pub fn refused(caller: &mut Phone, to: &str) -> String {
     answer
 }
 
-/// The answer to a call, which is acknowledged and ended by the callee if it was answered.
+/// Makes a call and returns its final response. An answered call is acknowledged, and ended by the callee.
 pub fn try_call(phones: &mut [Phone], caller: usize, callee: usize) -> String {
     let to = phones[callee].name.clone();
     let name = phones[caller].name.clone();
     phones[caller].invite(&to);
     let call = format!("Call-ID: call-{name}-{to}-{}\r\n", phones[caller].count);
-    // Either the callee gets it or the caller is refused: both are looked at in turn.
+    // Either the callee receives the INVITE or the caller is refused: check both in turn.
     let came = loop {
         if let Some(came) = phones[callee].receive_soon()
             && came.contains(&call)
@@ -326,7 +328,7 @@ pub fn try_call(phones: &mut [Phone], caller: usize, callee: usize) -> String {
     ok_at_caller
 }
 
-/// A call that is answered.
+/// Makes a call that must be answered.
 pub fn call(phones: &mut [Phone], caller: usize, callee: usize) {
     let answer = try_call(phones, caller, callee);
     let (from, to) = (&phones[caller].name, &phones[callee].name);
@@ -334,7 +336,7 @@ pub fn call(phones: &mut [Phone], caller: usize, callee: usize) {
 }
 
 impl Phone {
-    /// What is there already, or comes within a moment.
+    /// Receives a message that is available or arrives within a moment.
     fn receive_soon(&mut self) -> Option<String> {
         let moment = Some(Duration::from_millis(20));
         self.set_timeout(moment);

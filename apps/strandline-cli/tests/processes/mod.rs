@@ -1,25 +1,25 @@
-//! The processes of a server that has several.
+//! The processes of a server with several.
 #![allow(dead_code, reason = "not every test looks at all of it")]
 
 use rustix::process::{Pid, Signal};
 
 use super::sip_server::Server;
 
-/// A metric at each worker, in the order of their numbers.
+/// Returns a metric of each worker, in the order of their numbers.
 pub fn metric(server: &Server, name: &str) -> Vec<f64> {
     let (page, begin) = (server.metrics("/metrics"), format!("strandline_sip_{name}{{worker=\""));
     let samples = page.lines().filter_map(|line| line.strip_prefix(begin.as_str())?.rsplit_once(' '));
     samples.map(|(_, value)| value.parse().unwrap()).collect()
 }
 
-/// How often a worker was started again.
+/// Returns how often a worker was restarted.
 pub fn restarts(server: &Server) -> u64 {
     let page = server.metrics("/metrics");
     let name = "strandline_sip_worker_restarts_total ";
     page.lines().find_map(|line| line.strip_prefix(name)).unwrap().parse().unwrap()
 }
 
-/// The processes that a server has started, by the order of their numbers.
+/// Returns the worker processes of a server, in the order of their numbers.
 pub fn workers(server: &Server) -> Vec<Pid> {
     let pid = server.pid().as_raw_nonzero();
     let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
@@ -40,7 +40,7 @@ pub fn is_there(pid: Pid) -> bool {
     state.is_ok_and(|state| !state.contains(") Z "))
 }
 
-/// As `kill -9` does it.
+/// Kills a process (SIGKILL).
 pub fn kill(pid: Pid) {
     rustix::process::kill_process(pid, Signal::KILL).unwrap();
 }

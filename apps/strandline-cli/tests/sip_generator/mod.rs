@@ -1,4 +1,4 @@
-//! `strandline load sip` as tests run it: a third of a second, reported as JSON.
+//! Runs `strandline load sip` for a third of a second, with a JSON report.
 
 use std::process::{Command, Output};
 
@@ -9,7 +9,7 @@ pub fn load(server: &str, arguments: &str) -> Output {
     Command::new(crate::sip_server::PROGRAM).args(common).args(arguments.split_whitespace()).output().unwrap()
 }
 
-/// All that began succeeded.
+/// Asserts that all requests that began succeeded.
 pub fn succeeded(server: &str, arguments: &str) -> Value {
     let output = load(server, arguments);
     let text = String::from_utf8(output.stdout).unwrap();

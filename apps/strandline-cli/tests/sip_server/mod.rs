@@ -13,14 +13,14 @@ use announced::announced;
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
 
-/// It ends with this value.
+/// A server, which ends when this value is dropped.
 pub struct Server {
     child: Child,
     listening: Value,
 }
 
 impl Server {
-    /// On UDP and TCP, for example.com.
+    /// Starts a server on UDP and TCP for example.com.
     #[allow(dead_code, reason = "not every test starts it so")]
     pub fn start(arguments: &[&str]) -> Self {
         let mut server = Command::new(PROGRAM);
@@ -31,13 +31,13 @@ impl Server {
         Self::announced(&mut server)
     }
 
-    /// As this command starts it.
+    /// Starts a server with this command.
     pub fn announced(server: &mut Command) -> Self {
         let (child, listening) = announced(server);
         Self { child, listening }
     }
 
-    /// As a configuration has it.
+    /// Starts a server with a configuration file.
     #[allow(dead_code, reason = "not every test has a configuration")]
     pub fn configured(config: &Path) -> Self {
         Self::announced(Command::new(PROGRAM).args(["sip", "--json", "--config"]).arg(config))
@@ -57,13 +57,13 @@ impl Server {
         self.entry(protocol)["port"].as_u64().unwrap().try_into().unwrap()
     }
 
-    /// The UDP port that carries SCTP.
+    /// Returns the UDP port that carries SCTP.
     #[allow(dead_code, reason = "not every test has SCTP")]
     pub fn carrier(&self) -> u16 {
         self.entry("sctp")["carrier"].as_u64().unwrap().try_into().unwrap()
     }
 
-    /// What stands at a path of the metrics.
+    /// Returns the response of the metrics listener for a path.
     #[allow(dead_code, reason = "not every test has metrics")]
     pub fn metrics(&self, path: &str) -> String {
         self.metrics_by("GET", path)
@@ -80,7 +80,7 @@ impl Server {
         page
     }
 
-    /// Where it is looked after.
+    /// Returns the address of the admin interface.
     #[allow(dead_code, reason = "not every test looks after it")]
     pub fn admin(&self) -> &str {
         self.listening["admin"].as_str().unwrap()
@@ -102,7 +102,7 @@ impl Server {
         format!("http://{}{path}", self.listening["metrics"].as_str().unwrap())
     }
 
-    /// Its process.
+    /// Returns the server's process.
     #[allow(dead_code, reason = "not every test looks at it")]
     pub fn pid(&self) -> rustix::process::Pid {
         rustix::process::Pid::from_child(&self.child)
@@ -127,7 +127,8 @@ impl Server {
     }
 }
 
-/// Reads again what a signal has interrupted: a process that stood still and goes on has its waits with time-outs end so.
+/// Repeats a read that a signal interrupted: stopping and continuing a process interrupts its waits with
+/// time-outs.
 #[allow(dead_code, reason = "not every test has sockets")]
 pub fn again<T>(mut read: impl FnMut() -> std::io::Result<T>) -> std::io::Result<T> {
     loop {
@@ -140,7 +141,7 @@ pub fn again<T>(mut read: impl FnMut() -> std::io::Result<T>) -> std::io::Result
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The server may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! sipp, a user agent that isn't ours: `tests/interop/setup` installs it.
+//! sipp, an independent user agent, installed by `tests/interop/setup`.
 
 use std::net::{TcpListener, UdpSocket};
 use std::process::{Child, Command, Stdio};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use super::sip_server::Server;
 
-/// Starts it with a scenario; `transport` says how many sockets it has (`u1`, `un`).
+/// Starts sipp with a scenario; `transport` selects its number of sockets (`u1`, `un`).
 pub fn start(server: &Server, protocol: &str, transport: &str, scenario: &str, more: &[&str]) -> Child {
     let port = free_port();
     start_at(server, protocol, transport, scenario, port, more)
@@ -39,8 +39,9 @@ pub fn succeed(child: Child, what: &str) {
     assert!(output.status.success(), "{what}: {}; sipp said: {said}", output.status);
 }
 
-/// A port that nothing has for either protocol, each once in a process. It lies below the kernel's
-/// ephemeral ports (from 32,768), or a connection of the other test may take it before sipp binds.
+/// Returns a port that is free for both protocols, and different in each call in a process. It is below the
+/// kernel's ephemeral ports (from 32,768): otherwise a connection of another test may take it before sipp
+/// binds.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = 20_000 + (std::process::id() % 100) as u16 * 100;

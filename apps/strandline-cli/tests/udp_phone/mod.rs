@@ -1,4 +1,4 @@
-//! A phone on UDP that registers.
+//! A UDP phone that registers.
 
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl Phone {
         String::from_utf8(room[..len].to_vec()).unwrap()
     }
 
-    /// The answer to a REGISTER with these headers besides.
+    /// Sends a REGISTER with these additional headers and returns its response.
     pub fn ask(&mut self, server: &Server, user: &str, headers: &str) -> String {
         self.cseq += 1;
         let (cseq, at) = (self.cseq, self.socket.local_addr().unwrap());
@@ -41,7 +41,7 @@ impl Phone {
                  CSeq: {cseq} REGISTER\r\nContact: <sip:{user}@{at}>\r\n{headers}Content-Length: 0\r\n\r\n"
             ),
         );
-        // What was asked before may come again meanwhile.
+        // Responses to earlier requests may be retransmitted meanwhile.
         let wanted = format!("\r\nCSeq: {cseq} REGISTER\r\n");
         std::iter::repeat_with(|| self.receive()).find(|came| came.contains(&wanted)).unwrap()
     }

@@ -1,14 +1,14 @@
-//! What comes on a connection.
+//! Messages received on a connection.
 
 use std::io::ErrorKind;
 use std::time::Duration;
 
 use strandline_tls::Wire;
 
-/// How long is waited for it.
+/// Time limit for receiving.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The next bytes; none if the connection has ended.
+/// Returns the next bytes; empty if the connection has ended.
 pub async fn read(wire: &Wire) -> Vec<u8> {
     let mut room = vec![0; 64 << 10];
     let read = async {
@@ -25,7 +25,7 @@ pub async fn read(wire: &Wire) -> Vec<u8> {
     room
 }
 
-/// The next message, which comes as a whole here.
+/// Returns the next message, which arrives in one piece here.
 pub async fn next(wire: &Wire) -> String {
     String::from_utf8(read(wire).await).unwrap()
 }

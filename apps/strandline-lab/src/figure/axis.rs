@@ -1,26 +1,27 @@
-//! Axes: where numbers stand, and which are written there.
+//! Axes: the mapping of numbers to pixels, and the choice of tick marks.
 
 use crate::plan::Scale;
 
-/// A stretch of numbers on a stretch of pixels.
+/// A range of numbers mapped to a range of pixels.
 #[derive(Debug, Clone, Copy)]
 pub struct Stretch {
     scale: Scale,
     /// The numbers at its ends.
     low: f64,
     high: f64,
-    /// Where they are.
+    /// The pixel positions of the ends.
     from: f64,
     to: f64,
-    /// Between two numbers that are written, if it runs evenly.
+    /// The distance between two tick marks on a linear scale.
     step: f64,
 }
 
-/// Marks on an axis from zero.
+/// Approximate number of ticks on an axis from zero.
 pub(super) const TICKS: f64 = 5.0;
 
 impl Stretch {
-    /// One that begins at zero, or at a power of ten, and ends at or above the largest of the numbers.
+    /// Creates an axis that begins at zero, or at a power of ten, and ends at or above the largest of the
+    /// numbers.
     #[must_use]
     pub fn above(numbers: &[f64], scale: Scale, from: f64, to: f64) -> Self {
         let most = numbers.iter().copied().fold(0.0, f64::max);
@@ -37,7 +38,7 @@ impl Stretch {
         Self { scale, low, high, from, to, step }
     }
 
-    /// One for whole numbers that begins at or below the least of them and ends above the largest.
+    /// Creates an axis of whole numbers that begins at or below the smallest number and ends above the largest.
     #[must_use]
     pub fn of_whole(numbers: &[f64], from: f64, to: f64) -> Self {
         let least = numbers.iter().copied().fold(f64::INFINITY, f64::min);
@@ -49,7 +50,7 @@ impl Stretch {
         Self { scale: Scale::Linear, low, high, from, to, step }
     }
 
-    /// One that has all the numbers, with a little room at both ends.
+    /// Creates an axis that covers all the numbers, with a margin at both ends.
     #[must_use]
     pub fn around(numbers: &[f64], scale: Scale, from: f64, to: f64) -> Self {
         let least = numbers.iter().copied().fold(f64::INFINITY, f64::min);
@@ -69,7 +70,7 @@ impl Stretch {
         Self { scale, low, high, from, to, step: step(high) }
     }
 
-    /// Where a number is.
+    /// Returns the pixel position of a number.
     #[must_use]
     pub fn place(&self, number: f64) -> f64 {
         let share = match self.scale {
@@ -79,7 +80,7 @@ impl Stretch {
         self.from + share * (self.to - self.from)
     }
 
-    /// The numbers that are written.
+    /// Returns the numbers of the tick marks.
     #[must_use]
     pub fn ticks(&self) -> Vec<f64> {
         match self.scale {
@@ -96,7 +97,7 @@ impl Stretch {
     }
 }
 
-/// 1, 2 or 5 times a power of ten, so that about `TICKS` of them reach a number.
+/// Returns 1, 2 or 5 times a power of ten, so that about `TICKS` steps reach the number.
 pub(super) fn step(most: f64) -> f64 {
     if most <= 0.0 {
         return 1.0;
@@ -116,7 +117,7 @@ fn ceil(number: f64, step: f64) -> f64 {
     (number / step).ceil() * step
 }
 
-/// A number with three digits that say something, and separators from 10,000.
+/// Formats a number with three significant digits, and with separators from 10,000 on.
 #[must_use]
 pub fn show(number: f64) -> String {
     let size = number.abs();

@@ -1,4 +1,4 @@
-//! Bars: a group for each value of the sweep, in it one for each series. They lie, so that their names can be read.
+//! Horizontal bar charts: a group for each value of the sweep, with a bar for each series.
 
 use super::axis::{Stretch, show};
 use super::paint::Paint;
@@ -9,28 +9,28 @@ const BAR: f64 = 18.0;
 const GAP: f64 = 5.0;
 const GROUP_GAP: f64 = 14.0;
 const HEADING: f64 = 22.0;
-/// On narrow pictures names stand above their bars.
+/// Height of a name above its bar, used in narrow drawings.
 const NAME_LINE: f64 = 18.0;
 const NARROW: f64 = 520.0;
-/// Share of the width that names may take beside their bars.
+/// Largest share of the width for names beside the bars.
 const NAMES_MAX: f64 = 0.45;
 const TOP: f64 = 8.0;
-/// Half of a cross, and a little.
+/// Half of the width of a cross, with a margin.
 const CROSS: f64 = 5.0;
-/// Stands where a bar would be, if no run counts.
+/// Text in place of a bar if there is no valid run.
 const NOT_VALID: &str = "no valid run";
 
 pub(super) fn draw(chart: &Chart, width: f64, theme: Theme) -> String {
     let mut svg = Svg::new(theme);
     let groups = groups(chart);
     let names = chart.lines.iter().map(|line| text_width(&name(line), TEXT)).fold(0.0, f64::max) + 18.0;
-    // Names that leave their bars no room stand above them as well.
+    // If names would leave too little room for the bars, they stand above them.
     let narrow = width < NARROW || names > width * NAMES_MAX;
     let left = if narrow { 8.0 } else { names };
     let all = || chart.lines.iter().flat_map(|line| line.marks.iter().chain(&line.invalid));
     let numbers: Vec<f64> =
         all().flat_map(|mark| [mark.y, mark.range.map_or(mark.y, |(_, max)| max)]).collect();
-    // The numbers behind the bars need room as well.
+    // Reserve room for the numbers behind the bars.
     let value_room = all().map(|mark| text_width(&show(mark.y), TEXT)).fold(0.0, f64::max) + 14.0;
     let no_bars = groups.iter().flat_map(|(_, bars)| bars).any(|(_, mark)| mark.is_none());
     let value_room = if no_bars { value_room.max(text_width(NOT_VALID, TEXT) + 14.0) } else { value_room };
@@ -45,7 +45,7 @@ pub(super) fn draw(chart: &Chart, width: f64, theme: Theme) -> String {
         let (at, text) = (x.place(tick), show(tick));
         svg.line([at, TOP], [at, bottom], Paint::Grid, 1.0);
         let half = text_width(&text, TEXT) / 2.0;
-        // Where there is no room the line alone has to do.
+        // If there is no room for text, only the line is drawn.
         if at - half > free_from {
             svg.text([at, bottom + 17.0], &text, Anchor::Middle, Paint::Faint);
             free_from = at + half + 8.0;
@@ -82,7 +82,7 @@ fn name(line: &Line) -> String {
     if line.published { format!("{} (published)", line.title) } else { line.title.clone() }
 }
 
-/// The lines of text above a bar; none where its name stands beside it.
+/// Returns the lines of text above a bar; none if its name stands beside it.
 fn lines_of(line: &Line, above: bool, width: f64) -> Vec<String> {
     if above { wrap(&name(line), width - 16.0) } else { Vec::new() }
 }
@@ -103,13 +103,13 @@ fn bar(x: &Stretch, y: f64, left: f64, line: &Line, mark: &Mark, unit: &str, svg
     svg.text([behind + 6.0, y + BAR * 0.5 + 4.5], &show(mark.y), Anchor::Start, Paint::Ink);
 }
 
-/// In place of a bar, where no run counts.
+/// Draws the text in place of a bar without a valid run.
 fn no_bar(x: &Stretch, y: f64, left: f64, (line, at): (&Line, &str), unit: &str, svg: &mut Svg) {
     let behind = left.max(crosses(x, y, (line, at), unit, svg));
     svg.text([behind + 6.0, y + BAR * 0.5 + 4.5], NOT_VALID, Anchor::Start, Paint::Faint);
 }
 
-/// The runs that don't count; gives where the last one is.
+/// Draws crosses for the invalid runs; returns the position of the last one.
 fn crosses(x: &Stretch, y: f64, (line, at): (&Line, &str), unit: &str, svg: &mut Svg) -> f64 {
     let mut last = f64::NEG_INFINITY;
     for invalid in line.invalid.iter().filter(|invalid| invalid.at == at) {
@@ -120,10 +120,10 @@ fn crosses(x: &Stretch, y: f64, (line, at): (&Line, &str), unit: &str, svg: &mut
     last
 }
 
-/// A heading, and for each series with something there its median, if there is one.
+/// A heading, and for each series with results its median, if there is one.
 type Group<'a> = (String, Vec<(&'a Line, Option<&'a Mark>)>);
 
-/// The bars by value of the sweep, in its order.
+/// Returns the bars grouped by value of the sweep, in its order.
 fn groups(chart: &Chart) -> Vec<Group<'_>> {
     let headings: Vec<String> = match chart.ticks.as_slice() {
         [] => vec![String::new()],

@@ -1,19 +1,19 @@
-//! The field that lines are drawn in: its axes, and below it what the lines are.
+//! The plot area of line charts: its axes, and the legend below it.
 
 use super::axis::{Stretch, show};
 use super::paint::Paint;
 use super::svg::{Anchor, Svg, TEXT, text_width, wrap};
 use crate::plan::Scale;
 
-/// Height of the field with the lines, for its width.
+/// Height of the plot area: factor of its width, and minimum in pixels.
 const HEIGHT: (f64, f64) = (0.52, 240.0);
 const MARGIN_RIGHT: f64 = 14.0;
 const MARGIN_TOP: f64 = 10.0;
-/// From the field to the axis' label.
+/// Distance from the plot area to the axis label.
 const BELOW: f64 = 44.0;
 const LEGEND_LINE: f64 = 22.0;
 
-/// Where numbers stand.
+/// The position of the plot area and its axes.
 pub(super) struct Field {
     pub(super) left: f64,
     pub(super) right: f64,
@@ -24,12 +24,12 @@ pub(super) struct Field {
 }
 
 impl Field {
-    /// One that has room for all these numbers.
+    /// Creates a plot area whose axes cover all these numbers.
     pub(super) fn new(width: f64, xs: (&[f64], Scale), (ys, y_scale): (&[f64], Scale)) -> Self {
         Self::with(width, xs, |from, to| Stretch::above(ys, y_scale, from, to))
     }
 
-    /// One with another axis from bottom to top; `y` is told where these are.
+    /// Creates a plot area with a given vertical axis; `y` receives the pixel positions of its ends.
     pub(super) fn with(
         width: f64,
         (xs, x_scale): (&[f64], Scale),
@@ -44,12 +44,12 @@ impl Field {
         Self { left, right, top, bottom, x, y }
     }
 
-    /// Where what stands below it begins.
+    /// Returns where the content below the plot area begins.
     pub(super) fn below(&self) -> f64 {
         self.bottom + BELOW + 16.0
     }
 
-    /// The axes with their labels; `ticks` stand at the x axis.
+    /// Draws the axes with their labels; `ticks` are the marks of the x axis.
     pub(super) fn draw_axes(&self, (x_label, y_label): (&str, &str), ticks: &[(f64, String)], svg: &mut Svg) {
         let Self { left, right, top, bottom, x, y } = *self;
         for tick in y.ticks() {
@@ -63,7 +63,7 @@ impl Field {
             let at = x.place(*number);
             svg.line([at, bottom], [at, bottom + 4.0], Paint::Faint, 1.0);
             let half = text_width(text, TEXT) / 2.0;
-            // Where there is no room the sign alone has to do.
+            // If there is no room for text, only the mark is drawn.
             if at - half > free_from {
                 svg.text([at, bottom + 18.0], text, Anchor::Middle, Paint::Faint);
                 free_from = at + half + 4.0;
@@ -74,20 +74,20 @@ impl Field {
     }
 }
 
-/// Something that the legend explains.
+/// An entry of the legend.
 pub(super) struct Entry {
     text: String,
     draw: Box<dyn Fn(&mut Svg, [f64; 2], &str)>,
 }
 
 impl Entry {
-    /// `draw` draws how it looks: 26 pixels wide from a place on, with the text for a tip.
+    /// Creates an entry. `draw` draws its sample, 26 pixels wide, at a position, with the text as a tooltip.
     pub(super) fn new(text: String, draw: impl Fn(&mut Svg, [f64; 2], &str) + 'static) -> Self {
         Self { text, draw: Box::new(draw) }
     }
 }
 
-/// What the lines are, in as many rows as it takes; gives where it ends.
+/// Draws the legend in as many rows as needed; returns where it ends.
 pub(super) fn legend(entries: &[Entry], width: f64, top: f64, svg: &mut Svg) -> f64 {
     let (mut x, mut y) = (12.0, top);
     for Entry { text, draw } in entries {

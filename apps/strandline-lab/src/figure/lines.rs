@@ -1,11 +1,12 @@
-//! A line for each series over the sweep.
+//! Line charts: a line for each series over the sweep.
 
 use super::field::{Entry, Field, legend};
 use super::paint::Paint;
 use super::svg::Svg;
 use super::{Chart, Line, Theme};
 
-/// Between points of different series at the same place, so that their ranges can be told apart.
+/// Horizontal distance between points of different series at the same value, so that their ranges can be told
+/// apart.
 const ASIDE: f64 = 5.0;
 
 pub(super) fn draw(chart: &Chart, width: f64, theme: Theme) -> String {
@@ -50,7 +51,7 @@ fn draw_line(field: &Field, line: &Line, (shape, aside): (usize, f64), unit: &st
     }
 }
 
-/// What the lines are.
+/// Returns the entries of the legend.
 fn entries(chart: &Chart) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     let cross = |svg: &mut Svg, [x, y]: [f64; 2], text: &str| svg.cross([x + 13.0, y], text);

@@ -1,4 +1,4 @@
-//! Figures: what is to be drawn, apart from any plan, and how it is drawn as SVG and PNG.
+//! Figures: data to be drawn, independent of plans, and their rendering as SVG and PNG.
 
 mod axis;
 mod bars;
@@ -19,76 +19,76 @@ pub use png::png;
 pub use svg::escape;
 pub use timeline::{Layer, Look, Timeline};
 
-/// What an axis shows.
+/// An axis of a figure.
 #[derive(Debug, Clone)]
 pub struct Axis {
-    /// With its unit.
+    /// The label, with its unit.
     pub label: String,
-    /// How it runs.
+    /// The scale: linear or logarithmic.
     pub scale: Scale,
 }
 
 /// A point: the median of some measurements, and their range.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
-    /// Where on the x axis.
+    /// Position on the x axis.
     pub x: f64,
-    /// What stands there.
+    /// Text at that position.
     pub at: String,
     /// The median, or the only number.
     pub y: f64,
-    /// The least and the most, if it is a median.
+    /// The minimum and maximum, if `y` is a median.
     pub range: Option<(f64, f64)>,
-    /// How many measurements.
+    /// Number of measurements.
     pub count: usize,
 }
 
-/// Something that is compared, measured or published.
+/// A measured or published series.
 #[derive(Debug, Clone)]
 pub struct Line {
-    /// What the legend says.
+    /// The text in the legend.
     pub title: String,
-    /// Gives it its colour.
+    /// The transport, which determines the colour.
     pub transport: Transport,
-    /// Which of the lines with this transport it is.
+    /// The index among the lines with this transport.
     pub shade: usize,
-    /// Whether a paper printed it.
+    /// Whether a paper published it.
     pub published: bool,
-    /// Its points, in order.
+    /// The points, in order.
     pub marks: Vec<Mark>,
-    /// Numbers of runs that don't count.
+    /// Numbers of invalid runs.
     pub invalid: Vec<Mark>,
-    /// Where runs were tried and none gave a number: their place on the x axis and what stands there.
+    /// Points where all runs failed to give a number: position and text on the x axis.
     pub failed: Vec<(f64, String)>,
 }
 
 /// A figure.
 #[derive(Debug, Clone)]
 pub struct Chart {
-    /// For those who can't see it.
+    /// Description for readers who can't see the figure.
     pub title: String,
-    /// From left to right.
+    /// The horizontal axis.
     pub x: Axis,
-    /// From bottom to top.
+    /// The vertical axis.
     pub y: Axis,
-    /// Unit of y, for numbers that stand alone.
+    /// Unit of y, for numbers without an axis.
     pub unit: String,
-    /// What is drawn.
+    /// The series to draw.
     pub lines: Vec<Line>,
-    /// What stands at the x axis, where it is not the numbers: their place and text.
+    /// Tick marks of the x axis, if they are not its numbers: position and text.
     pub ticks: Vec<(f64, String)>,
-    /// Lines or bars.
+    /// Whether bars are drawn instead of lines.
     pub bars: bool,
 }
 
 impl Chart {
-    /// As SVG, so many pixels wide.
+    /// Renders the figure as SVG of this width in pixels.
     #[must_use]
     pub fn svg(&self, width: f64, theme: Theme) -> String {
         if self.bars { bars::draw(self, width, theme) } else { lines::draw(self, width, theme) }
     }
 
-    /// Whether there is nothing to be seen.
+    /// Returns whether there is nothing to draw.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lines.iter().all(Line::is_empty)
@@ -96,17 +96,17 @@ impl Chart {
 }
 
 impl Line {
-    /// Whether nothing is known of it, not even that it failed.
+    /// Returns whether the series has no points and no failures.
     fn is_empty(&self) -> bool {
         self.marks.is_empty() && self.is_sound()
     }
 
-    /// Whether every run counts.
+    /// Returns whether every run is valid.
     fn is_sound(&self) -> bool {
         self.invalid.is_empty() && self.failed.is_empty()
     }
 
-    /// What a point says when it is pointed at.
+    /// Returns the tooltip of a point.
     fn tip(&self, mark: &Mark, unit: &str) -> String {
         let Self { title, published, .. } = self;
         let at = if mark.at.is_empty() { String::new() } else { format!(" at {}", mark.at) };

@@ -1,34 +1,34 @@
-//! Colours: on a page they follow its light or dark theme, in a picture they are fixed.
+//! Colours: figures on a page follow its light or dark theme, standalone pictures have fixed colours.
 
 use crate::plan::Transport;
 
 /// Where a figure is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Theme {
-    /// In the report, whose style sheet has the colours.
+    /// In the report, whose style sheet defines the colours.
     Page,
-    /// Alone, on white.
+    /// As a standalone picture, on white.
     Picture,
 }
 
-/// Something that has a colour.
+/// The role of a colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Paint {
-    /// What is written and the axes.
+    /// Text and axes.
     Ink,
-    /// What is written smaller.
+    /// Secondary text.
     Faint,
-    /// Lines of the grid.
+    /// Grid lines.
     Grid,
-    /// Behind everything.
+    /// The background.
     Ground,
-    /// Runs that don't count.
+    /// Invalid runs.
     Invalid,
     /// A series.
     Series(Transport, usize),
 }
 
-/// Shades of a transport, told apart also by those who see few colours, on light and on dark ground.
+/// Shades of a transport on a light and on a dark background, distinguishable with colour blindness.
 type Shades = [(&'static str, &'static str); 6];
 
 const SCTP: Shades = [
@@ -92,7 +92,7 @@ impl Paint {
         }
     }
 
-    /// As CSS has it.
+    /// Returns the colour as CSS.
     #[must_use]
     pub fn css(self, theme: Theme) -> String {
         let (name, light) = match self {
@@ -111,7 +111,7 @@ impl Paint {
     }
 }
 
-/// The variables of a style sheet: for a light and for a dark ground.
+/// Returns the CSS variables for a light and for a dark background.
 #[must_use]
 pub fn variables() -> [String; 2] {
     let [mut light, mut dark] = [String::new(), String::new()];

@@ -1,4 +1,4 @@
-//! SVG as PNG, with a font of its own, so that it looks the same everywhere.
+//! Converts SVG to PNG with a built-in font, so that it looks the same everywhere.
 
 use std::sync::Arc;
 
@@ -6,15 +6,15 @@ use anyhow::{Context, Result};
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{Options, Tree, fontdb};
 
-/// Latin letters, digits and signs of DejaVu Sans; its licence is beside it.
+/// Latin letters, digits and symbols of DejaVu Sans; its licence is beside the file.
 const FONT: &[u8] = include_bytes!("../../fonts/DejaVuSans-latin.ttf");
-/// Pixels for each of the drawing's.
+/// Pixels per unit of the drawing.
 const SCALE: f32 = 2.0;
 
-/// Draws it.
+/// Renders the drawing as PNG.
 ///
 /// # Errors
-/// The drawing can't be read, or is too large.
+/// If the drawing can't be parsed, or is too large.
 pub fn png(svg: &str) -> Result<Vec<u8>> {
     let mut fonts = fontdb::Database::new();
     fonts.load_font_data(FONT.to_vec());

@@ -1,10 +1,10 @@
-//! Writing SVG.
+//! A writer of SVG documents.
 
 use std::fmt::Write;
 
 use super::paint::{Paint, Theme};
 
-/// Where text stands relative to its place.
+/// Alignment of text relative to its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Anchor {
     Start,
@@ -12,7 +12,7 @@ pub enum Anchor {
     End,
 }
 
-/// A drawing that grows.
+/// An SVG drawing under construction.
 #[derive(Debug)]
 pub struct Svg {
     theme: Theme,
@@ -22,13 +22,13 @@ pub struct Svg {
 /// Size of text in pixels.
 pub const TEXT: f64 = 13.0;
 
-/// Text as it may stand in XML and HTML.
+/// Escapes text for XML and HTML.
 #[must_use]
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// How wide a text will be, about: the fonts of readers differ.
+/// Returns the approximate width of a text in pixels: readers' fonts differ.
 #[must_use]
 pub fn text_width(text: &str, size: f64) -> f64 {
     let narrow = |c: char| "il.,:;'|!()[]/ ".contains(c);
@@ -40,7 +40,7 @@ pub fn text_width(text: &str, size: f64) -> f64 {
     widths.sum::<f64>() * size
 }
 
-/// A text in lines of some width, broken between words.
+/// Wraps a text to a width, between words.
 #[must_use]
 pub fn wrap(text: &str, width: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
@@ -61,7 +61,7 @@ impl Svg {
         Self { theme, body: String::new() }
     }
 
-    /// The whole document.
+    /// Returns the complete document.
     pub fn finish(self, width: f64, height: f64, title: &str) -> String {
         let font = match self.theme {
             Theme::Page => "inherit",
@@ -84,7 +84,7 @@ impl Svg {
         self.styled_text([x, y], text, anchor, paint, "");
     }
 
-    /// With more attributes.
+    /// Writes text with additional attributes.
     pub fn styled_text(&mut self, [x, y]: [f64; 2], text: &str, anchor: Anchor, paint: Paint, more: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",
@@ -97,7 +97,7 @@ impl Svg {
         ));
     }
 
-    /// Text that runs upwards, around its middle.
+    /// Writes text that runs upwards, centred on its position.
     pub fn upward_text(&mut self, [x, y]: [f64; 2], text: &str, paint: Paint) {
         let turn = format!(" transform=\"rotate(-90 {x:.1} {y:.1})\"");
         self.styled_text([x, y], text, Anchor::Middle, paint, &turn);
@@ -111,7 +111,7 @@ impl Svg {
         ));
     }
 
-    /// A line through points.
+    /// Draws a line through points.
     pub fn path(&mut self, points: &[[f64; 2]], paint: Paint, dashed: bool) {
         let mut through = String::new();
         for (number, [x, y]) in points.iter().enumerate() {
@@ -125,7 +125,7 @@ impl Svg {
         ));
     }
 
-    /// Points, all in one element.
+    /// Draws points, all in one element.
     pub fn dots(&mut self, places: &[[f64; 2]], paint: Paint) {
         let mut all = String::new();
         for [x, y] in places {
@@ -137,7 +137,7 @@ impl Svg {
         self.write(&format!("<path d=\"{all}\" style=\"{style}\"/>"));
     }
 
-    /// A rectangle; hollow ones have their line dashed.
+    /// Draws a rectangle; hollow ones have a dashed outline.
     pub fn bar(
         &mut self,
         [x, y]: [f64; 2],
@@ -159,7 +159,7 @@ impl Svg {
         ));
     }
 
-    /// The sign of a series at a place: each has a shape of its own.
+    /// Draws the marker of a series; each series has a shape of its own.
     pub fn sign(&mut self, [x, y]: [f64; 2], shape: usize, paint: Paint, hollow: bool, tip: &str) {
         let (css, ground) = (paint.css(self.theme), Paint::Ground.css(self.theme));
         let (fill, r) = (if hollow { &ground } else { &css }, 4.5);
@@ -180,7 +180,7 @@ impl Svg {
         self.write(&drawn);
     }
 
-    /// A cross: a run that doesn't count.
+    /// Draws a cross, which marks an invalid run.
     pub fn cross(&mut self, [x, y]: [f64; 2], tip: &str) {
         let (css, tip) = (Paint::Invalid.css(self.theme), escape(tip));
         let (l, r, t, b) = (x - 4.0, x + 4.0, y - 4.0, y + 4.0);

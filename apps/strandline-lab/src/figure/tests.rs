@@ -1,4 +1,4 @@
-//! Figures: numbers where they belong, and pictures that can be read.
+//! Tests of figures: numbers at the right positions, and legible pictures.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use resvg::tiny_skia::Pixmap;
@@ -56,7 +56,7 @@ fn axes_begin_at_zero_and_end_above_everything() {
     let axis = Stretch::above(&[3.0, 930.0], Scale::Log, 0.0, 300.0);
     assert_eq!(axis.ticks().iter().map(|tick| tick.round()).collect::<Vec<_>>(), [1.0, 10.0, 100.0, 1000.0]);
     assert!((axis.place(10.0) - 100.0).abs() < 1e-9);
-    // Nothing measured, or only zeros.
+    // No measurements, or only zeros.
     for numbers in [vec![], vec![0.0]] {
         for scale in [Scale::Linear, Scale::Log] {
             let axis = Stretch::above(&numbers, scale, 0.0, 10.0);
@@ -76,7 +76,7 @@ fn drawings_are_sound_at_every_width() {
             assert!(svg.contains("Ours &amp; &lt;theirs&gt;"), "{svg}");
             assert!(svg.contains("median of 3, 81 to 99"), "{svg}");
             assert!(svg.contains("not valid: TCP at 10: 99 Mbit/s"), "{svg}");
-            // Nothing is outside on the left or the right.
+            // Nothing extends beyond the left or right edge.
             let xs = svg
                 .split(" x=\"")
                 .skip(1)
@@ -132,7 +132,7 @@ fn what_does_not_count_is_in_no_line() {
     assert!(with.svg(820.0, Theme::Page).contains("run that doesn't count"));
 }
 
-/// How a colour stands out from another one, from 1 to 21 (WCAG 2.2, contrast ratio).
+/// Returns the contrast ratio of two colours, from 1 to 21 (WCAG 2.2).
 fn contrast(a: &str, b: &str) -> f64 {
     let luminance = |colour: &str| {
         let part = |at: usize| f64::from(u8::from_str_radix(&colour[at..at + 2], 16).unwrap()) / 255.0;
@@ -176,7 +176,7 @@ fn a_series_without_any_run_that_counts_is_shown_as_that() {
         assert!(svg.contains("Broken") && svg.contains("not valid: Broken at 1: 70 Mbit/s"), "{svg}");
         assert!(svg.contains("Failed") && svg.matches("no valid run").count() >= 2, "{svg}");
     }
-    // Where nothing else is, too.
+    // Also where there is nothing else.
     let mut alone = chart(true);
     alone.lines.iter_mut().for_each(|line| line.marks.clear());
     assert!(!alone.is_empty() && alone.svg(360.0, Theme::Page).contains("no valid run"));
@@ -191,7 +191,7 @@ fn pictures_have_text_and_colours() {
         let pixels = picture.pixels().iter();
         pixels.filter(|pixel| [pixel.red(), pixel.green(), pixel.blue()] == wanted).count()
     };
-    // The line of ours, and the ink of its name in the legend: without a font there would be none.
+    // The line of SCTP, and the text of its name in the legend: without a font there would be none.
     assert!(count([0x00, 0x67, 0xb1]) > 500 && count([0x1c, 0x27, 0x33]) > 500);
     assert!(png("<svg").is_err());
 }

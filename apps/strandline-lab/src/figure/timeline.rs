@@ -1,4 +1,4 @@
-//! What happened when: thousands of points over time, as steps, dots or signs.
+//! Timelines: thousands of points over time, as steps, dots or markers.
 
 use std::collections::HashSet;
 
@@ -9,54 +9,54 @@ use super::svg::Svg;
 use super::{Theme, axis};
 use crate::plan::{Scale, Transport};
 
-/// Marks on the axis of time, about.
+/// Approximate number of ticks on the time axis.
 const TICKS: u32 = 8;
 
 /// How points are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
-    /// A value holds until the next.
+    /// Steps: a value holds until the next point.
     Steps,
-    /// A dot each.
+    /// A dot for each point.
     Dots,
-    /// The sign with this number, each.
+    /// The marker with this number for each point.
     Signs(usize),
 }
 
-/// What is drawn in one colour and one way.
+/// Points drawn in one colour and style.
 #[derive(Debug, Clone)]
 pub struct Layer {
-    /// What the legend says.
+    /// The text in the legend.
     pub title: String,
     /// Its colour.
     pub colour: (Transport, usize),
-    /// How.
+    /// The style.
     pub look: Look,
-    /// Seconds and value, in the order of time.
+    /// Seconds and value, ordered by time.
     pub points: Vec<(f64, f64)>,
 }
 
-/// A figure with time from left to right.
+/// A figure over time, which runs from left to right.
 #[derive(Debug, Clone)]
 pub struct Timeline {
-    /// For those who can't see it.
+    /// Description for readers who can't see the figure.
     pub title: String,
-    /// Of the axis from bottom to top, with its unit.
+    /// Label of the vertical axis, with its unit.
     pub label: String,
     /// The vertical axis begins at zero; otherwise, for whole numbers, at the smallest value.
     pub from_zero: bool,
-    /// First those that others are drawn over.
+    /// The layers, from back to front.
     pub layers: Vec<Layer>,
 }
 
 impl Timeline {
-    /// Whether there is nothing to be seen.
+    /// Returns whether there is nothing to draw.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.layers.iter().all(|layer| layer.points.is_empty())
     }
 
-    /// As SVG, so many pixels wide. Points that can't be told apart are drawn once.
+    /// Renders the figure as SVG of this width in pixels. Points that can't be told apart are drawn once.
     #[must_use]
     pub fn svg(&self, width: f64, theme: Theme) -> String {
         let mut svg = Svg::new(theme);
@@ -103,7 +103,7 @@ impl Layer {
     }
 }
 
-/// Round moments from the first to the last.
+/// Returns round times from the first to the last.
 fn ticks(xs: &[f64]) -> Vec<(f64, String)> {
     let least = xs.iter().copied().fold(f64::INFINITY, f64::min);
     let most = xs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -113,19 +113,19 @@ fn ticks(xs: &[f64]) -> Vec<(f64, String)> {
     let step = axis::step((most - least) * axis::TICKS / f64::from(TICKS));
     let first = (least / step).ceil();
     let all = (0..=4 * TICKS).map(|number| (first + f64::from(number)) * step);
-    // As many decimals as tell one from the next.
+    // As many decimals as are needed to tell neighbouring ticks apart.
     let decimals = (-step.log10().floor()).clamp(0.0, 9.0) as usize;
     all.take_while(|at| *at <= most).map(|at| (at, format!("{at:.decimals$}"))).collect()
 }
 
-/// Those that are at least a pixel from all others, or `pixels`.
+/// Returns the points, at most one for each square of `pixels`.
 fn apart(places: impl Iterator<Item = [f64; 2]>, pixels: f64) -> Vec<[f64; 2]> {
     let mut taken = HashSet::new();
     places.filter(|[x, y]| taken.insert(((x / pixels) as i64, (y / pixels) as i64))).collect()
 }
 
-/// The corners of a line that stays where it is until the next point. Of points in the same pixel column the least and the most
-/// and the last stay.
+/// Returns the corners of a step line. Of the points in one pixel column, only the minimum, maximum and last
+/// are kept.
 fn steps(places: impl Iterator<Item = [f64; 2]>, right: f64) -> Vec<[f64; 2]> {
     let mut corners: Vec<[f64; 2]> = Vec::new();
     let mut column: Option<(f64, [f64; 3])> = None;

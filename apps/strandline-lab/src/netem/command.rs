@@ -1,11 +1,11 @@
-//! Running the tools of the system.
+//! Runs the tools of the system.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
 
-/// Programs that people run on a network, with the Debian package of each.
+/// Programs commonly run on a network, with the Debian package of each.
 const PACKAGES: [(&str, &str); 33] = [
     ("ab", "apache2-utils"),
     ("chrt", "util-linux"),
@@ -42,7 +42,7 @@ const PACKAGES: [(&str, &str); 33] = [
     ("wget", "wget"),
 ];
 
-/// Says that a program is missing and how to get it.
+/// Returns a message that a program is missing, with how to install it.
 #[must_use]
 pub fn missing(program: &str) -> String {
     let name = program.rsplit('/').next().unwrap_or(program);
@@ -52,10 +52,10 @@ pub fn missing(program: &str) -> String {
     }
 }
 
-/// Runs a program with arguments, and `input` on its standard input.
+/// Runs a program with arguments and with `input` on its standard input.
 ///
 /// # Errors
-/// What it said if it failed, or how to install it.
+/// If the program failed, with its output, or is missing, with how to install it.
 pub fn run(program: &str, arguments: &[&str], input: &str) -> Result<Output> {
     let told = || format!("{program} {}", arguments.join(" "));
     let mut child = Command::new(program)
@@ -69,7 +69,7 @@ pub fn run(program: &str, arguments: &[&str], input: &str) -> Result<Output> {
             _ => anyhow!(error).context(told()),
         })?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A program that ends early says why itself.
+        // A program that ends early reports the reason itself.
         let _ = stdin.write_all(input.as_bytes());
     }
     let output = child.wait_with_output().with_context(told)?;

@@ -1,4 +1,5 @@
-//! Talking to a network that runs: a Unix socket, a request and an answer in JSON for each connection.
+//! The control socket of a running network: a Unix socket, with one JSON request and answer for each
+//! connection.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -14,26 +15,26 @@ use super::namespace::{Namespaces, control_socket, networks};
 use super::network::Network;
 use super::schedule::TargetedChange;
 
-/// Longest request.
+/// Longest request, bytes.
 const REQUEST_MAX: u64 = 65_536;
-/// The pause after an error of accept.
+/// Pause after a failed accept.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long a client may take: the others wait meanwhile.
+/// Time limit for a client, because the others wait meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What can be asked for.
+/// A request to a running network.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
-    /// The report so far.
+    /// Returns the report so far.
     Status,
-    /// A change, as text: `path=1 to-right loss=1%`.
+    /// Applies a change, given as text: `path=1 to-right loss=1%`.
     Change(String),
-    /// The end; answered with the report so far.
+    /// Ends the network; answered with the report so far.
     Down,
 }
 
-/// What is answered.
+/// The answer to a request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Answer {
@@ -41,7 +42,7 @@ enum Answer {
     Failed(String),
 }
 
-/// The owner's end.
+/// The owner's end of the socket.
 #[derive(Debug)]
 pub struct Control {
     listener: UnixListener,
@@ -51,7 +52,7 @@ impl Control {
     /// Listens for requests to a network.
     ///
     /// # Errors
-    /// The socket can't be made.
+    /// If the socket can't be created.
     pub fn listen(namespaces: &Namespaces) -> Result<Self> {
         let path = control_socket(namespaces.name());
         let listener =
@@ -59,18 +60,18 @@ impl Control {
         Ok(Self { listener })
     }
 
-    /// Carries out requests until one is to end the network.
+    /// Serves requests until one ends the network.
     pub async fn serve(&self, network: &Network) {
         loop {
             let stream = match self.listener.accept().await {
                 Ok((stream, _)) => stream,
-                // Such as too many open files.
+                // For example, too many open files.
                 Err(_) => {
                     tokio::time::sleep(PAUSE).await;
                     continue;
                 }
             };
-            // A client that goes away or says nothing doesn't matter to the network.
+            // A client that disconnects or sends nothing is dropped without effect.
             if let Ok(Ok(true)) = tokio::time::timeout(PATIENCE, Self::serve_one(stream, network)).await {
                 return;
             }
@@ -104,10 +105,10 @@ fn carry_out(network: &Network, request: &Request) -> Result<serde_json::Value> 
     Ok(serde_json::to_value(network.report()?)?)
 }
 
-/// Asks the owner of a network; gives the report.
+/// Sends a request to the owner of a network; returns the report.
 ///
 /// # Errors
-/// There is no such network, or what the owner said.
+/// If there is no such network, or the owner returned an error.
 pub fn ask(name: &str, request: &Request) -> Result<serde_json::Value> {
     let mut stream = BlockingStream::connect(control_socket(name)).map_err(|error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
@@ -125,10 +126,10 @@ pub fn ask(name: &str, request: &Request) -> Result<serde_json::Value> {
     }
 }
 
-/// The network that is meant: the one named, or the only one that is up.
+/// Returns the named network, or the only one that is up.
 ///
 /// # Errors
-/// None is up, or several are and none is named.
+/// If none is up, or several are and none is named.
 pub fn choose(name: Option<&str>) -> Result<String> {
     if let Some(name) = name {
         return Ok(name.to_owned());

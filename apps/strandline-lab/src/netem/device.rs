@@ -1,4 +1,4 @@
-//! A TUN device for each end of each path, and the counters that the kernel keeps of it.
+//! A TUN device for each end of each path, and its kernel counters.
 
 use std::fs;
 use std::path::Path;
@@ -11,27 +11,27 @@ use super::command::run;
 use super::namespace::Namespaces;
 use super::topology::{Side, Topology};
 
-/// Packets that the kernel holds for the emulator. It drops what comes when so many wait, so it is far more than a
-/// burst of a sender in slow start.
+/// Packets that the kernel queues for the emulator. It drops packets beyond this limit, so the limit is far
+/// above the burst of a sender in slow start.
 const KERNEL_QUEUE_PACKETS: u32 = 16_384;
 
-/// The two ends of a path.
+/// The two devices of a path.
 pub struct Devices {
-    /// What programs on the left send, and what they receive.
+    /// The device of the left side: sends and receives the packets of its programs.
     pub left: SyncDevice,
     /// What programs on the right send, and what they receive.
     pub right: SyncDevice,
 }
 
-/// A device's name within its namespace; paths from 1.
+/// Returns a device's name within its namespace; paths count from 1.
 fn device_name(path: usize) -> String {
     format!("path{path}")
 }
 
-/// Makes the devices of all paths, with their addresses, and sets both sides up.
+/// Creates the devices of all paths with their addresses, and configures both sides.
 ///
 /// # Errors
-/// No TUN in this kernel or container, no such congestion control, what `ip` or `tc` said.
+/// If the kernel or container has no TUN, or no such congestion control, or `ip` or `tc` failed.
 pub fn create(namespaces: &Namespaces, topology: &Topology) -> Result<Vec<Devices>> {
     let left = create_side(namespaces, topology, Side::Left)?;
     let right = create_side(namespaces, topology, Side::Right)?;
@@ -59,7 +59,8 @@ fn create_side(namespaces: &Namespaces, topology: &Topology, side: Side) -> Resu
         if congctl == CongestionControl::ByRoute {
             commands += &routes(topology, side, path);
         }
-        // Whatever the default is: it could pace packets, or drop them where no counter of the device shows it.
+        // Replace the default queueing discipline: it could pace packets, or drop them where no counter of the
+        // device shows it.
         queues += &format!("qdisc replace dev {name} root noqueue\n");
     }
     let namespace = namespaces.namespace(side);
@@ -68,7 +69,7 @@ fn create_side(namespaces: &Namespaces, topology: &Topology, side: Side) -> Resu
     Ok(devices)
 }
 
-/// The routes of a path, each with the congestion control of TCP connections that take it.
+/// Returns the routes of a path, each with the congestion control of TCP connections over it.
 fn routes(topology: &Topology, side: Side, path: usize) -> String {
     let (name, tcp, source) = (device_name(path), &topology.tcp, side.ipv4(path));
     let mut commands = format!(
@@ -81,7 +82,7 @@ fn routes(topology: &Topology, side: Side, path: usize) -> String {
 }
 
 fn open(path: usize) -> Result<SyncDevice> {
-    // The name is free: the namespace is new.
+    // The name is free because the namespace is new.
     let builder = DeviceBuilder::new().name(device_name(path)).enable(false);
     let device = builder.build_sync().map_err(|error| {
         if Path::new("/dev/net/tun").exists() {
@@ -96,19 +97,20 @@ fn open(path: usize) -> Result<SyncDevice> {
     Ok(device)
 }
 
-/// How TCP in a namespace was told its congestion control.
+/// How the TCP congestion control of a namespace was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CongestionControl {
-    /// As the default of the namespace; programs may choose another one for a socket.
+    /// As the default of the namespace; programs may set another for a socket.
     Default,
-    /// With the routes: the kernel doesn't allow that default in a namespace (tcp_allowed_congestion_control).
+    /// On the routes, because the kernel doesn't allow this default in a namespace
+    /// (tcp_allowed_congestion_control).
     ByRoute,
 }
 
-/// Parameters of the kernel in the namespace that this thread is in.
+/// Sets kernel parameters in the namespace of the current thread.
 ///
 /// # Errors
-/// No such congestion control, or a parameter that can't be set.
+/// If there is no such congestion control, or a parameter can't be set.
 pub fn set_parameters(topology: &Topology) -> Result<CongestionControl> {
     let ipv4 = Path::new("/proc/sys/net/ipv4");
     let known = fs::read_to_string(ipv4.join("tcp_available_congestion_control")).unwrap_or_default();
@@ -125,7 +127,7 @@ pub fn set_parameters(topology: &Topology) -> Result<CongestionControl> {
         // A bandwidth-delay product of 1 Gbit/s and 200 ms is 25 MB; buffers are twice that and more.
         ("ipv4/tcp_rmem", "4096 131072 100000000"),
         ("ipv4/tcp_wmem", "4096 65536 100000000"),
-        // A run must not depend on the one before it.
+        // Runs must not depend on earlier runs.
         ("ipv4/tcp_no_metrics_save", "1"),
         ("ipv4/conf/all/rp_filter", "0"),
         ("ipv4/conf/default/rp_filter", "0"),
@@ -133,7 +135,7 @@ pub fn set_parameters(topology: &Topology) -> Result<CongestionControl> {
     for (name, value) in must {
         fs::write(Path::new("/proc/sys/net").join(name), value).with_context(|| format!("setting {name}"))?;
     }
-    // Missing where the kernel has no IPv6; a device without IPv6 sends nothing of its own.
+    // These files are missing if the kernel has no IPv6. Without IPv6, a device sends no packets of its own.
     let ipv6_off = if topology.ipv6 { "0" } else { "1" };
     for name in ["ipv6/conf/all/disable_ipv6", "ipv6/conf/default/disable_ipv6"] {
         let path = Path::new("/proc/sys/net").join(name);
@@ -151,29 +153,29 @@ pub fn set_parameters(topology: &Topology) -> Result<CongestionControl> {
 }
 
 impl CongestionControl {
-    /// Whether the routes have to name it.
+    /// Returns whether the routes have to name the congestion control.
     #[must_use]
     pub fn is_by_route(self) -> bool {
         self == Self::ByRoute
     }
 }
 
-/// What the kernel counted at one device.
+/// Kernel counters of one device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct KernelCounters {
-    /// Packets that programs sent and that the emulator never saw: the device's queue was full.
+    /// Packets from programs that never reached the emulator because the device's queue was full.
     pub dropped_to_emulator: u64,
-    /// Packets that the emulator delivered and that the kernel refused.
+    /// Packets from the emulator that the kernel refused.
     pub dropped_from_emulator: u64,
-    /// Errors of the device in either direction.
+    /// Errors of the device in both directions.
     pub errors: u64,
 }
 
 impl KernelCounters {
-    /// The counters of all paths' devices on a side.
+    /// Reads the counters of all paths' devices on a side.
     ///
     /// # Errors
-    /// They can't be read.
+    /// If the counters can't be read.
     pub fn read(namespaces: &Namespaces, side: Side) -> Result<Vec<Self>> {
         let path = "/proc/thread-self/net/dev";
         let text = namespaces.enter(side, || fs::read_to_string(path).with_context(|| path.to_owned()))?;
@@ -187,7 +189,8 @@ impl KernelCounters {
             let (_, numbers) = lines.find(|(device, _)| *device == name)?;
             let numbers: Vec<u64> =
                 numbers.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
-            // Received: bytes, packets, errors, dropped and four more; sent: the same.
+            // The fields are bytes, packets, errors, dropped and four more for receiving, then the same for
+            // sending.
             let at = |index: usize| numbers.get(index).copied().unwrap_or_default();
             let errors = at(2) + at(10);
             Some(Self { dropped_to_emulator: at(11), dropped_from_emulator: at(3), errors })
@@ -195,7 +198,7 @@ impl KernelCounters {
         (1..).map_while(find).collect()
     }
 
-    /// What was added since `before`.
+    /// Returns the increase since `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {

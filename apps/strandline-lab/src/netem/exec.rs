@@ -1,4 +1,4 @@
-//! `strandline netem exec`: two programs on an emulated network.
+//! `strandline netem exec`: runs two programs on an emulated network.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -20,17 +20,17 @@ use super::report::{ProgramReport, Report};
 use super::topology::Side;
 use super::units;
 
-/// Exit code of a run whose network was not what it was said to be.
+/// Exit code if the network deviated from its specification.
 const INVALID: u8 = 120;
-/// Exit code of a run that took too long, as timeout(1) has it.
+/// Exit code if the run exceeded its time limit, as timeout(1) returns.
 const TIMED_OUT: u8 = 124;
-/// Added to a signal's number.
+/// Offset added to the number of a signal that ended a program.
 const SIGNALLED: u8 = 128;
 
 /// How long the left program waits for the right one to listen.
 const LISTENING_MAX: Duration = Duration::from_secs(1);
 const LISTENING_STEP: Duration = Duration::from_millis(10);
-/// How long a program has after SIGTERM.
+/// How long a program may run after SIGTERM.
 const ENDING_MAX: Duration = Duration::from_secs(2);
 
 /// Options of `strandline netem exec`.
@@ -63,37 +63,37 @@ Exit code: that of the left program if it failed, else that of the right one;
 network could not be made."
 )]
 pub struct ExecArgs {
-    /// Program on the left, for the shell; the run ends when it does
+    /// Command for the shell on the left; the run ends with it
     #[arg(long, value_name = "COMMAND", conflicts_with = "program")]
     left: Option<String>,
-    /// Program on the right, for the shell; started first
+    /// Command for the shell on the right; started first
     #[arg(long, value_name = "COMMAND")]
     right: Option<String>,
     /// Program on the left with its arguments, without a shell
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<String>,
-    /// Start the left program this long after the right one, instead of when the right one listens (1s at most)
+    /// Start the left program this long after the right one, instead of when the right one listens (after at most 1s)
     #[arg(long, value_name = "TIME", value_parser = units::time)]
     start_after: Option<Duration>,
-    /// How long the right program may go on after the left one ended
+    /// Time that the right program may keep running after the left one ended
     #[arg(long, value_name = "TIME", value_parser = units::time, default_value = "300ms")]
     linger: Duration,
     /// End the run after this time
     #[arg(long, value_name = "TIME", value_parser = units::time)]
     timeout: Option<Duration>,
-    /// Print the report as JSON to standard output; what the programs print goes to standard error
+    /// Print the report as JSON to standard output, and the programs' output to standard error
     #[arg(long)]
     json: bool,
     /// Write the report as JSON to a file
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Print nothing but what the programs print (and errors)
+    /// Print only the programs' output and errors
     #[arg(short, long)]
     quiet: bool,
-    /// Let the programs' output through as it is, without `left |` and `right |`
+    /// Don't prefix the programs' output with `left |` and `right |`
     #[arg(long)]
     no_labels: bool,
-    /// Name of the network, to see or change it while it runs (strandline netem status, set)
+    /// Name of the network, for strandline netem status and set while it runs
     #[arg(long)]
     name: Option<String>,
     #[command(flatten)]
@@ -102,30 +102,30 @@ pub struct ExecArgs {
     emulator: EmulatorArgs,
 }
 
-/// Runs it.
+/// Runs the programs.
 ///
 /// # Errors
-/// Options that don't fit, not root, something that is missing.
+/// If options contradict each other, the user is not root, or something is missing.
 pub fn run(args: &ExecArgs) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(execute(args)).map(ExitCode::from)
 }
 
-/// The programs of a run, and what became of them.
+/// The programs of a run, and their exit codes.
 #[derive(Default)]
 struct Programs {
     left: Option<Program>,
     right: Option<Program>,
     left_code: Option<u8>,
     right_code: Option<u8>,
-    /// The exit code if the run was ended from outside.
+    /// The exit code if the run was interrupted from outside.
     interrupted: Option<u8>,
 }
 
 async fn execute(args: &ExecArgs) -> Result<u8> {
     let (left, right) = args.invocations()?;
     if let Some(path) = &args.report {
-        // It is written at the end: nobody wants to learn then that it can't be.
+        // Check now that the file is writable: it is written at the end of the run.
         let file = std::fs::File::options().create(true).append(true).open(path);
         file.with_context(|| format!("writing {}", path.display()))?;
     }
@@ -156,7 +156,7 @@ async fn execute(args: &ExecArgs) -> Result<u8> {
     programs.report(args, report, [&left, &right])
 }
 
-/// The end of a program that hasn't ended yet.
+/// Waits for the end of a program that is still running.
 async fn wait(program: &mut Option<Program>) -> Result<u8> {
     match program {
         Some(program) if !program.has_ended() => program.wait().await,
@@ -164,37 +164,37 @@ async fn wait(program: &mut Option<Program>) -> Result<u8> {
     }
 }
 
-/// Waits until something listens on the right, but not for long.
+/// Waits a limited time until a socket listens on the right.
 async fn listening(network: &Network) {
     let found = async {
         while !is_listening(network.namespaces(), Side::Right) {
             sleep(LISTENING_STEP).await;
         }
     };
-    // A program that doesn't listen is none that has to be waited for.
+    // A program that doesn't listen needs no waiting.
     let _ = timeout(LISTENING_MAX, found).await;
 }
 
-/// Whether something listens on a side.
+/// Returns whether a socket listens on a side.
 pub(crate) fn is_listening(namespaces: &Namespaces, side: Side) -> bool {
     let files = ["tcp", "tcp6", "udp", "udp6", "raw", "raw6"];
     let any = namespaces.enter(side, || {
         let text = |file| std::fs::read_to_string(format!("/proc/thread-self/net/{file}"));
         Ok(files.into_iter().any(|file| text(file).is_ok_and(|text| listens(&text))))
     });
-    // Where nobody can tell, there is nothing to wait for.
+    // If the tables can't be read, don't wait.
     any.unwrap_or(true)
 }
 
-/// Whether a table of the kernel has a socket that listens (0A, of TCP) or is open (07, of others).
+/// Returns whether a kernel table has a listening socket (state 0A, TCP) or an open one (07, others).
 fn listens(table: &str) -> bool {
     let states = table.lines().skip(1).filter_map(|line| line.split_whitespace().nth(3));
     states.into_iter().any(|state| state == "0A" || state == "07")
 }
 
 impl Programs {
-    /// Starts them, and waits for the end of the run: that of the left program, of the only one, or a failure of the
-    /// right one, which leaves its client waiting for nothing.
+    /// Starts the programs and waits for the end of the run: the end of the left program, or of the only one,
+    /// or a failure of the right one, whose client would wait in vain.
     async fn run(
         &mut self,
         args: &ExecArgs,
@@ -231,7 +231,7 @@ impl Programs {
         }
     }
 
-    /// Ends what still runs.
+    /// Ends programs that are still running.
     async fn end(&mut self, linger: Duration) -> Result<()> {
         if self.interrupted.is_none()
             && self.left_code.is_some()
@@ -250,7 +250,7 @@ impl Programs {
             }
         }
         for program in [self.left.take(), self.right.take()].into_iter().flatten() {
-            // What it started may still hold its output.
+            // Its child processes may still hold its output open.
             let _ = timeout(ENDING_MAX, program.printed()).await;
         }
         Ok(())
@@ -309,13 +309,13 @@ impl ExecArgs {
     }
 }
 
-/// What ends a run from outside: signals and the time limit.
+/// Events from outside that end a run: signals and the time limit.
 struct Ends {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
     timeout: Option<Duration>,
-    /// The terminal sends its signals to the programs, too, and they decide what follows.
+    /// The terminal sends its signals to the programs as well, and their reaction decides how the run ends.
     terminal: bool,
 }
 
@@ -330,7 +330,7 @@ impl Ends {
         })
     }
 
-    /// The exit code that it gives.
+    /// Waits for the next event and returns its exit code.
     async fn next(&mut self) -> u8 {
         let over = async {
             match self.timeout {

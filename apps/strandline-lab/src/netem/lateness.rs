@@ -1,15 +1,15 @@
-//! How late packets were delivered.
+//! Statistics of the lateness of packets.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// Longest lateness that is told apart: a minute.
+/// Largest lateness recorded: a minute.
 const MAX_NS: u64 = 60_000_000_000;
 
-/// How late each packet was.
+/// The distribution of packets' lateness.
 #[derive(Debug, Clone)]
 pub struct Lateness {
-    /// `None` only if the library refuses constants that it documents as good.
+    /// `None` only if the library refuses the constants, which its documentation allows.
     histogram: Option<Histogram<u64>>,
 }
 
@@ -29,10 +29,10 @@ pub struct LatenessSummary {
 }
 
 impl Lateness {
-    /// Nothing recorded.
+    /// Creates an empty distribution.
     #[must_use]
     pub fn new() -> Self {
-        // Two digits: a percentile is exact to 1 %.
+        // Two significant digits: percentiles are exact to 1 %.
         Self { histogram: Histogram::new_with_max(MAX_NS, 2).ok() }
     }
 
@@ -43,15 +43,15 @@ impl Lateness {
         }
     }
 
-    /// Adds what another one recorded.
+    /// Adds the packets of another distribution.
     pub fn add(&mut self, other: &Self) {
         if let (Some(histogram), Some(other)) = (&mut self.histogram, &other.histogram) {
-            // Both have the same range.
+            // Both have the same range, so this succeeds.
             let _ = histogram.add(other);
         }
     }
 
-    /// The summary.
+    /// Returns the summary.
     #[must_use]
     pub fn summary(&self) -> LatenessSummary {
         let Some(histogram) = &self.histogram else { return LatenessSummary::default() };

@@ -1,6 +1,6 @@
-//! A network emulator: two network namespaces with TUN devices, and between them a model of a network's links.
+//! A network emulator: two network namespaces with TUN devices, and a model of the links between them.
 //!
-//! Programs in the left namespace reach those in the right one, and the other way round, over one or several paths.
+//! Programs in the left namespace reach those in the right one, and vice versa, over one or several paths.
 //! Each direction of a path is a [`strandline_netem::Link`].
 
 pub(crate) mod command;
@@ -27,19 +27,19 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use strandline_output::errln;
 
-/// Exit code if the network could not be made.
+/// Exit code if the network could not be created.
 const FAILED: u8 = 125;
 
-/// `strandline netem ...`
+/// The subcommands of `strandline netem`.
 #[derive(Debug, Subcommand)]
 pub enum Netem {
     /// Run two programs with a network between them
     Exec(Box<exec::ExecArgs>),
-    /// Make a network that stays, to play with
+    /// Create a network that stays up
     Up(Box<standing::UpArgs>),
     /// Run a program, or a shell, on a side of a network
     Enter(standing::EnterArgs),
-    /// Show the networks that are up and what they did
+    /// Show the networks that are up, with their counters
     #[command(after_help = "\
 Examples:
   strandline netem status                     packets, drops, marks, largest queues, lateness
@@ -47,7 +47,7 @@ Examples:
     Status(standing::NameArgs),
     /// Change links of a network while it runs
     Set(standing::SetArgs),
-    /// Cut links: nothing passes any more
+    /// Cut links, so that no packets pass
     #[command(after_help = "\
 Examples:
   strandline netem cut                        all links, both directions
@@ -69,10 +69,10 @@ Examples:
 }
 
 impl Netem {
-    /// Runs it. What goes wrong is printed, and gives an exit code that the programs hardly use themselves.
+    /// Runs the subcommand. Failures are printed and return an exit code that programs rarely use themselves.
     ///
     /// # Errors
-    /// None so far.
+    /// Never, at present.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let result = match self {
             Self::Exec(args) => exec::run(&args),

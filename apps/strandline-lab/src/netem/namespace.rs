@@ -1,4 +1,5 @@
-//! The two network namespaces: made, entered, removed, and recognised when somebody left them behind.
+//! The two network namespaces: creates, enters and removes them, and cleans up those left behind by killed
+//! processes.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -12,34 +13,34 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use super::command::run;
 use super::topology::Side;
 
-/// Where running networks are noted: a folder for each, with a file that its owner holds locked.
+/// The folder of running networks: a folder for each, with a file that its owner holds locked.
 const STATE: &str = "/run/strandline/netem";
 
-/// The network namespaces of one emulated network. They are removed when this value is dropped.
+/// The two namespaces of one emulated network. They are removed when this value is dropped.
 #[derive(Debug)]
 pub struct Namespaces {
     name: String,
     folder: PathBuf,
-    /// Locked as long as this process lives, whatever ends it.
+    /// Locked for the lifetime of this process, however it ends.
     _lock: File,
 }
 
-/// A namespace's name, as `ip netns` knows it.
+/// Returns a namespace's name, as `ip netns` shows it.
 #[must_use]
 pub fn namespace_name(network: &str, side: Side) -> String {
     format!("strandline-{network}-{}", side.name())
 }
 
-/// Where the owner of a network listens for commands.
+/// Returns the path of the control socket of a network's owner.
 #[must_use]
 pub fn control_socket(network: &str) -> PathBuf {
     Path::new(STATE).join(network).join("control")
 }
 
-/// Fails, with what to do, unless this process may make namespaces.
+/// Fails, with advice, unless this process may create namespaces.
 ///
 /// # Errors
-/// Not root.
+/// If the user is not root.
 pub fn require_root() -> Result<()> {
     if !rustix::process::geteuid().is_root() {
         bail!(
@@ -51,10 +52,10 @@ pub fn require_root() -> Result<()> {
 }
 
 impl Namespaces {
-    /// Makes them. Those that earlier processes left behind are removed first.
+    /// Creates the namespaces, after removing those left behind by earlier processes.
     ///
     /// # Errors
-    /// Not root, a name that is in use or not good, what `ip` said.
+    /// If the user is not root, the name is in use or invalid, or `ip` failed.
     pub fn create(name: &str) -> Result<Self> {
         require_root()?;
         let good = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
@@ -62,7 +63,7 @@ impl Namespaces {
             bail!("--name '{name}': write up to 32 of a-z, 0-9 and -");
         }
         fs::create_dir_all(STATE).with_context(|| format!("creating {STATE}"))?;
-        // One at a time, so that nobody takes for stale what somebody else is just making.
+        // One process at a time, so that none removes as stale what another is just creating.
         let all = File::create(Path::new(STATE).with_extension("lock"))?;
         all.lock()?;
         remove_stale()?;
@@ -87,22 +88,23 @@ impl Namespaces {
         Ok(namespaces)
     }
 
-    /// The network's name.
+    /// Returns the network's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The name of a side's namespace.
+    /// Returns the name of a side's namespace.
     #[must_use]
     pub fn namespace(&self, side: Side) -> String {
         namespace_name(&self.name, side)
     }
 
-    /// Runs a closure on a thread that has entered a side's namespace. What it opens belongs there for good.
+    /// Runs a closure on a thread that has entered a side's namespace. Sockets that it opens stay in that
+    /// namespace.
     ///
     /// # Errors
-    /// The namespace can't be entered, or what the closure returned.
+    /// If the namespace can't be entered, or the closure failed.
     pub fn enter<T: Send>(&self, side: Side, inside: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         let path = Path::new("/run/netns").join(self.namespace(side));
         let file = File::open(&path).with_context(|| format!("opening {}", path.display()))?;
@@ -116,7 +118,7 @@ impl Namespaces {
         })
     }
 
-    /// Ends what still runs in them and removes them.
+    /// Ends the processes in the namespaces and removes them.
     pub fn remove(&self) {
         remove(&self.name, &self.folder);
     }
@@ -128,10 +130,10 @@ impl Drop for Namespaces {
     }
 }
 
-/// The networks noted, with whether their owner lives.
+/// Returns the recorded networks, and whether the owner of each is alive.
 ///
 /// # Errors
-/// The notes can't be read.
+/// If the records can't be read.
 pub fn networks() -> io::Result<Vec<(String, bool)>> {
     let entries = match fs::read_dir(STATE) {
         Ok(entries) => entries,
@@ -151,7 +153,7 @@ pub fn networks() -> io::Result<Vec<(String, bool)>> {
     Ok(found)
 }
 
-/// Waits until a network has gone.
+/// Waits until a network is gone.
 #[derive(Debug)]
 pub struct WaitForEnd {
     /// The owner holds it locked until everything is removed. `None` if there is no such network.
@@ -159,22 +161,22 @@ pub struct WaitForEnd {
 }
 
 impl WaitForEnd {
-    /// To be made before the network is asked to end.
+    /// Must be created before the network is asked to end.
     #[must_use]
     pub fn of(name: &str) -> Self {
         Self { lock: File::open(Path::new(STATE).join(name).join("lock")).ok() }
     }
 
-    /// Waits.
+    /// Waits until the network is gone.
     ///
     /// # Errors
-    /// The file can't be locked.
+    /// If the file can't be locked.
     pub fn wait(self) -> io::Result<()> {
         self.lock.map_or(Ok(()), |lock| lock.lock())
     }
 }
 
-/// Removes what processes left behind that were killed.
+/// Removes the networks of processes that were killed.
 fn remove_stale() -> Result<()> {
     for (name, lives) in networks()? {
         if !lives {
@@ -184,7 +186,7 @@ fn remove_stale() -> Result<()> {
     Ok(())
 }
 
-/// As far as it goes: what can't be removed is found again next time.
+/// Best effort: what can't be removed is found again next time.
 fn remove(name: &str, folder: &Path) {
     for side in Side::BOTH {
         let namespace = namespace_name(name, side);
@@ -201,7 +203,7 @@ fn remove(name: &str, folder: &Path) {
     let _ = fs::remove_dir_all(folder);
 }
 
-/// The processes in a namespace.
+/// Returns the processes in a namespace.
 #[must_use]
 pub fn processes(namespace: &str) -> Vec<Pid> {
     let Ok(output) = run("ip", &["netns", "pids", namespace], "") else { return Vec::new() };

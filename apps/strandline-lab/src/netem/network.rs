@@ -1,4 +1,4 @@
-//! An emulated network: namespaces, devices and the emulator between them, as one thing.
+//! An emulated network: the namespaces, their devices and the emulator between them.
 
 use std::time::Duration;
 
@@ -14,37 +14,37 @@ use super::schedule::TargetedChange;
 use super::topology::{Side, Topology};
 use super::units;
 
-/// Priority of the emulator's thread among real-time threads: above programs that are given a low one themselves.
+/// Real-time priority of the emulator's thread: above programs that run at a low one themselves.
 const PRIORITY: &str = "20";
 
-/// How the emulator works.
+/// Options of the emulator.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Emulator")]
 pub struct EmulatorArgs {
     /// A run is invalid if more than 1 % of its packets were delivered later than this
     #[arg(long, value_name = "TIME", value_parser = units::time, default_value = "1ms")]
     late_limit: Duration,
-    /// How long before a packet is due the emulator stops sleeping and spins; more is more exact and takes more of a
-    /// processor
+    /// Time before a packet is due at which the emulator stops sleeping and spins; a longer time is more exact and
+    /// uses more of a processor
     #[arg(long, value_name = "TIME", value_parser = units::time, default_value = "30us")]
     spin: Duration,
-    /// How long packets may gather where there are many (above some 30,000 a second), so that the emulator doesn't take a
-    /// whole processor
+    /// Time that packets may gather in dense traffic (above some 30,000 a second), so that the emulator doesn't
+    /// use a whole processor
     #[arg(long, value_name = "TIME", value_parser = units::time, default_value = "30us")]
     gather: Duration,
-    /// Don't run the emulator before ordinary programs (SCHED_FIFO)
+    /// Don't give the emulator a real-time priority (SCHED_FIFO)
     #[arg(long)]
     no_realtime: bool,
-    /// Run the emulator on this processor only (the first is 0); programs that are kept off it (taskset -c) are never
-    /// interrupted by the network
+    /// Run the emulator only on this processor (from 0); programs kept off it (taskset -c) are never interrupted by
+    /// the network
     #[arg(long, value_name = "NUMBER")]
     core: Option<usize>,
 }
 
-/// A network that runs. It goes when this value is dropped.
+/// A running network. It is removed when this value is dropped.
 #[derive(Debug)]
 pub struct Network {
-    // Dropped in this order: the emulator stops before its namespaces go.
+    // Dropped in this order: the emulator stops before its namespaces are removed.
     emulator: Option<Emulator>,
     namespaces: Namespaces,
     topology: Topology,
@@ -54,10 +54,10 @@ pub struct Network {
 }
 
 impl Network {
-    /// Makes it.
+    /// Creates and starts the network.
     ///
     /// # Errors
-    /// What is missing, with what to do about it.
+    /// If something is missing, with advice.
     pub fn start(name: &str, topology: Topology, args: &EmulatorArgs) -> Result<Self> {
         let namespaces = Namespaces::create(name)?;
         let devices = device::create(&namespaces, &topology)?;
@@ -77,13 +77,13 @@ impl Network {
         })
     }
 
-    /// What it was made from.
+    /// Returns the topology that the network was created from.
     #[must_use]
     pub fn topology(&self) -> &Topology {
         &self.topology
     }
 
-    /// The two namespaces.
+    /// Returns the two namespaces.
     #[must_use]
     pub fn namespaces(&self) -> &Namespaces {
         &self.namespaces
@@ -96,29 +96,29 @@ impl Network {
         }
     }
 
-    /// Makes a change now.
+    /// Applies a change now.
     pub fn change(&self, change: TargetedChange) {
         if let Some(emulator) = &self.emulator {
             emulator.change(change);
         }
     }
 
-    /// What happened so far.
+    /// Returns the report so far.
     ///
     /// # Errors
-    /// The emulator has stopped, and why.
+    /// If the emulator has stopped, with the reason.
     pub fn report(&self) -> Result<Report> {
         let emulator = self.emulator.as_ref().context("the emulator has stopped")?;
         self.judge(emulator.count()?)
     }
 
-    /// Stops it and tells what happened.
+    /// Stops the network and returns its report.
     ///
     /// # Errors
-    /// The emulator had stopped, and why.
+    /// If the emulator had stopped, with the reason.
     pub fn finish(mut self) -> Result<Report> {
         let emulator = self.emulator.take().context("the emulator has stopped")?;
-        // The devices go with the emulator, so the kernel's counters come first.
+        // The devices are removed with the emulator, so the kernel's counters are read first.
         let kernel = self.kernel_since_start()?;
         let counters = emulator.stop()?;
         Ok(self.report_of(counters, kernel))
@@ -151,9 +151,9 @@ fn kernel_counters(namespaces: &Namespaces) -> Result<Vec<[KernelCounters; 2]>> 
     Ok(left.into_iter().zip(right).map(|(left, right)| [left, right]).collect())
 }
 
-/// Lets a thread run before all ordinary programs. Returns whether that was allowed.
+/// Gives a thread a real-time priority. Returns whether that was allowed.
 fn make_realtime(thread_id: i32) -> bool {
-    // With one processor, the programs that the network is for would wait for the emulator.
+    // With one processor, the programs on the network would wait for the emulator.
     let several = std::thread::available_parallelism().is_ok_and(|count| count.get() > 1);
     several && run("chrt", &["--fifo", "--pid", PRIORITY, &thread_id.to_string()], "").is_ok()
 }

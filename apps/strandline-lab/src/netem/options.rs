@@ -1,4 +1,4 @@
-//! The network's options on the command line.
+//! The command-line options of the network.
 
 use core::time::Duration;
 
@@ -11,21 +11,21 @@ use super::settings::{self, Queue, Settings};
 use super::topology::{PATHS_MAX, Topology};
 use super::units;
 
-/// The longest file of a schedule.
+/// Longest schedule file, bytes.
 const SCHEDULE_BYTES_MAX: u64 = 4 << 20;
 
-/// Packets of full size that a queue holds where no limit is given.
+/// Default queue limit, in packets of full size.
 const QUEUE_PACKETS_DEFAULT: usize = 1000;
 
-/// What is between the two networks. Everything holds for both directions of every path unless a direction or a path
-/// says otherwise.
+/// Parameters of the network between the two sides. They apply to both directions of every path unless a
+/// direction or a path overrides them.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Network")]
 pub struct NetworkArgs {
     /// One-way delay, such as 30ms
     #[arg(long, value_name = "TIME", value_parser = units::time, conflicts_with = "rtt")]
     delay: Option<Duration>,
-    /// Delay there and back together: half of it each way
+    /// Round-trip delay; half of it each way
     #[arg(long, value_name = "TIME", value_parser = units::time)]
     rtt: Option<Duration>,
     /// Random addition to the delay, from zero to this; packets stay in order
@@ -34,11 +34,11 @@ pub struct NetworkArgs {
     /// Rate, such as 100mbit or 1gbit: IP packets, without any link header
     #[arg(long, value_name = "RATE", value_parser = units::rate)]
     rate: Option<u64>,
-    /// Bytes that may wait for their turn (256k), or that many as the rate sends in a time (50ms); 1,000 packets of
-    /// full size if not given
+    /// Queue limit in bytes (256k), or as the time that the rate takes to send the queue (50ms); default 1,000
+    /// packets of full size
     #[arg(long, value_name = "SIZE|TIME", value_parser = settings::queue)]
     queue: Option<Queue>,
-    /// Packets that find more than this in the queue are marked, if they may be (ECN): bytes (30k) or a time (2ms)
+    /// Queue length above which ECN-capable packets are marked: bytes (30k) or a time (2ms)
     #[arg(long, value_name = "SIZE|TIME", value_parser = settings::queue)]
     mark: Option<Queue>,
     /// Loss at random, each packet on its own, such as 1%
@@ -54,10 +54,10 @@ pub struct NetworkArgs {
     /// bad (100%) and of loss while good (0%)
     #[arg(long, value_name = "P/R[/H[/K]]", value_parser = settings::gilbert_elliott, group = "losses")]
     gilbert: Option<Loss>,
-    /// Reordering: the share held back and by how much at most, such as 1%/5ms
+    /// Reordering: the share held back and the longest time, such as 1%/5ms
     #[arg(long, value_name = "SHARE/TIME", value_parser = settings::reordering)]
     reorder: Option<Reordering>,
-    /// Share of packets that arrive twice
+    /// Share of packets that are duplicated
     #[arg(long, value_name = "SHARE", value_parser = units::probability)]
     duplicate: Option<f64>,
     /// Share of packets that arrive with flipped bits
@@ -81,7 +81,7 @@ pub struct NetworkArgs {
     /// MTU of the paths
     #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..=65_535))]
     mtu: u16,
-    /// Give both sides IPv6 addresses, too (the kernel then sends packets of its own now and then)
+    /// Also give both sides IPv6 addresses (the kernel then occasionally sends packets of its own)
     #[arg(long)]
     ipv6: bool,
     /// Congestion control of the kernel's TCP on both sides
@@ -89,16 +89,16 @@ pub struct NetworkArgs {
     tcp: String,
 }
 
-/// The settings of a path; may be empty.
+/// Parses the settings of a path; may be empty.
 fn path_settings(text: &str) -> Result<Settings, String> {
     if text.trim().is_empty() { Ok(Settings::default()) } else { text.parse() }
 }
 
 impl NetworkArgs {
-    /// The network they describe.
+    /// Returns the network that the options describe.
     ///
     /// # Errors
-    /// What doesn't fit together, or a schedule that can't be read.
+    /// If options contradict each other, or a schedule can't be read.
     pub fn topology(&self) -> Result<Topology> {
         let base = Settings {
             delay: self.delay.or(self.rtt.map(|rtt| rtt / 2)),

@@ -13,17 +13,17 @@ use super::command;
 use super::network::Network;
 use super::topology::Side;
 
-/// What is to be run.
+/// A command to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Invocation {
-    /// By the shell.
+    /// A command line for the shell.
     Shell(String),
-    /// Directly: a program and its arguments.
+    /// A program and its arguments, run directly.
     Direct(Vec<String>),
 }
 
 impl Invocation {
-    /// As people write it.
+    /// Returns the command as the user would type it.
     #[must_use]
     pub fn shown(&self) -> String {
         match self {
@@ -32,7 +32,7 @@ impl Invocation {
         }
     }
 
-    /// The program that is run first, if that can be told without a shell.
+    /// Returns the program that is run first, if it can be determined without a shell.
     fn program(&self) -> Option<&str> {
         let word = match self {
             Self::Shell(text) => text.split_whitespace().next()?,
@@ -43,7 +43,7 @@ impl Invocation {
     }
 
     /// # Errors
-    /// The program isn't installed; names its package.
+    /// If the program isn't installed; the error names its package.
     pub fn check(&self) -> Result<()> {
         let Some(program) = self.program() else { return Ok(()) };
         let script = "PATH=$2; command -v -- \"$1\" >/dev/null";
@@ -54,18 +54,18 @@ impl Invocation {
     }
 }
 
-/// Where a program's output goes.
+/// Destination of a program's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
-    /// To ours, as it is; its input is ours, too.
+    /// This process's output, unchanged; the input is inherited as well.
     Inherited,
-    /// Line by line with the side before each, to ours.
+    /// This process's output, each line prefixed with the side.
     Labelled,
     /// Line by line with the side before each, all to standard error.
     LabelledToStderr,
 }
 
-/// A program that runs.
+/// A running program.
 #[derive(Debug)]
 pub struct Program {
     child: Child,
@@ -76,13 +76,13 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts it on a side of the network.
+    /// Starts the program on a side of the network.
     ///
     /// # Errors
-    /// It can't be started.
+    /// If the program can't be started.
     pub fn start(network: &Network, side: Side, what: &Invocation, output: Output) -> Result<Self> {
         let namespace = network.namespaces().namespace(side);
-        // If this process is killed, the kernel ends the program.
+        // If this process is killed, the kernel kills the program.
         let mut words: Vec<String> =
             ["setpriv", "--pdeathsig", "KILL", "ip", "netns", "exec", &namespace].map(str::to_owned).to_vec();
         match what {
@@ -120,28 +120,28 @@ impl Program {
         Ok(Self { child, group, printers, ended: None })
     }
 
-    /// Waits for its end.
+    /// Waits for the program's end and returns its exit code.
     ///
     /// # Errors
-    /// The system can't tell.
+    /// If waiting fails.
     pub async fn wait(&mut self) -> Result<u8> {
         let status = self.child.wait().await?;
         self.ended = Some(status);
         Ok(exit_code(status))
     }
 
-    /// Whether it has ended by itself, as far as is known.
+    /// Returns whether the program is known to have ended by itself.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.ended.is_some()
     }
 
-    /// Asks it to end.
+    /// Asks the program to end (SIGTERM).
     pub fn terminate(&mut self) {
         self.signal(Signal::TERM);
     }
 
-    /// Ends it.
+    /// Kills the program (SIGKILL).
     pub fn kill(&mut self) {
         self.signal(Signal::KILL);
         let _ = self.child.start_kill();
@@ -155,7 +155,7 @@ impl Program {
         }
     }
 
-    /// Waits until all that it wrote has been printed.
+    /// Waits until all of the program's output has been printed.
     pub async fn printed(self) {
         for printer in self.printers {
             let _ = printer.await;
@@ -163,7 +163,8 @@ impl Program {
     }
 }
 
-/// Where programs are looked for: as always, and then beside this one, so that `strandline` is found.
+/// Returns the search path for programs: the usual one, then this program's folder, so that `strandline` is
+/// found.
 pub fn search_path() -> String {
     let path = std::env::var("PATH").unwrap_or_default();
     match std::env::current_exe() {
@@ -172,10 +173,10 @@ pub fn search_path() -> String {
     }
 }
 
-/// Starts a program whose output is read when it has ended. `strandline` is this one.
+/// Starts a program whose output is read when it has ended. `strandline` means this program.
 ///
 /// # Errors
-/// If it is missing, with the package that has it.
+/// If the program is missing; the error names its package.
 pub fn start(
     program: &str,
     arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
@@ -197,7 +198,7 @@ pub fn start(
         })
 }
 
-/// 128 and the signal's number if it was ended by a signal, as shells do.
+/// Returns the exit code; 128 plus the signal's number if a signal ended the program, as shells do.
 fn exit_code(status: ExitStatus) -> u8 {
     use std::os::unix::process::ExitStatusExt;
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
@@ -209,12 +210,12 @@ async fn print(from: impl AsyncRead + Unpin, side: Side, to_stderr: bool) {
     let label = format!("{:5} | ", side.name());
     let (mut stdout, mut stderr) = (tokio::io::stdout(), tokio::io::stderr());
     let to: &mut (dyn AsyncWrite + Send + Unpin) = if to_stderr { &mut stderr } else { &mut stdout };
-    // What can't be read or written any more is nothing to print.
+    // Output that can't be read or written any more is dropped.
     while let Ok(Some(line)) = lines.next_segment().await {
         let mut text = label.clone().into_bytes();
         text.extend_from_slice(&line);
         text.push(b'\n');
-        // Flushed, so that a line is out before the next one, whoever prints that.
+        // Flushed, so that lines appear in order whichever program writes the next.
         if to.write_all(&text).await.is_err() || to.flush().await.is_err() {
             return;
         }

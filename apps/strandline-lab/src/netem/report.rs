@@ -1,4 +1,4 @@
-//! What is told about a run: for people and as JSON.
+//! The report of a run, as text and as JSON.
 
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
@@ -16,21 +16,21 @@ use super::units::{show_bytes, show_ns, show_rate};
 /// A run of an emulated network.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Report {
-    /// Whether the network was what it was said to be.
+    /// Whether the network behaved as specified.
     pub valid: bool,
-    /// Why not.
+    /// The reasons why the run is invalid.
     pub invalid_because: Vec<String>,
-    /// Seconds from the network's start.
+    /// Seconds since the network's start.
     pub elapsed_s: f64,
-    /// How late packets were delivered, over all links.
+    /// Lateness of packets over all links.
     pub lateness: LatenessSummary,
-    /// The 99th percentile above which a run is invalid.
+    /// The 99th percentile of lateness above which a run is invalid, microseconds.
     pub lateness_limit_us: f64,
     /// Each direction of each path.
     pub links: Vec<LinkReport>,
     /// The programs that ran on it.
     pub programs: Vec<ProgramReport>,
-    /// Changes that were to happen.
+    /// Scheduled changes.
     pub schedule: Vec<String>,
     /// Seed of everything random.
     pub seed: u64,
@@ -42,133 +42,133 @@ pub struct Report {
     pub emulator_cpu_s: f64,
     /// Whether the emulator ran before all ordinary programs.
     pub realtime: bool,
-    /// The left side's addresses, path by path.
+    /// Addresses of the left side, by path.
     pub left: Vec<String>,
-    /// The right side's.
+    /// Addresses of the right side, by path.
     pub right: Vec<String>,
-    /// What stands for an address in a program's arguments, its variable of the environment, and the address.
+    /// Placeholders in programs' arguments, with the environment variable and the address of each.
     pub substitutions: Vec<(String, String, String)>,
     /// Version of this program.
     pub version: String,
-    /// The kernel.
+    /// Kernel version.
     pub kernel: String,
 }
 
 /// One direction of a path.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LinkReport {
-    /// From 1.
+    /// Path number, from 1.
     pub path: usize,
-    /// Which way.
+    /// Direction of the link.
     pub direction: Direction,
-    /// Its parameters at the start.
+    /// Settings at the start.
     pub settings: LinkSettings,
-    /// Packets that programs sent into it.
+    /// Packets sent into the link.
     pub offered: u64,
-    /// Their bytes.
+    /// Bytes sent into the link.
     pub offered_bytes: u64,
-    /// Packets that came out of it, duplicates included.
+    /// Packets delivered by the link, including duplicates.
     pub delivered: u64,
-    /// Their bytes.
+    /// Bytes delivered by the link.
     pub delivered_bytes: u64,
-    /// Lost as the loss model said.
+    /// Packets dropped by the loss model.
     pub dropped_loss: u64,
-    /// Lost because the queue was full.
+    /// Packets dropped because the queue was full.
     pub dropped_queue: u64,
-    /// Lost because the link was cut.
+    /// Packets dropped because the link was cut.
     pub dropped_cut: u64,
-    /// Lost because they were too long.
+    /// Packets dropped because they were too long.
     pub dropped_size: u64,
-    /// Second copies made.
+    /// Duplicates created.
     pub duplicated: u64,
-    /// Packets that a later one overtook.
+    /// Packets overtaken by a later one.
     pub reordered: u64,
     /// Packets with flipped bits.
     pub corrupted: u64,
-    /// Packets marked: congestion experienced (ECN).
+    /// Packets marked with ECN congestion experienced.
     pub marked: u64,
-    /// Packets that found more in the queue than may be without a mark, whether they may be marked or not.
+    /// Packets that found the queue above the marking limit, whether they could be marked or not.
     pub congested: u64,
-    /// Most bytes in the queue.
+    /// Largest queue, bytes.
     pub queue_bytes_max: u64,
-    /// Most packets in the queue.
+    /// Largest queue, packets.
     pub queue_packets_max: u64,
-    /// Packets on their way at the end.
+    /// Packets in flight at the end.
     pub on_their_way: u64,
-    /// How late its packets were delivered.
+    /// Lateness of the link's packets.
     pub lateness: LatenessSummary,
-    /// What went wrong outside the model.
+    /// Failures outside the model.
     pub faults: Faults,
 }
 
-/// Packets that were lost although the model had not said so. All zero in a valid run.
+/// Packets lost other than by the model. All zero in a valid run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Faults {
-    /// The kernel dropped them before the emulator saw them.
+    /// Packets dropped by the kernel before the emulator read them.
     pub kernel_dropped_before: u64,
-    /// The kernel dropped them after the emulator delivered them.
+    /// Packets dropped by the kernel after the emulator delivered them.
     pub kernel_dropped_after: u64,
     /// Errors of the two devices.
     pub device_errors: u64,
-    /// The emulator could not deliver them.
+    /// Packets that the emulator could not write.
     pub write_errors: u64,
 }
 
-/// A link's parameters.
+/// Settings of a link.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LinkSettings {
-    /// One-way delay.
+    /// One-way delay, milliseconds.
     pub delay_ms: f64,
-    /// Random addition to it.
+    /// Random addition to the delay, milliseconds.
     pub jitter_ms: f64,
-    /// Bits a second, if limited.
+    /// Rate in bits a second, if limited.
     pub rate_bps: Option<u64>,
-    /// Bytes that may wait, if limited.
+    /// Queue limit in bytes, if limited.
     pub queue_bytes: Option<usize>,
-    /// Bytes in the queue beyond which packets are marked, if they are.
+    /// Queue length in bytes above which packets are marked, if any.
     pub mark_bytes: Option<usize>,
-    /// Longest packet that passes, if there is a limit.
+    /// Longest packet that passes, bytes, if limited.
     pub size_bytes_max: Option<usize>,
     /// The loss model: `none`, `every 10`, `random 0.01`, ...
     pub loss: String,
-    /// Share held back.
+    /// Share of packets held back.
     pub reorder: f64,
-    /// By how much at most.
+    /// Largest time that packets are held back, milliseconds.
     pub reorder_ms: f64,
-    /// Share duplicated.
+    /// Share of packets duplicated.
     pub duplicate: f64,
-    /// Share damaged.
+    /// Share of packets corrupted.
     pub corrupt: f64,
 }
 
 /// A program that ran on the network.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ProgramReport {
-    /// Where.
+    /// The program's side.
     pub side: Side,
-    /// As it was given.
+    /// The command as given.
     pub command: String,
-    /// How it ended: 128 and the signal's number if by a signal.
+    /// Exit code: 128 plus the signal's number if a signal ended it.
     pub exit_code: Option<u8>,
     /// Whether it was ended because the run was over.
     pub ended_by_us: bool,
 }
 
-/// What a report is made of besides the topology.
+/// Inputs of a report besides the topology.
 #[derive(Debug)]
 pub struct Measured {
-    /// By the emulator.
+    /// The emulator's counters.
     pub counters: Counters,
-    /// By the kernel, for each path: the devices on the left and on the right.
+    /// The kernel's counters for each path: the devices on the left and on the right.
     pub kernel: Vec<[KernelCounters; 2]>,
-    /// The 99th percentile of lateness that is still good.
+    /// Largest acceptable 99th percentile of lateness.
     pub lateness_limit: Duration,
-    /// Whether the emulator ran before all ordinary programs.
+    /// Whether the emulator ran with real-time priority.
     pub realtime: bool,
 }
 
 impl Report {
-    /// Judges a run.
+    /// Builds the report of a run and decides whether the run is valid.
     #[must_use]
     pub fn new(topology: &Topology, measured: &Measured) -> Self {
         let mut links = Vec::new();
@@ -256,7 +256,7 @@ impl LinkReport {
         }
     }
 
-    /// What makes a run invalid.
+    /// Returns the reasons why a run is invalid.
     fn faults(&self) -> Vec<String> {
         let at = format!("path {} {}", self.path, self.direction.name());
         let Faults { kernel_dropped_before, kernel_dropped_after, device_errors, write_errors } = self.faults;

@@ -1,4 +1,4 @@
-//! Which link a change is for, and when it happens: `5s path=2 to-right loss=10%; 8s heal`.
+//! Scheduled changes of links: `5s path=2 to-right loss=10%; 8s heal`.
 
 use core::time::Duration;
 use std::str::FromStr;
@@ -17,10 +17,10 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// Both, in the order in which everything is shown.
+    /// Both directions, in display order.
     pub const BOTH: [Self; 2] = [Self::ToRight, Self::ToLeft];
 
-    /// As written in the text form.
+    /// Returns the name used in the text form.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -30,23 +30,23 @@ impl Direction {
     }
 }
 
-/// The links that a change is for.
+/// The links that a change applies to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Target {
-    /// From 1; `None`: every path.
+    /// The path, from 1; `None` for every path.
     pub path: Option<usize>,
-    /// `None`: both directions.
+    /// The direction; `None` for both.
     pub direction: Option<Direction>,
 }
 
 impl Target {
-    /// Whether it means this link; `path` from 1.
+    /// Returns whether the target includes this link; `path` counts from 1.
     #[must_use]
     pub fn includes(&self, path: usize, direction: Direction) -> bool {
         self.path.is_none_or(|only| only == path) && self.direction.is_none_or(|only| only == direction)
     }
 
-    /// Reads a word such as `path=2` or `to-right`; false if it is another one.
+    /// Parses a word such as `path=2` or `to-right`; returns false for any other word.
     fn read(&mut self, word: &str) -> Result<bool, String> {
         match word.split_once('=') {
             Some(("path", number)) => match number.parse() {
@@ -61,12 +61,12 @@ impl Target {
     }
 }
 
-/// A change and the links it is for.
+/// A change and the links that it applies to.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TargetedChange {
     /// The links.
     pub target: Target,
-    /// What they are told to be.
+    /// The new settings.
     pub settings: Settings,
 }
 
@@ -84,7 +84,7 @@ impl FromStr for TargetedChange {
             }
         }
         if !given {
-            // Says which settings there are.
+            // Parsing empty settings returns the error that lists the valid ones.
             settings = "".parse()?;
         }
         Ok(Self { target, settings })
@@ -96,16 +96,16 @@ impl FromStr for TargetedChange {
 pub struct Entry {
     /// Time since the start.
     pub at: Duration,
-    /// What changes.
+    /// The change.
     pub change: TargetedChange,
-    /// As it was written.
+    /// The text that it was parsed from.
     pub text: String,
 }
 
-/// Reads entries separated by semicolons or line ends; what follows a # is a comment.
+/// Parses entries separated by semicolons or line ends; # begins a comment.
 ///
 /// # Errors
-/// Names the entry that is wrong and says what is right.
+/// If an entry is invalid; the error names it and says what is expected.
 pub fn parse(text: &str) -> Result<Vec<Entry>, String> {
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
     let entries = lines.flat_map(|line| line.split(';')).map(str::trim).filter(|entry| !entry.is_empty());

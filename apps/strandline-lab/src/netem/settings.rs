@@ -1,4 +1,4 @@
-//! What a link is told to be, as text: `delay=30ms,rate=100mbit,loss=1%`.
+//! Settings of a link as text: `delay=30ms,rate=100mbit,loss=1%`.
 
 use core::time::Duration;
 use std::str::FromStr;
@@ -7,43 +7,43 @@ use strandline_netem::{Change, LinkConfig, Loss, Reordering};
 
 use super::units;
 
-/// What the queue holds at most.
+/// Limit of a queue.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Queue {
-    /// Bytes.
+    /// Limit in bytes.
     Bytes(usize),
-    /// As much as the rate sends in this time.
+    /// Limit as the time that the rate takes to send the queue.
     Time(Duration),
 }
 
-/// Parameters of a link, only those that are given. Later ones take the place of earlier ones.
+/// Settings of a link; only those that are given. Later settings replace earlier ones.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Settings {
     /// One-way delay.
     pub delay: Option<Duration>,
-    /// Added to the delay at random, from zero to this, in order.
+    /// Random addition to the delay, from zero to this; packets stay in order.
     pub jitter: Option<Duration>,
-    /// Bits a second; 0 means no limit.
+    /// Rate in bits a second; 0 means unlimited.
     pub rate_bps: Option<u64>,
     /// Limit of the queue.
     pub queue: Option<Queue>,
-    /// Which packets are lost.
+    /// The loss model.
     pub loss: Option<Loss>,
-    /// Which packets are held back.
+    /// Reordering of packets.
     pub reordering: Option<Reordering>,
-    /// Probability of a second copy.
+    /// Probability of duplication.
     pub duplication: Option<f64>,
     /// Probability of flipped bits.
     pub corruption: Option<f64>,
-    /// Packets that find more in the queue are marked, if they may be.
+    /// Queue length above which ECN-capable packets are marked.
     pub mark: Option<Queue>,
-    /// Longest packet.
+    /// Longest packet, bytes.
     pub size_max: Option<usize>,
-    /// Whether nothing passes.
+    /// Whether the link is cut.
     pub cut: Option<bool>,
 }
 
-/// Every key of the text form, for messages and for the help.
+/// All keys of the text form, for messages and help.
 pub const KEYS: &str = "delay=30ms, rtt=60ms, jitter=2ms, rate=100mbit, queue=256k (or queue=50ms), mark=30k, loss=1%, \
 loss-every=10, burst-loss=1%/4, gilbert=1%/25%/100%/0%, reorder=1%/5ms, duplicate=0.1%, corrupt=0.1%, size-max=1400, \
 cut, heal";
@@ -95,7 +95,7 @@ impl Settings {
         Ok(())
     }
 
-    /// These, and on top of them those of `other`.
+    /// Returns these settings overridden by those of `other`.
     #[must_use]
     pub fn with(self, other: &Self) -> Self {
         Self {
@@ -113,7 +113,7 @@ impl Settings {
         }
     }
 
-    /// The changes that make these of a link that is `config` now.
+    /// Returns the changes that apply these settings to a link whose configuration is `config`.
     #[must_use]
     pub fn changes(&self, config: &LinkConfig) -> Vec<Change> {
         let rate_bps = self.rate_bps.unwrap_or(config.rate_bps);
@@ -140,10 +140,10 @@ impl Settings {
     }
 }
 
-/// `256k` in bytes or `50ms` in time.
+/// Parses a queue limit: `256k` (bytes) or `50ms` (time).
 ///
 /// # Errors
-/// Says what a queue looks like.
+/// If the text is invalid; the error describes the expected form.
 pub fn queue(text: &str) -> Result<Queue, String> {
     if text == "unlimited" {
         return Ok(Queue::Bytes(usize::MAX));
@@ -156,10 +156,10 @@ pub fn queue(text: &str) -> Result<Queue, String> {
     })
 }
 
-/// `1%`, `1/100`, or `none`.
+/// Parses a random loss: `1%`, `1/100`, or `none`.
 ///
 /// # Errors
-/// Says what a loss looks like.
+/// If the text is invalid; the error describes the expected form.
 pub fn random_loss(text: &str) -> Result<Loss, String> {
     if text == "none" {
         return Ok(Loss::None);
@@ -173,10 +173,10 @@ pub fn random_loss(text: &str) -> Result<Loss, String> {
     Ok(Loss::Random(units::probability(text)?))
 }
 
-/// Every how many-th packet.
+/// Parses N for the loss of every N-th packet.
 ///
 /// # Errors
-/// Says what is expected.
+/// If the text is invalid; the error describes the expected form.
 pub fn regular_loss(text: &str) -> Result<Loss, String> {
     match text.parse::<u32>() {
         Ok(n) if n > 0 => Ok(Loss::EveryNth(n)),
@@ -184,10 +184,10 @@ pub fn regular_loss(text: &str) -> Result<Loss, String> {
     }
 }
 
-/// `1%/4`: 1 % of all packets, in bursts of 4 on average.
+/// Parses a burst loss: `1%/4` is 1 % of all packets, in bursts of 4 on average.
 ///
 /// # Errors
-/// Says what is expected.
+/// If the text is invalid; the error describes the expected form.
 pub fn burst_loss(text: &str) -> Result<Loss, String> {
     let wrong =
         || format!("'{text}': write the share lost and the mean length of a burst in packets, such as 1%/4");
@@ -206,11 +206,11 @@ pub fn burst_loss(text: &str) -> Result<Loss, String> {
     Ok(Loss::bursts(good, bad))
 }
 
-/// `P/R/H/K`: the probability of going to the bad state after a packet, of coming back, of loss in the bad and in the
-/// good state.
+/// Parses a Gilbert-Elliott loss model `P/R/H/K`: the probabilities of entering the bad state after a packet,
+/// of leaving it, of loss in the bad state and of loss in the good state.
 ///
 /// # Errors
-/// Says what is expected.
+/// If the text is invalid; the error describes the expected form.
 pub fn gilbert_elliott(text: &str) -> Result<Loss, String> {
     let parts: Vec<f64> = text.split('/').map(units::probability).collect::<Result<_, _>>()?;
     let (to_bad, to_good, bad_loss, good_loss) = match *parts.as_slice() {
@@ -230,10 +230,10 @@ pub fn gilbert_elliott(text: &str) -> Result<Loss, String> {
     Ok(Loss::Bursts { good_packets_mean, bad_packets_mean, good_loss, bad_loss })
 }
 
-/// `1%/5ms`: this share is held back by up to this time.
+/// Parses a reordering: `1%/5ms` holds back 1 % of the packets by up to 5 ms.
 ///
 /// # Errors
-/// Says what is expected.
+/// If the text is invalid; the error describes the expected form.
 pub fn reordering(text: &str) -> Result<Reordering, String> {
     let (share, extra) = text.split_once('/').ok_or_else(|| {
         format!("'{text}': write the share held back and by how much at most, such as 1%/5ms")

@@ -1,4 +1,4 @@
-//! A network that stays: `strandline netem up`, and what looks at it, changes it and ends it.
+//! Networks that stay up: `strandline netem up`, and the commands that inspect, change and end them.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
@@ -18,7 +18,7 @@ use super::report::Report;
 use super::schedule::TargetedChange;
 use super::topology::Side;
 
-/// How long a network may take to come up in the background.
+/// How long a network may take to start in the background.
 const UP_MAX: Duration = Duration::from_secs(10);
 
 /// Options of `strandline netem up`.
@@ -36,15 +36,15 @@ pub struct UpArgs {
     network: NetworkArgs,
     #[command(flatten)]
     emulator: EmulatorArgs,
-    /// Its name
+    /// Name of the network
     #[arg(long, default_value = "net")]
     name: String,
-    /// Return when it is up and let it go on in the background
+    /// Return when it is up and keep it running in the background
     #[arg(short, long)]
     background: bool,
 }
 
-/// Which network.
+/// Selects a network.
 #[derive(Debug, Clone, Args)]
 pub struct NameArgs {
     /// Name of the network; not needed if one is up
@@ -60,7 +60,7 @@ pub struct NameArgs {
 pub struct CutArgs {
     #[command(flatten)]
     name: NameArgs,
-    /// Which links: path=N, to-right, to-left; all if not given
+    /// Links: path=N, to-right, to-left (default: all)
     links: Vec<String>,
 }
 
@@ -80,7 +80,7 @@ pub struct SetArgs {
     settings: Vec<String>,
 }
 
-/// A side, on the command line.
+/// A side, as a command-line argument.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum SideArg {
     Left,
@@ -105,10 +105,10 @@ pub struct EnterArgs {
     program: Vec<String>,
 }
 
-/// Makes a network and keeps it.
+/// Creates a network and keeps it up.
 ///
 /// # Errors
-/// It can't be made.
+/// If the network can't be created.
 pub fn up(args: &UpArgs) -> Result<ExitCode> {
     let topology = args.network.topology()?;
     require_root()?;
@@ -135,14 +135,14 @@ pub fn up(args: &UpArgs) -> Result<ExitCode> {
     })
 }
 
-/// Starts the same command again without --background, apart from this terminal, and waits until it answers.
+/// Starts the same command without --background, detached from this terminal, and waits until it answers.
 async fn in_background(name: &str) -> Result<ExitCode> {
     if networks()?.iter().any(|(other, lives)| other == name && *lives) {
         bail!(
             "there is a network '{name}' already: choose another --name, or end it with 'strandline netem down'"
         );
     }
-    // Not a pipe: nobody reads it any more when this process has gone.
+    // A file rather than a pipe: nothing reads a pipe after this process has ended.
     let said = std::env::temp_dir().join(format!("strandline-netem-{}", std::process::id()));
     let mut child = background_command(std::fs::File::create(&said)?)?;
     let answers = async {
@@ -194,10 +194,10 @@ fn how_to_use(network: &Network) -> String {
     )
 }
 
-/// What a network did so far; without a name, all of them.
+/// Prints the report of a network; without a name, of all networks.
 ///
 /// # Errors
-/// It doesn't answer.
+/// If the network doesn't answer.
 pub fn status(args: &NameArgs) -> Result<ExitCode> {
     let named = args.name.as_ref().map(|name| vec![(name.clone(), true)]);
     let all = match named {
@@ -240,15 +240,15 @@ fn read(report: &Value) -> Result<Report> {
 /// Cuts links, or heals them.
 ///
 /// # Errors
-/// No such network or links.
+/// If there is no such network or link.
 pub fn cut_or_heal(args: &CutArgs, word: &str) -> Result<ExitCode> {
     change(&args.name, &args.links, word)
 }
 
-/// Changes links.
+/// Changes the settings of links.
 ///
 /// # Errors
-/// No such network, links or settings.
+/// If there is no such network or link, or settings are invalid.
 pub fn set(args: &SetArgs) -> Result<ExitCode> {
     change(&args.name, &args.settings, "")
 }
@@ -262,7 +262,7 @@ fn change(name: &NameArgs, words: &[String], more: &str) -> Result<ExitCode> {
 /// Ends a network.
 ///
 /// # Errors
-/// No such network.
+/// If there is no such network.
 pub fn down(args: &NameArgs) -> Result<ExitCode> {
     let name = choose(args.name.as_deref())?;
     let gone = WaitForEnd::of(&name);
@@ -282,10 +282,10 @@ fn finish(args: &NameArgs, request: &Request, show: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs a program on a side of a network, in the place of this one.
+/// Replaces this process by a program on a side of a network.
 ///
 /// # Errors
-/// No such network or program, or not root.
+/// If there is no such network or program, or the user is not root.
 pub fn enter(args: &EnterArgs) -> Result<ExitCode> {
     require_root()?;
     let name = choose(args.name.as_deref())?;

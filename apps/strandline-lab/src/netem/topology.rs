@@ -1,4 +1,4 @@
-//! Which paths there are between the two networks, with what addresses.
+//! The topology: paths between the two sides, with their addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -6,7 +6,7 @@ use strandline_netem::{Link, LinkConfig};
 
 use super::schedule::{Direction, Entry};
 
-/// How many paths there may be.
+/// Largest number of paths.
 pub const PATHS_MAX: usize = 16;
 
 /// One of the two networks.
@@ -20,10 +20,10 @@ pub enum Side {
 }
 
 impl Side {
-    /// Both.
+    /// Both sides.
     pub const BOTH: [Self; 2] = [Self::Left, Self::Right];
 
-    /// `left` or `right`.
+    /// Returns `left` or `right`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -32,7 +32,7 @@ impl Side {
         }
     }
 
-    /// Its host part in the addresses.
+    /// Returns the host part of the side's addresses.
     fn host(self) -> u8 {
         match self {
             Self::Left => 1,
@@ -40,13 +40,13 @@ impl Side {
         }
     }
 
-    /// Its IPv4 address on a path (from 1): 10.0.PATH.1 or 10.0.PATH.2.
+    /// Returns the side's IPv4 address on a path (from 1): 10.0.PATH.1 or 10.0.PATH.2.
     #[must_use]
     pub fn ipv4(self, path: usize) -> Ipv4Addr {
         Ipv4Addr::new(10, 0, u8::try_from(path).unwrap_or(u8::MAX), self.host())
     }
 
-    /// Its IPv6 address on a path (from 1): fd00:0:0:PATH::1 or ::2.
+    /// Returns the side's IPv6 address on a path (from 1): fd00:0:0:PATH::1 or ::2.
     #[must_use]
     pub fn ipv6(self, path: usize) -> Ipv6Addr {
         let path = u16::try_from(path).unwrap_or(u16::MAX);
@@ -54,43 +54,44 @@ impl Side {
     }
 }
 
-/// The network to be emulated.
+/// The network to emulate.
 #[derive(Debug, Clone)]
 pub struct Topology {
-    /// For each path its links to the right and to the left.
+    /// For each path, its links to the right and to the left.
     pub paths: Vec<[LinkConfig; 2]>,
     /// MTU of every device.
     pub mtu: u16,
-    /// Whether there are IPv6 addresses, too.
+    /// Whether there are IPv6 addresses as well.
     pub ipv6: bool,
     /// Congestion control of the kernel's TCP.
     pub tcp: String,
-    /// Changes to come.
+    /// Scheduled changes.
     pub schedule: Vec<Entry>,
     /// Seed of all random decisions.
     pub seed: u64,
 }
 
 impl Topology {
-    /// The link of a path (from 0) in a direction, with a seed of its own.
+    /// Returns the link of a path (from 0) in a direction, with its own seed.
     #[must_use]
     pub fn link(&self, path: usize, direction: Direction) -> Link {
         let index = usize::from(direction == Direction::ToLeft);
         let config = self.paths.get(path).and_then(|links| links.get(index)).cloned().unwrap_or_default();
-        // Different for each link; any odd factor will do.
+        // Makes the seeds differ between links; any odd factor works.
         let number = (path * 2 + index) as u64;
         Link::new(config, self.seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 
-    /// The addresses of a side, path by path: IPv4, then IPv6 if there is.
+    /// Returns the addresses of a side by path: IPv4, then IPv6 if enabled.
     pub fn addresses(&self, side: Side) -> impl Iterator<Item = IpAddr> {
         let (v4, v6) = (self.paths.len(), if self.ipv6 { self.paths.len() } else { 0 });
         let v4 = (1..=v4).map(move |path| IpAddr::V4(side.ipv4(path)));
         v4.chain((1..=v6).map(move |path| IpAddr::V6(side.ipv6(path))))
     }
 
-    /// What stands for addresses in a program's arguments: `{left}`, `{right}` (path 1), `{left.2}`, `{right6}`,
-    /// `{right6.2}`, ... with what replaces it, and the same as variables of the environment: `LEFT`, `RIGHT_2`, ...
+    /// Returns the placeholders for addresses in programs' arguments, with their values: `{left}`, `{right}`
+    /// (path 1), `{left.2}`, `{right6}`, `{right6.2}`, ..., and the equivalent environment variables `LEFT`,
+    /// `RIGHT_2`, ...
     #[must_use]
     pub fn substitutions(&self) -> Vec<(String, String, String)> {
         let mut all = Vec::new();
@@ -114,7 +115,7 @@ impl Topology {
         all
     }
 
-    /// A program's argument with addresses in place of what stands for them.
+    /// Replaces the placeholders in a program's argument by addresses.
     #[must_use]
     pub fn substitute(&self, text: &str) -> String {
         let all = self.substitutions();

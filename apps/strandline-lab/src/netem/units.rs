@@ -1,4 +1,4 @@
-//! Quantities as people write them: `30ms`, `100mbit`, `256k`, `1%`.
+//! Parsing and formatting of quantities: `30ms`, `100mbit`, `256k`, `1%`.
 
 use core::time::Duration;
 
@@ -11,10 +11,10 @@ fn split(text: &str) -> Option<(f64, &str)> {
     Some((number, unit.trim()))
 }
 
-/// A time: `30ms`, `1.5s`, `250us`, `2min`.
+/// Parses a time: `30ms`, `1.5s`, `250us`, `2min`.
 ///
 /// # Errors
-/// Says what a time looks like.
+/// If the text is invalid; the error describes the expected form.
 pub fn time(text: &str) -> Result<Duration, String> {
     let wrong = || format!("'{text}' is not a time: write it like 30ms, 250us, 1.5s or 2min");
     let (number, unit) = split(text).ok_or_else(wrong)?;
@@ -36,10 +36,10 @@ pub fn time(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_nanos(ns as u64))
 }
 
-/// A rate in bits a second: `100mbit`, `1gbit`, `512kbit`, `9600bit`; `unlimited` is 0.
+/// Parses a rate in bits a second: `100mbit`, `1gbit`, `512kbit`, `9600bit`; `unlimited` is 0.
 ///
 /// # Errors
-/// Says what a rate looks like.
+/// If the text is invalid; the error describes the expected form.
 pub fn rate(text: &str) -> Result<u64, String> {
     if matches!(text, "unlimited" | "none") {
         return Ok(0);
@@ -62,10 +62,10 @@ pub fn rate(text: &str) -> Result<u64, String> {
     Ok(bps as u64)
 }
 
-/// A number of bytes: `1500`, `256k` (256,000), `256ki` (262,144), `1m`, `1mi`.
+/// Parses a number of bytes: `1500`, `256k` (256,000), `256ki` (262,144), `1m`, `1mi`.
 ///
 /// # Errors
-/// Says what a size looks like.
+/// If the text is invalid; the error describes the expected form.
 pub fn size(text: &str) -> Result<usize, String> {
     let wrong = || format!("'{text}' is not a size: write bytes like 1500, 256k (256,000), 256ki or 1m");
     let (number, unit) = split(text).ok_or_else(wrong)?;
@@ -88,10 +88,11 @@ pub fn size(text: &str) -> Result<usize, String> {
     Ok(bytes as usize)
 }
 
-/// A probability: `1%`, `0.05%`. Without the sign only 0 is one: `1` is 1 % for some and always for others.
+/// Parses a probability: `1%`, `0.05%`. Without the percent sign only 0 is valid, because `1` could mean 1 % or
+/// always.
 ///
 /// # Errors
-/// Says what a probability looks like.
+/// If the text is invalid; the error describes the expected form.
 pub fn probability(text: &str) -> Result<f64, String> {
     let wrong = || format!("'{text}' is not a probability: write it like 1% or 0.05%");
     let (number, unit) = split(text).ok_or_else(wrong)?;
@@ -114,10 +115,10 @@ pub fn probability(text: &str) -> Result<f64, String> {
     Ok(probability)
 }
 
-/// A number of packets, at least `min`.
+/// Parses a number of packets, at least `min`.
 ///
 /// # Errors
-/// Says what is expected.
+/// If the text is invalid; the error describes the expected form.
 pub fn packets(text: &str, min: f64) -> Result<f64, String> {
     let number: f64 = text.trim().parse().map_err(|_| format!("'{text}' is not a number of packets"))?;
     if !number.is_finite() || number < min {
@@ -126,7 +127,7 @@ pub fn packets(text: &str, min: f64) -> Result<f64, String> {
     Ok(number)
 }
 
-/// Nanoseconds in a unit that reads well: `0`, `31 us`, `1.25 ms`, `30 s`.
+/// Formats nanoseconds in a readable unit: `0`, `31 us`, `1.25 ms`, `30 s`.
 #[must_use]
 pub fn show_ns(ns: u64) -> String {
     match ns {
@@ -138,7 +139,7 @@ pub fn show_ns(ns: u64) -> String {
     }
 }
 
-/// Bits a second in a unit that reads well.
+/// Formats bits a second in a readable unit.
 #[must_use]
 pub fn show_rate(bps: f64) -> String {
     match bps {
@@ -149,7 +150,7 @@ pub fn show_rate(bps: f64) -> String {
     }
 }
 
-/// Bytes in a unit that reads well.
+/// Formats bytes in a readable unit.
 #[must_use]
 pub fn show_bytes(bytes: u64) -> String {
     match bytes as f64 {
@@ -160,7 +161,7 @@ pub fn show_bytes(bytes: u64) -> String {
     }
 }
 
-/// Three digits, without zeros at the end of a fraction.
+/// Formats three significant digits, without trailing zeros of a fraction.
 fn short(number: f64) -> String {
     let decimals = match number {
         n if n >= 99.95 => 0,

@@ -1,6 +1,6 @@
-//! A network that is only a loopback interface, in a namespace of its own: for programs that do everything on one machine.
-//! There the plan's congestion control can be chosen for every TCP connection, whoever makes it; on the system's own
-//! loopback interface it is what the system has.
+//! A network that is only a loopback interface, in a namespace of its own, for programs that do everything on
+//! one machine. There the plan's congestion control applies to every TCP connection of every program; on the
+//! system's own loopback interface it is the system's.
 
 use std::fmt::Write;
 
@@ -13,13 +13,13 @@ use crate::netem::topology::Side;
 
 use super::plan::NetworkPlan;
 
-/// Both sides are in this namespace.
+/// The side whose namespace holds both sides.
 pub const SIDE: Side = Side::Left;
 
-/// Makes it. Both sides' addresses are on the interface as well.
+/// Creates the namespace. Both sides' addresses are on the loopback interface as well.
 ///
 /// # Errors
-/// Not root, no such congestion control, what `ip` said.
+/// If the user is not root, there is no such congestion control, or `ip` failed.
 pub fn create(name: &str, plan: &NetworkPlan) -> Result<Namespaces> {
     let namespaces = Namespaces::create(name)?;
     let by_route = namespaces.enter(SIDE, || set_parameters(&plan.topology()))?.is_by_route();

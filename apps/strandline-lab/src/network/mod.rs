@@ -1,4 +1,5 @@
-//! The network of a run: the emulator's, a veth pair, a loopback interface, or none. It is made for each run and goes with it.
+//! The network of a run: the emulator's, a veth pair, a loopback interface, or none. It is created for each run
+//! and removed after it.
 
 mod loopback;
 mod plan;
@@ -15,7 +16,7 @@ use crate::netem::topology::{Side, Topology};
 
 pub use plan::{NetworkChange, NetworkKind, NetworkPlan};
 
-/// The emulator's options, read as from its command line, so that plans and people write the same.
+/// The emulator's options, parsed as on its command line, so that plans use the same syntax.
 #[derive(Debug, Parser)]
 #[command(no_binary_name = true, disable_help_flag = true)]
 struct Options {
@@ -51,7 +52,7 @@ impl Options {
         let (seed, mtu) = (seed.to_string(), network.mtu().to_string());
         words.extend(["--seed", &seed, "--mtu", &mtu, "--tcp", network.tcp()].map(str::to_owned));
         let options = Self::try_parse_from(words).map_err(|error| {
-            // Only what is wrong: how a command line is used doesn't help in a plan.
+            // Only the first part of the message: the usage of the command line doesn't help in a plan.
             let text = error.to_string();
             let first = text.lines().next().unwrap_or_default();
             first.trim_start_matches("error: ").to_owned()
@@ -61,10 +62,10 @@ impl Options {
     }
 }
 
-/// Whether the network of a run can be understood.
+/// Checks that the network of a run is valid.
 ///
 /// # Errors
-/// What is wrong with it and what would be right.
+/// What is invalid and what is expected.
 pub fn check(network: &NetworkPlan, seed: u64) -> Result<(), String> {
     let kind = network.kind;
     let mtus = kind.mtus();
@@ -113,7 +114,7 @@ pub fn check(network: &NetworkPlan, seed: u64) -> Result<(), String> {
     }
 }
 
-/// The network of a run. It goes when this value is dropped.
+/// The network of a run. It is removed when this value is dropped.
 #[derive(Debug)]
 pub enum Joined {
     /// The emulator between two namespaces.
@@ -122,15 +123,15 @@ pub enum Joined {
     Veth(Namespaces),
     /// The loopback interface of a namespace.
     Loopback(Namespaces),
-    /// None.
+    /// No network.
     Alone,
 }
 
 impl Joined {
-    /// Makes it, with the seed of everything random.
+    /// Creates the network, with the seed of everything random.
     ///
     /// # Errors
-    /// What is missing, with what to do about it.
+    /// If something is missing, with advice.
     pub fn start(name: &str, network: &NetworkPlan, seed: u64) -> Result<Self> {
         match network.kind {
             NetworkKind::Netem => {
@@ -143,7 +144,7 @@ impl Joined {
         }
     }
 
-    /// Its namespaces, if it has any.
+    /// Returns the network's namespaces, if it has any.
     #[must_use]
     pub fn namespaces(&self) -> Option<&Namespaces> {
         match self {
@@ -153,23 +154,23 @@ impl Joined {
         }
     }
 
-    /// In which of them the programs of a side are.
+    /// Returns the namespace that a side's programs run in.
     #[must_use]
     pub fn place(&self, side: Side) -> Side {
         if matches!(self, Self::Loopback(_)) { loopback::SIDE } else { side }
     }
 
-    /// The clock of a schedule begins.
+    /// Starts the clock of the schedule.
     pub fn begin(&self) {
         if let Self::Netem(network) = self {
             network.begin();
         }
     }
 
-    /// Removes it; gives the emulator's report, if there was one.
+    /// Removes the network; returns the emulator's report, if there was one.
     ///
     /// # Errors
-    /// The emulator stopped before, and why.
+    /// If the emulator stopped earlier, with the reason.
     pub fn finish(self) -> Result<Option<Report>> {
         match self {
             Self::Netem(network) => network.finish().map(Some),

@@ -1,4 +1,4 @@
-//! What a plan says of the network.
+//! The network section of a plan.
 
 use core::fmt;
 use core::ops::RangeInclusive;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::netem::topology::{Side, Topology};
 
-/// What the kernel gives a loopback interface.
+/// The kernel's default MTU of a loopback interface.
 const LOOPBACK_MTU: u32 = 65_536;
 
 /// What carries the packets.
@@ -20,53 +20,54 @@ pub enum NetworkKind {
     Veth,
     /// The loopback interface of a namespace of its own.
     Loopback,
-    /// None: the programs make what they need themselves.
+    /// None: programs create what they need themselves.
     None,
     /// None: the program simulates in virtual time.
     Simulator,
 }
 
-/// What is between the two sides.
+/// The network between the two sides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct NetworkPlan {
     /// What carries the packets.
     pub kind: NetworkKind,
-    /// Settings of the emulator for both directions; may have variables.
+    /// The emulator's settings for both directions; may contain variables.
     #[serde(default)]
     pub link: String,
-    /// Settings on top of them from left (client) to right (server).
+    /// Settings that override them from left (client) to right (server).
     #[serde(default)]
     pub to_right: String,
-    /// Settings on top of them from right to left.
+    /// Settings that override them from right to left.
     #[serde(default)]
     pub to_left: String,
-    /// How many paths there are, all with these settings: netem.
+    /// Number of paths, all with these settings (netem only).
     #[serde(default = "one_path", skip_serializing_if = "is_one_path")]
     pub paths: u8,
-    /// Changes while it runs, as `--schedule` of the emulator has them; their clock begins with the client.
+    /// Changes during the run, in the syntax of the emulator's `--schedule`; their clock starts with the
+    /// client.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub schedule: String,
-    /// Congestion control of the kernel's TCP, on every network that is made here: CUBIC if not given. Without such a network
+    /// Congestion control of the kernel's TCP on networks created for the run; default CUBIC. On other networks
     /// it is the system's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<String>,
-    /// MTU of the devices; if not given 1,500, and 65,536 of a loopback interface.
+    /// MTU of the devices; default 1,500, for a loopback interface 65,536.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
-    /// Whether the veth pair passes bursts whole (TSO, GSO, GRO and the same for UDP).
+    /// Whether the veth pair passes bursts unsegmented (TSO, GSO, GRO and their equivalents for UDP).
     #[serde(default)]
     pub offloads: bool,
-    /// Processors of the client and of the server, as taskset(1) takes them.
+    /// Processors of the client and of the server, in the syntax of taskset(1).
     pub cores: Option<[String; 2]>,
     /// Lateness of the emulator above which a run is invalid.
     pub late_limit: Option<String>,
-    /// The processor of the emulator, which its thread doesn't leave: netem.
+    /// The only processor of the emulator's thread (netem only).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulator_core: Option<usize>,
 }
 
-/// The congestion control that sockets begin with here.
+/// Returns the system's default congestion control.
 fn system_tcp() -> String {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap_or_default();
     if text.trim().is_empty() { "unknown".to_owned() } else { text.trim().to_owned() }
@@ -81,7 +82,7 @@ fn is_one_path(paths: &u8) -> bool {
     *paths == 1
 }
 
-/// What a series changes of the network.
+/// The changes of a series to the plan's network.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct NetworkChange {
@@ -104,13 +105,13 @@ pub struct NetworkChange {
 }
 
 impl NetworkKind {
-    /// Whether nothing is made for a run: no root is needed, and there are no two sides.
+    /// Returns whether no network is created, so that root is not needed and there are no two sides.
     #[must_use]
     pub fn is_alone(self) -> bool {
         matches!(self, Self::None | Self::Simulator)
     }
 
-    /// The MTUs that its devices may have: none without devices.
+    /// Returns the range of valid MTUs; none without devices.
     #[must_use]
     pub fn mtus(self) -> RangeInclusive<u32> {
         match self {
@@ -122,21 +123,21 @@ impl NetworkKind {
 }
 
 impl NetworkPlan {
-    /// MTU of the devices.
+    /// Returns the MTU of the devices.
     #[must_use]
     pub fn mtu(&self) -> u32 {
         let usual = if self.kind == NetworkKind::Loopback { LOOPBACK_MTU } else { 1500 };
         self.mtu.unwrap_or(usual)
     }
 
-    /// Congestion control of the kernel's TCP on a network that is made here.
+    /// Returns the congestion control of the kernel's TCP on a network created for the run.
     #[must_use]
     pub fn tcp(&self) -> &str {
         self.tcp.as_deref().unwrap_or("cubic")
     }
 
-    /// As it was for a run: on no network of our own TCP takes the system's congestion control, whatever the plan says,
-    /// and a simulation has no TCP.
+    /// Returns the network as recorded for a run: without a network of its own, TCP uses the system's
+    /// congestion control whatever the plan says, and a simulation has no TCP.
     #[must_use]
     pub fn as_made(&self) -> Self {
         let tcp = match self.kind {
@@ -148,7 +149,7 @@ impl NetworkPlan {
         Self { tcp: Some(tcp), mtu, ..self.clone() }
     }
 
-    /// What the kernel is told of it, without paths.
+    /// Returns the topology for the kernel's settings, without paths.
     pub(super) fn topology(&self) -> Topology {
         Topology {
             paths: Vec::new(),
@@ -160,7 +161,7 @@ impl NetworkPlan {
         }
     }
 
-    /// The network of a series.
+    /// Returns the network of a series.
     #[must_use]
     pub fn with(&self, change: &NetworkChange) -> Self {
         let mut network = self.clone();
@@ -176,7 +177,7 @@ impl NetworkPlan {
         network
     }
 
-    /// The processors that a side's programs run on, as taskset(1) takes them.
+    /// Returns the processors that a side's programs run on, in the syntax of taskset(1).
     #[must_use]
     pub fn cores(&self, side: Side) -> Option<&str> {
         let [client, server] = self.cores.as_ref()?;
@@ -184,7 +185,7 @@ impl NetworkPlan {
     }
 }
 
-/// As plans write it.
+/// Formats the kind as written in plans.
 impl fmt::Display for NetworkKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -197,7 +198,7 @@ impl fmt::Display for NetworkKind {
     }
 }
 
-/// All of it in a line, for people.
+/// Formats the network on one line for people.
 impl fmt::Display for NetworkPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.kind)?;

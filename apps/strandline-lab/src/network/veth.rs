@@ -11,10 +11,10 @@ use super::plan::NetworkPlan;
 
 const DEVICE: &str = "veth0";
 
-/// Makes the namespaces and joins them.
+/// Creates the namespaces and connects them.
 ///
 /// # Errors
-/// Not root, a program that is missing, what `ip` or `ethtool` said.
+/// If the user is not root, a program is missing, or `ip` or `ethtool` failed.
 pub fn create(name: &str, plan: &NetworkPlan) -> Result<Namespaces> {
     let namespaces = Namespaces::create(name)?;
     let [left, right] = Side::BOTH.map(|side| namespaces.namespace(side));
@@ -37,8 +37,8 @@ pub fn create(name: &str, plan: &NetworkPlan) -> Result<Namespaces> {
         let namespace = namespaces.namespace(side);
         run("ip", &["-n", &namespace, "-batch", "-"], &commands)?;
         let state = if plan.offloads { "on" } else { "off" };
-        // Receive offload is off with veth unless asked for. UDP's segmentation has a switch of its own, and is what
-        // user space has instead of TSO: it goes with it.
+        // Receive offload is off by default with veth. UDP segmentation has its own switch and is the
+        // user-space equivalent of TSO, so it is switched together with it.
         let switches = ["tso", "gso", "gro", "tx-udp-segmentation"];
         let mut words = vec!["netns", "exec", &namespace, "ethtool", "-K", DEVICE];
         words.extend(switches.iter().flat_map(|switch| [*switch, state]));

@@ -1,4 +1,4 @@
-//! What serde can't see of a plan: names that mean nothing, commands with variables that nobody sets, expressions.
+//! Checks of a plan beyond its format: unknown names, commands with unset variables, invalid expressions.
 
 use std::collections::BTreeSet;
 
@@ -192,7 +192,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Whether the sweep has a value of this text. With points out of the programs' JSON nobody knows beforehand.
+    /// Returns whether the sweep has a value with this text. Points from the programs' JSON are not known in
+    /// advance, so any text is accepted.
     fn is_value(&self, text: &str) -> bool {
         let Some(sweep) = &self.sweep else { return false };
         sweep.each.is_some() || sweep.values.iter().any(|value| value.to_string() == text)
@@ -202,7 +203,7 @@ impl Plan {
         Expression::parse(text)?.names().into_iter().try_for_each(|name| self.check_name(name))
     }
 
-    /// Whether a name stands for a median or a published number.
+    /// Checks that a name refers to a median or a published number.
     fn check_name(&self, name: &str) -> Checked {
         let (what, at) = name.split_once('@').map_or((name, None), |(what, at)| (what, Some(at)));
         let (series, measure) = what.split_once('.').ok_or_else(|| {
@@ -222,7 +223,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Fills in every command, and reads every network.
+    /// Fills in every command, and parses every network.
     fn check_runs(&self) -> Checked {
         for mode in [Mode::Whole, Mode::Short] {
             for run in self.runs(mode)? {
@@ -240,7 +241,7 @@ fn ensure(good: bool, wrong: impl FnOnce() -> String) -> Checked {
     if good { Ok(()) } else { Err(wrong()) }
 }
 
-/// Names are given once, and are such that claims can use them.
+/// Checks that names are unique and can be used in claims.
 fn unique<'a>(what: &str, names: impl Iterator<Item = &'a String>) -> Checked {
     let mut seen = BTreeSet::new();
     for name in names {

@@ -1,19 +1,19 @@
-//! Expressions over numbers that stand somewhere: `({/a} + {/b}) / 1e6`.
+//! Arithmetic expressions over named numbers: `({/a} + {/b}) / 1e6`.
 //!
-//! Numbers, `+ - * /`, parentheses, and names in braces, which somebody else resolves.
+//! They consist of numbers, `+ - * /`, parentheses, and names in braces, which the caller resolves.
 
-/// An expression that was read.
+/// A parsed expression.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expression {
     /// A number.
     Number(f64),
     /// A name in braces.
     Name(String),
-    /// An operation on two.
+    /// A binary operation.
     Operation(Box<Expression>, Operator, Box<Expression>),
 }
 
-/// What is done with two numbers.
+/// A binary operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operator {
     /// Their sum.
@@ -26,16 +26,16 @@ pub enum Operator {
     Divide,
 }
 
-/// Deepest nesting of parentheses.
+/// Maximum nesting of parentheses.
 const DEPTH_MAX: u32 = 50;
 /// Operations at most: each one is a level of what is made of an expression.
 const OPERATIONS_MAX: u32 = 1000;
 
 impl Expression {
-    /// Reads one.
+    /// Parses an expression.
     ///
     /// # Errors
-    /// Says where it makes no sense.
+    /// If the text is not an expression; the error says where.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut reader = Reader { text, rest: text, depth: 0, operations: 0 };
         let expression = reader.sum()?;
@@ -45,10 +45,10 @@ impl Expression {
         }
     }
 
-    /// Its value, where `resolve` knows what the names stand for.
+    /// Evaluates the expression; `resolve` returns the values of names.
     ///
     /// # Errors
-    /// What `resolve` returned, or a division by zero.
+    /// The error of `resolve`, or a division by zero.
     pub fn value(&self, resolve: &dyn Fn(&str) -> Result<f64, String>) -> Result<f64, String> {
         match self {
             Self::Number(number) => Ok(*number),
@@ -66,7 +66,7 @@ impl Expression {
         }
     }
 
-    /// The names in it.
+    /// Returns the names in the expression.
     #[must_use]
     pub fn names(&self) -> Vec<&str> {
         match self {
@@ -148,7 +148,7 @@ impl Reader<'_> {
     }
 }
 
-/// Where a number such as `1.5e-6` ends.
+/// Returns where a number such as `1.5e-6` ends.
 fn number_end(text: &str) -> usize {
     let mut before = ' ';
     for (at, c) in text.char_indices() {

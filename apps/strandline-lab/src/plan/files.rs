@@ -1,4 +1,4 @@
-//! Where plans are: experiments/PAPER/NAME.toml, with experiments/PAPER/paper.toml about the paper itself.
+//! Locations of plans: experiments/PAPER/NAME.toml, with experiments/PAPER/paper.toml about the paper itself.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,44 +9,44 @@ use strandline_output::read_text;
 
 use super::Plan;
 
-/// Files beside plans that are none.
+/// Files beside plans that are not plans.
 const OTHERS: [&str; 2] = ["paper.toml", "published.toml"];
 
-/// A paper whose experiments are run again.
+/// A paper whose experiments are reproduced.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Paper {
     /// Its title.
     pub title: String,
-    /// Who wrote it.
+    /// The authors.
     pub authors: String,
-    /// When it appeared.
+    /// Year of publication.
     pub year: u16,
-    /// Where it appeared.
+    /// Where it was published.
     pub venue: String,
-    /// On what they measured.
+    /// The setup of the paper's measurements.
     pub setup: String,
-    /// No paper: all claims are our own.
+    /// Not a paper: all claims are this project's own.
     #[serde(default)]
     pub own: bool,
 }
 
-/// A plan's place.
+/// Location of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Its folder's name.
+    /// Name of its folder.
     pub paper: String,
-    /// Its file's name without `.toml`.
+    /// Name of its file without `.toml`.
     pub name: String,
     /// The file.
     pub path: PathBuf,
 }
 
-/// The plans below a folder, by paper and name: those that the words choose, or all without words. A word is a paper, a
-/// plan (`jani-kant-2005/figure5`), or a plan's file.
+/// Returns the plans in a folder, ordered by paper and name: those that the words select, or all if there are
+/// no words. A word is a paper, a plan (`jani-kant-2005/figure5`), or a plan's file.
 ///
 /// # Errors
-/// There is no such folder, or a word that chooses nothing, with what there is.
+/// If the folder doesn't exist, or a word selects nothing; the error lists the choices.
 pub fn find(experiments: &Path, words: &[String]) -> Result<Vec<Found>> {
     let mut all = Vec::new();
     let papers = fs::read_dir(experiments).with_context(|| {
@@ -97,7 +97,7 @@ fn found(path: &Path) -> Option<Found> {
     Some(Found { paper, name, path: path.to_owned() })
 }
 
-/// `figure10` after `figure9`: letters as they are, numbers by their size.
+/// Returns a key that sorts names naturally: `figure10` after `figure9`.
 fn natural(name: &str) -> (String, u64, String) {
     let start = name.find(|c: char| c.is_ascii_digit()).unwrap_or(name.len());
     let (letters, rest) = name.split_at_checked(start).unwrap_or((name, ""));
@@ -106,13 +106,13 @@ fn natural(name: &str) -> (String, u64, String) {
     (letters.to_owned(), digits.parse().unwrap_or(0), rest.to_owned())
 }
 
-/// The longest file of a plan, or about a paper.
+/// Longest file of a plan or paper, bytes.
 const BYTES_MAX: u64 = 4 << 20;
 
-/// Reads a plan and checks it.
+/// Loads a plan and checks it.
 ///
 /// # Errors
-/// The file, the place in it, what is wrong and what would be right.
+/// The file, the location in it, the mistake and what is expected.
 pub fn load(found: &Found) -> Result<Plan> {
     let shown = found.path.display();
     let text = read_text(&found.path, BYTES_MAX).with_context(|| format!("{shown}"))?;
@@ -123,10 +123,10 @@ pub fn load(found: &Found) -> Result<Plan> {
     Ok(plan)
 }
 
-/// Reads what is known about the paper of a plan.
+/// Loads the description of a plan's paper.
 ///
 /// # Errors
-/// The file is missing or can't be read, and why.
+/// If the file is missing or invalid.
 pub fn paper(found: &Found) -> Result<Paper> {
     let path = found.path.with_file_name("paper.toml");
     let shown = path.display();
@@ -136,10 +136,10 @@ pub fn paper(found: &Found) -> Result<Paper> {
     toml::from_str(&text).map_err(|error| anyhow!("{shown}: {error}"))
 }
 
-/// A hash of a plan's file, to tell with which version something was measured.
+/// Returns a hash of a plan's file, which identifies the version that was measured.
 ///
 /// # Errors
-/// It can't be read.
+/// If the file can't be read.
 pub fn hash(path: &Path) -> Result<String> {
     let text = read_text(path, BYTES_MAX).with_context(|| format!("{}", path.display()))?;
     Ok(super::points::short_hash(&text))

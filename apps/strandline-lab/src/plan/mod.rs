@@ -21,69 +21,70 @@ pub use points::{Mode, Run, first_digits};
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Plan {
-    /// The folder that it is in.
+    /// Name of the plan's folder.
     #[serde(skip)]
     pub paper: String,
-    /// The file's name without `.toml`.
+    /// Name of the plan's file without `.toml`.
     #[serde(skip)]
     pub name: String,
-    /// As the paper calls it: `Figure 5`.
+    /// The paper's name of it: `Figure 5`.
     pub figure: String,
-    /// What is compared, in a few words.
+    /// What is compared, briefly.
     pub title: String,
-    /// Where in the paper.
+    /// Location in the paper.
     pub source: String,
-    /// What the paper shows there.
+    /// What the paper shows.
     pub shows: String,
-    /// What differs from the paper here, and why.
+    /// Differences from the paper's experiment, and their reasons.
     pub differs: String,
-    /// What has to be built before it can be run: until then it is only listed.
+    /// What has to be built before the plan can run; until then it is only listed.
     pub waits_for: Option<String>,
-    /// What is between the two sides.
+    /// The network between the two sides.
     pub network: NetworkPlan,
-    /// How long and how often.
+    /// Duration and number of runs.
     pub runs: Runs,
-    /// What is different with `--short`.
+    /// Differences with `--short`.
     #[serde(default)]
     pub short: Short,
-    /// What changes from point to point.
+    /// The variable that changes from point to point.
     pub sweep: Option<Sweep>,
-    /// What is measured.
+    /// The measures.
     #[serde(rename = "measure")]
     pub measures: Vec<Measure>,
-    /// What is compared; they take turns in this order.
+    /// The compared series; their runs alternate in this order.
     pub series: Vec<Series>,
-    /// How it is drawn.
+    /// The drawing.
     #[serde(rename = "draw")]
     pub drawing: Drawing,
-    /// What the paper measured.
+    /// Results published in the paper.
     #[serde(default)]
     pub published: Vec<Published>,
-    /// What counts as showing the same.
+    /// The claims that are checked.
     #[serde(default, rename = "claim")]
     pub claims: Vec<Claim>,
 }
 
-/// How long and how often.
+/// Duration and number of runs.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Runs {
-    /// `{seconds}` of the commands.
+    /// The value of `{seconds}` in commands.
     pub seconds: f64,
-    /// How often each point is measured.
+    /// Number of runs of each point.
     pub repetitions: u32,
-    /// Seconds that a run takes, about: for the time that is left. `seconds` and one more if not given.
+    /// Approximate duration of a run in seconds, for estimates of the remaining time. Default: `seconds` plus
+    /// one.
     pub takes: Option<f64>,
-    /// Seconds after which a run is given up: `takes` and 60 if not given.
+    /// Seconds after which a run is aborted. Default: `takes` plus 60.
     pub timeout: Option<f64>,
-    /// Share of operations that may fail, as far as a program tells (`failed` and `completed`); more, and a run doesn't
-    /// count.
+    /// Largest share of failed operations of a valid run, if a program reports them (`failed` and `completed`).
     #[serde(default)]
     pub failed_max: f64,
-    /// Share of the asked-for rate that an open loop has to reach (`rate_asked` and `rate_reached`).
+    /// Smallest share of the requested rate that a valid open-loop run reaches (`rate_asked` and
+    /// `rate_reached`).
     #[serde(default = "rate_min")]
     pub rate_min: f64,
-    /// `{seed}` of the first repetition; each further one has the next.
+    /// The value of `{seed}` in the first repetition; it increases by one with each repetition.
     #[serde(default = "one")]
     pub seed: u64,
 }
@@ -96,7 +97,7 @@ fn one() -> u64 {
     1
 }
 
-/// What is different with `--short`; otherwise as in the whole set.
+/// Overrides for `--short`; everything else is as in the whole set.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Short {
@@ -106,11 +107,11 @@ pub struct Short {
     pub repetitions: Option<u32>,
     /// See [`Runs::takes`].
     pub takes: Option<f64>,
-    /// Those of the sweep's values that are measured.
+    /// The values of the sweep that are measured.
     pub values: Option<Vec<Value>>,
-    /// Those of the series that are measured.
+    /// The series that are measured.
     pub series: Option<Vec<String>>,
-    /// Left out of the short set altogether.
+    /// Whether the plan is omitted from the short set.
     #[serde(default)]
     pub skip: bool,
 }
@@ -138,7 +139,7 @@ impl core::fmt::Display for Value {
 }
 
 impl Value {
-    /// As a number, if it is one.
+    /// Returns the value as a number, if it is one.
     #[must_use]
     pub fn number(&self) -> Option<f64> {
         match self {
@@ -149,132 +150,132 @@ impl Value {
     }
 }
 
-/// What changes from point to point.
+/// The variable that changes from point to point.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Sweep {
-    /// The name of the variable, or of what the axis shows.
+    /// Name of the variable, or of the quantity on the axis.
     pub variable: String,
-    /// Its values: a run for each.
+    /// The values, each of which is a run.
     #[serde(default)]
     pub values: Vec<Value>,
-    /// Instead of values: where in the client's JSON the array stands that has a point in each element.
+    /// Alternative to values: the path in the client's JSON of an array with a point in each element.
     pub each: Option<String>,
-    /// With `each`: the value of a point, from its element.
+    /// With `each`: the expression for the value of a point, over its element.
     pub value: Option<String>,
-    /// Where on the axis the values are, if not where they say.
+    /// Positions of the values on the axis, if they differ from the values.
     pub x: Option<Vec<f64>>,
-    /// What is written instead of the values.
+    /// Texts shown instead of the values.
     pub labels: Option<Vec<String>>,
-    /// What the axis shows.
+    /// Label of the axis.
     pub label: String,
     /// Its unit.
     #[serde(default)]
     pub unit: String,
-    /// How the axis runs.
+    /// Scale of the axis.
     #[serde(default)]
     pub scale: Scale,
 }
 
-/// How an axis runs.
+/// Scale of an axis.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
-    /// Evenly.
+    /// Linear.
     #[default]
     Linear,
-    /// By powers of ten.
+    /// Logarithmic.
     Log,
 }
 
-/// Whether much of a measure is good.
+/// Whether larger or smaller values of a measure are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Better {
-    /// It is.
+    /// Larger is better.
     More,
-    /// Little is.
+    /// Smaller is better.
     Less,
 }
 
-/// What is measured.
+/// A measured quantity.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Measure {
-    /// What series, claims and published numbers call it.
+    /// Name in series, claims and published numbers.
     pub name: String,
-    /// What the axis shows.
+    /// Label of the axis.
     pub label: String,
     /// Its unit.
     pub unit: String,
-    /// An expression over what the programs printed.
+    /// Expression over the programs' output.
     pub value: String,
-    /// Which way is good, for the reader.
+    /// Which direction is better, for the reader.
     pub better: Option<Better>,
-    /// How the axis runs.
+    /// Scale of the axis.
     #[serde(default)]
     pub scale: Scale,
 }
 
-/// What a series is about: gives it its colour.
+/// The protocol that a series measures; determines its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
-    /// Ours.
+    /// This project's SCTP.
     Sctp,
-    /// Somebody else's SCTP.
+    /// Another implementation of SCTP.
     OtherSctp,
-    /// The kernel's.
+    /// The kernel's TCP.
     Tcp,
-    /// The kernel's.
+    /// The kernel's UDP.
     Udp,
 }
 
-/// One of those that are compared.
+/// A compared series.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Series {
-    /// What claims call it.
+    /// Name in claims.
     pub name: String,
-    /// What the legend says.
+    /// Text in the legend.
     pub title: String,
-    /// What carries the messages.
+    /// The transport of its messages.
     pub transport: Transport,
-    /// The command on the right; it is started first. May have variables.
+    /// Command on the right side, started first. May contain variables.
     pub server: Option<String>,
-    /// The command on the left, whose end is the run's. May have variables.
+    /// Command on the left side; the run ends with it. May contain variables.
     pub client: String,
-    /// The server goes on until it gets SIGTERM, and what it prints is not read.
+    /// The server runs until it receives SIGTERM, and its output is not read.
     #[serde(default)]
     pub server_stays: bool,
-    /// What it changes of the network.
+    /// Overrides of the network.
     #[serde(default)]
     pub network: NetworkChange,
-    /// Variables of its own.
+    /// Variables of the series.
     #[serde(default)]
     pub variables: BTreeMap<String, Value>,
-    /// Expressions of its own for measures, by name.
+    /// Expressions that replace those of measures, by name.
     #[serde(default)]
     pub measures: BTreeMap<String, String>,
-    /// Measures that it doesn't have.
+    /// Measures that the series doesn't have.
     #[serde(default)]
     pub without: Vec<String>,
-    /// Those of the sweep's values at which it is measured, if not at all.
+    /// The values of the sweep at which the series is measured, if not all.
     pub values: Option<Vec<Value>>,
 }
 
-/// How it is drawn.
+/// The drawing of a plan.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Drawing {
     /// Lines over the sweep, or bars.
     pub kind: DrawingKind,
-    /// A picture for each of these measures; all if empty.
+    /// The measures that get a picture each; all if empty.
     #[serde(default)]
     pub measures: Vec<String>,
-    /// The series that the others are given as multiples of.
+    /// The baseline: the series that others are compared with as multiples.
     pub baseline: Option<String>,
-    /// What is within this share of the baseline counts as good as it.
+    /// Relative difference from the baseline that still counts as equal.
     #[serde(default = "same")]
     pub same: f64,
 }
@@ -283,7 +284,7 @@ fn same() -> f64 {
     0.02
 }
 
-/// How it is drawn.
+/// The kind of a drawing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DrawingKind {
@@ -293,59 +294,60 @@ pub enum DrawingKind {
     Bars,
 }
 
-/// Numbers that a paper printed.
+/// Numbers published in a paper.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Published {
-    /// What claims call it.
+    /// Name in claims.
     pub name: String,
-    /// What the legend says.
+    /// Text in the legend.
     pub title: String,
-    /// What carried the messages.
+    /// The transport of the messages.
     pub transport: Transport,
-    /// Where in the paper, if not where the plan's `source` says.
+    /// Location in the paper, if it differs from the plan's `source`.
     pub source: Option<String>,
-    /// Measures whose numbers the paper doesn't print: they were computed from what it does, as `source` tells.
+    /// Measures that the paper doesn't print: computed from its numbers as described in `source`.
     #[serde(default)]
     pub computed: Vec<String>,
-    /// For each measure a number, or with a sweep one for each value: `{ "64K" = 72, "128K" = 134 }`.
+    /// For each measure a number, or with a sweep a number for each value: `{ "64K" = 72, "128K" = 134 }`.
     pub values: BTreeMap<String, PublishedValue>,
 }
 
-/// A number of a paper, or some.
+/// One or several published numbers.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 pub enum PublishedValue {
-    /// Without a sweep, or the same for all its values.
+    /// A number without a sweep, or for all its values.
     One(f64),
-    /// By value of the sweep.
+    /// Numbers by value of the sweep.
     Each(BTreeMap<String, f64>),
 }
 
-/// What counts as showing the same.
+/// A claim that is checked against the measurements.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Claim {
-    /// What the paper says, in our words.
+    /// The statement of the paper, paraphrased.
     pub says: String,
     /// An expression over medians: `{strandline.throughput@10} / {tcp.throughput@10}`.
     pub value: String,
-    /// At least this.
+    /// Smallest value for which the claim holds.
     pub min: Option<f64>,
-    /// At most this.
+    /// Largest value for which the claim holds.
     pub max: Option<f64>,
-    /// Which way from what is expected is better than what the paper found.
+    /// The direction in which a value outside the limits is better than the paper's.
     pub better: Option<Better>,
     /// Unit of the value, for the reader.
     #[serde(default)]
     pub unit: String,
-    /// Not the paper's: what we say ourselves of what is measured. It is counted apart.
+    /// Whether this is a claim of this project rather than of the paper. Such claims are counted separately.
     #[serde(default)]
     pub own: bool,
 }
 
 impl Published {
-    /// What it is called beside a measure: whether the paper printed that, or it follows from what the paper did.
+    /// Returns the note beside a measure: whether the paper printed the number, or it was computed from printed
+    /// ones.
     #[must_use]
     pub fn title_for(&self, measure: &Measure) -> String {
         let computed = if self.computed.contains(&measure.name) { ", computed" } else { "" };
@@ -354,26 +356,26 @@ impl Published {
 }
 
 impl Plan {
-    /// The measure of a name.
+    /// Returns the measure with a name.
     #[must_use]
     pub fn measure(&self, name: &str) -> Option<&Measure> {
         self.measures.iter().find(|measure| measure.name == name)
     }
 
-    /// The series of a name.
+    /// Returns the series with a name.
     #[must_use]
     pub fn series(&self, name: &str) -> Option<&Series> {
         self.series.iter().find(|series| series.name == name)
     }
 
-    /// The expression of a measure for a series, unless the series doesn't have it.
+    /// Returns the expression of a measure for a series; `None` if the series doesn't have it.
     #[must_use]
     pub fn expression<'a>(&'a self, series: &'a Series, measure: &'a Measure) -> Option<&'a str> {
         let without = series.without.contains(&measure.name);
         (!without).then(|| series.measures.get(&measure.name).unwrap_or(&measure.value).as_str())
     }
 
-    /// The measures that are drawn, in order.
+    /// Returns the drawn measures in order.
     pub fn drawn(&self) -> impl Iterator<Item = &Measure> {
         let all = &self.drawing.measures;
         self.measures.iter().filter(move |measure| all.is_empty() || all.contains(&measure.name))

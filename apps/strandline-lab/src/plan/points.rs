@@ -1,4 +1,4 @@
-//! The runs of a plan, one by one, in their order.
+//! The runs of a plan, in their order.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -9,56 +9,56 @@ use super::{Measure, Plan, Series, Value};
 use crate::netem::topology::Side;
 use crate::network::NetworkPlan;
 
-/// Addresses of the left and of the right side, in every kind of network.
+/// Addresses of the left and of the right side in every kind of network.
 pub const ADDRESSES: [&str; 2] = ["10.0.1.1", "10.0.1.2"];
 
-/// Seconds that a run takes beyond those that its programs measure.
+/// Seconds that a run takes in addition to the measurement.
 const OVERHEAD: f64 = 0.6;
 
-/// How much is measured.
+/// Which set of runs is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Everything.
+    /// All runs.
     Whole,
-    /// A set that is done in minutes.
+    /// A reduced set that takes minutes.
     Short,
 }
 
-/// One run of one series at one value of the sweep.
+/// A run of one series at one value of the sweep.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// The series' place in the plan.
+    /// Index of the series in the plan.
     pub series: usize,
-    /// Which value of the sweep, if there is one.
+    /// Index of the sweep's value, if there is a sweep.
     pub value: Option<usize>,
-    /// From 1.
+    /// Repetition, from 1.
     pub repetition: u32,
-    /// What `{seed}` is.
+    /// The value of `{seed}`.
     pub seed: u64,
     /// The network, with its variables filled in.
     pub network: NetworkPlan,
-    /// The command on the right.
+    /// Command on the right side.
     pub server: Option<String>,
-    /// The command on the left.
+    /// Command on the left side.
     pub client: String,
-    /// What the programs were given: for numbers of measures' expressions.
+    /// The variables of the commands, also used in the measures' expressions.
     pub variables: Variables,
-    /// Seconds that it takes, about.
+    /// Approximate duration in seconds.
     pub takes: f64,
-    /// Seconds after which it is given up.
+    /// Seconds after which the run is aborted.
     pub timeout: f64,
-    /// Equal for runs that measure the same thing in the same way: a hash of all that matters of the above, and of how
-    /// it is measured.
+    /// Equal for runs that measure the same thing in the same way: a hash of all relevant fields above and of
+    /// the measures.
     pub key: String,
 }
 
 impl Plan {
-    /// The runs of a mode: all series by turns, for each value of the sweep, then all that again. None of a plan that
-    /// waits for something.
+    /// Returns the runs of a mode: all series in turn for each value of the sweep, and all of this for each
+    /// repetition. Empty if the plan waits for something.
     ///
     /// # Errors
-    /// A variable that has no value.
+    /// If a variable has no value.
     pub fn runs(&self, mode: Mode) -> Result<Vec<Run>, String> {
         let short = mode == Mode::Short;
         if self.waits_for.is_some() || (short && self.short.skip) {
@@ -82,7 +82,7 @@ impl Plan {
         Ok(runs)
     }
 
-    /// The places of the sweep's values that a mode measures; one `None` without values.
+    /// Returns the indexes of the sweep's values in a mode; one `None` without values.
     fn values(&self, mode: Mode) -> Vec<Option<usize>> {
         let all = self.sweep.as_ref().map(|sweep| sweep.values.as_slice()).unwrap_or_default();
         let chosen = self.short.values.as_ref().filter(|_| mode == Mode::Short);
@@ -91,7 +91,7 @@ impl Plan {
         if all.is_empty() { vec![None] } else { places.map(|(place, _)| Some(place)).collect() }
     }
 
-    /// The sweep's value at a place.
+    /// Returns the sweep's value at an index.
     #[must_use]
     pub fn value(&self, place: Option<usize>) -> Option<&Value> {
         self.sweep.as_ref()?.values.get(place?)
@@ -165,7 +165,7 @@ impl Plan {
         let Run { network, server, client, variables, repetition, seed, .. } = run;
         let programs = json!([server, series.server_stays, client]);
         let place = json!([series.name, sweep, self.value(run.value)]);
-        // What makes a run valid or not: it is not judged again.
+        // The limits that decide about validity are part of the key, because stored runs are not judged again.
         let limits = json!([self.runs.failed_max, self.runs.rate_min]);
         short_hash(
             &json!([network, programs, place, measures, variables, repetition, seed, limits]).to_string(),
@@ -173,13 +173,13 @@ impl Plan {
     }
 }
 
-/// The first 16 digits of a text's SHA-256.
+/// Returns the first 16 digits of a text's SHA-256.
 #[must_use]
 pub fn short_hash(text: &str) -> String {
     first_digits(&Sha256::digest(text.as_bytes()))
 }
 
-/// The first 16 digits of a hash.
+/// Returns the first 16 digits of a hash.
 #[must_use]
 pub fn first_digits(digest: &[u8]) -> String {
     digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 /// Variables and their values.
 pub type Variables = BTreeMap<String, String>;
 
-/// Fills variables in.
+/// Replaces variables by their values.
 ///
 /// # Errors
-/// A variable without a value, with those there are; a brace without its other half.
+/// If a variable has no value (the error lists the existing ones), or a brace is unbalanced.
 pub fn fill(text: &str, variables: &Variables) -> Result<String, String> {
     let mut filled = String::new();
     let mut rest = text;

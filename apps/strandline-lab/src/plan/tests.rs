@@ -1,4 +1,4 @@
-//! Plans: what is read, and what is said about mistakes.
+//! Tests of plans: parsing, and messages about mistakes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use super::template::{Variables, fill};
 use super::*;
 use crate::network::NetworkKind;
 
-/// A plan with everything in it, to make mistakes in.
+/// A complete plan, to insert mistakes into.
 pub(crate) const WHOLE: &str = r#"
 figure = "Figure 1"
 title = "Throughput"
@@ -87,11 +87,11 @@ pub(crate) fn many_points() -> String {
         .replace("{ours.throughput@10} Mbit/s", "nothing")
 }
 
-/// Reads a plan from text, as from experiments/paper/plan.toml.
+/// Parses a plan from text as if it were experiments/paper/plan.toml.
 pub(crate) fn read(text: &str) -> Result<Plan, String> {
     let folder = std::env::temp_dir().join(format!("lab-plans-{}", std::process::id())).join("paper");
     std::fs::create_dir_all(&folder).unwrap();
-    // Tests run side by side.
+    // Gives each test a folder of its own, because tests run in parallel.
     static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
     let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let path = folder.join(format!("plan{number}.toml"));
@@ -145,7 +145,7 @@ fn runs_alternate_and_have_their_variables() {
     assert_eq!(runs[3].client, "send 10.0.1.2 --time 8 --sacks 2");
     assert_eq!((runs[0].network.tcp(), runs[1].network.tcp()), ("reno", "cubic"));
     assert_eq!(runs[2].network.to_right, "loss-every=10");
-    // The same seed for all series of a repetition, another for the next.
+    // All series of a repetition have the same seed; the next repetition has another.
     assert_eq!((runs[0].seed, runs[3].seed, runs[4].seed), (1, 1, 2));
     let short = plan.runs(Mode::Short).unwrap();
     assert_eq!(short.len(), 2);
@@ -178,10 +178,10 @@ fn a_key_is_of_what_is_measured() {
     assert_eq!(before, keys(&WHOLE.replace("It grows.", "It shrinks.")));
     assert_eq!(before, keys(&format!("# A comment.\n{WHOLE}")));
     let other = keys(&WHOLE.replace("--sacks {frequency}", "--sacks 6"));
-    // Those of the other series stay.
+    // The keys of the other series stay the same.
     assert_eq!(before.iter().zip(&other).filter(|(a, b)| a == b).count(), before.len() / 2);
     assert_ne!(before, keys(&WHOLE.replace("rtt=10ms", "rtt=11ms")));
-    // How it is measured, and with what.
+    // Keys depend on how the run is measured, and with what.
     for (from, to) in [
         ("name = \"throughput\"\nlabel", "name = \"goodput\"\nlabel"),
         ("variables = { frequency = 2 }", "variables = { frequency = 2, other = 3 }"),
@@ -204,7 +204,7 @@ fn a_key_is_of_what_is_measured() {
     let many = many_points();
     let other = many.replace("{/held}", "{/asked}");
     assert!(keys(&many).iter().zip(keys(&other)).all(|(one, other)| *one != other), "where a point stands");
-    // Points differ even where only an expression has the variable.
+    // Keys differ even if only an expression contains the variable.
     let alike = keys(&WHOLE.replace("loss-every={every}", "loss=1%"));
     assert_eq!(alike.iter().collect::<std::collections::BTreeSet<_>>().len(), alike.len());
 }
@@ -331,7 +331,7 @@ fn what_is_noted_of_a_run_is_the_congestion_control_that_it_had() {
     assert_eq!(network.as_made().tcp(), "none");
 }
 
-/// A plan of one simulated series.
+/// Returns a plan with one simulated series.
 fn simulated(network: &str) -> Result<Plan, String> {
     let series = WHOLE.find("[[series]]").unwrap()..WHOLE.find("[draw]").unwrap();
     let one = "[[series]]\nname = \"ours\"\ntitle = \"S\"\ntransport = \"sctp\"\nclient = \"simulate {link} {every}\"\n";
@@ -395,7 +395,7 @@ fn a_network_is_told_whole() {
     assert!(network.to_string().contains("; offloads; "));
 }
 
-/// `make report` is to be done in a quarter of an hour, with some of it left for runs that are tried again.
+/// `make report` should take at most a quarter of an hour, including time for repeated tries.
 #[test]
 fn the_short_set_of_the_papers_takes_less_than_twelve_minutes() {
     let (mut seconds, mut runs) = (0.0, 0);

@@ -1,4 +1,4 @@
-//! Series as multiples of the one that they are compared with.
+//! Tables of series as multiples of the baseline.
 
 use std::fmt::Write;
 
@@ -7,8 +7,8 @@ use super::chart::position;
 use crate::figure::{escape, show};
 use crate::plan::{Better, Measure, Series};
 
-/// A table for each measure that is drawn: the medians, divided by those of the plan's baseline at the same place.
-/// What is worse than the baseline is marked as that.
+/// Returns a table for each drawn measure: the medians divided by those of the baseline at the same value.
+/// Values worse than the baseline are marked.
 pub(super) fn tables(section: &Section<'_>) -> String {
     let plan = section.plan;
     let Some(baseline) = plan.drawing.baseline.as_deref().and_then(|name| plan.series(name)) else {
@@ -65,7 +65,7 @@ fn table(section: &Section<'_>, baseline: &Series, measure: &Measure) -> String 
     )
 }
 
-/// Whether a ratio to the baseline is on the wrong side of 1, by more than the share that is as good as it.
+/// Returns whether a ratio to the baseline is worse than 1 by more than the tolerance.
 fn is_worse(better: Option<Better>, ratio: f64, same: f64) -> bool {
     match better {
         Some(Better::More) => ratio < 1.0 - same,
@@ -74,7 +74,7 @@ fn is_worse(better: Option<Better>, ratio: f64, same: f64) -> bool {
     }
 }
 
-/// A value of the sweep with its unit.
+/// Formats a value of the sweep with its unit.
 fn heading(section: &Section<'_>, value: Option<&str>, place: usize) -> String {
     let plan = section.plan;
     let (_, at) = position(plan, value, place);

@@ -4,7 +4,7 @@ use crate::figure::{Axis, Chart, Line, Mark};
 use crate::plan::{DrawingKind, Measure, Plan, Published, PublishedValue, Series, Transport};
 use crate::results::statistics::{Evaluation, Measured};
 
-/// The chart of a measure.
+/// Returns the chart of a measure.
 #[must_use]
 pub fn chart(plan: &Plan, evaluation: &Evaluation<'_>, measure: &Measure) -> Chart {
     let bars = plan.drawing.kind == DrawingKind::Bars;
@@ -40,7 +40,8 @@ pub fn chart(plan: &Plan, evaluation: &Evaluation<'_>, measure: &Measure) -> Cha
     chart
 }
 
-/// Counts how often each transport was there. What a paper printed and what was measured have the same colours.
+/// Counts the uses of each transport. Published and measured series have separate counts, and thus the same
+/// colours.
 #[derive(Default)]
 struct Shades(Vec<(Transport, bool)>);
 
@@ -115,7 +116,8 @@ fn published_line(
     }
 }
 
-/// The values of the sweep, in order: those of the plan, and those that only the runs or the paper know.
+/// Returns the values of the sweep in order: those of the plan, then those that occur only in runs or in the
+/// paper.
 #[must_use]
 pub fn values(plan: &Plan, evaluation: &Evaluation<'_>) -> Vec<String> {
     let planned = plan.sweep.iter().flat_map(|sweep| &sweep.values).map(ToString::to_string);
@@ -137,7 +139,7 @@ pub fn values(plan: &Plan, evaluation: &Evaluation<'_>) -> Vec<String> {
     all
 }
 
-/// Where a value of the sweep is on the axis, and what it is called there.
+/// Returns the position of a value of the sweep on the axis, and its label.
 #[must_use]
 pub fn position(plan: &Plan, value: Option<&str>, place: usize) -> (f64, String) {
     let (Some(sweep), Some(value)) = (&plan.sweep, value) else { return (0.0, String::new()) };
@@ -150,11 +152,11 @@ pub fn position(plan: &Plan, value: Option<&str>, place: usize) -> (f64, String)
         (None, _) => value.parse::<f64>().map_or_else(|_| value.to_owned(), crate::figure::show),
     });
     let unit = if sweep.unit.is_empty() { String::new() } else { format!(" {}", sweep.unit) };
-    // On an axis of numbers the unit stands with its label.
+    // On a numeric axis the unit is in the axis label.
     (x, if plan.drawing.kind == DrawingKind::Bars { label + &unit } else { label })
 }
 
-/// The places on the x axis where something is, in order.
+/// Returns the tick marks of the x axis in order.
 fn ticks(plan: &Plan, chart: &Chart, bars: bool) -> Vec<(f64, String)> {
     let mut ticks: Vec<(f64, String)> = Vec::new();
     if plan.sweep.is_none() {
@@ -170,7 +172,7 @@ fn ticks(plan: &Plan, chart: &Chart, bars: bool) -> Vec<(f64, String)> {
         }
     }
     if bars {
-        // In the order of the sweep, even where values are no numbers.
+        // In the order of the sweep, even if the values are not numbers.
         let order = |at: &str| {
             let values = plan.sweep.iter().flat_map(|sweep| &sweep.values);
             values.into_iter().position(|value| position(plan, Some(&value.to_string()), 0).1 == at)

@@ -1,20 +1,20 @@
-//! Whether what was measured shows the same as the paper.
+//! Verdicts on the claims: whether the measurements show the same as the paper.
 
 use crate::figure::show;
 use crate::plan::expression::Expression;
 use crate::plan::{Better, Claim, Plan, PublishedValue};
 use crate::results::statistics::Evaluation;
 
-/// What came of a claim.
+/// The verdict on a claim.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// It holds; the value.
+    /// The claim holds, with this value.
     Holds(f64),
-    /// It doesn't, but the other way would be worse; the value.
+    /// The claim doesn't hold, but the value is better than claimed.
     Better(f64),
-    /// It doesn't; the value.
+    /// The claim doesn't hold, with this value.
     Fails(f64),
-    /// What it is about was not measured, and what that is.
+    /// The measurements that the claim needs are missing; describes them.
     Open(String),
 }
 
@@ -38,7 +38,7 @@ pub fn judge(claim: &Claim, plan: &Plan, evaluation: &Evaluation<'_>) -> Verdict
     }
 }
 
-/// What is expected of a claim's value, in words.
+/// Describes the expected range of a claim's value.
 #[must_use]
 pub fn bounds(claim: &Claim) -> String {
     let unit = if claim.unit.is_empty() { String::new() } else { format!(" {}", claim.unit) };
@@ -50,7 +50,7 @@ pub fn bounds(claim: &Claim) -> String {
     }
 }
 
-/// The number that `series.measure@value` stands for.
+/// Returns the number that `series.measure@value` refers to.
 fn resolve(name: &str, plan: &Plan, evaluation: &Evaluation<'_>) -> Result<f64, String> {
     let (what, at) = name.split_once('@').map_or((name, None), |(what, at)| (what, Some(at)));
     let (series, measure) = what.split_once('.').ok_or_else(|| format!("{name} is no name"))?;
@@ -62,7 +62,7 @@ fn resolve(name: &str, plan: &Plan, evaluation: &Evaluation<'_>) -> Result<f64, 
     summary.map(|summary| summary.median).ok_or_else(|| format!("{name} was not measured"))
 }
 
-/// The published number at a value of the sweep.
+/// Returns the published number at a value of the sweep.
 #[must_use]
 pub fn number(value: &PublishedValue, at: Option<&str>) -> Option<f64> {
     match value {
@@ -71,7 +71,7 @@ pub fn number(value: &PublishedValue, at: Option<&str>) -> Option<f64> {
     }
 }
 
-/// A plan's text, with medians in place of `{series.measure@value}`.
+/// Replaces `{series.measure@value}` in a plan's text by medians.
 #[must_use]
 pub fn with_numbers(text: &str, plan: &Plan, evaluation: &Evaluation<'_>) -> String {
     let mut whole = String::new();
@@ -85,7 +85,7 @@ pub fn with_numbers(text: &str, plan: &Plan, evaluation: &Evaluation<'_>) -> Str
     whole + rest
 }
 
-/// How many claims were judged, how many of them hold, and how many don't because it is better here.
+/// Returns how many claims were judged, how many hold, and how many don't because the result is better.
 #[must_use]
 pub fn count<'a>(verdicts: impl IntoIterator<Item = &'a Verdict>) -> [usize; 3] {
     let [mut judged, mut held, mut better] = [0; 3];
@@ -97,7 +97,7 @@ pub fn count<'a>(verdicts: impl IntoIterator<Item = &'a Verdict>) -> [usize; 3] 
     [judged, held, better]
 }
 
-/// The count in words.
+/// Formats the counts in words.
 #[must_use]
 pub fn counted([judged, held, better]: [usize; 3]) -> String {
     match (judged, better) {

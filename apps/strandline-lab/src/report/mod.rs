@@ -1,4 +1,4 @@
-//! `strandline lab report`: what was measured, beside what the papers published, as one HTML file and as PNG.
+//! `strandline lab report`: the measurements beside the papers' published results, as one HTML file and as PNG.
 
 mod beside;
 mod chart;
@@ -23,12 +23,12 @@ use crate::results::Results;
 use crate::results::statistics::{Evaluation, evaluate};
 use crate::run::Places;
 
-/// Widths of the drawings, in pixels: for a page, for a phone, for a paper.
+/// Widths of drawings in pixels: on a page, on a phone, on paper.
 const WIDE: f64 = 820.0;
 const NARROW: f64 = 360.0;
 const PICTURE: f64 = 720.0;
 
-/// `strandline lab report`
+/// Arguments of `strandline lab report`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -39,16 +39,16 @@ Examples:
 The folder then has index.html, which loads nothing from anywhere, the figures as PNG,
 and the data as lines of JSON. What was not measured is left out (--unmeasured: is not).")]
 pub struct ReportArgs {
-    /// Papers or plans; all if not given
+    /// Papers or plans (default: all)
     #[arg(value_name = "PAPER|PLAN")]
     pub chosen: Vec<String>,
     /// Folder for the report
     #[arg(short, long, value_name = "FOLDER", default_value = "lab-report")]
     pub output: PathBuf,
-    /// Show also plans of which nothing was measured yet
+    /// Include plans without results
     #[arg(long)]
     pub unmeasured: bool,
-    /// Where plans and results are
+    /// Folders of plans and results
     #[command(flatten)]
     pub places: Places,
 }
@@ -68,12 +68,12 @@ struct Section<'a> {
     evaluation: Evaluation<'a>,
     verdicts: Vec<Verdict>,
     drawn: Vec<Drawn>,
-    /// The file beside the report that has the data.
+    /// The file beside the report that contains the data.
     data_name: Option<String>,
 }
 
 impl Section<'_> {
-    /// The verdicts on what the paper says, or on what we say ourselves.
+    /// Returns the verdicts on the paper's claims, or on this project's own.
     fn verdicts(&self, own: bool) -> impl Iterator<Item = &Verdict> {
         let both = self.plan.claims.iter().zip(&self.verdicts);
         both.filter(move |(claim, _)| (claim.own || self.paper.own) == own).map(|(_, verdict)| verdict)
@@ -87,7 +87,7 @@ impl Section<'_> {
 /// Writes the report.
 ///
 /// # Errors
-/// A plan or results that can't be read, a file that can't be written, nothing to report.
+/// If a plan or its results can't be read, a file can't be written, or there is nothing to report.
 pub fn run(args: &ReportArgs) -> Result<ExitCode> {
     let mut loaded = Vec::new();
     for found in plan::find(&args.places.experiments, &args.chosen)? {
@@ -160,7 +160,7 @@ fn section<'a>(plan: &'a Plan, paper: &'a Paper, results: &'a Results, output: &
     Ok(Section { plan, paper, evaluation, verdicts, drawn, data_name })
 }
 
-/// How many statements of the paper hold here, and how many of ours, in words.
+/// Describes how many claims of the paper, and how many of this project, hold.
 fn score(section: &Section<'_>) -> String {
     if section.plan.claims.is_empty() {
         return "nothing to judge".to_owned();
@@ -178,13 +178,13 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     fs::write(path, bytes).with_context(|| format!("writing {}", path.display()))
 }
 
-/// The day in UTC, as 2026-11-21.
+/// Returns today's date in UTC, such as 2026-11-21.
 fn today() -> String {
     let (year, month, day) = date(unix_seconds() / 86_400);
     format!("{year}-{month:02}-{day:02}")
 }
 
-/// Year, month and day, so many days after 1970-01-01.
+/// Returns year, month and day of a number of days after 1970-01-01.
 fn date(days: u64) -> (u64, u64, u64) {
     let (mut year, mut left) = (1970, days);
     let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));

@@ -1,4 +1,4 @@
-//! The report as one HTML file: nothing is loaded from anywhere.
+//! The report as one HTML file that loads nothing else.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::results::Machine;
 
 const STYLE: &str = include_str!("style.css");
 
-/// The page. `made` is the day it was made on.
+/// Returns the page. `made` is the date of the report.
 #[must_use]
 pub(super) fn page(sections: &[Section<'_>], made: &str) -> String {
     let [light, dark] = paint::variables();
@@ -149,10 +149,10 @@ fn section_text(section: &Section<'_>) -> String {
     html + "</section>\n"
 }
 
-/// A warning, where what stands side by side was not measured with one program.
+/// Returns a warning if compared results were measured with different builds.
 fn mixed_builds(section: &Section<'_>) -> String {
     let mut builds: Vec<String> = Vec::new();
-    // A program whose runs are all not valid is one of them: what stands beside its crosses is another's.
+    // A build whose runs are all invalid counts as well: the results beside its crosses are another build's.
     for record in &section.evaluation.records {
         let program = record.machine.program();
         if !builds.contains(&program) {
@@ -170,7 +170,7 @@ fn mixed_builds(section: &Section<'_>) -> String {
     }
 }
 
-/// Which set it is, and how complete.
+/// Describes which set was measured, and how much of it.
 fn how_much(section: &Section<'_>) -> String {
     let evaluation = &section.evaluation;
     let set = if evaluation.mode == Mode::Short { "the short set" } else { "the whole set" };

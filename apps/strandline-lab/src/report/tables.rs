@@ -1,4 +1,4 @@
-//! The numbers behind the figures.
+//! Tables of the numbers behind the figures.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use super::claims::number;
 use crate::figure::{escape, show};
 use crate::plan::Measure;
 
-/// Medians with ranges, published numbers below those measured.
+/// Returns the medians with their ranges, followed by the published numbers.
 pub(super) fn medians(section: &Section<'_>) -> String {
     let (plan, evaluation) = (section.plan, &section.evaluation);
     let mut html =
@@ -60,7 +60,7 @@ pub(super) fn medians(section: &Section<'_>) -> String {
     html + "</table></div>\n</details>\n"
 }
 
-/// The values of the sweep that a paper has numbers for.
+/// Returns the values of the sweep for which a paper has numbers.
 fn values(section: &Section<'_>, published: &crate::plan::Published) -> Vec<Option<String>> {
     if section.plan.sweep.is_none() {
         return vec![None];
@@ -88,7 +88,7 @@ fn row(
     let _ = writeln!(html, "<td class=\"number\">{}</td></tr>", escape(count));
 }
 
-/// Every run, with its seed and its commands.
+/// Returns all runs, with their seeds and commands.
 pub(super) fn runs(section: &Section<'_>) -> String {
     let (plan, records) = (section.plan, &section.evaluation.records);
     if records.is_empty() {

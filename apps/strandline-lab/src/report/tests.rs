@@ -1,4 +1,4 @@
-//! The report: from stored results to a page.
+//! Tests of the report, from stored results to a page.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use super::claims::{Verdict, count, counted, judge, with_numbers};
@@ -10,7 +10,7 @@ use crate::results::{Point, Record};
 
 const PAPER: &str = "title = \"A paper\"\nauthors = \"A. Author\"\nyear = 2005\nvenue = \"Here\"\nsetup = \"Two <machines>\"\n";
 
-/// Plans and results in a folder, where ours has `factor` times the throughput of TCP.
+/// Creates plans and results in a folder; SCTP has `factor` times the throughput of TCP.
 fn laboratory(folder: &Folder, plan: &str, factor: f64) -> ReportArgs {
     let experiments = folder.0.join("experiments");
     fs::create_dir_all(experiments.join("paper")).unwrap();
@@ -61,7 +61,7 @@ fn a_report_is_one_file_that_loads_nothing() {
     assert!(!html.contains("<script") && !html.contains("url(") && !html.contains("@import"));
     let outside = html.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
     assert!(!outside.contains("http:") && !outside.contains("https:") && !outside.contains(" src="));
-    // Every link leads to a place on the page or to a file beside it.
+    // Every link leads to an anchor on the page or to a file beside it.
     for link in html.split(" href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()) {
         let found = match link.strip_prefix('#') {
             Some(anchor) => html.contains(&format!("id=\"{anchor}\"")),
@@ -87,12 +87,12 @@ fn what_is_worse_than_the_baseline_is_said() {
     assert!(less.contains("as a multiple of TCP, worse by more than 2 % in 2 of 2 cells"));
     assert!(less.contains("<td class=\"number worse\">0.5 x (worse)</td>"));
     assert!(less.contains("<th class=\"number\">10 %</th>"));
-    // Hardly less is the same.
+    // A value slightly below the baseline counts as equal.
     let same = page("same", &text, 0.99);
     assert!(same.contains("in 0 of 2 cells") && same.contains("<td class=\"number\">0.99 x</td>"));
     let more = page("more", &text, 2.0);
     assert!(more.contains("in 0 of 2 cells") && more.contains("<td class=\"number\">2 x</td>"));
-    // Where a plan promises at least as much, it is not.
+    // If the plan allows no tolerance, it doesn't.
     let strict = text.replace("baseline = \"tcp\"", "baseline = \"tcp\"\nsame = 0");
     let strict = page("strict", &strict, 0.99);
     assert!(strict.contains("as a multiple of TCP, worse in 2 of 2 cells"));
@@ -128,7 +128,7 @@ fn figures_of_several_builds_say_so() {
     fs::write(&file, text.replacen("\"build\":\"a\"", "\"build\":\"b\"", 1)).unwrap();
     run(&args).unwrap();
     assert!(page().contains("Measured with 2 different programs"));
-    // Also where all that the other one measured is not valid.
+    // Also if all runs of the other build are invalid.
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     lines[1] =
         lines[1].replace("\"build\":\"a\"", "\"build\":\"b\"").replace("\"valid\":true", "\"valid\":false");
@@ -171,7 +171,7 @@ fn what_is_not_in_the_paper_is_counted_apart() {
     assert!(page().contains("Of <strong>1</strong> statements of our own <strong>1</strong> hold."));
     assert!(page().contains("1 of 1 the same, 1 of 1 of our own"));
     assert!(page().contains("And TCP is there. (Not in the paper.)"));
-    // No paper: nothing is a paper's.
+    // Without a paper, nothing is attributed to one.
     fs::write(args.places.experiments.join("paper/paper.toml"), format!("{PAPER}own = true\n")).unwrap();
     run(&args).unwrap();
     assert!(page().contains("Of <strong>0</strong> statements of the papers"));

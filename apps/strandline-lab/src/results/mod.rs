@@ -1,4 +1,4 @@
-//! What was measured: a line of JSON for each run, in RESULTS/PAPER/NAME.jsonl, never rewritten.
+//! Stored results: a line of JSON for each run, in RESULTS/PAPER/NAME.jsonl. Lines are only appended.
 
 pub mod statistics;
 #[cfg(test)]
@@ -17,15 +17,15 @@ use sha2::{Digest, Sha256};
 use crate::network::NetworkPlan;
 use crate::plan::{Mode, Plan, first_digits};
 
-/// The longest file of results.
+/// Longest file of results, bytes.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// Where and with what it was measured.
+/// The machine and the build that a run was measured with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// The processor's name.
     pub processor: String,
-    /// How many of them programs may use.
+    /// Number of processors that programs may use.
     pub cores: usize,
     /// Memory of the machine.
     pub memory_bytes: u64,
@@ -33,25 +33,25 @@ pub struct Machine {
     pub kernel: String,
     /// Version of this program.
     pub version: String,
-    /// The commit that it was built from; empty if that is not known.
+    /// The commit that it was built from; empty if unknown.
     #[serde(default)]
     pub commit: String,
-    /// The first digits of the SHA-256 of its file: equal for what was measured with the same program. Empty in results
-    /// of versions that did not note it.
+    /// The first digits of the SHA-256 of the program's file, which identify the build. Empty in results of
+    /// versions that did not record it.
     #[serde(default)]
     pub build: String,
 }
 
-/// A point of a run: most have one.
+/// A point of a run; most runs have one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// The sweep's value, as text.
     pub value: Option<String>,
-    /// What was measured, by measure.
+    /// The measured values, by measure.
     pub measured: BTreeMap<String, f64>,
 }
 
-/// What came out of a run.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// The run's key; see [`crate::plan::Run`].
@@ -60,54 +60,54 @@ pub struct Record {
     pub series: String,
     /// The sweep's value, as text.
     pub value: Option<String>,
-    /// From 1.
+    /// Repetition, from 1.
     pub repetition: u32,
-    /// Of everything random.
+    /// Seed of everything random.
     pub seed: u64,
-    /// Which set it was measured for.
+    /// The set that it was measured for.
     pub mode: Mode,
-    /// Whether it counts.
+    /// Whether the run is valid.
     pub valid: bool,
-    /// Why not.
+    /// The reasons why it is invalid.
     pub invalid_because: Vec<String>,
-    /// What was measured. Empty if a program failed.
+    /// The measured points. Empty if a program failed.
     pub points: Vec<Point>,
-    /// When it began, in seconds since 1970.
+    /// Start time in seconds since 1970.
     pub began: u64,
-    /// How long it took.
+    /// Duration in seconds.
     pub took_seconds: f64,
-    /// What was between the two sides.
+    /// The network between the two sides.
     pub network: NetworkPlan,
-    /// The command on the left.
+    /// Command on the left side.
     pub client: String,
-    /// The command on the right.
+    /// Command on the right side.
     pub server: Option<String>,
-    /// Hash of the plan's file at that time.
+    /// Hash of the plan's file at the time of the run.
     pub plan: String,
-    /// Where it was measured.
+    /// The machine and build.
     pub machine: Machine,
-    /// What the client printed, without intervals.
+    /// The client's report, without intervals.
     pub client_report: Value,
-    /// What the server printed, without intervals.
+    /// The server's report, without intervals.
     pub server_report: Option<Value>,
-    /// What the emulator reported.
+    /// The emulator's report.
     pub netem_report: Option<Value>,
 }
 
-/// All that was measured for a plan so far.
+/// All results of a plan.
 #[derive(Debug)]
 pub struct Results {
     path: PathBuf,
     records: Vec<Record>,
-    /// Lines that can't be read, such as the last one of a process that was killed.
+    /// Number of lines that can't be parsed, such as the last line of a killed process.
     unreadable: usize,
 }
 
 impl Results {
-    /// Those of a plan, below a folder.
+    /// Loads the results of a plan from a folder.
     ///
     /// # Errors
-    /// The file is there and can't be read.
+    /// If the file exists and can't be read.
     pub fn load(folder: &Path, plan: &Plan) -> Result<Self> {
         let path = folder.join(&plan.paper).join(format!("{}.jsonl", plan.name));
         let text = match strandline_output::read_text(&path, BYTES_MAX) {
@@ -121,25 +121,25 @@ impl Results {
         Ok(Self { path, records, unreadable })
     }
 
-    /// In the order in which they were measured.
+    /// Returns the records in the order of measurement.
     #[must_use]
     pub fn records(&self) -> &[Record] {
         &self.records
     }
 
-    /// Lines of the file that make no sense.
+    /// Returns the number of lines that can't be parsed.
     #[must_use]
     pub fn unreadable(&self) -> usize {
         self.unreadable
     }
 
-    /// The file.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The file, to add to.
+    /// Opens the file for appending.
     fn open(&self) -> Result<File> {
         let told = || format!("writing {}", self.path.display());
         if let Some(folder) = self.path.parent() {
@@ -148,15 +148,15 @@ impl Results {
         File::options().create(true).append(true).open(&self.path).with_context(told)
     }
 
-    /// Tries whether there can be more of them, before anything is measured.
+    /// Checks before any measurement that results can be appended.
     ///
     /// # Errors
-    /// The file can't be written.
+    /// If the file can't be written.
     pub fn check(&self) -> Result<()> {
         self.open().map(drop)
     }
 
-    /// Whether a run with this key was done, and counts; if a build is given, whether that was with this one.
+    /// Returns whether there is a valid run with this key; if a build is given, measured with this build.
     #[must_use]
     pub fn has(&self, key: &str, build: Option<&str>) -> bool {
         let counts =
@@ -164,9 +164,9 @@ impl Results {
         self.standing(key).iter().any(counts)
     }
 
-    /// Of the tries of a run those that still say something: of the build that tried it last, the newest that counts, and
-    /// those that don't count since the one that counted before it. What an earlier build measured is replaced even if all
-    /// that came after it is not valid: it tells nothing of the later one.
+    /// Returns the relevant records of a run: of the build that tried it last, the newest valid record, and the
+    /// invalid ones since the valid record before it. Results of an earlier build are superseded even if all
+    /// later ones are invalid, because they say nothing about the later build.
     #[must_use]
     pub fn standing(&self, key: &str) -> Vec<&Record> {
         let tries: Vec<&Record> = self.records.iter().filter(|record| record.key == key).collect();
@@ -178,27 +178,28 @@ impl Results {
         tries.get(from..).unwrap_or_default().to_vec()
     }
 
-    /// Adds one, in memory and at the end of the file.
+    /// Adds a record, in memory and at the end of the file.
     ///
     /// # Errors
-    /// The file can't be written.
+    /// If the file can't be written.
     pub fn add(&mut self, record: Record) -> Result<()> {
         let told = || format!("writing {}", self.path.display());
         let mut line = serde_json::to_string(&record)?;
         line.push('\n');
         let mut file = self.open()?;
         if !ends_with_line(&self.path).with_context(told)? {
-            // A process was killed while it wrote: what it left is a line of its own.
+            // A process was killed while writing: its fragment becomes a line of its own.
             line.insert(0, '\n');
         }
-        // In one go: either all of it is there, or a piece that can't be read and is not counted.
+        // In one write: either the line is complete, or a fragment remains that can't be parsed and is not
+        // counted.
         file.write_all(line.as_bytes()).with_context(told)?;
         self.records.push(record);
         Ok(())
     }
 }
 
-/// Whether a file is empty or ends with the end of a line.
+/// Returns whether a file is empty or ends with a line break.
 fn ends_with_line(path: &Path) -> std::io::Result<bool> {
     use std::io::{Seek, SeekFrom};
     let mut file = File::open(path)?;
@@ -212,10 +213,10 @@ fn ends_with_line(path: &Path) -> std::io::Result<bool> {
 }
 
 impl Machine {
-    /// This one, and this program, which was built from a commit.
+    /// Returns this machine and this program, built from a commit.
     ///
     /// # Errors
-    /// The program's own file can't be read.
+    /// If the program's own file can't be read.
     pub fn this(commit: &str) -> Result<Self> {
         let build =
             build().context("reading this program's own file, to tell results of different builds apart")?;
@@ -231,7 +232,7 @@ impl Machine {
         })
     }
 
-    /// Version, commit and build, for people.
+    /// Formats version, commit and build for people.
     #[must_use]
     pub fn program(&self) -> String {
         let Self { version, commit, build, .. } = self;
@@ -241,10 +242,10 @@ impl Machine {
     }
 }
 
-/// Which program this is: the first digits of its file's hash.
+/// Returns the build: the first digits of the hash of the program's file.
 fn build() -> std::io::Result<String> {
     let mut hash = Sha256::new();
-    // The file that runs, even if another one has its name by now.
+    // The running file, even if its path now names another file.
     let mut file = File::open("/proc/self/exe")?;
     let mut buffer = vec![0; 1 << 20];
     loop {
@@ -256,7 +257,7 @@ fn build() -> std::io::Result<String> {
     Ok(first_digits(&hash.finalize()))
 }
 
-/// A field of one of the kernel's tables with colons.
+/// Returns a field of a kernel table in the form `name: value`.
 fn field(file: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     let line = text.lines().find(|line| line.starts_with(name))?;

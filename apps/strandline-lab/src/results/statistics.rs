@@ -1,25 +1,25 @@
-//! Medians with ranges, over the valid runs of a point.
+//! Medians and ranges over the valid runs of a point.
 
 use std::collections::BTreeMap;
 
 use super::{Record, Results};
 use crate::plan::{Mode, Plan, Run};
 
-/// Some measurements of the same thing.
+/// Summary of repeated measurements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Summary {
-    /// The middle one, or halfway between the two in the middle.
+    /// The median; the mean of the middle two if the count is even.
     pub median: f64,
-    /// The least.
+    /// The smallest value.
     pub min: f64,
-    /// The most.
+    /// The largest value.
     pub max: f64,
-    /// How many.
+    /// Number of values.
     pub count: usize,
 }
 
 impl Summary {
-    /// Of some numbers; nothing of none.
+    /// Summarises numbers; `None` if there are none.
     #[must_use]
     pub fn of(numbers: &[f64]) -> Option<Self> {
         let mut sorted: Vec<f64> = numbers.iter().copied().filter(|number| number.is_finite()).collect();
@@ -32,38 +32,38 @@ impl Summary {
     }
 }
 
-/// A point of a series that was measured.
+/// A measured point of a series.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
     /// The sweep's value, as text.
     pub value: Option<String>,
-    /// By measure.
+    /// Summaries by measure.
     pub summaries: BTreeMap<String, Summary>,
-    /// The numbers of runs that don't count, by measure.
+    /// The numbers of invalid runs, by measure.
     pub invalid: BTreeMap<String, Vec<f64>>,
-    /// The runs that don't count, whether they gave numbers or not.
+    /// Number of invalid runs, with or without numbers.
     pub invalid_runs: usize,
 }
 
-/// What is known of a plan.
+/// The evaluation of a plan's results.
 #[derive(Debug)]
 pub struct Evaluation<'a> {
-    /// Which set.
+    /// The evaluated set.
     pub mode: Mode,
-    /// Runs that there are to be.
+    /// Number of planned runs.
     pub planned: usize,
-    /// Those that were done and count.
+    /// Number of valid runs done.
     pub done: usize,
-    /// By series, in the sweep's order.
+    /// Points by series, in the order of the sweep.
     pub series: BTreeMap<String, Vec<Measured>>,
-    /// The records used, in the plan's order, and those that don't count.
+    /// The records used, in the plan's order, and the invalid ones.
     pub records: Vec<&'a Record>,
 }
 
-/// Judges what was measured: of the set of which more was done, in doubt the whole one.
+/// Evaluates the results, of the set of which more was done; if equal, of the whole set.
 ///
 /// # Errors
-/// The plan's runs can't be told.
+/// If the plan's runs can't be determined.
 pub fn evaluate<'a>(plan: &Plan, results: &'a Results) -> Result<Evaluation<'a>, String> {
     let whole = evaluate_mode(plan, results, Mode::Whole)?;
     let short = evaluate_mode(plan, results, Mode::Short)?;
@@ -91,12 +91,12 @@ fn evaluate_mode<'a>(plan: &Plan, results: &'a Results, mode: Mode) -> Result<Ev
     Ok(Evaluation { mode, planned: runs.len(), done, series, records })
 }
 
-/// Whether one run gives many points: they are known only from what the program printed.
+/// Returns whether one run gives many points, which are known only from the program's output.
 fn is_each(plan: &Plan) -> bool {
     plan.sweep.as_ref().is_some_and(|sweep| sweep.each.is_some())
 }
 
-/// The points of a series, whose records these are; `all` are those of all series.
+/// Returns the points of a series with its records; `all` are the records of all series.
 fn points(
     plan: &Plan,
     runs: &[Run],
@@ -107,7 +107,7 @@ fn points(
     let planned = planned.map(|run| plan.value(run.value).map(ToString::to_string));
     let mut values = if is_each(plan) { found(records) } else { distinct(planned) };
     if values.is_empty() {
-        // None of its runs gave a point: it failed wherever others have some.
+        // None of its runs gave a point: it failed at all values of other series.
         values = found(all);
     }
     if values.is_empty() {
@@ -116,7 +116,7 @@ fn points(
     values.into_iter().filter_map(|value| point(plan, value, records)).collect()
 }
 
-/// The values at which records have points, in their order.
+/// Returns the values at which records have points, in order.
 fn found(records: &[&Record]) -> Vec<Option<String>> {
     distinct(records.iter().flat_map(|record| record.points.iter().map(|point| point.value.clone())))
 }
@@ -136,7 +136,7 @@ fn point(plan: &Plan, value: Option<String>, records: &[&Record]) -> Option<Meas
     let (mut invalid_runs, mut any) = (0, false);
     let each = is_each(plan);
     for record in records {
-        // A run that was to give many points and gave none failed at all of them.
+        // A run that should have given many points but gave none failed at all of them.
         let failed_here = record.points.is_empty() && (each || record.value == value);
         let here: Vec<_> = record.points.iter().filter(|point| point.value == value).collect();
         any |= failed_here || !here.is_empty();
@@ -162,7 +162,7 @@ fn point(plan: &Plan, value: Option<String>, records: &[&Record]) -> Option<Meas
 }
 
 impl Evaluation<'_> {
-    /// What was measured of a series at a value of the sweep.
+    /// Returns the point of a series at a value of the sweep.
     #[must_use]
     pub fn summary(&self, series: &str, value: Option<&str>, measure: &str) -> Option<Summary> {
         let points = self.series.get(series)?;

@@ -1,4 +1,4 @@
-//! Results: kept, found again, judged.
+//! Tests of results: storing, finding and judging them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use super::*;
 use crate::plan::Run;
 use crate::plan::tests::{WHOLE, many_points, read};
 
-/// A folder that goes with this value.
+/// A folder that is removed when this value is dropped.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
@@ -26,7 +26,7 @@ impl Drop for Folder {
     }
 }
 
-/// A run of a plan that gave a number.
+/// Returns the record of a run that gave a number.
 pub(crate) fn record(plan: &Plan, run: &Run, mode: Mode, number: f64) -> Record {
     let value = plan.value(run.value).map(ToString::to_string);
     let measured = plan.measures.iter().map(|measure| (measure.name.clone(), number)).collect();
@@ -87,9 +87,9 @@ fn what_was_done_is_found_again() {
     let again = Results::load(&folder.0, &plan).unwrap();
     assert_eq!(again.records(), results.records());
     assert!(again.has(&runs[0].key, None) && again.has(&runs[0].key, Some("a")));
-    // Another program may have measured something else.
+    // A different build may have measured something different.
     assert!(!again.has(&runs[0].key, Some("b")));
-    // One that doesn't count has to be done again.
+    // Invalid runs have to be repeated.
     assert!(!again.has(&runs[1].key, None) && !again.has(&runs[2].key, None));
 }
 
@@ -102,7 +102,7 @@ fn a_process_that_is_killed_leaves_results_that_can_be_used() {
     results.add(record(&plan, &runs[0], Mode::Whole, 10.0)).unwrap();
     let path = results.path().to_owned();
     let whole = fs::read_to_string(&path).unwrap();
-    // The last line was only written in part.
+    // The last line is incomplete.
     fs::write(&path, format!("{whole}{}", &whole[..whole.len() / 2])).unwrap();
     let mut results = Results::load(&folder.0, &plan).unwrap();
     assert_eq!((results.records().len(), results.unreadable()), (1, 1));
@@ -184,7 +184,7 @@ fn tries_that_do_not_count_are_still_known() {
     assert_eq!(try_once(2.0, false), (0, None, vec![1.0, 2.0]));
     assert_eq!(try_once(3.0, true), (1, Some(3.0), vec![1.0, 2.0]));
     assert_eq!(try_once(4.0, false), (1, Some(3.0), vec![1.0, 2.0, 4.0]));
-    // Measured again: what came before the number that is replaced is of no interest any more.
+    // Measured again: records before the superseded number no longer matter.
     assert_eq!(try_once(5.0, true), (1, Some(5.0), vec![4.0]));
 }
 
@@ -213,7 +213,7 @@ fn what_an_earlier_build_measured_does_not_stand_for_a_later_one() {
         (median, invalid, results.has(&run.key, None), results.has(&run.key, Some("a")))
     };
     assert_eq!(try_once(1.0, true, "a"), (Some(1.0), vec![], true, true));
-    // The new build tried it, and came to nothing.
+    // The new build tried it without a valid result.
     assert_eq!(try_once(2.0, false, "b"), (None, vec![2.0], false, false));
     assert_eq!(try_once(3.0, true, "b"), (Some(3.0), vec![2.0], true, false));
     assert_eq!(try_once(4.0, true, "a"), (Some(4.0), vec![], true, true));
@@ -247,7 +247,7 @@ fn a_series_that_always_fails_is_seen_where_one_run_gives_all_points() {
         [at("1000", 1, 0), at("50000", 1, 0)],
         "wherever the others have points"
     );
-    // A run of TCP that fails beside one that doesn't.
+    // A failed run of TCP beside a valid one.
     results.add(failed(&runs[2])).unwrap();
     let judged = evaluate(&plan, &results).unwrap();
     assert_eq!(places(&judged, "tcp"), [at("1000", 1, 1), at("50000", 1, 1)]);

@@ -1,15 +1,15 @@
-//! What programs say themselves against a run: operations that failed, a rate that was not reached, a congestion control
-//! that is not the plan's. Such a run has numbers, and they don't count.
+//! Reasons in programs' own reports to reject a run: failed operations, a rate that was not reached, a
+//! congestion control other than the plan's. Such a run has numbers but is invalid.
 
 use serde_json::{Map, Value};
 
 use crate::figure::show;
 use crate::plan::{Plan, Run};
 
-/// Under this name programs tell the congestion control of a TCP connection, as iperf3 does.
+/// Name under which programs report the congestion control of a TCP connection, as iperf3 does.
 const CONGESTION: &str = "sender_tcp_congestion";
 
-/// Why a run doesn't count, by what its client printed.
+/// Returns the reasons why a run is invalid, according to the client's report.
 #[must_use]
 pub fn doubts(plan: &Plan, run: &Run, client: &Value) -> Vec<String> {
     let mut found = Vec::new();
@@ -17,13 +17,13 @@ pub fn doubts(plan: &Plan, run: &Run, client: &Value) -> Vec<String> {
     each_object(client, &mut |object| {
         found.extend(too_many_failed(object, plan.runs.failed_max));
         found.extend(too_slow(object, plan.runs.rate_min));
-        // Whatever the series is about: a flow of TCP beside one of SCTP has to be the plan's as well.
+        // For every series: a TCP flow beside an SCTP one must use the plan's congestion control as well.
         found.extend(other_congestion(object, network.tcp()));
     });
     found
 }
 
-/// `failed` beside `completed`: operations.
+/// Checks `failed` and `completed`, the numbers of operations.
 fn too_many_failed(object: &Map<String, Value>, failed_max: f64) -> Option<String> {
     let [failed, completed] = ["failed", "completed"].map(|key| object.get(key).and_then(Value::as_f64));
     let (failed, all) = (failed?, failed? + completed?);
@@ -35,7 +35,7 @@ fn too_many_failed(object: &Map<String, Value>, failed_max: f64) -> Option<Strin
     Some(format!("{failed} of {all} operations failed{error} (failed-max = {failed_max})"))
 }
 
-/// `rate_asked` beside `rate_reached`: operations a second that are to begin whether earlier ones are done or not.
+/// Checks `rate_asked` and `rate_reached`, the operations a second of an open loop.
 fn too_slow(object: &Map<String, Value>, rate_min: f64) -> Option<String> {
     let [asked, reached] = ["rate_asked", "rate_reached"].map(|key| object.get(key).and_then(Value::as_f64));
     let (asked, reached) = (asked?, reached?);

@@ -1,4 +1,4 @@
-//! Measured values out of what the programs printed.
+//! Extracts measured values from programs' output.
 
 use serde_json::Value;
 
@@ -7,21 +7,21 @@ use crate::plan::template::Variables;
 use crate::plan::{Plan, Series};
 use crate::results::Point;
 
-/// What the programs of a run printed.
+/// The reports of a run.
 #[derive(Debug, Default)]
 pub struct Printed {
-    /// The client.
+    /// The client's report.
     pub client: Value,
-    /// The server, if its output is read.
+    /// The server's report, if its output is read.
     pub server: Option<Value>,
-    /// The emulator.
+    /// The emulator's report.
     pub netem: Option<Value>,
 }
 
-/// The points of a run.
+/// Returns the points of a run.
 ///
 /// # Errors
-/// Where a value should be and isn't.
+/// If a value is missing.
 pub fn points(
     plan: &Plan,
     series: &Series,
@@ -46,10 +46,10 @@ pub fn points(
     Ok(points)
 }
 
-/// Where names are looked up.
+/// Resolves the names in an expression.
 struct Source<'a> {
     printed: &'a Printed,
-    /// Where pointers of the client begin.
+    /// The element that the client's pointers start from.
     element: &'a Value,
     variables: &'a Variables,
 }
@@ -87,7 +87,7 @@ impl Source<'_> {
             }
         };
         let whole = whole.ok_or_else(|| format!("{{{name}}}: nothing was printed there"))?;
-        // What is null is as little there as what isn't: a program that can't tell something prints null.
+        // Null counts as missing: programs print null for unknown values.
         let value = whole.pointer(pointer).filter(|value| !value.is_null()).ok_or_else(|| {
             let why = missing(whole, pointer).map(|why| format!(": {why}")).unwrap_or_default();
             format!("there is no {{{name}}} in what was printed{why}")
@@ -96,17 +96,18 @@ impl Source<'_> {
     }
 }
 
-/// Why a program says that something isn't there: beside `KEY`, or what would have it, stands `KEY_missing`.
+/// Returns a program's explanation of a missing value: the field `KEY_missing` beside `KEY` or beside one of
+/// its parents.
 fn missing<'a>(whole: &'a Value, pointer: &str) -> Option<&'a str> {
     let ends = pointer.char_indices().filter(|(_, c)| *c == '/').map(|(at, _)| at).skip(1);
     let mut paths = ends.chain([pointer.len()]).filter_map(|end| pointer.get(..end));
     paths.find_map(|path| whole.pointer(&format!("{path}_missing"))?.as_str())
 }
 
-/// One document, or the last line if there are several.
+/// Parses one JSON document, or the last line if there are several.
 ///
 /// # Errors
-/// Neither is JSON.
+/// If neither is JSON.
 pub fn parse(text: &str) -> Result<Value, String> {
     if let Ok(value) = serde_json::from_str(text) {
         return Ok(value);
@@ -116,8 +117,8 @@ pub fn parse(text: &str) -> Result<Value, String> {
     serde_json::from_str(last).map_err(|_| format!("what it printed is no JSON: {start}"))
 }
 
-/// What a program printed without what is only there to be watched, also where it is a part of what another one printed:
-/// it would make files of many megabytes.
+/// Returns a report without the parts that only serve to watch progress, also within nested reports: they would
+/// make files of many megabytes.
 #[must_use]
 pub fn without_intervals(value: Value) -> Value {
     match value {

@@ -1,4 +1,4 @@
-//! One run: its network, its programs, what they printed.
+//! Executes one run: its network, its programs and their reports.
 
 use std::process::{Output, Stdio};
 use std::time::Duration;
@@ -21,22 +21,23 @@ const LISTENING_MAX: Duration = Duration::from_secs(5);
 const LISTENING_STEP: Duration = Duration::from_millis(10);
 /// How long the server has to end after the client.
 const SERVER_ENDS_MAX: Duration = Duration::from_secs(15);
-/// How long a program has after SIGTERM.
+/// How long a program may run after SIGTERM.
 const ENDING_MAX: Duration = Duration::from_secs(3);
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug)]
 pub struct Taken {
-    /// What the programs printed, or why that is not to be had.
+    /// The programs' reports, or why there are none.
     pub printed: Result<Printed>,
-    /// Why the network was not what it should have been.
+    /// Reasons why the network deviated from its specification.
     pub invalid_because: Vec<String>,
 }
 
-/// A run from its network to what was printed, or to an interruption. What it started is gone when it returns.
+/// Executes a run until its reports are complete or it is interrupted. On return its network and processes are
+/// gone.
 ///
 /// # Errors
-/// The network can't be made: no run will succeed.
+/// If the network can't be created: then no run will succeed.
 pub async fn take(
     name: &str,
     series: &Series,
@@ -57,7 +58,8 @@ pub async fn take(
     Ok(Taken { printed, invalid_because })
 }
 
-/// The programs that a run needs, those of the plan and those that make and measure it; for the check before the first one.
+/// Returns the programs that a run needs: those of the plan and those used to create and measure it. Checked
+/// before the first run.
 #[must_use]
 pub fn programs(run: &Run) -> Vec<Invocation> {
     let commands = || [Some(&run.client), run.server.as_ref()].into_iter().flatten();
@@ -74,7 +76,7 @@ pub fn programs(run: &Run) -> Vec<Invocation> {
     all.into_iter().filter(|words| !words.is_empty()).map(Invocation::Direct).collect()
 }
 
-/// A command's words, where `strandline` is this program.
+/// Splits a command into words; `strandline` means this program.
 fn words(command: &str) -> Vec<String> {
     let mut words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
     for word in &mut words {
@@ -93,7 +95,7 @@ struct Programs {
     server: Option<Program>,
 }
 
-/// A process with a group of its own.
+/// A process in its own process group.
 struct Program {
     child: Option<Child>,
     group: Option<Pid>,
@@ -124,11 +126,11 @@ impl Programs {
         if !output.status.success() {
             report_of(&output).with_context(told)?;
         }
-        // A server need not print anything, as long as nobody asks for it.
+        // A server's output is optional unless an expression uses it.
         Ok((client, extract::parse(&String::from_utf8_lossy(&output.stdout)).ok()))
     }
 
-    /// Ends what still runs.
+    /// Ends programs that are still running.
     async fn end(&mut self) {
         for program in [&mut self.client, &mut self.server].into_iter().flatten() {
             program.end().await;
@@ -138,7 +140,7 @@ impl Programs {
 
 impl Program {
     fn start(network: &Joined, run: &Run, side: Side, command: &str) -> Result<Self> {
-        // If this process is killed, the kernel ends the program.
+        // If this process is killed, the kernel kills the program.
         let mut all: Vec<String> = ["setpriv", "--pdeathsig", "KILL"].map(str::to_owned).to_vec();
         if let Some(namespaces) = network.namespaces() {
             all.extend(["ip", "netns", "exec"].map(str::to_owned));
@@ -171,7 +173,7 @@ impl Program {
             }
         };
         tokio::select! {
-            // A program that doesn't listen within the time is none that has to be waited for.
+            // A program that doesn't listen in time needs no waiting.
             _ = timeout(LISTENING_MAX, listens) => Ok(()),
             ended = child.wait() => {
                 let status = ended?;
@@ -181,7 +183,7 @@ impl Program {
         }
     }
 
-    /// Waits for its end and what it printed.
+    /// Waits for the program's end and returns its output.
     async fn output(&mut self, limit: Duration) -> Result<Output> {
         let child = self.child.as_mut().context("it has ended already")?;
         let (mut stdout, mut stderr) = (child.stdout.take(), child.stderr.take());
@@ -203,7 +205,7 @@ impl Program {
         let Some(child) = self.child.as_mut() else { return };
         for signal in [Signal::TERM, Signal::KILL] {
             if let Some(group) = self.group {
-                // It may have ended in the meantime.
+                // It may have ended meanwhile.
                 let _ = kill_process_group(group, signal);
             }
             if timeout(ENDING_MAX, child.wait()).await.is_ok() {
@@ -217,29 +219,29 @@ async fn read(from: &mut Option<impl tokio::io::AsyncRead + Unpin>) -> Vec<u8> {
     use tokio::io::AsyncReadExt;
     let mut bytes = Vec::new();
     if let Some(from) = from {
-        // What could be read until then is what there is.
+        // Use what was read until then.
         let _ = from.read_to_end(&mut bytes).await;
     }
     bytes
 }
 
-/// The JSON that a program printed, if it went well.
+/// Returns the JSON report of a successful program.
 fn report_of(output: &Output) -> Result<serde_json::Value> {
     let parsed = extract::parse(&String::from_utf8_lossy(&output.stdout));
     if !output.status.success() && !parsed.as_ref().is_ok_and(did_some) {
-        // Programs that print JSON say there why they failed.
+        // Programs that print JSON report their error there.
         let error = parsed.ok().and_then(|report| Some(report.get("error")?.as_str()?.to_owned()));
         bail!("{}: {}", output.status, error.unwrap_or_else(|| complaint(&output.stderr)));
     }
     parsed.map_err(|wrong| anyhow!(wrong))
 }
 
-/// Whether a program did a part of what it was to do: its numbers are known, if they don't count.
+/// Returns whether a program did part of its work: then its numbers are recorded, though the run is invalid.
 fn did_some(report: &serde_json::Value) -> bool {
     ["completed", "failed"].iter().all(|key| report.get(key).and_then(serde_json::Value::as_u64) > Some(0))
 }
 
-/// What a program said about its failure: what it calls an error, or its last words.
+/// Returns a program's message about its failure: its error line, or its last line.
 fn complaint(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());

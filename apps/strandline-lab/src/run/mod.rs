@@ -1,4 +1,4 @@
-//! `strandline lab run`: measures what plans say, and notes each run as soon as it is done.
+//! `strandline lab run`: executes the runs of plans, and stores each result as soon as it is complete.
 
 mod doubts;
 pub mod extract;
@@ -23,14 +23,14 @@ use crate::netem::namespace::require_root;
 use crate::plan::{self, Found, Mode, Plan, Run};
 use crate::results::{Machine, Record, Results};
 
-/// Exit code of a run that Ctrl-C ended.
+/// Exit code if interrupted by Ctrl-C.
 const INTERRUPTED: u8 = 130;
-/// Exit code if runs failed or were not valid, and the others were done.
+/// Exit code if runs failed or were invalid, though all others were done.
 const INCOMPLETE: u8 = 3;
-/// A run that is not valid is tried so often.
+/// Maximum number of tries of a run that is invalid.
 const TRIES: u32 = 3;
 
-/// Where plans and results are.
+/// Folders of plans and results.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Places {
     /// Folder with the plans: PAPER/NAME.toml
@@ -41,7 +41,7 @@ pub struct Places {
     pub results: PathBuf,
 }
 
-/// `strandline lab run`
+/// Arguments of `strandline lab run`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(group(clap::ArgGroup::new("what").args(["chosen", "all"])), after_help = "\
 Examples:
@@ -60,27 +60,27 @@ pub struct RunArgs {
     /// Papers (jani-kant-2005), plans (jani-kant-2005/figure5) or files of plans
     #[arg(value_name = "PAPER|PLAN")]
     pub chosen: Vec<String>,
-    /// All papers
+    /// Run the plans of all papers
     #[arg(long)]
     pub all: bool,
-    /// The short set: fewer points, fewer and shorter repetitions
+    /// Measure the short set: fewer points, fewer and shorter repetitions
     #[arg(long)]
     pub short: bool,
-    /// Measure again what was measured already
+    /// Repeat runs that already have results
     #[arg(long)]
     pub again: bool,
-    /// Let count what another build of strandline measured: otherwise that is measured again
+    /// Accept results of other builds of strandline, which are otherwise measured again
     #[arg(long, conflicts_with = "again")]
     pub any_build: bool,
-    /// Only say what would be run
+    /// Only list the runs
     #[arg(short = 'n', long)]
     pub dry_run: bool,
-    /// Where plans and results are
+    /// Folders of plans and results
     #[command(flatten)]
     pub places: Places,
 }
 
-/// What there is to choose.
+/// Describes the papers and plans to choose from.
 fn nothing_chosen(places: &Places) -> Result<String> {
     let mut papers: Vec<String> = Vec::new();
     for found in plan::find(&places.experiments, &[])? {
@@ -96,7 +96,7 @@ fn nothing_chosen(places: &Places) -> Result<String> {
     ))
 }
 
-/// Something to be measured.
+/// A run to execute.
 struct Task {
     plan: usize,
     run: Run,
@@ -109,10 +109,10 @@ struct Job {
     results: Results,
 }
 
-/// Runs it.
+/// Runs the plans.
 ///
 /// # Errors
-/// A plan that makes no sense, not root, a program that is missing, a network that can't be made.
+/// If a plan is invalid, the user is not root, a program is missing, or a network can't be created.
 pub fn run(args: &RunArgs, commit: &str) -> Result<ExitCode> {
     if args.chosen.is_empty() && !args.all {
         bail!(nothing_chosen(&args.places)?);
@@ -171,7 +171,7 @@ fn show(jobs: &[Job], tasks: &[Task], done: usize) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Plan, series, value and repetition of a task.
+/// Describes a task: plan, series, value and repetition.
 fn describe(jobs: &[Job], task: &Task) -> String {
     let Some(job) = jobs.get(task.plan) else { return String::new() };
     let series = job.plan.series.get(task.run.series).map(|series| series.name.as_str()).unwrap_or_default();
@@ -179,7 +179,7 @@ fn describe(jobs: &[Job], task: &Task) -> String {
     format!("{}/{} {series}{value} #{}", job.plan.paper, job.plan.name, task.run.repetition)
 }
 
-/// What is missing is said before anything is measured.
+/// Reports missing programs before anything is measured.
 fn check_programs(jobs: &[Job], tasks: &[Task]) -> Result<()> {
     if !tasks.iter().all(|task| task.run.network.kind.is_alone()) {
         require_root()?;
@@ -217,7 +217,7 @@ async fn run_all(
                 return Ok(INTERRUPTED);
             }
             good = record.valid;
-            // A program that fails will do so again; a noisy moment passes.
+            // A program that fails would fail again; other disturbances may pass.
             let failed = record.points.is_empty();
             let reasons = record.invalid_because.join("; ");
             job.results.add(record)?;
@@ -245,14 +245,14 @@ async fn run_all(
     Ok(0)
 }
 
-/// Becomes true with the first signal that is to end us.
+/// Returns a channel that becomes true with the first signal to end this process.
 fn interrupts() -> Result<watch::Receiver<bool>> {
     let (tell, told) = watch::channel(false);
     for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
         let (mut signals, tell) = (signal(kind)?, tell.clone());
         tokio::spawn(async move {
             signals.recv().await;
-            // Nobody listens any more if everything is over.
+            // The receiver is gone if everything is over.
             let _ = tell.send(true);
         });
     }

@@ -1,4 +1,4 @@
-//! How far it is and how long it will take.
+//! Progress and estimated remaining time.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -7,10 +7,10 @@ use crate::clock;
 use indicatif::{ProgressBar, ProgressStyle};
 use strandline_output::errln;
 
-/// A bar on a terminal; lines elsewhere.
+/// A progress bar on a terminal; lines elsewhere.
 #[derive(Debug)]
 pub struct Progress {
-    /// What each run is thought to take, in seconds.
+    /// Estimated seconds of each run.
     takes: Vec<f64>,
     began: Instant,
     bar: Option<ProgressBar>,
@@ -18,7 +18,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Of runs that take so many seconds each, after some that were done before.
+    /// Starts with the estimated seconds of each run; some runs were done before.
     #[must_use]
     pub fn new(takes: Vec<f64>, done_before: usize) -> Self {
         let count = takes.len();
@@ -35,7 +35,7 @@ impl Progress {
         Self { takes, began: clock::now(), bar, shown: String::new() }
     }
 
-    /// The next run begins.
+    /// Reports the start of a run.
     pub fn begin(&mut self, number: usize, what: &str) {
         let left = show_time(self.left_seconds(number));
         self.shown = format!("{what}, {left} left");
@@ -45,14 +45,14 @@ impl Progress {
         }
     }
 
-    /// A run was done.
+    /// Reports the end of a run.
     pub fn finish(&mut self, number: usize) {
         if let Some(bar) = &self.bar {
             bar.set_position(number as u64 + 1);
         }
     }
 
-    /// Something that is to stay on the screen.
+    /// Prints a message that stays on the screen.
     pub fn say(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.println(format!("lab: {text}")),
@@ -60,7 +60,7 @@ impl Progress {
         }
     }
 
-    /// It is over.
+    /// Reports the end of all runs.
     pub fn end(&self, text: &str) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -68,7 +68,8 @@ impl Progress {
         errln!("lab: {text} ({})", show_time(self.began.elapsed().as_secs_f64()));
     }
 
-    /// What is left when so many are done: what they are thought to take, times how wrong that was so far.
+    /// Estimates the remaining seconds: the estimates of the remaining runs, corrected by the error of the
+    /// estimates so far.
     fn left_seconds(&self, done: usize) -> f64 {
         let sum = |takes: &[f64]| takes.iter().sum::<f64>();
         let (before, after) = self.takes.split_at_checked(done).unwrap_or((&self.takes, &[]));
@@ -76,13 +77,14 @@ impl Progress {
     }
 }
 
-/// Seconds left, from those thought to be done and to be left, and those that it took.
+/// Returns the remaining seconds, from the estimates of done and remaining runs and the time that the done ones
+/// took.
 pub(super) fn left(thought_done: f64, thought_left: f64, took: f64) -> f64 {
     let factor = if thought_done > 0.0 { took / thought_done } else { 1.0 };
     thought_left * factor
 }
 
-/// `45 s`, `12 min`, `1 h 05 min`.
+/// Formats a duration: `45 s`, `12 min`, `1 h 05 min`.
 #[must_use]
 pub fn show_time(seconds: f64) -> String {
     let seconds = seconds.round() as u64;

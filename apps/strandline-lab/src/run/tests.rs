@@ -1,4 +1,4 @@
-//! Runs: numbers out of reports, and the time that is left.
+//! Tests of runs: numbers from reports, and the remaining time.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use serde_json::json;
@@ -39,7 +39,7 @@ fn numbers_are_taken_out_of_reports() {
     let tcp = points(&plan, &plan.series[0], Some("10"), &both, &variables).unwrap();
     assert_eq!(tcp.len(), 1);
     assert_eq!((tcp[0].value.as_deref(), tcp[0].measured["throughput"]), (Some("10"), 2.0));
-    // A series has an expression of its own, with the server's report and a variable.
+    // A series with its own expression over the server's report and a variable.
     let ours = points(&plan, &plan.series[1], Some("10"), &both, &variables).unwrap();
     assert_eq!(ours[0].measured["throughput"], 5.0);
     for (printed, hint) in [
@@ -96,7 +96,7 @@ fn reports_are_found_in_what_programs_print() {
 #[test]
 fn the_time_left_learns_from_the_time_taken() {
     assert_eq!(left(0.0, 60.0, 0.0), 60.0);
-    // It took twice as long as thought.
+    // It took twice as long as estimated.
     assert_eq!(left(10.0, 60.0, 20.0), 120.0);
     assert_eq!([show_time(45.2), show_time(720.0), show_time(3900.0)], ["45 s", "12 min", "1 h 05 min"]);
 }
@@ -117,11 +117,11 @@ fn what_programs_say_against_a_run_is_heard() {
         ["14,000 of 14,800 operations a second were reached (rate-min = 0.95)"]
     );
     assert!(said(&plan, rate(14_500.0)).is_empty());
-    // A ladder without a rate.
+    // A ladder without a fixed rate.
     assert!(said(&plan, json!({"rate_asked": null, "rate_reached": null})).is_empty());
     let tcp = json!({"end": {"sender_tcp_congestion": "bbr"}});
     assert_eq!(said(&plan, tcp.clone()), ["TCP used bbr and not reno"]);
-    // A flow of TCP beside one of SCTP, which has a control of its own.
+    // A TCP flow beside an SCTP one, which has its own congestion control.
     let together = json!({"programs": [{"end": {"sender_congestion": "cubic"}}, tcp]});
     assert_eq!(said(&plan, together), ["TCP used bbr and not reno"]);
     assert!(said(&plan, json!({"end": {"sender_congestion": "cubic"}})).is_empty());

@@ -12,7 +12,7 @@ fn what_each_printed_comes_in_order() {
     assert_eq!(reports, [json!({ "a": 1 }), json!({ "b": 2 })]);
 }
 
-/// Whether a program with this argument runs.
+/// Returns whether a program with this argument is running.
 fn runs(argument: &str) -> bool {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     processes.flat_map(|process| std::fs::read(process.path().join("cmdline"))).any(|line| {

@@ -1,4 +1,4 @@
-//! What happened, as layers of a drawing.
+//! Converts a trace to layers of a drawing.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::read::{Event, Trace};
 use crate::figure::{Layer, Look, Timeline, show};
 use crate::plan::Transport;
 
-/// Reasons for sending again, as traces name them, with what the legend says, colour and sign.
+/// Reasons for retransmission as named in traces, with text in the legend, colour and marker.
 const AGAIN: [(&str, &str, (Transport, usize), usize); 4] = [
     ("lost", "sent again: found lost", (Transport::Tcp, 0), 2),
     ("probe", "tail-loss probe", (Transport::OtherSctp, 0), 3),
@@ -14,17 +14,17 @@ const AGAIN: [(&str, &str, (Transport, usize), usize); 4] = [
     ("unknown", "sent again", (Transport::Tcp, 1), 0),
 ];
 
-/// How a trace has an ssthresh that limits nothing.
+/// Value in traces of an ssthresh that doesn't limit cwnd.
 const INFINITE: f64 = u32::MAX as f64;
 
-/// Points of a layer: seconds and value.
+/// The points of a layer: seconds and value.
 type Points = Vec<(f64, f64)>;
 
 fn layer(title: &str, colour: (Transport, usize), look: Look, points: Points) -> Layer {
     Layer { title: title.to_owned(), colour, look, points }
 }
 
-/// TSNs over time, in the direction that carried more.
+/// Returns the drawing of TSNs over time, in the direction that carried more data.
 pub(super) fn sequence(trace: &Trace, port: u16, (from, to): (f64, f64)) -> Timeline {
     let sends = trace.sends(port);
     let mut first_tsn = None;
@@ -39,7 +39,7 @@ pub(super) fn sequence(trace: &Trace, port: u16, (from, to): (f64, f64)) -> Time
             Event::Data { t, port: of, sent, first, last, again: why, .. }
                 if (*of, *sent) == (port, sends) =>
             {
-                // Whatever part is drawn, TSNs count from the first of all.
+                // TSNs count from the first of the whole trace, whichever part is drawn.
                 after(*first);
                 let place = (*t, after(*last));
                 if (from..=to).contains(t) {
@@ -69,7 +69,7 @@ pub(super) fn sequence(trace: &Trace, port: u16, (from, to): (f64, f64)) -> Time
         let points = again.remove(reason).unwrap_or_default();
         layers.push(layer(title, colour, Look::Signs(sign), points));
     }
-    // Reasons that a later version of the program may have.
+    // Unknown reasons, which later versions may write.
     for (place, (reason, points)) in again.into_iter().enumerate() {
         layers.push(layer(
             &format!("sent again: {reason}"),
@@ -82,7 +82,7 @@ pub(super) fn sequence(trace: &Trace, port: u16, (from, to): (f64, f64)) -> Time
     Timeline { title, label, from_zero: false, layers }
 }
 
-/// Windows over time, in kilobytes.
+/// Returns the drawing of windows over time, in kilobytes.
 pub(super) fn window(trace: &Trace, port: u16, (from, to): (f64, f64)) -> Timeline {
     let mut paths: BTreeMap<&str, [Points; 3]> = BTreeMap::new();
     let mut rwnd = Points::new();
@@ -94,7 +94,7 @@ pub(super) fn window(trace: &Trace, port: u16, (from, to): (f64, f64)) -> Timeli
             {
                 let [windows, thresholds, flights] = paths.entry(peer).or_default();
                 windows.push((*t, kilo(cwnd)));
-                // None yet.
+                // Skip ssthresh values that limit nothing.
                 if *ssthresh < INFINITE {
                     thresholds.push((*t, kilo(ssthresh)));
                 }
@@ -109,7 +109,7 @@ pub(super) fn window(trace: &Trace, port: u16, (from, to): (f64, f64)) -> Timeli
     let most = paths.values().flat_map(|[windows, _, flights]| windows.iter().chain(flights));
     let most = most.map(|(_, size)| *size).fold(0.0, f64::max);
     let mut layers = Vec::new();
-    // What is far above the window limits nothing, and would flatten everything else: the legend has what it is.
+    // A value far above cwnd limits nothing and would flatten everything else: only the legend shows it.
     let near = |title: String, colour, points: Points| -> Layer {
         let (top, size) = (most * 1.5, points.iter().map(|(_, size)| *size).fold(0.0, f64::max));
         let title = if size > top { format!("{title} (off the scale: up to {})", show(size)) } else { title };

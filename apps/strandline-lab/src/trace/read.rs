@@ -1,4 +1,4 @@
-//! Reading a trace.
+//! Parses traces.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,15 +15,15 @@ const LINE_BYTES_MAX: u64 = 1 << 20;
 /// The version of the format that is read.
 const FORMAT: u32 = 1;
 
-/// A trace as far as it is drawn.
+/// The parts of a trace that are drawn.
 #[derive(Debug)]
 pub(super) struct Trace {
     pub(super) events: Vec<Event>,
-    /// The last line if that was cut short, by its number.
+    /// The number of the last line if it is incomplete.
     pub(super) cut: Option<usize>,
 }
 
-/// A line of it.
+/// A line of a trace.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub(super) enum Event {
@@ -61,7 +61,7 @@ pub(super) enum Event {
         port: u16,
         peer_rwnd: f64,
     },
-    /// Whatever later versions add.
+    /// Lines that later versions add.
     #[serde(other)]
     Other,
 }
@@ -79,7 +79,7 @@ impl Event {
 }
 
 impl Trace {
-    /// All of a file. A last line that was cut short is left out: the program that wrote it was killed.
+    /// Parses a file. An incomplete last line is left out: the program that wrote it was killed.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let file = File::open(path).with_context(|| format!("opening the trace {}", path.display()))?;
         Self::parse(BufReader::new(file.take(BYTES_MAX + 1)))
@@ -121,7 +121,7 @@ impl Trace {
         Ok(Self { events, cut })
     }
 
-    /// Bytes of DATA by port: sent, received.
+    /// Returns the bytes of DATA sent and received, by port.
     fn bytes(&self) -> BTreeMap<u16, [u64; 2]> {
         let mut bytes_of: BTreeMap<u16, [u64; 2]> = BTreeMap::new();
         for event in &self.events {
@@ -134,7 +134,7 @@ impl Trace {
         bytes_of
     }
 
-    /// The association that carried most.
+    /// Returns the port of the association with most data.
     pub(super) fn busiest(&self) -> Option<u16> {
         self.bytes()
             .into_iter()
@@ -142,17 +142,17 @@ impl Trace {
             .map(|(port, _)| port)
     }
 
-    /// Does this side send more than it receives?
+    /// Returns whether this side sends more than it receives.
     pub(super) fn sends(&self, port: u16) -> bool {
         self.bytes().get(&port).is_none_or(|[sent, received]| sent >= received)
     }
 
-    /// Of the associations in it.
+    /// Returns the ports of the associations.
     pub(super) fn ports(&self) -> Vec<u16> {
         self.bytes().into_keys().collect()
     }
 
-    /// When the last of it happened, seconds.
+    /// Returns the time of the last event, seconds.
     pub(super) fn end(&self) -> f64 {
         self.events.iter().map(Event::t).fold(0.0, f64::max)
     }

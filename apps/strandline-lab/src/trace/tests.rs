@@ -48,9 +48,9 @@ fn what_was_sent_and_acknowledged_stands_where_it_belongs() {
     assert_eq!(points(&drawing, "sent again: found lost"), [(0.4, 2.0)]);
     assert_eq!(points(&drawing, "acknowledged cumulatively"), [(0.3, 1.0)]);
     assert_eq!(points(&drawing, "acknowledged beyond a gap"), [(0.3, 3.0)]);
-    // The other way, where that is how data went.
+    // The other direction if that carried more data.
     assert_eq!(points(&sequence(&trace, 6, ALL), "received"), [(0.5, 1.0)]);
-    // A part of it counts from the same TSN.
+    // A part of the trace counts from the same TSN.
     assert_eq!(points(&sequence(&trace, 5, (0.15, 0.25)), "sent"), [(0.2, 3.0)]);
 }
 
@@ -133,7 +133,7 @@ fn what_is_no_trace_is_told() {
     assert!(told("{\"event\":\"start\",\"format\":9}\n").contains("format 9"));
     let broken = TRACE.replacen("\"port\":5", "\"port\":-5", 1);
     assert!(told(&broken).contains("line 2"));
-    // What a program wrote that was killed is drawn as far as it goes.
+    // The trace of a killed program is drawn up to its end.
     let cut = TRACE.get(..TRACE.len() - 30).unwrap();
     let read = parse(cut).unwrap();
     assert_eq!((read.ports(), read.cut), (vec![5], Some(10)));

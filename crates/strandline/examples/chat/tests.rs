@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 
-/// A client in a task of its own: its input, and what it shows.
+/// A client in its own task: its input and its output.
 struct Phone {
     input: tokio::io::DuplexStream,
     shown: mpsc::UnboundedReceiver<String>,

@@ -35,7 +35,7 @@ async fn what_a_full_carrier_could_not_take_goes_later_once_and_in_order() {
             assert_eq!(server.recv().await.unwrap().unwrap().data, vec![number as u8; 1000]);
         }
     });
-    // One packet at a time: bursts are sent in part.
+    // Room for one packet at a time, so that bursts are sent in part.
     let mut pace = interval(Duration::from_millis(1));
     while !receiving.is_finished() {
         narrow.set_room(1);

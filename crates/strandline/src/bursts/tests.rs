@@ -15,7 +15,7 @@ fn add(bursts: &mut Bursts, port: u16, packets: &[&[u8]]) {
     assert_eq!(bursts.add(transmit), bytes);
 }
 
-/// Port, segment size and bytes of each.
+/// Returns the port, segment size and bytes of each burst.
 fn all(bursts: &Bursts) -> Vec<(u16, usize, Vec<u8>)> {
     bursts
         .iter()
@@ -73,7 +73,7 @@ fn what_was_sent_is_taken_off_and_the_rest_stays_as_it_was() {
     add(&mut bursts, 3, &[b"ij"]);
     bursts.keep([0, 4]);
     assert_eq!(all(&bursts), [(2, 2, b"efgh".to_vec()), (3, 2, b"ij".to_vec())]);
-    // What comes later goes behind it.
+    // A later burst goes behind it.
     add(&mut bursts, 4, &[b"kl"]);
     bursts.keep([0]);
     assert_eq!(all(&bursts), [(3, 2, b"ij".to_vec()), (4, 2, b"kl".to_vec())]);

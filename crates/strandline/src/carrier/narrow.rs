@@ -1,4 +1,4 @@
-//! A carrier whose buffer is full whenever a test wants it.
+//! A carrier for tests whose buffer is full whenever the test wants it.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -18,7 +18,7 @@ impl Narrow {
         Self { socket, state: Mutex::new((room, None)) }
     }
 
-    /// Room for so many packets from now on.
+    /// Sets the number of packets that there is room for from now on.
     pub(crate) fn set_room(&self, packets: usize) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.0 = packets;
@@ -27,7 +27,7 @@ impl Narrow {
         }
     }
 
-    /// Takes off as much as there is room for.
+    /// Sends and removes as many packets as there is room for.
     pub(crate) fn send(&self, bursts: &mut Bursts) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut left = Vec::new();

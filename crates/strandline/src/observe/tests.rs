@@ -6,7 +6,8 @@ use super::*;
 use crate::memory::Network;
 use crate::{Association, Listener, SendInfo, Stack};
 
-/// What was seen of each packet: which way, TSNs with bytes, the SACK, whether the association was known and what it had in flight.
+/// The observations of packets: direction, TSNs with bytes, the SACK, and whether the association was known,
+/// with its bytes in flight.
 #[derive(Debug, Default)]
 struct Seen(Mutex<Vec<Packets>>);
 

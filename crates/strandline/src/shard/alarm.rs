@@ -1,4 +1,4 @@
-//! When the driver is to run though nobody wakes it.
+//! The driver's alarm: when it must run even if nothing wakes it.
 
 #[cfg(test)]
 mod tests;
@@ -17,12 +17,13 @@ use tokio::time::Sleep;
 use crate::carrier::Carrier;
 use crate::clock::Clock;
 
-/// Where real sockets carry the packets, a timer of the kernel's: the runtime's rounds up to whole milliseconds, in which a
-/// local network has five round trips, and wakes its own thread for each earlier deadline (decision 69). The runtime's for the
-/// network in memory, whose time may be virtual, and where the process has no descriptor left.
+/// For real sockets, a kernel timer: tokio's timer rounds up to whole milliseconds, in which a local network
+/// has five round trips, and wakes its own thread for each earlier deadline (decision 69). For in-memory
+/// networks, whose time may be virtual, and if the process has no descriptor left, tokio's timer.
 #[derive(Debug)]
 pub(super) enum Alarm {
-    /// It is ready from when it rings until it is set again; `heard`: that was told, or it isn't set.
+    /// Stays ready from the time that it fires until it is set again. `heard` is true once that was reported,
+    /// or if it isn't set.
     Runtime {
         sleep: Pin<Box<Sleep>>,
         heard: bool,
@@ -30,7 +31,7 @@ pub(super) enum Alarm {
     Kernel(AsyncFd<Watched>),
 }
 
-/// Gives the runtime the descriptor in the form that it wants.
+/// Wraps a descriptor as the runtime needs it.
 #[derive(Debug)]
 pub(super) struct Watched(Timer);
 
@@ -41,7 +42,7 @@ impl AsRawFd for Watched {
 }
 
 impl Alarm {
-    /// An alarm that isn't set. To be called from within the runtime.
+    /// Creates an alarm that isn't set. Must be called from within the runtime.
     pub(super) fn new(carrier: &Carrier, clock: &Clock) -> Self {
         if carrier.is_of_the_kernel() {
             match Self::of_the_kernel() {
@@ -67,7 +68,7 @@ impl Alarm {
         Ok(Self::Kernel(AsyncFd::with_interest(watched, Interest::READABLE)?))
     }
 
-    /// It rings at `at`, and no longer when it was to ring before. It must be polled after that.
+    /// Sets the alarm to `at`, replacing any earlier setting. It must be polled afterwards.
     pub(super) fn set(&mut self, at: Time, now: Time, clock: &Clock) {
         let error = match self {
             Self::Runtime { sleep, heard } => {
@@ -75,7 +76,7 @@ impl Alarm {
                 *heard = at == Time::MAX;
                 return;
             }
-            // It isn't set: a stale one that rings wakes the driver once for nothing.
+            // The kernel timer is left as it is: a stale one costs one spurious wake-up.
             Self::Kernel(_) if at == Time::MAX => return,
             Self::Kernel(timer) => timer.get_ref().0.set(at.since(now)).err(),
         };
@@ -86,7 +87,8 @@ impl Alarm {
         }
     }
 
-    /// Ready, once, if it rang; perhaps for a time that it was set to before. Otherwise it wakes the task when it does.
+    /// Ready once after the alarm fired, possibly for an earlier setting. Otherwise registers the task to be
+    /// woken.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self {
             Self::Runtime { heard: true, .. } => Poll::Pending,
@@ -96,7 +98,7 @@ impl Alarm {
                 rings
             }
             Self::Kernel(timer) => timer.poll_read_ready(cx).map(|ready| match ready {
-                // The kernel's readiness ends when it is set again, so there is nothing to read.
+                // Setting the timer again ends its readiness, so nothing has to be read.
                 Ok(mut guard) => guard.clear_ready(),
                 Err(error) => tracing::debug!(%error, "the runtime watches no timer: it ends"),
             }),

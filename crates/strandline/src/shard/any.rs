@@ -1,4 +1,4 @@
-//! Waiting for several shards at once: whichever has something first.
+//! Waits on several shards at once, for the first that has a result.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,34 +18,35 @@ use crate::wait::Token;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Everywhere<'a> {
     pub(crate) shards: &'a [Arc<Shard>],
-    /// The socket's index on each.
+    /// The socket's index on each shard.
     pub(crate) sockets: &'a [u32],
-    /// Which shard is asked first.
+    /// The shard that is asked first.
     pub(crate) turn: &'a AtomicUsize,
 }
 
-/// A socket on one of them.
+/// A socket on one shard.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct At {
     pub(crate) shard: u16,
     pub(crate) socket: u32,
 }
 
-/// Which shards have nothing left for somebody who waits for all of them.
+/// Records which shards are finished for a caller that waits on all of them.
 #[derive(Debug)]
 pub(crate) struct Finished {
-    /// A bit for each shard; a stack has at most 64.
+    /// One bit for each shard; a stack has at most 64.
     shards: u64,
     all: u64,
 }
 
 impl Finished {
-    /// None of so many shards yet.
+    /// Creates the record for a number of shards, none of them finished.
     pub(crate) fn of(count: usize) -> Self {
         Self { shards: 0, all: u64::MAX.checked_shr(64_u32.saturating_sub(count as u32)).unwrap_or(0) }
     }
 
-    /// A result of one shard. An error that says that the shard has nothing left counts once all say so.
+    /// Passes on the result of one shard. An error that means that the shard is finished is passed on only once
+    /// all shards are.
     pub(crate) fn unless_all<T, E>(
         &mut self,
         at: At,
@@ -66,20 +67,21 @@ impl Finished {
     }
 }
 
-/// Tries on each shard in turn until one succeeds, which is told. Nothing happens unless it succeeds, so it can be
-/// dropped at any time. An error of a shard counts once no other has anything.
+/// A future that tries each shard in turn until one succeeds, and returns that shard and its result. Nothing
+/// happens before it succeeds, so it can be dropped at any time. A shard's error is returned only if no other
+/// shard has a result.
 #[must_use = "futures do nothing unless awaited"]
 #[derive(Debug)]
 pub(crate) struct AnyAttempt<'a, F> {
     socket: Everywhere<'a>,
     place: fn(u32) -> Place,
-    /// Where it waits, and at which shards.
+    /// The shards where the task waits, with its token on each.
     waiting: Vec<(usize, Token)>,
     run: F,
 }
 
 impl<'a, F> AnyAttempt<'a, F> {
-    /// `run` gets the state of a shard, and which it is.
+    /// `run` receives a shard's state and the socket's location.
     pub(crate) fn new<T, E>(socket: Everywhere<'a>, place: fn(u32) -> Place, run: F) -> Self
     where
         F: FnMut(&mut State, Time, At) -> Poll<Result<T, E>> + Unpin,
@@ -87,7 +89,7 @@ impl<'a, F> AnyAttempt<'a, F> {
         Self { socket, place, waiting: Vec::new(), run }
     }
 
-    /// Stops waiting everywhere.
+    /// Stops waiting on all shards.
     fn forget_all(&mut self) {
         for (index, mut token) in self.waiting.drain(..) {
             if let (Some(shard), Some(socket)) =

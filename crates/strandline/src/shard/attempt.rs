@@ -1,5 +1,5 @@
-//! The one kind of future that waits for a shard: it tries under the lock, and waits at a place if it can't be done
-//! yet. Dropping it leaves nothing behind.
+//! The future that waits for a shard: it tries an operation under the lock, and waits in a queue if the
+//! operation isn't possible yet. Dropping it leaves nothing behind.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use super::place::Place;
 use super::state::State;
 use crate::wait::Token;
 
-/// Tries until it succeeds. Nothing happens unless it succeeds, so it can be dropped at any time.
+/// Tries an operation until it succeeds. Nothing happens before it succeeds, so it can be dropped at any time.
 #[must_use = "futures do nothing unless awaited"]
 #[derive(Debug)]
 pub(crate) struct Attempt<'a, F> {
@@ -49,7 +49,7 @@ impl<F> Drop for Attempt<'_, F> {
     }
 }
 
-/// One try: for the futures above, and for types with poll functions of their own.
+/// Tries the operation once: for the futures above, and for types with their own poll functions.
 pub(crate) fn poll<T>(
     shard: &Shard,
     place: Place,
@@ -57,7 +57,7 @@ pub(crate) fn poll<T>(
     cx: &mut Context<'_>,
     mut run: impl FnMut(&mut State, Time) -> Poll<T>,
 ) -> Poll<T> {
-    // Takes its share only, so that a task that always succeeds lets others run.
+    // Takes part in tokio's cooperative budget, so that a task that always succeeds lets others run.
     let budget = std::task::ready!(tokio::task::coop::poll_proceed(cx));
     let result = shard.with(|state, now| {
         if !state.is_turn(place, *token) && state.wait(place, token, cx.waker()) {
@@ -69,7 +69,7 @@ pub(crate) fn poll<T>(
                 Poll::Ready(value)
             }
             Poll::Pending if state.wait(place, token, cx.waker()) => Poll::Pending,
-            // There is nothing to wait for any more: the answer is final now.
+            // Nothing is left to wait for: the result is final now.
             Poll::Pending => run(state, now),
         }
     });

@@ -1,4 +1,4 @@
-//! What an association has in the socket layer when somebody holds it or waits for it.
+//! The socket layer's state of an association with a handle or with waiting tasks.
 
 use std::task::Waker;
 
@@ -10,25 +10,25 @@ use crate::wait::{Line, WaitQueue};
 
 #[derive(Debug, Default)]
 pub(crate) struct Cell {
-    /// Who waits for a message.
+    /// Tasks that wait for a message.
     pub(crate) read: WaitQueue,
     /// Tasks that wait for room in the send buffer.
     pub(crate) write: Line,
-    /// Who waits for the association to be established or to end.
+    /// Tasks that wait for the association to be established or to end.
     pub(crate) change: WaitQueue,
-    /// Streams that are read by handles of their own.
+    /// Streams with their own reader.
     pub(crate) routes: Option<Box<Routes>>,
     /// Notifications, if the application asked for them.
     pub(crate) notifications: Option<Box<NotificationQueue<Notification>>>,
-    /// Why it ended, once it has.
+    /// How the association ended, once it has.
     pub(crate) outcome: Option<Box<CloseReason>>,
     pub(crate) established: bool,
-    /// The peer shuts down: nothing new will arrive.
+    /// The peer is shutting down: no new messages will arrive.
     pub(crate) peer_done: bool,
 }
 
 impl Cell {
-    /// Adds a notification, if somebody asked for them.
+    /// Queues a notification if the application asked for them.
     pub(crate) fn notify(
         &mut self,
         notification: impl FnOnce() -> Option<Notification>,
@@ -42,7 +42,7 @@ impl Cell {
         }
     }
 
-    /// Wakes whoever waits for a message, on whichever stream.
+    /// Wakes all tasks that wait for a message on any stream.
     pub(crate) fn wake_readers(&mut self, to_wake: &mut Vec<Waker>) {
         self.read.wake_all(to_wake);
         if let Some(routes) = &mut self.routes {
@@ -50,7 +50,7 @@ impl Cell {
         }
     }
 
-    /// Wakes everybody: it has ended.
+    /// Wakes all tasks: the association has ended.
     pub(crate) fn wake_all(&mut self, to_wake: &mut Vec<Waker>) {
         self.wake_readers(to_wake);
         self.write.dissolve(to_wake);
@@ -60,7 +60,7 @@ impl Cell {
         }
     }
 
-    /// True if nobody waits and nothing is kept here.
+    /// Returns whether no task waits and nothing is stored here.
     pub(crate) fn is_idle(&self) -> bool {
         self.read.is_empty()
             && self.write.is_empty()

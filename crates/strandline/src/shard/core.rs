@@ -1,4 +1,4 @@
-//! The shard itself: what the driver and all handles share.
+//! The shard: the part shared by the driver and all handles.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,47 +14,48 @@ use crate::carrier::Carrier;
 use crate::clock::Clock;
 use crate::observe::PacketObserver;
 
-/// Bytes given to the engine in a row before their sender sends them itself, so that a task that never pauses keeps
-/// the network busy. Below that the driver does it, as soon as the sender pauses: small messages then share packets.
-/// With the headers it is somewhat more than a full burst, and only one burst goes: a second one would be short.
+/// Bytes queued in the engine in a row before the sending task sends packets itself, so that a task that never
+/// pauses keeps the network busy. Below that the driver sends as soon as the task pauses, and small messages
+/// share packets. With headers this is slightly more than a full burst; only one burst is sent, because a
+/// second would be short.
 const INLINE_BYTES: usize = 64 << 10;
 
-/// Bytes of small messages that take the short way in a row, and what each counts for beyond its own: after that the
-/// clock is read and tokio asked whether another task should run.
+/// Limit of bytes of small messages on the fast path in a row, and the bytes counted for each message beyond
+/// its own: past the limit the clock is read and tokio asked whether another task should run.
 const ROW_BYTES: usize = 2048;
 const MESSAGE_BYTES: usize = 64;
 
-/// Aligned so that no two share a cache line, nor the pair of lines that processors fetch at once.
+/// Aligned so that no two shards share a cache line, or the pair of lines that processors prefetch together.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Shard {
     pub(crate) clock: Clock,
     pub(crate) carrier: Carrier,
     pub(crate) observer: Option<Arc<dyn PacketObserver>>,
-    /// What it knows of the stack's other shards, if there are any.
+    /// The state for steering packets between shards, if there are several.
     pub(crate) steer: Option<Arc<Steer>>,
     state: Mutex<State>,
     waits: Waits,
 }
 
-/// Who had to wait for the lock.
+/// Counters of contention for the lock.
 #[derive(Debug, Default)]
 struct Waits {
-    /// Of two who both work with the state: the driver, tasks that send and receive.
+    /// Both tasks worked with the state: the driver, or tasks that send and receive.
     between_users: AtomicU64,
-    /// Where one of the two only looked at it.
+    /// One of the tasks only read the state.
     with_looks: AtomicU64,
-    /// Looks that wanted the lock, counted before they did, and looks that have let go of it, counted afterwards: as long as
-    /// the second hasn't caught up with the first, somebody looks.
+    /// Readers that began to take the lock (counted before) and readers that released it (counted after): while
+    /// the second counter is behind the first, a reader is active.
     looks_begun: AtomicU64,
     looks_ended: AtomicU64,
 }
 
-/// A shard's state for looking only: for statistics and the like, often from another thread than the shard's.
+/// Read-only access to a shard's state, for statistics, often from another thread than the shard's.
 #[derive(Debug)]
 pub(crate) struct Look<'a> {
     state: MutexGuard<'a, State>,
-    /// Behind the lock, so that it is dropped once that was let go.
+    /// Declared after the lock guard, so that it is dropped once the lock is released.
     _end: LookEnd<'a>,
 }
 
@@ -86,8 +87,8 @@ impl Shard {
         Self { clock, carrier, observer, steer, state: Mutex::new(state), waits: Waits::default() }
     }
 
-    /// Runs something with the state locked, and then whatever follows from it: events are handed out, the driver is
-    /// told if there is something for it to do, and tasks are woken once the lock is let go.
+    /// Runs a function with the state locked, then its consequences: dispatches events, wakes the driver if it
+    /// has something to do, and wakes tasks after releasing the lock.
     pub(crate) fn with<T>(&self, run: impl FnOnce(&mut State, Time) -> T) -> T {
         let mut state = self.lock();
         let now = self.clock.now();
@@ -111,9 +112,9 @@ impl Shard {
         result
     }
 
-    /// The short way for a small message, if nothing but the message needs to be dealt with: the driver is awake
-    /// already and does the rest, and only a moment has passed since the clock was read. `None` if that doesn't hold,
-    /// or if it is somebody else's turn; `run` says whether it could be done.
+    /// Fast path for a small message when only the message has to be handled: the driver is already awake and
+    /// does the rest, and the clock was read a moment ago. Returns `None` if this is not the case, or if
+    /// another task is first in the queue; `run` returns whether it succeeded.
     pub(crate) fn with_message<T>(
         &self,
         bytes: usize,
@@ -133,12 +134,12 @@ impl Shard {
         }
     }
 
-    /// The state, for those who do the rest themselves, as the driver does.
+    /// Locks the state for callers that handle the consequences themselves, as the driver does.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         let ended = self.waits.looks_ended.load(Ordering::Acquire);
         self.try_lock().unwrap_or_else(|| {
             let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            // A look was under way, or has been since: whoever had the lock then may have been that.
+            // A reader was active, or has been since: it may have held the lock.
             let looked = self.waits.looks_begun.load(Ordering::Relaxed) != ended;
             let counter = if looked { &self.waits.with_looks } else { &self.waits.between_users };
             counter.fetch_add(1, Ordering::Relaxed);
@@ -146,7 +147,7 @@ impl Shard {
         })
     }
 
-    /// The state, for looking only.
+    /// Locks the state for reading only.
     pub(crate) fn look(&self) -> Look<'_> {
         self.waits.looks_begun.fetch_add(1, Ordering::Relaxed);
         let state = self.try_lock().unwrap_or_else(|| {
@@ -156,8 +157,8 @@ impl Shard {
         Look { state, _end: LookEnd(&self.waits) }
     }
 
-    /// `None` if somebody has the lock. A panic elsewhere must not take all associations with it: the engine's state is
-    /// consistent between calls.
+    /// Returns `None` if the lock is held. A poisoned lock is used regardless: a panic elsewhere must not end
+    /// all associations, and the engine's state is consistent between calls.
     fn try_lock(&self) -> Option<MutexGuard<'_, State>> {
         match self.state.try_lock() {
             Ok(state) => Some(state),
@@ -166,17 +167,17 @@ impl Shard {
         }
     }
 
-    /// How often somebody had to wait for the lock so far: for others who use the associations, and for or as somebody who
-    /// only looked.
+    /// Returns how often the lock was contended: between tasks that work with the associations, and with tasks
+    /// that only read.
     pub(crate) fn lock_waits(&self) -> (u64, u64) {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         (read(&self.waits.between_users), read(&self.waits.with_looks))
     }
 
-    /// Gives the engine the ICMP messages that came.
+    /// Passes ICMP messages that arrived to the engine.
     pub(crate) fn take_errors(&self, state: &mut State, now: Time) {
         let State { engine, to_wake, .. } = state;
-        // On raw IP every socket gets all messages.
+        // On raw IP every socket receives all ICMP messages.
         let steer = self.steer.as_deref().filter(|_| self.carrier.raw().is_none());
         self.carrier.take_errors(|error| match steer {
             None => engine.handle_icmp(now, error),
@@ -184,14 +185,14 @@ impl Shard {
         });
     }
 
-    /// Sends what there is to send.
+    /// Sends the packets that the engine has ready.
     pub(crate) fn transmit(&self, state: &mut State, now: Time) -> Sent {
         let State { engine, out, .. } = state;
         out.run(engine, &self.carrier, self.observer.as_deref(), now, BURSTS_MAX)
     }
 }
 
-/// Wakes tasks, without a lock.
+/// Wakes tasks. Must be called without the lock.
 pub(crate) fn wake(woken: Vec<Waker>) {
     for waker in woken {
         waker.wake();

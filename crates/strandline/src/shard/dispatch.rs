@@ -1,4 +1,4 @@
-//! The engine's events go to whoever they concern.
+//! Dispatches the engine's events to the associations, sockets and tasks that they concern.
 
 use bytes::Bytes;
 use strandline_proto::event::{AssociationId, CloseReason, Event};
@@ -10,7 +10,7 @@ use super::table::Owner;
 use crate::notification::Notification;
 
 impl State {
-    /// Hands out everything that the engine has to tell.
+    /// Dispatches all pending events of the engine.
     pub(crate) fn dispatch(&mut self, now: Time) {
         while let Some((id, event)) = self.engine.poll_event() {
             self.readable |= matches!(event, Event::Readable);
@@ -23,7 +23,7 @@ impl State {
         }
     }
 
-    /// An association that the peer set up: it belongs to whatever is bound to its port.
+    /// Handles an event of an association that the peer set up: it belongs to the socket bound to its port.
     fn tell_newcomer(&mut self, now: Time, id: AssociationId, event: Event) {
         let Event::Established { .. } = event else { return };
         let Some(port) = self.engine.status(id).map(|status| status.local_port) else { return };
@@ -42,7 +42,7 @@ impl State {
                 if let Some((_, Socket::Listener(listener))) = other {
                     listener.refused += 1;
                 }
-                // Gone in the meantime, or more than can be accepted: the peer learns it at once.
+                // The socket is gone or its backlog is full: abort, so that the peer knows at once.
                 let _ = self.engine.abort(now, id, Bytes::from_static(b"nobody accepts the association"));
                 self.engine.release(id);
             }
@@ -66,7 +66,7 @@ impl State {
                 let unread = self.engine.status(id).is_some_and(|status| status.receive_buffered > 0);
                 let Some(entry) = self.table.get_mut(id) else { return };
                 if entry.queued && unread {
-                    // What arrived before is read first.
+                    // Messages that arrived before the end are read first.
                     entry.cell_mut().outcome = Some(Box::new(reason));
                     entry.cell_mut().wake_all(&mut self.to_wake);
                 } else {
@@ -98,7 +98,7 @@ impl State {
         }
     }
 
-    /// An association of an endpoint has ended and all was read.
+    /// Handles the end of an endpoint's association once all its messages were read.
     pub(crate) fn endpoint_closed(&mut self, socket: u32, id: AssociationId, reason: CloseReason) {
         self.endpoint_notification(socket, id, Event::Closed(reason));
         self.give_back(id);
@@ -121,7 +121,7 @@ impl State {
                 cell.established = true;
                 cell.change.wake_all(to_wake);
             }
-            // The peer has forgotten that it was shutting down, if it was.
+            // The peer has lost its state, including a shutdown in progress.
             Event::Restarted => cell.peer_done = false,
             Event::PeerShutdown => {
                 cell.peer_done = true;
@@ -146,7 +146,8 @@ impl State {
         }
     }
 
-    /// Takes what arrived from the engine to the readers of the streams, as far as there is room.
+    /// Moves received messages from the engine to the queues of streams with their own reader, as far as there
+    /// is room.
     pub(crate) fn route(&mut self, now: Time, id: AssociationId) {
         let Some(cell) = self.table.cell_mut(id) else { return };
         let Some(routes) = &mut cell.routes else { return };

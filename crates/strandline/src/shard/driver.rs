@@ -1,4 +1,4 @@
-//! The task that drives a shard: it takes what arrives to the engine, lets time pass, and sends.
+//! The task that drives a shard: it feeds arriving packets to the engine, advances time, and sends.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,38 +19,40 @@ use crate::observe::{self, Direction};
 /// Rounds before other tasks of the runtime get a turn.
 const ROUNDS_MAX: usize = 16;
 
-/// Bytes received together, at most, that look like a question: as much as comes in one piece at first, an initial window.
+/// Limit of bytes received together that may be a request worth answering before the SACK is sent: an initial
+/// window, which is the most that arrives in one piece at first.
 const ANSWER_BYTES: usize = 16 << 10;
 
-/// What follows a round.
+/// What the driver does after a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Round {
-    /// There is more to do.
+    /// Run another round at once.
     Again,
-    /// There is more to do, after the tasks that were just woken have had their turn.
+    /// Run another round after the tasks that were just woken have run.
     Yield,
-    /// Nothing to do until somebody wakes the driver.
+    /// Wait until something wakes the driver.
     Wait,
-    /// Nothing to do ever again.
+    /// End the task.
     End,
 }
 
-/// The future that a shard's task runs. It ends once nobody holds the stack and the last association has ended.
+/// The future that a shard's task runs. It ends once no handle of the stack is left and the last association
+/// has ended.
 #[derive(Debug)]
 pub(crate) struct Driver {
     shard: Arc<Shard>,
     batch: Batch,
-    /// Where the stack has other shards.
+    /// Sorts packets between shards, if there are several.
     sorter: Option<Sorter>,
-    /// The task beside this one.
+    /// The task that watches for ICMP messages.
     errors: AbortHandle,
     alarm: Alarm,
-    /// Tasks were woken by what arrived, and nothing has been sent since.
+    /// Received data woke tasks, and nothing has been sent since.
     yielded: bool,
 }
 
 impl Driver {
-    /// To be called from within the runtime.
+    /// Must be called from within the runtime.
     pub(crate) fn new(shard: Arc<Shard>) -> Self {
         let alarm = Alarm::new(&shard.carrier, &shard.clock);
         let batch = shard.carrier.batch();
@@ -89,8 +91,8 @@ impl Driver {
                 && !state.to_wake.is_empty()
                 && self.batch.bytes() <= ANSWER_BYTES
             {
-                // Whoever waited for this may have an answer, which then goes along with the acknowledgement. A peer
-                // that sends a lot is better served by an acknowledgement at once.
+                // Woken tasks may have an answer, which then travels with the SACK. A peer that sends a lot is
+                // better served by an immediate SACK.
                 self.yielded = true;
                 let woken = std::mem::take(&mut state.to_wake);
                 drop(state);
@@ -118,11 +120,11 @@ impl Driver {
         if rearm {
             self.alarm.set(next, now, &shard.clock);
         }
-        // Who waits needs to be woken by it.
+        // Polling the alarm registers the task to be woken.
         if more || unblocked || self.alarm.poll(cx).is_ready() { Round::Again } else { Round::Wait }
     }
 
-    /// Receives what has arrived; not before what arrived last was answered.
+    /// Receives datagrams that have arrived, but not before those received last were answered.
     fn receive(&mut self, cx: &mut Context<'_>, answering: bool) -> std::io::Result<bool> {
         if answering {
             return Ok(false);
@@ -133,7 +135,7 @@ impl Driver {
         }
     }
 
-    /// Time passes, events are handed out, packets are sent. True if there is more to do at once.
+    /// Advances time, dispatches events and sends packets. Returns whether there is more to do at once.
     fn work(shard: &Shard, state: &mut State, now: Time) -> bool {
         if state.engine.poll_timeout().is_some_and(|at| at <= now) {
             state.engine.handle_timeout(now);
@@ -144,17 +146,18 @@ impl Driver {
             shard.take_errors(state, now);
         }
         let sent = shard.transmit(state, now);
-        // What the system refuses to send at all says so at once, and nothing else wakes the driver for it.
+        // Packets that the system refuses to send are reported at once, and nothing else wakes the driver for
+        // them.
         let refused = shard.carrier.errors_pending();
         if refused {
             shard.take_errors(state, now);
         }
-        // The last packet of an association ends it.
+        // Sending the last packet of an association may end it.
         state.dispatch(now);
         sweeping || sent == Sent::Some || refused
     }
 
-    /// Gives what arrived to the engine, or to the shard that it is for.
+    /// Passes received packets to the engine, or to the shard that they belong to.
     fn feed(&mut self, state: &mut State, now: Time) {
         let engine = &mut state.engine;
         let (observer, sorter) = (self.shard.observer.as_deref(), &mut self.sorter);
@@ -199,7 +202,7 @@ impl Drop for Driver {
     }
 }
 
-/// Tells the engine about ICMP messages as they come. Runs beside the driver, until that ends.
+/// Passes ICMP messages to the engine as they arrive. Runs beside the driver and ends with it.
 async fn watch_errors(shard: Arc<Shard>) {
     while shard.carrier.errors().await.is_ok() {
         shard.with(|state, now| shard.take_errors(state, now));

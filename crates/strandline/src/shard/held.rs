@@ -1,4 +1,4 @@
-//! What a holder of a one-to-one association asks for.
+//! Operations of one-to-one associations.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -18,17 +18,18 @@ use crate::engine::Engine;
 use crate::error::{ConnectError, Ended, OpenStreamError, RecvError, SendError};
 use crate::notification::{Notification, NotificationQueue};
 
-/// Bytes that wait for the readers of streams, at least, before nothing more is taken from the engine.
+/// Minimum limit of bytes queued for readers of single streams before no more messages are taken from the
+/// engine.
 const ROUTED_BYTES_MIN: usize = 64 << 10;
 
-/// Messages taken in one call, while a lock is held.
+/// Limit of messages received in one call, during which a lock is held.
 pub(crate) const RECV_MANY_MAX: usize = 1024;
 
-/// Notifications that wait for one association's holder.
+/// Limit of notifications queued for one association.
 const NOTIFICATIONS_MAX: usize = 1024;
 
 impl State {
-    /// Starts an association for a holder, or for a one-to-many endpoint.
+    /// Starts an association for a one-to-one handle or a one-to-many endpoint.
     pub(crate) fn connect(
         &mut self,
         now: Time,
@@ -46,7 +47,7 @@ impl State {
         Ok(id)
     }
 
-    /// Whether the association is established yet.
+    /// Ready once the association is established, or with an error if it ended before that.
     pub(crate) fn poll_established(&mut self, id: AssociationId) -> Poll<Result<(), ConnectError>> {
         let Some(cell) = self.table.cell_mut(id) else { return Poll::Ready(Err(Ended::StackClosed.into())) };
         match &cell.outcome {
@@ -57,7 +58,7 @@ impl State {
         }
     }
 
-    /// Gives a message to the engine, which takes it out of `data`, or says that there is no room.
+    /// Passes a message to the engine, which takes it out of `data`; pending if there is no room.
     pub(crate) fn poll_send(
         &mut self,
         now: Time,
@@ -69,7 +70,7 @@ impl State {
         self.poll_give(id, len, |engine| engine.send_from(now, id, info, data))
     }
 
-    /// Gives a copy of a message to the engine, or says that there is no room.
+    /// Passes a copy of a message to the engine; pending if there is no room.
     pub(crate) fn poll_send_slice(
         &mut self,
         now: Time,
@@ -109,7 +110,7 @@ impl State {
         }
     }
 
-    /// The next message of an association, or of one of its streams; `None` once nothing more will come.
+    /// Receives the next message of an association, or of one of its streams; `None` once no more will arrive.
     pub(crate) fn poll_recv(
         &mut self,
         now: Time,
@@ -132,7 +133,7 @@ impl State {
             return Poll::Ready(Ok(message));
         }
         let Some(cell) = self.table.cell_mut(id) else { return Poll::Ready(Ok(None)) };
-        // Streams that nobody reads may keep messages of this one in the engine.
+        // Unread messages of streams with their own reader may keep messages of this one in the engine.
         let stalled = cell.routes.as_ref().is_some_and(|routes| routes.is_full());
         match &cell.outcome {
             _ if stalled && !self.gone => Poll::Pending,
@@ -144,7 +145,7 @@ impl State {
         }
     }
 
-    /// As many messages as have arrived, up to a limit; 0 once nothing more will come.
+    /// Receives the messages that have arrived, up to a limit; 0 once no more will arrive.
     pub(crate) fn poll_recv_batch(
         &mut self,
         now: Time,
@@ -163,14 +164,14 @@ impl State {
                 Poll::Ready(Ok(Some(message))) => messages.push(message),
                 Poll::Pending if count == 0 => return Poll::Pending,
                 Poll::Ready(Err(error)) if count == 0 => return Poll::Ready(Err(error)),
-                // The end is told next time.
+                // The end is reported by the next call.
                 _ => return Poll::Ready(Ok(count)),
             }
         }
         Poll::Ready(Ok(limit))
     }
 
-    /// Whether the association has ended, and how.
+    /// Returns how the association ended, once it has.
     pub(crate) fn poll_closed(&mut self, id: AssociationId) -> Poll<Ended> {
         match self.table.cell_mut(id).and_then(|cell| cell.outcome.as_deref()) {
             Some(reason) => Poll::Ready(Ended::of(reason)),
@@ -179,7 +180,7 @@ impl State {
         }
     }
 
-    /// From now on notifications are kept for the holder.
+    /// Starts queueing notifications for the holder.
     pub(crate) fn subscribe(&mut self, id: AssociationId) {
         if let Some(cell) = self.table.cell_mut(id) {
             cell.notifications.get_or_insert_with(|| Box::new(NotificationQueue::new(NOTIFICATIONS_MAX)));
@@ -197,7 +198,7 @@ impl State {
         }
     }
 
-    /// A reader for one stream.
+    /// Registers a reader for one stream.
     pub(crate) fn claim(
         &mut self,
         now: Time,
@@ -208,7 +209,7 @@ impl State {
         if stream.0 >= status.inbound_streams {
             return Err(OpenStreamError::NoSuchStream { stream: stream.0, streams: status.inbound_streams });
         }
-        // As much again as the receive buffer, so that one slow stream doesn't close the window at once.
+        // As large as the receive buffer, so that one slow stream doesn't close the window at once.
         let limit = (status.a_rwnd.saturating_add(status.receive_buffered) as usize).max(ROUTED_BYTES_MIN);
         let cell = self.table.cell_mut(id).ok_or(OpenStreamError::Ended)?;
         let routes = cell.routes.get_or_insert_with(|| Box::new(Routes::new(limit)));
@@ -219,7 +220,7 @@ impl State {
         Ok(())
     }
 
-    /// The reader of a stream is gone.
+    /// Removes the reader of a stream.
     pub(crate) fn unclaim(&mut self, id: AssociationId, stream: StreamId) {
         if let Some(cell) = self.table.cell_mut(id)
             && let Some(routes) = &mut cell.routes
@@ -228,7 +229,7 @@ impl State {
         }
     }
 
-    /// The parameters of a request to connect.
+    /// Builds the parameters of a request to connect.
     pub(crate) fn request(
         peer_port: u16,
         local_port: u16,

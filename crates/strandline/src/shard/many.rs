@@ -1,4 +1,4 @@
-//! What a one-to-many endpoint asks for.
+//! Operations of one-to-many endpoints.
 
 use std::task::Poll;
 
@@ -12,10 +12,10 @@ use crate::error::{AcceptError, BindError, Ended, RecvError, UnknownAssociation}
 use crate::notification::{Notification, NotificationQueue};
 use crate::wait::WaitQueue;
 
-/// Messages of one association in a row while others wait.
+/// Limit of messages read from one association in a row while others have messages.
 const TURN_MAX: u32 = 16;
 
-/// Notifications that wait for one endpoint.
+/// Limit of notifications queued for one endpoint.
 const NOTIFICATIONS_MAX: usize = 1 << 16;
 
 impl State {
@@ -56,7 +56,7 @@ impl State {
         }
     }
 
-    /// A listener was dropped: what it had not accepted is aborted.
+    /// Closes a dropped listener: associations that were not accepted are aborted.
     pub(crate) fn close_listener(&mut self, now: Time, socket: u32) {
         let Some((port, Socket::Listener(listener))) = self.sockets.remove(socket) else { return };
         if !listener.stopped {
@@ -69,7 +69,7 @@ impl State {
         }
     }
 
-    /// The next message of any association.
+    /// Receives the next message of any association.
     pub(crate) fn poll_recv_many(
         &mut self,
         now: Time,
@@ -80,7 +80,7 @@ impl State {
         {
             let entry = self.table.get_mut(id).filter(|entry| entry.owner() == Some(Owner::Endpoint(socket)));
             let Some(entry) = entry else {
-                // Peeled off in the meantime.
+                // The association was peeled off in the meantime.
                 many.ready.pop_front();
                 continue;
             };
@@ -108,7 +108,7 @@ impl State {
         }
     }
 
-    /// As many messages as have arrived, up to a limit.
+    /// Receives the messages that have arrived, up to a limit.
     pub(crate) fn poll_recv_many_batch(
         &mut self,
         now: Time,
@@ -145,7 +145,7 @@ impl State {
         }
     }
 
-    /// Takes an association out of an endpoint, for a holder of its own.
+    /// Takes an association out of an endpoint, for a one-to-one handle.
     pub(crate) fn peel_off(&mut self, socket: u32, id: AssociationId) -> Result<(), UnknownAssociation> {
         let entry = self.table.get_mut(id).ok_or(UnknownAssociation)?;
         if entry.owner() != Some(Owner::Endpoint(socket)) {
@@ -154,21 +154,22 @@ impl State {
         entry.queued = false;
         let cell = entry.cell_mut();
         cell.established = true;
-        // It is the endpoint's no longer, which those who wait to send there learn.
+        // It no longer belongs to the endpoint: tasks that wait to send through the endpoint fail.
         cell.write.dissolve(&mut self.to_wake);
         self.table.set_owner(id, Owner::Held);
         self.wake_if_finished(socket);
         Ok(())
     }
 
-    /// Gives an association that a holder set up to a one-to-many endpoint. False if that takes none any more.
+    /// Gives an association that was set up with a handle to a one-to-many endpoint. Returns false if the
+    /// endpoint takes no more associations.
     pub(crate) fn adopt(&mut self, socket: u32, id: AssociationId) -> bool {
         if self.is_shutting_down(socket) {
             return false;
         }
         self.table.set_owner(id, Owner::Endpoint(socket));
         let outcome = self.table.cell_mut(id).and_then(|cell| cell.outcome.take());
-        // It may have been told that it can be read while it was held.
+        // It may have become readable while the handle had it.
         if let (Some(entry), Some(many)) = (self.table.get_mut(id), self.sockets.many(socket)) {
             entry.queued = true;
             many.ready.push_back(id);
@@ -181,7 +182,8 @@ impl State {
         true
     }
 
-    /// Associations of an endpoint, from a slot on: at most `limit` of them, and where to go on.
+    /// Lists associations of an endpoint from a slot on: at most `limit` of them, and the slot to continue
+    /// from.
     pub(crate) fn list(&self, socket: u32, from: u32, limit: u32) -> (Vec<AssociationId>, Option<u32>) {
         let end = from.saturating_add(limit).min(self.table.slots());
         let mine = |slot| match self.table.in_slot(slot) {

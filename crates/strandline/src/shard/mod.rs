@@ -1,5 +1,5 @@
-//! A shard: one carrier, one engine, one lock, and the task that drives them. Shards share nothing but
-//! mailboxes for packets that came to the wrong one.
+//! A shard: one carrier, one engine, one lock, and the task that drives them. Shards share only the mailboxes
+//! for packets that arrived on the wrong shard.
 
 mod alarm;
 pub(crate) mod any;

@@ -1,4 +1,4 @@
-//! The way out: bursts that the engine builds go to the carrier.
+//! Sends the bursts that the engine builds through the carrier.
 
 use std::io;
 use std::task::{Context, Poll};
@@ -10,14 +10,14 @@ use crate::carrier::Carrier;
 use crate::engine::Engine;
 use crate::observe::{self, Direction, PacketObserver};
 
-/// Bursts sent in one go while a lock is held; then others get a turn.
+/// Limit of bursts sent in one round while a lock is held; then other tasks get a turn.
 pub(super) const BURSTS_MAX: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Outbox {
-    /// Between two rounds: what the carrier had no room for.
+    /// Bursts that the carrier had no room for, kept between two rounds.
     bursts: Bursts,
-    /// Bytes given to the engine since it was last asked for packets.
+    /// Bytes queued in the engine since it was last asked for packets.
     pub(crate) queued_bytes: usize,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Outbox {
 pub(crate) enum Sent {
     /// The engine has nothing more to send now.
     All,
-    /// There is more; others' turn first.
+    /// There is more to send after other tasks had their turn.
     Some,
     /// The carrier is full.
     Blocked,
@@ -41,7 +41,7 @@ impl Outbox {
         !self.bursts.is_empty()
     }
 
-    /// Sends what the engine has to send, `bursts_max` bursts of it at most.
+    /// Sends what the engine has ready, at most `bursts_max` bursts.
     pub(crate) fn run(
         &mut self,
         engine: &mut Engine,
@@ -68,7 +68,8 @@ impl Outbox {
         }
     }
 
-    /// Asks the engine for bursts until enough are there to be sent together. False if it has no more.
+    /// Gathers bursts from the engine until there are enough to send together. Returns false if the engine has
+    /// no more.
     fn gather(
         &mut self,
         engine: &mut Engine,
@@ -93,7 +94,8 @@ impl Outbox {
         true
     }
 
-    /// Waits until the carrier has room again, and sends what it had none for. Ready if some of it was sent.
+    /// Waits until the carrier has room again, and sends the bursts that it had no room for. Ready if some of
+    /// them were sent.
     pub(crate) fn poll_unblock(&mut self, cx: &mut Context<'_>, carrier: &Carrier) -> Poll<()> {
         if !self.is_blocked() {
             return Poll::Ready(());
@@ -101,14 +103,14 @@ impl Outbox {
         let Poll::Ready(result) = carrier.poll_send(cx, &mut self.bursts) else { return Poll::Pending };
         self.settle(result);
         if self.is_blocked() {
-            // Sent in part: there may be room for more.
+            // Only a part was sent: there may be room for more.
             cx.waker().wake_by_ref();
         }
         Poll::Ready(())
     }
 
-    /// After an attempt to send: what the carrier refuses for good is as good as lost on the way, and retransmission takes
-    /// care of it.
+    /// Handles the result of a send. Packets that the carrier refuses with an error are dropped; they are
+    /// retransmitted like packets lost on the way.
     fn settle(&mut self, result: io::Result<()>) {
         if let Err(error) = result {
             tracing::debug!(%error, "the carrier refused what was to be sent");

@@ -1,4 +1,4 @@
-//! Where a future waits.
+//! The queues that futures wait in.
 
 use strandline_proto::event::AssociationId;
 use strandline_proto::number::StreamId;
@@ -6,30 +6,31 @@ use strandline_proto::number::StreamId;
 /// Names a queue of waiting tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// For a message of an association.
+    /// Waits for a message of an association.
     Read(AssociationId),
-    /// For a message of a stream with a reader of its own.
+    /// Waits for a message of a stream with its own reader.
     ReadStream(AssociationId, StreamId),
-    /// For room in an association's send buffer.
+    /// Waits for room in an association's send buffer.
     Write(AssociationId),
-    /// For room in an association's send buffer, by a poll function: its caller may stop calling without a word.
+    /// Waits for room in an association's send buffer, by a poll function whose caller may stop calling without
+    /// notice.
     WritePolled(AssociationId),
-    /// For an association to be established or to end.
+    /// Waits for an association to be established or to end.
     Change(AssociationId),
-    /// For a notification of an association.
+    /// Waits for a notification of an association.
     Notification(AssociationId),
-    /// For an association to accept.
+    /// Waits for an association to accept.
     Accept(u32),
-    /// For a message of any association of a one-to-many endpoint.
+    /// Waits for a message of any association of a one-to-many endpoint.
     ReadMany(u32),
-    /// For a notification of any association of a one-to-many endpoint.
+    /// Waits for a notification of any association of a one-to-many endpoint.
     NotificationMany(u32),
-    /// For the last association of the shard to end.
+    /// Waits for the last association of the shard to end.
     Idle,
 }
 
 impl Place {
-    /// The association in whose send buffer it waits for room.
+    /// Returns the association in whose send buffer the task waits for room.
     pub(crate) fn written(self) -> Option<AssociationId> {
         match self {
             Self::Write(id) | Self::WritePolled(id) => Some(id),
@@ -37,7 +38,8 @@ impl Place {
         }
     }
 
-    /// Only one task is woken for each thing that happens here, so one that goes away passes its turn on.
+    /// Returns whether only one task is woken for each event in this queue, so that a task that stops waiting
+    /// must pass its turn on.
     pub(crate) fn wakes_one(self) -> bool {
         matches!(self, Self::Accept(_) | Self::ReadMany(_))
     }

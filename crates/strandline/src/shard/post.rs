@@ -1,4 +1,4 @@
-//! Mail between the shards of a stack: packets that came to the wrong one, and ICMP messages.
+//! Mailboxes between the shards of a stack, for packets that arrived on the wrong shard and for ICMP messages.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -7,15 +7,15 @@ use std::task::Waker;
 
 use strandline_proto::event::{Datagram, IcmpError, IcmpKind};
 
-/// Bytes that wait for one shard, at most; what finds no room is lost, as in a full socket.
+/// Limit of bytes waiting for one shard; letters beyond it are dropped, as by a full socket buffer.
 const BYTES_MAX: usize = 1 << 20;
-/// What each letter counts for besides its bytes.
+/// Bytes counted for each letter besides its contents.
 const LETTER_BYTES: usize = 64;
 
-/// What a letter is about.
+/// The contents of a letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Matter {
-    /// A packet, and which shards said that they don't know its association: a bit for each.
+    /// A packet, and a bit for each shard that doesn't know its association.
     Datagram {
         asked: u64,
         ecn: u8,
@@ -25,14 +25,14 @@ enum Matter {
 
 #[derive(Debug, Clone, Copy)]
 struct Letter {
-    /// Whom it came from or, of an ICMP message, where the packet had been sent to.
+    /// The packet's source; for an ICMP message, the destination of the packet that it reports.
     peer: SocketAddr,
     destination: Option<IpAddr>,
     len: usize,
     matter: Matter,
 }
 
-/// Letters in their order. Its memory is used again.
+/// A queue of letters, whose memory is reused.
 #[derive(Debug, Default)]
 pub(crate) struct Mail {
     letters: Vec<Letter>,
@@ -74,7 +74,7 @@ impl Mail {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Moves letters behind those that are here already, as far as there is room, and tells how many found none.
+    /// Appends letters as far as there is room, and returns how many were dropped.
     fn append(&mut self, other: &mut Self) -> u64 {
         if self.is_empty() && other.size() <= BYTES_MAX {
             std::mem::swap(self, other);
@@ -116,21 +116,21 @@ impl Mail {
 struct Inside {
     mail: Mail,
     reader: Option<Waker>,
-    /// The reader is gone.
+    /// The reading shard has ended.
     closed: bool,
 }
 
-/// Aligned so that no two share a cache line, nor the pair of lines that processors fetch at once.
+/// Aligned so that no two mailboxes share a cache line, or the pair of lines that processors prefetch together.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Mailbox {
-    /// There is something inside: a look that needs no lock.
+    /// The mailbox is not empty; read without taking the lock.
     full: AtomicBool,
     inside: Mutex<Inside>,
     sent: AtomicU64,
     received: AtomicU64,
     lost: AtomicU64,
-    /// Associations of the shard whose peer has several addresses.
+    /// Number of the shard's associations whose peer has several addresses.
     multihomed: AtomicU32,
 }
 
@@ -140,7 +140,7 @@ impl Mailbox {
     }
 }
 
-/// What went between a shard and the others.
+/// Counters of letters between a shard and the others.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Traffic {
     pub(crate) sent: u64,
@@ -148,7 +148,7 @@ pub(crate) struct Traffic {
     pub(crate) lost: u64,
 }
 
-/// The mailboxes of all shards. In steady state nothing but a flag that nobody else writes is looked at.
+/// The mailboxes of all shards. In steady state a shard only reads a flag that no other shard writes.
 #[derive(Debug)]
 pub(crate) struct Post {
     boxes: Vec<Mailbox>,
@@ -159,14 +159,14 @@ impl Post {
         Self { boxes: (0..shards).map(|_| Mailbox::default()).collect() }
     }
 
-    /// From now on letters to a shard wake this task.
+    /// Registers the task that is woken by letters to a shard.
     pub(crate) fn register(&self, shard: u16, reader: &Waker) {
         if let Some(mailbox) = self.boxes.get(usize::from(shard)) {
             mailbox.lock().reader = Some(reader.clone());
         }
     }
 
-    /// No letters to this shard any more.
+    /// Closes a shard's mailbox: further letters are dropped.
     pub(crate) fn close(&self, shard: u16) {
         if let Some(mailbox) = self.boxes.get(usize::from(shard)) {
             let mut inside = mailbox.lock();
@@ -176,7 +176,7 @@ impl Post {
         }
     }
 
-    /// Exchanges what has come for a shard for an empty `mail`. False if nothing has.
+    /// Exchanges a shard's letters for an empty `mail`. Returns false if there are none.
     pub(crate) fn fetch(&self, shard: u16, mail: &mut Mail) -> bool {
         let Some(mailbox) = self.boxes.get(usize::from(shard)) else { return false };
         if !mailbox.full.load(Ordering::Acquire) {
@@ -191,7 +191,8 @@ impl Post {
         !mail.is_empty()
     }
 
-    /// Brings mail, which is empty afterwards, to a shard. The caller wakes who is to be woken once it holds no lock.
+    /// Appends letters to a shard's mailbox; `mail` is empty afterwards. The caller wakes `to_wake` once it
+    /// holds no lock.
     pub(crate) fn deliver(&self, from: u16, to: u16, mail: &mut Mail, to_wake: &mut Vec<Waker>) {
         let letters = mail.letters.len() as u64;
         let Some(mailbox) = self.boxes.get(usize::from(to)) else { return mail.clear() };
@@ -215,7 +216,7 @@ impl Post {
         }
     }
 
-    /// Tells all other shards of an ICMP message.
+    /// Sends an ICMP message to all other shards.
     pub(crate) fn tell_all(&self, from: u16, error: &IcmpError<'_>, to_wake: &mut Vec<Waker>) {
         for to in (0..self.boxes.len() as u16).filter(|to| *to != from) {
             let mut mail = Mail::default();
@@ -224,7 +225,7 @@ impl Post {
         }
     }
 
-    /// How many of a shard's associations have peers with several addresses.
+    /// Sets the number of a shard's associations whose peers have several addresses.
     pub(crate) fn set_multihomed(&self, shard: u16, count: u32) {
         if let Some(mailbox) = self.boxes.get(usize::from(shard))
             && mailbox.multihomed.load(Ordering::Relaxed) != count
@@ -233,7 +234,7 @@ impl Post {
         }
     }
 
-    /// True if another shard has an association whose peer has several addresses.
+    /// Returns whether another shard has an association whose peer has several addresses.
     pub(crate) fn multihomed_elsewhere(&self, shard: u16) -> bool {
         let others = self.boxes.iter().enumerate().filter(|(index, _)| *index != usize::from(shard));
         others.map(|(_, mailbox)| mailbox.multihomed.load(Ordering::Relaxed)).any(|count| count > 0)

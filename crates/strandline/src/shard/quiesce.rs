@@ -1,4 +1,4 @@
-//! Sockets that take no new associations any more, and the end of all associations of a one-to-many endpoint.
+//! Stops sockets from taking new associations, and ends all associations of a one-to-many endpoint.
 
 use std::task::Poll;
 
@@ -10,7 +10,7 @@ use super::state::State;
 use super::table::Owner;
 
 impl State {
-    /// A listener takes no new associations; those that wait to be accepted still can be.
+    /// Stops a listener from taking new associations; established ones can still be accepted.
     pub(crate) fn stop_listener(&mut self, socket: u32) {
         let Some(listener) = self.sockets.listener(socket) else { return };
         let was_stopped = std::mem::replace(&mut listener.stopped, true);
@@ -20,7 +20,7 @@ impl State {
         }
     }
 
-    /// A one-to-many endpoint takes no associations that peers set up, or none at all.
+    /// Stops a one-to-many endpoint from taking associations that peers set up, or any new associations.
     pub(crate) fn stop_many(&mut self, socket: u32, phase: Phase) {
         let Some(many) = self.sockets.many(socket) else { return };
         let before = many.phase;
@@ -35,17 +35,17 @@ impl State {
         self.wake_if_finished(socket);
     }
 
-    /// The endpoint takes no new associations at all.
+    /// Returns whether the endpoint takes no new associations at all.
     pub(crate) fn is_shutting_down(&mut self, socket: u32) -> bool {
         self.sockets.many(socket).is_none_or(|many| many.phase == Phase::ShuttingDown)
     }
 
-    /// The endpoint takes no new associations, and has none left on this shard.
+    /// Returns whether the endpoint takes no new associations and has none left on this shard.
     pub(crate) fn is_finished_many(&mut self, socket: u32) -> bool {
         self.is_shutting_down(socket) && !self.table.has_any_of(socket)
     }
 
-    /// Wakes those who wait for messages or notifications that will never come.
+    /// Wakes tasks that wait for messages or notifications which will never arrive.
     pub(crate) fn wake_if_finished(&mut self, socket: u32) {
         if !self.is_finished_many(socket) {
             return;
@@ -58,8 +58,8 @@ impl State {
         }
     }
 
-    /// Begins the graceful end of an endpoint's associations, from a slot on. Returns those that have not ended, and
-    /// where to go on.
+    /// Begins the graceful shutdown of an endpoint's associations, from a slot on. Returns those that have not
+    /// ended, and the slot to continue from.
     pub(crate) fn end_many(
         &mut self,
         now: Time,
@@ -77,7 +77,7 @@ impl State {
         cell.is_some_and(|cell| cell.outcome.is_some())
     }
 
-    /// Whether an association of an endpoint has ended, or is no longer the endpoint's.
+    /// Ready once an association has ended or no longer belongs to the endpoint.
     pub(crate) fn poll_ended_many(&self, socket: u32, id: AssociationId) -> Poll<()> {
         let owner = self.table.get(id).and_then(|entry| entry.owner());
         let is_its = owner == Some(Owner::Endpoint(socket));

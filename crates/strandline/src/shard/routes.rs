@@ -1,4 +1,4 @@
-//! Streams with readers of their own: which message goes to whom.
+//! Streams with their own reader: routes messages to the readers.
 
 use std::collections::{HashMap, VecDeque};
 use std::task::Waker;
@@ -8,8 +8,8 @@ use strandline_proto::number::StreamId;
 
 use crate::wait::WaitQueue;
 
-/// Messages taken from the engine and not read yet are bounded together, in bytes, counting this much for each
-/// message besides its payload.
+/// Bytes counted for each queued message besides its payload, towards the limit of messages taken from the
+/// engine and not read yet.
 const MESSAGE_OVERHEAD: usize = 64;
 
 #[derive(Debug, Default)]
@@ -18,8 +18,8 @@ struct Route {
     waiters: WaitQueue,
 }
 
-/// Where the messages of an association go. While too many wait here, none is taken from the engine, and the receive
-/// window closes: a stream that nobody reads holds up the others only then.
+/// The queues of an association's messages by stream. While they are full, no message is taken from the engine,
+/// and the receive window closes; only then does an unread stream hold up the others.
 #[derive(Debug)]
 pub(crate) struct Routes {
     streams: HashMap<StreamId, Route>,
@@ -33,19 +33,19 @@ impl Routes {
         Self { streams: HashMap::new(), rest: VecDeque::new(), held_bytes: 0, limit_bytes }
     }
 
-    /// A reader for a stream. False if it has one.
+    /// Registers a reader for a stream. Returns false if the stream has one.
     pub(crate) fn claim(&mut self, stream: StreamId) -> bool {
         if self.streams.contains_key(&stream) {
             return false;
         }
-        // Messages that arrived before the reader came.
+        // Messages that arrived before the reader was registered.
         let (mine, rest) = std::mem::take(&mut self.rest).into_iter().partition(|m| m.stream == stream);
         self.rest = rest;
         self.streams.insert(stream, Route { queue: mine, waiters: WaitQueue::default() });
         true
     }
 
-    /// The stream's reader is gone: what it has not read goes back to whoever reads the association.
+    /// Removes the stream's reader: its unread messages go back to the readers of the association.
     pub(crate) fn unclaim(&mut self, stream: StreamId, read: &mut WaitQueue, to_wake: &mut Vec<Waker>) {
         if let Some(route) = self.streams.remove(&stream)
             && !route.queue.is_empty()
@@ -55,12 +55,12 @@ impl Routes {
         }
     }
 
-    /// True while no more may be taken from the engine.
+    /// Returns whether no more messages may be taken from the engine.
     pub(crate) fn is_full(&self) -> bool {
         self.held_bytes >= self.limit_bytes
     }
 
-    /// Puts a message where it belongs and wakes its reader.
+    /// Queues a message and wakes its reader.
     pub(crate) fn push(&mut self, message: Message, read: &mut WaitQueue, to_wake: &mut Vec<Waker>) {
         self.held_bytes += message.data.len() + MESSAGE_OVERHEAD;
         match self.streams.get_mut(&message.stream) {
@@ -75,7 +75,7 @@ impl Routes {
         }
     }
 
-    /// The next message of a stream, or of those without a reader of their own.
+    /// Removes the next message of a stream, or of the streams without their own reader.
     pub(crate) fn pop(&mut self, stream: Option<StreamId>) -> Option<Message> {
         let queue = match stream {
             Some(stream) => &mut self.streams.get_mut(&stream)?.queue,

@@ -1,4 +1,4 @@
-//! What is bound to SCTP ports: listeners and one-to-many endpoints.
+//! The sockets bound to SCTP ports: listeners and one-to-many endpoints.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -7,10 +7,10 @@ use strandline_proto::event::AssociationId;
 use crate::notification::{Notification, NotificationQueue};
 use crate::wait::WaitQueue;
 
-/// What to bind.
+/// The kind of socket to bind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A one-to-one listener, with its limit of associations that wait to be accepted.
+    /// A one-to-one listener with its backlog.
     Listener { backlog: usize },
     /// A one-to-many endpoint.
     Many,
@@ -20,21 +20,21 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 pub(crate) struct ListenerState {
     pub(crate) backlog: usize,
-    /// Established and not accepted yet.
+    /// Associations that are established and not accepted yet.
     pub(crate) queue: VecDeque<AssociationId>,
     pub(crate) waiters: WaitQueue,
     /// Associations refused because the backlog was full.
     pub(crate) refused: u64,
-    /// It takes no new associations any more.
+    /// No new associations are taken.
     pub(crate) stopped: bool,
 }
 
 /// A one-to-many endpoint.
 #[derive(Debug, Default)]
 pub(crate) struct ManyState {
-    /// Associations that can be read.
+    /// Associations with messages to read.
     pub(crate) ready: VecDeque<AssociationId>,
-    /// Messages read from the first of them in a row.
+    /// Number of messages read in a row from the first association.
     pub(crate) turn: u32,
     pub(crate) read: WaitQueue,
     /// Notifications, if the application asked for them.
@@ -42,10 +42,10 @@ pub(crate) struct ManyState {
     pub(crate) phase: Phase,
 }
 
-/// What associations a one-to-many endpoint still takes.
+/// Which new associations a one-to-many endpoint takes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Its own and the peers'.
+    /// All: its own and those that peers set up.
     #[default]
     Open,
     /// Only those that it sets up itself.
@@ -58,7 +58,7 @@ pub(crate) enum Phase {
 pub(crate) enum Socket {
     Listener(ListenerState),
     Many(ManyState),
-    /// A one-to-many endpoint that was dropped; its associations are being shut down.
+    /// A one-to-many endpoint that was dropped and whose associations are being shut down.
     Closing,
 }
 
@@ -81,11 +81,11 @@ impl Sockets {
         index
     }
 
-    /// The one-to-many endpoint takes part in nothing any more; its index stays taken until `remove`.
+    /// Closes a one-to-many endpoint; its index stays in use until `remove`.
     pub(crate) fn close_many(&mut self, index: u32) -> Option<u16> {
         let (port, socket) = self.by_index.get_mut(index as usize)?.as_mut()?;
         *socket = Socket::Closing;
-        // Another socket may have the port since this one stopped accepting.
+        // The port may belong to another socket since this one stopped accepting.
         if self.by_port.get(port) == Some(&index) {
             self.by_port.remove(port);
         }
@@ -101,7 +101,7 @@ impl Sockets {
         Some((port, socket))
     }
 
-    /// Gives up the port, for others to bind, and returns it.
+    /// Releases the port, so that others can bind it, and returns it.
     pub(crate) fn leave_port(&mut self, index: u32) -> Option<u16> {
         let (port, _) = self.by_index.get(index as usize)?.as_ref()?;
         if self.by_port.get(port) == Some(&index) {
@@ -110,7 +110,7 @@ impl Sockets {
         Some(*port)
     }
 
-    /// The socket bound to a port.
+    /// Returns the socket bound to a port.
     pub(crate) fn on_port(&mut self, port: u16) -> Option<(u32, &mut Socket)> {
         let index = *self.by_port.get(&port)?;
         let (_, socket) = self.by_index.get_mut(index as usize)?.as_mut()?;

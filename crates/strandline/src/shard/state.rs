@@ -1,4 +1,4 @@
-//! What a shard's lock protects.
+//! The state protected by a shard's lock.
 
 use std::task::{Poll, Waker};
 
@@ -13,7 +13,7 @@ use super::table::{Owner, Table};
 use crate::engine::Engine;
 use crate::wait::{Token, WaitQueue};
 
-/// Associations of a dropped endpoint that are shut down in one turn of the driver.
+/// Number of slots visited in one round of the driver to shut down the associations of a dropped endpoint.
 const SWEEP_STEP: u32 = 1024;
 
 /// A dropped one-to-many endpoint whose associations are being shut down, a few at a time.
@@ -29,23 +29,23 @@ pub(crate) struct State {
     pub(crate) table: Table,
     pub(crate) sockets: Sockets,
     pub(crate) out: Outbox,
-    /// Wakes the driver; none while it runs or has been woken already.
+    /// The driver's waker; `None` while it runs or has already been woken.
     pub(crate) driver: Option<Waker>,
-    /// When the driver's timer goes off.
+    /// The time that the driver's alarm is set to.
     pub(crate) armed: Time,
     /// When the clock was last read.
     pub(crate) now: Time,
-    /// What small messages have taken the short way since then.
+    /// Bytes of small messages sent on the fast path since then.
     pub(crate) row_bytes: usize,
-    /// Messages have come for somebody since the driver last looked.
+    /// Messages have arrived for a task since the driver last checked.
     pub(crate) readable: bool,
-    /// To be woken when the lock is let go.
+    /// Tasks to wake once the lock is released.
     pub(crate) to_wake: Vec<Waker>,
-    /// Nobody holds the stack any more: the driver ends with the last association.
+    /// No handle of the stack is left: the driver ends with the last association.
     pub(crate) orphaned: bool,
-    /// The driver is gone: nothing will ever happen again.
+    /// The driver has ended: no operation can succeed any more.
     pub(crate) gone: bool,
-    /// Who waits for the last association to end.
+    /// Tasks that wait for the last association to end.
     pub(crate) idle: WaitQueue,
     sweeps: Vec<Sweep>,
 }
@@ -74,7 +74,7 @@ impl State {
         self.to_wake.extend(self.driver.take());
     }
 
-    /// The queue of those who wait at a place, if there is such a place.
+    /// Returns the queue for a place, if its association or socket exists.
     fn queue(&mut self, place: Place) -> Option<&mut WaitQueue> {
         match place {
             Place::Read(id) => Some(&mut self.table.get_mut(id)?.cell_mut().read),
@@ -87,18 +87,18 @@ impl State {
                 Some(&mut self.sockets.many(socket)?.notifications.as_mut()?.waiters)
             }
             Place::Idle => Some(&mut self.idle),
-            // Served in order: see `Line`.
+            // These have a queue of their own: see `Line`.
             Place::Write(_) | Place::WritePolled(_) => None,
         }
     }
 
-    /// Whether a task may try now: the ones that wait for room in the same send buffer come first.
+    /// Returns whether a task may try now: tasks that wait for room in the same send buffer go first.
     pub(crate) fn is_turn(&mut self, place: Place, token: Token) -> bool {
         let cell = place.written().and_then(|id| self.table.cell_mut(id));
         cell.is_none_or(|cell| cell.write.is_turn(token))
     }
 
-    /// Tries for a sender that doesn't wait yet: not before those that do.
+    /// Tries for a sender that is not queued: pending if others wait.
     pub(crate) fn in_turn<T>(
         &mut self,
         id: AssociationId,
@@ -107,14 +107,14 @@ impl State {
         if self.is_turn(Place::Write(id), None) { run(self) } else { Poll::Pending }
     }
 
-    /// The association takes no more messages: those who wait for room are told at once.
+    /// Fails all tasks that wait for room: the association takes no more messages.
     pub(crate) fn refuse_writers(&mut self, id: AssociationId) {
         if let Some(cell) = self.table.cell_mut(id) {
             cell.write.dissolve(&mut self.to_wake);
         }
     }
 
-    /// Enters a waiting task. False if there is nothing to wait for any more.
+    /// Queues a waiting task. Returns false if there is nothing left to wait for.
     pub(crate) fn wait(&mut self, place: Place, token: &mut Token, waker: &Waker) -> bool {
         if self.gone {
             return false;
@@ -127,7 +127,7 @@ impl State {
         self.queue(place).map(|queue| queue.register(token, waker)).is_some()
     }
 
-    /// A future that waited is done, or was dropped (`passes_on`): then its turn goes to the next.
+    /// Removes a future that completed or was dropped. With `passes_on`, its turn goes to the next task.
     pub(crate) fn stop_waiting(&mut self, place: Place, token: Token, passes_on: bool) {
         if token.is_none() {
             return;
@@ -152,7 +152,7 @@ impl State {
         }
     }
 
-    /// Gives back the cell of an association of a one-to-many endpoint once nobody waits there.
+    /// Frees the cell of an endpoint's association once no task waits there.
     pub(crate) fn drop_idle_cell(&mut self, id: AssociationId) {
         if let Some(entry) = self.table.get_mut(id)
             && matches!(entry.owner(), Some(Owner::Endpoint(_)))
@@ -162,7 +162,7 @@ impl State {
         }
     }
 
-    /// Nobody's association any more: it is shut down, and what arrives for it is thrown away.
+    /// Releases an association whose owner is gone: it is shut down, and received messages are discarded.
     pub(crate) fn orphan(&mut self, now: Time, id: AssociationId) {
         let Some(entry) = self.table.get_mut(id) else { return };
         let ended = entry.cell.as_ref().is_some_and(|cell| cell.outcome.is_some());
@@ -180,9 +180,9 @@ impl State {
         self.engine.release(id);
     }
 
-    /// Begins the graceful end.
+    /// Begins the graceful shutdown.
     pub(crate) fn end(&mut self, now: Time, id: AssociationId) -> Result<(), UnknownAssociation> {
-        // An association that is not established and has nothing to deliver has nothing to wait for.
+        // An association that is not established and has nothing to deliver is aborted rather than shut down.
         let pointless =
             self.engine.status(id).is_some_and(|status| status.send_buffered == 0 && status.state.in_setup());
         if pointless {
@@ -193,12 +193,12 @@ impl State {
         }
     }
 
-    /// Throws away what nobody will read, so that the peer can finish.
+    /// Discards messages that will never be read, so that the peer can finish.
     pub(crate) fn drain_unread(&mut self, now: Time, id: AssociationId) {
         while self.engine.recv(now, id).is_some() {}
     }
 
-    /// The association has ended and nobody needs it any more.
+    /// Frees an association that has ended and has no user left.
     pub(crate) fn give_back(&mut self, id: AssociationId) {
         self.engine.release(id);
         self.table.remove(id);
@@ -210,7 +210,7 @@ impl State {
         }
     }
 
-    /// A one-to-many endpoint was dropped: its associations are shut down, a few at a time.
+    /// Closes a dropped one-to-many endpoint: its associations are shut down, a few at a time.
     pub(crate) fn close_many(&mut self, socket: u32) {
         let open = self.sockets.many(socket).is_some_and(|many| many.phase == Phase::Open);
         if let Some(port) = self.sockets.close_many(socket) {
@@ -222,7 +222,7 @@ impl State {
         }
     }
 
-    /// Goes on shutting down the associations of dropped endpoints. True if there is more to do.
+    /// Continues to shut down the associations of dropped endpoints. Returns whether there is more to do.
     pub(crate) fn sweep(&mut self, now: Time) -> bool {
         let Some(sweep) = self.sweeps.pop() else { return false };
         let end = sweep.next_slot.saturating_add(SWEEP_STEP).min(self.table.slots());
@@ -241,12 +241,12 @@ impl State {
         !self.sweeps.is_empty()
     }
 
-    /// True when the driver has nothing left to do for anybody.
+    /// Returns whether the driver can end.
     pub(crate) fn is_finished(&self) -> bool {
         self.orphaned && self.table.len() == 0 && self.sweeps.is_empty() && !self.out.is_blocked()
     }
 
-    /// The driver is gone: whoever waits learns it.
+    /// Marks the driver as ended and wakes all waiting tasks.
     pub(crate) fn set_gone(&mut self) {
         use super::socket::Socket;
         self.gone = true;

@@ -1,5 +1,6 @@
-//! Whose a packet is, among the shards of a stack. The carrier steers by the same rule, so nearly always the answer is
-//! "ours"; what is left are packets that it can't know, or got wrong.
+//! Finds the shard that a packet belongs to. The carrier steers by the same rule, so the answer is nearly
+//! always this shard; the exceptions are packets that the carrier can't classify or delivered to the wrong
+//! shard.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,10 +17,10 @@ use strandline_wire::{COMMON_HEADER_LEN, Init, Packet, Parameter};
 use super::post::{Item, Mail, Post};
 use crate::engine::Engine;
 
-/// Addresses of an INIT that are looked at: more than the engine takes.
+/// Limit of addresses read from an INIT; more than the engine takes.
 const ADDRESSES_MAX: usize = 16;
 
-/// A shard's knowledge of the others.
+/// A shard's view of the other shards.
 #[derive(Debug)]
 pub(crate) struct Steer {
     index: u16,
@@ -27,7 +28,7 @@ pub(crate) struct Steer {
     post: Arc<Post>,
 }
 
-/// What an INIT says about its sender.
+/// The sender of an INIT: its addresses and ports.
 struct Sender {
     addresses: Vec<IpAddr>,
     port: u16,
@@ -47,12 +48,12 @@ impl Steer {
         self.index
     }
 
-    /// Takes note of how many associations the engine has with peers of several addresses.
+    /// Publishes how many associations of the engine have peers with several addresses.
     pub(crate) fn note_multihomed(&self, engine: &Engine) {
         self.post.set_multihomed(self.index, engine.multihomed_count());
     }
 
-    /// An ICMP message: the sockets of a group get each other's.
+    /// Handles an ICMP message: the sockets of a reuseport group receive each other's.
     pub(crate) fn handle_icmp(
         &self,
         engine: &mut Engine,
@@ -70,7 +71,8 @@ impl Steer {
         engine.handle_icmp(now, error);
     }
 
-    /// Where a packet belongs: `None` if it is here, else to which shard, and who has been asked by then.
+    /// Returns `None` if a packet belongs to this shard, otherwise the shard to ask and the set of shards asked
+    /// so far.
     fn elsewhere(
         &self,
         engine: &Engine,
@@ -81,7 +83,7 @@ impl Steer {
         let Ok(packet) = Packet::parse(datagram.bytes) else { return None };
         let tag = packet.verification_tag().0;
         if tag == 0 {
-            // One too many isn't read here, and is nobody else's trouble: the engine drops it.
+            // Excess INITs stay here unread: the engine drops them.
             let ours = !engine.has_time_for_init(now, datagram.source.ip());
             return if ours { None } else { self.init_elsewhere(engine, &packet, datagram, asked) };
         }
@@ -97,17 +99,18 @@ impl Steer {
         if owner != self.index && asked == 0 {
             return Some((owner, asked));
         }
-        // The tag is nobody's, and the packet comes from this host: one of the shards may have sent it to an address that is this
-        // host's as well as the peer's. The one that did must see it; an answer would end its association. A COOKIE ECHO has the tag
-        // of an association that it is about to make here.
+        // The tag is unknown and the packet comes from this host: a shard may have sent it to a peer's address
+        // that is also this host's. The sending shard must see it; answering it would end that shard's
+        // association. A COOKIE ECHO carries the tag of an association that is about to be created here.
         let lost = !begins_with_cookie_echo(&packet)
             && !engine.has_tag(VerificationTag(tag))
             && engine.is_from_here(datagram);
         if !lost || engine.has_sent(&packet, datagram) { None } else { self.next(asked, None) }
     }
 
-    /// An INIT goes to the shard that has an association with its sender, and else to its home. The shard that the
-    /// carrier gave it to is both, unless the sender or somebody else's peer has several addresses: then all are asked.
+    /// Steers an INIT to the shard that has an association with its sender, otherwise to its home. The shard
+    /// that the carrier chose is both, unless the sender or a peer of another shard has several addresses: then
+    /// all shards are asked.
     fn init_elsewhere(
         &self,
         engine: &Engine,
@@ -132,7 +135,8 @@ impl Steer {
         self.next(asked, Some(home))
     }
 
-    /// The next shard to be asked; the home last. `None` if all have been, and this one keeps the packet.
+    /// Returns the next shard to ask, the home last. `None` if all have been asked and this one keeps the
+    /// packet.
     fn next(&self, asked: u64, home: Option<u16>) -> Option<(u16, u64)> {
         let asked = asked | 1 << self.index;
         let places = self.rule.places();
@@ -150,8 +154,8 @@ fn begins_with_cookie_echo(packet: &Packet<'_>) -> bool {
     packet.chunks().next().is_some_and(|first| first.is_ok_and(|chunk| chunk.kind == kind::COOKIE_ECHO))
 }
 
-/// The home of an association: by the smallest of the peer's addresses, so that it is the same from wherever the peer
-/// sends.
+/// Returns the home shard of an association. It depends on the smallest of the peer's addresses, so that it
+/// doesn't depend on the source address of a packet.
 pub(crate) fn home(
     rule: &Steering,
     addresses: impl Iterator<Item = IpAddr>,
@@ -161,7 +165,7 @@ pub(crate) fn home(
     addresses.min().map_or(0, |smallest| rule.home(smallest, peer_port, local_port))
 }
 
-/// An ABORT or SHUTDOWN COMPLETE with the T bit (RFC 9260 section 8.5.1).
+/// Returns whether the packet is an ABORT or SHUTDOWN COMPLETE with the T bit (RFC 9260 section 8.5.1).
 fn has_reflected_tag(bytes: &[u8]) -> bool {
     match bytes.get(COMMON_HEADER_LEN..COMMON_HEADER_LEN + 2) {
         Some([first, flags]) => matches!(*first, kind::ABORT | kind::SHUTDOWN_COMPLETE) && flags & 1 != 0,
@@ -173,7 +177,7 @@ fn is_init(bytes: &[u8]) -> bool {
     Packet::parse(bytes).is_ok_and(|packet| packet.verification_tag().0 == 0)
 }
 
-/// Reads an INIT, as far as it says who sends it. `None` for what is none: the engine counts it.
+/// Reads the sender's addresses and ports from an INIT. `None` if it is not a valid INIT: the engine counts it.
 fn sender_of(packet: &Packet<'_>, source: IpAddr) -> Option<Sender> {
     let first = packet.chunks().next()?.ok()?;
     let Ok(Chunk::Init(Init { parameters, .. })) = first.parse() else { return None };
@@ -191,13 +195,13 @@ fn sender_of(packet: &Packet<'_>, source: IpAddr) -> Option<Sender> {
     Some(Sender { addresses, port: packet.source_port(), local_port: packet.destination_port() })
 }
 
-/// Sorts what a shard receives, and reads its mail. The driver has it.
+/// Sorts received packets between shards, and reads the shard's mailbox. Owned by the driver.
 #[derive(Debug)]
 pub(crate) struct Sorter {
     steer: Arc<Steer>,
-    /// Mail that came.
+    /// Letters that arrived.
     inbox: Mail,
-    /// Mail to each of the shards, put together before it is brought.
+    /// Letters to each of the shards, gathered before delivery.
     outgoing: Vec<Mail>,
     registered: Option<Waker>,
 }
@@ -208,7 +212,7 @@ impl Sorter {
         Self { steer, inbox: Mail::default(), outgoing, registered: None }
     }
 
-    /// Looks for mail; it wakes the task if there is none now. True if there is some.
+    /// Fetches letters. If there are none, the task is woken by the next. Returns whether there are some.
     pub(crate) fn fetch(&mut self, waker: &Waker) -> bool {
         if !self.registered.as_ref().is_some_and(|registered| registered.will_wake(waker)) {
             self.steer.post.register(self.steer.index, waker);
@@ -217,7 +221,7 @@ impl Sorter {
         self.steer.post.fetch(self.steer.index, &mut self.inbox)
     }
 
-    /// Takes packets that arrived together: to the engine what is ours.
+    /// Passes packets that arrived together to the engine if they belong to this shard.
     pub(crate) fn take(&mut self, engine: &mut Engine, now: Time, train: Datagram<'_>, segment_size: usize) {
         let packets = || train.bytes.chunks(segment_size.max(1)).map(|bytes| Datagram { bytes, ..train });
         if packets().all(|packet| self.steer.elsewhere(engine, now, &packet, 0).is_none()) {
@@ -228,7 +232,8 @@ impl Sorter {
         }
     }
 
-    /// Takes a packet that came, or brings it on its way to whose it is. `asked`: the shards that it came by.
+    /// Passes a packet to the engine, or queues it for the shard that it belongs to. `asked` is the set of
+    /// shards asked so far.
     fn sort(&mut self, engine: &mut Engine, now: Time, packet: &Datagram<'_>, asked: u64) {
         let Some((to, asked)) = self.steer.elsewhere(engine, now, packet, asked) else {
             return engine.handle_datagram(now, *packet);
@@ -241,7 +246,7 @@ impl Sorter {
         }
     }
 
-    /// Takes what the others brought.
+    /// Handles the letters from other shards.
     pub(crate) fn read(&mut self, engine: &mut Engine, now: Time) {
         let inbox = std::mem::take(&mut self.inbox);
         for item in inbox.iter() {
@@ -253,7 +258,7 @@ impl Sorter {
         self.inbox = inbox;
     }
 
-    /// Brings what was put together to the others, and tells them of new associations.
+    /// Delivers the gathered letters, and publishes the number of multi-homed associations.
     pub(crate) fn send(&mut self, engine: &Engine, to_wake: &mut Vec<Waker>) {
         self.steer.note_multihomed(engine);
         for (to, mail) in (0..).zip(&mut self.outgoing) {

@@ -1,5 +1,5 @@
-//! Whose each association is, by its slot in the engine. An association of a one-to-many endpoint that nobody waits
-//! for costs no more than its entry here.
+//! The owner of each association, by its slot in the engine. An association of a one-to-many endpoint without
+//! waiting tasks costs only its entry here.
 
 use std::collections::HashMap;
 
@@ -7,14 +7,14 @@ use strandline_proto::event::AssociationId;
 
 use super::cell::Cell;
 
-/// Whose an association is.
+/// The owner of an association.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// The one-to-many endpoint with this index.
     Endpoint(u32),
-    /// A one-to-one handle, or one that waits to be accepted.
+    /// A one-to-one handle, or a listener that has not accepted it yet.
     Held,
-    /// Nobody's any more: it delivers what was queued, and ends.
+    /// No owner: it delivers what was queued, and ends.
     Orphan,
 }
 
@@ -22,9 +22,9 @@ pub(crate) enum Owner {
 pub(crate) struct Entry {
     generation: u32,
     owner: Option<Owner>,
-    /// In its endpoint's queue of associations that can be read.
+    /// It is in its endpoint's queue of readable associations.
     pub(crate) queued: bool,
-    /// What only some associations need: always there for one-to-one.
+    /// State that only some associations need; one-to-one associations always have it.
     pub(crate) cell: Option<Box<Cell>>,
 }
 
@@ -33,30 +33,31 @@ impl Entry {
         self.owner
     }
 
-    /// Bytes of the entry, and of its cell.
+    /// Returns the bytes of the entry, and of its cell.
     pub(crate) fn memory(&self) -> (usize, usize) {
         (size_of::<Self>(), self.cell.as_deref().map_or(0, size_of_val))
     }
 
-    /// The cell, made if it wasn't there.
+    /// Returns the cell, creating it if necessary.
     pub(crate) fn cell_mut(&mut self) -> &mut Cell {
         self.cell.get_or_insert_default()
     }
 }
 
-/// Entries are allocated in blocks, so that growing neither copies nor leaves half of the memory unused.
+/// Entries per block. Allocating in blocks means that growth neither copies entries nor leaves half of the
+/// memory unused.
 const BLOCK: usize = 256;
 
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     blocks: Vec<Vec<Entry>>,
     used: usize,
-    /// How many associations each one-to-many endpoint has.
+    /// Number of associations of each one-to-many endpoint.
     of_endpoints: HashMap<u32, usize>,
 }
 
 impl Table {
-    /// Enters an association.
+    /// Adds an association.
     pub(crate) fn insert(&mut self, id: AssociationId, owner: Owner) {
         let slot = id.slot as usize;
         while self.blocks.len() <= slot / BLOCK {
@@ -73,7 +74,7 @@ impl Table {
         }
     }
 
-    /// An owner has one association more or less.
+    /// Counts an association more or less for its owner.
     fn count(&mut self, owner: Owner, more: bool) {
         let Owner::Endpoint(socket) = owner else { return };
         let count = self.of_endpoints.entry(socket).or_default();
@@ -83,12 +84,12 @@ impl Table {
         }
     }
 
-    /// True if the one-to-many endpoint has associations.
+    /// Returns whether the one-to-many endpoint has associations.
     pub(crate) fn has_any_of(&self, socket: u32) -> bool {
         self.of_endpoints.contains_key(&socket)
     }
 
-    /// The association is given back.
+    /// Removes an association.
     pub(crate) fn remove(&mut self, id: AssociationId) {
         if let Some(entry) = self.get_mut(id) {
             let owner = entry.owner.take();
@@ -99,7 +100,7 @@ impl Table {
         }
     }
 
-    /// Makes it somebody else's.
+    /// Changes the owner of an association.
     pub(crate) fn set_owner(&mut self, id: AssociationId, owner: Owner) {
         if let Some(entry) = self.get_mut(id) {
             let before = entry.owner.replace(owner);
@@ -108,7 +109,7 @@ impl Table {
         }
     }
 
-    /// The entry of an association that has not been given back.
+    /// Returns the entry of an association that has not been removed.
     pub(crate) fn get_mut(&mut self, id: AssociationId) -> Option<&mut Entry> {
         let entry = self.at_mut(id.slot)?;
         (entry.generation == id.generation && entry.owner.is_some()).then_some(entry)
@@ -119,7 +120,7 @@ impl Table {
         (entry.generation == id.generation && entry.owner.is_some()).then_some(entry)
     }
 
-    /// The cell of an association, if it has one.
+    /// Returns the cell of an association, if it has one.
     pub(crate) fn cell_mut(&mut self, id: AssociationId) -> Option<&mut Cell> {
         self.get_mut(id)?.cell.as_deref_mut()
     }
@@ -128,17 +129,17 @@ impl Table {
         self.blocks.get_mut(slot as usize / BLOCK)?.get_mut(slot as usize % BLOCK)
     }
 
-    /// Associations that have not been given back.
+    /// Returns the number of associations that have not been removed.
     pub(crate) fn len(&self) -> usize {
         self.used
     }
 
-    /// Slots that were ever used.
+    /// Returns the number of slots that were ever used.
     pub(crate) fn slots(&self) -> u32 {
         (self.blocks.len() * BLOCK) as u32
     }
 
-    /// Who is in a slot.
+    /// Returns the association in a slot, and its owner.
     pub(crate) fn in_slot(&self, slot: u32) -> Option<(AssociationId, Owner)> {
         let entry = self.blocks.get(slot as usize / BLOCK)?.get(slot as usize % BLOCK)?;
         Some((AssociationId { slot, generation: entry.generation }, entry.owner?))

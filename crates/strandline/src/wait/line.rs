@@ -1,24 +1,25 @@
-//! A line of tasks that wait for room: served in the order in which they came.
+//! A first-in, first-out queue of tasks that wait for room in a send buffer.
 
 use std::collections::VecDeque;
 use std::task::Waker;
 
 use super::Token;
 
-/// A task in the line.
+/// A task in the queue.
 #[derive(Debug)]
 struct Waiting {
     token: u32,
-    /// Taken when the task is woken, and given back when it waits on.
+    /// `None` after the task was woken, until it waits again.
     waker: Option<Waker>,
-    /// The task may have stopped waiting without a word: see [`Line::register`].
+    /// The task may have stopped waiting without notice: see [`Line::register`].
     may_be_gone: bool,
 }
 
-/// Tasks that wait for room. Only the first is woken when there is some; it wakes the next one when it leaves, served or not.
-/// A task that comes while others wait goes to the end, even if there is room for it.
+/// Tasks that wait for room, in order of arrival. Only the first is woken when there is room; when it leaves,
+/// whether it could send or not, it wakes the next. A task that arrives while others wait goes to the end, even
+/// if there is room for its message.
 ///
-/// It allocates when a task has to wait, and keeps that memory.
+/// It allocates memory when a task has to wait, and keeps that memory.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     #[expect(
@@ -30,21 +31,21 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// True if no task waits.
+    /// Returns whether no task waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.as_ref().is_none_or(|waiting| waiting.is_empty())
     }
 
-    /// Whether the task with this token, or one that doesn't wait yet, may try now: every task before it has been woken and may
-    /// be gone.
+    /// Returns whether the task with this token, or a task that isn't queued yet, may try now: every task
+    /// before it has been woken and may have stopped waiting.
     pub(crate) fn is_turn(&self, token: Token) -> bool {
         let ahead = self.waiting.iter().flat_map(|waiting| waiting.iter());
         let mut ahead = ahead.take_while(|waiting| Some(waiting.token) != token);
         ahead.all(|waiting| waiting.may_be_gone && waiting.waker.is_none())
     }
 
-    /// Enters a task at the end, or renews its entry in its place. `may_be_gone`: a poll function waits, whose caller may never
-    /// call it again; when such a task is woken, it no longer keeps out those behind it.
+    /// Adds a task at the end, or updates its waker in its position. `may_be_gone` marks poll functions, whose
+    /// caller may never call them again: once woken, such a task no longer blocks those behind it.
     pub(crate) fn register(&mut self, token: &mut Token, waker: &Waker, may_be_gone: bool) {
         let waiting = self.waiting.get_or_insert_default();
         if let Some(found) = waiting.iter_mut().find(|waiting| Some(waiting.token) == *token) {
@@ -59,7 +60,7 @@ impl Line {
         waiting.push_back(Waiting { token: self.last_token, waker: Some(waker.clone()), may_be_gone });
     }
 
-    /// Takes a task out, and wakes the one whose turn it is then. To be called for every task that stops waiting.
+    /// Removes a task and wakes the one whose turn is next. Must be called for every task that stops waiting.
     pub(crate) fn leave(&mut self, token: Token, to_wake: &mut Vec<Waker>) {
         let Some(waiting) = &mut self.waiting else { return };
         let Some(at) = waiting.iter().position(|waiting| Some(waiting.token) == token) else { return };
@@ -67,7 +68,8 @@ impl Line {
         self.wake_next(to_wake);
     }
 
-    /// There may be room: wakes the first task, unless it has been woken, and the one behind each that may be gone.
+    /// Wakes the first task unless it was already woken, and the task behind each one that may be gone. Called
+    /// when there may be room.
     pub(crate) fn wake_next(&mut self, to_wake: &mut Vec<Waker>) {
         for waiting in self.waiting.iter_mut().flat_map(|waiting| waiting.iter_mut()) {
             to_wake.extend(waiting.waker.take());
@@ -77,7 +79,7 @@ impl Line {
         }
     }
 
-    /// Wakes every task and empties the line: none of them has to wait any more.
+    /// Wakes every task and empties the queue: none of them has to wait any more.
     pub(crate) fn dissolve(&mut self, to_wake: &mut Vec<Waker>) {
         let waiting = self.waiting.take();
         to_wake.extend(waiting.into_iter().flat_map(|waiting| *waiting).filter_map(|waiting| waiting.waker));

@@ -1,4 +1,4 @@
-//! Two stacks and what tests do with them.
+//! Pairs of stacks and helpers for tests.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -19,7 +19,7 @@ pub fn server(port: u16) -> Peer {
     Peer::new(SERVER, port)
 }
 
-/// Two stacks on a network that delivers at once.
+/// Returns two stacks on a network that delivers at once.
 pub fn stacks() -> (Stack, Stack) {
     stacks_with(Network::builder(), &AssociationConfig::default())
 }
@@ -35,14 +35,14 @@ pub fn stacks_with(network: NetworkBuilder, config: &AssociationConfig) -> (Stac
     (stack([10, 0, 0, 1], 1), stack(SERVER, 2))
 }
 
-/// Both ends of an association between two stacks.
+/// Returns both ends of an association between two stacks.
 pub async fn pair(here: &Stack, there: &Stack) -> (Association, Association) {
     let listener = Listener::bind(there, 0).unwrap();
     let client = Association::connect(here, server(listener.port())).await.unwrap();
     (client, listener.accept().await.unwrap())
 }
 
-/// Waits, in virtual time, until it is so: a minute at the most.
+/// Waits in virtual time until the condition holds, at most a minute.
 pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let mut looks = interval(Duration::from_millis(1));
     let waiting = async {
@@ -53,7 +53,7 @@ pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     assert!(timeout(Duration::from_secs(60), waiting).await.is_ok(), "waited a minute in vain: {what}");
 }
 
-/// Looks again and again for so long, in virtual time, whether it is so all the while.
+/// Asserts that the condition holds throughout a period of virtual time.
 pub async fn stays(what: &str, time: Duration, mut is_so: impl FnMut() -> bool) {
     let mut looks = interval(Duration::from_millis(1));
     for _ in 0..time.as_millis() {
@@ -62,12 +62,12 @@ pub async fn stays(what: &str, time: Duration, mut is_so: impl FnMut() -> bool) 
     }
 }
 
-/// Waits until the peer has acknowledged everything that was sent.
+/// Waits until the peer has acknowledged all sent messages.
 pub async fn all_arrived(association: &Association) {
     until("all is acknowledged", || association.status().unwrap().send_buffered == 0).await;
 }
 
-/// A stack on a UDP socket of the loopback interface, with timers that suit it.
+/// Returns a stack on a UDP socket of the loopback interface, with timers for it.
 pub fn udp_stack() -> Stack {
     let config = AssociationConfig {
         rto_initial: Duration::from_millis(200),
@@ -77,14 +77,14 @@ pub fn udp_stack() -> Stack {
     Stack::builder().association(config).udp("127.0.0.1:0".parse().unwrap()).unwrap()
 }
 
-/// Whether this process has CAP_NET_RAW, bit 13 of its effective capabilities.
+/// Returns whether this process has CAP_NET_RAW, bit 13 of its effective capabilities.
 fn may_open_raw_sockets() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
     u64::from_str_radix(effective.trim(), 16).unwrap() & 1 << 13 != 0
 }
 
-/// A stack on raw IP, or `None` where that is not permitted and the error says what is missing.
+/// Returns a stack on raw IP, or `None` if it is not permitted and the error names the missing privilege.
 pub fn if_permitted(stack: Result<Stack, StackError>) -> Option<Stack> {
     match stack {
         Ok(stack) => Some(stack),
@@ -101,17 +101,17 @@ pub fn if_permitted(stack: Result<Stack, StackError>) -> Option<Stack> {
     }
 }
 
-/// How to reach an SCTP port of a stack on UDP.
+/// Returns the peer for an SCTP port of a stack on UDP.
 pub fn peer_at(stack: &Stack, port: u16) -> Peer {
     Peer::encapsulated(stack.local_addr().unwrap(), port)
 }
 
-/// Bytes that differ from place to place.
+/// Returns bytes that depend on their position.
 pub fn pattern(len: usize, seed: u8) -> Bytes {
     (0..len).map(|i| (i as u32).wrapping_mul(2_654_435_761).to_be_bytes()[0] ^ seed).collect()
 }
 
-/// A whole message, put together from its parts.
+/// Receives a whole message, joined from its parts.
 pub async fn recv_whole(association: &Association) -> Option<Vec<u8>> {
     let mut whole = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! One direction of one path: packets from a device through the link model to the other device.
+//! One direction of one path: moves packets from a device through the link model to the other device.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -9,17 +9,17 @@ use strandline_netem::{HeldLink, Link, LinkStats};
 use super::clock::Clock;
 use crate::netem::lateness::Lateness;
 
-/// Packets taken from a device or given to it before the others have their turn.
+/// Packets read from or written to a device before the others have their turn.
 const BATCH: usize = 64;
-/// Buffers kept for packets to come.
+/// Buffers kept for reuse.
 const SPARE_MAX: usize = 4096;
 
-/// A packet on its way.
+/// A packet in flight.
 #[derive(Debug, Clone)]
 pub(super) struct Packet {
     buffer: Vec<u8>,
     len: usize,
-    /// By how much earlier the link might have sent it, had it been taken from the device at once.
+    /// How much earlier the link could have sent it if it had been read from the device at once.
     sent_late_ns: u64,
 }
 
@@ -30,22 +30,22 @@ impl AsMut<[u8]> for Packet {
     }
 }
 
-/// What one direction of one path did.
+/// Counters of one direction of one path.
 #[derive(Debug, Clone)]
 pub struct ChannelCounters {
     /// The link model's counters.
     pub link: LinkStats,
-    /// Packets that were marked: congestion experienced.
+    /// Packets marked with ECN congestion experienced.
     pub marked_ce: u64,
-    /// Packets given to the other device, duplicates included.
+    /// Packets written to the other device, including duplicates.
     pub written: u64,
-    /// Their bytes.
+    /// Bytes written.
     pub written_bytes: u64,
     /// Packets that the other device refused.
     pub write_errors: u64,
-    /// Packets that were still on their way at the end.
+    /// Packets still in flight at the end.
     pub on_their_way: u64,
-    /// How late they were delivered.
+    /// Lateness of their delivery.
     pub lateness: Lateness,
 }
 
@@ -53,10 +53,10 @@ pub struct ChannelCounters {
 pub(super) struct Channel {
     pub(super) link: HeldLink<Packet>,
     packet_size_max: usize,
-    /// A packet that comes out of the device now was not in it at this time.
+    /// A packet read from the device now was not in it at this time.
     not_there_ns: u64,
     spare: Vec<Vec<u8>>,
-    /// Packets taken or delivered.
+    /// Packets read or delivered.
     pub(super) handled: u64,
     written: u64,
     written_bytes: u64,
@@ -79,7 +79,7 @@ impl Channel {
         }
     }
 
-    /// Takes packets from a device. Returns whether there may be more.
+    /// Reads packets from a device. Returns whether there may be more.
     pub(super) fn take(&mut self, device: impl AsFd, clock: &Clock) -> io::Result<bool> {
         let mut empty_at_ns = clock.now_ns();
         for _ in 0..BATCH {
@@ -103,18 +103,20 @@ impl Channel {
         Ok(true)
     }
 
-    /// Hands a packet to the link. It may have come any time since the device was seen empty. While the link was busy with
-    /// the packets before it, that makes no difference; so bursts don't count as late for the time it takes to read them.
+    /// Passes a packet to the link. It may have arrived any time since the device was last seen empty. While
+    /// the link was busy with earlier packets, that makes no difference; so the time that reading a burst takes
+    /// doesn't count as lateness.
     fn offer(&mut self, now_ns: u64, buffer: Vec<u8>, len: usize) {
         let earliest_ns = self.not_there_ns.max(self.link.link().free_at_ns());
         let sent_late_ns = now_ns.saturating_sub(earliest_ns);
-        // A drop is counted by the link.
+        // The link counts drops.
         let _ = self.link.push(now_ns, Packet { buffer, len, sent_late_ns });
     }
 
-    /// Gives the device what had arrived when it was called. Returns whether there may be more of that.
+    /// Writes packets to the device that were due when the function was called. Returns whether there may be
+    /// more of them.
     pub(super) fn deliver(&mut self, device: impl AsFd, clock: &Clock) -> bool {
-        // Not what arrives meanwhile: while that goes on, packets would wait in the devices.
+        // Packets that become due meanwhile are left: otherwise packets would wait in the devices.
         let called_ns = clock.now_ns();
         for _ in 0..BATCH {
             let Some((arrival_ns, mut packet)) = self.link.poll_with_arrival(called_ns) else { return false };
@@ -136,8 +138,8 @@ impl Channel {
         true
     }
 
-    /// The thread slept from one time to another, and was to be woken by a packet `woken_late_ns` earlier: until then
-    /// there was no packet in the device.
+    /// Records that the thread slept during an interval and that a packet was to wake it `woken_late_ns`
+    /// earlier: until then the device had no packet.
     pub(super) fn slept(&mut self, from_ns: u64, to_ns: u64, woken_late_ns: u64) {
         let empty_ns = to_ns.saturating_sub(from_ns).saturating_sub(woken_late_ns);
         self.not_there_ns += empty_ns;

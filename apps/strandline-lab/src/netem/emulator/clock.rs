@@ -1,10 +1,10 @@
-//! The emulator's clock, and how long the kernel made its thread wait for a processor.
+//! The emulator's clock, and the time that its thread waited for a processor.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
-/// Nanoseconds since it was made.
+/// Counts nanoseconds since it was created.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     origin: Instant,
@@ -21,16 +21,16 @@ impl Clock {
     }
 }
 
-/// The kernel's account of how long this thread was ready to run without running.
+/// The kernel's account of the time that this thread was ready to run but not running.
 #[derive(Debug)]
 pub(crate) struct RunDelay {
-    /// `None` where the kernel keeps no such account.
+    /// `None` if the kernel keeps no such account.
     file: Option<File>,
     last_ns: u64,
 }
 
 impl RunDelay {
-    /// Of the thread that calls it.
+    /// Opens the account of the calling thread.
     pub(crate) fn of_this_thread() -> Self {
         let file = File::open("/proc/thread-self/schedstat").ok();
         let mut delay = Self { file, last_ns: 0 };
@@ -38,7 +38,7 @@ impl RunDelay {
         delay
     }
 
-    /// What was added since the last call.
+    /// Returns the increase since the last call, nanoseconds.
     pub(crate) fn added_ns(&mut self) -> u64 {
         let total_ns = self.read().unwrap_or_default();
         let added = total_ns.saturating_sub(self.last_ns);
@@ -46,7 +46,7 @@ impl RunDelay {
         added
     }
 
-    /// The second number: time spent waiting on a run queue.
+    /// Reads the second number: time spent waiting on a run queue.
     fn read(&self) -> Option<u64> {
         let mut text = [0; 96];
         let len = self.file.as_ref()?.read_at(&mut text, 0).ok()?;

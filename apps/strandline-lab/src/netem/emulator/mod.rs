@@ -1,8 +1,9 @@
-//! The emulator: a thread of its own between the devices.
+//! The emulator: a dedicated thread between the devices.
 //!
-//! It sleeps until a packet comes or the next one is due. A wake-up takes the kernel some 20 microseconds, so it wakes
-//! that much early and spins for the rest. Where packets are dense it would always spin: there it sleeps for a fixed
-//! short time and handles what has gathered, so that it leaves some of the processor to the programs.
+//! It sleeps until a packet arrives or the next one is due. A wake-up takes the kernel some 20 microseconds, so
+//! the thread wakes that much early and spins for the rest. With dense traffic it would always spin: it then
+//! sleeps for a fixed short time and handles the packets gathered meanwhile, which leaves processor time to the
+//! programs.
 
 mod channel;
 mod clock;
@@ -28,26 +29,26 @@ use super::device::Devices;
 use super::schedule::{Direction, Entry, TargetedChange};
 use super::topology::Topology;
 
-/// Sleeps longer than this are worth asking the kernel how long the thread waited for a processor.
+/// For sleeps longer than this, the kernel is asked how long the thread waited for a processor.
 const LONG_SLEEP_NS: u64 = 40_000;
 
-/// How it waits.
+/// The emulator's waiting strategy.
 #[derive(Debug, Clone, Copy)]
 pub struct Waiting {
-    /// How long before a packet is due it stops sleeping.
+    /// How long before a packet is due the thread stops sleeping.
     pub spin: Duration,
-    /// How long it sleeps where packets are dense, whether one comes or is due or not.
+    /// How long the thread sleeps in dense traffic, regardless of arriving or due packets.
     pub gather: Duration,
 }
 
-/// What the emulator did.
+/// The emulator's counters.
 #[derive(Debug, Clone)]
 pub struct Counters {
-    /// For each path its directions to the right and to the left.
+    /// For each path, its directions to the right and to the left.
     pub paths: Vec<[ChannelCounters; 2]>,
-    /// Time since the emulator's start.
+    /// Time since the emulator was started.
     pub elapsed: Duration,
-    /// Processor time that the emulator took.
+    /// Processor time used by the emulator.
     pub cpu: Duration,
 }
 
@@ -58,7 +59,7 @@ enum Command {
     Stop(Sender<Counters>),
 }
 
-/// The emulator as seen from outside. It stops when this value is dropped.
+/// Handle to the emulator's thread, which stops when the handle is dropped.
 #[derive(Debug)]
 pub struct Emulator {
     commands: Sender<Command>,
@@ -68,10 +69,10 @@ pub struct Emulator {
 }
 
 impl Emulator {
-    /// Starts it between devices.
+    /// Starts the emulator between devices.
     ///
     /// # Errors
-    /// The system gives no thread or no event descriptor.
+    /// If the system gives no thread or event descriptor.
     pub fn start(devices: Vec<Devices>, topology: &Topology, waiting: Waiting) -> Result<Self> {
         let (commands, received) = channel();
         let (told, thread_id) = channel();
@@ -85,7 +86,7 @@ impl Emulator {
         let work =
             Work { paths: paths.collect(), clock, waiting, commands: received, wake: Arc::clone(&wake) };
         let thread = std::thread::Builder::new().name("netem".to_owned()).spawn(move || {
-            // Nobody waits for the number if the start failed.
+            // The receiver is gone if the start failed.
             let _ = told.send(rustix::thread::gettid().as_raw_nonzero().get());
             work.run()
         })?;
@@ -93,16 +94,16 @@ impl Emulator {
         Ok(Self { commands, wake, thread: Some(thread), thread_id })
     }
 
-    /// The thread's number in the kernel.
+    /// Returns the thread's id in the kernel.
     #[must_use]
     pub fn thread_id(&self) -> i32 {
         self.thread_id
     }
 
-    /// Lets the thread run on one processor only.
+    /// Restricts the thread to one processor.
     ///
     /// # Errors
-    /// There is no such processor, or this process may not use it.
+    /// If there is no such processor, or this process may not use it.
     pub fn keep_to(&self, core: usize) -> Result<()> {
         let mut cores = CpuSet::new();
         if core < CpuSet::MAX_CPU {
@@ -117,25 +118,25 @@ impl Emulator {
         self.send(Command::Begin(schedule));
     }
 
-    /// Makes a change now.
+    /// Applies a change now.
     pub fn change(&self, change: TargetedChange) {
         self.send(Command::Change(change));
     }
 
-    /// What it did so far.
+    /// Returns the counters so far.
     ///
     /// # Errors
-    /// It has stopped.
+    /// If the emulator has stopped.
     pub fn count(&self) -> Result<Counters> {
         let (reply, answer) = channel();
         self.send(Command::Count(reply));
         answer.recv().map_err(|_| anyhow!("the emulator has stopped"))
     }
 
-    /// Stops it; tells what it did.
+    /// Stops the emulator; returns its counters.
     ///
     /// # Errors
-    /// It had stopped, and why.
+    /// If the emulator had stopped, with the reason.
     pub fn stop(mut self) -> Result<Counters> {
         let (reply, answer) = channel();
         self.send(Command::Stop(reply));
@@ -150,7 +151,7 @@ impl Emulator {
     }
 
     fn send(&self, command: Command) {
-        // If it has stopped, whoever waits for an answer learns it.
+        // If the thread has stopped, the caller notices when waiting for the answer.
         let _ = self.commands.send(command);
         let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
     }
@@ -160,7 +161,7 @@ impl Drop for Emulator {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         self.send(Command::Stop(channel().0));
-        // Why it stopped is told by `stop`.
+        // `stop` reports why the thread ended.
         let _ = thread.join();
     }
 }
@@ -180,7 +181,7 @@ struct Work {
 
 impl Work {
     fn run(mut self) -> io::Result<()> {
-        // Sleeps end when they are to end, not up to 50 microseconds later.
+        // Ends sleeps on time, not up to 50 microseconds later.
         rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1))?;
         let mut run_delay = RunDelay::of_this_thread();
         let mut pace = Pace::default();
@@ -209,14 +210,14 @@ impl Work {
         }
     }
 
-    /// Sleeps for a moment, whatever comes but commands.
+    /// Sleeps for the gathering time; only commands end it early.
     fn gather(&mut self) -> io::Result<()> {
         let time = timespec(u64::try_from(self.waiting.gather.as_nanos()).unwrap_or(u64::MAX));
         self.wait(&mut [PollFd::new(&*Arc::clone(&self.wake), PollFlags::IN)], Some(&time))?;
         Ok(())
     }
 
-    /// Sleeps until a packet comes, shortly before one is due, or a command comes.
+    /// Sleeps until a packet arrives, shortly before one is due, or until a command arrives.
     fn sleep(&mut self, run_delay: &mut RunDelay) -> io::Result<()> {
         let channels = self.paths.iter().flat_map(|path| &path.channels);
         let due_ns = channels.filter_map(|channel| channel.link.next_arrival_ns()).min();
@@ -247,7 +248,7 @@ impl Work {
         Ok(())
     }
 
-    /// Waits for one of some descriptors, the first of which is that of commands. Returns how many are ready.
+    /// Waits for one of several descriptors, the first of which signals commands. Returns how many are ready.
     fn wait(&self, waiting_for: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> io::Result<usize> {
         let ready = match poll(waiting_for, timeout) {
             Ok(ready) => ready,
@@ -255,20 +256,20 @@ impl Work {
             Err(error) => return Err(error.into()),
         };
         if waiting_for.first().is_some_and(|wake| !wake.revents().is_empty()) {
-            // Commands are taken from the channel after this, so none is slept through.
+            // Commands are read from the channel afterwards, so none is missed.
             let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
         }
         Ok(ready)
     }
 
-    /// Carries out what was asked for. False if that was to stop.
+    /// Executes commands. Returns false if one of them stops the emulator.
     fn obey(&mut self) -> bool {
         loop {
             match self.commands.try_recv() {
                 Ok(Command::Begin(schedule)) => self.begin(&schedule),
                 Ok(Command::Change(change)) => self.change(&change),
                 Ok(Command::Count(reply)) => {
-                    // Whoever asked may have gone.
+                    // The requester may be gone.
                     let _ = reply.send(self.counters());
                 }
                 Ok(Command::Stop(reply)) => {
@@ -286,7 +287,7 @@ impl Work {
         for (number, path) in self.paths.iter_mut().enumerate() {
             for (direction, channel) in Direction::BOTH.into_iter().zip(&mut path.channels) {
                 let link = channel.link.link();
-                // A queue limit in time depends on the rate that the changes before it made.
+                // A queue limit given as a time depends on the rate after the preceding changes.
                 let mut config = link.config().clone();
                 for Entry { at, change, .. } in schedule {
                     if !change.target.includes(number + 1, direction) {

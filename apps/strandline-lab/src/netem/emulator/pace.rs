@@ -1,11 +1,11 @@
-//! How dense the packets are.
+//! Detection of dense traffic.
 
-/// How long packets are counted before it is decided.
+/// Length of the counting window.
 const WINDOW_NS: u64 = 1_000_000;
-/// Packets taken or delivered in a window that are many: a wake-up for each would take most of a processor.
+/// Packets handled in a window above which traffic is dense: a wake-up for each would use most of a processor.
 const DENSE: u64 = 48;
 
-/// Decides whether packets come so close to each other that they are better handled some at a time.
+/// Decides whether packets are so dense that they are better handled in batches.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     window_start_ns: u64,
@@ -14,7 +14,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Whether they do; `handled` counts all packets since the start.
+    /// Returns whether traffic is dense; `handled` counts all packets since the start.
     pub(super) fn is_dense(&mut self, now_ns: u64, handled: u64) -> bool {
         let elapsed_ns = now_ns.saturating_sub(self.window_start_ns);
         if elapsed_ns >= WINDOW_NS {

@@ -4,7 +4,7 @@ use rustix::thread::sched_getaffinity;
 
 use super::*;
 
-/// An emulator of nothing.
+/// Starts an emulator without paths.
 fn started() -> Emulator {
     let topology = Topology {
         paths: Vec::new(),

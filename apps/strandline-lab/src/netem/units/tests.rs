@@ -27,7 +27,7 @@ fn mistakes_say_what_is_right() {
         (time("soon").unwrap_err(), "30ms"),
         (time("1.2.3s").unwrap_err(), "30ms"),
         (rate("100").unwrap_err(), "100mbit"),
-        // Bits for some, bytes for others.
+        // Ambiguous: bits for some tools, bytes for others.
         (rate("64kbps").unwrap_err(), "512kbit"),
         (rate("0mbit").unwrap_err(), "1bit to 1000gbit"),
         (rate("-1mbit").unwrap_err(), "100mbit"),

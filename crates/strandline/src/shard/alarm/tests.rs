@@ -10,7 +10,7 @@ use crate::memory::Network;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Each kind.
+/// Returns an alarm of each kind.
 fn alarms(clock: &Clock) -> [Alarm; 2] {
     [Alarm::of_the_runtime(clock), Alarm::of_the_kernel().expect("there are descriptors")]
 }
@@ -59,7 +59,7 @@ async fn a_later_time_takes_the_place_of_one_that_has_come() {
         alarm.set(now, now, &clock);
         rings(&mut alarm).await;
         alarm.set(now + HOUR, now, &clock);
-        // Sleeps because a ring that must not come can only be waited for.
+        // Sleeps because the absence of an alarm can only be observed by waiting.
         tokio::time::sleep(Duration::from_millis(5)).await;
         assert!(is_silent(&mut alarm).await, "{alarm:?}");
     }

@@ -13,7 +13,8 @@ fn shards(count: usize) -> (Stack, Vec<Arc<Shard>>) {
     (stack, shards)
 }
 
-/// Has a thread `want` the lock while `hold` has it, until it had to wait: whether it comes in time is the scheduler's.
+/// Lets a thread `want` the lock while `hold` holds it, until it had to wait: whether it arrives in time
+/// depends on the scheduler.
 fn collide(shard: &Arc<Shard>, hold: fn(&Shard, &mut dyn FnMut()), want: fn(&Shard)) {
     let before = shard.lock_waits();
     while shard.lock_waits() == before {

@@ -10,7 +10,7 @@ use super::*;
 
 const SHARDS: u16 = 4;
 
-/// The shards' views and engines.
+/// Returns the shards' views and engines.
 fn shards() -> (Arc<Steering>, Vec<(Steer, Engine)>) {
     let rule = Arc::new(Steering::new(SHARDS, 11));
     let post = Arc::new(Post::new(SHARDS));
@@ -54,7 +54,7 @@ fn datagram(source: [u8; 4], bytes: &[u8]) -> Datagram<'_> {
     Datagram { source: SocketAddr::from((source, 9899)), destination: None, bytes, ecn: 0 }
 }
 
-/// The shards that a packet comes by, from the first on to the one that keeps it.
+/// Returns the shards that a packet passes through, from the first to the one that keeps it.
 fn way(shards: &[(Steer, Engine)], first: u16, datagram: &Datagram<'_>) -> Vec<u16> {
     let (mut way, mut asked) = (vec![first], 0);
     loop {
@@ -131,7 +131,7 @@ fn an_init_finds_the_association_that_it_restarts() {
         let (_, mut shards) = shards();
         connect(&mut shards[usize::from(owner)], &[[10, 0, 0, 9], [10, 0, 1, 9]]);
         for first in 0..SHARDS {
-            // Even if the sender doesn't say that it has more than one address.
+            // Even if the sender doesn't announce its other addresses.
             for (source, bytes) in [([10, 0, 1, 9], init(&[])), ([172, 16, 0, 1], init(&[[10, 0, 0, 9]]))] {
                 let way = way(&shards, first, &datagram(source, &bytes));
                 assert_eq!(way.last(), Some(&owner), "from {first}: {way:?}");
@@ -167,7 +167,7 @@ fn a_reflected_tag_leads_nowhere_so_all_are_asked_once() {
     }
 }
 
-/// INITs that somebody else might know take part in the budget before they are read: a flood of them is no mail.
+/// INITs for other shards count towards the budget before they are read: a flood of them is not forwarded.
 #[test]
 fn a_flood_of_inits_is_not_handed_on() {
     let (_, mut shards) = shards();

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A line with a task for each of these: true if it may be gone.
+/// Creates a line with a task for each value: true if the task may be gone.
 fn line(tasks: &[bool]) -> (Line, Vec<Token>) {
     let mut line = Line::default();
     let tokens = tasks.iter().map(|may_be_gone| {
@@ -12,7 +12,7 @@ fn line(tasks: &[bool]) -> (Line, Vec<Token>) {
     (line, tokens)
 }
 
-/// How many `act` wakes.
+/// Returns how many tasks `act` wakes.
 fn woken(act: impl FnOnce(&mut Vec<Waker>)) -> usize {
     let mut to_wake = Vec::new();
     act(&mut to_wake);
@@ -40,7 +40,7 @@ fn one_is_served_after_another() {
 fn a_woken_task_that_leaves_wakes_the_next() {
     let (mut line, tokens) = line(&[false, false, false]);
     line.wake_next(&mut Vec::new());
-    // One in the middle leaves, and the first, which had been woken, does so without being served.
+    // A task in the middle leaves; then the first, which was woken, leaves without being served.
     assert_eq!(woken(|to_wake| line.leave(tokens[1], to_wake)), 0);
     assert_eq!(woken(|to_wake| line.leave(tokens[0], to_wake)), 1);
     assert!(line.is_turn(tokens[2]));
@@ -62,7 +62,7 @@ fn a_task_that_may_be_gone_keeps_nobody_out() {
     assert!(!line.is_turn(tokens[1]), "nobody has been woken");
     assert_eq!(woken(|to_wake| line.wake_next(to_wake)), 3);
     assert!(line.is_turn(tokens[2]) && !line.is_turn(tokens[3]));
-    // If it was there all the same it is first again.
+    // If the task was still there, it is first again.
     line.register(&mut tokens[0], Waker::noop(), true);
     assert!(line.is_turn(tokens[0]) && !line.is_turn(tokens[2]));
 }
