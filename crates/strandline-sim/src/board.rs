@@ -118,7 +118,7 @@ pub(crate) struct Board {
     mtu_min: u32,
     /// The receive window in the last SACK.
     a_rwnd: Option<u32>,
-    /// That had no room for the lowest chunk, and has opened.
+    /// The receive window had no room for the lowest chunk, and has opened.
     opened: bool,
     /// Of what went again because something told that it was lost: where and when it had been sent, the latest.
     lost: BTreeMap<IpAddr, Time>,

@@ -48,7 +48,7 @@ const LARGER: [Larger; 15] = [
         (29, METHODS_MAX),
         "the ways out of a shard; to be split by transport",
     ),
-    larger("apps/strandline-sip", "Service", (40, 203), "the proxy of a shard; to be split by state"),
+    larger("apps/strandline-sip", "Service", (41, 211), "the proxy of a shard; to be split by state"),
     larger(
         "apps/strandline-sip",
         "Transactions",
@@ -61,9 +61,9 @@ const LARGER: [Larger; 15] = [
         (FIELDS_MAX, 59),
         "several types of this name in modules of their own",
     ),
-    larger("crates/strandline-proto", "Association", (FIELDS_MAX, 160), PROCEDURES),
+    larger("crates/strandline-proto", "Association", (26, 174), PROCEDURES),
     larger("crates/strandline-proto", "AssociationConfig", (40, METHODS_MAX), LIST),
-    larger("crates/strandline-proto", "Endpoint", (FIELDS_MAX, 81), PROCEDURES),
+    larger("crates/strandline-proto", "Endpoint", (FIELDS_MAX, 92), PROCEDURES),
     larger("crates/strandline-proto", "Inbound", (FIELDS_MAX, 45), PROCEDURES),
     larger(
         "crates/strandline-proto",

@@ -9,7 +9,7 @@ use strandline_proto::time::Time;
 pub(super) struct Quiet {
     /// When anything was last sent to it or acknowledged of what went there.
     pub(super) since: Time,
-    /// The same without what a time-out of another address brings at this moment: a probe that is due goes along with that.
+    /// `since` without what a time-out of another address brings at this moment: a probe that is due goes along with that.
     before: Time,
     /// Its round-trip time.
     pub(super) srtt: Option<Duration>,
