@@ -72,7 +72,7 @@ fn rows_of<'a>(page: &'a str, section: &str) -> impl Iterator<Item = &'a str> {
 }
 
 #[test]
-fn what_shows_that_a_complaint_is_answered_is_there() {
+fn tests_named_in_operations_exist() {
     let page = include_str!("../../docs/sip-operation.md");
     let rows: Vec<&str> = rows_of(page, "Problems known from other servers")
         .filter(|line| !line.starts_with("| complaint"))

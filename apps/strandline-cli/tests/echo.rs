@@ -87,7 +87,7 @@ fn every_transport_echoes() {
 }
 
 #[test]
-fn piggyback_has_no_set_up_of_its_own_and_several_clients_share_the_work() {
+fn piggyback_skips_set_up_and_clients_share_work() {
     let server = Server::start();
     let arguments =
         ["--style", "piggyback", "--clients", "2", "--rate", "400", "--count", "81", "--size", "200"];
@@ -203,7 +203,7 @@ fn children(of: u32) -> Vec<u32> {
 }
 
 #[test]
-fn the_demo_leaves_no_server_behind_when_it_is_killed() {
+fn killed_demo_leaves_no_server_behind() {
     let arguments = ["demo", "--json", "--associations", "100000", "--rate", "10", "--no-raw"];
     let mut demo =
         Command::new(PROGRAM).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();

@@ -65,7 +65,7 @@ fn what_another_build_measured_is_measured_again() {
 }
 
 #[test]
-fn a_program_that_fails_spoils_only_its_own_runs() {
+fn failing_program_invalidates_only_its_own_runs() {
     let plan = PLAN.replace("cat FOLDER/b.json", "cat FOLDER/missing.json");
     let laboratory = Laboratory::new("fails", &plan);
     let (code, _, told) = laboratory.run(&["run", "--all"]);
@@ -149,7 +149,7 @@ kind = "bars"
 "#;
 
 #[test]
-fn the_plan_chooses_the_congestion_control_on_a_loopback_interface_too() {
+fn plan_chooses_congestion_control_on_loopback_too() {
     for congestion in ["reno", "cubic"] {
         let name = format!("loopback-{congestion}");
         let laboratory = Laboratory::new(&name, &LOOPBACK.replace("CONGESTION", congestion));
@@ -281,7 +281,7 @@ kind = "bars"
 "#;
 
 #[test]
-fn networks_are_as_the_plan_has_them_and_a_rate_that_is_not_reached_is_noticed() {
+fn networks_match_the_plan_and_missed_rates_show() {
     let laboratory = Laboratory::new("networks", NETWORKS);
     let (code, _, told) = laboratory.run(&["run", "--all"]);
     assert!(code == Some(3) && told.contains("of 1000 operations a second were reached"), "{told}");
@@ -330,7 +330,7 @@ fn virtual_time_repeats_itself() {
 }
 
 #[test]
-fn a_list_that_nobody_reads_to_its_end_is_no_failure() {
+fn list_cut_short_by_its_reader_succeeds() {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_strandline"));
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
     command.args(["lab", "list", "--experiments", folder]);

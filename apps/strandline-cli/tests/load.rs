@@ -55,7 +55,7 @@ fn associations_are_counted_timed_and_weighed_beside_tcp() {
 }
 
 #[test]
-fn what_only_root_may_read_is_unknown_to_others_and_not_zero() {
+fn figures_only_root_may_read_are_unknown() {
     let arguments =
         ["load", "associations", "--transport", "tcp", "--steps", "50", "--probes", "5", "--json"];
     // A copy of the program, because other users may lack access to its folder.
@@ -102,7 +102,7 @@ fn an_echo_load_whose_operations_failed_says_so() {
 }
 
 #[test]
-fn one_to_one_servers_and_shards_hold_associations_too() {
+fn one_to_one_servers_and_shards_hold_associations() {
     for shards in ["1", "2"] {
         let arguments = ["associations", "--steps", "200", "--probes", "5", "--transport", "sctp,sctp-one"];
         let report = load(&[&arguments[..], &["--shards", shards]].concat());
@@ -117,7 +117,7 @@ fn one_to_one_servers_and_shards_hold_associations_too() {
 }
 
 #[test]
-fn with_a_rate_each_new_one_sends_a_message() {
+fn rate_sends_a_message_on_each_association() {
     let report = load(&["associations", "--steps", "20,60", "--probes", "5", "--rate", "500"]);
     for (step, new) in report[0]["steps"].as_array().unwrap().iter().zip([20, 40]) {
         for times in ["grown_times", "grown_transactions", "grown_totals"] {
@@ -127,7 +127,7 @@ fn with_a_rate_each_new_one_sends_a_message() {
 }
 
 #[test]
-fn an_association_is_weighed_item_by_item_and_with_gaps() {
+fn association_memory_is_itemised_with_gaps() {
     let report = load(&["memory", "--count", "300", "--gaps", "0,1,300,2048"]);
     let (many, one) = (&report["one_to_many"], &report["one_to_one"]);
     for account in [many, one] {
@@ -164,7 +164,7 @@ fn invites_are_answered_by_a_front_end() {
 }
 
 #[test]
-fn whoever_finds_no_server_is_told_how_to_start_one() {
+fn missing_server_error_says_how_to_start_one() {
     // Port 1 (tcpmux) is never assigned to a socket that asks for any port.
     let server = "127.0.0.1:1";
     for (more, start) in [(&[][..], "`strandline echo`"), (&["--sip"], "`strandline sip --front-end`")] {
@@ -175,7 +175,7 @@ fn whoever_finds_no_server_is_told_how_to_start_one() {
 }
 
 #[test]
-fn echo_load_brings_its_server_and_tells_what_it_takes() {
+fn echo_load_starts_its_server_and_reports_memory() {
     for transport in ["tcp", "udp", "sctp", "sctp-many"] {
         let arguments = ["echo", "--serve", "--rate", "500", "--duration", "0.4", "--transport", transport];
         let report = load(&arguments);

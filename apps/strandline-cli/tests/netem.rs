@@ -96,7 +96,7 @@ fn the_rate_is_kept() {
 }
 
 #[test]
-fn the_queue_holds_what_it_may_and_drops_the_rest() {
+fn queue_holds_its_limit_and_drops_the_rest() {
     // Each packet takes a second to send, so the queue doesn't drain while they arrive.
     let network = Network::up(&["--rate", "8kbit", "--queue", "10k"]);
     let (left, _right) = network.sockets(1);
@@ -195,7 +195,7 @@ fn a_schedule_changes_links() {
 }
 
 #[test]
-fn drops_behind_the_emulators_back_make_a_run_invalid() {
+fn drops_outside_the_emulator_invalidate_a_run() {
     let network = Network::up(&[]);
     let (left, _right) = network.sockets(1);
     network.stop();
@@ -209,7 +209,7 @@ fn drops_behind_the_emulators_back_make_a_run_invalid() {
 }
 
 #[test]
-fn what_a_killed_emulator_left_is_removed_next_time() {
+fn remains_of_a_killed_emulator_are_removed() {
     let network = Network::up(&[]);
     let namespaces = Side::BOTH.map(|side| network.namespace(side));
     let state = Path::new("/run/strandline/netem").join(network.name());
@@ -222,7 +222,7 @@ fn what_a_killed_emulator_left_is_removed_next_time() {
 }
 
 #[test]
-fn programs_get_addresses_and_labels_and_their_exit_codes_are_passed_on() {
+fn programs_get_addresses_labels_and_exit_codes() {
     let output = strandline(&[
         "netem",
         "exec",

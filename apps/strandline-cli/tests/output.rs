@@ -36,7 +36,7 @@ fn said(output: &Output) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_result_that_has_no_room_is_an_error() {
+fn result_without_disk_space_is_an_error() {
     for arguments in PRINTING {
         let output = run(arguments, full(), Stdio::piped());
         let (code, told) = said(&output);
@@ -50,7 +50,7 @@ fn a_result_that_has_no_room_is_an_error() {
 }
 
 #[test]
-fn a_result_that_nobody_reads_ends_the_program_quietly() {
+fn result_without_a_reader_ends_quietly() {
     for arguments in PRINTING {
         let output = run(arguments, unread(), Stdio::piped());
         assert_eq!(said(&output), (Some(141), String::new()), "{arguments:?}");
@@ -58,7 +58,7 @@ fn a_result_that_nobody_reads_ends_the_program_quietly() {
 }
 
 #[test]
-fn what_is_said_beside_a_result_is_not_needed() {
+fn diagnostics_may_be_lost_without_failure() {
     for arguments in PRINTING {
         assert_eq!(run(arguments, Stdio::piped(), full()).status.code(), Some(0), "{arguments:?}");
     }

@@ -95,7 +95,7 @@ const TRANSPORTS: [&str; 2] = ["sctp", "tcp"];
 
 /// Only the peer's answer shows whether ECN was negotiated: a client whose request for ECN failed reports it.
 #[test]
-fn ecn_that_the_server_did_not_agree_to_is_told() {
+fn missing_ecn_agreement_is_reported() {
     let (without, with) = (Server::start(&[]), Server::start(&["--ecn"]));
     for (asked, named) in [(["--congestion", "dctcp"], "dctcp"), (["--ecn", "--unordered"], "cubic")] {
         for (server, agreed) in [(&without, false), (&with, true)] {
@@ -123,7 +123,7 @@ fn ecn_that_the_server_did_not_agree_to_is_told() {
 }
 
 #[test]
-fn a_report_that_has_no_room_is_an_error() {
+fn report_without_disk_space_is_an_error() {
     let server = Server::start(&[]);
     let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     for how in ["--json", "--json-stream", "--quiet"] {
@@ -136,7 +136,7 @@ fn a_report_that_has_no_room_is_an_error() {
 }
 
 #[test]
-fn a_trace_has_all_that_was_sent_and_the_laboratory_draws_it() {
+fn trace_is_complete_and_the_lab_draws_it() {
     let server = Server::start(&[]);
     let folder = std::env::temp_dir().join(format!("strandline-trace-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
@@ -169,7 +169,7 @@ fn a_trace_has_all_that_was_sent_and_the_laboratory_draws_it() {
 }
 
 #[test]
-fn a_trace_that_can_t_be_written_is_told_before_anything_is_sent() {
+fn unwritable_trace_is_reported_before_sending() {
     let server = Server::start(&[]);
     let output = server.client(&["-n", "1M", "--trace", "/nowhere/run.jsonl"]).output().unwrap();
     assert!(output.status.code() == Some(1) && text(&output.stderr).contains("is the folder there"));
@@ -178,7 +178,7 @@ fn a_trace_that_can_t_be_written_is_told_before_anything_is_sent() {
 }
 
 #[test]
-fn every_byte_arrives_in_every_direction_over_both_transports() {
+fn every_byte_arrives_in_each_direction_and_transport() {
     let server = Server::start(&[]);
     for transport in TRANSPORTS {
         for (direction, sums) in
@@ -207,7 +207,7 @@ fn every_byte_arrives_in_every_direction_over_both_transports() {
 }
 
 #[test]
-fn messages_of_every_size_on_many_streams_in_and_out_of_order() {
+fn messages_of_all_sizes_streams_and_orders_arrive() {
     let server = Server::start(&["--receive-buffer", "200K", "--send-buffer", "200K"]);
     for (size, bytes, messages) in
         [("1", "2000", 2000), ("64", "64000", 1000), ("1M", "3000000", 3), ("3M", "4M", 2)]
@@ -225,7 +225,7 @@ fn messages_of_every_size_on_many_streams_in_and_out_of_order() {
 }
 
 #[test]
-fn a_timed_test_has_intervals_and_a_warm_up_that_does_not_count() {
+fn timed_test_has_intervals_and_uncounted_warm_up() {
     let server = Server::start(&[]);
     for transport in TRANSPORTS {
         let report = server.test(&["--transport", transport, "-t", "0.3", "-O", "0.1", "-i", "0.05"]);
@@ -264,7 +264,7 @@ fn a_rate_is_not_exceeded() {
 }
 
 #[test]
-fn several_clients_at_once_and_the_servers_own_report() {
+fn several_clients_at_once_and_server_report() {
     let server = Server::start(&["--json"]);
     let arguments: [&[&str]; 4] =
         [&["-n", "1M"], &["-n", "1M", "-R"], &["--transport", "tcp", "-n", "1M"], &["-n", "1M", "--bidir"]];
@@ -301,7 +301,7 @@ fn a_server_for_one_test_ends_after_it() {
 }
 
 #[test]
-fn a_stream_of_json_has_an_event_for_each_thing() {
+fn json_stream_has_an_event_for_each_step() {
     let server = Server::start(&[]);
     let output = server.client(&["-t", "0.2", "-i", "0.05", "--json-stream", "-q"]).output().unwrap();
     let events: Vec<Value> =
@@ -409,7 +409,7 @@ fn started(server: &Server, arguments: &[&str]) -> (Child, BufReader<ChildStderr
 }
 
 #[test]
-fn what_came_in_time_leaves_out_what_waited_in_buffers() {
+fn in_time_figure_excludes_buffered_data() {
     let server = Server::start(&[]);
     for transport in TRANSPORTS {
         let by_bytes = server.test(&["--transport", transport, "-n", "1M"]);
@@ -428,7 +428,7 @@ fn what_came_in_time_leaves_out_what_waited_in_buffers() {
 }
 
 #[test]
-fn ctrl_c_at_the_client_prints_what_was_found_so_far() {
+fn ctrl_c_at_client_prints_results_so_far() {
     let server = Server::start(&[]);
     for arguments in [&[][..], &["-R"], &["--bidir"], &["--transport", "tcp"], &["--transport", "tcp", "-R"]]
     {
@@ -448,7 +448,7 @@ fn ctrl_c_at_the_client_prints_what_was_found_so_far() {
 }
 
 #[test]
-fn ctrl_c_at_the_server_is_told_to_the_client() {
+fn ctrl_c_at_server_is_reported_to_client() {
     for arguments in [&[][..], &["--transport", "tcp", "-R"]] {
         let server = Server::start(&[]);
         let (mut client, mut live) = started(&server, arguments);
@@ -489,7 +489,7 @@ fn framed(message: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn nonsense_is_refused_with_a_reason_and_the_server_goes_on() {
+fn invalid_requests_are_refused_with_a_reason() {
     let server = Server::start(&[]);
     for (bytes, reason) in [
         (b"GET / HTTP/1.1\r\n\r\n".to_vec(), "at most 327680 bytes"),

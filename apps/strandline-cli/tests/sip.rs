@@ -54,7 +54,7 @@ fn read_messages(stream: &mut TcpStream, count: usize) -> String {
 }
 
 #[test]
-fn phones_register_over_udp_and_tcp_and_are_listed() {
+fn phones_register_over_udp_and_tcp() {
     let server = Server::start(&[]);
     let ok = ask_udp(&server, &register("UDP", "bob", 1, &contact("bob")));
     assert!(ok.starts_with("SIP/2.0 200 OK\r\n"), "{ok}");
@@ -80,7 +80,7 @@ fn message(to: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_phone_registers_over_sctp_and_is_called_over_its_association() {
+async fn phone_registers_and_is_called_over_sctp() {
     for style in STYLES {
         let server = Server::start(&["--listen", "sctp:127.0.0.1:0", "--sctp-style", style]);
         let carrier = server.carrier();
@@ -122,7 +122,7 @@ async fn a_phone_registers_over_sctp_and_is_called_over_its_association() {
 }
 
 #[tokio::test]
-async fn the_server_sets_up_an_association_of_its_own() {
+async fn server_opens_an_association_itself() {
     for (style, address) in STYLES.into_iter().zip(["127.0.0.77", "127.0.0.78"]) {
         let server = Server::start(&["--listen", "sctp:127.0.0.1:0", "--sctp-style", style, "--open-relay"]);
         let stack = Stack::builder().udp(format!("{address}:9899").parse().unwrap()).unwrap();
@@ -191,7 +191,7 @@ fn half_messages_keep_nobody_else_waiting() {
 }
 
 #[test]
-fn a_stream_that_makes_no_sense_is_answered_if_it_can_be_and_closed() {
+fn unparsable_stream_is_answered_and_closed() {
     let server = Server::start(&[]);
     let register = register("TCP", "bob", 1, &contact("bob"));
     let huge = register.replace("Contact", &format!("X: {}\r\nContact", "y".repeat(100_000)));
@@ -214,7 +214,7 @@ fn a_stream_that_makes_no_sense_is_answered_if_it_can_be_and_closed() {
 }
 
 #[test]
-fn the_front_end_answers_200_to_all_but_ack() {
+fn front_end_answers_200_except_to_ack() {
     let server = Server::start(&["--front-end"]);
     let register = register("UDP", "bob", 1, "");
     for method in ["REGISTER", "INVITE", "BYE", "MESSAGE"] {
@@ -227,7 +227,7 @@ fn the_front_end_answers_200_to_all_but_ack() {
 }
 
 #[test]
-fn a_source_has_limits_and_metrics_tell_of_them() {
+fn source_limits_apply_and_show_in_metrics() {
     let folder = std::env::temp_dir().join(format!("strandline-sip-limits-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let file = folder.join("sip.toml");
@@ -281,7 +281,7 @@ fn sigterm_ends_it_gracefully() {
 }
 
 #[test]
-fn a_configuration_is_checked_and_errors_tell_what_is_wrong() {
+fn configuration_check_names_what_is_wrong() {
     let right = "domains = [\"example.com\"]\n[[listen]]\nprotocol = \"udp\"\naddress = \"0.0.0.0:5060\"\n\
                  advertise = \"sip.example.com\"\n[store]\nkind = \"sqlite\"\npath = \"/tmp/a.db\"\n[relay]\n\
                  from = [\"192.0.2.0/24\"]\n";
@@ -352,7 +352,7 @@ fn a_configuration_is_checked_and_errors_tell_what_is_wrong() {
 }
 
 #[test]
-fn a_file_that_cannot_be_opened_is_told_with_what_to_do() {
+fn unopenable_file_error_has_a_hint() {
     let folder = std::env::temp_dir().join(format!("strandline-sip-open-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let file = folder.join("sip.db");
@@ -401,7 +401,7 @@ fn users_of_domains_that_are_none_are_told() {
 }
 
 #[test]
-fn routes_are_checked_and_errors_tell_what_is_wrong() {
+fn route_errors_name_what_is_wrong() {
     let right = "domains = [\"example.com\"]\n[[listen]]\nprotocol = \"udp\"\naddress = \"127.0.0.1:5060\"\n";
     for (text, error) in [
         (
@@ -456,7 +456,7 @@ fn routes_are_checked_and_errors_tell_what_is_wrong() {
 }
 
 #[test]
-fn what_carries_sctp_is_for_sctp_and_has_one_port() {
+fn sctp_carriers_serve_only_sctp_on_one_port() {
     for (entry, error) in [
         ("protocol = \"tcp\"\ncarrier = \"ip\"\n", "listen.carrier: goes with protocol = \"sctp\""),
         (
@@ -472,7 +472,7 @@ fn what_carries_sctp_is_for_sctp_and_has_one_port() {
 }
 
 #[test]
-fn sctp_is_there_once_for_each_carrier_and_both_have_one_port() {
+fn sctp_has_one_listener_for_each_carrier() {
     let entry =
         |more: &str| format!("[[listen]]\nprotocol = \"sctp\"\naddress = \"127.0.0.1:5060\"\n{more}\n");
     let (udp, ip) = (entry(""), entry("carrier = \"ip\""));
@@ -511,7 +511,7 @@ fn a_service_route_is_told_to_who_registers() {
 }
 
 #[test]
-fn aliases_may_stand_for_a_domain_of_the_command_line() {
+fn aliases_work_for_domains_on_the_command_line() {
     let file = std::env::temp_dir().join(format!("strandline-sip-aliases-{}.toml", std::process::id()));
     std::fs::write(&file, "[aliases]\ndomains = { \"example.net\" = \"example.com\" }\n").unwrap();
     let server = Server::start(&["--config", file.to_str().unwrap()]);
@@ -522,7 +522,7 @@ fn aliases_may_stand_for_a_domain_of_the_command_line() {
 }
 
 #[test]
-fn a_keep_alive_with_stun_is_told_where_it_came_from() {
+fn stun_keep_alive_reports_the_mapped_address() {
     let server = Server::start(&[]);
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();

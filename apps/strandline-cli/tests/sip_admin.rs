@@ -187,7 +187,7 @@ fn only_who_shows_the_token_is_answered() {
 }
 
 #[test]
-fn bindings_are_listed_by_pages_and_taken_away_with_their_connections() {
+fn bindings_are_paged_and_removed_with_connections() {
     let mut world = World::new("bindings", DOMAIN, "");
     let mut phone = TcpStream::connect(world.server.address("tcp")).unwrap();
     assert!(over(&mut phone, &register("alice", "example.com", "TCP")).starts_with("SIP/2.0 200"));
@@ -242,7 +242,7 @@ fn bindings_are_listed_by_pages_and_taken_away_with_their_connections() {
 }
 
 #[test]
-fn while_it_drains_nothing_begins_and_what_has_begun_goes_on() {
+fn draining_refuses_new_dialogs_and_keeps_others() {
     let world = World::new("drain", DOMAIN, "");
     let callee = UdpSocket::bind("127.0.0.1:0").unwrap();
     callee.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -355,7 +355,7 @@ fn what_is_wrong_with_the_configuration_is_told() {
 }
 
 #[test]
-fn whoever_may_not_send_is_dropped_until_the_configuration_lets_them() {
+fn denied_networks_are_dropped_until_reload() {
     let access = "[access]\nallow = [\"192.0.2.0/24\"]\n[metrics]\naddress = \"127.0.0.1:0\"\n";
     let world = World::new("access", DOMAIN, access);
     let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -378,7 +378,7 @@ fn whoever_may_not_send_is_dropped_until_the_configuration_lets_them() {
 }
 
 #[test]
-fn a_trunk_that_refuses_connections_is_stood_in_for() {
+fn refusing_trunk_is_replaced_by_the_next() {
     // Nothing listens at the first node's port: 1 (tcpmux) is never assigned to a socket that asks for any
     // port.
     let gone = "127.0.0.1:1";
@@ -402,7 +402,7 @@ fn a_trunk_that_refuses_connections_is_stood_in_for() {
 }
 
 #[test]
-fn who_was_taken_away_is_so_durably_when_that_is_answered() {
+fn removal_is_durable_before_it_is_answered() {
     let mut world = World::new("kicked", DOMAIN, "");
     for _ in 0..5 {
         assert!(world.udp(&register("bob", "example.com", "UDP")).starts_with("SIP/2.0 200"));
@@ -447,7 +447,7 @@ fn told_by(then: Option<fn(TcpStream)>, arguments: &str) -> String {
 }
 
 #[test]
-fn who_gets_no_answer_is_told_what_may_have_happened() {
+fn unanswered_admin_request_says_what_may_have_happened() {
     let says_nothing: fn(TcpStream) = |mut stream| {
         // The read ends once the other side has given up.
         assert_eq!(again(|| stream.read(&mut [0])).unwrap(), 0);

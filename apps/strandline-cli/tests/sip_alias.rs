@@ -57,7 +57,7 @@ async fn accepted(listener: &TcpListener, tls: &ServerTls) -> (Wire, String) {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn requests_go_over_a_connection_whose_opener_has_proved_the_domain_and_asks_for_them() {
+async fn alias_connection_carries_requests_for_proved_domain() {
     let folder = Folder::new("alias");
     folder.certificate("peer", &["other.example"], &[]);
     folder.certificate("stranger", &["another.example"], &[]);

@@ -107,7 +107,7 @@ fn read_message(stream: &mut TcpStream) -> String {
 }
 
 #[test]
-fn a_call_finds_another_domain_by_naptr_and_srv_records() {
+fn naptr_and_srv_lead_to_another_domain() {
     let (alice, bob) = (udp(), udp());
     let records = [
         naptr(10, "SIP+D2U", "_sip._udp"),
@@ -140,7 +140,7 @@ fn a_call_finds_another_domain_by_naptr_and_srv_records() {
 }
 
 #[test]
-fn if_the_first_server_is_dead_the_next_one_gets_the_request() {
+fn dead_server_is_skipped_for_the_next() {
     let (alice, bob, late) = (udp(), TcpListener::bind("127.0.0.1:0").unwrap(), udp());
     let records = [
         // Over TCP a missing listener is detected at once; over UDP after timers.failover_ms.
@@ -170,7 +170,7 @@ fn if_the_first_server_is_dead_the_next_one_gets_the_request() {
 }
 
 #[test]
-fn what_isnt_there_is_told_and_what_is_old_is_asked_again() {
+fn missing_names_are_reported_and_old_ones_refreshed() {
     let (alice, bob) = (udp(), udp());
     let records = [srv("_sip._udp", port(bob.local_addr().unwrap()), 0), host(), "local-ttl=1".to_owned()];
     let dns = NameServer::start("ttl", &records);
@@ -202,7 +202,7 @@ fn what_isnt_there_is_told_and_what_is_old_is_asked_again() {
 }
 
 #[tokio::test]
-async fn a_domain_that_prefers_sctp_is_reached_over_it() {
+async fn domain_preferring_sctp_is_reached_over_it() {
     // DNS gives the SCTP port; the UDP port that carries it is the registered one, which is free on this
     // loopback address.
     let stack = Stack::builder().udp("127.83.67.84:9899".parse().unwrap()).unwrap();
@@ -221,7 +221,7 @@ async fn a_domain_that_prefers_sctp_is_reached_over_it() {
 }
 
 #[test]
-fn a_response_goes_to_the_address_in_via_when_its_connection_is_gone() {
+fn response_uses_via_address_when_connection_is_gone() {
     let (bob, listener) = (udp(), TcpListener::bind("127.0.0.1:0").unwrap());
     let config = Config::new("response", "[dns]\nenabled = false\n");
     let server = config.start(&[]);

@@ -134,7 +134,7 @@ fn in_help(help: &str) -> (Vec<String>, Vec<String>) {
 }
 
 #[test]
-fn every_option_and_every_way_to_look_after_it_is_documented() {
+fn every_option_and_admin_path_is_documented() {
     let (commands, options) = in_help(&told(&["sip", "--help"]));
     assert!(options.len() > 12 && commands == ["top", "admin", "parts"], "{options:?} {commands:?}");
     for option in options {

@@ -70,7 +70,7 @@ fn succeeds(config: &Path, arguments: &str) -> Server {
 }
 
 #[test]
-fn phones_prove_who_they_are_and_are_there_after_a_crash() {
+fn phones_authenticate_and_survive_a_crash() {
     let folder = Folder::new("phones");
     let config = folder.config(|text| text);
     let mut server = succeeds(&config, "register --password secret");
@@ -83,7 +83,7 @@ fn phones_prove_who_they_are_and_are_there_after_a_crash() {
 }
 
 #[test]
-fn each_algorithm_proves_and_callers_are_asked_by_the_proxy() {
+fn each_digest_algorithm_works_for_register_and_calls() {
     let folder = Folder::new("algorithms");
     for algorithm in ["MD5", "SHA-256", "SHA-512-256"] {
         let offered = format!("algorithms = [\"{algorithm}\"]");
@@ -96,7 +96,7 @@ fn each_algorithm_proves_and_callers_are_asked_by_the_proxy() {
 }
 
 #[test]
-fn several_processes_ask_for_passwords_and_know_all_after_a_crash() {
+fn several_processes_authenticate_and_survive_a_crash() {
     let folder = Folder::new("processes");
     let config = folder.config(|text| {
         assert!(text.contains("\nprocesses = 1 "), "{text}");

@@ -49,7 +49,7 @@ fn message(phone: &Phone, to: &str, number: u32, body: usize) -> String {
 }
 
 #[test]
-fn a_phone_registers_through_an_edge_and_is_reached_down_its_connection() {
+fn phone_behind_an_edge_is_reached() {
     let home = |arguments: &[&str]| {
         let common = ["--domain", "partner.example"];
         Server::start(&[&common[..], arguments].concat())
@@ -113,7 +113,7 @@ fn both() -> (UdpSocket, TcpListener) {
 }
 
 #[test]
-fn what_is_too_large_for_a_datagram_comes_over_tcp_and_in_one_where_nobody_listens() {
+fn oversized_datagrams_go_over_tcp_or_udp() {
     let server = Server::start(&[]);
     let (udp, tcp) = both();
     let mut bob = Phone { socket: udp, cseq: 0 };

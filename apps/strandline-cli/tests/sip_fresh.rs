@@ -48,7 +48,7 @@ fn is_ok(text: &str, cseq: u32) -> bool {
 }
 
 #[test]
-fn one_request_after_the_other_is_answered_from_the_first_moment_on() {
+fn sequential_requests_are_answered_from_the_first_moment() {
     let server = Server::start(&[]);
     let mut stream = connect(&server);
     for cseq in 1..200 {
@@ -59,7 +59,7 @@ fn one_request_after_the_other_is_answered_from_the_first_moment_on() {
 }
 
 #[test]
-fn a_request_may_come_long_after_the_connection_and_in_pieces() {
+fn request_may_come_late_and_in_pieces() {
     let server = Server::start(&[]);
     // Three cases: nothing, a whole message, or the beginning of one; the rest follows, in connections that
     // were accepted before others.
@@ -81,7 +81,7 @@ fn a_request_may_come_long_after_the_connection_and_in_pieces() {
 }
 
 #[test]
-fn who_sends_nothing_more_is_answered_and_let_go() {
+fn half_closed_client_is_answered_and_closed() {
     let server = Server::start(&["--metrics", "127.0.0.1:0"]);
     for user in ["erin", "frank"] {
         let mut stream = connect(&server);
@@ -109,7 +109,7 @@ fn who_sends_nothing_more_is_answered_and_let_go() {
 }
 
 #[test]
-fn who_reads_slowly_gets_all_answers_in_their_order() {
+fn slow_reader_gets_all_responses_in_order() {
     const LAST: u32 = 1200;
     let server = Server::start(&[]);
     let mut stream = connect(&server);

@@ -109,7 +109,7 @@ fn register(socket: &UdpSocket, server: &Server, number: u32) -> String {
 }
 
 #[test]
-fn a_collector_sees_what_came_and_what_was_sent_as_it_was() {
+fn collector_sees_messages_as_received_and_sent() {
     for (blank, credentials) in [("", "******"), ("blank_credentials = false\n", "Digest")] {
         let folder = Folder::new(&format!("seen{}", blank.len()));
         let free = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -146,7 +146,7 @@ fn a_collector_sees_what_came_and_what_was_sent_as_it_was() {
 }
 
 #[test]
-fn over_tcp_packets_follow_one_another_and_a_collector_may_come_and_go() {
+fn collector_over_tcp_may_come_and_go() {
     let folder = Folder::new("tcp");
     let collector = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = collector.local_addr().unwrap();

@@ -59,7 +59,7 @@ async fn arrive(stack: &Stack, server: &Server, user: &str) -> Option<Associatio
 }
 
 #[tokio::test]
-async fn associations_are_limited_in_number_and_by_access_lists_in_both_styles() {
+async fn associations_are_limited_by_number_and_access_lists() {
     for style in ["one-to-many", "one-to-one"] {
         let sctp =
             format!("[[listen]]\nprotocol = \"sctp\"\naddress = \"127.0.0.1:0\"\nstyle = \"{style}\"\n");
@@ -123,7 +123,7 @@ async fn silent_associations_make_room_for_phones() {
 }
 
 #[test]
-fn who_may_not_send_gets_no_answer_to_stun_either() {
+fn denied_sources_get_no_stun_response() {
     let denied = "[metrics]\naddress = \"127.0.0.1:0\"\n[access]\ndeny = [\"127.0.0.2/32\"]\n";
     let server = configured("stun", denied);
     let request = [&[0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42][..], b"transaction!"].concat();
@@ -152,7 +152,7 @@ fn is_draining(phone: &mut Phone, server: SocketAddr) -> bool {
 }
 
 #[test]
-fn what_waits_to_be_written_at_a_graceful_end_arrives() {
+fn queued_output_arrives_at_graceful_shutdown() {
     const LAST: u32 = 1500;
     let tcp =
         "[[listen]]\nprotocol = \"tcp\"\naddress = \"127.0.0.1:0\"\n[metrics]\naddress = \"127.0.0.1:0\"\n";

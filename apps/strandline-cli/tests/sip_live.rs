@@ -97,7 +97,7 @@ fn it_tells_what_goes_on() {
 }
 
 #[test]
-fn top_tells_it_as_text_where_there_is_no_terminal() {
+fn top_prints_text_without_a_terminal() {
     let server = busy_server(&folder("top"));
     let top = |address: &str| Command::new(PROGRAM).args(["sip", "top", address]).output().unwrap();
     let address = server.url("").replace("http://", "");
@@ -277,7 +277,7 @@ fn frames(page: &str, live: &str) -> String {
 }
 
 #[test]
-fn who_asks_for_metrics_and_reads_nothing_keeps_nobody_waiting() {
+fn stalled_metrics_reader_delays_nobody() {
     let server = Server::start(&["--metrics", "127.0.0.1:0"]);
     let ask = |request: &str| {
         let mut stream = TcpStream::connect(server.metrics_address()).unwrap();

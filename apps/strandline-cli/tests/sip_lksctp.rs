@@ -55,12 +55,12 @@ fn registers_and_calls(listen: &str, style: &str, encapsulation: u16) {
 }
 
 #[test]
-fn sipp_registers_and_calls_over_raw_ip_one_to_many() {
+fn sipp_registers_and_calls_one_to_many() {
     registers_and_calls("sctp-ip:10.132.1.1:5060", "one-to-many", 0);
 }
 
 #[test]
-fn sipp_registers_and_calls_over_raw_ip_one_to_one() {
+fn sipp_registers_and_calls_one_to_one() {
     registers_and_calls("sctp-ip:10.132.1.1:5060", "one-to-one", 0);
 }
 

@@ -45,7 +45,7 @@ fn phones_register_and_call_over_every_transport() {
 }
 
 #[test]
-fn one_server_takes_sctp_in_udp_and_on_ip_together() {
+fn server_accepts_sctp_in_udp_and_ip() {
     for style in ["one-to-many", "one-to-one"] {
         // Both share one SCTP port, which is announced once.
         let listen = ["--listen", "sctp:127.0.0.1:0", "--listen", "sctp-ip:127.0.0.1:5060"];
@@ -73,7 +73,7 @@ fn one_server_takes_sctp_in_udp_and_on_ip_together() {
 }
 
 #[test]
-fn who_has_just_connected_may_wait_in_both_styles_of_sctp() {
+fn new_associations_queue_in_both_socket_styles() {
     for style in ["one-to-many", "one-to-one"] {
         let server = Server::start(&[
             "--listen",
@@ -98,7 +98,7 @@ fn who_has_just_connected_may_wait_in_both_styles_of_sctp() {
 }
 
 #[test]
-fn connections_live_as_long_as_they_are_told_to() {
+fn connections_last_as_long_as_configured() {
     let lifetimes = [
         "register --lifetime transaction",
         "register --lifetime open --sources 50",
@@ -153,7 +153,7 @@ fn what_is_wrong_is_told() {
 }
 
 #[test]
-fn flows_are_kept_alive_by_line_ends_and_stun_and_sctp_by_itself() {
+fn flows_are_kept_alive_by_crlf_and_stun() {
     let server = Server::start(&["--listen", "sctp:127.0.0.1:0"]);
     let carrier = server.carrier();
     for (transport, to, kept) in [

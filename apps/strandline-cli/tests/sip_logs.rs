@@ -114,7 +114,7 @@ fn secrets(server: &Server) -> Vec<String> {
 }
 
 #[test]
-fn no_secret_stands_in_the_log_whatever_is_told() {
+fn logs_contain_no_secrets() {
     for format in ["json", "text"] {
         let folder = folder(format);
         let mut server = start(&folder.0, format);
@@ -131,7 +131,7 @@ fn no_secret_stands_in_the_log_whatever_is_told() {
 }
 
 #[test]
-fn each_line_of_the_log_is_an_object_with_its_fields() {
+fn each_log_line_is_a_json_object() {
     let folder = folder("fields");
     let mut server = start(&folder.0, "json");
     secrets(&server);

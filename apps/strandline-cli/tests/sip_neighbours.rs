@@ -53,7 +53,7 @@ impl Drop for Flood {
 }
 
 #[test]
-fn who_is_told_that_there_is_too_much_to_do_sends_less() {
+fn neighbour_reporting_overload_gets_less() {
     let config = std::env::temp_dir().join(format!("strandline-sip-neighbours-{}.toml", std::process::id()));
     std::fs::write(&config, "[overload]\npatience_ms = 10\n").unwrap();
     let busy = Server::start(&["--metrics", "127.0.0.1:0", "--config", config.to_str().unwrap()]);

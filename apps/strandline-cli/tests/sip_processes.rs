@@ -111,7 +111,7 @@ fn has(server: &Server, acknowledged: &HashSet<(String, String)>) {
 }
 
 #[test]
-fn a_process_dies_under_load_and_another_takes_its_place() {
+fn killed_process_is_replaced_under_load() {
     let folder = Folder::new("dies");
     let server = Server::start(&["--processes", "2", "--metrics", "127.0.0.1:0", "--store", &folder.store()]);
     let mut phones = phones(&server, 4);
@@ -157,7 +157,7 @@ fn a_process_dies_under_load_and_another_takes_its_place() {
 }
 
 #[test]
-fn what_was_acknowledged_survives_the_end_of_all_with_more_and_fewer_processes() {
+fn acknowledged_bindings_survive_changed_process_counts() {
     let folder = Folder::new("all");
     let end = Arc::new(AtomicBool::new(false));
     let start = |count: &str| {
@@ -202,7 +202,7 @@ fn bindings_in_memory_are_known_to_all_processes() {
 }
 
 #[test]
-fn a_process_that_is_started_again_drains_as_the_others_do() {
+fn restarted_process_drains_with_the_others() {
     let folder = Folder::new("drains");
     let token = folder.0.join("token");
     std::fs::write(&token, "0123456789abcdef0123456789abcdef").unwrap();
@@ -286,7 +286,7 @@ fn answer(code: &str, to: &str) -> String {
 }
 
 #[test]
-fn answers_of_a_next_hop_reach_the_process_that_waits_for_them() {
+fn responses_reach_the_process_that_waits() {
     let server = Server::start(&["--processes", "2", "--open-relay", "--metrics", "127.0.0.1:0"]);
     let address = server.address("udp");
     let askers: Vec<Asker> = (0..6).map(|_| Asker::new()).collect();

@@ -73,7 +73,7 @@ fn unaccepted(folder: &std::path::Path) -> [String; 3] {
 }
 
 #[test]
-fn a_process_that_takes_anothers_place_has_what_was_accepted_whatever_stands_in_the_file() {
+fn replacement_process_uses_the_accepted_configuration() {
     let mut world = World::new("accepted", &registrar(77));
     let mut phones = phones(&world);
     all_register(&world, &mut phones, 77);
@@ -93,7 +93,7 @@ fn a_process_that_takes_anothers_place_has_what_was_accepted_whatever_stands_in_
 }
 
 #[test]
-fn what_was_read_again_counts_for_all_and_for_those_that_come_later() {
+fn reload_applies_to_present_and_later_processes() {
     let mut world = World::new("again", &registrar(77));
     let mut phones = phones(&world);
     all_register(&world, &mut phones, 77);
@@ -141,7 +141,7 @@ fn what_was_read_again_counts_for_all_and_for_those_that_come_later() {
 }
 
 #[test]
-fn who_takes_anothers_place_begins_nothing_new_while_all_drain() {
+fn replacement_process_accepts_nothing_while_draining() {
     let world = World::new("drained", &registrar(77));
     let mut phones = phones(&world);
     all_register(&world, &mut phones, 77);

@@ -122,7 +122,7 @@ fn is_stale(answer: &str) -> bool {
 }
 
 #[test]
-fn a_nonce_counts_at_the_process_that_made_it_and_replays_at_none() {
+fn nonce_counts_at_its_process_and_replays_nowhere() {
     let (world, users) = world("replays", "");
     let [(mut here, nonce), (mut there, _)] = to_both(&world);
     // At the other process the nonce is stale, and the new nonce is valid there.
@@ -167,7 +167,7 @@ fn a_nonce_counts_at_the_process_that_made_it_and_replays_at_none() {
 }
 
 #[test]
-fn a_load_of_phones_proves_who_they_are_at_all_processes() {
+fn phones_authenticate_at_all_processes() {
     for what in [
         "register --transport udp --sources 20",
         "register --transport tcp --sources 20",
@@ -250,7 +250,7 @@ fn phones_in_browsers_prove_who_they_are() {
 }
 
 #[test]
-fn files_that_the_configuration_names_are_those_that_were_accepted() {
+fn referenced_files_are_those_accepted() {
     let (world, users) = world("files", "");
     let mut count = 0;
     let mut register = |password: &str| {

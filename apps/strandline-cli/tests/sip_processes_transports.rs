@@ -68,7 +68,7 @@ async fn answer(asker: &UdpSocket) -> String {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn phones_over_tls_are_called_over_the_process_that_has_their_connection() {
+async fn tls_phones_are_called_through_their_process() {
     let folder = Folder::new("processes");
     let config = folder.config("[server]\nprocesses = 2\n");
     let server = Server::start(&["--config", config.to_str().unwrap()]);
@@ -152,7 +152,7 @@ fn asked(asker: &UdpSocket, server: &Server, to: &str, id: &str) -> String {
 }
 
 #[test]
-fn phones_over_websocket_are_called_over_the_process_that_has_their_connection() {
+fn websocket_phones_are_called_through_their_process() {
     let listen = ["--listen", "ws:127.0.0.1:0", "--metrics", "127.0.0.1:0"];
     let server = Server::start(&[&listen[..], &["--processes", "2"]].concat());
     // So many that each process has some, as the kernel distributes them.

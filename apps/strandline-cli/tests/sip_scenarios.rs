@@ -19,7 +19,7 @@ fn succeeded(server: &str, arguments: &str) -> Value {
 }
 
 #[test]
-fn all_scenarios_that_are_shipped_run_over_every_transport() {
+fn shipped_scenarios_run_over_every_transport() {
     for (scenario, name) in [
         ("options", "OPTIONS"),
         ("message", "MESSAGE"),

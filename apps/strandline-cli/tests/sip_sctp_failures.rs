@@ -21,7 +21,7 @@ fn message(phone: &Phone, to: &str) -> String {
 }
 
 #[test]
-fn who_takes_no_association_is_passed_over_at_once() {
+fn target_refusing_associations_is_skipped_at_once() {
     let _there = Server::start(&["--listen", "sctp:127.0.0.77:9899"]);
     for style in ["one-to-many", "one-to-one"] {
         let (caller, trunk) = (Phone::new(), Phone::new());

@@ -155,7 +155,7 @@ fn subscribers_are_in_an_sqlite_file() {
 }
 
 #[test]
-fn what_is_wrong_with_stores_and_nodes_is_told() {
+fn store_and_node_errors_are_reported() {
     let mysql = "[store]\nkind = \"mysql\"\nurl = \"mysql://sip:secret@127.0.0.1/sip\"\n";
     let node = "[node]\nname = \"a\"\naddress = \"tcp:192.0.2.1:5060\"\n";
     let auth = "[auth]\nrealm = \"example.com\"\nsubscribers = \"store\"\n";
@@ -197,7 +197,7 @@ fn what_is_wrong_with_stores_and_nodes_is_told() {
 }
 
 #[test]
-fn a_store_that_is_not_there_is_told_without_its_password() {
+fn missing_store_error_hides_its_password() {
     let folder = std::env::temp_dir().join(format!("strandline-stores-absent-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let port = databases::free_port();

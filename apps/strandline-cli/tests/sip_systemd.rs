@@ -179,7 +179,7 @@ const SECRETS: [&str; 2] = [
 ];
 
 #[test]
-fn it_serves_over_all_transports_is_reloaded_and_ended() {
+fn unit_serves_all_transports_reloads_and_stops() {
     let listen = [
         ("\"udp\"", "127.0.0.1:5060"),
         ("\"tcp\"", "127.0.0.1:5060"),
@@ -208,7 +208,7 @@ fn it_serves_over_all_transports_is_reloaded_and_ended() {
 }
 
 #[test]
-fn with_capabilities_it_has_low_ports_and_sctp_on_ip() {
+fn capabilities_allow_low_ports_and_raw_sctp() {
     let wanted =
         [&SECRETS[..], &["AmbientCapabilities=CAP_NET_BIND_SERVICE", "AmbientCapabilities=CAP_NET_RAW"]]
             .concat();

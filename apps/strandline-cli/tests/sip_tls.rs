@@ -39,7 +39,7 @@ fn message(to: &str, transport: &str) -> String {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_phone_registers_and_is_reached_over_its_connection() {
+async fn tls_phone_is_reached_over_its_connection() {
     let folder = Folder::new("phone");
     let server = Server::start(&["--config", folder.config("").to_str().unwrap()]);
     // A silent client does not block others.
@@ -95,7 +95,7 @@ async fn a_phone_registers_over_websocket_within_tls() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn only_neighbours_that_prove_their_domain_reach_other_hosts() {
+async fn only_authenticated_neighbours_relay_to_other_hosts() {
     let folder = Folder::new("neighbours");
     let config = folder.config("peers = [\"Trunk.example.net\"]\n[dns]\nenabled = false\n");
     let server = Server::start(&["--config", config.to_str().unwrap()]);
@@ -111,7 +111,7 @@ async fn only_neighbours_that_prove_their_domain_reach_other_hosts() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn who_must_show_a_certificate_and_does_not_is_sent_away() {
+async fn missing_client_certificate_is_refused() {
     let folder = Folder::new("required");
     let config = folder.config("client_certificates = \"required\"\n");
     let server = Server::start(&["--config", config.to_str().unwrap()]);
@@ -194,7 +194,7 @@ fn what_is_wrong_with_the_table_is_told() {
 
 #[test]
 #[allow(clippy::disallowed_methods, reason = "the program under test goes by the system's clock")]
-fn a_certificate_that_others_will_not_take_is_told() {
+fn certificate_others_reject_is_reported() {
     const DAY: u64 = 86_400;
     let folder = Folder::new("flaws");
     let check = || {
@@ -228,7 +228,7 @@ fn a_certificate_that_others_will_not_take_is_told() {
 }
 
 #[test]
-fn a_load_goes_over_tls_to_whom_it_trusts() {
+fn load_over_tls_trusts_the_given_authority() {
     let folder = Folder::new("load");
     let config = folder.config("");
     let start = || Server::start(&["--config", config.to_str().unwrap()]);

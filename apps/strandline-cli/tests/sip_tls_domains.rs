@@ -27,7 +27,7 @@ fn ask(socket: &UdpSocket, server: &Server, uri: &str) {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn whoever_answers_for_a_domain_has_to_prove_it_and_sees_who_asks() {
+async fn domain_must_be_proved_by_its_certificate() {
     let folder = Folder::new("domains");
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -73,7 +73,7 @@ async fn whoever_answers_for_a_domain_has_to_prove_it_and_sees_who_asks() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn servers_may_be_trusted_by_another_authority_than_clients() {
+async fn servers_and_clients_may_have_separate_authorities() {
     let (folder, others) = (Folder::new("own"), Folder::new("others"));
     others.certificate("peer", &["other.example"], &[]);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

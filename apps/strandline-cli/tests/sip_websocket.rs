@@ -59,7 +59,7 @@ fn line<'a>(text: &'a str, name: &str) -> &'a str {
 }
 
 #[test]
-fn a_phone_is_reached_over_its_connection_and_gone_with_it() {
+fn websocket_phone_is_reached_until_it_closes() {
     let server = start("phone", "");
     let mut phone = connect(&server);
     phone.send(Message::text(register("bob"))).unwrap();
@@ -162,7 +162,7 @@ fn handshakes_that_are_none_are_told_why() {
 }
 
 #[test]
-fn what_is_too_large_or_makes_no_sense_ends_its_connection_only() {
+fn invalid_frames_end_only_their_connection() {
     let server =
         start("limits", "[limits]\nmessage_header_bytes_max = 4096\nmessage_body_bytes_max = 4096\n");
     let mut other = connect(&server);

@@ -131,7 +131,7 @@ fn whole_headers_are_removed_and_added() {
 }
 
 #[test]
-fn where_it_came_from_is_noted_and_forged_notes_are_not_believed() {
+fn received_and_rport_are_added_and_forgeries_removed() {
     let noted = |via: &str, source: &str| {
         let text = format!("BYE sip:a SIP/2.0\r\nVia: SIP/2.0/UDP {via}\r\nX: y\r\n\r\n");
         let out = edited(&text, |edits| {
@@ -201,7 +201,7 @@ fn a_line_break_never_gets_into_a_header() {
 }
 
 #[test]
-fn edits_that_meet_or_are_too_many_are_refused() {
+fn adjacent_or_too_many_edits_are_refused() {
     assert_eq!(
         edited(ODD, |edits| {
             edits.remove(HeaderName::MaxForwards).decrement_max_forwards(70);

@@ -323,7 +323,7 @@ proptest! {
 }
 
 #[test]
-fn the_samples_of_the_benchmark_are_understood_by_all() {
+fn benchmark_samples_parse_everywhere() {
     for (bytes, method) in [(oracle::REGISTER, Method::Register), (oracle::INVITE, Method::Invite)] {
         let mut index = Index::new();
         assert_eq!(Message::parse(bytes, &mut index).unwrap().method(), Some(method));

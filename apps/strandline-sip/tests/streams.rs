@@ -96,7 +96,7 @@ fn what_cannot_be_framed_ends_the_stream() {
 
 /// The sender of an unframed request can be told before its connection is closed.
 #[test]
-fn a_request_that_ends_the_stream_can_be_answered() {
+fn request_ending_its_stream_is_answered() {
     let received = b"BYE sip:a SIP/2.0\r\nVia: SIP/2.0/TCP a\r\nContent-Length: five\r\n\r\n";
     let mut framer = StreamFramer::new(Side::Accepted, Limits::default());
     let error = framer.cut(received).unwrap_err();
@@ -107,7 +107,7 @@ fn a_request_that_ends_the_stream_can_be_answered() {
 }
 
 #[test]
-fn a_body_is_waited_for_to_its_last_byte() {
+fn body_is_awaited_to_its_last_byte() {
     let mut framer = StreamFramer::new(Side::Accepted, Limits::default());
     assert_eq!(framer.cut(&A[..A.len() - 4]).unwrap(), Cut::Incomplete);
     assert_eq!(framer.missing(A.len() - 4), 4);

@@ -56,7 +56,7 @@ fn packets_are_cut_for_a_silent_link() {
 }
 
 #[test]
-fn packets_longer_than_the_interface_takes_are_cut_on_ipv6() {
+fn long_packets_are_fragmented_on_ipv6() {
     let (left, right) = Namespace::pair();
     right.ip("link set v0 mtu 1280");
     // The packet has 1,504 bytes with the headers of IPv6 and UDP.

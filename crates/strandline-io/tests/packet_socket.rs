@@ -66,7 +66,7 @@ fn bursts_arrive_whole_and_in_order() {
 }
 
 #[test]
-fn what_has_no_known_station_goes_the_usual_way() {
+fn unknown_neighbour_uses_the_usual_route() {
     let (left, right) = pair();
     let (one, other) = (left.enter(|| open("0.0.0.0")), right.enter(|| open("0.0.0.0")));
     let packet = Outgoing::packet(to(THERE), &[7; 50]);
@@ -144,7 +144,7 @@ fn changes_of_stations_routes_and_interfaces_are_followed() {
 }
 
 #[test]
-fn what_the_network_and_the_interface_refuse_is_reported() {
+fn refusals_of_network_and_interface_are_reported() {
     let (left, right) = Namespace::pair();
     right.ip("link set v0 address 02:00:00:00:00:02");
     introduce(&left, "02:00:00:00:00:02");

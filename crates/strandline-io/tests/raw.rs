@@ -191,7 +191,7 @@ fn each_place_receives_its_own_packets() {
 }
 
 #[test]
-fn a_socket_bound_to_an_address_receives_only_its_packets() {
+fn bound_socket_receives_only_its_packets() {
     let (left, right) = Namespace::pair();
     right.ip("addr add 10.77.0.12/24 dev v0");
     let sender = left.enter(|| open_ports("0.0.0.0", &[]));
@@ -202,7 +202,7 @@ fn a_socket_bound_to_an_address_receives_only_its_packets() {
 }
 
 #[test]
-fn size_errors_name_the_mtu_and_fragmentation_is_by_permission() {
+fn size_errors_name_the_mtu() {
     for (here, there, overhead) in [("10.77.0.1", "10.77.0.2", 20), ("fd77::1", "fd77::2", 40)] {
         let (left, right) = Namespace::pair();
         left.ip("link set v0 mtu 1400");
@@ -442,7 +442,7 @@ fn opening_errors_name_the_reason() {
 }
 
 #[test]
-fn local_addresses_are_those_of_interfaces_that_are_up() {
+fn local_addresses_come_from_running_interfaces() {
     let (left, _right) = Namespace::pair();
     left.ip("addr add 10.77.0.11/24 dev v0");
     left.ip("addr add fd77::dead/64 dev v0 preferred_lft 0 nodad");

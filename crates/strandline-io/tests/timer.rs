@@ -12,7 +12,7 @@ use strandline_io::Timer;
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
-fn can_be_read_once_its_time_has_come_and_until_it_is_set_again() {
+fn timer_is_readable_from_expiry_until_reset() {
     let timer = Timer::new().unwrap();
     assert!(!wait_readable(&timer, 0), "not set");
     for after in [Duration::ZERO, Duration::from_micros(300), Duration::from_millis(3)] {

@@ -55,7 +55,7 @@ fn nothing_to_receive_is_would_block() {
 }
 
 #[test]
-fn a_dual_stack_socket_gives_ipv4_addresses_as_ipv4() {
+fn dual_stack_socket_shows_ipv4_addresses() {
     let dual = bind("[::]:0");
     let v4 = bind("127.0.0.1:0");
     let port = dual.local_addr().port();
@@ -130,7 +130,7 @@ fn bursts_beyond_every_limit_arrive_whole() {
 }
 
 #[test]
-fn without_gso_and_gro_packets_go_and_come_one_by_one() {
+fn without_offloads_packets_go_one_by_one() {
     let options = UdpOptions { segmentation: false, coalescing: false, ..UdpOptions::default() };
     let open = || UdpCarrier::bind("127.0.0.1:0".parse().unwrap(), &options).unwrap();
     let (left, right) = (open(), open());
@@ -150,7 +150,7 @@ fn without_gso_and_gro_packets_go_and_come_one_by_one() {
 }
 
 #[test]
-fn a_batch_goes_to_many_destinations_in_one_call() {
+fn batch_reaches_many_destinations_in_one_call() {
     let left = bind("127.0.0.1:0");
     let peers: Vec<_> = (0..5).map(|_| bind("127.0.0.1:0")).collect();
     let bytes = burst(3, 100);
@@ -165,7 +165,7 @@ fn a_batch_goes_to_many_destinations_in_one_call() {
 }
 
 #[test]
-fn a_full_send_buffer_is_would_block_and_nothing_is_sent_twice() {
+fn full_send_buffer_blocks_without_duplicates() {
     let (left, right) = Namespace::pair();
     // A slow queue, so that the send buffer fills.
     left.exec("tc qdisc add dev v0 root tbf rate 8mbit burst 20kb limit 10mb");
@@ -187,7 +187,7 @@ fn a_full_send_buffer_is_would_block_and_nothing_is_sent_twice() {
 }
 
 #[test]
-fn a_closed_port_is_reported_and_does_not_disturb_others() {
+fn closed_port_is_reported_and_harmless() {
     let (left, right) = (bind("127.0.0.1:0"), bind("127.0.0.1:0"));
     let nobody = SocketAddr::from(NOBODY);
     left.send(&mut Outgoing::packet(nobody, b"anybody there? ")).unwrap();
@@ -206,7 +206,7 @@ fn a_closed_port_is_reported_and_does_not_disturb_others() {
 }
 
 #[test]
-fn a_packet_larger_than_the_interface_is_reported_with_its_mtu() {
+fn oversized_packet_is_reported_with_the_mtu() {
     for (local, remote, overhead) in [("10.77.0.1:0", "10.77.0.2:0", 28), ("[fd77::1]:0", "[fd77::2]:0", 48)]
     {
         let (left, right) = Namespace::pair();
@@ -265,7 +265,7 @@ fn a_small_mtu_behind_a_router_is_reported() {
 }
 
 #[test]
-fn unreachable_destinations_are_reported_and_the_rest_of_the_batch_is_sent() {
+fn unreachable_destinations_spare_the_batch() {
     let (left, right) = Namespace::pair();
     let (sender, receiver) = (left.enter(|| bind("0.0.0.0:0")), right.enter(|| bind("10.77.0.2:0")));
     let nowhere: SocketAddr = "192.0.2.1:9899".parse().unwrap();
@@ -280,7 +280,7 @@ fn unreachable_destinations_are_reported_and_the_rest_of_the_batch_is_sent() {
 }
 
 #[test]
-fn a_source_address_that_is_gone_loses_the_packet_but_not_gso() {
+fn vanished_source_address_keeps_gso() {
     let (left, right) = (bind("0.0.0.0:0"), bind("127.0.0.1:0"));
     let bytes = burst(10, 1_000);
     let source = Some(IpAddr::from([192, 0, 2, 1]));
@@ -336,7 +336,7 @@ fn header(ports: (u16, u16), tag: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_group_of_sockets_is_steered_by_tag_and_by_sender() {
+fn socket_group_is_steered_by_tag_and_source() {
     let cases = [
         ("127.0.0.1:0", "127.0.0.1", &["127.0.0.1", "127.7.8.9"][..]),
         ("[::1]:0", "::1", &["::1"]),

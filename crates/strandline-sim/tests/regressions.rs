@@ -22,7 +22,7 @@ fn with(change: impl FnOnce(&mut AssociationConfig)) -> EndpointConfig {
 }
 
 #[test]
-fn a_black_hole_below_the_base_mtu_is_found() {
+fn black_hole_below_base_mtu_is_found() {
     let mut pair = Pair::new(EndpointConfig::default(), EndpointConfig::default(), black_hole(700));
     let (a, b) = pair.connect();
     pair.send(Side::A, a, 0, vec![7; 690]);
@@ -37,7 +37,7 @@ fn a_black_hole_below_the_base_mtu_is_found() {
 }
 
 #[test]
-fn a_cookie_echo_that_goes_unanswered_leaves_its_data_behind() {
+fn unanswered_cookie_echo_leaves_its_data() {
     let mut pair = Pair::new(EndpointConfig::default(), EndpointConfig::default(), black_hole(700));
     let a = pair.start();
     pair.send(Side::A, a, 0, vec![1; 1000]);
@@ -50,7 +50,7 @@ fn a_cookie_echo_that_goes_unanswered_leaves_its_data_behind() {
 }
 
 #[test]
-fn a_chunk_larger_than_the_path_mtu_goes_alone() {
+fn oversized_chunk_goes_alone() {
     let config = with(|association| association.path_mtu_initial = 1500);
     let mut pair = Pair::new(config, EndpointConfig::default(), black_hole(1500));
     let (a, b) = pair.connect();
@@ -74,7 +74,7 @@ fn a_chunk_larger_than_the_path_mtu_goes_alone() {
 }
 
 #[test]
-fn a_window_too_small_for_the_next_message_is_probed() {
+fn window_below_the_next_message_is_probed() {
     // The first message leaves less room than the second needs, and its reader is slow.
     let config = with(|association| {
         association.receive_buffer = Some(3000);

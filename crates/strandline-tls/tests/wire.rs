@@ -119,7 +119,7 @@ async fn what_goes_in_comes_out() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_certificate_for_another_name_or_of_nobody_is_refused() {
+async fn wrong_or_untrusted_certificate_is_refused() {
     let folder = Folder::new("refused", &[("server", "sip.example.com")]);
     let stranger = Folder::new("stranger", &[]);
     let server_tls = ServerTls::new(&folder.own("server"), None, ClientCertificates::None).unwrap();

@@ -37,7 +37,7 @@ fn numbered(lengths: &[usize]) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn equal_ones_and_others_come_whole_and_in_order() {
+fn equal_and_mixed_datagrams_arrive_in_order() {
     let (a, b) = (socket(), socket());
     let lengths = [300, 300, 300, 200, 200, 201, 201, 100, 300, 1400, 1400, 2, 2, 3];
     let sent = numbered(&lengths);
@@ -49,7 +49,7 @@ fn equal_ones_and_others_come_whole_and_in_order() {
 }
 
 #[test]
-fn trains_are_taken_apart_and_single_ones_among_them_stay_whole() {
+fn trains_are_split_and_singles_kept() {
     let (a, b) = (socket(), socket());
     take_trains(&b, true).unwrap();
     let to = Some(b.local_addr().unwrap());
@@ -107,7 +107,7 @@ fn more_than_one_call_takes() {
 }
 
 #[test]
-fn one_that_cannot_be_sent_keeps_no_other_back() {
+fn unsendable_datagram_holds_no_other_back() {
     let (a, b) = (socket(), socket());
     let to = Some(b.local_addr().unwrap());
     // Nobody can have port 0.

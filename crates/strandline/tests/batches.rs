@@ -40,7 +40,7 @@ async fn a_hundred_thousand_small_messages_keep_their_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn small_messages_go_at_once_when_the_sender_pauses() {
+async fn small_messages_go_when_the_sender_pauses() {
     let (here, there) = stacks();
     let (client, peer) = pair(&here, &there).await;
     let begun = tokio::time::Instant::now();
@@ -61,7 +61,7 @@ async fn small_messages_go_at_once_when_the_sender_pauses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_ends_before_an_error_which_is_told_next() {
+async fn batch_ends_before_an_error() {
     let (here, there) = stacks();
     let (client, peer) = pair(&here, &there).await;
     for _ in 0..3 {
@@ -93,7 +93,7 @@ async fn nothing_is_taken_beyond_the_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_endpoint_gives_messages_of_all_its_associations_together() {
+async fn endpoint_delivers_messages_of_all_associations() {
     let (here, there) = stacks();
     let endpoint = Endpoint::bind(&there, 7).unwrap();
     let mut clients = Vec::new();

@@ -46,7 +46,7 @@ async fn receiving_can_be_given_up_at_any_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_send_that_is_given_up_was_not_sent() {
+async fn cancelled_send_was_not_sent() {
     let config = AssociationConfig {
         send_buffer: Some(3000),
         receive_buffer: Some(3000),
@@ -77,7 +77,7 @@ async fn a_send_that_is_given_up_was_not_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_set_up_that_is_given_up_leaves_nothing() {
+async fn cancelled_connect_leaves_nothing() {
     let (here, there) =
         stacks_with(Network::builder().delay(Duration::from_millis(50)), &AssociationConfig::default());
     let listener = Listener::bind(&there, 7).unwrap();
@@ -91,7 +91,7 @@ async fn a_set_up_that_is_given_up_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_accept_that_is_given_up_passes_its_turn_on() {
+async fn cancelled_accept_passes_its_turn_on() {
     let (here, there) = stacks();
     let listener = Listener::bind(&there, 7).unwrap();
     let mut first = Box::pin(listener.accept());
@@ -116,7 +116,7 @@ fn futures_poll<F: Future>(future: &mut std::pin::Pin<Box<F>>) -> Poll<F::Output
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_of_many_that_is_given_up_passes_its_turn_on() {
+async fn cancelled_reader_passes_its_turn_on() {
     let (here, there) = stacks();
     let endpoint = Endpoint::bind(&there, 7).unwrap();
     let client = Association::connect(&here, server(7)).await.unwrap();

@@ -43,7 +43,7 @@ async fn sending_to_a_peer_sets_up_one_association() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_association_that_a_peer_set_up_is_found_by_its_address() {
+async fn association_set_up_by_peer_is_found() {
     let (here, there) = stacks();
     let server_side = Endpoint::bind(&there, 7).unwrap();
     let client = Association::connect(&here, server(7)).await.unwrap();
@@ -75,7 +75,7 @@ async fn a_thousand_associations_on_one_port() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_sends_much_does_not_keep_out_the_others() {
+async fn busy_association_does_not_starve_others() {
     let (here, there) = stacks();
     let endpoint = Endpoint::bind(&there, 7).unwrap();
     let noisy = Association::connect(&here, server(7)).await.unwrap();
@@ -94,7 +94,7 @@ async fn one_that_sends_much_does_not_keep_out_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn notifications_tell_of_beginning_and_end_and_data_comes_before_the_end() {
+async fn notifications_frame_the_data() {
     let (here, there) = stacks();
     let endpoint = Endpoint::bind(&there, 7).unwrap();
     let mut notifications = endpoint.notifications();

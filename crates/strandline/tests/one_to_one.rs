@@ -33,7 +33,7 @@ async fn messages_keep_their_boundaries_streams_and_labels() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_large_message_arrives_whole_over_a_lossy_network() {
+async fn large_message_survives_a_lossy_network() {
     let network = Network::builder().delay(Duration::from_millis(10)).loss(0.05).seed(3);
     let config = AssociationConfig {
         send_buffer: Some(4 << 20),
@@ -48,7 +48,7 @@ async fn a_large_message_arrives_whole_over_a_lossy_network() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_larger_than_the_receive_buffer_comes_in_parts() {
+async fn message_beyond_receive_buffer_comes_in_parts() {
     let config = AssociationConfig {
         receive_buffer: Some(100_000),
         partial_delivery_point: 20_000,
@@ -67,7 +67,7 @@ async fn a_message_larger_than_the_receive_buffer_comes_in_parts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn data_sent_before_the_set_up_is_done_saves_a_round_trip() {
+async fn data_before_set_up_saves_a_round_trip() {
     let (here, there) =
         stacks_with(Network::builder().delay(Duration::from_millis(50)), &AssociationConfig::default());
     let listener = Listener::bind(&there, 7).unwrap();
@@ -88,7 +88,7 @@ async fn data_sent_before_the_set_up_is_done_saves_a_round_trip() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_reader_stops_its_sender_and_nobody_else() {
+async fn slow_reader_stops_only_its_sender() {
     let config = AssociationConfig {
         send_buffer: Some(50_000),
         receive_buffer: Some(60_000),
@@ -231,7 +231,7 @@ async fn a_dead_peer_is_noticed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_a_listener_frees_its_port_and_refuses_who_waits() {
+async fn closed_listener_frees_its_port() {
     let (here, there) = stacks();
     let listener = Listener::bind(&there, 7).unwrap();
     assert!(matches!(Listener::bind(&there, 7), Err(BindError::Port(_))));

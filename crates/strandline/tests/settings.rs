@@ -75,7 +75,7 @@ async fn ways_of_a_lost_message(client: &Association, peer: &Association, ways: 
 /// DATA lost on one of two paths is retransmitted on the path that the setting names, also after the setting
 /// changes.
 #[tokio::test(start_paused = true)]
-async fn what_was_lost_goes_again_where_the_setting_says() {
+async fn losses_go_where_the_setting_says() {
     let ways = Arc::new(Mutex::new(Ways::default()));
     let judge = {
         let ways = Arc::clone(&ways);

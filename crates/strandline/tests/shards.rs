@@ -95,7 +95,7 @@ async fn thousands_of_associations_over_any_number_of_shards() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn packets_that_come_to_the_wrong_shard_are_handed_over() {
+async fn misdirected_packets_are_handed_over() {
     transfer_misled(0.0).await;
     transfer_misled(0.05).await;
 }
@@ -144,7 +144,7 @@ fn with_switch() -> (NetworkBuilder, Arc<AtomicBool>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_multi_homed_peer_restarts_from_any_of_its_addresses() {
+async fn multihomed_peer_restarts_from_any_address() {
     const OTHER: [u8; 4] = [10, 0, 1, 1];
     for port in 5000..5020 {
         for order in [[CLIENT, OTHER], [OTHER, CLIENT]] {
@@ -198,7 +198,7 @@ async fn both_sides_may_start_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_abort_with_the_peers_own_tag_finds_its_association() {
+async fn abort_with_reflected_tag_finds_its_association() {
     let (network, dead) = with_switch();
     let network = network.build();
     let there = stack(&network, 4, &[SERVER], 2);
@@ -227,7 +227,7 @@ async fn an_abort_with_the_peers_own_tag_finds_its_association() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_port_is_bound_on_all_shards_or_on_none() {
+async fn port_is_bound_on_all_shards_or_none() {
     let network = Network::new();
     let (here, there) = stacks(&network, 3, 4);
     let listener = Listener::bind(&there, 0).unwrap();
@@ -308,7 +308,7 @@ async fn a_task_may_keep_to_its_shard() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn accepting_and_receiving_take_from_each_shard_in_turn() {
+async fn accept_and_recv_alternate_between_shards() {
     let network = Network::new();
     let (here, there) = stacks(&network, 1, 4);
     let listener = Listener::bind(&there, 7).unwrap();
@@ -332,7 +332,7 @@ async fn accepting_and_receiving_take_from_each_shard_in_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_is_given_up_goes_to_another_task() {
+async fn cancelled_turn_goes_to_another_task() {
     let network = Network::new();
     let (here, there) = stacks(&network, 1, 3);
     let listener = Arc::new(Listener::bind(&there, 7).unwrap());
@@ -437,7 +437,7 @@ async fn an_endpoint_is_one_whatever_the_shard() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_multi_homed_peer_is_found_by_any_of_its_addresses() {
+async fn multihomed_peer_is_found_by_any_address() {
     const OTHER: [u8; 4] = [10, 0, 1, 1];
     let network = Network::new();
     let (here, there) = (stack(&network, 2, &[CLIENT, OTHER], 1), stack(&network, 4, &[SERVER], 2));
@@ -462,7 +462,7 @@ async fn a_multi_homed_peer_is_found_by_any_of_its_addresses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_of_inits_costs_no_state_and_no_association() {
+async fn init_flood_costs_no_state() {
     // Strangers send INITs that name several addresses, so that every shard is asked. Packets dropped between
     // the shards are counted, and existing associations continue.
     let network = Network::builder().delay(Duration::from_millis(10)).build();
@@ -499,7 +499,7 @@ async fn what_can_not_be_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stack_ends_with_its_last_association_on_whatever_shard() {
+async fn stack_ends_with_its_last_association() {
     let network = Network::new();
     let there = stack(&network, 2, &[SERVER], 2);
     echo(Endpoint::bind(&there, 7).unwrap());

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 #[tokio::test(start_paused = true)]
-async fn bytes_are_copied_through_and_end_with_the_association() {
+async fn bytes_are_copied_until_the_association_ends() {
     let network = Network::builder().delay(Duration::from_millis(5)).loss(0.02).seed(4);
     let (here, there) = stacks_with(network, &AssociationConfig::default());
     let (client, peer) = pair(&here, &there).await;
@@ -60,7 +60,7 @@ async fn many_streams_don_t_mix() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unread_stream_holds_up_the_others_only_when_the_buffers_are_full() {
+async fn unread_stream_blocks_others_only_when_full() {
     let config = AssociationConfig {
         receive_buffer: Some(100_000),
         send_buffer: Some(400_000),
@@ -90,7 +90,7 @@ async fn an_unread_stream_holds_up_the_others_only_when_the_buffers_are_full() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_reader_for_a_stream_and_the_rest_for_the_association() {
+async fn stream_reader_and_association_share_messages() {
     let (here, there) = stacks();
     let (client, peer) = pair(&here, &there).await;
     let reader = peer.open_recv(StreamId(1)).unwrap();
@@ -106,7 +106,7 @@ async fn one_reader_for_a_stream_and_the_rest_for_the_association() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_that_were_not_agreed_on_do_not_exist() {
+async fn streams_beyond_the_agreement_do_not_exist() {
     let config =
         AssociationConfig { outbound_streams: 4, inbound_streams_max: 4, ..AssociationConfig::default() };
     let (here, there) = stacks_with(Network::builder(), &config);
@@ -117,7 +117,7 @@ async fn streams_that_were_not_agreed_on_do_not_exist() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_abort_is_an_error_of_reads_and_writes() {
+async fn abort_fails_reads_and_writes() {
     let (here, there) = stacks();
     let (client, peer) = pair(&here, &there).await;
     let mut stream = peer.open(StreamId(0)).unwrap();

@@ -191,7 +191,7 @@ async fn a_sender_in_a_loop_keeps_nobody_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sender_that_gives_up_lets_the_next_go() {
+async fn cancelled_sender_lets_the_next_go() {
     let (_here, _there, client, peer) = full().await;
     let mut first = Box::pin(client.send(&[2; 15_000], SendInfo::default()));
     let mut second = Box::pin(client.send(&[3; 10], SendInfo::default()));

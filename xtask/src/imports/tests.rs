@@ -8,7 +8,7 @@ fn found(files: &[(&str, &str)]) -> Vec<String> {
 }
 
 #[test]
-fn a_circle_of_two_files_is_told_with_both_places() {
+fn circle_of_two_files_shows_both_places() {
     let found = found(&[
         ("src/lib.rs", "mod a;\nmod b;\n"),
         ("src/a.rs", "use crate::b::B;\npub struct A;\n"),
@@ -35,7 +35,7 @@ fn a_circle_through_three_folders_is_one_circle() {
 }
 
 #[test]
-fn a_circle_hidden_behind_a_re_export_is_found() {
+fn circle_behind_a_re_export_is_found() {
     let found = found(&[
         ("src/lib.rs", "mod a;\nmod b;\npub use b::B;\n"),
         ("src/a.rs", "use crate::B;\npub struct A;\n"),
@@ -45,7 +45,7 @@ fn a_circle_hidden_behind_a_re_export_is_found() {
 }
 
 #[test]
-fn siblings_within_a_folder_are_checked_and_parent_and_child_are_not() {
+fn siblings_are_checked_but_not_parents() {
     let circle = found(&[
         ("src/lib.rs", "mod a;\n"),
         ("src/a/mod.rs", "mod x;\nmod y;\npub struct A(x::X);\n"),

@@ -116,7 +116,7 @@ fn the_table_of_crates_holds() {
 }
 
 #[test]
-fn a_runtime_is_found_however_indirect_and_allowed_for_tests() {
+fn indirect_runtime_is_found_except_in_tests() {
     let found = crates(vec![
         package("strandline-proto", "crates", &[("helper", None)]),
         package("strandline-io", "crates", &[("tokio", Some("dev"))]),
@@ -128,7 +128,7 @@ fn a_runtime_is_found_however_indirect_and_allowed_for_tests() {
 }
 
 #[test]
-fn the_sip_codec_is_below_all_and_without_io() {
+fn sip_codec_is_lowest_and_without_io() {
     let root = "pub mod codec;\npub mod proxy;\n";
     let codec = "mod scan;\nuse crate::proxy::Route;\npub struct Message;\n";
     let tree = Tree::of(&[

@@ -6,7 +6,7 @@ fn reference(krate: &Crate, module: &str) -> Vec<String> {
 }
 
 #[test]
-fn files_beside_and_inside_folders_and_inline_modules_form_one_tree() {
+fn module_files_and_inline_modules_form_a_tree() {
     let tree = Tree::of(&[
         ("c/src/lib.rs", "mod a;\nmod b;\nmod d { mod e; }\n"),
         ("c/src/a.rs", "mod inner;\n"),
@@ -23,7 +23,7 @@ fn files_beside_and_inside_folders_and_inline_modules_form_one_tree() {
 }
 
 #[test]
-fn a_module_without_a_file_and_a_file_that_does_not_parse_are_told() {
+fn missing_or_broken_module_files_are_reported() {
     let tree = Tree::of(&[("c/src/lib.rs", "\nmod gone;\nmod bad;\n"), ("c/src/bad.rs", "fn {\n")]);
     let broken = Crate::load(&tree, "c/src/lib.rs").broken;
     let places: Vec<(&str, usize)> = broken.iter().map(|found| (found.file.as_str(), found.line)).collect();
@@ -31,7 +31,7 @@ fn a_module_without_a_file_and_a_file_that_does_not_parse_are_told() {
 }
 
 #[test]
-fn imports_are_found_in_groups_expressions_types_and_macros() {
+fn imports_are_found_in_all_syntax() {
     let text = "use crate::a::{self, b::C, d as e};\nfn f(x: crate::t::T) { crate::v::g(); println!(\"{}\", crate::m::X); }\n";
     let krate = Crate::load(&Tree::of(&[("c/src/lib.rs", text)]), "c/src/lib.rs");
     let found = reference(&krate, "crate");

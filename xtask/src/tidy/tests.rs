@@ -194,7 +194,7 @@ fn dead_links_are_told() {
 }
 
 #[test]
-fn tests_that_documents_name_and_nobody_wrote_are_told() {
+fn missing_tests_in_documents_are_reported() {
     let found = found(&[
         ("crates/c/Cargo.toml", "[package]\n"),
         ("crates/c/src/lib.rs", "fn a_test_that_is_there() {}\n"),

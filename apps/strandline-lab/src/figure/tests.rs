@@ -88,7 +88,7 @@ fn drawings_are_sound_at_every_width() {
 }
 
 #[test]
-fn numbers_at_bars_do_not_run_into_each_other() {
+fn bar_labels_do_not_overlap() {
     let mut narrow = chart(true);
     for mark in narrow.lines.iter_mut().flat_map(|line| &mut line.marks) {
         (mark.y, mark.range) = (mark.y * 1e6, None);
@@ -164,7 +164,7 @@ fn everything_stands_out_from_its_ground() {
 }
 
 #[test]
-fn a_series_without_any_run_that_counts_is_shown_as_that() {
+fn series_without_valid_runs_is_marked() {
     for bars in [false, true] {
         let mut with = chart(bars);
         let mut broken = line("Broken", Transport::Udp, Vec::new());

@@ -154,7 +154,7 @@ fn runs_alternate_and_have_their_variables() {
 }
 
 #[test]
-fn a_series_may_be_measured_at_some_values_only() {
+fn series_may_be_measured_at_some_values() {
     let named = "title = \"TCP\"\ntransport = \"tcp\"\n";
     let text = WHOLE.replace(named, &format!("{named}values = [100]\n"));
     let plan = read(&text).unwrap();
@@ -210,7 +210,7 @@ fn a_key_is_of_what_is_measured() {
 }
 
 #[test]
-fn mistakes_say_where_they_are_and_what_is_right() {
+fn mistakes_show_their_place_and_remedy() {
     for (right, wrong, hints) in [
         ("kind = \"netem\"", "kind = \"wifi\"", vec!["wifi", "`netem`", "`veth`", "line 9"]),
         ("title = \"Throughput\"", "titel = \"Throughput\"", vec!["titel", "`title`", "line 3"]),
@@ -318,7 +318,7 @@ fn variables_are_filled_in() {
 }
 
 #[test]
-fn what_is_noted_of_a_run_is_the_congestion_control_that_it_had() {
+fn recorded_congestion_control_is_the_actual_one() {
     let runs = read(WHOLE).unwrap().runs(Mode::Whole).unwrap();
     let mut network = runs[0].network.clone();
     assert_eq!((network.kind, network.as_made().tcp()), (NetworkKind::Netem, "reno"));
@@ -366,7 +366,7 @@ fn what_nothing_would_apply_is_refused() {
 }
 
 #[test]
-fn a_loopback_interface_has_the_mtu_of_the_plan_or_the_kernels() {
+fn loopback_uses_the_plans_or_kernels_mtu() {
     let text = WHOLE.replace("link = \"rate=100mbit,rtt=10ms\"\nto-right = \"loss-every={every}\"", "");
     let network = |kind: &str| {
         let plan = read(&text.replace("kind = \"netem\"", kind));
@@ -397,7 +397,7 @@ fn a_network_is_told_whole() {
 
 /// `make report` should take at most a quarter of an hour, including time for repeated tries.
 #[test]
-fn the_short_set_of_the_papers_takes_less_than_twelve_minutes() {
+fn short_paper_set_takes_under_twelve_minutes() {
     let (mut seconds, mut runs) = (0.0, 0);
     for found in find(&experiments(), &[]).unwrap() {
         if !paper(&found).unwrap().own {

@@ -102,7 +102,7 @@ fn what_is_worse_than_the_baseline_is_said() {
 }
 
 #[test]
-fn numbers_that_a_paper_does_not_print_are_called_computed() {
+fn unpublished_numbers_are_marked_as_computed() {
     let folder = Folder::new("computed");
     let computed =
         "computed = [\"throughput\"]\nsource = \"section 1, bits over seconds\"\nvalues = { throughput = {";
@@ -138,7 +138,7 @@ fn figures_of_several_builds_say_so() {
 }
 
 #[test]
-fn what_has_no_valid_run_has_a_row_that_says_so() {
+fn point_without_valid_run_has_a_row() {
     let folder = Folder::new("row");
     let args = laboratory(&folder, WHOLE, 1.0);
     let file = args.places.results.join("paper/plan.jsonl");
@@ -157,7 +157,7 @@ fn what_has_no_valid_run_has_a_row_that_says_so() {
 }
 
 #[test]
-fn what_is_not_in_the_paper_is_counted_apart() {
+fn points_outside_the_paper_count_apart() {
     let folder = Folder::new("own");
     let own =
         "\n[[claim]]\nown = true\nsays = \"And TCP is there.\"\nvalue = \"{tcp.throughput@10}\"\nmin = 1\n";
@@ -179,7 +179,7 @@ fn what_is_not_in_the_paper_is_counted_apart() {
 }
 
 #[test]
-fn a_single_published_number_is_drawn_where_one_run_gives_all_points() {
+fn single_published_number_is_drawn_as_a_line() {
     let text = many_points().replace("{ \"10\" = 50, \"100\" = 90 }", "50");
     let plan = read(&text).unwrap();
     let folder = Folder::new("each");

@@ -62,7 +62,7 @@ pub(crate) fn record(plan: &Plan, run: &Run, mode: Mode, number: f64) -> Record 
 }
 
 #[test]
-fn results_that_could_not_be_kept_are_found_out_before() {
+fn unwritable_results_are_detected_before_the_run() {
     let folder = Folder::new("check");
     let plan = read(WHOLE).unwrap();
     Results::load(&folder.0, &plan).unwrap().check().unwrap();
@@ -94,7 +94,7 @@ fn what_was_done_is_found_again() {
 }
 
 #[test]
-fn a_process_that_is_killed_leaves_results_that_can_be_used() {
+fn killed_run_leaves_usable_results() {
     let folder = Folder::new("killed");
     let plan = read(WHOLE).unwrap();
     let runs = plan.runs(Mode::Whole).unwrap();
@@ -146,7 +146,7 @@ fn only_what_is_valid_is_in_a_median() {
 }
 
 #[test]
-fn the_newest_counts_and_the_set_of_which_there_is_more() {
+fn newest_result_of_the_larger_set_counts() {
     let folder = Folder::new("sets");
     let plan = read(WHOLE).unwrap();
     let mut results = Results::load(&folder.0, &plan).unwrap();
@@ -197,7 +197,7 @@ fn this_machine_says_what_it_is() {
 }
 
 #[test]
-fn what_an_earlier_build_measured_does_not_stand_for_a_later_one() {
+fn results_of_earlier_builds_do_not_count() {
     let folder = Folder::new("superseded");
     let plan = read(WHOLE).unwrap();
     let mut results = Results::load(&folder.0, &plan).unwrap();
@@ -220,7 +220,7 @@ fn what_an_earlier_build_measured_does_not_stand_for_a_later_one() {
 }
 
 #[test]
-fn a_series_that_always_fails_is_seen_where_one_run_gives_all_points() {
+fn always_failing_series_is_reported() {
     let folder = Folder::new("always-fails");
     let plan = read(&many_points()).unwrap();
     let mut results = Results::load(&folder.0, &plan).unwrap();

@@ -17,7 +17,7 @@ fn printed(client: serde_json::Value, server: Option<serde_json::Value>) -> Prin
 }
 
 #[test]
-fn what_is_missing_is_known_before_the_first_run() {
+fn missing_requirements_are_known_before_the_run() {
     let plan = read(&WHOLE.replace("kind = \"netem\"", "cores = [\"0\", \"1\"]\nkind = \"netem\"")).unwrap();
     let run = &plan.runs(Mode::Whole).unwrap()[0];
     let names = |run: &Run| -> Vec<String> {

@@ -40,7 +40,7 @@ fn points<'a>(drawing: &'a Timeline, title: &str) -> &'a [(f64, f64)] {
 }
 
 #[test]
-fn what_was_sent_and_acknowledged_stands_where_it_belongs() {
+fn trace_events_are_drawn_in_place() {
     let trace = parse(TRACE).unwrap();
     assert_eq!((trace.busiest(), trace.ports(), trace.end()), (Some(5), vec![5, 6], 0.5));
     let drawing = sequence(&trace, 5, ALL);
@@ -55,7 +55,7 @@ fn what_was_sent_and_acknowledged_stands_where_it_belongs() {
 }
 
 #[test]
-fn a_reason_that_is_not_known_is_drawn_as_well() {
+fn unknown_reason_is_drawn_as_well() {
     let trace = parse(&TRACE.replace("\"again\":\"lost\"", "\"again\":\"a whim\"")).unwrap();
     let drawing = sequence(&trace, 5, ALL);
     assert_eq!(points(&drawing, "sent again: a whim"), [(0.4, 2.0)]);
@@ -63,7 +63,7 @@ fn a_reason_that_is_not_known_is_drawn_as_well() {
 }
 
 #[test]
-fn each_path_has_its_windows_and_none_flattens_the_others() {
+fn each_path_has_its_own_window_scale() {
     let drawing = window(&parse(TRACE).unwrap(), 5, ALL);
     assert_eq!(points(&drawing, "cwnd to 10.0.0.2:9899"), [(0.1, 14.0)]);
     assert_eq!(points(&drawing, "in flight to 10.0.0.3:9899"), [(0.4, 1.0)]);
@@ -141,7 +141,7 @@ fn what_is_no_trace_is_told() {
 }
 
 #[test]
-fn what_is_not_in_it_is_told_with_what_is() {
+fn missing_trace_item_error_lists_the_present() {
     let trace = parse(TRACE).unwrap();
     let told = |more: &[&str]| format!("{:#}", draw(&trace, &args(more)).unwrap_err());
     assert!(told(&["--port", "9"]).contains("it has ports [5, 6]"));

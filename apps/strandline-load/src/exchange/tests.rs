@@ -6,7 +6,7 @@ fn exchange(transport: Transport, content: Content, message_bytes: usize) -> Res
 }
 
 #[test]
-fn an_invite_is_as_long_as_it_should_be() {
+fn invite_has_the_requested_length() {
     for transport in [Transport::Tcp, Transport::Udp, Transport::SctpMany] {
         for len in [500, 1550, 12_000] {
             let message = exchange(transport, Content::Invite, len).unwrap().message;
@@ -19,7 +19,7 @@ fn an_invite_is_as_long_as_it_should_be() {
 }
 
 #[test]
-fn an_echo_is_counted_and_a_200_is_read() {
+fn echo_is_counted_and_200_is_parsed() {
     let echo = exchange(Transport::Tcp, Content::Letters, 3).unwrap();
     assert!(!echo.is_whole(2, b"").unwrap() && echo.is_whole(3, b"").unwrap() && !echo.is_kept());
     let sip = exchange(Transport::Tcp, Content::Invite, 1550).unwrap();
@@ -36,7 +36,7 @@ fn an_echo_is_counted_and_a_200_is_read() {
 }
 
 #[test]
-fn a_line_goes_in_pieces_and_any_answer_is_whole() {
+fn line_is_split_and_any_answer_is_whole() {
     for len in [1, 2, 16_384, 16_385, 1_000_000] {
         let line = exchange(Transport::Sctp, Content::Line, len).unwrap();
         let pieces: Vec<_> = line.pieces().collect();

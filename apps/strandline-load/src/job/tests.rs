@@ -23,7 +23,7 @@ pub(crate) fn job() -> Job {
 }
 
 #[test]
-fn a_job_reaches_the_client_process_as_it_was() {
+fn job_reaches_the_client_process_unchanged() {
     let text = serde_json::to_string(&job()).unwrap();
     let read: Job = serde_json::from_str(&text).unwrap();
     assert_eq!(format!("{read:?}"), format!("{:?}", job()));

@@ -87,7 +87,7 @@ fn near(value: f64, expected: f64) {
 }
 
 #[test]
-fn what_belongs_to_sockets_is_told_by_what_it_is_for() {
+fn socket_memory_is_recognised_by_its_cache() {
     let each = items(HELD).each(ENDS);
     near(each.sock, 8.0 * 4096.0 / 13.0);
     // Inode and dentry, file, and a security module's data for file and inode.
@@ -99,7 +99,7 @@ fn what_belongs_to_sockets_is_told_by_what_it_is_for() {
 }
 
 #[test]
-fn what_a_program_that_lists_descriptors_takes_is_not_the_sockets() {
+fn descriptor_listings_do_not_count_as_sockets() {
     let dentries = |text: (&str, u64)| {
         memory::slab_caches_in(text.0).iter().find(|cache| cache.name == "dentry").unwrap().objects
     };
@@ -116,7 +116,7 @@ fn what_a_program_that_lists_descriptors_takes_is_not_the_sockets() {
 }
 
 #[test]
-fn pages_in_buffers_are_those_of_the_sockets_that_matter() {
+fn buffer_pages_are_those_of_relevant_sockets() {
     let (base, now) = (look(BASE, 40_960, 8192), look(HELD, 81_920, 4096));
     let (tcp, udp) = (now.growth(&base, |buffers| buffers.tcp), now.growth(&base, |buffers| buffers.udp));
     assert_eq!((tcp.items.unwrap().buffers, udp.items.unwrap().buffers), (40_960.0, -4096.0));
@@ -127,7 +127,7 @@ fn pages_in_buffers_are_those_of_the_sockets_that_matter() {
 }
 
 #[test]
-fn sockets_of_others_that_went_leave_less_than_nothing() {
+fn closed_foreign_sockets_do_not_go_negative() {
     let (base, now) = (look(HELD, 0, 0), look(BASE, 0, 0));
     let growth = now.growth(&base, |buffers| buffers.udp);
     let items = growth.items.unwrap();
@@ -138,7 +138,7 @@ fn sockets_of_others_that_went_leave_less_than_nothing() {
 }
 
 #[test]
-fn without_the_right_to_look_all_growth_counts_and_why_is_said() {
+fn without_privilege_all_growth_counts() {
     let (base, mut now) = (look(BASE, 0, 0), look(HELD, 4096, 0));
     now.caches = Err("only root may".to_owned());
     let growth = now.growth(&base, |buffers| buffers.tcp);

@@ -13,7 +13,7 @@ fn numbers_are_found() {
 }
 
 #[test]
-fn buffers_of_tcp_and_of_udp_are_told_apart() {
+fn tcp_and_udp_buffers_are_distinguished() {
     assert_eq!(buffer_pages(SOCKSTAT, "TCP:"), Some(175));
     assert_eq!(buffer_pages(SOCKSTAT, "UDP:"), Some(158));
     assert_eq!(buffer_pages(SOCKSTAT, "UDPLITE:"), None);
@@ -21,7 +21,7 @@ fn buffers_of_tcp_and_of_udp_are_told_apart() {
 }
 
 #[test]
-fn a_slab_cache_is_its_objects_and_what_each_takes_of_its_slab() {
+fn slab_cache_counts_objects_and_slab_share() {
     let line = "TCP                  105    169   2368   13    8 : tunables    0    0    0 : slabdata     13     13      0";
     let cache = slab_cache(line).unwrap();
     assert_eq!((cache.name.as_str(), cache.objects), ("TCP", 105));
@@ -32,7 +32,7 @@ fn a_slab_cache_is_its_objects_and_what_each_takes_of_its_slab() {
 }
 
 #[tokio::test]
-async fn the_most_that_was_seen_while_something_was_done_is_kept() {
+async fn peak_during_an_operation_is_kept() {
     let seen = tokio::sync::Notify::new();
     let looks = std::cell::Cell::new(0);
     let look = || {

@@ -31,7 +31,7 @@ fn each_step_is_measured_from_the_one_before() {
 }
 
 #[test]
-fn data_on_the_cookie_echo_is_not_a_step() {
+fn data_on_cookie_echo_is_no_step() {
     let steps = run(&[
         (0, "s:INIT"),
         (100, "r:INIT-ACK"),

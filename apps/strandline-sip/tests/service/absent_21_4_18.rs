@@ -79,7 +79,7 @@ fn own_call(from: &Phone, callee: &str, branch: &str, challenge: Option<&Sent>) 
 }
 
 #[test]
-fn who_stands_in_the_file_of_users_is_unavailable_and_others_are_not_found() {
+fn known_user_is_480_and_unknown_404() {
     let mut world = world();
     ask_with(&mut world, file("bob:password:x\ncarol@example.org:password:x\n"));
     let stranger = Phone::udp("192.0.2.66:5060");
@@ -106,7 +106,7 @@ fn who_stands_in_the_file_of_users_is_unavailable_and_others_are_not_found() {
 }
 
 #[test]
-fn a_call_waits_until_somebody_has_looked_whether_there_is_such_a_subscriber() {
+fn call_waits_for_the_subscriber_lookup() {
     let mut world = with_table();
     let found = [(password("x"), UNAVAILABLE), (None, NOT_FOUND)];
     for (number, (secret, line)) in found.into_iter().enumerate() {
@@ -131,7 +131,7 @@ fn a_call_waits_until_somebody_has_looked_whether_there_is_such_a_subscriber() {
 }
 
 #[test]
-fn nobody_looks_for_who_is_registered_nor_for_strangers() {
+fn registered_users_and_strangers_need_no_lookup() {
     let mut world = world();
     let bob = Phone::udp("192.0.2.2:5060");
     world.register(&bob, "bob");
@@ -159,7 +159,7 @@ fn while_nobody_can_look_a_callee_is_unavailable() {
 }
 
 #[test]
-fn many_calls_for_one_who_is_looked_for_leave_room_for_phones_that_register() {
+fn calls_in_lookup_leave_room_for_registers() {
     let mut world = with_table();
     let answered = (0..16)
         .filter(|number| {
@@ -173,7 +173,7 @@ fn many_calls_for_one_who_is_looked_for_leave_room_for_phones_that_register() {
 }
 
 #[test]
-fn a_password_that_was_right_once_is_not_asked_for_again_because_of_the_callee() {
+fn callee_lookup_keeps_the_callers_password() {
     let mut world = with_table();
     let alice = Phone::udp("192.0.2.1:5060");
     let challenge = world.one(&alice, &own_call(&alice, "bob", "1", None));
@@ -190,7 +190,7 @@ fn a_password_that_was_right_once_is_not_asked_for_again_because_of_the_callee()
 }
 
 #[test]
-fn whom_an_alias_names_is_unavailable_where_nobody_is_known() {
+fn alias_target_is_480_without_directory() {
     let aliases = [(b"info@example.com".to_vec(), vec![Alias::User(b"bob@example.com".to_vec())])];
     for mode in [Mode::Proxy, Mode::Redirect] {
         let directory = Directory { users: aliases.clone().into(), ..Directory::default() };
@@ -202,7 +202,7 @@ fn whom_an_alias_names_is_unavailable_where_nobody_is_known() {
 }
 
 #[test]
-fn who_is_registered_and_not_to_be_reached_over_tls_is_unavailable_for_sips() {
+fn sips_to_phone_without_tls_is_480() {
     let (caller, bob) = (Phone::udp("192.0.2.1:5060"), Phone::udp("192.0.2.2:5060"));
     let mut world = World::new();
     world.register(&bob, "bob");

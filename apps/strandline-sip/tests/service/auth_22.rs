@@ -95,7 +95,7 @@ fn the_examples_of_rfc_7616() {
 }
 
 #[test]
-fn a_phone_registers_with_each_algorithm_and_only_once_with_each_count() {
+fn each_algorithm_registers_once_per_nonce_count() {
     let mut world = world(&Algorithm::ALL, 16);
     let first = world.one(&phone(), &phone().register("bob", 1, "Contact: <sip:bob@192.0.2.1>\r\n"));
     let challenges = challenges(&first);
@@ -131,7 +131,7 @@ fn a_phone_registers_with_each_algorithm_and_only_once_with_each_count() {
 }
 
 #[test]
-fn an_old_phone_without_qop_needs_a_new_nonce_each_time() {
+fn digest_without_qop_needs_new_nonces() {
     let mut world = world(&[Algorithm::Md5], 16);
     let first = world.one(&phone(), &phone().register("bob", 1, ""));
     let challenge = challenges(&first).remove(0);
@@ -142,7 +142,7 @@ fn an_old_phone_without_qop_needs_a_new_nonce_each_time() {
 }
 
 #[test]
-fn a_nonce_grows_old_and_can_not_be_made_up() {
+fn nonces_expire_and_cannot_be_forged() {
     let mut world = world(&[Algorithm::Sha256], 16);
     let challenge = challenges(&world.one(&phone(), &phone().register("bob", 1, ""))).remove(0);
     let nonce = param(&challenge, "nonce").to_owned();
@@ -155,7 +155,7 @@ fn a_nonce_grows_old_and_can_not_be_made_up() {
 }
 
 #[test]
-fn nonces_that_meet_in_the_table_are_not_taken_twice() {
+fn colliding_nonces_are_not_accepted_twice() {
     let mut world = world(&[Algorithm::Sha256], 1);
     let mut challenge = |cseq: u32, at: u64| {
         world.run_until(at);
@@ -176,7 +176,7 @@ fn nonces_that_meet_in_the_table_are_not_taken_twice() {
 }
 
 #[test]
-fn wrong_passwords_users_and_realms_are_all_the_same() {
+fn wrong_password_user_and_realm_look_alike() {
     let mut world = world(&[Algorithm::Sha256, Algorithm::Md5], 16);
     let challenge = challenges(&world.one(&phone(), &phone().register("bob", 1, ""))).remove(0);
     for text in [
@@ -200,7 +200,7 @@ fn wrong_passwords_users_and_realms_are_all_the_same() {
 }
 
 #[test]
-fn who_calls_is_asked_too_unless_the_dialog_stands_or_they_are_not_ours() {
+fn callers_are_challenged_outside_dialogs() {
     let mut world = world(&[Algorithm::Sha256], 16);
     let sent = world.one(&phone(), &phone().invite("bob", "1"));
     assert_eq!(sent.first_line(), "SIP/2.0 407 Proxy Authentication Required");
@@ -213,7 +213,7 @@ fn who_calls_is_asked_too_unless_the_dialog_stands_or_they_are_not_ours() {
 }
 
 #[test]
-fn who_guesses_is_not_listened_to_and_others_are() {
+fn guessers_are_ignored_and_others_served() {
     let mut world = world(&[Algorithm::Md5], 100);
     let asked =
         challenges(&world.one(&phone(), &phone().register("bob", 1, "Contact: <sip:bob@192.0.2.1>\r\n")));
@@ -248,7 +248,7 @@ fn credentials_of_an_earlier_run_are_stale() {
 }
 
 #[test]
-fn a_to_tag_that_was_made_up_is_no_proof() {
+fn invented_to_tag_proves_nothing() {
     let mut world = world(&[Algorithm::Sha256], 16);
     let tagged = |text: String| text.replace("To: <sip:bob@example.com>", "To: <sip:bob@example.com>;tag=x");
     for (number, method) in ["INVITE", "NOTIFY", "MESSAGE", "BYE"].into_iter().enumerate() {
@@ -268,7 +268,7 @@ fn a_to_tag_that_was_made_up_is_no_proof() {
 }
 
 #[test]
-fn nobody_is_asked_within_a_dialog_that_began_here() {
+fn requests_in_own_dialogs_are_not_challenged() {
     let mut world = world(&[Algorithm::Sha256], 16);
     let caller = Phone::udp("192.0.2.7:5060");
     let alice = phone();
@@ -340,7 +340,7 @@ fn users_of_several_domains_have_one_file() {
 }
 
 #[test]
-fn what_is_no_user_is_told_with_its_line() {
+fn invalid_user_line_is_reported_by_number() {
     let wrong = |text: &str| Users::read(text).err().map(|error| error.to_string()).unwrap_or_default();
     assert_eq!(wrong("@example.com:password:x"), "line 1: not like user or user@domain");
     assert_eq!(wrong("#\nbob@:password:x"), "line 2: not like user or user@domain");
@@ -352,7 +352,7 @@ fn what_is_no_user_is_told_with_its_line() {
 }
 
 #[test]
-fn the_uri_of_a_digest_may_be_spelled_otherwise() {
+fn digest_uri_may_be_spelled_differently() {
     let mut world = world(&[Algorithm::Sha256], 16);
     let mut cseq = 0;
     let mut status = |request: &str| {
@@ -389,7 +389,7 @@ fn a_username_may_have_the_domain() {
 }
 
 #[test]
-fn an_address_may_be_an_alias_of_the_domain() {
+fn domain_alias_may_be_an_address() {
     let mut base = crate::harness::settings();
     base.directory.domains.insert("198.51.100.1".to_owned(), "example.com".to_owned());
     base.domains.push("198.51.100.1".to_owned());

@@ -1,7 +1,7 @@
 use crate::harness::{Phone, World, response};
 
 #[test]
-fn cancel_is_answered_at_once_and_goes_on_when_the_phone_rings() {
+fn cancel_is_answered_and_forwarded_on_ringing() {
     let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::udp("192.0.2.2:5060"));
     let mut world = World::new();
     world.register(&bob, "bob");
@@ -41,14 +41,14 @@ fn cancelled() -> (World, Phone, String) {
 }
 
 #[test]
-fn a_phone_that_says_nothing_after_cancel_is_taken_for_487() {
+fn silent_phone_after_cancel_counts_as_487() {
     let (mut world, _, _) = cancelled();
     let out = world.run_until(33_000);
     assert!(out.iter().any(|one| one.first_line() == "SIP/2.0 487 Request Terminated"), "{out:?}");
 }
 
 #[test]
-fn a_late_cancel_does_not_cancel_the_next_call() {
+fn late_cancel_spares_the_next_call() {
     let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::tcp("192.0.2.2:5060", 2));
     let (carol, dave) = (Phone::udp("192.0.2.3:5060"), Phone::udp("192.0.2.4:5060"));
     let mut world = World::new();
@@ -66,7 +66,7 @@ fn a_late_cancel_does_not_cancel_the_next_call() {
 }
 
 #[test]
-fn a_phone_that_goes_on_ringing_after_cancel_is_taken_for_487_all_the_same() {
+fn ringing_phone_after_cancel_counts_as_487() {
     let (mut world, bob, invite) = cancelled();
     world.run_until(20_000);
     world.receive(&bob, &response(&invite, 183, "b"));

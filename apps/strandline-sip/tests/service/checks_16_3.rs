@@ -16,7 +16,7 @@ fn hops_run_out() {
 }
 
 #[test]
-fn a_loop_is_found_and_a_spiral_is_none() {
+fn loops_are_detected_and_spirals_pass() {
     let (mut world, phone) = (World::relaying(), phone());
     world.register(&Phone::udp("192.0.2.2:5060"), "bob");
     let sent = world.invite(&phone, &phone.invite("bob", "1"));
@@ -36,7 +36,7 @@ fn a_loop_is_found_and_a_spiral_is_none() {
 }
 
 #[test]
-fn what_is_required_of_a_proxy_must_be_known() {
+fn unknown_proxy_require_is_refused() {
     let (mut world, phone) = (World::new(), phone());
     let answer =
         world.one(&phone, &phone.request("INVITE", "sip:bob@example.com", "1", "Proxy-Require: magic\r\n"));
@@ -110,7 +110,7 @@ fn the_ack_of_a_refusal_ends_here() {
 }
 
 #[test]
-fn what_may_not_stand_in_a_request_uri_is_left_out() {
+fn forbidden_uri_parts_are_removed() {
     let (mut world, phone, bob) = (World::new(), phone(), Phone::udp("192.0.2.2:5060"));
     for (cseq, contact, uri) in [
         (1, "sip:bob@192.0.2.2?Route=%3Csip:192.0.2.66%3E", "sip:bob@192.0.2.2"),
@@ -151,7 +151,7 @@ fn who_asks_what_it_can_do_is_told() {
 }
 
 #[test]
-fn maddr_says_where_a_request_goes_and_here_it_has_come_to() {
+fn maddr_chooses_the_target_and_ends_here() {
     let (caller, bob) = (phone(), Phone::udp("192.0.2.2:5060"));
     let mut world = World::relaying();
     world.register(&bob, "bob");

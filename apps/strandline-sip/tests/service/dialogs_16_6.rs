@@ -22,7 +22,7 @@ fn established(caller: &Phone, callee: &Phone) -> (World, String) {
 }
 
 #[test]
-fn who_calls_hears_after_200_ms_that_it_is_tried_if_nothing_else_came() {
+fn trying_goes_after_200_ms_of_silence() {
     let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::udp("192.0.2.2:5070"));
     let mut world = World::new();
     world.register(&bob, "bob");
@@ -56,7 +56,7 @@ fn a_call_over_udp() {
 }
 
 #[test]
-fn a_call_between_transports_has_a_record_route_for_each() {
+fn call_across_transports_has_two_record_routes() {
     let (alice, bob) = (Phone::tcp("192.0.2.1:34567", 11), Phone::udp("192.0.2.2:5070"));
     let (mut world, ok) = established(&alice, &bob);
     let routes: Vec<&str> = ok.lines().filter(|line| line.starts_with("Record-Route")).collect();
@@ -73,7 +73,7 @@ fn a_call_between_transports_has_a_record_route_for_each() {
 }
 
 #[test]
-fn who_subscribes_goes_on_with_the_route_set_of_notify() {
+fn subscriber_uses_the_route_set_of_notify() {
     // RFC 6665 section 4.4.1: the route set is that of the NOTIFY, and not of the answer to SUBSCRIBE.
     for (alice, bob) in [
         (Phone::udp("192.0.2.1:5060"), Phone::udp("192.0.2.2:5070")),
@@ -110,7 +110,7 @@ fn who_subscribes_goes_on_with_the_route_set_of_notify() {
 }
 
 #[test]
-fn a_dialog_goes_on_over_another_connection_of_the_caller_but_not_to_one_that_is_gone() {
+fn dialog_moves_to_the_callers_new_connection() {
     let (alice, bob) = (Phone::tcp("192.0.2.1:34567", 11), Phone::tcp("192.0.2.2:40000", 12));
     let (mut world, ok) = established(&alice, &bob);
     let anew = Phone::tcp("192.0.2.1:34999", 13);
@@ -124,7 +124,7 @@ fn a_dialog_goes_on_over_another_connection_of_the_caller_but_not_to_one_that_is
 }
 
 #[test]
-fn once_its_connection_is_gone_a_phone_is_reached_in_a_dialog_where_it_listens() {
+fn phone_without_connection_is_reached_at_its_contact() {
     let (alice, bob) = (Phone::tcp("192.0.2.1:34567", 11), Phone::tcp("192.0.2.2:40000", 12));
     let (mut world, ok) = established(&alice, &bob);
     world.service.connection_closed(12);
@@ -182,7 +182,7 @@ fn the_next_route_is_followed() {
 }
 
 #[test]
-fn who_must_not_be_overheard_gets_a_record_route_with_sips() {
+fn secure_caller_gets_sips_record_route() {
     let tls = |address: &str, connection| {
         let flow = Phone::tcp(address, connection).0;
         Phone(strandline_sip::transaction::Flow {
@@ -209,7 +209,7 @@ fn who_must_not_be_overheard_gets_a_record_route_with_sips() {
 }
 
 #[test]
-fn a_strict_router_that_is_next_gets_what_it_expects() {
+fn strict_router_gets_its_uri_rewritten() {
     let (alice, mut world) = (Phone::udp("192.0.2.1:5060"), World::relaying());
     let routes = "Route: <sip:198.51.100.1;lr>, <sip:192.0.2.80:5080>\r\nRoute: <sip:192.0.2.81;lr>\r\n";
     let sent = world.receive(&alice, &alice.request("OPTIONS", "sip:x@192.0.2.99", "1", routes));

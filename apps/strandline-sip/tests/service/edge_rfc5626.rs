@@ -48,7 +48,7 @@ fn by_path(method: &str, path: &str, branch: &str) -> String {
 }
 
 #[test]
-fn a_register_goes_on_with_a_path_that_holds_its_flow_and_what_the_registrar_says_comes_back() {
+fn register_through_edge_carries_a_path() {
     let mut world = world();
     let (sent, path) = path(&mut world, &phone());
     assert_eq!(sent.flow, Flow::to(Protocol::Tcp, "203.0.113.5:5060".parse().unwrap()));
@@ -91,7 +91,7 @@ fn a_register_goes_on_with_a_path_that_holds_its_flow_and_what_the_registrar_say
 }
 
 #[test]
-fn what_comes_by_the_path_goes_down_the_flow_and_430_says_that_it_is_gone() {
+fn path_leads_to_the_flow_or_430() {
     for phone in [phone(), Phone::udp("192.0.2.2:61234")] {
         let mut world = world();
         let (_, path) = path(&mut world, &phone);
@@ -115,7 +115,7 @@ fn what_comes_by_the_path_goes_down_the_flow_and_430_says_that_it_is_gone() {
 }
 
 #[test]
-fn a_path_is_ours_or_opens_nothing_and_another_phones_request_stays_its_own() {
+fn forged_path_opens_no_flow() {
     let mut world = world();
     let (_, path) = path(&mut world, &phone());
     let at = path.find(':').unwrap() + 12;
@@ -136,7 +136,7 @@ fn a_path_is_ours_or_opens_nothing_and_another_phones_request_stays_its_own() {
 }
 
 #[test]
-fn a_phone_that_does_not_know_of_path_is_told_and_one_behind_a_proxy_is_not_ours() {
+fn phone_without_path_support_is_reported() {
     let mut world = world();
     let refused = world.one(&phone(), &register(&phone(), ""));
     assert_eq!(
@@ -155,7 +155,7 @@ fn a_phone_that_does_not_know_of_path_is_told_and_one_behind_a_proxy_is_not_ours
 }
 
 #[test]
-fn a_connection_over_which_a_phone_has_registered_elsewhere_is_kept() {
+fn connection_of_a_foreign_registration_is_kept() {
     let idle = Some(std::time::Duration::from_secs(300));
     let mut world = world();
     let (sent, _) = path(&mut world, &phone());
@@ -168,7 +168,7 @@ fn a_connection_over_which_a_phone_has_registered_elsewhere_is_kept() {
 }
 
 #[test]
-fn a_domain_without_such_a_route_is_none_of_ours() {
+fn domain_without_edge_route_is_not_ours() {
     let mut world = World::new();
     world.service.connection_opened(9);
     let refused = world.one(&phone(), &register(&phone(), OUTBOUND));
@@ -176,7 +176,7 @@ fn a_domain_without_such_a_route_is_none_of_ours() {
 }
 
 #[test]
-fn a_flow_that_turns_out_to_have_ended_is_told_to_the_registrar_at_once() {
+fn ended_flow_is_reported_to_the_registrar() {
     for sent_before in [false, true] {
         let mut world = world();
         let (_, path) = path(&mut world, &phone());

@@ -3,7 +3,7 @@
 use crate::harness::{Phone, World, in_dialog, response};
 
 #[test]
-fn who_is_answered_while_it_ends_can_acknowledge_that() {
+fn caller_answered_while_closing_can_acknowledge() {
     let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::udp("192.0.2.2:5060"));
     let mut world = World::new();
     world.register(&bob, "bob");
@@ -22,7 +22,7 @@ fn who_is_answered_while_it_ends_can_acknowledge_that() {
 }
 
 #[test]
-fn who_is_refused_while_it_ends_can_acknowledge_that_too() {
+fn caller_refused_while_closing_can_acknowledge() {
     let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::udp("192.0.2.2:5060"));
     let mut world = World::new();
     world.register(&bob, "bob");

@@ -4,7 +4,7 @@ const OUTBOUND: &str = "Supported: path, outbound\r\nContact: <sip:bob@192.0.2.2
                         +sip.instance=\"<urn:uuid:00000000-0000-1000-8000-AABBCCDDEEFF>\"\r\n";
 
 #[test]
-fn a_contact_is_reached_over_the_connection_that_it_was_registered_on_and_goes_with_it() {
+fn contact_uses_its_connection_and_ends_with_it() {
     let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::tcp("192.0.2.2:40000", 9));
     let mut world = World::new();
     world.service.connection_opened(9);
@@ -19,7 +19,7 @@ fn a_contact_is_reached_over_the_connection_that_it_was_registered_on_and_goes_w
 }
 
 #[test]
-fn a_new_flow_of_the_same_instance_takes_the_place_of_the_old_one() {
+fn new_flow_of_an_instance_replaces_the_old() {
     let (alice, old, new) =
         (Phone::udp("192.0.2.1:5060"), Phone::tcp("192.0.2.2:40000", 9), Phone::tcp("192.0.2.2:40001", 10));
     let mut world = World::new();
@@ -33,7 +33,7 @@ fn a_new_flow_of_the_same_instance_takes_the_place_of_the_old_one() {
 }
 
 #[test]
-fn a_contact_that_came_over_another_hop_is_reached_at_its_own_address() {
+fn contact_behind_another_hop_uses_its_address() {
     let (alice, hop) = (Phone::udp("192.0.2.1:5060"), Phone::udp("203.0.113.5:5060"));
     let register = hop.register("bob", 1, "Contact: <sip:bob@10.0.0.5:5070>\r\n");
     let second = "SIP/2.0/UDP 10.0.0.5:5070;branch=z9hG4bKbob";
@@ -55,7 +55,7 @@ fn a_contact_that_came_over_another_hop_is_reached_at_its_own_address() {
 }
 
 #[test]
-fn who_asks_for_its_flow_does_so_in_any_spelling() {
+fn outbound_option_is_recognised_in_any_spelling() {
     let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::tcp("192.0.2.2:40000", 9));
     for (params, asks) in [
         (";ob", true),
@@ -79,7 +79,7 @@ fn who_asks_for_its_flow_does_so_in_any_spelling() {
 }
 
 #[test]
-fn parameters_of_a_contact_are_kept_but_for_those_that_are_not_the_phones_to_say() {
+fn contact_parameters_are_kept_except_reserved_ones() {
     let bob = Phone::udp("192.0.2.2:5060");
     let mut world = World::new();
     for (cseq, said, kept) in [
@@ -95,7 +95,7 @@ fn parameters_of_a_contact_are_kept_but_for_those_that_are_not_the_phones_to_say
 }
 
 #[test]
-fn a_phone_behind_a_nat_is_reached_where_it_came_from() {
+fn phone_behind_nat_is_reached_at_its_source() {
     let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::udp("203.0.113.5:61234"));
     let mut world = World::new();
     world.register_with(&bob, "bob", "Contact: <sip:bob@10.0.0.5:5060>\r\n");
@@ -105,7 +105,7 @@ fn a_phone_behind_a_nat_is_reached_where_it_came_from() {
 }
 
 #[test]
-fn a_phone_that_can_be_called_at_its_address_is_called_there_once_its_connection_is_gone() {
+fn reachable_contact_is_used_without_connection() {
     let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::tcp("192.0.2.2:40000", 9));
     let mut world = World::new();
     world.register_with(&bob, "bob", "Contact: <sip:bob@192.0.2.2:5060;transport=tcp>\r\n");
@@ -116,7 +116,7 @@ fn a_phone_that_can_be_called_at_its_address_is_called_there_once_its_connection
 }
 
 #[test]
-fn a_request_over_a_connection_that_turns_out_to_have_ended_goes_to_where_the_phone_listens() {
+fn request_falls_back_to_the_contact_address() {
     let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::tcp("192.0.2.2:40000", 9));
     for (contact, falls_back) in [
         ("<sip:bob@192.0.2.2:5060;transport=tcp>", true),
@@ -154,7 +154,7 @@ fn a_request_over_a_connection_that_turns_out_to_have_ended_goes_to_where_the_ph
 }
 
 #[test]
-fn who_was_heard_from_is_not_asked_twice_when_the_connection_ends() {
+fn answered_phone_is_not_retried_on_close() {
     let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::tcp("192.0.2.2:40000", 9));
     let mut world = World::new();
     world.register_with(&bob, "bob", "Contact: <sip:bob@192.0.2.2:5060;transport=tcp>\r\n");
@@ -165,7 +165,7 @@ fn who_was_heard_from_is_not_asked_twice_when_the_connection_ends() {
 }
 
 #[test]
-fn a_binding_of_an_earlier_run_whose_connection_is_gone_is_480() {
+fn binding_of_an_earlier_run_is_480() {
     let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::tcp("192.0.2.2:40000", 9));
     let mut before = World::journaled();
     before.register_with(&bob, "bob", OUTBOUND);
@@ -178,7 +178,7 @@ fn a_binding_of_an_earlier_run_whose_connection_is_gone_is_480() {
 }
 
 #[test]
-fn who_was_told_a_flow_timer_is_held_to_it_and_who_is_reached_over_a_connection_keeps_it() {
+fn flow_timer_closes_only_silent_flows() {
     let secs = |secs| Some(std::time::Duration::from_secs(secs));
     let mut world = World::new();
     let (timed, bound) = (Phone::tcp("192.0.2.2:40000", 9), Phone::tcp("192.0.2.3:40000", 10));
@@ -196,7 +196,7 @@ fn who_was_told_a_flow_timer_is_held_to_it_and_who_is_reached_over_a_connection_
 }
 
 #[test]
-fn who_has_registered_no_flow_is_told_nothing_of_flows() {
+fn phone_without_flow_hears_nothing_of_flows() {
     let (mobile, desk) = (Phone::tcp("192.0.2.2:40000", 9), Phone::tcp("192.0.2.3:40000", 10));
     let mut world = World::new();
     world.register_with(&mobile, "bob", OUTBOUND);

@@ -8,7 +8,7 @@ fn phones() -> (Phone, Phone) {
 }
 
 #[test]
-fn a_folded_contact_is_bound_and_answered_in_one_line() {
+fn folded_contact_is_stored_on_one_line() {
     let (_, bob) = phones();
     let mut world = World::new();
     let folded = "Contact: \"Bob\r\n Q.\" <sip:bob@192.0.2.2:5060>\r\n ;methods=\"INVITE,\r\n\t  ACK\"\r\n  ;x;expires=600\r\n";
@@ -91,7 +91,7 @@ fn a_call_with_folded_headers_is_cancelled() {
 }
 
 #[test]
-fn a_call_with_folded_headers_that_nobody_answers_is_408() {
+fn unanswered_call_with_folded_headers_is_408() {
     let (alice, bob) = phones();
     let mut world = World::new();
     called(&mut world, &alice, &bob);
@@ -102,7 +102,7 @@ fn a_call_with_folded_headers_that_nobody_answers_is_408() {
 }
 
 #[test]
-fn folded_routes_that_are_written_anew_stay_in_one_line() {
+fn rewritten_folded_routes_stay_on_one_line() {
     let alice = Phone::udp("192.0.2.1:5060");
     let mut world = World::relaying();
     let routes =

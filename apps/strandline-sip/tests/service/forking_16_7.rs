@@ -33,7 +33,7 @@ fn first_lines(sent: &[Sent]) -> Vec<&str> {
 }
 
 #[test]
-fn all_phones_ring_and_the_first_to_answer_ends_it_for_the_others() {
+fn first_answer_cancels_the_other_branches() {
     let (mut world, sent) = call(&["1", "1", "1"]);
     assert_eq!(sent.len(), 3);
     for (number, one) in sent.iter().enumerate() {
@@ -60,7 +60,7 @@ fn all_phones_ring_and_the_first_to_answer_ends_it_for_the_others() {
 }
 
 #[test]
-fn the_best_response_is_forwarded_once_all_have_one() {
+fn best_response_waits_for_all_branches() {
     for (codes, best) in [
         ([404, 486], "SIP/2.0 404 Not Found"),
         ([486, 503], "SIP/2.0 486 Busy Here"),
@@ -110,7 +110,7 @@ fn a_6xx_stops_the_others_at_once() {
 }
 
 #[test]
-fn less_preferred_phones_are_tried_when_the_others_have_refused() {
+fn lower_q_is_tried_after_refusals() {
     let (mut world, sent) = call(&["0.2", "1", "0.7"]);
     assert_eq!(first_lines(&sent), ["INVITE sip:bob@192.0.2.11:5060 SIP/2.0"]);
     let next = world.receive(&phone(1), &response(&sent[0].text, 486, "b"));
@@ -125,7 +125,7 @@ fn less_preferred_phones_are_tried_when_the_others_have_refused() {
 }
 
 #[test]
-fn silence_is_408_for_invite_and_nothing_for_others() {
+fn silence_is_408_for_invite_only() {
     let (mut world, sent) = call(&["1"]);
     assert_eq!(sent.len(), 1);
     let out = world.run_until(40_000);
@@ -153,7 +153,7 @@ fn a_request_that_reaches_no_phone_is_480() {
 }
 
 #[test]
-fn the_refusal_of_a_phone_counts_before_a_dead_one() {
+fn refusal_precedes_an_unreachable_branch() {
     for dead_first in [true, false] {
         let mut world = World::new();
         let (one, other) = (Phone::udp("192.0.2.2:5060"), Phone::udp("192.0.2.3:5060"));
@@ -181,7 +181,7 @@ fn the_refusal_of_a_phone_counts_before_a_dead_one() {
 }
 
 #[test]
-fn a_flow_that_failed_at_an_edge_is_480_for_callers() {
+fn failed_flow_at_an_edge_is_480() {
     let mut world = World::new();
     let edge = Phone::udp("192.0.2.9:5060");
     let lines = "Contact: <sip:bob@10.0.0.1>\r\nSupported: path\r\nPath: <sip:192.0.2.9;lr>\r\n";
@@ -215,7 +215,7 @@ fn challenges_of_both_kinds_are_collected() {
 }
 
 #[test]
-fn what_may_not_ring_at_once_rings_one_after_the_other() {
+fn sequential_targets_ring_one_by_one() {
     let (mut world, _) = call(&["1", "1", "1", "0.5"]);
     let invite = alice().request("INVITE", "sip:bob@example.com", "2", "Max-Breadth: 2\r\n");
     let mut sent = world.invite(&alice(), &invite);
@@ -237,7 +237,7 @@ fn what_may_not_ring_at_once_rings_one_after_the_other() {
 }
 
 #[test]
-fn a_request_that_may_not_be_copied_at_all_is_440() {
+fn unforkable_request_is_440() {
     let (mut world, _) = call(&["1"]);
     for method in ["INVITE", "MESSAGE"] {
         let text = alice().request(method, "sip:bob@example.com", method, "Max-Breadth: 0\r\n");
@@ -246,7 +246,7 @@ fn a_request_that_may_not_be_copied_at_all_is_440() {
 }
 
 #[test]
-fn answers_of_our_own_have_tags_of_their_own() {
+fn own_responses_have_their_own_tags() {
     let mut tags = Vec::new();
     let (mut world, _) = call(&["1"]);
     for branch in ["2", "3"] {
@@ -265,7 +265,7 @@ fn answers_of_our_own_have_tags_of_their_own() {
 }
 
 #[test]
-fn an_invite_that_comes_again_over_tcp_after_the_end_is_told_the_end() {
+fn late_invite_over_tcp_gets_the_final_response() {
     let (mut world, _) = call(&["1"]);
     let caller = Phone::tcp("192.0.2.9:40000", 5);
     world.service.connection_opened(5);
@@ -284,7 +284,7 @@ fn for_us_alone(request: &str, code: u16) -> String {
 }
 
 #[test]
-fn a_response_that_was_meant_for_us_alone_is_not_forwarded() {
+fn response_without_second_via_is_dropped() {
     for code in [180, 200, 486] {
         let (mut world, sent) = call(&["1"]);
         let got = world.receive(&phone(0), &for_us_alone(&sent[0].text, code));

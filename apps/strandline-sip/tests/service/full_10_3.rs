@@ -41,7 +41,7 @@ fn contacts_whose_connections_have_ended_leave_first() {
 }
 
 #[test]
-fn a_phone_that_connects_anew_is_never_locked_out() {
+fn reconnecting_phone_is_never_locked_out() {
     for params in ["", INSTANCE] {
         let mut world = world(false);
         for number in 1..=12 {

@@ -56,7 +56,7 @@ fn answer(world: &mut World, uri: &str, branch: &str) -> String {
 }
 
 #[test]
-fn a_gruu_of_one_node_is_followed_by_the_other_over_that() {
+fn gruu_is_followed_across_nodes() {
     let mut nodes = nodes();
     let phone = Phone::tcp("192.0.2.7:4000", 7);
     let gruu = register(&mut nodes[0], &phone, (1, 1, "one"));
@@ -72,7 +72,7 @@ fn a_gruu_of_one_node_is_followed_by_the_other_over_that() {
 }
 
 #[test]
-fn gruus_of_two_flows_at_two_nodes_count_until_the_call_id_changes_at_one() {
+fn gruus_at_two_nodes_end_with_call_id() {
     let mut nodes = nodes();
     let (one, two) = (Phone::tcp("192.0.2.7:4000", 7), Phone::tcp("192.0.2.7:4001", 8));
     // Neither node knows of the other's when it registers.

@@ -49,7 +49,7 @@ fn refused(world: &mut World, uri: &str, branch: &str) -> String {
 }
 
 #[test]
-fn a_phone_that_asks_gets_a_public_and_a_temporary_gruu() {
+fn asking_phone_gets_both_gruus() {
     let mut world = World::new();
     let ok = world.one(&bob(), &bob().register("bob", 1, &contact(&bob(), "bob", "")));
     let contact = ok.line("Contact").unwrap();
@@ -63,7 +63,7 @@ fn a_phone_that_asks_gets_a_public_and_a_temporary_gruu() {
 }
 
 #[test]
-fn who_does_not_ask_or_has_no_instance_gets_none() {
+fn phone_without_instance_gets_no_gruu() {
     let mut world = World::new();
     let without = contact(&bob(), "bob", "").replace("Supported: gruu\r\n", "");
     let ok = world.one(&bob(), &bob().register("bob", 1, &without));
@@ -88,7 +88,7 @@ fn what_a_phone_says_of_gruus_is_ignored() {
 }
 
 #[test]
-fn a_request_for_either_goes_to_that_instance_only() {
+fn gruu_requests_reach_only_their_instance() {
     let mut world = World::new();
     let other = Phone::udp("192.0.2.3:5070");
     let gruu = register(&mut world, &bob(), 1);
@@ -111,7 +111,7 @@ fn a_request_for_either_goes_to_that_instance_only() {
 }
 
 #[test]
-fn a_public_gruu_outlives_the_registration_and_temporary_ones_end_with_it() {
+fn public_gruu_outlives_the_registration() {
     let mut world = World::new();
     let gruu = register(&mut world, &bob(), 1);
     world.one(&bob(), &bob().register("bob", 2, &contact(&bob(), "bob", ";expires=0")));
@@ -182,7 +182,7 @@ fn a_contact_that_leads_back_is_refused() {
 }
 
 #[test]
-fn of_two_contacts_of_an_instance_the_last_refreshed_is_asked_and_the_other_only_after_408_or_430() {
+fn latest_contact_of_an_instance_is_tried_first() {
     let mut world = World::new();
     let (old, new) = (bob(), Phone::udp("192.0.2.2:5080"));
     register(&mut world, &old, 1);
@@ -207,7 +207,7 @@ fn of_two_contacts_of_an_instance_the_last_refreshed_is_asked_and_the_other_only
 }
 
 #[test]
-fn phones_with_two_flows_and_phones_with_one_ring_once_each() {
+fn phones_with_several_flows_ring_once() {
     let mut world = World::new();
     let other = Phone::udp("192.0.2.9:5060");
     let (one, two) = (Phone::tcp("192.0.2.2:40000", 9), Phone::tcp("192.0.2.2:40001", 10));
@@ -234,7 +234,7 @@ fn phones_with_two_flows_and_phones_with_one_ring_once_each() {
 }
 
 #[test]
-fn in_a_dialog_the_gruu_is_followed_to_where_the_phone_is_now() {
+fn gruu_in_a_dialog_follows_the_phone() {
     let mut world = World::new();
     let gruu = register(&mut world, &bob(), 1);
     let sent = world.invite(&alice(), &invite_uri(&gruu, "1"));
@@ -256,7 +256,7 @@ fn in_a_dialog_the_gruu_is_followed_to_where_the_phone_is_now() {
 }
 
 #[test]
-fn a_path_is_left_out_where_the_route_leads_there_already() {
+fn redundant_path_is_left_out() {
     let mut world = World::new();
     let edge = Phone::udp("192.0.2.50:5070");
     let path =

@@ -51,7 +51,7 @@ fn a_phone_behind_a_guessers_address_goes_on() {
 }
 
 #[test]
-fn guesses_at_the_phones_own_user_do_not_stop_it() {
+fn guesses_at_a_user_spare_its_phone() {
     let mut world = World::new();
     ask(&mut world);
     let first = register(&mut world, &phone(), bob(), 1, CONTACT);

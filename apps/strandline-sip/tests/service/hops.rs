@@ -62,7 +62,7 @@ fn answers(sent: &[Sent]) -> Vec<&str> {
 }
 
 #[test]
-fn a_hop_that_rings_is_not_given_up_by_any_timer_nor_by_its_connection() {
+fn ringing_hop_outlasts_timers_and_connection() {
     for named in [false, true] {
         for code in [180, 183] {
             let mut world = world(named);
@@ -79,7 +79,7 @@ fn a_hop_that_rings_is_not_given_up_by_any_timer_nor_by_its_connection() {
 }
 
 #[test]
-fn a_hop_that_has_rung_for_too_long_is_the_last_one() {
+fn overlong_ringing_ends_the_hunt() {
     for named in [false, true] {
         for told in [false, true] {
             let mut world = world(named);
@@ -103,7 +103,7 @@ fn a_hop_that_has_rung_for_too_long_is_the_last_one() {
 }
 
 #[test]
-fn a_hop_that_was_slow_is_called_off_when_it_rings_after_all_and_counts_when_it_answers() {
+fn late_ringing_hop_is_cancelled_unless_it_answers() {
     for named in [false, true] {
         let mut world = world(named);
         let (invite, _) = first(&mut world, "INVITE");
@@ -138,7 +138,7 @@ fn a_hop_that_was_slow_is_called_off_when_it_rings_after_all_and_counts_when_it_
 }
 
 #[test]
-fn what_is_no_invite_is_answered_by_whoever_is_first_and_only_once() {
+fn non_invite_takes_the_first_final_response() {
     for named in [false, true] {
         let mut world = world(named);
         let (message, _) = first(&mut world, "MESSAGE");
@@ -190,7 +190,7 @@ fn invite_on(sent: &[Sent], connection: u64) -> String {
 }
 
 #[test]
-fn after_430_the_next_flow_of_a_phone_is_tried_while_others_ring() {
+fn next_flow_is_tried_after_430() {
     for code in [430, 408] {
         let mut world = World::new();
         flows(&mut world, "bob", 1, &[(11, ""), (12, ""), (13, "")]);
@@ -218,7 +218,7 @@ fn after_430_the_next_flow_of_a_phone_is_tried_while_others_ring() {
 }
 
 #[test]
-fn a_phone_that_has_answered_is_not_asked_over_another_flow() {
+fn answered_phone_gets_no_second_flow() {
     let mut world = World::new();
     flows(&mut world, "bob", 1, &[(11, ""), (12, "")]);
     flows(&mut world, "bob", 2, &[(21, "")]);
@@ -236,7 +236,7 @@ fn a_phone_that_has_answered_is_not_asked_over_another_flow() {
 }
 
 #[test]
-fn users_who_ring_together_have_one_flow_of_each_phone_at_a_time() {
+fn parallel_users_use_one_flow_each() {
     use strandline_sip::service::Alias;
     let aliases = vec![Alias::User(b"bob@example.com".to_vec()), Alias::User(b"carol@example.com".to_vec())];
     let directory =
@@ -251,7 +251,7 @@ fn users_who_ring_together_have_one_flow_of_each_phone_at_a_time() {
 }
 
 #[test]
-fn when_the_connection_of_a_flow_ends_the_next_one_is_tried_at_once() {
+fn ended_connection_moves_to_the_next_flow() {
     let mut world = World::new();
     flows(&mut world, "bob", 1, &[(11, ""), (12, "")]);
     flows(&mut world, "bob", 2, &[(21, "")]);
@@ -269,7 +269,7 @@ fn when_the_connection_of_a_flow_ends_the_next_one_is_tried_at_once() {
 }
 
 #[test]
-fn connections_that_had_ended_before_are_not_waited_for_for_ever() {
+fn earlier_ended_connections_do_not_block() {
     let mut world = World::new();
     let alice = Phone::tcp("192.0.2.1:4000", 1);
     for number in 0..3000 {

@@ -8,7 +8,7 @@ fn phone() -> Phone {
 }
 
 #[test]
-fn a_flood_of_calls_takes_no_more_than_the_limit() {
+fn call_flood_stays_within_its_limit() {
     let limits = TransactionLimits { servers_max: 100, clients_max: 100, ..TransactionLimits::default() };
     let mut world = World::with(Settings { limits, ..settings() });
     world.register(&Phone::udp("192.0.2.2:5060"), "bob");
@@ -25,7 +25,7 @@ fn a_flood_of_calls_takes_no_more_than_the_limit() {
 }
 
 #[test]
-fn what_can_not_be_answered_is_dropped_and_what_can_is_answered_shortly() {
+fn unanswerable_messages_are_dropped() {
     let mut world = World::new();
     let invite = phone().invite("bob", "1");
     for (text, status) in [
@@ -91,7 +91,7 @@ fn exchanged(world: &mut World, count: usize, text: impl Fn(usize) -> String) ->
 const BEYOND_MAX: usize = 16 << 10;
 
 #[test]
-fn who_may_be_somebody_else_gets_no_more_over_udp_than_came_and_a_little() {
+fn unproved_udp_source_gets_little_more() {
     let mut world = World::new();
     for number in 0..9 {
         let from = Phone::udp(&format!("192.0.2.{}:5060", number + 1));
@@ -112,7 +112,7 @@ fn who_may_be_somebody_else_gets_no_more_over_udp_than_came_and_a_little() {
 }
 
 #[test]
-fn over_tcp_and_from_trusted_networks_nothing_is_weighed() {
+fn tcp_and_trusted_networks_are_unlimited() {
     let relay =
         strandline_sip::service::Relay { open: false, from: vec![("192.0.2.0".parse().unwrap(), 24)] };
     for (mut world, phone) in [
@@ -191,7 +191,7 @@ fn long(request: &str, code: u16) -> String {
 }
 
 #[test]
-fn a_forged_source_gets_little_of_a_call_whatever_its_callee_answers() {
+fn forged_source_gets_little_of_a_call() {
     const CALLS: usize = 100;
     let repeated = [0, 500, 1500, 3500, 7500, 11_500, 15_500, 19_500, 23_500, 27_500, 31_500];
     // Refused, and that is repeated by timer G; taken, and that is repeated by the callee; ringing on and on, until it is given up.
@@ -223,7 +223,7 @@ fn large_invite(from: &Phone, to: &str, number: usize, bytes: usize) -> String {
 }
 
 #[test]
-fn large_calls_over_connections_leave_little_behind_while_they_ring() {
+fn ringing_large_calls_leave_little_behind() {
     let mut world = World::new();
     let (alice, bob) = (Phone::tcp("192.0.2.66:4000", 1), Phone::tcp("192.0.2.2:4000", 2));
     world.register(&bob, "bob");
@@ -242,7 +242,7 @@ fn large_calls_over_connections_leave_little_behind_while_they_ring() {
 }
 
 #[test]
-fn large_calls_over_udp_have_half_of_the_account_and_others_are_served() {
+fn large_udp_calls_have_half_the_memory() {
     const BYTES_MAX: usize = 64 << 20;
     let limits = TransactionLimits { bytes_max: BYTES_MAX, ..TransactionLimits::default() };
     let mut world = World::with(Settings { limits, ..settings() });

@@ -38,7 +38,7 @@ fn over(protocol: Protocol, phone: &Phone) -> Flow {
 }
 
 #[test]
-fn a_request_over_1300_bytes_goes_over_tcp_and_its_via_says_so() {
+fn request_over_1300_bytes_uses_tcp() {
     let mut world = World::new();
     world.register(&bob(), "bob");
     let (sent, _) = forwarded(&mut world, &large("1"));
@@ -68,7 +68,7 @@ fn the_limit_counts_for_what_is_sent() {
 }
 
 #[test]
-fn where_nobody_takes_connections_it_goes_in_a_datagram_and_the_next_one_at_once() {
+fn refused_tcp_falls_back_to_udp_at_once() {
     for method in ["INVITE", "MESSAGE"] {
         let mut world = World::new();
         world.register(&bob(), "bob");
@@ -92,7 +92,7 @@ fn where_nobody_takes_connections_it_goes_in_a_datagram_and_the_next_one_at_once
 }
 
 #[test]
-fn a_phone_behind_a_nat_gets_all_over_its_flow() {
+fn large_request_behind_nat_uses_its_flow() {
     let mut world = World::new();
     let nat = Phone::udp("203.0.113.5:61234");
     world.register_with(&nat, "bob", "Contact: <sip:bob@10.0.0.5:5060>\r\n");
@@ -106,7 +106,7 @@ fn a_phone_behind_a_nat_gets_all_over_its_flow() {
 }
 
 #[test]
-fn without_tcp_or_with_no_limit_it_goes_in_a_datagram() {
+fn without_tcp_or_limit_udp_carries_all() {
     let mut without = settings();
     without.advertised.retain(|one| one.protocol != Protocol::Tcp);
     let unlimited = Settings { udp_request_bytes_max: 0, ..settings() };
@@ -118,7 +118,7 @@ fn without_tcp_or_with_no_limit_it_goes_in_a_datagram() {
 }
 
 #[test]
-fn a_server_of_a_name_is_asked_over_tcp_then_over_udp_and_then_the_next_one() {
+fn named_server_is_tried_by_tcp_then_udp() {
     let relay = Relay { open: true, from: Vec::new() };
     let mut world = World::with(Settings { relay, names_max: 10, ..settings() });
     world.service.handle_message(

@@ -12,7 +12,7 @@ const IN_DIALOG: &str = "X-Dialog: yes\r\n";
 const EMERGENCY: &str = "Priority: emergency\r\n";
 
 #[test]
-fn neighbours_are_asked_in_via_and_phones_are_not_5_1() {
+fn neighbours_get_oc_in_via_5_1() {
     let mut all = Neighbours::new();
     let Fate::Sent(sent) = all.send(5060, "") else { panic!("withheld") };
     assert!(sent.line("Via").unwrap().ends_with(ASKED), "{}", sent.text);
@@ -23,7 +23,7 @@ fn neighbours_are_asked_in_via_and_phones_are_not_5_1() {
 }
 
 #[test]
-fn a_share_is_left_out_and_told_503_without_a_time_5_10() {
+fn share_is_dropped_with_503_without_retry_5_10() {
     let mut all = Neighbours::new();
     assert_eq!(all.sent_of_1000(""), 1000);
     all.told(5060, ";oc=25;oc-algo=\"loss\";oc-validity=100000;oc-seq=1.0");
@@ -47,7 +47,7 @@ fn a_share_is_left_out_and_told_503_without_a_time_5_10() {
 }
 
 #[test]
-fn an_invite_that_is_left_out_is_told_so_as_well() {
+fn dropped_invite_gets_503() {
     let mut all = Neighbours::new();
     all.told(5060, ";oc=100;oc-validity=100000;oc-seq=1.0");
     let invite = alice().request("INVITE", "sip:bob@203.0.113.1:5060", "i", "");
@@ -60,7 +60,7 @@ fn an_invite_that_is_left_out_is_told_so_as_well() {
 }
 
 #[test]
-fn it_ends_with_its_time_or_when_they_say_so_5_7() {
+fn throttling_ends_by_time_or_request_5_7() {
     let mut all = Neighbours::new();
     all.told(5060, ";oc=100;oc-algo=\"loss\";oc-validity=2000;oc-seq=1.0");
     assert!(!all.is_sent(5060, ""));
@@ -83,7 +83,7 @@ fn it_ends_with_its_time_or_when_they_say_so_5_7() {
 }
 
 #[test]
-fn what_comes_late_or_makes_no_sense_changes_nothing_5_4() {
+fn late_or_invalid_oc_changes_nothing_5_4() {
     let mut all = Neighbours::new();
     let mut requests = Vec::new();
     for _ in 0..12 {
@@ -143,7 +143,7 @@ fn dialogs_and_emergencies_come_first_5_10_1() {
 }
 
 #[test]
-fn another_server_of_the_name_gets_what_one_does_not_want_5_10() {
+fn other_server_takes_the_excess_5_10() {
     let mut all = Neighbours::new();
     all.told(5060, ";oc=100;oc-validity=100000;oc-seq=1.0");
     let text = alice().request("MESSAGE", "sip:bob@other.example", "name", "");
@@ -164,7 +164,7 @@ fn another_server_of_the_name_gets_what_one_does_not_want_5_10() {
 }
 
 #[test]
-fn who_says_nothing_gets_nothing_but_probes_5_9() {
+fn silent_neighbour_gets_only_probes_5_9() {
     let mut all = Neighbours::new();
     // Three requests are lost in a row.
     for _ in 0..3 {
@@ -201,7 +201,7 @@ fn what_is_remembered_is_bounded() {
 }
 
 #[test]
-fn what_a_neighbour_says_to_others_goes_no_further_5_4() {
+fn foreign_oc_values_are_not_forwarded_5_4() {
     let mut all = Neighbours::new();
     let Fate::Sent(request) = all.send(5060, "") else { panic!("withheld") };
     let ok = response(&request.text, 200, "b");

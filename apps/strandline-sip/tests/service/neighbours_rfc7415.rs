@@ -20,7 +20,7 @@ fn sent(all: &mut Neighbours, from: u64, to: u64, every: usize, more: &str) -> u
 }
 
 #[test]
-fn no_more_is_sent_than_the_rate_and_a_burst_3_5_1() {
+fn rate_and_burst_bound_the_requests_3_5_1() {
     for per_sec in [5, 10, 50] {
         let mut all = Neighbours::new();
         all.told(5060, &rate(per_sec, 60_000, 1));
@@ -37,7 +37,7 @@ fn no_more_is_sent_than_the_rate_and_a_burst_3_5_1() {
 }
 
 #[test]
-fn a_burst_is_no_longer_than_the_tolerance_3_5_2() {
+fn burst_is_within_the_tolerance_3_5_2() {
     let mut all = Neighbours::new();
     all.told(5060, &rate(10, 600_000, 1));
     all.at_millis(60_000);
@@ -58,7 +58,7 @@ fn a_burst_is_no_longer_than_the_tolerance_3_5_2() {
 }
 
 #[test]
-fn a_rate_of_zero_is_nothing_at_all_and_no_time_is_no_limit() {
+fn zero_rate_stops_and_zero_time_unlimits() {
     let mut all = Neighbours::new();
     all.told(5060, &rate(0, 1000, 1));
     assert!(!all.is_sent(5060, "") && !all.is_sent(5060, IN_DIALOG));
@@ -69,7 +69,7 @@ fn a_rate_of_zero_is_nothing_at_all_and_no_time_is_no_limit() {
 }
 
 #[test]
-fn a_new_rate_counts_at_once_and_the_algorithm_may_change() {
+fn new_rate_applies_at_once() {
     let mut all = Neighbours::new();
     all.told(5060, &rate(10, 600_000, 1));
     sent(&mut all, 1, 5000, 5, "");
@@ -83,7 +83,7 @@ fn a_new_rate_counts_at_once_and_the_algorithm_may_change() {
 }
 
 #[test]
-fn buckets_that_begin_together_do_not_stay_together_3_5_3() {
+fn buckets_started_together_drift_apart_3_5_3() {
     let mut all = Neighbours::new();
     for port in 6000..6040 {
         all.told(port, &rate(1, 600_000, 1));

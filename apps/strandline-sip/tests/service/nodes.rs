@@ -86,7 +86,7 @@ fn at_other(sent: &Sent) -> (Phone, &str) {
 }
 
 #[test]
-fn a_call_goes_over_the_node_that_holds_the_connection() {
+fn call_goes_through_the_node_with_connection() {
     let (mut a, mut b) = two();
     let phone = register_over_connection(&mut a, "bob", 1);
     follow(&mut a, "a", &mut b);
@@ -125,7 +125,7 @@ fn flows_are_given_to_nodes_only() {
 }
 
 #[test]
-fn a_node_that_is_gone_takes_connections_with_it_and_no_addresses() {
+fn lost_node_takes_its_connections_along() {
     let (mut a, mut b) = two();
     register_over_connection(&mut a, "bob", 1);
     let (udp, tcp) = (Phone::udp("192.0.2.8:5060"), Phone::tcp("192.0.2.9:5060", 9));
@@ -147,7 +147,7 @@ fn a_node_that_is_gone_takes_connections_with_it_and_no_addresses() {
 }
 
 #[test]
-fn a_node_that_cannot_be_reached_counts_as_a_flow_that_failed() {
+fn unreachable_node_counts_as_failed_flow() {
     let (mut a, mut b) = two();
     register_over_connection(&mut a, "bob", 1);
     follow(&mut a, "a", &mut b);
@@ -160,7 +160,7 @@ fn a_node_that_cannot_be_reached_counts_as_a_flow_that_failed() {
 }
 
 #[test]
-fn two_nodes_that_change_a_user_at_once_lose_no_contact() {
+fn concurrent_changes_at_nodes_keep_all_contacts() {
     let (mut a, mut b) = two();
     let (first, second) = (Phone::udp("192.0.2.1:5060"), Phone::udp("192.0.2.2:5060"));
     register(&mut a, &first, "bob", 1, "");
@@ -185,7 +185,7 @@ fn two_nodes_that_change_a_user_at_once_lose_no_contact() {
 }
 
 #[test]
-fn what_moves_or_goes_at_one_node_does_so_at_all_and_stays_so() {
+fn moved_or_removed_bindings_stay_so_everywhere() {
     let (mut a, mut b) = two();
     let phone = Phone::udp("192.0.2.1:5060");
     register(&mut a, &phone, "bob", 1, "");
@@ -233,7 +233,7 @@ fn what_moves_or_goes_at_one_node_does_so_at_all_and_stays_so() {
 
 /// Whoever looks after one node may take away what was bound at another.
 #[test]
-fn what_is_taken_away_by_hand_at_another_node_is_gone_at_its_own() {
+fn removal_by_another_node_reaches_the_owner() {
     let (mut a, mut b) = two();
     register_over_connection(&mut a, "bob", 1);
     follow(&mut a, "a", &mut b);
@@ -246,7 +246,7 @@ fn what_is_taken_away_by_hand_at_another_node_is_gone_at_its_own() {
 }
 
 #[test]
-fn what_one_contact_does_elsewhere_leaves_the_others_alone() {
+fn contact_changes_elsewhere_spare_the_others() {
     let (mut a, mut b) = two();
     let (first, second) = (Phone::udp("192.0.2.1:5060"), Phone::udp("192.0.2.2:5060"));
     register(&mut a, &first, "bob", 1, "");
@@ -268,7 +268,7 @@ fn what_one_contact_does_elsewhere_leaves_the_others_alone() {
 }
 
 #[test]
-fn a_node_that_tells_all_again_replaces_what_was_known() {
+fn full_report_of_a_node_replaces_its_state() {
     let (mut a, mut b) = two();
     register(&mut a, &Phone::udp("192.0.2.1:5060"), "bob", 1, "");
     register(&mut a, &Phone::udp("192.0.2.2:5060"), "eve", 1, "");
@@ -317,7 +317,7 @@ pub fn with_credentials(phone: &Phone, user: &str, challenge: &Sent, password: &
 }
 
 #[test]
-fn a_request_waits_until_its_user_has_been_looked_for() {
+fn request_waits_for_its_users_lookup() {
     let mut world = World::new();
     subscribers(&mut world);
     let phone = Phone::udp("192.0.2.1:5060");
@@ -344,7 +344,7 @@ fn a_request_waits_until_its_user_has_been_looked_for() {
 }
 
 #[test]
-fn who_is_not_found_is_challenged_and_who_cannot_be_looked_for_is_told_to_come_again() {
+fn failed_lookup_is_503_and_unknown_challenged() {
     let mut world = World::new();
     subscribers(&mut world);
     let phone = Phone::udp("192.0.2.1:5060");
@@ -367,7 +367,7 @@ fn who_is_not_found_is_challenged_and_who_cannot_be_looked_for_is_told_to_come_a
 }
 
 #[test]
-fn nonces_of_another_node_are_stale_and_not_wrong() {
+fn nonce_of_another_node_is_stale() {
     let mut nonces = Nonces::new([9; 16], Duration::from_secs(300), 16).of_run(1);
     let users = || strandline_sip::auth::Users::read("bob:password:wonder\n").unwrap();
     let mut world = World::new();
@@ -391,7 +391,7 @@ fn nonces_of_another_node_are_stale_and_not_wrong() {
 }
 
 #[test]
-fn subscribers_of_an_alias_are_looked_for_in_the_domain_that_it_stands_for() {
+fn alias_subscribers_are_sought_in_their_domain() {
     use strandline_sip::service::{Directory, Settings};
     let base = crate::harness::settings();
     let domains = [("Example.net", "example.com")].map(|(a, b)| (a.to_lowercase(), b.to_owned()));

@@ -10,7 +10,7 @@ fn refused(world: &mut World, phone: &Phone, text: &str) -> Vec<Sent> {
 }
 
 #[test]
-fn who_is_refused_hears_503_and_when_to_ask_again_and_leaves_nothing() {
+fn rejected_request_gets_503_and_leaves_nothing() {
     let alice = Phone::udp("192.0.2.1:5060");
     let mut world = World::new();
     let mut moments = Vec::new();
@@ -35,7 +35,7 @@ fn who_is_refused_hears_503_and_when_to_ask_again_and_leaves_nothing() {
 }
 
 #[test]
-fn a_repetition_of_what_has_begun_is_not_refused() {
+fn retransmission_of_accepted_request_is_served() {
     let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::udp("192.0.2.2:5060"));
     let mut world = World::new();
     world.register(&bob, "bob");

@@ -4,7 +4,7 @@ const PATH: &str = "Supported: path\r\nPath: <sip:token@192.0.2.50:5070;lr>\r\nP
                     Contact: <sip:bob@10.0.0.5>\r\n";
 
 #[test]
-fn a_request_goes_by_the_path_of_the_registration() {
+fn request_follows_the_registered_path() {
     let (alice, edge) = (Phone::udp("192.0.2.1:5060"), Phone::udp("192.0.2.50:5070"));
     let mut world = World::new();
     let ok = world.one(&edge, &edge.register("bob", 1, PATH));
@@ -16,7 +16,7 @@ fn a_request_goes_by_the_path_of_the_registration() {
 }
 
 #[test]
-fn a_phone_that_does_not_know_of_path_is_not_bound_by_one() {
+fn phone_without_path_support_gets_no_path() {
     let edge = Phone::udp("192.0.2.50:5070");
     let mut world = World::new();
     let refused = world.one(&edge, &edge.register("bob", 1, &PATH.replace("Supported: path\r\n", "")));
@@ -46,7 +46,7 @@ fn flows_need_a_first_hop_that_keeps_them() {
 }
 
 #[test]
-fn flow_timer_is_for_phones_whose_flow_leads_here() {
+fn flow_timer_is_for_direct_flows() {
     // RFC 5626 section 6: the edge proxy keeps the flow, and its own connection isn't one that must say something every two minutes.
     let edge = Phone::tcp("192.0.2.50:5070", 7);
     let flows =

@@ -57,7 +57,7 @@ fn call(world: &mut World, from: &Phone, number: &str) -> (String, String, Sent)
 }
 
 #[test]
-fn the_ack_of_a_call_proves_its_address_for_ten_minutes() {
+fn ack_proves_its_address_for_ten_minutes() {
     let mut world = world();
     // To register without a password proves nothing.
     world.register(&caller(), "alice");
@@ -103,7 +103,7 @@ fn what_was_told_long_ago_proves_nothing() {
 }
 
 #[test]
-fn the_ack_of_a_refusal_proves_it_if_the_tag_is_one_of_ours() {
+fn ack_of_refusal_proves_by_our_tag() {
     let mut world = world();
     // Without a transaction.
     let refused = world.one(&caller(), &caller().invite("nobody", "1"));
@@ -136,7 +136,7 @@ fn the_tag_of_a_callee_proves_nothing() {
 }
 
 #[test]
-fn credentials_prove_it_if_their_nonce_was_sent_there() {
+fn credentials_prove_if_their_nonce_went_there() {
     let mut world = auth_22::world(&[Algorithm::Sha256], 16);
     let challenge = world.one(&caller(), &caller().register("bob", 1, ""));
     // They are good for others as well: phones move.

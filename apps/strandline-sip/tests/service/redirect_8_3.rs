@@ -64,7 +64,7 @@ fn it_tells_where_users_are() {
 }
 
 #[test]
-fn who_is_called_in_another_domain_stays_that_and_is_looked_for_at_the_hop() {
+fn redirected_target_is_located_at_the_hop() {
     let mut world = world();
     let told = world.one(&alice(), &alice().request("INVITE", "sip:dave@partner.example", "a", ""));
     let hops = [
@@ -124,7 +124,7 @@ fn over_a_connection_a_redirection_is_sent_once() {
 }
 
 #[test]
-fn what_is_no_invite_is_answered_the_same_again() {
+fn repeated_non_invite_is_redirected_again() {
     let mut world = with_bob();
     let text = alice().request("MESSAGE", "sip:bob@example.com", "a", "");
     let told = world.one(&alice(), &text);

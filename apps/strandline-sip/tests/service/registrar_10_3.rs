@@ -40,7 +40,7 @@ fn contacts_that_mean_the_same_are_one() {
 }
 
 #[test]
-fn an_older_request_of_the_same_call_id_changes_nothing() {
+fn older_cseq_of_a_call_id_changes_nothing() {
     let (mut world, phone) = (World::new(), phone());
     let contact = "Contact: <sip:bob@192.0.2.1>\r\n";
     world.one(&phone, &phone.register("bob", 5, contact));
@@ -59,7 +59,7 @@ fn an_older_request_of_the_same_call_id_changes_nothing() {
 }
 
 #[test]
-fn a_star_removes_all_and_goes_only_with_expires_0() {
+fn star_removes_all_only_with_expires_0() {
     let (mut world, phone) = (World::new(), phone());
     world.register(&phone, "bob");
     for more in
@@ -131,7 +131,7 @@ fn the_journal_has_what_a_restart_needs() {
 }
 
 #[test]
-fn a_200_waits_until_its_binding_and_what_it_repeats_are_durable() {
+fn register_waits_until_bindings_are_durable() {
     let mut world = World::with(Settings { durable: true, ..settings() });
     let phone = phone();
     let contact = "Contact: <sip:bob@192.0.2.1>\r\n";
@@ -166,7 +166,7 @@ fn expired_bindings_are_swept() {
 }
 
 #[test]
-fn all_that_is_kept_of_a_contact_is_bounded() {
+fn stored_contact_data_is_bounded() {
     let (mut world, phone) = (World::new(), phone());
     let contact = "Contact: <sip:bob@192.0.2.1>\r\n";
     let path = format!("Supported: path\r\nPath: <sip:{}@192.0.2.50;lr>\r\n{contact}", "x".repeat(3000));
@@ -185,7 +185,7 @@ fn all_that_is_kept_of_a_contact_is_bounded() {
 }
 
 #[test]
-fn a_binding_that_has_expired_is_none_even_before_it_is_swept() {
+fn expired_binding_is_ignored_before_its_sweep() {
     let (mut world, phone) = (World::new(), phone());
     let contact = "Contact: <sip:bob@192.0.2.1>;expires=60\r\n";
     world.one(&phone, &phone.register("bob", 7, contact));
@@ -205,7 +205,7 @@ fn a_binding_that_has_expired_is_none_even_before_it_is_swept() {
 }
 
 #[test]
-fn a_contact_may_take_the_place_of_another_where_no_more_may_be() {
+fn contact_may_replace_another_at_the_limit() {
     let registrar = RegistrarSettings { contacts_max: 2, ..RegistrarSettings::default() };
     let mut world = World::with(Settings { registrar, ..settings() });
     let phone = phone();

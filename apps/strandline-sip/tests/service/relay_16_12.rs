@@ -50,7 +50,7 @@ fn call(world: &mut World, caller: &Phone, callee: &Phone, more: &str) -> String
 }
 
 #[test]
-fn who_holds_a_token_can_send_to_the_ends_of_its_dialog_only() {
+fn token_leads_only_to_its_dialogs_ends() {
     for routes in [VICTIM, "<sip:victim.example;lr>", "<sip:203.0.113.66>", "<sips:victim.example;lr>"] {
         for from_caller in [true, false] {
             let mut world = world(&[]);
@@ -69,7 +69,7 @@ fn who_holds_a_token_can_send_to_the_ends_of_its_dialog_only() {
 }
 
 #[test]
-fn a_token_of_a_dialog_with_a_domain_over_tls_leads_to_that_domain_only() {
+fn tls_dialogs_token_leads_to_its_domain() {
     let mut world = world(&["192.0.2.1"]);
     let stranger = Phone::udp("192.0.2.7:5060");
     world.invite(&alice(), &alice().request("INVITE", "sips:bob@partner.example", "1", ""));
@@ -97,7 +97,7 @@ fn a_token_of_a_dialog_with_a_domain_over_tls_leads_to_that_domain_only() {
 }
 
 #[test]
-fn a_proxy_on_the_way_is_followed_where_it_is_the_other_end_or_has_its_name() {
+fn proxy_on_the_path_is_followed() {
     // A proxy that may send us anything tells its name, at which it is found again.
     let mut world = world(&["203.0.113.9"]);
     let edge = Phone::tcp("203.0.113.9:40000", 7);
@@ -117,7 +117,7 @@ fn a_proxy_on_the_way_is_followed_where_it_is_the_other_end_or_has_its_name() {
 }
 
 #[test]
-fn a_strangers_name_is_followed_only_to_the_address_that_the_dialog_came_from() {
+fn strangers_name_leads_only_to_its_address() {
     for (leads_to, code) in
         [("203.0.113.9:5060", None), ("203.0.113.66:5060", Some("SIP/2.0 430 Flow Failed"))]
     {
@@ -147,7 +147,7 @@ fn a_strangers_name_is_followed_only_to_the_address_that_the_dialog_came_from() 
 }
 
 #[test]
-fn the_next_route_counts_at_the_address_of_the_other_end_at_any_port() {
+fn next_route_at_the_peers_address_counts() {
     let mut world = world(&[]);
     let edge = Phone::udp("203.0.113.9:6000");
     let ok = call(&mut world, &edge, &bob(), "Record-Route: <sip:203.0.113.9:5062;transport=tcp;lr>\r\n");
@@ -156,7 +156,7 @@ fn the_next_route_counts_at_the_address_of_the_other_end_at_any_port() {
 }
 
 #[test]
-fn a_gruu_leads_to_its_phone_and_not_by_a_route_of_a_stranger() {
+fn gruu_ignores_a_strangers_route() {
     for (from, allowed) in [(&[][..], false), (&["192.0.2.1"][..], true)] {
         let mut world = world(from);
         let phone = Phone::tcp("192.0.2.2:40000", 9);

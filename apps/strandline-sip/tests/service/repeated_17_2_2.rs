@@ -167,7 +167,7 @@ fn a_refused_invite_is_repeated_until_its_ack() {
 }
 
 #[test]
-fn a_repetition_waits_while_the_callee_is_looked_for() {
+fn retransmission_waits_during_the_lookup() {
     let mut world = World::new();
     let (lifetime, unknown) = (Duration::from_secs(300), Duration::from_secs(10));
     ask_with(&mut world, Source::Table(Subscribers::new(CacheSettings { max: 1000, lifetime, unknown })));

@@ -45,7 +45,7 @@ fn peers(sent: &[Sent]) -> Vec<String> {
 }
 
 #[test]
-fn the_longest_prefix_leads_to_its_trunk_and_a_domain_to_its_own() {
+fn longest_prefix_chooses_the_trunk() {
     let mut world = trunks();
     let sent = world.invite(&alice(), &alice().invite("+44200", "a"));
     assert_eq!(peers(&sent), ["INVITE sip:+44200@203.0.113.1 SIP/2.0 203.0.113.1"]);
@@ -67,7 +67,7 @@ fn the_longest_prefix_leads_to_its_trunk_and_a_domain_to_its_own() {
 }
 
 #[test]
-fn a_trunk_is_for_those_who_may_call_other_hosts() {
+fn trunks_are_for_authorised_callers() {
     let mut world = trunks();
     let stranger = Phone::udp("198.51.100.77:5060");
     for (number, uri) in ["sip:+44200@example.com", "tel:+44200", "sip:b@partner.example"].iter().enumerate()
@@ -78,7 +78,7 @@ fn a_trunk_is_for_those_who_may_call_other_hosts() {
 }
 
 #[test]
-fn the_next_hop_is_tried_if_one_is_unavailable_or_silent_and_not_if_it_refuses() {
+fn unavailable_hop_is_replaced_and_refusing_kept() {
     let mut world = trunks();
     let first = world.invite(&alice(), &alice().invite("+44200", "a")).remove(0);
     let second = world.receive(&trunk(1), &response(&first.text, 503, "x"));
@@ -108,7 +108,7 @@ fn the_next_hop_is_tried_if_one_is_unavailable_or_silent_and_not_if_it_refuses()
 }
 
 #[test]
-fn if_no_hop_is_there_the_caller_is_told_and_nothing_is_left() {
+fn caller_is_told_without_any_hop() {
     let mut world = trunks();
     world.invite(&alice(), &alice().invite("+44200", "a"));
     let sent = world.run_until(300_000);

@@ -64,7 +64,7 @@ fn at(last: u8) -> Phone {
 }
 
 #[test]
-fn a_request_waits_until_its_name_is_known_and_then_nobody_asks_again() {
+fn request_waits_for_dns_once() {
     let mut world = relaying();
     assert!(world.invite(&alice(), &invite("bob", "a")).is_empty());
     // The same again, and another one for the same name.
@@ -92,7 +92,7 @@ fn a_request_waits_until_its_name_is_known_and_then_nobody_asks_again() {
 }
 
 #[test]
-fn an_answer_comes_back_and_the_dialog_goes_on_without_dns() {
+fn dialog_continues_without_dns() {
     let mut world = relaying();
     world.invite(&alice(), &invite("bob", "a"));
     let sent = answer(&mut world, &servers(&[1])).remove(0);
@@ -117,7 +117,7 @@ fn an_answer_comes_back_and_the_dialog_goes_on_without_dns() {
 }
 
 #[test]
-fn the_next_server_is_tried_after_503_silence_and_failure_with_a_new_branch() {
+fn next_server_follows_503_silence_or_failure() {
     let mut world = relaying();
     world.invite(&alice(), &invite("bob", "a"));
     let first = answer(&mut world, &servers(&[1, 2, 3])).remove(0);
@@ -145,7 +145,7 @@ fn the_next_server_is_tried_after_503_silence_and_failure_with_a_new_branch() {
 }
 
 #[test]
-fn a_phone_that_is_reached_by_name_has_several_servers_too() {
+fn named_contact_has_several_servers() {
     let mut world = relaying();
     world.register_with(&Phone::udp("192.0.2.8:5060"), "dave", "Contact: <sip:dave@pc.example>\r\n");
     assert!(world.invite(&alice(), &alice().invite("dave", "a")).is_empty());
@@ -156,7 +156,7 @@ fn a_phone_that_is_reached_by_name_has_several_servers_too() {
 }
 
 #[test]
-fn a_server_that_rings_is_waited_for_and_one_that_refuses_is_the_last() {
+fn ringing_server_is_final_and_refusing_too() {
     for code in [404, 500, 600] {
         let mut world = relaying();
         world.invite(&alice(), &invite("bob", "a"));
@@ -170,7 +170,7 @@ fn a_server_that_rings_is_waited_for_and_one_that_refuses_is_the_last() {
 }
 
 #[test]
-fn if_no_server_is_there_the_caller_is_told() {
+fn caller_is_told_without_any_server() {
     // 503 of all is 500, as it would keep the caller from all of us; silence of all is 408.
     let mut world = relaying();
     world.invite(&alice(), &invite("bob", "a"));
@@ -213,7 +213,7 @@ fn what_dns_doesnt_know_is_told_and_remembered() {
 }
 
 #[test]
-fn who_hangs_up_while_dns_is_asked_is_told_so_at_once() {
+fn cancel_during_dns_is_answered_at_once() {
     let mut world = relaying();
     world.invite(&alice(), &invite("bob", "a"));
     let cancel = invite("bob", "a").replace("INVITE", "CANCEL");
@@ -226,7 +226,7 @@ fn who_hangs_up_while_dns_is_asked_is_told_so_at_once() {
 }
 
 #[test]
-fn routes_paths_contacts_hops_and_aliases_may_be_names() {
+fn names_work_in_routes_contacts_and_hops() {
     let hop = |uri: &str, priority| Hop { uri: uri.to_owned(), priority };
     let hops = vec![hop("sip:trunk.example", 0), hop("sip:198.51.100.99", 1)];
     let routes =
@@ -262,7 +262,7 @@ fn routes_paths_contacts_hops_and_aliases_may_be_names() {
 }
 
 #[test]
-fn the_way_to_a_domain_over_tls_is_known_by_its_name() {
+fn tls_next_hop_is_known_by_name() {
     let mut world = relaying();
     let secure = alice().request("INVITE", "sips:bob@other.example", "a", "");
     world.invite(&alice(), &secure);
@@ -303,7 +303,7 @@ fn what_is_remembered_and_what_waits_is_bounded() {
 }
 
 #[test]
-fn a_response_whose_connection_is_gone_goes_where_its_via_leads() {
+fn response_without_connection_follows_its_via() {
     let mut world = relaying();
     let via = "Via: SIP/2.0/TCP proxy.other.example;branch=z9hG4bKx;received=203.0.113.50\r\n";
     let ok = format!(
@@ -347,7 +347,7 @@ fn a_response_whose_connection_is_gone_goes_where_its_via_leads() {
 }
 
 #[test]
-fn servers_that_were_known_are_used_for_a_while_when_nobody_can_tell_of_others() {
+fn cached_servers_serve_while_dns_fails() {
     let mut world = relaying();
     let call = |world: &mut World, number: u32, found: &Found| {
         let text = invite("bob", &number.to_string()).replace("ID: call", &format!("ID: {number}"));

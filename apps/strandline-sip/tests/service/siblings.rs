@@ -58,7 +58,7 @@ fn handed(to: &mut World, astray: &Astray) -> Vec<Sent> {
 }
 
 #[test]
-fn a_call_goes_over_another_workers_connection_without_a_hop_between() {
+fn call_uses_another_workers_connection_directly() {
     let (mut first, mut second) = (worker(0, 2), worker(1, 2));
     let phone = registered(&mut first, &mut second, OVER_FLOW);
     let caller = Phone::udp("192.0.2.1:5060");
@@ -85,7 +85,7 @@ fn a_call_goes_over_another_workers_connection_without_a_hop_between() {
 }
 
 #[test]
-fn an_answer_that_nobody_waits_for_is_handed_over_once() {
+fn stray_response_is_handed_over_once() {
     let (mut first, mut second) = (worker(0, 2), worker(1, 2));
     let phone = registered(&mut first, &mut second, OVER_FLOW);
     let caller = Phone::udp("192.0.2.1:5060");
@@ -103,7 +103,7 @@ fn an_answer_that_nobody_waits_for_is_handed_over_once() {
 }
 
 #[test]
-fn a_connection_that_is_gone_at_another_worker_is_480() {
+fn vanished_connection_at_a_worker_is_480() {
     let (mut first, mut second) = (worker(0, 2), worker(1, 2));
     registered(&mut first, &mut second, OVER_FLOW);
     let caller = Phone::udp("192.0.2.1:5060");
@@ -127,7 +127,7 @@ fn client_of(world: &mut World, phone: &Phone, text: &str) -> strandline_sip::tr
 }
 
 #[test]
-fn a_connection_that_ends_at_another_worker_is_left_for_where_the_phone_listens() {
+fn connection_ending_at_a_worker_falls_back() {
     let (mut first, mut second) = (worker(0, 2), worker(1, 2));
     let phone = registered(&mut first, &mut second, LISTENS);
     let caller = Phone::udp("192.0.2.1:5060");
@@ -141,7 +141,7 @@ fn a_connection_that_ends_at_another_worker_is_left_for_where_the_phone_listens(
 }
 
 #[test]
-fn a_cancel_is_shown_to_one_worker_after_the_other() {
+fn cancel_visits_one_worker_after_another() {
     let mut workers = [worker(0, 3), worker(1, 3), worker(2, 3)];
     let callee = Phone::udp("192.0.2.2:5060");
     let contact = format!("Contact: {}\r\n", callee.contact("bob"));
@@ -175,7 +175,7 @@ fn a_cancel_is_shown_to_one_worker_after_the_other() {
 }
 
 #[test]
-fn a_contact_moves_from_worker_to_worker_and_is_there_once() {
+fn contact_moving_between_workers_exists_once() {
     let (mut first, mut second) = (worker(0, 2), worker(1, 2));
     registered(&mut first, &mut second, LISTENS);
     // The phone connects again, and the kernel gives the connection to the other worker.

@@ -130,7 +130,7 @@ impl Trunk {
 }
 
 #[test]
-fn no_call_of_many_from_an_unknown_address_is_lost_or_late() {
+fn calls_from_a_trunk_are_never_late() {
     for body in [true, false] {
         let mut trunk = Trunk { world: World::new(), calls: Vec::new(), body };
         trunk.world.register(&bob(), "bob");

@@ -23,7 +23,7 @@ fn cancel_waits_for_a_provisional_response() {
 }
 
 #[test]
-fn cancel_is_sent_again_over_udp_and_its_answer_is_nobody_elses_business() {
+fn cancel_is_retransmitted_and_its_response_absorbed() {
     let mut world = World::new();
     let (id, invite) = world.client("INVITE", Protocol::Udp);
     world.answer(&response(&invite, 180));
@@ -37,7 +37,7 @@ fn cancel_is_sent_again_over_udp_and_its_answer_is_nobody_elses_business() {
 }
 
 #[test]
-fn an_invite_that_gets_no_answer_after_cancel_is_given_up_after_64_t1() {
+fn unanswered_invite_after_cancel_ends_after_64_t1() {
     let mut world = World::new();
     let (id, invite) = world.client("INVITE", Protocol::Tcp);
     world.answer(&response(&invite, 180));
@@ -63,7 +63,7 @@ fn a_cancel_finds_the_invite_with_its_branch() {
 }
 
 #[test]
-fn of_a_large_invite_enough_is_kept_for_cancel_and_ack_however_many_headers_it_has() {
+fn large_invite_keeps_enough_for_cancel_and_ack() {
     for protocol in [Protocol::Udp, Protocol::Tcp] {
         let mut world = World::new();
         let id = world.transactions.reserve_client(true, flow(protocol), 42).unwrap();

@@ -3,7 +3,7 @@ use strandline_sip::transaction::Protocol;
 use crate::harness::{World, response};
 
 #[test]
-fn timer_a_doubles_without_end_and_timer_b_gives_up() {
+fn timer_a_doubles_until_timer_b() {
     let mut world = World::new();
     world.client("INVITE", Protocol::Udp);
     assert_eq!(world.sent(), ["INVITE sip:b@example.com SIP/2.0"]);
@@ -26,7 +26,7 @@ fn nothing_is_sent_again_over_a_reliable_transport() {
 }
 
 #[test]
-fn a_provisional_response_stops_retransmissions_and_is_passed_on() {
+fn provisional_response_stops_retransmissions() {
     let mut world = World::new();
     let (_, invite) = world.client("INVITE", Protocol::Udp);
     world.run_until(600);
@@ -37,7 +37,7 @@ fn a_provisional_response_stops_retransmissions_and_is_passed_on() {
 }
 
 #[test]
-fn timer_c_tells_of_a_call_that_rings_too_long_and_starts_anew_with_each_response_but_100() {
+fn timer_c_restarts_on_provisional_except_100() {
     let mut world = World::new();
     let (_, invite) = world.client("INVITE", Protocol::Udp);
     assert!(world.answer(&response(&invite, 180)));
@@ -52,7 +52,7 @@ fn timer_c_tells_of_a_call_that_rings_too_long_and_starts_anew_with_each_respons
 }
 
 #[test]
-fn an_error_is_acknowledged_each_time_it_comes_and_passed_on_once() {
+fn error_is_acknowledged_each_time_and_passed_once() {
     let mut world = World::new();
     let (_, invite) = world.client("INVITE", Protocol::Udp);
     world.sent();

@@ -21,7 +21,7 @@ fn a_retransmission_gets_the_last_provisional_response() {
 }
 
 #[test]
-fn trying_is_sent_after_200_ms_unless_something_else_was() {
+fn trying_is_sent_after_200_ms() {
     let invite = request("INVITE", BRANCH);
     let kept = |protocol| {
         let mut world = World::new();
@@ -64,7 +64,7 @@ fn who_asks_again_before_that_hears_trying() {
 }
 
 #[test]
-fn trying_that_is_written_when_it_is_needed_is_the_same() {
+fn late_trying_equals_the_prepared_one() {
     let via = "Via: SIP/2.0/UDP 10.0.0.1:5070 ;rport;branch=z9hG4bK77, SIP/2.0/UDP first.example\r\nv: SIP/2.0/UDP zero.example\r\n";
     let invite =
         request("INVITE", BRANCH).replace("Max-Forwards", &format!("Timestamp: 54 \r\n{via}Max-Forwards"));
@@ -120,7 +120,7 @@ fn trying_that_is_written_when_it_is_needed_is_the_same() {
 }
 
 #[test]
-fn timer_g_sends_an_error_again_until_timer_h() {
+fn timer_g_repeats_errors_until_timer_h() {
     let mut world = World::new();
     let invite = request("INVITE", BRANCH);
     let id = world.server(&invite, Protocol::Udp);
@@ -133,7 +133,7 @@ fn timer_g_sends_an_error_again_until_timer_h() {
 }
 
 #[test]
-fn over_a_reliable_transport_an_error_is_sent_once() {
+fn reliable_transport_sends_an_error_once() {
     let mut world = World::new();
     let invite = request("INVITE", BRANCH);
     let id = world.server(&invite, Protocol::Tcp);
@@ -175,7 +175,7 @@ fn a_retransmission_gets_the_error_again() {
 }
 
 #[test]
-fn an_answer_can_be_made_from_the_last_one() {
+fn response_can_be_built_from_the_last() {
     let mut world = World::new();
     let invite = request("INVITE", BRANCH);
     let id = world.server(&invite, Protocol::Tcp);

@@ -25,7 +25,7 @@ fn branch_sender_and_method_tell_transactions_apart() {
 }
 
 #[test]
-fn without_the_cookie_everything_counts_as_in_rfc_2543() {
+fn without_cookie_rfc_2543_matching_applies() {
     let mut world = World::new();
     let invite = request("INVITE", "1");
     let id = world.server(&invite, Protocol::Udp);

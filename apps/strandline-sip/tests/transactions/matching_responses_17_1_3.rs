@@ -18,7 +18,7 @@ fn a_response_with_another_branch_belongs_to_nothing() {
 }
 
 #[test]
-fn a_response_with_another_method_in_cseq_belongs_to_nothing() {
+fn response_with_other_cseq_method_matches_nothing() {
     let mut world = World::new();
     let (_, invite) = world.client("INVITE", Protocol::Udp);
     let ok = response(&invite, 200);
@@ -28,7 +28,7 @@ fn a_response_with_another_method_in_cseq_belongs_to_nothing() {
 }
 
 #[test]
-fn a_place_that_is_used_again_does_not_take_old_responses() {
+fn reused_slot_ignores_old_responses() {
     let mut world = World::new();
     let (id, first) = world.client("BYE", Protocol::Tcp);
     world.transactions.forget_client(id);

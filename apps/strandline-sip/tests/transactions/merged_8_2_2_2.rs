@@ -3,7 +3,7 @@ use strandline_sip::transaction::Protocol;
 use crate::harness::{World, request, request_with};
 
 #[test]
-fn a_request_that_came_on_two_ways_is_refused_where_it_ends_and_passes_where_it_does_not() {
+fn merged_request_is_refused_at_its_end_only() {
     let mut world = World::new();
     let id = world.ending(&request("OPTIONS", "z9hG4bKone")).unwrap();
     let second = request("OPTIONS", "z9hG4bKtwo");

@@ -3,7 +3,7 @@ use strandline_sip::transaction::Protocol;
 use crate::harness::{World, response};
 
 #[test]
-fn timer_e_doubles_up_to_t2_and_timer_f_gives_up() {
+fn timer_e_doubles_to_t2_until_timer_f() {
     let mut world = World::new();
     world.client("BYE", Protocol::Udp);
     world.sent();
@@ -14,7 +14,7 @@ fn timer_e_doubles_up_to_t2_and_timer_f_gives_up() {
 }
 
 #[test]
-fn after_a_provisional_response_it_is_sent_again_every_t2() {
+fn after_provisional_it_retransmits_every_t2() {
     let mut world = World::new();
     let (_, bye) = world.client("BYE", Protocol::Udp);
     world.sent();
@@ -24,7 +24,7 @@ fn after_a_provisional_response_it_is_sent_again_every_t2() {
 }
 
 #[test]
-fn the_final_response_is_passed_on_once_and_timer_k_ends_it() {
+fn final_response_passes_once_until_timer_k() {
     let mut world = World::new();
     let (_, bye) = world.client("BYE", Protocol::Udp);
     world.sent();
@@ -38,7 +38,7 @@ fn the_final_response_is_passed_on_once_and_timer_k_ends_it() {
 }
 
 #[test]
-fn over_a_reliable_transport_it_is_sent_once_and_ends_with_the_final_response() {
+fn reliable_transport_ends_with_final_response() {
     let mut world = World::new();
     let (_, bye) = world.client("BYE", Protocol::Sctp);
     world.sent();

@@ -3,7 +3,7 @@ use strandline_sip::transaction::{Protocol, Received};
 use crate::harness::{World, request};
 
 #[test]
-fn a_retransmission_is_absorbed_until_there_is_a_response_and_gets_that_until_timer_j() {
+fn retransmissions_get_the_response_until_timer_j() {
     let mut world = World::new();
     let bye = request("BYE", "z9hG4bKone");
     let id = world.server(&bye, Protocol::Udp);
@@ -24,7 +24,7 @@ fn a_retransmission_is_absorbed_until_there_is_a_response_and_gets_that_until_ti
 }
 
 #[test]
-fn over_a_reliable_transport_it_ends_with_the_final_response() {
+fn reliable_transport_ends_at_final_response() {
     let mut world = World::new();
     let bye = request("BYE", "z9hG4bKone");
     let id = world.server(&bye, Protocol::Tcp);
@@ -33,7 +33,7 @@ fn over_a_reliable_transport_it_ends_with_the_final_response() {
 }
 
 #[test]
-fn one_that_will_not_be_answered_can_be_forgotten() {
+fn unanswered_transaction_can_be_forgotten() {
     let mut world = World::new();
     let bye = request("BYE", "z9hG4bKone");
     let id = world.server(&bye, Protocol::Udp);

@@ -5,7 +5,7 @@ use strandline_sip::transaction::{Protocol, Received};
 use crate::harness::{World, request, response};
 
 #[test]
-fn a_client_passes_on_every_2xx_until_timer_m() {
+fn client_passes_every_2xx_until_timer_m() {
     for protocol in [Protocol::Udp, Protocol::Tcp] {
         let mut world = World::new();
         let (_, invite) = world.client("INVITE", protocol);
@@ -27,7 +27,7 @@ fn a_client_passes_on_every_2xx_until_timer_m() {
 }
 
 #[test]
-fn a_server_absorbs_the_invite_and_sends_every_2xx_until_timer_l() {
+fn server_repeats_2xx_until_timer_l() {
     for protocol in [Protocol::Udp, Protocol::Tcp] {
         let mut world = World::new();
         let invite = request("INVITE", "z9hG4bKone");
@@ -48,7 +48,7 @@ fn a_server_absorbs_the_invite_and_sends_every_2xx_until_timer_l() {
 }
 
 #[test]
-fn an_ack_with_the_branch_of_the_invite_is_passed_on() {
+fn ack_with_the_invites_branch_passes() {
     let mut world = World::new();
     let invite = request("INVITE", "1");
     let id = world.server(&invite, Protocol::Udp);

@@ -21,7 +21,7 @@ fn of(rounds: usize) -> Demand {
 }
 
 #[test]
-fn ratios_are_taken_in_each_round_against_the_best() {
+fn ratio_is_against_the_best_of_each_round() {
     let rounds = rounds(
         Metric::Goodput,
         &[("us", &[10.0, 30.0, 20.0]), ("a", &[10.0, 10.0, 10.0]), ("b", &[5.0, 20.0, 5.0])],
@@ -44,7 +44,7 @@ fn of_costs_less_is_better() {
 }
 
 #[test]
-fn what_was_not_measured_is_neither_met_nor_missed() {
+fn unmeasured_bound_is_neither_met_nor_missed() {
     let rounds = rounds(Metric::Goodput, &[("us", &[2.0]), ("a", &[1.0])]);
     let check = "metric = \"goodput\", against = [\"a\", \"b\"], must = 1.0";
     let verdict = judge(&row(check), &rounds, of(1)).remove(0);
@@ -99,7 +99,7 @@ fn with_own(of: (Metric, &[f64]), own: (Metric, &[f64])) -> Rounds {
 }
 
 #[test]
-fn a_metric_may_be_compared_with_another_of_the_same_run() {
+fn metric_may_be_compared_within_a_run() {
     let rounds = with_own((Metric::Setup, &[110.0, 300.0, 90.0]), (Metric::SetupOfOne, &[100.0, 100.0]));
     let row = row("metric = \"setup\", against-metric = \"setup-of-one\", must = 2.0");
     let verdict = judge(&row, &rounds, of(3)).remove(0);
@@ -114,7 +114,7 @@ fn a_metric_may_be_compared_with_another_of_the_same_run() {
 }
 
 #[test]
-fn a_metric_may_be_compared_with_another_of_theirs() {
+fn metric_may_be_compared_with_another_subjects() {
     let mut rounds = rounds(Metric::Memory, &[("us", &[800.0]), ("a", &[5000.0])]);
     rounds.get_mut("a").unwrap().get_mut(&0).unwrap().insert(Metric::KernelMemory, 4000.0);
     let check = "metric = \"memory\", against = [\"a\"], against-metric = \"kernel-memory\", must = 0.25";
@@ -122,7 +122,7 @@ fn a_metric_may_be_compared_with_another_of_theirs() {
 }
 
 #[test]
-fn what_is_counted_must_be_so_in_every_round() {
+fn counted_bounds_hold_in_every_round() {
     let rounds = rounds(Metric::LockWaits, &[("us", &[0.0, 0.0, 1.0])]);
     let verdict = judge(&row("metric = \"lock-waits\", must = 0.0"), &rounds, of(3)).remove(0);
     assert_eq!(verdict.must_is_met, Some(false));

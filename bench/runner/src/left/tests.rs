@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use super::*;
 
 #[test]
-fn what_is_left_is_of_a_process_that_is_no_more() {
+fn leftovers_belong_to_dead_processes() {
     let names = ["bench-a1", "bench-a2", "bench-b1", "bench-a", "bench-a1x", "bench-a-1", "other"];
     assert_eq!(left(names.into_iter(), "bench-a", |pid| pid == 2), ["bench-a1"]);
 }

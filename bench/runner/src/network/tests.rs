@@ -5,7 +5,7 @@ use anyhow::bail;
 use super::*;
 
 #[test]
-fn a_link_that_is_half_switched_is_switched_again() {
+fn half_switched_link_is_switched_again() {
     let mut state = State { link: Some(Link::Default) };
     let mut switched = Vec::new();
     let mut record = |feature: &str, value: &str| {
@@ -29,7 +29,7 @@ fn a_link_that_is_half_switched_is_switched_again() {
 }
 
 #[test]
-fn a_state_that_was_not_reached_is_tried_again() {
+fn unreached_state_is_tried_again() {
     let mut state = State { link: Some(Link::Default) };
     let failing = |feature: &str, _: &str| if feature == "gro" { bail!("no such feature") } else { Ok(()) };
     assert!(state.switch(Link::GsoInSoftware, failing).is_err());

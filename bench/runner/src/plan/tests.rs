@@ -52,7 +52,7 @@ fn commands_are_filled_in() {
 }
 
 #[test]
-fn a_check_is_of_the_rows_first_subject_whatever_is_left_out() {
+fn check_concerns_the_rows_first_subject() {
     let root = crate::programs::root().unwrap();
     let plan = Plan::parse(&std::fs::read_to_string(root.join("bench/rows.toml")).unwrap()).unwrap();
     for row in &plan.rows {

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_tenth_of_a_core_is_a_millisecond_of_ten() {
+fn tenth_of_a_core_as_a_quota() {
     let one = limits(&Groups::One(PathBuf::new()), 0.1).unwrap();
     assert_eq!(one, [("cpu.cfs_period_us", "10000".to_owned()), ("cpu.cfs_quota_us", "1000".to_owned())]);
     let two = limits(&Groups::Two(PathBuf::new()), 0.25).unwrap();

@@ -109,7 +109,7 @@ fn many_ports_are_found_by_halving() {
 }
 
 #[test]
-fn too_many_ranges_are_joined_over_the_smallest_gaps() {
+fn excess_ranges_are_joined_over_small_gaps() {
     // 300 pairs of close ports, each pair far from the others.
     let ports: Vec<_> =
         (0..300_u16).flat_map(|index| [index * 200, index * 200 + 2]).map(|port| port..=port).collect();
@@ -126,7 +126,7 @@ fn too_many_ranges_are_joined_over_the_smallest_gaps() {
 }
 
 #[test]
-fn behind_an_ipv4_header_with_options_the_port_is_found() {
+fn port_is_found_behind_ipv4_options() {
     let program = port_program(Start::Ipv4Header, &normalised(&[5_060..=5_060]));
     for words in 5..=15_u8 {
         let mut bytes = vec![0xff; usize::from(words) * 4];
@@ -187,7 +187,7 @@ fn a_group_is_steered_as_the_rule_says() {
 }
 
 #[test]
-fn a_packet_passes_the_filter_of_its_own_place_and_port_only() {
+fn filter_passes_only_its_place_and_port() {
     let steering = Steering::new(3, 99);
     let ranges = normalised(&[0..=9_999, 20_000..=65_535]);
     for (source, packet) in senders() {

@@ -21,7 +21,7 @@ fn scopes() {
 }
 
 #[test]
-fn a_peer_is_told_only_what_it_can_reach() {
+fn peer_is_offered_only_reachable_addresses() {
     let local = |(text, interface_index): (&str, u32)| {
         let address: IpAddr = text.parse().unwrap();
         LocalAddress { address, scope: Scope::of(address), interface: String::new(), interface_index }

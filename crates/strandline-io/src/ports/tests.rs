@@ -16,7 +16,7 @@ fn names_are_read_as_they_are_written() {
 }
 
 #[test]
-fn claims_exclude_each_other_where_ports_and_addresses_meet() {
+fn overlapping_claims_exclude_each_other() {
     let wide = claim(100, 199, None);
     assert!(wide.overlaps(&claim(199, 300, None)) && claim(1, 100, None).overlaps(&wide));
     assert!(!wide.overlaps(&claim(200, 300, None)) && !claim(1, 99, None).overlaps(&wide));

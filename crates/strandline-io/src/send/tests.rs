@@ -120,7 +120,7 @@ fn an_earlier_packets_error_costs_this_one_nothing() {
 }
 
 #[test]
-fn gso_ends_at_the_first_burst_that_the_device_cannot_cut() {
+fn gso_ends_when_the_device_cannot_segment() {
     let sender = sender(true);
     let bytes = [0; 300];
     let mut batch = [Outgoing::burst(peer(), &bytes, 100)];
@@ -131,7 +131,7 @@ fn gso_ends_at_the_first_burst_that_the_device_cannot_cut() {
 }
 
 #[test]
-fn gso_ends_when_bursts_are_refused_again_and_again() {
+fn gso_ends_after_repeated_refusals() {
     let sender = sender(true);
     let bytes = [0; 300];
     for round in 1..=GSO_FAULTS_MAX {
@@ -166,7 +166,7 @@ fn gso_stays_when_the_packets_are_at_fault() {
 }
 
 #[test]
-fn a_full_buffer_keeps_the_rest_and_a_full_device_queue_drops_one_burst() {
+fn full_buffer_keeps_and_full_queue_drops() {
     let sender = sender(false);
     let bytes = [0; 500];
     let mut batch = [Outgoing::burst(peer(), &bytes, 100)];

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn every_place_has_tags_and_every_tag_a_place() {
+fn each_place_has_tags_and_vice_versa() {
     for places in 1..=PLACES_MAX {
         let steering = Steering::new(places, 7);
         for place in 0..places {

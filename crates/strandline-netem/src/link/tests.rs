@@ -67,7 +67,7 @@ fn bursts_have_their_mean_lengths() {
 }
 
 #[test]
-fn the_same_packets_are_lost_whatever_else_the_link_does() {
+fn losses_are_independent_of_other_features() {
     let plain = LinkConfig { loss: Loss::Random(0.3), ..LinkConfig::default() };
     let rich = LinkConfig {
         jitter: Duration::from_millis(4),
@@ -217,7 +217,7 @@ fn run(link: &mut Link, packets: &[(u64, usize)]) -> Vec<Verdict> {
 }
 
 #[test]
-fn the_link_tells_how_long_it_is_busy_and_how_full_it_was() {
+fn link_reports_its_queue_and_busy_time() {
     // Each 1,000 bytes take 1 ms.
     let mut link =
         Link::new(LinkConfig { rate_bps: 8_000_000, ..LinkConfig::with_delay(Duration::from_millis(10)) }, 0);

@@ -8,7 +8,7 @@ fn sum(header: &[u8]) -> u16 {
 }
 
 #[test]
-fn ipv4_packets_that_may_be_marked_are_and_keep_a_right_checksum() {
+fn ecn_capable_ipv4_packets_are_marked_validly() {
     for tos in 0..=255_u8 {
         let mut header = [0x45, tos, 0, 0x3c, 0x1c, 0x46, 0x40, 0, 0x40, 17, 0, 0, 10, 0, 1, 1, 10, 0, 1, 2];
         let checksum = !sum(&header);
@@ -32,7 +32,7 @@ fn ipv6_packets_are_marked_in_the_traffic_class() {
 }
 
 #[test]
-fn what_is_no_ip_packet_stays_as_it_is() {
+fn non_ip_packets_stay_unchanged() {
     for bytes in [&mut [][..], &mut [0x45], &mut [0, 1, 2]] {
         assert!(!mark(bytes));
     }

@@ -27,7 +27,7 @@ fn what_one_holds_counts_for_all() {
 
 /// One's own part is exact, others' to a step, which is small where the limit is.
 #[test]
-fn the_sum_is_right_to_a_step_of_each_other() {
+fn sum_is_exact_to_a_step() {
     for (limit, step) in [(LIMIT, STEP_MAX), (1 << 20, 256), (1, 1)] {
         let account = Arc::default();
         let (mut one, other) = (sharing(&account, limit), sharing(&account, limit));

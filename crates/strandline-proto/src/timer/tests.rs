@@ -40,7 +40,7 @@ fn never_early_and_at_most_one_tick_late() {
 }
 
 #[test]
-fn far_deadlines_meet_and_near_ones_are_kept_to_a_tick() {
+fn far_deadlines_are_rounded_and_near_exact() {
     let wheel = TimerWheel::new(at_tick(1000));
     let near = at_tick(1000 + FAR - 1) + Duration::from_nanos(1);
     assert_eq!(wheel.rounded(near), near);
@@ -95,7 +95,7 @@ fn every_list_position_can_be_cancelled() {
 }
 
 #[test]
-fn a_deadline_in_the_past_waits_for_the_next_tick() {
+fn past_deadline_waits_for_the_next_tick() {
     let mut wheel = TimerWheel::new(at_tick(1000));
     wheel.schedule(0, at_tick(3));
     assert_eq!(wheel.next_deadline(), Some(at_tick(1001)));
@@ -173,7 +173,7 @@ fn shrinking_keeps_what_is_set() {
 
 /// Cost is counted, not timed: what an operation does must not depend on how many entries there are.
 #[test]
-fn a_million_entries_cost_no_more_each_than_a_few() {
+fn million_entries_cost_as_much_as_few() {
     let steps_for_each = |count: u32| {
         let mut wheel = TimerWheel::new(Time::ZERO);
         let mut random = 12_345_u64;

@@ -80,7 +80,7 @@ fn what_three_packets_overtook_goes_again_once() {
 
 /// A quarter of the round-trip time of 10 ms.
 #[test]
-fn what_one_packet_overtook_goes_again_after_the_reordering_window() {
+fn overtaken_chunk_goes_after_the_reordering_window() {
     let mut board = five();
     hears(&mut board, 10, 0, &[(2, 2)]);
     assert_eq!(board.in_flight_least(at(12), TO.into(), Recovery::Rack, 0), 4 * 1016, "all others");
@@ -105,7 +105,7 @@ fn in_a_recovery_nothing_waits_for_the_window() {
 }
 
 #[test]
-fn after_two_round_trips_one_goes_as_a_probe() {
+fn probe_goes_after_two_round_trips() {
     let mut board = five();
     sends(&mut board, 21, 5).expect("a probe");
     sends(&mut board, 22, 4).expect_err("and no other");
@@ -113,7 +113,7 @@ fn after_two_round_trips_one_goes_as_a_probe() {
 
 /// T3-rtx of another address expires at the moment at which a probe is due: what is sent again for that goes here, too.
 #[test]
-fn a_probe_goes_along_with_what_another_address_lost() {
+fn probe_accompanies_another_addresss_loss() {
     let mut board = Board::default();
     let other: IpAddr = [10, 9, 9, 9].into();
     sends_to(&mut board, 0, 1, other).expect("new data");

@@ -72,7 +72,7 @@ fn is_about(outcome: Result<(), Violation>, what: &str) {
 }
 
 #[test]
-fn a_burst_beyond_what_was_acknowledged_and_the_limit() {
+fn burst_beyond_acknowledged_and_limit() {
     let was = path(100 * MTU, 50 * MTU);
     // An eighth of the window may go, 12 packets here, and one more that begins within.
     for (packets, keeps) in [(13, true), (15, false)] {
@@ -85,7 +85,7 @@ fn a_burst_beyond_what_was_acknowledged_and_the_limit() {
 
 /// Ten packets, or an eighth of a window that is larger, and one that begins within.
 #[test]
-fn a_burst_after_a_pause_that_is_larger_than_a_first_window() {
+fn burst_after_pause_exceeding_initial_window() {
     for (window, packets, keeps) in [(12, 11, true), (12, 12, false), (100, 13, true), (100, 15, false)] {
         let was = path(window * MTU, 0);
         let mut bounds = Bounds::default();
@@ -144,7 +144,7 @@ fn a_new_bucket_is_full_when_first_used() {
 }
 
 #[test]
-fn a_rate_of_more_windows_a_round_trip_than_decided() {
+fn rate_above_the_allowed_windows_per_rtt() {
     // 150,000 bytes in 60 ms are 2.5 MB a second; 1.2 times as much is 3.
     for (rate, keeps) in [(2_990_000, true), (5_000_000, false)] {
         let mut was = path(100 * MTU, 10 * MTU);
@@ -392,7 +392,7 @@ fn a_smaller_mtu_answers_no_mark() {
 
 /// CWR says that the window has shrunk for what was marked.
 #[test]
-fn a_mark_that_is_answered_has_shrunk_the_window() {
+fn answered_mark_has_shrunk_the_window() {
     let config = AssociationConfig::default();
     for (cwnd, controller, keeps) in [(70, "cubic", true), (100, "cubic", false), (100, "dctcp", true)] {
         let mut bounds = Bounds::default();

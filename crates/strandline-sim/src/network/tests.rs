@@ -26,7 +26,7 @@ fn datagrams_arrive_in_order_of_time() {
 }
 
 #[test]
-fn a_link_cuts_or_drops_what_is_too_long() {
+fn link_fragments_or_drops_long_packets() {
     for cuts in [false, true] {
         let config = LinkConfig { size_max: 1400, cuts, ..LinkConfig::default() };
         let mut network = Network::new(config, 1);

@@ -59,7 +59,7 @@ fn a_fast_local_network_is_full() {
 /// Nor does it stay in the phase after a probe, which is slower: with a batch of 64 packets and what an acknowledgement stands for always in flight, that
 /// never falls to what the path holds.
 #[test]
-fn a_fast_local_network_stays_full_after_a_probe() {
+fn fast_lan_stays_full_after_a_probe() {
     let association = AssociationConfig {
         congestion: Algorithm::Bbr,
         path_mtu_initial: 1500,
@@ -77,14 +77,14 @@ fn a_fast_local_network_stays_full_after_a_probe() {
 
 /// What is lost on the way to the bottleneck is made up for, so that what arrives fills it.
 #[test]
-fn what_is_lost_before_the_bottleneck_is_sent_on_top() {
+fn losses_before_the_bottleneck_are_compensated() {
     let bbr = measure(Algorithm::Bbr, link(50, ms(20), 150_000), 0.05);
     assert!(bbr.rates[0] > 50e6 * 0.91, "{bbr:?}");
 }
 
 /// A burst of three takes the end of a flight and the probes for it now and then. The flow goes on after a time-out.
 #[test]
-fn bursts_of_losses_do_not_stop_a_local_network() {
+fn loss_bursts_do_not_stop_a_lan() {
     let mut rates = Vec::new();
     for microseconds in [190, 200, 210, 220] {
         let link = link(100, Duration::from_micros(microseconds), 150_000);
@@ -101,7 +101,7 @@ fn bursts_of_losses_do_not_stop_a_local_network() {
 /// A start that overflows the queue of a fast path leaves more gaps than a SACK has room to name, so that much is reported late and
 /// together. The rate stays that of the path all the same.
 #[test]
-fn a_start_that_overflows_a_fast_path_is_over_soon() {
+fn overflowing_start_on_fast_path_ends_soon() {
     let mut flows = Flows::new(&config(Algorithm::Bbr), link(1000, ms(20), 2_500_000), 1);
     flows.run(ms(500));
     let measured = flows.run(ms(1000));

@@ -15,7 +15,7 @@ fn measure(algorithm: Algorithm, ecn: bool) -> (Flows, Measured, u32) {
 }
 
 #[test]
-fn marks_keep_the_window_below_what_the_queue_holds() {
+fn marks_keep_the_window_below_the_queue() {
     for algorithm in [Algorithm::Cubic, Algorithm::Rfc9260] {
         let (_, measured, again) = measure(algorithm, true);
         assert!(measured.rates[0] > 42e6, "{algorithm:?} {measured:?}");

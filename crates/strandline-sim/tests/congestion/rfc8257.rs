@@ -28,7 +28,7 @@ fn without_marks_the_queue_would_fill() {
 }
 
 #[test]
-fn several_flows_share_the_link_with_a_short_queue() {
+fn several_flows_share_a_short_queue() {
     let (mut flows, measured) = measure(Algorithm::Dctcp, 4);
     let all: f64 = measured.rates.iter().sum();
     assert!(all > 90e6, "{measured:?}");

@@ -9,7 +9,7 @@ fn measure(algorithm: Algorithm, link: LinkConfig, flows: usize) -> Measured {
 }
 
 #[test]
-fn a_data_center_link_is_full_with_a_short_queue() {
+fn data_center_link_is_full_with_short_queue() {
     let measured = measure(Algorithm::Swift, link(100, ms(1), 300_000), 1);
     assert!(measured.rates[0] > 85e6, "{measured:?}");
     assert!(measured.queue_bytes_mean < 45_000.0, "{measured:?}");

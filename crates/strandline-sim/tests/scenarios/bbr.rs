@@ -44,7 +44,7 @@ fn queued(scene: &mut Scene) -> usize {
 
 /// Startup: what goes doubles in each round trip, until the path gives no more; nothing is lost though the queue is short.
 #[test]
-fn the_start_doubles_the_rate_until_the_path_is_full() {
+fn start_doubles_until_the_path_is_full() {
     let mut scene = scene();
     scene.stream_and_look(ms(600), |_| ());
     let mut rounds = [0_usize; 4];
@@ -82,7 +82,7 @@ fn the_queue_of_the_start_goes_away() {
 
 /// ProbeBW: a quarter more for a round trip or two, a tenth less until that is gone, and as fast as the path for two to three seconds.
 #[test]
-fn bandwidth_is_probed_for_every_two_to_three_seconds() {
+fn bandwidth_is_probed_every_two_to_three_seconds() {
     let mut scene = steady();
     let (mut last, mut ups, mut cruised, mut looks) = (false, Vec::new(), 0, 0);
     scene.stream_and_look(ms(12_000), |scene| {
@@ -138,7 +138,7 @@ fn a_loss_without_a_queue_changes_nothing() {
 
 /// Decision 80: a mark bounds what is in flight by 85 hundredths of that, and a packet more may be with each round trip after it.
 #[test]
-fn a_mark_takes_a_seventh_of_what_is_in_flight() {
+fn mark_takes_a_seventh_of_inflight() {
     let mut scene = steady();
     count(&mut scene);
     let mut flight = 0;
@@ -177,7 +177,7 @@ fn a_mark_ends_the_start() {
 /// half of what the path was thought to hold is in flight, for 200 ms and a round trip, and then as much as before. The smallest since the
 /// search before the last counts, so that the third search finds what there is now.
 #[test]
-fn the_smallest_round_trip_time_is_searched_for_with_half_in_flight() {
+fn smallest_rtt_is_probed_at_half_inflight() {
     let mut scene = steady();
     let ends = [Side::A, Side::B].map(|side| scene.pair.addresses(side)[0].ip());
     for (from, to) in [(ends[0], ends[1]), (ends[1], ends[0])] {

@@ -45,7 +45,7 @@ fn the_window_grows_where_much_is_lost() {
 
 /// While the peer's window is what holds the sender back, the rate at which acknowledgements come is not that of the path.
 #[test]
-fn a_window_that_still_grows_is_not_taken_for_the_path() {
+fn growing_window_is_not_the_paths_limit() {
     let bbr = |config: &mut AssociationConfig| config.congestion = Algorithm::Bbr;
     let mut pair = Pair::new(endpoint(bbr), endpoint(bbr), link(ms(100), 100));
     let (a, b) = pair.connect();
@@ -57,7 +57,7 @@ fn a_window_that_still_grows_is_not_taken_for_the_path() {
 
 /// On a short path nothing grows.
 #[test]
-fn a_short_path_needs_no_more_than_the_start() {
+fn short_path_needs_only_the_initial_buffer() {
     let short = LinkConfig { queue_bytes_max: 100_000, ..link(ms(1), 100) };
     let mut pair = Pair::new(endpoint(|_| ()), endpoint(|_| ()), short);
     let (a, b) = pair.connect();
@@ -69,7 +69,7 @@ fn a_short_path_needs_no_more_than_the_start() {
 
 /// A reader that does not read makes no window grow.
 #[test]
-fn the_window_grows_only_for_a_reader_that_reads() {
+fn window_grows_only_for_reading_applications() {
     let mut pair = Pair::new(endpoint(|_| ()), endpoint(|_| ()), link(ms(30), 1000));
     let (a, b) = pair.connect();
     let message = Bytes::from(vec![7; FULL]);
@@ -185,7 +185,7 @@ fn memory_pressure_shrinks_windows_of_who_was_silent() {
 
 /// The send buffer follows the congestion window, and what it holds is accounted for until the end.
 #[test]
-fn the_send_buffer_follows_the_congestion_window_and_is_accounted_for() {
+fn send_buffer_follows_cwnd_and_is_accounted() {
     let a_config = EndpointConfig { send_bytes_max: 64 << 20, ..endpoint(|_| ()) };
     let mut pair = Pair::new(a_config, endpoint(|_| ()), link(ms(100), 100));
     let (a, b) = pair.connect();

@@ -5,7 +5,7 @@ use super::*;
 
 /// What goes in any time is what the rate makes of it, and what could be saved up: 4 ms, or ten packets.
 #[test]
-fn in_any_time_no_more_goes_than_rate_and_savings() {
+fn sent_bytes_stay_within_rate_and_savings() {
     let mut pair = Pair::new(endpoint(|_| ()), endpoint(|_| ()), link(ms(30), 100));
     pair.segments_max = 64;
     let (a, b) = pair.connect();

@@ -6,7 +6,7 @@ use super::scene::{Scene, packets};
 use super::*;
 
 #[test]
-fn each_of_the_first_two_lets_new_data_go_and_the_third_the_retransmission() {
+fn limited_transmit_precedes_the_retransmission() {
     let mut scene = Scene::new(|_| ());
     let window = packets(scene.path().cwnd);
     scene.fate(0, &[Fate::Drop]);

@@ -55,7 +55,7 @@ fn marked_then_moved(paths: &mut TwoPaths) -> PathStatus {
 }
 
 #[test]
-fn the_window_of_the_path_that_was_marked_shrinks_and_cwr_takes_the_other_one() {
+fn marked_paths_window_shrinks_and_cwr_moves() {
     let mut paths = two();
     let before = marked_then_moved(&mut paths);
     let mut second = 0;
@@ -80,7 +80,7 @@ fn the_window_of_the_path_that_was_marked_shrinks_and_cwr_takes_the_other_one() 
 
 /// The CWR is lost: ECNE goes on, each is answered again, and the window shrinks once.
 #[test]
-fn a_lost_cwr_is_repeated_and_the_window_shrinks_once() {
+fn lost_cwr_is_repeated_without_second_cut() {
     let mut paths = two();
     marked_then_moved(&mut paths);
     paths.pair.drop_some(Side::A, 3, with_chunk(kind::CWR));
@@ -100,7 +100,7 @@ fn a_lost_cwr_is_repeated_and_the_window_shrinks_once() {
 /// The mark is told only when what was marked has gone again on the other path: all of it after a time-out, or one packet as a
 /// tail-loss probe (decision 35). It is about the first path still.
 #[test]
-fn what_goes_again_elsewhere_does_not_take_its_mark_along() {
+fn moved_retransmission_leaves_its_mark_behind() {
     for (messages, by_probe) in [(5, false), (1, true)] {
         let mut paths = TwoPaths::new([link(ms(30), 20), link(ms(30), 20)], |config| {
             config.ecn = true;

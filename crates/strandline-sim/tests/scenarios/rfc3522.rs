@@ -8,7 +8,7 @@ use super::*;
 
 /// It arrives 10 ms after the others: 60 ms before the answer to its second copy.
 #[test]
-fn a_needless_recovery_is_undone_when_the_late_packet_arrives() {
+fn late_packet_ends_a_needless_recovery() {
     let mut scene = Scene::new(|_| ());
     scene.fate(2, &[Fate::Delay(ms(40))]);
     scene.give(10);

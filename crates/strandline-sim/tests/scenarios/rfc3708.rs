@@ -8,7 +8,7 @@ use super::*;
 
 /// Sent again when it was late; the second copy is reported a round trip after it went.
 #[test]
-fn a_needless_recovery_is_undone_when_the_duplicate_is_reported() {
+fn reported_duplicate_undoes_a_needless_recovery() {
     let mut scene = Scene::new(|_| ());
     scene.fate(2, &[Fate::Delay(ms(85))]);
     scene.give(10);

@@ -44,7 +44,7 @@ fn windows(congestion: Algorithm, times: u32, round_trips: u64) -> (u32, u32) {
 }
 
 #[test]
-fn a_chunk_that_is_lost_again_and_again_hides_no_losses() {
+fn repeatedly_lost_chunk_hides_no_losses() {
     for congestion in [Algorithm::Cubic, Algorithm::Rfc9260, Algorithm::Dctcp] {
         for times in [1, 5] {
             let (before, after) = windows(congestion, times, 7);

@@ -66,7 +66,7 @@ fn stands_still_and_loses(
 
 /// The answers are on their way when T3-rtx expires, or come long after: the second chunk's proves that it was needless.
 #[test]
-fn a_needless_time_out_sends_little_again_and_is_undone() {
+fn needless_time_out_sends_little_and_is_undone() {
     for late in [985, 1100, 1250, 1800] {
         let mut scene = Scene::new(|_| ());
         let before = scene.path().cwnd;
@@ -87,7 +87,7 @@ fn a_needless_time_out_sends_little_again_and_is_undone() {
 /// Section 3.2: a pause of several time-outs. All of them were needless, and the window is what it was before the first; beside the
 /// probes each sent the lowest chunk again and nothing else.
 #[test]
-fn a_pause_of_several_time_outs_is_undone_as_one_is() {
+fn pause_of_several_time_outs_is_undone() {
     for algorithm in
         [Algorithm::Cubic, Algorithm::Rfc9260, Algorithm::Dctcp, Algorithm::Swift, Algorithm::Bbr]
     {
@@ -114,7 +114,7 @@ fn a_pause_of_several_time_outs_is_undone_as_one_is() {
 
 /// One packet of those was lost: that shrinks the window as it was before the time-out.
 #[test]
-fn a_loss_among_what_comes_late_shrinks_the_window_of_before() {
+fn loss_among_late_data_shrinks_the_earlier_window() {
     for late in [1100, 1250, 1800] {
         for (lost, sacks) in [(2, 0), (2, 1), (2, 2), (2, 3), (4, 2), (4, 3), (4, 4)] {
             let mut scene = Scene::new(|_| ());

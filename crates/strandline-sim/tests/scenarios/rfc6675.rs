@@ -35,7 +35,7 @@ fn drops(scene: &mut Scene, numbers: impl IntoIterator<Item = u32>) {
 
 /// Section 4, IsLost: DupThresh is three. With two behind the gap only time tells, T3-rtx or a tail-loss probe.
 #[test]
-fn section_4_is_lost_by_three_behind_it_and_not_by_two() {
+fn section_4_is_lost_needs_three_later_packets() {
     for (behind, at_once) in [(2, false), (3, true)] {
         let mut scene = by_misses();
         drops(&mut scene, [2]);
@@ -52,7 +52,7 @@ fn section_4_is_lost_by_three_behind_it_and_not_by_two() {
 /// Section 4, SetPipe: what is lost and what gap blocks name is not under way. So every other packet of a window goes again within
 /// a round trip; with cumulative acknowledgements alone each would take one.
 #[test]
-fn section_4_set_pipe_all_losses_of_a_window_go_again_in_one_round_trip() {
+fn section_4_set_pipe_repairs_within_one_rtt() {
     for mut scene in [by_time(), by_misses()] {
         drops(&mut scene, [1, 3, 5]);
         scene.give(14);
@@ -69,7 +69,7 @@ fn section_4_set_pipe_all_losses_of_a_window_go_again_in_one_round_trip() {
 
 /// Section 4, NextSeg rules 1 and 2: the lowest that is lost goes first, and new data once nothing is left that is known lost.
 #[test]
-fn section_4_next_seg_what_is_lost_goes_in_order_and_before_new_data() {
+fn section_4_next_seg_losses_precede_new_data() {
     for mut scene in [by_time(), by_misses()] {
         drops(&mut scene, [0, 1, 2]);
         scene.give(60);
@@ -108,7 +108,7 @@ fn section_5_the_window_shrinks_once_up_to_recovery_point() {
 /// Section 4, NextSeg rule 4 asks for a rescue where the highest packet is lost and nothing above it can tell: a tail-loss probe is that
 /// here, not T3-rtx.
 #[test]
-fn section_4_next_seg_the_highest_one_needs_no_time_out() {
+fn section_4_next_seg_highest_needs_no_time_out() {
     let mut scene = by_time();
     drops(&mut scene, [2, 9]);
     scene.give(10);
@@ -120,7 +120,7 @@ fn section_4_next_seg_the_highest_one_needs_no_time_out() {
 
 /// Section 5.1: a time-out forgets nothing of what gap blocks named; that does not go again.
 #[test]
-fn section_5_1_after_a_time_out_what_gap_blocks_named_stays_where_it_is() {
+fn section_5_1_time_out_keeps_gap_acknowledgements() {
     for (mut scene, times) in [(by_time(), 5), (by_misses(), 2)] {
         scene.fate(0, &vec![Fate::Drop; times]);
         scene.give(8);

@@ -45,7 +45,7 @@ fn section_4_2_a_window_that_is_used_a_little_stays() {
 
 /// Section 4.3: with a third of the window under way it does not grow either, nor by any of a hundred round trips.
 #[test]
-fn section_4_3_a_window_of_which_a_third_is_used_does_not_grow() {
+fn section_4_3_window_used_by_a_third_is_kept() {
     for algorithm in ALL {
         let mut scene = Scene::new(|config| config.congestion = algorithm);
         let before = scene.path().cwnd;
@@ -60,7 +60,7 @@ fn section_4_3_a_window_of_which_a_third_is_used_does_not_grow() {
 
 /// Section 4.3: more than half of it in each round trip lets slow start go on, up to twice what is used.
 #[test]
-fn section_4_3_with_more_than_half_in_use_slow_start_goes_on() {
+fn section_4_3_slow_start_continues_above_half() {
     for algorithm in [Algorithm::Cubic, Algorithm::Dctcp] {
         let mut scene = Scene::new(|config| config.congestion = algorithm);
         let before = scene.path().cwnd;
@@ -78,7 +78,7 @@ fn section_4_3_with_more_than_half_in_use_slow_start_goes_on() {
 /// Section 4.3, the validated phase: the whole window at one moment of each round trip is use of it, though most acknowledgements find
 /// less under way (RFC 9260 looks at each of those moments).
 #[test]
-fn section_4_3_a_window_that_is_used_once_a_round_trip_grows_by_all_of_it() {
+fn section_4_3_fully_used_window_grows_by_all() {
     let grown = |algorithm| {
         let mut scene = Scene::new(|config| config.congestion = algorithm);
         let before = scene.path().cwnd;

@@ -128,7 +128,7 @@ fn wide() -> LinkConfig {
 
 /// With defaults only: on a LAN within 400 ms under load, else within a second.
 #[test]
-fn a_path_cut_under_load_is_left_within_the_detection_time() {
+fn cut_path_is_left_within_detection_time() {
     for (name, link, ahead, limit) in [
         ("LAN, full load", lan(), 500_000, ms(400)),
         ("LAN, a message at a time", lan(), 1000, ms(800)),
@@ -161,7 +161,7 @@ fn rule_2_one_time_out_is_enough() {
 
 /// Rule 1: a limit of none, or of as many errors as make the path inactive, is RFC 9260.
 #[test]
-fn rule_1_without_the_state_the_path_is_used_until_it_is_inactive() {
+fn rule_1_without_the_state_inactivity_decides() {
     for retrans_max in [None, Some(2)] {
         let mut paths = TwoPaths::new([lan(), lan()], |config| {
             config.path_retrans_max = 2;
@@ -178,7 +178,7 @@ fn rule_1_without_the_state_the_path_is_used_until_it_is_inactive() {
 
 /// Rules 3, 5 and 6: data stays away, HEARTBEATs go once in each RTO, which doubles.
 #[test]
-fn rules_3_5_and_6_heartbeats_ask_in_each_rto_and_no_data_goes_there() {
+fn rules_3_5_and_6_heartbeats_probe_without_data() {
     let mut paths = TwoPaths::new([lan(), lan()], |_| ());
     paths.run(ms(1000), 100_000);
     paths.cut(0);
@@ -209,7 +209,7 @@ fn rule_5_heartbeats_that_are_off_stay_off() {
 
 /// Rule 4: with no active path, the one that may have failed with the fewest errors.
 #[test]
-fn rule_4_with_all_paths_doubtful_the_one_with_fewest_errors_is_used() {
+fn rule_4_fewest_errors_among_failing_paths() {
     let mut paths = TwoPaths::new([lan(), lan()], |_| ());
     paths.run(ms(1000), 100_000);
     paths.cut(0);
@@ -227,7 +227,7 @@ fn rule_4_with_all_paths_doubtful_the_one_with_fewest_errors_is_used() {
 
 /// Rules 7 and 8: an answer brings the path back, and data with it; without one it is inactive at last.
 #[test]
-fn rules_7_and_8_an_answer_brings_it_back_and_silence_makes_it_inactive() {
+fn rules_7_and_8_answer_recovers_and_silence_fails() {
     let mut paths = TwoPaths::new([lan(), lan()], |_| ());
     paths.run(ms(1000), 100_000);
     paths.changes(0);
@@ -248,7 +248,7 @@ fn rules_7_and_8_an_answer_brings_it_back_and_silence_makes_it_inactive() {
 /// A path that was silent for a moment is used again as soon as it answers, with what one loss leaves of its window: what was under way is
 /// gone.
 #[test]
-fn a_moment_of_silence_costs_no_more_than_a_loss() {
+fn short_silence_costs_no_more_than_loss() {
     let mut paths = TwoPaths::new([wide(), wide()], |_| ());
     paths.run(ms(5000), 300_000);
     let before = paths.paths()[0].cwnd;
@@ -279,7 +279,7 @@ fn stand_still(paths: &mut TwoPaths, path: usize, link: &LinkConfig, time: Durat
 /// Rule 9: the other path stands still, what went there goes again on the dead one, and then the originals arrive. That is no answer
 /// from the dead path.
 #[test]
-fn rule_9_what_went_to_both_paths_tells_of_neither() {
+fn rule_9_data_on_both_paths_proves_neither() {
     for pause in [1300, 1500, 1800] {
         let mut paths = TwoPaths::new([lan(), lan()], |_| ());
         paths.run(ms(1000), 100_000);
@@ -305,7 +305,7 @@ fn rule_9_what_went_to_both_paths_tells_of_neither() {
 
 /// Rule 10: with no active path left, what went to one path alone and is acknowledged brings that one back, without a HEARTBEAT.
 #[test]
-fn rule_10_what_went_to_one_path_alone_brings_it_back() {
+fn rule_10_data_on_one_path_recovers_it() {
     let mut paths = TwoPaths::new([lan(), lan()], |config| config.heartbeat_interval = None);
     paths.run(ms(1000), 20_000);
     paths.cut(0);
@@ -413,7 +413,7 @@ fn what_is_lost_twice_takes_the_other_path() {
 
 /// A tail-loss probe that was lost goes on the other path the next time, and counts as one there, too.
 #[test]
-fn a_probe_that_is_lost_takes_the_other_path_and_counts() {
+fn lost_probe_moves_to_the_other_path() {
     let mut paths = TwoPaths::new([wide(), wide()], |config| config.path_silence_max = None);
     paths.run(ms(3000), 3000);
     paths.run(ms(500), 0);
@@ -468,7 +468,7 @@ fn second_probe_after(load: Option<Duration>) -> Duration {
 
 /// Which path a probe takes depends on what pacing lets go on the other one. On one of them it goes when its time has come.
 #[test]
-fn a_probe_goes_in_time_while_pacing_holds_the_other_path_back() {
+fn probe_is_on_time_despite_pacing() {
     let alone = second_probe_after(None);
     for early in (1..=30).map(|tenths| Duration::from_micros(100 * tenths)) {
         let took = second_probe_after(Some(alone - early));

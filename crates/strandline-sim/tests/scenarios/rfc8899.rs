@@ -113,7 +113,7 @@ fn an_unusable_path_ends_the_association_despite_heartbeats() {
 
 /// A receiver that sends nothing but SACKs, over a way back that is too narrow for all the gap blocks there are.
 #[test]
-fn sacks_with_many_gaps_fit_a_narrow_way_back() {
+fn sacks_with_gaps_fit_a_narrow_return_path() {
     for size in [1500, 700] {
         let link = LinkConfig { size_max: 1500, ..link(ms(20), 100) };
         let mut pair = Pair::new(endpoint(|_| {}), endpoint(|_| {}), link);

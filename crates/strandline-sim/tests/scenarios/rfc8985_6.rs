@@ -8,7 +8,7 @@ use super::*;
 
 /// Three packets beyond the gap: at once, and once.
 #[test]
-fn section_6_2_a_loss_is_repaired_when_three_later_packets_have_come() {
+fn section_6_2_loss_is_repaired_after_three_packets() {
     let mut scene = Scene::new(|_| ());
     scene.fate(2, &[Fate::Drop]);
     scene.give(10);
@@ -24,7 +24,7 @@ fn section_6_2_a_loss_is_repaired_when_three_later_packets_have_come() {
 
 /// Two packets beyond it prove nothing until the window is over.
 #[test]
-fn section_6_2_a_packet_that_is_late_by_less_than_the_window_is_not_sent_again() {
+fn section_6_2_slightly_late_packet_is_not_resent() {
     let mut scene = Scene::new(|_| ());
     scene.fate(2, &[Fate::Delay(ms(40))]);
     scene.give(5);
@@ -47,7 +47,7 @@ fn section_6_2_one_that_is_later_than_the_window_is() {
 /// Once packets were seen to overtake each other three beyond a gap are no proof any more either; nor after a
 /// pause in which what was under way is forgotten.
 #[test]
-fn section_6_2_on_a_path_that_reorders_all_wait_for_the_window() {
+fn section_6_2_reordering_path_waits_for_the_window() {
     for pause in [500, 3000] {
         all_wait_after(ms(pause));
     }
@@ -73,7 +73,7 @@ fn all_wait_after(pause: Duration) {
 
 /// A retransmission that is lost, too, is found by what was sent after it, without a time-out: a round trip later.
 #[test]
-fn section_6_2_a_lost_retransmission_is_found_without_a_time_out() {
+fn section_6_2_lost_retransmission_needs_no_time_out() {
     let mut scene = Scene::new(|_| ());
     scene.fate(2, &[Fate::Drop, Fate::Drop]);
     scene.give(60);
@@ -88,7 +88,7 @@ fn section_6_2_a_lost_retransmission_is_found_without_a_time_out() {
 
 /// RFC 9260 alone waits for T3-rtx: what the above is worth.
 #[test]
-fn by_miss_indications_a_lost_retransmission_waits_for_t3_rtx() {
+fn miss_indications_leave_lost_retransmissions_to_t3() {
     let mut scene = Scene::new(|config| {
         *config =
             AssociationConfig { path_mtu_initial: 1500, path_mtu_max: 1500, ..AssociationConfig::rfc9260() }

@@ -26,7 +26,7 @@ fn section_7_3_the_highest_chunk_in_flight_is_the_probe() {
 
 /// One packet: its acknowledgement might only be delayed.
 #[test]
-fn section_7_2_a_lone_packet_has_time_for_a_delayed_acknowledgement() {
+fn section_7_2_single_packet_allows_delayed_ack() {
     let mut scene = Scene::new(|_| ());
     scene.fate(0, &[Fate::Drop]);
     scene.give(1);
@@ -39,7 +39,7 @@ fn section_7_2_a_lone_packet_has_time_for_a_delayed_acknowledgement() {
 /// A single packet that fills a gap is acknowledged at once (RFC 9260 section 6.7): if it is lost again, nobody waits for a delayed
 /// acknowledgement.
 #[test]
-fn section_7_2_a_lone_packet_that_fills_a_gap_has_no_more_time_than_others() {
+fn section_7_2_single_gap_filler_gets_no_allowance() {
     let mut scene = Scene::new(|_| ());
     scene.fate(0, &[Fate::Drop; 2]);
     scene.give(5);
@@ -58,7 +58,7 @@ fn local() -> Scene {
 
 /// A single packet that asks for its acknowledgement at once (I bit): nobody waits for a delayed one.
 #[test]
-fn section_7_2_a_lone_packet_that_asks_has_no_more_time_than_others() {
+fn section_7_2_i_bit_packet_gets_no_allowance() {
     let mut scene = local();
     for (number, wait) in [(0, 2..4), (1, 202..204)] {
         let before = scene.stats();
@@ -79,7 +79,7 @@ fn section_7_2_a_lone_packet_that_asks_has_no_more_time_than_others() {
 
 /// The answer after a pause asks by itself: if it is lost, it goes again as soon.
 #[test]
-fn section_7_2_a_lost_answer_after_a_pause_goes_again_soon() {
+fn section_7_2_lost_answer_after_pause_returns_soon() {
     let mut scene = local();
     let (a, b) = (scene.a, scene.b);
     // The first question is acknowledged at once, not by the answer.
@@ -98,7 +98,7 @@ fn section_7_2_a_lost_answer_after_a_pause_goes_again_soon() {
 
 /// Who doesn't know the I bit delays its acknowledgement all the same: one needless probe tells so, and none follows.
 #[test]
-fn section_7_2_a_peer_that_does_not_heed_the_i_bit_is_probed_for_nothing_once() {
+fn section_7_2_peer_ignoring_i_bit_is_learnt() {
     let mut scene = local();
     scene.pair.ignore_i_bits(Side::B);
     for _ in 0..5 {
@@ -169,7 +169,7 @@ fn section_7_2_the_second_probe_waits_twice_as_long() {
 
 /// Data that was not sent yet is the better probe, one packet beyond the window at most.
 #[test]
-fn section_7_3_new_data_goes_as_a_probe_where_there_is_any() {
+fn section_7_3_new_data_serves_as_probe() {
     let mut scene = Scene::new(|_| ());
     for number in 0..10 {
         scene.fate(number, &[Fate::Drop]);
@@ -191,7 +191,7 @@ fn section_7_3_new_data_goes_as_a_probe_where_there_is_any() {
 
 /// A loss that the probe repaired is congestion all the same (section 7.4.2).
 #[test]
-fn section_7_4_a_repaired_loss_shrinks_the_window_and_a_needless_probe_does_not() {
+fn section_7_4_repaired_loss_shrinks_and_probe_does_not() {
     for (fate, shrinks) in [(Fate::Drop, true), (Fate::Delay(ms(340)), false)] {
         let mut scene = Scene::new(|_| ());
         let before = scene.path().cwnd;

@@ -34,7 +34,7 @@ fn capable(pair: &Pair) -> usize {
 const NEARLY_FULL: u64 = 50_000_000 / 8 * 9 / 10;
 
 #[test]
-fn a_path_that_carries_the_bits_goes_on_having_them() {
+fn ecn_capable_path_keeps_its_marks() {
     for algorithm in [Algorithm::Cubic, Algorithm::Dctcp, Algorithm::Bbr] {
         let (mut pair, a, b) = agreed(algorithm, EcnPath::Carries);
         stream(&mut pair, a, b, ms(5000));
@@ -46,7 +46,7 @@ fn a_path_that_carries_the_bits_goes_on_having_them() {
 }
 
 #[test]
-fn a_path_that_drops_them_is_found_out_and_used_without() {
+fn path_dropping_ecn_is_used_without() {
     for algorithm in [Algorithm::Cubic, Algorithm::Dctcp] {
         let (mut pair, a, b) = agreed(algorithm, EcnPath::Drops);
         stream(&mut pair, a, b, ms(10_000));
@@ -61,7 +61,7 @@ fn a_path_that_drops_them_is_found_out_and_used_without() {
 
 /// Also where the path begins to drop them only later: another route.
 #[test]
-fn a_route_that_begins_to_drop_them_is_found_out() {
+fn route_starting_to_drop_ecn_is_found() {
     let (mut pair, a, b) = agreed(Algorithm::Cubic, EcnPath::Carries);
     stream(&mut pair, a, b, ms(3000));
     pair.set_ecn_path(EcnPath::Drops);
@@ -86,7 +86,7 @@ fn a_path_that_loses_much_keeps_it() {
 
 /// Where the bits are cleared nothing is marked, and losses tell of a full queue as they do without ECN.
 #[test]
-fn a_path_that_clears_them_is_no_worse_than_without() {
+fn path_clearing_ecn_is_no_worse() {
     for algorithm in [Algorithm::Cubic, Algorithm::Dctcp] {
         let (mut pair, a, b) = agreed(algorithm, EcnPath::Clears);
         // The start ends before the queue is full; CUBIC takes a while from there.
@@ -103,7 +103,7 @@ fn a_path_that_clears_them_is_no_worse_than_without() {
 
 /// Where all packets are marked, marks say nothing of the queue: after some windows at their smallest they are left out.
 #[test]
-fn a_path_that_marks_everything_does_not_hold_the_window_down_for_ever() {
+fn path_marking_everything_recovers_its_window() {
     for algorithm in [Algorithm::Cubic, Algorithm::Dctcp] {
         let (mut pair, a, b) = agreed(algorithm, EcnPath::MarksAll);
         stream(&mut pair, a, b, ms(10_000));

@@ -62,7 +62,7 @@ fn a_window_that_opens_ends_the_back_off() {
 
 /// Small messages take more room than their bytes, so that more is outstanding than fits: all of it waits while one packet asks.
 #[test]
-fn what_did_not_fit_waits_while_one_packet_asks() {
+fn blocked_data_waits_while_one_packet_probes() {
     let mut scene = nobody_reads(10_000);
     for number in 0..600_u16 {
         scene.pair.send(Side::A, scene.a, 0, number.to_be_bytes().repeat(10));

@@ -7,7 +7,7 @@ use super::*;
 
 /// 60 ms and 100 Mbit/s: at the beginning every second packet, later every 16th.
 #[test]
-fn acknowledgements_are_frequent_at_the_beginning_and_rare_at_a_steady_rate() {
+fn sacks_start_frequent_and_become_rare() {
     // Less than what fills the queue, so that nothing is lost.
     let a_config = endpoint(|config| config.send_buffer = Some(2 << 20));
     let mut pair = Pair::new(a_config, endpoint(|_| ()), link(ms(30), 100));
@@ -26,7 +26,7 @@ fn acknowledgements_are_frequent_at_the_beginning_and_rare_at_a_steady_rate() {
 
 /// What is fixed stays fixed.
 #[test]
-fn a_fixed_number_of_packets_holds_all_the_time() {
+fn fixed_sack_ratio_holds() {
     for packets in [1, 2, 6] {
         let fixed = |config: &mut AssociationConfig| config.sack_frequency = SackFrequency::Every(packets);
         let mut pair = Pair::new(endpoint(fixed), endpoint(fixed), link(ms(30), 100));
@@ -72,7 +72,7 @@ fn a_small_window_is_acknowledged_without_waiting() {
 
 /// Where much data comes, a HEARTBEAT asks how far away the sender is; none does where heartbeats are switched off.
 #[test]
-fn the_receiver_of_much_data_measures_the_round_trip_time() {
+fn receiver_measures_the_rtt() {
     for interval in [Some(ms(30_000)), None] {
         let heartbeats = |config: &mut AssociationConfig| config.heartbeat_interval = interval;
         let mut pair = Pair::new(endpoint(heartbeats), endpoint(heartbeats), link(ms(30), 100));
@@ -85,7 +85,7 @@ fn the_receiver_of_much_data_measures_the_round_trip_time() {
 
 /// Losing that HEARTBEAT says nothing of the path.
 #[test]
-fn a_lost_measurement_is_no_error_of_the_path() {
+fn lost_measurement_is_no_path_error() {
     let mut pair = Pair::new(endpoint(|_| ()), endpoint(|_| ()), link(ms(30), 100));
     let (a, b) = pair.connect();
     pair.filter(|side, packet| {

@@ -62,7 +62,7 @@ fn what_is_lost_twice_takes_another_path() {
 
 /// RFC 9260 alone: three miss indications once, and then T3-rtx, after which another path is better (section 6.4.1).
 #[test]
-fn by_rfc_9260_only_a_time_out_changes_the_path() {
+fn rfc_9260_changes_paths_only_by_time_out() {
     let pure = |config: &mut AssociationConfig| {
         *config =
             AssociationConfig { path_mtu_initial: 1500, path_mtu_max: 1500, ..AssociationConfig::rfc9260() };
@@ -73,7 +73,7 @@ fn by_rfc_9260_only_a_time_out_changes_the_path() {
 
 /// What was lost on two paths, and is found lost at the same time, goes again where it was lost, each chunk on its own path.
 #[test]
-fn what_was_lost_on_two_paths_stays_on_each() {
+fn losses_on_two_paths_stay_on_each() {
     for recovery in [Recovery::Rack, Recovery::Rfc9260] {
         losses_on_two_paths(recovery);
     }
@@ -137,7 +137,7 @@ fn other_path(config: &mut AssociationConfig) {
 
 /// Where that is wanted the first retransmission takes another path, and the next one the first path again.
 #[test]
-fn where_it_is_wanted_what_is_lost_takes_another_path_at_once() {
+fn losses_take_another_path_if_configured() {
     assert_eq!(ways_of_a_chunk(1, other_path), (vec![0, 1], 0));
     // Nothing else goes there: a probe brings it back, and that the path says nothing counts as a time-out in the end.
     assert_eq!(ways_of_a_chunk(2, other_path), (vec![0, 1, 0], 1));
@@ -178,7 +178,7 @@ fn each_path_has_its_own_recovery() {
 
 /// It may be set while the association lasts. With one path, and where no other is active, nothing changes.
 #[test]
-fn another_path_is_taken_only_if_there_is_one() {
+fn other_path_is_used_only_if_present() {
     let mut paths = TwoPaths::new([link(ms(10), 50), link(ms(10), 50)], |_| ());
     let lose = |paths: &mut TwoPaths| {
         paths.run(ms(1000), 100_000);

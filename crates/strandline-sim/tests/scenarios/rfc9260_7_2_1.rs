@@ -12,7 +12,7 @@ fn with(algorithm: Algorithm) -> Scene {
 
 /// After a pause of n whole RTOs: max(cwnd / 2^n, 4 * PMDCS), and no more than that goes in the first round trip.
 #[test]
-fn after_a_pause_the_window_is_halved_for_each_rto() {
+fn pause_halves_the_window_each_rto() {
     for pause in [1500, 2500, 20_000] {
         let mut scene = with(Algorithm::Rfc9260);
         let (a, b) = (scene.a, scene.b);
@@ -56,7 +56,7 @@ fn after_a_long_pause_cubic_begins_small() {
 
 /// An application that sends a packet now and then: no controller's window grows.
 #[test]
-fn a_window_that_is_not_filled_does_not_grow() {
+fn unfilled_window_does_not_grow() {
     for algorithm in [Algorithm::Rfc9260, Algorithm::Cubic, Algorithm::Dctcp, Algorithm::Swift] {
         let mut scene = with(algorithm);
         let before = scene.path().cwnd;

@@ -17,7 +17,7 @@ fn rounds(scene: &Scene, count: usize) -> Vec<usize> {
 }
 
 #[test]
-fn the_window_doubles_and_stops_before_anything_is_lost() {
+fn doubling_stops_before_losses() {
     let mut scene = Scene::on(link(ms(30), 20), |_| ());
     let (a, b) = (scene.a, scene.b);
     stream(&mut scene.pair, a, b, ms(3000));
@@ -34,7 +34,7 @@ fn the_window_doubles_and_stops_before_anything_is_lost() {
 
 /// Packets get longer on the way, and the window with them: all the same a queue of one round trip doesn't overflow.
 #[test]
-fn the_queue_of_a_faster_path_does_not_overflow_either() {
+fn faster_paths_queue_does_not_overflow() {
     let mut scene = Scene::on(LinkConfig { queue_bytes_max: 250_000, ..link(ms(10), 100) }, |config| {
         config.path_mtu_initial = AssociationConfig::default().path_mtu_initial;
     });

@@ -112,7 +112,7 @@ fn windows_after(unused: impl Fn(&mut Scene), at_ms: &[u64]) -> (f64, Vec<(f64, 
 /// Sections 4.2 and 5.8: a trickle, or pauses that are shorter than an RTO, for half a minute after a loss; the window goes on from where
 /// it was, as if that time had not been.
 #[test]
-fn section_5_8_what_the_application_leaves_unused_is_no_time_to_grow_in() {
+fn section_5_8_idle_time_does_not_grow_cubic() {
     type Unused = fn(&mut Scene);
     let trickle: Unused = |scene| {
         for _ in 0..1500 {

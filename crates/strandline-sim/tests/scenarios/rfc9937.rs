@@ -10,7 +10,7 @@ use super::scene::Scene;
 use super::*;
 
 #[test]
-fn seven_tenths_of_what_arrives_goes_without_pause_or_burst() {
+fn prr_sends_seven_tenths_evenly() {
     let mut pair = Pair::new(endpoint(|_| ()), endpoint(|_| ()), link(ms(30), 20));
     let (a, b) = pair.connect();
     stream(&mut pair, a, b, ms(6000));
@@ -89,7 +89,7 @@ fn sent_in_recovery(every: u32) -> (usize, usize) {
 /// SACKs that overtake each other: the later one comes first and tells all, the earlier one takes some of that back, and the next
 /// one tells it once more. As much is sent in proportion to that as if they had come in order: it counts once.
 #[test]
-fn what_sacks_out_of_order_tell_twice_counts_once() {
+fn reordered_sacks_count_once() {
     let (in_order, _) = sent_in_recovery(0);
     assert!(in_order > 200, "{in_order}");
     for every in [2, 3, 5, 20] {

@@ -30,7 +30,7 @@ fn halves_once(falls: &[(u64, u32, u32)]) -> bool {
 /// Slow start doubles the window, and is over when the queue is longer than what is aimed at, a quarter of the round trip and 10 ms at
 /// most for a large window.
 #[test]
-fn the_start_ends_at_the_delay_that_is_aimed_at() {
+fn start_ends_at_the_target_delay() {
     let mut scene = scene(link(ms(30), 20));
     let mut windows = vec![scene.path().cwnd];
     while scene.path().ssthresh == u32::MAX {
@@ -65,7 +65,7 @@ fn the_delay_is_held() {
 }
 
 #[test]
-fn a_loss_halves_the_window_once_a_round_trip() {
+fn loss_halves_once_a_round_trip() {
     let mut scene = started(60);
     let first = scene.next_number();
     for number in [0, 3, 10] {
@@ -77,7 +77,7 @@ fn a_loss_halves_the_window_once_a_round_trip() {
 }
 
 #[test]
-fn a_mark_halves_the_window_once_a_round_trip() {
+fn mark_halves_once_a_round_trip() {
     let mut scene = started(60);
     let first = scene.next_number();
     for number in [0, 3, 10] {

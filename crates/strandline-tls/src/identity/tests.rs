@@ -19,7 +19,7 @@ fn sip_uris_count_before_dns_names() {
 }
 
 #[test]
-fn uris_of_people_and_of_other_schemes_prove_no_domain() {
+fn other_uri_schemes_prove_no_domain() {
     let others = ["sip:bob@c.example", "https://c.example", "sips:c.example", "sip:;lr", "sip:"];
     assert_eq!(proved(&["a.example"], &others), ["a.example"]);
     assert!(domains(&CertificateDer::from(vec![1, 2, 3])).is_empty());
@@ -31,7 +31,7 @@ fn uris_of_people_and_of_other_schemes_prove_no_domain() {
 }
 
 #[test]
-fn domains_are_compared_without_case_and_wildcards_are_none() {
+fn domains_compare_without_case_or_wildcards() {
     assert!(is_domain("Example.COM", "example.com") && is_domain("example.com.", "example.com"));
     for (proved, wanted) in [
         ("*.example.com", "sip.example.com"),
@@ -54,7 +54,7 @@ fn addresses_are_proved_by_certificates_for_them() {
 }
 
 #[test]
-fn it_is_told_from_when_and_until_when_a_certificate_is_good() {
+fn certificate_validity_is_reported() {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
     // 2020-01-01 and 2061-01-01 use the two encodings of a time (RFC 5280 section 4.1.2.5).

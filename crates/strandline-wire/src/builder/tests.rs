@@ -41,7 +41,7 @@ fn finished_packets_have_a_right_checksum() {
 }
 
 #[test]
-fn what_does_not_fit_leaves_the_packet_as_it_was() {
+fn oversized_chunk_leaves_the_packet_unchanged() {
     let mut buffer = [0; 12 + 8 + 20];
     let mut builder = PacketBuilder::new(&mut buffer, 1, 2, TAG);
     assert_eq!(builder.remaining(), 28);
@@ -70,7 +70,7 @@ fn padding_must_fit_too() {
 }
 
 #[test]
-fn a_buffer_too_short_for_the_header_takes_nothing() {
+fn buffer_below_header_size_takes_nothing() {
     for len in 0..COMMON_HEADER_LEN {
         let mut buffer = vec![0xff; len];
         let mut builder = PacketBuilder::new(&mut buffer, 1, 2, TAG);

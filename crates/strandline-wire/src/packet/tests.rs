@@ -91,7 +91,7 @@ fn no_chunks() {
 }
 
 #[test]
-fn padding_is_skipped_and_not_part_of_the_value() {
+fn padding_is_skipped_and_excluded() {
     let chunks = [10, 0, 0, 5, 0xaa, 1, 2, 3, 11, 7, 0, 4];
     assert_eq!(frame(&chunks), [Ok((kind::COOKIE_ECHO, 0, vec![0xaa])), Ok((kind::COOKIE_ACK, 7, vec![]))]);
 }

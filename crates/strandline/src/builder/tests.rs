@@ -8,7 +8,7 @@ use strandline_proto::event::SendInfo;
 use tokio::time::{interval, timeout};
 
 #[tokio::test(start_paused = true)]
-async fn what_a_full_carrier_could_not_take_goes_later_once_and_in_order() {
+async fn blocked_packets_go_later_once_in_order() {
     let network = Network::new();
     let builder = Stack::builder();
     let plan = builder.plan().unwrap();

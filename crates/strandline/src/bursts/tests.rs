@@ -24,7 +24,7 @@ fn all(bursts: &Bursts) -> Vec<(u16, usize, Vec<u8>)> {
 }
 
 #[test]
-fn packets_of_one_length_to_one_place_are_one_burst() {
+fn equal_packets_to_one_address_form_a_burst() {
     let mut bursts = Bursts::new(true);
     add(&mut bursts, 1, &[b"abcd"]);
     add(&mut bursts, 1, &[b"efgh", b"ij"]);
@@ -48,7 +48,7 @@ fn without_mixed_trains_each_burst_stays_by_itself() {
 }
 
 #[test]
-fn longer_packets_and_those_that_ip_fragments_stay_apart() {
+fn longer_or_fragmented_packets_stay_apart() {
     let mut bursts = Bursts::new(true);
     add(&mut bursts, 1, &[b"ab"]);
     add(&mut bursts, 1, &[b"cdef"]);
@@ -66,7 +66,7 @@ fn longer_packets_and_those_that_ip_fragments_stay_apart() {
 }
 
 #[test]
-fn what_was_sent_is_taken_off_and_the_rest_stays_as_it_was() {
+fn sent_bursts_are_removed_and_others_kept() {
     let mut bursts = Bursts::new(true);
     add(&mut bursts, 1, &[b"ab"]);
     add(&mut bursts, 2, &[b"cd", b"ef", b"gh"]);
@@ -82,7 +82,7 @@ fn what_was_sent_is_taken_off_and_the_rest_stays_as_it_was() {
 }
 
 #[test]
-fn there_is_room_for_a_whole_burst_until_enough_is_gathered() {
+fn outbox_has_room_for_a_whole_burst() {
     let mut bursts = Bursts::new(true);
     let packet = vec![7; 1000];
     let mut count = 0;

@@ -24,7 +24,7 @@ fn cores(thread: Option<Pid>) -> Vec<usize> {
 }
 
 #[test]
-fn it_keeps_to_its_processor_and_nothing_else_does() {
+fn emulator_keeps_its_processor_for_itself() {
     let emulator = started();
     let (thread, before) = (Pid::from_raw(emulator.thread_id()), cores(None));
     assert_eq!(cores(thread), before);
@@ -35,7 +35,7 @@ fn it_keeps_to_its_processor_and_nothing_else_does() {
 }
 
 #[test]
-fn a_processor_that_is_not_there_is_an_error() {
+fn missing_processor_is_an_error() {
     let emulator = started();
     for core in [CpuSet::MAX_CPU - 1, usize::MAX] {
         let told = format!("{:#}", emulator.keep_to(core).unwrap_err());

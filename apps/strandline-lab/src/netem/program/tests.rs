@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_missing_program_is_found_before_anything_is_made() {
+fn missing_program_is_found_before_set_up() {
     let shell = |text: &str| Invocation::Shell(text.to_owned()).check();
     shell("sleep 1").unwrap();
     shell("cd / && ls").unwrap();

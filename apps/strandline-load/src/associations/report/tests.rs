@@ -56,7 +56,7 @@ fn ladder(transport: Transport, steps: Vec<Step>) -> Ladder {
 }
 
 #[test]
-fn both_transports_stand_side_by_side_where_both_were_measured() {
+fn both_transports_stand_side_by_side() {
     let sctp =
         ladder(Transport::Sctp, vec![step(1, 0.05, 0.06), step(1000, 0.06, 0.06), step(9000, 0.07, 0.06)]);
     let tcp = ladder(Transport::Tcp, vec![step(1, 0.1, 0.03), step(1000, 0.03, 0.12)]);

@@ -17,7 +17,7 @@ fn client_processes_have_no_port_in_common() {
 }
 
 #[test]
-fn on_the_loopback_interface_each_of_several_has_an_address() {
+fn loopback_clients_have_distinct_addresses() {
     let address = |server, number, clients| own_address(&job(server, number, clients));
     assert_eq!(address("127.0.0.1:7", 0, 1), None);
     assert_eq!(address("127.0.0.1:7", 0, 3), Some([127, 0, 0, 2].into()));

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn every_packet_is_an_init_of_its_own_with_a_good_checksum() {
+fn flood_packets_are_distinct_valid_inits() {
     let mut packets = Packets::new(7007, false).unwrap();
     let mut bytes = Vec::new();
     (0..3).for_each(|_| packets.write(&mut bytes));
@@ -19,7 +19,7 @@ fn every_packet_is_an_init_of_its_own_with_a_good_checksum() {
 }
 
 #[test]
-fn plain_ones_have_the_same_size_and_are_no_sctp() {
+fn plain_flood_has_equal_size_and_no_sctp() {
     let (init, mut plain) = (Packets::new(7, false).unwrap(), Packets::new(7, true).unwrap());
     let mut bytes = Vec::new();
     plain.write(&mut bytes);

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn the_rate_is_kept_and_never_made_up_for() {
+fn rate_is_kept_without_catching_up() {
     let mut pace = Pace { rate: Some(1000.0), begin: now(), given: 0.0 };
     assert_eq!(pace.due(32), 0, "nothing is due at the beginning");
     pace.begin -= Duration::from_millis(5);

@@ -4,7 +4,7 @@ use super::super::tally::now;
 use super::*;
 
 #[test]
-fn without_limit_a_turn_is_at_most_64_kib() {
+fn unlimited_turn_is_at_most_64_kib() {
     for (message_bytes, messages) in [(1, 256), (64, 256), (8192, 8), (1 << 20, 1)] {
         let parameters = Parameters { message_bytes, ..parameters() };
         let mut budget = Budget::new(&parameters, 0, now());
@@ -32,7 +32,7 @@ fn bytes_are_sent_exactly_by_all_flows_together() {
 }
 
 #[test]
-fn a_rate_is_kept_whatever_time_the_sender_lost() {
+fn rate_is_kept_despite_lost_time() {
     let begin = now();
     // 1,000 messages per second in two flows.
     let parameters =

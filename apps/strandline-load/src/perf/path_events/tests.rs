@@ -7,7 +7,7 @@ fn event(t: f64, socket: usize, peer: &str, change: PathChange) -> PathEvent {
 }
 
 #[test]
-fn a_path_comes_back_that_failed_and_no_other() {
+fn only_the_failed_path_comes_back() {
     let (one, two) = ("10.0.1.2:9899", "10.0.2.2:9899");
     let events = [
         event(0.5, 1, two, PathChange::Confirmed),
@@ -24,7 +24,7 @@ fn a_path_comes_back_that_failed_and_no_other() {
 }
 
 #[test]
-fn a_noisy_moment_before_the_cut_is_not_the_failure() {
+fn noise_before_the_cut_is_no_failure() {
     let (one, two) = ("10.0.1.2:9899", "10.0.2.2:9899");
     let events = [
         event(0.5, 1, one, PathChange::PotentiallyFailed),

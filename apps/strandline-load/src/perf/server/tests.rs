@@ -75,7 +75,7 @@ async fn a_peer_that_says_nothing_is_let_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_test_whose_flows_do_not_come_is_let_go() {
+async fn test_without_flows_is_dropped() {
     let mut hosted = Hosted::new().await;
     let mut client = hosted.client().await;
     client.send(&Message::Test(Parameters { flows: 2, ..parameters() })).await.unwrap();
@@ -87,7 +87,7 @@ async fn a_test_whose_flows_do_not_come_is_let_go() {
 }
 
 #[tokio::test]
-async fn a_peer_that_goes_on_wrongly_ends_its_own_test_only() {
+async fn misbehaving_peer_ends_only_its_own_test() {
     let mut hosted = Hosted::new().await;
     let mut good = hosted.client().await;
     good.send(&Message::Test(parameters())).await.unwrap();
@@ -120,7 +120,7 @@ async fn a_peer_that_goes_on_wrongly_ends_its_own_test_only() {
 }
 
 #[tokio::test]
-async fn tests_beyond_the_limits_are_refused_until_there_is_room() {
+async fn tests_beyond_limits_wait_for_room() {
     let mut hosted = Hosted::new().await;
     let large = Parameters { flows: 64, message_bytes: 16 << 20, ..parameters() };
     let mut first = hosted.client().await;
@@ -147,7 +147,7 @@ async fn tests_beyond_the_limits_are_refused_until_there_is_room() {
 }
 
 #[tokio::test]
-async fn what_is_no_request_is_answered_with_the_reason() {
+async fn invalid_request_is_answered_with_its_reason() {
     let mut hosted = Hosted::new().await;
     for (message, reason) in [
         (Message::Begin {}, "must ask for a test"),

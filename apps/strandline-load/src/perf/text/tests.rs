@@ -2,7 +2,7 @@ use super::*;
 use crate::perf::protocol::ShardReport;
 
 #[test]
-fn a_flood_is_told_only_if_there_was_one() {
+fn flood_is_reported_only_if_present() {
     let shard = |inits, inits_shed| ShardReport { inits, inits_shed, ..ShardReport::default() };
     let side = |by_shard| SideReport { by_shard, ..SideReport::default() };
     assert_eq!(flood("server", &side(vec![shard(7, 0), shard(1, 0)])), None);
@@ -35,7 +35,7 @@ fn numbers_can_be_read() {
 }
 
 #[test]
-fn what_controls_it_is_told_with_what_became_of_ecn() {
+fn controller_is_reported_with_ecn_state() {
     let flow = |ecn, marks| {
         let figures = Figures {
             ecn,

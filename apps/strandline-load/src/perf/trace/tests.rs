@@ -55,7 +55,7 @@ async fn transfer(trace: Arc<Trace>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_line_is_json_and_all_bytes_are_in_it() {
+async fn trace_lines_are_json_and_complete() {
     let paper = Paper::default();
     let trace = Arc::new(Trace::to(paper.clone()));
     transfer(Arc::clone(&trace)).await;
@@ -78,7 +78,7 @@ async fn every_line_is_json_and_all_bytes_are_in_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_goes_a_second_time_is_told_from_what_goes_first() {
+async fn retransmissions_are_distinguished_in_traces() {
     let trace = Trace::to(Paper::default());
     let mut output = trace.output();
     let mut again = |port, tsn| output.again(port, Tsn(tsn), None);
@@ -89,7 +89,7 @@ async fn what_goes_a_second_time_is_told_from_what_goes_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_disk_is_told_at_the_end_and_stops_no_test() {
+async fn full_disk_is_reported_without_stopping_tests() {
     let trace = Arc::new(Trace::to(Full(0)));
     transfer(Arc::clone(&trace)).await;
     let told = format!("{:#}", trace.finish().unwrap_err());
@@ -97,7 +97,7 @@ async fn a_full_disk_is_told_at_the_end_and_stops_no_test() {
 }
 
 #[test]
-fn a_folder_that_is_missing_is_told_before_the_test() {
+fn missing_folder_is_reported_before_the_test() {
     let told = format!("{:#}", Trace::create(Path::new("/nowhere/at/all.jsonl")).unwrap_err());
     assert!(told.contains("is the folder there"), "{told}");
 }

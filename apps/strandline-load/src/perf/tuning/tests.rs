@@ -15,7 +15,7 @@ fn config(words: &str) -> AssociationConfig {
 }
 
 #[test]
-fn rfc_9260_in_one_word_and_changes_on_top() {
+fn rfc_9260_preset_accepts_changes() {
     assert_eq!(config(""), AssociationConfig::default());
     assert_eq!(config("--rfc9260"), AssociationConfig::rfc9260());
     let changed = config("--rfc9260 --congestion cubic --burst 0");

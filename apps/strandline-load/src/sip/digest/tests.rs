@@ -41,7 +41,7 @@ fn responses_are_those_of_the_rfc() {
 }
 
 #[test]
-fn the_first_challenge_that_is_known_is_answered_and_its_nonce_used_again() {
+fn first_known_challenge_is_answered_and_reused() {
     let mut credentials = Credentials::new("secret".to_owned());
     assert_eq!(line(&mut credentials), "");
     let known = r#"Digest realm="a, b", nonce="n1", algorithm=SHA-256, qop="auth,auth-int""#;

@@ -16,7 +16,7 @@ fn reply(request: &str, first_line: &str) -> Vec<u8> {
 }
 
 #[test]
-fn in_a_closed_loop_the_next_begins_when_one_is_over() {
+fn closed_loop_starts_the_next_after_one() {
     let begin = start();
     let mut engine = engine(Scenario::Register, true, begin);
     engine.begin(begin, begin);
@@ -36,13 +36,13 @@ fn in_a_closed_loop_the_next_begins_when_one_is_over() {
 }
 
 #[test]
-fn a_request_without_an_answer_is_sent_again_and_then_given_up() {
+fn unanswered_request_is_retransmitted_then_abandoned() {
     let begin = start();
     assert_given_up(engine(Scenario::Register, false, begin), begin);
 }
 
 #[test]
-fn a_call_is_answered_acknowledged_and_ended_along_its_route() {
+fn call_is_answered_and_ended_along_its_route() {
     let begin = start();
     let mut engine = engine(Scenario::Call, false, begin);
     engine.begin(begin, begin);
@@ -122,7 +122,7 @@ fn who_is_asked_proves_it_once() {
 }
 
 #[test]
-fn who_calls_is_asked_by_the_proxy_and_calls_again() {
+fn challenged_caller_calls_again() {
     let begin = start();
     let mut engine = engine(Scenario::Call, false, begin);
     engine.prove_by(Credentials::new("secret".to_owned()));
@@ -141,7 +141,7 @@ fn who_calls_is_asked_by_the_proxy_and_calls_again() {
 }
 
 #[test]
-fn a_load_that_does_not_keep_up_says_so() {
+fn lagging_load_reports_itself() {
     let begin = start();
     let rate_reached = |late: Duration| {
         let mut engine = engine(Scenario::Register, false, begin);

@@ -18,7 +18,7 @@ fn sent(out: &mut Out) -> Vec<(usize, Vec<u8>)> {
 }
 
 #[test]
-fn each_source_asks_once_in_a_while_and_all_are_spread() {
+fn keep_alives_of_sources_are_spread() {
     let (mut keeps, mut out, mut outcome, begin) = world(Kind::LineEnds, 30);
     for second in 0..60 {
         keeps.handle_timeout(begin + Duration::from_secs(second), &mut out, &mut outcome);
@@ -34,7 +34,7 @@ fn each_source_asks_once_in_a_while_and_all_are_spread() {
 }
 
 #[test]
-fn a_flow_without_an_answer_for_ten_seconds_is_broken() {
+fn flow_silent_for_ten_seconds_is_broken() {
     for kind in [Kind::LineEnds, Kind::Stun] {
         let (mut keeps, mut out, mut outcome, begin) = world(kind, 1);
         keeps.handle_timeout(begin, &mut out, &mut outcome);
@@ -51,7 +51,7 @@ fn a_flow_without_an_answer_for_ten_seconds_is_broken() {
 }
 
 #[test]
-fn over_udp_it_is_asked_again_until_the_answer_to_that_question_comes() {
+fn stun_request_is_repeated_until_its_response() {
     let (mut keeps, mut out, mut outcome, begin) = world(Kind::Stun, 2);
     let at = |ms| begin + Duration::from_millis(ms);
     keeps.handle_timeout(begin, &mut out, &mut outcome);

@@ -15,7 +15,7 @@ fn numbers_are_as_they_are_printed() {
 }
 
 #[test]
-fn padded_ones_are_equally_long_and_may_be_longer() {
+fn padded_messages_have_equal_length() {
     assert_eq!(text(|out| put!(out, Padded(0))), "000000");
     assert_eq!(text(|out| put!(out, Padded(63))), "000063");
     assert_eq!(text(|out| put!(out, Padded(1_234_567))), "1234567");

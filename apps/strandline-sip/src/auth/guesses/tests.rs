@@ -19,7 +19,7 @@ fn at(secs: u64) -> Time {
 }
 
 #[test]
-fn too_many_wrong_ones_are_not_looked_at_until_time_has_passed() {
+fn guesses_are_ignored_after_too_many() {
     let mut guesses = Guesses::new([7; 16], 3);
     let mallory = address("192.0.2.66");
     for _ in 0..3 {
@@ -93,7 +93,7 @@ fn guess_all(guesses: &mut Guesses, guesser: &Guesser) {
 }
 
 #[test]
-fn a_phone_that_was_right_is_not_kept_out() {
+fn phone_with_right_password_is_not_locked_out() {
     let mut guesses = Guesses::new([7; 16], 3);
     let (phone, guesser) = (at_port("192.0.2.1", 1000), at_port("192.0.2.1", 2000));
     guesses.right(at(0), &phone, b"alice");
@@ -127,7 +127,7 @@ fn who_is_registered_is_not_kept_out() {
 }
 
 #[test]
-fn an_address_that_an_edge_tells_has_limits_too() {
+fn address_named_by_an_edge_is_limited() {
     let mut guesses = Guesses::new([7; 16], 3);
     let edge = Some(IpAddr::from([198, 51, 100, 9]));
     for number in 0..60_u16 {
@@ -143,7 +143,7 @@ fn an_address_that_an_edge_tells_has_limits_too() {
 }
 
 #[test]
-fn what_is_known_to_be_good_has_a_limit() {
+fn known_good_sources_are_bounded() {
     let mut guesses = Guesses::new([7; 16], 3);
     for number in 0..3 * GOOD_MAX as u32 / 2 {
         guesses.right(at(0), &address("192.0.2.1"), &number.to_be_bytes());

@@ -15,7 +15,7 @@ fn secret() -> Option<Secret> {
 }
 
 #[test]
-fn subscribers_are_known_for_a_while_and_strangers_for_a_shorter_one() {
+fn subscribers_are_cached_longer_than_strangers() {
     let mut cache = cache(10);
     let at = Time::from_millis;
     assert_eq!(cache.known(at(0), &who("alice")), None);
@@ -29,7 +29,7 @@ fn subscribers_are_known_for_a_while_and_strangers_for_a_shorter_one() {
 }
 
 #[test]
-fn what_is_known_is_stretched_while_nobody_can_look() {
+fn cached_entries_last_while_lookups_fail() {
     let mut cache = cache(10);
     let at = Time::from_millis;
     cache.found(at(0), who("alice"), secret());
@@ -40,7 +40,7 @@ fn what_is_known_is_stretched_while_nobody_can_look() {
 }
 
 #[test]
-fn it_is_bounded_and_keeps_those_that_are_used() {
+fn cache_is_bounded_and_keeps_used_entries() {
     let mut cache = cache(100);
     let now = Time::ZERO;
     cache.found(now, who("alice"), secret());

@@ -20,7 +20,7 @@ fn one_via_is_told_from_several() {
 }
 
 #[test]
-fn oc_is_found_in_any_via_below_the_topmost_and_in_any_case() {
+fn oc_is_found_in_lower_vias() {
     let may = |headers: &str| with(headers, |message| message.may_have_oc_below());
     assert!(may("Via: SIP/2.0/UDP h\r\nv: SIP/2.0/UDP i; OC=7\r\n"));
     assert!(may("v: SIP/2.0/UDP h\r\nv: SIP/2.0/UDP i\r\nVia: SIP/2.0/UDP j;oC\r\n"));
@@ -33,7 +33,7 @@ fn oc_is_found_in_any_via_below_the_topmost_and_in_any_case() {
 }
 
 #[test]
-fn the_first_value_is_that_of_the_first_line() {
+fn first_value_is_that_of_first_line() {
     with("Subject:  a b \r\ns: c\r\n", |message| {
         assert_eq!(message.first_value(HeaderName::Subject), b"a b ");
         assert_eq!(message.first_value(HeaderName::CallId), b"");

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn content_length_is_found_by_both_names_and_no_other() {
+fn content_length_is_found_by_both_names() {
     let found = [
         ("Content-Length: 7", 15),
         ("content-LENGTH:7", 15),

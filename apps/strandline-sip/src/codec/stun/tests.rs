@@ -25,7 +25,7 @@ fn the_addresses_of_rfc_5769() {
 }
 
 #[test]
-fn attributes_that_may_be_passed_over_are_and_others_are_told() {
+fn optional_stun_attributes_are_skipped() {
     let from = "192.0.2.1:5060".parse().unwrap();
     // SOFTWARE with three letters, FINGERPRINT.
     let optional = [0x80, 0x22, 0, 3, b'a', b'b', b'c', 0, 0x80, 0x28, 0, 4, 1, 2, 3, 4];

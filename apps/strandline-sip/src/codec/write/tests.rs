@@ -4,7 +4,7 @@ use super::via::write_address;
 use super::*;
 
 #[test]
-fn what_would_end_a_line_is_found_wherever_it_stands() {
+fn line_terminators_in_values_are_found() {
     for len in 0..40 {
         for at in 0..len {
             for (byte, ends) in
@@ -22,7 +22,7 @@ fn what_would_end_a_line_is_found_wherever_it_stands() {
 }
 
 #[test]
-fn a_value_goes_on_in_the_next_line_only_with_a_blank() {
+fn folding_needs_a_blank_on_the_next_line() {
     let goes: [&[u8]; 5] = [b"a\r\n b", b"a\r\n\tb\r\n  c", b"\r\n \r\n ", b"\"\\\0\"", b""];
     for text in goes {
         assert_eq!(check_value(text), Ok(()), "{text:?}");

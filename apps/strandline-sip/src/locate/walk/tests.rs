@@ -124,7 +124,7 @@ fn example() -> Zone {
 }
 
 #[test]
-fn naptr_records_choose_the_transport_among_those_we_have() {
+fn naptr_chooses_among_supported_transports() {
     let zone = example();
     let to = "sip:bob@example.net";
     assert_eq!(found(&zone, to, &ALL), ["tls 192.0.2.1:5061"]);
@@ -140,7 +140,7 @@ fn naptr_records_choose_the_transport_among_those_we_have() {
 }
 
 #[test]
-fn order_comes_before_preference_and_flag_a_leads_to_addresses() {
+fn order_precedes_preference_and_flag_a_works() {
     let zone = Zone::default()
         .naptr(&[
             (2, 1, "s", "SIP+D2T", "t."),
@@ -153,7 +153,7 @@ fn order_comes_before_preference_and_flag_a_leads_to_addresses() {
 }
 
 #[test]
-fn without_naptr_records_srv_records_say_which_transports_there_are() {
+fn srv_without_naptr_shows_the_transports() {
     let mut zone = example();
     zone.naptr.clear();
     let zone = zone
@@ -196,7 +196,7 @@ fn what_the_uri_says_isnt_asked_for() {
 }
 
 #[test]
-fn a_domain_without_any_records_for_sip_is_reached_at_its_address() {
+fn domain_without_records_uses_its_address() {
     let zone = Zone::default().host("example.net", &["192.0.2.9"]);
     assert_eq!(found(&zone, "sip:example.net", &ALL), ["udp 192.0.2.9:5060"]);
     assert_eq!(found(&zone, "sips:example.net", &ALL), ["tls 192.0.2.9:5061"]);
@@ -205,7 +205,7 @@ fn a_domain_without_any_records_for_sip_is_reached_at_its_address() {
 }
 
 #[test]
-fn a_service_that_isnt_there_is_not_looked_for_at_the_address() {
+fn absent_service_is_not_sought_by_address() {
     let zone =
         Zone::default().host("example.net", &["192.0.2.9"]).srv("_sip._udp.example.net", &[(0, 0, ".")]);
     assert_eq!(found(&zone, "sip:example.net", &ALL), ["nothing"]);
@@ -214,7 +214,7 @@ fn a_service_that_isnt_there_is_not_looked_for_at_the_address() {
 }
 
 #[test]
-fn the_shortest_time_counts_and_no_answer_is_forgotten_soon() {
+fn shortest_ttl_counts_and_failures_expire_soon() {
     let zone = example();
     assert_eq!(
         answer(&zone, "sip:server2.example.net:5060;transport=tcp", &ALL).ttl,

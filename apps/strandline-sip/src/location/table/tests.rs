@@ -42,7 +42,7 @@ fn hundreds_of_thousands_may_be_behind_one_connection() {
 }
 
 #[test]
-fn who_comes_and_goes_stands_there_no_more_often_than_others() {
+fn re_registering_users_occupy_one_slot() {
     let mut locations = Locations::new(1000, [1; 16]);
     for round in 0..200 {
         (0..100).for_each(|user| bind(&mut locations, &format!("{user}@example.com"), 7 + round % 2));

@@ -1,7 +1,7 @@
 use super::{INLINE, Text};
 
 #[test]
-fn it_is_what_it_was_made_of_however_long() {
+fn text_equals_its_source_at_any_length() {
     for len in [0, 1, INLINE - 1, INLINE, INLINE + 1, 3000] {
         let bytes: Vec<u8> = (0..len).map(|number| number as u8).collect();
         let text = Text::from(&bytes[..]);
@@ -18,6 +18,6 @@ fn texts_are_compared_by_what_they_say() {
 }
 
 #[test]
-fn a_short_one_is_no_larger_than_it_needs_to_be() {
+fn short_text_is_stored_inline() {
     assert_eq!(size_of::<Text>(), 48);
 }

@@ -21,7 +21,7 @@ fn lines(parts: &[(&[u8], &str)]) -> Vec<u8> {
 }
 
 #[test]
-fn what_has_no_stamps_gets_different_ones_and_loses_them_again() {
+fn missing_stamps_are_added_and_removed() {
     let plain = lines(&[(ALICE, ""), (BOB, "")]);
     let with_stamps = stamped(&plain);
     assert_eq!(with_stamps, lines(&[(ALICE, "\t1\t\t0"), (BOB, "\t2\t\t0")]));
@@ -35,7 +35,7 @@ fn numbers_of_temporary_gruus_stay() {
 }
 
 #[test]
-fn of_several_workers_the_later_binding_counts_and_what_was_removed_is_gone() {
+fn later_binding_wins_among_workers() {
     let first = lines(&[(ALICE, "\t10\tx"), (BOB, "\t11\tx")]);
     let moved = String::from_utf8(ALICE.to_vec()).unwrap().replace("c1", "c9");
     let second = lines(&[(moved.as_bytes(), "\t20\tx"), (b"\tremoved\ta", "\t11\t2000000000")]);

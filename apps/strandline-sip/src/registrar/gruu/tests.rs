@@ -13,7 +13,7 @@ fn user(gruus: &Gruus, number: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_temporary_gruu_is_opened_by_who_has_the_key_and_nobody_else() {
+fn temporary_gruu_needs_its_key() {
     let gruus = gruus();
     let text = user(&gruus, 0x0123_4567_89ab_cdef);
     assert!(text.starts_with(b"tgruu."));
@@ -51,7 +51,7 @@ fn two_of_one_instance_have_nothing_in_common() {
 }
 
 #[test]
-fn numbers_are_never_zero_and_say_whether_they_end_others() {
+fn gruu_numbers_are_nonzero_and_ordered() {
     let gruus = gruus();
     let mut seen = std::collections::HashSet::new();
     for _ in 0..1000 {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn who_is_denied_stays_out_and_who_is_allowed_comes_in() {
+fn denied_sources_stay_out_and_allowed_enter() {
     let network = |text: &str, prefix| (text.parse().unwrap(), prefix);
     let allows = |access: &Access, peer: &str| access.allows(peer.parse().unwrap());
     assert!(allows(&Access::default(), "192.0.2.1"));

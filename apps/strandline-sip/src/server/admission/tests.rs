@@ -21,7 +21,7 @@ fn without_refusals_there_is_room_for_all() {
 }
 
 #[test]
-fn in_overload_as_many_wait_as_can_be_served_in_half_of_the_time() {
+fn overload_queue_holds_half_the_patience() {
     let mut admission = Admission::default();
     window(&mut admission, 1, 1000, 1, false);
     assert_eq!(admission.room(PATIENCE), 500);
@@ -53,7 +53,7 @@ fn time_that_was_left_lets_more_in() {
 }
 
 #[test]
-fn overload_is_over_when_nobody_was_refused_for_a_second() {
+fn overload_ends_after_a_second_without_rejects() {
     let mut admission = Admission::default();
     window(&mut admission, 1, 1000, 1, false);
     (2..11).for_each(|number| window(&mut admission, number, 10, 0, true));

@@ -28,7 +28,7 @@ fn it_is_looked_ten_times_a_second() {
 }
 
 #[test]
-fn what_came_while_it_was_held_up_counts_for_all_of_that_time() {
+fn arrivals_during_a_stall_count_over_it() {
     let mut arrivals = Arrivals::default();
     assert_eq!(next(&mut arrivals, 10, |ms| ms), (100, 1000.0, 2000.0));
     // A second long nothing is taken in, and then all of it within 30 ms.
@@ -41,7 +41,7 @@ fn what_came_while_it_was_held_up_counts_for_all_of_that_time() {
 }
 
 #[test]
-fn who_is_always_held_up_looks_every_two_seconds() {
+fn stalled_server_samples_every_two_seconds() {
     let mut arrivals = Arrivals::default();
     let looks: Vec<u64> =
         (0..6000).step_by(60).filter(|ms| arrivals.look(at(*ms), counts(*ms)).is_some()).collect();

@@ -32,7 +32,7 @@ fn credentials_are_made_unreadable_and_nothing_else_changes() {
 }
 
 #[test]
-fn all_messages_of_a_call_are_copied_or_none() {
+fn calls_are_copied_whole_or_not() {
     let (hep, mut waiting) = hep(0.25);
     let mut copied = 0;
     for call in 0..2000 {
@@ -48,7 +48,7 @@ fn all_messages_of_a_call_are_copied_or_none() {
 }
 
 #[test]
-fn no_more_waits_than_may_and_the_rest_is_counted() {
+fn excess_copies_are_dropped_and_counted() {
     let (hep, waiting) = hep(1.0);
     for _ in 0..WAITING_MAX + 10 {
         hep.copy(&flow(), b"x", false, Duration::ZERO);

@@ -67,7 +67,7 @@ fn take(inbox: &mut Inbox, now: Duration) -> Vec<String> {
 }
 
 #[test]
-fn what_has_begun_goes_first_then_emergencies_and_the_others_by_turns() {
+fn in_dialog_goes_first_then_emergencies() {
     let mut inbox = inbox();
     push(&mut inbox, at(0), &["INVITE", "INVITE", "REGISTER", "REGISTER2", "REGISTER", "SOS", "BYE", "ACK"]);
     let order = ["BYE", "ACK", "SOS", "REGISTER2", "INVITE", "REGISTER", "INVITE", "REGISTER"];
@@ -76,7 +76,7 @@ fn what_has_begun_goes_first_then_emergencies_and_the_others_by_turns() {
 }
 
 #[test]
-fn who_has_waited_too_long_is_refused_unless_it_has_begun() {
+fn late_messages_are_rejected_unless_in_dialog() {
     let mut inbox = inbox();
     push(&mut inbox, at(0), &["INVITE", "REGISTER", "CANCEL"]);
     push(&mut inbox, at(90), &["INVITE", "REINVITE"]);
@@ -96,7 +96,7 @@ fn nobody_is_kept_out_by_what_looks_urgent() {
 }
 
 #[test]
-fn whoever_waits_for_all_that_came_before_is_told() {
+fn barrier_waits_for_all_earlier_messages() {
     let mut inbox = inbox();
     assert!(inbox.after_all().is_none());
     push(&mut inbox, at(0), &["INVITE"]);
@@ -131,7 +131,7 @@ fn no_more_waits_than_there_is_room_for() {
 }
 
 #[test]
-fn a_source_that_sends_too_much_is_not_let_in() {
+fn flooding_source_is_refused() {
     let mut inbox = Inbox::new(InboxSettings::default(), Some(Sources::new(10, [7; 16])), [3; 16]);
     push(&mut inbox, at(0), &["INVITE"; 100]);
     assert_eq!((inbox.len(), inbox.counters.too_many), (20, 80));
@@ -167,7 +167,7 @@ fn overloaded() -> Inbox {
 }
 
 #[test]
-fn in_overload_who_can_not_be_served_in_time_is_refused_on_arrival() {
+fn overload_rejects_on_arrival() {
     let mut inbox = overloaded();
     let room = inbox.admission.room(InboxSettings::default().patience);
     let many = vec!["INVITE"; room + 3];
@@ -183,7 +183,7 @@ fn in_overload_who_can_not_be_served_in_time_is_refused_on_arrival() {
 }
 
 #[test]
-fn who_was_refused_without_a_word_is_refused_again_and_told_when_there_is_time() {
+fn silent_rejects_are_repeated_and_answered_later() {
     let mut inbox = overloaded();
     let text = |number: u32| Bytes::from(format!("INVITE sip:a SIP/2.0\r\nX: {number}\r\n\r\n"));
     let room = inbox.admission.room(InboxSettings::default().patience) as u32;
@@ -203,7 +203,7 @@ fn who_was_refused_without_a_word_is_refused_again_and_told_when_there_is_time()
 }
 
 #[test]
-fn phones_that_come_back_all_at_once_wait_their_turn() {
+fn returning_phones_wait_their_turn() {
     let mut inbox = overloaded();
     let connection = |port| Flow { protocol: Protocol::Tcp, ..flow(port) };
     let register = Bytes::from_static(b"REGISTER sip:a SIP/2.0\r\nX: arrival\r\n\r\n");
@@ -223,7 +223,7 @@ fn phones_that_come_back_all_at_once_wait_their_turn() {
 }
 
 #[test]
-fn the_overload_is_over_when_nothing_comes_any_more() {
+fn overload_ends_when_arrivals_stop() {
     let mut inbox = inbox();
     push(&mut inbox, at(0), &["INVITE"]);
     assert_eq!(take(&mut inbox, at(150)), ["-INVITE"]);
@@ -234,7 +234,7 @@ fn the_overload_is_over_when_nothing_comes_any_more() {
 }
 
 #[test]
-fn what_came_up_to_a_number_is_done_when_nothing_of_it_waits() {
+fn sequence_is_done_when_its_messages_are() {
     let mut inbox = inbox();
     push(&mut inbox, at(0), &["INVITE", "BYE"]);
     let last = inbox.last();

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_block_is_used_again_once_nothing_in_it_waits() {
+fn block_is_reused_once_empty() {
     let mut kept = Kept::default();
     let message = [b'x'; 1000];
     let first = kept.keep(&message);
@@ -19,7 +19,7 @@ fn a_block_is_used_again_once_nothing_in_it_waits() {
 }
 
 #[test]
-fn what_does_not_fit_has_another_block_and_nothing_is_overwritten() {
+fn overflowing_message_gets_another_block() {
     let mut kept = Kept::default();
     let all: Vec<Bytes> = (0..500u32).map(|number| kept.keep(&number.to_be_bytes().repeat(100))).collect();
     kept.begin();

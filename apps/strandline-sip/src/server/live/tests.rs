@@ -36,7 +36,7 @@ fn two_minutes_are_kept() {
 }
 
 #[test]
-fn what_a_process_has_counted_stays_when_it_dies() {
+fn counters_survive_a_workers_death() {
     let mut ended = Ended::default();
     ended.note(0, totals(5));
     ended.note(1, totals(7));

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_changes_and_what_is_kept_is_told_precisely() {
+fn reload_reports_changes_precisely() {
     let old: toml::Table =
         "domains = ['a']\n[limits]\nusers_max = 5\nconnections_max = 7\n[store]\npath = 'a'\n[relay]\nopen = true"
             .parse()

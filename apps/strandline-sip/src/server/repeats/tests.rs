@@ -6,7 +6,7 @@ fn message(number: u32) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_refused_is_known_when_it_comes_again_and_nothing_else_is() {
+fn only_rejected_requests_are_recognised_again() {
     let mut repeats = Repeats::new([1; 16]);
     assert!(!repeats.contains(&message(0)));
     (0..10_000).for_each(|number| repeats.insert(Time::from_millis(5), &message(number)));
@@ -16,7 +16,7 @@ fn what_was_refused_is_known_when_it_comes_again_and_nothing_else_is() {
 }
 
 #[test]
-fn it_is_forgotten_when_nobody_repeats_it_any_more() {
+fn forgotten_rejects_expire() {
     let mut repeats = Repeats::new([1; 16]);
     repeats.insert(Time::from_millis(0), &message(1));
     repeats.insert(Time::from_millis(TURN_MS + 1), &message(2));
@@ -26,7 +26,7 @@ fn it_is_forgotten_when_nobody_repeats_it_any_more() {
 }
 
 #[test]
-fn however_many_are_refused_others_are_told_from_them() {
+fn many_rejects_do_not_hide_others() {
     let mut repeats = Repeats::new([1; 16]);
     let many = MESSAGES_MAX as u32 * 2 - 1;
     (0..many).for_each(|number| repeats.insert(Time::from_millis(5), &message(number)));

@@ -31,7 +31,7 @@ fn a_customer_has_a_network_of_ipv6() {
 }
 
 #[test]
-fn those_who_send_too_much_hurt_hardly_anybody_else() {
+fn flooding_sources_barely_affect_others() {
     let mut sources = Sources::new(10, [7; 16]);
     for attacker in 0..1000u32 {
         allowed(&mut sources, 0, IpAddr::V4((0x0a00_0000 + attacker).into()), 100);

@@ -48,7 +48,7 @@ fn who_asks_hears_that_all_is_well() {
 }
 
 #[test]
-fn with_too_much_to_do_each_hears_its_rate_or_its_loss() {
+fn overloaded_server_reports_rate_or_loss() {
     let mut feedback = Feedback::new(1000);
     asked(&mut feedback, 1, ASKS, 3000);
     asked(&mut feedback, 2, LOSS, 1000);
@@ -70,7 +70,7 @@ fn with_too_much_to_do_each_hears_its_rate_or_its_loss() {
 }
 
 #[test]
-fn no_more_neighbours_are_remembered_than_there_is_room_for() {
+fn remembered_neighbours_are_bounded() {
     let mut feedback = Feedback::new(0);
     for last in 0..100 {
         asked(&mut feedback, last, LOSS, 1);
@@ -104,7 +104,7 @@ fn an_algorithm_stays_for_an_hour() {
 }
 
 #[test]
-fn who_asked_is_told_where_its_parameter_was_taken_away() {
+fn stripped_oc_parameter_is_still_answered() {
     let mut feedback = Feedback::new(1000);
     asked(&mut feedback, 1, LOSS, 1);
     let mut out = response("SIP/2.0/UDP 192.0.2.1;branch=z9hG4bK1;rport=5060");
@@ -115,7 +115,7 @@ fn who_asked_is_told_where_its_parameter_was_taken_away() {
 }
 
 #[test]
-fn those_who_ask_once_keep_nobody_out_who_means_it() {
+fn single_askers_do_not_displace_neighbours() {
     let mut feedback = Feedback::new(1000);
     asked(&mut feedback, 1, ASKS, FEW as usize);
     // As many more as there are places, and then some.

@@ -6,7 +6,7 @@ fn flow(protocol: Protocol, host: u8, port: u16) -> Flow {
 }
 
 #[test]
-fn who_has_registered_is_known_for_an_hour_at_least() {
+fn registered_source_is_known_for_an_hour() {
     let mut known = Known::new([7; 16]);
     let udp = flow(Protocol::Udp, 1, 5060);
     known.insert(Time::ZERO, &udp);

@@ -29,7 +29,7 @@ fn the_longest_token_comes_back_whole() {
 }
 
 #[test]
-fn no_tag_of_a_callee_is_taken_for_that_of_its_caller() {
+fn callee_tag_is_not_taken_for_callers() {
     let tokens = Tokens::new([5; 16]);
     let (caller, callee) = (end(Protocol::Udp, "192.0.2.1:5060", 0), end(Protocol::Udp, "192.0.2.2:5060", 0));
     let read = tokens.read(&text(&tokens, &caller, &callee, b"caller")).unwrap();

@@ -7,7 +7,7 @@ fn users(some: &[User]) -> Vec<&[u8]> {
 }
 
 #[test]
-fn each_user_is_folded_once_with_what_it_has_last() {
+fn users_are_folded_once_with_latest_state() {
     let mut folding = Folding::default();
     assert!(folding.is_done());
     folding.note(b"alice", b"old");
@@ -21,7 +21,7 @@ fn each_user_is_folded_once_with_what_it_has_last() {
 }
 
 #[test]
-fn a_round_takes_some_at_a_time_and_only_its_end_lets_the_journal_go() {
+fn folding_round_frees_the_journal_at_its_end() {
     let mut folding = Folding::default();
     (0..FOLD + 1).for_each(|number| folding.note(number.to_string().as_bytes(), b"state"));
     let (some, folded) = folding.take(7);
@@ -35,7 +35,7 @@ fn a_round_takes_some_at_a_time_and_only_its_end_lets_the_journal_go() {
 }
 
 #[test]
-fn what_could_not_be_folded_comes_again_unless_it_has_changed() {
+fn failed_folding_is_retried_unless_changed() {
     let mut folding = Folding::default();
     folding.note(b"alice", b"old");
     folding.note(b"bob", b"state");
@@ -49,7 +49,7 @@ fn what_could_not_be_folded_comes_again_unless_it_has_changed() {
 }
 
 #[test]
-fn a_journal_that_grows_by_the_same_users_is_due() {
+fn repeated_users_make_folding_due() {
     let mut folding = Folding::default();
     let state = vec![b'x'; 1 << 20];
     for _ in 0..31 {

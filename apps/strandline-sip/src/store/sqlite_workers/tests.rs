@@ -33,7 +33,7 @@ fn has(aor: &str, state: &str) -> (String, String) {
 }
 
 #[test]
-fn what_was_committed_of_each_worker_is_there_again_folded_or_not() {
+fn workers_commits_survive_folded_or_not() {
     let file = File::new("folded");
     let (one, other) = (journal(&[("a", "1"), ("b", "1")]), journal(&[("a", "2")]));
     let gone = journal(&[("b", "")]);
@@ -54,7 +54,7 @@ fn what_was_committed_of_each_worker_is_there_again_folded_or_not() {
 }
 
 #[test]
-fn one_server_leaves_its_bindings_to_workers_and_gets_them_back() {
+fn bindings_move_between_server_and_workers() {
     let file = File::new("plain");
     let plain = format!("{ALICE}\n{DESK}\n");
     let mut store = SqliteStore::open(&file.0).unwrap();
@@ -81,7 +81,7 @@ fn one_server_leaves_its_bindings_to_workers_and_gets_them_back() {
 }
 
 #[test]
-fn what_workers_had_that_are_no_more_is_the_first_ones() {
+fn vanished_workers_bindings_go_to_the_first() {
     let file = File::new("fewer");
     let mut store = SqliteWorkers::open(&file.0, 3).unwrap();
     let first = journal(&[("alice", &format!("{ALICE}\t10\tx\n")), ("bob", &format!("{ALICE}\t4\tx\n"))]);

@@ -30,21 +30,21 @@ fn told(table: Opener<'_>, users: &[&[u8]]) -> Vec<Option<bool>> {
 }
 
 #[test]
-fn a_name_that_a_table_cannot_have_keeps_nobody_out() {
+fn unstorable_name_locks_nobody_out() {
     let users: [&[u8]; 4] = [b"ann", b"x!", b"bob", b"y!"];
     let found = told(&|| Ok(Box::new(Fussy)), &users);
     assert_eq!(found, [Some(true), None, Some(true), None]);
 }
 
 #[test]
-fn nobody_has_a_name_with_nul_or_of_more_than_255_bytes() {
+fn names_with_nul_or_256_bytes_are_unknown() {
     let long = [b'a'; NAME_MAX + 1];
     let found = told(&|| Ok(Box::new(Fussy)), &[b"x\0", &long, &long[1..]]);
     assert_eq!(found, [Some(false), Some(false), Some(true)]);
 }
 
 #[test]
-fn a_table_that_is_not_there_is_asked_for_twice_and_no_more() {
+fn missing_table_is_queried_twice_only() {
     let opened = Cell::new(0);
     let open = || {
         opened.set(opened.get() + 1);

@@ -69,7 +69,7 @@ fn failure(is_final: bool) -> Result<(), StoreError> {
 }
 
 #[test]
-fn what_failed_is_refused_and_written_again_with_what_came_meanwhile() {
+fn failed_write_is_refused_and_retried() {
     let world = world();
     world.submit("alice", 0);
     assert_eq!(world.committed(), ["alice"]);
@@ -84,7 +84,7 @@ fn what_failed_is_refused_and_written_again_with_what_came_meanwhile() {
 }
 
 #[test]
-fn an_answer_that_has_waited_too_long_is_taken_back_and_not_acknowledged_later() {
+fn late_commit_is_not_acknowledged() {
     let world = world();
     world.submit("alice", 100);
     assert_eq!(world.committed(), ["alice"]);
@@ -96,7 +96,7 @@ fn an_answer_that_has_waited_too_long_is_taken_back_and_not_acknowledged_later()
 }
 
 #[test]
-fn a_store_that_is_lost_for_ever_is_told_of_and_one_that_fails_at_the_end_is_given_up() {
+fn lost_store_is_reported_and_shutdown_gives_up() {
     let world = world();
     world.submit("alice", 0);
     world.orders.send(failure(true)).unwrap();

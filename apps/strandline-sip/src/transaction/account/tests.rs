@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn what_is_held_is_given_back_when_it_is_forgotten() {
+fn forgotten_transaction_frees_its_bytes() {
     let mut account = Account::new(1 << 20);
     let mut place = Vec::new();
     account.put(&mut place, &[1; 5000]);
@@ -18,7 +18,7 @@ fn what_is_held_is_given_back_when_it_is_forgotten() {
 }
 
 #[test]
-fn a_place_takes_no_more_room_than_what_is_large_and_gives_it_back_for_what_is_small() {
+fn reused_slot_returns_large_buffers() {
     let mut account = Account::new(1 << 20);
     let mut place = Vec::new();
     for (len, most) in [(300, 400), (100_000, 100_000), (90_000, 100_000), (500, 500), (700, 1000)] {
@@ -29,7 +29,7 @@ fn a_place_takes_no_more_room_than_what_is_large_and_gives_it_back_for_what_is_s
 }
 
 #[test]
-fn large_requests_leave_room_for_usual_ones_and_these_for_what_has_begun() {
+fn large_requests_leave_room_for_others() {
     let account = Account::new(1 << 20);
     let (large, usual) = (100_000, 1000);
     assert!(

@@ -39,7 +39,7 @@ fn beyond_what_came_only_so_much_goes() {
 }
 
 #[test]
-fn what_comes_in_many_small_steps_of_time_is_forgotten_as_well() {
+fn small_time_steps_decay_as_large_ones() {
     let mut balance = balance();
     let mut sent = 0;
     for millis in 0..10_000u64 {
@@ -51,7 +51,7 @@ fn what_comes_in_many_small_steps_of_time_is_forgotten_as_well() {
 }
 
 #[test]
-fn what_came_counts_for_answers_that_come_later_for_a_while() {
+fn received_bytes_count_for_later_responses() {
     let mut balance = balance();
     balance.came(address(1), 100_000);
     balance.set_now(Time::from_millis(10_000));
@@ -68,7 +68,7 @@ fn what_came_counts_for_answers_that_come_later_for_a_while() {
 }
 
 #[test]
-fn provisional_answers_leave_room_for_what_ends_a_request() {
+fn provisional_responses_leave_room_for_final_ones() {
     let mut balance = balance();
     while balance.allows(address(1), 500, true) {}
     let finals = (0..100).filter(|_| balance.allows(address(1), 500, false)).count();
@@ -76,7 +76,7 @@ fn provisional_answers_leave_room_for_what_ends_a_request() {
 }
 
 #[test]
-fn who_has_proved_something_is_not_weighed_for_ten_minutes() {
+fn proved_source_is_unlimited_for_ten_minutes() {
     let mut balance = balance();
     balance.prove(address(1));
     assert!(balance.is_proven(address(1)));

@@ -1,7 +1,7 @@
 use super::{hex, unhex};
 
 #[test]
-fn digits_are_those_of_the_number_and_lead_back_to_it() {
+fn hex_digits_round_trip() {
     let mut number = 0x0123_4567_89ab_cdef_u64;
     for round in 0..2000 {
         let digits = hex(number >> (round % 64));
@@ -13,7 +13,7 @@ fn digits_are_those_of_the_number_and_lead_back_to_it() {
 }
 
 #[test]
-fn what_holds_anything_but_small_digits_is_no_number() {
+fn other_characters_are_no_hex_number() {
     for place in 0..16 {
         for byte in 0..=u8::MAX {
             let mut text = hex(0x0123_4567_89ab_cdef);

@@ -22,7 +22,7 @@ fn deadlines_of_several_durations_come_in_order() {
 }
 
 #[test]
-fn a_deadline_set_anew_or_cancelled_does_not_expire_as_it_was() {
+fn reset_or_cancelled_deadline_does_not_fire_early() {
     let mut queues = DeadlineQueues::default();
     queues.schedule(at(0), 1, SECOND);
     queues.schedule(at(500), 1, SECOND);
@@ -35,7 +35,7 @@ fn a_deadline_set_anew_or_cancelled_does_not_expire_as_it_was() {
 }
 
 #[test]
-fn set_anew_to_the_same_instant_it_expires_once() {
+fn deadline_reset_to_its_instant_fires_once() {
     let mut queues = DeadlineQueues::default();
     for _ in 0..3 {
         queues.schedule(at(0), 7, SECOND);
@@ -58,7 +58,7 @@ fn what_is_cancelled_takes_no_memory_for_long() {
 }
 
 #[test]
-fn durations_beyond_the_most_are_taken_for_the_next_longer() {
+fn excessive_durations_use_the_longest_queue() {
     let mut queues = DeadlineQueues::default();
     for number in 0..DeadlineQueues::DURATIONS_MAX as u32 {
         queues.schedule(at(0), number, SECOND * (number + 1));

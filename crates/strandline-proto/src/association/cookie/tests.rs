@@ -49,7 +49,7 @@ fn any_altered_bit_is_refused() {
 }
 
 #[test]
-fn an_old_cookie_is_stale_and_says_by_how_much() {
+fn old_cookie_is_stale_by_its_age() {
     let sealed = keys().seal(&cookie());
     let late = Time::from_nanos(5_000_000_000) + Duration::from_secs(61);
     match keys().open(&sealed, late) {
@@ -62,7 +62,7 @@ fn an_old_cookie_is_stale_and_says_by_how_much() {
 }
 
 #[test]
-fn a_cookie_outlives_one_change_of_key_and_not_two() {
+fn cookie_survives_one_key_change_only() {
     let mut keys = keys();
     let sealed = keys.seal(&cookie());
     assert!(keys.rotation_due(Time::ZERO + Duration::from_secs(120)));

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_packet_for_each_window_however_it_is_acknowledged() {
+fn window_grows_by_a_packet_per_window() {
     let mut additive = Additive::default();
     assert_eq!(additive.grown(10_000, 9_999, 1_000), 10_000);
     assert_eq!(additive.grown(10_000, 1, 1_000), 11_000);

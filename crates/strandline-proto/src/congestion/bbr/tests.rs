@@ -181,7 +181,7 @@ fn it_fills_a_path_and_leaves_no_queue() {
 }
 
 #[test]
-fn losses_at_random_cost_no_more_than_they_take() {
+fn random_losses_cost_only_their_share() {
     for (loss_every, share) in [(100, 90), (20, 85), (10, 80)] {
         let mut path = Path::new(12_500_000, MS(60), 1_500_000);
         path.loss_every = loss_every;
@@ -223,7 +223,7 @@ fn a_short_path_keeps_no_queue() {
 /// What overflows the queue at the start is found lost when the queue is already being drained: that says nothing of what
 /// may be in flight afterwards.
 #[test]
-fn losses_of_the_start_do_not_bound_what_follows() {
+fn start_losses_do_not_bound_later_growth() {
     for queue in [125_000, 187_500, 250_000, 375_000] {
         let mut path = Path::new(12_500_000, MS(20), queue);
         path.run(MS(500));
@@ -235,7 +235,7 @@ fn losses_of_the_start_do_not_bound_what_follows() {
 /// A SACK has room for some hundred gap blocks: behind a great many losses what arrives is not reported until they are
 /// repaired, and then all at once. That is no bandwidth.
 #[test]
-fn what_is_reported_late_and_together_is_no_bandwidth() {
+fn late_batched_reports_are_no_bandwidth() {
     let mut path = Path::new(12_500_000, MS(20), 500_000);
     path.run(Duration::from_secs(1));
     path.withheld = Some(0);
@@ -269,7 +269,7 @@ fn rounds_without_growth(queue: Duration) -> u32 {
 
 /// The window doubles in each round of the start: a third one on a full path puts a window more into its queue.
 #[test]
-fn a_start_with_a_queue_is_over_after_two_rounds_without_growth_others_after_three() {
+fn start_with_a_queue_ends_after_two_rounds() {
     assert_eq!(rounds_without_growth(MS(10)), 2);
     assert_eq!(rounds_without_growth(MS(0)), 3);
     // Less than a quarter of the round trip may be that of a batch.
@@ -278,7 +278,7 @@ fn a_start_with_a_queue_is_over_after_two_rounds_without_growth_others_after_thr
 
 /// Rounds shorter than what rates are measured over show no growth: three of them went by in half a millisecond.
 #[test]
-fn a_start_on_a_short_path_lasts_until_rates_can_show_its_growth() {
+fn short_path_start_lasts_until_growth_shows() {
     for delay_us in [50, 100, 200, 1_000] {
         let mut path = Path::new(1_000_000_000, Duration::from_micros(delay_us), 4_000_000);
         path.run(Duration::from_millis(60));
@@ -303,7 +303,7 @@ fn after_losses(moments: u32) -> State {
 
 /// A burst says nothing of what the path takes.
 #[test]
-fn a_burst_of_losses_does_not_end_the_start() {
+fn loss_burst_does_not_end_startup() {
     assert_eq!(after_losses(1), State::Startup);
     assert_eq!(after_losses(4), State::Startup);
     assert_ne!(after_losses(6), State::Startup);
@@ -326,7 +326,7 @@ fn lumps_of_acknowledgements_are_no_bandwidth() {
 
 /// As long as round trips are about as short as the shortest nothing is held back to look for that, but for once in a while.
 #[test]
-fn a_flow_without_a_queue_looks_for_the_shortest_round_trip_seldom() {
+fn flow_without_queue_seldom_probes_rtt() {
     let mut path = Path::new(12_500_000, MS(40), 1_500_000);
     path.run(Duration::from_secs(2));
     let mut looked = 0;
@@ -343,7 +343,7 @@ fn a_flow_without_a_queue_looks_for_the_shortest_round_trip_seldom() {
 
 /// Random losses beside the queue of the start say nothing of that queue: they bound nothing.
 #[test]
-fn losses_at_random_do_not_bound_what_is_in_flight() {
+fn random_losses_do_not_bound_inflight() {
     let mut path = Path::new(12_500_000, MS(20), 1_500_000);
     path.loss_every = 10;
     path.run(Duration::from_secs(3));
@@ -351,7 +351,7 @@ fn losses_at_random_do_not_bound_what_is_in_flight() {
 }
 
 #[test]
-fn an_application_that_sends_less_does_not_lower_the_bandwidth() {
+fn slower_application_keeps_the_bandwidth() {
     let mut path = Path::new(12_500_000, MS(20), 1_500_000);
     path.run(Duration::from_secs(3));
     let before = path.bbr.pacing_rate().unwrap();
@@ -378,7 +378,7 @@ fn a_path_that_changes_is_found_out() {
 /// A queue that never goes away is others', who took it for a part of the path: two and a half times what the path holds is in flight
 /// then, and twice when they are gone.
 #[test]
-fn beside_others_that_keep_a_queue_more_is_in_flight() {
+fn queueing_competitors_raise_inflight() {
     let mut path = Path::new(12_500_000, MS(60), 2_000_000);
     path.run(Duration::from_secs(5));
     let product = |path: &Path| path.bbr.path.as_ref().unwrap().model.in_flight(100);
@@ -395,7 +395,7 @@ fn beside_others_that_keep_a_queue_more_is_in_flight() {
 }
 
 #[test]
-fn after_a_time_out_one_packet_and_a_needless_one_is_undone() {
+fn needless_time_out_is_undone() {
     let mut path = Path::new(1_250_000, MS(40), 500_000);
     path.run(Duration::from_secs(3));
     let before = path.bbr.window();
@@ -409,7 +409,7 @@ fn after_a_time_out_one_packet_and_a_needless_one_is_undone() {
 /// Five seconds without data make the smallest round-trip time old, but what comes first afterwards has met no queue: that
 /// is a look at it, and the transfer needs no other in its first moments.
 #[test]
-fn after_a_pause_nothing_is_held_back_for_the_smallest_round_trip() {
+fn pause_needs_no_rtt_probe() {
     let mut path = Path::new(12_500_000, MS(40), 1_500_000);
     path.run(Duration::from_secs(4));
     path.offered = Some(0);
@@ -426,7 +426,7 @@ fn after_a_pause_nothing_is_held_back_for_the_smallest_round_trip() {
 }
 
 #[test]
-fn a_later_recovery_does_not_bring_back_the_window_of_a_time_out() {
+fn later_recovery_keeps_the_time_outs_window() {
     let mut path = Path::new(1_250_000, MS(40), 500_000);
     path.run(Duration::from_secs(3));
     path.bbr.on_timeout(path.now);

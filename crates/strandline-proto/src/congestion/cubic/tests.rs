@@ -64,7 +64,7 @@ fn growth_after_a_time_out_begins_anew() {
 
 /// Section 4.3 with windows of many megabytes, where a SACK for two packets adds less than a thirty-millionth.
 #[test]
-fn the_window_of_others_grows_however_large_it_is() {
+fn reno_friendly_window_grows_at_any_size() {
     let mut cubic = at(20_000);
     cubic.begin_epoch(Time::ZERO);
     let before = cubic.w_est;
@@ -155,7 +155,7 @@ fn never_slower_than_reno() {
 
 /// Decision 24: the way became longer for good, and no queue is on it. That is known after two periods.
 #[test]
-fn the_smallest_round_trip_time_is_forgotten_in_time() {
+fn smallest_rtt_expires() {
     let mut cubic = at(100);
     let say = |cubic: &mut Cubic, second: u64, rtt| {
         cubic.on_ack(&ack(Time::ZERO + Duration::from_secs(second), 0, 0, rtt));
@@ -228,7 +228,7 @@ fn a_pause_is_no_time_to_grow_in() {
 
 /// As much of the cubic function is left after a trickle as there was before.
 #[test]
-fn what_is_used_grows_as_if_there_had_been_no_trickle() {
+fn unused_window_growth_ignores_a_trickle() {
     let grown = |exchanges: u32| {
         let mut cubic = at(100);
         cubic.on_fast_retransmit(Time::ZERO);
@@ -312,7 +312,7 @@ fn a_needless_reduction_is_undone_once() {
 
 /// RFC 6928: ten packets, also of the size that the path turns out to take before the first of them goes.
 #[test]
-fn the_initial_window_follows_the_size_of_packets_while_it_is_fresh() {
+fn initial_window_follows_the_packet_size() {
     let mut cubic = Cubic::new(1248);
     cubic.on_mtu(1468);
     assert_eq!(cubic.window(), initial_window_of_ten(1468));
@@ -426,7 +426,7 @@ proptest! {
 
 /// Of two losses the first is certain: the second one's undoing brings back what was between them.
 #[test]
-fn what_was_before_a_certain_loss_does_not_come_back() {
+fn certain_loss_is_not_undone() {
     let mut cubic = Cubic::new(1_000);
     cubic.on_fast_retransmit(Time::ZERO);
     let between = (cubic.window(), cubic.slow_start_threshold());

@@ -68,7 +68,7 @@ fn the_window_shrinks_by_the_share_of_marks() {
 }
 
 #[test]
-fn losses_count_as_in_tcp_and_can_be_undone() {
+fn losses_act_as_in_tcp_and_undo() {
     let mut dctcp = at(100);
     dctcp.on_fast_retransmit(Time::ZERO);
     assert_eq!((dctcp.window(), dctcp.slow_start_threshold()), (50_000, 50_000));

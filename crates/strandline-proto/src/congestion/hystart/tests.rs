@@ -29,12 +29,12 @@ fn start(rtt: Duration, takes: Duration, paced: u32, rounds: u32) -> Option<u32>
 }
 
 #[test]
-fn a_path_that_is_not_full_leaves_a_pause_in_each_round() {
+fn unfilled_path_pauses_in_each_round() {
     assert_eq!(start(MS(60), MS(0), 4, 10), None);
 }
 
 #[test]
-fn a_full_path_ends_slow_start_before_the_window_is_twice_what_fits() {
+fn full_path_ends_slow_start_before_twice() {
     for rtt in [20, 40, 60, 200] {
         let fits = rtt * 2;
         let window = start(MS(rtt), Duration::from_micros(500), 4, 20).unwrap();
@@ -44,7 +44,7 @@ fn a_full_path_ends_slow_start_before_the_window_is_twice_what_fits() {
 
 /// As after a recovery: what is acknowledged is replaced one by one, all through the round trip.
 #[test]
-fn a_train_that_was_sent_as_long_as_it_is_says_nothing() {
+fn train_as_long_as_sent_says_nothing() {
     assert_eq!(start(MS(60), MS(0), 8, 10), None);
 }
 
@@ -55,7 +55,7 @@ fn short_paths_are_not_judged_by_trains() {
 
 /// Otherwise each begins later than the one before, by twice as much, and the trains look shorter than they are.
 #[test]
-fn a_round_begins_with_the_first_acknowledgement_of_what_was_sent_in_it() {
+fn round_begins_with_its_first_acknowledgement() {
     let mut hystart = HyStart::default();
     let (rtt, mut window) = (MS(60), 10);
     for round in 1..8 {
@@ -90,7 +90,7 @@ fn a_packet_that_was_overtaken_shows_no_queue() {
 
 /// An acknowledgement stands for up to 128 packets.
 #[test]
-fn acknowledgements_that_are_far_apart_are_a_train_all_the_same() {
+fn sparse_acknowledgements_still_form_a_train() {
     let mut hystart = HyStart::default();
     let (rtt, window) = (MS(200), 30 * PACKET);
     for round in 0..20u32 {
@@ -107,7 +107,7 @@ fn acknowledgements_that_are_far_apart_are_a_train_all_the_same() {
 
 /// After a long train the window grows more slowly, until half a round trip is queued.
 #[test]
-fn after_a_long_train_the_window_grows_until_half_a_round_trip_is_queued() {
+fn long_train_allows_half_an_rtt_of_queue() {
     let mut hystart = HyStart::default();
     let (rtt, takes) = (MS(100), MS(1));
     // A window in packets; the path holds 100.
@@ -137,7 +137,7 @@ fn after_a_long_train_the_window_grows_until_half_a_round_trip_is_queued() {
 /// The delay shows before the train is long, and falls again at the next round's begin, as what was sent in one piece meets its
 /// own queue only at its end: the train counts all the same.
 #[test]
-fn a_long_train_counts_though_the_delay_showed_first() {
+fn long_train_counts_after_a_delay_signal() {
     let mut hystart = HyStart::default();
     let rtt = MS(200);
     let mut grow = |round: u32, ack: u32, queued: Duration| {
@@ -157,7 +157,7 @@ fn a_long_train_counts_though_the_delay_showed_first() {
 
 /// Whatever showed the queue first.
 #[test]
-fn half_a_round_trip_in_the_queue_ends_slow_start() {
+fn queue_of_half_an_rtt_ends_slow_start() {
     let mut hystart = HyStart::default();
     let mut grow = |round: u32, ack: u32, rtt: Duration| {
         let now = Time::ZERO + MS(100) * round + MS(1) * ack;

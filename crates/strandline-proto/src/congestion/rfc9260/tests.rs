@@ -31,7 +31,7 @@ fn section_7_2_1_initial_window() {
 }
 
 #[test]
-fn section_7_2_1_slow_start_grows_by_what_was_acked_but_one_packet_for_two_at_most() {
+fn section_7_2_1_slow_start_grows_by_acknowledged_bytes() {
     let grown = |acked: u32| {
         let mut controller = Rfc9260::new(PMDCS, false);
         let start = controller.window();
@@ -45,7 +45,7 @@ fn section_7_2_1_slow_start_grows_by_what_was_acked_but_one_packet_for_two_at_mo
 }
 
 #[test]
-fn section_7_2_1_slow_start_after_a_loss_grows_by_one_packet_for_a_sack() {
+fn section_7_2_1_after_loss_one_packet_per_sack() {
     let mut controller = Rfc9260::new(PMDCS, false);
     controller.cwnd = 100 * PMDCS;
     controller.on_timeout(Time::ZERO);
@@ -54,7 +54,7 @@ fn section_7_2_1_slow_start_after_a_loss_grows_by_one_packet_for_a_sack() {
 }
 
 #[test]
-fn section_7_2_1_slow_start_needs_a_full_window_and_no_fast_recovery() {
+fn section_7_2_1_slow_start_needs_a_full_window() {
     let mut controller = Rfc9260::new(PMDCS, false);
     let start = controller.window();
     controller.on_ack(&not_full(PMDCS));
@@ -100,7 +100,7 @@ fn section_7_2_2_what_exceeds_the_window_is_kept() {
 }
 
 #[test]
-fn section_7_2_2_a_window_not_used_does_not_grow_and_saves_up_one_window_at_most() {
+fn section_7_2_2_unused_window_does_not_grow() {
     let mut controller = avoiding(10_000);
     for _ in 0..20 {
         controller.on_ack(&not_full(4_000));
@@ -199,7 +199,7 @@ fn op() -> impl Strategy<Value = Op> {
 
 proptest! {
     #[test]
-    fn no_input_overflows_or_leaves_less_than_a_packet(
+    fn no_input_overflows_or_underflows_a_packet(
         pmdcs: u32,
         ipv6: bool,
         ops in proptest::collection::vec(op(), 0..60),
@@ -243,7 +243,7 @@ proptest! {
 
 /// Of two losses the first is certain: the second one's undoing brings back what was between them.
 #[test]
-fn what_was_before_a_certain_loss_does_not_come_back() {
+fn certain_loss_is_not_undone() {
     let mut controller = Rfc9260 { cwnd: 100_000, ..Rfc9260::new(1_000, false) };
     controller.on_fast_retransmit(Time::ZERO);
     let between = (controller.window(), controller.slow_start_threshold());

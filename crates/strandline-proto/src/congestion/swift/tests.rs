@@ -54,7 +54,7 @@ fn what_was_named_late_is_no_delay() {
 
 /// The queue is more than what is aimed at: less, in proportion, and once a round trip.
 #[test]
-fn above_the_target_it_shrinks_in_proportion_once_a_round_trip() {
+fn excess_delay_shrinks_in_proportion_per_rtt() {
     let shrunk = |rtt: Duration| {
         let mut swift = Swift::new(PMDCS);
         swift.on_rtt(Time::ZERO, us(1000));
@@ -83,7 +83,7 @@ fn small_windows_may_have_more_queue() {
 }
 
 #[test]
-fn the_smallest_round_trip_time_is_forgotten_in_time() {
+fn smallest_rtt_expires() {
     let mut swift = Swift::new(PMDCS);
     swift.on_rtt(Time::ZERO, us(1000));
     for second in 1..=30 {
@@ -170,7 +170,7 @@ fn a_mark_halves_the_window_for_good() {
 /// Losses and marks of one window are one event to the path that calls. Each halves the window, also if it had just shrunk a little for
 /// the delay; the delay takes nothing more in that round trip.
 #[test]
-fn a_loss_halves_the_window_whatever_the_delay_has_taken() {
+fn loss_halves_regardless_of_delay_cuts() {
     for event in [Swift::on_fast_retransmit, Swift::on_ecn] {
         let mut swift = Swift::new(PMDCS);
         let now = Time::ZERO + Duration::from_secs(1);

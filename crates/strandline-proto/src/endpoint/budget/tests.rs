@@ -19,7 +19,7 @@ fn taken_from(budget: &mut InitBudget, now: Time, from: IpAddr) -> u32 {
 }
 
 #[test]
-fn what_comes_in_a_second_is_bounded_from_everywhere_together() {
+fn total_in_a_second_is_bounded() {
     for rate in [1, 31, 32, 1_000, 200_000] {
         let mut budget = InitBudget::new(rate, KEYS, Time::ZERO);
         let everybody = |budget: &mut InitBudget, now| -> u32 {
@@ -80,7 +80,7 @@ fn one_flooder_leaves_the_others_theirs() {
 }
 
 #[test]
-fn a_host_with_a_prefix_of_its_own_is_one_source() {
+fn host_with_its_own_prefix_is_one_source() {
     let host = |last: u16| IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, last));
     let mut budget = InitBudget::new(200_000, KEYS, Time::ZERO);
     taken_from(&mut budget, Time::ZERO, host(1));

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn tags_are_forgotten_after_the_lifetime_and_beyond_the_limit() {
+fn tags_expire_and_are_bounded() {
     let mut spent = SpentCookies::default();
     let minute = Duration::from_secs(60);
     spent.insert(Time::ZERO, VerificationTag(1), minute);

@@ -6,7 +6,7 @@ fn hash(entry: &u32) -> u64 {
 }
 
 #[test]
-fn what_was_entered_is_found_and_what_was_removed_is_not() {
+fn inserted_keys_are_found_and_removed_are_not() {
     let mut table = SplitTable::new();
     for entry in 0..50_000 {
         table.insert_unique(hash(&entry), entry, hash);

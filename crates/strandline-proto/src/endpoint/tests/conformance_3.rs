@@ -20,7 +20,7 @@ fn causes(sent: &Sent) -> Vec<(u16, Vec<u8>)> {
 }
 
 #[test]
-fn section_3_2_the_high_bits_of_an_unknown_chunk_type_say_what_to_do() {
+fn section_3_2_unknown_chunk_types_follow_their_bits() {
     for (number, reported, goes_on) in
         [(0x3e, false, false), (0x7e, true, false), (0xbe, false, true), (0xfe, true, true)]
     {
@@ -106,7 +106,7 @@ fn section_3_2_undefined_flags_and_padding_are_ignored() {
 }
 
 #[test]
-fn section_3_2_1_after_a_parameter_that_stops_no_address_is_taken() {
+fn section_3_2_1_stop_bit_ends_address_parsing() {
     for (number, taken) in [(0x3fff_u16, 1), (0x7fff, 1), (0xbfff, 2), (0xffff, 2)] {
         let [high, low] = number.to_be_bytes();
         let mut parameters = vec![high, low, 0, 5, 1, 0, 0, 0];
@@ -119,7 +119,7 @@ fn section_3_2_1_after_a_parameter_that_stops_no_address_is_taken() {
 
 /// Unrecognised parameters of the INIT go back in the INIT ACK, each whole, in a parameter of its own.
 #[test]
-fn section_3_2_2_parameters_of_an_init_are_reported_in_the_init_ack() {
+fn section_3_2_2_init_ack_reports_unknown_parameters() {
     let parameters = [0xff, 0xfe, 0, 5, 1, 0, 0, 0, 0xff, 0xfd, 0, 8, 1, 2, 3, 4];
     let init = Init { parameters: Parameters::new(&parameters), ..init(Tsn(1)) };
     let mut pair = Pair::new();
@@ -135,7 +135,7 @@ fn section_3_2_2_parameters_of_an_init_are_reported_in_the_init_ack() {
 
 /// Those of the INIT ACK go back in an ERROR bundled with the COOKIE ECHO, which comes first; data after it.
 #[test]
-fn section_3_2_2_parameters_of_an_init_ack_are_reported_with_the_cookie_echo() {
+fn section_3_2_2_cookie_echo_reports_unknown_parameters() {
     let mut pair = Pair::new();
     let client = pair.connect();
     pair.send(CLIENT, client, 0, b"data");
@@ -151,7 +151,7 @@ fn section_3_2_2_parameters_of_an_init_ack_are_reported_with_the_cookie_echo() {
 }
 
 #[test]
-fn section_3_3_3_values_of_an_init_ack_that_must_not_be() {
+fn section_3_3_3_invalid_init_ack_values() {
     let cookie = [0, 7, 0, 8, 1, 2, 3, 4];
     let good = Init { parameters: Parameters::new(&cookie), ..init(Tsn(1)) };
     // INIT ACK, tag of the ABORT (None: our own, reflected), cause, whether the TCB is destroyed.
@@ -185,7 +185,7 @@ fn section_3_3_3_values_of_an_init_ack_that_must_not_be() {
 }
 
 #[test]
-fn section_3_3_2_values_of_an_init_that_must_not_be_change_no_association() {
+fn section_3_3_2_invalid_init_changes_no_association() {
     let bad: [fn(Init<'static>) -> Init<'static>; 3] = [
         |init| Init { a_rwnd: 1499, ..init },
         |init| Init { outbound_streams: 0, ..init },
@@ -256,7 +256,7 @@ fn section_3_3_8_a_shutdown_takes_no_gap_acknowledgement_back() {
 
 /// What our own set-up packets say.
 #[test]
-fn section_3_3_2_our_own_init_and_init_ack_keep_the_rules() {
+fn section_3_3_2_own_init_and_init_ack_conform() {
     let (pair, ..) = Pair::established();
     let Some(Chunk::Init(init)) = chunks(&pair.log[0]).into_iter().next() else { panic!("no INIT") };
     let Some(Chunk::InitAck(ack)) = chunks(&pair.log[1]).into_iter().next() else { panic!("no INIT ACK") };

@@ -136,7 +136,7 @@ fn section_5_2_4_a_resets_congestion_control_and_numbers() {
     assert_eq!(raw.read(), [b"anew"]);
 }
 
-/// Row A in SHUTDOWN-ACK-SENT is `a_restart_while_the_shutdown_ack_waits_is_refused`. In the other shutdown states the association is
+/// Row A in SHUTDOWN-ACK-SENT is `restart_during_shutdown_ack_sent_is_refused`. In the other shutdown states the association is
 /// established again, and the peer's shutdown is forgotten; one that the application asked for begins anew.
 #[test]
 fn section_5_2_4_a_begins_an_own_shutdown_anew() {
@@ -324,7 +324,7 @@ fn section_5_2_1_and_5_2_2_an_init_in_each_state() {
 
 /// COOKIE-WAIT and COOKIE-ECHOED: the INIT ACK has our own tag and TSN again, T1 runs on.
 #[test]
-fn section_5_2_1_an_init_during_set_up_gets_our_own_parameters() {
+fn section_5_2_1_init_during_set_up_gets_own_parameters() {
     for echoed in [false, true] {
         let mut pair = Pair::new();
         let client = pair.connect();
@@ -368,7 +368,7 @@ fn section_5_2_1_an_init_during_set_up_gets_our_own_parameters() {
 /// Rules 1 and 2 of section 5.2.1: the INIT comes from an address that the application did not name, but reports one
 /// that it did; only that one may be answered.
 #[test]
-fn section_5_2_1_in_cookie_wait_only_a_named_address_is_answered() {
+fn section_5_2_1_cookie_wait_answers_only_named_addresses() {
     for reported in [true, false] {
         let mut pair = Pair::new();
         let client = pair.connect();
@@ -425,7 +425,7 @@ fn section_5_1_t1_tries_every_address_and_backs_off() {
 /// Section 5.1.5 steps 1 to 7 for a listener: nothing before a valid cookie, COOKIE ACK first, DATA acknowledged at
 /// once in the same packet.
 #[test]
-fn section_5_1_5_the_cookie_ack_comes_first_and_data_is_acknowledged_with_it() {
+fn section_5_1_5_cookie_ack_precedes_data_acknowledgement() {
     let mut pair = Pair::new();
     let client = pair.connect();
     pair.send(CLIENT, client, 0, b"with the cookie");
@@ -435,7 +435,7 @@ fn section_5_1_5_the_cookie_ack_comes_first_and_data_is_acknowledged_with_it() {
 
 /// Section 5.1.5 step 1: the key is gone, the cookie is forged.
 #[test]
-fn section_5_1_5_a_cookie_outlives_one_change_of_the_key_and_not_two() {
+fn section_5_1_5_cookie_survives_one_key_change_only() {
     let short =
         |config: EndpointConfig| EndpointConfig { cookie_key_lifetime: Duration::from_secs(70), ..config };
     for changes in [1, 2] {
@@ -491,7 +491,7 @@ fn section_5_4_which_addresses_are_confirmed() {
 /// Section 5.4: a probe each RTO until Path.Max.Retrans is exceeded, and none after that; the association's error count is left
 /// alone.
 #[test]
-fn section_5_4_an_address_that_does_not_answer_costs_nothing_but_probes() {
+fn section_5_4_silent_address_costs_only_probes() {
     let mut pair = Pair::with(config(2, CLIENT), config(2, SERVER));
     let client = pair.connect();
     let dead = |sent: &Sent| sent.destination.ip() == address(SERVER, 1).ip();

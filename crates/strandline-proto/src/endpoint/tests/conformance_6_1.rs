@@ -43,7 +43,7 @@ fn ms(ms: u64) -> Duration {
 }
 
 #[test]
-fn rule_a_no_new_data_beyond_the_peers_window() {
+fn rule_a_no_data_beyond_the_peers_window() {
     let pair = Pair::configured(|config| config.heartbeat_interval = None);
     let mut raw = Raw::open(pair, Init { a_rwnd: 3000, ..init(Tsn(1)) });
     for _ in 0..10 {
@@ -60,7 +60,7 @@ fn rule_a_no_new_data_beyond_the_peers_window() {
 /// One chunk after one RTO, then ever later; answered probes are no errors, however many there are; an open window
 /// ends it.
 #[test]
-fn rule_a_a_closed_window_is_probed_with_one_chunk_ever_more_rarely() {
+fn rule_a_closed_window_is_probed_rarely() {
     let mut raw = steady(|config| config.association_retrans_max = 3);
     let tsn = raw.server_tsn;
     assert_eq!(tsns(&raw.server_sends(100)), [[tsn]]);
@@ -88,7 +88,7 @@ fn rule_a_a_closed_window_is_probed_with_one_chunk_ever_more_rarely() {
 
 /// Probes that nobody answers are errors as any other.
 #[test]
-fn rule_a_probes_without_an_answer_end_the_association() {
+fn rule_a_unanswered_probes_end_the_association() {
     let mut raw = steady(|config| config.association_retrans_max = 3);
     raw.server_sends(100);
     raw.say_sack(1, 0, &[]);
@@ -99,7 +99,7 @@ fn rule_a_probes_without_an_answer_end_the_association() {
 
 /// A window update that was lost is found out by the probe.
 #[test]
-fn rule_a_a_lost_window_update_does_not_stall() {
+fn rule_a_lost_window_update_is_recovered() {
     let (mut pair, client, server) = Pair::configured(|config| {
         config.receive_buffer = Some(10_000);
         config.partial_delivery_point = 10_000;
@@ -123,7 +123,7 @@ fn rule_a_a_lost_window_update_does_not_stall() {
 }
 
 #[test]
-fn rule_b_cwnd_may_be_exceeded_by_less_than_one_packet() {
+fn rule_b_cwnd_is_exceeded_by_one_packet() {
     let mut raw = steady(|config| config.burst_max = 0);
     assert_eq!(path(&raw).cwnd, 4404);
     assert_eq!(offer(&mut raw, 10), 4);
@@ -145,7 +145,7 @@ fn rule_b_counts_headers_and_padding() {
 }
 
 #[test]
-fn rule_c_what_was_lost_goes_before_new_data() {
+fn rule_c_retransmissions_precede_new_data() {
     let mut raw = steady(|_| ());
     let tsn = raw.server_tsn;
     offer(&mut raw, 3);
@@ -232,7 +232,7 @@ fn a_full_window_takes_messages_and_sends_none() {
 
 /// I bit: asked for by the application, on the last chunk only; while SHUTDOWN-PENDING; where the window is filled.
 #[test]
-fn the_i_bit_is_set_where_an_acknowledgement_helps() {
+fn i_bit_is_set_where_useful() {
     let bits = |sent: &[Sent]| -> Vec<bool> {
         let of = |sent: &Sent| -> Vec<bool> {
             let bit =
@@ -311,7 +311,7 @@ fn section_6_3_1_c4_and_c5() {
 /// R1: started by the first, not restarted by later ones. R2: stopped when all is acknowledged. R3: restarted when the
 /// earliest is acknowledged, and not when a later one is.
 #[test]
-fn section_6_3_2_when_t3_rtx_starts_restarts_and_stops() {
+fn section_6_3_2_t3_rtx_starts_restarts_and_stops() {
     let fires = |raw: &mut Raw| {
         let begin = raw.pair.now;
         for _ in 0..400 {
@@ -348,7 +348,7 @@ fn section_6_3_2_when_t3_rtx_starts_restarts_and_stops() {
 
 /// R4: an acknowledgement taken back starts the timer, if it does not run.
 #[test]
-fn section_6_3_2_r4_an_acknowledgement_taken_back_starts_the_timer() {
+fn section_6_3_2_r4_reneging_starts_the_timer() {
     let mut raw = steady(|_| ());
     raw.server_sends(100);
     raw.server_sends(100);

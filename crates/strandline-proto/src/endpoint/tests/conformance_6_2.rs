@@ -70,7 +70,7 @@ fn section_6_2_what_is_acknowledged_at_once() {
 
 /// Three times the same TSN: two duplicates in the list, which starts anew after each SACK (section 3.3.4).
 #[test]
-fn section_6_2_each_duplicate_is_listed_once_for_each_time() {
+fn section_6_2_duplicates_are_listed_for_each_arrival() {
     let mut raw = begun(|_| ());
     let data = whole(raw.tsn, 1, b"x");
     let answer = raw.say_all(&[&data, &data, &data]);
@@ -80,7 +80,7 @@ fn section_6_2_each_duplicate_is_listed_once_for_each_time() {
 
 /// A window of zero: new data is dropped and not reported, and answered at once; what fills a gap is taken.
 #[test]
-fn section_6_2_a_closed_window_drops_new_data_and_says_so() {
+fn section_6_2_closed_window_drops_and_reports() {
     let mut raw = begun(|config| {
         config.receive_buffer = Some(10_000);
         config.partial_delivery_point = 10_000;
@@ -192,7 +192,7 @@ fn section_6_9_fragments_as_they_are_sent() {
 /// The path MTU falls below the size of chunks that are in flight: each goes again alone, for IP to fragment, and new
 /// data keeps to the new size.
 #[test]
-fn section_6_9_chunks_larger_than_the_path_mtu_go_alone() {
+fn section_6_9_oversized_chunks_go_alone() {
     let (mut pair, client, server) = Pair::established();
     pair.send(CLIENT, client, 0, &vec![0; 100_000]);
     pair.pass(Duration::from_secs(5));
@@ -262,7 +262,7 @@ fn section_6_9_fragments_fit_every_confirmed_path() {
 
 /// A message that outgrows the buffer is handed over in parts, freeing it (section 6.9).
 #[test]
-fn section_6_9_a_message_larger_than_the_buffer_comes_in_parts() {
+fn section_6_9_oversized_message_comes_in_parts() {
     let (mut pair, client, server) = Pair::configured(|config| {
         config.receive_buffer = Some(20_000);
         config.partial_delivery_point = 10_000;

@@ -143,7 +143,7 @@ fn section_7_2_1_small_chunks_grow_it_by_their_size() {
 }
 
 #[test]
-fn section_7_2_1_a_window_that_is_not_used_does_not_grow() {
+fn section_7_2_1_unused_window_does_not_grow() {
     let raw = Raw::configured(|config| {
         config.path_mtu_max = config.path_mtu_initial;
         config.heartbeat_interval = None;

@@ -378,7 +378,7 @@ fn section_10_icmp_that_quotes_our_packets() {
 
 /// ICMP8: one that quotes an INIT counts in COOKIE-WAIT only.
 #[test]
-fn section_10_icmp_that_quotes_the_init_counts_in_cookie_wait_only() {
+fn section_10_icmp_with_init_counts_in_cookie_wait() {
     let (mut pair, client, _) = Pair::established();
     let quoted = pair.log[0].bytes[..20].to_vec();
     let kind = IcmpKind::ProtocolUnreachable;

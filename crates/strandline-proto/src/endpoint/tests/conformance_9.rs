@@ -203,7 +203,7 @@ fn section_9_2_answers_that_nobody_waits_for_are_discarded() {
 
 /// T2-shutdown doubles up to Association.Max.Retrans; any packet of the peer starts the count anew.
 #[test]
-fn section_9_2_t2_shutdown_doubles_and_any_packet_starts_it_anew() {
+fn section_9_2_t2_shutdown_doubles_and_restarts() {
     let mut raw = Raw::configured(|config| config.association_retrans_max = 3);
     raw.pair.hosts[SERVER].endpoint.shutdown(raw.pair.now, raw.server).unwrap();
     raw.heard();

@@ -172,7 +172,7 @@ fn dctcp_tells_marks_exactly() {
 
 /// Section 6.1.2 of RFC 3168: once for what is in flight, and CWR with the next data.
 #[test]
-fn the_sender_shrinks_its_window_once_and_says_so() {
+fn sender_shrinks_once_and_sends_cwr() {
     let mut raw = agreed(Algorithm::Rfc9260);
     let first = raw.server_tsn;
     raw.pair.send(SERVER, raw.server, 0, &[1; 3000]);
@@ -315,7 +315,7 @@ impl Flow {
 
 /// RFC 3168 section 6.1.2: once for a series of drops and marks of one window, whichever is told first.
 #[test]
-fn a_mark_and_a_loss_of_one_window_shrink_it_once() {
+fn mark_and_loss_of_one_window_count_once() {
     for (congestion, recovery) in ALIKE {
         let mut flow = Flow::grown(congestion, recovery);
         let before = flow.raw.cwnd();
@@ -335,7 +335,7 @@ fn a_mark_and_a_loss_of_one_window_shrink_it_once() {
 
 /// Ssthresh is not lowered twice, nor the window raised, when a time-out came first.
 #[test]
-fn a_mark_of_what_timed_out_says_nothing_new() {
+fn mark_of_timed_out_data_is_no_news() {
     for (congestion, recovery) in ALIKE {
         let mut flow = Flow::grown(congestion, recovery);
         flow.time_out();
@@ -347,7 +347,7 @@ fn a_mark_of_what_timed_out_says_nothing_new() {
 
 /// The time-out was needless: the window is what it was, less what the mark takes.
 #[test]
-fn a_mark_counts_when_the_time_out_is_undone() {
+fn mark_counts_after_an_undone_time_out() {
     let mut flow = Flow::grown(Algorithm::Cubic, Recovery::Rack);
     let before = flow.raw.cwnd();
     flow.time_out();

@@ -91,7 +91,7 @@ fn raw(parameters: &[u8], server: Option<ErrorDetectionMethod>) -> Raw {
 }
 
 #[test]
-fn section_4_the_parameter_stands_once_in_init_and_init_ack_and_nowhere_else() {
+fn section_4_parameter_appears_once_in_init_and_ack() {
     let (mut pair, client, server) = pair(DTLS, DTLS).establish();
     exchange(&mut pair, client, server);
     for sent in &pair.log {
@@ -104,7 +104,7 @@ fn section_4_the_parameter_stands_once_in_init_and_init_ack_and_nowhere_else() {
 
 /// A second one contradicts the first, so that neither counts; what the peer sends is taken as ever.
 #[test]
-fn section_4_a_parameter_that_comes_twice_counts_for_nothing() {
+fn section_4_repeated_parameter_is_ignored() {
     let mut raw = raw(&[DECLARATION, DECLARATION].concat(), DTLS);
     assert!(raw.server_sends(100).iter().all(|sent| !is_zero(sent)));
     assert!(!raw.server().status(raw.server).unwrap().sends_zero_checksum);
@@ -127,7 +127,7 @@ fn section_4_the_length_must_be_8() {
 
 /// Whoever does not use the extension skips the parameter and says nothing about it.
 #[test]
-fn section_4_the_parameter_is_skipped_by_who_is_not_configured() {
+fn section_4_unconfigured_peer_skips_the_parameter() {
     let (mut pair, client, server) = pair(DTLS, None).establish();
     assert_eq!(declared(first(&pair, kind::INIT)), [1]);
     let Some(Chunk::InitAck(ack)) = chunks(first(&pair, kind::INIT_ACK)).into_iter().next() else {
@@ -141,7 +141,7 @@ fn section_4_the_parameter_is_skipped_by_who_is_not_configured() {
 
 /// Only the application's word puts it there, and by default there is none.
 #[test]
-fn section_5_1_nothing_is_declared_unless_the_application_allows_it() {
+fn section_5_1_declaration_needs_the_applications_consent() {
     assert_eq!(AssociationConfig::default().zero_checksum, None);
     let (mut pair, client, server) = Pair::established();
     exchange(&mut pair, client, server);
@@ -152,14 +152,14 @@ fn section_5_1_nothing_is_declared_unless_the_application_allows_it() {
 
 /// Who is willing declares it, whether or not the other side did before.
 #[test]
-fn section_5_1_the_init_ack_declares_whatever_the_init_said() {
+fn section_5_1_init_ack_declares_regardless_of_init() {
     let (pair, ..) = pair(None, DTLS).establish();
     assert_eq!(declared(first(&pair, kind::INIT)), []);
     assert_eq!(declared(first(&pair, kind::INIT_ACK)), [1]);
 }
 
 #[test]
-fn section_5_2_zero_goes_only_if_both_allow_it() {
+fn section_5_2_zero_goes_only_if_both_allow() {
     assert_eq!(outcome(DTLS, DTLS), (true, true));
     assert_eq!(outcome(DTLS, None), (false, false));
     assert_eq!(outcome(None, DTLS), (false, false));
@@ -168,7 +168,7 @@ fn section_5_2_zero_goes_only_if_both_allow_it() {
 
 /// An association's own configuration decides, not the endpoint's.
 #[test]
-fn section_5_2_an_association_may_differ_from_its_endpoint() {
+fn section_5_2_association_may_differ_from_endpoint() {
     let mut pair = pair(None, DTLS);
     // The harness looks at the endpoint's configuration for what is allowed: make it allow this.
     pair.hosts[CLIENT].endpoint.shared.config.association = configured(DTLS, CLIENT).association;
@@ -184,7 +184,7 @@ fn section_5_2_an_association_may_differ_from_its_endpoint() {
 
 /// Rule 1: no method that we don't know, not even the reserved one.
 #[test]
-fn section_5_2_rule_1_only_a_method_that_we_support() {
+fn section_5_2_rule_1_only_supported_methods() {
     for edmid in [0, 2, 0x0100_0000, u32::MAX] {
         let mut buffer = [0; 8];
         let mut writer = TlvWriter::new(&mut buffer);
@@ -199,7 +199,7 @@ fn section_5_2_rule_1_only_a_method_that_we_support() {
 
 /// Rules 1 a and 2, and what all other packets have: a whole life, with every packet of the set-up lost once.
 #[test]
-fn section_5_2_init_and_cookie_echo_keep_their_checksum_and_all_else_has_none() {
+fn section_5_2_only_init_and_cookie_echo_have_checksums() {
     let mut pair = pair(DTLS, DTLS);
     let client = pair.connect();
     pair.send(CLIENT, client, 0, b"early");
@@ -234,7 +234,7 @@ fn section_5_2_init_and_cookie_echo_keep_their_checksum_and_all_else_has_none() 
 
 /// Also the ABORT of an association is none of the exceptions.
 #[test]
-fn section_5_2_an_abort_of_the_association_goes_without() {
+fn section_5_2_abort_of_the_association_has_none() {
     let (mut pair, client, _) = pair(DTLS, DTLS).establish();
     pair.hosts[CLIENT].endpoint.abort(pair.now, client, "enough".into()).unwrap();
     pair.run();
@@ -244,7 +244,7 @@ fn section_5_2_an_abort_of_the_association_goes_without() {
 
 /// Rule 1 b: answers to what belongs to no association, though its endpoint uses zero checksums with everybody.
 #[test]
-fn section_5_2_rule_1_b_answers_out_of_the_blue_keep_their_checksum() {
+fn section_5_2_rule_1_b_oob_replies_have_checksums() {
     let mut pair = pair(DTLS, DTLS);
     let tag = VerificationTag(0x1234);
     let data = whole(Tsn(1), 0, b"x");
@@ -263,7 +263,7 @@ fn section_5_2_rule_1_b_answers_out_of_the_blue_keep_their_checksum() {
 /// After its end an association is out of the blue: the peer, which knows nothing of it and goes on without checksums, is
 /// told with one. A server that has lost its memory does the same, but none that never took zero checksums.
 #[test]
-fn section_5_3_out_of_the_blue_packets_without_checksum_are_answered_where_it_is_the_default() {
+fn section_5_3_oob_without_checksum_is_answered_by_default() {
     for (method, answers) in [(DTLS, true), (None, false)] {
         let (mut pair, client, _) = pair(DTLS, DTLS).establish();
         pair.hosts[SERVER].endpoint = Endpoint::new(configured(method, SERVER), [99; 32], pair.now)
@@ -283,7 +283,7 @@ fn section_5_3_out_of_the_blue_packets_without_checksum_are_answered_where_it_is
 
 /// An association that did not declare is protected from packets without checksum also where others did.
 #[test]
-fn section_5_3_the_association_of_the_peers_address_decides_if_the_tag_is_no_ones() {
+fn section_5_3_unknown_tag_is_judged_by_address() {
     let (mut pair, _, server) = pair(None, DTLS).establish();
     pair.hosts[SERVER].endpoint.table.at_mut(0).unwrap().zero_checksum = ZeroChecksum::default();
     let status = pair.hosts[SERVER].endpoint.status(server).unwrap();
@@ -297,7 +297,7 @@ fn section_5_3_the_association_of_the_peers_address_decides_if_the_tag_is_no_one
 
 /// A Stale Cookie error finds no association either; the set-up that follows declares anew.
 #[test]
-fn section_5_2_a_stale_cookie_error_keeps_its_checksum() {
+fn section_5_2_stale_cookie_error_has_a_checksum() {
     let change = |config: &mut AssociationConfig| {
         config.zero_checksum = DTLS;
         config.cookie_lifetime = Duration::from_millis(100);
@@ -317,7 +317,7 @@ fn section_5_2_a_stale_cookie_error_keeps_its_checksum() {
 
 /// Once declared, zero is taken in addition to right checksums; anything else is dropped.
 #[test]
-fn section_5_3_who_declared_takes_zero_and_right_checksums_and_no_others() {
+fn section_5_3_declarer_accepts_zero_and_valid_checksums() {
     let mut raw = raw(&[], DTLS);
     let packet = |raw: &Raw, tsn: u32| {
         let data = whole(Tsn(tsn), (tsn - 1000) as u16, b"data");
@@ -349,7 +349,7 @@ fn with_checksum(sent: &Sent, checksum: u32) -> Vec<u8> {
 
 /// Not declared, not taken, whatever the peer declared.
 #[test]
-fn section_5_3_who_did_not_declare_drops_zero_checksums() {
+fn section_5_3_others_drop_zero_checksums() {
     for parameters in [&[][..], &DECLARATION] {
         let mut raw = raw(parameters, None);
         let data = whole(Tsn(1000), 0, b"data");
@@ -363,7 +363,7 @@ fn section_5_3_who_did_not_declare_drops_zero_checksums() {
 
 /// What was declared at set-up holds, also when the configuration changes later.
 #[test]
-fn section_5_3_a_declaration_holds_for_the_life_of_the_association() {
+fn section_5_3_declaration_lasts_for_the_association() {
     let (mut pair, client, server) = pair(DTLS, DTLS).establish();
     let without = configured(None, SERVER).association;
     pair.hosts[SERVER].endpoint.configure(pair.now, server, without).unwrap();
@@ -373,7 +373,7 @@ fn section_5_3_a_declaration_holds_for_the_life_of_the_association() {
 
 /// INIT and COOKIE ECHO are looked at before there is an association: they must have their checksum.
 #[test]
-fn section_5_3_init_and_cookie_echo_without_checksum_are_dropped() {
+fn section_5_3_init_and_cookie_echo_need_checksums() {
     let mut pair = pair(DTLS, DTLS);
     let init = Init { parameters: Parameters::new(&DECLARATION), ..init(Tsn(1)) };
     let sent = pair.forge(CLIENT, (RAW_PORT, PORT), VerificationTag(0), |packet| assert!(packet.push(&init)));
@@ -395,7 +395,7 @@ fn section_5_3_init_and_cookie_echo_without_checksum_are_dropped() {
 
 /// The peer may use it from its INIT ACK on.
 #[test]
-fn section_5_3_an_init_ack_without_checksum_is_taken_by_who_declared() {
+fn section_5_3_init_ack_without_checksum_is_accepted() {
     for (method, state) in [(DTLS, "COOKIE-ECHOED"), (None, "COOKIE-WAIT")] {
         let mut pair = pair(method, None);
         let client = pair.connect();
@@ -409,7 +409,7 @@ fn section_5_3_an_init_ack_without_checksum_is_taken_by_who_declared() {
 
 /// Figure 1: zero is the right checksum of this INIT, so that everybody takes it.
 #[test]
-fn section_3_a_right_checksum_of_zero_is_a_right_checksum() {
+fn section_3_valid_checksum_of_zero_is_valid() {
     let init = [1, 0, 0, 20, 0xfc, 0xb7, 0x5c, 0xca, 0, 0, 5, 0xdc, 0, 1, 0, 1, 0, 0, 0, 0];
     let bytes = packet_of((5001, 5001), VerificationTag(0), &init);
     assert_eq!(bytes[8..12], [0; 4]);

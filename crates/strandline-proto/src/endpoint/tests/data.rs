@@ -7,7 +7,7 @@ use super::*;
 use crate::config::{Recovery, SackFrequency};
 
 #[test]
-fn the_first_data_is_acknowledged_at_once_and_later_every_second_packet() {
+fn first_data_is_acknowledged_at_once() {
     let (mut pair, client, _) = Pair::established();
     pair.log.clear();
     pair.send(CLIENT, client, 0, b"first");
@@ -71,7 +71,7 @@ fn small_messages_are_bundled() {
 }
 
 #[test]
-fn a_large_message_is_fragmented_to_full_packets_and_comes_whole() {
+fn large_message_is_fragmented_and_reassembled() {
     let (mut pair, client, server) = Pair::established();
     let large: Vec<u8> = (0..300_000u32).map(|n| (n % 251) as u8).collect();
     pair.log.clear();
@@ -84,7 +84,7 @@ fn a_large_message_is_fragmented_to_full_packets_and_comes_whole() {
 }
 
 #[test]
-fn a_lost_packet_is_sent_again_after_three_reports_without_a_time_out() {
+fn lost_packet_is_retransmitted_after_three_reports() {
     let (mut pair, client, server) =
         Pair::configured(|config| config.recovery = Recovery::Rfc9260).establish();
     // Open the congestion window first.
@@ -107,7 +107,7 @@ fn a_lost_packet_is_sent_again_after_three_reports_without_a_time_out() {
 }
 
 #[test]
-fn order_holds_within_a_stream_and_not_between_streams() {
+fn order_holds_only_within_a_stream() {
     let (mut pair, client, server) =
         Pair::configured(|config| config.recovery = Recovery::Rfc9260).establish();
     pair.send(CLIENT, client, 1, b"one, lost at first");
@@ -127,7 +127,7 @@ fn order_holds_within_a_stream_and_not_between_streams() {
 }
 
 #[test]
-fn a_reader_that_pauses_closes_the_window_and_opens_it_again() {
+fn pausing_reader_closes_and_reopens_the_window() {
     let (mut pair, client, server) = Pair::configured(|config| {
         config.receive_buffer = Some(20_000);
         config.partial_delivery_point = 20_000;
@@ -154,7 +154,7 @@ fn a_reader_that_pauses_closes_the_window_and_opens_it_again() {
 }
 
 #[test]
-fn data_on_a_stream_that_does_not_exist_is_reported_and_acknowledged() {
+fn data_on_invalid_stream_is_reported_and_acknowledged() {
     let (mut pair, _, server) = Pair::configured(|config| config.inbound_streams_max = 4).establish();
     let status = pair.hosts[SERVER].endpoint.status(server).unwrap();
     let init = Packet::parse(&pair.log[0].bytes).unwrap();
@@ -186,7 +186,7 @@ fn data_without_user_data_aborts() {
 }
 
 #[test]
-fn the_send_buffer_pushes_back_and_says_when_there_is_room() {
+fn send_buffer_blocks_and_reports_room() {
     let (mut pair, client, server) = Pair::configured(|config| config.send_buffer = Some(10_000)).establish();
     let mut sent = 0;
     let refused = loop {
@@ -232,7 +232,7 @@ fn without_bundling_each_message_has_a_packet() {
 }
 
 #[test]
-fn a_lost_window_update_is_made_good_by_a_window_probe() {
+fn lost_window_update_is_recovered_by_a_probe() {
     let (mut pair, client, server) = Pair::configured(|config| {
         config.receive_buffer = Some(4096);
         config.partial_delivery_point = 2048;

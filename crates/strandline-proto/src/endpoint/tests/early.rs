@@ -28,7 +28,7 @@ fn assert_whole(pair: &mut Pair, client: AssociationId) {
 }
 
 #[test]
-fn a_message_of_several_packets_arrives_before_the_cookie_ack_is_sent() {
+fn early_message_arrives_before_the_cookie_ack() {
     let (mut pair, client) = about_to_echo(Pair::new());
     let echoes: Vec<Sent> = pair.wire.drain(..).collect();
     assert!(echoes.len() > 5 && echoes.len() <= 10, "{}", echoes.len());
@@ -50,7 +50,7 @@ fn a_message_of_several_packets_arrives_before_the_cookie_ack_is_sent() {
 
 /// They come one by one: the first is answered at once, the others' COOKIE ACK goes along with the SACK for each second packet.
 #[test]
-fn a_repeated_cookie_is_answered_together_with_its_data() {
+fn repeated_cookie_is_answered_with_its_data() {
     let (mut pair, _) = about_to_echo(Pair::new());
     let echoes: Vec<Sent> = pair.wire.drain(..).collect();
     let mut answers = Vec::new();
@@ -111,7 +111,7 @@ fn all_of_them_lost_are_followed_by_one() {
 }
 
 #[test]
-fn the_window_of_the_peer_and_ours_bound_them() {
+fn windows_of_both_sides_bound_early_data() {
     let small = |config: &mut AssociationConfig| {
         (config.receive_buffer, config.partial_delivery_point) = (Some(4_096), 2_000);
     };
@@ -162,7 +162,7 @@ fn one_packet_is_all_where_that_is_wanted() {
 
 /// Some of the data was taken by an association that has ended since; another cookie would bring it a second time.
 #[test]
-fn data_that_may_have_arrived_is_not_sent_with_another_cookie() {
+fn possibly_arrived_data_is_not_sent_again() {
     let (mut pair, client) =
         about_to_echo(Pair::configured(|config| config.cookie_lifetime = Duration::from_millis(100)));
     let late = pair.wire.pop_back().unwrap();
@@ -189,7 +189,7 @@ fn data_that_may_have_arrived_is_not_sent_with_another_cookie() {
 
 /// Its data is acknowledged, and the COOKIE ACK is lost: T1-cookie alone counts, nothing wakes before it, and no timer of data runs.
 #[test]
-fn a_sack_before_the_cookie_ack_starts_no_timer() {
+fn early_sack_starts_no_timer() {
     let (mut pair, client) = about_to_echo_by_hand();
     let first = tsns(pair.wire.make_contiguous())[0][0];
     let tag = client_tag(&mut pair);
@@ -230,7 +230,7 @@ fn about_to_echo_by_hand() -> (Pair, AssociationId) {
 /// The COOKIE ACK was lost and the SACK beside it was not: what comes with the next COOKIE ECHO is new, and its SACK could wait. The
 /// COOKIE ACK does not.
 #[test]
-fn a_cookie_that_comes_late_is_answered_at_once() {
+fn late_cookie_is_answered_at_once() {
     let (mut pair, _) = about_to_echo(Pair::new());
     let echoes: Vec<Sent> = pair.wire.drain(..).collect();
     let hand_over = |pair: &mut Pair, sent: &Sent| {
@@ -263,7 +263,7 @@ fn established_over_a_long_way() -> (Pair, AssociationId, AssociationId) {
 
 /// The cookie's own time tells the listener what the round trip takes: its first answer, if it is lost, is probed for.
 #[test]
-fn the_listener_knows_the_round_trip_from_the_cookie() {
+fn listener_learns_the_rtt_from_the_cookie() {
     let (mut pair, client, server) = established_over_a_long_way();
     let srtt = pair.hosts[SERVER].endpoint.paths(server).unwrap()[0].srtt;
     assert_eq!(srtt, Some(2 * HALF));

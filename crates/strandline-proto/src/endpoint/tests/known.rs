@@ -31,7 +31,7 @@ fn echoes(pair: &mut Pair) -> Vec<usize> {
 }
 
 #[test]
-fn the_next_association_begins_with_the_size_that_was_found() {
+fn next_association_starts_with_the_found_mtu() {
     let mut pair = Pair::new();
     assert_eq!(transfer(&mut pair, FULL), FULL);
     let sizes = echoes(&mut pair);
@@ -49,7 +49,7 @@ fn after_ten_minutes_it_is_looked_for_again() {
 
 /// The first flight is lost for its size: everything arrives none the less, and the next association does not begin with it.
 #[test]
-fn a_path_that_takes_less_than_before_is_found_out() {
+fn smaller_mtu_than_remembered_is_detected() {
     let mut pair = Pair::new();
     transfer(&mut pair, FULL);
     transfer(&mut pair, SMALL);
@@ -58,7 +58,7 @@ fn a_path_that_takes_less_than_before_is_found_out() {
 
 /// A packet of the set-up that is lost goes again by the round-trip time that is known, not after a second.
 #[test]
-fn the_set_up_does_not_wait_for_rto_initial() {
+fn set_up_uses_the_remembered_rtt() {
     for lost in [kind::INIT, kind::INIT_ACK, kind::COOKIE_ECHO, kind::COOKIE_ACK] {
         let mut pair = Pair::new();
         transfer(&mut pair, FULL);
@@ -75,7 +75,7 @@ fn the_set_up_does_not_wait_for_rto_initial() {
 }
 
 #[test]
-fn a_round_trip_of_seconds_does_not_make_it_later() {
+fn remembered_long_rtt_delays_no_set_up() {
     let mut pair = Pair::new();
     let client = pair.connect();
     for kind in [kind::INIT_ACK, kind::COOKIE_ACK] {
@@ -92,7 +92,7 @@ fn a_round_trip_of_seconds_does_not_make_it_later() {
 }
 
 #[test]
-fn to_the_letter_and_without_room_nothing_is_remembered() {
+fn strict_mode_remembers_nothing() {
     let limited = |host| EndpointConfig { known_paths_max: 0, ..config(1, host) };
     let mut pair = Pair::with(limited(CLIENT), limited(SERVER));
     transfer(&mut pair, FULL);

@@ -109,7 +109,7 @@ fn numbers_after(raw: &mut Raw, time: Duration) -> Vec<u32> {
 /// Section 7.2.1: the lesser of what a SACK acknowledges and one PMDCS, while the window is full; section 6.1 rule D: four
 /// packets at a time, however much was acknowledged.
 #[test]
-fn slow_start_by_one_packet_a_sack_and_bursts_of_four() {
+fn slow_start_and_bursts_follow_rfc_9260() {
     let mut raw = letter();
     let mut next = give(&mut raw, 200).len() as u32;
     let mut cwnd = path(&raw).cwnd;
@@ -171,7 +171,7 @@ fn every_second_packet_of_a_train_is_acknowledged() {
 
 /// Section 6.2.1 D iii: what a SACK does not name any more is in flight again, whether or not the SACK is full.
 #[test]
-fn what_a_sack_of_many_blocks_leaves_out_is_taken_back() {
+fn truncated_sack_counts_as_reneging() {
     let mut raw = letter();
     for _ in 0..100 {
         raw.pair.send(SERVER, raw.server, 0, b"twelve bytes");
@@ -200,7 +200,7 @@ fn the_cookies_way_measures_nothing() {
 
 /// Sections 6.4.1, 8.2: data stays on the primary path until Path.Max.Retrans is exceeded, what timed out goes to the other.
 #[test]
-fn a_silent_path_is_left_after_path_max_retrans() {
+fn silent_path_fails_after_path_max_retrans() {
     let (mut pair, client, _) = Pair::with(pure(2, CLIENT), pure(2, SERVER)).establish();
     pair.pass(ms(3000));
     let to_first = |sent: &Sent| sent.destination == address(SERVER, 0);
@@ -317,7 +317,7 @@ fn chunks_and_parameters_of_rfc_9260_and_no_others() {
 /// What others see of an endpoint with the default parameters: the same, and PAD (RFC 4820), whose type says to whoever does
 /// not know it that it is to be skipped and not reported.
 #[test]
-fn by_default_peers_see_nothing_that_they_have_to_report() {
+fn default_init_triggers_no_reports() {
     let pair = a_life(config);
     let known: BTreeSet<u8> = (kind::DATA..=kind::COOKIE_ACK).chain([kind::SHUTDOWN_COMPLETE]).collect();
     let sent = kinds_of(&pair);

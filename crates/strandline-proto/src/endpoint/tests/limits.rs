@@ -185,7 +185,7 @@ fn packet_too_big_lowers_the_path_mtu() {
 }
 
 #[test]
-fn a_million_timers_and_associations_are_found_by_key_not_by_walking() {
+fn a_million_associations_are_found_by_key() {
     // 20,000 here: the point is that the work for each packet does not grow; the time of this test would.
     let mut pair = Pair::configured(|config| config.heartbeat_interval = None);
     for port in 0..20_000u16 {
@@ -199,7 +199,7 @@ fn a_million_timers_and_associations_are_found_by_key_not_by_walking() {
 }
 
 #[test]
-fn an_endpoint_that_shares_its_carrier_picks_only_ports_that_are_its_own() {
+fn shared_carrier_uses_only_its_own_ports() {
     let mut pair = Pair::new();
     let endpoint = &mut pair.hosts[CLIENT].endpoint;
     for _ in 0..50 {
@@ -213,7 +213,7 @@ fn an_endpoint_that_shares_its_carrier_picks_only_ports_that_are_its_own() {
 }
 
 #[test]
-fn peers_with_several_addresses_are_counted_while_they_are_known() {
+fn multihomed_peers_are_counted_while_known() {
     let (mut pair, client, _) = Pair::with(config(1, CLIENT), config(2, SERVER)).establish();
     let count = |pair: &Pair| [0, 1].map(|host| pair.hosts[host].endpoint.multihomed_count());
     assert_eq!(count(&pair), [1, 0], "the server told its second address");

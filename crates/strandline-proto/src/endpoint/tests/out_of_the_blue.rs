@@ -18,7 +18,7 @@ fn data() -> Data<'static> {
 }
 
 #[test]
-fn data_and_heartbeats_are_answered_with_a_reflected_abort() {
+fn oob_data_and_heartbeats_get_an_abort() {
     for answer in [
         answer(|packet| assert!(packet.push(&data()))),
         answer(|packet| assert!(packet.push(&Heartbeat { info: b"info" }))),
@@ -33,7 +33,7 @@ fn data_and_heartbeats_are_answered_with_a_reflected_abort() {
 }
 
 #[test]
-fn abort_shutdown_complete_and_cookie_ack_are_not_answered() {
+fn oob_abort_and_completions_get_no_answer() {
     let abort = Abort { tag_reflected: false, causes: Causes::new(&[]) };
     assert!(answer(|packet| assert!(packet.push(&abort))).is_none());
     let after_data = |packet: &mut PacketBuilder<'_>| assert!(packet.push(&data()) && packet.push(&abort));
@@ -45,7 +45,7 @@ fn abort_shutdown_complete_and_cookie_ack_are_not_answered() {
 }
 
 #[test]
-fn shutdown_ack_is_answered_with_a_reflected_shutdown_complete() {
+fn oob_shutdown_ack_gets_shutdown_complete() {
     let answer = answer(|packet| assert!(packet.push(&ShutdownAck))).expect("SHUTDOWN COMPLETE");
     assert_eq!(answer.kinds(), [kind::SHUTDOWN_COMPLETE]);
     assert_eq!(answer.tag(), VerificationTag(0x1234));
@@ -64,7 +64,7 @@ fn a_wrong_checksum_is_dropped_before_anything_else() {
 }
 
 #[test]
-fn where_others_share_the_carrier_nothing_is_answered_for_their_ports() {
+fn foreign_ports_on_a_shared_carrier_stay_silent() {
     let shared = EndpointConfig { owns_all_ports: false, ..config(1, SERVER) };
     let mut pair = Pair::with(config(1, CLIENT), shared);
     let sent = pair.forge(CLIENT, (9, 8), VerificationTag(1), |packet| assert!(packet.push(&data())));
@@ -160,7 +160,7 @@ fn packets_with_a_wrong_tag_change_nothing() {
 }
 
 #[test]
-fn a_packet_from_an_address_that_is_not_the_peers_is_dropped() {
+fn packet_from_a_foreign_address_is_dropped() {
     let (mut pair, _, server) = Pair::established();
     let status = pair.hosts[SERVER].endpoint.status(server).unwrap();
     let ports = (status.peer_port, status.local_port);

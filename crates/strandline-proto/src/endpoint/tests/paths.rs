@@ -98,7 +98,7 @@ fn acknowledgements_avoid_an_address_that_is_dead() {
 }
 
 #[test]
-fn what_timed_out_is_sent_again_on_the_other_path() {
+fn timed_out_data_moves_to_the_other_path() {
     let (mut pair, client, server) = two_paths(|_| {});
     pair.pass(Duration::from_secs(2));
     pair.log.clear();
@@ -140,7 +140,7 @@ fn the_primary_can_be_chosen() {
 }
 
 #[test]
-fn an_idle_peer_that_died_is_found_by_heartbeats() {
+fn dead_idle_peer_is_found_by_heartbeats() {
     let (mut pair, client, _) = Pair::configured(|config| {
         config.heartbeat_interval = Some(Duration::from_secs(5));
         config.association_retrans_max = 3;
@@ -187,7 +187,7 @@ fn the_path_mtu_is_searched_while_data_flows() {
 }
 
 #[test]
-fn a_network_with_a_smaller_mtu_is_found_and_kept_to() {
+fn smaller_mtu_is_found_and_kept() {
     let (mut pair, client, server) = Pair::established();
     for _ in 0..60 {
         pair.send(CLIENT, client, 0, &vec![0; 20_000]);
@@ -201,7 +201,7 @@ fn a_network_with_a_smaller_mtu_is_found_and_kept_to() {
 }
 
 #[test]
-fn an_address_that_the_peer_does_not_name_is_given_up() {
+fn unnamed_address_is_given_up() {
     let mut pair = Pair::new();
     let nobody: SocketAddr = "203.0.113.9:9899".parse().unwrap();
     let remotes = vec![nobody, address(SERVER, 0)];
@@ -220,7 +220,7 @@ fn an_address_that_the_peer_does_not_name_is_given_up() {
 
 /// A probe depends on data that flows, not on the size of the messages: none of these fills packets to the last byte.
 #[test]
-fn the_path_mtu_is_found_whatever_the_size_of_the_messages() {
+fn mtu_search_works_with_any_message_size() {
     for size in [1, 64, 200, 420, 650, 900, 1200] {
         let (mut pair, client, server) = Pair::established();
         for _ in 0..50 {

@@ -99,7 +99,7 @@ fn an_init_alone_changes_nothing() {
 }
 
 #[test]
-fn a_restart_while_the_shutdown_ack_waits_is_refused() {
+fn restart_during_shutdown_ack_sent_is_refused() {
     let (mut pair, client, server) = Pair::established();
     // The restarted peer's COOKIE ECHO meets SHUTDOWN-ACK-SENT: made by an INIT answered just before.
     let mut restarted = Endpoint::new(config(1, CLIENT), [99; 32], pair.now).unwrap();

@@ -223,7 +223,7 @@ fn no_path_keeps_dctcp_alone() {
 
 /// One path has a controller of its own; the association's change leaves it, `None` gives it back, a restart keeps it.
 #[test]
-fn a_path_may_have_a_controller_of_its_own() {
+fn path_may_have_its_own_controller() {
     let (mut pair, client, _) = Pair::with(config(2, CLIENT), config(2, SERVER)).establish();
     pair.pass(ms(3000));
     let names = |pair: &Pair| -> Vec<&str> {

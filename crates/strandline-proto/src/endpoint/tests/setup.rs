@@ -55,7 +55,7 @@ fn init(tag: u32, a_rwnd: u32, outbound_streams: u16, inbound_streams: u16) -> I
 }
 
 #[test]
-fn an_init_with_values_that_must_not_be_is_refused() {
+fn init_with_invalid_values_is_refused() {
     for (tag, a_rwnd, outbound, inbound, answer) in [
         (5, 65_536, 1, 1, Some(kind::INIT_ACK)),
         (0, 65_536, 1, 1, None),
@@ -84,7 +84,7 @@ fn an_init_bundled_with_anything_is_dropped() {
 }
 
 #[test]
-fn streams_are_the_smaller_of_what_is_asked_and_allowed() {
+fn streams_are_the_smaller_of_both_limits() {
     let ask = |outbound, inbound| {
         let association = AssociationConfig {
             outbound_streams: outbound,
@@ -103,7 +103,7 @@ fn streams_are_the_smaller_of_what_is_asked_and_allowed() {
 }
 
 #[test]
-fn every_lost_packet_of_the_handshake_is_made_good() {
+fn each_lost_handshake_packet_is_recovered() {
     for lost in SETUP {
         let mut pair = Pair::new();
         let client = pair.connect();
@@ -119,7 +119,7 @@ fn every_lost_packet_of_the_handshake_is_made_good() {
 }
 
 #[test]
-fn an_init_without_answer_is_given_up_after_max_init_retransmits() {
+fn unanswered_init_ends_after_max_init_retransmits() {
     let mut pair = Pair::new();
     let client = pair.connect();
     pair.send(CLIENT, client, 0, b"early");
@@ -156,7 +156,7 @@ fn both_sides_at_once_make_one_association() {
 }
 
 #[test]
-fn a_collision_in_which_one_init_is_lost_first() {
+fn collision_survives_one_lost_init() {
     let mut pair = Pair::new();
     for host in [CLIENT, SERVER] {
         let remotes = vec![address(1 - host, 0)];
@@ -176,7 +176,7 @@ fn a_collision_in_which_one_init_is_lost_first() {
 }
 
 #[test]
-fn a_cookie_past_its_life_is_answered_with_stale_cookie_and_asked_for_anew() {
+fn expired_cookie_is_stale_and_renewed() {
     let mut pair = Pair::configured(|config| config.cookie_lifetime = Duration::from_millis(100));
     let client = pair.connect();
     pair.send(CLIENT, client, 0, b"early");
@@ -198,7 +198,7 @@ fn a_cookie_past_its_life_is_answered_with_stale_cookie_and_asked_for_anew() {
 /// Data went with a COOKIE ECHO; the association that it made there is gone, all answers were lost, and the COOKIE ECHO
 /// sent again is stale. To begin anew would deliver the data twice.
 #[test]
-fn data_that_may_have_arrived_with_an_earlier_cookie_is_not_sent_with_another() {
+fn data_of_an_earlier_cookie_is_not_repeated() {
     let mut pair = Pair::configured(|config| config.cookie_lifetime = Duration::from_millis(100));
     let client = pair.connect();
     pair.send(CLIENT, client, 0, b"early");
@@ -225,7 +225,7 @@ fn data_that_may_have_arrived_with_an_earlier_cookie_is_not_sent_with_another() 
 
 /// The listener's COOKIE ACKs are lost while it has data: its T3-rtx is backed off far by the time that one arrives.
 #[test]
-fn data_that_came_before_the_cookie_ack_comes_again_with_it() {
+fn data_before_the_cookie_ack_is_repeated() {
     let mut pair = Pair::configured(|config| config.rto_min = Duration::from_millis(100));
     let client = pair.connect();
     pair.run_to(kind::COOKIE_ECHO);
@@ -278,7 +278,7 @@ fn forged_replayed_and_misdirected_cookies_make_nothing() {
 }
 
 #[test]
-fn a_cookie_echo_repeated_after_the_end_makes_no_second_association() {
+fn cookie_echo_after_the_end_opens_nothing() {
     let mut pair = Pair::new();
     let client = pair.connect();
     pair.send(CLIENT, client, 0, b"once");

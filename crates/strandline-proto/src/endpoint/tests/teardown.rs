@@ -36,7 +36,7 @@ fn queued_data_of_both_sides_is_delivered_first() {
 }
 
 #[test]
-fn each_lost_packet_of_the_shutdown_is_made_good() {
+fn each_lost_shutdown_packet_is_recovered() {
     for lost in [kind::SHUTDOWN, kind::SHUTDOWN_ACK, kind::SHUTDOWN_COMPLETE] {
         let (mut pair, client, _) = Pair::established();
         pair.hosts[CLIENT].endpoint.shutdown(pair.now, client).unwrap();
@@ -58,7 +58,7 @@ fn both_sides_shut_down_at_once() {
 }
 
 #[test]
-fn a_shutdown_that_acknowledges_what_was_never_sent_acknowledges_nothing() {
+fn shutdown_acknowledging_unsent_data_acknowledges_nothing() {
     let (mut pair, client, server) = Pair::established();
     let status = pair.hosts[CLIENT].endpoint.status(client).unwrap();
     pair.send(CLIENT, client, 0, b"in flight");
@@ -97,7 +97,7 @@ fn a_shutdown_without_answer_is_given_up() {
 }
 
 #[test]
-fn an_init_in_shutdown_ack_sent_gets_the_shutdown_ack_again() {
+fn init_in_shutdown_ack_sent_repeats_shutdown_ack() {
     let (mut pair, client, server) = Pair::established();
     pair.hosts[CLIENT].endpoint.shutdown(pair.now, client).unwrap();
     pair.run_dropping(has(kind::SHUTDOWN_COMPLETE));
@@ -125,7 +125,7 @@ fn an_abort_tells_the_peer_why() {
 }
 
 #[test]
-fn a_shutdown_asked_for_during_set_up_comes_after_the_data() {
+fn shutdown_during_set_up_follows_the_data() {
     let mut pair = Pair::new();
     let client = pair.connect();
     pair.send(CLIENT, client, 0, b"one");

@@ -182,7 +182,7 @@ fn section_8_4_in_every_combination() {
 
 /// Section 8.5.1 E: also where other chunks come first.
 #[test]
-fn shutdown_ack_during_set_up_is_out_of_the_blue() {
+fn early_shutdown_ack_is_out_of_the_blue() {
     let mut pair = Pair::new();
     let client = pair.connect();
     let good = forge_good_init_ack(&mut pair);
@@ -271,7 +271,7 @@ fn exceeded_retransmissions_end_with_an_abort_everywhere() {
 }
 
 #[test]
-fn set_up_given_up_aborts_what_it_may_have_made() {
+fn abandoned_set_up_sends_an_abort() {
     // Its COOKIE ACKs are lost: the server has an association.
     let mut pair = Pair::new();
     let _client = pair.connect();

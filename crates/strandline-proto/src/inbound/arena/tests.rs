@@ -16,7 +16,7 @@ fn fragments_in_order_are_joined_where_they_are() {
 }
 
 #[test]
-fn messages_under_assembly_side_by_side_keep_their_bytes() {
+fn interleaved_messages_keep_their_bytes() {
     let mut arena = Arena::default();
     let mut messages: Vec<BytesMut> = vec![BytesMut::new(); 5];
     for round in 0..200_u8 {

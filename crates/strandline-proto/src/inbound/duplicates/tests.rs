@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn duplicates_are_listed_once_for_each_arrival_and_bounded() {
+fn duplicates_are_listed_per_arrival_and_bounded() {
     let mut list = Duplicates::default();
     list.push(Tsn(19));
     list.push(Tsn(19));

@@ -28,7 +28,7 @@ fn rounds(flow: &mut Flow, now: &mut Time, rtt: Duration, rounds: u32, packets: 
 }
 
 #[test]
-fn many_packets_at_a_steady_rate_make_acknowledgements_rare() {
+fn steady_rate_makes_acknowledgements_rare() {
     let (mut flow, mut now) = measured(RTT);
     assert_eq!(flow.every(), EVERY_MIN);
     rounds(&mut flow, &mut now, RTT, 10, 1000);
@@ -37,7 +37,7 @@ fn many_packets_at_a_steady_rate_make_acknowledgements_rare() {
 }
 
 #[test]
-fn few_packets_in_a_round_trip_keep_them_frequent() {
+fn few_packets_keep_acknowledgements_frequent() {
     for (packets, every) in [(10, 2), (30, 2), (64, 4), (160, 10)] {
         let (mut flow, mut now) = measured(RTT);
         rounds(&mut flow, &mut now, RTT, 20, packets);
@@ -55,7 +55,7 @@ fn a_growing_rate_keeps_them_frequent() {
 }
 
 #[test]
-fn nothing_changes_while_the_round_trip_time_is_unknown() {
+fn unknown_rtt_changes_nothing() {
     let mut flow = *Flow::of_window(0);
     let mut now = START;
     rounds(&mut flow, &mut now, RTT, 20, 1000);
@@ -66,7 +66,7 @@ fn nothing_changes_while_the_round_trip_time_is_unknown() {
 }
 
 #[test]
-fn trouble_makes_them_frequent_until_the_rate_is_steady_again() {
+fn trouble_makes_acknowledgements_frequent_again() {
     let (mut flow, mut now) = measured(RTT);
     rounds(&mut flow, &mut now, RTT, 10, 1000);
     flow.on_trouble();
@@ -79,7 +79,7 @@ fn trouble_makes_them_frequent_until_the_rate_is_steady_again() {
 
 /// A sender that has less under way than an acknowledgement waits for stands still: that happens a few times at most.
 #[test]
-fn a_sender_that_paused_is_waited_for_less_for_long() {
+fn paused_sender_shortens_the_delay() {
     let (mut flow, mut now) = measured(RTT);
     rounds(&mut flow, &mut now, RTT, 10, 1000);
     flow.on_pause();

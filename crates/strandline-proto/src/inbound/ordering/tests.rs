@@ -32,7 +32,7 @@ fn each_stream_has_its_turns() {
 
 /// More messages than serial arithmetic tells apart can be under way, if as many TSNs are.
 #[test]
-fn far_ahead_is_told_from_the_past_by_the_tsn() {
+fn tsn_separates_far_ahead_from_past() {
     let order = StreamOrder::default();
     assert_eq!(order.turn(StreamId(0), Ssn(60_000), 60_001), Turn::Later);
     assert_eq!(order.turn(StreamId(0), Ssn(60_000), 59_999), Turn::Past);

@@ -71,7 +71,7 @@ fn adjoining_messages_stay_apart() {
 }
 
 #[test]
-fn runs_are_taken_as_the_cumulative_tsn_reaches_them() {
+fn runs_leave_when_the_cumulative_tsn_arrives() {
     let mut reassembly = Reassembly::default();
     for tsn in [20, 21, 30] {
         assert!(reassembly.hold(&fragment(tsn, 10, 40)).is_none());

@@ -50,7 +50,7 @@ fn every_second_packet_or_after_the_delay() {
 }
 
 #[test]
-fn the_delay_counts_from_the_first_packet_that_waits() {
+fn delay_counts_from_the_first_waiting_packet() {
     let mut policy = begun();
     for ms in 0..5 {
         policy.on_chunk(false);
@@ -115,7 +115,7 @@ fn urgent_packets_are_acknowledged_at_once() {
 }
 
 #[test]
-fn a_run_is_long_after_some_packets_and_ends_with_trouble_or_a_pause() {
+fn long_runs_end_with_trouble_or_pause() {
     let mut policy = begun();
     let long = |policy: &mut SackPolicy| {
         (0..200).position(|_| {

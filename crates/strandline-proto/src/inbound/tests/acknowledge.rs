@@ -106,7 +106,7 @@ fn crowded(change: impl FnOnce(&mut AssociationConfig)) -> (Rig, u32) {
 
 /// Decision 59: where a SACK names many gaps the next one waits for a packet for each eight of them, or for a millisecond.
 #[test]
-fn with_many_gaps_not_every_packet_is_worth_a_sack() {
+fn many_gaps_reduce_the_sack_rate() {
     let (mut rig, mut next) = crowded(|_| ());
     for waits in [true, true, true, false, true] {
         rig.take(&whole(next, (next - FIRST) as u16, b"x"));
@@ -141,7 +141,7 @@ fn a_fixed_frequency_is_kept_with_many_gaps() {
 }
 
 #[test]
-fn duplicates_and_the_i_bit_are_answered_at_once() {
+fn duplicates_and_i_bit_are_answered_immediately() {
     let mut rig = begun();
     rig.take(&whole(100, 0, b"first"));
     assert!(rig.sack_due());
@@ -188,7 +188,7 @@ proptest! {
     /// However rare acknowledgements become: at once where something is missing, comes twice or asks; after 200 ms or 16
     /// packets at the latest, and after two until 64 have come in a row (sections 6.2 and 6.7, decision 33).
     #[test]
-    fn none_is_later_than_the_rules_let_it_be(
+    fn no_sack_is_later_than_allowed(
         packets in prop::collection::vec((brings(), prop_oneof![20 => 1_u64..300, 1 => 1_u64..300_000]), 1..900),
     ) {
         let mut rig = begun();

@@ -31,7 +31,7 @@ fn the_window_follows_what_is_unread() {
 }
 
 #[test]
-fn a_full_buffer_drops_new_data_and_says_so() {
+fn full_buffer_drops_data_and_reports() {
     let mut rig = Rig::with_buffer(100_000);
     let taken = fill(&mut rig, 1000);
     assert_eq!(taken, 100);
@@ -53,7 +53,7 @@ fn promises_are_used_up() {
 }
 
 #[test]
-fn reading_a_quarter_of_the_buffer_updates_the_window() {
+fn reading_a_quarter_updates_the_window() {
     let mut rig = Rig::with_buffer(100_000);
     fill(&mut rig, 1000);
     for _ in 0..24 {

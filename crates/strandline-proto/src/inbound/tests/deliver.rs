@@ -17,7 +17,7 @@ fn a_message_comes_with_all_its_labels() {
 }
 
 #[test]
-fn messages_wait_for_those_before_them_in_their_stream() {
+fn messages_wait_for_earlier_ones_of_their_stream() {
     let mut rig = Rig::new();
     assert_eq!(rig.take(&whole(FIRST + 2, 2, b"c")), ACCEPTED);
     assert_eq!(rig.take(&whole(FIRST + 1, 1, b"b")), ACCEPTED);
@@ -117,7 +117,7 @@ fn duplicates_are_delivered_once() {
 }
 
 #[test]
-fn a_restart_keeps_what_was_readable_and_forgets_the_rest() {
+fn restart_keeps_only_readable_messages() {
     let mut rig = Rig::new();
     rig.take(&whole(FIRST, 0, b"read me"));
     rig.take(&begin(FIRST + 1, 1, b"never en"));

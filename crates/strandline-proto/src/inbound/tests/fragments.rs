@@ -86,7 +86,7 @@ fn neighbours_that_cannot_be() {
 }
 
 #[test]
-fn a_fragment_after_the_end_of_a_message_in_fragments() {
+fn fragment_after_a_messages_end() {
     let mut rig = Rig::new();
     rig.take(&begin(FIRST, 0, b"x"));
     rig.take(&end(FIRST + 1, 0, b"x"));
@@ -153,7 +153,7 @@ fn no_part_is_handed_over_before_its_turn() {
 
 /// A short message is not torn because others fill the buffer: what is missing will free it.
 #[test]
-fn no_part_is_handed_over_while_something_is_missing() {
+fn incomplete_message_hands_over_no_part() {
     let mut rig = Rig::with_buffer(10_000);
     rig.take(&begin(FIRST, 0, &[7; 100]));
     for number in 3..13 {

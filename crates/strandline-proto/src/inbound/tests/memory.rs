@@ -96,7 +96,7 @@ fn held_data_has_allocations_of_its_own() {
 
 /// Fragmented messages that are complete before their turn.
 #[test]
-fn messages_before_their_turn_have_allocations_of_their_own() {
+fn early_messages_have_their_own_allocations() {
     let mut rig = Rig::new();
     for number in 0..100 {
         rig.take(&begin(FIRST + 2 * number, 1 + number as u16, b"waits "));

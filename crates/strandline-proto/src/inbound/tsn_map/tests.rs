@@ -85,7 +85,7 @@ fn the_whole_range_fills_and_empties() {
 }
 
 #[test]
-fn the_ring_grows_with_the_gap_and_goes_when_idle() {
+fn ring_grows_with_gaps_and_is_freed() {
     let mut map = TsnMap::new(Tsn(100));
     accept(&mut map, 101);
     assert_eq!(map.heap_bytes(), 32);

@@ -19,7 +19,7 @@ fn advertise(window: &mut Window) -> u32 {
 
 /// Section 6.2.1, B and C.
 #[test]
-fn shrinks_with_what_arrives_and_grows_with_what_is_read() {
+fn window_shrinks_by_arrivals_and_grows_by_reads() {
     let mut window = filled(30_000);
     assert_eq!(advertise(&mut window), 70_000);
     window.release(30_000);
@@ -99,7 +99,7 @@ fn updates_come_by_quarters_of_the_buffer() {
 }
 
 #[test]
-fn a_peer_at_a_closed_window_hears_when_nothing_is_left_to_read() {
+fn closed_window_reports_when_all_is_read() {
     let mut window = filled(SIZE as usize);
     advertise(&mut window);
     window.release(2000);

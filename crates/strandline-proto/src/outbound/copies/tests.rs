@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn messages_leave_in_any_order_and_blocks_with_their_last_one() {
+fn copies_leave_in_any_order_with_blocks() {
     let mut copies = Copies::default();
     let message = |number: usize| vec![number as u8; 1 + number % 200];
     let places: Vec<Place> = (0..2000).map(|number| copies.push(&message(number))).collect();

@@ -2,7 +2,7 @@ use super::*;
 
 /// A chunk's record may hold the number of an entry that the log has let go: it is one of the past all the same.
 #[test]
-fn the_number_of_an_entry_that_has_gone_is_of_the_past() {
+fn number_of_a_removed_entry_is_past() {
     let mut log = ResentLog::default();
     let numbers: Vec<u16> = (0..10).map(|tsn| log.push(Tsn(tsn), Time::ZERO)).collect();
     log.prune(|_, number| number >= 8);
@@ -32,7 +32,7 @@ fn numbers_go_around() {
 
 /// However often others are sent again meanwhile, an entry that is of use stays: without it its chunk would wait for T3-rtx.
 #[test]
-fn a_chunk_that_is_late_keeps_its_entry_and_no_others() {
+fn late_chunk_keeps_only_its_entry() {
     let mut log = ResentLog::default();
     let late = log.push(Tsn(0), Time::from_nanos(7));
     for number in 1..60_000 {

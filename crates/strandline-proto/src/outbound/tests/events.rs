@@ -49,7 +49,7 @@ fn each_round_trip_with_losses_is_an_event() {
 
 /// What is lost before T3-rtx expired belongs to that; what is sent again after it and lost does not.
 #[test]
-fn a_retransmission_lost_after_a_time_out_is_another_event() {
+fn retransmission_lost_after_time_out_is_new_event() {
     let mut fixture = Fixture::by_time(4);
     fixture.wait(1000);
     let bytes = fixture.out.on_first_timeout(0, false);
@@ -117,7 +117,7 @@ fn what_a_router_refused_opens_no_doubt() {
 
 /// What was refused and arrives all the same refutes no loss that waits to be repaired.
 #[test]
-fn what_arrives_of_what_a_router_refused_refutes_nothing() {
+fn arrival_does_not_refute_an_icmp_refusal() {
     let mut fixture = Fixture::by_time(10);
     fixture.wait(5);
     let (_, acks) = fixture.sack(0, &[(1, 5)]);
@@ -131,7 +131,7 @@ fn what_arrives_of_what_a_router_refused_refutes_nothing() {
 
 /// Duplicates that come long after prove nothing: a later recovery is not undone by an earlier one's.
 #[test]
-fn a_doubt_ends_when_it_is_too_late_for_proof() {
+fn undo_window_closes_when_proof_is_impossible() {
     let mut fixture = Fixture::by_time(6);
     fixture.wait(5);
     fixture.sack(0, &[(1, 5)]);
@@ -187,7 +187,7 @@ fn a_loss_that_a_probe_repaired_is_certain() {
 
 /// The network marked what was sent, and something of that is lost (RFC 3168 section 6.1.2).
 #[test]
-fn losses_of_what_was_marked_are_the_same_event() {
+fn losses_of_marked_chunks_are_one_event() {
     for by_time in [true, false] {
         let mut fixture = if by_time { Fixture::by_time(6) } else { Fixture::with_outstanding(6) };
         fixture.wait(105);

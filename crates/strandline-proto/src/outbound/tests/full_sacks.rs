@@ -23,7 +23,7 @@ fn after_a_full_sack() -> Fixture {
 
 /// What was sent again has arrived, later than all the others were sent: that tells nothing of those that no SACK had room for.
 #[test]
-fn what_they_have_no_room_for_is_not_lost() {
+fn unnamed_chunks_of_full_sacks_are_not_lost() {
     let mut fixture = after_a_full_sack();
     fixture.wait(100);
     let blocks: Vec<_> = [(3, 5)].into_iter().chain(every_second(7)).take(BLOCKS as usize).collect();
@@ -45,7 +45,7 @@ fn what_they_have_no_room_for_is_not_lost() {
 
 /// What has left the network unheard goes again after a time-out as all the others do.
 #[test]
-fn what_is_unheard_goes_again_after_a_time_out() {
+fn unacknowledged_chunks_return_after_a_time_out() {
     let mut fixture = after_a_full_sack();
     fixture.wait(100);
     let blocks: Vec<_> = [(3, 5)].into_iter().chain(every_second(7)).take(BLOCKS as usize).collect();

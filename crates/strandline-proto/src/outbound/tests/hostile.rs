@@ -7,7 +7,7 @@ fn block(start: u16, end: u16) -> GapBlock {
 }
 
 #[test]
-fn acknowledging_what_was_never_sent_is_a_violation_and_changes_nothing() {
+fn sack_for_unsent_data_is_a_violation() {
     let mut fixture = Fixture::with_outstanding(5);
     for cumulative in [5, 6, 1000, (1 << 31) - 2, (1 << 31) - 1] {
         let (outcome, acks) = fixture.raw_sack(Tsn(INITIAL) + cumulative, &[]);
@@ -34,7 +34,7 @@ fn far_behind_the_ack_point_is_old() {
 
 /// What counts is the set of TSNs named, however it is written.
 #[test]
-fn blocks_in_any_order_overlapping_and_adjacent_mean_their_union() {
+fn gap_blocks_in_any_order_form_a_union() {
     let spellings: [&[GapBlock]; 5] = [
         &[block(3, 5), block(8, 9)],
         &[block(8, 9), block(3, 5)],
@@ -66,7 +66,7 @@ fn inverted_and_zero_blocks_name_nothing() {
 
 /// A block right after the cumulative TSN should have been part of it; all chunks may be named that way.
 #[test]
-fn everything_acknowledged_by_gap_blocks_stays_until_the_ack_point_moves() {
+fn gap_acknowledged_chunks_stay_until_cumulative() {
     let mut fixture = Fixture::with_outstanding(5);
     let (outcome, acks) = fixture.raw_sack(Tsn(INITIAL - 1), &[block(1, 5)]);
     assert!(!applied(outcome).all_acked);
@@ -106,7 +106,7 @@ fn thousands_of_blocks_that_name_everything() {
 
 /// Each SACK could change what is known of everything outstanding, for ever.
 #[test]
-fn who_takes_back_what_was_acknowledged_again_and_again_is_stopped() {
+fn endless_reneging_is_stopped() {
     const CHUNKS: u32 = 1000;
     let mut fixture = Fixture::new();
     fixture.config.send_messages_max = 65_536;

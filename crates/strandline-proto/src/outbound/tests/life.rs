@@ -35,7 +35,7 @@ fn what_can_never_be_sent_is_refused() {
 }
 
 #[test]
-fn full_send_buffer_blocks_until_half_of_it_is_free() {
+fn full_send_buffer_blocks_until_half_free() {
     let mut fixture = Fixture::new();
     fixture.config.send_buffer = Some(10_000);
     for _ in 0..10 {
@@ -67,7 +67,7 @@ fn gap_acknowledged_bytes_stay_in_the_send_buffer() {
 }
 
 #[test]
-fn large_message_blocks_until_there_is_room_for_it() {
+fn large_message_waits_for_its_room() {
     let mut fixture = Fixture::new();
     fixture.config.send_buffer = Some(10_000);
     for _ in 0..5 {
@@ -88,7 +88,7 @@ fn large_message_blocks_until_there_is_room_for_it() {
 }
 
 #[test]
-fn one_message_larger_than_the_buffer_is_taken_into_an_empty_one() {
+fn oversized_message_enters_an_empty_buffer() {
     let mut fixture = Fixture::new();
     fixture.config.send_buffer = Some(10_000);
     let info = SendInfo::default();
@@ -172,7 +172,7 @@ fn failures_are_reported_whole() {
 
 /// The user's buffer is shared, not copied, and let go with the last chunk of the message.
 #[test]
-fn buffer_is_kept_until_the_last_chunk_is_acknowledged() {
+fn buffer_is_kept_until_all_is_acknowledged() {
     let mut fixture = Fixture::new();
     let data = message(2 * FULL);
     fixture

@@ -18,7 +18,7 @@ fn sent_again(size: usize) -> Fixture {
 }
 
 #[test]
-fn what_is_acknowledged_too_soon_for_an_answer_was_not_lost() {
+fn too_early_acknowledgement_shows_no_loss() {
     for (ms, is_undone) in [(10, true), (74, true), (76, false)] {
         let mut fixture = sent_again(FULL);
         fixture.wait(ms);
@@ -43,7 +43,7 @@ fn a_short_chunk_is_given_less_time() {
 
 /// The first of two retransmissions may have been needed: the acknowledgement is its answer.
 #[test]
-fn of_two_retransmissions_nobody_knows_whose_answer_it_is() {
+fn two_retransmissions_prove_nothing() {
     let mut fixture = sent_again(FULL);
     for _ in 0..4 {
         fixture.wait(1);

@@ -22,7 +22,7 @@ fn a_recovery_for_a_late_packet_is_undone() {
 
 /// It came before it was even sent again.
 #[test]
-fn a_mark_that_was_wrong_is_undone_at_once() {
+fn wrong_mark_is_undone_at_once() {
     let mut fixture = Fixture::by_time(6);
     fixture.wait(5);
     fixture.sack(0, &[(1, 5)]);
@@ -78,7 +78,7 @@ fn a_needless_retransmission_widens_the_reordering_window() {
 /// A path of several timed out, and all of it went again on another one. That each chunk came twice tells that the path was
 /// slow, not dead.
 #[test]
-fn a_time_out_that_made_data_change_paths_is_undone() {
+fn time_out_that_moved_data_is_undone() {
     let mut fixture = Fixture::by_time(5);
     fixture.wait(1000);
     assert_eq!(fixture.timeout(0), 5 * ROOM as u32);
@@ -96,7 +96,7 @@ fn a_time_out_that_made_data_change_paths_is_undone() {
 /// It had been sent again before. That is undone if each of the copies is reported, and only then: with one missing, one of the
 /// three was lost.
 #[test]
-fn of_several_time_outs_each_copy_has_to_be_reported() {
+fn copies_of_several_time_outs_must_be_reported() {
     for again in [false, true] {
         for (duplicates, is_undone) in [(&[0, 1][..], false), (&[0, 1, 1], false), (&[0, 1, 0, 1], again)] {
             let mut fixture = Fixture::by_time(2);
@@ -138,7 +138,7 @@ fn probes_before_the_time_out_are_copies_too() {
 /// A second path times out as well, with what the first one's time-out brought there: one copy more has to be reported for the first
 /// one's to be undone. Of the second nobody knows.
 #[test]
-fn what_two_paths_sent_again_has_to_be_reported_twice() {
+fn copies_on_two_paths_must_be_reported_twice() {
     for (duplicates, is_undone) in [(&[0, 1][..], false), (&[0, 1, 0, 1], true)] {
         let mut fixture = Fixture::by_time(2);
         fixture.wait(1000);

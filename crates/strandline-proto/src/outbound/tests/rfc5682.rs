@@ -17,7 +17,7 @@ impl Fixture {
 
 /// The answer takes as long as one does: the others were sent before what has arrived, and are lost.
 #[test]
-fn the_answer_to_the_first_shows_that_all_are_lost() {
+fn answer_to_the_first_packet_proves_losses() {
     let mut fixture = Fixture::by_time(5);
     fixture.wait(1000);
     assert_eq!(fixture.first_timeout(0), ROOM as u32);
@@ -31,7 +31,7 @@ fn the_answer_to_the_first_shows_that_all_are_lost() {
 
 /// Nothing was lost, all was late: the answers to the first transmissions come, and nothing more is sent twice.
 #[test]
-fn a_time_out_that_only_delay_caused_sends_one_packet() {
+fn spurious_time_out_sends_one_packet() {
     for late in [10, 250] {
         let mut fixture = Fixture::by_time(5);
         fixture.wait(1000);
@@ -80,7 +80,7 @@ fn new_data_asks_and_older_data_is_acknowledged() {
 }
 
 #[test]
-fn new_data_asks_and_is_all_that_is_acknowledged() {
+fn new_data_decides_the_time_out() {
     let mut fixture = asking();
     fixture.wait(100);
     let (_, acks) = fixture.sack(1, &[(5, 5)]);
@@ -128,7 +128,7 @@ fn a_time_out_after_an_answer_marks_all() {
 /// Section 3.2: nothing came since the first time-out, so that the question is the same: one packet goes again each time, and that all
 /// was only late shows in the same way, however often it expired.
 #[test]
-fn time_outs_in_a_row_ask_the_same_question() {
+fn consecutive_time_outs_are_tested_alike() {
     for times in 2..5 {
         let mut fixture = Fixture::by_time(5);
         fixture.wait(1000);
@@ -147,7 +147,7 @@ fn time_outs_in_a_row_ask_the_same_question() {
 
 /// If they were right, the answer to the last one says so.
 #[test]
-fn time_outs_in_a_row_that_were_right_send_all_again() {
+fn genuine_consecutive_time_outs_resend_all() {
     let mut fixture = Fixture::by_time(5);
     fixture.wait(1000);
     fixture.first_timeout(0);

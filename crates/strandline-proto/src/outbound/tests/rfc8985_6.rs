@@ -7,7 +7,7 @@ const LOST: u32 = ROOM as u32;
 /// Step 5: what was sent before something that has arrived, and longer ago than a round trip, is lost. Three packets
 /// beyond a gap leave no room for reordering (step 4).
 #[test]
-fn three_packets_beyond_a_gap_tell_of_a_loss() {
+fn three_packets_beyond_a_gap_show_loss() {
     let mut fixture = Fixture::by_time(6);
     for last in [1, 2] {
         let (_, acks) = fixture.sack(0, &[(1, last)]);
@@ -22,7 +22,7 @@ fn three_packets_beyond_a_gap_tell_of_a_loss() {
 
 /// Fewer than three: a quarter of the round trip is waited for a packet that may only be late.
 #[test]
-fn one_packet_beyond_a_gap_waits_for_the_reordering_window() {
+fn one_packet_beyond_a_gap_waits() {
     let mut fixture = Fixture::by_time(2);
     fixture.wait(1);
     let before = fixture.now;
@@ -76,7 +76,7 @@ fn all_that_is_late_is_lost_together() {
 
 /// What RFC 9260 section 7.2.4 rule 5 leaves to T3-rtx: a retransmission that is lost.
 #[test]
-fn a_lost_retransmission_is_found_without_a_time_out() {
+fn lost_retransmission_is_found_without_time_out() {
     let mut fixture = Fixture::by_time(6);
     fixture.wait(5);
     fixture.sack(0, &[(1, 5)]);
@@ -98,7 +98,7 @@ fn a_lost_retransmission_is_found_without_a_time_out() {
 
 /// Step 2: what comes sooner than any answer was for an earlier transmission, and says nothing of those between.
 #[test]
-fn an_answer_that_comes_too_soon_is_for_the_first_transmission() {
+fn too_early_answer_is_for_the_original() {
     let mut fixture = Fixture::by_time(6);
     fixture.wait(5);
     fixture.sack(0, &[(1, 3)]);
@@ -127,7 +127,7 @@ fn paths_are_judged_apart() {
 
 /// Section 5: RFC 3042's limited transmit needs no rule: what gap blocks acknowledge has left the flight.
 #[test]
-fn new_data_goes_while_a_gap_is_in_doubt() {
+fn new_data_goes_during_a_suspected_gap() {
     let mut fixture = Fixture::by_time(4);
     fixture.push(FULL);
     let before = fixture.flight[0];
@@ -198,7 +198,7 @@ fn a_faster_path_is_no_reordering() {
 /// Of a burst one in the middle is lost and the last one. When the first is repaired there is no gap any more that shows the other,
 /// but what was sent later has arrived.
 #[test]
-fn the_end_of_a_burst_is_lost_when_what_was_repaired_arrives() {
+fn burst_end_is_lost_when_repairs_arrive() {
     let mut fixture = Fixture::by_time(6);
     fixture.wait(100);
     fixture.sack(0, &[(1, 4)]);
@@ -212,7 +212,7 @@ fn the_end_of_a_burst_is_lost_when_what_was_repaired_arrives() {
 /// A SACK that a later one has overtaken takes back what that named. The next one names it again: it is lost only if none does
 /// within a round trip and the reordering window.
 #[test]
-fn what_an_overtaken_sack_takes_back_is_not_lost() {
+fn overtaken_sack_marks_nothing_lost() {
     let mut fixture = Fixture::by_time(12);
     fixture.wait(11);
     let (_, acks) = fixture.sack(0, &[(1, 9)]);
@@ -260,7 +260,7 @@ fn gaps_that_another_path_makes_do_not_count() {
 
 /// Three SACKs instead of packets report something behind a gap.
 #[test]
-fn sacks_for_what_is_behind_another_paths_gap_do_not_count() {
+fn sacks_behind_another_paths_gap_do_not_count() {
     let mut fixture = Fixture::by_time(0);
     let send = |fixture: &mut Fixture, path, len| {
         fixture.wait(1);
@@ -286,7 +286,7 @@ fn sacks_for_what_is_behind_another_paths_gap_do_not_count() {
 /// A SACK as full as any says nothing of what lies behind its last block. What is named later may have arrived long ago: it measures no
 /// round-trip time by which others are late.
 #[test]
-fn what_a_full_sack_had_no_room_for_makes_no_round_trip_longer() {
+fn truncated_sacks_do_not_lengthen_the_rtt() {
     for (blocks, measures) in [(16, false), (15, true)] {
         let mut fixture = Fixture::by_time(60);
         let gaps: Vec<_> = (0..blocks).map(|block| (2 * block + 1, 2 * block + 1)).collect();
@@ -300,7 +300,7 @@ fn what_a_full_sack_had_no_room_for_makes_no_round_trip_longer() {
 
 /// The delay of a full SACK is reported with its time, for SRTT and the RTO; what could be named goes before it.
 #[test]
-fn what_a_full_sack_had_no_room_for_is_told_to_the_path() {
+fn truncation_is_reported_to_the_path() {
     for (blocks, late) in [(16, true), (15, false)] {
         for repaired in [true, false] {
             let mut fixture = Fixture::by_time(60);
@@ -320,7 +320,7 @@ fn what_a_full_sack_had_no_room_for_is_told_to_the_path() {
 
 /// RFC 9260 section 6.3.1 C5: what was sent again measures nothing when a gap block names it either.
 #[test]
-fn what_was_sent_again_measures_nothing_behind_a_gap() {
+fn retransmissions_measure_nothing_behind_a_gap() {
     let mut fixture = Fixture::by_time(6);
     let (_, acks) = fixture.sack(0, &[(1, 1), (3, 5)]);
     assert_eq!(acks[0].lost_bytes, 2 * LOST);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn chunks_get_successive_tsns_from_the_initial_one_across_the_wrap() {
+fn tsns_are_successive_across_the_wrap() {
     let mut fixture = Fixture::with_outstanding(40);
     assert_eq!(fixture.out.next_tsn(), Tsn(INITIAL.wrapping_add(40)));
     assert_eq!(fixture.out.cumulative_ack(), Tsn(INITIAL - 1));
@@ -30,7 +30,7 @@ fn no_new_data_beyond_the_peers_window() {
 
 /// Rule A: a probe goes after 1 RTO, if nothing is outstanding; one chunk only.
 #[test]
-fn shut_window_is_probed_with_one_chunk_after_a_wait() {
+fn closed_window_is_probed_after_a_wait() {
     let mut fixture = Fixture::with_window(1000);
     for _ in 0..3 {
         fixture.push(1000);
@@ -94,7 +94,7 @@ fn retransmission_into_a_shut_window_counts_as_probing() {
 
 /// Silly windows: less than a full packet is sent only if it is half of the largest window ever.
 #[test]
-fn small_window_opening_is_not_filled_with_a_small_fragment() {
+fn small_opening_gets_no_small_fragment() {
     let mut fixture = Fixture::with_window(10_000);
     fixture.push(20_000);
     let sent: usize = fixture.packets(0).concat().iter().map(|chunk| chunk.payload.len()).sum();

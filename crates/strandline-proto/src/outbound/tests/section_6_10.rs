@@ -15,7 +15,7 @@ fn small_messages_share_a_packet() {
 
 /// A marked chunk that does not fit is not overtaken by a later one that would.
 #[test]
-fn tsns_of_a_packet_rise_even_if_a_later_chunk_would_fit() {
+fn tsns_of_a_packet_rise() {
     let mut fixture = Fixture::new();
     for len in [1000, 1000, 10] {
         fixture.push(len);

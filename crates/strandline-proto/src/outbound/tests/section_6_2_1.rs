@@ -4,7 +4,7 @@ use super::*;
 
 /// Rules A, B and D ii.
 #[test]
-fn window_is_what_the_peer_says_less_what_is_outstanding() {
+fn window_is_advertised_less_outstanding() {
     let mut fixture = Fixture::with_window(10_000);
     for _ in 0..4 {
         fixture.push(1000);
@@ -107,7 +107,7 @@ fn gap_acknowledgement_taken_back() {
 
 /// A SACK with many blocks may be full: it takes back nothing that it has no room for. One with few does.
 #[test]
-fn a_full_sack_is_silent_about_what_is_beyond_its_last_block() {
+fn full_sack_says_nothing_beyond_its_end() {
     let mut fixture = Fixture::by_time(60);
     // The odd ones up to 40 have arrived, then only up to 32 are named.
     let blocks =
@@ -126,7 +126,7 @@ fn a_full_sack_is_silent_about_what_is_beyond_its_last_block() {
 
 /// RFC 9260 alone knows no such difference.
 #[test]
-fn what_a_full_sack_does_not_name_is_taken_back_with_miss_indications() {
+fn miss_indications_take_unnamed_chunks_back() {
     let mut fixture = Fixture::with_outstanding(60);
     let blocks =
         |count: u32| -> Vec<(u32, u32)> { (1..=count).map(|block| (2 * block, 2 * block)).collect() };
@@ -137,7 +137,7 @@ fn what_a_full_sack_does_not_name_is_taken_back_with_miss_indications() {
 
 /// A peer that acknowledges and takes back in turns earns no congestion window by it.
 #[test]
-fn acknowledging_again_what_was_taken_back_is_no_news() {
+fn reacknowledged_chunks_are_no_news() {
     let mut fixture = Fixture::with_outstanding(3);
     fixture.sack(0, &[(1, 2)]);
     for _ in 0..5 {

@@ -4,7 +4,7 @@ use super::*;
 
 /// C4, C5: one sample for each path, from the chunk sent last.
 #[test]
-fn sample_comes_from_the_latest_chunk_of_each_path() {
+fn sample_comes_from_each_paths_latest_chunk() {
     let mut fixture = Fixture::new();
     let mut sent = Vec::new();
     for path in [0, 1, 0, 1] {
@@ -21,7 +21,7 @@ fn sample_comes_from_the_latest_chunk_of_each_path() {
 
 /// C5: never from a chunk that was sent again, nor from one sent before another was sent again.
 #[test]
-fn no_sample_from_what_was_outstanding_at_a_retransmission() {
+fn retransmission_invalidates_outstanding_samples() {
     let mut fixture = Fixture::with_outstanding(3);
     fixture.sack(0, &[(2, 2)]);
     fixture.timeout(0);
@@ -65,7 +65,7 @@ fn earliest_chunk_acknowledged_is_told() {
 
 /// E3, F1: everything in flight on that path, and only there, is marked; lowest TSN first.
 #[test]
-fn timeout_marks_what_is_in_flight_on_its_path() {
+fn time_out_marks_its_paths_flight() {
     let mut fixture = Fixture::new();
     for path in [0, 1, 0, 0] {
         fixture.push(FULL);
@@ -118,7 +118,7 @@ fn timeout_without_anything_in_flight() {
 /// C5 where losses are found by time: all SACKs were lost for two seconds. What is answered at last is what was sent again, and what had
 /// arrived long before makes no round trip longer, whether a gap block names the answer or not.
 #[test]
-fn what_arrived_while_sacks_were_lost_makes_no_round_trip_longer() {
+fn lost_sacks_do_not_lengthen_the_rtt() {
     for probed in [false, true] {
         let mut fixture = Fixture::by_time(6);
         fixture.wait(2000);
@@ -138,7 +138,7 @@ fn what_arrived_while_sacks_were_lost_makes_no_round_trip_longer() {
 
 /// An answer that is too soon for the retransmission is one to what went before: it measures.
 #[test]
-fn an_answer_too_soon_for_what_was_sent_again_measures_what_went_before() {
+fn too_early_answer_measures_earlier_data() {
     let mut fixture = Fixture::by_time(3);
     fixture.sack(1, &[]);
     fixture.wait(300);
@@ -151,7 +151,7 @@ fn an_answer_too_soon_for_what_was_sent_again_measures_what_went_before() {
 
 /// What had gone on one path goes again on another after T3-rtx: the answer to that tells nothing of the first path either.
 #[test]
-fn nor_where_it_was_sent_again_on_another_path() {
+fn retransmission_elsewhere_measures_nothing() {
     let mut fixture = Fixture::by_time(6);
     fixture.wait(2000);
     fixture.flight[0] -= fixture.out.on_first_timeout(0, false);

@@ -50,7 +50,7 @@ fn stream_beyond_the_last_is_refused() {
 
 /// Fewer streams than asked for: messages given before are reported, the others keep their order and numbers.
 #[test]
-fn messages_on_streams_that_the_peer_does_not_allow_fail() {
+fn messages_on_disallowed_streams_fail() {
     let mut fixture = Fixture::new();
     for (index, stream) in [0, 10, 3, 9, 0].into_iter().enumerate() {
         fixture.push_on(stream, index + 1);

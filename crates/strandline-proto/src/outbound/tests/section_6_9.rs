@@ -20,7 +20,7 @@ fn long_message_is_cut_into_full_packets() {
 }
 
 #[test]
-fn message_that_fits_an_empty_packet_is_never_cut() {
+fn message_fitting_a_packet_is_not_fragmented() {
     let mut fixture = Fixture::new();
     fixture.push(100);
     fixture.push(FULL);
@@ -59,7 +59,7 @@ fn very_small_fragments_are_not_worth_their_header() {
 
 /// "it cannot be re-fragmented": the caller learns the size and lets IP do it.
 #[test]
-fn fragment_keeps_its_size_when_the_path_mtu_shrinks() {
+fn fragment_keeps_its_size_when_mtu_falls() {
     let mut fixture = Fixture::with_outstanding(1);
     fixture.timeout(0);
     assert_eq!(fixture.again(0, ROOM - 4), None);
@@ -92,7 +92,7 @@ fn message_once_begun_is_sent_to_its_end() {
 
 /// The packet of the COOKIE ECHO takes a part of a message that would fit an empty packet.
 #[test]
-fn any_message_is_cut_if_the_caller_asks_for_it() {
+fn any_message_is_fragmented_on_request() {
     let mut fixture = Fixture::new();
     fixture.push(1000);
     let first = fixture.out.next_new(fixture.now, 0, 800, 800).unwrap();
@@ -103,7 +103,7 @@ fn any_message_is_cut_if_the_caller_asks_for_it() {
 
 /// A chunk's length field is 16 bits wide.
 #[test]
-fn chunk_is_never_longer_than_its_length_field_can_say() {
+fn chunk_fits_its_length_field() {
     let mut fixture = Fixture::new();
     fixture.push(100_000);
     let first = fixture.out.next_new(fixture.now, 0, 200_000, 200_000).unwrap();

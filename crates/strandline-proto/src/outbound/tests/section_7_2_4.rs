@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn third_miss_indication_marks_the_chunk_and_begins_fast_recovery() {
+fn third_miss_indication_starts_fast_recovery() {
     let mut fixture = Fixture::with_outstanding(6);
     for last in [2, 3] {
         let (outcome, acks) = fixture.sack(1, &[(2, last)]);
@@ -52,7 +52,7 @@ fn late_arrival_ends_the_need_for_the_packet() {
 
 /// HTNA: only chunks below the highest one newly acknowledged are missing.
 #[test]
-fn only_chunks_below_the_highest_newly_acknowledged_one_are_missing() {
+fn only_chunks_below_new_acknowledgements_are_missing() {
     let mut fixture = Fixture::with_outstanding(10);
     fixture.sack(0, &[(5, 5)]);
     // Fills gaps below 5: 3 and 4 stay missing, yet are above the newly acknowledged 1 and 2.
@@ -75,7 +75,7 @@ fn repeated_sacks_are_no_miss_indications() {
 
 /// In fast recovery, if the ack point moves, everything reported missing is.
 #[test]
-fn in_fast_recovery_a_moving_ack_point_counts_for_all_missing() {
+fn in_recovery_a_cumulative_advance_counts_for_all() {
     let mut fixture = Fixture::with_outstanding(12);
     for last in 2..5 {
         fixture.sack(0, &[(1, last)]);
@@ -94,7 +94,7 @@ fn in_fast_recovery_a_moving_ack_point_counts_for_all_missing() {
 
 /// Outside of fast recovery a moving ack point alone is no indication for chunks above it.
 #[test]
-fn outside_of_fast_recovery_a_moving_ack_point_counts_for_nothing() {
+fn outside_recovery_a_cumulative_advance_counts_nothing() {
     let mut fixture = Fixture::with_outstanding(12);
     fixture.sack(0, &[(6, 6)]);
     for next in 1..5 {
@@ -124,7 +124,7 @@ fn chunk_is_fast_retransmitted_once() {
 
 /// Rule 6: recovery ends when everything that was outstanding at its start is acknowledged.
 #[test]
-fn exit_point_is_the_highest_chunk_outstanding_at_the_start() {
+fn exit_point_is_the_highest_outstanding_chunk() {
     let mut fixture = Fixture::with_outstanding(6);
     for last in 1..4 {
         fixture.sack(0, &[(1, last)]);

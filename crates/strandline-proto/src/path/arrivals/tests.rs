@@ -2,7 +2,7 @@ use super::*;
 
 /// A window in use before a loss says nothing of the one after it.
 #[test]
-fn a_loss_makes_a_window_of_which_nothing_is_known() {
+fn window_after_a_loss_starts_unknown() {
     let (rtt, at) = (Duration::from_millis(60), |ms| Time::ZERO + Duration::from_millis(ms));
     let mut arrivals = Arrivals::default();
     arrivals.on_sack(at(1000), 2, true);

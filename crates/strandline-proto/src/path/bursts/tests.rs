@@ -75,7 +75,7 @@ fn short_after_a_loss(congestion: Algorithm) -> (Path, u32) {
 /// As on a new path (RFC 6928), also where the latest loss made the window smaller: a path that isn't paced would have to wait for an
 /// acknowledgement of four packets.
 #[test]
-fn after_a_pause_a_window_of_ten_packets_goes_in_one_piece() {
+fn after_a_pause_ten_packets_go_together() {
     for congestion in [Algorithm::Cubic, Algorithm::Dctcp, Algorithm::Swift] {
         let (mut path, window) = short_after_a_loss(congestion);
         let packets = window / path.data_chunk_len_max();
@@ -123,7 +123,7 @@ fn saved(rate: u64) -> u64 {
 /// The timer comes late for a batch that waited: that is made good. It comes as late when all has been sent meanwhile: nothing was
 /// held back by it, and no more goes at once than what can be saved up in any case.
 #[test]
-fn a_late_timer_is_made_good_only_if_something_waited_for_it() {
+fn late_timer_is_compensated_only_when_waited_for() {
     let (allowance, rate) = after_a_late_timer(Algorithm::Bbr, true);
     assert!(allowance > rate * 10 / 1000, "{allowance} at {rate} a second");
     let (allowance, rate) = after_a_late_timer(Algorithm::Bbr, false);

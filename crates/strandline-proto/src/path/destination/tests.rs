@@ -69,7 +69,7 @@ fn sizes() {
 }
 
 #[test]
-fn packet_and_window_sizes_follow_mtu_family_and_encapsulation() {
+fn sizes_follow_mtu_family_and_encapsulation() {
     let path =
         |remote: &str, overhead| Path::new(remote.parse().unwrap(), None, &config(), overhead, Time::ZERO);
     let v4 = path("192.0.2.1:0", 0);
@@ -104,7 +104,7 @@ fn two_packets_ask_at_once_or_never() {
 // --- section 6.1 -----------------------------------------------------------------------------------------------------
 
 #[test]
-fn rule_b_the_window_may_be_exceeded_by_less_than_a_packet() {
+fn rule_b_window_is_exceeded_by_one_packet() {
     let mut path = active();
     path.allow_burst(Time::ZERO, &config());
     let window = path.congestion.window(); // 4404: three packets of 1460 and 24 bytes
@@ -144,7 +144,7 @@ fn rule_d_a_burst_at_each_opportunity() {
 }
 
 #[test]
-fn rule_d_what_sacks_of_one_instant_acknowledged_may_be_replaced() {
+fn rule_d_simultaneous_acknowledgements_may_be_replaced() {
     let mut path = active();
     path.set_recovery(Recovery::Rfc9260);
     path.congestion = large_window();
@@ -169,7 +169,7 @@ fn rule_d_what_sacks_of_one_instant_acknowledged_may_be_replaced() {
 }
 
 #[test]
-fn a_piece_of_a_large_window_goes_at_once() {
+fn large_window_pieces_go_at_once() {
     for (recovery, half_window, packets) in [
         (Recovery::Rack, 500_000, 45),
         (Recovery::Rack, 8 * 5 * 1460, 10),
@@ -205,7 +205,7 @@ fn c4_one_measurement_a_round_trip() {
 }
 
 #[test]
-fn r1_to_r3_the_timer_runs_while_data_is_outstanding() {
+fn r1_to_r3_timer_runs_while_data_outstanding() {
     let mut path = active();
     send(&mut path, at(10), 1);
     assert_eq!(path.rtx_deadline, at(1010), "R1");
@@ -226,7 +226,7 @@ fn r1_to_r3_the_timer_runs_while_data_is_outstanding() {
 }
 
 #[test]
-fn e1_and_e2_a_time_out_leaves_one_packet_and_doubles_the_rto() {
+fn e1_and_e2_time_out_resets_and_doubles() {
     let mut path = active();
     path.allow_burst(Time::ZERO, &config());
     send(&mut path, at(0), 3);
@@ -243,7 +243,7 @@ fn e1_and_e2_a_time_out_leaves_one_packet_and_doubles_the_rto() {
 }
 
 #[test]
-fn a_window_probe_time_out_is_no_error_and_no_congestion() {
+fn window_probe_time_out_is_no_error() {
     let mut path = active();
     let window = path.congestion.window();
     send(&mut path, at(0), 2);
@@ -260,7 +260,7 @@ fn a_window_probe_time_out_is_no_error_and_no_congestion() {
 // --- section 7.2 -----------------------------------------------------------------------------------------------------
 
 #[test]
-fn sacks_handled_in_a_batch_grow_the_window_as_one_by_one() {
+fn batched_sacks_grow_as_single_ones() {
     let mut path = active();
     let window = path.congestion.window();
     send(&mut path, at(0), 4);
@@ -285,7 +285,7 @@ fn the_window_decays_when_a_pause_ends() {
 }
 
 #[test]
-fn a_loss_halves_the_window_once_the_acknowledgement_was_counted() {
+fn loss_halves_after_counting_the_acknowledgement() {
     let mut path = active();
     path.congestion = large_window();
     path.congestion.on_mtu(1460);
@@ -310,7 +310,7 @@ fn a_lost_heartbeat_makes_silence_begin_no_sooner() {
 // --- section 8.2 -----------------------------------------------------------------------------------------------------
 
 #[test]
-fn path_max_retrans_errors_are_borne_and_the_next_makes_it_inactive() {
+fn path_max_retrans_errors_make_it_inactive() {
     let mut path = active();
     let changes: Vec<_> = (0..10).map(|_| path.on_error(&config())).collect();
     let inactive = Some(PathChange::Inactive);
@@ -378,7 +378,7 @@ fn only_the_nonce_confirms() {
 }
 
 #[test]
-fn an_unanswered_heartbeat_is_an_error_and_an_answered_one_measures() {
+fn unanswered_heartbeat_counts_and_answered_measures() {
     let mut path = active();
     path.on_heartbeat_sent(at(0), 1, MIDDLE, &config());
     assert_eq!(path.on_probe_timers(at(999), MIDDLE, &config()), None);
@@ -402,7 +402,7 @@ fn an_inactive_path_returns_by_heartbeat() {
 }
 
 #[test]
-fn heartbeats_switched_off_still_confirm_addresses_but_leave_idle_paths_alone() {
+fn disabled_heartbeats_still_confirm_addresses() {
     let config = AssociationConfig { heartbeat_interval: None, ..config() };
     let mut path = unconfirmed();
     path.start_heartbeats(at(0), MIDDLE, &config);
@@ -415,7 +415,7 @@ fn heartbeats_switched_off_still_confirm_addresses_but_leave_idle_paths_alone() 
 // --- section 7.3 -----------------------------------------------------------------------------------------------------
 
 #[test]
-fn a_probe_that_arrives_raises_mtu_window_and_measures() {
+fn arrived_probe_raises_mtu_and_measures() {
     let config = AssociationConfig { path_mtu_initial: 1280, path_mtu_max: 9000, ..config() };
     let mut path = Path::new("192.0.2.1:9899".parse().unwrap(), None, &config, 8, Time::ZERO);
     let _ = path.confirm();
@@ -454,7 +454,7 @@ fn a_black_hole_shrinks_the_packets() {
 }
 
 #[test]
-fn a_path_in_trouble_is_not_probed_for_its_mtu() {
+fn troubled_path_is_not_probed_for_mtu() {
     let config = AssociationConfig { path_mtu_initial: 1280, ..config() };
     let mut path = Path::new("192.0.2.1:9899".parse().unwrap(), None, &config, 8, Time::ZERO);
     send(&mut path, at(0), 10);
@@ -485,7 +485,7 @@ fn with_cubic() -> Path {
 
 /// RFC 6928: ten packets, and at once though nothing is known of the path.
 #[test]
-fn the_first_window_of_ten_packets_goes_at_once() {
+fn first_ten_packets_go_at_once() {
     let mut path = with_cubic();
     path.allow_burst(Time::ZERO, &config());
     assert_eq!(path.congestion.window(), 14_600);
@@ -499,7 +499,7 @@ fn the_first_window_of_ten_packets_goes_at_once() {
 
 /// A window that was full within the last round trip grows; one that was not, does not.
 #[test]
-fn the_window_grows_for_a_round_trip_after_it_was_full() {
+fn window_grows_for_a_round_after_full() {
     let mut path = with_cubic();
     path.on_rtt(at(1), Time::ZERO + Duration::from_micros(1), &config());
     path.on_rtt(at(50), at(40), &config());

@@ -22,7 +22,7 @@ fn three_losses_of_everything_end_it() {
 }
 
 #[test]
-fn losses_of_one_flight_count_once_and_none_before_an_answer_could_come() {
+fn losses_of_one_flight_count_once() {
     let mut trial = EcnTrial::default();
     trial.on_new_data(at(0), true);
     for ms in [5, 15, 19] {

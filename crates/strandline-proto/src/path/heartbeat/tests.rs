@@ -56,7 +56,7 @@ fn section_8_3_a_path_in_use_gets_none() {
 }
 
 #[test]
-fn section_8_3_an_answer_counts_once_and_only_with_the_nonce() {
+fn section_8_3_answer_counts_once_with_its_nonce() {
     let mut heartbeat = Heartbeat::new();
     assert_eq!(heartbeat.on_ack(0), None, "nothing was sent");
     heartbeat.on_sent(secs(1), 0xfeed, EVERY_30_S, RTO, MIDDLE);
@@ -66,7 +66,7 @@ fn section_8_3_an_answer_counts_once_and_only_with_the_nonce() {
 }
 
 #[test]
-fn section_8_3_no_answer_within_the_rto_is_an_error_once() {
+fn section_8_3_silence_for_an_rto_counts_once() {
     let mut heartbeat = Heartbeat::new();
     heartbeat.on_sent(secs(10), 1, EVERY_30_S, RTO, MIDDLE);
     assert_eq!(heartbeat.deadline(RTO), secs(12));
@@ -79,7 +79,7 @@ fn section_8_3_no_answer_within_the_rto_is_an_error_once() {
 }
 
 #[test]
-fn section_5_4_an_unconfirmed_address_is_probed_at_once_and_in_each_rto() {
+fn section_5_4_unconfirmed_address_is_probed_each_rto() {
     let mut heartbeat = Heartbeat::new();
     heartbeat.start(secs(5), Pace::EachRto, RTO, MIDDLE);
     assert!(heartbeat.is_due(secs(5), Time::ZERO, Pace::EachRto, RTO, MIDDLE));

@@ -25,7 +25,7 @@ fn what_was_learnt_counts_for_ten_minutes() {
 }
 
 #[test]
-fn a_size_that_fails_is_forgotten_and_the_time_is_not() {
+fn failing_size_is_forgotten_and_rtt_kept() {
     let mut known = KnownPaths::new(8, (1, 2));
     known.learn_mtu(at(1), address(1), 1500);
     known.learn_rtt(at(1), address(1), 20 * MS, 5 * MS);
@@ -35,7 +35,7 @@ fn a_size_that_fails_is_forgotten_and_the_time_is_not() {
 }
 
 #[test]
-fn an_address_is_the_same_in_its_ipv6_form() {
+fn address_equals_its_mapped_form() {
     let mut known = KnownPaths::new(8, (1, 2));
     known.learn_mtu(at(1), "::ffff:10.0.0.1".parse().unwrap(), 1400);
     assert_eq!(known.get(at(2), "10.0.0.1".parse().unwrap()).mtu, Some(1400));

@@ -40,7 +40,7 @@ fn the_latest_packet_counts() {
 }
 
 #[test]
-fn a_needless_probe_tells_that_asking_is_in_vain() {
+fn needless_probe_shows_the_i_bit_is_ignored() {
     let mut path = path();
     send(&mut path, 100, true);
     path.on_probe(Time::ZERO);
@@ -95,7 +95,7 @@ fn in_vain() -> Path {
 }
 
 #[test]
-fn an_answer_at_once_tells_that_asking_is_not_in_vain() {
+fn immediate_answer_shows_the_i_bit_works() {
     let mut path = in_vain();
     path.on_data_sent(at(1000), 112, 100, true, true);
     path.on_answered(at(1001), true);
@@ -132,7 +132,7 @@ fn no_other_answer_does() {
 
 /// Reports of duplicates may come after the next probe, which did not go sooner for the I bit.
 #[test]
-fn a_later_probe_does_not_hide_a_needless_one() {
+fn later_probe_does_not_hide_a_needless_one() {
     let mut path = path();
     send(&mut path, 100, true);
     path.on_probe(at(3));

@@ -52,7 +52,7 @@ fn slow_paths_get_whole_packets() {
 }
 
 #[test]
-fn a_late_timer_costs_nothing_and_a_pause_saves_up_little() {
+fn late_timer_is_free_and_pause_saves_little() {
     let mut pacer = Pacer::new();
     pacer.refill(at(0), Some(RATE), PMDCS, Duration::ZERO);
     drain(&mut pacer);
@@ -112,7 +112,7 @@ proptest! {
 /// A loss makes the rate smaller at the moment at which its last packets went: what was saved up at the higher rate doesn't go
 /// after it.
 #[test]
-fn a_smaller_rate_has_saved_up_less_at_once() {
+fn smaller_rate_has_smaller_savings() {
     let mut pacer = Pacer::new();
     pacer.refill(at(0), Some(RATE), PMDCS, Duration::ZERO);
     pacer.refill(at(0), Some(RATE / 4), PMDCS, Duration::ZERO);

@@ -46,7 +46,7 @@ fn search(pmtu: &mut Pmtu, now: &mut Time, carries: u16) -> Vec<u16> {
 }
 
 #[test]
-fn packet_length_is_the_mtu_less_headers_and_a_multiple_of_4() {
+fn packet_length_excludes_headers_and_is_aligned() {
     let len = |mtu, encapsulation, ipv6| Pmtu::new(mtu, mtu, encapsulation, ipv6).packet_len();
     assert_eq!(len(1500, 0, false), 1480);
     assert_eq!(len(1500, 8, false), 1472);
@@ -85,7 +85,7 @@ fn the_largest_size_is_tried_first() {
 }
 
 #[test]
-fn else_the_search_halves_the_range_with_three_probes_a_size() {
+fn search_halves_with_three_probes_a_size() {
     let (mut pmtu, mut now) = (v4(), secs(0));
     let probed = search(&mut pmtu, &mut now, 1400);
     assert_eq!(probed, [1500, 1500, 1500, 1390, 1445, 1445, 1445, 1417, 1417, 1417]);
@@ -93,7 +93,7 @@ fn else_the_search_halves_the_range_with_three_probes_a_size() {
 }
 
 #[test]
-fn the_search_ends_within_its_granularity_for_any_path() {
+fn search_ends_within_its_granularity() {
     for carries in (1280..9000).step_by(37) {
         let (mut pmtu, mut now) = (Pmtu::new(1280, 9000, UDP, true), secs(0));
         search(&mut pmtu, &mut now, carries);
@@ -104,7 +104,7 @@ fn the_search_ends_within_its_granularity_for_any_path() {
 }
 
 #[test]
-fn probe_timer_is_the_rto_but_at_least_a_second() {
+fn probe_timer_is_rto_or_a_second() {
     let mut pmtu = v4();
     send_full_packets(&mut pmtu);
     assert!(pmtu.probe_due(secs(0)).is_some());
@@ -145,7 +145,7 @@ fn the_raise_timer_searches_again() {
 }
 
 #[test]
-fn black_hole_falls_to_the_base_and_then_to_the_floor() {
+fn black_hole_falls_to_base_then_floor() {
     for (ipv6, steps) in [(false, &[1200, 576, 576][..]), (true, &[1280, 1280])] {
         let mut pmtu = Pmtu::new(1500, 1500, 0, ipv6);
         assert!(!pmtu.on_timeout(9000), "once is no sign");
@@ -158,7 +158,7 @@ fn black_hole_falls_to_the_base_and_then_to_the_floor() {
 }
 
 #[test]
-fn only_consecutive_time_outs_of_full_packets_mean_a_black_hole() {
+fn consecutive_full_packet_time_outs_show_black_hole() {
     let mut pmtu = Pmtu::new(1500, 1500, 0, false);
     for _ in 0..10 {
         assert!(!pmtu.on_timeout(0));
@@ -174,7 +174,7 @@ fn only_consecutive_time_outs_of_full_packets_mean_a_black_hole() {
 
 /// T3-rtx never expires where short packets go through and are acknowledged.
 #[test]
-fn losses_of_long_packets_alone_mean_a_black_hole() {
+fn losses_of_long_packets_show_black_hole() {
     let mut pmtu = Pmtu::new(1500, 1500, 0, false);
     for _ in 0..3 {
         for _ in 0..3 {
@@ -192,7 +192,7 @@ fn losses_of_long_packets_alone_mean_a_black_hole() {
 }
 
 #[test]
-fn a_size_that_is_remembered_is_doubted_at_the_first_time_out() {
+fn remembered_size_is_doubted_at_first_time_out() {
     let mut pmtu = Pmtu::new(1280, 1500, 0, false);
     pmtu.begin_at(secs(1), 1500);
     assert_eq!((pmtu.mtu(), pmtu.probe_due(secs(2))), (1500, None));
@@ -206,7 +206,7 @@ fn a_size_that_is_remembered_is_doubted_at_the_first_time_out() {
 }
 
 #[test]
-fn a_black_hole_below_the_base_leads_to_the_floor_at_once() {
+fn black_hole_below_base_goes_to_floor() {
     let mut pmtu = Pmtu::new(1280, 1500, 0, false);
     assert!(!pmtu.on_timeout(700), "once is no sign");
     assert!(pmtu.on_timeout(700));
@@ -218,7 +218,7 @@ fn a_black_hole_below_the_base_leads_to_the_floor_at_once() {
 }
 
 #[test]
-fn after_a_black_hole_the_search_finds_what_fits() {
+fn search_recovers_after_a_black_hole() {
     let (mut pmtu, mut now) = (Pmtu::new(1500, 1500, 0, false), secs(0));
     assert!(pmtu.on_black_hole(9000));
     search(&mut pmtu, &mut now, 1300);
@@ -226,7 +226,7 @@ fn after_a_black_hole_the_search_finds_what_fits() {
 }
 
 #[test]
-fn a_time_out_while_a_probe_is_out_tells_nothing_about_its_size() {
+fn time_out_during_a_probe_says_nothing() {
     let mut pmtu = v4();
     for nonce in 1..10 {
         send_full_packets(&mut pmtu);
@@ -239,7 +239,7 @@ fn a_time_out_while_a_probe_is_out_tells_nothing_about_its_size() {
 }
 
 #[test]
-fn packet_too_big_below_the_mtu_falls_to_the_base_and_probes_the_reported_size() {
+fn packet_too_big_probes_the_reported_size() {
     let mut pmtu = Pmtu::new(1500, 1500, 0, false);
     assert!(pmtu.on_packet_too_big(secs(0), 1400));
     assert_eq!((pmtu.mtu(), pmtu.probe_due(secs(0))), (1200, Some(1380)));
@@ -249,14 +249,14 @@ fn packet_too_big_below_the_mtu_falls_to_the_base_and_probes_the_reported_size()
 }
 
 #[test]
-fn packet_too_big_below_the_base_falls_to_the_floor() {
+fn packet_too_big_below_base_goes_to_floor() {
     let mut pmtu = Pmtu::new(1500, 1500, 0, false);
     assert!(pmtu.on_packet_too_big(secs(0), 1000));
     assert_eq!((pmtu.mtu(), pmtu.probe_due(secs(0))), (576, Some(980)));
 }
 
 #[test]
-fn packet_too_big_about_a_probe_shortens_the_search() {
+fn packet_too_big_shortens_the_search() {
     let mut pmtu = v4();
     send_full_packets(&mut pmtu);
     pmtu.on_probe_sent(secs(0), 1);
@@ -282,7 +282,7 @@ fn silly_reports_are_ignored() {
 }
 
 #[test]
-fn a_path_that_returns_and_a_new_maximum_start_again() {
+fn returning_path_or_new_maximum_restarts() {
     let (mut pmtu, mut now) = (v4(), secs(0));
     search(&mut pmtu, &mut now, 1280);
     assert_eq!((pmtu.mtu(), pmtu.state), (1280, State::Complete));

@@ -42,7 +42,7 @@ fn below_the_threshold_it_grows_as_slow_start() {
 
 /// A SACK may stand for many packets: what is sent doubles in each round trip all the same.
 #[test]
-fn below_the_threshold_sacks_for_trains_double_the_flight() {
+fn below_ssthresh_train_sacks_double_the_flight() {
     let mut prr = Prr::begin(2_000_000);
     let (mut flight, mut rounds) = (0, 0);
     while flight < 1_000_000 {

@@ -27,7 +27,7 @@ fn c2_first_measurement() {
 }
 
 #[test]
-fn c3_further_measurements_use_the_old_srtt_for_rttvar() {
+fn c3_rttvar_uses_the_old_srtt() {
     let mut rto = RtoEstimator::new(&config());
     rto.on_sample(ms(100), &config());
     rto.on_sample(ms(180), &config());

@@ -43,7 +43,7 @@ fn one_path_needs_no_heap() {
 }
 
 #[test]
-fn as_many_as_the_limit_and_each_address_once() {
+fn set_is_bounded_and_addresses_unique() {
     let mut set = set(&[Active; PATHS_MAX]);
     assert_eq!(set.add(path(99, Active)), None);
     assert_eq!(set.add(path(3, Active)), Some(PathIndex(3)));
@@ -59,7 +59,7 @@ fn as_many_as_the_limit_and_each_address_once() {
 }
 
 #[test]
-fn section_6_4_data_goes_to_the_primary_and_returns_to_it() {
+fn section_6_4_data_returns_to_the_primary() {
     let mut set = set(&[Active, Active, Active]);
     assert_eq!(set.data_path(), Some(PathIndex(0)));
     set.get_mut(PathIndex(0)).state = Inactive;
@@ -98,7 +98,7 @@ fn section_6_4_1_what_timed_out_takes_another_active_path() {
 }
 
 #[test]
-fn section_8_2_when_none_is_active_all_are_tried_in_turn() {
+fn section_8_2_without_active_paths_all_alternate() {
     let mut set = set(&[Inactive, Inactive, Inactive, Unconfirmed]);
     let mut tried = Vec::new();
     let mut last = PathIndex(2);
@@ -114,7 +114,7 @@ fn section_8_2_when_none_is_active_all_are_tried_in_turn() {
 }
 
 #[test]
-fn section_5_4_heartbeats_left_out_of_a_burst_come_first_the_next_time() {
+fn section_5_4_deferred_heartbeats_come_first() {
     let config = AssociationConfig::default();
     let mut set = set(&[Active, Unconfirmed, Unconfirmed]);
     set.get_mut(PathIndex(0)).on_heartbeat_sent(secs(2), 1, 0, &config);

@@ -54,7 +54,7 @@ fn wheel_left(due: &[u64], tick: u64) -> u64 {
 }
 
 #[test]
-fn a_million_in_a_slot_of_the_highest_levels_come_down_bit_by_bit() {
+fn crowded_high_level_slots_cascade_in_slices() {
     // All in half a minute that begins 300 seconds (or 6 hours) from now.
     for begin in [300_000, 21_600_000] {
         let mut wheel = full(|key| begin + scattered(key, 28_610));
@@ -73,7 +73,7 @@ fn a_million_in_a_slot_of_the_highest_levels_come_down_bit_by_bit() {
 }
 
 #[test]
-fn a_million_at_the_same_tick_have_come_down_when_it_comes() {
+fn crowded_tick_is_ready_in_time() {
     let mut wheel = full(|_| 40_003);
     let mut moved_max = 0;
     while let Some(next) = wheel.next_deadline().filter(|next| *next < at_tick(40_003)) {

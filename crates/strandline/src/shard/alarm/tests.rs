@@ -40,7 +40,7 @@ async fn rings_once_each_time_it_is_set() {
 }
 
 #[tokio::test]
-async fn an_earlier_time_takes_the_place_of_a_later_one() {
+async fn earlier_alarm_replaces_a_later_one() {
     let clock = Clock::start();
     for mut alarm in alarms(&clock) {
         let now = clock.now();
@@ -52,7 +52,7 @@ async fn an_earlier_time_takes_the_place_of_a_later_one() {
 }
 
 #[tokio::test]
-async fn a_later_time_takes_the_place_of_one_that_has_come() {
+async fn later_alarm_replaces_an_expired_one() {
     let clock = Clock::start();
     for mut alarm in alarms(&clock) {
         let now = clock.now();
@@ -66,7 +66,7 @@ async fn a_later_time_takes_the_place_of_one_that_has_come() {
 }
 
 #[tokio::test]
-async fn real_sockets_have_the_kernels_and_the_network_in_memory_the_runtimes() {
+async fn real_sockets_use_kernel_timers() {
     let clock = Clock::start();
     let udp = UdpCarrier::bind("127.0.0.1:0".parse().expect("an address"), &UdpOptions::default())
         .expect("loopback has ports");

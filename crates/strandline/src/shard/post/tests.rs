@@ -13,7 +13,7 @@ fn lengths(mail: &Mail) -> Vec<usize> {
 }
 
 #[test]
-fn letters_come_in_their_order_and_the_reader_is_woken_once() {
+fn letters_keep_order_and_wake_once() {
     let post = Post::new(2);
     post.register(1, Waker::noop());
     let (mut mail, mut woken) = (Mail::default(), Vec::new());
@@ -33,7 +33,7 @@ fn letters_come_in_their_order_and_the_reader_is_woken_once() {
 }
 
 #[test]
-fn a_full_box_and_a_closed_one_lose_what_comes() {
+fn full_or_closed_mailbox_drops_letters() {
     let post = Post::new(2);
     let (mut mail, mut woken) = (Mail::default(), Vec::new());
     for _ in 0..100 {

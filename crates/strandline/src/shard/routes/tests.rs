@@ -16,7 +16,7 @@ fn message(stream: u16, size: usize) -> Message {
 }
 
 #[test]
-fn each_reader_gets_its_stream_and_the_total_is_bounded() {
+fn readers_get_their_streams_within_the_bound() {
     let (mut read, mut woken) = (WaitQueue::default(), Vec::new());
     let mut routes = Routes::new(1000);
     assert!(routes.claim(StreamId(1)));
@@ -32,7 +32,7 @@ fn each_reader_gets_its_stream_and_the_total_is_bounded() {
 }
 
 #[test]
-fn a_late_reader_finds_what_arrived_before_and_gives_back_what_it_leaves() {
+fn late_reader_finds_earlier_messages() {
     let (mut read, mut woken) = (WaitQueue::default(), Vec::new());
     let mut routes = Routes::new(10_000);
     routes.push(message(3, 1), &mut read, &mut woken);

@@ -96,7 +96,7 @@ fn a_tag_leads_to_its_shard_at_once() {
 }
 
 #[test]
-fn a_lone_sender_is_at_home_where_the_carrier_brings_it() {
+fn lone_sender_lives_where_packets_arrive() {
     let (rule, shards) = shards();
     for last in 0..50 {
         let (source, bytes) = ([10, 0, 0, last], init(&[]));
@@ -145,7 +145,7 @@ fn an_init_finds_the_association_that_it_restarts() {
 }
 
 #[test]
-fn a_reflected_tag_leads_nowhere_so_all_are_asked_once() {
+fn reflected_tag_is_asked_of_all_once() {
     let (_, mut shards) = shards();
     let mut space = [0; 64];
     let mut writer = TlvWriter::new(&mut space);

@@ -57,7 +57,7 @@ fn a_task_that_waits_on_keeps_its_place() {
 }
 
 #[test]
-fn a_task_that_may_be_gone_keeps_nobody_out() {
+fn vanished_waiter_blocks_nobody() {
     let (mut line, mut tokens) = line(&[true, true, false, false]);
     assert!(!line.is_turn(tokens[1]), "nobody has been woken");
     assert_eq!(woken(|to_wake| line.wake_next(to_wake)), 3);

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn dense_is_what_many_packets_in_a_millisecond_are() {
+fn dense_means_many_packets_in_a_millisecond() {
     let mut pace = Pace::default();
     assert!(!pace.is_dense(500_000, 1000), "not known yet");
     assert!(pace.is_dense(1_000_000, 1000));

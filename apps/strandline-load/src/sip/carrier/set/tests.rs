@@ -44,7 +44,7 @@ fn messages_in_pieces_are_put_together() {
 }
 
 #[test]
-fn more_than_there_is_room_for_is_read_to_its_end() {
+fn excess_input_is_read_to_its_end() {
     let (mut place, mut peer) = connected();
     peer.write_all([FIRST, SECOND].concat().as_bytes()).unwrap();
     let both = vec![FIRST.to_owned(), SECOND.to_owned()];
@@ -59,7 +59,7 @@ fn the_end_of_a_connection_is_found() {
 }
 
 #[test]
-fn what_does_not_go_waits_and_keeps_its_order() {
+fn blocked_output_waits_in_order() {
     let (mut place, mut peer) = connected();
     let (mut sent, mut number) = (Vec::new(), 0_u32);
     while place.pending.is_empty() {
@@ -79,7 +79,7 @@ fn what_does_not_go_waits_and_keeps_its_order() {
 }
 
 #[tokio::test]
-async fn a_flow_that_is_given_up_is_found_to_have_ended() {
+async fn abandoned_flow_is_reported_as_ended() {
     use super::Carrier;
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = listener.local_addr().unwrap();

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn only_final_answers_count_and_some_say_when_to_come_again() {
+fn final_responses_count_and_may_delay_retry() {
     assert_eq!(final_answer(b"SIP/2.0 100 Trying\r\n\r\n"), None);
     let ok = Final { code: 200, retry_after: None };
     assert_eq!(final_answer(b"SIP/2.0 200 OK\r\nExpires: 5\r\n\r\n"), Some(ok));

@@ -13,7 +13,7 @@ fn wrong(text: &str) -> String {
 }
 
 #[test]
-fn the_shortest_one_is_a_request_and_its_answer() {
+fn shortest_script_is_request_and_response() {
     let script = Script::read(PING).unwrap();
     assert_eq!((script.name.as_str(), script.register, script.steps.len()), ("ping", true, 2));
     let What::Send { method, to, .. } = &script.steps[0].what else { panic!("{script:?}") };

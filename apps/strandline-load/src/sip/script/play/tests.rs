@@ -34,7 +34,7 @@ fn first(said: &[(usize, String)]) -> Vec<String> {
 }
 
 #[test]
-fn a_call_with_a_reinvite_goes_along_its_route_to_its_end() {
+fn call_with_reinvite_follows_its_route() {
     let begin = start();
     let mut engine = engine(CALL, begin, false);
     engine.begin(begin, begin);
@@ -74,7 +74,7 @@ fn a_call_with_a_reinvite_goes_along_its_route_to_its_end() {
 }
 
 #[test]
-fn what_gets_no_answer_is_sent_again_and_then_given_up() {
+fn unanswered_step_is_retransmitted_then_abandoned() {
     let begin = start();
     let engine =
         engine("name = \"ping\"\n[[step]]\nsend = \"OPTIONS\"\n[[step]]\nexpect = 200\n", begin, false);
@@ -87,7 +87,7 @@ fn reply(request: &str, status: &str) -> Vec<u8> {
 }
 
 #[test]
-fn another_answer_than_the_expected_one_fails_and_in_a_closed_loop_the_next_begins() {
+fn unexpected_response_fails_the_call() {
     let begin = start();
     let mut engine =
         engine("name = \"ping\"\n[[step]]\nsend = \"OPTIONS\"\n[[step]]\nexpect = \"2xx\"\n", begin, true);
@@ -108,7 +108,7 @@ fn another_answer_than_the_expected_one_fails_and_in_a_closed_loop_the_next_begi
 }
 
 #[test]
-fn a_refused_invite_is_acknowledged_along_its_own_way() {
+fn refused_invite_is_acknowledged_hop_by_hop() {
     let begin = start();
     let mut engine =
         engine("name = \"x\"\n[[step]]\nsend = \"INVITE\"\n[[step]]\nexpect = 486\n", begin, false);
@@ -125,7 +125,7 @@ fn a_refused_invite_is_acknowledged_along_its_own_way() {
 }
 
 #[test]
-fn texts_are_filled_in_and_bodies_have_their_length() {
+fn templates_are_filled_and_bodies_measured() {
     let begin = start();
     let text = "name = \"x\"\n[[step]]\nsend = \"MESSAGE\"\nheaders = [\"Subject: {number} of {run}\"]\n\
                 content_type = \"text/plain\"\nbody = \"{{{user}}} to {other}\\nat {address}\"\n[[step]]\nexpect = 200\n";

@@ -12,7 +12,7 @@ fn answer(request: &str, reply: Reply<'_>) -> String {
 }
 
 #[test]
-fn lines_are_copied_in_the_order_of_answers_wherever_they_stand() {
+fn copied_lines_follow_the_responses_order() {
     let reply = Reply {
         to_tag: Some(b"t"),
         source: "192.0.2.9:7".parse().ok(),
@@ -36,7 +36,7 @@ fn lines_are_copied_in_the_order_of_answers_wherever_they_stand() {
 }
 
 #[test]
-fn a_to_gets_a_tag_only_if_it_is_well_formed_and_has_none() {
+fn to_gets_a_tag_only_if_valid() {
     let reply = Reply { to_tag: Some(b"t"), ..Reply::new(StatusCode::new(499).unwrap()) };
     let cases = [
         ("<sip:t>", "<sip:t>;tag=t"),

@@ -42,7 +42,7 @@ fn message_with(vias: &str) -> String {
 }
 
 #[test]
-fn the_topmost_via_is_the_same_however_it_is_asked_for() {
+fn topmost_via_is_the_same_by_each_method() {
     for (lines, values) in VIAS {
         let text = message_with(lines);
         let mut index = Index::new();
@@ -59,7 +59,7 @@ fn the_topmost_via_is_the_same_however_it_is_asked_for() {
 }
 
 #[test]
-fn notes_stand_at_the_same_places_when_the_via_was_parsed_before() {
+fn notes_match_when_via_was_parsed_before() {
     let sources = ["192.0.2.1:7", "10.0.0.9:5060", "[2001:db8::1]:7", "[::ffff:192.0.2.1]:7"];
     for (lines, values) in VIAS {
         let text = message_with(lines);
@@ -81,7 +81,7 @@ fn notes_stand_at_the_same_places_when_the_via_was_parsed_before() {
 }
 
 #[test]
-fn an_index_forgets_the_via_of_the_message_before() {
+fn index_forgets_the_previous_messages_via() {
     let mut index = Index::new();
     let first = message_with(VIAS[0].0);
     assert!(Message::parse(first.as_bytes(), &mut index).unwrap().via().is_ok());

@@ -23,7 +23,7 @@ fn each_key_counts_for_itself() {
 }
 
 #[test]
-fn what_makes_no_sense_is_told_with_its_key() {
+fn invalid_values_are_reported_with_their_key() {
     for key in ["first_message_secs", "idle_secs", "keep_alive_secs", "write_secs"] {
         for secs in [4, 32_768] {
             let told = read(&format!("{key} = {secs}")).unwrap_err();

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_another_process_has_read_is_all_that_there_is() {
+fn files_of_another_process_are_complete() {
     let path = std::env::temp_dir().join(format!("strandline-files-{}", std::process::id()));
     let other = path.with_extension("other");
     std::fs::write(&path, "first").unwrap();

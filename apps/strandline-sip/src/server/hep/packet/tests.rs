@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_packet_is_laid_out_as_its_specification_says() {
+fn hep_packet_layout_matches_its_specification() {
     let packet = Packet {
         protocol: 17,
         source: "192.0.2.1:5060".parse().unwrap(),

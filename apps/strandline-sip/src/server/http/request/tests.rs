@@ -33,7 +33,7 @@ fn a_sign_is_no_digit_of_an_escape() {
 }
 
 #[test]
-fn a_token_is_shown_in_any_spelling_of_bearer() {
+fn bearer_is_accepted_in_any_case() {
     for credentials in ["Bearer secret", "bearer secret", "BEARER   secret"] {
         assert!(request(&Method::GET, "/", credentials).unwrap().shows("secret"), "{credentials}");
     }

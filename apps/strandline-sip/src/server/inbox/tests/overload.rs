@@ -156,7 +156,7 @@ fn p99(times: &[u64]) -> u64 {
 }
 
 #[test]
-fn whatever_comes_over_udp_as_much_is_served_as_ever_and_soon() {
+fn goodput_over_udp_holds_under_any_load() {
     for times_as_much in [1.0, 2.0, 4.0, 10.0] {
         let mut world = World::new();
         for now in 0..20_000 {
@@ -169,7 +169,7 @@ fn whatever_comes_over_udp_as_much_is_served_as_ever_and_soon() {
 }
 
 #[test]
-fn what_holds_the_server_up_for_a_while_brings_no_late_calls() {
+fn stall_does_not_bring_late_calls() {
     let mut world = World::new();
     for now in 0..30_000 {
         // Every now and then it has the processor to itself by a third only.
@@ -200,7 +200,7 @@ fn when_less_comes_all_are_served_again() {
 }
 
 #[test]
-fn who_does_nothing_for_a_second_is_not_closed_to_those_who_come_after_it() {
+fn idle_second_does_not_reject_new_calls() {
     for times_as_much in [0.8, 2.0] {
         let mut world = World::new();
         for now in 0..15_000 {
@@ -217,7 +217,7 @@ fn who_does_nothing_for_a_second_is_not_closed_to_those_who_come_after_it() {
 }
 
 #[test]
-fn with_a_part_of_a_processor_the_next_flood_is_met_like_the_first() {
+fn second_flood_with_quota_is_like_the_first() {
     /// Of every ten milliseconds so many may be used, one after the other; the others aren't there.
     const QUOTA: f64 = 2.0;
     let can = CAN * QUOTA / 10.0;

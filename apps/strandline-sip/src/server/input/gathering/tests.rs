@@ -38,7 +38,7 @@ fn a_busy_server_gathers_nearly_all_the_time() {
 }
 
 #[test]
-fn a_server_that_is_mostly_idle_answers_at_once() {
+fn idle_server_answers_at_once() {
     for rate in [1, 2, 3] {
         let on = run_busy(&mut Gathering::default(), 0.4, 0..60_000, |_, _| rate);
         assert_eq!(on, 0, "{rate} each millisecond");
@@ -58,7 +58,7 @@ fn few_and_many_are_not_gathered() {
 }
 
 #[test]
-fn who_waits_for_each_answer_is_answered_at_once() {
+fn closed_loop_client_is_answered_at_once() {
     let mut gathering = Gathering::default();
     // Two that go on when they are answered: every millisecond, or when it is looked for them.
     let on = run(&mut gathering, 0, 60_000, |now, on| if !on || now.is_multiple_of(4) { 2 } else { 0 });

@@ -31,7 +31,7 @@ async fn until(connections: &Connections, bytes: usize, greeting: &mut (impl Fut
 }
 
 #[tokio::test]
-async fn of_half_a_handshake_no_more_is_kept_than_has_come() {
+async fn partial_handshake_keeps_only_its_bytes() {
     let (connections, _wanted) = Connections::new(1);
     let settings = WebSockets::default();
     let (wire, mut browser) = pair();
@@ -52,7 +52,7 @@ async fn of_half_a_handshake_no_more_is_kept_than_has_come() {
 }
 
 #[tokio::test]
-async fn a_head_that_is_too_large_is_refused_and_nothing_of_it_is_kept() {
+async fn oversized_head_is_refused_and_freed() {
     let (connections, _wanted) = Connections::new(1);
     let settings = WebSockets::default();
     let (wire, mut browser) = pair();
@@ -71,7 +71,7 @@ async fn a_head_that_is_too_large_is_refused_and_nothing_of_it_is_kept() {
 }
 
 #[tokio::test]
-async fn half_handshakes_take_no_more_than_a_quarter_of_what_may_be_kept() {
+async fn partial_handshakes_have_a_quarter_of_memory() {
     let (connections, _wanted) = Connections::new(1);
     connections.patience.set(Patience { buffered_bytes_max: 4 * GET.len() * 2, ..Patience::default() });
     let settings = WebSockets::default();

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn each_request_has_its_calls_and_the_median_of_its_times() {
+fn request_steps_have_counts_and_medians() {
     let mut meter = Meter::new();
     for micros in [5, 1, 3] {
         meter.count(Part::Read, Duration::from_micros(micros));

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn all_that_is_kept_is_on_one_account_and_given_back() {
+fn kept_bytes_are_accounted_and_returned() {
     let account = Rc::new(Account::default());
     let (one, other) = (Share::of(&account), Share::of(&account));
     one.set_begun(100);

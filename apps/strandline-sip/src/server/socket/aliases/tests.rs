@@ -9,7 +9,7 @@ fn domains(names: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn only_who_has_proved_a_domain_is_asked_for_it() {
+fn only_domain_owners_get_their_requests() {
     let mut aliases = Aliases::default();
     aliases.alias(1, at(5061));
     assert!(aliases.is_empty(), "it has shown no certificate");
@@ -22,7 +22,7 @@ fn only_who_has_proved_a_domain_is_asked_for_it() {
 }
 
 #[test]
-fn virtual_servers_at_one_address_have_a_connection_each_and_the_last_one_counts() {
+fn virtual_servers_share_an_address_by_connection() {
     let mut aliases = Aliases::default();
     for (connection, name) in [(1, "example.net"), (2, "example.com"), (3, "example.net")] {
         aliases.prove(connection, domains(&[name]));
@@ -36,7 +36,7 @@ fn virtual_servers_at_one_address_have_a_connection_each_and_the_last_one_counts
 }
 
 #[test]
-fn one_connection_has_one_alias_and_none_is_left_of_one_that_is_gone() {
+fn connection_has_one_alias_until_it_closes() {
     let mut aliases = Aliases::default();
     aliases.prove(1, domains(&["example.net"]));
     for port in 5061..6061 {

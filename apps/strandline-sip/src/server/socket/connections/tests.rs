@@ -27,7 +27,7 @@ fn end(connection: &Connection, phone: TcpStream) {
 }
 
 #[test]
-fn a_request_goes_over_a_connection_that_nobody_waits_for_yet_while_it_stands() {
+fn request_uses_an_unwatched_open_connection() {
     let (all, mut wanted) = Connections::new(0);
     let (connection, mut phone) = bare(&all);
     assert!(all.queue(connection.flow(), None, REQUEST));
@@ -39,7 +39,7 @@ fn a_request_goes_over_a_connection_that_nobody_waits_for_yet_while_it_stands() 
 }
 
 #[test]
-fn no_request_goes_over_one_whose_peer_has_closed_it_a_moment_ago() {
+fn just_closed_connection_gets_no_request() {
     let (all, mut wanted) = Connections::new(0);
     let (connection, phone) = bare(&all);
     end(&connection, phone);
@@ -53,7 +53,7 @@ fn no_request_goes_over_one_whose_peer_has_closed_it_a_moment_ago() {
 }
 
 #[test]
-fn an_answer_still_goes_over_one_whose_peer_says_no_more() {
+fn half_closed_connection_still_gets_responses() {
     let (all, _wanted) = Connections::new(0);
     let (connection, mut phone) = bare(&all);
     phone.shutdown(std::net::Shutdown::Write).unwrap();

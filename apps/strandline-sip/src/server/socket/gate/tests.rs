@@ -46,7 +46,7 @@ fn request(line: &str, number: u32) -> String {
 }
 
 #[test]
-fn a_closed_gate_stops_what_begins_and_nothing_else() {
+fn closed_gate_drops_only_new_requests() {
     let pair = Pair::new(0.0);
     let closed = [
         "INVITE sip:b@example.com",
@@ -77,7 +77,7 @@ fn a_closed_gate_stops_what_begins_and_nothing_else() {
 }
 
 #[test]
-fn a_share_comes_through_and_the_same_ones_again() {
+fn gate_passes_the_same_share_again() {
     let messages: Vec<String> = (0..2000).map(|number| request("INVITE sip:b@example.com", number)).collect();
     let pair = Pair::new(0.25);
     let through = pair.through(&messages);
@@ -91,7 +91,7 @@ fn a_share_comes_through_and_the_same_ones_again() {
 }
 
 #[test]
-fn the_mark_of_a_message_says_what_the_kernel_does() {
+fn packet_mark_matches_the_kernels_filter() {
     let mut messages: Vec<String> =
         (0..500).map(|number| request("REGISTER sip:example.com", number)).collect();
     // Of every length.
@@ -120,7 +120,7 @@ fn near(share: Option<f64>, expected: f64) -> bool {
 }
 
 #[test]
-fn it_closes_as_far_as_it_must_and_stays_so() {
+fn gate_closes_as_needed_and_stays() {
     let mut gate = Gate::new();
     let done = |first| came(first, 10_000.0);
     assert_eq!(gate.look(at(0), done(1e6), false), None);
@@ -144,14 +144,14 @@ fn it_closes_as_far_as_it_must_and_stays_so() {
 }
 
 #[test]
-fn who_only_reads_is_known_to_be_able_to_do_more() {
+fn reading_only_shows_spare_capacity() {
     let busy = Came { refused: 80_000.0, ..came(85_000.0, 5000.0) };
     let share = Gate::new().look(at(0), busy, true);
     assert!(near(share, 9000.0 * 1.5 / 85_000.0), "{share:?}");
 }
 
 #[test]
-fn what_is_not_used_of_the_time_could_be() {
+fn unused_time_counts_as_capacity() {
     let mut gate = Gate::new();
     let a_third = Came { busy: 0.3, ..came(3000.0, 3000.0) };
     (0..20).for_each(|tenths| assert_eq!(gate.look(at(tenths), a_third, false), None));
@@ -162,7 +162,7 @@ fn what_is_not_used_of_the_time_could_be() {
 }
 
 #[test]
-fn what_was_handled_before_hardly_counts_when_much_comes() {
+fn earlier_throughput_fades_under_load() {
     for before in [10.0, 50_000.0] {
         let mut gate = Gate::new();
         let all = Came { busy: before / 50_000.0, ..came(before, before) };
@@ -178,7 +178,7 @@ fn what_was_handled_before_hardly_counts_when_much_comes() {
 }
 
 #[test]
-fn what_was_refused_while_nothing_else_came_does_not_count_either() {
+fn rejects_alone_show_no_capacity() {
     let mut gate = Gate::new();
     assert!(near(gate.look(at(0), came(100_000.0, 10_000.0), true), 0.15));
     // Those who were refused ask again, for eight seconds.
@@ -195,7 +195,7 @@ fn what_was_refused_while_nothing_else_came_does_not_count_either() {
 }
 
 #[test]
-fn more_are_let_in_on_trial_and_at_once_when_nobody_is_refused() {
+fn trial_opening_grows_without_rejects() {
     let mut gate = Gate::new();
     let part = |first: f64| Came { busy: first / 10_000.0, ..came(first, first) };
     assert!(near(gate.look(at(0), came(100_000.0, 10_000.0), true), 0.15));

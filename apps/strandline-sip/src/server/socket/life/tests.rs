@@ -5,7 +5,7 @@ fn at(secs: u64) -> Duration {
 }
 
 #[test]
-fn the_time_for_a_message_begins_with_that_message() {
+fn message_timer_starts_with_the_message() {
     let (mut begun, life) = (Begun::default(), Life::default());
     assert_eq!(begun.look(at(1), &life, false), None);
     assert_eq!(begun.look(at(2), &life, true), Some(at(2)));
@@ -21,7 +21,7 @@ fn the_time_for_a_message_begins_with_that_message() {
 }
 
 #[test]
-fn a_peer_that_takes_nothing_is_found_out_and_a_slow_one_is_not() {
+fn stalled_peer_is_closed_and_slow_one_kept() {
     let life = Life::default();
     assert_eq!([10, 40, 70].map(|now| life.stuck(now, true)), [0, 30, 60]);
     life.on_written();

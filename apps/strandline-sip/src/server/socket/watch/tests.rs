@@ -56,7 +56,7 @@ fn who_says_nothing_is_let_go() {
 }
 
 #[test]
-fn the_largest_goes_when_too_much_is_kept_for_all() {
+fn largest_buffer_goes_first_over_the_limit() {
     let (connections, _wanted) = Connections::new(1);
     connections.patience.set(Patience { buffered_bytes_max: 1000, ..Patience::default() });
     let (small, mut small_phone) = pair(&connections);

@@ -41,7 +41,7 @@ fn a_frame_is_cut_once_it_is_whole() {
 }
 
 #[test]
-fn texts_bytes_and_parts_are_messages_and_pings_are_answered_between_them() {
+fn frames_become_messages_and_pings_are_answered() {
     let (mut websocket, mut out) = (WebSocket::new(1000), Vec::new());
     assert_eq!(
         websocket.open(&sent(FINAL | TEXT, b"one"), &mut out),
@@ -62,7 +62,7 @@ fn texts_bytes_and_parts_are_messages_and_pings_are_answered_between_them() {
 }
 
 #[test]
-fn what_makes_no_sense_is_ended_with_its_reason() {
+fn invalid_frames_close_with_a_reason() {
     let close = |code: u16| [&[0x88, 2], &code.to_be_bytes()[..]].concat();
     let unmasked = vec![FINAL | TEXT, 1, b'a'];
     for (frames, code) in [

@@ -23,7 +23,7 @@ fn handed(protocol: Protocol, address: SocketAddr, bound: SocketAddr) -> Handed 
 }
 
 #[test]
-fn sockets_are_found_by_what_they_are_in_whatever_order() {
+fn sockets_are_matched_in_any_order() {
     let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
     let (udp, tcp, ws) =
         (UdpSocket::bind(any).unwrap(), TcpListener::bind(any).unwrap(), TcpListener::bind(any).unwrap());
@@ -44,7 +44,7 @@ fn sockets_are_found_by_what_they_are_in_whatever_order() {
 }
 
 #[test]
-fn a_socket_that_is_not_what_it_should_be_is_not_taken() {
+fn wrong_socket_is_not_accepted() {
     let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
     let one = || TcpListener::bind(any).unwrap();
     let (tcp, other, udp) = (one(), one(), UdpSocket::bind(any).unwrap());

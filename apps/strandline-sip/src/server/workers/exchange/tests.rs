@@ -62,7 +62,7 @@ fn commit(worker: u8, number: u64, name: &str) -> ToStore {
 }
 
 #[test]
-fn a_worker_hears_that_its_change_is_durable_once_the_others_know_it() {
+fn change_is_durable_once_others_know() {
     let exchange = Exchange::new(Table::new(Vec::new(), 2, Damage::default()), 2);
     let (mut first, mut second) = (begin(&exchange, 0), begin(&exchange, 1));
     super::commit(&exchange, &mut Keep::Memory, vec![commit(0, 7, "alice")]);
@@ -108,7 +108,7 @@ fn who_comes_later_gets_all_that_there_is() {
 }
 
 #[test]
-fn who_is_waited_for_in_vain_is_not_waited_for_again_until_it_knows_all() {
+fn unresponsive_worker_is_awaited_once() {
     let exchange = Exchange::new(Table::new(Vec::new(), 2, Damage::default()), 2);
     let (mut first, _second) = (begin(&exchange, 0), begin(&exchange, 1));
     super::commit(&exchange, &mut Keep::Memory, vec![commit(0, 1, "alice")]);

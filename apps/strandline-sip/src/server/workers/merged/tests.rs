@@ -12,7 +12,7 @@ fn own() -> Own {
 }
 
 #[test]
-fn each_family_is_said_once_and_each_sample_says_whose_it_is() {
+fn metric_families_are_merged_with_worker_labels() {
     let page = metrics(&[(0, FIRST), (2, SECOND)], SUPERVISOR, &own());
     let expected = "# HELP strandline_sip_workers Processes that serve.\n# TYPE strandline_sip_workers gauge\n\
          strandline_sip_workers 2\n\

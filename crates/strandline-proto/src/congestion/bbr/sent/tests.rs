@@ -11,7 +11,7 @@ fn at(us: u64) -> Time {
 }
 
 #[test]
-fn between_two_moments_is_what_went_after_the_first_and_not_after_the_second() {
+fn interval_counts_what_was_sent_within() {
     let mut log = SentLog::default();
     for ms in 1..=10 {
         log.on_sent(at(ms * 1_000), 100, RTT);

@@ -19,7 +19,7 @@ fn state(path: &Path) -> State {
 }
 
 #[test]
-fn a_mark_leaves_85_hundredths_of_what_was_in_flight() {
+fn mark_keeps_85_percent_of_inflight() {
     let (mut path, flight) = steady();
     path.bbr.on_ecn(path.now);
     let window = u64::from(path.bbr.window());
@@ -61,7 +61,7 @@ fn without_marks_it_grows_again() {
 }
 
 #[test]
-fn a_mark_ends_the_start_and_the_probe_for_bandwidth() {
+fn mark_ends_startup_and_bandwidth_probing() {
     let mut path = Path::new(12_500_000, MS(20), 1_250_000);
     path.run(MS(70));
     assert_eq!(state(&path), State::Startup);

@@ -55,7 +55,7 @@ impl Flow {
 
 /// The receiver's side.
 #[test]
-fn marks_are_told_across_the_wrap_until_a_cwr_that_is_no_older_comes() {
+fn marks_are_echoed_across_the_wrap_until_cwr() {
     let mut raw = agreed_from(Algorithm::Rfc9260, Recovery::Rfc9260, Tsn(u32::MAX - 3));
     assert_eq!(ecnes(&raw.say_marked(0, 0b10)), []);
     assert_eq!(ecnes(&raw.say_marked(1, 0b11)), [(Tsn(u32::MAX - 2), true)]);
@@ -72,7 +72,7 @@ fn marks_are_told_across_the_wrap_until_a_cwr_that_is_no_older_comes() {
 
 /// The sender's: what was sent before the window shrank ends beyond TSN 0, and marks of it on both sides count once.
 #[test]
-fn marks_before_and_after_the_wrap_are_of_one_window() {
+fn marks_around_the_wrap_share_a_window() {
     for (congestion, recovery) in ALIKE {
         let mut flow = Flow::grown_across(congestion, recovery);
         let before = flow.raw.cwnd();
@@ -93,7 +93,7 @@ fn marks_before_and_after_the_wrap_are_of_one_window() {
 
 /// A loss or a time-out first, beyond TSN 0 what was sent before it.
 #[test]
-fn a_loss_or_a_time_out_before_the_wrap_covers_marks_after_it() {
+fn loss_before_the_wrap_covers_later_marks() {
     for (congestion, recovery) in ALIKE {
         let mut flow = Flow::grown_across(congestion, recovery);
         flow.lose();
@@ -109,7 +109,7 @@ fn a_loss_or_a_time_out_before_the_wrap_covers_marks_after_it() {
 
 /// 2^32 chunks later the same number is another chunk's: that its mark was told before is long ago.
 #[test]
-fn a_mark_counts_where_one_of_the_same_number_was_told_before_the_numbers_went_round() {
+fn reused_tsn_of_an_old_mark_counts() {
     for (congestion, recovery) in ALIKE {
         let mut flow = Flow::grown(congestion, recovery);
         flow.mark(0);

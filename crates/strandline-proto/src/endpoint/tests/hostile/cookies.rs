@@ -106,7 +106,7 @@ fn a_repeated_cookie_echo_changes_no_state() {
 
 /// DATA that rode on a repeated COOKIE ECHO is a duplicate as any other.
 #[test]
-fn data_on_a_repeated_cookie_echo_is_delivered_once() {
+fn data_on_repeated_cookie_echo_arrives_once() {
     let mut pair = Pair::new();
     let client = pair.connect();
     pair.send(CLIENT, client, 0, b"early");
@@ -125,7 +125,7 @@ fn data_on_a_repeated_cookie_echo_is_delivered_once() {
 
 /// After a restart and the end of the association, the cookie of its first life must not make a third.
 #[test]
-fn the_cookie_of_an_association_that_restarted_is_spent() {
+fn cookie_before_a_restart_is_spent() {
     let mut raw = Raw::new();
     let first = raw.pair.log.iter().find(|sent| has(kind::INIT_ACK)(sent)).unwrap().clone();
     let (first_tag, _, first_cookie) = init_ack(&first);
@@ -162,7 +162,7 @@ const STALE: [u8; 8] = [0, 3, 0, 8, 0, 0, 0, 1];
 
 /// A server whose cookies are always stale already.
 #[test]
-fn stale_cookies_are_asked_for_anew_three_times_only() {
+fn stale_cookies_are_renewed_three_times() {
     let (mut pair, client, tag) = cookie_echoed();
     let stale = Error { causes: Causes::new(&STALE) };
     let mut inits = 0;
@@ -182,7 +182,7 @@ fn stale_cookies_are_asked_for_anew_three_times_only() {
 }
 
 #[test]
-fn a_stale_cookie_error_outside_of_set_up_is_ignored() {
+fn stale_cookie_error_after_set_up_is_ignored() {
     let (mut pair, client, tag) = cookie_echoed();
     let sent = pair.forge(SERVER, (PORT, 5000), tag, |packet| assert!(packet.push(&CookieAck)));
     pair.deliver(&sent);
@@ -207,7 +207,7 @@ fn many_stale_causes_in_one_packet_are_one() {
 
 /// A cookie that no packet of ours can carry: the set-up fails in time, it does not stand still for ever.
 #[test]
-fn a_cookie_larger_than_any_packet_ends_the_set_up() {
+fn oversized_cookie_ends_the_set_up() {
     let mut pair = Pair::new();
     let client = pair.connect();
     let mut parameters = vec![0, 7];
@@ -232,7 +232,7 @@ fn a_cookie_larger_than_any_packet_ends_the_set_up() {
 
 /// Data and everything else before the set-up is through: nothing may come of it.
 #[test]
-fn no_chunk_before_its_time_moves_the_set_up() {
+fn premature_chunks_do_not_advance_the_set_up() {
     let others = [kind::ABORT, kind::COOKIE_ECHO, kind::INIT_ACK];
     for number in (0..=15).filter(|number| !others.contains(number)) {
         for value in [&[][..], &[0; 4], &[1; 16], &[0, 3, 0, 8, 0, 0, 0, 1]] {
@@ -256,7 +256,7 @@ fn no_chunk_before_its_time_moves_the_set_up() {
 
 /// Cookies are stateless, so a tag that is out in one may be given to another association meanwhile.
 #[test]
-fn a_cookie_with_the_tag_of_another_association_touches_nobody() {
+fn cookie_with_a_foreign_tag_touches_nobody() {
     use crate::association::cookie::Cookie;
     let (mut pair, client, server) = Pair::established();
     let status = pair.hosts[SERVER].endpoint.status(server).unwrap();

@@ -116,7 +116,7 @@ fn a_flood_that_nobody_reads_takes_bounded_memory() {
 /// The limit of all associations together: it holds, those who take little still get their data through, and nobody
 /// is lost by it.
 #[test]
-fn the_memory_of_all_associations_is_limited_and_shared() {
+fn memory_of_all_associations_is_limited() {
     const LIMIT: u64 = 256 << 10;
     const GREEDY: u16 = 16;
     let server = EndpointConfig { receive_bytes_max: LIMIT, ..config(1, SERVER) };
@@ -161,7 +161,7 @@ fn the_memory_of_all_associations_is_limited_and_shared() {
 /// What an association has beyond a gap counts against the limit of all, and is more than its share: the one chunk that lets
 /// it go still has to get in, however long the others hold what they have.
 #[test]
-fn a_gap_is_filled_though_others_hold_all_memory() {
+fn gap_is_filled_when_memory_is_full() {
     const LIMIT: u64 = 256 << 10;
     let server = EndpointConfig { receive_bytes_max: LIMIT, ..config(1, SERVER) };
     let mut pair = Pair::with(config(1, CLIENT), server);
@@ -212,7 +212,7 @@ fn a_gap_is_filled_though_others_hold_all_memory() {
 }
 
 #[test]
-fn a_tsn_further_ahead_than_a_gap_block_reaches_is_not_held() {
+fn tsn_beyond_gap_block_range_is_dropped() {
     let mut raw = Raw::new();
     raw.say_data(&whole(raw.tsn, 0, b"first"));
     for ahead in [65_537, 65_538, 1 << 20, (1 << 31) - 1] {
@@ -233,7 +233,7 @@ fn a_tsn_further_ahead_than_a_gap_block_reaches_is_not_held() {
 
 /// The receive buffer fills in the middle of a message; its last fragment is dropped, and gets in once there is room.
 #[test]
-fn the_last_chunk_of_a_burst_dropped_at_a_full_buffer_gets_in_later() {
+fn dropped_burst_end_is_delivered_later() {
     for len in [19_000, 20_000, 21_000, 30_000, 40_000] {
         let (mut pair, client, server) = Pair::configured(|config| {
             config.receive_buffer = Some(20_000);
@@ -329,7 +329,7 @@ fn duplicates_are_answered_once_a_packet_within_bounds() {
 /// Every second TSN: far more gap blocks than a packet holds. The SACK keeps to what every path takes, and to the path MTU once a
 /// HEARTBEAT of that length was answered, and names the lowest.
 #[test]
-fn a_sack_keeps_to_the_path_mtu_however_many_gaps_there_are() {
+fn sack_with_many_gaps_fits_the_mtu() {
     let mut raw = Raw::new();
     let tsn = raw.tsn;
     raw.say_data(&whole(tsn, 0, b"x"));

@@ -62,7 +62,7 @@ fn a_packet_without_chunks_does_nothing() {
 
 /// Every chunk type with every value length up to 40 bytes, of zeros and of ones, wherever it may arrive.
 #[test]
-fn chunks_too_short_for_their_type_change_nothing_but_their_own_association() {
+fn short_chunks_affect_only_their_association() {
     let kinds = (0..=15).chain([0x40, 0x80, 0x82, 0x84, 0xc0, 0xc1, 0xff]);
     for kind in kinds {
         for len in 0..=40u16 {
@@ -146,7 +146,7 @@ fn addresses_with_a_wrong_length_are_refused() {
 }
 
 #[test]
-fn a_parameter_of_length_zero_before_the_cookie_does_not_loop() {
+fn zero_length_parameter_does_not_loop() {
     for parameters in [[0, 7, 0, 0, 1, 2, 3, 4], [0xff, 0xff, 0, 0, 0, 7, 0, 4], [0, 0, 0, 0, 0, 0, 0, 0]] {
         let mut pair = Pair::new();
         pair.connect();
@@ -196,7 +196,7 @@ fn unknown_parameters_cannot_overflow_the_init_ack() {
 
 /// The counts of gap blocks and duplicates against the chunk's length, in the middle of a packet and at its end.
 #[test]
-fn a_sack_whose_counts_do_not_fit_its_length_is_refused() {
+fn sack_with_wrong_counts_is_refused() {
     for (gaps, duplicates, items) in
         [(1, 0, 0), (0, 1, 0), (0xffff, 0xffff, 2), (1, 1, 1), (0, 0, 1), (0xffff, 0, 0)]
     {
@@ -254,7 +254,7 @@ fn an_abort_with_a_format_error_is_discarded() {
 }
 
 #[test]
-fn a_cause_that_claims_four_billion_parameters_is_harmless() {
+fn cause_claiming_many_parameters_is_harmless() {
     let mut raw = Raw::new();
     let missing = [0, 2, 0, 10, 0xff, 0xff, 0xff, 0xff, 0, 7, 0, 0];
     let mut chunk = vec![kind::ERROR, 0, 0, 14];

@@ -102,7 +102,7 @@ fn blocks_that_make_no_sense_name_nothing() {
 }
 
 #[test]
-fn a_sack_of_sixteen_thousand_blocks_is_taken_in() {
+fn sack_of_sixteen_thousand_blocks_is_processed() {
     let mut raw = outstanding(20);
     let cumulative = raw.server_tsn.previous();
     let mut buffer = vec![0; 65_536];
@@ -145,7 +145,7 @@ fn duplicate_tsns_in_a_sack_change_nothing() {
 /// ACK splitting: acknowledging a message byte by byte is not possible, chunk by chunk is; the window grows by what
 /// was acknowledged, not by the number of SACKs.
 #[test]
-fn many_sacks_grow_the_window_no_more_than_one() {
+fn many_sacks_grow_the_window_once() {
     let grown = |each: u32| {
         let mut raw = outstanding(12);
         let before = raw.server().paths(raw.server).unwrap()[0].cwnd;

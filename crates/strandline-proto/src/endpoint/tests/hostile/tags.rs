@@ -51,7 +51,7 @@ fn no_chunk_of_a_blind_attacker_changes_anything() {
 
 /// An INIT needs no tag: it may be answered, but the association stays as it is.
 #[test]
-fn inits_that_claim_to_be_the_peers_change_nothing() {
+fn inits_with_the_peers_address_change_nothing() {
     let mut raw = Raw::new();
     raw.server_sends(100);
     let before = observable(&raw);
@@ -78,7 +78,7 @@ fn inits_that_claim_to_be_the_peers_change_nothing() {
 
 /// The initiator in COOKIE-WAIT: an INIT ACK with a wrong tag, or from nowhere, does not move it.
 #[test]
-fn an_init_ack_needs_the_tag_of_the_init() {
+fn init_ack_needs_the_inits_tag() {
     let mut pair = Pair::new();
     let client = pair.connect();
     let parameters = [0, 7, 0, 8, 1, 2, 3, 4];
@@ -140,7 +140,7 @@ fn stateless_answers_are_bounded() {
 /// A flood of INITs, from anywhere, beyond what a core can answer: what is too much is not even read, and neither the
 /// association that there is nor, a little later, a new one is kept from anything.
 #[test]
-fn a_flood_of_inits_takes_no_more_than_its_share() {
+fn init_flood_stays_within_its_share() {
     let few = EndpointConfig { init_rate_max: 400, ..config(1, SERVER) };
     let mut raw = Raw::open(Pair::with(config(1, CLIENT), few), init(Tsn(1)));
     let init = init(Tsn(1));
@@ -275,7 +275,7 @@ fn auth_before_the_cookie_echo_makes_no_association() {
 /// A peer that names a victim's addresses: the victim gets a bounded number of HEARTBEATs and nothing else, and its
 /// ABORT ends the association.
 #[test]
-fn a_named_victim_gets_few_heartbeats_and_can_end_it() {
+fn named_victim_gets_few_heartbeats() {
     let mut buffer = [0; 200];
     let mut writer = TlvWriter::new(&mut buffer);
     for last in 1..=7 {

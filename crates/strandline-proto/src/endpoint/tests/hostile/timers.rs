@@ -118,7 +118,7 @@ fn a_heartbeat_ack_counts_only_with_its_nonce() {
 }
 
 #[test]
-fn an_address_is_confirmed_by_its_own_nonce_only() {
+fn address_is_confirmed_by_its_own_nonce() {
     let mut pair = Pair::with(config(2, CLIENT), config(2, SERVER));
     let client = pair.connect();
     // The answer to the primary path's HEARTBEAT, with the other path's number in it.
@@ -145,7 +145,7 @@ fn an_address_is_confirmed_by_its_own_nonce_only() {
 /// A peer that goes on talking and never finishes the shutdown: T5-shutdown-guard ends it, or once SHUTDOWN ACK was sent
 /// Association.Max.Retrans, which SHUTDOWN again does not put off.
 #[test]
-fn a_peer_that_only_chatters_cannot_hold_up_the_shutdown() {
+fn chattering_peer_cannot_delay_the_shutdown() {
     let chatter: [fn(&mut Raw, u32); 3] = [
         |raw, _| drop(raw.say(|packet| assert!(packet.push(&Heartbeat { info: b"hello" })))),
         |raw, number| drop(raw.say_data(&whole(raw.tsn + number, number as u16, b"more"))),
