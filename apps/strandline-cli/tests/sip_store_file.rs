@@ -101,7 +101,7 @@ fn spoilt(name: &str, processes: &str, sql: &str) -> (Folder, Server) {
 }
 
 #[test]
-fn damaged_and_missing_rows_are_counted_at_the_start() {
+fn damaged_and_missing_rows_are_counted_at_start() {
     let sql = "DELETE FROM bindings; DELETE FROM positions; DELETE FROM journal;
                INSERT INTO journal SELECT 1, x'00000000'; INSERT INTO journal SELECT 3, x'ffff';";
     let (_folder, server) = spoilt("rows", "1", sql);

@@ -69,7 +69,7 @@ async fn icmp_tells_that_nobody_is_there() {
 }
 
 #[tokio::test]
-async fn no_way_to_the_peer_is_an_error_at_once() {
+async fn missing_route_is_an_error_at_once() {
     let here = udp_stack();
     let foreign = IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]);
     let attempt = Association::connect(&here, Peer::new(foreign, 7));
@@ -87,7 +87,7 @@ async fn no_way_to_the_peer_is_an_error_at_once() {
 }
 
 #[tokio::test]
-async fn a_peer_may_list_an_address_of_this_host() {
+async fn peer_may_list_an_address_of_this_host() {
     let shared = IpAddr::from([127, 0, 31, 2]);
     let server = Stack::builder().udp((shared, 0).into()).unwrap();
     let port = server.local_addr().unwrap().port();

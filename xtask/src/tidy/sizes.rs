@@ -81,7 +81,7 @@ const LARGER: [Larger; 15] = [
     larger(
         "crates/strandline-proto",
         "Path",
-        (FIELDS_MAX, 89),
+        (FIELDS_MAX, 94),
         "one method for each question to a path; its state is split",
     ),
     larger("crates/strandline-sim", "Features", (28, METHODS_MAX), LIST),

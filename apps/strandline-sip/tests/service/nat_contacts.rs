@@ -29,7 +29,7 @@ fn reached(contact: &str, via: Option<&str>) -> String {
 }
 
 #[test]
-fn a_stun_contact_behind_a_symmetric_nat_uses_the_flow() {
+fn stun_contact_behind_symmetric_nat_uses_the_flow() {
     for via in ["192.168.50.10:5060", "192.0.2.2:40000", "phone.lan"] {
         assert_eq!(reached("sip:bob@192.0.2.2:40000", Some(via)), "192.0.2.2:40001", "{via}");
     }
@@ -39,7 +39,7 @@ fn a_stun_contact_behind_a_symmetric_nat_uses_the_flow() {
 }
 
 #[test]
-fn a_phone_that_listens_at_another_port_is_called_there() {
+fn phone_listening_at_another_port_is_called_there() {
     let mut world = World::new();
     let register = bob().register("bob", 1, "Contact: <sip:bob@192.0.2.2>\r\n");
     let register = register.replacen("192.0.2.2:40001", "192.0.2.2:5060", 1).replacen(";rport", "", 1);
@@ -49,7 +49,7 @@ fn a_phone_that_listens_at_another_port_is_called_there() {
 }
 
 #[test]
-fn a_name_that_means_no_host_uses_the_flow() {
+fn invalid_host_name_uses_the_flow() {
     for contact in ["sip:bob@df7jal23ls0d.invalid", "sip:bob@X.INVALID.:5070"] {
         assert_eq!(reached(contact, None), "192.0.2.2:40001", "{contact}");
     }
@@ -73,7 +73,7 @@ fn called(found: &Found) -> (World, Vec<Sent>) {
 }
 
 #[test]
-fn a_host_that_nobody_knows_is_reached_over_its_flow() {
+fn unknown_host_is_reached_over_its_flow() {
     for found in [Found::Nothing, Found::NoAnswer] {
         let (mut world, sent) = called(&found);
         let invite = sent.iter().find(|one| one.first_line().starts_with("INVITE ")).unwrap();
@@ -85,7 +85,7 @@ fn a_host_that_nobody_knows_is_reached_over_its_flow() {
 }
 
 #[test]
-fn a_host_that_is_known_is_called_by_its_name() {
+fn known_host_is_called_by_name() {
     let addresses = vec!["192.0.2.77:5060".parse().unwrap()];
     let server = Server { protocol: Protocol::Udp, priority: 0, weight: 0, addresses };
     let (_, sent) = called(&Found::Servers(vec![server]));
@@ -103,7 +103,7 @@ fn an_unknown_host_never_costs_tls() {
 }
 
 #[test]
-fn another_node_reaches_an_unknown_host_over_its_flow() {
+fn another_node_reaches_an_unknown_host() {
     let (mut a, mut b) = two();
     let register = bob().register("bob", 1, "Contact: <sip:bob@phone-7.lan>\r\n");
     assert!(a.receive(&bob(), &register).is_empty());

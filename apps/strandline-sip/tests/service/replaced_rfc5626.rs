@@ -46,7 +46,7 @@ fn bye(world: &mut World, ok: &str, cseq: u32) -> Sent {
 }
 
 #[test]
-fn a_dialog_follows_its_phone_to_a_new_connection() {
+fn dialog_follows_its_phone_to_a_new_connection() {
     let mut world = World::new();
     let ok = call(&mut world);
     assert!(world.service.take_replaced().is_empty());
@@ -129,7 +129,7 @@ fn a_dialog_over_udp_follows_its_phone() {
 }
 
 #[test]
-fn a_source_that_another_phone_has_is_its_own() {
+fn source_reused_by_another_phone_is_its_own() {
     let mut world = World::new();
     moved(&mut world, AT_HOME);
     // The NAT gives the port to carol: registered or not, her dialogs stay with her.
@@ -142,7 +142,7 @@ fn a_source_that_another_phone_has_is_its_own() {
 }
 
 #[test]
-fn another_phone_with_the_same_private_address_replaces_nothing() {
+fn phone_with_equal_private_address_replaces_nothing() {
     let mut world = World::new();
     let old = behind_nat(1000);
     world.one(&old, &old.register("bob", 1, AT_HOME));
@@ -164,7 +164,7 @@ fn register_durably(world: &mut World, connection: u64) {
 }
 
 #[test]
-fn a_phone_that_moves_to_another_worker_is_followed() {
+fn phone_moving_to_another_worker_is_followed() {
     // The numbers of connections name their workers.
     let (old, new) = (129, 130);
     let mut workers = [worker(0, 3), worker(1, 3), worker(2, 3)];
@@ -194,7 +194,7 @@ fn a_phone_that_moves_to_another_worker_is_followed() {
 }
 
 #[test]
-fn a_phone_that_moves_to_another_node_is_followed() {
+fn phone_moving_to_another_node_is_followed() {
     let (mut a, mut b) = two();
     register_durably(&mut a, 7);
     let invite = a.invite(&alice(), &alice().invite("bob", "1")).remove(0);

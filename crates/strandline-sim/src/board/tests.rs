@@ -164,7 +164,7 @@ fn tsns_go_on_under_another_tag() {
 
 /// What an earlier SACK acknowledged and a full one has no room for takes no room among what goes again.
 #[test]
-fn a_time_out_passes_over_what_a_full_sack_leaves_out() {
+fn time_out_passes_over_chunks_beyond_full_sack() {
     let mut board = Board::default();
     for tsn in 1..=40 {
         sends(&mut board, 0, tsn).expect("new data");

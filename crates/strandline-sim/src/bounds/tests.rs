@@ -333,7 +333,7 @@ fn what_is_undone_gives_the_window_back() {
 
 /// A loss is found in the moment in which T3-rtx expires, and only the time-out was needless: what the loss left of the window.
 #[test]
-fn a_time_out_beside_a_loss_is_undone_alone() {
+fn time_out_beside_loss_is_undone_alone() {
     let both = Events { timeouts: 1, ..lost(1000) };
     let alone = Events { timeouts: 1, exempt: 1, ..events(1000) };
     let undone = |events: Events| Events { undone: 1, timeouts: 0, ..events };

@@ -49,7 +49,7 @@ fn own_addresses_in_an_init_are_not_adopted() {
 }
 
 #[test]
-fn own_addresses_in_an_init_ack_are_not_adopted() {
+fn own_addresses_in_init_ack_are_not_adopted() {
     let client = EndpointConfig { own_addresses: vec![address(SERVER, 1).ip()], ..config(1, CLIENT) };
     // It has two, so that it takes addresses of any family.
     let (pair, client, _) = Pair::with(client, config(2, SERVER)).establish();
@@ -57,7 +57,7 @@ fn own_addresses_in_an_init_ack_are_not_adopted() {
 }
 
 #[test]
-fn a_peer_on_this_host_may_have_its_addresses() {
+fn peer_on_this_host_may_have_its_addresses() {
     let own_addresses = vec![address(CLIENT, 0).ip(), address(CLIENT, 1).ip(), address(SERVER, 0).ip()];
     let server = EndpointConfig { own_addresses, ..config(1, SERVER) };
     let (mut pair, _, server) = Pair::with(config(2, CLIENT), server).establish();
@@ -84,7 +84,7 @@ fn an_endpoint_connects_to_itself() {
 }
 
 #[test]
-fn an_abort_from_this_host_gives_its_address_up() {
+fn abort_from_this_host_gives_its_address_up() {
     let abort = Abort { tag_reflected: true, causes: Causes::new(&[]) };
     // Out of the blue for whoever has the address: it answers our HEARTBEAT by rule 8 of section 8.4.
     let (mut pair, _, server) = Pair::with(config(2, CLIENT), config(1, SERVER)).drop_second();

@@ -121,7 +121,7 @@ fn peers_on_two_links_set_up_associations() {
 }
 
 #[test]
-fn link_local_addresses_are_named_on_their_link_only() {
+fn link_local_addresses_stay_on_their_link() {
     let global: IpAddr = "2001:db8::1".parse().unwrap();
     let local_addresses = vec![zone::key(on(1, 1)), zone::key(on(2, 3)), global];
     let mut links = Links::new(EndpointConfig { local_addresses, ..EndpointConfig::default() });

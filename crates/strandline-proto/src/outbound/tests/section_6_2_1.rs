@@ -153,7 +153,7 @@ fn reacknowledged_chunks_are_no_news() {
 /// The peer has less room than what is outstanding. Rule C gives back what is marked, but never more than the peer has room for, and
 /// SHUTDOWN, which says nothing of the window, gives back nothing.
 #[test]
-fn marked_chunks_give_back_no_more_than_a_rwnd() {
+fn marked_chunks_give_back_at_most_a_rwnd() {
     let mut fixture = Fixture::with_outstanding(3);
     fixture.a_rwnd = 700;
     fixture.sack(0, &[]);
