@@ -3,8 +3,8 @@
 use core::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 use crate::auth::Users;
+use crate::bindings::{Binding, Journal, SealFlow};
 use crate::codec::binding_answer;
-use crate::location::{Binding, Journal, SealFlow};
 pub use crate::server::fuzzing::{config, dns, http, websocket, worker};
 use crate::service::{End, Tokens};
 use crate::transaction::{Flow, Protocol};

@@ -11,17 +11,17 @@
 
 #[cfg(feature = "server")]
 pub mod auth;
+#[cfg(feature = "server")]
+pub mod bindings;
 pub mod codec;
 #[cfg(all(feature = "server", any(test, feature = "fuzzing")))]
 #[doc(hidden)]
 #[allow(clippy::panic, reason = "a fuzz target stops at what breaks a promise")]
 pub mod fuzzing;
 #[cfg(feature = "server")]
-pub mod locate;
-#[cfg(feature = "server")]
-pub mod location;
-#[cfg(feature = "server")]
 pub mod registrar;
+#[cfg(feature = "server")]
+pub mod resolution;
 #[cfg(feature = "server")]
 pub mod server;
 #[cfg(feature = "server")]

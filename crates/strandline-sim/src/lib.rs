@@ -2,7 +2,7 @@
 //!
 //! - [`pair::Pair`]: two endpoints, driven packet by packet: for tests of one procedure of the protocol.
 //! - [`grid`]: what examples measure, cell by cell.
-//! - [`lone::Lone`]: one endpoint against packets that a test writes by hand.
+//! - [`manual::ManualPeer`]: one endpoint against packets that a test writes by hand.
 //! - [`run()`]: a world of many hosts from a seed, in which links lose, reorder, duplicate and damage, hosts crash and
 //!   come back, addresses go, applications pause, shut down and abort, and attackers replay, forge and guess. Every
 //!   message is accounted for, every association's numbers are watched, and when the faults stop everything must
@@ -45,7 +45,7 @@ mod bounds;
 pub mod grid;
 mod host;
 mod ledger;
-pub mod lone;
+pub mod manual;
 pub mod network;
 pub mod pair;
 pub mod payload;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use strandline_netem::LinkConfig;
 use strandline_proto::config::{EndpointConfig, Recovery};
 use strandline_proto::event::{CloseReason, Event};
-use strandline_sim::lone::Lone;
+use strandline_sim::manual::ManualPeer;
 use strandline_sim::pair::{Fate, Pair, Side, with_chunk};
 use strandline_wire::chunk::kind;
 
@@ -102,15 +102,15 @@ fn a_crashed_side_forgets() {
 
 #[test]
 fn the_hand_written_peer_can_be_either_side() {
-    let (mut lone, id) = Lone::accepted(EndpointConfig::default());
-    let data = lone.data(1, 0, b"by hand");
-    lone.handle(&data);
-    assert_eq!(lone.recv(id).unwrap().data, "by hand");
+    let (mut manual, id) = ManualPeer::accepted(EndpointConfig::default());
+    let data = manual.data(1, 0, b"by hand");
+    manual.handle(&data);
+    assert_eq!(manual.recv(id).unwrap().data, "by hand");
 
-    let (mut lone, id) = Lone::connected(EndpointConfig::default());
-    let data = lone.data(1, 0, b"by hand");
-    let mut sent = lone.handle(&data);
-    assert_eq!(lone.recv(id).unwrap().data, "by hand");
-    sent.extend(lone.advance(Duration::from_millis(500)));
+    let (mut manual, id) = ManualPeer::connected(EndpointConfig::default());
+    let data = manual.data(1, 0, b"by hand");
+    let mut sent = manual.handle(&data);
+    assert_eq!(manual.recv(id).unwrap().data, "by hand");
+    sent.extend(manual.advance(Duration::from_millis(500)));
     assert_eq!(sent.iter().filter(|sent| sent.chunk_kinds().contains(&kind::SACK)).count(), 1, "{sent:?}");
 }

@@ -3,8 +3,8 @@
 use core::net::IpAddr;
 use std::borrow::Cow;
 
+use crate::bindings::{Binding, FlowUse, Locations, bindings_of, is_same_instance, write_aor};
 use crate::codec::{Address, HeaderName, Host, Message, Params, Route, SipUri, Uri, Values, unfold};
-use crate::location::{Binding, FlowUse, Locations, bindings_of, is_same_instance, write_aor};
 
 use super::settings::RegistrarSettings;
 use super::{

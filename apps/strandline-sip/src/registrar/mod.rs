@@ -9,8 +9,8 @@ mod respond;
 mod room;
 mod settings;
 
+use crate::bindings::{Binding, Journal, Locations};
 use crate::codec::{Contacts, Essentials, HeaderName, Message, SipUri, StatusCode};
-use crate::location::{Binding, Journal, Locations};
 use crate::transaction::Flow;
 
 use contact::{Wanted, WantedAll};

@@ -2,8 +2,8 @@
 
 use bytes::BytesMut;
 
+use crate::bindings::Binding;
 use crate::codec::{HeaderName, Reply, StatusCode, WriteError, decimal};
-use crate::location::Binding;
 
 use super::contact::is_direct;
 use super::{Refusal, Request, supports};

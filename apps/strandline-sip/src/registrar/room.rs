@@ -1,6 +1,6 @@
 //! Room for new contacts of a user who has as many as there may be.
 
-use crate::location::Binding;
+use crate::bindings::Binding;
 
 use super::Request;
 use super::contact::{Wanted, WantedAll};

@@ -12,7 +12,7 @@ use hickory_resolver::proto::op::ResponseCode;
 use hickory_resolver::proto::rr::{Name, RData, RecordType};
 use hickory_resolver::{TokioResolver, system_conf};
 
-use crate::locate::{Answer, Asked, Found, Naptr, NoAnswer, Ours, Question, Records, Srv, locate};
+use crate::resolution::{Answer, Asked, Found, Naptr, NoAnswer, Ours, Question, Records, Srv, locate};
 
 /// How long it is known that there is nothing, if DNS doesn't say.
 const NEGATIVE: Duration = Duration::from_secs(30);

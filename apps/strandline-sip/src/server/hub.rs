@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 
 use crate::codec::{HeaderName, Index, Message, MessageWriter, StatusCode};
-use crate::locate::{Ours, Question};
+use crate::resolution::{Ours, Question};
 use crate::service::{Astray, Service};
 use crate::store::{Damage, Done, Seeker, StoreError, StoreFigures, Writer};
 use crate::transaction::{ClientId, Flow, Outbox, Protocol, Time};
@@ -19,8 +19,8 @@ use super::clock::Clock;
 use super::dns::{Dns, NOBODY, Resolver};
 use super::hep::{Hep, HepSettings};
 use super::inbox::{Inbox, Phone};
-use super::kept::Kept;
 use super::live::Watch;
+use super::message_pool::Kept;
 use super::socket::{Carriers, Connections, Letter, Mail, Room, TlsSides, Udp};
 use super::steering::Steering;
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use serde_json::{Value, json};
 
-use crate::locate::Ours;
+use crate::resolution::Ours;
 use crate::transaction::Protocol;
 
 use super::args::Args;

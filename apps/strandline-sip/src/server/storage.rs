@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
 use tokio::task::JoinHandle;
 
-use crate::location::Journal;
+use crate::bindings::Journal;
 use crate::service::{NodeAddress, Peer, Service};
 use crate::store::{
     Damage, Done, Feed, Found, News, PeerNode, Seeker, Shared, SharedStore, SqliteStore, Store, StoreStats,

@@ -1,8 +1,8 @@
 //! What those who look after the service change while it runs.
 
 use crate::auth::Authenticator;
+use crate::bindings::Binding;
 use crate::codec::Index;
-use crate::location::Binding;
 use crate::registrar::Registrar;
 use crate::transaction::Time;
 

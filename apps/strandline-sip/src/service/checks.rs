@@ -3,17 +3,17 @@
 use core::net::SocketAddr;
 
 use crate::auth::{Asking, Guesser, Sender, Standing, Verdict as Credentials, is_same_origin, subscriber};
+use crate::bindings::Locations;
 use crate::codec::{Message, Reply, SipUri, StatusCode, Via};
-use crate::location::Locations;
 use crate::transaction::Time;
 
 use super::Service;
 use super::answered::{Outcome, RequestKey};
 use super::incoming::Incoming;
-use super::lookups::Purpose;
 use super::proofs::Scale;
 use super::reply::answer_flow;
 use super::routing::name_of;
+use super::subscriber_queries::Purpose;
 use super::{Relay, Settings};
 
 /// What comes of asking.

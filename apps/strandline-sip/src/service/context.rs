@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::codec::StatusCode;
-use crate::locate::Question;
+use crate::resolution::Question;
 use crate::transaction::{Charge, ClientId, Flow, Held, Protocol, ServerId};
 
 /// Targets with a `q` from here on are hops of a trunk: one at a time, and the next one only if nobody is there.
@@ -107,7 +107,7 @@ impl Target {
 
 /// A request sent to one target.
 #[derive(Debug)]
-pub(crate) struct Leg {
+pub(crate) struct Branch {
     /// Its last transaction, and where that went; none before its servers are located.
     pub(crate) way: Option<(ClientId, Flow)>,
     /// A final response came, or none will.
@@ -165,7 +165,7 @@ pub(crate) struct Named {
     pub(crate) breadth: u32,
 }
 
-impl Leg {
+impl Branch {
     /// Its last transaction.
     pub(crate) fn client(&self) -> Option<ClientId> {
         self.way.map(|(client, _)| client)
@@ -202,13 +202,13 @@ pub(crate) struct Context {
     pub(crate) invite: bool,
     /// A final response was sent.
     pub(crate) answered: bool,
-    /// All legs are to be cancelled.
+    /// All branches are to be cancelled.
     pub(crate) stopped: bool,
-    pub(crate) legs: Vec<Leg>,
+    pub(crate) branches: Vec<Branch>,
     /// Client transactions that are not over.
     pub(crate) live: u16,
     pub(crate) best: Option<Best>,
-    /// Header lines with challenges of other legs than the best one's.
+    /// Header lines with challenges of other branches than the best one's.
     pub(crate) challenges: Vec<u8>,
     pub(crate) challenges_charge: Option<Charge>,
     /// Targets to be tried after these, and the request for that.
@@ -237,7 +237,7 @@ impl Context {
             invite,
             answered: false,
             stopped: false,
-            legs: Vec::new(),
+            branches: Vec::new(),
             live: 0,
             best: None,
             challenges: Vec::new(),
@@ -254,9 +254,9 @@ impl Context {
         }
     }
 
-    /// No leg can get a final response any more.
+    /// No branch can get a final response any more.
     pub(crate) fn is_done(&self) -> bool {
-        self.legs.iter().all(|leg| leg.done)
+        self.branches.iter().all(|branch| branch.done)
     }
 
     /// The next targets are not to be tried: who was asked last is there, and has refused.
@@ -273,18 +273,19 @@ impl Context {
             .is_some_and(|best| (self.hops && !unavailable(best)) || (self.instance && !not_reached(best)))
     }
 
-    /// Marks a leg as done; false if it was.
-    pub(crate) fn finish_leg(&mut self, number: usize) -> bool {
-        match self.legs.get_mut(number) {
-            Some(leg) => !core::mem::replace(&mut leg.done, true),
+    /// Marks a branch as done; false if it was.
+    pub(crate) fn finish_branch(&mut self, number: usize) -> bool {
+        match self.branches.get_mut(number) {
+            Some(branch) => !core::mem::replace(&mut branch.done, true),
             None => false,
         }
     }
 
     /// Whether the request has to be kept: it may have to be sent again elsewhere, or answered from.
     pub(crate) fn needs_request(&self) -> bool {
-        let may_go_elsewhere = |leg: &Leg| !leg.done && (!leg.rang || leg.has_more());
-        !self.answered && (!self.invite || !self.later.is_empty() || self.legs.iter().any(may_go_elsewhere))
+        let may_go_elsewhere = |branch: &Branch| !branch.done && (!branch.rang || branch.has_more());
+        !self.answered
+            && (!self.invite || !self.later.is_empty() || self.branches.iter().any(may_go_elsewhere))
     }
 
     /// Keeps a response if it is better than the best so far; tells whether it is.

@@ -16,7 +16,7 @@ pub(super) struct Copy<'a> {
     pub(super) uri: Option<&'a [u8]>,
     pub(super) path: &'a [u8],
     pub(super) flow: Flow,
-    pub(super) branch: &'a [u8],
+    pub(super) via_branch: &'a [u8],
     pub(super) breadth: u32,
     /// The mark of the name that led there; 0 without.
     pub(super) host: u32,

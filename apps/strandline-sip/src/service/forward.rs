@@ -9,15 +9,15 @@ use bytes::BytesMut;
 use crate::codec::{
     Edits, HeaderName, Host, Message, Method, NewVia, StatusCode, WriteError, decimal, unfold,
 };
-use crate::transaction::{Arriving, Branch, Flow, Protocol, Time};
+use crate::transaction::{Arriving, Flow, Protocol, Time, ViaBranch};
 
 use super::Service;
+use super::branches::breadth;
 use super::context::{Context, HOP_Q, INSTANCE_Q, Kept, Place, Target};
 use super::copies::{BREADTH, Copied, Copy, request_uri};
 use super::edge::requires;
 use super::feedback::is_oc;
 use super::incoming::Incoming;
-use super::legs::breadth;
 use super::reply::{self, answer_flow};
 use super::route::Way;
 use super::strict::{self, Strict};
@@ -131,10 +131,10 @@ impl Service {
         let mut hasher = self.hasher;
         hasher.write(incoming.essentials.via.branch.unwrap_or(&[]));
         hasher.write(incoming.essentials.call_id);
-        let branch = Branch { client: None, mark: 0 }.write(hasher.finish());
+        let via_branch = ViaBranch { client: None, mark: 0 }.write(hasher.finish());
         let uri = uri.or(way.replaced);
         let (breadth, neighbour, by_uri) = (BREADTH, false, false);
-        let copy = Copy { uri, path, flow, branch: &branch, breadth, host: 0, neighbour, by_uri };
+        let copy = Copy { uri, path, flow, via_branch: &via_branch, breadth, host: 0, neighbour, by_uri };
         let mut out = core::mem::take(&mut self.out);
         let _ = out.write(flow, None, |out| self.write(incoming, way, &copy, out));
         self.out = out;
@@ -154,7 +154,7 @@ impl Service {
             transport: copy.flow.protocol.in_via(),
             host: here.host(),
             port: Some(here.port).filter(|port| (*port, copy.flow.protocol.default_port()) != (5060, 5060)),
-            branch: copy.branch,
+            branch: copy.via_branch,
             rport: false,
             params: self.asking(incoming, way, copy),
         };

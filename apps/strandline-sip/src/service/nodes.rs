@@ -3,7 +3,7 @@
 use core::net::{IpAddr, SocketAddr};
 use std::collections::HashSet;
 
-use crate::location::{Binding, FlowUse, Nodes};
+use crate::bindings::{Binding, FlowUse, Nodes};
 use crate::transaction::{Flow, Protocol, Time};
 
 use super::context::{Detour, Place, Target};

@@ -4,8 +4,8 @@
 use std::collections::HashSet;
 
 use crate::auth::Asking;
+use crate::bindings::Binding;
 use crate::codec::{HeaderName, Method, SipUri, StatusCode};
-use crate::location::Binding;
 use crate::registrar::{Refusal, Registered, Request, has_flow_timer, write_error, write_ok};
 use crate::transaction::{Numbers, Time};
 
@@ -13,10 +13,10 @@ use super::Service;
 use super::answered::{Outcome, RequestKey};
 use super::checks::Proof;
 use super::incoming::Incoming;
+use super::other_workers::Siblings;
 use super::proofs::Scale;
 use super::reply::{answer_flow, log_answer, noting};
 use super::request::{GUESSES, NOT_YOURS, OTHER_RESOURCE};
-use super::siblings::Siblings;
 
 /// Bytes of an address of record: stores have keys of this length.
 const AOR_MAX: usize = 512;

@@ -8,7 +8,7 @@
 use core::net::SocketAddr;
 use std::collections::{HashMap, VecDeque};
 
-use crate::location::{Binding, FlowUse, is_same_instance};
+use crate::bindings::{Binding, FlowUse, is_same_instance};
 use crate::transaction::{Flow, Protocol};
 
 use super::Service;

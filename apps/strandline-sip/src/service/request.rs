@@ -4,7 +4,7 @@ use core::hash::Hasher;
 
 use crate::auth::Asking;
 use crate::codec::{HeaderName, Host, Message, Method, StatusCode, Uri, Via};
-use crate::transaction::{Arriving, Branch, Flow, Protocol, Received, ServerId, Time};
+use crate::transaction::{Arriving, Flow, Protocol, Received, ServerId, Time, ViaBranch};
 
 use super::checks::Proof;
 use super::context::{Place, Target, is_allowed};
@@ -255,7 +255,7 @@ impl Service {
         let mark = self.mark(incoming);
         let is_ours = |via: &Via<'_>| {
             self.settings.is_here(&via.host, via.port.unwrap_or(5060))
-                && via.branch_id().and_then(Branch::read).is_some_and(|branch| branch.mark == mark)
+                && via.branch_id().and_then(ViaBranch::read).is_some_and(|branch| branch.mark == mark)
         };
         let top = &incoming.essentials.via;
         if incoming.message.has_only(top) {

@@ -4,7 +4,7 @@ use crate::codec::{Edits, HeaderName, Index, Message, Method, StatusCode, Via};
 use crate::transaction::{ClientId, Event, OF_RESPONSE, ServerId, Time, pare};
 
 use super::Service;
-use super::context::{Kept, Leg};
+use super::context::{Branch, Kept};
 use super::forward::reason;
 use super::reply;
 
@@ -22,7 +22,7 @@ impl Service {
             if message.has_only(&essentials.via) {
                 self.counters.malformed += 1;
                 if !line.code.is_provisional() && !self.is_left(user, client) {
-                    self.on_leg_unusable(now, user);
+                    self.on_branch_unusable(now, user);
                 }
                 self.on_events(now);
                 return;
@@ -30,7 +30,7 @@ impl Service {
             if self.is_left(user, client) {
                 self.on_left(now, client, user as u32, line.code, message, essentials.cseq.method);
             } else {
-                self.on_leg(now, user, line.code, message, essentials.cseq.method);
+                self.on_branch(now, user, line.code, message, essentials.cseq.method);
             }
         }
         self.on_events(now);
@@ -38,27 +38,35 @@ impl Service {
 
     /// A neighbour may have said how much it can take.
     fn listen(&mut self, now: Time, user: u64, via: &Via<'_>) {
-        let leg = self.contexts.get(user as u32).and_then(|context| context.legs.get((user >> 32) as usize));
-        let way = leg.filter(|leg| leg.neighbour).and_then(|leg| leg.way);
+        let branch =
+            self.contexts.get(user as u32).and_then(|context| context.branches.get((user >> 32) as usize));
+        let way = branch.filter(|branch| branch.neighbour).and_then(|branch| branch.way);
         if let Some((_, flow)) = way {
             self.throttle.heard(now, flow.peer, via);
         }
     }
 
-    /// A response for a leg of a context.
-    fn on_leg(&mut self, now: Time, user: u64, code: StatusCode, message: &Message<'_>, method: Method<'_>) {
+    /// A response for a branch of a context.
+    fn on_branch(
+        &mut self,
+        now: Time,
+        user: u64,
+        code: StatusCode,
+        message: &Message<'_>,
+        method: Method<'_>,
+    ) {
         let (slot, number) = (user as u32, (user >> 32) as usize);
         let Some(context) = self.contexts.get_mut(slot) else { return };
         let server = context.server;
         let rings = code.is_provisional() && code != StatusCode::TRYING;
         context.heard = true;
         context.rang |= rings;
-        if let Some(leg) = context.legs.get_mut(number) {
-            leg.heard = true;
-            leg.rang |= rings;
+        if let Some(branch) = context.branches.get_mut(number) {
+            branch.heard = true;
+            branch.rang |= rings;
         }
         if code.is_provisional() {
-            let client = context.legs.get(number).and_then(Leg::client);
+            let client = context.branches.get(number).and_then(Branch::client);
             if let Some(client) = client.filter(|_| context.stopped) {
                 self.transactions.cancel(now, client, &mut self.out);
             }
@@ -79,7 +87,7 @@ impl Service {
             return;
         }
         let Some(context) = self.contexts.get_mut(slot) else { return };
-        let news = context.finish_leg(number);
+        let news = context.finish_branch(number);
         if code.is_success() {
             if method == Method::Invite && news {
                 self.counters.calls += 1;
@@ -96,7 +104,7 @@ impl Service {
         if !news || context.answered {
             return;
         }
-        let only = context.legs.len() == 1 && context.later.is_empty() && context.best.is_none();
+        let only = context.branches.len() == 1 && context.later.is_empty() && context.best.is_none();
         let is_flow_failed = code == StatusCode::FLOW_FAILED && context.callee;
         if only && code != StatusCode::SERVICE_UNAVAILABLE && !is_flow_failed {
             context.answered = true;
@@ -122,8 +130,9 @@ impl Service {
 
     /// Has the request of this transaction been given to another hop meanwhile, because this one said nothing?
     fn is_left(&self, user: u64, client: ClientId) -> bool {
-        let leg = self.contexts.get(user as u32).and_then(|context| context.legs.get((user >> 32) as usize));
-        leg.is_some_and(|leg| leg.left || leg.client() != Some(client))
+        let branch =
+            self.contexts.get(user as u32).and_then(|context| context.branches.get((user >> 32) as usize));
+        branch.is_some_and(|branch| branch.left || branch.client() != Some(client))
     }
 
     /// A hop says something after all. If it has begun to ring it is called off, for another one was asked; if somebody has
@@ -152,9 +161,9 @@ impl Service {
 
     /// One of several servers has too much to do: the request is sent to the next one, if there is one.
     fn is_elsewhere(&mut self, now: Time, slot: u32, number: usize, message: &Message<'_>) -> bool {
-        let leg = self.contexts.get(slot).and_then(|context| context.legs.get(number));
-        let leg = leg.filter(|leg| leg.has_more() && !leg.done);
-        let Some((_, flow)) = leg.and_then(|leg| leg.way) else {
+        let branch = self.contexts.get(slot).and_then(|context| context.branches.get(number));
+        let branch = branch.filter(|branch| branch.has_more() && !branch.done);
+        let Some((_, flow)) = branch.and_then(|branch| branch.way) else {
             return false;
         };
         let retry_after = message.retry_after().ok().flatten().map(|after| after.seconds);
@@ -260,7 +269,7 @@ impl Service {
         }
     }
 
-    /// If all legs are done: tries later targets, or forwards the best response.
+    /// If all branches are done: tries later targets, or forwards the best response.
     pub(super) fn conclude(&mut self, now: Time, slot: u32) {
         let Some(context) = self.contexts.get(slot) else { return };
         if context.answered || !context.is_done() {
@@ -348,15 +357,16 @@ impl Service {
         context.later.clear();
         context.request = None;
         if context.invite {
-            for client in context.legs.iter().filter(|leg| !leg.done).filter_map(Leg::client) {
+            for client in context.branches.iter().filter(|branch| !branch.done).filter_map(Branch::client) {
                 self.transactions.cancel(now, client, &mut self.out);
             }
         }
         // What waits for DNS waits no more.
-        let waits = |(number, leg): (usize, &Leg)| (!leg.done && leg.way.is_none()).then_some(number);
-        let waiting: Vec<usize> = context.legs.iter().enumerate().filter_map(waits).collect();
+        let waits =
+            |(number, branch): (usize, &Branch)| (!branch.done && branch.way.is_none()).then_some(number);
+        let waiting: Vec<usize> = context.branches.iter().enumerate().filter_map(waits).collect();
         for number in waiting {
-            self.on_leg_lost(now, u64::from(slot) | (number as u64) << 32, StatusCode::REQUEST_TERMINATED);
+            self.on_branch_lost(now, u64::from(slot) | (number as u64) << 32, StatusCode::REQUEST_TERMINATED);
         }
     }
 
@@ -364,12 +374,12 @@ impl Service {
     pub(super) fn on_events(&mut self, now: Time) {
         while let Some(event) = self.transactions.poll_event() {
             match event {
-                Event::Over { user } => self.on_leg_over(user as u32),
+                Event::Over { user } => self.on_branch_over(user as u32),
                 Event::TimedOut { client, user } => {
                     if !self.is_left(user, client) {
-                        self.on_leg_lost(now, user, StatusCode::REQUEST_TIMEOUT);
+                        self.on_branch_lost(now, user, StatusCode::REQUEST_TIMEOUT);
                     }
-                    self.on_leg_over(user as u32);
+                    self.on_branch_over(user as u32);
                 }
                 Event::RingingTooLong { client, .. } => {
                     self.transactions.cancel(now, client, &mut self.out);
@@ -381,62 +391,63 @@ impl Service {
 
     pub(super) fn on_send_failed(&mut self, now: Time, client: ClientId) {
         let Some(user) = self.transactions.client_user(client) else { return };
-        let leg = self.contexts.get(user as u32).and_then(|one| one.legs.get((user >> 32) as usize));
+        let branch = self.contexts.get(user as u32).and_then(|one| one.branches.get((user >> 32) as usize));
         // Who rings has the request, and its answers may come another way.
-        if leg.is_some_and(|leg| leg.rang && leg.client() == Some(client)) {
+        if branch.is_some_and(|branch| branch.rang && branch.client() == Some(client)) {
             return;
         }
         // A node that can't be reached takes the flows of its phones with it; and a flow that has ended may be all that there was.
-        let flow_failed = |leg: &Leg| {
-            let over_flow = leg.way.is_some_and(|(_, flow)| flow.connection != 0);
-            leg.over_node || (over_flow && leg.fallback.is_none())
+        let flow_failed = |branch: &Branch| {
+            let over_flow = branch.way.is_some_and(|(_, flow)| flow.connection != 0);
+            branch.over_node || (over_flow && branch.fallback.is_none())
         };
         let callee = self.contexts.get(user as u32).is_some_and(|context| context.callee);
-        let code = match leg {
-            Some(leg) if flow_failed(leg) => StatusCode::FLOW_FAILED,
+        let code = match branch {
+            Some(branch) if flow_failed(branch) => StatusCode::FLOW_FAILED,
             _ if callee => StatusCode::TEMPORARILY_UNAVAILABLE,
             _ => StatusCode::SERVER_INTERNAL_ERROR,
         };
         let left = self.is_left(user, client);
         self.transactions.forget_client(client);
         if !left {
-            self.on_leg_lost(now, user, code);
+            self.on_branch_lost(now, user, code);
         }
-        self.on_leg_over(user as u32);
+        self.on_branch_over(user as u32);
     }
 
     /// A hop has said nothing for too long. What it says later is still heard: it may have been slow, and ring.
     pub(super) fn leave_hop(&mut self, now: Time, user: u64) {
         let (slot, number) = (user as u32, (user >> 32) as usize);
         self.lose(now, user, StatusCode::SERVER_INTERNAL_ERROR, true);
-        let leg = self.contexts.get_mut(slot).and_then(|context| context.legs.get_mut(number));
-        if let Some(leg) = leg.filter(|leg| leg.done) {
-            leg.left = true;
+        let branch = self.contexts.get_mut(slot).and_then(|context| context.branches.get_mut(number));
+        if let Some(branch) = branch.filter(|branch| branch.done) {
+            branch.left = true;
         }
         self.tidy(slot);
     }
 
-    /// No response will come on a leg, unless from another server.
-    pub(super) fn on_leg_lost(&mut self, now: Time, user: u64, code: StatusCode) {
+    /// No response will come on a branch, unless from another server.
+    pub(super) fn on_branch_lost(&mut self, now: Time, user: u64, code: StatusCode) {
         self.lose(now, user, code, false);
     }
 
-    /// A leg has ended with what can't be forwarded.
-    fn on_leg_unusable(&mut self, now: Time, user: u64) {
+    /// A branch has ended with what can't be forwarded.
+    fn on_branch_unusable(&mut self, now: Time, user: u64) {
         let context = self.contexts.get_mut(user as u32);
-        if let Some(leg) = context.and_then(|context| context.legs.get_mut((user >> 32) as usize)) {
+        if let Some(branch) = context.and_then(|context| context.branches.get_mut((user >> 32) as usize)) {
             // Somebody is there: others of the same name need not be asked.
-            (leg.heard, leg.rang) = (true, true);
+            (branch.heard, branch.rang) = (true, true);
         }
-        self.on_leg_lost(now, user, StatusCode::SERVER_INTERNAL_ERROR);
+        self.on_branch_lost(now, user, StatusCode::SERVER_INTERNAL_ERROR);
     }
 
     /// `sent` if the request may have arrived.
     fn lose(&mut self, now: Time, user: u64, code: StatusCode, sent: bool) {
         let (slot, number) = (user as u32, (user >> 32) as usize);
-        let leg = self.contexts.get(slot).and_then(|context| context.legs.get(number));
-        let silent = leg.filter(|leg| !leg.heard && !leg.done);
-        let silent = silent.and_then(|leg| Some((leg.way?.1, leg.neighbour, leg.named.is_some())));
+        let branch = self.contexts.get(slot).and_then(|context| context.branches.get(number));
+        let silent = branch.filter(|branch| !branch.heard && !branch.done);
+        let silent =
+            silent.and_then(|branch| Some((branch.way?.1, branch.neighbour, branch.named.is_some())));
         if let Some((flow, neighbour, named)) = silent {
             if neighbour {
                 self.throttle.failed(now, flow.peer);
@@ -454,7 +465,7 @@ impl Service {
             return;
         }
         let Some(context) = self.contexts.get_mut(slot) else { return };
-        if !context.finish_leg(number) || context.answered {
+        if !context.finish_branch(number) || context.answered {
             return;
         }
         let code = if context.stopped { StatusCode::REQUEST_TERMINATED } else { code };
@@ -464,7 +475,7 @@ impl Service {
         self.conclude(now, slot);
     }
 
-    fn on_leg_over(&mut self, slot: u32) {
+    fn on_branch_over(&mut self, slot: u32) {
         if let Some(context) = self.contexts.get_mut(slot) {
             context.live = context.live.saturating_sub(1);
         }

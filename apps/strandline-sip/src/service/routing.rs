@@ -3,15 +3,15 @@
 use std::io::Write as _;
 
 use crate::auth::subscriber;
+use crate::bindings::write_aor;
 use crate::codec::{HeaderName, Method, Reply, SipUri, StatusCode, Uri, unescape};
-use crate::location::write_aor;
 use crate::transaction::{Arriving, Time};
 
 use super::context::{HOP_Q, INSTANCE_Q, Target};
 use super::directory::{Alias, Route};
 use super::incoming::Incoming;
-use super::lookups::Purpose;
 use super::route::Way;
+use super::subscriber_queries::Purpose;
 use super::{Mode, Service, Settings};
 
 /// A status and a phrase of our own.
@@ -207,9 +207,10 @@ impl Service {
         while let Some((_, client, user)) = self.hops.front().copied().filter(|(until, ..)| *until <= now) {
             self.hops.pop_front();
             let context = self.contexts.get(user as u32);
-            let leg = context.and_then(|context| context.legs.get((user >> 32) as usize));
-            let silent = leg.is_some_and(|leg| leg.client() == Some(client) && !leg.done && !leg.heard);
-            let has_more = leg.is_some_and(super::context::Leg::has_more)
+            let branch = context.and_then(|context| context.branches.get((user >> 32) as usize));
+            let silent =
+                branch.is_some_and(|branch| branch.client() == Some(client) && !branch.done && !branch.heard);
+            let has_more = branch.is_some_and(super::context::Branch::has_more)
                 || context.is_some_and(|context| !context.heard && !context.later.is_empty());
             if silent && has_more {
                 self.leave_hop(now, user);

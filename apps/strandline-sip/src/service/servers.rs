@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::codec::{Host, Index, Message, SipUri, StatusCode, Uri};
-use crate::locate::{Answer, Found, Question, in_order};
+use crate::resolution::{Answer, Found, Question, in_order};
 use crate::transaction::{Flow, Held, Holder, Protocol, ServerId, Time};
 
 use super::Service;
@@ -55,8 +55,8 @@ pub struct LocateCounters {
 /// What waits for an answer.
 #[derive(Debug)]
 pub(super) enum Waiter {
-    /// A leg of a context, which may be another's by now.
-    Leg { slot: u32, number: usize, server: ServerId },
+    /// A branch of a context, which may be another's by now.
+    Branch { slot: u32, number: usize, server: ServerId },
     /// An ACK, to be looked at again.
     Message { flow: Flow, bytes: Held },
     /// A response, and where it could not be sent to.
@@ -356,10 +356,10 @@ impl Service {
     pub fn located(&mut self, now: Time, question: &Arc<Question>, answer: Answer) {
         for waiter in self.servers.answered(now, question, answer) {
             match waiter {
-                Waiter::Leg { slot, number, server } => {
+                Waiter::Branch { slot, number, server } => {
                     let is_same = self.contexts.get(slot).is_some_and(|context| context.server == server);
                     if is_same {
-                        self.leg_located(now, slot, number, question);
+                        self.branch_located(now, slot, number, question);
                     }
                 }
                 Waiter::Message { bytes, .. } if bytes.is_empty() => {}

@@ -3,8 +3,8 @@
 
 use crate::codec::{Element, Route, Uri};
 
-use super::look_up::first_of;
 use super::route::Way;
+use super::targets::first_of;
 
 /// A strict router that is next.
 pub(super) struct Strict<'a> {

@@ -6,8 +6,8 @@ use core::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 use siphasher::sip::SipHasher24;
 
+use crate::bindings::SealFlow;
 use crate::codec::{base64url, base64url_decode};
-use crate::location::SealFlow;
 use crate::transaction::{Flow, Protocol, hex};
 
 /// An end of a dialog, as seen from here.

@@ -1,6 +1,6 @@
 //! What can't be read of a store: each place is logged, and all are counted.
 
-use crate::location::{Fault, Journal};
+use crate::bindings::{Fault, Journal};
 
 /// Events in the log for one reading of a store: the rest is counted, and their number is logged at the end.
 const EVENTS_MAX: u64 = 20;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::location::Journal;
+use crate::bindings::Journal;
 
 use super::database::{Database, NodeRow, Positions, Run, taken, trimmed};
 use super::stats::now;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::location::Journal;
+use crate::bindings::Journal;
 
 /// Users folded at a time.
 pub(super) const FOLD: usize = 2000;

@@ -23,7 +23,7 @@ mod subscribers;
 mod temporary;
 mod writer;
 
-use crate::location::Journal;
+use crate::bindings::Journal;
 
 pub use damage::Damage;
 pub use feed::{Feed, News, PeerNode};

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::location::Journal;
+use crate::bindings::Journal;
 
 use super::database::{Database, Positions, Run, taken, trimmed};
 use super::feed::{Feed, Follower, News};

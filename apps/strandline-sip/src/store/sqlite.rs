@@ -14,7 +14,7 @@ use super::sqlite_place::Place;
 use super::sqlite_plain::{folded, read_bindings, read_journal};
 use super::sqlite_workers::to_plain;
 use super::{Damage, Each, Store, StoreError};
-use crate::location::Journal;
+use crate::bindings::Journal;
 
 /// Bindings in an SQLite file.
 #[derive(Debug)]

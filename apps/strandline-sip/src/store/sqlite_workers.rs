@@ -14,7 +14,7 @@ use super::sqlite_file::{connect, error, not_read, secret};
 use super::sqlite_place::Place;
 use super::sqlite_plain::{folded, read_bindings, read_journal};
 use super::{Damage, StoreError};
-use crate::location::{Journal, stamped, unite};
+use crate::bindings::{Journal, stamped, unite};
 
 /// What each worker has of each user.
 pub type States = Vec<HashMap<Box<[u8]>, Vec<u8>>>;

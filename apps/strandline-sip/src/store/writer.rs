@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::location::Journal;
+use crate::bindings::Journal;
 use crate::transaction::Outbox;
 
 use super::gathering::{ENOUGH, GATHER, Gathering};

@@ -23,7 +23,7 @@ pub struct ClientId {
 
 /// What stands after the magic cookie in a Via of ours: the transaction's name, and a mark by which a loop is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Branch {
+pub struct ViaBranch {
     /// The transaction; none for what is forwarded without one.
     pub client: Option<ClientId>,
     /// What the request was forwarded by (RFC 5393 section 4.2.1).
@@ -51,13 +51,13 @@ impl ClientId {
 const STATELESS: u32 = u32::MAX;
 
 /// A branch as text: 24 digits of the name, a dot, 16 of the mark.
-pub type BranchText = [u8; 41];
+pub type ViaBranchText = [u8; 41];
 
-impl Branch {
+impl ViaBranch {
     /// The branch without its magic cookie. Without a transaction, `nonce` must be the same for each retransmission of a
     /// request and differ between requests (section 16.11).
     #[must_use]
-    pub fn write(&self, nonce: u64) -> BranchText {
+    pub fn write(&self, nonce: u64) -> ViaBranchText {
         let mut text = [b'.'; 41];
         let id = self.client.unwrap_or(ClientId { slot: STATELESS, nonce });
         let (name, mark) = text.split_at_mut(24);
@@ -71,7 +71,7 @@ impl Branch {
     /// Reads a branch that stands without its magic cookie, if it can be ours.
     #[must_use]
     pub fn read(text: &[u8]) -> Option<Self> {
-        let text: &BranchText = text.try_into().ok()?;
+        let text: &ViaBranchText = text.try_into().ok()?;
         let (slot, rest) = text.split_first_chunk::<8>()?;
         let (nonce, rest) = rest.split_first_chunk()?;
         let mark = unhex(rest.strip_prefix(b".")?.try_into().ok()?)?;

@@ -39,7 +39,7 @@ pub(crate) use derive::{OF_RESPONSE, pare};
 pub use flow::{Flow, Protocol};
 #[cfg(feature = "server")]
 pub(crate) use hex::hex;
-pub use id::{Branch, BranchText, ClientId, ServerId, WORKERS_MAX, worker_of};
+pub use id::{ClientId, ServerId, ViaBranch, ViaBranchText, WORKERS_MAX, worker_of};
 pub use invite_client::InviteClient;
 pub use invite_server::InviteServer;
 pub use layer::{Arriving, BeginError, Event, Received, TransactionLimits, Transactions};

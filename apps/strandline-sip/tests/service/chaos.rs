@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use strandline_sip::codec::{Index, Message};
-use strandline_sip::locate::{Answer, Found, Server};
+use strandline_sip::resolution::{Answer, Found, Server};
 use strandline_sip::service::{Alias, Directory, Hop, Mode, Relay, Route, Settings};
 use strandline_sip::transaction::{ClientId, Flow, Protocol, Time};
 

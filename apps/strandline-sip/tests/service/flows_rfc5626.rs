@@ -170,7 +170,7 @@ fn binding_of_an_earlier_run_is_480() {
     let mut before = World::journaled();
     before.register_with(&bob, "bob", OUTBOUND);
     let mut world = World::new();
-    for (aor, state) in strandline_sip::location::Journal::read(before.service.journal.as_bytes()) {
+    for (aor, state) in strandline_sip::bindings::Journal::read(before.service.journal.as_bytes()) {
         world.service.load("", aor, state);
     }
     let gone = world.one(&alice, &alice.invite("bob", "1"));

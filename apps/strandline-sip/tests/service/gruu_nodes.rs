@@ -1,6 +1,6 @@
 //! GRUUs where several nodes share a store.
 
-use strandline_sip::location::Journal;
+use strandline_sip::bindings::Journal;
 use strandline_sip::service::{Advertised, NodeAddress, Peer, Settings};
 use strandline_sip::transaction::Protocol;
 

@@ -1,6 +1,6 @@
 //! GRUUs: given by the registrar (section 5), and followed by the proxy (section 6).
 
-use strandline_sip::location::Journal;
+use strandline_sip::bindings::Journal;
 use strandline_sip::service::{Mode, Settings};
 
 use crate::harness::{Phone, Sent, World, in_dialog, response, settings};

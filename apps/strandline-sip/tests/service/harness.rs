@@ -1,8 +1,8 @@
 //! A service at 198.51.100.1 for the domain example.com, and phones.
 
 use bytes::BytesMut;
+use strandline_sip::bindings::Journal;
 use strandline_sip::codec::{Index, Message, Reply, StatusCode};
-use strandline_sip::location::Journal;
 use strandline_sip::service::{Advertised, Relay, Seeds, Service, Settings};
 use strandline_sip::transaction::{Flow, Protocol, Time};
 

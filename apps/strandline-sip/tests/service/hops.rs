@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use strandline_sip::locate::{Answer, Found, Server};
+use strandline_sip::resolution::{Answer, Found, Server};
 use strandline_sip::service::{Directory, Hop, Relay, Route, Settings};
 use strandline_sip::transaction::{ClientId, Protocol};
 

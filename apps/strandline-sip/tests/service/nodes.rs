@@ -5,8 +5,8 @@ use std::time::Duration;
 use strandline_sip::auth::{
     Algorithm, Authenticator, CacheSettings, Nonces, Secret, Source, Subscribers, response,
 };
+use strandline_sip::bindings::Journal;
 use strandline_sip::codec::Digest;
-use strandline_sip::location::Journal;
 use strandline_sip::service::{Advertised, NodeAddress, Peer, Settings};
 use strandline_sip::transaction::{Flow, Protocol};
 

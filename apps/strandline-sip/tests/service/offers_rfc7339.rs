@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use strandline_sip::locate::{Answer, Found, Server};
+use strandline_sip::resolution::{Answer, Found, Server};
 use strandline_sip::service::{Directory, Hop, Offer, Relay, Route, Settings};
 use strandline_sip::transaction::Protocol;
 

@@ -101,7 +101,7 @@ fn flows_that_registered_are_known() {
     assert!(world.service.knows(&bob.0) && !world.service.knows(&eve.0));
     let journal = world.service.journal.clone();
     let mut restarted = World::new();
-    for (aor, state) in strandline_sip::location::Journal::read(journal.as_bytes()) {
+    for (aor, state) in strandline_sip::bindings::Journal::read(journal.as_bytes()) {
         restarted.service.load("", aor, state);
     }
     assert!(restarted.service.knows(&bob.0) && !restarted.service.knows(&eve.0));

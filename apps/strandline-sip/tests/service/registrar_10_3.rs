@@ -1,4 +1,4 @@
-use strandline_sip::location::Journal;
+use strandline_sip::bindings::Journal;
 use strandline_sip::registrar::RegistrarSettings;
 use strandline_sip::service::Settings;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use strandline_sip::auth::{CacheSettings, Secret, Source, Subscribers};
-use strandline_sip::location::Journal;
+use strandline_sip::bindings::Journal;
 use strandline_sip::service::Settings;
 
 use crate::credentials::{ask, ask_with, credentials, register, request};

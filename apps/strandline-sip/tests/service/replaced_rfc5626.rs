@@ -1,7 +1,7 @@
 //! Flows that phones have replaced: the same instance registers with the same reg-id over another one (RFC 5626 section 6), or the
 //! same contact from elsewhere.
 
-use strandline_sip::location::Journal;
+use strandline_sip::bindings::Journal;
 use strandline_sip::transaction::Flow;
 
 use crate::harness::{Phone, Sent, World, in_dialog, response};

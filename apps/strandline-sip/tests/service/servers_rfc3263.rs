@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use strandline_sip::locate::{Answer, Found, Question, Server};
+use strandline_sip::resolution::{Answer, Found, Question, Server};
 use strandline_sip::service::{Alias, Directory, Hop, Relay, Route, Settings};
 use strandline_sip::transaction::{Flow, Protocol};
 

@@ -1,6 +1,6 @@
 //! Workers of one server, at the same addresses: what goes over another's connection, and what comes to the wrong one.
 
-use strandline_sip::location::Journal;
+use strandline_sip::bindings::Journal;
 use strandline_sip::service::Astray;
 use strandline_sip::transaction::worker_of;
 

@@ -3,8 +3,8 @@
 use bytes::BytesMut;
 use strandline_sip::codec::{Essentials, Index, Message, Reply, StatusCode, WriteError};
 use strandline_sip::transaction::{
-    Arriving, BeginError, Branch, ClientId, Event, Flow, Outbox, Protocol, Received, ServerId, Time, Timings,
-    TransactionLimits, Transactions,
+    Arriving, BeginError, ClientId, Event, Flow, Outbox, Protocol, Received, ServerId, Time, Timings,
+    TransactionLimits, Transactions, ViaBranch,
 };
 
 pub const PEER: &str = "192.0.2.9:5060";
@@ -35,7 +35,7 @@ pub fn request_with(method: &str, branch: &str, cseq: &str) -> String {
 
 /// A request of our own in a client transaction.
 pub fn own_request(method: &str, id: ClientId) -> String {
-    let branch = Branch { client: Some(id), mark: 0 }.write(0);
+    let branch = ViaBranch { client: Some(id), mark: 0 }.write(0);
     let branch = String::from_utf8(branch.to_vec()).unwrap();
     request(method, &format!("z9hG4bK{branch}"))
         .replace("client.example.com", "proxy.example.com")

@@ -292,16 +292,16 @@ impl Association {
             }
             let path = self.paths.get_mut(index);
             let mut change = None;
-            path.flight = path.flight.saturating_add(ack.heard_bytes).saturating_sub(ack.unheard_bytes);
+            path.flight = path.flight.saturating_add(ack.reported_bytes).saturating_sub(ack.overdue_bytes);
             if ack.reneged {
                 path.flight = path.flight.saturating_add(ack.reneged_bytes);
                 path.start_rtx(now);
             }
             if ack.acked_bytes > 0 || ack.flight_drop > 0 {
                 let marked = self.ecn.as_ref().is_some_and(|ecn| ecn.tells_of(index));
-                let unheard = self.outbound.has_unheard(index.0);
+                let overdue = self.outbound.has_overdue(index.0);
                 let sack =
-                    PathSack { unheard, ..path_sack(ack, cumulative_advanced, in_fast_recovery, marked) };
+                    PathSack { overdue, ..path_sack(ack, cumulative_advanced, in_fast_recovery, marked) };
                 change = path.on_sack(now, &sack, &self.config);
             }
             let loss = path_loss(ack, cumulative_advanced);
@@ -345,7 +345,7 @@ fn path_sack(ack: &PathAck, cumulative_advanced: bool, in_fast_recovery: bool, m
         rtt_sent_at: ack.rtt_sample_sent_at,
         rtt_late: ack.rtt_late | ack.rtt_overtaken,
         lowest_acked: ack.lowest_acked,
-        unheard: false,
+        overdue: false,
         cumulative_advanced,
         marked,
         in_fast_recovery: in_fast_recovery || (ack.in_recovery && !ack.fast_retransmit_loss),
@@ -358,12 +358,12 @@ fn path_loss(ack: &PathAck, cumulative_advanced: bool) -> PathLoss {
     PathLoss {
         lost_bytes: ack.lost_bytes,
         shrink: ack.fast_retransmit_loss,
-        doubt_goes_on: ack.doubt_goes_on,
+        undo_continues: ack.undo_continues,
         repairs: ack.repairs,
         in_recovery: ack.in_recovery,
         undo: ack.undo,
         acked_bytes: ack.flight_drop,
-        unheard_bytes: ack.unheard_bytes,
+        overdue_bytes: ack.overdue_bytes,
         delivered: ack.flight_drop.min(ack.acked_bytes),
         cumulative_advanced,
     }

@@ -224,12 +224,12 @@ impl Association {
 
     /// The window of a path has shrunk for a loss or a time-out: marks of what was sent so far say nothing new.
     /// `in_doubt`: what it shrank for before may be undone together with this.
-    pub(super) fn on_window_shrunk(&mut self, index: PathIndex, in_doubt: bool) {
+    pub(super) fn on_window_shrunk(&mut self, index: PathIndex, undoable: bool) {
         let sent = self.outbound.next_tsn().previous();
         let alike = shrinks_alike(&self.paths.get(index).congestion);
         let Some(marks) = self.ecn.as_mut().filter(|_| alike).and_then(|ecn| ecn.of(index)) else { return };
         marks.shrunk_until = Some(sent);
-        marks.passed_over &= in_doubt;
+        marks.passed_over &= undoable;
     }
 
     /// An acknowledgement made the window of a path shrink or undid that.
@@ -244,7 +244,7 @@ impl Association {
         }
         // After that: what was needless is from before what is lost now, which covers the marks as well.
         if ack.fast_retransmit_loss {
-            self.on_window_shrunk(index, ack.doubt_goes_on);
+            self.on_window_shrunk(index, ack.undo_continues);
         }
     }
 

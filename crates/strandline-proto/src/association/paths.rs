@@ -20,7 +20,7 @@ impl Association {
             return;
         }
         cx.known.forget_mtu(path.remote.ip());
-        if path.flight > 0 || self.outbound.has_unheard(index.0) {
+        if path.flight > 0 || self.outbound.has_overdue(index.0) {
             path.stop_rtx();
             let marked = self.outbound.send_again(index.0);
             self.paths.get_mut(index).on_lost(marked);

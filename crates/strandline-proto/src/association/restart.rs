@@ -99,7 +99,7 @@ impl Association {
     fn send_again_what_timed_out(&mut self) {
         for index in self.paths.indices() {
             let path = self.paths.get(index);
-            if path.timed_out && (path.flight > 0 || self.outbound.has_unheard(index.0)) {
+            if path.timed_out && (path.flight > 0 || self.outbound.has_overdue(index.0)) {
                 let marked = self.outbound.on_timeout(index.0, false);
                 self.paths.get_mut(index).on_lost(marked);
             }

@@ -310,7 +310,7 @@ impl Association {
             let path = self.paths.get_mut(index);
             // What was known of the path gave the set-up its time; from now on RTO.Min holds.
             path.rto.clamp(&self.config);
-            if path.flight > 0 || self.outbound.has_unheard(index.0) {
+            if path.flight > 0 || self.outbound.has_overdue(index.0) {
                 path.start_rtx(now);
             }
         }

@@ -182,13 +182,13 @@ impl Association {
         path.on_lost(marked);
         if probing {
             path.on_window_probe_timeout(now, &config);
-            if self.outbound.has_unheard(index.0) {
+            if self.outbound.has_overdue(index.0) {
                 path.start_rtx(now);
             }
             return self.assert_flights();
         }
         let outcome = path.on_rtx_timeout(now, lost, &config);
-        if path.flight > 0 || self.outbound.has_unheard(index.0) {
+        if path.flight > 0 || self.outbound.has_overdue(index.0) {
             path.start_rtx(now);
         }
         if outcome.mtu_fell {

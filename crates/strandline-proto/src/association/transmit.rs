@@ -359,8 +359,8 @@ impl Association {
             if let Some(again) =
                 again.filter(|again| again.fast && !again.probe && again.last_path != index.0)
             {
-                let unheard = self.outbound.has_unheard(again.last_path);
-                self.paths.get_mut(PathIndex(again.last_path)).on_moved_away(unheard);
+                let overdue = self.outbound.has_overdue(again.last_path);
+                self.paths.get_mut(PathIndex(again.last_path)).on_moved_away(overdue);
             }
             if let Some(moves) = moves {
                 self.stats.tail_probes += 1;

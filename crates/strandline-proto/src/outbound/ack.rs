@@ -6,7 +6,7 @@ use crate::time::Time;
 /// What a SACK (or SHUTDOWN) changed on one path. The caller gives an array of defaults and applies each afterwards.
 ///
 /// Bytes are those of DATA chunks, header and padding included (section 7.2). Every byte that a chunk brought to a path's
-/// flight when it was sent leaves it again through exactly one of `flight_drop`, `lost_bytes`, `unheard_bytes` and the result of `Outbound::on_timeout`; see [`flight_after`](Self::flight_after).
+/// flight when it was sent leaves it again through exactly one of `flight_drop`, `lost_bytes`, `overdue_bytes` and the result of `Outbound::on_timeout`; see [`flight_after`](Self::flight_after).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PathAck {
     /// Bytes acknowledged for the first time, of chunks last sent to this path: what the congestion
@@ -25,9 +25,9 @@ pub(crate) struct PathAck {
     /// Bytes that left flight because they were marked for fast retransmission.
     pub(crate) lost_bytes: u32,
     /// Bytes that left flight because they are so late that they have left the network, whatever became of them: no SACK has room to say.
-    pub(crate) unheard_bytes: u32,
-    /// Of `lost_bytes`, what had left flight as `unheard_bytes` before.
-    pub(crate) heard_bytes: u32,
+    pub(crate) overdue_bytes: u32,
+    /// Of `lost_bytes`, what had left flight as `overdue_bytes` before.
+    pub(crate) reported_bytes: u32,
     /// Bytes in flight again because the peer took back their gap acknowledgement (section 6.2.1 D iii).
     pub(crate) reneged_bytes: u32,
     /// When the latest chunk was sent that gives a round-trip time by Karn's rule (section 6.3.1 C5).
@@ -43,7 +43,7 @@ pub(crate) struct PathAck {
     /// A loss of what was marked, for which the window has shrunk already (RFC 3168): it is repaired as any other.
     pub(crate) repairs: bool,
     /// With `fast_retransmit_loss`: what the window shrank for before it is in doubt still, so that both are undone together or none.
-    pub(crate) doubt_goes_on: bool,
+    pub(crate) undo_continues: bool,
     /// The peer took back a gap acknowledgement: start T3-rtx if it is not running (R4).
     pub(crate) reneged: bool,
     /// Where losses are found by time: the path is in recovery from loss, not from a time-out.
@@ -63,8 +63,8 @@ impl PathAck {
     pub(crate) const fn flight_after(&self, flight: u32) -> u32 {
         flight
             .saturating_add(self.reneged_bytes)
-            .saturating_add(self.heard_bytes)
-            .saturating_sub(self.unheard_bytes)
+            .saturating_add(self.reported_bytes)
+            .saturating_sub(self.overdue_bytes)
             .saturating_sub(self.flight_drop)
             .saturating_sub(self.lost_bytes)
     }

@@ -12,17 +12,15 @@
 
 mod ack;
 mod bundle;
+mod congestion_event;
 mod copies;
-mod detect;
-mod doubt;
-mod event;
 mod fragment;
 mod frto;
 mod gaps;
-mod loss;
+mod loss_detection;
 mod message;
+mod miss_indications;
 mod on_sack;
-mod opened;
 mod outstanding;
 mod queue;
 mod rack;
@@ -30,9 +28,11 @@ mod resent;
 mod retransmit;
 mod scheduler;
 mod send_times;
+mod spurious;
 mod state;
 mod stream_numbers;
 mod window;
+mod window_opened;
 
 #[cfg(test)]
 mod tests;
@@ -53,8 +53,8 @@ use crate::stats::SentAgain;
 use crate::time::Time;
 use copies::{COPY_MAX, Copies};
 use fragment::Rest;
-use loss::Recovery as LossRecovery;
 use message::{Message, Payload};
+use miss_indications::Recovery as LossRecovery;
 use on_sack::{Cumulative, Progress, SendWindow};
 use outstanding::{FAST_MARKED, Outstanding, RESENT, State};
 use queue::Queue;
@@ -500,7 +500,7 @@ impl Outbound {
         let in_flight = busy.sent.outstanding.in_flight_bytes();
         let bytes = retransmit::mark_path(&mut busy.sent.outstanding, path);
         busy.sent.recovery.on_timeout();
-        detect::on_path_marked(&mut busy.sent.outstanding, path, again);
+        loss_detection::on_path_marked(&mut busy.sent.outstanding, path, again);
         self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));
         self.window.on_timeout();
         bytes
@@ -513,7 +513,7 @@ impl Outbound {
         let in_flight = busy.sent.outstanding.in_flight_bytes();
         let bytes = retransmit::mark_path(&mut busy.sent.outstanding, path);
         busy.sent.recovery.on_timeout();
-        detect::on_path_refused(&mut busy.sent.outstanding, path);
+        loss_detection::on_path_refused(&mut busy.sent.outstanding, path);
         self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));
         self.window.on_timeout();
         bytes
@@ -524,7 +524,7 @@ impl Outbound {
     pub(crate) fn on_shrunk(&mut self, path: u8) {
         let Some(busy) = &mut self.busy else { return };
         busy.sent.recovery.on_shrunk(path, busy.sent.outstanding.next_tsn().previous());
-        detect::on_shrunk(&mut busy.sent.outstanding, path);
+        loss_detection::on_shrunk(&mut busy.sent.outstanding, path);
     }
 
     /// T3-rtx of the path expired, there is no other path to go to, and losses are found by time: only as many of its
@@ -534,7 +534,8 @@ impl Outbound {
     pub(crate) fn on_first_timeout(&mut self, path: u8, again: bool) -> u32 {
         let Some(busy) = &mut self.busy else { return 0 };
         let in_flight = busy.sent.outstanding.in_flight_bytes();
-        let Some(bytes) = detect::on_timeout(&mut busy.sent.outstanding, path % PATHS_MAX as u8, again)
+        let Some(bytes) =
+            loss_detection::on_timeout(&mut busy.sent.outstanding, path % PATHS_MAX as u8, again)
         else {
             return self.on_timeout(path, again);
         };
@@ -547,8 +548,8 @@ impl Outbound {
     pub(crate) fn on_loss_timer(&mut self, now: Time, paths: &mut [PathAck; PATHS_MAX]) {
         let Some(busy) = &mut self.busy else { return };
         let in_flight = busy.sent.outstanding.in_flight_bytes();
-        let news = Some(detect::Newly::default());
-        detect::conclude(&mut busy.sent.outstanding, &busy.sent.gaps, now, news, paths);
+        let news = Some(loss_detection::Newly::default());
+        loss_detection::conclude(&mut busy.sent.outstanding, &busy.sent.gaps, now, news, paths);
         self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));
     }
 
@@ -564,7 +565,7 @@ impl Outbound {
             return 0;
         }
         let in_flight = outstanding.in_flight_bytes();
-        let bytes = detect::on_probe(outstanding, path % PATHS_MAX as u8);
+        let bytes = loss_detection::on_probe(outstanding, path % PATHS_MAX as u8);
         self.window.give_back(in_flight.saturating_sub(outstanding.in_flight_bytes()));
         bytes
     }

@@ -4,12 +4,12 @@ use strandline_wire::GapBlock;
 
 use super::ack::{self, PathAck};
 use super::copies::Copies;
-use super::detect::{self, Newly};
-use super::doubt::RESENT_MAX;
 use super::gaps::Gaps;
-use super::loss::{self, Missing, Recovery};
+use super::loss_detection::{self, Newly};
+use super::miss_indications::{self, Missing, Recovery};
 use super::outstanding::{CHUNKS_MAX, CREDITED, MOVED, Outstanding, RESENT, Record, State};
 use super::rack::Learnt;
+use super::spurious::RESENT_MAX;
 use crate::config::{PATHS_MAX, Recovery as Mode};
 use crate::number::Tsn;
 use crate::time::Time;
@@ -124,7 +124,7 @@ impl SendWindow {
         } else {
             self.outstanding.set_unnamed(None);
         }
-        detect::conclude(&mut self.outstanding, &self.gaps, now, tells.then_some(newly), paths);
+        loss_detection::conclude(&mut self.outstanding, &self.gaps, now, tells.then_some(newly), paths);
         self.gaps.settle();
         progress
     }
@@ -138,7 +138,7 @@ impl SendWindow {
         paths: &mut [PathAck; PATHS_MAX],
     ) -> Progress {
         let (newly_acked, delivered) = self.advance(now, steps, copies, paths);
-        detect::conclude(&mut self.outstanding, &self.gaps, now, Some(Newly::default()), paths);
+        loss_detection::conclude(&mut self.outstanding, &self.gaps, now, Some(Newly::default()), paths);
         let in_fast_recovery = self.recovery.is_active();
         Progress { delivered, newly_acked, in_fast_recovery, ..Progress::default() }
     }
@@ -193,10 +193,16 @@ impl SendWindow {
         let missing = Missing { below: highest, all: progress.in_fast_recovery && steps > 0 };
         let mut first_missing = [usize::MAX; PATHS_MAX];
         if outstanding.rack.is_none() {
-            progress.entered_fast_recovery =
-                loss::count_misses(outstanding, gaps, missing, recovery, &mut first_missing, paths);
+            progress.entered_fast_recovery = miss_indications::count_misses(
+                outstanding,
+                gaps,
+                missing,
+                recovery,
+                &mut first_missing,
+                paths,
+            );
         } else {
-            first_missing = loss::find_lowest(outstanding, gaps, missing, &first_acked);
+            first_missing = miss_indications::find_lowest(outstanding, gaps, missing, &first_acked);
         }
         for ((path, acked), missing) in paths.iter_mut().zip(first_acked).zip(first_missing) {
             path.lowest_acked |= acked < missing;

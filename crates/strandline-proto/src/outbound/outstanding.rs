@@ -37,7 +37,7 @@ pub(super) enum State {
     /// Acknowledged by a gap block, which the peer may take back; does not count as flight.
     GapAcked,
     /// So late that it must have left the network, and no SACK has had room to say whether it arrived; does not count as flight.
-    Unheard,
+    Overdue,
 }
 
 /// A chunk that was sent.
@@ -132,8 +132,8 @@ pub(super) struct Outstanding {
     marked_from: usize,
     /// Bytes of the records acknowledged by gap blocks.
     gap_acked_bytes: u32,
-    /// Records of each path that are [`State::Unheard`].
-    unheard: [u16; PATHS_MAX],
+    /// Records of each path that are [`State::Overdue`].
+    overdue: [u16; PATHS_MAX],
     times: SendTimes,
     /// The latest SACK had no room for what lies behind the first of these, and was sent before the second was: how long that took nobody knows.
     unnamed: Option<(Tsn, Tsn)>,
@@ -171,7 +171,7 @@ impl Outstanding {
             marked: 0,
             marked_from: 0,
             gap_acked_bytes: 0,
-            unheard: [0; PATHS_MAX],
+            overdue: [0; PATHS_MAX],
             times: SendTimes::default(),
             unnamed: None,
             paths: 0,
@@ -298,7 +298,7 @@ impl Outstanding {
             State::InFlight => self.in_flight_bytes -= len,
             State::Marked => self.marked -= 1,
             State::GapAcked => self.gap_acked_bytes -= len,
-            State::Unheard => self.unheard[usize::from(before.path) % PATHS_MAX] -= 1,
+            State::Overdue => self.overdue[usize::from(before.path) % PATHS_MAX] -= 1,
         }
         match to {
             State::InFlight => self.in_flight_bytes += len,
@@ -307,7 +307,7 @@ impl Outstanding {
                 self.marked_from = self.marked_from.min(index);
             }
             State::GapAcked => self.gap_acked_bytes += len,
-            State::Unheard => self.unheard[usize::from(before.path) % PATHS_MAX] += 1,
+            State::Overdue => self.overdue[usize::from(before.path) % PATHS_MAX] += 1,
         }
         Some(before)
     }
@@ -386,7 +386,7 @@ impl Outstanding {
                 path.flight_drop += run.bytes;
             }
             State::Marked => self.marked -= run.chunks,
-            State::Unheard => self.unheard[usize::from(number) % PATHS_MAX] -= run.chunks as u16,
+            State::Overdue => self.overdue[usize::from(number) % PATHS_MAX] -= run.chunks as u16,
         }
         path.lowest_acked = true;
         if flags & CREDITED != 0 {

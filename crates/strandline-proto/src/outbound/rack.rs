@@ -7,16 +7,16 @@
 //! |---|---|
 //! | [`Rack::on_acked`], [`Rack::on_resent_acked`] | which acknowledged chunk of each path was sent last |
 //! | [`Rack::on_resent`], [`Rack::on_duplicate`] | what was sent again, and what that was needless |
-//! | [`PathRack::on_lost`] | which losses belong together: [`event`](super::event) |
+//! | [`PathRack::on_lost`] | which losses belong together: [`event`](super::congestion_event) |
 //! | [`Rack::deadline`] | when time alone makes a chunk lost; what is lost finds `detect` |
 
 use strandline_wire::DATA_CHUNK_HEADER_LEN;
 
 use super::ack::PathAck;
-use super::doubt::Doubt;
-use super::event::{Moment, Sent};
+use super::congestion_event::{Moment, Sent};
 use super::frto::{Decision, Frto};
 use super::resent::ResentLog;
+use super::spurious::Spurious;
 use crate::config::PATHS_MAX;
 use crate::number::Tsn;
 use crate::time::Time;
@@ -39,7 +39,7 @@ pub(super) struct Rack {
     /// No chunk below this index is in flight and was sent only once.
     pub(super) judged: usize,
     /// What no SACK had room to name and was sent only once has left flight below this index.
-    pub(super) unheard: usize,
+    pub(super) overdue: usize,
     /// What a packet has room for, in bytes of user data.
     pub(super) packet: u32,
     /// There is new data that the peer has room for: it may ask whether a time-out was needless.
@@ -135,7 +135,7 @@ pub(super) struct PathRack {
     /// Sent again by the latest tail-loss probes of different chunks and not known yet whether it was needed; and the transmission before
     /// that.
     pub(super) probes: LatestProbes,
-    pub(super) doubt: Doubt,
+    pub(super) spurious: Spurious,
     pub(super) frto: Frto,
     pub(super) deadline: Option<Time>,
     /// What chunks were judged by the last time.
@@ -234,7 +234,7 @@ impl PathRack {
     /// Ends recovery when all that was outstanding at its start is acknowledged.
     pub(super) fn on_cumulative(&mut self, cumulative: Tsn, now: Moment, ack: &mut PathAck) {
         self.judge_probe(cumulative, now, ack);
-        self.doubt.forget_probes(cumulative);
+        self.spurious.forget_probes(cumulative);
         if self.widen_after.is_some_and(|after| cumulative.is_after(after)) {
             self.widen_after = None;
         }
@@ -265,7 +265,7 @@ impl PathRack {
                 ack.fast_retransmit_loss = true;
                 self.began = Some(now);
                 self.only_marked = false;
-                self.doubt.close();
+                self.spurious.close();
             }
         }
     }
@@ -280,9 +280,9 @@ impl PathRack {
         if self.is_new(sent) {
             self.recover(now);
             ack.fast_retransmit_loss = true;
-            ack.doubt_goes_on = self.timed_out.is_none() && self.doubt.go_on();
-            if !ack.doubt_goes_on {
-                self.doubt.begin();
+            ack.undo_continues = self.timed_out.is_none() && self.spurious.go_on();
+            if !ack.undo_continues {
+                self.spurious.begin();
                 self.frto.end();
             }
         } else if self.only_marked {
@@ -290,8 +290,8 @@ impl PathRack {
             ack.repairs = true;
         }
         match sent {
-            Sent::Once(_) => self.doubt.on_marked(),
-            Sent::Again(_) => self.doubt.on_marked_again(tsn),
+            Sent::Once(_) => self.spurious.on_marked(),
+            Sent::Again(_) => self.spurious.on_marked_again(tsn),
         }
     }
 
@@ -313,7 +313,7 @@ impl PathRack {
     pub(super) fn on_shrunk(&mut self, now: Moment) {
         self.began = Some(now);
         self.only_marked = !self.recovering;
-        self.doubt.close();
+        self.spurious.close();
         self.frto.end();
     }
 
@@ -343,8 +343,8 @@ impl PathRack {
     }
 
     /// A time-out puts into question whether anything was lost; `again`: together with the one before.
-    pub(super) fn begin_doubt(&mut self, again: bool) {
-        if again { self.doubt.begin_again() } else { self.doubt.begin() }
+    pub(super) fn begin_undo(&mut self, again: bool) {
+        if again { self.spurious.begin_again() } else { self.spurious.begin() }
     }
 
     /// What was believed lost was not.
@@ -364,7 +364,7 @@ impl PathRack {
             Decision::Right(Some((at, tsn))) => self.offer(at, tsn, Answer::Again),
             Decision::Right(None) => {}
             Decision::Needless => {
-                self.doubt.close();
+                self.spurious.close();
                 self.on_undone();
                 ack.undo = true;
             }
@@ -385,7 +385,7 @@ impl Rack {
             paths: Vec::new(),
             learnt,
             judged: 0,
-            unheard: 0,
+            overdue: 0,
             packet: 0,
             can_ask: false,
             stale: true,
@@ -484,7 +484,7 @@ impl Rack {
         let Some(path) = self.path(path) else { return };
         let rtt_ns = (now.since(at).as_nanos() as u64).max(1);
         if alone && path.timed_out.is_none() && rtt_ns < path.answer_ns(len, packet) {
-            path.needless |= path.doubt.on_answered_too_soon(at, tsn);
+            path.needless |= path.spurious.on_answered_too_soon(at, tsn);
         }
         let min_ns = path.min_rtt_ns();
         let least_ns = if path.timed_out.is_some() { min_ns / 2 } else { min_ns / 8 * 7 };
@@ -510,7 +510,7 @@ impl Rack {
     /// Chunks that were marked and not sent again are acknowledged.
     pub(super) fn on_marked_acked(&mut self, path: u8, chunks: u32) {
         if let Some(path) = self.path(path) {
-            path.doubt.on_marks_refuted(chunks);
+            path.spurious.on_marks_refuted(chunks);
         }
     }
 
@@ -522,11 +522,11 @@ impl Rack {
         self.stale |= self.paths.iter().any(|path| path.latest.is_some_and(|(at, _)| at >= now));
         for (number, path) in self.paths.iter_mut().enumerate() {
             match number == from {
-                true if !probe => path.doubt.on_resent(now, tsn),
-                _ => path.doubt.on_resent_elsewhere(now, tsn),
+                true if !probe => path.spurious.on_resent(now, tsn),
+                _ => path.spurious.on_resent_elsewhere(now, tsn),
             }
             if number == from && probe {
-                path.doubt.on_probe_resent(now, tsn, first);
+                path.spurious.on_probe_resent(now, tsn, first);
             }
         }
         self.log.push(tsn, now)
@@ -556,7 +556,7 @@ impl Rack {
                 path.forget_probe(tsn);
                 ack.probe_needless = true;
             }
-            if path.doubt.on_refuted(tsn) {
+            if path.spurious.on_refuted(tsn) {
                 path.widen(cumulative, next);
             }
         }
@@ -565,7 +565,7 @@ impl Rack {
     /// The first `steps` chunks have left.
     pub(super) fn advance(&mut self, steps: usize) {
         self.judged = self.judged.saturating_sub(steps);
-        self.unheard = self.unheard.saturating_sub(steps);
+        self.overdue = self.overdue.saturating_sub(steps);
     }
 
     /// The chunk is in flight again without having been sent again. `overtaken`: perhaps that is what was true before. Returns how many
@@ -590,7 +590,7 @@ impl Rack {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        let doubts: usize = self.paths.iter().map(|path| path.doubt.heap_bytes()).sum();
+        let doubts: usize = self.paths.iter().map(|path| path.spurious.heap_bytes()).sum();
         size_of::<Self>() + self.log.heap_bytes() + self.paths.capacity() * size_of::<PathRack>() + doubts
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn mark_path(outstanding: &mut Outstanding, path: u8) -> u32 {
         record.clear(FAST_MARKED); // Chunks that waited for fast retransmission timed out too.
         match record.state() {
             State::InFlight => bytes += record.chunk_len(),
-            State::Unheard => {}
+            State::Overdue => {}
             State::Marked | State::GapAcked => continue,
         }
         outstanding.change(index, State::Marked);

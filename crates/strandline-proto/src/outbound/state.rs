@@ -166,8 +166,8 @@ impl Outbound {
     /// Chunks last sent to the path are outstanding though they count as flight no longer, since no SACK had room to name
     /// them: T3-rtx goes on for them as for what is in flight (section 6.3.2 R2).
     #[must_use]
-    pub(crate) fn has_unheard(&self, path: u8) -> bool {
-        self.sent().is_some_and(|sent| sent.outstanding.has_unheard(path))
+    pub(crate) fn has_overdue(&self, path: u8) -> bool {
+        self.sent().is_some_and(|sent| sent.outstanding.has_overdue(path))
     }
 
     /// Heap held, by kind.

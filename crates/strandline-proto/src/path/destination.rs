@@ -13,10 +13,10 @@ use super::choices::{Choices, controller};
 use super::heartbeat::Heartbeat;
 use super::pacer::Pacer;
 use super::pmtu::Pmtu;
-use super::probes::Probes;
 use super::prr::{Prr, Step};
 use super::rto::RtoEstimator;
 use super::state::PathState;
+use super::tlp_budget::Probes;
 use crate::config::{AssociationConfig, Recovery};
 use crate::congestion::{Ack, Algorithm, Congestion, Controller};
 use crate::event::PathChange;
@@ -105,7 +105,7 @@ pub(crate) struct PathSack {
     /// The earliest outstanding TSN of the path was acknowledged (rule R3).
     pub(crate) lowest_acked: bool,
     /// Chunks of the path are outstanding beside its flight: no SACK had room to name them.
-    pub(crate) unheard: bool,
+    pub(crate) overdue: bool,
     pub(crate) cumulative_advanced: bool,
     pub(crate) in_fast_recovery: bool,
     /// An ECNE came with it.
@@ -122,7 +122,7 @@ pub(crate) struct PathLoss {
     /// One is repaired for which the window has shrunk already.
     pub(crate) repairs: bool,
     /// With `shrink`: what it shrank for before is in doubt still.
-    pub(crate) doubt_goes_on: bool,
+    pub(crate) undo_continues: bool,
     /// The path is in recovery, by the rules of `Recovery::Rack`.
     pub(crate) in_recovery: bool,
     /// What the window shrank for was no loss.
@@ -130,7 +130,7 @@ pub(crate) struct PathLoss {
     /// Bytes that left the flight because they were acknowledged.
     pub(crate) acked_bytes: u32,
     /// Bytes that left the flight because they are late and no SACK has room to name them.
-    pub(crate) unheard_bytes: u32,
+    pub(crate) overdue_bytes: u32,
     /// Of `acked_bytes`, acknowledged for the first time: a SACK that was overtaken by a later one takes back what the next one
     /// acknowledges once more.
     pub(crate) delivered: u32,
@@ -342,8 +342,8 @@ impl Path {
     }
 
     /// What had been found lost here goes again elsewhere: with nothing else outstanding there is nothing to wait for (rule R2).
-    pub(crate) fn on_moved_away(&mut self, unheard: bool) {
-        if self.flight == 0 && !unheard {
+    pub(crate) fn on_moved_away(&mut self, overdue: bool) {
+        if self.flight == 0 && !overdue {
             self.stop_rtx();
         }
     }
@@ -409,7 +409,7 @@ impl Path {
         let rtt = rtt_sent_at.and_then(|sent_at| self.on_rtt(now, sent_at, config));
         let flight_before = self.flight;
         self.flight = self.flight.saturating_sub(sack.flight_drop);
-        let all_acked = self.flight == 0 && !sack.unheard;
+        let all_acked = self.flight == 0 && !sack.overdue;
         if all_acked {
             self.stop_rtx();
         } else if sack.lowest_acked {
@@ -500,14 +500,14 @@ impl Path {
     /// After [`on_sack`](Self::on_sack), or when time has told: what was lost, and how recovery goes on.
     pub(crate) fn on_loss(&mut self, now: Time, loss: &PathLoss) {
         // RecoverFS is all that was outstanding (RFC 9937 section 6.1), whatever the SACK that tells of the loss took out of the flight.
-        let flight_before = self.flight.saturating_add(loss.acked_bytes).saturating_add(loss.unheard_bytes);
+        let flight_before = self.flight.saturating_add(loss.acked_bytes).saturating_add(loss.overdue_bytes);
         // What was needless is from before what is lost now.
         if loss.undo {
             self.congestion.on_undo();
             self.timed_out = false;
         }
         if loss.shrink {
-            if !loss.doubt_goes_on {
+            if !loss.undo_continues {
                 self.congestion.on_certain();
             }
             self.on_fast_retransmit(now);

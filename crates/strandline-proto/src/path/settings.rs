@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use super::choices::controller;
 use super::destination::{Exempt, Path};
-use super::known::Known;
 use super::pacer::Pacer;
+use super::path_cache::Known;
 use super::prr::Prr;
 use crate::config::{AssociationConfig, Recovery};
 use crate::congestion::{Algorithm, Congestion};

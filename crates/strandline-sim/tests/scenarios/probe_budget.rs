@@ -1,6 +1,6 @@
 //! The probe budget: a peer that acknowledges nothing gets at most twice the packets that RFC 9260 would send it.
 
-use strandline_sim::lone::{Lone, Sent};
+use strandline_sim::manual::{ManualPeer, Sent};
 use strandline_sim::pair::Fate;
 use strandline_wire::Tsn;
 use strandline_wire::chunk::sack;
@@ -46,23 +46,23 @@ fn intervals_double_across_time_outs() {
 }
 
 /// An endpoint whose round-trip time is known, with one packet outstanding that its peer has answered without acknowledging it.
-fn outstanding(a_rwnd: u32) -> (Lone, AssociationId, Tsn) {
-    let (mut lone, id) = Lone::accepted(EndpointConfig::default());
-    let cumulative = Tsn(lone.initial_tsn.0.wrapping_sub(1));
+fn outstanding(a_rwnd: u32) -> (ManualPeer, AssociationId, Tsn) {
+    let (mut manual, id) = ManualPeer::accepted(EndpointConfig::default());
+    let cumulative = Tsn(manual.initial_tsn.0.wrapping_sub(1));
     let info = SendInfo::default();
-    lone.endpoint.send(lone.now, id, info, vec![1; 1000].into()).unwrap();
-    lone.output();
-    lone.advance(ms(10));
-    let first = answer(&lone, cumulative.next(), a_rwnd, &[]);
-    lone.handle(&first);
+    manual.endpoint.send(manual.now, id, info, vec![1; 1000].into()).unwrap();
+    manual.output();
+    manual.advance(ms(10));
+    let first = answer(&manual, cumulative.next(), a_rwnd, &[]);
+    manual.handle(&first);
     let mut asks = info;
     asks.immediate = true;
-    lone.endpoint.send(lone.now, id, asks, vec![1; 1000].into()).unwrap();
-    (lone, id, cumulative.next())
+    manual.endpoint.send(manual.now, id, asks, vec![1; 1000].into()).unwrap();
+    (manual, id, cumulative.next())
 }
 
-fn answer(lone: &Lone, cumulative: Tsn, a_rwnd: u32, duplicates: &[Tsn]) -> Vec<u8> {
-    lone.packet(|builder| assert!(sack::write(builder, cumulative, a_rwnd, [].into_iter(), duplicates)))
+fn answer(manual: &ManualPeer, cumulative: Tsn, a_rwnd: u32, duplicates: &[Tsn]) -> Vec<u8> {
+    manual.packet(|builder| assert!(sack::write(builder, cumulative, a_rwnd, [].into_iter(), duplicates)))
 }
 
 fn with_data(sent: &[Sent]) -> usize {
@@ -72,14 +72,14 @@ fn with_data(sent: &[Sent]) -> usize {
 /// Each probe of a closed window is answered: RFC 9260 asks after 1, 3, 7, 15 and 31 seconds.
 #[test]
 fn an_answered_window_probe_gets_none() {
-    let (mut lone, _, cumulative) = outstanding(0);
-    let (mut packets, end) = (0, lone.now + ms(60_000));
-    while lone.now < end {
-        let sent = lone.advance(ms(10));
+    let (mut manual, _, cumulative) = outstanding(0);
+    let (mut packets, end) = (0, manual.now + ms(60_000));
+    while manual.now < end {
+        let sent = manual.advance(ms(10));
         packets += with_data(&sent);
         if with_data(&sent) > 0 {
-            let closed = answer(&lone, cumulative, 0, &[]);
-            packets += with_data(&lone.handle(&closed));
+            let closed = answer(&manual, cumulative, 0, &[]);
+            packets += with_data(&manual.handle(&closed));
         }
     }
     assert!((4..=RFC9260_IN_A_MINUTE).contains(&packets), "{packets}");
@@ -89,14 +89,14 @@ fn an_answered_window_probe_gets_none() {
 #[test]
 fn a_flapping_window_is_no_amplifier() {
     for interval in [1, 11, 50] {
-        let (mut lone, _, cumulative) = outstanding(100_000);
-        let mut packets = with_data(&lone.output());
-        let end = lone.now + ms(60_000);
-        while lone.now < end {
-            packets += with_data(&lone.advance(ms(interval)));
+        let (mut manual, _, cumulative) = outstanding(100_000);
+        let mut packets = with_data(&manual.output());
+        let end = manual.now + ms(60_000);
+        while manual.now < end {
+            packets += with_data(&manual.advance(ms(interval)));
             for a_rwnd in [0, 1500] {
-                let says = answer(&lone, cumulative, a_rwnd, &[]);
-                packets += with_data(&lone.handle(&says));
+                let says = answer(&manual, cumulative, a_rwnd, &[]);
+                packets += with_data(&manual.handle(&says));
             }
         }
         assert!((4..=2 * RFC9260_IN_A_MINUTE).contains(&packets), "{interval}: {packets}");
@@ -107,15 +107,15 @@ fn a_flapping_window_is_no_amplifier() {
 /// needless, and none follows the next message.
 #[test]
 fn duplicates_reported_late_are_learnt() {
-    let (mut lone, id, cumulative) = outstanding(100_000);
-    let mut went = with_data(&lone.advance(ms(200)));
+    let (mut manual, id, cumulative) = outstanding(100_000);
+    let mut went = with_data(&manual.advance(ms(200)));
     assert_eq!(went, 3, "two probes");
     let next = cumulative.next();
-    let twice = answer(&lone, next, 100_000, &[next, next]);
-    went += with_data(&lone.handle(&twice));
+    let twice = answer(&manual, next, 100_000, &[next, next]);
+    went += with_data(&manual.handle(&twice));
     let mut asks = SendInfo::default();
     asks.immediate = true;
-    lone.endpoint.send(lone.now, id, asks, vec![1; 1000].into()).unwrap();
-    went += with_data(&lone.advance(ms(200)));
+    manual.endpoint.send(manual.now, id, asks, vec![1; 1000].into()).unwrap();
+    went += with_data(&manual.advance(ms(200)));
     assert_eq!(went, 4, "no probe");
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::bindings::{Binding, FlowUse, write_aor};
 use crate::codec::Uri;
-use crate::location::{Binding, FlowUse, write_aor};
 use crate::server::http::{Answer, Reply, Request};
 use crate::server::hub::Hub;
 

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use serde::Deserialize;
 
+use crate::bindings::write_aor;
 use crate::codec::Uri;
-use crate::location::write_aor;
 use crate::service::Alias;
 
 use super::error::{ConfigError, wrong};

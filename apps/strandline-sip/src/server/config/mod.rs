@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::locate::Ours;
+use crate::resolution::Ours;
 use crate::service::{Directory, Mode, Settings};
 use crate::transaction::Protocol;
 

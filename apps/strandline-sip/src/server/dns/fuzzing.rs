@@ -9,7 +9,7 @@ use hickory_resolver::proto::op::Message;
 
 use super::{address_in, naptr_in, srv_in};
 use crate::codec::{Host, Uri};
-use crate::locate::{Asked, Found, Naptr, Ours, Question, Records, Srv, locate};
+use crate::resolution::{Asked, Found, Naptr, Ours, Question, Records, Srv, locate};
 use crate::transaction::Protocol;
 
 /// Every question has this answer.

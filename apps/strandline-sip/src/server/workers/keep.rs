@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::location::Journal;
+use crate::bindings::Journal;
 use crate::store::{Damage, SqliteWorkers, States, StoreError};
 
 /// What each worker has of each user: who starts anew gets it from here.

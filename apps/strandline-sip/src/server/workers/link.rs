@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use anyhow::{Context, Result, bail};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::location::Journal;
+use crate::bindings::Journal;
 use crate::server::config::Files;
 use crate::store::{ALONE, Damage, Each, News, PeerNode, Store, StoreError, worker_name};
 

@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use super::super::account::WHOLE_MAX;
 use super::super::derive::{OF_REQUEST, derive, pare};
 use super::super::flow::Flow;
-use super::super::id::{Branch, ClientId, WORKERS_MAX};
+use super::super::id::{ClientId, ViaBranch, WORKERS_MAX};
 use super::super::invite_client::InviteClient;
 use super::super::non_invite_client::NonInviteClient;
 use super::super::outbox::Outbox;
@@ -111,7 +111,7 @@ impl Transactions {
         out: &mut Outbox,
     ) -> Option<(ClientId, u64)> {
         let code = message.status_line()?.code;
-        let branch = Branch::read(essentials.via.branch_id()?)?;
+        let branch = ViaBranch::read(essentials.via.branch_id()?)?;
         let mut id = branch.client?;
         let client = self.client(id)?;
         if essentials.cseq.method == Method::Cancel

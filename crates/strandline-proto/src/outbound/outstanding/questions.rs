@@ -10,14 +10,14 @@ impl Outstanding {
     pub(in crate::outbound) fn is_sent_as(&self, tsn: Tsn, number: u16) -> Option<usize> {
         let index = self.index_of(tsn)?;
         let record = self.records.get(index)?;
-        let open = matches!(record.state, State::InFlight | State::Unheard);
+        let open = matches!(record.state, State::InFlight | State::Overdue);
         let is = record.has(RESENT) && record.resent == number && open;
         is.then_some(index)
     }
 
     /// Chunks that left the flight unacknowledged and unmarked were last sent to the path.
-    pub(in crate::outbound) fn has_unheard(&self, path: u8) -> bool {
-        self.unheard[usize::from(path) % PATHS_MAX] > 0
+    pub(in crate::outbound) fn has_overdue(&self, path: u8) -> bool {
+        self.overdue[usize::from(path) % PATHS_MAX] > 0
     }
 
     /// The TSN of a record.

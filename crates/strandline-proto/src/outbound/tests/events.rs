@@ -152,12 +152,12 @@ fn successive_doubts_are_one() {
     let mut fixture = Fixture::by_time(6);
     fixture.wait(5);
     let (_, acks) = fixture.sack(0, &[(1, 5)]);
-    assert!(acks[0].fast_retransmit_loss && !acks[0].doubt_goes_on);
+    assert!(acks[0].fast_retransmit_loss && !acks[0].undo_continues);
     assert_eq!(fixture.tsns(0), [0]);
     fixture.go_on(6);
     fixture.wait(100);
     let (_, acks) = fixture.sack(6, &[(7, 11)]);
-    assert!(acks[0].fast_retransmit_loss && acks[0].doubt_goes_on);
+    assert!(acks[0].fast_retransmit_loss && acks[0].undo_continues);
     assert_eq!(fixture.tsns(0), [6]);
     let (_, acks) = fixture.sack_twice(6, &[(7, 11)], &[0]);
     assert!(!acks[0].undo, "6 may have been lost");

@@ -32,18 +32,18 @@ fn unnamed_chunks_of_full_sacks_are_not_lost() {
     // Sent before that again, and 32 and 34, which are named by now.
     assert_eq!(acks[0].lost_bytes, 3 * ROOM as u32, "2, 32 and 34");
     // All the others, 36 to 59, have left the network all the same. What went again after 4, which has arrived, is in flight.
-    assert_eq!(acks[0].unheard_bytes, 24 * ROOM as u32);
+    assert_eq!(acks[0].overdue_bytes, 24 * ROOM as u32);
     assert_eq!(fixture.flight[0], 13 * ROOM as u32, "6, 8, ... 30");
     assert_eq!(fixture.tsns(0), [2, 32, 34]);
     assert_eq!(fixture.out.loss_deadline(), Time::MAX);
     // With fewer to name all is known.
     fixture.wait(100);
     let (_, acks) = fixture.sack(58, &[(59, 59)]);
-    assert_eq!((acks[0].lost_bytes, acks[0].heard_bytes), (ROOM as u32, ROOM as u32));
+    assert_eq!((acks[0].lost_bytes, acks[0].reported_bytes), (ROOM as u32, ROOM as u32));
     assert_eq!(fixture.tsns(0), [58]);
 }
 
-/// What has left the network unheard goes again after a time-out as all the others do.
+/// What has left the network overdue goes again after a time-out as all the others do.
 #[test]
 fn unacknowledged_chunks_return_after_a_time_out() {
     let mut fixture = after_a_full_sack();
@@ -71,19 +71,19 @@ fn what_is_unheard_is_still_waited_for() {
     fixture.out.on_cumulative(fixture.now, Tsn(INITIAL) + 35, &mut acks);
     fixture.apply(&acks);
     assert_eq!((fixture.flight[0], fixture.out.is_empty()), (0, false));
-    assert_eq!((fixture.out.has_unheard(0), fixture.out.has_unheard(1)), (true, false));
+    assert_eq!((fixture.out.has_overdue(0), fixture.out.has_overdue(1)), (true, false));
     // The time-out sends them again; then they are in flight.
     assert_eq!(fixture.timeout(0), 0);
     assert_eq!(fixture.tsns(0), (36..60).collect::<Vec<_>>());
-    assert!(!fixture.out.has_unheard(0));
-    // What a cumulative acknowledgement takes away unheard is waited for no longer.
+    assert!(!fixture.out.has_overdue(0));
+    // What a cumulative acknowledgement takes away overdue is waited for no longer.
     let mut fixture = after_a_full_sack();
     fixture.wait(100);
     fixture.sack(2, &blocks);
     let mut acks = Acks::default();
     fixture.out.on_cumulative(fixture.now, Tsn(INITIAL) + 59, &mut acks);
     fixture.apply(&acks);
-    assert_eq!((fixture.out.is_empty(), fixture.out.has_unheard(0)), (true, false));
+    assert_eq!((fixture.out.is_empty(), fixture.out.has_overdue(0)), (true, false));
 }
 
 /// A tail-loss probe is to be answered: it is the last of those that a SACK can tell of.

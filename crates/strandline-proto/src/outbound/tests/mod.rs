@@ -223,8 +223,8 @@ impl Fixture {
 
     fn apply(&mut self, acks: &Acks) {
         for (flight, ack) in self.flight.iter_mut().zip(acks) {
-            let exact = i64::from(*flight) + i64::from(ack.reneged_bytes) + i64::from(ack.heard_bytes)
-                - i64::from(ack.unheard_bytes)
+            let exact = i64::from(*flight) + i64::from(ack.reneged_bytes) + i64::from(ack.reported_bytes)
+                - i64::from(ack.overdue_bytes)
                 - i64::from(ack.flight_drop)
                 - i64::from(ack.lost_bytes);
             assert_eq!(exact, i64::from(ack.flight_after(*flight)), "{ack:?}");

@@ -219,8 +219,8 @@ fn r1_to_r3_timer_runs_while_data_outstanding() {
     assert_eq!((path.flight, path.rtx_deadline), (0, Time::MAX), "R2");
     // Nothing is in flight, but more than that is outstanding.
     send(&mut path, at(60), 1);
-    let unheard = PathSack { lowest_acked: true, unheard: true, ..sack(1460) };
-    path.on_sack(at(70), &unheard, &config());
+    let overdue = PathSack { lowest_acked: true, overdue: true, ..sack(1460) };
+    path.on_sack(at(70), &overdue, &config());
     path.on_moved_away(true);
     assert_eq!((path.flight, path.rtx_deadline), (0, at(1070)), "R3");
 }
@@ -526,7 +526,7 @@ fn recovery_counts_what_the_sack_leaves_late() {
     // One acknowledged, nine late, one lost.
     path.flight = 10 * packet;
     let loss = PathLoss { in_recovery: true, delivered: packet, acked_bytes: packet, ..PathLoss::default() };
-    let begins = PathLoss { shrink: true, lost_bytes: packet, unheard_bytes: 9 * packet, ..loss };
+    let begins = PathLoss { shrink: true, lost_bytes: packet, overdue_bytes: 9 * packet, ..loss };
     path.on_loss(at(20), &begins);
     send(&mut path, at(20), 1);
     // Seven more arrive.

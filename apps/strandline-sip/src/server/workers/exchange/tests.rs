@@ -52,7 +52,7 @@ fn begin(exchange: &Exchange, worker: u8) -> End {
 }
 
 fn change(name: &str) -> Vec<u8> {
-    let mut journal = crate::location::Journal::default();
+    let mut journal = crate::bindings::Journal::default();
     journal.record_with(name.as_bytes(), |out| out.extend_from_slice(b"state"));
     journal.as_bytes().to_vec()
 }
@@ -101,7 +101,7 @@ fn who_comes_later_gets_all_that_there_is() {
     assert_eq!(read(&mut end.stream).unwrap(), (ToWorker::Reload { id: 0 }, b"as it is".to_vec()));
     let (head, body) = read::<ToWorker>(&mut end.stream).unwrap();
     assert_eq!(head, ToWorker::State { worker: 0 });
-    let mut users: Vec<&[u8]> = crate::location::Journal::read(&body).map(|(aor, _)| aor).collect();
+    let mut users: Vec<&[u8]> = crate::bindings::Journal::read(&body).map(|(aor, _)| aor).collect();
     users.sort_unstable();
     assert_eq!(users, [&b"alice"[..], b"bob"]);
     assert_eq!(end.hears(), ToWorker::Loaded);

@@ -1,4 +1,4 @@
-//! Tail-loss probes of a path: when one is due and what it may hold (RFC 8985 section 7.2). [`Probes`](super::probes::Probes) says how
+//! Tail-loss probes of a path: when one is due and what it may hold (RFC 8985 section 7.2). [`Probes`](super::tlp_budget::Probes) says how
 //! many may go.
 
 use super::destination::{Exempt, Path};
@@ -7,7 +7,7 @@ use crate::time::Time;
 
 impl Path {
     /// When a tail-loss probe is due (RFC 8985 section 7.2): two round trips after anything was sent or acknowledged. A second one
-    /// follows unlike there ([`Probes`](super::probes::Probes)), and recovery does not exclude it.
+    /// follows unlike there ([`Probes`](super::tlp_budget::Probes)), and recovery does not exclude it.
     pub(super) fn probe_deadline(&self) -> Time {
         // Without T3-rtx the set-up is under way, whose own timer has to bring the answer.
         let none = self.flight == 0 || self.rtx_deadline == Time::MAX || self.choices.window_shut();

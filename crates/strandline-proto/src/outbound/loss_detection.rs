@@ -10,7 +10,7 @@
 //! | [`on_probe`] | tail-loss probes |
 
 use super::ack::{self, PathAck};
-use super::event::Sent;
+use super::congestion_event::Sent;
 use super::gaps::Gaps;
 use super::outstanding::{CREDITED, FAST_MARKED, Outstanding, PROBE, RESENT, Record, State};
 use super::rack::{LatestProbes, PathRack, Rack, Yardstick, is_before};
@@ -50,7 +50,7 @@ pub(super) fn conclude(
         path.on_cumulative(cumulative, moment, ack);
         late |= path.deadline.is_some();
     }
-    rack.settle_doubts();
+    rack.settle_undo();
     rack.judge_round_trips(acks);
     if let Some(newly) = news {
         rack.count_behind_gaps(outstanding, gaps, newly);
@@ -60,7 +60,7 @@ pub(super) fn conclude(
         rack.find_lost(outstanding, gaps, now, acks);
     }
     for (path, ack) in rack.paths.iter_mut().zip(acks.iter_mut()) {
-        if path.doubt.take_refuted() {
+        if path.spurious.take_refuted() {
             path.on_undone();
             path.frto.end();
             ack.undo = true;
@@ -198,7 +198,7 @@ impl Rack {
                     self.let_go(outstanding, index, now, (&sticks, newest), acks);
                     break 'holes;
                 }
-                let open = matches!(record.state(), State::InFlight | State::Unheard);
+                let open = matches!(record.state(), State::InFlight | State::Overdue);
                 if open && !record.has(RESENT) {
                     let tsn = outstanding.tsn(index);
                     let sent = outstanding.sent_at(index).map(|at| (at, tsn));
@@ -230,12 +230,12 @@ impl Rack {
         sticks: (&Yardsticks, Time),
         acks: &mut [PathAck; PATHS_MAX],
     ) {
-        let from = from.max(self.unheard);
-        self.unheard = from + LOOKED_AT_MAX;
+        let from = from.max(self.overdue);
+        self.overdue = from + LOOKED_AT_MAX;
         for index in from..from + LOOKED_AT_MAX {
             let open = outstanding.get(index).filter(|_| outstanding.is_unnamed(index));
             let Some(record) = open else {
-                self.unheard = index;
+                self.overdue = index;
                 break;
             };
             if record.state() != State::InFlight || record.has(RESENT) {
@@ -244,10 +244,10 @@ impl Rack {
             let path = (record.path, record.has(CREDITED));
             let sent = outstanding.sent_at(index).map(|at| (at, outstanding.tsn(index)));
             if !matches!(sent.map(|sent| self.judge(path, sent, sticks, now)), Some(Verdict::Lost)) {
-                self.unheard = index;
+                self.overdue = index;
                 break;
             }
-            unheard(outstanding, index, acks);
+            overdue(outstanding, index, acks);
         }
     }
 
@@ -269,7 +269,7 @@ impl Rack {
                 Verdict::TooNew => break,
                 Verdict::Waits if left == 0 => break,
                 Verdict::Waits => left -= 1,
-                Verdict::Lost if outstanding.is_unnamed(index) => unheard(outstanding, index, acks),
+                Verdict::Lost if outstanding.is_unnamed(index) => overdue(outstanding, index, acks),
                 Verdict::Lost => self.mark(outstanding, index, acks),
             }
         }
@@ -281,11 +281,11 @@ impl Rack {
         let Some(record) = outstanding.get_mut(index) else { return };
         record.set(FAST_MARKED);
         let (len, path) = (record.chunk_len(), record.path);
-        let was_unheard = record.state() == State::Unheard;
+        let was_overdue = record.state() == State::Overdue;
         outstanding.change(index, State::Marked);
         let ack = ack::of(acks, path);
         ack.lost_bytes += len;
-        ack.heard_bytes += if was_unheard { len } else { 0 };
+        ack.reported_bytes += if was_overdue { len } else { 0 };
         let tsn = outstanding.tsn(index);
         if let Some(path) = self.path(path) {
             path.on_lost(tsn, sent, moment, ack);
@@ -300,26 +300,26 @@ impl Rack {
     }
 
     /// Doubts end when it is too late for proof.
-    fn settle_doubts(&mut self) {
-        if !self.paths.iter().any(|path| path.doubt.is_open()) {
+    fn settle_undo(&mut self) {
+        if !self.paths.iter().any(|path| path.spurious.is_open()) {
             return;
         }
         let round_trip_ns = self.round_trip_ns();
         for path in &mut self.paths {
             if let Some((latest, _)) = path.latest {
-                path.doubt.settle(latest, round_trip_ns);
+                path.spurious.settle(latest, round_trip_ns);
             }
         }
     }
 }
 
 /// It is late, and no SACK has room to say more of it.
-fn unheard(outstanding: &mut Outstanding, index: usize, acks: &mut [PathAck; PATHS_MAX]) {
+fn overdue(outstanding: &mut Outstanding, index: usize, acks: &mut [PathAck; PATHS_MAX]) {
     let Some(record) = outstanding.get(index).filter(|record| record.state() == State::InFlight) else {
         return;
     };
-    ack::of(acks, record.path).unheard_bytes += record.chunk_len();
-    outstanding.change(index, State::Unheard);
+    ack::of(acks, record.path).overdue_bytes += record.chunk_len();
+    outstanding.change(index, State::Overdue);
 }
 
 /// T3-rtx of a path expired and there is no other one to go to: as many of its lowest chunks as fit a packet are marked.
@@ -334,9 +334,9 @@ pub(super) fn on_timeout(outstanding: &mut Outstanding, path: u8, again: bool) -
     let mut bytes = 0;
     if let Some(state) = rack.path(path) {
         state.on_timeout(moment);
-        state.begin_doubt(again);
+        state.begin_undo(again);
         state.frto.begin(moment.tsn.previous());
-        bytes = mark_first(outstanding, path, packet, |tsn, record| doubt_marked(state, tsn, record, again));
+        bytes = mark_first(outstanding, path, packet, |tsn, record| undo_marked(state, tsn, record, again));
     }
     outstanding.rack = Some(rack);
     Some(bytes)
@@ -387,7 +387,7 @@ fn mark_first(
         record.clear(FAST_MARKED);
         match record.state() {
             State::InFlight => bytes += len,
-            State::Unheard => {}
+            State::Overdue => {}
             State::Marked | State::GapAcked => continue,
         }
         outstanding.change(index, State::Marked);
@@ -396,11 +396,11 @@ fn mark_first(
 }
 
 /// A chunk is marked by a time-out. `known`: if it was marked before, that is in the same doubt.
-fn doubt_marked(state: &mut PathRack, tsn: Tsn, record: &Record, known: bool) {
+fn undo_marked(state: &mut PathRack, tsn: Tsn, record: &Record, known: bool) {
     if record.has(RESENT) || (record.state() == State::Marked && !known) {
-        state.doubt.on_marked_again(tsn);
+        state.spurious.on_marked_again(tsn);
     } else {
-        state.doubt.on_marked();
+        state.spurious.on_marked();
     }
 }
 
@@ -412,13 +412,13 @@ pub(super) fn on_path_marked(outstanding: &mut Outstanding, path: u8, again: boo
     let moment = rack.moment(outstanding.next_tsn());
     if let Some(state) = rack.path(path) {
         state.on_timeout(moment);
-        state.begin_doubt(again);
+        state.begin_undo(again);
         for index in 0..outstanding.len() {
             let tsn = outstanding.tsn(index);
             let Some(record) = outstanding.get(index) else { break };
             if record.path == path && record.state() == State::Marked {
                 // What was marked before is not told from what is marked now.
-                doubt_marked(state, tsn, record, true);
+                undo_marked(state, tsn, record, true);
             }
         }
         state.frto.end();
@@ -434,7 +434,7 @@ pub(super) fn on_path_refused(outstanding: &mut Outstanding, path: u8) {
     let Some(rack) = &mut outstanding.rack else { return };
     let Some(state) = rack.path(path) else { return };
     state.probes = LatestProbes::default();
-    state.doubt.close();
+    state.spurious.close();
     state.frto.end();
     state.deadline = None;
     rack.stale = true;

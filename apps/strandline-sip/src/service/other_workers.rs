@@ -6,8 +6,8 @@
 
 use std::collections::HashSet;
 
-use crate::location::Binding;
-use crate::transaction::{Branch, Flow, Numbers, WORKERS_MAX, worker_of};
+use crate::bindings::Binding;
+use crate::transaction::{Flow, Numbers, ViaBranch, WORKERS_MAX, worker_of};
 
 use super::Service;
 use super::incoming::Incoming;
@@ -136,7 +136,7 @@ impl Service {
     pub(super) fn is_anothers(&mut self, flow: Flow, message: &Message<'_>) -> bool {
         let Some(siblings) = &mut self.siblings else { return false };
         let Ok(essentials) = message.essentials() else { return false };
-        let branch = essentials.via.branch_id().and_then(Branch::read);
+        let branch = essentials.via.branch_id().and_then(ViaBranch::read);
         let Some(worker) = branch.and_then(|branch| branch.client).map(|client| client.worker()) else {
             return false;
         };

@@ -1,6 +1,6 @@
 //! What goes while the peer's window is shut and when it opens (decisions 81 and 99).
 
-use super::{Outbound, detect};
+use super::{Outbound, loss_detection};
 use crate::config::PATHS_MAX;
 use crate::time::Time;
 
@@ -10,14 +10,15 @@ impl Outbound {
     #[must_use]
     pub(crate) fn take_window_opened(&mut self, now: Time) -> Option<u8> {
         let opened = core::mem::take(&mut self.window_opened);
-        self.sent().filter(|_| opened).and_then(|sent| detect::path_to_ask(&sent.outstanding, now))
+        self.sent().filter(|_| opened).and_then(|sent| loss_detection::path_to_ask(&sent.outstanding, now))
     }
 
     /// As many of the lowest chunks of the path as fit a packet go again. Returns the bytes that left the path's flight.
     pub(crate) fn ask_opened(&mut self, path: u8) -> u32 {
         let Some(busy) = &mut self.busy else { return 0 };
         let in_flight = busy.sent.outstanding.in_flight_bytes();
-        let bytes = detect::on_window_probe(&mut busy.sent.outstanding, path % PATHS_MAX as u8).unwrap_or(0);
+        let bytes =
+            loss_detection::on_window_probe(&mut busy.sent.outstanding, path % PATHS_MAX as u8).unwrap_or(0);
         self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));
         bytes
     }
@@ -34,7 +35,8 @@ impl Outbound {
     pub(crate) fn on_window_probe_timeout(&mut self, path: u8) -> u32 {
         let Some(busy) = &mut self.busy else { return 0 };
         let in_flight = busy.sent.outstanding.in_flight_bytes();
-        let Some(bytes) = detect::on_window_probe(&mut busy.sent.outstanding, path % PATHS_MAX as u8) else {
+        let Some(bytes) = loss_detection::on_window_probe(&mut busy.sent.outstanding, path % PATHS_MAX as u8)
+        else {
             return self.send_again(path);
         };
         self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));

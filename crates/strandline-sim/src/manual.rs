@@ -72,22 +72,22 @@ impl core::fmt::Display for Sent {
 ///
 /// ```
 /// use strandline_proto::config::EndpointConfig;
-/// use strandline_sim::lone::Lone;
+/// use strandline_sim::manual::ManualPeer;
 /// use strandline_wire::{Chunk, Tsn};
 ///
 /// // The peer connects by hand; then it sends one DATA chunk with a gap before it.
-/// let (mut lone, id) = Lone::accepted(EndpointConfig::default());
-/// let cumulative = Tsn(lone.next_tsn.0.wrapping_sub(1));
-/// lone.next_tsn = lone.next_tsn.next();
-/// let data = lone.data(0, 0, b"out of order");
-/// let answers = lone.handle(&data);
+/// let (mut manual, id) = ManualPeer::accepted(EndpointConfig::default());
+/// let cumulative = Tsn(manual.next_tsn.0.wrapping_sub(1));
+/// manual.next_tsn = manual.next_tsn.next();
+/// let data = manual.data(0, 0, b"out of order");
+/// let answers = manual.handle(&data);
 /// let [Chunk::Sack(sack)] = answers[0].chunks()[..] else { return Err(answers[0].to_string()) };
 /// assert_eq!(sack.cumulative_tsn(), cumulative);
 /// assert_eq!(sack.gap_blocks().len(), 1);
 /// # Ok::<(), String>(())
 /// ```
 #[derive(Debug)]
-pub struct Lone {
+pub struct ManualPeer {
     /// The present.
     pub now: Time,
     /// The endpoint.
@@ -110,7 +110,7 @@ pub struct Lone {
     address: IpAddr,
 }
 
-impl Lone {
+impl ManualPeer {
     /// An endpoint that listens on [`SCTP_PORT`], and no association.
     ///
     /// # Panics
@@ -142,18 +142,18 @@ impl Lone {
     /// If the endpoint does not answer as it must.
     #[must_use]
     pub fn accepted(config: EndpointConfig) -> (Self, AssociationId) {
-        let mut lone = Self::new(config);
-        let init = lone.init();
-        let answers = lone.handle(&init);
-        let cookie = lone.take_init_ack(answers.first().expect("INIT ACK"));
-        let echo = lone.packet(|builder| assert!(builder.push(&CookieEcho { cookie: &cookie })));
-        let answers = lone.handle(&echo);
+        let mut manual = Self::new(config);
+        let init = manual.init();
+        let answers = manual.handle(&init);
+        let cookie = manual.take_init_ack(answers.first().expect("INIT ACK"));
+        let echo = manual.packet(|builder| assert!(builder.push(&CookieEcho { cookie: &cookie })));
+        let answers = manual.handle(&echo);
         assert!(
             matches!(answers.first().map(Sent::chunks).as_deref(), Some([Chunk::CookieAck, ..])),
             "{answers:?}"
         );
-        let id = lone.take_established();
-        (lone, id)
+        let id = manual.take_established();
+        (manual, id)
     }
 
     /// An endpoint with an association that it set up itself, its `Established` event taken.
@@ -162,20 +162,21 @@ impl Lone {
     /// If the endpoint does not answer as it must.
     #[must_use]
     pub fn connected(config: EndpointConfig) -> (Self, AssociationId) {
-        let mut lone = Self::new(config);
-        let id = lone.endpoint.connect(lone.now, Connect::to(lone.source, PEER_SCTP_PORT)).expect("connect");
-        let init = lone.output();
-        lone.take_init(init.first().expect("INIT"));
-        let answers = lone.init_ack(b"a cookie of the peer's");
-        let echo = lone.handle(&answers);
+        let mut manual = Self::new(config);
+        let id =
+            manual.endpoint.connect(manual.now, Connect::to(manual.source, PEER_SCTP_PORT)).expect("connect");
+        let init = manual.output();
+        manual.take_init(init.first().expect("INIT"));
+        let answers = manual.init_ack(b"a cookie of the peer's");
+        let echo = manual.handle(&answers);
         assert!(
             matches!(echo.first().map(Sent::chunks).as_deref(), Some([Chunk::CookieEcho(_), ..])),
             "{echo:?}"
         );
-        let ack = lone.packet(|builder| assert!(builder.push(&CookieAck)));
-        lone.handle(&ack);
-        assert_eq!(lone.take_established(), id);
-        (lone, id)
+        let ack = manual.packet(|builder| assert!(builder.push(&CookieAck)));
+        manual.handle(&ack);
+        assert_eq!(manual.take_established(), id);
+        (manual, id)
     }
 
     fn take_established(&mut self) -> AssociationId {

@@ -15,7 +15,7 @@ pub(super) const RESENT_MAX: usize = 256;
 
 /// The doubt about the latest congestion event of one path, and about those before it that are in doubt still.
 #[derive(Debug, Default)]
-pub(super) struct Doubt {
+pub(super) struct Spurious {
     /// Chunks marked, and neither sent again nor acknowledged.
     marked: u32,
     /// Sent again, when, and not refuted; in order of time.
@@ -29,7 +29,7 @@ pub(super) struct Doubt {
     any: bool,
 }
 
-impl Doubt {
+impl Spurious {
     /// A congestion event begins. True if an earlier one is in doubt still: both are undone together, or none.
     pub(super) fn go_on(&mut self) -> bool {
         let goes_on = self.open;

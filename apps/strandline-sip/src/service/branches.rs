@@ -6,17 +6,17 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::codec::{Index, Message, StatusCode};
-use crate::locate::Question;
-use crate::transaction::{Branch, Flow, Protocol, Time};
+use crate::resolution::Question;
+use crate::transaction::{Flow, Protocol, Time, ViaBranch};
 
 use super::Service;
-use super::context::{Detour, Fallback, Kept, Leg, Named, Others, Place, Target, is_allowed};
+use super::context::{Branch, Detour, Fallback, Kept, Named, Others, Place, Target, is_allowed};
 use super::copies::{BREADTH, Copied, Copy};
 use super::incoming::Incoming;
 use super::servers::{Waiter, Ways};
 use super::throttle::is_urgent;
 
-/// So many legs of a connection are looked through for those that have been heard from, and so many are remembered.
+/// So many branches of a connection are looked through for those that have been heard from, and so many are remembered.
 const FALLING_BACK_SOME: usize = 64;
 const FALLING_BACK_MAX: usize = 1024;
 /// So many connections may be waited for before it is looked which of them nothing depends on any more.
@@ -99,7 +99,7 @@ impl Service {
                 return Err(code);
             }
         };
-        let number = context.legs.len();
+        let number = context.branches.len();
         let waits = ways.is_none();
         let mut left: VecDeque<Flow> = ways.unwrap_or_default().into();
         let first = left.pop_front();
@@ -114,7 +114,7 @@ impl Service {
             Box::new(Fallback { flow, host, uri: uri(), path, breadth, neighbour, shuns: false })
         };
         let others = || Box::new(Others { left: target.others.clone(), breadth });
-        context.legs.push(Leg {
+        context.branches.push(Branch {
             way: None,
             done: false,
             heard: false,
@@ -133,14 +133,14 @@ impl Service {
         let uri = target.uri.as_deref().or(copied.way.replaced);
         let sent = match first {
             Some(flow) => {
-                let copy = Copy { uri, path, flow, branch: &[], breadth, host, neighbour, by_uri };
-                self.start_leg(now, copied, slot, number, copy)
+                let copy = Copy { uri, path, flow, via_branch: &[], breadth, host, neighbour, by_uri };
+                self.start_branch(now, copied, slot, number, copy)
             }
             None => Err(StatusCode::BAD_GATEWAY),
         };
         if sent.is_err() && !self.next_server(now, slot, number) {
             if let (Some(context), Err(code)) = (self.contexts.get_mut(slot), sent) {
-                context.finish_leg(number);
+                context.finish_branch(number);
                 context.offer(code, &[]);
             }
             return sent;
@@ -148,7 +148,7 @@ impl Service {
         Ok(())
     }
 
-    /// The ways to a target; none yet while its name is looked up, for which the next leg of the context then waits.
+    /// The ways to a target; none yet while its name is looked up, for which the next branch of the context then waits.
     fn ways_to(
         &mut self,
         now: Time,
@@ -161,17 +161,17 @@ impl Service {
             Place::Name(question) => question,
         };
         let context = self.contexts.get(slot).ok_or(StatusCode::SERVER_INTERNAL_ERROR)?;
-        let (server, number) = (context.server, context.legs.len());
+        let (server, number) = (context.server, context.branches.len());
         let seed = self.call_seed(copied.incoming);
-        match self.ways(now, question, seed, || Waiter::Leg { slot, number, server }) {
+        match self.ways(now, question, seed, || Waiter::Branch { slot, number, server }) {
             Ways::Known(ways) => allowed(ways, target.only).map(Some),
             Ways::Waits => Ok(None),
             Ways::None(code) => Err(code),
         }
     }
 
-    /// Sends a leg's request on its way.
-    fn start_leg(
+    /// Sends a branch's request on its way.
+    fn start_branch(
         &mut self,
         now: Time,
         copied: &Copied<'_>,
@@ -189,8 +189,8 @@ impl Service {
             self.counters.refused += 1;
             return Err(StatusCode::SERVER_INTERNAL_ERROR);
         };
-        let branch = Branch { client: Some(client), mark: copied.mark }.write(0);
-        let copy = Copy { branch: &branch, ..copy };
+        let via_branch = ViaBranch { client: Some(client), mark: copied.mark }.write(0);
+        let copy = Copy { via_branch: &via_branch, ..copy };
         let mut out = core::mem::take(&mut self.out);
         let written =
             out.write(flow, Some(client), |out| self.write(copied.incoming, copied.way, &copy, out));
@@ -214,7 +214,7 @@ impl Service {
         self.out = out;
         if too_large {
             let over_tcp = self.over_tcp(slot, number, copy);
-            return self.start_leg(now, copied, slot, number, over_tcp);
+            return self.start_branch(now, copied, slot, number, over_tcp);
         }
         if crowded && has_written {
             self.counters.crowded += 1;
@@ -226,13 +226,13 @@ impl Service {
         (context.heard, context.rang) = (false, false);
         context.live += 1;
         let is_last = !context.hops || context.later.is_empty();
-        if let Some(leg) = context.legs.get_mut(number) {
-            (leg.way, leg.heard, leg.rang) = (Some((client, flow)), false, false);
-            if !is_last || leg.has_more() {
+        if let Some(branch) = context.branches.get_mut(number) {
+            (branch.way, branch.heard, branch.rang) = (Some((client, flow)), false, false);
+            if !is_last || branch.has_more() {
                 self.hops.push_back((now + self.settings.directory.failover, client, user));
             }
             // Somebody else can do something then: we, or the registrar that has sent it here.
-            let has_use = leg.fallback.is_some() || leg.others.is_some() || copied.way.phone.is_some();
+            let has_use = branch.fallback.is_some() || branch.others.is_some() || copied.way.phone.is_some();
             if has_use && flow.connection != 0 {
                 self.wait_for_end(flow.connection, user);
             }
@@ -257,9 +257,9 @@ impl Service {
 
     /// Sends the copy over TCP, to the same address and port; and over UDP after all if nobody takes connections there.
     fn over_tcp<'a>(&mut self, slot: u32, number: usize, copy: Copy<'a>) -> Copy<'a> {
-        let leg = self.contexts.get_mut(slot).and_then(|context| context.legs.get_mut(number));
-        if let Some(leg) = leg {
-            leg.fallback = Some(Box::new(Fallback {
+        let branch = self.contexts.get_mut(slot).and_then(|context| context.branches.get_mut(number));
+        if let Some(branch) = branch {
+            branch.fallback = Some(Box::new(Fallback {
                 flow: copy.flow,
                 host: copy.host,
                 uri: copy.uri.map(Box::from),
@@ -269,7 +269,7 @@ impl Service {
                 shuns: true,
             }));
         }
-        Copy { flow: Flow::to(Protocol::Tcp, copy.flow.peer), by_uri: false, branch: &[], ..copy }
+        Copy { flow: Flow::to(Protocol::Tcp, copy.flow.peer), by_uri: false, via_branch: &[], ..copy }
     }
 
     /// Does a neighbour want this request now?
@@ -278,24 +278,26 @@ impl Service {
         self.throttle.allows(now, flow.peer, urgent())
     }
 
-    /// Sends a leg's request to the next server of its target, in a new transaction. False if there is none.
+    /// Sends a branch's request to the next server of its target, in a new transaction. False if there is none.
     pub(super) fn next_server(&mut self, now: Time, slot: u32, number: usize) -> bool {
         loop {
             let Some(context) = self.contexts.get_mut(slot) else { return false };
             let Some(kept) = context.request.clone().filter(|_| !context.stopped && !context.answered) else {
                 return false;
             };
-            let Some(leg) = context.legs.get_mut(number).filter(|leg| !leg.done) else { return false };
-            let Some(named) = &mut leg.named else { return false };
+            let Some(branch) = context.branches.get_mut(number).filter(|branch| !branch.done) else {
+                return false;
+            };
+            let Some(named) = &mut branch.named else { return false };
             let Some(flow) = named.left.pop_front() else { return false };
             let (uri, path, breadth) = (named.uri.clone(), named.path.clone(), named.breadth);
-            let (host, neighbour) = (named.host, leg.neighbour);
-            leg.fallback = None;
+            let (host, neighbour) = (named.host, branch.neighbour);
+            branch.fallback = None;
             let sent = self.with_kept(&kept, |service, copied| {
                 let uri = uri.as_deref().or(copied.way.replaced);
                 let copy =
-                    Copy { uri, path: &path, flow, branch: &[], breadth, host, neighbour, by_uri: true };
-                service.start_leg(now, copied, slot, number, copy).is_ok()
+                    Copy { uri, path: &path, flow, via_branch: &[], breadth, host, neighbour, by_uri: true };
+                service.start_branch(now, copied, slot, number, copy).is_ok()
             });
             if sent == Some(true) {
                 return true;
@@ -313,10 +315,11 @@ impl Service {
             return false;
         };
         let Some(kept) = context.request.clone() else { return false };
-        let Some(leg) = context.legs.get_mut(number).filter(|leg| !leg.done && !leg.heard) else {
+        let Some(branch) = context.branches.get_mut(number).filter(|branch| !branch.done && !branch.heard)
+        else {
             return false;
         };
-        let Some(fallback) = leg.fallback.take() else { return false };
+        let Some(fallback) = branch.fallback.take() else { return false };
         let Fallback { flow, host, uri, path, breadth, neighbour, shuns } = *fallback;
         if shuns {
             self.servers.refused_tcp(now, flow.peer);
@@ -324,8 +327,8 @@ impl Service {
         let sent = self.with_kept(&kept, |service, copied| {
             let uri = uri.as_deref().or(copied.way.replaced);
             let by_uri = false;
-            let copy = Copy { uri, path: &path, flow, branch: &[], breadth, host, neighbour, by_uri };
-            service.start_leg(now, copied, slot, number, copy).is_ok()
+            let copy = Copy { uri, path: &path, flow, via_branch: &[], breadth, host, neighbour, by_uri };
+            service.start_branch(now, copied, slot, number, copy).is_ok()
         });
         sent == Some(true)
     }
@@ -336,10 +339,11 @@ impl Service {
         let context = self.contexts.get_mut(slot).filter(|context| !context.stopped && !context.answered);
         let Some(context) = context else { return false };
         let Some(kept) = context.request.clone() else { return false };
-        let Some(leg) = context.legs.get_mut(number).filter(|leg| !leg.done && !leg.rang) else {
+        let Some(branch) = context.branches.get_mut(number).filter(|branch| !branch.done && !branch.rang)
+        else {
             return false;
         };
-        let Some(others) = leg.others.take() else { return false };
+        let Some(others) = branch.others.take() else { return false };
         let Others { left, breadth } = *others;
         let mut left = left.into_iter();
         while let Some(next) = left.next() {
@@ -348,20 +352,20 @@ impl Service {
                 service.send_to(now, copied, slot, &target, breadth).is_ok()
             });
             if sent == Some(true) {
-                self.contexts.get_mut(slot).map(|context| context.finish_leg(number));
+                self.contexts.get_mut(slot).map(|context| context.finish_branch(number));
                 return true;
             }
         }
         false
     }
 
-    /// If a connection ends, a leg over it goes elsewhere, unless it was heard from.
+    /// If a connection ends, a branch over it goes elsewhere, unless it was heard from.
     fn wait_for_end(&mut self, connection: u64, user: u64) {
         let contexts = &self.contexts;
         let depends = |connection: u64, user: u64| {
-            let leg = contexts.get(user as u32).and_then(|one| one.legs.get((user >> 32) as usize));
-            let leg = leg.filter(|leg| !leg.heard && !leg.done);
-            leg.and_then(|leg| leg.way).is_some_and(|(_, flow)| flow.connection == connection)
+            let branch = contexts.get(user as u32).and_then(|one| one.branches.get((user >> 32) as usize));
+            let branch = branch.filter(|branch| !branch.heard && !branch.done);
+            branch.and_then(|branch| branch.way).is_some_and(|(_, flow)| flow.connection == connection)
         };
         // The end of one that had ended before is never told, nor of those of a worker that has died.
         if self.falling_back.len() >= self.watched_max {
@@ -391,8 +395,8 @@ impl Service {
         for connection in core::mem::take(&mut self.ended) {
             for user in self.falling_back.remove(&connection).unwrap_or_default() {
                 let context = self.contexts.get(user as u32);
-                let leg = context.and_then(|context| context.legs.get((user >> 32) as usize));
-                let way = leg.filter(|leg| !leg.heard && !leg.done).and_then(|leg| leg.way);
+                let branch = context.and_then(|context| context.branches.get((user >> 32) as usize));
+                let way = branch.filter(|branch| !branch.heard && !branch.done).and_then(|branch| branch.way);
                 if let Some((client, _)) = way.filter(|(_, flow)| flow.connection == connection) {
                     self.on_send_failed(now, client);
                 }
@@ -400,25 +404,25 @@ impl Service {
         }
     }
 
-    /// DNS has answered what a leg waits for.
-    pub(super) fn leg_located(&mut self, now: Time, slot: u32, number: usize, question: &Arc<Question>) {
+    /// DNS has answered what a branch waits for.
+    pub(super) fn branch_located(&mut self, now: Time, slot: u32, number: usize, question: &Arc<Question>) {
         let Some(context) = self.contexts.get_mut(slot) else { return };
         let server = context.server;
         context.live = context.live.saturating_sub(1);
-        let waits = context.legs.get(number).is_some_and(|leg| !leg.done && leg.way.is_none());
+        let waits = context.branches.get(number).is_some_and(|branch| !branch.done && branch.way.is_none());
         let kept = context.request.clone().filter(|_| waits);
         let ways = match kept {
             None => None,
             Some(kept) => {
                 let seed = self.with_kept(&kept, |service, copied| service.call_seed(copied.incoming));
-                let waiter = || Waiter::Leg { slot, number, server };
+                let waiter = || Waiter::Branch { slot, number, server };
                 Some(self.ways(now, question, seed.unwrap_or_default(), waiter))
             }
         };
         let code = match ways {
             Some(Ways::Known(ways)) => {
-                let leg = self.contexts.get_mut(slot).and_then(|context| context.legs.get_mut(number));
-                let named = leg.and_then(|leg| leg.named.as_mut());
+                let branch = self.contexts.get_mut(slot).and_then(|context| context.branches.get_mut(number));
+                let named = branch.and_then(|branch| branch.named.as_mut());
                 let allowed = allowed(ways, named.as_ref().and_then(|named| named.only));
                 let left = allowed.as_ref().map(Vec::len).unwrap_or_default();
                 if let (Some(named), Ok(ways)) = (named, allowed) {
@@ -441,7 +445,7 @@ impl Service {
             Some(Ways::None(code)) => code,
             None => StatusCode::SERVER_INTERNAL_ERROR,
         };
-        self.on_leg_lost(now, u64::from(slot) | (number as u64) << 32, code);
+        self.on_branch_lost(now, u64::from(slot) | (number as u64) << 32, code);
         self.tidy(slot);
     }
 

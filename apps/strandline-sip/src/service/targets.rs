@@ -1,7 +1,7 @@
 //! Where a user's phones are (RFC 3261 section 16.5, RFC 5626 section 7, RFC 5627 section 6.1).
 
+use crate::bindings::{Binding, FlowUse, bindings_of, instance_of, is_later, is_same_instance};
 use crate::codec::{SipUri, StatusCode, Uri, unescape};
-use crate::location::{Binding, FlowUse, bindings_of, instance_of, is_later, is_same_instance};
 use crate::transaction::{Flow, Protocol, Time};
 
 use super::Service;
