@@ -17,7 +17,7 @@ use crate::tree::{Tree, Violation};
 /// Which crates of the workspace a crate may depend on. Everything in apps/ but the program that dispatches and the
 /// laboratory, which runs the model of a link in real time, may use only `strandline`, and what helps programs; tests and xtask may use all, and
 /// nothing may use them.
-const CRATES: [(&str, &[&str]); 16] = [
+const CRATES: [(&str, &[&str]); 17] = [
     ("strandline-wire", &[]),
     ("strandline-proto", &["strandline-wire"]),
     ("strandline-netem", &[]),
@@ -26,6 +26,7 @@ const CRATES: [(&str, &[&str]); 16] = [
     ("strandline-tls", &[]),
     ("strandline-udp", &[]),
     ("strandline-output", &[]),
+    ("strandline-fuzzing", &[]),
     ("strandline", &["strandline-wire", "strandline-proto", "strandline-io"]),
     ("strandline-capi", &["strandline"]),
     ("strandline-preload", &["strandline-capi", "strandline"]),
@@ -167,8 +168,9 @@ fn may_depend(package: &Package, dependency: &Dependency, members: &[&Package]) 
     if package.name == TESTS || allowed_for(package).contains(&to) {
         return true;
     }
-    // Tests of a crate may drive it with the simulated network; the simulator stays out of what ships.
-    let for_tests = dependency.kind.as_deref() == Some("dev") && to == "strandline-netem";
+    // Tests of a crate may drive it with the simulated network, and run its fuzz targets; both stay out of what ships.
+    let for_tests =
+        dependency.kind.as_deref() == Some("dev") && matches!(to, "strandline-netem" | "strandline-fuzzing");
     let dispatched =
         package.name == DISPATCHER && members.iter().any(|member| member.name == to && is_app(member));
     for_tests || dispatched

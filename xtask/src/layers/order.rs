@@ -98,7 +98,7 @@ pub(super) const CRATES: [Rules; 6] = [
         root: "crates/strandline-sim/src/lib.rs",
         layers: &[
             apart(&["grid", "network", "payload", "random", "violation"]),
-            apart(&["board", "ledger", "lone", "trace"]),
+            apart(&["board", "ledger", "manual", "trace"]),
             together(&["app", "attacker", "bounds", "host", "pair", "scenario", "watch"]),
             apart(&["world"]),
             apart(&["run"]),
@@ -144,7 +144,7 @@ pub(super) const CRATES: [Rules; 6] = [
         layers: &[
             apart(&["codec"]),
             apart(&["transaction"]),
-            apart(&["auth", "locate", "location"]),
+            apart(&["auth", "bindings", "resolution"]),
             apart(&["registrar", "store"]),
             apart(&["service"]),
             apart(&["server"]),

@@ -48,7 +48,7 @@ const LARGER: [Larger; 15] = [
         (29, METHODS_MAX),
         "the ways out of a shard; to be split by transport",
     ),
-    larger("apps/strandline-sip", "Service", (41, 211), "the proxy of a shard; to be split by state"),
+    larger("apps/strandline-sip", "Service", (41, 212), "the proxy of a shard; to be split by state"),
     larger(
         "apps/strandline-sip",
         "Transactions",

@@ -66,16 +66,7 @@ impl Service {
             branch.rang |= rings;
         }
         if code.is_provisional() {
-            let client = context.branches.get(number).and_then(Branch::client);
-            if let Some(client) = client.filter(|_| context.stopped) {
-                self.transactions.cancel(now, client, &mut self.out);
-            }
-            let Some(context) = self.contexts.get(slot) else { return };
-            if code != StatusCode::TRYING && !context.answered {
-                self.pass(now, slot, code, message);
-            }
-            self.forget_request(slot);
-            return;
+            return self.on_provisional(now, (slot, number), code, message);
         }
         if code == StatusCode::SERVICE_UNAVAILABLE && self.is_elsewhere(now, slot, number, message) {
             return;
@@ -118,6 +109,26 @@ impl Service {
             self.stop(now, slot);
         }
         self.conclude(now, slot);
+    }
+
+    /// Passes a provisional response on, unless the branch is to be cancelled: then CANCEL may go now.
+    fn on_provisional(
+        &mut self,
+        now: Time,
+        (slot, number): (u32, usize),
+        code: StatusCode,
+        message: &Message<'_>,
+    ) {
+        let Some(context) = self.contexts.get(slot) else { return };
+        let client = context.branches.get(number).and_then(Branch::client);
+        if let Some(client) = client.filter(|_| context.stopped) {
+            self.transactions.cancel(now, client, &mut self.out);
+        }
+        let Some(context) = self.contexts.get(slot) else { return };
+        if code != StatusCode::TRYING && !context.answered {
+            self.pass(now, slot, code, message);
+        }
+        self.forget_request(slot);
     }
 
     /// Who rings keeps the request for long: here it is kept no longer than it may go elsewhere.
