@@ -5,7 +5,7 @@
 //! address itself: in bits 16 to 47, which are zero in every link-local address that is valid (RFC 4291 section 2.5.6).
 //! So every look-up, comparison, cookie and cache knows zones, and addresses of wider scope have none: a flow label or a scope
 //! identifier can't make one of those differ from itself. BSD kernels keep zones in the same way. The engine converts what
-//! comes in ([`inward`]) and what goes out ([`outward`], [`bare`]).
+//! comes in (`inward`) and what goes out (`outward`, [`bare`]).
 
 use core::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
