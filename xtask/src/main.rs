@@ -20,7 +20,7 @@ use crate::tree::{Tree, Violation};
 const USAGE: &str = "usage: cargo xtask tidy | layers | instructions [--update]
 
 tidy    style: lengths of files and functions, circles between modules, unwraps, forbidden words, whitespace, links
-layers  which crate may depend on which, and which module of strandline-proto may import which
+layers  which crate may depend on which, and which module of a crate may import which
 instructions  instructions of the engine for each packet, message, SACK and set-up, against bench/instructions.toml";
 
 fn main() -> ExitCode {

@@ -2,7 +2,7 @@
 //!
 //! - [`codec`]: messages between bytes and types, stream framing, edits. No I/O, no clock, no allocation for each
 //!   message.
-//! - `locate`: from a domain to its servers. No I/O, no clock.
+//! - `resolution`: from a domain to its servers. No I/O, no clock.
 //! - [`transaction`]: the four state machines, matching and timers. No I/O, no clock.
 //!
 //! Without the feature `server`, which is on by default, there are the codec and the transactions only.

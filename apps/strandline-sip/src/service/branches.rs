@@ -390,7 +390,7 @@ impl Service {
         self.falling_back.len()
     }
 
-    /// Legs over connections that have ended go elsewhere.
+    /// Branches over connections that have ended go elsewhere.
     pub(super) fn leave_ended(&mut self, now: Time) {
         for connection in core::mem::take(&mut self.ended) {
             for user in self.falling_back.remove(&connection).unwrap_or_default() {

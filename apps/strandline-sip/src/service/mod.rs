@@ -139,7 +139,7 @@ pub struct Service {
     proved: HashSet<u64, Numbers>,
     /// Flows that their phones have left for other flows.
     replaced: Replaced,
-    /// Legs that go elsewhere when their connections end, and connections that have ended.
+    /// Branches that go elsewhere when their connections end, and connections that have ended.
     falling_back: HashMap<u64, Vec<u64>, Numbers>,
     ended: Vec<u64>,
     /// With so many of them it is looked which of them are waited for in vain.

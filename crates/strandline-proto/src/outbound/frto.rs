@@ -5,7 +5,7 @@
 //!
 //! As in Linux, data that went once and is acknowledged together with the first packet decides already: a receiver that had
 //! it while the first packet was missing would have said so. If that SACK acknowledges all, it proves nothing (step 2a).
-//! Whether the first packet itself came twice tells `doubt`.
+//! `spurious` finds out whether the first packet itself came twice.
 
 use crate::number::Tsn;
 use crate::time::Time;

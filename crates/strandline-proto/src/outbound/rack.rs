@@ -1,14 +1,14 @@
 //! Loss found by time (RFC 8985, its ideas on TSNs): a chunk is lost once one that was sent later to the same path has
 //! been acknowledged and a reordering window has passed. Unlike the count of miss indications it finds retransmissions
 //! that are lost, too, and the window adapts to paths that reorder. What turns out not to have been lost is told by
-//! `doubt`.
+//! `spurious`.
 //!
 //! | | |
 //! |---|---|
 //! | [`Rack::on_acked`], [`Rack::on_resent_acked`] | which acknowledged chunk of each path was sent last |
 //! | [`Rack::on_resent`], [`Rack::on_duplicate`] | what was sent again, and what that was needless |
-//! | [`PathRack::on_lost`] | which losses belong together: [`event`](super::congestion_event) |
-//! | [`Rack::deadline`] | when time alone makes a chunk lost; what is lost finds `detect` |
+//! | [`PathRack::on_lost`] | which losses belong together: [`congestion_event`](super::congestion_event) |
+//! | [`Rack::deadline`] | when time alone makes a chunk lost; `loss_detection` finds what is lost |
 
 use strandline_wire::DATA_CHUNK_HEADER_LEN;
 
@@ -317,7 +317,7 @@ impl PathRack {
         self.frto.end();
     }
 
-    /// T3-rtx expired. Whether that was needless, `doubt` and `frto` are to find out.
+    /// T3-rtx expired. `spurious` and `frto` find out whether it was spurious.
     pub(super) fn on_timeout(&mut self, now: Moment) {
         let last_sent = now.tsn.previous();
         self.began = Some(now);

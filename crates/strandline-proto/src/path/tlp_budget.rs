@@ -1,5 +1,5 @@
 //! How many tail-loss probes a path sends while nothing is acknowledged, and how far apart they are (decision 82 says when the first
-//! one goes, the decision on the probe budget how many follow).
+//! one goes, decision 99 how many follow).
 //!
 //! Two probes may go for a flight. The first time-out adds none, each later one allows one more, and what is not used is not saved up:
 //! for n packets that RFC 9260 sends to a silent peer there are at most n probes, from the second packet on. Each interval is twice as
