@@ -155,7 +155,7 @@ fn malformed_uris_are_rejected_where_they_are() {
 #[test]
 fn parts_of_a_via() {
     let via = Via::parse(
-        b"SIP/2.0/TLS [2001:db8::9]:5061 ; Received = 192.0.2.7;RPORT=99;ViaBranch=z9hG4bKa ;x=\"q;,\"",
+        b"SIP/2.0/TLS [2001:db8::9]:5061 ; Received = 192.0.2.7;RPORT=99;Branch=z9hG4bKa ;x=\"q;,\"",
     )
     .unwrap();
     assert_eq!(via.port, Some(5061));
