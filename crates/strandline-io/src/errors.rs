@@ -89,17 +89,17 @@ impl Errors {
                 let mtu = state.local_mtu.filter(|(of, _)| *of == ip).map_or(0, |(_, mtu)| mtu);
                 IcmpKind::PacketTooBig { mtu }
             }
-            // EINVAL and EACCES are also returned for routes of type blackhole and prohibit, EPERM by
-            // netfilter.
+            // EPERM is returned by netfilter, which may drop one packet and let the next one pass (a limit, a full
+            // table of connections), EADDRNOTAVAIL while a source address is not there yet.
+            libc::EPERM | libc::EADDRNOTAVAIL => IcmpKind::HostUnreachable,
+            // EINVAL and EACCES are also returned for routes of type blackhole and prohibit.
             libc::ENETUNREACH
             | libc::EHOSTUNREACH
             | libc::ENETDOWN
             | libc::EHOSTDOWN
             | libc::EAFNOSUPPORT
-            | libc::EADDRNOTAVAIL
             | libc::EINVAL
-            | libc::EACCES
-            | libc::EPERM => IcmpKind::NoRoute,
+            | libc::EACCES => IcmpKind::NoRoute,
             _ => return,
         };
         state.push(piece.destination, kind, piece.bytes);

@@ -121,11 +121,15 @@ impl Service {
 
     /// The other end of a dialog.
     fn to_end(&self, way: &Way<'_>, far: &End, free: bool) -> Result<Target, Verdict> {
+        // A dialog over TLS does not follow its phone to a flow without it.
+        let may = |flow: &Flow| flow.protocol.is_secure() || !far.flow.protocol.is_secure();
         let flow = match self.moved(&far.flow) {
             None => far.flow,
-            Some(Moved::Flow(flow)) => flow,
+            Some(Moved::Flow(flow)) if may(&flow) => flow,
+            Some(Moved::Flow(_)) => return Err(FAILED),
             Some(Moved::Node(node, token)) => {
-                let Detour { flow, path } = self.through_node(node, &token).ok_or(FAILED)?;
+                let detour = self.through_node(node, &token).filter(|detour| may(&detour.flow));
+                let Detour { flow, path } = detour.ok_or(FAILED)?;
                 return Ok(Target { path, over_node: true, ..over(flow) });
             }
         };

@@ -2,7 +2,7 @@
 //! same contact from elsewhere.
 
 use strandline_sip::bindings::Journal;
-use strandline_sip::transaction::Flow;
+use strandline_sip::transaction::{Flow, Protocol};
 
 use crate::harness::{Phone, Sent, World, in_dialog, response};
 use crate::nodes::{follow, two};
@@ -61,6 +61,24 @@ fn dialog_follows_its_phone_to_a_new_connection() {
     // Where all are gone there is nobody.
     world.service.connection_closed(3);
     assert_eq!(bye(&mut world, &ok, 4).first_line(), "SIP/2.0 430 Flow Failed");
+}
+
+#[test]
+fn dialog_over_tls_does_not_follow_to_tcp() {
+    let mut world = World::new();
+    let over = |connection: u64, protocol: Protocol| {
+        let mut phone = bob(connection);
+        phone.0.protocol = protocol;
+        phone
+    };
+    let secure = over(1, Protocol::Tls);
+    world.service.connection_opened(1);
+    let ok = world.one(&secure, &secure.register("bob", 1, &contact(40_001, 1)));
+    assert_eq!(ok.first_line(), "SIP/2.0 200 OK", "{}", ok.text);
+    let invite = world.invite(&alice(), &alice().invite("bob", "1")).remove(0);
+    let ok = world.one(&secure, &response(&invite.text, 200, "bob")).text;
+    register(&mut world, 2, 1);
+    assert_eq!(bye(&mut world, &ok, 2).first_line(), "SIP/2.0 430 Flow Failed");
 }
 
 #[test]

@@ -99,7 +99,7 @@ impl Association {
 
     /// What was under way on the path goes again on another at once.
     fn move_off(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
-        if self.paths.get(index).flight > 0 {
+        if self.paths.get(index).flight > 0 || self.outbound.has_overdue(index.0) {
             let marked = self.outbound.send_again(index.0);
             let path = self.paths.get_mut(index);
             path.stop_rtx();

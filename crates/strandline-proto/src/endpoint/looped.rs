@@ -107,7 +107,9 @@ impl Endpoint {
         match mark {
             Mark::Peer(tag) => {
                 let slot = self.find_by_peer(&PeerKey { address, peer_port, local_port })?;
-                let ours = self.table.at(slot)?.peer_tag == tag && mirrored();
+                let association = self.table.at(slot)?;
+                // The only address of a peer is its own: an association of this endpoint with itself.
+                let ours = association.peer_tag == tag && association.paths.len() > 1 && mirrored();
                 ours.then_some((slot, address))
             }
             // Nearly always the tag is nobody's here, which is cheap to see.

@@ -84,6 +84,24 @@ fn an_endpoint_connects_to_itself() {
 }
 
 #[test]
+fn own_association_hears_that_its_end_is_gone() {
+    let own = EndpointConfig { own_addresses: vec![address(CLIENT, 0).ip()], ..config(1, CLIENT) };
+    let mut pair = Pair::with(own, config(1, SERVER));
+    let request = Connect { local_port: 5000, ..Connect::to(address(CLIENT, 0), PORT) };
+    let client = pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
+    pair.pass(Duration::from_secs(1));
+    let (server, _) = *pair.hosts[CLIENT].events.iter().find(|(id, _)| *id != client).unwrap();
+    pair.hosts[CLIENT].endpoint.abort(pair.now, server, Bytes::new()).unwrap();
+    pair.pass_dropping(Duration::from_millis(1), has(kind::ABORT));
+    pair.send(CLIENT, client, 0, b"anybody there?");
+    pair.pass(Duration::from_secs(5));
+    let aborted = |(id, event): &(AssociationId, Event)| {
+        *id == client && matches!(event, Event::Closed(CloseReason::PeerAborted { .. }))
+    };
+    assert!(pair.hosts[CLIENT].events.iter().any(aborted), "{:?}", pair.hosts[CLIENT].events);
+}
+
+#[test]
 fn abort_from_this_host_gives_its_address_up() {
     let abort = Abort { tag_reflected: true, causes: Causes::new(&[]) };
     // Out of the blue for whoever has the address: it answers our HEARTBEAT by rule 8 of section 8.4.
