@@ -91,7 +91,7 @@ fn own_association_hears_that_its_end_is_gone() {
     let client = pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
     pair.pass(Duration::from_secs(1));
     let (server, _) = *pair.hosts[CLIENT].events.iter().find(|(id, _)| *id != client).unwrap();
-    pair.hosts[CLIENT].endpoint.abort(pair.now, server, Bytes::new()).unwrap();
+    pair.hosts[CLIENT].endpoint.abort(pair.now, server, Vec::new().into()).unwrap();
     pair.pass_dropping(Duration::from_millis(1), has(kind::ABORT));
     pair.send(CLIENT, client, 0, b"anybody there?");
     pair.pass(Duration::from_secs(5));
