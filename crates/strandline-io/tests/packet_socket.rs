@@ -129,6 +129,8 @@ fn changes_of_stations_routes_and_interfaces_are_followed() {
     left.ip(&format!("route add {THERE}/32 via 10.77.0.3 dev v0"));
     one.send(&mut { packet }).unwrap();
     assert_eq!(sent(&one), (3, 1), "the kernel's usual way, which is closed");
+    // Netfilter may let the next packet pass.
+    assert_eq!(wait_report(&one, |_| true).1, IcmpKind::HostUnreachable);
     left.ip("neigh add 10.77.0.3 lladdr 02:00:00:00:00:09 nud permanent dev v0");
     one.send(&mut { packet }).unwrap();
     receive(&other, 1);
