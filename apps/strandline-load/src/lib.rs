@@ -38,6 +38,8 @@ pub mod perf;
 mod report;
 mod served;
 pub mod sip;
+#[cfg(test)]
+mod testing;
 mod trace;
 mod worker;
 

@@ -1,9 +1,8 @@
-use std::time::Duration;
-
+use strandline::Peer;
 use strandline::memory::Network;
-use strandline::{Peer, StreamId};
 
 use super::*;
+use crate::testing::fill_while_another_echoes;
 
 /// One peer sends and doesn't read: the others are answered at once, and later it receives everything.
 #[tokio::test(start_paused = true)]
@@ -25,19 +24,7 @@ async fn a_peer_that_does_not_read_delays_nobody() {
         data[..4].copy_from_slice(&number.to_be_bytes());
         data
     };
-    // Sends until its own window and buffers are full, and the server's.
-    let mut sent = 0;
-    while tokio::time::timeout(Duration::from_secs(5), silent.send(&numbered(sent), SendInfo::default()))
-        .await
-        .is_ok()
-    {
-        sent += 1;
-        assert!(sent < 10_000, "nothing bounds what the server keeps");
-        let began = tokio::time::Instant::now();
-        other.send(b"hello", SendInfo::on(StreamId(1))).await.unwrap();
-        assert_eq!(other.recv().await.unwrap().unwrap().data, "hello");
-        assert!(began.elapsed() < Duration::from_millis(10), "in virtual time, on a network without delay");
-    }
+    let sent = fill_while_another_echoes(&silent, &other, numbered).await;
     for number in 0..sent {
         let mut echo = Vec::new();
         while echo.len() < 50_000 {
