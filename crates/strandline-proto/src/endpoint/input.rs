@@ -18,9 +18,11 @@ use crate::zone;
 impl Endpoint {
     /// Takes a datagram that arrived. Nothing that a peer sends is an error here: what is wrong is dropped or
     /// answered as the RFC says, and counted.
-    pub fn handle_datagram(&mut self, now: Time, datagram: Datagram<'_>) {
+    pub fn handle_datagram(&mut self, now: Time, mut datagram: Datagram<'_>) {
         self.shared.stats.packets_received += 1;
-        let datagram = Datagram { source: zone::inward(datagram.source), ..datagram };
+        if datagram.source.is_ipv6() {
+            datagram.source = zone::inward(datagram.source);
+        }
         let Ok(packet) = Packet::parse(datagram.bytes) else {
             self.shared.stats.malformed += 1;
             return;
