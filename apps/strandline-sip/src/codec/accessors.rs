@@ -1,4 +1,4 @@
-//! The headers that RFC 3261 and its extensions define, one method for each.
+//! One accessor method for each header that RFC 3261 and its extensions define.
 
 use super::cursor::Result;
 use super::error::{Error, ErrorKind};
@@ -17,9 +17,9 @@ use super::name::HeaderName;
 /// The values of Contact.
 #[derive(Debug, Clone)]
 pub enum Contacts<'a> {
-    /// `*`: all bindings, in a REGISTER that removes them (RFC 3261 section 10.2.2).
+    /// `*`: every binding, in a REGISTER request that removes them all (RFC 3261 section 10.2.2).
     All,
-    /// Addresses, perhaps none.
+    /// Zero or more addresses.
     Some(Values<'a, Address<'a>>),
 }
 
@@ -41,7 +41,7 @@ macro_rules! single {
                 $(#[$doc])*
                 ///
                 /// # Errors
-                /// If it is malformed or there more than once.
+                /// Returns an error if the header is malformed or occurs more than once.
                 pub fn $method(&self) -> Result<Option<$type>> {
                     self.one(HeaderName::$name)
                 }
@@ -75,7 +75,7 @@ single! {
     cseq: CSeq<'a> = CSeq;
     /// Max-Breadth (RFC 5393 section 5.3.3).
     max_breadth: Number = MaxBreadth;
-    /// Expires (section 20.19), in seconds. One that is malformed may be taken for 3600.
+    /// Expires (section 20.19), in seconds. A registrar may treat a malformed value as 3600.
     expires: Number = Expires;
     /// Min-Expires (section 20.23), in seconds.
     min_expires: Number = MinExpires;
@@ -158,7 +158,8 @@ lists! {
     resource_priority: ResourcePriority<'a> = ResourcePriority;
     /// Reason (RFC 3326).
     reasons: Choice<'a> = Reason;
-    /// Privacy (RFC 3323 section 4.2), separated by commas; its values may hold several separated by semicolons.
+    /// Privacy (RFC 3323 section 4.2): values separated by commas. Each value may in turn be a list separated
+    /// by semicolons.
     privacy: Choice<'a> = Privacy;
     /// Warning (section 20.43).
     warnings: Warning<'a> = Warning;
@@ -176,7 +177,7 @@ impl<'a> Message<'a> {
     /// The topmost Via.
     ///
     /// # Errors
-    /// If it is missing or malformed.
+    /// Returns an error if it is missing or malformed.
     #[inline]
     pub fn via(&self) -> Result<Via<'a>> {
         match self.index.top_via() {
@@ -188,7 +189,7 @@ impl<'a> Message<'a> {
     /// Max-Forwards (RFC 3261 section 20.22).
     ///
     /// # Errors
-    /// If it is malformed, there more than once, or over 255.
+    /// Returns an error if the header is malformed, occurs more than once, or exceeds 255.
     #[inline]
     pub fn max_forwards(&self) -> Result<Option<u8>> {
         let hops: Option<Number> = self.one(HeaderName::MaxForwards)?;
@@ -196,10 +197,10 @@ impl<'a> Message<'a> {
         hops.map(|Number(hops)| u8::try_from(hops).map_err(|_| error)).transpose()
     }
 
-    /// Contact (section 20.10): addresses through all lines, or `*` alone.
+    /// Contact (section 20.10): the addresses of all its lines, or a single `*`.
     ///
     /// # Errors
-    /// If `*` is not alone. What else is malformed comes from the iterator.
+    /// Returns an error if `*` is not the only value. Other malformed values are reported by the iterator.
     pub fn contacts(&self) -> Result<Contacts<'a>> {
         let mut lines = self.lines(HeaderName::Contact);
         let star = lines.any(|line| line.value() == b"*");
@@ -212,7 +213,8 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The credentials of Authorization (section 20.7): each line is one, and commas separate its parameters.
+    /// The credentials of Authorization (section 20.7), one set per header line, because commas separate the
+    /// parameters.
     pub fn authorizations(&self) -> impl Iterator<Item = Result<Auth<'a>>> + use<'a> {
         self.lines(HeaderName::Authorization).map(|line| line.parse())
     }
@@ -232,8 +234,8 @@ impl<'a> Message<'a> {
         self.lines(HeaderName::ProxyAuthenticate).map(|line| line.parse())
     }
 
-    /// The extensions that `name` (Require or Proxy-Require) asks for and `supported` doesn't have: what goes into the
-    /// Unsupported of a 420.
+    /// The extensions that `name` (Require or Proxy-Require) lists and `supported` lacks. They go into the
+    /// Unsupported header of a 420 response.
     ///
     /// ```
     /// use strandline_sip::codec::{HeaderName, Index, Message, Token};
@@ -257,7 +259,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// `*`, alone.
+/// A lone `*`.
 #[derive(Debug, Clone, Copy)]
 struct Star;
 

@@ -1,6 +1,6 @@
-//! What all views of a list have in common that keep it as it was sent, in a field `raw`.
+//! Methods shared by all views that keep a list in its original text, in a field `raw`.
 
-/// Gives a view `as_bytes`, with this line of documentation, and `is_empty`.
+/// Implements `as_bytes`, documented with `$bytes_are`, and `is_empty`.
 macro_rules! as_sent {
     ($View:ident, $bytes_are:literal) => {
         impl<'a> $View<'a> {
@@ -10,7 +10,7 @@ macro_rules! as_sent {
                 self.raw
             }
 
-            /// There is none.
+            /// Returns true if the list is empty.
             #[must_use]
             pub const fn is_empty(&self) -> bool {
                 self.raw.is_empty()

@@ -1,7 +1,7 @@
 //! Base64 for URLs (RFC 4648 section 5).
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-/// Stands for what is no digit.
+/// Marks a byte that is not a digit.
 const NONE: u8 = 0x80;
 
 static VALUES: [u8; 256] = values();
@@ -16,7 +16,7 @@ const fn values() -> [u8; 256] {
     values
 }
 
-/// The digits of three bytes.
+/// Encodes three bytes as four digits.
 #[inline(always)]
 fn digits(three: [u8; 3]) -> [u8; 4] {
     let [a, b, c] = three;
@@ -24,14 +24,15 @@ fn digits(three: [u8; 3]) -> [u8; 4] {
     [18, 12, 6, 0].map(|shift| DIGITS.get((word >> shift & 63) as usize).copied().unwrap_or(b'A'))
 }
 
-/// Three bytes of digits; of those digits that are none there is [`NONE`] in the last value.
+/// Decodes four digits into three bytes. The second value has the bit [`NONE`] set if any of the four is not
+/// a digit.
 #[inline(always)]
 fn bytes(four: [u8; 4]) -> ([u8; 3], u8) {
     let [a, b, c, d] = four.map(|digit| VALUES.get(usize::from(digit)).copied().unwrap_or(NONE));
     ([a << 2 | b >> 4, b << 4 | c >> 2, c << 6 | d], a | b | c | d)
 }
 
-/// Appends bytes as text of letters, digits, `-` and `_`, without padding.
+/// Appends `bytes` as letters, digits, `-` and `_`, without padding.
 pub(crate) fn base64url(bytes: &[u8], out: &mut Vec<u8>) {
     let (threes, rest) = bytes.as_chunks::<3>();
     out.reserve(bytes.len().div_ceil(3) * 4);
@@ -44,8 +45,8 @@ pub(crate) fn base64url(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(last.get(..=rest.len()).unwrap_or(&[]));
 }
 
-/// The length of what `text` stands for, which is in `out`; `None` if it is nothing that [`base64url`] wrote, or `out` is too
-/// short.
+/// Decodes `text` into `out` and returns the number of bytes written. Returns `None` if `text` is not the
+/// output of [`base64url`] or `out` is too short.
 pub(crate) fn base64url_decode(text: &[u8], out: &mut [u8]) -> Option<usize> {
     let (fours, rest) = text.as_chunks::<4>();
     let (whole, last) = out.split_at_mut_checked(fours.len() * 3)?;
@@ -62,7 +63,7 @@ pub(crate) fn base64url_decode(text: &[u8], out: &mut [u8]) -> Option<usize> {
             let (decoded, values) = bytes([a, b, more.first().copied().unwrap_or(b'A'), b'A']);
             seen |= values;
             let (decoded, unused) = decoded.split_at_checked(rest.len() - 1)?;
-            // Bits that stand for nothing are 0: no two texts are the same bytes.
+            // Unused bits must be 0, so that no two texts decode to the same bytes.
             if unused.iter().any(|byte| *byte != 0) {
                 return None;
             }

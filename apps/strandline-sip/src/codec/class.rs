@@ -1,18 +1,18 @@
-//! Classes of bytes (RFC 3261 section 25.1), one table for all: a byte belongs to each class whose bit is set.
+//! Character classes (RFC 3261 section 25.1) in one table: a byte belongs to each class whose bit is set.
 
 /// `token`: names of methods, headers and parameters.
 pub(crate) const TOKEN: u16 = 1;
-/// `word` and the `@` of Call-ID.
+/// `word`, and the `@` of a Call-ID.
 pub(crate) const WORD: u16 = 1 << 1;
-/// `user` of a SIP URI, without escapes.
+/// `user` of a SIP URI, except escapes.
 pub(crate) const USER: u16 = 1 << 3;
-/// `password`, without escapes.
+/// `password`, except escapes.
 pub(crate) const PASSWORD: u16 = 1 << 4;
-/// `paramchar` of a URI, without escapes.
+/// `paramchar` of a URI, except escapes.
 pub(crate) const PARAM: u16 = 1 << 5;
-/// `hname` and `hvalue` of a URI, without escapes.
+/// `hname` and `hvalue` of a URI, except escapes.
 pub(crate) const HNV: u16 = 1 << 6;
-/// Whatever may stand in any URI: reserved, unreserved, `%`, and the brackets of IPv6.
+/// Any character of any URI: reserved, unreserved, `%`, and the brackets of IPv6.
 pub(crate) const URI: u16 = 1 << 7;
 /// Digits.
 pub(crate) const DIGIT: u16 = 1 << 8;
@@ -20,13 +20,13 @@ pub(crate) const DIGIT: u16 = 1 << 8;
 pub(crate) const HEX: u16 = 1 << 9;
 /// Letters.
 pub(crate) const ALPHA: u16 = 1 << 10;
-/// Letters and digits of a host name, and `_`, which is not allowed there and found all the same.
+/// Letters and digits of a host name, and `_`, which the grammar forbids but real hosts use.
 pub(crate) const LABEL: u16 = 1 << 11;
-/// The value of a header's parameter if it is not quoted: token or host.
+/// An unquoted value of a header parameter: token or host.
 pub(crate) const VALUE: u16 = 1 << 12;
 /// Space, tab, and the line ends that folding leaves within a value.
 pub(crate) const SPACE: u16 = 1 << 13;
-/// Scheme of a URI after its first letter.
+/// The scheme of a URI after its first letter.
 pub(crate) const SCHEME: u16 = 1 << 14;
 
 static CLASSES: [u16; 256] = table();
@@ -64,7 +64,7 @@ const fn table() -> [u16; 256] {
     let table = with(table, b"-.!%*_+`'~", TOKEN | WORD | VALUE);
     let table = with(table, b"()<>:\\\"/[]?{}@", WORD);
     let table = with(table, b"_", LABEL);
-    // mark of unreserved
+    // `mark` of `unreserved`
     let table = with(table, b"-_.!~*'()", USER | PASSWORD | PARAM | HNV | URI);
     let table = with(table, b"&=+$,;?/", USER);
     let table = with(table, b"&=+$,", PASSWORD);
@@ -76,13 +76,13 @@ const fn table() -> [u16; 256] {
     with(table, b"+-.", SCHEME)
 }
 
-/// Is this byte of one of these classes?
+/// Returns true if `byte` belongs to any of the classes in `class`.
 #[inline(always)]
 pub(crate) fn is(byte: u8, class: u16) -> bool {
     CLASSES[byte as usize] & class != 0
 }
 
-/// Are all bytes of one of these classes, and is there at least one?
+/// Returns true if `bytes` is not empty and every byte belongs to any of the classes in `class`.
 pub(crate) fn all(bytes: &[u8], class: u16) -> bool {
     !bytes.is_empty() && bytes.iter().all(|byte| is(*byte, class))
 }

@@ -1,18 +1,19 @@
-//! A place in a text, and the smallest steps of the grammar.
+//! A position in a text, and the smallest steps of the grammar.
 
 use super::class::{self, is};
 use super::error::{Error, ErrorKind};
 use super::scan;
 
-/// A place within `bytes`: small, and best kept in registers. What is called and not inlined takes it by value for that.
-/// `bytes` starts where offsets of errors count from and ends where the value ends.
+/// A position in `bytes`, small enough to be kept in registers; functions that are not inlined take it by
+/// value for that reason. `bytes` starts at the point from which the offsets of errors count, and ends where
+/// the value ends.
 #[derive(Debug, Clone, Copy)]
 pub struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-/// Where something starts and ends in a text.
+/// The start and the end of a range in a text.
 pub(crate) type Span = (usize, usize);
 
 pub(crate) type Result<T> = core::result::Result<T, Error>;
@@ -38,7 +39,7 @@ impl<'a> Cursor<'a> {
         self.bytes.get(self.at..).unwrap_or(&[])
     }
 
-    /// What lies between `start` and here.
+    /// The text between `start` and the cursor.
     #[inline(always)]
     pub(crate) fn since(&self, start: usize) -> &'a [u8] {
         self.bytes.get(start..self.at).unwrap_or(&[])
@@ -61,7 +62,7 @@ impl<'a> Cursor<'a> {
         Error::new(kind, self.at)
     }
 
-    /// SWS: white space, if there is any. Says whether there was.
+    /// SWS: skips white space. Returns true if there was any.
     #[inline(always)]
     pub(crate) fn skip_space(&mut self) -> bool {
         match self.peek() {
@@ -74,13 +75,13 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The place after the white space that starts here.
+    /// The position after the white space at the cursor.
     fn after_space(self) -> usize {
         let space = |byte: &&u8| is(**byte, class::SPACE);
         self.at + self.rest().iter().take_while(space).count()
     }
 
-    /// The longest run of a class, possibly empty. For what mostly is short.
+    /// Takes the longest run of a class, which may be empty. Best for runs that are usually short.
     #[inline(always)]
     pub(crate) fn run(&mut self, class: u16) -> &'a [u8] {
         let rest = self.rest();
@@ -89,7 +90,7 @@ impl<'a> Cursor<'a> {
         rest.get(..len).unwrap_or(&[])
     }
 
-    /// Takes a run of bytes of this class that mostly is long.
+    /// Takes the longest run of a class, which may be empty. Best for runs that are usually long.
     #[inline(always)]
     pub(crate) fn long_run(&mut self, class: u16) -> &'a [u8] {
         let rest = self.rest();
@@ -98,7 +99,7 @@ impl<'a> Cursor<'a> {
         rest.get(..len).unwrap_or(&[])
     }
 
-    /// A run of a class that is not empty.
+    /// Takes a run of a class, of at least one byte.
     #[inline(always)]
     pub(crate) fn some(&mut self, class: u16, kind: ErrorKind) -> Result<&'a [u8]> {
         let run = self.run(class);
@@ -110,19 +111,19 @@ impl<'a> Cursor<'a> {
         self.some(class::TOKEN, ErrorKind::Token)
     }
 
-    /// Takes at least one byte of this class, of a run that mostly is long.
+    /// Takes a run of a class, of at least one byte. Best for runs that are usually long.
     #[inline(always)]
     pub(crate) fn long_some(&mut self, class: u16, kind: ErrorKind) -> Result<&'a [u8]> {
         let run = self.long_run(class);
         if run.is_empty() { Err(self.error(kind)) } else { Ok(run) }
     }
 
-    /// A run of a class in which `%` starts an escape of two hexadecimal digits.
+    /// Takes a run of a class in which `%` starts an escape of two hexadecimal digits.
     #[inline(always)]
     pub(crate) fn escaped(&mut self, class: u16) -> Result<&'a [u8]> {
         let start = self.at;
         let run = self.run(class);
-        // Few texts have an escape.
+        // Few texts contain an escape.
         if self.peek() != Some(b'%') {
             return Ok(run);
         }
@@ -130,7 +131,7 @@ impl<'a> Cursor<'a> {
         Ok(self.since(start))
     }
 
-    /// Where a run ends that goes on with an escape here.
+    /// The end of a run that continues with an escape at the cursor.
     #[cold]
     fn after_escapes(mut self, class: u16) -> Result<usize> {
         while self.peek() == Some(b'%') {
@@ -143,7 +144,7 @@ impl<'a> Cursor<'a> {
         Ok(self.at)
     }
 
-    /// Decimal digits as a number up to `max`.
+    /// Takes a decimal number up to `max`.
     #[inline]
     pub(crate) fn number(&mut self, max: u32) -> Result<u32> {
         let start = self.at;
@@ -153,7 +154,7 @@ impl<'a> Cursor<'a> {
             if digit > 9 {
                 break;
             }
-            // Of what overflows the length is looked at.
+            // On overflow, the number of digits decides (below).
             value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
             len += 1;
         }
@@ -167,7 +168,8 @@ impl<'a> Cursor<'a> {
         Ok(value as u32)
     }
 
-    /// A quoted string; what comes back is between the quotes, escapes untouched. The cursor stands on the first quote.
+    /// Takes a quoted string and returns the text between the quotes, with its escapes. The cursor must be at
+    /// the opening quote.
     #[inline]
     pub(crate) fn quoted(&mut self) -> Result<&'a [u8]> {
         let (inside, after) = self.take_quoted()?;
@@ -185,15 +187,16 @@ impl<'a> Cursor<'a> {
                     return Ok((self.since(open + 1), self.at + 1));
                 }
                 [b'\\', next, ..] if *next != b'\r' && *next != b'\n' && next.is_ascii() => self.at += 2,
-                // LWS, perhaps folded.
+                // LWS, possibly folded.
                 [b'\t' | b'\r' | b'\n', ..] => self.at += 1,
                 _ => return Err(Error::new(ErrorKind::Quoted, open)),
             }
         }
     }
 
-    /// What is between `<` and `>`. The cursor stands after the `<`, and then after the `>`. Which characters a URI may have
-    /// is left to whoever parses it; blanks it must not (RFC 4475 section 3.1.2.14).
+    /// Takes a URI in angle brackets and its `>`. The cursor must be after the `<`. Only white space, which
+    /// is forbidden here (RFC 4475 section 3.1.2.14), is checked; the URI's parser checks the other
+    /// characters.
     #[inline]
     pub(crate) fn bracketed(&mut self) -> Result<&'a [u8]> {
         let start = self.at;
@@ -205,7 +208,8 @@ impl<'a> Cursor<'a> {
         Ok(inside)
     }
 
-    /// A comment in parentheses; what comes back is between the outer ones. The cursor stands on the first.
+    /// Takes a comment in parentheses and returns the text between the outer ones. The cursor must be at the
+    /// opening parenthesis.
     pub(crate) fn comment(&mut self) -> Result<&'a [u8]> {
         let open = self.at;
         let mut depth = 0u32;
@@ -224,14 +228,14 @@ impl<'a> Cursor<'a> {
         Err(Error::new(ErrorKind::Comment, open))
     }
 
-    /// The value ends here, but for white space.
+    /// Checks that nothing but white space follows.
     #[inline]
     pub(crate) fn finish(&mut self) -> Result<()> {
         self.skip_space();
         if self.at >= self.bytes.len() { Ok(()) } else { Err(self.error(ErrorKind::Trailing)) }
     }
 
-    /// The value ends here, or a comma separates it from the next, which is stepped over.
+    /// Checks that the value ends here, or steps over the comma that separates it from the next value.
     #[inline]
     pub(crate) fn finish_element(&mut self) -> Result<()> {
         self.skip_space();
@@ -247,13 +251,15 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Are all of these digits but the last 19 zeros? More of others is more than 64 bits have.
+/// Returns true if all digits before the last 19 are zeros. A number with more than 19 significant digits may
+/// not fit into 64 bits.
 #[cold]
 fn starts_with_zeros(digits: &[u8]) -> bool {
     digits.iter().rev().skip(19).all(|digit| *digit == b'0')
 }
 
-/// How many bytes at the start are of the class. Four in a step: this is what most of a value goes through.
+/// The number of leading bytes that belong to the class. It takes four bytes per step, because most of a
+/// header value goes through here.
 #[inline(always)]
 fn run_len(bytes: &[u8], class: u16) -> usize {
     let (fours, rest) = bytes.as_chunks::<4>();

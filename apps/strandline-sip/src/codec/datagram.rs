@@ -1,18 +1,19 @@
-//! What a datagram is before it is parsed: SIP, a keep-alive, or STUN on the same port (RFC 5626 section 4.4.2).
+//! Classifies a datagram before it is parsed: SIP, a keep-alive, or STUN on the same port (RFC 5626 section
+//! 4.4.2).
 
-/// What a datagram is, by its first bytes.
+/// The kind of a datagram, judged by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Datagram {
-    /// Give it to [`Message::parse`](super::Message::parse).
+    /// A SIP message: pass it to [`Message::parse`](super::Message::parse).
     Sip,
-    /// Nothing, line ends or zeros: keeps a NAT's binding open, and is not answered.
+    /// Empty, or only line ends or zeros. It keeps a NAT binding open and gets no response.
     KeepAlive,
-    /// A STUN message (RFC 8489): it starts with two zero bits and has the magic cookie.
+    /// A STUN message (RFC 8489): it starts with two zero bits and contains the magic cookie.
     Stun,
 }
 
 impl Datagram {
-    /// Looks at the first bytes.
+    /// Classifies a datagram by its first bytes.
     ///
     /// ```
     /// use strandline_sip::codec::Datagram;

@@ -1,65 +1,65 @@
-//! What can be wrong with a message, where, and the status code that a server answers with.
+//! Errors of parsing: what is wrong with a message, where, and the status code of the response.
 
 use core::fmt;
 
 use super::name::HeaderName;
 use super::status::StatusCode;
 
-/// What is wrong, and where: [`offset`](Self::offset) counts bytes from the start of what was parsed (the message, or
-/// the value if it was parsed alone).
+/// An error found while parsing. [`offset`](Self::offset) counts bytes from the start of the parsed text,
+/// which is the message, or the value if it was parsed alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub struct Error {
     /// What is wrong.
     pub kind: ErrorKind,
-    /// The header line in which it was found, if it was in one that has a type of its own.
+    /// The header in which the error was found, if it has a [`HeaderName`] of its own.
     pub header: Option<HeaderName>,
-    /// Byte at which it was noticed.
+    /// The byte at which the error was noticed.
     pub offset: u32,
 }
 
-/// What can be wrong.
+/// The kind of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Nothing but line ends, or nothing.
+    /// The message is empty or consists of line ends only.
     Empty,
     /// The empty line that ends the headers is missing.
     HeadersUnterminated,
     /// CR without LF or LF without CR.
     LineEnd,
-    /// A control character outside of a quoted string.
+    /// A control character outside a quoted string.
     Control,
     /// More header lines than [`Limits::header_lines_max`](super::Limits).
     TooManyHeaders,
-    /// Headers longer than [`Limits::header_bytes_max`](super::Limits), all together.
+    /// The headers together are longer than [`Limits::header_bytes_max`](super::Limits).
     HeadersTooLong,
-    /// Body longer than [`Limits::body_bytes_max`](super::Limits).
+    /// The body is longer than [`Limits::body_bytes_max`](super::Limits).
     BodyTooLong,
     /// The first line is neither a request line nor a status line.
     StartLine,
-    /// SIP, but not version 2.0.
+    /// The message is SIP, but not version 2.0.
     Version,
-    /// The status code of a response is not one of 100 to 699.
+    /// The status code of a response is not between 100 and 699.
     StatusCode,
-    /// A header line without a name or without its colon.
+    /// A header line has no name or no colon.
     HeaderName,
-    /// A header that must be there is not.
+    /// A mandatory header is missing.
     Missing,
-    /// A header that may be there once is there more often.
+    /// A header that may occur once occurs more often.
     Repeated,
-    /// Content-Length says more than there is.
+    /// The body is shorter than Content-Length.
     BodyTruncated,
     /// The URI is malformed.
     Uri,
-    /// The scheme of the request URI is one that this server doesn't know.
+    /// The server doesn't know the scheme of the request URI.
     Scheme,
-    /// A header that asks for a SIP or SIPS URI has another.
+    /// A header that requires a SIP or SIPS URI has a URI of another scheme.
     NotSip,
-    /// The request URI has headers, which is not allowed there (RFC 3261 section 19.1.1).
+    /// The request URI has headers, which RFC 3261 section 19.1.1 forbids.
     UriHeaders,
     /// A host name or address is malformed.
     Host,
-    /// A port is not a number up to 65,535.
+    /// A port is not a number from 0 to 65,535.
     Port,
     /// A token was expected.
     Token,
@@ -67,29 +67,29 @@ pub enum ErrorKind {
     Number,
     /// A number is larger than its field allows.
     TooLarge,
-    /// A quoted string doesn't end, or holds what it must not.
+    /// A quoted string is not terminated or contains a forbidden character.
     Quoted,
-    /// `<` without `>`, or blanks within.
+    /// `<` without `>`, or white space between them.
     Brackets,
-    /// A comment doesn't end, or is nested too deeply.
+    /// A comment is not terminated or nested too deeply.
     Comment,
     /// A parameter is malformed or empty.
     Parameter,
-    /// A parameter is there twice and may be once.
+    /// A parameter that may occur once occurs twice.
     ParameterRepeated,
-    /// Something follows the value that doesn't belong to it.
+    /// A value is followed by something that doesn't belong to it.
     Trailing,
     /// The protocol of a Via is not `SIP/2.0/transport`.
     Protocol,
     /// The branch is the magic cookie `z9hG4bK` with nothing after it.
     Branch,
-    /// CSeq names another method than the request line, which is one that this codec knows.
+    /// The method in CSeq differs from the one in the request line, which this codec knows.
     MethodMismatch,
-    /// CSeq names another method than the request line, which is one that this codec doesn't know.
+    /// The method in CSeq differs from the one in the request line, which this codec doesn't know.
     UnknownMethodMismatch,
     /// A date is not an RFC 1123 date in GMT.
     Date,
-    /// Extensions are required that the server doesn't support.
+    /// The request requires an extension that the server doesn't support.
     Extension,
     /// A body is not multipart, or its boundary is missing.
     Multipart,
@@ -104,13 +104,13 @@ impl Error {
         Self { header: Some(header), ..Self::new(ErrorKind::Missing, offset) }
     }
 
-    /// The error in a named header.
+    /// Adds the name of the header, unless the error has one already.
     pub(crate) fn within(self, header: HeaderName) -> Self {
         Self { header: Some(self.header.unwrap_or(header)), ..self }
     }
 
-    /// The status code that a server answers a request with: 400, 416 (scheme), 420 (extension), 501 (unknown method
-    /// in one place), 505 (version), 513 (too large).
+    /// The status code of the response to such a request: 400, 416 (scheme), 420 (extension), 501 (method
+    /// unknown and different in CSeq), 505 (version) or 513 (too large).
     ///
     /// ```
     /// use strandline_sip::codec::{Index, Message};
@@ -150,7 +150,7 @@ impl fmt::Display for Error {
 }
 
 impl ErrorKind {
-    /// A short text, fit for a reason phrase (RFC 3261 section 21.4.1).
+    /// A short text, suitable as a reason phrase (RFC 3261 section 21.4.1).
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {

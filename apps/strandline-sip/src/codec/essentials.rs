@@ -1,4 +1,5 @@
-//! What a proxy or a transaction needs of every message, checked at once (RFC 3261 sections 8.2, 16.3 and 17).
+//! The headers that a proxy or a transaction needs of every message, checked in one step (RFC 3261 sections
+//! 8.2, 16.3 and 17).
 
 use super::cursor::Result;
 use super::error::{Error, ErrorKind};
@@ -11,14 +12,14 @@ use super::method::Method;
 use super::name::HeaderName;
 use super::uri::Uri;
 
-/// The headers that every message must have once, parsed, and the request URI.
+/// The parsed headers that every message must have exactly once, and the request URI.
 #[derive(Debug, Clone, Copy)]
 pub struct Essentials<'a> {
-    /// The request URI; none of a response.
+    /// The request URI; `None` for a response.
     pub uri: Option<Uri<'a>>,
     /// The topmost Via.
     pub via: Via<'a>,
-    /// From. The tag may be missing: RFC 2543 had none (RFC 4475 section 3.4.1).
+    /// From. The tag may be missing, because RFC 2543 had none (RFC 4475 section 3.4.1).
     pub from: Address<'a>,
     /// To.
     pub to: Address<'a>,
@@ -26,16 +27,16 @@ pub struct Essentials<'a> {
     pub call_id: &'a [u8],
     /// CSeq.
     pub cseq: CSeq<'a>,
-    /// Max-Forwards. If it is not there, a proxy adds one.
+    /// Max-Forwards. A proxy adds it if it is missing.
     pub max_forwards: Option<u8>,
 }
 
 impl<'a> Essentials<'a> {
-    /// The request URI, if its scheme is one that this codec knows: sip, sips or tel.
+    /// The request URI, if this codec knows its scheme: sip, sips or tel.
     ///
     /// # Errors
-    /// [`ErrorKind::Scheme`] for any other, which a proxy answers with 416 (RFC 3261 section 16.3, step 2); and if this is
-    /// a response.
+    /// Returns [`ErrorKind::Scheme`] for any other scheme, which a proxy answers with 416 (RFC 3261 section
+    /// 16.3, step 2), and for a response.
     pub fn routable_uri(&self) -> Result<Uri<'a>> {
         match self.uri {
             Some(uri @ (Uri::Sip(_) | Uri::Tel(_))) => Ok(uri),
@@ -45,13 +46,14 @@ impl<'a> Essentials<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Parses and checks what every message must have.
+    /// Parses and checks the headers that every message must have.
     ///
     /// # Errors
-    /// If a header is missing, there more than once or malformed, the method of a request and of its CSeq differ, the
-    /// branch is empty, or the request URI is malformed or has headers. A request is then answered with the error's status
-    /// code if it [can be](Self::is_answerable); a response is dropped. An unknown scheme of the request URI is not
-    /// an error here: whether it is one (416) depends on what the server can do.
+    /// Returns an error if a header is missing, malformed or occurs more than once, if the method in CSeq
+    /// differs from the request's, if the branch is empty, or if the request URI is malformed or has headers.
+    /// The caller answers a request with the error's status code if it [can be
+    /// answered](Self::is_answerable), and drops a response. An unknown scheme of the request URI is no error
+    /// here: whether it is one (416) depends on the server's abilities.
     #[inline]
     pub fn essentials(&self) -> Result<Essentials<'a>> {
         let via = self.via()?;
@@ -72,7 +74,7 @@ impl<'a> Message<'a> {
 
     #[cold]
     fn mismatch(&self) -> Error {
-        // 501 for a method that nobody here knows (RFC 4475 section 3.1.2.18).
+        // 501 for a method that the server doesn't know (RFC 4475 section 3.1.2.18).
         let kind = match self.method() {
             Some(Method::Other(_)) => ErrorKind::UnknownMethodMismatch,
             _ => ErrorKind::MethodMismatch,

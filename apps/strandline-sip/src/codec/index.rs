@@ -1,4 +1,4 @@
-//! The index of header lines: made in one pass, used by all that is asked afterwards.
+//! The index of header lines, built in one pass and used by every later lookup.
 
 use super::class;
 use super::error::{Error, ErrorKind};
@@ -7,39 +7,39 @@ use super::name::{HeaderName, NAME_BYTES_MAX, NAMES_LEN};
 use super::scan;
 use super::top_via::TopVia;
 
-/// One header line. Folded ones are one line.
+/// One header line. A folded header counts as one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// Where its name starts.
+    /// The start of the name.
     pub(crate) start: u32,
-    /// Where its value starts, after the colon and blanks.
+    /// The start of the value, after the colon and white space.
     pub(crate) value: u32,
-    /// Where its value ends: the place of the CRLF.
+    /// The end of the value: the position of the CRLF.
     pub(crate) end: u32,
     pub(crate) name: HeaderName,
-    /// It goes over more than one line.
+    /// The value spans more than one line.
     pub(crate) folded: bool,
 }
 
-/// Where the headers of a message are. It is given to [`Message::parse`](super::Message::parse) again and again, so
-/// that only the first messages allocate: 16 bytes for each header line of the longest message so far, at most
-/// [`Limits::header_lines_max`].
+/// The positions of a message's headers. The caller passes one index to
+/// [`Message::parse`](super::Message::parse) again and again, so that only the first messages allocate: 16
+/// bytes for each header line of the longest message so far, for at most [`Limits::header_lines_max`] lines.
 #[derive(Debug, Clone)]
 pub struct Index {
     lines: Vec<Line>,
-    /// By name: the number of the first one, or [`NONE`].
+    /// For each name, the number of its first line, or [`NONE`].
     first: [u16; NAMES_LEN + 1],
-    /// Bit by name: there is more than one.
+    /// One bit for each name, set if the header occurs more than once.
     repeated: u128,
     /// See [`TopVia`].
     top_via: Option<TopVia>,
     limits: Limits,
 }
 
-/// No line has this number.
+/// Marks a missing line.
 const NONE: u16 = u16::MAX;
 
-/// Room made at the start; few messages have more headers.
+/// The initial capacity; few messages have more headers.
 const LINES_USUAL: usize = 48;
 
 impl Default for Index {
@@ -49,13 +49,13 @@ impl Default for Index {
 }
 
 impl Index {
-    /// An index with the default limits.
+    /// Creates an index with the default limits.
     #[must_use]
     pub fn new() -> Self {
         Self::with_limits(Limits::default())
     }
 
-    /// An index with limits of one's own.
+    /// Creates an index with the given limits.
     #[must_use]
     pub fn with_limits(limits: Limits) -> Self {
         let limits = Limits { header_lines_max: limits.header_lines_max.min(usize::from(NONE)), ..limits };
@@ -63,7 +63,7 @@ impl Index {
         Self { lines, first: [NONE; NAMES_LEN + 1], repeated: 0, top_via: None, limits }
     }
 
-    /// The limits it was made with.
+    /// The limits of the index.
     #[must_use]
     pub const fn limits(&self) -> &Limits {
         &self.limits
@@ -76,13 +76,13 @@ impl Index {
         self.top_via = None;
     }
 
-    /// Keeps the topmost Via for all who ask for it.
+    /// Stores the topmost Via for later users.
     #[inline]
     pub(crate) fn keep_top_via(&mut self, via: Option<TopVia>) {
         self.top_via = via;
     }
 
-    /// The topmost Via, unless it is malformed.
+    /// The topmost Via; `None` if it is missing or malformed.
     #[inline]
     pub(crate) fn top_via(&self) -> Option<&TopVia> {
         self.top_via.as_ref()
@@ -124,12 +124,12 @@ impl Index {
         self.lines.push(line);
     }
 
-    /// Reads the header lines from `start` to the empty line; what comes back is where the body starts.
+    /// Reads the header lines from `start` to the empty line, and returns the position of the body.
     ///
-    /// On an error the lines before it stay in the index, so that there is something to answer with, and so do those
-    /// after it as long as lines can be told apart.
+    /// After an error, the index still holds the lines before it, so that the request can be answered. It
+    /// also holds the lines after it, as far as lines can be told apart.
     pub(crate) fn read(&mut self, bytes: &[u8], start: usize) -> core::result::Result<usize, Error> {
-        // Offsets are kept in 32 bits, so that even an absurd limit must stay below that.
+        // Offsets have 32 bits, so even an absurd limit must stay below that.
         let bytes_max = self.limits.header_bytes_max.min(u32::MAX as usize / 2);
         let within = bytes.get(..bytes_max).unwrap_or(bytes);
         let mut at = start;
@@ -165,13 +165,13 @@ impl Index {
     }
 }
 
-/// What is wrong with a line, and where the next one starts if that can be told.
+/// What is wrong with a line, and the start of the next line if it can be found.
 pub(crate) struct Fault {
     pub(crate) error: Error,
     next: Option<usize>,
 }
 
-/// Reads one header line that starts at `start`.
+/// Reads the header line that starts at `start`.
 #[inline]
 pub(crate) fn read_line(bytes: &[u8], start: usize) -> core::result::Result<Line, Fault> {
     let rest = bytes.get(start..).unwrap_or(&[]);
@@ -195,7 +195,7 @@ pub(crate) fn read_line(bytes: &[u8], start: usize) -> core::result::Result<Line
     Ok(Line { start: start as u32, value: value as u32, end: end as u32, name, folded })
 }
 
-/// What is left of a message whose last line is a short one, with zeros after it, which are in no name.
+/// The last bytes of a message, padded with zeros, which occur in no name.
 #[inline(never)]
 fn last_window(rest: &[u8]) -> [u8; NAME_BYTES_MAX] {
     let mut window = [0; NAME_BYTES_MAX];
@@ -205,7 +205,8 @@ fn last_window(rest: &[u8]) -> [u8; NAME_BYTES_MAX] {
     window
 }
 
-/// A name that is unknown, or has blanks before its colon, or is none; and the place of its colon.
+/// Reads a name that is unknown, has white space before its colon, or is malformed. Returns the name and the
+/// position of its colon.
 #[cold]
 fn unusual_name(bytes: &[u8], start: usize) -> core::result::Result<(HeaderName, usize), Fault> {
     let mut colon = scan::colon(bytes, start);
@@ -220,7 +221,7 @@ fn unusual_name(bytes: &[u8], start: usize) -> core::result::Result<(HeaderName,
     Err(Fault { error: Error::new(ErrorKind::HeaderName, start), next: Some(end + 2) })
 }
 
-/// Where the value ends that starts at `start`, and whether it is folded.
+/// The end of the value that starts at `start`, and whether it is folded.
 pub(crate) fn value_end(bytes: &[u8], start: usize) -> core::result::Result<(usize, bool), Fault> {
     let mut at = start;
     let mut folded = false;

@@ -1,4 +1,4 @@
-//! A message: its first line, its headers through the index, its body (RFC 3261 section 7).
+//! A message: its first line, its headers (through the index) and its body (RFC 3261 section 7).
 
 use super::cursor::{Cursor, Result};
 use super::error::{Error, ErrorKind};
@@ -11,16 +11,16 @@ use super::name::HeaderName;
 use super::start_line::{RejectedLine, RequestLine, StartLine, StatusLine, line_end, skip_line_ends};
 use super::uri::Uri;
 
-/// A message as views of its bytes: small, and copied at will.
+/// A message as views of its bytes, small and cheap to copy.
 #[derive(Debug, Clone, Copy)]
 pub struct Message<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) index: &'a Index,
     /// First line.
     start_line: StartLine<'a>,
-    /// Where the first line starts, and its end.
+    /// The start and the end of the first line.
     pub(crate) first: (usize, usize),
-    /// Where headers end: the empty line.
+    /// The end of the headers: the position of the empty line.
     pub(crate) headers_end: usize,
     body: &'a [u8],
 }
@@ -33,7 +33,7 @@ pub struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
-    /// Which header it is.
+    /// The name of the header.
     #[must_use]
     pub const fn name(&self) -> HeaderName {
         self.line.name
@@ -47,45 +47,45 @@ impl<'a> Header<'a> {
         line.get(..colon).unwrap_or(&[]).trim_ascii_end()
     }
 
-    /// The value as it was sent, without white space around it. A folded one has line ends in it.
+    /// The value as it was sent, without surrounding white space. A folded value contains line ends.
     #[must_use]
     pub fn value(&self) -> &'a [u8] {
         self.bytes.get(self.line.value as usize..self.line.end as usize).unwrap_or(&[]).trim_ascii()
     }
 
-    /// Where the line starts in the message.
+    /// The position of the line in the message.
     #[must_use]
     pub const fn offset(&self) -> usize {
         self.line.start as usize
     }
 
-    /// Where the next line starts.
+    /// The position of the next line.
     pub(crate) const fn end(&self) -> usize {
         self.line.end as usize + 2
     }
 
-    /// Where its value starts, after white space, even if that is folded.
+    /// The position of the value, after white space, even if that is folded.
     pub(crate) fn value_offset(&self) -> usize {
         let value = self.bytes.get(self.line.value as usize..self.line.end as usize).unwrap_or(&[]);
         self.line.value as usize + (value.len() - value.trim_ascii_start().len())
     }
 
-    /// It is folded: it goes over several lines, which stand for blanks (section 7.3.1).
+    /// Returns true if the value is folded over several lines; the line ends count as spaces (section 7.3.1).
     #[must_use]
     pub const fn is_folded(&self) -> bool {
         self.line.folded
     }
 
-    /// The whole line as it was sent, with its line end.
+    /// The whole line as it was sent, with its CRLF.
     #[must_use]
     pub fn line(&self) -> &'a [u8] {
         self.bytes.get(self.line.start as usize..self.line.end as usize + 2).unwrap_or(&[])
     }
 
-    /// Parses the value, which must be one.
+    /// Parses the value, of which there must be exactly one.
     ///
     /// # Errors
-    /// If it is malformed.
+    /// Returns an error if it is malformed.
     pub fn parse<T: Element<'a>>(&self) -> Result<T> {
         let value = self.bytes.get(..self.line.end as usize).unwrap_or(&[]);
         let mut cursor = Cursor::new(value, self.line.value as usize);
@@ -93,17 +93,17 @@ impl<'a> Header<'a> {
     }
 }
 
-/// What is wrong with a message, and what there is of it to answer with.
+/// A message that was rejected: the error, and as much of the message as a response needs.
 #[derive(Debug, Clone, Copy)]
 pub struct Rejected<'a> {
-    /// What is wrong; its status code is what to answer.
+    /// The error; its status code is that of the response.
     pub error: Error,
     message: Option<Message<'a>>,
 }
 
 impl<'a> Rejected<'a> {
-    /// The request, if it can be answered: it is no ACK, and its topmost Via names who sent it. Anything else is dropped
-    /// without a word (RFC 3261 sections 16.3 and 18.3).
+    /// The request, if it can be answered: it is not an ACK, and its topmost Via names the sender. Any other
+    /// message is dropped silently (RFC 3261 sections 16.3 and 18.3).
     #[must_use]
     pub fn answerable(&self) -> Option<Message<'a>> {
         self.message.filter(Message::is_answerable)
@@ -111,14 +111,15 @@ impl<'a> Rejected<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Parses a whole message: a datagram of UDP, a message of SCTP or WebSocket, or what
-    /// [`StreamFramer`](super::StreamFramer) cut out of a stream. Looks at the first line, finds all headers, and takes
-    /// the body by Content-Length: what follows it is ignored, and if there is less, that is an error (RFC 3261 section
-    /// 18.3). Values of headers are parsed when they are asked for, but the topmost Via: nobody who handles or answers a
-    /// message can do without it.
+    /// Parses a whole message: a UDP datagram, an SCTP or WebSocket message, or a message that
+    /// [`StreamFramer`](super::StreamFramer) cut out of a stream. It parses the first line, indexes all
+    /// headers, and takes the body by Content-Length. Bytes after the body are ignored; a body shorter than
+    /// that is an error (RFC 3261 section 18.3). Header values are parsed on access, except the topmost Via,
+    /// which every user of a message needs.
     ///
     /// # Errors
-    /// If the first line or a header line is malformed, a limit of the index is exceeded, or the body is too short.
+    /// Returns an error if the first line or a header line is malformed, a limit of the index is exceeded, or
+    /// the body is too short.
     ///
     /// ```
     /// use strandline_sip::codec::{Index, Message, Method, StatusCode};
@@ -171,7 +172,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The body as Content-Length says, out of all that follows the headers.
+    /// The first Content-Length bytes of what follows the headers.
     #[inline]
     fn cut_body(&self) -> Result<&'a [u8]> {
         let Some(length) = self.content_length()? else { return Ok(self.body) };
@@ -179,7 +180,8 @@ impl<'a> Message<'a> {
         self.body.get(..length).ok_or(error)
     }
 
-    /// May this request be answered with an error? Not an ACK, not a response, and not if nothing tells who sent it.
+    /// Returns true if this request may get an error response: it is neither a response nor an ACK, and its
+    /// topmost Via names the sender.
     #[must_use]
     pub fn is_answerable(&self) -> bool {
         let via = self.index.first(HeaderName::Via);
@@ -198,7 +200,7 @@ impl<'a> Message<'a> {
         &self.start_line
     }
 
-    /// The first line, if it is that of a request.
+    /// The first line, if this is a request.
     #[must_use]
     pub const fn request_line(&self) -> Option<&RequestLine<'a>> {
         match &self.start_line {
@@ -207,7 +209,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The first line, if it is that of a response.
+    /// The first line, if this is a response.
     #[must_use]
     pub const fn status_line(&self) -> Option<&StatusLine<'a>> {
         match &self.start_line {
@@ -216,22 +218,22 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The request's method.
+    /// The request's method; `None` for a response.
     #[must_use]
     pub const fn method(&self) -> Option<Method<'a>> {
         self.start_line.method()
     }
 
-    /// Is it a request?
+    /// Returns true if this is a request.
     #[must_use]
     pub const fn is_request(&self) -> bool {
         self.request_line().is_some()
     }
 
-    /// Parses the request URI; none of a response.
+    /// Parses the request URI; `None` for a response.
     ///
     /// # Errors
-    /// If it is malformed or has headers.
+    /// Returns an error if the URI is malformed or has headers.
     #[inline]
     pub fn request_uri(&self) -> Result<Option<Uri<'a>>> {
         let Some(line) = self.request_line() else { return Ok(None) };
@@ -242,7 +244,7 @@ impl<'a> Message<'a> {
         Ok(Some(uri))
     }
 
-    /// The message as it was sent, without line ends before it and without what follows the body.
+    /// The message as it was sent, without line ends before it and bytes after the body.
     #[must_use]
     pub fn as_bytes(&self) -> &'a [u8] {
         self.bytes.get(self.first.0..self.body_at() + self.body.len()).unwrap_or(&[])
@@ -258,34 +260,34 @@ impl<'a> Message<'a> {
         self.headers_end + 2
     }
 
-    /// All header lines in order.
+    /// All header lines, in order.
     pub fn headers(&self) -> impl Iterator<Item = Header<'a>> + use<'a> {
         let bytes = self.bytes;
         self.index.lines().iter().map(move |line| Header { bytes, line: *line })
     }
 
-    /// The lines of one header in order.
+    /// The lines of one header, in order.
     pub fn lines(&self, name: HeaderName) -> impl Iterator<Item = Header<'a>> + use<'a> {
         let (bytes, index) = (self.bytes, self.index);
         let numbers = core::iter::successors(index.first(name), move |number| index.next(name, *number));
         numbers.filter_map(move |number| Some(Header { bytes, line: *index.lines().get(number)? }))
     }
 
-    /// The lines of a header that has no [`HeaderName`], by its name in any case.
+    /// The lines of a header that has no [`HeaderName`], matched by name without regard to case.
     pub fn lines_named(&self, name: &'a [u8]) -> impl Iterator<Item = Header<'a>> + use<'a> {
         self.lines(HeaderName::Other).filter(move |header| header.name_bytes().eq_ignore_ascii_case(name))
     }
 
-    /// Is there at least one line of this header?
+    /// Returns true if the header occurs at least once.
     #[must_use]
     pub fn has(&self, name: HeaderName) -> bool {
         self.index.first(name).is_some()
     }
 
-    /// The value of a header that may be there once.
+    /// Parses the value of an optional header that may occur once.
     ///
     /// # Errors
-    /// If it is malformed or there more than once.
+    /// Returns an error if the header is malformed or occurs more than once.
     #[inline(always)]
     pub fn one<T: Element<'a>>(&self, name: HeaderName) -> Result<Option<T>> {
         let Some(number) = self.index.first(name) else { return Ok(None) };
@@ -298,19 +300,19 @@ impl<'a> Message<'a> {
         T::parse_whole(&mut cursor).map(Some).map_err(|error| error.within(name))
     }
 
-    /// The value of a header that must be there once.
+    /// Parses the value of a mandatory header that may occur once.
     ///
     /// # Errors
-    /// If it is missing, malformed or there more than once.
+    /// Returns an error if the header is missing, malformed or occurs more than once.
     #[inline(always)]
     pub fn required<T: Element<'a>>(&self, name: HeaderName) -> Result<T> {
         self.one(name)?.ok_or(Error::missing(name, self.headers_end))
     }
 
-    /// The first value of a header that must be there and may have several.
+    /// Parses the first value of a mandatory header that may have several.
     ///
     /// # Errors
-    /// If it is missing or malformed.
+    /// Returns an error if the header is missing or the value is malformed.
     #[inline(always)]
     pub fn top<T: Element<'a>>(&self, name: HeaderName) -> Result<T> {
         let cursor = self.index.first(name).and_then(|number| line_cursor(self.bytes, self.index, number));
@@ -323,17 +325,18 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// All values of a header that may have several, through all its lines.
+    /// All values of a header that may have several, across all its lines.
     #[inline]
     #[must_use]
     pub fn values<T: Element<'a>>(&self, name: HeaderName) -> Values<'a, T> {
         Values::new(self.bytes, self.index, name)
     }
 
-    /// Content-Length, if it is there.
+    /// Content-Length, if present.
     ///
     /// # Errors
-    /// If it is no number, or there more than once: even with the same number nobody should guess what the sender meant.
+    /// Returns an error if it is not a number or occurs more than once. Even equal numbers are an error,
+    /// because the sender's intent would be a guess.
     #[inline]
     pub fn content_length(&self) -> Result<Option<usize>> {
         let length: Option<Number> = self.one(HeaderName::ContentLength)?;

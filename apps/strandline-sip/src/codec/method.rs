@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-/// A request's method. Methods are case-sensitive, and `%` is no escape in them (RFC 4475 section 3.1.1.5).
+/// A request's method. Methods are case-sensitive, and `%` does not start an escape in them (RFC 4475 section
+/// 3.1.1.5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Method<'a> {
     /// INVITE (RFC 3261 section 13).
@@ -38,7 +39,7 @@ pub enum Method<'a> {
 }
 
 impl<'a> Method<'a> {
-    /// The method with this name.
+    /// Returns the method with this name.
     ///
     /// ```
     /// use strandline_sip::codec::Method;
@@ -68,7 +69,7 @@ impl<'a> Method<'a> {
         }
     }
 
-    /// Its name.
+    /// The name of the method.
     #[must_use]
     pub const fn as_bytes(&self) -> &'a [u8] {
         match self {

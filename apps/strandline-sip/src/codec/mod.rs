@@ -1,21 +1,22 @@
-//! SIP messages between bytes and types (RFC 3261): zero-copy, lazy, without allocation for each message.
+//! Parsing and writing SIP messages (RFC 3261): zero-copy, lazy, and without allocation for each message.
 //!
-//! | step | what it does | by |
+//! | step | input and result | API |
 //! |---|---|---|
-//! | cut | a stream into messages and keep-alives | [`StreamFramer`] |
-//! | sort | by the first line alone | [`StartLine::parse`] |
-//! | index | finds all header lines in one pass, parses the topmost Via, takes the body | [`Message::parse`] |
-//! | check | what every message must have | [`Message::essentials`] |
-//! | ask | one header, parsed then | [`Message::contacts`], [`Message::routes`], ... |
-//! | edit | as a proxy does, untouched bytes copied | [`Edits`] |
-//! | answer | from the request | [`Reply`] |
-//! | build | anew | [`MessageWriter`] |
+//! | cut | splits a stream into messages and keep-alives | [`StreamFramer`] |
+//! | sort | classifies a message by its first line | [`StartLine::parse`] |
+//! | index | finds all header lines in one pass, parses the topmost Via, takes the body | [`Message::parse`]
+//! |
+//! | check | validates the mandatory headers | [`Message::essentials`] |
+//! | query | parses one header on access | [`Message::contacts`], [`Message::routes`], ... |
+//! | edit | changes a message as a proxy does, and copies the rest | [`Edits`] |
+//! | respond | builds a response from a request | [`Reply`] |
+//! | build | writes a new message | [`MessageWriter`] |
 //!
-//! Texts are bytes: SIP is UTF-8, but a peer may send anything, and most of it only passes through. What is wrong is told
-//! by an [`Error`] with its place and the status code to answer with; [`Rejected::answerable`] and
-//! [`Message::is_answerable`] tell whether an answer can be sent at all.
+//! Texts are bytes: SIP is UTF-8, but a peer may send anything, and most of it only passes through. An
+//! [`Error`] reports what is wrong, where, and the status code of the response. [`Rejected::answerable`] and
+//! [`Message::is_answerable`] report whether a response can be sent at all.
 //!
-//! Time is linear in the length of the message, and memory is bounded by [`Limits`].
+//! Parsing time is linear in the length of the message, and memory is bounded by [`Limits`].
 
 mod accessors;
 mod as_sent;

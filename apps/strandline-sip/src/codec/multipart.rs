@@ -1,4 +1,4 @@
-//! Multipart bodies (RFC 2046 section 5.1), as SIP carries SDP beside other things (RFC 5621).
+//! Multipart bodies (RFC 2046 section 5.1), in which SIP carries SDP beside other content (RFC 5621).
 
 use super::cursor::Result;
 use super::error::{Error, ErrorKind};
@@ -6,20 +6,20 @@ use super::header::media::MediaType;
 use super::index::read_line;
 use super::name::HeaderName;
 
-/// The longest boundary that RFC 2046 allows.
+/// The length of the longest boundary that RFC 2046 allows, in bytes.
 const BOUNDARY_BYTES_MAX: usize = 70;
 
 /// One part of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part<'a> {
-    /// Its header lines as they were sent.
+    /// Header lines as they were sent.
     pub headers: &'a [u8],
-    /// Its body, which may be binary.
+    /// The body, which may be binary.
     pub body: &'a [u8],
 }
 
 impl<'a> Part<'a> {
-    /// The value of its first header of this name.
+    /// The value of the part's first header with this name.
     #[must_use]
     pub fn header(&self, name: HeaderName) -> Option<&'a [u8]> {
         let mut at = 0;
@@ -33,19 +33,20 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Iterator over the parts of a body. After an error it is at its end.
+/// Iterator over the parts of a body. It ends after an error.
 #[derive(Debug, Clone)]
 pub struct Multipart<'a> {
     boundary: &'a [u8],
-    /// After the last boundary found.
+    /// What follows the last boundary found so far.
     rest: Option<&'a [u8]>,
 }
 
 impl<'a> Multipart<'a> {
-    /// The parts of `body`, whose Content-Type is `kind`.
+    /// Iterates over the parts of `body`, whose Content-Type is `kind`.
     ///
     /// # Errors
-    /// If the type is not multipart, has no boundary or too long a one, or the body doesn't have it.
+    /// Returns an error if the type is not multipart, if its boundary is missing or too long, or if the body
+    /// doesn't contain it.
     ///
     /// ```
     /// use strandline_sip::codec::{Element, HeaderName, MediaType, Multipart};
@@ -66,7 +67,7 @@ impl<'a> Multipart<'a> {
             return Err(error);
         }
         let mut parts = Self { boundary, rest: Some(body) };
-        // What comes before the first boundary is for readers without MIME.
+        // Text before the first boundary is a note to readers without MIME.
         if !parts.at_delimiter(body) {
             parts.take_to_delimiter().ok_or(error)?;
         } else {
@@ -79,7 +80,7 @@ impl<'a> Multipart<'a> {
         bytes.strip_prefix(b"--").is_some_and(|rest| rest.starts_with(self.boundary))
     }
 
-    /// What lies before the next delimiter, which is stepped over.
+    /// Takes the text before the next delimiter and steps over the delimiter.
     fn take_to_delimiter(&mut self) -> Option<&'a [u8]> {
         let rest = self.rest?;
         let found = (0..rest.len()).find(|at| {
@@ -98,10 +99,10 @@ impl<'a> Multipart<'a> {
             self.rest = None;
             return Ok(None);
         }
-        // Blanks may follow the boundary in its line.
+        // White space may follow the boundary in its line.
         let line = rest.iter().position(|byte| !matches!(byte, b' ' | b'\t')).unwrap_or(rest.len());
         let after = rest.get(line..).unwrap_or(&[]);
-        // The CRLF of the boundary's line is also the one before a part without headers.
+        // For a part without headers, this CRLF is also the empty line that ends the headers.
         let _ = after.strip_prefix(b"\r\n").ok_or(error)?;
         self.rest = Some(after);
         let part = self.take_to_delimiter().ok_or(error)?;

@@ -1,4 +1,4 @@
-//! Names of headers, with their compact forms, found by a perfect hash.
+//! Header names and their compact forms, found by a perfect hash.
 
 use core::fmt;
 
@@ -6,8 +6,8 @@ use super::scan;
 
 macro_rules! names {
     ($($variant:ident = $name:literal, $compact:literal, $rfc:literal;)*) => {
-        /// The name of a header that this codec knows. What is in no RFC is [`Other`](Self::Other); its name is in
-        /// [`Header::name_bytes`](super::Header::name_bytes).
+        /// The name of a header that this codec knows. All others are [`Other`](Self::Other), and
+        /// [`Header::name_bytes`](super::Header::name_bytes) returns their text.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         #[non_exhaustive]
@@ -16,15 +16,15 @@ macro_rules! names {
                 #[doc = concat!("`", $name, "` (RFC ", $rfc, ")")]
                 $variant,
             )*
-            /// Any other.
+            /// Any other header.
             Other,
         }
 
-        /// All names, in the order of their numbers.
+        /// All names, in the order of their discriminants.
         const NAMES: [(HeaderName, &str, &str); HeaderName::Other as usize] =
             [$((HeaderName::$variant, $name, $compact),)*];
 
-        /// What stands before a value, in the same order.
+        /// The text before a value, in the order of [`NAMES`].
         static BEFORE_VALUE: [&str; HeaderName::Other as usize] = [$(concat!($name, ": "),)*];
     };
 }
@@ -113,29 +113,30 @@ names! {
     WwwAuthenticate = "WWW-Authenticate", "", "3261";
 }
 
-/// How many names there are, without [`HeaderName::Other`].
+/// The number of names, without [`HeaderName::Other`].
 pub(crate) const NAMES_LEN: usize = NAMES.len();
 
-/// The longest name.
+/// The length of the longest name, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 24;
 
-/// A name as three words of eight bytes, in small letters, with zeros after it.
+/// A name as three words of eight bytes, in lowercase and padded with zeros.
 pub(crate) type Words = [u64; NAME_BYTES_MAX / 8];
 
-/// Sets the bit that tells small letters from capitals. `-` has it too, so that names stay what they are; control characters
-/// would not, and are kept away.
+/// The bit that distinguishes lowercase from uppercase letters. `-` has it set too, so it does not change;
+/// control characters would change and are excluded beforehand.
 const SMALL: u64 = 0x2020_2020_2020_2020;
 
-/// How many names there are together with compact forms.
+/// The number of names and compact forms.
 const KEYS_LEN: usize = NAMES_LEN + 19;
 
 /// All names and compact forms as words.
 static KEYS: [(Words, HeaderName); KEYS_LEN] = keys();
 
-/// A multiplier for which these fall into different places, found by trying; [`table`] verifies it at compile time.
+/// A multiplier that hashes all keys to different slots, found by trial; [`table`] verifies this at compile
+/// time.
 const MULTIPLIER: u64 = 0xb77b_6341_f10f_7d3b;
 
-/// By place: the number of the key, or its length for none.
+/// For each slot, the number of its key, or the number of keys if the slot is empty.
 static PLACES: [u8; 512] = table();
 
 #[inline(always)]
@@ -144,7 +145,8 @@ const fn place(words: &Words) -> usize {
     ((a ^ (b >> 3) ^ (c >> 5)).wrapping_mul(MULTIPLIER) >> 55) as usize
 }
 
-/// Word by word: compared as arrays they would be read back from memory in other pieces than they were just written in.
+/// Compares word by word. An array comparison would read the words back from memory in other sizes than they
+/// were written, which stalls the processor.
 #[inline(always)]
 const fn same(a: &Words, b: &Words) -> bool {
     let ([a0, a1, a2], [b0, b1, b2]) = (*a, *b);
@@ -191,7 +193,7 @@ const fn table() -> [u8; 512] {
 }
 
 impl HeaderName {
-    /// The header with this name, in any case, long or compact (RFC 3261 section 7.3.3).
+    /// Returns the header with this name, in any case, long or compact (RFC 3261 section 7.3.3).
     ///
     /// ```
     /// use strandline_sip::codec::HeaderName;
@@ -202,7 +204,7 @@ impl HeaderName {
     /// ```
     #[must_use]
     pub fn from_bytes(name: &[u8]) -> Self {
-        // One byte more for the colon.
+        // One byte more, for the colon.
         let mut line = [b':'; NAME_BYTES_MAX + 1];
         match line.get_mut(..name.len()) {
             Some(place) if name.len() <= NAME_BYTES_MAX => place.copy_from_slice(name),
@@ -218,15 +220,15 @@ impl HeaderName {
         }
     }
 
-    /// The only name without room for its colon in the window.
+    /// The only name that leaves no room for its colon in the window.
     #[cold]
     fn longest(name: &[u8]) -> Self {
         let longest = Self::AcceptResourcePriority;
         if longest.as_str().as_bytes().eq_ignore_ascii_case(name) { longest } else { Self::Other }
     }
 
-    /// Reads a name that stands at the start of `window` with a colon right after it; and the name's length.
-    /// [`Other`](Self::Other) with no length if it is unknown, or no colon is there.
+    /// Reads the name at the start of `window`, which a colon must follow directly. Returns the name and its
+    /// length, or [`Other`](Self::Other) and 0 if the name is unknown or the colon is missing.
     #[inline(always)]
     pub(crate) fn before_colon(window: &[u8; NAME_BYTES_MAX]) -> (Self, usize) {
         let (eights, _) = window.as_chunks::<8>();
@@ -235,7 +237,7 @@ impl HeaderName {
         for (number, (word, eight)) in words.iter_mut().zip(eights).enumerate() {
             let text = u64::from_le_bytes(*eight);
             let colon = scan::equal(text, b':');
-            // Only the lowest bit of what was found is certain, and only it counts.
+            // Only the lowest set bit is certain, and only that one is used.
             let lowest = colon & colon.wrapping_neg();
             let before = (lowest >> 7).wrapping_sub(1);
             *word = (text | SMALL) & before;
@@ -260,7 +262,8 @@ impl HeaderName {
         NAMES.get(self as usize).map_or("", |(_, text, _)| *text)
     }
 
-    /// The name as it is usually written, the colon and the blank before a value; empty for [`Other`](Self::Other).
+    /// The name as it is usually written, with the colon and the space before a value; empty for
+    /// [`Other`](Self::Other).
     #[inline]
     pub(crate) fn before_value(self) -> &'static [u8] {
         BEFORE_VALUE.get(self as usize).map_or(b"", |text| text.as_bytes())
@@ -272,7 +275,7 @@ impl HeaderName {
         NAMES.get(self as usize).map(|(_, _, compact)| *compact).filter(|compact| !compact.is_empty())
     }
 
-    /// All that there are, without [`Other`](Self::Other).
+    /// All names, without [`Other`](Self::Other).
     pub fn all() -> impl Iterator<Item = Self> {
         NAMES.iter().map(|(header, _, _)| *header)
     }

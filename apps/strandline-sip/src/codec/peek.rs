@@ -1,13 +1,14 @@
-//! A look at headers before a message is indexed: for sorting messages that wait. Nothing is checked.
+//! Looks at headers before a message is indexed, to sort waiting messages. Nothing is validated.
 
 use super::method::Method;
 use super::scan;
 use super::start_line::{skip_line_ends, starts_like_a_status};
 
-/// The longest method that is looked for.
+/// The length of the longest method that is searched for, in bytes.
 const METHOD_MAX: usize = 32;
 
-/// The method of a request, and what follows its blank. `None` of a response, or if no blank comes soon.
+/// The method of a request and the text after its space. `None` for a response, or if no space follows within
+/// a reasonable length.
 ///
 /// ```
 /// use strandline_sip::codec::{Method, method_and_rest};
@@ -28,8 +29,8 @@ pub fn method_and_rest(bytes: &[u8]) -> Option<(Method<'_>, &[u8])> {
     Some((Method::from_bytes(name), rest.strip_prefix(b" ")?))
 }
 
-/// The header lines of a message as names and values, with the lines that go on a value. It ends with the headers, or
-/// where a line has no colon.
+/// Iterates over the header lines of a message as names and values; a folded value includes its continuation
+/// lines. It ends with the headers, or at a line without a colon.
 ///
 /// ```
 /// use strandline_sip::codec::header_lines;
@@ -57,7 +58,7 @@ pub fn header_lines(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// Where a line ends, and where the next one starts.
+/// The end of a line and the start of the next one.
 fn line(bytes: &[u8], from: usize) -> (usize, usize) {
     let mut at = from;
     loop {

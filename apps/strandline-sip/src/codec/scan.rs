@@ -1,21 +1,23 @@
-//! Finding bytes eight at a time.
+//! Searches for bytes, eight at a time.
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
-/// The high bit of the lowest byte below `limit` (at most 0x80) is right; those above it may be wrong.
+/// Sets the high bit of each byte below `limit` (at most 0x80). Only the lowest such bit is exact; those
+/// above it may be wrong.
 #[inline(always)]
 pub(crate) const fn below(word: u64, limit: u8) -> u64 {
     word.wrapping_sub(ONES * limit as u64) & !word & HIGH
 }
 
-/// The high bit of each byte that is `byte`.
+/// Sets the high bit of each byte that equals `byte`. Only the lowest such bit is exact.
 #[inline(always)]
 pub(crate) const fn equal(word: u64, byte: u8) -> u64 {
     below(word ^ (ONES * byte as u64), 1)
 }
 
-/// The first byte from `at` on for which `found` has the high bit, or the end. `single` says the same of one byte.
+/// The position of the first byte from `at` for which `found` sets the high bit, or the end. `single` is the
+/// same predicate for one byte.
 #[inline(always)]
 fn find(bytes: &[u8], at: usize, found: impl Fn(u64) -> u64, single: impl Fn(u8) -> bool) -> usize {
     let (eights, rest) = bytes.get(at..).unwrap_or(&[]).as_chunks::<8>();
@@ -30,11 +32,11 @@ fn find(bytes: &[u8], at: usize, found: impl Fn(u64) -> u64, single: impl Fn(u8)
     at + rest.iter().position(|byte| single(*byte)).unwrap_or(rest.len())
 }
 
-/// The first byte below 0x20 from `at` on, or the end.
+/// The position of the first byte below 0x20 from `at`, or the end.
 #[inline(always)]
 pub(crate) fn control(bytes: &[u8], at: usize) -> usize {
-    // Two words in a step: this is what most of a message goes through. The first test is also met by bytes from 0xa0 on,
-    // which are rare, and costs half.
+    // Two words per step, because most of a message goes through here. The first test also matches bytes from
+    // 0xa0, which are rare, and costs half as much as an exact one.
     const LIMIT: u64 = ONES * 0x20;
     let (sixteens, _) = bytes.get(at..).unwrap_or(&[]).as_chunks::<16>();
     let mut at = at;
@@ -55,8 +57,8 @@ pub(crate) fn control(bytes: &[u8], at: usize) -> usize {
     control_at_end(bytes, at)
 }
 
-/// Finds a control character where less than sixteen bytes are left: they are looked at as the end of the last sixteen, and the zeros that
-/// these are filled up with stand for the end.
+/// As [`control`], for the last bytes when less than sixteen are left. They are read as the end of the last
+/// sixteen bytes of the text; the zeros shifted in count as the end.
 #[inline(never)]
 fn control_at_end(bytes: &[u8], at: usize) -> usize {
     let left = bytes.len().saturating_sub(at);
@@ -71,13 +73,13 @@ fn control_at_end(bytes: &[u8], at: usize) -> usize {
     }
 }
 
-/// The first colon or control character from `at` on, or the end.
+/// The position of the first colon or control character from `at`, or the end.
 #[inline]
 pub(crate) fn colon(bytes: &[u8], at: usize) -> usize {
     find(bytes, at, |word| equal(word, b':') | below(word, 0x20), |byte| byte == b':' || byte < 0x20)
 }
 
-/// The first quote, backslash or control character from `at` on, or the end.
+/// The position of the first quote, backslash or control character from `at`, or the end.
 #[inline]
 pub(crate) fn quote(bytes: &[u8], at: usize) -> usize {
     find(
@@ -88,7 +90,7 @@ pub(crate) fn quote(bytes: &[u8], at: usize) -> usize {
     )
 }
 
-/// The first angle bracket, blank or control character from `at` on, or the end.
+/// The position of the first angle bracket, space or control character from `at`, or the end.
 #[inline]
 pub(crate) fn bracket(bytes: &[u8], at: usize) -> usize {
     // `<` and `>` differ in one bit.

@@ -1,4 +1,5 @@
-//! The first line (RFC 3261 sections 7.1 and 7.2), which is enough to sort messages by before anything else is parsed.
+//! The first line of a message (RFC 3261 sections 7.1 and 7.2), which suffices to sort messages before
+//! anything else is parsed.
 
 use super::class::{self, is};
 use super::cursor::{Cursor, Result};
@@ -10,9 +11,9 @@ use super::status::StatusCode;
 /// A message's first line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartLine<'a> {
-    /// Of a request.
+    /// The first line of a request.
     Request(RequestLine<'a>),
-    /// Of a response.
+    /// The first line of a response.
     Status(StatusLine<'a>),
 }
 
@@ -21,26 +22,27 @@ pub enum StartLine<'a> {
 pub struct RequestLine<'a> {
     /// The method.
     pub method: Method<'a>,
-    /// The request URI as it was sent. Not parsed yet: see [`Message::request_uri`](super::Message::request_uri).
+    /// The request URI as it was sent. [`Message::request_uri`](super::Message::request_uri) parses it.
     pub uri: &'a [u8],
-    /// Where the URI starts.
+    /// The position of the URI in the message.
     pub(crate) uri_at: usize,
 }
 
 /// `SIP-Version SP Status-Code SP Reason-Phrase`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatusLine<'a> {
-    /// The code.
+    /// The status code.
     pub code: StatusCode,
-    /// The phrase, which may be empty and may hold UTF-8.
+    /// The reason phrase, which may be empty and may contain UTF-8.
     pub reason: &'a [u8],
 }
 
 impl<'a> StartLine<'a> {
-    /// Parses the first line of `bytes` and no more. CRLFs before it are skipped, as RFC 3261 section 7.5 asks.
+    /// Parses only the first line of `bytes`. CRLFs before it are skipped, as RFC 3261 section 7.5 requires.
     ///
     /// # Errors
-    /// If the line doesn't end, is no SIP first line, has another version (505), or an impossible status code.
+    /// Returns an error if the line is not terminated, is not a SIP start line, has another version (505), or
+    /// has an invalid status code.
     ///
     /// ```
     /// use strandline_sip::codec::{Method, StartLine};
@@ -57,7 +59,7 @@ impl<'a> StartLine<'a> {
         Self::parse_line(bytes.get(..end).unwrap_or(bytes), start).map_err(|rejected| rejected.error)
     }
 
-    /// Parses the line that starts at `start` and ends with `line`.
+    /// Parses the line that starts at `start` and extends to the end of `line`.
     #[inline]
     pub(crate) fn parse_line(line: &'a [u8], start: usize) -> core::result::Result<Self, RejectedLine<'a>> {
         let mut cursor = Cursor::new(line, start);
@@ -76,7 +78,8 @@ impl<'a> StartLine<'a> {
         let uri = cursor.long_run(class::URI);
         let request = RequestLine { method, uri, uri_at };
         if uri.is_empty() || !cursor.eat(b' ') {
-            // Blanks or brackets in the URI (RFC 4475 sections 3.1.2.7 to 3.1.2.9): there is a request to answer.
+            // White space or brackets in the URI (RFC 4475 sections 3.1.2.7 to 3.1.2.9): still a request that
+            // gets a response.
             return Err(reject(cursor, ErrorKind::Uri, Some(request)));
         }
         match cursor.rest() {
@@ -87,7 +90,7 @@ impl<'a> StartLine<'a> {
         }
     }
 
-    /// The request's method.
+    /// The request's method; `None` for a response.
     #[must_use]
     pub const fn method(&self) -> Option<Method<'a>> {
         match self {
@@ -97,14 +100,14 @@ impl<'a> StartLine<'a> {
     }
 }
 
-/// A first line with something wrong in it, and the request that it would be.
+/// A malformed first line, with the request line as far as it could be parsed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RejectedLine<'a> {
     pub(crate) error: Error,
     pub(crate) request: Option<RequestLine<'a>>,
 }
 
-/// The place after all line ends at the start.
+/// The position after all line ends at the start.
 #[inline]
 pub(crate) fn skip_line_ends(bytes: &[u8]) -> usize {
     let mut at = 0;
@@ -114,7 +117,7 @@ pub(crate) fn skip_line_ends(bytes: &[u8]) -> usize {
     at
 }
 
-/// Where the line that starts at `start` ends: the place of its CR.
+/// The end of the line that starts at `start`: the position of its CR.
 #[inline]
 pub(crate) fn line_end(bytes: &[u8], start: usize) -> Result<usize> {
     let mut at = start;
@@ -131,7 +134,7 @@ pub(crate) fn line_end(bytes: &[u8], start: usize) -> Result<usize> {
     }
 }
 
-/// A version and a blank: no method may be followed by a slash.
+/// Returns true if the line starts like a status line. No method contains a slash.
 #[inline]
 pub(crate) fn starts_like_a_status(line: &[u8]) -> bool {
     matches!(line, [b'S' | b's', b'I' | b'i', b'P' | b'p', b'/', ..])
@@ -171,7 +174,8 @@ fn status_line(mut cursor: Cursor<'_>) -> Result<StatusLine<'_>> {
         _ => None,
     };
     let code = code.ok_or(Error::new(ErrorKind::StatusCode, code_at))?;
-    // The blank after the code is required even before an empty phrase; without it there is no doubt either.
+    // The space after the code is required even before an empty phrase, but without it the line is
+    // unambiguous too.
     if !cursor.eat(b' ') && !cursor.rest().is_empty() {
         return Err(cursor.error(ErrorKind::StartLine));
     }

@@ -1,8 +1,8 @@
-//! Status codes (RFC 3261 section 21) and their usual phrases.
+//! Status codes (RFC 3261 section 21) and their usual reason phrases.
 
 use core::fmt;
 
-/// A response's status code, 100 to 699.
+/// A response's status code, from 100 to 699.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StatusCode(u16);
 
@@ -14,7 +14,7 @@ macro_rules! codes {
                 pub const $name: Self = Self($code);
             )*
 
-            /// The first line of a response with the usual phrase, if the code is a known one.
+            /// The status line with the usual phrase; `None` if the code is unknown.
             pub(crate) const fn usual_line(self) -> Option<&'static str> {
                 match self.0 {
                     $($code => Some(concat!("SIP/2.0 ", $code, " ", $reason, "\r\n")),)*
@@ -22,7 +22,7 @@ macro_rules! codes {
                 }
             }
 
-            /// The phrase that usually stands beside the code; that of its class if it is unknown.
+            /// The usual reason phrase of the code, or that of its class if the code is unknown.
             #[must_use]
             pub const fn reason(self) -> &'static str {
                 match self.0 {
@@ -111,8 +111,8 @@ codes! {
 }
 
 impl StatusCode {
-    /// The code as a type, if it is one of 100 to 699. What is above must be dropped, not understood (RFC 4475 section
-    /// 3.1.2.19).
+    /// Creates a status code, or returns `None` if `code` is not between 100 and 699. A response with a
+    /// larger code must be dropped (RFC 4475 section 3.1.2.19).
     #[must_use]
     pub const fn new(code: u16) -> Option<Self> {
         if code >= 100 && code <= 699 { Some(Self(code)) } else { None }
@@ -124,19 +124,19 @@ impl StatusCode {
         self.0
     }
 
-    /// 1 for provisional, 2 for success, to 6.
+    /// The first digit: 1 for provisional responses, 2 for success, up to 6.
     #[must_use]
     pub const fn class(self) -> u16 {
         self.0 / 100
     }
 
-    /// 100 to 199: more will follow.
+    /// Returns true for 100 to 199: a final response will follow.
     #[must_use]
     pub const fn is_provisional(self) -> bool {
         self.0 < 200
     }
 
-    /// 200 to 299.
+    /// Returns true for 200 to 299.
     #[must_use]
     pub const fn is_success(self) -> bool {
         self.class() == 2

@@ -1,4 +1,5 @@
-//! Messages and keep-alives in a stream of bytes (RFC 3261 sections 7.5 and 18.3, RFC 5626 section 4.4.1).
+//! Splits a byte stream into messages and keep-alives (RFC 3261 sections 7.5 and 18.3, RFC 5626 section
+//! 4.4.1).
 
 use super::cursor::{Cursor, Result};
 use super::error::{Error, ErrorKind};
@@ -7,44 +8,44 @@ use super::limits::Limits;
 use super::name::HeaderName;
 use super::scan;
 
-/// Which side opened the connection: only the one who did sends pings, and only the other answers them.
+/// The side that opened the connection. Only that side sends pings, and only the other one answers them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// The peer did: two CRLFs are its ping, and one alone means nothing.
+    /// The peer opened the connection: two CRLFs are its ping, and a single one has no meaning.
     Accepted,
-    /// We did: each CRLF is a pong.
+    /// This side opened the connection: each CRLF is a pong.
     Opened,
 }
 
-/// What stands at the front of the bytes received. `len` bytes of it are to be removed before the next call.
+/// The item at the front of the received bytes. The caller removes `len` bytes before the next call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
     /// More bytes are needed; nothing is to be removed.
     Incomplete,
-    /// A whole message: give its bytes to [`Message::parse`](super::Message::parse).
+    /// A whole message: pass its bytes to [`Message::parse`](super::Message::parse).
     Message {
-        /// Its length.
+        /// The length in bytes.
         len: usize,
     },
     /// A ping, to be answered with a CRLF.
     Ping {
-        /// Its length.
+        /// The length in bytes.
         len: usize,
     },
     /// A pong.
     Pong {
-        /// Its length.
+        /// The length in bytes.
         len: usize,
     },
-    /// A line end before a message, which means nothing.
+    /// A line end before a message, which has no meaning.
     Blank {
-        /// Its length.
+        /// The length in bytes.
         len: usize,
     },
 }
 
-/// Cuts a stream (TCP, TLS) into messages. It owns no bytes: the caller keeps what was received, shows all of it each
-/// time, and removes what was cut. However the stream was split on its way, each byte is looked at once.
+/// Splits a stream (TCP, TLS) into messages. It owns no bytes: the caller keeps what was received, passes all
+/// of it each time, and removes each item. Each byte is examined once, however the stream was segmented.
 ///
 /// ```
 /// use strandline_sip::codec::{Cut, Limits, Side, StreamFramer};
@@ -65,11 +66,11 @@ pub struct StreamFramer {
     state: State,
 }
 
-/// How far the message at the front has been looked at.
+/// The progress within the message at the front.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Head(Head),
-    /// The headers have ended, and the length of all is known.
+    /// The headers are complete, and the total length is known.
     Body {
         len: usize,
     },
@@ -77,29 +78,30 @@ enum State {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Head {
-    /// Up to here.
+    /// The number of bytes examined.
     scanned: usize,
-    /// Where the last line starts.
+    /// The start of the current line.
     line: usize,
-    /// Where Content-Length's value starts.
+    /// The start of Content-Length's value.
     length: Option<usize>,
 }
 
 impl StreamFramer {
-    /// At the start of a stream.
+    /// Creates a framer at the start of a stream.
     #[must_use]
     pub const fn new(side: Side, limits: Limits) -> Self {
         let head = Head { scanned: 0, line: 0, length: None };
         Self { side, limits, state: State::Head(head) }
     }
 
-    /// Looks at all that was received and not removed yet.
+    /// Examines all bytes that were received and not yet removed.
     ///
     /// # Errors
-    /// If the message at the front can't be told from what follows: no Content-Length, or one that is malformed or
-    /// there twice, a line that doesn't end with CRLF, or too long. The stream is then of no use any more (RFC 4475
-    /// sections 3.1.2.3 and 3.3.9). The request can be answered before the connection is closed: parse what was received,
-    /// and take either the message or [`Rejected::answerable`](super::Rejected::answerable).
+    /// Returns an error if the end of the message at the front can't be found: Content-Length is missing,
+    /// malformed or repeated, a line doesn't end with CRLF, or the message is too long. The stream is then
+    /// useless (RFC 4475 sections 3.1.2.3 and 3.3.9). The request can still be answered before the connection
+    /// is closed: parse what was received, and use either the message or
+    /// [`Rejected::answerable`](super::Rejected::answerable).
     pub fn cut(&mut self, received: &[u8]) -> Result<Cut> {
         let head = match self.state {
             State::Body { len } => return Ok(self.body(received, len)),
@@ -113,7 +115,8 @@ impl StreamFramer {
         self.head(received, head)
     }
 
-    /// How many bytes of the message at the front there are to come at least, for the size of the next read.
+    /// The minimum number of bytes missing from the message at the front, as a hint for the size of the next
+    /// read.
     #[must_use]
     pub const fn missing(&self, received: usize) -> usize {
         match self.state {
@@ -130,7 +133,7 @@ impl StreamFramer {
         Cut::Message { len }
     }
 
-    /// Line ends before a message.
+    /// Handles line ends before a message.
     fn before(&self, received: &[u8]) -> Option<Cut> {
         match (received, self.side) {
             ([] | [b'\r'], _) => Some(Cut::Incomplete),
@@ -149,7 +152,7 @@ impl StreamFramer {
             if head.scanned > max {
                 return Err(Error::new(ErrorKind::HeadersTooLong, max));
             }
-            // What nearly all lines end with.
+            // Nearly all lines end with CRLF.
             if let Some(b"\r\n") = received.get(head.scanned..head.scanned + 2) {
                 if head.scanned == head.line {
                     return self.end_of_head(received, head);
@@ -165,7 +168,7 @@ impl StreamFramer {
                     return Ok(Cut::Incomplete);
                 }
                 [b'\r' | b'\n', ..] => return Err(Error::new(ErrorKind::LineEnd, head.scanned)),
-                // What else is wrong is found when the message is parsed: where it ends is known all the same.
+                // Other errors don't hide the end of the message; parsing finds them later.
                 _ => head.scanned += 1,
             }
         }
@@ -189,7 +192,7 @@ impl StreamFramer {
     }
 }
 
-/// If this line is Content-Length, where its value starts.
+/// The start of the value, if this line is Content-Length.
 #[inline(always)]
 fn content_length(line: &[u8]) -> Option<usize> {
     const LONG: &[u8; 14] = b"Content-Length";
@@ -207,7 +210,7 @@ fn content_length(line: &[u8]) -> Option<usize> {
 }
 
 impl Head {
-    /// A line has ended at `scanned`: is it Content-Length?
+    /// Records Content-Length if the line that ends at `scanned` is one.
     fn see_line(&mut self, received: &[u8]) -> Result<()> {
         if self.line == 0 {
             return Ok(());

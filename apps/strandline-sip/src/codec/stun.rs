@@ -1,5 +1,5 @@
-//! STUN on the port of SIP (RFC 8489), as far as phones behind NATs keep their flows open with it (RFC 5626 section 4.4.2): Binding
-//! requests, answered with the address that they came from.
+//! STUN on the SIP port (RFC 8489), as far as phones behind NATs need it to keep their flows open (RFC 5626
+//! section 4.4.2): Binding requests, answered with their source address.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -23,13 +23,13 @@ const BINDING_ERROR: [u8; 2] = [0x01, 0x11];
 const XOR_MAPPED_ADDRESS: [u8; 2] = [0x00, 0x20];
 const ERROR_CODE: [u8; 2] = [0x00, 0x09];
 const UNKNOWN_ATTRIBUTES: [u8; 2] = [0x00, 0x0a];
-/// From here on attributes may be passed over.
+/// The first of the comprehension-optional attributes (section 14), which may be ignored.
 const OPTIONAL: u16 = 0x8000;
-/// Attributes that are told as unknown: an answer is not to be much larger than its request.
+/// Maximum number of attributes reported as unknown, so that a response is not much larger than its request.
 const TOLD_MAX: usize = 2;
 
-/// The answer to a Binding request from an address; `None` to anything else, which is not answered. It is at most 24 bytes larger than
-/// the request, and 12 over IPv4.
+/// The response to a Binding request from `from`. Returns `None` for any other packet, which gets no
+/// response. The response is at most 24 bytes larger than the request, or 12 over IPv4.
 #[must_use]
 pub fn binding_answer(request: &[u8], from: SocketAddr) -> Option<Vec<u8>> {
     let (header, attributes) = request.split_at_checked(HEADER)?;
@@ -50,12 +50,12 @@ pub fn binding_answer(request: &[u8], from: SocketAddr) -> Option<Vec<u8>> {
     Some([&kind[..], &len, &MAGIC, id, &body].concat())
 }
 
-/// Attributes that have to be understood and aren't; `None` if they are no attributes.
+/// The comprehension-required attributes that are unknown. Returns `None` if `attributes` is malformed.
 fn unknown(mut attributes: &[u8]) -> Option<Vec<u16>> {
     let mut unknown = Vec::new();
     while let [kind, kind2, len, len2, rest @ ..] = attributes {
         let kind = u16::from_be_bytes([*kind, *kind2]);
-        // Each is filled up to four bytes.
+        // Attributes are padded to a multiple of four bytes.
         let len = usize::from(u16::from_be_bytes([*len, *len2])).next_multiple_of(4);
         attributes = rest.get(len..)?;
         if kind < OPTIONAL && unknown.len() < TOLD_MAX {
@@ -65,7 +65,7 @@ fn unknown(mut attributes: &[u8]) -> Option<Vec<u16>> {
     attributes.is_empty().then_some(unknown)
 }
 
-/// XOR-MAPPED-ADDRESS.
+/// XOR-MAPPED-ADDRESS (section 14.2).
 fn mapped(from: SocketAddr, id: &[u8]) -> Vec<u8> {
     let mask: Vec<u8> = MAGIC.iter().chain(id).copied().collect();
     let hide =
@@ -78,7 +78,7 @@ fn mapped(from: SocketAddr, id: &[u8]) -> Vec<u8> {
     [&XOR_MAPPED_ADDRESS[..], &len, &[0, family], &hide(&from.port().to_be_bytes()), &address].concat()
 }
 
-/// 420, and what is not known.
+/// An error response with code 420 and the unknown attributes.
 fn refusal(unknown: &[u16]) -> Vec<u8> {
     let told: Vec<u8> = unknown.iter().flat_map(|kind| kind.to_be_bytes()).collect();
     let filled = vec![0; told.len().next_multiple_of(4) - told.len()];

@@ -1,4 +1,4 @@
-//! What is kept of the topmost Via of a message, so that it is parsed once.
+//! The topmost Via of a message, kept so that it is parsed only once.
 
 use core::net::IpAddr;
 
@@ -6,24 +6,24 @@ use super::cursor::Span;
 use super::transport::Transport;
 use super::uri::host::Host;
 
-/// The topmost Via of a message, parsed with it: who handles a message needs it more than once. Texts are kept as their
-/// places in the message.
+/// The topmost Via, parsed together with its message because handling a message needs it more than once.
+/// Texts are kept as positions in the message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TopVia {
     pub(crate) transport: Transport<'static>,
-    /// The sender. If it is a name, `name` says where it stands.
+    /// The sender. If it is a name, `name` holds its position.
     pub(crate) host: Host<'static>,
     pub(crate) name: Span,
     pub(crate) port: Option<u16>,
-    /// All parameters.
+    /// The range of all parameters.
     pub(crate) params: Span,
     pub(crate) branch: Option<Span>,
-    /// `received`, with its semicolon, and what it says.
+    /// `received`: the range of the parameter, with its semicolon, and its value.
     pub(crate) received: Option<(Span, IpAddr)>,
-    /// `rport`, with its semicolon, and what it says.
+    /// `rport`: the range of the parameter, with its semicolon, and its value.
     pub(crate) rport: Option<(Span, Option<u16>)>,
     pub(crate) oc: bool,
     pub(crate) alias: bool,
-    /// Where the next value in its line starts, or the line ends.
+    /// The start of the next value in the line, or the end of the line.
     pub(crate) after: usize,
 }

@@ -1,8 +1,8 @@
-//! Transports, as Via names them (RFC 3261 section 20.42, RFC 4168, RFC 7118).
+//! Transports as Via names them (RFC 3261 section 20.42, RFC 4168, RFC 7118).
 
 use core::fmt;
 
-/// How a message was or will be carried.
+/// A transport protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Transport<'a> {
     /// UDP.
@@ -24,7 +24,7 @@ pub enum Transport<'a> {
 }
 
 impl<'a> Transport<'a> {
-    /// The transport with this name, in any case.
+    /// Returns the transport with this name, in any case.
     #[inline]
     #[must_use]
     pub fn from_bytes(name: &'a [u8]) -> Self {
@@ -38,7 +38,7 @@ impl<'a> Transport<'a> {
         found.unwrap_or(Self::Other(name))
     }
 
-    /// The transport without the text of its name, which only one that is not known needs.
+    /// The transport without a borrowed name. `None` if it is unknown, because only then the name is needed.
     pub(crate) const fn known(self) -> Option<Transport<'static>> {
         match self {
             Self::Udp => Some(Transport::Udp),
@@ -52,7 +52,7 @@ impl<'a> Transport<'a> {
         }
     }
 
-    /// Its name as it stands in Via.
+    /// The name as it stands in Via.
     #[must_use]
     pub const fn as_bytes(&self) -> &'a [u8] {
         match self {
@@ -67,7 +67,7 @@ impl<'a> Transport<'a> {
         }
     }
 
-    /// Does it deliver what it takes? All but UDP do; an unknown one is not trusted to.
+    /// Returns true if the transport is reliable. UDP is not, and unknown transports are assumed not to be.
     #[must_use]
     pub const fn is_reliable(&self) -> bool {
         !matches!(self, Self::Udp | Self::Other(_))

@@ -1,9 +1,9 @@
-//! Values over several lines, in one (RFC 3261 section 7.3.1).
+//! Unfolds header values (RFC 3261 section 7.3.1).
 
 use std::borrow::Cow;
 
-/// The value in one line: a line end and the white space that the next line begins with are one blank. Few values are folded;
-/// the others stay where they are.
+/// Joins a folded value into one line: each line end and the white space after it become one space. Few
+/// values are folded; the others are borrowed.
 ///
 /// ```
 /// use strandline_sip::codec::unfold;

@@ -1,26 +1,29 @@
-//! What is kept of messages: one account of bytes for all of a shard.
+//! Accounts for the memory of the messages that a shard keeps.
 
 use core::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What is larger than this is looked at before it is kept: if a part of it will do, only that is. To look at what is smaller would
-/// take more time than its memory is worth.
+/// Messages larger than this, in bytes, are reduced to the parts that are still needed before they are
+/// stored. For smaller messages the parsing would cost more than the memory is worth.
 pub(super) const WHOLE_MAX: usize = 2 << 10;
 
-/// New requests that are larger may take half of the account, so that they leave room for those that are as usual.
+/// New requests larger than this, in bytes, may use only half of the account, so that usual ones still find
+/// room.
 const LARGE: usize = 8 << 10;
 
-/// Bytes that transactions keep, and those who keep requests until they know where these go.
+/// Counts the bytes kept by transactions, and by components that hold requests until their destination is
+/// known.
 #[derive(Debug)]
 pub(crate) struct Account {
     max: usize,
-    /// Of transactions, which tell each change.
+    /// Bytes kept by transactions, which report each change.
     own: usize,
     held: Holder,
 }
 
-/// Bytes of all others, who give them back by forgetting what they hold. No two threads count at once: it may move to another one.
+/// Counts the bytes kept outside transactions; each is released when its holder is dropped. It is atomic only
+/// so that it can move between threads: no two threads use it at once.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Holder(Arc<AtomicUsize>);
 
@@ -29,18 +32,18 @@ impl Account {
         Self { max, own: 0, held: Holder::default() }
     }
 
-    /// Bytes that are kept.
+    /// The number of bytes kept.
     pub(crate) fn bytes(&self) -> usize {
         self.own.saturating_add(self.held.0.load(Ordering::Relaxed))
     }
 
-    /// Is there room for so many bytes more, of what belongs to something that has begun?
+    /// Returns true if there is room for `bytes` more for work that has already begun.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         self.is_below(self.max, bytes)
     }
 
-    /// Is there room for so many copies of a new request? The last eighth is for what has begun: calls are answered, gone on with and
-    /// ended.
+    /// Returns true if there is room for `copies` copies of a new request. The last eighth of the account is
+    /// reserved for work that has begun, so that calls can be answered, continued and ended.
     pub(crate) fn has_room_for_new(&self, request: usize, copies: usize) -> bool {
         let most = if request > LARGE { self.max / 2 } else { self.max - self.max / 8 };
         self.is_below(most, request.saturating_mul(copies))
@@ -50,7 +53,7 @@ impl Account {
         self.bytes().saturating_add(bytes) <= most
     }
 
-    /// A transaction keeps this in place of what it kept.
+    /// Stores `bytes` in `place`, instead of what a transaction kept there.
     pub(super) fn put(&mut self, place: &mut Vec<u8>, bytes: &[u8]) {
         let before = place.capacity();
         let too_small = before < bytes.len() && bytes.len() > WHOLE_MAX;
@@ -62,36 +65,36 @@ impl Account {
         self.changed(before, place.capacity());
     }
 
-    /// It keeps nothing any more.
+    /// Frees what a transaction kept in `place`.
     pub(super) fn free(&mut self, place: &mut Vec<u8>) {
         self.changed(core::mem::take(place).capacity(), 0);
     }
 
-    /// The room that a transaction has taken is so large now.
+    /// Records that a transaction's allocation has grown or shrunk.
     pub(super) const fn changed(&mut self, before: usize, after: usize) {
         self.own = self.own.saturating_add(after).saturating_sub(before);
     }
 
-    /// What counts for others.
+    /// The counter for bytes kept outside transactions.
     pub(crate) const fn holder(&self) -> &Holder {
         &self.held
     }
 }
 
 impl Holder {
-    /// So many bytes are kept as long as what is returned.
+    /// Counts `bytes` until the returned value is dropped.
     pub(crate) fn charge(&self, bytes: usize) -> Charge {
         self.0.fetch_add(bytes, Ordering::Relaxed);
         Charge { bytes, held: self.clone() }
     }
 
-    /// A copy.
+    /// Copies `bytes` and counts the copy.
     pub(crate) fn hold(&self, bytes: &[u8]) -> Held {
         Held { bytes: bytes.into(), charge: self.charge(bytes.len()) }
     }
 }
 
-/// Bytes on the account.
+/// Bytes on the account, released on drop.
 #[derive(Debug)]
 pub(crate) struct Charge {
     bytes: usize,
@@ -99,7 +102,7 @@ pub(crate) struct Charge {
 }
 
 impl Charge {
-    /// So many more.
+    /// Counts `bytes` more.
     pub(crate) fn add(&mut self, bytes: usize) {
         self.held.0.fetch_add(bytes, Ordering::Relaxed);
         self.bytes = self.bytes.saturating_add(bytes);
@@ -112,7 +115,7 @@ impl Drop for Charge {
     }
 }
 
-/// A message that is on the account.
+/// A message whose bytes are on the account.
 #[derive(Debug)]
 pub(crate) struct Held {
     bytes: Box<[u8]>,
@@ -120,7 +123,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// With so many bytes that belong to it.
+    /// Counts `bytes` more that belong to this message.
     pub(crate) fn and(mut self, bytes: usize) -> Self {
         self.charge.add(bytes);
         self

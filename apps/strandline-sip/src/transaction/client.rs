@@ -1,17 +1,17 @@
-//! What client transactions answer to their inputs.
+//! The outcomes of client transactions.
 
 use super::step::Timers;
 
-/// After a response.
+/// The outcome of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientStep {
-    /// It is passed on.
+    /// Whether to pass the response on.
     pub deliver: bool,
-    /// It is acknowledged.
+    /// Whether to send an ACK.
     pub ack: bool,
-    /// The transaction is over.
+    /// Whether the transaction is over.
     pub ended: bool,
-    /// Its timers.
+    /// The changes of its timers.
     pub timers: Timers,
 }
 
@@ -23,13 +23,13 @@ impl ClientStep {
     }
 }
 
-/// What the end of a state means.
+/// The meaning of an end timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// No final response came: to be told as 408 would be.
+    /// No final response came. The caller treats this as a 408 response.
     TimedOut,
-    /// An INVITE has rung for too long (timer C): the transaction goes on until it is cancelled.
+    /// An INVITE has been ringing for too long (timer C). The transaction continues until it is cancelled.
     RingingTooLong,
-    /// All is as it should be.
+    /// The transaction ended normally.
     Over,
 }

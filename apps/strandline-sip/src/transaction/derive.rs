@@ -1,10 +1,10 @@
-//! ACK and CANCEL, which are made from the request that they belong to (RFC 3261 sections 9.1 and 17.1.1.3).
+//! ACK and CANCEL, which are derived from their request (RFC 3261 sections 9.1 and 17.1.1.3).
 
 use bytes::BytesMut;
 
 use crate::codec::{HeaderName, Index, Limits, Message, MessageWriter, Method, StatusCode, WriteError};
 
-/// What ACK and CANCEL are made of.
+/// The headers from which ACK and CANCEL are derived.
 pub(super) const OF_REQUEST: [HeaderName; 6] = [
     HeaderName::Via,
     HeaderName::Route,
@@ -14,17 +14,18 @@ pub(super) const OF_REQUEST: [HeaderName; 6] = [
     HeaderName::CSeq,
 ];
 
-/// What other responses to the same request are made of.
+/// The headers from which further responses to the same request are derived.
 pub(crate) const OF_RESPONSE: [HeaderName; 5] =
     [HeaderName::Via, HeaderName::From, HeaderName::To, HeaderName::CallId, HeaderName::CSeq];
 
-/// An index for what was written here, which may be longer than what others may send.
+/// An index for messages written by this server, which may exceed the limits for received ones.
 pub(super) fn own_index() -> Index {
     let most = u32::MAX as usize;
     Index::with_limits(Limits { header_lines_max: most, header_bytes_max: most, body_bytes_max: most })
 }
 
-/// Writes what is left of a message without its body and all headers but these. Of Via a request keeps the topmost one.
+/// Writes a message reduced to its first line and the headers in `names`, without body. Of the Vias of a
+/// request, only the topmost is kept.
 pub(crate) fn pare(message: &Message<'_>, names: &[HeaderName], out: &mut BytesMut) {
     let bytes = message.as_bytes();
     let end = bytes.windows(2).position(|pair| pair == b"\r\n").map_or(bytes.len(), |at| at + 2);
@@ -36,8 +37,8 @@ pub(crate) fn pare(message: &Message<'_>, names: &[HeaderName], out: &mut BytesM
     out.extend_from_slice(b"\r\n");
 }
 
-/// Writes the ACK or CANCEL of `request`: to the same place, on the same way, with its topmost Via. An ACK has the To of the
-/// response, with its tag.
+/// Writes the ACK or CANCEL of `request`, with its request URI, its Routes and its topmost Via. An ACK takes
+/// its To, with the tag, from the response.
 pub(crate) fn derive(
     request: &Message<'_>,
     method: Method<'static>,
@@ -78,7 +79,7 @@ pub(crate) fn derive(
     writer.finish(b"")
 }
 
-/// Writes a response to the request that `last`, an earlier response, answered.
+/// Writes a response based on `last`, an earlier response to the same request.
 pub(crate) fn respond_alike(
     last: &Message<'_>,
     code: StatusCode,

@@ -1,10 +1,10 @@
-//! Where messages come from and go to.
+//! Transport protocols and the flows over which messages travel.
 
 use core::net::SocketAddr;
 
 use crate::codec::Transport;
 
-/// How messages are carried.
+/// A transport protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Protocol {
@@ -23,28 +23,30 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// All that there are.
+    /// All protocols.
     pub const ALL: [Self; 6] = [Self::Udp, Self::Tcp, Self::Sctp, Self::Tls, Self::Ws, Self::Wss];
 
-    /// What it takes arrives, in order, or the sender is told: nothing is retransmitted over it.
+    /// Returns true if the protocol delivers in order or reports a failure. Nothing is retransmitted over
+    /// such a protocol.
     #[must_use]
     pub const fn is_reliable(self) -> bool {
         !matches!(self, Self::Udp)
     }
 
-    /// What it carries is sealed by TLS.
+    /// Returns true if TLS protects the protocol.
     #[must_use]
     pub const fn is_secure(self) -> bool {
         matches!(self, Self::Tls | Self::Wss)
     }
 
-    /// Connections are opened by phones only: there is no way to one but its own connection (RFC 7118).
+    /// Returns true for WebSocket. Only clients open WebSocket connections, so a client can be reached only
+    /// over its own connection (RFC 7118).
     #[must_use]
     pub const fn is_websocket(self) -> bool {
         matches!(self, Self::Ws | Self::Wss)
     }
 
-    /// The port where nothing names one (RFC 3261 section 19.1.2, RFC 7118 section 5.5).
+    /// The default port (RFC 3261 section 19.1.2, RFC 7118 section 5.5).
     #[must_use]
     pub const fn default_port(self) -> u16 {
         match self {
@@ -55,7 +57,7 @@ impl Protocol {
         }
     }
 
-    /// The name that it has in Via.
+    /// The protocol's name in Via.
     #[must_use]
     pub const fn in_via(self) -> Transport<'static> {
         match self {
@@ -68,7 +70,7 @@ impl Protocol {
         }
     }
 
-    /// Its name, in small letters.
+    /// The name, in lowercase.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -81,7 +83,7 @@ impl Protocol {
         }
     }
 
-    /// The value that it has as a URI's `transport`: `ws` with and without TLS (RFC 7118 section 5.2).
+    /// The value of a URI's `transport` parameter: `ws` with and without TLS (RFC 7118 section 5.2).
     #[must_use]
     pub const fn in_uri(self) -> &'static str {
         match self {
@@ -90,36 +92,37 @@ impl Protocol {
         }
     }
 
-    /// The protocol of this name, in any case: also what a URI's `transport` names.
+    /// Returns the protocol with this name, in any case. Also accepts the values of a URI's `transport`
+    /// parameter.
     #[must_use]
     pub fn from_name(name: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|protocol| protocol.name().as_bytes().eq_ignore_ascii_case(name))
     }
 }
 
-/// A way to a peer: a connection or an association, or an address to send datagrams to (a flow in RFC 5626's sense).
+/// A flow to a peer (RFC 5626): a connection, an association, or an address for datagrams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Flow {
-    /// How messages are carried.
+    /// The transport protocol.
     pub protocol: Protocol,
-    /// Which connection or association, as whoever does the I/O numbers them; 0 for none: any to this peer will do, and if
-    /// there is none, one is opened.
+    /// The connection or association, as numbered by the I/O layer. 0 stands for any connection to this peer,
+    /// or a new one if there is none.
     pub connection: u64,
-    /// The peer.
+    /// The peer's address.
     pub peer: SocketAddr,
-    /// The domain that the peer's certificate has to prove (RFC 5922), as whoever located it numbers them; 0 for none: it has to
-    /// prove its address.
+    /// The domain that the peer's certificate must prove (RFC 5922), as numbered by the locator. 0: the
+    /// certificate must prove the address.
     pub domain: u32,
 }
 
 impl Flow {
-    /// A way to a peer to which there may be no connection yet.
+    /// A flow to a peer, without a particular connection.
     #[must_use]
     pub const fn to(protocol: Protocol, peer: SocketAddr) -> Self {
         Self { protocol, connection: 0, peer, domain: 0 }
     }
 
-    /// The link of a peer with a link-local IPv6 address (RFC 4007), as its interface is numbered; 0 for others.
+    /// The interface index (zone) of a peer with a link-local IPv6 address (RFC 4007); 0 for other addresses.
     #[must_use]
     pub const fn zone(&self) -> u32 {
         match self.peer {

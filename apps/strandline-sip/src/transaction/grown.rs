@@ -1,17 +1,17 @@
-//! A table that grows without being moved. To move tens of megabytes takes tens of milliseconds, in which nothing is answered; a
-//! server that may use a part of a core only then refuses what came meanwhile.
+//! A table that grows without moving its contents. Moving tens of megabytes takes tens of milliseconds,
+//! during which the server does not respond; if it has only a share of a core, it then rejects the backlog.
 
 #[cfg(test)]
 mod tests;
 
-/// Values in a piece, as a power of two.
+/// The number of values in a piece, as a power of two.
 const PIECE_LOG2: u32 = 10;
 const PIECE: usize = 1 << PIECE_LOG2;
 
-/// Values that stay where they are, in pieces of 1,024. It never shrinks.
+/// A growable array in pieces of 1,024 values, which are never moved. It never shrinks.
 #[derive(Debug)]
 pub(super) struct Grown<T> {
-    /// All but the last are full.
+    /// All pieces but the last are full.
     pieces: Vec<Vec<T>>,
 }
 

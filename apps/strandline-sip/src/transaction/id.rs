@@ -1,4 +1,5 @@
-//! Names of transactions, and how messages are matched to them (RFC 3261 sections 17.1.3 and 17.2.3).
+//! Identifiers of transactions, and the matching of messages to transactions (RFC 3261 sections 17.1.3 and
+//! 17.2.3).
 
 use core::hash::Hasher;
 
@@ -7,68 +8,70 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 use super::hex::{hex, unhex};
 use crate::codec::{Essentials, Method};
 
-/// A server transaction. Its slot is used again, but not the whole name.
+/// Identifies a server transaction. Slots are reused, but identifiers are not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ServerId {
     pub(crate) slot: u32,
     pub(crate) generation: u32,
 }
 
-/// A client transaction. The name stands in its branch, and nobody can guess another's.
+/// Identifies a client transaction. The identifier is part of the transaction's branch and can't be guessed
+/// by others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientId {
     pub(crate) slot: u32,
     pub(crate) nonce: u64,
 }
 
-/// What stands after the magic cookie in a Via of ours: the transaction's name, and a mark by which a loop is found.
+/// The text after the magic cookie in this server's Vias: the identifier of the transaction, and a mark for
+/// loop detection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ViaBranch {
-    /// The transaction; none for what is forwarded without one.
+    /// The transaction; `None` if the request is forwarded statelessly.
     pub client: Option<ClientId>,
-    /// What the request was forwarded by (RFC 5393 section 4.2.1).
+    /// A hash of what determined the request's routing (RFC 5393 section 4.2.1).
     pub mark: u64,
 }
 
-/// How many workers of one server branches can tell apart.
+/// Maximum number of workers of one server that branches can distinguish.
 pub const WORKERS_MAX: u8 = 64;
 
-/// The worker that gave a connection its number.
+/// The worker that numbered a connection.
 #[must_use]
 pub const fn worker_of(connection: u64) -> u8 {
     (connection % WORKERS_MAX as u64) as u8
 }
 
 impl ClientId {
-    /// The worker whose transaction it is, where a server has several: all of its branches say so.
+    /// The worker that owns the transaction, if the server has several. It is encoded in every branch.
     #[must_use]
     pub const fn worker(self) -> u8 {
         (self.nonce % WORKERS_MAX as u64) as u8
     }
 }
 
-/// The slot of what has no transaction.
+/// The slot that stands for a stateless branch.
 const STATELESS: u32 = u32::MAX;
 
-/// A branch as text: 24 digits of the name, a dot, 16 of the mark.
+/// A branch as text: 24 digits of the identifier, a dot, and 16 digits of the mark.
 pub type ViaBranchText = [u8; 41];
 
 impl ViaBranch {
-    /// The branch without its magic cookie. Without a transaction, `nonce` must be the same for each retransmission of a
-    /// request and differ between requests (section 16.11).
+    /// Formats the branch without its magic cookie. For a stateless branch, `nonce` must be the same for all
+    /// retransmissions of a request and differ between requests (section 16.11).
     #[must_use]
     pub fn write(&self, nonce: u64) -> ViaBranchText {
         let mut text = [b'.'; 41];
         let id = self.client.unwrap_or(ClientId { slot: STATELESS, nonce });
         let (name, mark) = text.split_at_mut(24);
-        // The upper half of a slot is always empty, and left out.
+        // A slot has 32 bits, so the upper half of its 16 digits is zero and is left out.
         copy(name, hex(id.slot.into()).split_at(8).1);
         copy(name.split_at_mut(8).1, &hex(id.nonce));
         copy(mark.split_at_mut(1).1, &hex(self.mark));
         text
     }
 
-    /// Reads a branch that stands without its magic cookie, if it can be ours.
+    /// Parses a branch without its magic cookie. Returns `None` if it can't be one of this server's.
     #[must_use]
     pub fn read(text: &[u8]) -> Option<Self> {
         let text: &ViaBranchText = text.try_into().ok()?;
@@ -82,16 +85,16 @@ impl ViaBranch {
     }
 }
 
-/// Copies as much as there is room for.
+/// Copies as many bytes as fit.
 fn copy(place: &mut [u8], text: &[u8]) {
     place.iter_mut().zip(text).for_each(|(place, byte)| *place = *byte);
 }
 
-/// What identifies a server transaction: a keyed hash, so that nobody can make two requests meet, and so long that none do
-/// by chance.
+/// Identifies a server transaction by a keyed hash. The key prevents deliberate collisions, and the length
+/// accidental ones.
 pub(crate) type Key = u128;
 
-/// Makes keys.
+/// Computes keys.
 #[derive(Debug, Clone)]
 pub(crate) struct Keys {
     hasher: SipHasher13,
@@ -102,7 +105,8 @@ impl Keys {
         Self { hasher: SipHasher13::new_with_key(seed) }
     }
 
-    /// The key of the transaction that a request belongs to: an ACK and a CANCEL belong to their INVITE's.
+    /// The key of the transaction to which a request belongs. An ACK and a CANCEL have the key of their
+    /// INVITE.
     pub(crate) fn of_request(&self, essentials: &Essentials<'_>, uri: &[u8]) -> Key {
         let mut hash = Parts(self.hasher);
         let method = match essentials.cseq.method {
@@ -120,7 +124,8 @@ impl Keys {
         match via.branch_id() {
             Some(branch) => hash.part(branch),
             None => {
-                // RFC 2543: everything together. To's tag is left out of INVITE, because that of its ACK is new.
+                // RFC 2543: all of these together. The tag of To is left out for INVITE, because that of its
+                // ACK is new.
                 hash.part(b"2543");
                 hash.part(via.branch.unwrap_or(&[]));
                 hash.part(via.params.as_bytes());
@@ -136,7 +141,7 @@ impl Keys {
         hash.finish()
     }
 
-    /// What two copies of one request have in common that came on two ways (section 8.2.2.2).
+    /// The key that copies of one request share if they arrive by different paths (section 8.2.2.2).
     pub(crate) fn of_merged(&self, essentials: &Essentials<'_>) -> Key {
         let mut hash = Parts(self.hasher);
         hash.part(b"merged");
@@ -151,7 +156,7 @@ impl Keys {
 struct Parts(SipHasher13);
 
 impl Parts {
-    /// With its length, so that no two lists of parts are alike.
+    /// Hashes a part together with its length, so that different lists of parts never hash the same input.
     fn part(&mut self, part: &[u8]) {
         self.number(part.len() as u32);
         self.0.write(part);

@@ -21,28 +21,28 @@ use super::timings::Timings;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InviteClient {
-    /// No response yet; the interval to the next retransmission.
+    /// No response yet. Holds the interval to the next retransmission.
     Calling(Duration),
-    /// A provisional response came.
+    /// A provisional response was received.
     Proceeding,
-    /// 300 to 699 came, and was acknowledged.
+    /// A response from 300 to 699 was received and acknowledged.
     Completed,
-    /// 2xx came: each one is passed on.
+    /// A 2xx response was received. Each 2xx is passed on.
     Accepted,
 }
 
 impl InviteClient {
-    /// The INVITE was sent.
+    /// Starts the transaction when the INVITE is sent.
     #[must_use]
     pub const fn start(reliable: bool, timings: &Timings) -> (Self, Timers) {
         (Self::Calling(timings.t1), Timers::attempt(reliable, timings))
     }
 
-    /// A response came.
+    /// Handles a response.
     pub fn on_response(&mut self, code: StatusCode, reliable: bool, timings: &Timings) -> ClientStep {
         match (*self, code.class()) {
             (Self::Calling(_) | Self::Proceeding, 1) => {
-                // 100 comes from the next hop and doesn't say that it rings (section 16.7, step 2).
+                // 100 comes from the next hop and doesn't mean that the callee rings (section 16.7, step 2).
                 let first = matches!(self, Self::Calling(_));
                 *self = Self::Proceeding;
                 let restart = first || code != StatusCode::TRYING;
@@ -64,7 +64,7 @@ impl InviteClient {
         }
     }
 
-    /// Timer A: the INVITE is to be sent again.
+    /// Timer A: retransmits the INVITE.
     pub fn on_resend(&mut self) -> Timers {
         let Self::Calling(interval) = self else { return Timers { resend: Timer::Stop, end: Timer::Keep } };
         *interval = interval.saturating_mul(2);

@@ -20,18 +20,18 @@ use super::timings::Timings;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InviteServer {
-    /// No final response yet.
+    /// No final response was sent yet.
     Proceeding,
-    /// 300 to 699 was sent; the interval to its next retransmission.
+    /// A response from 300 to 699 was sent. Holds the interval to its next retransmission.
     Completed(Duration),
-    /// ACK came.
+    /// The ACK was received.
     Confirmed,
-    /// 2xx was sent.
+    /// A 2xx response was sent.
     Accepted,
 }
 
 impl InviteServer {
-    /// A response is to be sent.
+    /// Handles a response to send.
     pub fn on_respond(&mut self, code: StatusCode, reliable: bool, timings: &Timings) -> ServerStep {
         match (*self, code.class()) {
             (Self::Proceeding, 1) => ServerStep::send(Timers { resend: Timer::Stop, end: Timer::Keep }),
@@ -43,13 +43,13 @@ impl InviteServer {
                 *self = Self::Completed(timings.t1);
                 ServerStep::send(Timers::attempt(reliable, timings))
             }
-            // 2xx of other branches, and those that are sent again until ACK comes.
+            // 2xx responses of other branches, and retransmissions until the ACK arrives.
             (Self::Accepted, 2) => ServerStep::send(Timers::KEEP),
             _ => ServerStep::REFUSE,
         }
     }
 
-    /// The INVITE came again.
+    /// Handles a retransmitted INVITE.
     #[must_use]
     pub const fn on_request(&self) -> Arrival {
         match self {
@@ -58,7 +58,7 @@ impl InviteServer {
         }
     }
 
-    /// ACK came: is it for a 2xx, and so to be passed on?
+    /// Handles an ACK. The outcome says whether it belongs to a 2xx and is passed on.
     pub fn on_ack(&mut self, reliable: bool, timings: &Timings) -> ServerStep {
         match self {
             Self::Completed(_) => {
@@ -71,7 +71,7 @@ impl InviteServer {
         }
     }
 
-    /// Timer G: the response is to be sent again; or 100, which has waited, for the first time.
+    /// Timer G: retransmits the response, or sends the delayed 100 for the first time.
     pub fn on_resend(&mut self, timings: &Timings) -> Timers {
         let Self::Completed(interval) = self else { return Timers { resend: Timer::Stop, end: Timer::Keep } };
         *interval = timings.doubled(*interval);

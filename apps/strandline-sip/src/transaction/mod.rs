@@ -1,14 +1,16 @@
-//! Transactions (RFC 3261 section 17, corrected by RFC 6026): the four state machines, matching, timers. No I/O, no clock.
+//! Transactions (RFC 3261 section 17, corrected by RFC 6026): the four state machines, matching and timers.
+//! This module does no I/O and reads no clock.
 //!
 //! | what | where |
 //! |---|---|
 //! | all transactions of a shard | [`Transactions`] |
-//! | INVITE, client and server | [`InviteClient`], [`InviteServer`] |
-//! | any other request, client and server | [`NonInviteClient`], [`NonInviteServer`] |
+//! | INVITE transactions, client and server | [`InviteClient`], [`InviteServer`] |
+//! | other transactions, client and server | [`NonInviteClient`], [`NonInviteServer`] |
 //! | deadlines by the hundred thousand | [`DeadlineQueues`] |
-//! | where messages come from and go to | [`Flow`], [`Outbox`] |
+//! | the source and destination of messages | [`Flow`], [`Outbox`] |
 //!
-//! A CANCEL is answered without a transaction of its own: the INVITE that it cancels remembers enough.
+//! A CANCEL is answered without a transaction of its own, because the INVITE that it cancels holds all that
+//! is needed.
 
 mod account;
 mod balance;

@@ -18,22 +18,22 @@ use super::timings::Timings;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NonInviteClient {
-    /// No response yet; the interval to the next retransmission.
+    /// No response yet. Holds the interval to the next retransmission.
     Trying(Duration),
-    /// A provisional response came.
+    /// A provisional response was received.
     Proceeding,
-    /// A final response came; what comes after it is absorbed.
+    /// A final response was received. Later responses are absorbed.
     Completed,
 }
 
 impl NonInviteClient {
-    /// The request was sent.
+    /// Starts the transaction when the request is sent.
     #[must_use]
     pub const fn start(reliable: bool, timings: &Timings) -> (Self, Timers) {
         (Self::Trying(timings.t1), Timers::attempt(reliable, timings))
     }
 
-    /// A response came.
+    /// Handles a response.
     pub fn on_response(&mut self, code: StatusCode, reliable: bool, timings: &Timings) -> ClientStep {
         match (*self, code.is_provisional()) {
             (Self::Completed, _) => ClientStep::ABSORB,
@@ -49,7 +49,7 @@ impl NonInviteClient {
         }
     }
 
-    /// Timer E: the request is to be sent again.
+    /// Timer E: retransmits the request.
     pub fn on_resend(&mut self, timings: &Timings) -> Timers {
         let interval = match self {
             Self::Trying(interval) => {

@@ -16,7 +16,7 @@ use super::timings::Timings;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NonInviteServer {
-    /// No response yet.
+    /// No response was sent yet.
     Trying,
     /// A provisional response was sent.
     Proceeding,
@@ -25,7 +25,7 @@ pub enum NonInviteServer {
 }
 
 impl NonInviteServer {
-    /// A response is to be sent.
+    /// Handles a response to send.
     pub fn on_respond(&mut self, code: StatusCode, reliable: bool, timings: &Timings) -> ServerStep {
         match (*self, code.is_provisional()) {
             (Self::Completed, _) => ServerStep::REFUSE,
@@ -40,7 +40,7 @@ impl NonInviteServer {
         }
     }
 
-    /// The request came again.
+    /// Handles a retransmitted request.
     #[must_use]
     pub const fn on_request(&self) -> Arrival {
         match self {

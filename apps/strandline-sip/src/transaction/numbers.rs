@@ -1,11 +1,11 @@
-//! Hashing of numbers that are given here, one after the other: nobody else chooses them, so they need no key.
+//! A hash for numbers assigned sequentially by this process. Peers can't choose them, so no key is needed.
 
 use core::hash::{BuildHasherDefault, Hasher};
 
-/// For maps by the numbers of connections.
+/// Hasher for maps keyed by connection numbers.
 pub type Numbers = BuildHasherDefault<OfNumber>;
 
-/// The hash of one number.
+/// Hashes a single number.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct OfNumber(u64);
 
@@ -18,7 +18,7 @@ impl Hasher for OfNumber {
         bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
     }
 
-    /// Tables use the upper bits and the lower ones.
+    /// Hash tables use both the upper and the lower bits.
     fn write_u64(&mut self, number: u64) {
         let product = u128::from(self.0 ^ number) * 0x9e37_79b9_7f4a_7c15;
         self.0 = (product >> 64) as u64 ^ product as u64;

@@ -1,22 +1,22 @@
-//! Messages on their way out: all of a batch in one buffer.
+//! Outgoing messages, collected in one buffer for each batch.
 
 use bytes::BytesMut;
 
 use super::flow::Flow;
 use super::id::ClientId;
 
-/// A message to be sent.
+/// An outgoing message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outgoing {
-    /// Where to.
+    /// The flow over which it is sent.
     pub flow: Flow,
-    /// The transaction to be told if it can't be sent.
+    /// The transaction to notify if sending fails.
     pub client: Option<ClientId>,
     start: usize,
     end: usize,
 }
 
-/// What the state machines want to be sent, in order. Whoever does the I/O sends it and clears it.
+/// Messages to send, in order. The I/O layer sends them and clears the outbox.
 #[derive(Debug, Default)]
 pub struct Outbox {
     bytes: BytesMut,
@@ -24,7 +24,7 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Nothing to send.
+    /// Creates an empty outbox.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -37,10 +37,10 @@ impl Outbox {
         self.close(flow, client, start);
     }
 
-    /// Queues what `write` appends to the buffer; nothing if it fails.
+    /// Queues the bytes that `write` appends to the buffer. Queues nothing if it fails.
     ///
     /// # Errors
-    /// What `write` says.
+    /// Returns the error of `write`.
     pub fn write<E>(
         &mut self,
         flow: Flow,
@@ -60,14 +60,14 @@ impl Outbox {
         self.items.push(Outgoing { flow, client, start, end: self.bytes.len() });
     }
 
-    /// Forgets the message that was queued last.
+    /// Removes the message queued last.
     pub fn take_back(&mut self) {
         if let Some(last) = self.items.pop() {
             self.bytes.truncate(last.start);
         }
     }
 
-    /// Queues all that another holds, after what is there.
+    /// Appends all messages of another outbox.
     pub fn append(&mut self, other: &Self) {
         let at = self.bytes.len();
         self.bytes.extend_from_slice(&other.bytes);
@@ -75,36 +75,36 @@ impl Outbox {
         self.items.extend(other.items.iter().map(moved));
     }
 
-    /// What there is to send.
+    /// Iterates over the queued messages.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Outgoing, &[u8])> {
         self.items.iter().map(|item| (item, self.bytes.get(item.start..item.end).unwrap_or(&[])))
     }
 
-    /// The message number `number`.
+    /// The queued message with this index.
     #[must_use]
     pub fn get(&self, number: usize) -> Option<(&Outgoing, &[u8])> {
         self.items.get(number).map(|item| (item, self.bytes.get(item.start..item.end).unwrap_or(&[])))
     }
 
-    /// How many messages.
+    /// The number of queued messages.
     #[must_use]
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// None.
+    /// Returns true if nothing is queued.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// How many bytes.
+    /// The total size of the queued messages, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Forgets all; keeps the room for a usual batch.
+    /// Removes all messages, and keeps the capacity of a usual batch.
     pub fn clear(&mut self) {
         self.items.clear();
         self.bytes.clear();

@@ -1,7 +1,7 @@
-//! Deadlines by the hundred thousand. SIP's timers have few values, and time only goes on: deadlines of one duration come
-//! due in the order in which they were set. So there is a queue for each duration, and setting, cancelling and
-//! expiring a deadline is one step, whatever their number. Cancelled ones stay in their queue until it has more of them
-//! than of others, and then all are removed at once.
+//! Deadlines by the hundred thousand. SIP's timers have few durations and time only advances, so deadlines of
+//! one duration expire in the order in which they were set. With a queue for each duration, setting,
+//! cancelling and expiring a deadline take constant time. Cancelled entries stay in their queue until they
+//! outnumber the live ones, and are then removed together.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -12,33 +12,34 @@ use super::time::Time;
 #[cfg(test)]
 mod tests;
 
-/// Queues of more than so many entries are swept once most of them are stale.
+/// Queues with more entries than this are swept once most of their entries are stale.
 const SWEEP_MIN: usize = 1024;
 
 #[derive(Debug)]
 struct Queue {
     delay: Duration,
-    /// Deadline and key, in the order of deadlines.
+    /// Deadlines and keys, in the order of deadlines.
     entries: VecDeque<(Time, u32)>,
-    /// Entries that count: the others were cancelled or set anew.
+    /// The number of live entries; the others were cancelled or rescheduled.
     live: usize,
 }
 
-/// One deadline for each key. Keys are small numbers that are used again, such as slots of a table: memory is 16 bytes for
-/// each key up to the largest, and at most 32 bytes for each deadline and 1,024 more for each duration.
+/// Holds one deadline for each key. Keys are small numbers that are reused, such as slots of a table: the
+/// memory is 16 bytes for each key up to the largest, and at most 32 bytes for each deadline, plus 1,024 for
+/// each duration.
 #[derive(Debug, Default)]
 pub struct DeadlineQueues {
     queues: Vec<Queue>,
-    /// By key: its deadline and the queue where it stands; `Time::MAX` for none.
+    /// For each key, its deadline and the queue that holds it. `Time::MAX` stands for none.
     keys: Grown<(Time, u8)>,
     latest: Time,
 }
 
 impl DeadlineQueues {
-    /// The most durations that differ. With more of them a deadline may come later, at the next longer duration.
+    /// Maximum number of distinct durations. Beyond that, a deadline is delayed to the next longer duration.
     pub const DURATIONS_MAX: usize = 64;
 
-    /// Sets the deadline of `key`, in place of the one it had, to `delay` after `now`.
+    /// Sets the deadline of `key` to `delay` after `now`, in place of any earlier one.
     pub fn schedule(&mut self, now: Time, key: u32, delay: Duration) {
         self.cancel(key);
         self.latest = self.latest.max(now);
@@ -56,7 +57,7 @@ impl DeadlineQueues {
         }
     }
 
-    /// Forgets the deadline of `key`, if it has one.
+    /// Cancels the deadline of `key`, if it has one.
     pub fn cancel(&mut self, key: u32) {
         let Some(place) = self.keys.get_mut(key as usize) else { return };
         if place.0 == Time::MAX {
@@ -77,13 +78,13 @@ impl DeadlineQueues {
         }
     }
 
-    /// The deadline of `key`.
+    /// The deadline of `key`, if it has one.
     #[must_use]
     pub fn deadline(&self, key: u32) -> Option<Time> {
         self.keys.get(key as usize).map(|(at, _)| *at).filter(|at| *at != Time::MAX)
     }
 
-    /// When the first deadline is due.
+    /// The time of the first deadline.
     #[must_use]
     pub fn next_deadline(&mut self) -> Option<Time> {
         let keys = &self.keys;
@@ -94,7 +95,8 @@ impl DeadlineQueues {
         fronts.min()
     }
 
-    /// Takes out one key whose deadline has passed at `now`, the earliest first. Call until `None`.
+    /// Removes and returns a key whose deadline has passed at `now`, the earliest first. Call it until it
+    /// returns `None`.
     pub fn pop_expired(&mut self, now: Time) -> Option<u32> {
         self.latest = self.latest.max(now);
         let at = self.next_deadline().filter(|at| *at <= now)?;
@@ -110,19 +112,19 @@ impl DeadlineQueues {
         Some(key)
     }
 
-    /// How many deadlines there are.
+    /// The number of deadlines.
     #[must_use]
     pub fn len(&self) -> usize {
         self.queues.iter().map(|queue| queue.live).sum()
     }
 
-    /// There is none.
+    /// Returns true if no deadline is set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The number of the queue for this duration.
+    /// The index of the queue for this duration.
     fn queue(&mut self, delay: Duration) -> u8 {
         if let Some(found) = self.queues.iter().position(|queue| queue.delay == delay) {
             return found as u8;
@@ -138,7 +140,7 @@ impl DeadlineQueues {
     }
 }
 
-/// Does this entry still say what its key says?
+/// Returns true if the entry matches the current deadline of its key.
 fn is_live(keys: &Grown<(Time, u8)>, number: u8, (at, key): (Time, u32)) -> bool {
     keys.get(key as usize) == Some(&(at, number))
 }

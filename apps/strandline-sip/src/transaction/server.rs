@@ -1,15 +1,15 @@
-//! What server transactions answer to their inputs.
+//! The outcomes of server transactions.
 
 use super::step::Timers;
 
-/// After a response to send, or an ACK.
+/// The outcome of a response to send, or of an ACK.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerStep {
-    /// The response is sent; an ACK is passed on.
+    /// Whether to send the response, or to pass the ACK on.
     pub send: bool,
-    /// The transaction is over.
+    /// Whether the transaction is over.
     pub ended: bool,
-    /// Its timers.
+    /// The changes of its timers.
     pub timers: Timers,
 }
 
@@ -21,20 +21,20 @@ impl ServerStep {
     }
 }
 
-/// What becomes of a request that came again.
+/// The outcome of a retransmitted request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
-    /// The last response is sent again.
+    /// The last response is retransmitted.
     Again,
-    /// Nothing.
+    /// The request is ignored.
     Absorb,
 }
 
-/// What the end of a state means.
+/// The meaning of an end timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerEnded {
-    /// No ACK came.
+    /// No ACK was received.
     NoAck,
-    /// All is as it should be.
+    /// The transaction ended normally.
     Over,
 }

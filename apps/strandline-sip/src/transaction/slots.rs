@@ -1,8 +1,8 @@
-//! A table whose places are used again.
+//! A table with reusable slots.
 
 use super::grown::Grown;
 
-/// Values in numbered places.
+/// Values in numbered slots.
 #[derive(Debug)]
 pub(crate) struct Slots<T> {
     places: Grown<Option<T>>,
@@ -15,7 +15,7 @@ impl<T> Slots<T> {
         Self { places: Grown::default(), free: Vec::new(), max }
     }
 
-    /// Puts a value into a free place; `None` if there are too many.
+    /// Stores a value in a free slot and returns its number, or `None` if there are too many.
     pub(crate) fn insert(&mut self, value: T) -> Option<u32> {
         if let Some(slot) = self.free.pop() {
             *self.places.get_mut(slot as usize)? = Some(value);
@@ -28,7 +28,7 @@ impl<T> Slots<T> {
         Some((self.places.len() - 1) as u32)
     }
 
-    /// Where the next value will be put.
+    /// The slot that the next value will get.
     pub(crate) fn next_free(&self) -> u32 {
         self.free.last().copied().unwrap_or(self.places.len() as u32)
     }
@@ -51,7 +51,7 @@ impl<T> Slots<T> {
         self.places.iter().flatten()
     }
 
-    /// How many places there are, taken or free.
+    /// The number of slots, used or free.
     pub(crate) fn places(&self) -> u32 {
         self.places.len() as u32
     }

@@ -1,41 +1,42 @@
-//! What a state machine wants done with its timers.
+//! Timer changes requested by the state machines.
 
 use core::time::Duration;
 
 use super::timings::Timings;
 
-/// What becomes of a timer.
+/// The change of a timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Timer {
-    /// It runs on, or doesn't run, as before.
+    /// Leaves the timer as it is, running or not.
     #[default]
     Keep,
-    /// It stops.
+    /// Stops the timer.
     Stop,
-    /// It starts anew.
+    /// Restarts the timer.
     Start(Duration),
 }
 
-/// The two timers that a transaction has at most: one to send again, one to end its state.
+/// The changes of a transaction's two timers: one retransmits, the other ends the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Timers {
-    /// A, E or G.
+    /// Timer A, E or G.
     pub resend: Timer,
-    /// Any other.
+    /// Any other timer.
     pub end: Timer,
 }
 
 impl Timers {
-    /// Nothing changes.
+    /// Changes neither timer.
     pub const KEEP: Self = Self { resend: Timer::Keep, end: Timer::Keep };
 
-    /// Nothing is sent again, and the state ends after `delay`.
+    /// Stops retransmissions and ends the state after `delay`.
     #[must_use]
     pub const fn linger(delay: Duration) -> Self {
         Self { resend: Timer::Stop, end: Timer::Start(delay) }
     }
 
-    /// A request or response goes out first: over UDP it is sent again until the end.
+    /// The timers for a message sent for the first time. Over UDP it is retransmitted until the end timer
+    /// fires.
     #[must_use]
     pub const fn attempt(reliable: bool, timings: &Timings) -> Self {
         let resend = if reliable { Timer::Stop } else { Timer::Start(timings.t1) };

@@ -1,19 +1,19 @@
-//! Time as the state machines see it: an input.
+//! Time as an input of the state machines.
 
 use core::ops::{Add, Sub};
 use core::time::Duration;
 
-/// Milliseconds since some start that the caller chose. SIP's timers need no finer time.
+/// Milliseconds since a start chosen by the caller. SIP's timers need no finer resolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(u64);
 
 impl Time {
-    /// The start.
+    /// The start of time.
     pub const ZERO: Self = Self(0);
-    /// Never.
+    /// A time that never comes.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// So many milliseconds after the start.
+    /// The time `millis` milliseconds after the start.
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis)
@@ -37,7 +37,7 @@ impl Add<Duration> for Time {
 impl Sub for Time {
     type Output = Duration;
 
-    /// How long after `earlier`; nothing if it is not after it.
+    /// The time since `earlier`, or zero if `earlier` is later.
     fn sub(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }

@@ -1,41 +1,44 @@
-//! The values of timers (RFC 3261 table 4, RFC 6026 section 7.1).
+//! Timer values (RFC 3261 table 4, RFC 6026 section 7.1).
 
 use core::time::Duration;
 
-/// T1, T2, T4 and timer C, from which all others follow.
+/// T1, T2, T4 and timer C, from which all other timers are derived.
 ///
-/// | timer | value | for |
+/// | timer | value | meaning |
 /// |---|---|---|
-/// | A | T1, doubled each time | INVITE retransmitted, UDP only |
-/// | B | 64 T1 | INVITE given up |
-/// | C | more than 3 minutes | a proxy's INVITE without final response |
-/// | D | 64 T1, or at least 32 s; none over reliable transports | retransmissions of the response awaited |
-/// | E | T1, doubled up to T2 | non-INVITE retransmitted, UDP only |
-/// | F | 64 T1 | non-INVITE given up |
-/// | G | T1, doubled up to T2 | final response to INVITE retransmitted, UDP only |
-/// | H | 64 T1 | ACK given up |
-/// | I | T4; none over reliable transports | retransmissions of ACK awaited |
-/// | J | 64 T1; none over reliable transports | retransmissions of a non-INVITE awaited |
-/// | K | T4; none over reliable transports | retransmissions of its response awaited |
-/// | L | 64 T1 | retransmissions of an INVITE that was accepted, on the server's side |
-/// | M | 64 T1 | retransmissions of its 2xx, and those of other branches, on the client's side |
+/// | A | T1, doubled each time | retransmit an INVITE, UDP only |
+/// | B | 64 T1 | give up an INVITE |
+/// | C | more than 3 minutes | end a proxied INVITE without final response |
+/// | D | 64 T1, or at least 32 s; none over reliable transports | wait for retransmitted responses to an
+/// INVITE |
+/// | E | T1, doubled up to T2 | retransmit a non-INVITE request, UDP only |
+/// | F | 64 T1 | give up a non-INVITE request |
+/// | G | T1, doubled up to T2 | retransmit the final response to an INVITE, UDP only |
+/// | H | 64 T1 | give up waiting for an ACK |
+/// | I | T4; none over reliable transports | wait for retransmitted ACKs |
+/// | J | 64 T1; none over reliable transports | wait for retransmitted non-INVITE requests |
+/// | K | T4; none over reliable transports | wait for retransmitted responses to a non-INVITE request |
+/// | L | 64 T1 | server: wait for retransmissions of an accepted INVITE |
+/// | M | 64 T1 | client: wait for retransmitted 2xx responses and those of other branches |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timings {
-    /// An estimate of the round trip time.
+    /// An estimate of the round-trip time.
     pub t1: Duration,
-    /// The longest interval between retransmissions of anything but an INVITE.
+    /// The longest interval between retransmissions of a non-INVITE request or of a final response to an
+    /// INVITE.
     pub t2: Duration,
-    /// How long a message may stay in the network.
+    /// The longest time that a message stays in the network.
     pub t4: Duration,
-    /// How long an INVITE may ring at a proxy (section 16.6, step 11).
+    /// The time that a proxied INVITE may ring (section 16.6, step 11).
     pub c: Duration,
 }
 
-/// Who hears nothing for longer may ask again.
+/// The delay of a 100 response (RFC 3261 section 17.2.1). A client that receives nothing for longer
+/// retransmits.
 const TRYING: Duration = Duration::from_millis(200);
 
 impl Default for Timings {
-    /// 500 ms, 4 s, 5 s, and 185 s for C.
+    /// 500 ms, 4 s and 5 s, and 185 s for timer C.
     fn default() -> Self {
         Self {
             t1: Duration::from_millis(500),
@@ -47,25 +50,26 @@ impl Default for Timings {
 }
 
 impl Timings {
-    /// B, F, H, J, L and M: 64 T1.
+    /// Timers B, F, H, J, L and M: 64 T1.
     #[must_use]
     pub const fn patience(&self) -> Duration {
         self.t1.saturating_mul(64)
     }
 
-    /// How long 100 waits for another answer to an INVITE: 200 ms (section 17.2.1), well before an INVITE comes again.
+    /// The delay of a 100 response to an INVITE: 200 ms (section 17.2.1), well before the INVITE is
+    /// retransmitted.
     #[must_use]
     pub fn trying(&self) -> Duration {
         TRYING.min(self.t1 / 5 * 2)
     }
 
-    /// D: at least 32 s (section 17.1.1.2).
+    /// Timer D: at least 32 s (section 17.1.1.2).
     #[must_use]
     pub fn d(&self) -> Duration {
         self.patience().max(Duration::from_secs(32))
     }
 
-    /// The interval after `interval`, doubled up to T2.
+    /// The interval that follows `interval`: doubled, up to T2.
     #[must_use]
     pub fn doubled(&self, interval: Duration) -> Duration {
         interval.saturating_mul(2).min(self.t2)

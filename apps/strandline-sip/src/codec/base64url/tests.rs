@@ -11,7 +11,7 @@ fn decoded(text: &[u8]) -> Option<Vec<u8>> {
     base64url_decode(text, &mut room).map(|len| room[..len].to_vec())
 }
 
-/// RFC 4648 section 10, without padding, and with both digits that other alphabets haven't.
+/// RFC 4648 section 10, without padding, and with both digits that differ from plain Base64.
 #[test]
 fn it_is_that_of_the_rfc() {
     let pairs: [(&[u8], &[u8]); 8] = [
@@ -35,7 +35,7 @@ fn what_was_written_is_read_and_nothing_else() {
         let bytes: Vec<u8> = (0..len).map(|number: u8| number.wrapping_mul(197).wrapping_add(len)).collect();
         let text = encoded(&bytes);
         assert_eq!(decoded(&text), Some(bytes.clone()));
-        // There is no room for the last byte.
+        // The last byte doesn't fit.
         let mut room = vec![0; bytes.len().saturating_sub(1)];
         assert_eq!(base64url_decode(&text, &mut room).is_some(), bytes.is_empty());
         for at in 0..text.len() {

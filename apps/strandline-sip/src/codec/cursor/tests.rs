@@ -12,7 +12,7 @@ proptest! {
         let text = format!("{zeros}{digits}{after}");
         let mut cursor = Cursor::new(text.as_bytes(), 0);
         let written = zeros + &digits;
-        // Longer ones have no place in 128 bits, and are too large for 32 in any case.
+        // Longer numbers don't fit into 128 bits and are too large for 32 bits in any case.
         let value: Option<u128> = written.trim_start_matches('0').parse().ok().or((!written.is_empty()).then_some(0));
         let expected = match value {
             None => Err(Error::new(ErrorKind::Number, 0)),

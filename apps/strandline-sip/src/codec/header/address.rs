@@ -1,5 +1,5 @@
-//! Addresses: From, To, Contact, Route, Record-Route, Path, Service-Route, Reply-To, Refer-To and their like (RFC 3261
-//! section 20.10 and others).
+//! Addresses: From, To, Contact, Route, Record-Route, Path, Service-Route, Reply-To, Refer-To and similar
+//! headers (RFC 3261 section 20.10 and others).
 
 use crate::codec::class::{self, is};
 use crate::codec::cursor::{Cursor, Result};
@@ -10,22 +10,22 @@ use crate::codec::uri::sip::{SipUri, scheme};
 use super::params::{Params, same, whole_number};
 use super::values::{Element, sealed};
 
-/// `"display name" <uri>;parameters`, or a URI without brackets, whose parameters are then the header's.
+/// `"display name" <uri>;parameters`, or a URI without brackets, whose parameters then belong to the header.
 #[derive(Debug, Clone, Copy)]
 pub struct Address<'a> {
     /// The display name as it was sent: tokens, or a quoted string with its quotes.
     pub display: Option<&'a [u8]>,
-    /// The URI in brackets or without.
+    /// True if the URI is in angle brackets.
     pub bracketed: bool,
-    /// Parameters of the header.
+    /// The parameters of the header.
     pub params: Params<'a>,
-    /// `tag`, of From and To.
+    /// The `tag` of From and To.
     pub tag: Option<&'a [u8]>,
-    /// `expires`, of Contact: see [`expires`](Self::expires).
+    /// The `expires` of Contact: see [`expires`](Self::expires).
     expires: Option<&'a [u8]>,
-    /// The text up to the URI's end.
+    /// The text up to the end of the URI.
     text: &'a [u8],
-    /// Where the URI starts in it.
+    /// The position of the URI in `text`.
     uri_at: usize,
 }
 
@@ -36,10 +36,10 @@ impl<'a> Address<'a> {
         self.text.get(self.uri_at..).unwrap_or(&[])
     }
 
-    /// Parses the URI. Until then only its characters have been looked at.
+    /// Parses the URI, of which only the character set has been checked so far.
     ///
     /// # Errors
-    /// If it is malformed.
+    /// Returns an error if it is malformed.
     pub fn uri(&self) -> Result<Uri<'a>> {
         Uri::parse_at(self.text, self.uri_at)
     }
@@ -47,7 +47,7 @@ impl<'a> Address<'a> {
     /// Parses the URI, which must be a SIP or SIPS URI.
     ///
     /// # Errors
-    /// If it is malformed or another.
+    /// Returns an error if it is malformed or has another scheme.
     pub fn sip_uri(&self) -> Result<SipUri<'a>> {
         match scheme(self.text, self.uri_at) {
             Some((cursor, secure)) => SipUri::take(cursor, secure),
@@ -55,26 +55,27 @@ impl<'a> Address<'a> {
         }
     }
 
-    /// `expires` of a Contact, in seconds.
+    /// The `expires` of a Contact, in seconds.
     ///
     /// # Errors
-    /// If it is there and no number of 32 bits. A registrar may then take its default (RFC 3261 section 10.2.1.1).
+    /// Returns an error if it is present but not a number of 32 bits. A registrar may then use its default
+    /// (RFC 3261 section 10.2.1.1).
     pub fn expires(&self) -> Result<Option<u32>> {
         self.expires.map(whole_number).transpose()
     }
 
-    /// `q` of a Contact, in thousandths.
+    /// The `q` of a Contact, in thousandths.
     ///
     /// # Errors
-    /// If it is there and not between 0 and 1 with at most three decimals.
+    /// Returns an error if it is present but not a number from 0 to 1 with at most three decimals.
     pub fn q(&self) -> Result<Option<u16>> {
         self.params.value(b"q").map(quality).transpose()
     }
 
-    /// `reg-id` of a Contact (RFC 5626 section 4.2): 1 or more.
+    /// The `reg-id` of a Contact (RFC 5626 section 4.2), at least 1.
     ///
     /// # Errors
-    /// If it is there and no number of 31 bits, or 0.
+    /// Returns an error if it is present but 0 or not a number of 31 bits.
     pub fn reg_id(&self) -> Result<Option<u32>> {
         match self.params.number(b"reg-id")? {
             Some(0) => Err(Error::new(ErrorKind::Number, 0)),
@@ -83,27 +84,28 @@ impl<'a> Address<'a> {
         }
     }
 
-    /// `+sip.instance` of a Contact (RFC 5626 section 4.1) without its angle brackets, such as `urn:uuid:...`.
+    /// The `+sip.instance` of a Contact (RFC 5626 section 4.1) without its angle brackets, such as
+    /// `urn:uuid:...`.
     #[must_use]
     pub fn instance(&self) -> Option<&'a [u8]> {
         let value = self.params.value(b"+sip.instance")?;
         Some(value.strip_prefix(b"<").and_then(|inside| inside.strip_suffix(b">")).unwrap_or(value))
     }
 
-    /// `pub-gruu` of a Contact (RFC 5627).
+    /// The `pub-gruu` of a Contact (RFC 5627).
     #[must_use]
     pub fn public_gruu(&self) -> Option<&'a [u8]> {
         self.params.value(b"pub-gruu")
     }
 
-    /// `temp-gruu` of a Contact (RFC 5627).
+    /// The `temp-gruu` of a Contact (RFC 5627).
     #[must_use]
     pub fn temporary_gruu(&self) -> Option<&'a [u8]> {
         self.params.value(b"temp-gruu")
     }
 }
 
-/// A `qvalue` in thousandths.
+/// Parses a `qvalue`, in thousandths.
 pub(crate) fn quality(text: &[u8]) -> Result<u16> {
     let error = Error::new(ErrorKind::Number, 0);
     let (whole, decimals) = match text {
@@ -122,7 +124,7 @@ pub(crate) fn quality(text: &[u8]) -> Result<u16> {
     if value <= 1000 { Ok(value) } else { Err(error) }
 }
 
-/// The display name, up to the `<` of the URI; nothing if there is no `<`.
+/// Takes the display name, up to the `<` of the URI. Takes nothing if there is no `<`.
 fn display(mut cursor: Cursor<'_>) -> Result<(Option<&[u8]>, Cursor<'_>)> {
     let start = cursor;
     let mut end = start;
@@ -147,7 +149,7 @@ fn display(mut cursor: Cursor<'_>) -> Result<(Option<&[u8]>, Cursor<'_>)> {
     Ok((Some(end.since(start.at())).filter(|name| !name.is_empty()), cursor))
 }
 
-/// A URI without brackets: it ends before what would be a parameter, a header or the next value.
+/// Takes a URI without brackets. It ends where a parameter, a header or the next value starts.
 fn take_bare(mut cursor: Cursor<'_>) -> Result<Cursor<'_>> {
     let start = cursor;
     let rest = cursor.rest();
@@ -155,7 +157,7 @@ fn take_bare(mut cursor: Cursor<'_>) -> Result<Cursor<'_>> {
     let len = rest.iter().position(ends).unwrap_or(rest.len());
     cursor.advance(len);
     match cursor.peek() {
-        // With `?` the URI must be in brackets (RFC 3261 section 20).
+        // A URI with `?` must be in brackets (RFC 3261 section 20).
         Some(b'?') => Err(cursor.error(ErrorKind::Brackets)),
         _ if !cursor.since(start.at()).contains(&b':') => Err(start.error(ErrorKind::Uri)),
         _ => Ok(cursor),
@@ -163,11 +165,11 @@ fn take_bare(mut cursor: Cursor<'_>) -> Result<Cursor<'_>> {
 }
 
 impl<'a> Address<'a> {
-    /// Takes what comes before the parameters: the display name, the text up to the URI's end, where the URI starts in it,
-    /// and whether it is in brackets.
+    /// Takes what precedes the parameters. Returns the display name, the text up to the end of the URI, the
+    /// position of the URI in that text, and whether it is in brackets.
     #[inline(always)]
     fn name_addr(cursor: &mut Cursor<'a>) -> Result<(Option<&'a [u8]>, &'a [u8], usize, bool)> {
-        // A bare URI starts with a token too, and a colon follows it.
+        // A bare URI starts with a token too, but a colon follows it.
         let mut name = None;
         if cursor.peek() != Some(b'<') {
             let mut ahead = *cursor;
@@ -194,7 +196,7 @@ impl sealed::Sealed for Address<'_> {}
 impl<'a> Element<'a> for Address<'a> {
     #[inline]
     fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
-        // A place of its own can stay in registers.
+        // A local copy can stay in registers.
         let mut place = *cursor;
         let (display, text, uri_at, bracketed) = Self::name_addr(&mut place)?;
         let (mut tag, mut expires) = (None, None);
@@ -206,7 +208,7 @@ impl<'a> Element<'a> for Address<'a> {
                         return Err(ErrorKind::ParameterRepeated);
                     }
                 }
-                // Of one that is there twice the first counts, as everywhere else.
+                // If a parameter is repeated, the first one counts, as everywhere else.
                 7 if same(name, b"expires") => expires = expires.or(value.map(|value| value.as_bytes())),
                 _ => {}
             }

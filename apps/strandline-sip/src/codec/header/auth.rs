@@ -1,7 +1,8 @@
 //! Authorization, Proxy-Authorization, WWW-Authenticate, Proxy-Authenticate, Authentication-Info (RFC 3261 sections 20.7,
 //! 20.27, 20.28 and 20.44; RFC 7616, RFC 8760).
 //!
-//! A comma in these headers separates parameters, never values: each header line is one value (RFC 3261 section 7.3.1).
+//! A comma in these headers separates parameters, never values: each header line is one value (RFC 3261
+//! section 7.3.1).
 
 use crate::codec::class;
 use crate::codec::cursor::{Cursor, Result};
@@ -13,9 +14,9 @@ use super::values::{Element, sealed};
 /// A challenge or credentials: `scheme name=value, name=value`
 #[derive(Debug, Clone, Copy)]
 pub struct Auth<'a> {
-    /// The scheme, such as `Digest`. Unknown ones are parsed as well (RFC 4475 section 3.3.7).
+    /// The scheme, such as `Digest`. Unknown schemes are parsed as well (RFC 4475 section 3.3.7).
     pub scheme: &'a [u8],
-    /// Parameters.
+    /// The parameters.
     pub params: AuthParams<'a>,
 }
 
@@ -39,7 +40,7 @@ impl<'a> AuthParams<'a> {
         }
     }
 
-    /// Names and values in order.
+    /// Iterates over names and values in order.
     pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], ParamValue<'a>)> + use<'a> {
         let mut cursor = Cursor::new(self.raw, 0);
         core::iter::from_fn(move || {
@@ -51,20 +52,20 @@ impl<'a> AuthParams<'a> {
         })
     }
 
-    /// A parameter by its name, in any case.
+    /// The parameter with this name, in any case.
     #[must_use]
     pub fn get(&self, name: &[u8]) -> Option<ParamValue<'a>> {
         self.iter().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    /// The value of a parameter, without quotes and with escapes untouched.
+    /// The value of a parameter, without quotes and with its escapes.
     #[must_use]
     pub fn value(&self, name: &[u8]) -> Option<&'a [u8]> {
         self.get(name).map(|value| value.as_bytes())
     }
 }
 
-/// `name = value`; a quoted value may be empty.
+/// Takes `name = value`. A quoted value may be empty.
 fn take_param<'a>(cursor: &mut Cursor<'a>) -> Result<(&'a [u8], ParamValue<'a>)> {
     let name = cursor.some(class::TOKEN, ErrorKind::Parameter)?;
     cursor.skip_space();
@@ -125,8 +126,8 @@ impl<'a> Element<'a> for AuthInfo<'a> {
     }
 }
 
-/// The parameters of Digest, in a challenge or in credentials: values without their quotes, escapes untouched. Of one that
-/// is there twice the first counts.
+/// The parameters of Digest, in a challenge or in credentials, without quotes and with their escapes. If a
+/// parameter is repeated, the first one counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Digest<'a> {
     /// `username`
@@ -139,13 +140,13 @@ pub struct Digest<'a> {
     pub uri: Option<&'a [u8]>,
     /// `response`, in hexadecimal.
     pub response: Option<&'a [u8]>,
-    /// `algorithm`: MD5 if it is not there.
+    /// `algorithm`; MD5 if it is missing.
     pub algorithm: Option<&'a [u8]>,
     /// `cnonce`
     pub cnonce: Option<&'a [u8]>,
     /// `opaque`
     pub opaque: Option<&'a [u8]>,
-    /// `qop`: one in credentials, a list in a challenge.
+    /// `qop`: a single value in credentials, a list in a challenge.
     pub qop: Option<&'a [u8]>,
     /// `nc`: see [`nonce_count`](Self::nonce_count).
     pub nc: Option<&'a [u8]>,
@@ -179,10 +180,10 @@ impl<'a> Digest<'a> {
         }
     }
 
-    /// `nc` as a number: eight hexadecimal digits.
+    /// `nc` as a number. It has eight hexadecimal digits.
     ///
     /// # Errors
-    /// If it is there and something else.
+    /// Returns an error if it is present but malformed.
     pub fn nonce_count(&self) -> Result<Option<u32>> {
         let Some(text) = self.nc else { return Ok(None) };
         let error = Cursor::new(text, 0).error(ErrorKind::Number);

@@ -9,7 +9,7 @@ use super::values::{Element, sealed};
 /// `number method`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CSeq<'a> {
-    /// The sequence number. Those of requests are below 2^31, but any number of 32 bits is understood.
+    /// The sequence number. Those of requests are below 2^31, but any number of 32 bits is accepted.
     pub number: u32,
     /// The method.
     pub method: Method<'a>,
@@ -30,7 +30,7 @@ impl<'a> Element<'a> for CSeq<'a> {
 pub struct RAck<'a> {
     /// The RSeq of the provisional response.
     pub response: u32,
-    /// Its CSeq.
+    /// The CSeq of that response.
     pub cseq: CSeq<'a>,
 }
 
@@ -43,7 +43,8 @@ impl<'a> Element<'a> for RAck<'a> {
     }
 }
 
-/// A number and the white space that must follow it; `missing` is the error if there is none.
+/// Takes a number and the white space that must follow it. Returns the error `missing` if there is no white
+/// space.
 #[inline]
 fn number_and_space(cursor: &mut Cursor<'_>, missing: ErrorKind) -> Result<u32> {
     let number = cursor.number(u32::MAX)?;

@@ -1,4 +1,4 @@
-//! Date (RFC 3261 section 20.17): an RFC 1123 date, always in GMT.
+//! Date (RFC 3261 section 20.17): a date in the format of RFC 1123, always in GMT.
 
 use crate::codec::class;
 use crate::codec::cursor::{Cursor, Result};
@@ -9,13 +9,13 @@ use super::values::{Element, sealed};
 /// `Sat, 13 Nov 2010 23:29:00 GMT`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Date {
-    /// Year.
+    /// The year.
     pub year: u16,
-    /// Month, from 1.
+    /// The month, from 1.
     pub month: u8,
-    /// Day, from 1.
+    /// The day, from 1.
     pub day: u8,
-    /// Hour, minute and second.
+    /// The hour, minute and second.
     pub time: (u8, u8, u8),
 }
 
@@ -24,7 +24,7 @@ const MONTHS: [&[u8]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
 
 impl Date {
-    /// Seconds since the start of 1970, without leap seconds.
+    /// Seconds since 1970-01-01, without leap seconds.
     ///
     /// ```
     /// use strandline_sip::codec::{Date, Element};
@@ -35,7 +35,7 @@ impl Date {
     /// ```
     #[must_use]
     pub fn unix_seconds(&self) -> i64 {
-        // Years that start in March, so that the day that is sometimes there comes last.
+        // The year starts in March here, so that the leap day comes last.
         let late = self.month <= 2;
         let year = i64::from(self.year) - i64::from(late);
         let month = i64::from(self.month) + if late { 9 } else { -3 };
@@ -81,7 +81,7 @@ impl<'a> Element<'a> for Date {
         expect(cursor, b':')?;
         let minute = digits(cursor, 2, 59)? as u8;
         expect(cursor, b':')?;
-        // A leap second is a second of its own.
+        // A leap second is number 60.
         let second = digits(cursor, 2, 60)? as u8;
         expect(cursor, b' ')?;
         word(cursor, &[b"GMT"])?;

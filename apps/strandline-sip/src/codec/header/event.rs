@@ -1,4 +1,5 @@
-//! Events, session timers, retry: values of a token or a number with parameters that have a meaning.
+//! Event, session timers, Retry-After, Replaces, Warning: a token or a number, with parameters that have a
+//! meaning.
 
 use crate::codec::class;
 use crate::codec::cursor::{Cursor, Result};
@@ -13,14 +14,14 @@ use super::values::{Element, sealed};
 /// Event (RFC 6665 section 8.2.1): `package.template;id=...`
 #[derive(Debug, Clone, Copy)]
 pub struct Event<'a> {
-    /// The package with its templates, such as `presence.winfo`. Compare it with case.
+    /// The package with its templates, such as `presence.winfo`. It is case-sensitive.
     pub package: &'a [u8],
-    /// Parameters.
+    /// The parameters.
     pub params: Params<'a>,
 }
 
 impl<'a> Event<'a> {
-    /// `id`, which tells subscriptions of one dialog apart.
+    /// `id`, which distinguishes the subscriptions of one dialog.
     #[must_use]
     pub fn id(&self) -> Option<&'a [u8]> {
         self.params.value(b"id")
@@ -39,9 +40,9 @@ impl<'a> Element<'a> for Event<'a> {
 /// A number of seconds with parameters: Session-Expires and Min-SE (RFC 4028 sections 4 and 5).
 #[derive(Debug, Clone, Copy)]
 pub struct Seconds<'a> {
-    /// The seconds.
+    /// The number of seconds.
     pub seconds: u32,
-    /// Parameters.
+    /// The parameters.
     pub params: Params<'a>,
 }
 
@@ -65,19 +66,19 @@ impl<'a> Element<'a> for Seconds<'a> {
 /// Retry-After (RFC 3261 section 20.33): `seconds (comment);duration=seconds`
 #[derive(Debug, Clone, Copy)]
 pub struct RetryAfter<'a> {
-    /// After how many seconds to try again.
+    /// The number of seconds after which to try again.
     pub seconds: u32,
-    /// What stands in parentheses.
+    /// The text in parentheses.
     pub comment: Option<&'a [u8]>,
-    /// Parameters.
+    /// The parameters.
     pub params: Params<'a>,
 }
 
 impl RetryAfter<'_> {
-    /// `duration`: for how many seconds after that the callee can be reached.
+    /// `duration`: how many seconds the callee will then be available.
     ///
     /// # Errors
-    /// If it is no number of 32 bits.
+    /// Returns an error if it is not a number of 32 bits.
     pub fn duration(&self) -> Result<Option<u32>> {
         self.params.number(b"duration")
     }
@@ -100,29 +101,30 @@ impl<'a> Element<'a> for RetryAfter<'a> {
     }
 }
 
-/// Replaces (RFC 3891): a dialog by its Call-ID and tags. Target-Dialog (RFC 4538) and Join (RFC 3911) are alike.
+/// Replaces (RFC 3891), which identifies a dialog by its Call-ID and tags. Target-Dialog (RFC 4538) and Join
+/// (RFC 3911) have the same format.
 #[derive(Debug, Clone, Copy)]
 pub struct Replaces<'a> {
     /// The Call-ID.
     pub call_id: &'a [u8],
-    /// Parameters.
+    /// The parameters.
     pub params: Params<'a>,
 }
 
 impl<'a> Replaces<'a> {
-    /// `to-tag`
+    /// The `to-tag` parameter.
     #[must_use]
     pub fn to_tag(&self) -> Option<&'a [u8]> {
         self.params.value(b"to-tag")
     }
 
-    /// `from-tag`
+    /// The `from-tag` parameter.
     #[must_use]
     pub fn from_tag(&self) -> Option<&'a [u8]> {
         self.params.value(b"from-tag")
     }
 
-    /// `early-only`: only a dialog that is not confirmed yet.
+    /// `early-only`: only a dialog that is not yet confirmed is replaced.
     #[must_use]
     pub fn is_early_only(&self) -> bool {
         self.params.has(b"early-only")
@@ -141,11 +143,11 @@ impl<'a> Element<'a> for Replaces<'a> {
 /// A value of Warning (RFC 3261 section 20.43): `code agent "text"`
 #[derive(Debug, Clone, Copy)]
 pub struct Warning<'a> {
-    /// Three digits.
+    /// The host that adds the warning, with or without port, or a pseudonym.
     pub code: u16,
-    /// Who warns: a host with or without port, or a pseudonym.
+    /// The host that adds the warning, with or without port, or a pseudonym.
     pub agent: &'a [u8],
-    /// The text between the quotes, escapes untouched.
+    /// The text between the quotes, with its escapes.
     pub text: &'a [u8],
 }
 

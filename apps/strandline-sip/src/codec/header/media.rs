@@ -1,4 +1,4 @@
-//! Content-Type and what is accepted: Accept, Accept-Encoding, Accept-Language (RFC 3261 sections 20.1 to 20.3, 20.15).
+//! Content-Type, Accept, Accept-Encoding and Accept-Language (RFC 3261 sections 20.1 to 20.3 and 20.15).
 
 use crate::codec::class;
 use crate::codec::cursor::{Cursor, Result};
@@ -8,25 +8,25 @@ use super::address::quality;
 use super::params::Params;
 use super::values::{Element, sealed};
 
-/// `type/subtype;parameters`: a Content-Type, or one value of Accept, in which `*` stands for any.
+/// `type/subtype;parameters`: a Content-Type, or a value of Accept, in which `*` matches any type.
 #[derive(Debug, Clone, Copy)]
 pub struct MediaType<'a> {
-    /// Such as `application`; compare it without case.
+    /// The type, such as `application`; case-insensitive.
     pub kind: &'a [u8],
-    /// Such as `sdp`; compare it without case.
+    /// The subtype, such as `sdp`; case-insensitive.
     pub subtype: &'a [u8],
-    /// Parameters.
+    /// The parameters.
     pub params: Params<'a>,
 }
 
 impl<'a> MediaType<'a> {
-    /// Is it this type, whatever its parameters?
+    /// Returns true if this is the given type, ignoring its parameters.
     #[must_use]
     pub fn is(&self, kind: &[u8], subtype: &[u8]) -> bool {
         self.kind.eq_ignore_ascii_case(kind) && self.subtype.eq_ignore_ascii_case(subtype)
     }
 
-    /// As a range of Accept: is that type within it?
+    /// Returns true if this range of Accept includes the given type.
     ///
     /// ```
     /// use strandline_sip::codec::{Element, MediaType};
@@ -42,15 +42,15 @@ impl<'a> MediaType<'a> {
         within(self.kind, kind) && within(self.subtype, subtype)
     }
 
-    /// `q` in thousandths; 1000 if it is not there.
+    /// `q` in thousandths; 1000 if it is missing.
     ///
     /// # Errors
-    /// If it is malformed.
+    /// Returns an error if it is malformed.
     pub fn q(&self) -> Result<u16> {
         self.params.value(b"q").map_or(Ok(1000), quality)
     }
 
-    /// `boundary` of a multipart type.
+    /// The `boundary` of a multipart type.
     #[must_use]
     pub fn boundary(&self) -> Option<&'a [u8]> {
         self.params.value(b"boundary")
@@ -75,20 +75,21 @@ impl<'a> Element<'a> for MediaType<'a> {
     }
 }
 
-/// One token with parameters: a value of Accept-Encoding, Accept-Language, Content-Disposition, Reason or Privacy.
+/// A token with parameters: a value of Accept-Encoding, Accept-Language, Content-Disposition, Reason or
+/// Privacy.
 #[derive(Debug, Clone, Copy)]
 pub struct Choice<'a> {
     /// The token, or `*`.
     pub token: &'a [u8],
-    /// Parameters.
+    /// The parameters.
     pub params: Params<'a>,
 }
 
 impl Choice<'_> {
-    /// `q` in thousandths; 1000 if it is not there.
+    /// `q` in thousandths; 1000 if it is missing.
     ///
     /// # Errors
-    /// If it is malformed.
+    /// Returns an error if it is malformed.
     pub fn q(&self) -> Result<u16> {
         self.params.value(b"q").map_or(Ok(1000), quality)
     }

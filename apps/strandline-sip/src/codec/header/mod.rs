@@ -1,4 +1,4 @@
-//! The values of headers, each parsed when it is asked for.
+//! Header values, each parsed on access.
 
 pub(crate) mod address;
 pub(crate) mod auth;

@@ -12,17 +12,17 @@ pub struct Params<'a> {
     raw: &'a [u8],
 }
 
-/// A parameter's value.
+/// The value of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParamValue<'a> {
     /// A token or host.
     Token(&'a [u8]),
-    /// What stands between the quotes, escapes untouched: see [`unquote`].
+    /// The text between the quotes, with its escapes: see [`unquote`].
     Quoted(&'a [u8]),
 }
 
 impl<'a> ParamValue<'a> {
-    /// The value without its quotes, escapes untouched.
+    /// The value without its quotes, and with its escapes.
     #[must_use]
     pub const fn as_bytes(&self) -> &'a [u8] {
         match self {
@@ -30,7 +30,7 @@ impl<'a> ParamValue<'a> {
         }
     }
 
-    /// Does it say this, once unquoted?
+    /// Returns true if the unquoted value equals `text`.
     #[must_use]
     pub fn is(&self, text: &[u8]) -> bool {
         match self {
@@ -49,7 +49,7 @@ impl<'a> ParamValue<'a> {
     }
 }
 
-/// Undoes the backslashes of a quoted string.
+/// Removes the backslash escapes of a quoted string.
 ///
 /// ```
 /// use strandline_sip::codec::unquote;
@@ -67,8 +67,8 @@ pub fn unquote(inside: &[u8]) -> impl Iterator<Item = u8> + '_ {
 as_sent!(Params, "All as they were sent, with the `;` before each.");
 
 impl<'a> Params<'a> {
-    /// Takes all parameters and the white space after them, and shows each one to `see`. Afterwards they can't be
-    /// malformed.
+    /// Takes all parameters and the white space after them, and passes each one to `see`. The resulting list
+    /// is well-formed.
     #[inline(always)]
     pub(crate) fn take(
         cursor: &mut Cursor<'a>,
@@ -77,8 +77,9 @@ impl<'a> Params<'a> {
         Self::take_placed(cursor, false, |name, value, _| see(name, value)).map(|(params, _)| params)
     }
 
-    /// Takes all parameters with the place of each, from the end of what is before it to its own end, and the place of all. If
-    /// `lenient`, it stops before a last `;` without a parameter.
+    /// As [`take`](Self::take), but also passes the range of each parameter to `see`, and returns that of
+    /// all. A range starts at the end of what precedes the parameter. If `lenient` is set, it stops before a
+    /// final `;` without a parameter.
     #[inline(always)]
     pub(crate) fn take_placed(
         cursor: &mut Cursor<'a>,
@@ -101,18 +102,18 @@ impl<'a> Params<'a> {
         Ok((Self { raw: end.since(start) }, (start, end.at())))
     }
 
-    /// Parameters that were taken before.
+    /// Wraps parameters that were taken before.
     #[inline]
     pub(crate) const fn taken(raw: &'a [u8]) -> Self {
         Self { raw }
     }
 
-    /// Takes parameters of which none has a meaning here.
+    /// Takes parameters without interpreting any.
     pub(crate) fn take_any(cursor: &mut Cursor<'a>) -> Result<Self> {
         Self::take(cursor, |_, _| Ok(()))
     }
 
-    /// Names and values in order.
+    /// Iterates over names and values in order.
     pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], Option<ParamValue<'a>>)> + use<'a> {
         let mut cursor = Cursor::new(self.raw, 0);
         core::iter::from_fn(move || {
@@ -121,34 +122,34 @@ impl<'a> Params<'a> {
         })
     }
 
-    /// A parameter by its name, in any case: `None` if it is not there, `Some(None)` if it has no value.
+    /// The parameter with this name, in any case: `None` if it is missing, `Some(None)` if it has no value.
     #[must_use]
     pub fn get(&self, name: &[u8]) -> Option<Option<ParamValue<'a>>> {
         self.iter().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    /// The value of a parameter, without quotes and with escapes untouched.
+    /// The value of a parameter, without quotes and with its escapes.
     #[must_use]
     pub fn value(&self, name: &[u8]) -> Option<&'a [u8]> {
         self.get(name).flatten().map(|value| value.as_bytes())
     }
 
-    /// Is the parameter there, with a value or without?
+    /// Returns true if the parameter is present, with or without a value.
     #[must_use]
     pub fn has(&self, name: &[u8]) -> bool {
         self.get(name).is_some()
     }
 
-    /// The value of a parameter that is a number.
+    /// The value of a numeric parameter.
     ///
     /// # Errors
-    /// If it is there and is no number of 32 bits.
+    /// Returns an error if it is present but not a number of 32 bits.
     pub fn number(&self, name: &[u8]) -> Result<Option<u32>> {
         self.value(name).map(whole_number).transpose()
     }
 }
 
-/// Does nothing follow the `;` on which the cursor stands?
+/// Returns true if nothing follows the `;` at the cursor.
 #[inline(always)]
 fn is_empty_param(mut cursor: Cursor<'_>) -> bool {
     cursor.advance(1);
@@ -156,7 +157,7 @@ fn is_empty_param(mut cursor: Cursor<'_>) -> bool {
     matches!(cursor.peek(), None | Some(b','))
 }
 
-/// One parameter; the cursor stands on its `;`.
+/// Takes one parameter. The cursor must be at its `;`.
 #[inline(always)]
 pub(crate) fn take_param<'a>(cursor: &mut Cursor<'a>) -> Result<(&'a [u8], Option<ParamValue<'a>>)> {
     cursor.advance(1);
@@ -172,7 +173,7 @@ pub(crate) fn take_param<'a>(cursor: &mut Cursor<'a>) -> Result<(&'a [u8], Optio
     ParamValue::take(cursor).map(|value| (name, Some(value)))
 }
 
-/// A number of 32 bits and nothing else.
+/// Parses a number of 32 bits that nothing follows.
 pub(crate) fn whole_number(text: &[u8]) -> Result<u32> {
     let mut cursor = Cursor::new(text, 0);
     let number = cursor.number(u32::MAX)?;
@@ -180,7 +181,7 @@ pub(crate) fn whole_number(text: &[u8]) -> Result<u32> {
     Ok(number)
 }
 
-/// Is this the parameter, in any case? Mostly names are written in small letters.
+/// Compares names without regard to case. Most are lowercase, so equality is tried first.
 #[inline(always)]
 pub(crate) fn same<const N: usize>(name: &[u8], known: &[u8; N]) -> bool {
     name == known || name.eq_ignore_ascii_case(known)

@@ -1,5 +1,5 @@
-//! Lists of tokens: Require, Supported, Proxy-Require, Unsupported, Allow, Allow-Events and their like (RFC 3261 section
-//! 20.32 and others); Call-ID, and values that are text.
+//! Lists of tokens: Require, Supported, Proxy-Require, Unsupported, Allow, Allow-Events and others (RFC 3261
+//! section 20.32 and others); also Call-ID, single numbers, and Resource-Priority.
 
 use crate::codec::class;
 use crate::codec::cursor::{Cursor, Result};
@@ -7,12 +7,12 @@ use crate::codec::error::ErrorKind;
 
 use super::values::{Element, sealed};
 
-/// A token of a list, such as an option tag. A header of them may be empty.
+/// A token of a list, such as an option tag. The header may be empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token<'a>(pub &'a [u8]);
 
 impl Token<'_> {
-    /// Is it this one, in any case?
+    /// Returns true if the token equals `text`, in any case.
     #[must_use]
     pub fn is(&self, text: &[u8]) -> bool {
         self.0.eq_ignore_ascii_case(text)
@@ -29,7 +29,7 @@ impl<'a> Element<'a> for Token<'a> {
     }
 }
 
-/// A Call-ID: one word, or two with `@` between them. It is case-sensitive, and nothing in it groups or escapes.
+/// A Call-ID: one word, or two words joined by `@`. It is case-sensitive, and no character in it is special.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CallId<'a>(pub &'a [u8]);
 
@@ -42,7 +42,8 @@ impl<'a> Element<'a> for CallId<'a> {
     }
 }
 
-/// A number in seconds (delta-seconds) or of hops, alone in its header: Expires, Min-Expires, Max-Breadth, Flow-Timer, RSeq.
+/// A number that is a header's only value, such as seconds (delta-seconds) or hops: Expires, Min-Expires,
+/// Max-Breadth, Flow-Timer, RSeq.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Number(pub u32);
 
@@ -58,9 +59,9 @@ impl<'a> Element<'a> for Number {
 /// A value of Resource-Priority (RFC 4412): `namespace.priority`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResourcePriority<'a> {
-    /// Such as `ets`.
+    /// The namespace, such as `ets`.
     pub namespace: &'a [u8],
-    /// Such as `0`.
+    /// The priority, such as `0`.
     pub priority: &'a [u8],
 }
 

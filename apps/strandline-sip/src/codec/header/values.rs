@@ -1,5 +1,5 @@
-//! Values of headers that may have several, in one line with commas or in several lines: both mean the same (RFC 3261
-//! section 7.3.1).
+//! The values of headers that may have several, separated by commas in one line or spread over several lines,
+//! which is equivalent (RFC 3261 section 7.3.1).
 
 use core::marker::PhantomData;
 
@@ -13,27 +13,28 @@ pub(crate) mod sealed {
     pub trait Sealed {}
 }
 
-/// A value that parses itself. Implemented by the types of this crate only.
+/// A value that can be parsed. Only types of this crate implement it.
 pub trait Element<'a>: sealed::Sealed + Sized {
-    /// A header without a value has none, rather than a malformed one.
+    /// Whether an empty header is valid and has no values, rather than being malformed.
     #[doc(hidden)]
     const MAY_BE_EMPTY: bool = false;
 
-    /// Takes one value, up to what doesn't belong to it.
+    /// Takes one value and stops at the first character that doesn't belong to it.
     #[doc(hidden)]
     fn take(cursor: &mut Cursor<'a>) -> Result<Self>;
 
-    /// The topmost value of a message, if it was parsed with the message, and where the next one starts.
+    /// The topmost value of the message, if it was parsed together with the message, and the position of the
+    /// next value.
     #[doc(hidden)]
     #[inline(always)]
     fn parsed(_bytes: &'a [u8], _index: &Index) -> Option<(Self, usize)> {
         None
     }
 
-    /// Parses one value alone.
+    /// Parses a single value.
     ///
     /// # Errors
-    /// If it is malformed, or something follows it.
+    /// Returns an error if the value is malformed or followed by anything.
     ///
     /// ```
     /// use strandline_sip::codec::{Element, Transport, Via};
@@ -49,7 +50,7 @@ pub trait Element<'a>: sealed::Sealed + Sized {
         Self::parse_whole(&mut cursor)
     }
 
-    /// Takes one value that is alone in its line.
+    /// Takes one value, which must be the only one in its line.
     #[doc(hidden)]
     #[inline]
     fn parse_whole(cursor: &mut Cursor<'a>) -> Result<Self> {
@@ -60,15 +61,15 @@ pub trait Element<'a>: sealed::Sealed + Sized {
     }
 }
 
-/// Iterator over all values of a header, through all its lines. After an error it is at its end.
+/// Iterator over all values of a header, across all its lines. It ends after an error.
 #[derive(Debug, Clone)]
 pub struct Values<'a, T> {
     bytes: &'a [u8],
     index: &'a Index,
     name: HeaderName,
-    /// The line being read.
+    /// The current line.
     line: Option<usize>,
-    /// The place within it; none if it hasn't been begun.
+    /// The position in the current line; `None` before its first value.
     cursor: Option<Cursor<'a>>,
     kind: PhantomData<T>,
 }
@@ -116,7 +117,7 @@ impl<'a, T: Element<'a>> Values<'a, T> {
     }
 }
 
-/// The value of a line, as a place in the message.
+/// A cursor at the value of a line.
 #[inline]
 pub(crate) fn line_cursor<'a>(bytes: &'a [u8], index: &Index, number: usize) -> Option<Cursor<'a>> {
     let line = index.lines().get(number)?;
@@ -128,7 +129,7 @@ impl<'a, T: Element<'a>> Iterator for Values<'a, T> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        // Most headers that are asked for are not there.
+        // Most headers that are queried are absent.
         self.line?;
         let step = self.step().map_err(|error| error.within(self.name)).transpose();
         if !matches!(step, Some(Ok(_))) {

@@ -16,32 +16,33 @@ use super::values::{Element, sealed};
 /// One value of Via: `SIP/2.0/UDP host:port;branch=...`
 #[derive(Debug, Clone, Copy)]
 pub struct Via<'a> {
-    /// The transport that the message was sent over.
+    /// The transport over which the message was sent.
     pub transport: Transport<'a>,
-    /// Who sent it, by its own word.
+    /// The sender's host, as the sender states it.
     pub host: Host<'a>,
-    /// The port at which it expects answers, if it says so.
+    /// The port on which the sender expects responses, if stated.
     pub port: Option<u16>,
     /// All parameters.
     pub params: Params<'a>,
     /// `branch`: see [`branch_id`](Self::branch_id).
     pub branch: Option<&'a [u8]>,
-    /// `received`: where the message came from, if the receiver found that to be elsewhere.
+    /// `received`: the source address of the message, added by the receiver if it differs from the sender's
+    /// host.
     pub received: Option<IpAddr>,
-    /// `rport` (RFC 3581): `Some(None)` asks for the port to be filled in.
+    /// `rport` (RFC 3581). `Some(None)` asks the receiver to fill in the source port.
     pub rport: Option<Option<u16>>,
-    /// `oc` (RFC 7339): whoever sent the message asks how much it may send.
+    /// `oc` (RFC 7339): the sender asks for overload feedback.
     pub oc: bool,
-    /// `alias` (RFC 5923): the connection may be used for requests in the other direction.
+    /// `alias` (RFC 5923): the receiver may send its own requests over this connection.
     pub alias: bool,
 }
 
-/// The start of every branch that is unique (RFC 3261 section 8.1.1.7).
+/// The prefix of every branch that is a unique transaction identifier (RFC 3261 section 8.1.1.7).
 pub const MAGIC_COOKIE: &[u8] = b"z9hG4bK";
 
 impl<'a> Via<'a> {
-    /// What follows the magic cookie in the branch. `None` for a branch of RFC 2543, which doesn't identify a transaction
-    /// alone; it is also `None` if nothing follows the cookie.
+    /// The part of the branch after the magic cookie. `None` for a branch of RFC 2543, which alone doesn't
+    /// identify a transaction, and if nothing follows the cookie.
     #[must_use]
     pub fn branch_id(&self) -> Option<&'a [u8]> {
         let cookie = self.branch?.get(..MAGIC_COOKIE.len())?;
@@ -49,30 +50,31 @@ impl<'a> Via<'a> {
         if cookie.eq_ignore_ascii_case(MAGIC_COOKIE) && !id.is_empty() { Some(id) } else { None }
     }
 
-    /// `maddr`: a multicast address or host to answer to.
+    /// `maddr`: a multicast address or host to which responses are sent.
     #[must_use]
     pub fn maddr(&self) -> Option<&'a [u8]> {
         self.params.value(b"maddr")
     }
 
-    /// `ttl` of multicast.
+    /// The `ttl` of multicast.
     ///
     /// # Errors
-    /// If it is no number up to 255.
+    /// Returns an error if it is not a number up to 255.
     pub fn ttl(&self) -> Result<Option<u8>> {
         let ttl = self.params.number(b"ttl")?;
         ttl.map(|ttl| u8::try_from(ttl).map_err(|_| Error::new(ErrorKind::TooLarge, 0))).transpose()
     }
 
-    /// Only the protocol and the sender: enough to know where to answer, even if the parameters are malformed. The version
-    /// is not looked at: one that is unknown is found in the first line, and answered with 505.
+    /// Takes only the protocol and the sender, which suffice to address a response even if the parameters are
+    /// malformed. The version is not checked: an unknown version is found in the first line and answered with
+    /// 505.
     pub(crate) fn head(cursor: &mut Cursor<'a>) -> Result<Host<'a>> {
         sent_protocol(cursor)?;
         sent_by(cursor).map(|(host, ..)| host)
     }
 
-    /// Parses the first value of a line to be kept. `None` if it is malformed or its transport unknown: it must be parsed
-    /// when it is asked for.
+    /// Parses the first value of a line for storage. Returns `None` if it is malformed or its transport is
+    /// unknown; it is then parsed on access.
     pub(crate) fn keep(mut cursor: Cursor<'_>) -> Option<TopVia> {
         cursor.skip_space();
         let (via, placed) = Via::take_placed(&mut cursor).ok()?;
@@ -98,7 +100,7 @@ impl<'a> Via<'a> {
         })
     }
 
-    /// A Via that was kept, with the texts of the message that it was parsed with.
+    /// Restores a stored Via, with the texts of its message.
     #[inline]
     pub(crate) fn kept(top: &TopVia, bytes: &'a [u8]) -> Self {
         let text = |(start, end): Span| bytes.get(start..end).unwrap_or(&[]);
@@ -119,10 +121,10 @@ impl<'a> Via<'a> {
         }
     }
 
-    /// Takes a Via, and says where its parts stand.
+    /// Takes a Via, and returns the positions of its parts as well.
     #[inline(always)]
     fn take_placed(cursor: &mut Cursor<'a>) -> Result<(Self, Placed)> {
-        // A place of its own can stay in registers.
+        // A local copy can stay in registers.
         let mut place = *cursor;
         let (transport, known) = sent_protocol(&mut place)?;
         if !known {
@@ -142,7 +144,7 @@ impl<'a> Via<'a> {
     }
 }
 
-/// Skips a `;` without a parameter at the end of a Via. Some phones write one, and nothing depends on it.
+/// Skips a `;` without a parameter at the end of a Via. Some phones write one, and it has no meaning.
 #[inline(always)]
 fn skip_empty_param(cursor: &mut Cursor<'_>) {
     if cursor.peek() == Some(b';') {
@@ -151,7 +153,7 @@ fn skip_empty_param(cursor: &mut Cursor<'_>) {
     }
 }
 
-/// Where parts of a Via stand.
+/// The positions of the parts of a Via.
 #[derive(Default)]
 struct Placed {
     host: Span,
@@ -161,7 +163,7 @@ struct Placed {
     rport: Option<Span>,
 }
 
-/// The parameters that matter.
+/// The parameters that the server uses.
 #[derive(Default)]
 struct Seen<'a> {
     branch: Option<&'a [u8]>,
@@ -180,7 +182,7 @@ impl<'a> Seen<'a> {
         (start, end): Span,
         placed: &mut Placed,
     ) -> core::result::Result<(), ErrorKind> {
-        // Parameters that matter are told apart by their length first: this is done for every message.
+        // Names are distinguished by their length first, because this runs for every message.
         match name.len() {
             6 if same(name, b"branch") => {
                 let Some(ParamValue::Token(branch)) = value else { return Err(ErrorKind::Branch) };
@@ -211,7 +213,8 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// `SIP/2.0/transport` with white space around the slashes, and whether it is this version.
+/// Takes `SIP/2.0/transport`, with optional white space around the slashes. The second value is true if the
+/// version is 2.0.
 #[inline]
 fn sent_protocol<'a>(cursor: &mut Cursor<'a>) -> Result<(Transport<'a>, bool)> {
     match cursor.rest().first_chunk() {
@@ -247,7 +250,8 @@ fn slash(cursor: &mut Cursor<'_>) -> Result<()> {
     Ok(())
 }
 
-/// White space, the sender, its port if it has one, and where the sender stands.
+/// Takes white space, the sender and its optional port. Returns the sender, the port and the sender's
+/// position.
 #[inline(always)]
 fn sent_by<'a>(cursor: &mut Cursor<'a>) -> Result<(Host<'a>, Option<u16>, Span)> {
     if !cursor.skip_space() {
@@ -265,7 +269,7 @@ fn sent_by<'a>(cursor: &mut Cursor<'a>) -> Result<(Host<'a>, Option<u16>, Span)>
     blank_port(cursor).map(|port| (host, port, span))
 }
 
-/// `: port` with white space after the colon.
+/// Takes `: port`, with white space after the colon.
 #[inline(always)]
 fn blank_port(cursor: &mut Cursor<'_>) -> Result<Option<u16>> {
     if matches!(cursor.rest(), [b':', b' ' | b'\t' | b'\r', ..]) {
@@ -283,7 +287,7 @@ fn whole_port(text: &[u8]) -> core::result::Result<u16, ErrorKind> {
     if cursor.rest().is_empty() { Ok(port as u16) } else { Err(ErrorKind::Port) }
 }
 
-/// An address with brackets or without: both are sent (RFC 5118 section 4.5).
+/// Parses an address with or without brackets: both occur (RFC 5118 section 4.5).
 fn address(text: &[u8]) -> core::result::Result<IpAddr, ErrorKind> {
     if text.contains(&b':') && text.first() != Some(&b'[') {
         return ipv6(text).map(IpAddr::V6).ok_or(ErrorKind::Host);

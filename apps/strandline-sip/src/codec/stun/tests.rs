@@ -1,6 +1,6 @@
 use super::*;
 
-/// The transaction of the examples in RFC 5769.
+/// The transaction ID of the examples in RFC 5769.
 const ID: [u8; 12] = [0xb7, 0xe7, 0xa7, 0x01, 0xbc, 0x34, 0xd6, 0x86, 0xfa, 0x87, 0xdf, 0xae];
 
 fn request(attributes: &[u8]) -> Vec<u8> {
@@ -20,17 +20,17 @@ fn the_addresses_of_rfc_5769() {
         0x25, 0xf4, 0xb5, 0xbe, 0xd2, 0xb9, 0xd9,
     ];
     assert_eq!(v6[20..], wanted);
-    // An IPv4 address as a socket for both has it.
+    // An IPv4 address as a dual-stack socket reports it.
     assert_eq!(binding_answer(&request(&[]), "[::ffff:192.0.2.1]:32853".parse().unwrap()).unwrap(), v4);
 }
 
 #[test]
 fn optional_stun_attributes_are_skipped() {
     let from = "192.0.2.1:5060".parse().unwrap();
-    // SOFTWARE with three letters, FINGERPRINT.
+    // SOFTWARE with three letters, then FINGERPRINT.
     let optional = [0x80, 0x22, 0, 3, b'a', b'b', b'c', 0, 0x80, 0x28, 0, 4, 1, 2, 3, 4];
     assert_eq!(binding_answer(&request(&optional), from).unwrap()[..2], BINDING_SUCCESS);
-    // CHANGE-REQUEST, which would have others answer.
+    // CHANGE-REQUEST, which asks for a response from another address.
     let answer = binding_answer(&request(&[0, 3, 0, 4, 0, 0, 0, 6]), from).unwrap();
     assert_eq!(answer[..4], [0x01, 0x11, 0, 16]);
     assert_eq!(answer[20..], [0, 9, 0, 4, 0, 0, 4, 20, 0, 10, 0, 2, 0, 3, 0, 0]);
@@ -50,6 +50,6 @@ fn what_is_no_binding_request_is_not_answered() {
     for wrong in [&right[..19], &request(&[0x80, 0x22, 0, 9, 0]), &request(&[0x80, 0x22]), b""] {
         assert_eq!(binding_answer(wrong, from), None);
     }
-    // An answer of its own is no request.
+    // The server's own response is not a request.
     assert_eq!(binding_answer(&binding_answer(&right, from).unwrap(), from), None);
 }

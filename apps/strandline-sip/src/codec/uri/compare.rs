@@ -1,4 +1,4 @@
-//! When two URIs mean the same (RFC 3261 section 19.1.4, RFC 3966 section 4).
+//! Equivalence of URIs (RFC 3261 section 19.1.4, RFC 3966 section 4).
 
 use super::escape::{same, same_any_case};
 use super::params::{UriHeaders, UriParams};
@@ -6,15 +6,16 @@ use super::sip::SipUri;
 use super::tel::TelUri;
 use super::{OtherUri, Uri};
 
-/// Parameters that must be in both URIs or in neither. All others count only where both have them.
+/// Parameters that must be in both URIs or in neither. Other parameters count only if both URIs have them.
 const TELLING: [&[u8]; 5] = [b"user", b"ttl", b"method", b"maddr", b"transport"];
 
-/// URIs with more parameters or headers than this are the same only if their text is: comparing takes the product of
-/// their numbers.
+/// URIs with more parameters or headers than this are equal only if their texts are, because the comparison
+/// takes time proportional to the product of their numbers.
 const PARTS_MAX: usize = 32;
 
 impl Uri<'_> {
-    /// Do both URIs mean the same? Not the same as both leading to one user: that is what a location service tells.
+    /// Returns true if both URIs are equivalent. URIs that are not may still lead to the same user, which
+    /// only a location service can tell.
     ///
     /// ```
     /// use strandline_sip::codec::Uri;
@@ -37,7 +38,7 @@ impl Uri<'_> {
 }
 
 impl SipUri<'_> {
-    /// Do both URIs mean the same (section 19.1.4)?
+    /// Returns true if both URIs are equivalent (section 19.1.4).
     #[must_use]
     pub fn matches(&self, other: &SipUri<'_>) -> bool {
         self.secure == other.secure
@@ -51,7 +52,8 @@ impl SipUri<'_> {
 }
 
 impl TelUri<'_> {
-    /// Do both URIs mean the same? Visual separators don't count, and every parameter must be in both.
+    /// Returns true if both URIs are equivalent. Visual separators don't count, and every parameter must be
+    /// in both.
     #[must_use]
     pub fn matches(&self, other: &TelUri<'_>) -> bool {
         let lower = |byte: u8| byte.to_ascii_lowercase();
@@ -64,7 +66,7 @@ impl TelUri<'_> {
 }
 
 impl OtherUri<'_> {
-    /// Whether both have the same scheme and, byte for byte, the same text after it.
+    /// Returns true if both have the same scheme, in any case, and byte for byte the same text after it.
     #[must_use]
     pub fn matches(&self, other: &OtherUri<'_>) -> bool {
         self.scheme.eq_ignore_ascii_case(other.scheme) && self.rest == other.rest
@@ -86,7 +88,8 @@ fn same_params(a: &UriParams<'_>, b: &UriParams<'_>, telling: &[&[u8]]) -> bool 
     if a.iter().count().max(b.iter().count()) > PARTS_MAX {
         return false;
     }
-    // From both sides: a parameter that one of them has twice must not depend on which is asked first.
+    // Compares in both directions, so that the result doesn't depend on the order if one URI repeats a
+    // parameter.
     let same_values = |a: &UriParams<'_>, b: &UriParams<'_>| {
         a.iter().all(|(name, value)| match (value, b.get(name)) {
             (_, None) => true,
@@ -98,7 +101,8 @@ fn same_params(a: &UriParams<'_>, b: &UriParams<'_>, telling: &[&[u8]]) -> bool 
     same_values(a, b) && same_values(b, a) && telling.iter().all(|name| a.has(name) == b.has(name))
 }
 
-/// Every header of each is in the other. Names are compared without case, values as text.
+/// Returns true if every header of each URI is in the other. Names are compared without regard to case,
+/// values as text.
 fn same_headers(a: &UriHeaders<'_>, b: &UriHeaders<'_>) -> bool {
     if a == b {
         return true;

@@ -1,12 +1,12 @@
-//! Escapes `%41` of URIs. They are undone once, never twice (RFC 4475 section 3.1.1.3).
+//! Escapes in URIs, such as `%41`. They are decoded once, never twice (RFC 4475 section 3.1.1.3).
 
-/// The bytes that an escaped text stands for.
+/// Iterator over the decoded bytes of an escaped text.
 #[derive(Debug, Clone)]
 pub struct Unescaped<'a> {
     rest: &'a [u8],
 }
 
-/// Undoes the escapes of a part of a URI. What is no escape stays as it is.
+/// Decodes the escapes of a part of a URI. Invalid escapes are kept.
 ///
 /// ```
 /// use strandline_sip::codec::unescape;
@@ -43,12 +43,12 @@ impl Iterator for Unescaped<'_> {
 
 impl core::iter::FusedIterator for Unescaped<'_> {}
 
-/// Are these the same once escapes are undone?
+/// Returns true if both texts are equal after decoding.
 pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
     a == b || unescape(a).eq(unescape(b))
 }
 
-/// Are these the same once escapes are undone, whatever their case?
+/// Returns true if both texts are equal after decoding, in any case.
 pub(crate) fn same_any_case(a: &[u8], b: &[u8]) -> bool {
     let lower = |byte: u8| byte.to_ascii_lowercase();
     a.eq_ignore_ascii_case(b) || unescape(a).map(lower).eq(unescape(b).map(lower))

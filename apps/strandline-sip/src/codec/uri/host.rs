@@ -1,4 +1,4 @@
-//! Hosts: names, IPv4 addresses, IPv6 references (RFC 3261 section 25.1).
+//! Hosts: names, IPv4 addresses and IPv6 references (RFC 3261 section 25.1).
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -7,22 +7,22 @@ use crate::codec::class::{self, is};
 use crate::codec::cursor::{Cursor, Result};
 use crate::codec::error::ErrorKind;
 
-/// A host as it stands in URIs and in Via.
+/// A host in a URI or a Via.
 #[derive(Debug, Clone, Copy)]
 pub enum Host<'a> {
-    /// A name. Underscores are taken, though the grammar has none: machines are called so.
+    /// A name. It may contain underscores, which the grammar forbids but real hosts use.
     Name(&'a [u8]),
     /// An IPv4 address.
     V4(Ipv4Addr),
-    /// An IPv6 address, which stands in brackets.
+    /// An IPv6 address, written in brackets.
     V6(Ipv6Addr),
 }
 
 impl<'a> Host<'a> {
-    /// Parses a host alone.
+    /// Parses a single host.
     ///
     /// # Errors
-    /// [`ErrorKind::Host`] if it is malformed.
+    /// Returns [`ErrorKind::Host`] if it is malformed.
     ///
     /// ```
     /// use strandline_sip::codec::Host;
@@ -49,7 +49,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// The host at the start of `text`, and how long it is.
+    /// The host at the start of `text`, and its length.
     fn read(text: &'a [u8]) -> Option<(Self, usize)> {
         match text.first() {
             Some(b'[') => return reference(text),
@@ -64,7 +64,7 @@ impl<'a> Host<'a> {
         Some((Self::Name(name), name.len()))
     }
 
-    /// The address, if it is one.
+    /// The address; `None` for a name.
     #[must_use]
     pub const fn ip(&self) -> Option<IpAddr> {
         match *self {
@@ -74,8 +74,8 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// May a message be sent there? Not to the broadcast address, multicast or the unspecified address, which a hostile
-    /// Via may name (RFC 4475 section 3.3.10). A name may.
+    /// Returns false for the broadcast address, multicast and the unspecified address, which a hostile Via
+    /// may name (RFC 4475 section 3.3.10). A name is always allowed.
     #[must_use]
     pub fn may_be_sent_to(&self) -> bool {
         match self {
@@ -88,7 +88,7 @@ impl<'a> Host<'a> {
     }
 }
 
-/// Names are compared without case and without the dot at their end, addresses as addresses.
+/// Names are compared without regard to case and to a final dot; addresses are compared by value.
 impl PartialEq for Host<'_> {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
@@ -115,8 +115,9 @@ impl fmt::Display for Host<'_> {
     }
 }
 
-/// Four numbers up to 255 of one to three digits at the start of `text`, and how long they are. Leading zeros don't matter:
-/// the numbers are decimal all the same. `None` if what follows belongs to a name.
+/// Parses an IPv4 address at the start of `text`: four numbers up to 255 of one to three digits. Leading
+/// zeros are allowed, and the numbers are decimal nevertheless. Returns the address and its length, or `None`
+/// if it continues as a name.
 #[inline]
 fn ipv4(text: &[u8]) -> Option<(Ipv4Addr, usize)> {
     let (first, rest) = octet(text)?;
@@ -129,7 +130,7 @@ fn ipv4(text: &[u8]) -> Option<(Ipv4Addr, usize)> {
     Some((Ipv4Addr::new(first, second, third, fourth), text.len() - rest.len()))
 }
 
-/// A number of one to three digits up to 255, and what follows it.
+/// Parses a number of one to three digits up to 255, and returns it with the rest of the text.
 #[inline(always)]
 fn octet(text: &[u8]) -> Option<(u8, &[u8])> {
     let digit = |at: usize| text.get(at).map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit < 10);
@@ -141,15 +142,16 @@ fn octet(text: &[u8]) -> Option<(u8, &[u8])> {
     Some((u8::try_from(three).ok()?, text.get(3..)?))
 }
 
-/// How long the name at the start of `text` is: labels of letters, digits and `-` with dots between them and perhaps at the
-/// end; none is empty or starts or ends with `-`, and the last doesn't start with a digit.
+/// The length of the host name at the start of `text`: labels of letters, digits and `-`, separated by dots,
+/// with an optional final dot. No label is empty or starts or ends with `-`, and the last label doesn't start
+/// with a digit.
 #[inline]
 fn name_len(text: &[u8]) -> Option<usize> {
     let mut cursor = Cursor::new(text, 0);
     let mut top = None;
     loop {
         let [first, ..] = cursor.run(class::LABEL) else {
-            // After the last dot nothing needs to follow, before the first something must.
+            // A label is required before the first dot and optional after the last.
             let ends = top.is_some() && !matches!(cursor.peek(), Some(b'.' | b'-'));
             return if ends { name_end(&cursor, top) } else { None };
         };
@@ -165,14 +167,14 @@ fn name_len(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where a name ends whose last label starts with `top`.
+/// The end of the name, unless its last label starts with a digit. `top` is the first byte of that label.
 #[inline(always)]
 fn name_end(cursor: &Cursor<'_>, top: Option<u8>) -> Option<usize> {
     if top.is_some_and(|top| top.is_ascii_digit()) { None } else { Some(cursor.at()) }
 }
 
-/// `[address]`. One colon too many before an IPv4 part, which the grammar of RFC 3261 wrongly asks for, is overlooked (RFC
-/// 5118 section 4.10).
+/// Parses `[address]`. An extra colon before an IPv4 part, which the grammar of RFC 3261 wrongly requires, is
+/// accepted (RFC 5118 section 4.10).
 fn reference(text: &[u8]) -> Option<(Host<'_>, usize)> {
     let inside = text.get(1..)?;
     let len = inside.iter().take(64).position(|byte| *byte == b']')?;
@@ -180,7 +182,7 @@ fn reference(text: &[u8]) -> Option<(Host<'_>, usize)> {
     Some((Host::V6(address), len + 2))
 }
 
-/// An IPv6 address without its brackets.
+/// Parses an IPv6 address without brackets.
 pub(crate) fn ipv6(text: &[u8]) -> Option<Ipv6Addr> {
     let text = core::str::from_utf8(text).ok()?;
     if let Ok(address) = text.parse() {

@@ -1,4 +1,5 @@
-//! URIs: SIP and SIPS (RFC 3261 section 19.1), tel (RFC 3966), and any other, of which only the scheme is known.
+//! URIs: SIP and SIPS (RFC 3261 section 19.1), tel (RFC 3966), and others, of which only the scheme is
+//! parsed.
 
 pub(crate) mod compare;
 pub(crate) mod escape;
@@ -13,31 +14,31 @@ use super::class;
 use super::cursor::{Cursor, Result};
 use super::error::{Error, ErrorKind};
 
-/// A URI, as a view of its text.
+/// A URI as a view of its text.
 #[derive(Debug, Clone, Copy)]
 pub enum Uri<'a> {
     /// `sip:` and `sips:`
     Sip(SipUri<'a>),
     /// `tel:`
     Tel(TelUri<'a>),
-    /// Any other.
+    /// A URI with any other scheme.
     Other(OtherUri<'a>),
 }
 
-/// A URI of which only the scheme is understood.
+/// A URI of which only the scheme is parsed.
 #[derive(Debug, Clone, Copy)]
 pub struct OtherUri<'a> {
-    /// The scheme, without its colon; compare it without case.
+    /// The scheme without its colon; case-insensitive.
     pub scheme: &'a [u8],
-    /// All after the colon.
+    /// The text after the colon.
     pub rest: &'a [u8],
 }
 
 impl<'a> Uri<'a> {
-    /// Parses a URI alone.
+    /// Parses a single URI.
     ///
     /// # Errors
-    /// If its scheme is missing, or a SIP or tel URI is malformed.
+    /// Returns an error if the scheme is missing, or if a SIP or tel URI is malformed.
     ///
     /// ```
     /// use strandline_sip::codec::{Host, Uri};
@@ -54,7 +55,7 @@ impl<'a> Uri<'a> {
         Self::parse_at(bytes, 0)
     }
 
-    /// Parses the URI that starts at `at` and ends with `bytes`.
+    /// Parses the URI that starts at `at` and extends to the end of `bytes`.
     #[inline]
     pub(crate) fn parse_at(bytes: &'a [u8], at: usize) -> Result<Self> {
         match sip::scheme(bytes, at) {
@@ -75,7 +76,7 @@ impl<'a> Uri<'a> {
         Ok(Self::Other(OtherUri { scheme, rest }))
     }
 
-    /// The URI if it is a SIP or SIPS URI.
+    /// The URI, if it is a SIP or SIPS URI.
     #[must_use]
     pub const fn sip(&self) -> Option<&SipUri<'a>> {
         match self {
@@ -84,7 +85,7 @@ impl<'a> Uri<'a> {
         }
     }
 
-    /// The scheme in small letters if it is known, otherwise as it was sent.
+    /// The scheme: in lowercase if it is known, otherwise as it was sent.
     #[must_use]
     pub const fn scheme(&self) -> &'a [u8] {
         match self {
@@ -95,7 +96,8 @@ impl<'a> Uri<'a> {
         }
     }
 
-    /// A request can be sent to this URI: it has no headers, and starts at `at`.
+    /// Checks that a request can be sent to this URI, which must not have headers. `at` is the position for
+    /// the error.
     #[inline]
     pub(crate) fn check_target(&self, at: usize) -> Result<()> {
         match self {

@@ -7,7 +7,7 @@ use crate::codec::error::ErrorKind;
 
 use super::escape;
 
-/// The parameters of a SIP or tel URI: `;name` or `;name=value`, escaped as they were sent.
+/// The parameters of a SIP or tel URI, `;name` or `;name=value`, with their escapes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UriParams<'a> {
     raw: &'a [u8],
@@ -16,7 +16,7 @@ pub struct UriParams<'a> {
 as_sent!(UriParams, "All as they were sent, each with the `;` before it.");
 
 impl<'a> UriParams<'a> {
-    /// Takes all parameters. Afterwards they can't be malformed.
+    /// Takes all parameters. The resulting list is well-formed.
     #[inline(always)]
     pub(crate) fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
         let start = cursor.at();
@@ -30,32 +30,32 @@ impl<'a> UriParams<'a> {
         Ok(Self { raw: cursor.since(start) })
     }
 
-    /// Names and values in order.
+    /// Iterates over names and values in order.
     pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> + use<'a> {
         self.raw.split(|byte| *byte == b';').skip(1).map(|param| split(param))
     }
 
-    /// The value of a parameter: `None` if it is not there, `Some(None)` if it has no value. The name is compared
-    /// without case and without escapes.
+    /// The value of a parameter: `None` if it is missing, `Some(None)` if it has no value. The name is
+    /// matched after decoding, in any case.
     #[must_use]
     pub fn get(&self, name: &[u8]) -> Option<Option<&'a [u8]>> {
         self.iter().find(|(found, _)| escape::same_any_case(found, name)).map(|(_, value)| value)
     }
 
-    /// The value of a parameter that has one.
+    /// The value of a parameter; `None` if it is missing or has no value.
     #[must_use]
     pub fn value(&self, name: &[u8]) -> Option<&'a [u8]> {
         self.get(name).flatten()
     }
 
-    /// Is the parameter there, with a value or without?
+    /// Returns true if the parameter is present, with or without a value.
     #[must_use]
     pub fn has(&self, name: &[u8]) -> bool {
         self.get(name).is_some()
     }
 }
 
-/// The headers of a SIP URI: `?name=value&name=value`, escaped as they were sent.
+/// The headers of a SIP URI, `?name=value&name=value`, with their escapes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UriHeaders<'a> {
     raw: &'a [u8],
@@ -64,7 +64,7 @@ pub struct UriHeaders<'a> {
 as_sent!(UriHeaders, "All as they were sent, with the `?` before them.");
 
 impl<'a> UriHeaders<'a> {
-    /// Takes all headers. Afterwards they can't be malformed.
+    /// Takes all headers. The resulting list is well-formed.
     #[inline(always)]
     pub(crate) fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
         if cursor.peek() != Some(b'?') {

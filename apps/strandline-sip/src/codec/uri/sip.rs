@@ -9,27 +9,27 @@ use super::params::{UriHeaders, UriParams};
 
 /// `sip:user:password@host:port;parameters?headers`
 ///
-/// Parts are views of the text, escaped as they were sent.
+/// The parts are views of the text, with their escapes.
 #[derive(Debug, Clone, Copy)]
 pub struct SipUri<'a> {
-    /// `sips:` rather than `sip:`.
+    /// True for `sips:`, false for `sip:`.
     pub secure: bool,
-    /// User, which may be a telephone number and may hold `;` (RFC 4475 section 3.1.1.9).
+    /// The user, which may be a telephone number and may contain `;` (RFC 4475 section 3.1.1.9).
     pub user: Option<&'a [u8]>,
-    /// Password, if there is a colon after the user.
+    /// The password, if the user is followed by a colon.
     pub password: Option<&'a [u8]>,
-    /// Host.
+    /// The host.
     pub host: Host<'a>,
-    /// Port, if it is there.
+    /// The port, if present.
     pub port: Option<u16>,
-    /// Parameters.
+    /// The parameters.
     pub params: UriParams<'a>,
-    /// Headers.
+    /// The headers.
     pub headers: UriHeaders<'a>,
 }
 
 impl<'a> SipUri<'a> {
-    /// Parses what follows `sip:` or `sips:` up to the end.
+    /// Parses the text after `sip:` or `sips:`, up to the end.
     pub(crate) fn take(mut cursor: Cursor<'a>, secure: bool) -> Result<Self> {
         let (user, password) = user_info(&mut cursor)?;
         let host = Host::take(&mut cursor)?;
@@ -42,25 +42,25 @@ impl<'a> SipUri<'a> {
         Ok(Self { secure, user, password, host, port, params, headers })
     }
 
-    /// The port, or the default one: 5061 for `sips:`, 5060 otherwise.
+    /// The port, or the default: 5061 for `sips:`, 5060 otherwise.
     #[must_use]
     pub fn port_or_default(&self) -> u16 {
         self.port.unwrap_or(if self.secure { 5061 } else { 5060 })
     }
 
-    /// `transport`, such as `tcp`; compare it without case.
+    /// `transport`, such as `tcp`; case-insensitive.
     #[must_use]
     pub fn transport(&self) -> Option<&'a [u8]> {
         self.params.value(b"transport")
     }
 
-    /// `lr`: the host routes loosely (section 19.1.1), also when written `lr=on`.
+    /// `lr`: the host is a loose router (section 19.1.1). `lr=on` counts too.
     #[must_use]
     pub fn is_loose_router(&self) -> bool {
         self.params.has(b"lr")
     }
 
-    /// `maddr`: where to send instead of to the host.
+    /// `maddr`: the address to send to instead of the host.
     #[must_use]
     pub fn maddr(&self) -> Option<&'a [u8]> {
         self.params.value(b"maddr")
@@ -72,20 +72,20 @@ impl<'a> SipUri<'a> {
         self.params.value(b"user").is_some_and(|value| value.eq_ignore_ascii_case(b"phone"))
     }
 
-    /// `ob`: what is sent here should use the flow of the registration (RFC 5626 section 5.4).
+    /// `ob`: requests to this URI should use the flow of the registration (RFC 5626 section 5.4).
     #[must_use]
     pub fn is_outbound(&self) -> bool {
         self.params.has(b"ob")
     }
 
-    /// `gr`: this is a GRUU (RFC 5627), public if it has a value, temporary if not.
+    /// `gr`: this is a GRUU (RFC 5627), public if the parameter has a value, temporary otherwise.
     #[must_use]
     pub fn gruu(&self) -> Option<Option<&'a [u8]>> {
         self.params.get(b"gr")
     }
 }
 
-/// If a SIP or SIPS URI starts at `at`, the place after its scheme and colon, and whether it is `sips:`.
+/// If a SIP or SIPS URI starts at `at`, returns a cursor after the scheme's colon, and true for `sips:`.
 #[inline(always)]
 pub(crate) fn scheme(bytes: &[u8], at: usize) -> Option<(Cursor<'_>, bool)> {
     match bytes.get(at..) {
@@ -97,10 +97,10 @@ pub(crate) fn scheme(bytes: &[u8], at: usize) -> Option<(Cursor<'_>, bool)> {
     }
 }
 
-/// `user[:password]@`, if there is an `@`: it can't be anywhere else in a SIP URI.
+/// Takes `user[:password]@`, if the URI contains an `@`, which can't occur elsewhere in a SIP URI.
 #[inline(always)]
 fn user_info<'a>(cursor: &mut Cursor<'a>) -> Result<(Option<&'a [u8]>, Option<&'a [u8]>)> {
-    // Most have one, and most users are followed by it at once: only otherwise is it looked for.
+    // Most URIs have a user directly followed by `@`. Only otherwise is the rest searched for it.
     let start = *cursor;
     let user = cursor.escaped(class::USER);
     if cursor.peek() != Some(b'@') && !cursor.rest().contains(&b'@') {
@@ -115,7 +115,7 @@ fn user_info<'a>(cursor: &mut Cursor<'a>) -> Result<(Option<&'a [u8]>, Option<&'
     Ok((Some(user), password))
 }
 
-/// `:port`, if it is there.
+/// Takes `:port`, if present.
 #[inline(always)]
 pub(crate) fn port(cursor: &mut Cursor<'_>) -> Result<Option<u16>> {
     if !cursor.eat(b':') {

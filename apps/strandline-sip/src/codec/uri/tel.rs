@@ -11,12 +11,12 @@ use super::params::UriParams;
 pub struct TelUri<'a> {
     /// The number with its visual separators, and with its `+` if it is global.
     pub number: &'a [u8],
-    /// Parameters.
+    /// The parameters.
     pub params: UriParams<'a>,
 }
 
 impl<'a> TelUri<'a> {
-    /// Parses what follows `tel:` up to the end.
+    /// Parses the text after `tel:`, up to the end.
     pub(crate) fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
         let start = cursor.at();
         let global = cursor.eat(b'+');
@@ -41,13 +41,13 @@ impl<'a> TelUri<'a> {
         Ok(Self { number, params })
     }
 
-    /// The number is one of E.164, with `+`.
+    /// Returns true if the number is a global (E.164) number, which starts with `+`.
     #[must_use]
     pub fn is_global(&self) -> bool {
         self.number.first() == Some(&b'+')
     }
 
-    /// The number without visual separators.
+    /// The characters of the number, without visual separators.
     ///
     /// ```
     /// use strandline_sip::codec::Uri;
@@ -62,7 +62,7 @@ impl<'a> TelUri<'a> {
         self.number.iter().copied().filter(|byte| !is_separator(*byte))
     }
 
-    /// `phone-context`, without which a local number means nothing.
+    /// `phone-context`, which gives a local number its meaning.
     #[must_use]
     pub fn phone_context(&self) -> Option<&'a [u8]> {
         self.params.value(b"phone-context")
@@ -73,7 +73,7 @@ fn is_separator(byte: u8) -> bool {
     matches!(byte, b'-' | b'.' | b'(' | b')')
 }
 
-/// The characters of a scheme's name and its colon.
+/// Takes the name of a scheme and its colon.
 pub(crate) fn scheme<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8]> {
     let start = cursor.at();
     let name = cursor.run(class::SCHEME);

@@ -1,4 +1,4 @@
-//! Messages built anew.
+//! Builds new messages.
 
 use bytes::BytesMut;
 
@@ -10,9 +10,9 @@ use crate::codec::status::StatusCode;
 use super::via::{NewVia, write_number};
 use super::{WriteError, check_known, check_name, check_text, check_value};
 
-/// Writes a message: first line, headers in the order in which they are given, Content-Length and body at the end.
+/// Writes a message: the first line, the headers in the order of the calls, then Content-Length and the body.
 ///
-/// What is wrong is told by [`finish`](Self::finish), and then nothing was written.
+/// [`finish`](Self::finish) reports any error, in which case nothing is written.
 ///
 /// ```
 /// use bytes::BytesMut;
@@ -36,13 +36,13 @@ use super::{WriteError, check_known, check_name, check_text, check_value};
 #[derive(Debug)]
 pub struct MessageWriter<'b> {
     out: &'b mut BytesMut,
-    /// What was in the buffer before.
+    /// The length of the buffer before this message.
     start: usize,
     result: Result<(), WriteError>,
 }
 
 impl<'b> MessageWriter<'b> {
-    /// Starts a request. It is appended to what is in `out`.
+    /// Starts a request, which is appended to `out`.
     #[must_use]
     pub fn request(out: &'b mut BytesMut, method: Method<'_>, uri: &[u8]) -> Self {
         let mut writer = Self { start: out.len(), out, result: Ok(()) };
@@ -55,7 +55,8 @@ impl<'b> MessageWriter<'b> {
         writer
     }
 
-    /// Starts a response that answers nothing: see [`Reply`](super::super::Reply) for those that do.
+    /// Starts a response that doesn't belong to a request. For other responses, see
+    /// [`Reply`](super::super::Reply).
     #[must_use]
     pub fn response(out: &'b mut BytesMut, code: StatusCode, reason: &[u8]) -> Self {
         let mut writer = Self { start: out.len(), out, result: Ok(()) };
@@ -66,7 +67,7 @@ impl<'b> MessageWriter<'b> {
         writer
     }
 
-    /// Starts a response with the usual phrase.
+    /// Starts a response with the usual reason phrase.
     pub(crate) fn usual_response(out: &'b mut BytesMut, code: StatusCode) -> Self {
         let Some(line) = code.usual_line() else {
             return Self::response(out, code, code.reason().as_bytes());
@@ -90,12 +91,12 @@ impl<'b> MessageWriter<'b> {
         }
     }
 
-    /// A header. Content-Length is written by [`finish`](Self::finish).
+    /// Writes a header. [`finish`](Self::finish) writes Content-Length.
     pub fn header(&mut self, name: HeaderName, value: &[u8]) -> &mut Self {
         self.header_of(name, &[value])
     }
 
-    /// A header by its name.
+    /// Writes a header given by its name.
     pub fn header_named(&mut self, name: &[u8], value: &[u8]) -> &mut Self {
         self.check(check_name(name));
         self.check(check_value(value));
@@ -103,7 +104,7 @@ impl<'b> MessageWriter<'b> {
         self
     }
 
-    /// A header whose value is a number.
+    /// Writes a header with a numeric value.
     pub fn number(&mut self, name: HeaderName, value: u32) -> &mut Self {
         self.check(check_known(name));
         self.out.extend_from_slice(name.before_value());
@@ -112,35 +113,36 @@ impl<'b> MessageWriter<'b> {
         self
     }
 
-    /// A header whose value is put together from parts.
+    /// Writes a header whose value is the concatenation of `parts`.
     pub fn header_of(&mut self, name: HeaderName, parts: &[&[u8]]) -> &mut Self {
         self.check(check_known(name));
         let start = self.out.len();
         self.out.extend_from_slice(name.before_value());
         self.put(parts);
-        // All parts at once.
+        // Check the parts together.
         self.check(check_value(self.out.get(start..).unwrap_or(&[])));
         self.out.extend_from_slice(b"\r\n");
         self
     }
 
-    /// A Via.
+    /// Writes a Via.
     pub fn via(&mut self, via: &NewVia<'_>) -> &mut Self {
         self.check(via.check());
         via.write(self.out);
         self
     }
 
-    /// A header line of another message, byte for byte.
+    /// Copies a header line of another message, byte for byte.
     pub fn copy(&mut self, header: &Header<'_>) -> &mut Self {
         self.put(&[header.line()]);
         self
     }
 
-    /// Content-Length and the body.
+    /// Writes Content-Length and the body.
     ///
     /// # Errors
-    /// If any text had a line break in it or any name was none. The buffer is then as it was before.
+    /// Returns an error if a text contained a line break or a name was not a token. The buffer is then
+    /// unchanged.
     pub fn finish(self, body: &[u8]) -> Result<(), WriteError> {
         if let Err(error) = self.result {
             self.out.truncate(self.start);

@@ -1,5 +1,5 @@
-//! Edits of a message on its way (RFC 3261 sections 16.6 and 16.7): splices over its bytes. What is not edited is copied as
-//! it is, in its order.
+//! Edits a message in transit (RFC 3261 sections 16.6 and 16.7), as splices over its bytes. Everything else
+//! is copied unchanged and in order.
 
 use core::net::SocketAddr;
 
@@ -18,14 +18,14 @@ use super::{WriteError, check_known, check_name, check_text, check_value};
 
 const EDITS_MAX: usize = 24;
 
-/// What takes the place of some bytes.
+/// The text that replaces a range.
 #[derive(Debug, Clone, Copy)]
 enum Insert<'a> {
     Nothing,
     Text(&'a [u8]),
-    /// `name: value` and its line end.
+    /// `name: value` and CRLF.
     Line(&'a [u8], &'a [u8]),
-    /// `name: number` and its line end.
+    /// `name: number` and CRLF.
     NumberLine(HeaderName, u32),
     Number(u32),
     Via(&'a NewVia<'a>),
@@ -33,17 +33,17 @@ enum Insert<'a> {
     Tag(&'a [u8]),
 }
 
-/// The bytes from `start` to `end` are replaced.
+/// Replaces the bytes from `start` to `end`.
 #[derive(Debug, Clone, Copy)]
 struct Splice<'a> {
     start: usize,
     end: usize,
-    /// Of two insertions at one place the one with the lower rank comes first.
+    /// If two insertions are at the same position, the one with the lower rank comes first.
     rank: i32,
     insert: Insert<'a>,
 }
 
-/// Edits of one message, to be written with it into one buffer. What is wrong is told by [`write`](Self::write).
+/// Edits of one message, applied when it is written to a buffer. [`write`](Self::write) reports any error.
 ///
 /// ```
 /// use bytes::BytesMut;
@@ -79,10 +79,10 @@ pub struct Edits<'a> {
 }
 
 impl<'a> Edits<'a> {
-    /// The most places of one message that can be edited. Lines next to each other that are removed are one.
+    /// Maximum number of edits of one message. Adjacent lines that are removed count as one edit.
     pub const EDITS_MAX: usize = EDITS_MAX;
 
-    /// No edits yet: written like this, the message is copied.
+    /// Creates an empty list of edits, which copies the message.
     #[must_use]
     pub fn new(message: Message<'a>) -> Self {
         let none = Splice { start: 0, end: 0, rank: 0, insert: Insert::Nothing };
@@ -113,18 +113,18 @@ impl<'a> Edits<'a> {
         }
     }
 
-    /// Something before everything else at its place: what is pushed later comes before what was pushed earlier.
+    /// Inserts at `at`, before everything that was inserted there earlier.
     fn push(&mut self, at: usize, insert: Insert<'a>) -> &mut Self {
         let rank = -1 - self.len as i32;
         self.splice(at, at, rank, insert)
     }
 
-    /// Where the first header line starts.
+    /// The position of the first header line.
     fn top(&self) -> usize {
         self.message.first.1 + 2
     }
 
-    /// Where a new first line of this header goes: before those that are there, or before all.
+    /// The position of a new first line of this header: before its existing lines, or before all headers.
     fn before(&self, name: HeaderName) -> usize {
         self.message.lines(name).next().map_or(self.top(), |line| line.offset())
     }
@@ -155,7 +155,7 @@ impl<'a> Edits<'a> {
         self.pop::<Via<'a>>(HeaderName::Via)
     }
 
-    /// Adds a value on top of Route, Record-Route, Path, Service-Route or another list, in a line of its own.
+    /// Adds a value on top of Route, Record-Route, Path, Service-Route or another list, in its own line.
     pub fn push_value(&mut self, name: HeaderName, value: &'a [u8]) -> &mut Self {
         match check_known(name).and_then(|()| check_value(value)) {
             Ok(()) => self.push(self.before(name), Insert::Line(name.as_str().as_bytes(), value)),
@@ -178,7 +178,8 @@ impl<'a> Edits<'a> {
         self.pop::<Address<'a>>(HeaderName::Route)
     }
 
-    /// Removes the first value of a list: its line if it is alone there, otherwise up to the next.
+    /// Removes the first value of a list: the whole line if no other value is in it, otherwise the text up to
+    /// the next value.
     fn pop<T: Element<'a>>(&mut self, name: HeaderName) -> &mut Self {
         let Some(line) = self.message.lines(name).next() else { return self.fail(WriteError::Target) };
         let end = line.offset() + line.line().len();
@@ -191,9 +192,10 @@ impl<'a> Edits<'a> {
         }
     }
 
-    /// Sets Max-Forwards to one less than it is, or to `default` if it isn't there (section 16.6, step 3).
+    /// Decrements Max-Forwards, or sets it to `default` if it is missing (section 16.6, step 3).
     ///
-    /// With 0 hops left, or a malformed value, this is an error: the request should have been answered.
+    /// It is an error if no hops are left or the value is malformed, because the request should have been
+    /// rejected.
     pub fn decrement_max_forwards(&mut self, default: u8) -> &mut Self {
         let hops = match self.message.max_forwards() {
             Ok(None) => return self.add_number(HeaderName::MaxForwards, u32::from(default)),
@@ -209,8 +211,8 @@ impl<'a> Edits<'a> {
         }
     }
 
-    /// Notes in the topmost Via where the message came from: `received`, and `rport` if it is asked for (section 18.2.1,
-    /// RFC 3581).
+    /// Records the source address in the topmost Via: `received`, and `rport` if the sender asked for it
+    /// (section 18.2.1, RFC 3581).
     pub fn source(&mut self, source: SocketAddr) -> &mut Self {
         for (start, end, note) in notes(&self.message, source).into_iter().flatten() {
             let insert = if note == Note::Nothing { Insert::Nothing } else { Insert::Note(note) };
@@ -219,7 +221,7 @@ impl<'a> Edits<'a> {
         self
     }
 
-    /// Removes those parameters of the topmost Via whose names are `unwanted`.
+    /// Removes the parameters of the topmost Via whose names match `unwanted`.
     pub(crate) fn remove_via_params(&mut self, unwanted: fn(&[u8]) -> bool) -> &mut Self {
         let message = self.message;
         for (start, end) in via_param_places(&message, unwanted) {
@@ -254,13 +256,14 @@ impl<'a> Edits<'a> {
         }
     }
 
-    /// Adds a header that is a number after all others.
+    /// Adds a numeric header after all others.
     pub fn add_number(&mut self, name: HeaderName, value: u32) -> &mut Self {
         let at = self.message.headers_end;
         self.splice(at, at, self.len as i32, Insert::NumberLine(name, value))
     }
 
-    /// Adds Content-Length if it is missing, as a message from a datagram may need before it goes into a stream.
+    /// Adds Content-Length if it is missing. A message from a datagram may need it before it goes into a
+    /// stream.
     pub fn ensure_content_length(&mut self) -> &mut Self {
         if self.message.has(HeaderName::ContentLength) {
             return self;
@@ -268,7 +271,7 @@ impl<'a> Edits<'a> {
         self.add_number(HeaderName::ContentLength, self.message.body().len() as u32)
     }
 
-    /// Adds a parameter to a URI that stands in brackets; none to any other.
+    /// Adds a parameter to a URI of this message that is in brackets. Leaves any other URI unchanged.
     pub(crate) fn add_uri_param(&mut self, uri: &'a [u8], param: &'a [u8]) -> &mut Self {
         let end = uri.as_ptr_range().end as usize;
         let Some(at) = end.checked_sub(self.message.bytes.as_ptr() as usize) else { return self };
@@ -278,7 +281,7 @@ impl<'a> Edits<'a> {
         }
     }
 
-    /// Replaces a URI that stands in this message.
+    /// Replaces a URI of this message.
     pub(crate) fn replace_uri(&mut self, uri: &'a [u8], with: &'a [u8]) -> &mut Self {
         let start = (uri.as_ptr() as usize).checked_sub(self.message.bytes.as_ptr() as usize);
         match (start, check_text(with)) {
@@ -300,7 +303,8 @@ impl<'a> Edits<'a> {
     /// Appends the edited message to `out`.
     ///
     /// # Errors
-    /// The first thing that was wrong with an edit, or that two of them meet. Nothing is written then.
+    /// Returns the first error of an edit, or [`WriteError::Overlap`] if two edits overlap. Nothing is
+    /// written then.
     pub fn write(&self, out: &mut BytesMut) -> Result<(), WriteError> {
         self.result?;
         let mut splices = self.splices;
@@ -323,7 +327,7 @@ impl<'a> Edits<'a> {
     }
 }
 
-/// Where the first value starts and where the next one does; the end of the line if there is none.
+/// The start of the first value and the start of the next one, or the end of the line if there is only one.
 fn after_first<'a, T: Element<'a>>(
     mut cursor: Cursor<'a>,
     end: usize,

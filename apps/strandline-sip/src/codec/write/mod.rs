@@ -1,5 +1,5 @@
-//! Writing: messages built anew, responses to requests, and edits of a message on its way through a proxy. All goes into
-//! one buffer of the caller's; nothing else is allocated.
+//! Writing: new messages, responses to requests, and edits of a message that passes through a proxy.
+//! Everything is written to one buffer of the caller; nothing else is allocated.
 
 pub(crate) mod build;
 pub(crate) mod edit;
@@ -15,25 +15,25 @@ use super::scan;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// A line break in a text that was to be written, and no blank after it that has the value go on: what follows it would be a
-    /// header of its own.
+    /// A text contains a line break that doesn't continue the value with white space. The text after it would
+    /// be a header of its own.
     #[error("line break in a value")]
     LineBreak,
-    /// A name that is no token.
+    /// The name of a header or a method is not a token.
     #[error("the name of a header or a method is not a token")]
     Name,
-    /// More edits than [`Edits::EDITS_MAX`](super::Edits::EDITS_MAX).
+    /// The message has more edits than [`Edits::EDITS_MAX`](super::Edits::EDITS_MAX).
     #[error("too many edits of one message")]
     TooManyEdits,
-    /// Two edits of the same bytes.
+    /// Two edits overlap.
     #[error("edits overlap")]
     Overlap,
-    /// The header to be edited is not there or malformed.
+    /// The header to be edited is missing or malformed.
     #[error("the header to be edited is missing or malformed")]
     Target,
 }
 
-/// A text that goes into a line must not end it.
+/// Checks that a text to be written into a line doesn't end it.
 pub(crate) fn check_text(text: &[u8]) -> Result<(), WriteError> {
     let mut at = scan::control(text, 0);
     while let Some(byte) = text.get(at) {
@@ -45,8 +45,8 @@ pub(crate) fn check_text(text: &[u8]) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// A text that goes into a header's value must not end the line, but may go on in the next one, as values do that were read (RFC
-/// 3261 section 7.3.1); and what may be quoted in those may be here.
+/// Checks that a text to be written into a header value doesn't end it. Folding (RFC 3261 section 7.3.1) and
+/// quoted control characters are allowed, as in values that are read.
 pub(crate) fn check_value(text: &[u8]) -> Result<(), WriteError> {
     let mut at = scan::control(text, 0);
     while let Some(after) = text.get(at..) {
@@ -62,7 +62,7 @@ pub(crate) fn check_value(text: &[u8]) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// Names of headers that are known are tokens; another has none here.
+/// Checks that the header has a name, which is then a token. [`HeaderName::Other`] has none.
 pub(crate) fn check_known(name: HeaderName) -> Result<(), WriteError> {
     if name == HeaderName::Other { Err(WriteError::Name) } else { Ok(()) }
 }

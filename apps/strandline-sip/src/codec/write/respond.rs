@@ -14,7 +14,8 @@ use super::build::MessageWriter;
 use super::source::notes;
 use super::{WriteError, check_name};
 
-/// How to answer a request. Via, From, To, Call-ID and CSeq are the request's, byte for byte.
+/// Describes a response to a request. Via, From, To, Call-ID and CSeq are copied from the request, byte for
+/// byte.
 ///
 /// ```
 /// use bytes::BytesMut;
@@ -41,25 +42,25 @@ use super::{WriteError, check_name};
 pub struct Reply<'a> {
     /// The status code.
     pub code: StatusCode,
-    /// The phrase; the usual one if there is none.
+    /// The reason phrase; `None` for the usual one.
     pub reason: Option<&'a [u8]>,
-    /// The tag for a To that has none. A 100 needs none.
+    /// The tag to add to a To that has none. A 100 response needs none.
     pub to_tag: Option<&'a [u8]>,
-    /// Where the request came from, to be noted in the topmost Via.
+    /// The source address of the request, to be recorded in the topmost Via.
     pub source: Option<SocketAddr>,
-    /// Record-Routes are copied too, as a response that makes a dialog must (section 12.1.1).
+    /// Whether to copy Record-Route, as a response that creates a dialog must (section 12.1.1).
     pub record_routes: bool,
 }
 
 impl Reply<'_> {
-    /// An answer with this code and nothing added.
+    /// Creates a response with this code and nothing added.
     #[must_use]
     pub const fn new(code: StatusCode) -> Self {
         Self { code, reason: None, to_tag: None, source: None, record_routes: false }
     }
 
-    /// Writes the first line and the headers that come from the request, and leaves the rest to the caller. The request
-    /// may be one that was rejected: what is missing in it is left out.
+    /// Writes the first line and the headers that come from the request; the caller adds the rest. The
+    /// request may be one that was rejected: headers that it lacks are left out.
     pub fn write<'b>(&self, request: &Message<'_>, out: &'b mut BytesMut) -> MessageWriter<'b> {
         let mut writer = match self.reason {
             None => MessageWriter::usual_response(out, self.code),
@@ -110,7 +111,7 @@ impl Reply<'_> {
         }
     }
 
-    /// To, with the tag if it has none. One that is malformed is left alone.
+    /// Copies To, and adds the tag if it has none. A malformed To is copied unchanged.
     fn to(&self, to: &Header<'_>, lines: &mut Lines<'_, '_, '_>) {
         let untagged = || is_bracketed(to) || to.parse::<Address<'_>>().is_ok_and(|to| to.tag.is_none());
         let Some(tag) = self.to_tag.filter(|_| untagged()) else { return lines.copy(to) };
@@ -123,17 +124,17 @@ impl Reply<'_> {
     }
 }
 
-/// Is this a URI in brackets and nothing else? Most are.
+/// Returns true if the value is just a URI in brackets, as in most requests.
 fn is_bracketed(to: &Header<'_>) -> bool {
     let mut cursor = Cursor::new(to.value(), 0);
     cursor.eat(b'<') && cursor.bracketed().is_ok() && cursor.peek().is_none()
 }
 
-/// Copies bytes of the request. What follows one another there is copied at once.
+/// Copies lines of the request; adjacent lines are copied at once.
 struct Lines<'r, 'w, 'b> {
     bytes: &'r [u8],
     writer: &'w mut MessageWriter<'b>,
-    /// What is still to be copied.
+    /// The range that is still to be copied.
     from: usize,
     to: usize,
 }
@@ -157,7 +158,7 @@ impl Lines<'_, '_, '_> {
         self.from = self.to;
     }
 
-    /// Where to write something that is not of the request.
+    /// The buffer for text that doesn't come from the request.
     fn buffer(&mut self) -> &mut BytesMut {
         self.flush();
         self.writer.buffer()

@@ -1,4 +1,4 @@
-//! What a receiver notes in the topmost Via: where the message really came from (RFC 3261 section 18.2.1, RFC 3581 section
+//! The source address that a receiver records in the topmost Via (RFC 3261 section 18.2.1, RFC 3581 section
 //! 4).
 
 use core::net::{IpAddr, SocketAddr};
@@ -15,7 +15,7 @@ use crate::codec::uri::host::Host;
 
 use super::via::{write_address, write_number};
 
-/// What is to be written into the topmost Via.
+/// A change of the topmost Via.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Note {
     /// Removes a parameter.
@@ -42,11 +42,12 @@ impl Note {
     }
 }
 
-/// A note and the bytes of the message that it replaces.
+/// The start and the end of the replaced range, and the change.
 pub(crate) type Noted = (usize, usize, Note);
 
-/// The notes about `source`, in the order of their places: a `received` unless the sender named its address itself, and the port if it asked for it.
-/// What is there already was not noted by us, so it is replaced. Works on a Via with malformed parameters too.
+/// The changes that record `source`, ordered by position: `received`, unless the sender itself stated this
+/// address, and the port if the sender asked for it. Parameters that the Via already has were not written by
+/// this server and are replaced. Also works for a Via with malformed parameters.
 pub(crate) fn notes(message: &Message<'_>, source: SocketAddr) -> [Option<Noted>; 3] {
     if let Some(top) = message.index.top_via() {
         let (received, rport) = (top.received.map(|(span, _)| span), top.rport.map(|(span, _)| span));
@@ -70,7 +71,7 @@ fn notes_of(mut cursor: Cursor<'_>, source: SocketAddr) -> Option<[Option<Noted>
     Some(notes_at(host.ip(), received, rport, params.end, source))
 }
 
-/// The notes in a Via whose sender has the address `named`, and whose parameters end at `end`.
+/// The changes for a Via whose sender stated the address `named`, and whose parameters end at `end`.
 fn notes_at(
     named: Option<IpAddr>,
     received: Option<Span>,
@@ -87,8 +88,8 @@ fn notes_at(
     if received_first { [received, rport, last] } else { [rport, received, last] }
 }
 
-/// Where those parameters of the topmost Via stand that are `wanted`, each with its semicolon. Works on a Via with
-/// malformed parameters too, up to the first of them.
+/// The ranges of the parameters of the topmost Via whose names match `wanted`, each with its semicolon. In a
+/// Via with malformed parameters it stops at the first of these.
 pub(crate) fn via_param_places<'a>(
     message: &Message<'a>,
     wanted: impl Fn(&[u8]) -> bool + 'a,
@@ -99,10 +100,10 @@ pub(crate) fn via_param_places<'a>(
     params.into_iter().flatten().filter(move |(name, ..)| wanted(name)).map(|(_, start, end)| (start, end))
 }
 
-/// The parameters of a Via, with their places.
+/// Iterator over the parameters of a Via, with their ranges.
 struct ViaParams<'a> {
     cursor: Cursor<'a>,
-    /// Of the last one.
+    /// The end of the last parameter.
     end: usize,
 }
 

@@ -42,7 +42,7 @@ fn folding_needs_a_blank_on_the_next_line() {
     for text in ends {
         assert_eq!(check_value(text), Err(WriteError::LineBreak), "{text:?}");
     }
-    // Wherever it stands.
+    // At any position.
     for len in 0..40 {
         for at in 0..len {
             let mut text = vec![b'x'; len];

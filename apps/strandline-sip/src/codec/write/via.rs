@@ -1,4 +1,4 @@
-//! A Via of one's own (RFC 3261 section 18.1.1).
+//! Writes a new Via (RFC 3261 section 18.1.1).
 
 use core::fmt::Write;
 use core::net::IpAddr;
@@ -11,20 +11,20 @@ use crate::codec::uri::host::Host;
 
 use super::{WriteError, check_text};
 
-/// A Via to be written.
+/// A Via to write.
 #[derive(Debug, Clone, Copy)]
 pub struct NewVia<'a> {
-    /// The transport that the message goes over.
+    /// The transport over which the message is sent.
     pub transport: Transport<'a>,
-    /// Where answers are to come.
+    /// The host that receives the responses.
     pub host: Host<'a>,
-    /// The port, if it is not the default one.
+    /// The port, if it is not the default port.
     pub port: Option<u16>,
-    /// The branch without the magic cookie, which is written before it.
+    /// The branch, without the magic cookie, which is added.
     pub branch: &'a [u8],
-    /// Asks for the port to be filled in (RFC 3581).
+    /// Whether to ask for the source port (RFC 3581).
     pub rport: bool,
-    /// Further parameters as they are to stand, such as `;alias`.
+    /// Further parameters in their written form, such as `;alias`.
     pub params: &'a [u8],
 }
 
@@ -33,7 +33,7 @@ impl NewVia<'_> {
         check_text(self.branch).and_then(|()| check_text(self.params))
     }
 
-    /// The whole line.
+    /// Writes the whole line.
     pub(crate) fn write(&self, out: &mut BytesMut) {
         out.extend_from_slice(b"Via: SIP/2.0/");
         out.extend_from_slice(self.transport.as_bytes());
@@ -54,7 +54,7 @@ impl NewVia<'_> {
     }
 }
 
-/// An address, of IPv6 without brackets (RFC 5118 section 4.5).
+/// Writes an address; IPv6 without brackets (RFC 5118 section 4.5).
 pub(crate) fn write_address(out: &mut impl BufMut, address: IpAddr) {
     match address {
         IpAddr::V4(address) => {
@@ -67,17 +67,17 @@ pub(crate) fn write_address(out: &mut impl BufMut, address: IpAddr) {
                 }
                 len += usize::from(count) + 1;
             }
-            // Without the dot after the last.
+            // Without the final dot.
             out.put_slice(text.get(..len - 1).unwrap_or(&[]));
         }
-        // Writing to a buffer that grows does not fail.
+        // Writing to a growable buffer does not fail.
         IpAddr::V6(address) => {
             let _ = std::io::Write::write_fmt(&mut out.writer(), format_args!("{address}"));
         }
     }
 }
 
-/// The numbers up to 255 in decimal with dots after them, and how many digits they have.
+/// The numbers up to 255 in decimal, each followed by a dot, and their number of digits.
 static OCTETS: [([u8; 4], u8); 256] = octets();
 
 const fn octets() -> [([u8; 4], u8); 256] {
@@ -102,24 +102,24 @@ const fn octets() -> [([u8; 4], u8); 256] {
     table
 }
 
-/// A host as it stands in a URI or in Via.
+/// Writes a host in the form used by URIs and Via.
 pub(crate) fn write_host(out: &mut BytesMut, host: &Host<'_>) {
     match host {
         Host::Name(name) => out.extend_from_slice(name),
         Host::V4(address) => write_address(out, (*address).into()),
-        // Writing to a buffer that grows does not fail.
+        // Writing to a growable buffer does not fail.
         address => {
             let _ = write!(out, "{address}");
         }
     }
 }
 
-/// A number in decimal.
+/// Writes a number in decimal.
 pub(crate) fn write_number(out: &mut BytesMut, number: u32) {
     out.extend_from_slice(decimal(u64::from(number), &mut [0; 20]));
 }
 
-/// The digits of a number, in a place for the longest.
+/// Formats a number in decimal. `digits` has room for the longest one.
 pub(crate) fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
     let mut at = digits.len();
     for place in digits.iter_mut().rev() {

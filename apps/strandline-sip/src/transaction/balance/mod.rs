@@ -1,5 +1,6 @@
-//! Answers over UDP to whoever has proved nothing: its address may be another's, who would get what was never asked for. So
-//! no address gets much more than came from it, until something has come that only its owner can know.
+//! Protection against reflection over UDP. The source address of a request may be forged, and its owner would
+//! get traffic that it never asked for. So no address is sent much more than was received from it, until a
+//! message arrives that only the owner of the address can send.
 
 mod proven;
 
@@ -12,20 +13,20 @@ use siphasher::sip::SipHasher13;
 use super::time::Time;
 use proven::Proven;
 
-/// Addresses share accounts by hash; who has to share is only kept shorter.
+/// Number of accounts. Addresses share them by hash; sharing one only lowers what an address may get.
 const ACCOUNTS: usize = 1 << 14;
-/// Bytes that an address may get beyond what came from it, at once.
+/// Maximum number of bytes sent to an address beyond what was received from it, as a burst.
 const BEYOND_MAX: i64 = 16 << 10;
-/// Bytes of provisional responses that an address may get beyond what came from it: a final response must have room after them.
+/// As [`BEYOND_MAX`], for provisional responses: a final response must fit after them.
 const BEYOND_PROVISIONAL_MAX: i64 = BEYOND_MAX / 2;
-/// Bytes that came and were not answered yet, of which so many count later.
+/// Maximum credit in bytes: what was received from an address and not yet answered.
 const AHEAD_MAX: i64 = 1 << 20;
-/// Either is forgotten, so many bytes each second.
+/// Rate at which credit and debt decay, in bytes per second.
 const FORGOTTEN_PER_SEC: u64 = 2 << 10;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Account {
-    /// Less than nothing if more came than went.
+    /// Bytes sent minus bytes received; negative if more was received.
     beyond: i64,
     at_ms: u64,
 }
@@ -36,27 +37,30 @@ impl Account {
         if forgotten > 0 {
             self.at_ms = now_ms;
             let left = self.beyond.unsigned_abs().saturating_sub(forgotten);
-            // No account has more than fits.
+            // No account holds more than an `i64`.
             self.beyond = self.beyond.signum() * left as i64;
         }
     }
 }
 
-/// What stands for an address.
+/// The hashes of an address.
 #[derive(Debug, Clone, Copy)]
 struct Marks {
     address: IpAddr,
-    /// The address itself: who shares a /64 with somebody may be somebody else, and proves nothing for them.
+    /// The hash of the address itself, for proofs: another address of the same /64 may belong to somebody
+    /// else.
     own: u64,
-    /// The network of the address, of IPv6 the /64: whoever has one address of it has them all, and one account.
+    /// The hash of the network, for accounts: for IPv6 the /64, because the owner of one of its addresses
+    /// usually has all.
     network: u64,
 }
 
-/// What addresses got beyond what came from them, and which have proved that they get it.
+/// Bytes sent to addresses beyond what was received from them, and the addresses that have proved that they
+/// receive what is sent to them.
 #[derive(Debug)]
 pub(crate) struct Balance {
     hasher: SipHasher13,
-    /// A message is asked about several times.
+    /// The last address and its hashes; each message looks them up several times.
     last: Cell<Option<Marks>>,
     accounts: Vec<Account>,
     proven: Proven,
@@ -103,14 +107,14 @@ impl Balance {
         Some(account)
     }
 
-    /// Something came from there.
+    /// Counts bytes received from an address.
     pub(crate) fn came(&mut self, address: IpAddr, bytes: usize) {
         if let Some(account) = self.account(address) {
             account.beyond = account.beyond.saturating_sub_unsigned(bytes as u64).max(-AHEAD_MAX);
         }
     }
 
-    /// May an answer of so many bytes go there, though nothing is proved? It is counted if it may.
+    /// Returns true if `bytes` may be sent to an unproven address, and counts them if so.
     pub(crate) fn allows(&mut self, address: IpAddr, bytes: usize, provisional: bool) -> bool {
         let Some(account) = self.account(address) else { return false };
         let with = account.beyond.saturating_add_unsigned(bytes as u64);
@@ -121,13 +125,13 @@ impl Balance {
         allowed
     }
 
-    /// Something came from there that only who gets what goes there can know.
+    /// Records that a message arrived that only a receiver at this address can have sent.
     pub(crate) fn prove(&mut self, address: IpAddr) {
         let own = self.marks(address).own;
         self.proven.insert(own, self.now_ms);
     }
 
-    /// Did anything of late?
+    /// Returns true if the address has proved itself recently.
     pub(crate) fn is_proven(&self, address: IpAddr) -> bool {
         self.proven.contains(self.marks(address).own, self.now_ms)
     }

@@ -1,20 +1,21 @@
-//! Addresses that have proved that they get what is sent to them: a table of fixed size, in which the latest count.
+//! Addresses that have proved that they receive what is sent to them, in a table of fixed size that keeps the
+//! latest.
 
-/// Addresses that are remembered, at most.
+/// Maximum number of addresses.
 const PLACES: usize = 1 << 16;
-/// Each may stand in so many places.
+/// Number of slots in which an address may be stored.
 const WAYS: usize = 2;
-/// How long a proof holds: an address may be another's soon.
+/// How long a proof is valid, in milliseconds; an address may soon belong to somebody else.
 const HOLDS_MS: u64 = 600_000;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
     mark: u64,
-    /// 0 of one that is free.
+    /// The time at which the proof expires; 0 for a free slot.
     until_ms: u64,
 }
 
-/// Addresses by their keyed hashes, whole: nobody can tell who meets whom.
+/// A set of addresses by their full keyed hashes, so that nobody can cause collisions.
 #[derive(Debug)]
 pub(super) struct Proven {
     places: Vec<Place>,
@@ -32,7 +33,7 @@ impl Proven {
     pub(super) fn insert(&mut self, mark: u64, now_ms: u64) {
         let at = first(mark);
         let places = self.places.get_mut(at..at + WAYS).unwrap_or(&mut []);
-        // Its own place, or else that of the one that is forgotten first.
+        // Uses the slot of the address itself, or else the one that expires first.
         let key = |place: &&mut Place| if place.mark == mark { 0 } else { place.until_ms + 1 };
         if let Some(place) = places.iter_mut().min_by_key(key) {
             *place = Place { mark, until_ms: now_ms + HOLDS_MS };

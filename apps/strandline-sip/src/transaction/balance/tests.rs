@@ -8,7 +8,7 @@ fn address(last: u8) -> IpAddr {
     [192, 0, 2, last].into()
 }
 
-/// How many bytes of answers go out for so many requests.
+/// The number of response bytes that are allowed for `count` requests.
 fn answered(balance: &mut Balance, count: usize, came: usize, answer: usize) -> usize {
     let mut one = || {
         balance.came(address(1), came);
@@ -30,9 +30,9 @@ fn beyond_what_came_only_so_much_goes() {
     let sent = answered(&mut balance, 10_000, 300, 600);
     assert!(sent <= came + BEYOND_MAX as usize, "{sent} for {came}");
     assert!(sent > came - 600, "what was asked for more often is answered: {sent} for {came}");
-    // Others are in nobody's way.
+    // Other addresses are unaffected.
     assert!(balance.allows(address(2), 600, false));
-    // It is forgotten in time, and no faster (less than a whole answer was left).
+    // The debt decays at the stated rate (the remainder was less than one response).
     balance.set_now(Time::from_millis(1000));
     let more = answered(&mut balance, 10_000, 0, 100);
     assert!((1..FORGOTTEN_PER_SEC as usize + 600).contains(&more), "{more}");
@@ -58,7 +58,7 @@ fn received_bytes_count_for_later_responses() {
     let forgotten = 10 * FORGOTTEN_PER_SEC as usize;
     let sent = answered(&mut balance, 10_000, 0, 100);
     assert!((100_000 - forgotten..=100_000 - forgotten + BEYOND_MAX as usize).contains(&sent), "{sent}");
-    // However much came, there is an end to it.
+    // The credit is bounded however much was received.
     balance.came(address(2), usize::MAX);
     let mut sent = 0;
     while balance.allows(address(2), 1000, false) {
@@ -81,13 +81,13 @@ fn proved_source_is_unlimited_for_ten_minutes() {
     balance.prove(address(1));
     assert!(balance.is_proven(address(1)));
     assert!(!balance.is_proven(address(2)));
-    // The same address, as a socket for both kinds says it.
+    // The address in the form of a dual-stack socket.
     assert!(balance.is_proven("::ffff:192.0.2.1".parse().unwrap()));
     balance.set_now(Time::from_millis(599_999));
     assert!(balance.is_proven(address(1)));
     balance.set_now(Time::from_millis(600_000));
     assert!(!balance.is_proven(address(1)));
-    // Another address of a /64 has proved nothing, though they have one account.
+    // Another address of the /64 has proved nothing, although both share an account.
     let [one, other] = ["2001:db8::1", "2001:db8::2"].map(|text| text.parse::<IpAddr>().unwrap());
     balance.prove(one);
     assert!(balance.is_proven(one) && !balance.is_proven(other));

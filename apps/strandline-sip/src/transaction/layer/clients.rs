@@ -20,10 +20,10 @@ impl Transactions {
         self.clients.get_mut(id.slot).filter(|client| client.nonce == id.nonce)
     }
 
-    /// Makes a place for a client transaction, whose name is to stand in the branch of its request.
+    /// Reserves a client transaction, whose identifier goes into the branch of its request.
     ///
     /// # Errors
-    /// If there are too many.
+    /// Returns an error if there are too many transactions.
     pub fn reserve_client(&mut self, invite: bool, flow: Flow, user: u64) -> Result<ClientId, BeginError> {
         let reliable = flow.protocol.is_reliable();
         let machine = if invite {
@@ -32,10 +32,10 @@ impl Transactions {
             ClientMachine::NonInvite(NonInviteClient::start(reliable, &self.timings).0)
         };
         self.counter += 1;
-        // A bijection of the counter that nobody knows: never the same, and not to be guessed.
+        // A secret bijection of the counter: it never repeats and can't be guessed.
         let nonce = splitmix(self.counter.wrapping_add(self.secret)) ^ self.secret.rotate_left(29);
         let nonce = match self.worker {
-            // What is left of it, and the slot, are no easier to guess for anybody.
+            // The remaining bits and the slot are no easier to guess.
             Some(worker) => nonce - nonce % u64::from(WORKERS_MAX) + u64::from(worker),
             None => nonce,
         };
@@ -53,7 +53,7 @@ impl Transactions {
         Ok(ClientId { slot, nonce })
     }
 
-    /// The request is on its way: its timers start.
+    /// Starts the timers of a transaction whose request is being sent.
     pub fn start_client(&mut self, now: Time, id: ClientId, request: &[u8]) {
         let timings = self.timings;
         let Some(client) = self.clients.get_mut(id.slot).filter(|client| client.nonce == id.nonce) else {
@@ -69,7 +69,8 @@ impl Transactions {
         self.set_timers(now, id.slot << 2, Timers::attempt(reliable, &timings));
     }
 
-    /// An INVITE will not be sent again: of one that is large only what ACK and CANCEL are made of is kept from now on.
+    /// Handles an INVITE that will not be retransmitted: of a large one, keeps only what its ACK and CANCEL
+    /// need.
     fn pare_request(&mut self, slot: u32) {
         let Some(client) = self.clients.get_mut(slot).filter(|client| client.request.len() > WHOLE_MAX)
         else {
@@ -81,14 +82,14 @@ impl Transactions {
         self.account.changed(before, client.request.capacity());
     }
 
-    /// Gives up a client transaction that was reserved and not started, or whose request can't be sent. Its owner knows,
-    /// so there is no event.
+    /// Drops a client transaction that was reserved and not started, or whose request can't be sent. There is
+    /// no event, because the caller knows. Returns the user data.
     pub fn forget_client(&mut self, id: ClientId) -> Option<u64> {
         self.client(id)?;
         self.remove_client(id.slot).map(|client| client.user)
     }
 
-    /// What its owner named a client transaction; `None` if it is over.
+    /// The user data of a client transaction; `None` if it is over.
     #[must_use]
     pub fn client_user(&self, id: ClientId) -> Option<u64> {
         self.clients.get(id.slot).filter(|client| client.nonce == id.nonce).map(|client| client.user)
@@ -101,8 +102,8 @@ impl Transactions {
         Some(client)
     }
 
-    /// A response came: whose is it, and is it to be passed on (section 17.1.3)? `None` for one that belongs to nothing or
-    /// came again; it goes nowhere (RFC 6026 section 8.9).
+    /// Matches a response to its transaction, and decides whether to pass it on (section 17.1.3). Returns
+    /// `None` for a stray or repeated response, which is dropped (RFC 6026 section 8.9).
     pub fn receive_response(
         &mut self,
         now: Time,
@@ -140,7 +141,8 @@ impl Transactions {
     }
 
     fn after_response(&mut self, now: Time, id: ClientId, code: StatusCode, mut timers: Timers) {
-        // However often it says that it rings: after a CANCEL the end must come within 64 T1.
+        // Further provisional responses don't extend the deadline of a cancelled INVITE, which ends within 64
+        // T1 of its CANCEL.
         if code.is_provisional() && self.client(id).is_some_and(|client| client.cancel.is_some()) {
             timers.end = Timer::Keep;
         }
@@ -155,7 +157,8 @@ impl Transactions {
         }
     }
 
-    /// Sends ACK for an error: made the first time, and kept in place of the INVITE.
+    /// Sends the ACK of an error response. The first time it is built, and then it is kept in place of the
+    /// INVITE.
     fn acknowledge(&mut self, id: ClientId, response: &Message<'_>, out: &mut Outbox) {
         let Some(client) = self.clients.get_mut(id.slot) else { return };
         if !client.acknowledged {
@@ -167,7 +170,7 @@ impl Transactions {
             }
             client.acknowledged = true;
             out.push(client.flow, None, &self.scratch);
-            // It takes the place of the INVITE.
+            // Store it in place of the INVITE.
             match self.scratch.len() <= client.request.len() || self.account.has_room(self.scratch.len()) {
                 true => self.account.put(&mut client.request, &self.scratch),
                 false => self.account.free(&mut client.request),
@@ -177,8 +180,8 @@ impl Transactions {
         }
     }
 
-    /// Sends the CANCEL of an INVITE that has got a provisional response and no final one (section 9.1). Returns whether
-    /// it did.
+    /// Sends the CANCEL of an INVITE that has received a provisional response and no final one (section 9.1).
+    /// Returns whether it was sent.
     pub fn cancel(&mut self, now: Time, id: ClientId, out: &mut Outbox) -> bool {
         let Some(client) = self.client(id) else { return false };
         let rings = matches!(client.machine, ClientMachine::Invite(InviteClient::Proceeding));
@@ -186,7 +189,8 @@ impl Transactions {
             return false;
         }
         let (flow, user) = (client.flow, client.user);
-        // A final response must come within 64 T1 of the CANCEL, or it is taken for 487 (section 9.1).
+        // Without a final response within 64 T1 of the CANCEL, the transaction ends as if 487 had come
+        // (section 9.1).
         let patience = self.timings.patience();
         self.set_timers(now, id.slot << 2, Timers { resend: Timer::Keep, end: Timer::Start(patience) });
         self.scratch.clear();
@@ -232,7 +236,7 @@ impl Transactions {
         self.set_timers(now, slot << 2, timers);
     }
 
-    /// An end timer, or the end without one.
+    /// Handles an end timer, or ends a transaction that has none.
     pub(super) fn end_client(&mut self, slot: u32) {
         let Some(client) = self.clients.get(slot) else { return };
         let id = ClientId { slot, nonce: client.nonce };
@@ -242,7 +246,7 @@ impl Transactions {
             ClientMachine::NonInvite(machine) => machine.on_end(),
         };
         let event = match ended {
-            // One that was cancelled and still has no final response never will have.
+            // A cancelled INVITE without final response won't get one any more.
             Ended::RingingTooLong if client.cancel.is_none() => {
                 self.events.push_back(Event::RingingTooLong { client: id, user });
                 return;
@@ -257,7 +261,7 @@ impl Transactions {
     }
 }
 
-/// What ACK and CANCEL are made of, if the INVITE is large.
+/// Reduces a large INVITE to what its ACK and CANCEL need.
 fn pared<'a>(invite: &'a [u8], index: &mut Index, scratch: &'a mut BytesMut) -> &'a [u8] {
     if invite.len() <= WHOLE_MAX {
         return invite;

@@ -1,4 +1,4 @@
-//! All transactions: matching, timers, and what is to be sent.
+//! All transactions of a shard: matching, timers, and outgoing messages.
 
 mod clients;
 mod servers;
@@ -28,82 +28,83 @@ use super::step::{Timer, Timers};
 use super::time::Time;
 use super::timings::Timings;
 
-/// How many transactions there may be, and what they may keep.
+/// Limits on the number of transactions and on their memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransactionLimits {
-    /// Server transactions.
+    /// Maximum number of server transactions.
     pub servers_max: usize,
-    /// Client transactions.
+    /// Maximum number of client transactions.
     pub clients_max: usize,
-    /// Bytes of messages that are kept, by transactions and by whatever waits for something before it is one.
+    /// Maximum number of bytes of stored messages, held by transactions or by requests that wait to become
+    /// one.
     pub bytes_max: usize,
 }
 
 impl Default for TransactionLimits {
-    /// Two millions of each, and 512 MiB.
+    /// Two million transactions of each kind, and 512 MiB.
     fn default() -> Self {
         Self { servers_max: 2_000_000, clients_max: 2_000_000, bytes_max: 512 << 20 }
     }
 }
 
-/// What a request is to the transactions.
+/// How the transaction layer classifies a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
-    /// It begins a transaction: see [`Transactions::begin_server`].
+    /// The request starts a transaction: see [`Transactions::begin_server`].
     New(Arriving),
-    /// It was dealt with: a retransmission.
+    /// The request was a retransmission and has been handled.
     Absorbed,
-    /// So was the ACK of this error.
+    /// The request was the ACK of this transaction's error response and has been handled.
     Acknowledged(ServerId),
-    /// An ACK of a 2xx, which has no transaction: it is forwarded.
+    /// The ACK of a 2xx response. It has no transaction and is forwarded.
     Ack,
-    /// A CANCEL of this INVITE, or of nothing that is known (481).
+    /// A CANCEL of this INVITE, or of an unknown one (481).
     Cancel(Option<ServerId>),
 }
 
-/// What a new request will be matched by.
+/// The keys of a new request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arriving {
     key: Key,
     invite: bool,
 }
 
-/// Why no transaction begins.
+/// Why a transaction could not begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BeginError {
-    /// There are too many: 503.
+    /// There are too many transactions: 503.
     #[error("too many transactions")]
     Full,
-    /// A request that came on another way already: 482 (RFC 3261 section 8.2.2.2).
+    /// The request has already arrived by another path: 482 (RFC 3261 section 8.2.2.2).
     #[error("the request was merged with another on its way")]
     Merged,
 }
 
-/// What time brings about.
+/// Events caused by timers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// A client transaction got no final response in time. It is over.
+    /// A client transaction received no final response in time. It is over.
     TimedOut {
-        /// Which.
+        /// The transaction.
         client: ClientId,
-        /// What its owner named it.
+        /// The user data of the transaction.
         user: u64,
     },
-    /// An INVITE has been ringing for longer than timer C: it should be cancelled.
+    /// An INVITE has been ringing for longer than timer C. It should be cancelled.
     RingingTooLong {
-        /// Which.
+        /// The transaction.
         client: ClientId,
-        /// What its owner named it.
+        /// The user data of the transaction.
         user: u64,
     },
-    /// A client transaction is over, after all that it had to do.
+    /// A client transaction ended normally.
     Over {
-        /// What its owner named it.
+        /// The user data of the transaction.
         user: u64,
     },
-    /// No ACK came for an error response to an INVITE. The transaction is over.
+    /// No ACK was received for an error response to an INVITE. The transaction is over.
     NoAck {
-        /// What its owner named it.
+        /// The user data of the transaction.
         user: u64,
     },
 }
@@ -119,12 +120,12 @@ struct Server {
     machine: ServerMachine,
     generation: u32,
     key: Key,
-    /// Also in the table of those that may be merged with others.
+    /// The key in the table that detects merged requests, if it is in there.
     merged: Option<Key>,
     flow: Flow,
-    /// The last response, as long as it may have to be sent again.
+    /// The last response, as long as it may have to be retransmitted.
     response: Vec<u8>,
-    /// There was none: what stands there is of the request, for 100 to be made of.
+    /// True while no response was sent and `response` holds the lines of the request from which 100 is built.
     asked: bool,
     /// Where responses go nobody may have asked for them.
     weighed: bool,
@@ -142,19 +143,19 @@ struct Client {
     machine: ClientMachine,
     nonce: u64,
     flow: Flow,
-    /// What may have to be sent again, or cancelled and acknowledged: of what is large only as much as that takes. Empty if there is
-    /// no room.
+    /// The request, kept for retransmission, CANCEL and ACK. A large one is reduced to what these need. Empty
+    /// if the account has no room.
     request: Vec<u8>,
-    /// The ACK of an error was sent in place of the request.
+    /// True once an error response was acknowledged and `request` holds the ACK.
     acknowledged: bool,
-    /// The slot of its CANCEL.
+    /// The slot of the CANCEL transaction.
     cancel: Option<u32>,
     user: u64,
-    /// A CANCEL, of which its owner isn't told.
+    /// True for a CANCEL transaction, which causes no events.
     silent: bool,
 }
 
-/// Keys are hashes already.
+/// A hasher for keys, which are hashes already.
 #[derive(Debug, Default, Clone, Copy)]
 struct Hashed(u64);
 
@@ -180,15 +181,16 @@ type KeyMap = HashMap<Key, u32, BuildHasherDefault<Hashed>>;
 
 /// All transactions of one shard (RFC 3261 section 17).
 ///
-/// No I/O and no clock: messages and the time come in, and what is to be sent goes into an [`Outbox`].
+/// There is no I/O and no clock: messages and the time are inputs, and outgoing messages go into an
+/// [`Outbox`].
 ///
-/// - A request: [`receive_request`](Self::receive_request), and if it is new,
-///   [`begin_server`](Self::begin_server); then [`respond`](Self::respond).
-/// - A request to forward: [`reserve_client`](Self::reserve_client), whose name goes into the branch; then
-///   [`start_client`](Self::start_client) once it is in the outbox.
-/// - A response: [`receive_response`](Self::receive_response).
-/// - Time: [`handle_timeout`](Self::handle_timeout) when [`next_deadline`](Self::next_deadline) has come, then
-///   [`poll_event`](Self::poll_event) until `None`.
+/// - A request: call [`receive_request`](Self::receive_request); if it is new, call
+///   [`begin_server`](Self::begin_server), then [`respond`](Self::respond).
+/// - A request to forward: call [`reserve_client`](Self::reserve_client), whose result goes into the branch,
+///   then [`start_client`](Self::start_client) once the request is in the outbox.
+/// - A response: call [`receive_response`](Self::receive_response).
+/// - Time: call [`handle_timeout`](Self::handle_timeout) when [`next_deadline`](Self::next_deadline) is
+///   reached, then [`poll_event`](Self::poll_event) until it returns `None`.
 #[derive(Debug)]
 pub struct Transactions {
     timings: Timings,
@@ -199,10 +201,11 @@ pub struct Transactions {
     merged: KeyMap,
     deadlines: DeadlineQueues,
     events: VecDeque<Event>,
-    /// Of server transactions; and mixed with `secret`, of client transactions.
+    /// The source of generations of server transactions and, mixed with `secret`, of nonces of client
+    /// transactions.
     counter: u64,
     secret: u64,
-    /// The worker of a server with several: it stands in every name.
+    /// The number of this worker, if the server has several. It is part of every identifier.
     worker: Option<u8>,
     index: Index,
     scratch: BytesMut,
@@ -210,7 +213,7 @@ pub struct Transactions {
     account: Account,
 }
 
-/// Another key, of which nobody learns anything from the first one's hashes.
+/// Derives an independent key; hashes under one key reveal nothing about the other.
 fn balance_key(key: [u8; 16]) -> [u8; 16] {
     let mut hasher = SipHasher13::new_with_key(&key);
     hasher.write(b"balance");
@@ -221,7 +224,7 @@ const SERVER: u32 = 2;
 const END: u32 = 1;
 
 impl Transactions {
-    /// None yet. `seed` must be random: it keeps others from guessing names.
+    /// Creates an empty layer. `seed` must be random, so that identifiers can't be guessed.
     #[must_use]
     pub fn new(timings: Timings, limits: TransactionLimits, seed: [u8; 32]) -> Self {
         let (first, second) = seed.split_at(16);
@@ -246,40 +249,40 @@ impl Transactions {
         }
     }
 
-    /// From now on names say that they are this worker's, one of up to [`WORKERS_MAX`].
+    /// Marks new identifiers as belonging to this worker, one of up to [`WORKERS_MAX`].
     pub const fn set_worker(&mut self, worker: u8) {
         self.worker = Some(worker % WORKERS_MAX);
     }
 
-    /// How many server and client transactions there are.
+    /// The numbers of server and client transactions.
     #[must_use]
     pub fn counts(&self) -> (usize, usize) {
         (self.servers.len(), self.clients.len())
     }
 
-    /// Bytes of messages that are kept.
+    /// The number of bytes of stored messages.
     #[must_use]
     pub fn kept_bytes(&self) -> usize {
         self.account.bytes()
     }
 
-    /// What may be kept.
+    /// The account of stored messages.
     pub(crate) const fn account(&self) -> &Account {
         &self.account
     }
 
-    /// The values of timers.
+    /// The timer values.
     #[must_use]
     pub const fn timings(&self) -> &Timings {
         &self.timings
     }
 
-    /// What addresses over UDP got beyond what came from them.
+    /// The balance of bytes sent to and received from UDP addresses.
     pub(crate) const fn balance(&self) -> &Balance {
         &self.balance
     }
 
-    /// What was received and sent by address, to be changed.
+    /// The balance of bytes sent to and received from UDP addresses, for updates.
     pub(crate) const fn balance_mut(&mut self) -> &mut Balance {
         &mut self.balance
     }
@@ -299,13 +302,13 @@ impl Transactions {
         self.deadlines.cancel(key | END);
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    /// The time at which [`handle_timeout`](Self::handle_timeout) is due.
     #[must_use]
     pub fn next_deadline(&mut self) -> Option<Time> {
         self.deadlines.next_deadline()
     }
 
-    /// Does what is due at `now`: sends again, gives up, ends states.
+    /// Handles all timers that are due at `now`: retransmits, gives up, and ends states.
     pub fn handle_timeout(&mut self, now: Time, out: &mut Outbox) {
         self.balance.set_now(now);
         while let Some(key) = self.deadlines.pop_expired(now) {
@@ -319,7 +322,7 @@ impl Transactions {
         }
     }
 
-    /// The next thing that time brought about.
+    /// The next event caused by timers.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }

@@ -25,13 +25,13 @@ impl Server {
         }
     }
 
-    /// May so many bytes go where its responses go? They count then.
+    /// Returns true if `bytes` may be sent to the transaction's peer, and counts them.
     fn may_send(&self, balance: &mut Balance, bytes: usize, provisional: bool) -> bool {
         let address = self.flow.peer.ip();
         !self.weighed || balance.is_proven(address) || balance.allows(address, bytes, provisional)
     }
 
-    /// Sends the last response again, unless that would be more than its address may get.
+    /// Retransmits the last response, unless the balance of its destination forbids it.
     fn send_again(&self, balance: &mut Balance, out: &mut Outbox) {
         let bytes = self.response.len();
         if bytes > 0 && self.may_send(balance, bytes, self.is_provisional()) {
@@ -41,7 +41,7 @@ impl Server {
 }
 
 impl Transactions {
-    /// A request came: does it belong to a transaction (section 17.2.3)? If so, it is dealt with.
+    /// Matches a request to a transaction (section 17.2.3). If it belongs to one, it is handled completely.
     pub fn receive_request(
         &mut self,
         now: Time,
@@ -80,7 +80,8 @@ impl Transactions {
         let id = ServerId { slot, generation: server.generation };
         let waited = matches!(machine, InviteServer::Completed(_));
         let step = machine.on_ack(server.flow.protocol.is_reliable(), &self.timings);
-        // One that comes before any final response says nothing: there will be one, perhaps made of the last.
+        // An ACK before any final response has no effect. There will be a response, perhaps built from the
+        // last one.
         if *machine == InviteServer::Confirmed {
             self.account.free(&mut server.response);
         }
@@ -107,11 +108,12 @@ impl Transactions {
         }
     }
 
-    /// Begins a server transaction. Responses go to `flow`. Where the request ends, `ending` has its essentials, and one that came
-    /// already on another way is refused (section 8.2.2.2); a proxy must let it pass.
+    /// Begins a server transaction whose responses go to `flow`. A server that is the destination of the
+    /// request passes its essentials in `ending`; a request that has already arrived by another path is then
+    /// rejected (section 8.2.2.2). A proxy must not reject it.
     ///
     /// # Errors
-    /// If there are too many, or it is one that came already.
+    /// Returns an error if there are too many transactions or the request was merged.
     pub fn begin_server(
         &mut self,
         arriving: Arriving,
@@ -149,26 +151,27 @@ impl Transactions {
         Ok(ServerId { slot, generation })
     }
 
-    /// Whoever sent the request may not be where its responses go. Those are weighed from now on, and what would be too much isn't
-    /// sent; if the request comes again, that counts for its sender.
+    /// Marks a transaction whose responses may not go to the sender of its request. Responses count against
+    /// the balance of their destination from now on, and those beyond it are not sent; retransmitted requests
+    /// count in its favour.
     pub(crate) fn weigh(&mut self, id: ServerId) {
         if let Some(server) = self.server(id) {
             server.weighed = true;
         }
     }
 
-    /// Where the responses of a transaction go that are weighed.
+    /// The address to which the transaction's responses go, if they count against its balance.
     pub(crate) fn is_weighed(&self, id: ServerId) -> Option<IpAddr> {
         let server = self.servers.get(id.slot).filter(|server| server.generation == id.generation)?;
         let address = server.flow.peer.ip();
         (server.weighed && !self.balance.is_proven(address)).then_some(address)
     }
 
-    /// Sends a response, which `write` appends to a buffer. Returns whether it was sent, or would have been if there were room for it:
-    /// not after a final one, nor once the transaction is over.
+    /// Sends a response that `write` appends to a buffer. Returns whether it was sent, or only the balance
+    /// prevented it. Returns false after a final response and once the transaction is over.
     ///
     /// # Errors
-    /// What `write` says; nothing is sent then.
+    /// Returns the error of `write`; nothing is sent then.
     pub fn respond(
         &mut self,
         now: Time,
@@ -197,10 +200,12 @@ impl Transactions {
         if matches!(machine, ServerMachine::Invite(InviteServer::Accepted)) {
             self.account.free(&mut server.response);
         } else if !step.ended {
-            // Also over reliable transports: others are made of it, and an INVITE that comes again is answered with it.
+            // Reliable transports need it too: further responses are built from it, and it answers a repeated
+            // INVITE.
             let mut kept = sent;
             if reliable && sent.len() > WHOLE_MAX {
-                // Nothing is sent again there: the rest of what is large would be for nobody.
+                // Nothing is retransmitted over a reliable transport, so a large response is reduced to the
+                // parts for further responses.
                 self.scratch.clear();
                 if let Ok(message) = Message::parse(sent, &mut self.index) {
                     pare(&message, &OF_RESPONSE, &mut self.scratch);
@@ -222,11 +227,11 @@ impl Transactions {
         Ok(true)
     }
 
-    /// Sends a response that is made from the last one, when the request isn't at hand any more: a provisional one must have
-    /// been sent, or 100 kept.
+    /// Sends a response built from the last one, for use when the request is no longer available. A
+    /// provisional response must have been sent, or a 100 prepared.
     ///
     /// # Errors
-    /// If none was.
+    /// Returns an error if there is no such response.
     pub fn respond_alike(
         &mut self,
         now: Time,
@@ -250,7 +255,7 @@ impl Transactions {
         result
     }
 
-    /// The flow that responses go to, and what the owner named the transaction.
+    /// The flow of the responses, and the user data of the transaction.
     #[must_use]
     pub fn server_flow(&self, id: ServerId) -> Option<(Flow, u64)> {
         let server = self.servers.get(id.slot).filter(|server| server.generation == id.generation)?;

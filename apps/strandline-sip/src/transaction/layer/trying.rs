@@ -1,4 +1,5 @@
-//! 100 for an INVITE (RFC 3261 section 17.2.1), which few ever get: most hear something else within 200 ms.
+//! The 100 response to an INVITE (RFC 3261 section 17.2.1). It is rarely sent, because most INVITEs get
+//! another response within 200 ms.
 
 use super::super::id::ServerId;
 use super::super::step::{Timer, Timers};
@@ -6,7 +7,7 @@ use super::super::time::Time;
 use super::{SERVER, Transactions};
 use crate::codec::{HeaderName, Message, Reply, StatusCode};
 
-/// What 100 is made of.
+/// The headers from which 100 is built.
 const COPIED: [HeaderName; 6] = [
     HeaderName::Via,
     HeaderName::From,
@@ -17,16 +18,17 @@ const COPIED: [HeaderName; 6] = [
 ];
 
 impl Transactions {
-    /// Keeps 100 for an INVITE that was just begun. It is sent when the INVITE comes again, or when nothing else was sent for
-    /// [`Timings::trying`](crate::transaction::Timings::trying), and written only then: until then those lines of the INVITE are
-    /// kept that it is made of. It says that the INVITE came from where its responses go.
+    /// Prepares the 100 response to an INVITE that has just begun. It is sent when the INVITE is
+    /// retransmitted, or when no other response was sent for
+    /// [`Timings::trying`](crate::transaction::Timings::trying). Until then, only the needed lines of the
+    /// INVITE are kept. The response states the source address to which responses go.
     pub fn trying(&mut self, now: Time, id: ServerId, invite: &Message<'_>) {
         let Some(server) = self.servers.get_mut(id.slot).filter(|server| server.generation == id.generation)
         else {
             return;
         };
         let lines = || COPIED.into_iter().flat_map(|name| invite.lines(name));
-        // Nothing of the first line stands in an answer.
+        // The request line doesn't occur in a response.
         const FIRST: &[u8] = b"INVITE sip:invalid SIP/2.0\r\n";
         let len = lines().map(|line| line.line().len()).sum::<usize>() + FIRST.len() + 2;
         let before = server.response.capacity();
@@ -40,7 +42,7 @@ impl Transactions {
         self.set_timers(now, id.slot << 2 | SERVER, timers);
     }
 
-    /// Writes 100 if there is only what it is made of. What it can't be made of is forgotten.
+    /// Writes the 100 response if only its lines are stored. If that fails, the lines are discarded.
     pub(super) fn make_trying(&mut self, slot: u32) {
         let Some(server) = self.servers.get_mut(slot).filter(|server| server.asked) else { return };
         server.asked = false;

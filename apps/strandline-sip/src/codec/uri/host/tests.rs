@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Byte by byte, as the grammar reads: the length of a name.
+/// Reference implementation: the length of a name, byte by byte as the grammar reads.
 fn name_by_bytes(text: &[u8]) -> Option<usize> {
     let of_name = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(**byte, b'_' | b'-' | b'.');
     let name: Vec<u8> = text.iter().take_while(of_name).copied().collect();
@@ -15,7 +15,7 @@ fn name_by_bytes(text: &[u8]) -> Option<usize> {
     (labels.iter().all(well_formed) && !top.is_ascii_digit()).then_some(name.len())
 }
 
-/// An address and where it ends: where no name could go on.
+/// Reference implementation: an address and its end, if it doesn't continue as a name.
 fn address_by_parts(text: &[u8]) -> Option<(Ipv4Addr, usize)> {
     let of_name = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(**byte, b'_' | b'-' | b'.');
     let whole: Vec<u8> = text.iter().take_while(of_name).copied().collect();

@@ -3,7 +3,7 @@
 use super::*;
 use crate::codec::{Element, Index};
 
-/// Lines of Via, and the texts of the values in them as far as they are well-formed.
+/// Via lines, and the texts of their values as far as these are well-formed.
 const VIAS: [(&str, &[&str]); 12] = [
     (
         "Via: SIP/2.0/UDP 192.0.2.1:5060;branch=z9hG4bK1;rport\r\n",
