@@ -1,4 +1,5 @@
-//! Fuzz targets: functions of any bytes that panic if a parser of this crate breaks a promise.
+//! Fuzz targets: functions that take arbitrary bytes and panic if a parser of this crate violates its
+//! contract.
 
 use core::net::{IpAddr, SocketAddr, SocketAddrV6};
 
@@ -9,7 +10,7 @@ pub use crate::server::fuzzing::{config, dns, http, websocket, worker};
 use crate::service::{End, Tokens};
 use crate::transaction::{Flow, Protocol};
 
-/// STUN: an answer belongs to its request, is not much larger, and is not answered itself.
+/// STUN: a response belongs to its request, is not much larger, and is itself not answered.
 pub fn stun(bytes: &[u8]) {
     for from in ["192.0.2.1:5060", "[2001:db8::1]:5060"] {
         let Ok(from) = from.parse() else { continue };
@@ -20,7 +21,8 @@ pub fn stun(bytes: &[u8]) {
     }
 }
 
-/// Sealed tokens: any text is none, what was sealed opens as it was, and with one letter changed it doesn't.
+/// Sealed tokens: arbitrary text is rejected, a sealed flow opens unchanged, and a modified token is
+/// rejected.
 pub fn tokens(bytes: &[u8]) {
     let tokens = Tokens::new([7; 16]);
     assert_eq!(tokens.read(bytes), None);
@@ -52,7 +54,7 @@ fn protocol(number: u8) -> Protocol {
     Protocol::ALL.into_iter().cycle().nth(number.into()).unwrap_or(Protocol::Udp)
 }
 
-/// A flow without a domain, out of 32 bytes.
+/// A flow without a domain, made from 32 bytes.
 fn flow(bytes: &[u8; 32]) -> Flow {
     let [number, kind, p0, p1, z0, z1, z2, z3, c0, c1, c2, c3, c4, c5, c6, c7, ip @ ..] = *bytes;
     let (ip, port) = (core::net::Ipv6Addr::from(ip), u16::from_le_bytes([p0, p1]));
@@ -70,8 +72,8 @@ fn flow(bytes: &[u8; 32]) -> Flow {
     }
 }
 
-/// The journal of a store: entries never have more bytes than the journal, and a binding that was read is written so that it
-/// reads the same.
+/// The journal of a store: the entries together are no longer than the journal, and a binding that was read
+/// and written again reads the same.
 pub fn journal(bytes: &[u8]) {
     let mut len = 0;
     for (aor, state) in Journal::read(bytes) {
@@ -83,7 +85,7 @@ pub fn journal(bytes: &[u8]) {
 }
 
 fn rows(line: &[u8]) {
-    // What a text may not hold is replaced when it is written, so the second time nothing changes.
+    // Forbidden bytes are replaced when a binding is written, so the second round changes nothing.
     let Some(mut binding) = Binding::read(line) else { return };
     for _ in 0..2 {
         let mut out = Vec::new();
@@ -101,7 +103,7 @@ fn rows(line: &[u8]) {
     assert_eq!(Binding::read(out.strip_suffix(b"\n").unwrap_or(&out)), Some(binding));
 }
 
-/// A file of users: an error names a line that there is, and there are no more users than lines.
+/// A file of users: an error names an existing line, and there are no more users than lines.
 pub fn users(bytes: &[u8]) {
     let Ok(text) = core::str::from_utf8(bytes) else { return };
     let lines = text.lines().count();

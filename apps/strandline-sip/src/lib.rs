@@ -1,11 +1,12 @@
-//! SIP (RFC 3261) for a city: registrar and proxy on UDP, TCP and SCTP.
+//! A SIP server (RFC 3261) for a city: registrar and proxy over UDP, TCP, TLS, SCTP and WebSocket.
 //!
-//! - [`codec`]: messages between bytes and types, stream framing, edits. No I/O, no clock, no allocation for each
-//!   message.
+//! - [`codec`]: parsing, stream framing, editing and writing of messages. No I/O, no clock, no allocation for
+//!   each message.
 //! - `resolution`: from a domain to its servers. No I/O, no clock.
 //! - [`transaction`]: the four state machines, matching and timers. No I/O, no clock.
 //!
-//! Without the feature `server`, which is on by default, there are the codec and the transactions only.
+//! Without the feature `server`, which is on by default, the crate contains only the codec and the
+//! transactions.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(feature = "server"), allow(dead_code, unused_imports, reason = "the server uses it"))]
 

@@ -1,4 +1,4 @@
-//! The hashes of Digest (RFC 7616 section 3.4.1).
+//! Digest hashes (RFC 7616 section 3.4.1).
 
 use md5::Md5;
 use sha2::{Sha256, Sha512_256};
@@ -6,7 +6,7 @@ use subtle::ConstantTimeEq;
 
 use crate::codec::Digest;
 
-/// A hash (RFC 8760 section 2.2).
+/// A hash algorithm (RFC 8760 section 2.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Algorithm {
     /// MD5, for old phones.
@@ -18,10 +18,10 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// All that there are.
+    /// All algorithms, the preferred ones first.
     pub const ALL: [Self; 3] = [Self::Sha256, Self::Sha512_256, Self::Md5];
 
-    /// Its name in challenges.
+    /// The name used in challenges.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -31,13 +31,13 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm with this name, in any case.
+    /// Returns the algorithm with this name, in any case.
     #[must_use]
     pub fn from_name(name: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|algorithm| algorithm.name().as_bytes().eq_ignore_ascii_case(name))
     }
 
-    /// Digits of its hashes.
+    /// The number of hexadecimal digits in a hash.
     #[must_use]
     pub const fn digits(self) -> usize {
         match self {
@@ -46,7 +46,7 @@ impl Algorithm {
         }
     }
 
-    /// The hash of these parts with colons between them, in hexadecimal.
+    /// The hash of the parts, joined by colons, in hexadecimal.
     #[must_use]
     pub fn hash(self, parts: &[&[u8]]) -> Vec<u8> {
         match self {
@@ -69,8 +69,8 @@ fn joined<H: sha2::Digest>(parts: &[&[u8]]) -> Vec<u8> {
     hash.finalize().iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// The response that credentials must hold, if `secret` is the hash of user, realm and password. Without `qop` it is that of
-/// RFC 2069, as old phones send it.
+/// The expected response for credentials. `secret` is the hash of user, realm and password. Without `qop` it
+/// is computed as in RFC 2069, as old phones do.
 #[must_use]
 pub fn response(algorithm: Algorithm, secret: &[u8], method: &[u8], digest: &Digest<'_>) -> Vec<u8> {
     let nonce = digest.nonce.unwrap_or(&[]);
@@ -84,7 +84,7 @@ pub fn response(algorithm: Algorithm, secret: &[u8], method: &[u8], digest: &Dig
     }
 }
 
-/// Compares without telling by its time where two differ.
+/// Compares in constant time.
 pub(super) fn same(expected: &[u8], given: &[u8]) -> bool {
     expected.ct_eq(&given.to_ascii_lowercase()).into()
 }

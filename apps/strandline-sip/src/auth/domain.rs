@@ -1,8 +1,8 @@
-//! What domains of users are called.
+//! The names of users' domains.
 
 use crate::codec::Host;
 
-/// A domain as it stands among subscribers: in small letters.
+/// The name of a domain in the form used for subscribers, in lowercase.
 pub(super) fn domain_name(domain: &Host<'_>) -> Vec<u8> {
     let mut name = match domain {
         Host::Name(name) => name.to_vec(),

@@ -1,6 +1,6 @@
-//! Limits on guesses at passwords. Wrong passwords are counted by source and user in a table of fixed size. After too many,
-//! credentials from there are refused unseen until time has passed. A phone that is known to be good there is not: many phones may
-//! share an address with a guesser.
+//! Limits on password guessing. Wrong passwords are counted by source and user in a table of fixed size.
+//! After too many, credentials from that source are rejected unchecked for some time. A phone that has
+//! recently authenticated from there is exempt, because many phones may share an address with an attacker.
 
 use core::hash::{Hash, Hasher};
 use core::net::{IpAddr, SocketAddr};
@@ -10,24 +10,26 @@ use siphasher::sip::SipHasher13;
 
 use crate::transaction::Time;
 
-/// Sets of places, and places in each.
+/// Number of sets in the table, and slots in each set.
 const SETS: usize = 1 << 14;
 const WAYS: usize = 4;
-/// One wrong password is forgiven after so long, milliseconds.
+/// Time after which one wrong password is forgiven, in milliseconds.
 const FORGIVEN_MS: u64 = 30_000;
-/// One address may be wrong about so many times as many as one user of it: many phones may be behind it.
+/// Factor between the limit for an address and the limit for one user at it, because many phones may be
+/// behind one address.
 const EACH_ADDRESS: u32 = 20;
-/// Marks in each of the two sets of what is known to be good, which take 10 MB together; a user at an address has two.
+/// Maximum number of entries in each of the two sets of good sources, which take 10 MB together. A user at an
+/// address has two entries.
 const GOOD_MAX: usize = (1 << 19) / 8 * 7;
-/// How long such a set is filled, milliseconds: a mark lasts for one to two days.
+/// How long one of these sets is filled, in milliseconds; an entry lasts for one to two days.
 const GOOD_TURN_MS: u64 = 86_400_000;
 
-/// Wrong passwords of one origin.
+/// The wrong passwords of one origin.
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
-    /// What tells it from others in its set; 0 if it is free.
+    /// Distinguishes the origin within its set; 0 for a free slot.
     mark: u32,
-    /// Not yet forgiven, as they were at that time.
+    /// The number of wrong passwords not yet forgiven, as of `at_ms`.
     wrong: u32,
     at_ms: u64,
 }
@@ -39,21 +41,21 @@ impl Place {
     }
 }
 
-/// What was counted.
+/// Counters of wrong passwords.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GuessCounters {
-    /// Wrong passwords.
+    /// Number of wrong passwords.
     pub wrong: u64,
-    /// Credentials that were not looked at.
+    /// Number of credentials rejected unchecked.
     pub refused: u64,
 }
 
-/// The table.
+/// The table of wrong passwords.
 #[derive(Debug)]
 pub(super) struct Guesses {
     hasher: SipHasher13,
     places: Vec<[Place; WAYS]>,
-    /// Wrong ones that are put up with; 0: all.
+    /// Maximum number of wrong passwords; 0 for no limit.
     most: u32,
     pub(super) counters: GuessCounters,
     good: Good,
@@ -62,18 +64,18 @@ pub(super) struct Guesses {
 /// The source of credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Guesser {
-    /// The phone's address, behind an edge that is believed as the edge tells it.
+    /// The address of the phone. Behind a trusted edge, the address that the edge reports.
     pub address: SocketAddr,
-    /// The port is the phone's own: no proxy shares it among several.
+    /// True if the port belongs to the phone alone. A proxy shares one port among several phones.
     pub is_own_port: bool,
-    /// The edge that tells the address. What it passes on from a phone may be made up.
+    /// The edge that reports the address. The phone may have forged parts of what the edge passes on.
     pub edge: Option<IpAddr>,
 }
 
-/// What a service knows of a user at a source, besides what was right.
+/// Whether a user is registered from a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// Nothing.
+    /// The user is not registered from there.
     Unknown,
     /// The user is registered from this address.
     Address,
@@ -81,7 +83,7 @@ pub enum Standing {
     Port,
 }
 
-/// Users who were right of late, by their address and by their address and port.
+/// Users who have recently authenticated, by address and by address and port.
 #[derive(Debug, Default)]
 struct Good {
     current: HashSet<u64>,
@@ -104,7 +106,7 @@ impl Good {
     }
 }
 
-/// The place of a count, how fast it is forgiven, and its limit.
+/// The slot of a counter, the time after which one is forgiven, and the limit.
 #[derive(Debug, Clone, Copy)]
 struct Key {
     set: usize,
@@ -113,22 +115,22 @@ struct Key {
     most: u32,
 }
 
-/// The keys of one guess.
+/// The counters that a guess affects.
 #[derive(Debug, Clone, Copy)]
 struct Keys {
-    /// Of the user at the address.
+    /// For the user at the address.
     user: Key,
-    /// Of the address.
+    /// For the address.
     all: Key,
-    /// Of the user at the address and port.
+    /// For the user at the address and port.
     port: Key,
-    /// Of the user behind the edge.
+    /// For the user behind the edge.
     edge: Option<Key>,
     good_address: u64,
     good_port: u64,
 }
 
-/// The part of an address that one customer has: an IPv4 address, or the network of an IPv6 address.
+/// The part of an address that one customer has: a whole IPv4 address, or the network of an IPv6 address.
 fn origin(source: IpAddr) -> IpAddr {
     match source.to_canonical() {
         IpAddr::V6(address) => {
@@ -139,7 +141,7 @@ fn origin(source: IpAddr) -> IpAddr {
     }
 }
 
-/// Are both addresses one origin of guesses?
+/// Returns true if both addresses count as one origin.
 #[must_use]
 pub fn is_same_origin(one: IpAddr, other: IpAddr) -> bool {
     origin(one) == origin(other)
@@ -190,8 +192,9 @@ impl Guesses {
         places.any(|place| place.mark == key.mark && place.wrong_at(now, key.forgiven_ms) >= key.most)
     }
 
-    /// Are credentials to be refused unseen? A user who was right of late at the address, or is registered from there, is not kept out
-    /// by guesses at other users; nor by guesses at the same user, if address and port are the same.
+    /// Returns true if credentials must be rejected unchecked. A user who has recently authenticated from the
+    /// address, or is registered from it, is not affected by guesses at other users, nor, with the same
+    /// address and port, by guesses at the same user.
     pub(super) fn are_too_many(
         &mut self,
         now: Time,
@@ -216,12 +219,12 @@ impl Guesses {
         !good_port && !good_address
     }
 
-    /// Credentials were refused unseen.
+    /// Counts credentials that were rejected unchecked.
     pub(super) const fn refused(&mut self) {
         self.counters.refused += 1;
     }
 
-    /// Goes on with what another has counted, if both have a limit.
+    /// Takes over the counters of an earlier table, if both have a limit or neither has.
     pub(super) fn inherit(&mut self, other: Self) {
         match (self.most, other.most) {
             (0, 0) | (1.., 1..) => *self = Self { most: self.most, ..other },
@@ -229,7 +232,7 @@ impl Guesses {
         }
     }
 
-    /// One more was wrong.
+    /// Counts a wrong password.
     pub(super) fn wrong(&mut self, now: Time, guesser: &Guesser, user: &[u8]) {
         self.counters.wrong += 1;
         if self.most == 0 {
@@ -246,7 +249,7 @@ impl Guesses {
         }
     }
 
-    /// Counts one. Where there is no place it takes that of who was wrong least.
+    /// Adds one to a counter. If its set is full, it replaces the entry with the fewest wrong passwords.
     fn count(&mut self, now: Time, key: Key) {
         let Key { set, mark, forgiven_ms, most } = key;
         let Some(places) = self.places.get_mut(set) else { return };
@@ -258,8 +261,8 @@ impl Guesses {
         *place = Place { mark, wrong: (before + 1).min(most), at_ms: now.as_millis() };
     }
 
-    /// The password was right: what was wrong before was a mistake, unless this user was right there before, with whom somebody
-    /// else may share the address.
+    /// Records a right password. Earlier wrong ones are forgiven as mistakes, unless the user had already
+    /// authenticated from there: somebody else may then share the address.
     pub(super) fn right(&mut self, now: Time, guesser: &Guesser, user: &[u8]) {
         if self.most == 0 {
             return;

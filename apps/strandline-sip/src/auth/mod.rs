@@ -1,7 +1,7 @@
 //! Digest authentication (RFC 7616, RFC 8760, RFC 3261 section 22). No I/O, no clock.
 //!
-//! A nonce holds its own time and a seal, so none is stored when a challenge is sent. Once one is used, a table of fixed size
-//! remembers how often: the same credentials are never taken twice.
+//! A nonce contains its time and a seal, so nothing is stored when a challenge is sent. Once a nonce is used,
+//! a table of fixed size records its counts, so that the same credentials are never accepted twice.
 
 mod digest;
 mod domain;
@@ -25,42 +25,43 @@ pub use nonce::Nonces;
 pub use subscribers::{CacheSettings, Subscriber, Subscribers};
 pub use users::{Secret, Users, UsersError};
 
-/// What credentials came to.
+/// The outcome of checking credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict<'a> {
-    /// They are right.
+    /// The credentials are right.
     Is {
-        /// Whose they are.
+        /// The authenticated user.
         user: &'a [u8],
-        /// Their nonce was sent to the address that they came from, so whoever is there gets what is sent to it.
+        /// True if the nonce was sent to the source address of the request, which proves that the sender
+        /// receives there.
         asked_here: bool,
     },
-    /// There are none, or wrong ones: a challenge is due. With `stale`, the password was right and only the nonce is too old
-    /// or used up, so that the phone needn't ask its user.
+    /// The credentials are missing or wrong, and a challenge is due. If `stale` is set, the password was
+    /// right and only the nonce is expired or used up, so the phone needn't ask its user.
     Challenge {
         /// The password was right.
         stale: bool,
-        /// An answer to a nonce of ours was wrong, which counts as a guess.
+        /// The response to one of this server's nonces was wrong, which counts as a guess.
         wrong: bool,
     },
-    /// Somebody has to look for this user first.
+    /// The user must be looked up first.
     LookUp(&'a [u8]),
-    /// There were too many wrong ones from there: they were not looked at.
+    /// The source has sent too many wrong passwords; the credentials were not checked.
     Guesses,
-    /// They are for another resource than the request: 400 (RFC 7616 section 3.4.6).
+    /// The credentials are for another resource than the request: 400 (RFC 7616 section 3.4.6).
     OtherResource,
 }
 
-/// Where users and their secrets are.
+/// The users and their secrets.
 #[derive(Debug)]
 pub enum Source {
-    /// All of them here.
+    /// All users, in memory.
     Users(Users),
-    /// In a table, of which this is what is known.
+    /// Users in a database table, with a cache of known ones.
     Table(Subscribers),
 }
 
-/// Whom to ask for a password: the phone of a user, or who calls through the proxy.
+/// The kind of challenge: by a registrar (401) or by a proxy (407).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asking {
     /// 401: WWW-Authenticate and Authorization.
@@ -70,7 +71,7 @@ pub enum Asking {
 }
 
 impl Asking {
-    /// The header of credentials.
+    /// The header that carries the credentials.
     #[must_use]
     pub const fn credentials(self) -> HeaderName {
         match self {
@@ -79,7 +80,7 @@ impl Asking {
         }
     }
 
-    /// The header of challenges.
+    /// The header that carries the challenge.
     #[must_use]
     pub const fn challenge(self) -> HeaderName {
         match self {
@@ -89,7 +90,7 @@ impl Asking {
     }
 }
 
-/// The subscriber with this name.
+/// The subscriber with this user name and domain.
 #[must_use]
 pub fn subscriber(user: &[u8], domain: &Host<'_>) -> Subscriber {
     Subscriber { user: user.into(), domain: domain_name(domain).into() }
@@ -100,28 +101,29 @@ pub fn subscriber(user: &[u8], domain: &Host<'_>) -> Subscriber {
 pub struct Sender<'a> {
     /// The domain of the user.
     pub domain: &'a Host<'a>,
-    /// The address that the request came from.
+    /// The source address of the request.
     pub source: IpAddr,
-    /// The source that wrong passwords are counted for.
+    /// The source for which wrong passwords are counted.
     pub guesser: Guesser,
-    /// What is known of the user there.
+    /// Whether the user is registered from there.
     pub standing: Standing,
 }
 
-/// Checks credentials.
+/// Checks credentials and creates challenges.
 #[derive(Debug)]
 pub struct Authenticator {
     realm: String,
     algorithms: Vec<Algorithm>,
     users: Source,
     nonces: Nonces,
-    /// Compared with where there is no such user, so that it takes as long.
+    /// Stands in for the secret of an unknown user, so that checking takes equally long.
     nobody: [u8; 16],
     guesses: Guesses,
 }
 
 impl Authenticator {
-    /// For a realm and its users. `algorithms` are offered in this order; `seed` must be random.
+    /// Creates an authenticator for a realm and its users. `algorithms` are offered in this order; `seed`
+    /// must be random.
     #[must_use]
     pub fn new(
         realm: String,
@@ -134,22 +136,22 @@ impl Authenticator {
         Self { realm, algorithms, users, nonces, nobody: seed, guesses }
     }
 
-    /// Wrong passwords from one address for one user that are put up with; one is forgiven every half minute.
+    /// Default maximum of wrong passwords for one user from one address. One is forgiven every 30 seconds.
     pub const WRONG_MAX: u32 = 10;
 
-    /// Sets how many wrong passwords are put up with; 0 is no limit.
+    /// Sets the maximum of wrong passwords; 0 for no limit.
     #[must_use]
     pub fn wrong_max(self, most: u32) -> Self {
         Self { guesses: Guesses::new(self.nobody, most), ..self }
     }
 
-    /// How many wrong passwords there were.
+    /// The counters of wrong passwords.
     #[must_use]
     pub const fn guesses(&self) -> GuessCounters {
         self.guesses.counters
     }
 
-    /// Goes on with what the last authenticator knows of guesses.
+    /// Takes over the guess counters of an earlier authenticator.
     #[must_use]
     pub fn inherit(mut self, last: Option<Self>) -> Self {
         if let Some(last) = last {
@@ -158,12 +160,12 @@ impl Authenticator {
         self
     }
 
-    /// Credentials were refused unseen.
+    /// Counts credentials that were rejected unchecked.
     pub const fn refused(&mut self) {
         self.guesses.refused();
     }
 
-    /// Checks the credentials of a request for our realm.
+    /// Checks the credentials that a request contains for this realm.
     pub fn check<'a>(
         &mut self,
         now: Time,
@@ -213,7 +215,7 @@ impl Authenticator {
         if !matches!(digest.qop, None | Some(b"auth")) {
             return wrong;
         }
-        // The digest must be for this request, not for another that somebody has overheard.
+        // The digest must be for this request, not for an overheard one.
         if !resource::is_same(uri, line.uri) {
             return Verdict::OtherResource;
         }
@@ -231,7 +233,7 @@ impl Authenticator {
         let realm = self.realm.as_bytes();
         let known = match &mut self.users {
             Source::Users(users) => users.secret((user, named), domain, algorithm, realm),
-            // Nobody looks for those who haven't even asked for a nonce.
+            // Without a nonce of this server, no lookup is made.
             Source::Table(_) if !self.nonces.is_ours(nonce) => return wrong,
             Source::Table(table) => match table.known(now, &subscriber(user, domain)) {
                 Some(secret) => secret.and_then(|secret| secret.hash(named, algorithm, realm)),
@@ -241,7 +243,7 @@ impl Authenticator {
         let secret = known.clone().unwrap_or_else(|| algorithm.hash(&[&self.nobody]));
         let expected = response(algorithm, &secret, line.method.as_bytes(), digest);
         if !digest::same(&expected, given) || known.is_none() {
-            // With a nonce of ours it was an answer to us.
+            // A nonce of this server makes it a response to a challenge.
             let is_guess = self.nonces.is_ours(nonce);
             if is_guess {
                 self.guesses.wrong(now, guesser, user);
@@ -258,7 +260,8 @@ impl Authenticator {
         }
     }
 
-    /// The user whom a username of credentials stands for: some phones write `user@domain` there, and sipsak `user@`. A user who has an `@` goes before.
+    /// The user that a username in credentials stands for. Some phones send `user@domain`, and sipsak sends
+    /// `user@`. A user whose name really contains an `@` takes precedence.
     fn user_of<'a>(&self, username: &'a [u8], domain: &Host<'_>) -> &'a [u8] {
         let Some(at) = username.iter().rposition(|byte| *byte == b'@') else { return username };
         let (user, after) = username.split_at(at);
@@ -270,7 +273,7 @@ impl Authenticator {
         if is_ours && !is_whole { user } else { username }
     }
 
-    /// Is there such a user? `None` if somebody has to look.
+    /// Whether the user exists; `None` if a lookup is needed.
     pub fn knows(&mut self, now: Time, user: &[u8], domain: &Host<'_>) -> Option<bool> {
         match &mut self.users {
             Source::Users(users) => Some(users.knows(user, domain)),
@@ -280,7 +283,8 @@ impl Authenticator {
         }
     }
 
-    /// Somebody has looked for a subscriber, who may not exist; or could not look. Returns whether anything is known now.
+    /// Stores the result of a lookup: `None` if it failed, `Some(None)` if the subscriber doesn't exist.
+    /// Returns whether anything is known now.
     pub fn looked_up(&mut self, now: Time, who: Subscriber, found: Option<Option<Secret>>) -> bool {
         match (&mut self.users, found) {
             (Source::Users(_), _) => true,
@@ -292,7 +296,7 @@ impl Authenticator {
         }
     }
 
-    /// The values of the challenges to send to this address, the most preferred first.
+    /// The challenges to send to `to`, the preferred one first.
     pub fn challenges(&mut self, now: Time, stale: bool, to: IpAddr) -> Vec<String> {
         let nonce = self.nonces.make(now, to);
         let stale = if stale { ", stale=true" } else { "" };

@@ -1,4 +1,4 @@
-//! Nonces that are not stored until they are used, and never taken twice for the same count.
+//! Nonces that need no memory until they are used, and that are never accepted twice with the same count.
 
 use core::hash::Hasher;
 use core::net::IpAddr;
@@ -8,35 +8,35 @@ use siphasher::sip::SipHasher24;
 
 use crate::transaction::Time;
 
-/// What a nonce is worth.
+/// The state of a nonce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Freshness {
-    /// It is ours, and this count was not used.
+    /// The nonce is this server's, and the count is new.
     Fresh,
-    /// It is ours, and too old or used up.
+    /// The nonce is this server's, but expired or used up.
     Stale,
-    /// It isn't ours.
+    /// The nonce is not this server's.
     Forged,
 }
 
-/// What is known of the last nonce that came to this place.
+/// The last nonce stored in this slot.
 #[derive(Debug, Clone, Copy, Default)]
 struct Used {
     number: u64,
     made: u64,
-    /// The highest count, and which of the 32 before it were used.
+    /// The highest count used, and a bit mask of the 32 counts before it.
     count: u32,
     before: u32,
-    /// Other nonces are taken only if they were made after this.
+    /// Only nonces made after this are accepted in place of this one.
     floor: u64,
 }
 
-/// Makes nonces, and remembers which counts of them were used: in a table of fixed size. If two nonces in use meet in one
-/// place of it, the older becomes stale: its phone gets a new one.
+/// Makes nonces, and records the used counts in a table of fixed size. If two active nonces share a slot, the
+/// older becomes stale and its phone gets a new one.
 #[derive(Debug)]
 pub struct Nonces {
     hasher: SipHasher24,
-    /// Stands in each nonce.
+    /// The number of this run, which is part of each nonce.
     run: u64,
     next: u64,
     lifetime: Duration,
@@ -44,7 +44,8 @@ pub struct Nonces {
 }
 
 impl Nonces {
-    /// With a random key. `places` is how many nonces can be in use at once: 40 bytes each.
+    /// Creates a generator with a random key. `places` is the number of nonces that can be active at once, at
+    /// 40 bytes each.
     #[must_use]
     pub fn new(key: [u8; 16], lifetime: Duration, places: usize) -> Self {
         Self {
@@ -56,8 +57,8 @@ impl Nonces {
         }
     }
 
-    /// Others with the same key make nonces too: other nodes, and earlier runs of this one. Theirs are told from these by a random
-    /// number for each run, and are stale here, since what was used of them is known there, or forgotten.
+    /// Sets a random number that distinguishes this run from other makers of nonces with the same key: other
+    /// nodes, and earlier runs. Their nonces are stale here, because only they know which counts were used.
     #[must_use]
     pub const fn of_run(mut self, run: u64) -> Self {
         self.run = run;
@@ -72,7 +73,7 @@ impl Nonces {
         hasher.finish()
     }
 
-    /// Of the address that a nonce is sent to.
+    /// A hash that binds a nonce to the address to which it is sent.
     fn mark(&self, seal: u64, to: IpAddr) -> u32 {
         let mut hasher = self.hasher;
         hasher.write_u64(seal);
@@ -83,7 +84,7 @@ impl Nonces {
         hasher.finish() as u32
     }
 
-    /// A new one, for whoever gets what is sent to this address. Others may use it as well: phones move.
+    /// Makes a nonce for `to`. It is also accepted from other addresses, because phones move.
     #[must_use]
     pub fn make(&mut self, now: Time, to: IpAddr) -> String {
         let (made, number, run) = (now.as_millis() + 1, self.next, self.run);
@@ -92,7 +93,7 @@ impl Nonces {
         format!("{made:x}.{number:x}.{run:x}.{seal:016x}.{:08x}", self.mark(seal, to))
     }
 
-    /// When it was made, its number and its run.
+    /// The time, number and run of a nonce; `None` if its seal is wrong.
     fn read(&self, nonce: &[u8]) -> Option<(u64, u64, u64)> {
         let mut parts = core::str::from_utf8(nonce).ok()?.split('.');
         let mut part = || u64::from_str_radix(parts.next()?, 16).ok();
@@ -100,7 +101,7 @@ impl Nonces {
         (self.seal(made, number, run) == seal).then_some((made, number, run))
     }
 
-    /// Was this one, which is ours, sent to this address?
+    /// Returns true if this valid nonce was sent to `address`.
     pub(super) fn is_of(&self, nonce: &[u8], address: IpAddr) -> bool {
         let mut parts = core::str::from_utf8(nonce).unwrap_or_default().rsplit('.');
         let mark = parts.next().and_then(|mark| u32::from_str_radix(mark, 16).ok());
@@ -108,15 +109,16 @@ impl Nonces {
         matches!((mark, seal), (Some(mark), Some(seal)) if mark == self.mark(seal, address))
     }
 
-    /// Is this one that was made with our key, whatever has become of it?
+    /// Returns true if the nonce was made with this key, even if it is expired or used up.
     pub(super) fn is_ours(&self, nonce: &[u8]) -> bool {
         self.read(nonce).is_some()
     }
 
-    /// Takes a nonce with this count, once.
+    /// Accepts a nonce with this count at most once.
     pub(super) fn use_once(&mut self, now: Time, nonce: &[u8], count: u32) -> Freshness {
         let Some((made, number, run)) = self.read(nonce) else { return Freshness::Forged };
-        // Of another run neither the clock nor what was used is known; in one run none is made later than now.
+        // Neither the clock nor the used counts of another run are known; within a run, no nonce is from the
+        // future.
         if run != self.run || made > now.as_millis() + 1 {
             return Freshness::Stale;
         }
@@ -141,7 +143,7 @@ impl Nonces {
             place.count = count;
             false
         } else {
-            // Those that are too far back to be remembered count as used.
+            // Counts too far back to be recorded are treated as used.
             let back = place.count - count;
             let bit = if back == 0 { 0 } else { 1u32.checked_shl(back - 1).unwrap_or(0) };
             let used = bit == 0 || place.before & bit != 0;

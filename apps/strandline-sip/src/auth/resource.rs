@@ -1,9 +1,9 @@
-//! The resource that a digest is for (RFC 7616 section 3.4.6).
+//! Compares the resource of a digest with the request URI (RFC 7616 section 3.4.6).
 
 use crate::codec::{SipUri, Uri, unescape};
 
-/// Do both URIs designate one resource? They are compared by user, host and port, however they are written: phones leave the port or
-/// parameters of the request URI out of the digest, and proxies on the way change them.
+/// Returns true if both URIs designate the same resource. Only user, host and port are compared, because
+/// phones omit the port or parameters of the request URI from the digest, and proxies change them.
 pub(super) fn is_same(digest: &[u8], request: &[u8]) -> bool {
     if digest == request {
         return true;

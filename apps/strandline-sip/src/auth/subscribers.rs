@@ -1,5 +1,5 @@
-//! Subscribers in a table that somebody else looks into: what it said of late is kept here, so that a phone that renews its
-//! registration needs no look. No I/O, no clock.
+//! A cache of subscribers from an external table, so that a phone that refreshes its registration needs no
+//! lookup. No I/O, no clock.
 
 use core::time::Duration;
 use std::collections::HashMap;
@@ -8,26 +8,26 @@ use crate::transaction::Time;
 
 use super::users::Secret;
 
-/// For how long what is known goes on being used while the table can't be looked into.
+/// How much longer an entry stays valid while the table is unavailable.
 const STRETCH: Duration = Duration::from_secs(10);
 
-/// How much is kept, and for how long.
+/// The size and lifetimes of the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheSettings {
-    /// Subscribers at most, about.
+    /// Approximate maximum number of subscribers.
     pub max: usize,
-    /// How long one is known.
+    /// Lifetime of an existing subscriber.
     pub lifetime: Duration,
-    /// How long it is known that there is no such subscriber.
+    /// Lifetime of a negative entry.
     pub unknown: Duration,
 }
 
-/// A subscriber: its name and its domain.
+/// A subscriber: a user name and a domain.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Subscriber {
-    /// As the credentials have it.
+    /// The user name as in the credentials.
     pub user: Box<[u8]>,
-    /// In small letters.
+    /// The domain in lowercase.
     pub domain: Box<[u8]>,
 }
 
@@ -37,29 +37,29 @@ struct Entry {
     until: Time,
 }
 
-/// What is known of subscribers.
+/// The cached subscribers.
 #[derive(Debug)]
 pub struct Subscribers {
     settings: CacheSettings,
-    /// Those that were used of late; when they are half of what may be, they become those that were used before.
+    /// Recently used entries. Once they reach half of the maximum, they replace `before`.
     recent: HashMap<Subscriber, Entry>,
     before: HashMap<Subscriber, Entry>,
 }
 
 impl Subscribers {
-    /// Nobody is known.
+    /// Creates an empty cache.
     #[must_use]
     pub fn new(settings: CacheSettings) -> Self {
         Self { settings, recent: HashMap::new(), before: HashMap::new() }
     }
 
-    /// How many are known.
+    /// The number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.recent.len() + self.before.len()
     }
 
-    /// Nobody is.
+    /// Returns true if the cache is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -73,7 +73,8 @@ impl Subscribers {
         self.recent.insert(who, entry);
     }
 
-    /// What is known of a subscriber, who may not exist; `None` if somebody has to look.
+    /// The secret of a subscriber, or `Some(None)` if the subscriber doesn't exist. `None` if a lookup is
+    /// needed.
     pub(super) fn known(&mut self, now: Time, who: &Subscriber) -> Option<Option<&Secret>> {
         if !self.recent.contains_key(who) {
             let (who, entry) = self.before.remove_entry(who)?;
@@ -83,13 +84,13 @@ impl Subscribers {
         Some(entry.secret.as_ref())
     }
 
-    /// Somebody has looked.
+    /// Stores the result of a lookup.
     pub(super) fn found(&mut self, now: Time, who: Subscriber, secret: Option<Secret>) {
         let lifetime = if secret.is_some() { self.settings.lifetime } else { self.settings.unknown };
         self.keep(who, Entry { secret, until: now + lifetime });
     }
 
-    /// Nobody could look: what is known stays so for a while. False if nothing is.
+    /// Handles a failed lookup by extending the current entry. Returns false if there is none.
     pub(super) fn not_found(&mut self, now: Time, who: &Subscriber) -> bool {
         match self.recent.get_mut(who).or_else(|| self.before.get_mut(who)) {
             None => false,

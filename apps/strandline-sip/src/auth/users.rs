@@ -1,4 +1,4 @@
-//! Users and their secrets, from a file.
+//! Users and their secrets, read from a file.
 
 use std::collections::HashMap;
 
@@ -7,17 +7,17 @@ use crate::codec::Host;
 use super::digest::Algorithm;
 use super::domain::domain_name;
 
-/// What is wrong with a file of users, and where.
+/// An error in a file of users.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct UsersError {
-    /// The line, from 1.
+    /// The line number, from 1.
     pub line: usize,
-    /// What is wrong, and what would be right.
+    /// What is wrong, and what is expected.
     pub what: String,
 }
 
-/// What a user proves to know.
+/// A secret that authenticates a user.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Kind);
 
@@ -28,8 +28,8 @@ enum Kind {
 }
 
 impl Secret {
-    /// A password, or else hashes of user, realm and password in hexadecimal, of which those don't count that aren't what
-    /// they should be. `None` if there is neither.
+    /// Creates a secret from a password, or else from hexadecimal hashes of user, realm and password;
+    /// malformed hashes are ignored. `None` if there is neither.
     #[must_use]
     pub fn of(password: Option<Vec<u8>>, mut hashes: Vec<(Algorithm, Vec<u8>)>) -> Option<Self> {
         if let Some(password) = password {
@@ -62,28 +62,28 @@ impl core::fmt::Debug for Secret {
 /// Users and their secrets.
 #[derive(Debug, Clone, Default)]
 pub struct Users {
-    /// Whatever their domain.
+    /// Users of any domain.
     anywhere: HashMap<Vec<u8>, Secret>,
-    /// By domain in small letters: these count before those.
+    /// Users by domain, in lowercase. They take precedence over `anywhere`.
     of_domains: HashMap<Vec<u8>, OfDomain>,
 }
 
-/// Users of one domain.
+/// The users of one domain.
 #[derive(Debug, Clone)]
 struct OfDomain {
-    /// The first line that names it.
+    /// The first line that names the domain.
     line: usize,
     secrets: HashMap<Vec<u8>, Secret>,
 }
 
 impl Users {
-    /// Reads lines `user:password:PASSWORD`, or `user:ALGORITHM:HASH` with MD5, SHA-256 or SHA-512-256 of
-    /// `user:realm:password` in hexadecimal, of which one user may have several. In place of `user` may stand `user@domain`: then
-    /// it is for that domain only, and goes before one without; the hash is the same. Empty lines and those that start with `#`
-    /// are skipped.
+    /// Reads lines of the form `user:password:PASSWORD` or `user:ALGORITHM:HASH`. The hash is that of
+    /// `user:realm:password` in hexadecimal, with MD5, SHA-256 or SHA-512-256; a user may have several. A
+    /// line for `user@domain` applies to that domain only and takes precedence over one for `user`; its hash
+    /// doesn't include the domain. Empty lines and lines that start with `#` are skipped.
     ///
     /// # Errors
-    /// The first line that is neither.
+    /// Returns an error for the first malformed line.
     ///
     /// ```
     /// use strandline_sip::auth::Users;
@@ -135,7 +135,8 @@ impl Users {
         }
     }
 
-    /// The user whom a name stands for, and the secrets among which theirs is. A user may have an `@` too: the last one counts.
+    /// The user for a name, and the secrets to which it belongs. User names may contain `@`, so the last one
+    /// separates the domain.
     fn place(
         &mut self,
         line: usize,
@@ -153,26 +154,26 @@ impl Users {
         Ok((user.into(), &mut of_domain.secrets))
     }
 
-    /// How many.
+    /// The number of users.
     #[must_use]
     pub fn len(&self) -> usize {
         self.anywhere.len() + self.of_domains.values().map(|of_domain| of_domain.secrets.len()).sum::<usize>()
     }
 
-    /// None.
+    /// Returns true if there are no users.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The domains that are named, in small letters, each with the first line that names it.
+    /// The domains in lowercase, each with the first line that names it.
     pub fn domains(&self) -> impl Iterator<Item = (&str, usize)> {
         let text = |domain| core::str::from_utf8(domain).unwrap_or_default();
         self.of_domains.iter().map(move |(domain, of_domain)| (text(domain), of_domain.line))
     }
 
-    /// What has to be offered so that each of them can prove who it is: MD5, which all phones know, and what users need who
-    /// have no password and no hash with MD5.
+    /// The algorithms to offer so that every user can authenticate: MD5, which all phones support, and those
+    /// needed by users who have neither a password nor an MD5 hash.
     #[must_use]
     pub fn algorithms(&self) -> Vec<Algorithm> {
         let mut needed = vec![Algorithm::Md5];
@@ -196,12 +197,12 @@ impl Users {
         own.or_else(|| self.anywhere.get(user))
     }
 
-    /// Is there such a user?
+    /// Returns true if the user exists.
     pub(super) fn knows(&self, user: &[u8], domain: &Host<'_>) -> bool {
         self.of(user, domain).is_some()
     }
 
-    /// The hash of a user's name as credentials have it, realm and password.
+    /// The hash of the name in the credentials, the realm and the password.
     pub(super) fn secret(
         &self,
         (user, named): (&[u8], &[u8]),

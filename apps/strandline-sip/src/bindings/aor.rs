@@ -1,9 +1,9 @@
-//! Addresses of record in their one form (RFC 3261 section 10.3, step 5).
+//! Addresses of record in canonical form (RFC 3261 section 10.3, step 5).
 
 use crate::codec::{SipUri, unescape};
 
-/// Appends `user@domain` to `out`: the user without escapes, the domain in small letters, no parameters. The port counts
-/// only if it is not the default one.
+/// Appends `user@domain` to `out`: the user without escapes, the domain in lowercase, no parameters, and the
+/// port unless it is the default one.
 pub fn write_aor(uri: &SipUri<'_>, out: &mut Vec<u8>) {
     if let Some(user) = uri.user {
         if user.contains(&b'%') {

@@ -1,4 +1,4 @@
-//! One binding, and the text in which a store keeps it: a line of fields with tabs between them.
+//! A binding, and its text form in a store: a line of fields separated by tabs.
 
 use core::net::SocketAddr;
 
@@ -8,78 +8,80 @@ use crate::transaction::{Flow, Protocol};
 
 use super::seal::SealFlow;
 
-/// How instances begin that may be written in any case.
+/// The prefix of instances that are case-insensitive.
 const UUID: &[u8] = b"urn:uuid:";
 
-/// What the flow of a registration is for.
+/// How requests use the flow of a registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlowUse {
-    /// The contact is reached at its own address.
+    /// The flow is not used; requests go to the contact's address.
     None,
-    /// The contact is reached over the flow while that stands, and at its address after that.
+    /// Requests use the flow while it exists, and the contact's address afterwards.
     First,
-    /// The contact is reached over the flow where nothing is known of the host that it names.
+    /// Requests use the flow if the host in the contact can't be resolved.
     Last,
-    /// The contact is reached over the flow only, and goes with it: it is behind a NAT, or asked for it (RFC 5626).
+    /// Requests use only the flow, and the binding ends with it: the phone is behind a NAT, or asked for it
+    /// (RFC 5626).
     Only,
 }
 
-/// A contact of a user.
+/// A contact bound to a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binding {
     /// The contact's URI as it was sent.
     pub contact: Text,
-    /// The contact's parameters as they were sent, but for `expires`.
+    /// The contact's parameters as they were sent, without `expires`.
     pub params: Box<[u8]>,
-    /// The Call-ID of the last REGISTER.
+    /// The Call-ID of the last REGISTER request.
     pub call_id: Text,
-    /// Its CSeq.
+    /// The CSeq number of that request.
     pub cseq: u32,
-    /// When it expires, in seconds since 1970.
+    /// The time at which the binding expires, in seconds since 1970-01-01.
     pub expires_at: u64,
-    /// Preference, in thousandths.
+    /// The preference, in thousandths.
     pub q: u16,
-    /// `reg-id` of RFC 5626; 0 for none.
+    /// The `reg-id` of RFC 5626; 0 for none.
     pub reg_id: u32,
-    /// `+sip.instance`; empty for none.
+    /// The `+sip.instance`; empty for none.
     pub instance: Box<[u8]>,
     /// The values of Path (RFC 3327), separated by commas; empty for none.
     pub path: Box<[u8]>,
     /// The flow over which it was registered.
     pub flow: Flow,
-    /// What for.
+    /// How requests use the flow.
     pub flow_use: FlowUse,
-    /// What the temporary GRUUs of its instance hold (RFC 5627); 0 if it never asked for any.
+    /// The number that the temporary GRUUs of its instance contain (RFC 5627); 0 if it never requested one.
     pub gruu: u64,
-    /// Which of two is the later, where there are several nodes; 0 until it is known.
+    /// Orders the bindings of several nodes: the later one has the larger stamp. 0 until the stamp is
+    /// assigned.
     pub stamp: u64,
-    /// Which other node it was made at; `None` for this one.
+    /// The other node that created the binding; `None` for this node.
     pub origin: Option<Box<Origin>>,
 }
 
-/// The node that a phone has registered at.
+/// The node at which a phone is registered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
-    /// Its number among the nodes that are known here, from 1.
+    /// The node's number in this process's table of nodes, from 1.
     pub node: u16,
-    /// What that node makes of a flow of its own, and nobody else can open; empty if the flow doesn't matter.
+    /// The node's opaque name for the flow, which only that node can resolve. Empty if the flow isn't used.
     pub token: Box<[u8]>,
 }
 
 impl Binding {
-    /// Has it expired?
+    /// Returns true if the binding has expired.
     #[must_use]
     pub const fn has_expired(&self, unix_secs: u64) -> bool {
         self.expires_at <= unix_secs
     }
 
-    /// The number of the node that it was made at: 0 for this one.
+    /// The number of the node that created the binding; 0 for this node.
     #[must_use]
     pub fn node(&self) -> u16 {
         self.origin.as_ref().map_or(0, |origin| origin.node)
     }
 
-    /// Is this what `instance`, `reg_id` and `contact` name? The same instance and reg-id (RFC 5626 section 6), or the same
+    /// Returns true if the binding has the same instance and reg-id (RFC 5626 section 6), or else the same
     /// URI.
     #[must_use]
     pub fn is_for(&self, instance: &[u8], reg_id: u32, contact: &[u8]) -> bool {
@@ -98,18 +100,18 @@ impl Binding {
         }
     }
 
-    /// Appends it as a line. What it is made of has no line ends in it, and tabs in it become blanks.
+    /// Appends the binding as a line. Its texts contain no line ends; tabs in them are replaced by spaces.
     pub fn write(&self, out: &mut Vec<u8>) {
         self.write_fields(out);
         if self.gruu != 0 {
-            // No stamp and no token.
+            // An empty stamp and an empty token.
             out.extend_from_slice(b"\t0\t\t");
             write_decimal(out, self.gruu);
         }
         out.push(b'\n');
     }
 
-    /// Appends it as a line for other nodes: with its stamp, and what the flow is called elsewhere.
+    /// Appends the binding as a line for other nodes, with its stamp and the token of its flow.
     pub(super) fn write_for_others(&self, out: &mut Vec<u8>, seal: &dyn SealFlow) {
         self.write_fields(out);
         out.push(b'\t');
@@ -125,7 +127,7 @@ impl Binding {
         out.push(b'\n');
     }
 
-    /// Appends it as a line with its stamp, but without a name for its flow.
+    /// Appends the binding as a line with its stamp, but without a token for its flow.
     pub(super) fn write_stamped(&self, out: &mut Vec<u8>) {
         self.write_fields(out);
         out.push(b'\t');
@@ -141,7 +143,7 @@ impl Binding {
             let at = out.len();
             out.extend_from_slice(text);
             let breaks = |byte: &u8| matches!(byte, b'\t' | b'\r' | b'\n');
-            // Few have any, and to see that there is none takes less time than to look at each.
+            // Few texts contain one, and checking for any is faster than examining each byte.
             if text.iter().fold(false, |found, byte| found | breaks(byte)) {
                 out.iter_mut().skip(at).filter(|byte| breaks(byte)).for_each(|byte| *byte = b' ');
             }
@@ -166,13 +168,13 @@ impl Binding {
         write_peer(out, self.flow.peer);
     }
 
-    /// Reads a line that [`write`](Self::write) made; `None` if it is anything else.
+    /// Parses a line written by [`write`](Self::write). Returns `None` for any other line.
     #[must_use]
     pub fn read(line: &[u8]) -> Option<Self> {
         Self::read_of(line, 0)
     }
 
-    /// Reads a line of a node.
+    /// Parses a line of another node.
     pub(super) fn read_of(line: &[u8], node: u16) -> Option<Self> {
         let mut fields = line.split(|byte| *byte == b'\t');
         let contact = fields.next()?.into();
@@ -218,23 +220,24 @@ impl Binding {
     }
 }
 
-/// Do these URIs differ in a digit that counts, so that they can't mean the same? What differs otherwise may. Contacts of one
-/// user mostly differ in a port or an address, and to parse both to see that would take ten times as long.
+/// Returns true if the URIs differ in a significant digit, so that they can't be equivalent. If it returns
+/// false, they may or may not be. The contacts of one user usually differ in a port or an address, and
+/// parsing both would take ten times as long.
 ///
-/// Up to that digit both have the same text, without escapes, parameters, headers and the brackets of IPv6. So it is a digit of
-/// the same user, password or name, where each counts; or of the same number of a port or an IPv4 address, where only zeros at
-/// the front don't.
+/// Up to that digit, both texts are equal and contain no escapes, parameters, headers or IPv6 brackets. The
+/// digit therefore belongs to the same user, password or name, where every digit is significant, or to the
+/// same port or part of an IPv4 address, where only leading zeros are not.
 fn differ_plainly(one: &[u8], other: &[u8]) -> bool {
     let at = first_difference(one, other);
     let (Some(a), Some(b), Some(before)) = (one.get(at), other.get(at), one.get(..at)) else { return false };
     let within_number = before.iter().rev().find(|byte| **byte != b'0').is_some_and(u8::is_ascii_digit);
     let counts = |digit: &u8| digit.is_ascii_digit() && (*digit != b'0' || within_number);
     let special = |byte: &u8| matches!(byte, b'%' | b';' | b'?' | b'[');
-    // All of it without a way out in its midst: so it is many bytes at a time.
+    // The loop has no early exit, so that the compiler can vectorise it.
     counts(a) && counts(b) && !before.iter().fold(false, |found, byte| found | special(byte))
 }
 
-/// Where two texts begin to differ, or the shorter one ends.
+/// The position of the first difference, or the length of the shorter text.
 fn first_difference(one: &[u8], other: &[u8]) -> usize {
     let ((ones, _), (others, _)) = (one.as_chunks::<8>(), other.as_chunks::<8>());
     let same = ones.iter().zip(others).take_while(|(one, other)| one == other).count() * 8;
@@ -254,7 +257,7 @@ fn write_peer(out: &mut Vec<u8>, peer: SocketAddr) {
             out.push(b':');
             write_decimal(out, u64::from(peer.port()));
         }
-        // Writing to a buffer that grows does not fail.
+        // Writing to a growable buffer does not fail.
         SocketAddr::V6(peer) => {
             let _ = write!(out, "{peer}");
         }
@@ -265,7 +268,7 @@ pub(super) fn number<T: core::str::FromStr>(text: &[u8]) -> Option<T> {
     core::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Do these name the same instance? UUIDs may be written in any case (RFC 4122 section 3).
+/// Returns true if both name the same instance. UUIDs are case-insensitive (RFC 4122 section 3).
 #[must_use]
 pub fn is_same_instance(one: &[u8], other: &[u8]) -> bool {
     let is_uuid = |text: &[u8]| text.get(..UUID.len()).is_some_and(|start| start.eq_ignore_ascii_case(UUID));

@@ -1,4 +1,4 @@
-//! What a store has to write down.
+//! The changes that a store has to persist.
 
 use core::hash::Hasher;
 
@@ -6,59 +6,59 @@ use siphasher::sip::SipHasher13;
 
 use super::binding::Binding;
 
-/// Changes that a store has to write down, one after the other: length and text of an address of record, length and text of
-/// its bindings, of which there may be none.
+/// A sequence of changes for a store. Each consists of the length and text of an address of record, and the
+/// length and text of its bindings, which may be empty.
 #[derive(Debug, Default, Clone)]
 pub struct Journal {
     bytes: Vec<u8>,
     changes: usize,
-    /// Nobody will write it down.
+    /// True if there is no store, so that nothing is recorded.
     off: bool,
 }
 
 impl Journal {
-    /// One that takes nothing, where there is no store.
+    /// Creates a journal that records nothing, for servers without a store.
     #[must_use]
     pub const fn off() -> Self {
         Self { bytes: Vec::new(), changes: 0, off: true }
     }
 
-    /// Nothing changed.
+    /// Returns true if there are no changes.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.changes == 0
     }
 
-    /// How many changes.
+    /// The number of changes.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.changes
     }
 
-    /// All changes as bytes.
+    /// The encoded changes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Forgets all.
+    /// Removes all changes.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.changes = 0;
     }
 
-    /// Adds what another has.
+    /// Appends the changes of another journal.
     pub fn append(&mut self, other: &Self) {
         self.bytes.extend_from_slice(&other.bytes);
         self.changes += other.changes;
     }
 
-    /// Notes the bindings that a user has now.
+    /// Records the current bindings of a user.
     pub fn record(&mut self, aor: &[u8], bindings: &[Binding]) {
         self.record_with(aor, |out| bindings.iter().for_each(|binding| binding.write(out)));
     }
 
-    /// Notes what a user has now, as `write` writes it.
+    /// Records the current state of a user, which `write` appends.
     pub(crate) fn record_with(&mut self, aor: &[u8], write: impl FnOnce(&mut Vec<u8>)) {
         if self.off {
             return;
@@ -75,7 +75,7 @@ impl Journal {
         self.changes += 1;
     }
 
-    /// Leaves the last change of each user only.
+    /// Keeps only the last change of each user.
     pub fn compact(&mut self) {
         let mut last = std::collections::HashMap::new();
         for (aor, state) in Self::read(&self.bytes) {
@@ -88,14 +88,14 @@ impl Journal {
         *self = compacted;
     }
 
-    /// Address of record and bindings of each change in `bytes`. Ends at the first thing that is none, such as a seal;
-    /// [`check`](Self::check) tells whether that is the end.
+    /// Iterates over the addresses of record and bindings in `bytes`. It ends at the first malformed change,
+    /// or at a seal; [`check`](Self::check) tells the two apart.
     pub fn read(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
         Changes { rest: bytes }
     }
 
-    /// The changes in `bytes` with a seal behind them, as a store keeps them: a checksum, by which [`check`](Self::check)
-    /// finds damage.
+    /// Returns the changes in `bytes` followed by a seal, as a store keeps them. The seal is a checksum with
+    /// which [`check`](Self::check) detects damage.
     #[must_use]
     pub fn sealed(bytes: &[u8]) -> Vec<u8> {
         let mut sealed = Vec::with_capacity(bytes.len() + SEAL_BYTES);
@@ -105,11 +105,11 @@ impl Journal {
         sealed
     }
 
-    /// Whether `bytes` are changes from the first byte to the last, with a seal that is right, or without one, as versions
-    /// before the seal wrote them.
+    /// Checks that `bytes` consists of changes with a valid seal, or without one, as older versions wrote
+    /// them.
     ///
     /// # Errors
-    /// If they are damaged.
+    /// Returns an error if they are damaged.
     pub fn check(bytes: &[u8]) -> Result<(), Fault> {
         let mut changes = Changes { rest: bytes };
         let count = changes.by_ref().count();
@@ -126,41 +126,41 @@ impl Journal {
     }
 }
 
-/// Stands where the next change would have its length. Versions that know no seal end there.
+/// Marks the seal, in place of the length of another change. Older versions stop reading there.
 const SEAL: [u8; 4] = [0xff; 4];
-/// The mark and the checksum.
+/// The length of the marker and the checksum, in bytes.
 const SEAL_BYTES: usize = 12;
 
-/// Damage is found by it; nobody who means harm is kept out.
+/// The checksum detects accidental damage. It does not protect against tampering.
 fn checksum(bytes: &[u8]) -> u64 {
     let mut hasher = SipHasher13::new();
     hasher.write(bytes);
     hasher.finish()
 }
 
-/// Why an entry of a journal isn't whole.
+/// Why a journal entry is damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// There is no change in it.
+    /// The entry contains no change.
     #[error("it has no changes: it is empty, or damaged from its first byte on")]
     Empty,
-    /// A change isn't there as a whole.
+    /// The entry is truncated or damaged.
     #[error("it is cut or damaged at byte {at} of {len}: its first {whole} changes are used")]
     Cut {
-        /// Changes that are there.
+        /// Number of intact changes.
         whole: usize,
-        /// Bytes that those take.
+        /// Length of the intact changes, in bytes.
         at: usize,
-        /// All bytes.
+        /// Length of the entry, in bytes.
         len: usize,
     },
-    /// A byte of it isn't what was written.
+    /// A byte differs from what was written.
     #[error("its checksum is wrong: none of its changes is used")]
     Checksum,
 }
 
 impl Fault {
-    /// May the changes be used that can be read?
+    /// Returns true if the readable changes may be used.
     #[must_use]
     pub const fn leaves_changes(self) -> bool {
         matches!(self, Self::Cut { .. })
@@ -182,13 +182,14 @@ impl<'a> Iterator for Changes<'a> {
     }
 }
 
-/// A text with its length before it, and what comes after it.
+/// Takes a text that is preceded by its length, and returns it with the rest.
 fn take(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let len = u32::from_le_bytes(*bytes.first_chunk()?) as usize;
     bytes.get(4..)?.split_at_checked(len)
 }
 
-/// The lines of what a user has, and whether the last one is whole: a line that is cut may look like another one.
+/// The lines of a user's state, and whether the last line is complete. An incomplete line is left out,
+/// because it may look like a different one.
 pub(super) fn lines(state: &[u8]) -> (impl Iterator<Item = &[u8]>, bool) {
     let end = state.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     let whole = state.get(..end).unwrap_or(&[]);

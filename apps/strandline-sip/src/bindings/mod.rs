@@ -1,4 +1,4 @@
-//! Where users are: addresses of record and their bindings (RFC 3261 section 10). No I/O, no clock.
+//! The location service: addresses of record and their bindings (RFC 3261 section 10). No I/O, no clock.
 
 mod aor;
 mod binding;

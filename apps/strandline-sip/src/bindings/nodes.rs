@@ -1,8 +1,8 @@
-//! Several nodes that share a store: which bindings were made at which of them, which of two is the later, and what was
-//! removed here though it was made elsewhere.
+//! Nodes that share a store: which node created a binding, which of two bindings is later, and which bindings
+//! of other nodes were removed here.
 //!
-//! Each node writes down only what was made there. What others made comes in whatever order it may: the later stamp counts,
-//! and what somebody has removed stays so until it would have expired.
+//! Each node stores only the bindings created there. The changes of other nodes may arrive in any order
+//! across nodes: the later stamp wins, and a removed binding stays removed until it would have expired.
 
 use std::collections::HashMap;
 
@@ -10,32 +10,32 @@ use super::binding::{Binding, number};
 use super::journal::lines;
 use super::seal::SealFlow;
 
-/// Stamps in a millisecond: more make them run ahead of the time.
+/// Number of stamps available per millisecond. If more are needed, the stamps run ahead of the clock.
 const STAMPS_PER_MS: u64 = 256;
 
-/// A binding that was made at one node and removed or replaced at another.
+/// A binding that was created at one node, and removed or replaced at another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Removed {
-    /// Who removed it.
+    /// The node that removed it.
     by: u16,
-    /// Where it was made.
+    /// The node that created it.
     node: u16,
     stamp: u64,
-    /// When it would have expired, in seconds since 1970.
+    /// The time at which it would have expired, in seconds since 1970-01-01.
     until: u64,
 }
 
 impl Removed {
     fn covers(&self, binding: &Binding) -> bool {
-        // A node gives each stamp once: other contacts of the user there are not meant.
+        // A node uses each stamp once, so no other contact of the user matches.
         self.node == binding.node() && self.stamp == binding.stamp
     }
 }
 
-/// The nodes that are known, and what is needed to tell which of two bindings is the later.
+/// The known nodes, and the state that orders their bindings.
 #[derive(Debug)]
 pub struct Nodes {
-    /// The first is this one.
+    /// The names of the nodes; the first one is this node.
     names: Vec<Box<str>>,
     stamp: u64,
     unix_ms: u64,
@@ -43,26 +43,26 @@ pub struct Nodes {
     seal: Box<dyn SealFlow>,
 }
 
-/// What a user has at a node.
+/// The state of a user at a node.
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) bindings: Vec<Binding>,
     removed: Vec<Removed>,
-    /// Lines that can't be read.
+    /// Number of lines that can't be parsed.
     pub(super) unreadable: usize,
 }
 
-/// A binding as a change has found it: where it was made, when, and until when it counts.
+/// A binding before a change: its node, its stamp, and its expiry in seconds since 1970-01-01.
 pub(super) type Found = (u16, u64, u64);
 
 impl Nodes {
-    /// With this node's name.
+    /// Creates a table that contains only this node.
     #[must_use]
     pub fn new(name: &str, seal: Box<dyn SealFlow>) -> Self {
         Self { names: vec![name.into()], stamp: 0, unix_ms: 0, removed: HashMap::new(), seal }
     }
 
-    /// The number of a node, which is 0 for this one, and a new one if it wasn't known.
+    /// The number of a node: 0 for this node, and a new number for an unknown one.
     pub fn number(&mut self, name: &str) -> u16 {
         if let Some(at) = self.names.iter().position(|known| **known == *name) {
             return at as u16;
@@ -80,7 +80,7 @@ impl Nodes {
         self.stamp
     }
 
-    /// Reads what a node has written of a user.
+    /// Parses the state of a user that a node has stored.
     pub(super) fn read(&mut self, node: u16, state: &[u8]) -> State {
         let mut read = State::default();
         let (lines, is_whole) = lines(state);
@@ -107,7 +107,7 @@ impl Nodes {
         Some(Removed { by, node, stamp: number(fields.next()?)?, until: number(fields.next()?)? })
     }
 
-    /// Writes what was made here of a user's bindings, and what was removed here.
+    /// Writes the bindings of a user created here, and the removals made here.
     pub(super) fn write(&self, aor: &[u8], bindings: &[Binding], out: &mut Vec<u8>) {
         use std::io::Write;
         for binding in bindings.iter().filter(|binding| binding.origin.is_none()) {
@@ -115,18 +115,18 @@ impl Nodes {
         }
         for removed in self.removed.get(aor).into_iter().flatten().filter(|removed| removed.by == 0) {
             let name = self.names.get(usize::from(removed.node)).map_or("", |name| name);
-            // Writing to a buffer that grows does not fail.
+            // Writing to a growable buffer does not fail.
             let _ = writeln!(out, "\tremoved\t{name}\t{}\t{}", removed.stamp, removed.until);
         }
     }
 
-    /// Which bindings of other nodes there are before a change.
+    /// The bindings of other nodes, before a change.
     pub(super) fn before_change(bindings: &[Binding]) -> Vec<Found> {
         let others = bindings.iter().filter(|binding| binding.origin.is_some());
         others.map(|binding| (binding.node(), binding.stamp, binding.expires_at)).collect()
     }
 
-    /// After a change: what is new gets its stamp, and what is gone of other nodes is noted.
+    /// Completes a change: assigns stamps to new bindings, and records the removal of other nodes' bindings.
     pub(super) fn after_change(&mut self, aor: &[u8], before: Vec<Found>, bindings: &mut [Binding]) {
         for binding in bindings.iter_mut().filter(|binding| binding.stamp == 0) {
             binding.stamp = self.next_stamp();
@@ -139,7 +139,8 @@ impl Nodes {
         }
     }
 
-    /// Takes what a node has of a user now. Returns whether what this node has to write of the user is another by that.
+    /// Merges the state of a user at another node. Returns whether this node's own stored state changes as a
+    /// result.
     pub(super) fn merge(&mut self, node: u16, aor: &[u8], state: State, into: &mut Vec<Binding>) -> bool {
         let mut own_gone = self.forget_seen(node, aor, &state.bindings);
         self.note_removed(node, aor, state.removed);
@@ -187,8 +188,8 @@ impl Nodes {
         }
     }
 
-    /// What was removed here needs not be remembered once its node has it no more: what a node says comes in order. Returns
-    /// whether there was any.
+    /// Drops removals made here once the node no longer has the binding; its changes arrive in order. Returns
+    /// whether any was dropped.
     fn forget_seen(&mut self, node: u16, aor: &[u8], has: &[Binding]) -> bool {
         let Some(all) = self.removed.get_mut(aor).filter(|_| node != 0) else { return false };
         let before = all.len();
@@ -202,7 +203,7 @@ impl Nodes {
         any
     }
 
-    /// Forgets what a node has removed.
+    /// Drops the removals made by a node.
     pub(super) fn forget(&mut self, node: u16) {
         self.removed.retain(|_, all| {
             all.retain(|removed| removed.by != node);
@@ -210,7 +211,7 @@ impl Nodes {
         });
     }
 
-    /// Forgets what would have expired by now. Returns the users of whom something was noted here.
+    /// Drops removals of bindings that would have expired by now. Returns the users with removals made here.
     pub(super) fn sweep(&mut self, unix_secs: u64) -> Vec<Box<[u8]>> {
         let mut changed = Vec::new();
         self.removed.retain(|aor, all| {

@@ -1,9 +1,9 @@
-//! What a flow is called at other nodes.
+//! Tokens for flows, for use by other nodes.
 
 use crate::transaction::Flow;
 
-/// Makes a text of a flow by which another node can ask for it, and which only this one can open.
+/// Makes a token for a flow. Another node can quote the token, but only this node can resolve it.
 pub trait SealFlow: core::fmt::Debug {
-    /// Appends the text: letters, digits, `-` and `_`.
+    /// Appends the token, which consists of letters, digits, `-` and `_`.
     fn seal(&self, flow: &Flow, out: &mut Vec<u8>);
 }

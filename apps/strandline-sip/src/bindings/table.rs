@@ -1,4 +1,4 @@
-//! All users that are registered, in memory: what every look-up reads, and what a store writes down.
+//! All registered users, in memory. Every lookup reads this table, and its changes go to the store.
 
 use core::cell::Cell;
 use core::hash::Hasher;
@@ -20,27 +20,27 @@ struct Entry {
     bindings: Vec<Binding>,
 }
 
-/// Users and their bindings. Every step is one look-up, whatever their number.
+/// Users and their bindings. Every operation takes constant time, whatever the number of users.
 #[derive(Debug)]
 pub struct Locations {
     table: HashTable<u32>,
     entries: Slots<Entry>,
-    /// How many bindings all users have.
+    /// Number of bindings of all users.
     bindings: usize,
     hasher: SipHasher13,
-    /// Users with bindings that use a connection.
+    /// Users whose bindings depend on a connection.
     by_connection: HashMap<u64, Vec<u32>, Numbers>,
     /// Users with temporary GRUUs.
     gruus: Gruus,
-    /// Who was found last.
+    /// The slot found by the last lookup.
     found: Cell<u32>,
-    /// Where the search for expired bindings goes on.
+    /// The slot at which the sweep for expired bindings continues.
     swept: u32,
-    /// Only where there may be other nodes.
+    /// The other nodes; `None` if the server has none.
     nodes: Option<Nodes>,
 }
 
-/// Notes what a user has.
+/// Records the state of a user.
 fn record(journal: &mut Journal, nodes: Option<&Nodes>, aor: &[u8], bindings: &[Binding]) {
     match nodes {
         None => journal.record(aor, bindings),
@@ -48,8 +48,8 @@ fn record(journal: &mut Journal, nodes: Option<&Nodes>, aor: &[u8], bindings: &[
     }
 }
 
-/// The connection, or none, that the only binding of a user needs to be noted for. `None` if there are more bindings, or none, or
-/// there is a GRUU to be noted. Most users have one binding, and a refresh leaves this as it was.
+/// For a user with a single binding and no GRUU: the connection to index, if any. `None` for all other users.
+/// Most users have one binding, and a refresh leaves this unchanged.
 fn only_connection(bindings: &[Binding]) -> Option<Option<u64>> {
     match bindings {
         [binding] if binding.gruu == 0 => Some(connection_of(binding)),
@@ -57,10 +57,11 @@ fn only_connection(bindings: &[Binding]) -> Option<Option<u64>> {
     }
 }
 
-/// So many users of a connection stand in its list once; of more some may stand there twice.
+/// Up to this number of users, the list of a connection has no duplicates.
 const FEW: usize = 32;
 
-/// Notes a user among those of a connection. All users of a network may be behind one: it is looked through only when it is full.
+/// Adds a user to the list of a connection. All users of a network may share one connection, so a long list
+/// is searched for duplicates only when it is full.
 fn note_user(users: &mut Vec<u32>, slot: u32) {
     if users.last() == Some(&slot) || users.len() <= FEW && users.contains(&slot) {
         return;
@@ -75,14 +76,14 @@ fn note_user(users: &mut Vec<u32>, slot: u32) {
     users.push(slot);
 }
 
-/// The connection of this node that a binding needs.
+/// The connection of this node on which a binding depends.
 fn connection_of(binding: &Binding) -> Option<u64> {
     let needs = binding.flow_use != FlowUse::None && binding.origin.is_none();
     Some(binding.flow.connection).filter(|connection| needs && *connection != 0)
 }
 
 impl Locations {
-    /// Nobody is registered. At most `users_max` can be; `seed` must be random.
+    /// Creates an empty table for at most `users_max` users. `seed` must be random.
     #[must_use]
     pub fn new(users_max: usize, seed: [u8; 16]) -> Self {
         Self {
@@ -98,36 +99,36 @@ impl Locations {
         }
     }
 
-    /// There may be other nodes from now on.
+    /// Enables merging with other nodes.
     pub fn share(&mut self, nodes: Nodes) {
         self.nodes = Some(nodes);
     }
 
-    /// The time, in milliseconds since 1970, for what is bound from now on.
+    /// Sets the time for new bindings, in milliseconds since 1970-01-01.
     pub fn set_now(&mut self, unix_ms: u64) {
         if let Some(nodes) = &mut self.nodes {
             nodes.set_now(unix_ms);
         }
     }
 
-    /// The number of a node; 0 for this one.
+    /// The number of a node; 0 for this node.
     pub fn node(&mut self, name: &str) -> u16 {
         self.nodes.as_mut().map_or(0, |nodes| nodes.number(name))
     }
 
-    /// How many users are registered.
+    /// The number of registered users.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// How many bindings there are, expired ones too until they are swept.
+    /// The number of bindings, including expired ones that were not swept yet.
     #[must_use]
     pub const fn bindings_len(&self) -> usize {
         self.bindings
     }
 
-    /// Nobody is.
+    /// Returns true if no user is registered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -141,7 +142,7 @@ impl Locations {
 
     fn find(&self, aor: &[u8]) -> Option<u32> {
         let same = |slot: &u32| self.entries.get(*slot).is_some_and(|entry| *entry.aor == *aor);
-        // One request looks for its user several times.
+        // One request looks up its user several times.
         let last = self.found.get();
         if same(&last) {
             return Some(last);
@@ -151,22 +152,22 @@ impl Locations {
         Some(found)
     }
 
-    /// The bindings of a user, expired ones too.
+    /// The bindings of a user, including expired ones.
     #[must_use]
     pub fn bindings(&self, aor: &[u8]) -> &[Binding] {
         let entry = self.find(aor).and_then(|slot| self.entries.get(slot));
         entry.map_or(&[], |entry| &entry.bindings)
     }
 
-    /// The user with an instance whose temporary GRUUs hold this number, and the bindings.
+    /// The user with an instance whose temporary GRUUs contain this number, and the user's bindings.
     #[must_use]
     pub fn with_gruu(&self, gruu: u64) -> Option<(&[u8], &[Binding])> {
         let entry = self.entries.get(self.gruus.find(gruu)?)?;
         Some((&entry.aor, &entry.bindings))
     }
 
-    /// Changes the bindings of a user and notes that in the journal. Returns what `change` does, or `None` if there are too
-    /// many users. A user without bindings is forgotten.
+    /// Changes the bindings of a user and records the change in the journal. Returns the result of `change`,
+    /// or `None` if there are too many users. A user without bindings is removed.
     pub fn change<R>(
         &mut self,
         aor: &[u8],
@@ -198,9 +199,9 @@ impl Locations {
         Some(result)
     }
 
-    /// Takes what a node has of a user now: all of its bindings there. Notes in the journal if what this node has to
-    /// write is another by that. Returns how many lines can't be read and are left out, or `None` if there are too many
-    /// users, or no other nodes.
+    /// Replaces the bindings that a user has at another node. Records a change in the journal if it affects
+    /// what this node stores. Returns the number of skipped, unreadable lines, or `None` if there are too
+    /// many users or other nodes are not enabled.
     pub fn merge(&mut self, node: u16, aor: &[u8], state: &[u8], journal: &mut Journal) -> Option<usize> {
         let state = self.nodes.as_mut()?.read(node, state);
         let unreadable = state.unreadable;
@@ -227,7 +228,7 @@ impl Locations {
         Some(unreadable)
     }
 
-    /// Forgets all that a node has told of, before it tells all again.
+    /// Removes all state of a node, before it is sent anew.
     pub fn forget_node(&mut self, node: u16) {
         if let Some(nodes) = &mut self.nodes {
             nodes.forget(node);
@@ -243,8 +244,8 @@ impl Locations {
         }
     }
 
-    /// Takes what a store has kept. Returns how many lines can't be read and are left out, or `None` if there are too many
-    /// users.
+    /// Loads the stored state of a user. Returns the number of skipped, unreadable lines, or `None` if there
+    /// are too many users.
     pub fn load(&mut self, aor: &[u8], state: &[u8]) -> Option<usize> {
         let (lines, is_whole) = lines(state);
         let mut unreadable = usize::from(!is_whole);
@@ -280,7 +281,8 @@ impl Locations {
         Some(slot)
     }
 
-    /// After a change: notes connections and GRUUs, of which there were some `before`, and forgets who has no binding.
+    /// Completes a change: updates the indexes of connections and GRUUs (which held `before`), and removes a
+    /// user without bindings.
     fn settle(&mut self, slot: u32, before: &[u64]) {
         let Some(entry) = self.entries.get(slot) else { return };
         self.gruus.update(slot, before, &entry.bindings);
@@ -297,13 +299,14 @@ impl Locations {
         }
     }
 
-    /// Is anybody reached over this connection? It may be told of one who no longer is.
+    /// Returns true if some binding may use this connection. The index may be out of date.
     #[must_use]
     pub fn uses(&self, connection: u64) -> bool {
         self.by_connection.contains_key(&connection)
     }
 
-    /// Does a binding of this node need this connection? With very many users it is taken to.
+    /// Returns true if a binding of this node depends on this connection. With very many users it is assumed
+    /// without a check.
     #[must_use]
     pub fn reaches_over(&self, connection: u64) -> bool {
         let users = self.by_connection.get(&connection).map_or(&[][..], Vec::as_slice);
@@ -314,7 +317,7 @@ impl Locations {
         users.len() > FEW || users.iter().any(needs)
     }
 
-    /// A connection is gone, and the bindings that live by it go with it. Returns how many.
+    /// Removes the bindings that depend on a closed connection. Returns their number.
     pub fn connection_closed(&mut self, connection: u64, journal: &mut Journal) -> usize {
         let mut gone = 0;
         for slot in self.by_connection.remove(&connection).unwrap_or_default() {
@@ -327,8 +330,8 @@ impl Locations {
         gone
     }
 
-    /// Users whose addresses begin with `prefix`: up to `most` of those in `count` places from `from` on, and the place after
-    /// the last one looked at; `None` if there are no more.
+    /// Lists users whose addresses of record begin with `prefix`: at most `most` users, from the `count`
+    /// slots starting at `from`. Also returns the next slot, or `None` at the end of the table.
     #[must_use]
     pub fn page(
         &self,
@@ -351,7 +354,7 @@ impl Locations {
         (found, Some(end).filter(|end| *end < places))
     }
 
-    /// Looks at up to `count` places for bindings that have expired, and forgets them. Returns how many.
+    /// Removes expired bindings from the next `count` slots. Returns their number.
     pub fn sweep(&mut self, count: u32, unix_secs: u64, journal: &mut Journal) -> usize {
         let places = self.entries.places();
         let mut gone = 0;

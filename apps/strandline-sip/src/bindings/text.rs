@@ -1,11 +1,11 @@
-//! Texts of bindings: short ones stand where they belong, so that to look at a user takes fewer far places in memory.
+//! Texts of bindings. Short ones are stored inline, so that a lookup touches fewer cache lines.
 
 use core::ops::Deref;
 
-/// Bytes that need no place of their own.
+/// Maximum length of an inline text, in bytes.
 const INLINE: usize = 46;
 
-/// Bytes that seldom change, and mostly are few.
+/// Rarely changed bytes, usually few.
 #[derive(Clone)]
 pub struct Text(Place);
 

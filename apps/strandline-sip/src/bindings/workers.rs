@@ -1,4 +1,4 @@
-//! One store for several workers of a server, or for one: what a user has in the one form and in the other.
+//! Converts the stored state of a user between a server with workers and one without.
 
 use super::binding::Binding;
 use super::journal::lines;
@@ -6,7 +6,7 @@ use super::nodes::Nodes;
 use super::seal::SealFlow;
 use crate::transaction::Flow;
 
-/// Nobody reads the names of flows here.
+/// A placeholder for flow names, which are not needed here.
 #[derive(Debug)]
 struct NoNames;
 
@@ -14,9 +14,9 @@ impl SealFlow for NoNames {
     fn seal(&self, _: &Flow, _: &mut Vec<u8>) {}
 }
 
-/// What a user has at several workers, each with its name, as one server without workers writes it: of two bindings for the same
-/// contact the later one, and none that another worker has removed. Also returns how many lines can't be
-/// read.
+/// Merges the states of a user at several workers, each given with its name, into the form of a server
+/// without workers. Of two bindings for one contact the later one is kept, and those removed by another
+/// worker are left out. Also returns the number of unreadable lines.
 #[must_use]
 pub fn unite(states: &[(&str, &[u8])]) -> (Vec<u8>, usize) {
     let mut nodes = Nodes::new("", Box::new(NoNames));
@@ -25,7 +25,7 @@ pub fn unite(states: &[(&str, &[u8])]) -> (Vec<u8>, usize) {
         let node = nodes.number(name);
         let state = nodes.read(node, state);
         unreadable += state.unreadable;
-        // Nothing is to be written down by that.
+        // The result matters only to a server that stores its own part.
         let _ = nodes.merge(node, b"", state, &mut bindings);
     }
     let mut out = Vec::new();
@@ -33,8 +33,8 @@ pub fn unite(states: &[(&str, &[u8])]) -> (Vec<u8>, usize) {
     (out, unreadable)
 }
 
-/// What a user has, as one server without workers wrote it, for one of several workers: each binding has a stamp, which is lower than
-/// all that are given from now on. Also returns how many lines can't be read.
+/// Converts the state of a user from a server without workers for use by one of several. Each binding gets a
+/// stamp that is lower than all new ones. Also returns the number of unreadable lines.
 #[must_use]
 pub fn stamped(state: &[u8]) -> (Vec<u8>, usize) {
     let mut out = Vec::new();

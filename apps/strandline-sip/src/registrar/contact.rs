@@ -1,4 +1,4 @@
-//! What a REGISTER asks for each of its contacts.
+//! The contacts of a REGISTER request.
 
 use core::net::IpAddr;
 use std::borrow::Cow;
@@ -11,7 +11,7 @@ use super::{
     BAD_CONTACT, LACKS_OUTBOUND, NOT_ALONE, NOT_SIP, Refusal, Request, TOO_LONG, TOO_MANY, supports,
 };
 
-/// A contact as it is to be bound: what of it stands in the message is left there.
+/// A contact to bind, as views of the message where possible.
 #[derive(Debug)]
 pub(super) struct Wanted<'a> {
     contact: &'a [u8],
@@ -20,12 +20,12 @@ pub(super) struct Wanted<'a> {
     instance: Cow<'a, [u8]>,
     reg_id: u32,
     q: u16,
-    /// Granted, in seconds; 0 removes the binding.
+    /// The granted time in seconds; 0 removes the binding.
     pub(super) expires: u32,
     flow_use: FlowUse,
 }
 
-/// All contacts of a request. Most have one, which needs no memory of its own.
+/// All contacts of a request. Most requests have one, which is stored inline.
 #[derive(Debug, Default)]
 pub(super) struct WantedAll<'a> {
     first: Option<Wanted<'a>>,
@@ -41,7 +41,7 @@ impl<'a> WantedAll<'a> {
         self.first.iter().chain(&self.more)
     }
 
-    /// Reads all contacts. `expires` is what holds for those that say nothing.
+    /// Reads all contacts. `expires` applies to those without a value of their own.
     pub(super) fn read(
         &mut self,
         values: Values<'a, Address<'a>>,
@@ -54,7 +54,7 @@ impl<'a> WantedAll<'a> {
             return Err(Refusal::Unsupported("path"));
         }
         let direct = is_direct(request);
-        // What is kept with each contact.
+        // The part that is stored with each contact.
         let path = request.message.lines(HeaderName::Path).map(|line| line.value().len()).sum::<usize>();
         let others = path + request.essentials.call_id.len();
         let folded = request.message.lines(HeaderName::Contact).any(|line| line.is_folded());
@@ -83,19 +83,20 @@ impl<'a> WantedAll<'a> {
     }
 }
 
-/// There is one Via, so nobody is between.
+/// Returns true if there is only one Via, so that no proxy is between the phone and this server.
 fn is_from_phone(request: &Request<'_>) -> bool {
     let Request { message, essentials, .. } = request;
     message.has_only(&essentials.via) || message.vias().take(2).count() == 1
 }
 
-/// Which parameters a contact has, of those that matter here: to look for each of them would be to parse all of them each time.
+/// The relevant parameters that a contact has, found in one pass. Looking up each one would parse all
+/// parameters each time.
 #[derive(Debug, Default)]
 struct Has {
     q: bool,
     reg_id: bool,
     instance: bool,
-    /// Those that are not the phone's to say.
+    /// Parameters that a phone may not set.
     others: bool,
 }
 
@@ -150,7 +151,7 @@ fn one<'a>(
         Some(uri) if direct && settings.outbound => flow_use(uri, reg_id, instance, request),
         _ => FlowUse::None,
     };
-    // Few are folded, and to look for line ends in each costs more than to have seen that.
+    // Few contacts are folded, and searching each text for line ends would cost more than this flag.
     let in_line = |text: &'a [u8]| if folded { unfold(text) } else { text.into() };
     Ok(Wanted {
         contact,
@@ -164,22 +165,24 @@ fn one<'a>(
     })
 }
 
-/// The phone has sent it here itself.
+/// Returns true if the phone sent the request directly to this server.
 pub(super) fn is_direct(request: &Request<'_>) -> bool {
     !request.message.has(HeaderName::Path) && is_from_phone(request)
 }
 
-/// A proxy on the way keeps flows (RFC 5626 section 6). That section asks for `ob` in the first URI, and means that of the phone's first
-/// hop; proxies write theirs before those of others (RFC 3327 section 5.2), so it is the last one, unless one before it adds none. Only
-/// who keeps flows writes `ob`, so it counts wherever it stands.
+/// Returns true if a proxy on the way maintains flows (RFC 5626 section 6). That section requires `ob` in the
+/// first Path URI, and means that of the phone's first hop. Proxies prepend their URIs (RFC 3327 section
+/// 5.2), so it is the last one, unless an earlier proxy adds none. Only a proxy that maintains flows writes
+/// `ob`, so it counts in any of them.
 fn is_outbound(message: &Message<'_>) -> bool {
     let keeps = |route: Route<'_>| route.sip_uri().is_ok_and(|uri| uri.is_outbound());
     message.values(HeaderName::Path).flatten().any(keeps)
 }
 
-/// A phone that asked for it, or that isn't where it says it is, is reached over its flow only.
+/// The use of the flow. A phone that asked for it, or that isn't at the address in its contact, is reached
+/// only over its flow.
 fn flow_use(uri: &SipUri<'_>, reg_id: u32, instance: &[u8], request: &Request<'_>) -> FlowUse {
-    // Most have parameters of other names only, which is seen before any is taken apart.
+    // Most contacts have no parameter that could be `ob`, which this check finds without parsing.
     let params = uri.params.as_bytes();
     let may_ask = params.windows(2).any(|two| matches!(two, [b';', b'o' | b'O' | b'%']));
     let asked = (may_ask && uri.is_outbound()) || (reg_id > 0 && !instance.is_empty());
@@ -189,7 +192,8 @@ fn flow_use(uri: &SipUri<'_>, reg_id: u32, instance: &[u8], request: &Request<'_
         Some(ip) => ip.to_canonical() != source || (!is_reliable && has_other_port(uri, request)),
         None => is_nowhere(&uri.host),
     };
-    // A link-local address is on the link that the request came by, which a URI can't name (RFC 3986 has no zones).
+    // A link-local address is on the link over which the request came. A URI can't name that link (RFC 3986
+    // has no zones).
     let link_local =
         uri.host.ip().is_some_and(|ip| matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local()));
     if asked || elsewhere || link_local {
@@ -203,9 +207,10 @@ fn flow_use(uri: &SipUri<'_>, reg_id: u32, instance: &[u8], request: &Request<'_
     }
 }
 
-/// Has a NAT given this phone another port here than the one that its contact names? A symmetric NAT does, whose port for a STUN server
-/// nobody else reaches. Where the Via names the very source there is no NAT, and the contact stands; nor is there one where the phone says
-/// that it gets answers at the port of its contact, and doesn't ask for them at its source (RFC 3581).
+/// Returns true if a NAT has assigned another port here than the one in the contact, which is then usable
+/// only by the phone's STUN server (a symmetric NAT). There is no NAT if the Via names the exact source. The
+/// contact also stands if the phone states that it receives responses at the port of its contact, and doesn't
+/// ask for them at its source port (RFC 3581).
 fn has_other_port(uri: &SipUri<'_>, request: &Request<'_>) -> bool {
     let (source, via) = (request.flow.peer, &request.essentials.via);
     let is_udp = uri.transport().is_none_or(|name| name.eq_ignore_ascii_case(b"udp"));
@@ -219,7 +224,7 @@ fn has_other_port(uri: &SipUri<'_>, request: &Request<'_>) -> bool {
     !(is_at_source && (via_port == source.port() || listens_there))
 }
 
-/// Is this a name that means no host (RFC 6761)?
+/// Returns true for a name that is reserved as invalid (RFC 6761).
 fn is_nowhere(host: &Host<'_>) -> bool {
     const INVALID: &[u8] = b".invalid";
     let Host::Name(name) = host else { return false };
@@ -228,13 +233,13 @@ fn is_nowhere(host: &Host<'_>) -> bool {
     name.get(end..).is_some_and(|end| end.eq_ignore_ascii_case(INVALID))
 }
 
-/// Is this a parameter that is not the phone's to say: `expires`, and GRUUs (RFC 5627 section 5.1)?
+/// Returns true for parameters that a phone may not set: `expires`, and GRUUs (RFC 5627 section 5.1).
 fn is_not_own(name: &[u8]) -> bool {
     const OTHERS: [&[u8]; 3] = [b"expires", b"pub-gruu", b"temp-gruu"];
     OTHERS.iter().any(|other| name.eq_ignore_ascii_case(other))
 }
 
-/// The parameters that are the phone's to say.
+/// The parameters that a phone may set.
 fn own_params(address: &Address<'_>) -> Vec<u8> {
     let mut out = Vec::with_capacity(address.params.as_bytes().len());
     for (name, value) in address.params.iter().filter(|(name, _)| !is_not_own(name)) {
@@ -257,12 +262,13 @@ fn own_params(address: &Address<'_>) -> Vec<u8> {
 }
 
 impl Wanted<'_> {
-    /// Is this binding the one that is meant?
+    /// Returns true if `binding` is the one for this contact.
     pub(super) fn is_for(&self, binding: &Binding) -> bool {
         binding.is_for(&self.instance, self.reg_id, self.contact)
     }
 
-    /// Is this another contact of the same instance, which has no flows of its own (RFC 5626)?
+    /// Returns true if this is another contact of the same instance, which has no flows of its own (RFC
+    /// 5626).
     pub(super) fn is_of_instance(&self, binding: &Binding) -> bool {
         !self.instance.is_empty()
             && self.reg_id == 0
@@ -270,7 +276,8 @@ impl Wanted<'_> {
             && is_same_instance(&self.instance, &binding.instance)
     }
 
-    /// Does an instance's contact lead back to the user? Then a request would go round (RFC 5627 section 5.1).
+    /// Returns true if an instance's contact leads back to the same user. A request would then loop (RFC 5627
+    /// section 5.1).
     pub(super) fn leads_back(&self, request: &Request<'_>, aor: &[u8], locations: &Locations) -> bool {
         if self.instance.is_empty() || self.expires == 0 {
             return false;
@@ -288,8 +295,8 @@ impl Wanted<'_> {
         named == aor || named == to || (uri.gruu() == Some(None) && temporary() == Some(true))
     }
 
-    /// The number in temporary GRUUs of the instance from now on. With another Call-ID than that of the last refresh those
-    /// before it end.
+    /// The number for new temporary GRUUs of the instance. If the Call-ID differs from that of the last
+    /// refresh, earlier numbers become invalid.
     fn gruu(&self, bindings: &mut [Binding], request: &Request<'_>) -> u64 {
         let Some(gruus) = request.gruus.filter(|_| !self.instance.is_empty()) else { return 0 };
         let of_instance = bindings_of(bindings, &self.instance, request.unix_secs);
@@ -315,7 +322,7 @@ impl Wanted<'_> {
         }
     }
 
-    /// Moves the binding of an instance to the end, where the one is that was refreshed last.
+    /// Moves the binding of an instance to the end, which is the place of the most recent one.
     fn last(&self, bindings: &mut [Binding], at: usize) -> usize {
         let last = bindings.len().saturating_sub(1);
         match bindings.get_mut(at..) {
@@ -327,7 +334,7 @@ impl Wanted<'_> {
         }
     }
 
-    /// Binds, refreshes or removes.
+    /// Creates, refreshes or removes the binding.
     pub(super) fn apply(&self, bindings: &mut Vec<Binding>, request: &Request<'_>) {
         let found = bindings.iter().position(|binding| self.is_for(binding));
         if self.expires == 0 {
@@ -351,7 +358,7 @@ impl Wanted<'_> {
             binding.expires_at = expires_at;
             (binding.q, binding.flow, binding.flow_use) = (self.q, request.flow, self.flow_use);
             binding.gruu = gruu;
-            // It is one of this node now, wherever it was made before.
+            // The binding now belongs to this node, whichever node created it.
             (binding.stamp, binding.origin) = (0, None);
             return;
         }
@@ -374,7 +381,7 @@ impl Wanted<'_> {
     }
 }
 
-/// Replaces a text only if it is another: most refreshes say what was said before.
+/// Replaces a text only if it differs. Most refreshes change nothing.
 fn keep<T>(place: &mut T, text: &[u8])
 where
     T: core::ops::Deref<Target = [u8]> + for<'a> From<&'a [u8]>,
@@ -384,7 +391,7 @@ where
     }
 }
 
-/// The values of Path in one line, also if they are folded.
+/// The values of Path in one line, unfolded.
 fn path(message: &Message<'_>) -> Vec<u8> {
     let mut path = Vec::new();
     for line in message.lines(HeaderName::Path) {

@@ -1,8 +1,8 @@
 //! GRUUs (RFC 5627 section 5.4): URIs that lead to one instance of a user's phones.
 //!
-//! A public one is the address of record with the instance in `gr`, and needs no memory. A temporary one shows neither: its
-//! user part is a random distinguisher, the number of the instance in its bindings, encrypted, and a seal. So there may be
-//! as many as there are refreshes, at the cost of one number for all.
+//! A public GRUU is the address of record with the instance in `gr`, and needs no memory. A temporary GRUU
+//! reveals neither: its user part consists of a random distinguisher, the encrypted number of the instance,
+//! and a seal. So there may be one for each refresh, with only one number stored for all of them.
 
 use core::cell::Cell;
 use core::hash::Hasher;
@@ -14,17 +14,17 @@ use siphasher::sip::SipHasher24;
 
 use crate::codec::{SipUri, base64url, base64url_decode};
 
-/// What user parts of temporary GRUUs begin with.
+/// The prefix of the user part of temporary GRUUs.
 const PREFIX: &[u8] = b"tgruu.";
 const DISTINGUISHER_LEN: usize = 10;
 const NUMBER_LEN: usize = 8;
 const SEAL_LEN: usize = 10;
 const LEN: usize = DISTINGUISHER_LEN + NUMBER_LEN + SEAL_LEN;
 
-/// Makes GRUUs, and opens temporary ones.
+/// Creates GRUUs, and decodes temporary ones.
 #[derive(Clone)]
 pub struct Gruus {
-    /// Keyed, to be copied for each use.
+    /// A keyed hash, copied for each use.
     encrypt: Hmac<Sha256>,
     seal: Hmac<Sha256>,
     fresh: SipHasher24,
@@ -38,7 +38,8 @@ impl core::fmt::Debug for Gruus {
 }
 
 impl Gruus {
-    /// `shared` is a random key that is the same after a restart and at all nodes; `own` is random and never the same again.
+    /// Creates a generator. `shared` is a random key that is the same after a restart and at all nodes. `own`
+    /// is random and never reused.
     #[must_use]
     pub fn new(shared: &[u8], own: &[u8]) -> Self {
         let keyed = |name: &[u8]| {
@@ -56,7 +57,7 @@ impl Gruus {
         }
     }
 
-    /// Never the same, and nobody can tell the next one.
+    /// A number that never repeats and can't be predicted.
     fn fresh(&self, kind: u8) -> u64 {
         self.made.set(self.made.get() + 1);
         let mut hasher = self.fresh;
@@ -65,12 +66,13 @@ impl Gruus {
         hasher.finish()
     }
 
-    /// A number for an instance, other than 0; odd if it ends those that the instance had.
+    /// A number for an instance, other than 0. It is odd if it invalidates the earlier numbers of the
+    /// instance.
     pub(super) fn number(&self, ends_others: bool) -> u64 {
         (self.fresh(0) | 2) & !1 | u64::from(ends_others)
     }
 
-    /// Encrypts a number, or decrypts it again.
+    /// Encrypts or decrypts a number.
     fn mask(&self, distinguisher: &[u8], number: [u8; NUMBER_LEN]) -> [u8; NUMBER_LEN] {
         let pad = self.encrypt.clone().chain_update(distinguisher).finalize().into_bytes();
         let mut masked = number;
@@ -78,7 +80,7 @@ impl Gruus {
         masked
     }
 
-    /// Appends the user part of a temporary GRUU for a number: another one each time.
+    /// Appends the user part of a temporary GRUU for a number. It differs each time.
     fn write_user(&self, number: u64, out: &mut Vec<u8>) {
         let mut whole = Vec::with_capacity(LEN);
         whole.extend_from_slice(&self.fresh(1).to_le_bytes());
@@ -91,7 +93,7 @@ impl Gruus {
         base64url(&whole, out);
     }
 
-    /// The number in the user part of a temporary GRUU; `None` if it isn't one of ours.
+    /// Decodes the number in the user part of a temporary GRUU. `None` if this server didn't create it.
     #[must_use]
     pub fn read(&self, user: &[u8]) -> Option<u64> {
         let mut room = [0; LEN + 3];
@@ -125,20 +127,20 @@ impl Gruus {
 fn address(to: &SipUri<'_>, user: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
     out.extend_from_slice(if to.secure { b"sips:" } else { b"sip:" });
     user(out);
-    // Writing to a buffer that grows does not fail.
+    // Writing to a growable buffer does not fail.
     let _ = write!(out, "@{}", to.host);
     if let Some(port) = to.port {
         let _ = write!(out, ":{port}");
     }
 }
 
-/// As the value of a URI's parameter (RFC 3261 section 25.1, `pvalue`).
+/// Escapes the value of a URI parameter (RFC 3261 section 25.1, `pvalue`).
 fn escape(text: &[u8], out: &mut Vec<u8>) {
     for byte in text {
         if byte.is_ascii_alphanumeric() || b"-_.!~*'()[]/:&+$".contains(byte) {
             out.push(*byte);
         } else {
-            // As above.
+            // Writing to a growable buffer does not fail.
             let _ = write!(out, "%{byte:02X}");
         }
     }

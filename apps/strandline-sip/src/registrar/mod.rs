@@ -1,7 +1,7 @@
 //! The registrar (RFC 3261 section 10.3, RFC 3327, RFC 5626 section 6, RFC 5627 section 5). No I/O, no clock.
 //!
-//! It keeps no transactions: what a REGISTER asks for is a state, and asking twice changes nothing. A retransmission finds
-//! its own Call-ID and CSeq in the binding, and gets the same answer again.
+//! It needs no transactions, because REGISTER is idempotent. A retransmission matches the Call-ID and CSeq of
+//! the binding and gets the same response again.
 
 mod contact;
 mod gruu;
@@ -18,30 +18,30 @@ pub use gruu::Gruus;
 pub use respond::{FLOW_TIMER_SECS, has_flow_timer, write_error, write_ok};
 pub use settings::RegistrarSettings;
 
-/// What a REGISTER came to.
+/// The outcome of a REGISTER request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Registered {
-    /// Bindings changed: 200, once that is durable.
+    /// The bindings have changed. 200 is sent once the change is durable.
     Changed,
-    /// Nothing changed: 200.
+    /// The bindings have not changed: 200.
     Same,
-    /// It is refused.
+    /// The request is rejected.
     Refused(Refusal),
 }
 
-/// Why a REGISTER is refused.
+/// Why a REGISTER request is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// With this status.
+    /// With this status code and reason.
     Status(StatusCode, &'static str),
     /// 423, with the shortest time that is granted, in seconds.
     TooBrief(u32),
-    /// 420, with the extension that would be needed.
+    /// 420, with the missing extension.
     Unsupported(&'static str),
 }
 
 impl Refusal {
-    /// The status that it is told with.
+    /// The status code of the response.
     #[must_use]
     pub const fn code(self) -> StatusCode {
         match self {
@@ -70,48 +70,48 @@ pub struct Registrar {
     settings: RegistrarSettings,
 }
 
-/// A REGISTER and where it came from.
+/// A REGISTER request and its context.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
     /// The message.
     pub message: Message<'a>,
     /// Its essentials.
     pub essentials: &'a Essentials<'a>,
-    /// The URI of To.
+    /// The parsed URI of To.
     pub to: &'a SipUri<'a>,
-    /// The flow over which it came.
+    /// The flow over which the request came.
     pub flow: Flow,
-    /// The time, in seconds since 1970.
+    /// The time, in seconds since 1970-01-01.
     pub unix_secs: u64,
-    /// What makes GRUUs (RFC 5627); nobody gets any without.
+    /// The generator of GRUUs (RFC 5627); `None` disables them.
     pub gruus: Option<&'a Gruus>,
-    /// Does this connection stand, as far as is known?
+    /// Returns whether the connection of a binding still exists, as far as this server knows.
     pub stands: &'a dyn Fn(&Binding) -> bool,
-    /// The value of Service-Route in a 200 (RFC 3608); none if it is empty.
+    /// The value of Service-Route in a 200 response (RFC 3608); empty for none.
     pub service_route: &'a [u8],
 }
 
 impl Request<'_> {
-    /// What makes GRUUs, if the phone knows of them.
+    /// The generator of GRUUs, if the phone supports them.
     fn gruus(&self) -> Option<&Gruus> {
         self.gruus.filter(|_| supports(&self.message, b"gruu"))
     }
 }
 
 impl Registrar {
-    /// A registrar.
+    /// Creates a registrar.
     #[must_use]
     pub const fn new(settings: RegistrarSettings) -> Self {
         Self { settings }
     }
 
-    /// Its settings.
+    /// The settings.
     #[must_use]
     pub const fn settings(&self) -> &RegistrarSettings {
         &self.settings
     }
 
-    /// Does what a REGISTER for `aor` asks for, all of it or nothing (section 10.3, step 7).
+    /// Applies a REGISTER request for `aor`, either completely or not at all (section 10.3, step 7).
     pub fn register(
         &self,
         request: &Request<'_>,
@@ -132,7 +132,7 @@ impl Registrar {
             Contacts::Some(values) => {
                 let default = match header {
                     Ok(Some(expires)) => expires.0,
-                    // A malformed value is taken for the default (section 20.19).
+                    // A malformed value counts as the default (section 20.19).
                     Ok(None) | Err(_) => self.settings.expires_default_secs,
                 };
                 let mut wanted = WantedAll::default();
@@ -166,7 +166,7 @@ impl Registrar {
         for wanted in wanted.iter() {
             match bindings.iter().filter(is_live).find(|binding| wanted.is_for(binding)) {
                 Some(binding) if *binding.call_id == *call_id && cseq < binding.cseq => return Err(OLD),
-                // A repetition, unless it comes to another node.
+                // A retransmission, unless it comes to another node.
                 Some(binding)
                     if *binding.call_id == *call_id && cseq == binding.cseq && binding.origin.is_none() => {}
                 Some(_) => same = false,
@@ -182,7 +182,7 @@ impl Registrar {
         let live = bindings.iter().filter(is_live).count();
         let mut leaving = Vec::new();
         if live + added > self.settings.contacts_max {
-            // Others may go with this request.
+            // The request itself may remove other bindings.
             let mut after: Vec<Binding> = bindings.iter().filter(is_live).cloned().collect();
             wanted.iter().for_each(|wanted| wanted.apply(&mut after, request));
             let excess = after.len().saturating_sub(self.settings.contacts_max);
@@ -225,7 +225,7 @@ fn remove_all(
     locations.change(aor, journal, Vec::clear).map(|()| true).ok_or(FULL)
 }
 
-/// Does the sender say that it supports this extension?
+/// Returns true if the sender supports this extension.
 pub(crate) fn supports(message: &Message<'_>, option: &[u8]) -> bool {
     let says = |name| {
         message.has(name)

@@ -1,4 +1,4 @@
-//! Answers to REGISTER (RFC 3261 section 10.3, step 8).
+//! Responses to REGISTER requests (RFC 3261 section 10.3, step 8).
 
 use bytes::BytesMut;
 
@@ -8,17 +8,17 @@ use crate::codec::{HeaderName, Reply, StatusCode, WriteError, decimal};
 use super::contact::is_direct;
 use super::{Refusal, Request, supports};
 
-/// How long a phone may say nothing on a flow (RFC 5626 section 4.4.1).
+/// The keep-alive interval offered to phones, in seconds (RFC 5626 section 4.4.1).
 pub const FLOW_TIMER_SECS: u32 = 120;
 
-/// Is the phone told how long it may say nothing? If this very request has bound a flow, and that leads here: what keeps it alive is
-/// for who is at its other end (RFC 5626 section 6).
+/// Returns true if the response includes Flow-Timer: the request has bound a flow that leads directly here.
+/// If a proxy is between, the keep-alives concern that proxy (RFC 5626 section 6).
 #[must_use]
 pub fn has_flow_timer(request: &Request<'_>, bindings: &[Binding]) -> bool {
     is_direct(request) && has_flow(request, bindings)
 }
 
-/// Has this very request bound a flow? Others of the user may have flows too.
+/// Returns true if this request has bound a flow. Other bindings of the user may have flows too.
 fn has_flow(request: &Request<'_>, bindings: &[Binding]) -> bool {
     let essentials = request.essentials;
     let is_its_flow = |binding: &Binding| {
@@ -30,10 +30,10 @@ fn has_flow(request: &Request<'_>, bindings: &[Binding]) -> bool {
     bindings.iter().any(is_its_flow) && supports(&request.message, b"outbound")
 }
 
-/// 200 with all bindings and the seconds that each has left.
+/// Writes a 200 response that lists all bindings and their remaining seconds.
 ///
 /// # Errors
-/// If a text of the request can't be written again.
+/// Returns an error if a text of the request can't be written.
 pub fn write_ok(
     request: &Request<'_>,
     bindings: &[Binding],
@@ -42,7 +42,7 @@ pub fn write_ok(
 ) -> Result<(), WriteError> {
     let reply = Reply { to_tag: Some(to_tag), source: Some(request.flow.peer), ..Reply::new(StatusCode::OK) };
     let mut writer = reply.write(&request.message, out);
-    // Few phones have instances, and only theirs get any.
+    // Few phones have instances, and only these get GRUUs.
     let has_instances = bindings.iter().any(|binding| !binding.instance.is_empty());
     let gruus = if has_instances { request.gruus() } else { None };
     for binding in bindings.iter().filter(|binding| !binding.has_expired(request.unix_secs)) {
@@ -80,10 +80,10 @@ pub fn write_ok(
     writer.finish(b"")
 }
 
-/// What refuses it.
+/// Writes the response that rejects a request.
 ///
 /// # Errors
-/// If a text of the request can't be written again.
+/// Returns an error if a text of the request can't be written.
 pub fn write_error(
     request: &Request<'_>,
     refusal: Refusal,

@@ -1,13 +1,14 @@
-//! Room for new contacts of a user who has as many as there may be.
+//! Makes room for new contacts of a user who has reached the limit.
 
 use crate::bindings::Binding;
 
 use super::Request;
 use super::contact::{Wanted, WantedAll};
 
-/// The places of the bindings that leave for new ones, `excess` of them; `None` if not enough may leave. First those leave whose
-/// connections have ended, of the same instance before others, then other contacts of the same instance, and then, with
-/// `replace_oldest`, all others. In each group those that end first are the first to leave. Bindings that the request names stay.
+/// The positions of the `excess` bindings to remove for new ones; `None` if too few may be removed. The order
+/// is: bindings whose connections are closed (those of the same instance first), other contacts of the same
+/// instance, and then, with `replace_oldest`, all others. Within each group, those that expire first are
+/// removed first. Bindings that the request names are kept.
 pub(super) fn leaving(
     bindings: &[&Binding],
     wanted: &WantedAll<'_>,
@@ -35,7 +36,7 @@ pub(super) fn leaving(
     (all.len() >= excess).then(|| all.into_iter().take(excess).map(|(_, _, place)| place).collect())
 }
 
-/// Came a binding over a connection that has ended?
+/// Returns true if the connection of a binding is closed.
 fn is_dead(binding: &Binding, request: &Request<'_>) -> bool {
     binding.flow.connection != 0 && binding.path.is_empty() && !(request.stands)(binding)
 }

@@ -1,28 +1,30 @@
-//! What a registrar grants.
+//! Settings of the registrar.
 
-/// Limits and defaults.
+/// Limits and defaults for bindings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RegistrarSettings {
-    /// How long a binding lasts if the phone doesn't say.
+    /// Lifetime of a binding for which the phone requests none, in seconds.
     pub expires_default_secs: u32,
-    /// A shorter time is refused with 423.
+    /// Shortest lifetime in seconds; less is rejected with 423.
     pub expires_min_secs: u32,
-    /// A longer time is cut to this.
+    /// Longest lifetime in seconds; more is reduced to this.
     pub expires_max_secs: u32,
-    /// Bindings of one user.
+    /// Maximum number of bindings of one user.
     pub contacts_max: usize,
-    /// At that limit the bindings that were to end first make room for new ones; otherwise these are refused.
+    /// Whether, at that limit, the bindings that expire first make room for new ones. Otherwise new bindings
+    /// are rejected.
     pub replace_oldest: bool,
-    /// Bytes of one contact with its parameters, Path and Call-ID: what is kept of it.
+    /// Maximum size of a contact with its parameters, Path and Call-ID, in bytes.
     pub contact_bytes_max: usize,
-    /// Takes flows as RFC 5626 says, and binds contacts behind NATs to the flow that they came over.
+    /// Whether to support flows (RFC 5626), and to bind contacts behind NATs to the flow over which they
+    /// register.
     pub outbound: bool,
-    /// Gives GRUUs to phones that ask for them (RFC 5627).
+    /// Whether to give GRUUs to phones that ask for them (RFC 5627).
     pub gruu: bool,
 }
 
 impl Default for RegistrarSettings {
-    /// An hour, at least a minute, at most a day; 10 contacts of 2,048 bytes.
+    /// One hour by default, between one minute and one day; 10 contacts of 2,048 bytes.
     fn default() -> Self {
         Self {
             expires_default_secs: 3600,

@@ -1,10 +1,10 @@
-//! Locating SIP servers (RFC 3263): what to ask DNS for, and in which order to try what it answers. No I/O, no clock, no
-//! chance of its own.
+//! Locates SIP servers (RFC 3263): which DNS queries to send, and in which order to try the results. No I/O,
+//! no clock and no randomness of its own.
 //!
 //! | what | where |
 //! |---|---|
-//! | where a URI leads to, as far as it says so | [`Question`] |
-//! | NAPTR, SRV, A and AAAA, one after the other | [`locate`], over [`Records`] |
+//! | the target of a URI | [`Question`] |
+//! | NAPTR, SRV, A and AAAA queries | [`locate`], over [`Records`] |
 //! | servers by priority and weight (RFC 2782) | [`in_order`] |
 
 mod order;

@@ -1,4 +1,4 @@
-//! In which order servers are tried (RFC 2782, "Usage rules").
+//! The order in which servers are tried (RFC 2782, "Usage rules").
 
 use core::net::SocketAddr;
 
@@ -6,11 +6,11 @@ use crate::transaction::Protocol;
 
 use super::walk::Server;
 
-/// Servers by priority; those of one priority by chance, as likely first as their weight says. `random` gives a number from 0
-/// to its argument, both included, each as likely.
+/// Orders servers by priority, and at random within a priority, in proportion to their weights. `random`
+/// returns a uniform number from 0 to its argument, inclusive.
 pub fn in_order(servers: &[Server], mut random: impl FnMut(u32) -> u32) -> Vec<(Protocol, SocketAddr)> {
     let mut sorted: Vec<&Server> = servers.iter().collect();
-    // Those without weight first: so they are chosen as well, seldom.
+    // Servers without weight go first, so that they are chosen occasionally.
     sorted.sort_by_key(|server| (server.priority, server.weight != 0));
     let mut order = Vec::with_capacity(servers.len());
     for group in sorted.chunk_by(|one, other| one.priority == other.priority) {

@@ -1,51 +1,51 @@
-//! What DNS knows.
+//! DNS records.
 
 use core::future::Future;
 use core::net::IpAddr;
 use core::time::Duration;
 
-/// A NAPTR record (RFC 3403 section 4), without its regular expression: those that have one are no use here (RFC 3263
-/// section 4.1).
+/// A NAPTR record (RFC 3403 section 4) without its regular expression. Records that have one are of no use
+/// here (RFC 3263 section 4.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Naptr {
-    /// Lower ones come first.
+    /// Records with a lower order come first.
     pub order: u16,
-    /// Among those of one order, lower ones come first.
+    /// Within an order, records with a lower preference come first.
     pub preference: u16,
-    /// `s`: the replacement has SRV records; `a`: it has addresses.
+    /// `s`: the replacement has SRV records. `a`: it has addresses.
     pub flags: Box<[u8]>,
-    /// `SIP+D2U` and the like.
+    /// The service, such as `SIP+D2U`.
     pub service: Box<[u8]>,
-    /// The next name.
+    /// The next name to look up.
     pub replacement: Box<str>,
 }
 
 /// An SRV record (RFC 2782).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Srv {
-    /// Lower ones come first.
+    /// Records with a lower priority come first.
     pub priority: u16,
-    /// Among those of one priority, how often it is first.
+    /// Relative weight among the records of one priority.
     pub weight: u16,
     /// The port.
     pub port: u16,
-    /// The host; `.` if there is no such service.
+    /// The host; `.` if the service doesn't exist.
     pub target: Box<str>,
 }
 
-/// Nobody could say: no name server answered, or none knew.
+/// The query failed: no name server answered, or none could.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoAnswer;
 
-/// Records, none if there are no such ones; and for how long that is known.
+/// The records found, possibly none, and how long this result is valid.
 pub type Asked<T> = Result<(Vec<T>, Duration), NoAnswer>;
 
-/// Whoever can be asked.
+/// A source of DNS records.
 pub trait Records {
-    /// NAPTR records of a name.
+    /// Queries the NAPTR records of a name.
     fn naptr(&self, name: &str) -> impl Future<Output = Asked<Naptr>>;
-    /// SRV records of a name.
+    /// Queries the SRV records of a name.
     fn srv(&self, name: &str) -> impl Future<Output = Asked<Srv>>;
-    /// Addresses of a name, of one family.
+    /// Queries the addresses of a name: AAAA records if `v6` is set, otherwise A records.
     fn addresses(&self, name: &str, v6: bool) -> impl Future<Output = Asked<IpAddr>>;
 }

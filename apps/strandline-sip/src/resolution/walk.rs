@@ -1,4 +1,4 @@
-//! From a name to servers: NAPTR, SRV, addresses (RFC 3263 sections 4.1, 4.2 and 5).
+//! Resolves names to servers by NAPTR, SRV and address records (RFC 3263 sections 4.1, 4.2 and 5).
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -11,56 +11,56 @@ use crate::transaction::Protocol;
 use super::question::Question;
 use super::records::{Asked, Naptr, NoAnswer, Records, Srv};
 
-/// NAPTR records that are looked at.
+/// Maximum number of NAPTR records examined.
 const SERVICES_MAX: usize = 16;
-/// SRV records that are looked at, the first by priority.
+/// Maximum number of SRV records examined, in the order of priority.
 const TARGETS_MAX: usize = 16;
-/// Addresses of one target.
+/// Maximum number of addresses of one target.
 const ADDRESSES_MAX: usize = 8;
-/// How long something is known at most: whoever says a week may be wrong today.
+/// Upper limit of a TTL: a record with a TTL of a week may be outdated tomorrow.
 const TTL_MAX: Duration = Duration::from_secs(86_400);
-/// At least, so that what was found can be used at all.
+/// Lower limit of a TTL, so that a result can be used at all.
 const TTL_MIN: Duration = Duration::from_secs(1);
-/// How long nobody is asked again who could not answer (RFC 2308 section 7 allows five minutes).
+/// How long a failed query is not repeated (RFC 2308 section 7 allows five minutes).
 const NO_ANSWER: Duration = Duration::from_secs(5);
 
-/// How we can reach others.
+/// The transports with which this server can reach others.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ours {
-    /// Our transports, each with whether it reaches IPv4 and IPv6.
+    /// Each transport, and whether it can reach IPv4 and IPv6.
     pub protocols: Vec<(Protocol, bool, bool)>,
 }
 
-/// A server, with all its addresses.
+/// A server with all its addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
-    /// How it is reached.
+    /// The transport protocol.
     pub protocol: Protocol,
-    /// Lower ones are tried first.
+    /// Servers with a lower priority are tried first.
     pub priority: u16,
-    /// Among those of one priority, how often it is first.
+    /// Relative weight among the servers of one priority.
     pub weight: u16,
-    /// Where, the best first.
+    /// The addresses, the preferred ones first.
     pub addresses: Vec<SocketAddr>,
 }
 
-/// What was found.
+/// The outcome of a lookup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
-    /// At least one.
+    /// At least one server.
     Servers(Vec<Server>),
-    /// There is none.
+    /// There is no server.
     Nothing,
-    /// Nobody could say.
+    /// The lookup failed.
     NoAnswer,
 }
 
-/// What was found, and for how long that counts.
+/// The outcome of a lookup and its lifetime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// What.
+    /// The outcome.
     pub found: Found,
-    /// How long: of all that it came of, the shortest.
+    /// The lifetime: the shortest TTL of all records used.
     pub ttl: Duration,
 }
 
@@ -69,7 +69,8 @@ impl Ours {
         self.protocols.iter().any(|(ours, ..)| *ours == protocol)
     }
 
-    /// IPv6 comes before IPv4 (RFC 6724, RFC 7984 section 4.2); whoever asks may know better.
+    /// The address families of a transport, IPv6 before IPv4 (RFC 6724, RFC 7984 section 4.2). Callers may
+    /// reorder the result.
     fn families(&self, protocol: Protocol) -> Vec<bool> {
         let ours = self.protocols.iter().find(|(ours, ..)| *ours == protocol);
         let (v4, v6) = ours.map_or((false, false), |(_, v4, v6)| (*v4, *v6));
@@ -77,7 +78,7 @@ impl Ours {
     }
 }
 
-/// Finds the servers that a name stands for, with transports of `ours`.
+/// Finds the servers for a name, limited to the transports of `ours`.
 pub async fn locate(question: &Question, ours: &Ours, records: &impl Records) -> Answer {
     let mut walk = Walk { ours, records, ttl: TTL_MAX, failed: false };
     let mut servers = walk.find(question).await;
@@ -91,18 +92,18 @@ pub async fn locate(question: &Question, ours: &Ours, records: &impl Records) ->
     Answer { found, ttl: ttl.clamp(TTL_MIN, TTL_MAX) }
 }
 
-/// What a name leads to next.
+/// The next lookup for a name.
 enum Next {
     Srv(Box<str>),
     Addresses(Box<str>),
 }
 
-/// What SRV records say of a service.
+/// The SRV records of a service.
 enum Service {
     Servers(Vec<Server>),
-    /// There are no such records.
+    /// There are no SRV records.
     Unknown,
-    /// They say that there is none.
+    /// The records say that the service doesn't exist.
     None,
 }
 
@@ -141,7 +142,7 @@ impl<R: Records> Walk<'_, R> {
         }
     }
 
-    /// DNS chooses the transport (section 4.1).
+    /// Lets DNS choose the transport (section 4.1).
     async fn by_naptr(&mut self, name: &str, secure: bool) -> Vec<Server> {
         let records = self.records.naptr(name).await;
         let records = self.note(records);
@@ -163,8 +164,9 @@ impl<R: Records> Walk<'_, R> {
         Vec::new()
     }
 
-    /// Without NAPTR records, the first of our transports that there are SRV records of: first TCP, by which it is known at once
-    /// that nobody is there. Without those, UDP or TLS at the default port.
+    /// Without NAPTR records, uses the first supported transport that has SRV records. TCP comes first,
+    /// because it detects an absent server at once. Without SRV records, uses the default port with UDP or
+    /// TLS.
     async fn by_preference(&mut self, name: &str, secure: bool) -> Vec<Server> {
         let (wanted, last): (&[Protocol], _) = if secure {
             (&[Protocol::Tls], Protocol::Tls)
@@ -179,7 +181,7 @@ impl<R: Records> Walk<'_, R> {
                 Service::Unknown => {}
             }
         }
-        // Who has no UDP takes what there is.
+        // Without UDP, any supported transport is used.
         let last = self.ours.has(last).then_some(last);
         let other = || wanted.iter().copied().find(|protocol| self.ours.has(*protocol));
         match last.or_else(other) {
@@ -188,7 +190,7 @@ impl<R: Records> Walk<'_, R> {
         }
     }
 
-    /// The servers of a service by their SRV records.
+    /// The servers of a service, from its SRV records.
     async fn service(&mut self, name: &str, protocol: Protocol) -> Service {
         let asked = self.records.srv(name).await;
         let mut records = self.note(asked);
@@ -211,7 +213,7 @@ impl<R: Records> Walk<'_, R> {
         Service::Servers(servers)
     }
 
-    /// A host at a port.
+    /// A server for a host and a port.
     async fn at(&mut self, name: &str, port: u16, protocol: Protocol) -> Vec<Server> {
         let asked = addresses(self.records, name, &self.ours.families(protocol)).await;
         let addresses = self.take(asked, port);
@@ -240,7 +242,7 @@ fn is_root(name: &str) -> bool {
     name.is_empty() || name == "."
 }
 
-/// `_sip._udp.name` and the like.
+/// The SRV name of a service, such as `_sip._udp.name`.
 fn service_name(protocol: Protocol, name: &str) -> String {
     match protocol {
         Protocol::Tls => format!("_sips._tcp.{name}"),
@@ -248,13 +250,13 @@ fn service_name(protocol: Protocol, name: &str) -> String {
     }
 }
 
-/// Is this about SIP at all? A domain may have NAPTR records for other things.
+/// Returns true if the record is about SIP. A domain may have NAPTR records for other services.
 fn is_of_sip(record: &Naptr) -> bool {
     let service = record.service.to_ascii_uppercase();
     service.starts_with(b"SIP+") || service.starts_with(b"SIPS+")
 }
 
-/// The transport that a service stands for (RFC 3263 section 4.1, RFC 4168 section 7).
+/// The transport of a NAPTR service (RFC 3263 section 4.1, RFC 4168 section 7).
 fn protocol(service: &[u8]) -> Option<Protocol> {
     match service.to_ascii_uppercase().as_slice() {
         b"SIP+D2U" => Some(Protocol::Udp),
@@ -265,7 +267,7 @@ fn protocol(service: &[u8]) -> Option<Protocol> {
     }
 }
 
-/// The services that are of use, the preferred ones first.
+/// The usable services, the preferred ones first.
 fn services(mut records: Vec<Naptr>, secure: bool, ours: &Ours) -> Vec<(Protocol, Next)> {
     records.sort_by_key(|record| (record.order, record.preference));
     let usable = records.into_iter().filter_map(|record| {

@@ -1,22 +1,23 @@
-//! What can't be read of a store: each place is logged, and all are counted.
+//! Damage found in a store. Each damaged place is logged, and all are counted.
 
 use crate::bindings::{Fault, Journal};
 
-/// Events in the log for one reading of a store: the rest is counted, and their number is logged at the end.
+/// Maximum number of log events for one reading of a store. Further damage is only counted, and the totals
+/// are logged at the end.
 const EVENTS_MAX: u64 = 20;
 
-/// What can't be read of a store.
+/// The damage found in a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Damage {
-    /// Rows that are damaged: entries of a journal, and users with something that is no binding.
+    /// Number of damaged rows: journal entries, and users with unreadable bindings.
     pub rows: u64,
-    /// Entries that are missing in a journal.
+    /// Number of missing journal entries.
     pub missing: u64,
     events: u64,
 }
 
 impl Damage {
-    /// Nothing is damaged, and nothing is missing.
+    /// Returns true if nothing is damaged or missing.
     #[must_use]
     pub const fn is_none(&self) -> bool {
         self.rows == 0 && self.missing == 0
@@ -27,7 +28,7 @@ impl Damage {
         self.events <= EVENTS_MAX
     }
 
-    /// The part of an entry that is whole. `node` is empty for this one.
+    /// The intact part of an entry. `node` is empty for this node.
     pub(super) fn whole<'a>(
         &mut self,
         table: &str,
@@ -38,7 +39,7 @@ impl Damage {
         Journal::read(self.checked(table, node, number, changes))
     }
 
-    /// The bytes of an entry, or none of them if they can't be used.
+    /// The bytes of an entry; empty if they can't be used.
     pub(super) fn checked<'a>(
         &mut self,
         table: &str,
@@ -58,7 +59,7 @@ impl Damage {
         }
     }
 
-    /// A row isn't what the table should have.
+    /// Records a row with unexpected contents.
     pub(super) fn on_row(&mut self, table: &str, number: i64, reason: &str) {
         self.rows += 1;
         if self.logs() {
@@ -66,7 +67,7 @@ impl Damage {
         }
     }
 
-    /// A user has lines that are no bindings.
+    /// Records a user with unreadable lines.
     pub fn on_user(&mut self, node: &str, aor: &[u8], unreadable: usize) {
         if unreadable == 0 {
             return;
@@ -79,7 +80,7 @@ impl Damage {
         }
     }
 
-    /// Entries are missing in a journal, from the first of them to the last.
+    /// Records missing journal entries, from `from` to `to` inclusive.
     pub(super) fn on_missing(&mut self, table: &str, node: &str, from: i64, to: i64) {
         self.missing += to.abs_diff(from) + 1;
         if self.logs() {
@@ -87,14 +88,14 @@ impl Damage {
         }
     }
 
-    /// Adds what was found elsewhere.
+    /// Adds the damage found elsewhere.
     pub fn add(&mut self, other: Self) {
         self.rows += other.rows;
         self.missing += other.missing;
         self.events += other.events;
     }
 
-    /// Logs how much there is, if there is any.
+    /// Logs the totals, if anything is damaged.
     pub fn sum_up(&self) {
         if !self.is_none() {
             let (damaged, missing) = (self.rows, self.missing);

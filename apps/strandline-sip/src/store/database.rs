@@ -1,87 +1,90 @@
-//! What a shared store asks of a database, whatever its kind.
+//! The operations that a shared store needs of any database.
 //!
-//! There are nodes (name, address, incarnation, a count that grows while it lives, and up to where its journal was trimmed),
-//! and for each of them bindings (a row for each user, with what the user has at that node) and a journal (numbered without
-//! gaps; a row for each commit). Each row of bindings and journal is written by its node only.
+//! The tables are: nodes (name, address, incarnation, a counter that increases while the node is alive, and
+//! the last trimmed journal entry), and for each node its bindings (one row for each user, with the user's
+//! state at that node) and its journal (one row for each commit, numbered without gaps). Only the node itself
+//! writes its rows of bindings and journal.
 
 use std::collections::HashMap;
 
 use super::folding::User;
 use super::{Shared, StoreError};
 
-/// A node as the database has it.
+/// A row of the table of nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NodeRow {
     pub(super) name: String,
     pub(super) address: String,
-    /// Changes while the node lives; negative if it has left.
+    /// Changes while the node is alive; negative once it has left.
     pub(super) beat: i64,
-    /// How long ago it changed, by the database's clock.
+    /// Milliseconds since the last change of `beat`, by the database's clock.
     pub(super) age_ms: i64,
-    /// Entries of its journal up to this one are gone.
+    /// The number of the last trimmed journal entry.
     pub(super) trimmed: i64,
 }
 
-/// An entry of a journal: its number, and the changes.
+/// A journal entry: its number and its changes.
 pub(super) type Entry = (i64, Vec<u8>);
 
-/// Who a node is while it runs: another run of the same node has another number.
+/// One run of a node. Each run has a different incarnation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) name: String,
     pub(super) incarnation: i64,
 }
 
-/// A connection to a database. After an error it is closed, and another one made.
+/// A connection to a database. After an error it is closed and replaced.
 pub(super) trait Database: Sized + Send + 'static {
-    /// Connects, and makes what isn't there yet.
+    /// Connects, and creates missing tables.
     fn connect(settings: &Shared) -> Result<Self, StoreError>;
 
-    /// All nodes that have ever been.
+    /// All nodes that have ever existed.
     fn nodes(&mut self) -> Result<Vec<NodeRow>, StoreError>;
 
-    /// From now on this run is the node, and no other.
+    /// Registers this run as the node, in place of any earlier run.
     fn enter(&mut self, run: &Run, address: &str) -> Result<(), StoreError>;
 
-    /// Says that the node lives, or that it has `left`. False if this run isn't the node any more.
+    /// Signals that the node is alive or, with `left`, that it has left. Returns false if another run has
+    /// replaced this one.
     fn beat(&mut self, run: &Run, left: bool) -> Result<bool, StoreError>;
 
-    /// Adds an entry to the journal. When this returns it is durable. False if this run isn't the node any more.
+    /// Appends a durable entry to the journal. Returns false if another run has replaced this one.
     fn append(&mut self, run: &Run, number: i64, changes: &[u8]) -> Result<bool, StoreError>;
 
-    /// The number of the last entry of a node's journal, or what it was trimmed to.
+    /// The number of the last entry in a node's journal, or the last trimmed one.
     fn last(&mut self, name: &str) -> Result<i64, StoreError>;
 
-    /// Writes into the bindings what users have; nothing removes the row. False if this run isn't the node any more.
+    /// Writes the states of users into the table of bindings; no row is removed. Returns false if another run
+    /// has replaced this one.
     fn fold(&mut self, run: &Run, users: &[User]) -> Result<bool, StoreError>;
 
-    /// Removes entries up to this one from the node's journal.
+    /// Removes entries up to `to` from the node's journal.
     fn trim(&mut self, name: &str, to: i64) -> Result<(), StoreError>;
 
-    /// Shows all users of a node and what they have.
+    /// Passes all users of a node and their states to `each`.
     fn bindings(&mut self, name: &str, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), StoreError>;
 
-    /// Entries of a node's journal after this one, in order: some of them if they are many.
+    /// The entries of a node's journal after `after`, in order. If there are many, only the first ones.
     fn journal(&mut self, name: &str, after: i64) -> Result<Vec<Entry>, StoreError>;
 
-    /// A secret that stays the same: `fresh` the first time.
+    /// A persistent secret. `fresh` becomes its value the first time.
     fn secret(&mut self, name: &str, fresh: [u8; 16]) -> Result<[u8; 16], StoreError>;
 }
 
-/// Where each node's journal was read to.
+/// For each node, the number of the last entry that was read.
 pub(super) type Positions = HashMap<String, i64>;
 
-/// A row of the table of subscribers: user, domain, and what the user proves to know: password, or the hashes MD5, SHA-256
-/// and SHA-512-256.
+/// A row of the table of subscribers: user, domain, and the password or the hashes MD5, SHA-256 and
+/// SHA-512-256.
 pub(super) type SubscriberRow = (Vec<u8>, Vec<u8>, [Option<Vec<u8>>; 4]);
 
-/// Another run is the node.
+/// The error for a node whose name another run uses.
 pub(super) fn taken(name: &str) -> StoreError {
     let cause = "another server runs under this name: each needs a [node] with a name of its own";
     StoreError { is_final: true, ..StoreError::new(format!("node {name:?}"), cause) }
 }
 
-/// A secret as the database has it, which all nodes must have.
+/// Parses a secret from the database, which must be the same for all nodes.
 pub(super) fn read_secret(name: &str, value: &[u8]) -> Result<[u8; 16], StoreError> {
     let cause = || {
         let len = value.len();
@@ -92,13 +95,13 @@ pub(super) fn read_secret(name: &str, value: &[u8]) -> Result<[u8; 16], StoreErr
     value.try_into().map_err(|_| StoreError::new("a secret in the store", cause()))
 }
 
-/// Up to where a node's journal is gone by now. An entry that is missing after that was lost.
+/// The number of the last trimmed entry of a node's journal. Any missing entry after it was lost.
 pub(super) fn trimmed(database: &mut impl Database, name: &str) -> Result<i64, StoreError> {
     let rows = database.nodes()?;
     Ok(rows.iter().find(|row| row.name == name).map_or(0, |row| row.trimmed))
 }
 
-/// Entries of a journal that are read at once.
+/// Maximum number of journal entries per query.
 pub(super) const ENTRIES: usize = 64;
-/// Rows of bindings that are read at once.
+/// Maximum number of rows of bindings per query.
 pub(super) const ROWS: usize = 10_000;

@@ -1,4 +1,4 @@
-//! A database of tests, in the memory of their thread.
+//! An in-memory database for tests, one for each thread.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use super::database::{Database, Entry, NodeRow, Run};
 use super::folding::User;
 use super::{Kind, NodeSettings, Shared, StoreError};
 
-/// What is in it.
+/// The contents of the database.
 #[derive(Default)]
 pub(super) struct Tables {
     pub(super) nodes: Vec<NodeRow>,
@@ -19,7 +19,7 @@ thread_local! {
     static TABLES: RefCell<Tables> = RefCell::default();
 }
 
-/// Reads or changes what is in it.
+/// Reads or changes the contents.
 pub(super) fn with<T>(work: impl FnOnce(&mut Tables) -> T) -> T {
     TABLES.with_borrow_mut(work)
 }
@@ -30,7 +30,7 @@ pub(super) fn add_node(name: &str, trimmed: i64) {
     with(|tables| tables.nodes.push(row));
 }
 
-/// Settings of node `a`.
+/// The settings of node `a`.
 pub(super) fn settings() -> Shared {
     let node = NodeSettings {
         name: "a".to_owned(),

@@ -1,4 +1,4 @@
-//! The thread that follows what other nodes change, and says that this one lives.
+//! The thread that follows the changes of other nodes and signals that this node is alive.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -11,52 +11,53 @@ use super::database::{Database, NodeRow, Positions, Run, taken, trimmed};
 use super::stats::now;
 use super::{Damage, Shared, StoreError, StoreStats};
 
-/// How often a node says that it lives, and looks at who else does.
+/// How often a node signals that it is alive and checks the other nodes.
 const BEAT: Duration = Duration::from_millis(500);
-/// The longest time between two looks that counts: while nothing could be looked at, nobody's silence means anything.
+/// Maximum time counted between two checks. While this node can't read the database, the silence of others
+/// proves nothing.
 const COUNTS: Duration = Duration::from_secs(1);
 const BACK_OFF_MIN: Duration = Duration::from_millis(50);
 const BACK_OFF_MAX: Duration = Duration::from_secs(1);
-/// Bytes of a node's bindings that are told at once.
+/// Maximum size of the changes passed on in one step, in bytes, when all bindings of a node are read.
 const TOLD_BYTES: usize = 1 << 20;
 
 /// Another node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerNode {
-    /// Its name.
+    /// The name of the node.
     pub name: String,
-    /// Where it is reached, as `protocol:address:port`; empty if it can't be.
+    /// The node's address, as `protocol:address:port`; empty if it can't be reached.
     pub address: String,
-    /// It is there.
+    /// True while the node is alive.
     pub is_alive: bool,
 }
 
-/// What is to be known of other nodes.
+/// News about other nodes.
 #[derive(Debug)]
 pub enum News {
-    /// All other nodes, whenever something about them is new.
+    /// All other nodes; sent whenever something about them changes.
     Nodes(Vec<PeerNode>),
-    /// What a node has changed, as a journal has it.
+    /// Changes made by a node, in the form of a journal.
     Changes {
-        /// Its name.
+        /// The name of the node.
         node: String,
-        /// The changes, for [`Journal::read`].
+        /// The changes, to be read with [`Journal::read`].
         changes: Vec<u8>,
     },
-    /// All that a node has follows: what is known of it is to be forgotten.
+    /// The complete state of a node follows; its previous state is to be dropped.
     Again {
-        /// Its name.
+        /// The name of the node.
         node: String,
     },
-    /// All that was told before is to be known when this is answered.
+    /// All earlier news must be applied before this is answered.
     Known(std::sync::mpsc::Sender<()>),
-    /// Another server runs under this node's name: this one has to end.
+    /// Another server uses this node's name, so this server must end.
     Lost(StoreError),
 }
 
 type Stop = Arc<(Mutex<bool>, Condvar)>;
 
-/// The thread. Dropping it tells the other nodes that this one has left.
+/// The handle of the thread. Dropping it signals to the other nodes that this one has left.
 #[derive(Debug)]
 pub struct Feed {
     stop: Stop,
@@ -90,15 +91,15 @@ impl Drop for Feed {
     }
 }
 
-/// What is known of a node's life.
+/// The signs of life of a node.
 #[derive(Debug)]
 struct Life {
     beat: i64,
-    /// How long nothing was heard, as far as somebody listened.
+    /// How long no change was seen, counting only the time in which this node could look.
     silent: Duration,
 }
 
-/// Follows the others.
+/// Follows the other nodes.
 pub(super) struct Follower<D> {
     settings: Arc<Shared>,
     run: Run,
@@ -106,10 +107,10 @@ pub(super) struct Follower<D> {
     positions: Positions,
     lives: HashMap<String, Life>,
     nodes: Vec<PeerNode>,
-    /// When the nodes were looked at last.
+    /// The time of the last check of the nodes.
     looked: Option<Instant>,
     start: Instant,
-    /// What could not be read in this step.
+    /// Damage found in the current step.
     damage: Damage,
 }
 
@@ -180,7 +181,7 @@ impl<D: Database> Follower<D> {
         Ok(self.database.insert(database))
     }
 
-    /// Returns how many changes there were.
+    /// Returns the number of changes.
     fn step(&mut self, tell: &mut dyn FnMut(News)) -> Result<usize, StoreError> {
         let (mut changes, mut looked) = (0, false);
         if self.looked.is_none_or(|looked| looked.elapsed() >= BEAT) {
@@ -192,13 +193,14 @@ impl<D: Database> Follower<D> {
             self.look(&rows, tell);
             looked = true;
             for row in rows.iter().filter(|row| row.name != run.name) {
-                // Who was trimmed beyond what was read, or was never read, is read as a whole.
+                // A node whose journal was trimmed beyond the position read, or that was never read, is read
+                // completely.
                 if self.positions.get(&row.name).is_none_or(|position| *position < row.trimmed) {
                     self.read_all(row, tell)?;
                 }
             }
         }
-        // Who is taken for dead may have written something all the same.
+        // A node considered dead may still have written something.
         let read = self.nodes.iter().filter(|node| node.is_alive || looked);
         let read: Vec<String> = read.map(|node| node.name.clone()).collect();
         for name in read {
@@ -207,7 +209,7 @@ impl<D: Database> Follower<D> {
         Ok(changes)
     }
 
-    /// Who lives, and who doesn't?
+    /// Updates which nodes are alive.
     fn look(&mut self, rows: &[NodeRow], tell: &mut dyn FnMut(News)) {
         let elapsed = self.looked.map_or(Duration::ZERO, |looked| looked.elapsed()).min(COUNTS);
         self.looked = Some(now());
@@ -244,7 +246,7 @@ impl<D: Database> Follower<D> {
                 let expected = self.positions.get(name).map_or(number, |position| position + 1);
                 if number > expected {
                     if trimmed(self.database()?, name)? >= expected {
-                        // It will be read as a whole at the next look.
+                        // The next check reads the node completely.
                         self.positions.remove(name);
                         self.looked = None;
                         return Ok(count);

@@ -1,35 +1,36 @@
-//! What is still to be folded: changes that a journal has and the table of bindings has not.
+//! Folding: moving changes from the journal into the table of bindings.
 
 use std::collections::HashMap;
 
 use crate::bindings::Journal;
 
-/// Users folded at a time.
+/// Number of users folded in one step.
 pub(super) const FOLD: usize = 2000;
-/// Changed users from which on folding doesn't wait until nothing else is to do.
+/// Number of changed users from which folding no longer waits for an idle store.
 const FOLD_FROM: usize = 50_000;
 
-/// Bytes of the journal from which on it doesn't wait either: a journal grows with each change, also of the same users.
+/// Size of the journal, in bytes, from which folding no longer waits either. The journal grows with each
+/// change, even of the same users.
 const FOLD_FROM_BYTES: usize = 32 << 20;
 
-/// A user and what it has, which may be nothing.
+/// A user and the user's state, which may be empty.
 pub(super) type User = (Box<[u8]>, Vec<u8>);
 
-/// Changes on their way from the journal into the table, a round at a time.
+/// The changes between the journal and the table, folded in rounds.
 #[derive(Debug, Default)]
 pub(super) struct Folding {
-    /// What changed since this round began.
+    /// Changes since the current round began.
     changed: HashMap<Box<[u8]>, Vec<u8>>,
-    /// What is left of this round.
+    /// The remainder of the current round.
     round: Vec<User>,
-    /// Bytes of the journal since this round began.
+    /// Bytes added to the journal since the current round began.
     bytes: usize,
-    /// The last entry of the journal that the round comes from.
+    /// The number of the last journal entry that belongs to the round.
     round_to: i64,
 }
 
 impl Folding {
-    /// A change is in the journal.
+    /// Records a change that was added to the journal.
     pub(super) fn note(&mut self, aor: &[u8], state: &[u8]) {
         self.bytes += 8 + aor.len() + state.len();
         match self.changed.get_mut(aor) {
@@ -43,27 +44,27 @@ impl Folding {
         }
     }
 
-    /// Changes are in the journal.
+    /// Records changes that were added to the journal.
     pub(super) fn note_all(&mut self, changes: &Journal) {
         Journal::read(changes.as_bytes()).for_each(|(aor, state)| self.note(aor, state));
     }
 
-    /// There is nothing to do.
+    /// Returns true if there is nothing to fold.
     pub(super) fn is_done(&self) -> bool {
         self.round.is_empty() && self.changed.is_empty()
     }
 
-    /// There is so much to do that it can't wait, or a round has begun.
+    /// Returns true if folding can't wait any longer, or a round has begun.
     pub(super) fn is_due(&self) -> bool {
         self.changed.len() >= FOLD_FROM || self.bytes >= FOLD_FROM_BYTES || !self.round.is_empty()
     }
 
-    /// Some users to be folded; if they are the last of a round, also up to which entry the journal is folded then. `last`
-    /// is the last entry that there is.
+    /// Takes some users to fold. With the last users of a round, also returns the number of the journal entry
+    /// up to which everything is then folded. `last` is the number of the last entry.
     pub(super) fn take(&mut self, last: i64) -> (Vec<User>, Option<i64>) {
         if self.round.is_empty() {
             self.round = std::mem::take(&mut self.changed).into_iter().collect();
-            // In the order of the table's keys, neighbours share pages.
+            // In the order of the table's keys, so that neighbours share pages.
             self.round.sort_unstable_by(|(a, _), (b, _)| b.cmp(a));
             self.round_to = last;
             self.bytes = 0;
@@ -72,7 +73,7 @@ impl Folding {
         (some, self.round.is_empty().then_some(self.round_to))
     }
 
-    /// What was taken could not be folded: it stays in the journal and comes again, unless it has changed since.
+    /// Returns users that could not be folded. They are taken again later, unless they have changed since.
     pub(super) fn put_back(&mut self, some: Vec<User>) {
         for (aor, state) in some.into_iter().chain(self.round.drain(..)) {
             self.changed.entry(aor).or_insert(state);

@@ -1,4 +1,4 @@
-//! Where bindings are kept for longer than the server lives.
+//! Stores that keep bindings beyond the life of the server.
 
 mod damage;
 mod database;
@@ -35,15 +35,15 @@ pub use stats::{StoreFigures, StoreStats};
 pub use subscribers::{Found, Seeker, SubscriberTable};
 pub use writer::{Done, Writer};
 
-/// What keeps a store from doing what it should.
+/// An error of a store.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{what}: {cause}")]
 pub struct StoreError {
-    /// What was tried.
+    /// The operation that failed.
     pub what: String,
-    /// Why it failed.
+    /// The cause.
     pub cause: String,
-    /// It will fail for ever: the server has to end.
+    /// True if the operation will never succeed, so the server must end.
     pub is_final: bool,
 }
 
@@ -53,29 +53,30 @@ impl StoreError {
     }
 }
 
-/// What a store shows: the name of a node, or an empty text for this one; an address of record; its bindings there.
+/// A callback for loading. It receives the name of a node (empty for this node), an address of record, and
+/// its bindings there.
 pub type Each<'a> = dyn FnMut(&str, &[u8], &[u8]) + 'a;
 
-/// Keeps bindings. It is used by one thread, which may wait for disks.
+/// Keeps bindings. A store is used by one thread, which may block on disks.
 pub trait Store: Send {
-    /// Shows all users and their bindings to `each`: what was committed last of each comes last. Returns what is damaged, which
-    /// is left out.
+    /// Passes all users and their bindings to `each`; later commits of a user are passed after earlier ones.
+    /// Returns the damage found, which was skipped.
     ///
     /// # Errors
-    /// If they can't be read.
+    /// Returns an error if they can't be read.
     fn load(&mut self, each: &mut Each<'_>) -> Result<Damage, StoreError>;
 
-    /// Writes changes down, all or none. When this returns, they survive a crash of the machine.
+    /// Persists changes atomically. Once it returns, they survive a crash of the machine.
     ///
     /// # Errors
-    /// If they can't be written, or nobody can tell whether they were. The same changes may be committed again, with what
-    /// has changed meanwhile: a change is all that a user has, so writing it twice does no harm.
+    /// Returns an error if they can't be written, or if it is unknown whether they were. The caller may
+    /// commit them again, together with later ones: a change is the full state of a user, so it can be
+    /// repeated.
     fn commit(&mut self, changes: &Journal) -> Result<(), StoreError>;
 
-    /// Puts in order what was committed, a little at a time, when there is nothing to commit. Returns whether there is more
-    /// to do.
+    /// Does one step of maintenance when there is nothing to commit. Returns whether more remains.
     ///
     /// # Errors
-    /// If it can't be written.
+    /// Returns an error if it can't write.
     fn idle(&mut self) -> Result<bool, StoreError>;
 }

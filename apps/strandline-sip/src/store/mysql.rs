@@ -7,7 +7,7 @@ use super::database::{Database, ENTRIES, Entry, NodeRow, ROWS, Run, SubscriberRo
 use super::folding::User;
 use super::{Shared, StoreError};
 
-/// Users written with one statement.
+/// Number of users written with one statement.
 const USERS: usize = 250;
 
 const TABLES: [&str; 5] = [
@@ -25,7 +25,7 @@ const TABLES: [&str; 5] = [
      PRIMARY KEY (username, domain)) ENGINE = InnoDB",
 ];
 
-/// A connection.
+/// A connection to the database.
 pub(super) struct MySql {
     connection: Conn,
 }
@@ -35,7 +35,7 @@ fn error(what: &'static str) -> impl FnOnce(::mysql::Error) -> StoreError {
 }
 
 fn options(settings: &Shared) -> Result<Opts, StoreError> {
-    // What is wrong with a URL might show a password that stands in it.
+    // The parser's error might reveal a password in the URL.
     let options = Opts::from_url(&settings.url)
         .map_err(|_| StoreError::new("store.url", "not like mysql://user@host:3306/database"))?;
     let mut builder = OptsBuilder::from_opts(options)
@@ -56,7 +56,7 @@ impl MySql {
         Ok(Self { connection })
     }
 
-    /// All rows of these subscribers, whatever their domain.
+    /// All rows of these users, in any domain.
     pub(super) fn subscribers(&mut self, users: &[&[u8]]) -> Result<Vec<SubscriberRow>, StoreError> {
         let places = vec!["?"; users.len()].join(", ");
         let select = format!(

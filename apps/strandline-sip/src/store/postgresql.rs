@@ -21,10 +21,10 @@ const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS sip_secrets (name text PRIMARY KEY, value bytea NOT NULL);
     CREATE TABLE IF NOT EXISTS sip_subscribers (username text NOT NULL, domain text NOT NULL, password text,
         md5 text, sha256 text, sha512_256 text, PRIMARY KEY (username, domain));";
-/// Any number: nodes that start at once create the tables one after the other.
+/// An arbitrary lock number. It serialises the creation of tables by nodes that start at once.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(5060506050605060)";
 
-/// A connection, with a runtime that runs only while something is asked.
+/// A connection, with a runtime that runs only during queries.
 pub(super) struct PostgreSql {
     runtime: Runtime,
     client: Client,
@@ -39,7 +39,7 @@ impl Drop for PostgreSql {
 }
 
 fn failed(what: &str, error: &tokio_postgres::Error) -> StoreError {
-    // What the server says stands in the cause of the error.
+    // The message of the server is in the error's source.
     let cause = std::error::Error::source(error).map_or_else(|| error.to_string(), |cause| cause.to_string());
     StoreError::new(what, cause)
 }
@@ -57,7 +57,7 @@ async fn in_time<T>(
 
 impl PostgreSql {
     pub(super) fn open(settings: &Shared) -> Result<Self, StoreError> {
-        // What is wrong with a URL might show a password that stands in it.
+        // The parser's error might reveal a password in the URL.
         let mut config: Config = settings
             .url
             .parse()
@@ -89,9 +89,9 @@ impl PostgreSql {
         self.runtime.block_on(in_time(what, self.timeout, answer))
     }
 
-    /// All rows of these subscribers, whatever their domain.
+    /// All rows of these users, in any domain.
     pub(super) fn subscribers(&mut self, users: &[&[u8]]) -> Result<Vec<SubscriberRow>, StoreError> {
-        // There are none whose name is no text.
+        // A name that isn't valid UTF-8 can't be in the table.
         let users: Vec<String> =
             users.iter().filter_map(|user| String::from_utf8(user.to_vec()).ok()).collect();
         self.run("reading subscribers", |client| async move {
@@ -207,7 +207,7 @@ impl Database for PostgreSql {
         })
     }
 
-    /// Through a portal, so that the server makes one plan and reads the table once.
+    /// Uses a portal, so that the server plans once and scans the table once.
     fn bindings(&mut self, name: &str, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), StoreError> {
         let (what, timeout, client) = ("reading bindings", self.timeout, &mut self.client);
         let failed = |error| failed(what, &error);

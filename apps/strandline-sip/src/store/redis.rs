@@ -1,7 +1,8 @@
 //! Redis and Valkey.
 //!
-//! `strandline:nodes` has the nodes' names, and for each of them `strandline:node:NAME` is a hash of what the node is,
-//! `strandline:bindings:NAME` a hash of its users, and `strandline:journal:NAME` a stream with its journal.
+//! `strandline:nodes` holds the names of the nodes. For each of them, `strandline:node:NAME` is a hash that
+//! describes the node, `strandline:bindings:NAME` is a hash of its users, and `strandline:journal:NAME` is a
+//! stream with its journal.
 
 use ::redis::{Client, Cmd, Connection, FromRedisValue, RedisError, cmd};
 
@@ -9,11 +10,12 @@ use super::database::{Database, ENTRIES, Entry, NodeRow, ROWS, Run, read_secret}
 use super::folding::User;
 use super::{Shared, StoreError};
 
-/// What a script does only while this run is the node. `KEYS[1]` is the node's hash and `ARGV[1]` the incarnation.
+/// The start of scripts that do nothing unless this run is the node. `KEYS[1]` is the node's hash, and
+/// `ARGV[1]` the incarnation.
 const IF_HERE: &str = "if redis.call('HGET', KEYS[1], 'incarnation') ~= ARGV[1] then return 0 end ";
 const NOW: &str = "local t = redis.call('TIME') local now = t[1] * 1000 + math.floor(t[2] / 1000) ";
 
-/// A connection.
+/// A connection to the database.
 pub(super) struct Redis {
     connection: Connection,
     replicas_min: u32,
@@ -33,7 +35,7 @@ impl Redis {
         command.query(&mut self.connection).map_err(error(what))
     }
 
-    /// Runs a script while this run is the node.
+    /// Runs a script that does nothing unless this run is the node.
     fn script(
         &mut self,
         what: &'static str,
@@ -52,13 +54,13 @@ impl Redis {
         Ok(done == 1)
     }
 
-    /// Waits until enough replicas have what was written.
+    /// Waits until enough replicas have the last write.
     fn wait_for_replicas(&mut self) -> Result<(), StoreError> {
         if self.replicas_min == 0 {
             return Ok(());
         }
         let what = "waiting for replicas";
-        // A little less than the time that an answer may take.
+        // A little less than the timeout of a reply.
         let patience = self.timeout_ms * 3 / 4;
         let have: u32 = self.ask(what, cmd("WAIT").arg(self.replicas_min).arg(patience))?;
         if have < self.replicas_min {
@@ -76,7 +78,7 @@ impl Redis {
                          appendfsync to always), or store.replicas_min here";
             return Err(StoreError { is_final: true, ..StoreError::new(what, cause) });
         }
-        // Where the command isn't allowed nothing can be said.
+        // If the command is not permitted, the policy is unknown.
         let policy = cmd("CONFIG").arg("GET").arg("appendfsync").query::<Vec<String>>(&mut self.connection);
         if policy.is_ok_and(|policy| policy.last().is_some_and(|policy| policy != "always")) {
             tracing::warn!(
@@ -90,7 +92,7 @@ impl Redis {
 impl Database for Redis {
     fn connect(settings: &Shared) -> Result<Self, StoreError> {
         let what = "connecting to Redis";
-        // What is wrong with a URL might show a password that stands in it.
+        // The parser's error might reveal a password in the URL.
         let wrong = |_| StoreError::new("store.url", "not like redis://host:6379/0");
         let mut info: ::redis::ConnectionInfo =
             ::redis::IntoConnectionInfo::into_connection_info(settings.url.as_str()).map_err(wrong)?;
@@ -212,7 +214,7 @@ impl Database for Redis {
     }
 }
 
-/// The number in the name of an entry.
+/// The number in an entry's ID.
 fn number(id: &str) -> Option<i64> {
     id.split('-').next()?.parse().ok()
 }

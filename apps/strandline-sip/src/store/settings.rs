@@ -1,8 +1,8 @@
-//! What a store that several nodes share needs to know.
+//! Settings of a store that several nodes share.
 
 use std::time::Duration;
 
-/// What kind of server keeps it.
+/// The kind of database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// MariaDB or MySQL.
@@ -14,7 +14,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Its name in the configuration.
+    /// The name in the configuration.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -25,33 +25,34 @@ impl Kind {
     }
 }
 
-/// This node among those that share a store.
+/// This node, as one of those that share a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeSettings {
-    /// Its name: no other has it, and it stays the same.
+    /// The unique and permanent name of the node.
     pub name: String,
-    /// The server whose process it is: the same name, unless that has several.
+    /// The name of the server to which the process belongs: the node's name, unless the server has several
+    /// processes.
     pub server: String,
-    /// Where other nodes reach it, as `protocol:address:port`; empty if it is alone.
+    /// The address for other nodes, as `protocol:address:port`; empty if there are none.
     pub address: String,
-    /// How often to look for what the others have changed.
+    /// How often to look for changes of other nodes.
     pub poll: Duration,
-    /// How long a node may say nothing before the others take it for dead.
+    /// How long a node may be silent before the others consider it dead.
     pub lease: Duration,
 }
 
 /// A store that several nodes can share.
 #[derive(Clone)]
 pub struct Shared {
-    /// What it is.
+    /// The kind of database.
     pub kind: Kind,
-    /// Where it is, as its own clients write it.
+    /// The URL, in the format of the database's own clients.
     pub url: String,
-    /// The password, if it isn't in the URL.
+    /// The password, if it is not in the URL.
     pub password: Option<String>,
-    /// How long connecting, or one step, may take.
+    /// Timeout for connecting and for each operation.
     pub timeout: Duration,
-    /// Replicas that must have a commit before it counts (Redis only).
+    /// Number of replicas that must have a commit before it counts (Redis only).
     pub replicas_min: u32,
     /// This node.
     pub node: NodeSettings,
@@ -59,7 +60,7 @@ pub struct Shared {
 
 impl core::fmt::Debug for Shared {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        // The URL may hold a password.
+        // The URL may contain a password.
         f.debug_struct("Shared").field("kind", &self.kind).field("node", &self.node).finish_non_exhaustive()
     }
 }

@@ -1,5 +1,6 @@
-//! Bindings in a database that several nodes may share: a journal first, as in SQLite, and the table of bindings when there
-//! is time. Each node writes what was made there, and reads what all have.
+//! Bindings in a database that several nodes may share. As with SQLite, changes go to a journal first and
+//! into the table of bindings later. Each node writes the bindings created there, and reads those of all
+//! nodes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,16 +17,16 @@ use super::redis::Redis;
 use super::stats::now;
 use super::{Damage, Each, Kind, Shared, Store, StoreError, StoreStats};
 
-/// Bytes of an entry of the journal, about: more changes are split.
+/// Approximate maximum size of a journal entry, in bytes. Larger changes are split.
 const ENTRY_BYTES: usize = 1 << 20;
-/// How long an entry stays after it was folded, for those who haven't read it yet.
+/// How long a folded entry is kept for nodes that have not read it yet.
 const KEEP: Duration = Duration::from_secs(10);
-/// Another run of this node that lives says so within this time.
+/// The time within which another live run of this node shows a sign of life.
 const FRESH: Duration = Duration::from_millis(1500);
-/// How often a load may begin again because the journal was trimmed meanwhile.
+/// How often loading may restart because the journal was trimmed meanwhile.
 const LOADS: usize = 5;
 
-/// A store of a kind that is known when the server runs.
+/// A store whose kind is chosen at run time.
 pub struct SharedStore(Box<dyn Opened>);
 
 trait Opened: Store {
@@ -34,10 +35,10 @@ trait Opened: Store {
 }
 
 impl SharedStore {
-    /// Connects. `incarnation` is another number for each run of a node.
+    /// Connects to the database. `incarnation` must differ between the runs of a node.
     ///
     /// # Errors
-    /// If it can't be reached, or isn't what it should be.
+    /// Returns an error if the database can't be reached or has unexpected contents.
     pub fn open(settings: &Arc<Shared>, incarnation: i64) -> Result<Self, StoreError> {
         Ok(Self(match settings.kind {
             Kind::MySql => Box::new(Journaled::<MySql>::open(settings, incarnation)?),
@@ -46,19 +47,19 @@ impl SharedStore {
         }))
     }
 
-    /// A secret that stays the same: `fresh` the first time.
+    /// A persistent secret. `fresh` becomes its value the first time.
     ///
     /// # Errors
-    /// If it can't be read or written.
+    /// Returns an error if it can't be read or written.
     pub fn secret(&mut self, name: &str, fresh: [u8; 16]) -> Result<[u8; 16], StoreError> {
         self.0.secret(name, fresh)
     }
 
-    /// Starts the thread that follows what other nodes change, and tells them that this one lives. To be called after
-    /// [`load`](Store::load). `tell` is called on that thread.
+    /// Starts the thread that follows the changes of other nodes, and signals to them that this node is
+    /// alive. Call it after [`load`](Store::load). The thread calls `tell`.
     ///
     /// # Errors
-    /// If there is no thread to be had.
+    /// Returns an error if the thread can't be started.
     pub fn follow(
         &self,
         stats: Arc<StoreStats>,
@@ -82,15 +83,15 @@ impl Store for SharedStore {
     }
 }
 
-/// A store in a database with a journal.
+/// A store in a database, with a journal.
 struct Journaled<D> {
     settings: Arc<Shared>,
     run: Run,
     database: Option<D>,
-    /// The number of the last entry of this node's journal.
+    /// The number of the last entry in this node's journal.
     last: i64,
     folding: Folding,
-    /// Up to where the journal was folded, and when: that much can go after a while.
+    /// When the journal was folded, and up to which entry; these entries are removed after a while.
     folded: VecDeque<(Instant, i64)>,
     positions: Positions,
 }
@@ -108,13 +109,13 @@ impl<D: Database> Journaled<D> {
         })
     }
 
-    /// The database, to which a connection is made if there is none.
+    /// The database connection, opened if there is none.
     fn database(&mut self) -> Result<&mut D, StoreError> {
         let database = match self.database.take() {
             Some(database) => database,
             None => {
                 let mut database = D::connect(&self.settings)?;
-                // What was on its way when the connection was lost may have arrived.
+                // A write in progress when the connection was lost may have succeeded.
                 self.last = database.last(&self.run.name)?;
                 database
             }
@@ -122,7 +123,7 @@ impl<D: Database> Journaled<D> {
         Ok(self.database.insert(database))
     }
 
-    /// Lets go of the connection after an error.
+    /// Drops the connection after an error.
     fn checked<T>(&mut self, result: Result<T, StoreError>) -> Result<T, StoreError> {
         if result.is_err() {
             self.database = None;
@@ -172,11 +173,12 @@ impl<D: Database> Journaled<D> {
         Ok(damage)
     }
 
-    /// Becomes the node, unless another server is. `before` is its beat and how old that was at `begun`.
+    /// Registers this run as the node, unless another server is running as the node. `before` is the node's
+    /// beat and the age of that beat at `begun`.
     fn claim(&mut self, before: Option<(i64, Duration)>, begun: Instant) -> Result<(), StoreError> {
         let (run, address) = (self.run.clone(), self.settings.node.address.clone());
         if let Some((beat, age)) = before.filter(|(beat, _)| *beat >= 0) {
-            // A server that has ended without a word may be started again at once: then nothing has changed.
+            // After a crash, a server may be restarted at once; the beat is then unchanged.
             let known = age + begun.elapsed();
             #[allow(clippy::disallowed_methods, reason = "whether another server lives, only time tells")]
             std::thread::sleep(FRESH.saturating_sub(known));
@@ -223,7 +225,7 @@ impl<D: Database> Journaled<D> {
         Ok(())
     }
 
-    /// Removes entries of the journal that nobody needs any more.
+    /// Removes journal entries that no node needs any more.
     fn trim(&mut self) -> Result<(), StoreError> {
         let mut to = None;
         while self.folded.front().is_some_and(|(at, _)| at.elapsed() >= KEEP) {
@@ -236,7 +238,7 @@ impl<D: Database> Journaled<D> {
     }
 }
 
-/// The length of the first changes, an entry's worth; one at least.
+/// The length of the leading changes that fit into one entry; at least one change.
 fn first_changes(bytes: &[u8]) -> usize {
     let mut end = 0;
     for (aor, state) in Journal::read(bytes) {
@@ -268,7 +270,7 @@ impl<D: Database> Store for Journaled<D> {
         let result = self.try_commit(changes);
         self.checked(result)?;
         self.folding.note_all(changes);
-        // What was committed stays committed whatever becomes of this.
+        // An error here doesn't affect what was committed.
         if self.folding.is_due()
             && let Err(error) = self.fold_some()
         {

@@ -1,8 +1,8 @@
 //! Bindings in an SQLite file.
 //!
-//! A commit adds one row to the table `journal`, however many users it changes: that costs as much as one user would. Later,
-//! a little at a time, what changed is folded into the table `bindings`, where each user has one row; a phone that has
-//! registered ten times since is written there once.
+//! A commit adds one row to the table `journal`, however many users it changes, so it costs as much as for
+//! one user. The changes are later folded into the table `bindings`, step by step. That table has one row for
+//! each user, so a phone that has registered ten times meanwhile is written there once.
 
 use std::path::Path;
 
@@ -23,17 +23,17 @@ pub struct SqliteStore {
     place: Place,
     folding: Folding,
     last: i64,
-    /// Entries up to this one are in the table of bindings; `None` if that was never noted.
+    /// Entries up to this one are in the table of bindings. `None` if no position was recorded.
     folded: Option<i64>,
-    /// What was damaged of that which several workers had left.
+    /// Damage found in the data of workers that was taken over.
     damage: Damage,
 }
 
 impl SqliteStore {
-    /// Opens a file, or makes it. What several workers have left there is taken over.
+    /// Opens a file, or creates it. Data written by several workers is taken over.
     ///
     /// # Errors
-    /// If it can't be opened, or is something else, or is in use.
+    /// Returns an error if the file can't be opened, is in use, or is not such a database.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let connection = connect(path)?;
         let what = format!("opening {}", path.display());
@@ -42,16 +42,16 @@ impl SqliteStore {
         let last = connection
             .query_row("SELECT max(number) FROM journal", [], |row| row.get::<_, Option<i64>>(0))
             .map_err(not_read(&what))?;
-        // Numbers are never used again, so that one that is missing can be told.
+        // Numbers are never reused, so that a missing entry is detected.
         let last = last.max(folded).unwrap_or(0);
         let place = Place::new(path);
         Ok(Self { connection, place, folding: Folding::default(), last, folded, damage })
     }
 
-    /// A secret that stays the same: `fresh` the first time.
+    /// A persistent secret. `fresh` becomes its value the first time.
     ///
     /// # Errors
-    /// If it can't be read or written.
+    /// Returns an error if it can't be read or written.
     pub fn secret(&mut self, name: &str, fresh: [u8; 16]) -> Result<[u8; 16], StoreError> {
         secret(&self.connection, name, fresh)
     }
@@ -80,7 +80,7 @@ impl SqliteStore {
         let number = self.last + 1;
         let mut insert =
             self.connection.prepare_cached("INSERT INTO journal (number, changes) VALUES (?1, ?2)")?;
-        // A statement outside of a transaction is one of its own, as durable as any.
+        // A statement outside a transaction is a durable transaction of its own.
         insert.execute(params![number, Journal::sealed(changes.as_bytes())])?;
         self.last = number;
         Ok(())
@@ -92,7 +92,7 @@ impl SqliteStore {
         self.connection.execute_batch("COMMIT")
     }
 
-    /// After an error nothing is left open.
+    /// Rolls back a transaction left open by an error.
     fn roll_back(&self) {
         if !self.connection.is_autocommit()
             && let Err(error) = self.connection.execute_batch("ROLLBACK")
@@ -138,11 +138,11 @@ impl Store for SqliteStore {
             self.roll_back();
         }
         result.map_err(error("writing bindings"))?;
-        // It may have been removed meanwhile.
+        // The file may have been removed meanwhile.
         self.place.check()?;
         self.folding.note_all(changes);
         if self.folding.is_due() {
-            // What was committed stays committed whatever becomes of this.
+            // An error here doesn't affect what was committed.
             if let Err(error) = self.fold_some() {
                 tracing::warn!(%error, "the journal grows");
             }

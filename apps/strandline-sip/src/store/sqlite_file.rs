@@ -1,4 +1,4 @@
-//! An SQLite file with bindings, for one server or for several workers.
+//! An SQLite file with bindings, shared by the layouts for one server and for several workers.
 
 use std::path::Path;
 
@@ -6,15 +6,15 @@ use rusqlite::{Connection, ErrorCode, params};
 
 use super::StoreError;
 
-/// What to do about a file in which SQLite itself finds no way.
+/// The advice for a file that SQLite itself can't read.
 const UNREADABLE: &str = ": the file is damaged, or no SQLite file: keep a copy of it and of the files beside it, get back \
                           what can be read with sqlite3 FILE .recover, or move it away: then all phones register anew \
                           (docs/sip-operation.md, \"The store\")";
 
-/// The format of the file that this version writes. Another one that it can't read has a higher number.
+/// The file format that this version writes. An incompatible format would have a higher number.
 const FORMAT: i64 = 0;
 
-/// Why a file can't be read, and what to do.
+/// Explains why a file can't be read, and what to do.
 pub(super) fn not_read(what: &str) -> impl Fn(rusqlite::Error) -> StoreError + '_ {
     move |cause| {
         let damaged = [Some(ErrorCode::DatabaseCorrupt), Some(ErrorCode::NotADatabase)];
@@ -27,11 +27,11 @@ pub(super) fn error(what: &str) -> impl FnOnce(rusqlite::Error) -> StoreError + 
     move |cause| StoreError::new(what, cause)
 }
 
-/// Why a file can't be opened, and what to do.
+/// Explains why a file can't be opened, and what to do.
 fn not_opened(what: &str) -> impl Fn(rusqlite::Error) -> StoreError + '_ {
     move |cause| {
         let hint = match cause.sqlite_error_code() {
-            // Nobody waits for it: it is held locked as long as a server runs.
+            // There is no point in waiting: a server holds the lock as long as it runs.
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 ": another server has it open, or another program; each server needs a file of its own"
             }
@@ -45,7 +45,7 @@ fn not_opened(what: &str) -> impl Fn(rusqlite::Error) -> StoreError + '_ {
     }
 }
 
-/// Opens a file, or makes it, with the tables that every one has. It is locked.
+/// Opens a file, or creates it, with the tables common to all layouts. The file is locked.
 pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
     let what = format!("opening {}", path.display());
     let connection = Connection::open(path).map_err(not_opened(&what))?;
@@ -71,7 +71,7 @@ pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// A secret that stays the same: `fresh` the first time.
+/// A persistent secret. `fresh` becomes its value the first time.
 pub(super) fn secret(connection: &Connection, name: &str, fresh: [u8; 16]) -> Result<[u8; 16], StoreError> {
     let insert = "INSERT OR IGNORE INTO secrets (name, value) VALUES (?1, ?2)";
     connection.execute(insert, params![name, &fresh[..]]).map_err(error("writing a secret"))?;
@@ -87,7 +87,7 @@ pub(super) fn secret(connection: &Connection, name: &str, fresh: [u8; 16]) -> Re
     Ok(fresh)
 }
 
-/// Logs that a secret of a store is damaged and another is used.
+/// Logs that a stored secret is damaged and was replaced.
 pub(super) fn damaged_secret(name: &str, bytes: usize) {
     tracing::error!(
         name,

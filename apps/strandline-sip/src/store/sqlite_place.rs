@@ -1,5 +1,5 @@
-//! Whether an SQLite file is still where it was opened: a file that was removed or replaced takes all that is written to it,
-//! and is gone with the server.
+//! Detects that an SQLite file was removed or replaced. Writes to such a file still succeed, and are lost
+//! with the server.
 
 use std::fs::metadata;
 use std::os::unix::fs::MetadataExt;
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use super::StoreError;
 
-/// Device and number of a file.
+/// The device and inode number of a file.
 type Inode = (u64, u64);
 
-/// A file and the path that led to it.
+/// A file and the path under which it was opened.
 #[derive(Debug)]
 struct Watched {
     path: PathBuf,
@@ -18,7 +18,7 @@ struct Watched {
 }
 
 impl Watched {
-    /// `None` if there is no such file, as for a database in memory.
+    /// Returns `None` if there is no such file, as for an in-memory database.
     fn new(path: PathBuf) -> Option<Self> {
         let inode = inode(&path).ok()?;
         Some(Self { path, inode })
@@ -43,14 +43,14 @@ fn inode(path: &Path) -> std::io::Result<Inode> {
     metadata(path).map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
-/// The place of a database and of its write-ahead log.
+/// The paths of a database and of its write-ahead log.
 #[derive(Debug)]
 pub(super) struct Place {
     files: Vec<Watched>,
 }
 
 impl Place {
-    /// Of a database that is open, with its log.
+    /// Records the files of an open database and its log.
     pub(super) fn new(path: &Path) -> Self {
         let mut log = path.as_os_str().to_owned();
         log.push("-wal");
@@ -58,10 +58,10 @@ impl Place {
         Self { files: files.into_iter().filter_map(Watched::new).collect() }
     }
 
-    /// Does the path still lead to the files that were opened?
+    /// Checks that the paths still lead to the files that were opened.
     ///
     /// # Errors
-    /// If one was removed, or another has taken its place: what is written then would be lost.
+    /// Returns an error if a file was removed or replaced, because everything written to it would be lost.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         self.files.iter().try_for_each(Watched::check)
     }

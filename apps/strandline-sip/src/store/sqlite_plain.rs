@@ -1,22 +1,23 @@
-//! What one server without workers keeps in an SQLite file: a table of bindings, and a journal without gaps.
+//! The layout of an SQLite file for one server without workers: a table of bindings, and a journal without
+//! gaps.
 
 use rusqlite::Connection;
 
 use super::Damage;
 
-/// Why a row can't be used that somebody else has written.
+/// The reason why a row written by another program can't be used.
 const NO_BYTES: &str = "a column has neither bytes nor text in it";
 
-/// Shows a user and its bindings.
+/// A callback that receives a user and the user's bindings.
 pub(super) type EachUser<'a> = dyn FnMut(&[u8], &[u8]) + 'a;
 
-/// Entries up to this one are in the table of bindings; `None` if that was never noted.
+/// Entries up to the returned one are in the table of bindings. `None` if no position was recorded.
 pub(super) fn folded(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     let select = "SELECT max(number) FROM positions WHERE name = 'folded'";
     connection.query_row(select, [], |row| row.get(0))
 }
 
-/// Shows the rows of the table of bindings.
+/// Passes the rows of the table of bindings to `each`.
 pub(super) fn read_bindings(
     connection: &Connection,
     damage: &mut Damage,
@@ -34,7 +35,7 @@ pub(super) fn read_bindings(
     Ok(())
 }
 
-/// Shows the changes of the journal, in which every number after `folded` must be.
+/// Passes the changes of the journal to `each`. Every number after `folded` must be present.
 pub(super) fn read_journal(
     connection: &Connection,
     folded: Option<i64>,
@@ -49,7 +50,7 @@ pub(super) fn read_journal(
         if let Some(before) = before.filter(|before| number > before + 1) {
             damage.on_missing("journal", "", before + 1, number - 1);
         }
-        // A version that didn't note how far it had folded begins with lower numbers: those do no harm.
+        // Lower numbers are left by a version that didn't record how far it had folded. They do no harm.
         before = before.max(Some(number));
         match row.get_ref(1)?.as_bytes() {
             Ok(changes) => {

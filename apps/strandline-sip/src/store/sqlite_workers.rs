@@ -1,8 +1,8 @@
-//! Bindings of several workers in one SQLite file, which one process writes for all of them.
+//! Bindings of several workers in one SQLite file, written by one process for all of them.
 //!
-//! As for one server ([`super::sqlite`]) a commit is a row of a journal, here one for each worker that has changed something, all in
-//! one transaction: the disk is waited for once. Rows of both tables name the worker. A file that one server without workers has
-//! written is taken over, and the other way round.
+//! As for a single server ([`super::sqlite`]), a commit adds rows to a journal: here one row for each worker
+//! with changes, all in one transaction, so the disk is synced once. Rows of both tables name the worker. A
+//! file written by one server without workers is taken over, and vice versa.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -16,10 +16,10 @@ use super::sqlite_plain::{folded, read_bindings, read_journal};
 use super::{Damage, StoreError};
 use crate::bindings::{Journal, stamped, unite};
 
-/// What each worker has of each user.
+/// For each worker, the states of its users.
 pub type States = Vec<HashMap<Box<[u8]>, Vec<u8>>>;
 
-/// Changes of a worker, as a journal has them.
+/// The number of a worker, and its changes in the form of a journal.
 pub type Changes<'a> = (u8, &'a [u8]);
 
 const TABLES: &str = "
@@ -28,13 +28,13 @@ const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS worker_journal
         (number INTEGER PRIMARY KEY, worker INTEGER NOT NULL, changes BLOB NOT NULL);";
 
-/// The name of a worker of this server, which is a node: its number counts from 1.
+/// The node name of a worker; workers are numbered from 1 in it.
 #[must_use]
 pub fn worker_name(node: &str, worker: u8) -> String {
     format!("{node}.{}", u16::from(worker) + 1)
 }
 
-/// The name that a server has which is no node itself.
+/// The name of a server that is not a node.
 pub const ALONE: &str = "sip";
 
 /// Bindings of several workers in an SQLite file.
@@ -44,15 +44,15 @@ pub struct SqliteWorkers {
     place: Place,
     foldings: Vec<Folding>,
     last: i64,
-    /// What can't be read.
+    /// Damage found when the file was opened.
     damage: Damage,
 }
 
 impl SqliteWorkers {
-    /// Opens a file, or makes it, for so many workers. What others have left there is taken over.
+    /// Opens a file, or creates it, for `count` workers. Data of other layouts is taken over.
     ///
     /// # Errors
-    /// If it can't be opened, or is something else, or is in use.
+    /// Returns an error if the file can't be opened, is in use, or is not such a database.
     pub fn open(path: &Path, count: u8) -> Result<Self, StoreError> {
         let connection = connect(path)?;
         let what = format!("opening {}", path.display());
@@ -66,24 +66,24 @@ impl SqliteWorkers {
             store.unite_others(count)
         });
         let united = result.map_err(not_read("taking over what is in the file"))?;
-        // What is still there is read, and counted, again.
+        // What is still in the file will be read and counted again.
         damage.add(united);
         store.damage = damage;
         Ok(store)
     }
 
-    /// A secret that stays the same: `fresh` the first time.
+    /// A persistent secret. `fresh` becomes its value the first time.
     ///
     /// # Errors
-    /// If it can't be read or written.
+    /// Returns an error if it can't be read or written.
     pub fn secret(&mut self, name: &str, fresh: [u8; 16]) -> Result<[u8; 16], StoreError> {
         secret(&self.connection, name, fresh)
     }
 
-    /// What each worker has, and what is damaged, which is left out.
+    /// The states of all workers, and the damage found, which was skipped.
     ///
     /// # Errors
-    /// If it can't be read.
+    /// Returns an error if they can't be read.
     pub fn load(&mut self) -> Result<(States, Damage), StoreError> {
         let mut damage = std::mem::take(&mut self.damage);
         let read = read(&self.connection, &mut damage).map_err(not_read("reading bindings"))?;
@@ -98,10 +98,10 @@ impl SqliteWorkers {
         Ok((states, damage))
     }
 
-    /// Writes changes of workers down, all or none. When this returns, they survive a crash of the machine.
+    /// Persists changes of workers atomically. Once it returns, they survive a crash of the machine.
     ///
     /// # Errors
-    /// If they can't be written: then the same may be tried again.
+    /// Returns an error if they can't be written; the same changes may then be committed again.
     pub fn commit(&mut self, all: &[Changes<'_>]) -> Result<(), StoreError> {
         let mut last = self.last;
         self.place.check()?;
@@ -116,12 +116,12 @@ impl SqliteWorkers {
         });
         result.map_err(error("writing bindings"))?;
         self.last = last;
-        // It may have been removed meanwhile.
+        // The file may have been removed meanwhile.
         self.place.check()?;
         for (worker, changes) in all {
             let Some(folding) = self.foldings.get_mut(usize::from(*worker)) else { continue };
             Journal::read(changes).for_each(|(aor, state)| folding.note(aor, state));
-            // What was committed stays committed whatever becomes of this.
+            // An error here doesn't affect what was committed.
             if folding.is_due()
                 && let Err(error) = self.fold_some(*worker)
             {
@@ -131,10 +131,10 @@ impl SqliteWorkers {
         Ok(())
     }
 
-    /// Puts in order what was committed, a little at a time. Returns whether there is more to do.
+    /// Does one step of maintenance. Returns whether more remains.
     ///
     /// # Errors
-    /// If it can't be written.
+    /// Returns an error if it can't write.
     pub fn idle(&mut self) -> Result<bool, StoreError> {
         let todo = self.foldings.iter().position(|folding| !folding.is_done());
         let Some(worker) = todo else { return Ok(false) };
@@ -163,8 +163,8 @@ impl SqliteWorkers {
         Ok(())
     }
 
-    /// What workers had that are no more is the first one's, with all that those users have.
-    /// Returns what is damaged if the journal was read for that, and is no longer there.
+    /// Moves users of workers that no longer exist to the first worker, merged with their state at all
+    /// others. Returns the damage found in the journal if it was read and removed for that.
     fn unite_others(&self, count: u8) -> rusqlite::Result<Damage> {
         if !self.has_others(count)? {
             return Ok(Damage::default());
@@ -172,7 +172,7 @@ impl SqliteWorkers {
         let mut damage = Damage::default();
         let (states, _, _) = read(&self.connection, &mut damage)?;
         let Some(others) = states.get(usize::from(count)..).filter(|others| !others.is_empty()) else {
-            // What is damaged stays there, and is counted when it is read again.
+            // Damage stays in the file and is counted when it is read again.
             return Ok(Damage::default());
         };
         for aor in others.iter().flat_map(HashMap::keys) {
@@ -182,7 +182,7 @@ impl SqliteWorkers {
             forget(&self.connection, aor)?;
             put(&self.connection, 0, aor, &united)?;
         }
-        // The journal isn't needed for the others either: it is all in the table then.
+        // Then all is in the table, and the journal isn't needed for the other users either.
         for (worker, users) in (0..count).zip(&states) {
             for (aor, state) in
                 users.iter().filter(|(aor, _)| others.iter().all(|other| !other.contains_key(*aor)))
@@ -194,7 +194,7 @@ impl SqliteWorkers {
         Ok(damage)
     }
 
-    /// Are there rows of workers that are no more?
+    /// Returns true if there are rows of workers that no longer exist.
     fn has_others(&self, count: u8) -> rusqlite::Result<bool> {
         let select = "SELECT EXISTS (SELECT 1 FROM worker_bindings WHERE worker >= ?1) \
                       OR EXISTS (SELECT 1 FROM worker_journal WHERE worker >= ?1)";
@@ -234,7 +234,7 @@ fn forget(connection: &Connection, aor: &[u8]) -> rusqlite::Result<()> {
     connection.prepare_cached("DELETE FROM worker_bindings WHERE aor = ?1")?.execute([aor]).map(|_| ())
 }
 
-/// What each worker has, its journals, and the number of the last entry.
+/// The states of all workers, their journals, and the number of the last entry.
 type Read = (States, Vec<(u8, Vec<u8>)>, i64);
 
 fn read(connection: &Connection, damage: &mut Damage) -> rusqlite::Result<Read> {
@@ -276,10 +276,10 @@ fn read(connection: &Connection, damage: &mut Damage) -> rusqlite::Result<Read> 
     Ok((states, journal, last))
 }
 
-/// Why a row can't be used that somebody else has written.
+/// The reason why a row written by another program can't be used.
 const NOT_OURS: &str = "its worker is no number up to 255, or a column has neither bytes nor text in it";
 
-/// What a user has at all workers, and how many lines of it can't be read.
+/// The merged state of a user at all workers, and the number of unreadable lines.
 fn united(states: &States, aor: &[u8]) -> (Vec<u8>, usize) {
     let names: Vec<String> = (0..states.len()).map(|worker| worker_name(ALONE, worker as u8)).collect();
     let of = states.iter().zip(&names);
@@ -288,7 +288,7 @@ fn united(states: &States, aor: &[u8]) -> (Vec<u8>, usize) {
     unite(&of)
 }
 
-/// What one server without workers has written is the first worker's.
+/// Moves the data of a server without workers to the first worker.
 fn from_plain(connection: &Connection) -> rusqlite::Result<Damage> {
     let (mut users, mut damage) = (HashMap::new(), Damage::default());
     let mut note = |aor: &[u8], state: &[u8]| {
@@ -305,10 +305,10 @@ fn from_plain(connection: &Connection) -> rusqlite::Result<Damage> {
     Ok(damage)
 }
 
-/// What workers have written is for one server without workers.
+/// Converts the data of workers into the layout of a server without workers.
 ///
 /// # Errors
-/// If it can't be read or written: then nothing has changed.
+/// Returns an error if it can't be read or written; nothing has changed then.
 pub(super) fn to_plain(connection: &Connection) -> rusqlite::Result<Damage> {
     let known = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'worker_bindings'";
     if connection.query_row(known, [], |_| Ok(())).optional()?.is_none() {

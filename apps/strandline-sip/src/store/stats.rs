@@ -1,17 +1,17 @@
-//! What is to be known of a store, counted by the threads that use it.
+//! Counters of a store, updated by the threads that use it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use super::Damage;
 
-/// Counted by the threads that use a store, and read by others.
+/// Counters updated by the threads that use a store, and read by others.
 #[derive(Debug, Default)]
 pub struct StoreStats {
     commits: AtomicU64,
     failures: AtomicU64,
     commit_micros: AtomicU64,
-    /// Bytes of changes that are not durable.
+    /// Size of the changes that are not yet durable, in bytes.
     backlog_bytes: AtomicU64,
     is_failing: AtomicBool,
     feed_failing: AtomicBool,
@@ -21,31 +21,32 @@ pub struct StoreStats {
     missing_rows: AtomicU64,
 }
 
-/// What was counted so far.
+/// A snapshot of the counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StoreFigures {
-    /// Commits that are durable.
+    /// Number of durable commits.
     pub commits: u64,
-    /// Commits that failed.
+    /// Number of failed commits.
     pub failures: u64,
-    /// Time that those took that are durable.
+    /// Total duration of the durable commits.
     pub commit_time: Duration,
-    /// Bytes of changes that are not durable.
+    /// Size of the changes that are not yet durable, in bytes.
     pub backlog_bytes: u64,
-    /// The last commit failed, or the last look at other nodes.
+    /// True if the last commit failed, or the last check of other nodes.
     pub is_failing: bool,
-    /// When changes of other nodes were looked for last, since the start; zero if there is nothing to follow.
+    /// Time since the start at which changes of other nodes were last checked; zero if there are no other
+    /// nodes.
     pub followed_at: Duration,
-    /// Changes of other nodes so far, each of one user.
+    /// Number of changes of other nodes so far; each concerns one user.
     pub changes_followed: u64,
-    /// Rows of the store that were damaged when they were read.
+    /// Number of damaged rows found while reading.
     pub damaged_rows: u64,
-    /// Rows of journals that were missing.
+    /// Number of missing journal rows.
     pub missing_rows: u64,
 }
 
 impl StoreStats {
-    /// What was counted so far.
+    /// A snapshot of the counters.
     #[must_use]
     pub fn figures(&self) -> StoreFigures {
         StoreFigures {
@@ -61,7 +62,7 @@ impl StoreStats {
         }
     }
 
-    /// Something could not be read.
+    /// Adds the damage found while reading.
     pub fn on_damage(&self, damage: &Damage) {
         self.damaged_rows.fetch_add(damage.rows, Relaxed);
         self.missing_rows.fetch_add(damage.missing, Relaxed);

@@ -1,4 +1,4 @@
-//! The thread that looks for subscribers in a table.
+//! The thread that looks up subscribers in a table.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,30 +16,30 @@ use super::sqlite_place::Place;
 use super::stats::now;
 use super::{Kind, Shared, StoreError};
 
-/// Subscribers looked for at once.
+/// Maximum number of subscribers looked up with one query.
 const AT_ONCE: usize = 250;
-/// How long nobody looks after a failure.
+/// The pause after a failure.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Bytes of a name.
+/// Maximum length of a name, in bytes.
 const NAME_MAX: usize = 255;
-/// Who is looked for to see whether anybody can be.
+/// The user looked up to test the table.
 const NOBODY: &[u8] = b"nobody";
 
-/// Where subscribers are.
+/// The table of subscribers.
 #[derive(Debug, Clone)]
 pub enum SubscriberTable {
-    /// In the table `subscribers` of an SQLite file.
+    /// The table `subscribers` of an SQLite file.
     Sqlite(PathBuf),
-    /// In the table `sip_subscribers` of a database.
+    /// The table `sip_subscribers` of a database.
     Shared(Arc<Shared>),
 }
 
-/// What was found: `None` if nobody could look, and within that `None` if there is no such subscriber.
+/// The result of a lookup: `None` if it failed, `Some(None)` if the subscriber doesn't exist.
 pub type Found = (Subscriber, Option<Option<Secret>>);
 
 /// A connection to a table.
 trait Table: Send {
-    /// All rows of these users, whatever their domain.
+    /// All rows of these users, in any domain.
     fn rows(&mut self, users: &[&[u8]]) -> Result<Vec<Row>, StoreError>;
 }
 
@@ -84,7 +84,7 @@ impl Sqlite {
 impl Table for Sqlite {
     fn rows(&mut self, users: &[&[u8]]) -> Result<Vec<Row>, StoreError> {
         if self.place.check().is_err() {
-            // Another file has taken its place: that one counts.
+            // Another file has taken its place and is used instead.
             *self = Self::open(&self.path)?;
         }
         let mut rows = Vec::new();
@@ -110,10 +110,10 @@ impl SubscriberTable {
         })
     }
 
-    /// Looks whether there is such a table. An SQLite file that isn't there is made.
+    /// Checks that the table exists. A missing SQLite file is created.
     ///
     /// # Errors
-    /// If there is none.
+    /// Returns an error if the table doesn't exist.
     pub fn check(&self) -> Result<(), StoreError> {
         if let Self::Sqlite(path) = self
             && !path.exists()
@@ -131,17 +131,17 @@ fn create(path: &Path) -> Result<(), StoreError> {
     result.map_err(|error| StoreError::new(format!("opening {}", path.display()), error))
 }
 
-/// Looks for subscribers on a thread of its own, which ends when this is dropped and all are found.
+/// Looks up subscribers on its own thread, which ends when this is dropped and all lookups are done.
 #[derive(Debug, Clone)]
 pub struct Seeker {
     wanted: Sender<Subscriber>,
 }
 
 impl Seeker {
-    /// Starts the thread. `found` is called on it.
+    /// Starts the thread, which calls `found`.
     ///
     /// # Errors
-    /// If there is no thread to be had.
+    /// Returns an error if the thread can't be started.
     pub fn start(table: SubscriberTable, found: impl FnMut(Found) + Send + 'static) -> std::io::Result<Self> {
         let (wanted, queue) = channel();
         std::thread::Builder::new()
@@ -150,7 +150,7 @@ impl Seeker {
         Ok(Self { wanted })
     }
 
-    /// Looks for somebody.
+    /// Queues a lookup.
     pub fn seek(&self, who: Subscriber) {
         if self.wanted.send(who).is_err() {
             tracing::error!("the thread that looks for subscribers has failed");
@@ -158,7 +158,7 @@ impl Seeker {
     }
 }
 
-/// Opens a table.
+/// A function that opens a table.
 type Opener<'a> = &'a dyn Fn() -> Result<Box<dyn Table>, StoreError>;
 
 fn seek(table: Opener<'_>, queue: &Receiver<Subscriber>, mut tell: impl FnMut(Found)) {
@@ -178,7 +178,7 @@ fn seek(table: Opener<'_>, queue: &Receiver<Subscriber>, mut tell: impl FnMut(Fo
             failed = Some(now());
             tell_all(wanted, None, &mut tell);
         } else {
-            // It is there, but can't have one of these names: that one must not keep the others out.
+            // The table is available but can't handle one of these names, which must not fail the others.
             for who in wanted {
                 let rows = rows(table, &mut open, core::slice::from_ref(&who));
                 tell_all(vec![who], rows.as_deref(), &mut tell);
@@ -199,7 +199,8 @@ fn rows(table: Opener<'_>, open: &mut Option<Box<dyn Table>>, wanted: &[Subscrib
     rows_of(table, open, &users)
 }
 
-/// Names in tables are no longer, and have no NUL, which PostgreSQL takes for an error.
+/// Returns true for a valid name. Names in tables are not longer and contain no NUL, which PostgreSQL
+/// rejects.
 fn is_name(user: &[u8]) -> bool {
     user.len() <= NAME_MAX && !user.contains(&0)
 }
@@ -222,7 +223,7 @@ fn rows_of(table: Opener<'_>, open: &mut Option<Box<dyn Table>>, users: &[&[u8]]
     }
 }
 
-/// The row of the domain counts, and without one that of no domain.
+/// The secret from the row of the user's domain, or else from the row without a domain.
 fn secret_of(who: &Subscriber, rows: &[Row]) -> Option<Secret> {
     let of = |domain: &[u8]| {
         rows.iter().find(|(user, of, _)| *user == *who.user && of.eq_ignore_ascii_case(domain))

@@ -1,8 +1,8 @@
-//! SQLite files of tests.
+//! SQLite files for tests.
 
 use std::path::PathBuf;
 
-/// A file that is gone with its test, and those beside it.
+/// A file that is deleted after its test, together with the files beside it.
 pub(super) struct File(pub(super) PathBuf);
 
 impl File {

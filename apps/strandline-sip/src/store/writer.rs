@@ -1,5 +1,5 @@
-//! The thread that writes bindings down: everything that came together while the last commit was on its way goes into the
-//! next (group commit), and while little comes the first waits a moment for others.
+//! The thread that persists bindings. All changes that arrive while a commit is running go into the next one
+//! (group commit). When there is little traffic, a commit waits briefly for more changes.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,34 +13,35 @@ use super::gathering::{ENOUGH, GATHER, Gathering};
 use super::stats::now;
 use super::{Store, StoreError, StoreStats};
 
-/// How long nothing must happen before the store is put in order.
+/// How long the store must be idle before maintenance starts.
 const QUIET: Duration = Duration::from_millis(200);
-/// How long to wait after a failure; twice as long each time.
+/// The pause after a failure, which doubles each time.
 const BACK_OFF_MIN: Duration = Duration::from_millis(50);
 const BACK_OFF_MAX: Duration = Duration::from_secs(1);
-/// Bytes of changes from which on only the last of each user is kept while the store fails.
+/// Size of the pending changes, in bytes, from which only the last change of each user is kept while the
+/// store fails.
 const COMPACT_FROM: usize = 4 << 20;
 
-/// What the writer gives back.
+/// A notification from the writer.
 #[derive(Debug)]
 pub enum Done {
-    /// All that was handed over up to this submission is durable, and these answers waited for it.
+    /// Everything up to the submission `through` is durable, and these responses can be sent.
     Durable {
-        /// The answers.
+        /// The responses.
         held: Vec<Outbox>,
-        /// The number of the last submission.
+        /// The number of the last durable submission.
         through: u64,
     },
-    /// What these answers acknowledge isn't durable yet.
+    /// The changes that these responses acknowledge are not yet durable.
     Failed {
-        /// The answers.
+        /// The responses.
         held: Vec<Outbox>,
     },
-    /// The store will never work again for this server.
+    /// The store has failed permanently.
     Lost(StoreError),
 }
 
-/// Answers that wait.
+/// Responses that wait for a commit.
 #[derive(Debug)]
 struct Held {
     answers: Outbox,
@@ -52,17 +53,17 @@ struct Held {
 struct Queue {
     changes: Journal,
     held: VecDeque<Held>,
-    /// How many submissions there were.
+    /// Number of submissions.
     submitted: u64,
-    /// Answers that came and were not taken to be committed yet.
+    /// Number of responses that wait for the next commit.
     answers: usize,
-    /// The thread waits for more of them.
+    /// True while the thread waits for more of them.
     gathers: bool,
     closed: bool,
 }
 
 impl Queue {
-    /// Those that wait for submissions up to this.
+    /// Takes the responses that wait for submissions up to `through`.
     fn take(&mut self, through: u64) -> Vec<Outbox> {
         let count = self.held.iter().take_while(|held| held.number <= through).count();
         self.held.drain(..count).map(|held| held.answers).collect()
@@ -75,7 +76,7 @@ fn lock(shared: &Shared) -> MutexGuard<'_, Queue> {
     shared.0.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes bindings down on a thread of its own. Dropping it waits until all is written, or can't be.
+/// Persists bindings on its own thread. Dropping it blocks until everything is written or can't be.
 #[derive(Debug)]
 pub struct Writer {
     shared: Shared,
@@ -84,10 +85,10 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Starts the thread. `done` is called on it after each commit.
+    /// Starts the thread, which calls `done` after each commit.
     ///
     /// # Errors
-    /// If there is no thread to be had.
+    /// Returns an error if the thread can't be started.
     pub fn start(
         store: Box<dyn Store>,
         stats: Arc<StoreStats>,
@@ -102,8 +103,8 @@ impl Writer {
         Ok(Self { shared, stats, thread: Some(thread) })
     }
 
-    /// Hands over changes, and the answers that wait for them since `at`. Both come back empty. Returns the number of
-    /// this submission, from 1.
+    /// Submits changes, and the responses that wait for them since `at`. Both arguments are emptied. Returns
+    /// the number of this submission, from 1.
     pub fn submit(&self, changes: &mut Journal, held: &mut Outbox, at: Duration) -> u64 {
         let mut queue = lock(&self.shared);
         queue.changes.append(changes);
@@ -115,7 +116,7 @@ impl Writer {
         if !held.is_empty() {
             queue.held.push_back(Held { answers: std::mem::take(held), number, at });
         }
-        // Who is woken wants the lock at once.
+        // The woken thread needs the lock at once.
         drop(queue);
         if wakes {
             self.shared.1.notify_one();
@@ -123,8 +124,8 @@ impl Writer {
         number
     }
 
-    /// Takes back the answers that have waited since `since` or for longer. Whatever becomes of what they acknowledge, they
-    /// are not given back any more.
+    /// Takes back the responses that have waited since `since` or longer. They are not returned again,
+    /// whatever becomes of their changes.
     #[must_use]
     pub fn overdue(&self, since: Duration) -> Vec<Outbox> {
         let mut queue = lock(&self.shared);
@@ -132,7 +133,7 @@ impl Writer {
         queue.held.drain(..count).map(|held| held.answers).collect()
     }
 
-    /// What was counted.
+    /// The counters.
     #[must_use]
     pub fn stats(&self) -> &StoreStats {
         &self.stats
@@ -151,10 +152,10 @@ impl Drop for Writer {
     }
 }
 
-/// How often the same failure is logged while it lasts.
+/// How often a lasting failure is logged again.
 const LOGGED_EVERY: Duration = Duration::from_secs(60);
 
-/// What the log says of failures: the first one, one for another reason, and that they are over.
+/// Limits what is logged of failures: the first one, each new cause, and the recovery.
 #[derive(Debug, Default)]
 struct Complaint {
     logged: Option<(Instant, String)>,
@@ -162,7 +163,7 @@ struct Complaint {
 }
 
 impl Complaint {
-    /// Returns whether it was logged.
+    /// Logs a failure if it is due. Returns whether it was logged.
     fn failed(&mut self, error: &StoreError) -> bool {
         let (text, at) = (error.to_string(), now());
         self.since += 1;
@@ -190,7 +191,7 @@ struct Worker<D> {
     store: Box<dyn Store>,
     done: D,
     stats: Arc<StoreStats>,
-    /// What is not durable yet.
+    /// Changes that are not yet durable.
     changes: Journal,
     gathering: Gathering,
 }
@@ -233,7 +234,7 @@ impl<D: FnMut(Done)> Worker<D> {
         }
     }
 
-    /// Waits for something to do, for a while, and takes it.
+    /// Waits up to `patience` for work, and takes it.
     fn wait(&mut self, through: u64, patience: Duration) -> (u64, bool) {
         let shared = Arc::clone(&self.shared);
         let mut queue = lock(&shared);
@@ -253,7 +254,7 @@ impl<D: FnMut(Done)> Worker<D> {
         (queue.submitted, queue.closed)
     }
 
-    /// Waits for others, unless there are enough or it is of no use.
+    /// Waits for more changes, unless there are enough or waiting has proved useless.
     fn gather<'a>(&mut self, came: &Condvar, mut queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
         if queue.answers >= ENOUGH || !self.gathering.waits() {
             return queue;
@@ -276,7 +277,7 @@ impl<D: FnMut(Done)> Worker<D> {
         result
     }
 
-    /// Waits after a failure, unless it is to end.
+    /// Pauses after a failure, unless the writer is being closed.
     fn rest(&mut self, pause: Duration) {
         if self.changes.as_bytes().len() >= COMPACT_FROM {
             self.changes.compact();

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A phone at this address, at some port of its own.
+/// A phone at this address with a port of its own.
 fn address(text: &str) -> Guesser {
     at_port(text, 5060)
 }
@@ -9,7 +9,7 @@ fn at_port(text: &str, port: u16) -> Guesser {
     Guesser { address: SocketAddr::new(text.parse().unwrap(), port), is_own_port: true, edge: None }
 }
 
-/// Does it have to be known?
+/// Returns true if credentials of an unregistered user are rejected.
 fn is_refused(guesses: &mut Guesses, secs: u64, guesser: &Guesser, user: &[u8]) -> bool {
     guesses.are_too_many(at(secs), guesser, user, Standing::Unknown)
 }
@@ -27,10 +27,10 @@ fn guesses_are_ignored_after_too_many() {
         guesses.wrong(at(0), &mallory, b"bob");
     }
     assert!(is_refused(&mut guesses, 29, &mallory, b"bob"));
-    // Another user of the same address, and the same user elsewhere.
+    // Another user at the address, and the same user elsewhere.
     assert!(!is_refused(&mut guesses, 0, &mallory, b"alice"));
     assert!(!is_refused(&mut guesses, 0, &address("192.0.2.67"), b"bob"));
-    // One more every half minute.
+    // One more attempt every half minute.
     assert!(!is_refused(&mut guesses, 30, &mallory, b"bob"));
     guesses.wrong(at(30), &mallory, b"bob");
     assert!(is_refused(&mut guesses, 59, &mallory, b"bob"));
@@ -57,7 +57,7 @@ fn one_address_may_not_try_all_users() {
         assert!(!is_refused(&mut guesses, 0, &mallory, &user.to_be_bytes()));
         guesses.wrong(at(0), &mallory, &user.to_be_bytes());
     }
-    // Another address of its network is no other origin.
+    // Another address of the network counts as the same origin.
     assert!(is_refused(&mut guesses, 0, &address("2001:db8::2"), b"bob"));
     assert!(!is_refused(&mut guesses, 0, &address("2001:db8:0:1::1"), b"bob"));
 }
@@ -70,7 +70,7 @@ fn a_million_origins_take_no_more_memory() {
         guesses.wrong(at(0), &Guesser { address, is_own_port: true, edge: None }, b"bob");
     }
     assert_eq!(guesses.places.len() * WAYS, 65_536);
-    // Who was wrong most keeps its place.
+    // The origin with the most wrong passwords keeps its slot.
     for _ in 0..3 {
         guesses.wrong(at(0), &address("198.51.100.1"), b"eve");
     }
@@ -84,7 +84,7 @@ fn without_a_limit_all_are_looked_at() {
     assert!(!is_refused(&mut guesses, 0, &address("192.0.2.66"), b"bob"));
 }
 
-/// Guesses at so many other users, and at bob, more than are put up with.
+/// Exceeds the limit for `bob` and, with many other users, for the address.
 fn guess_all(guesses: &mut Guesses, guesser: &Guesser) {
     for user in 0..100_u32 {
         guesses.wrong(at(100), guesser, &user.to_be_bytes());
@@ -99,16 +99,16 @@ fn phone_with_right_password_is_not_locked_out() {
     guesses.right(at(0), &phone, b"alice");
     guesses.right(at(0), &phone, b"bob");
     guess_all(&mut guesses, &guesser);
-    // Alice from any port, bob, whose password is guessed, from his own only.
+    // Alice may use any port. Bob, whose password is being guessed, may use only his own.
     assert!(!is_refused(&mut guesses, 100, &at_port("192.0.2.1", 3000), b"alice"));
     assert!(!is_refused(&mut guesses, 100, &phone, b"bob"));
     assert!(is_refused(&mut guesses, 100, &guesser, b"bob"));
     assert!(is_refused(&mut guesses, 100, &guesser, b"carol"));
     assert!(is_refused(&mut guesses, 100, &phone, b"carol"));
-    // A right password doesn't give the guesser more guesses.
+    // A right password doesn't allow the attacker more guesses.
     guesses.right(at(100), &phone, b"bob");
     assert!(is_refused(&mut guesses, 100, &guesser, b"bob"));
-    // Nor may who was right guess from there.
+    // Nor may an authenticated phone guess.
     (0..3).for_each(|_| guesses.wrong(at(100), &phone, b"bob"));
     assert!(is_refused(&mut guesses, 100, &phone, b"bob"));
 }
@@ -121,7 +121,7 @@ fn who_is_registered_is_not_kept_out() {
     assert!(!guesses.are_too_many(at(100), &phone, b"alice", Standing::Address));
     assert!(guesses.are_too_many(at(100), &phone, b"bob", Standing::Address));
     assert!(!guesses.are_too_many(at(100), &phone, b"bob", Standing::Port));
-    // A port that a proxy shares among phones is nobody's own.
+    // A port that a proxy shares among phones belongs to nobody.
     let shared = Guesser { is_own_port: false, ..phone };
     assert!(guesses.are_too_many(at(100), &shared, b"bob", Standing::Port));
 }

@@ -8,7 +8,7 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
     }
 }
 
-/// URIs that are the same although their texts differ, and their like.
+/// URIs that are equivalent although their texts differ, and similar ones that are not.
 fn uris() -> Vec<String> {
     let users = ["", "1@", "01@", "%31@", "%311@", "a1@", "a2@", "a;1@", "a;2@", "1:1@", "1:2@", "10@"];
     let hosts = [
@@ -68,7 +68,7 @@ fn uris() -> Vec<String> {
 fn what_differs_plainly_is_never_the_same() {
     let uris = uris();
     let mut plainly = 0;
-    // Each with each of those around it, and with some from everywhere.
+    // Compare each URI with its neighbours, and with a sample of all.
     for (number, one) in uris.iter().enumerate() {
         let near = uris.iter().skip(number + 1).take(400);
         let far = uris.iter().skip(number % 37).step_by(37);
@@ -90,7 +90,7 @@ fn contacts_with_other_port_or_address_differ() {
     assert!(differ("sip:alice@192.0.2.17:5060", "sip:alice@192.0.2.31:5060"));
     assert!(differ("sip:alice@192.0.2.1:40003", "sip:alice@192.0.2.1:40013"));
     assert!(differ("sip:+15551@h", "sip:+15552@h"));
-    // They may be the same, as far as this can tell.
+    // Possibly equivalent, as far as this check can tell.
     assert!(!differ("sip:alice@192.0.2.1", "sip:alice@192.00.2.1"));
     assert!(!differ("sip:alice@h", "sip:alice@h:5060"));
     assert!(!differ("sip:alice@h;a=1", "sip:alice@h;a=2"));

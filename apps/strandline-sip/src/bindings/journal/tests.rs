@@ -37,7 +37,7 @@ fn every_cut_within_a_change_is_found() {
     let sealed = Journal::sealed(&plain);
     for len in 0..sealed.len() {
         let result = Journal::check(sealed.get(..len).unwrap());
-        // An older version ends an entry after a change.
+        // An entry of an older version ends after a change.
         let is_older =
             len > 0 && (len == plain.len() || len < plain.len() && plain_ends(&plain).contains(&len));
         assert_eq!(result.is_ok(), is_older, "{len} bytes");
@@ -50,7 +50,7 @@ fn every_cut_within_a_change_is_found() {
     }
 }
 
-/// Where each change ends.
+/// The end of each change.
 fn plain_ends(plain: &[u8]) -> Vec<usize> {
     let mut end = 0;
     let ends = Journal::read(plain).map(|(aor, state)| {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::transaction::{Flow, Protocol};
 
-/// A binding that goes with its connection.
+/// A binding that depends on a connection.
 fn over(connection: u64) -> Binding {
     let text = |text: &[u8]| text.into();
     Binding {
@@ -30,7 +30,8 @@ fn bind(locations: &mut Locations, aor: &str, connection: u64) {
     assert!(done.is_some());
 }
 
-/// As behind a proxy that has one connection for all. To look through all users for each one that comes would take minutes.
+/// As behind a proxy that uses one connection for all. Searching all users for each new one would take
+/// minutes.
 #[test]
 fn hundreds_of_thousands_may_be_behind_one_connection() {
     const USERS: usize = 300_000;
@@ -53,7 +54,7 @@ fn re_registering_users_occupy_one_slot() {
     assert_eq!(locations.connection_closed(8, &mut Journal::off()), 100);
 }
 
-/// How many bindings there are when they are counted one by one.
+/// The number of bindings, counted one by one.
 fn counted(locations: &Locations) -> usize {
     let (found, _) = locations.page(0, u32::MAX, usize::MAX, b"");
     found.iter().map(|(_, bindings)| bindings.len()).sum()
@@ -80,10 +81,10 @@ fn bindings_are_counted_as_they_come_and_go() {
     assert_eq!(locations.change(b"0@x", &mut journal, |bindings| bindings.truncate(1)), Some(()));
     assert_eq!(locations.change(b"1@x", &mut journal, Vec::clear), Some(()));
     check(&locations, 17);
-    // A connection is over which two users have one each.
+    // Closes a connection on which two users depend with one binding each.
     assert_eq!(locations.connection_closed(5, &mut journal), 2);
     check(&locations, 15);
-    // What another node and a store have.
+    // The state of another node, and of a store.
     let mut state = Vec::new();
     over(7).write(&mut state);
     assert!(locations.merge(node, b"2@x", b"", &mut journal).is_some());
@@ -93,7 +94,7 @@ fn bindings_are_counted_as_they_come_and_go() {
     check(&locations, 15);
     assert!(locations.load(b"2@x", &state).is_some());
     check(&locations, 14);
-    // All expire.
+    // All bindings expire.
     locations.sweep(200, 2000, &mut journal);
     check(&locations, 0);
     assert!(locations.is_empty());

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-/// All lines can be read.
+/// Checks that all lines can be read.
 fn stamped(state: &[u8]) -> Vec<u8> {
     let (stamped, unreadable) = super::stamped(state);
     assert_eq!(unreadable, 0);

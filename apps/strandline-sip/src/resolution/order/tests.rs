@@ -5,7 +5,7 @@ fn server(priority: u16, weight: u16, last: u8) -> Server {
     Server { protocol: Protocol::Udp, priority, weight, addresses }
 }
 
-/// Numbers as any generator gives them, the same each time.
+/// A deterministic pseudo-random generator.
 fn seeded(seed: u64) -> impl FnMut(u32) -> u32 {
     let mut state = seed.wrapping_mul(2) + 1;
     move |most| {
@@ -41,7 +41,7 @@ fn weights_say_how_often_a_server_is_first() {
         assert_eq!(order.len(), 3);
         first[usize::from(order[0])] += 1;
     }
-    // The running sums are compared with 0 to 100, both included: 11, 60 and 30 of 101.
+    // The random number is from 0 to 100, inclusive, so the shares are 11, 60 and 30 of 101.
     for (last, share) in [(1, 11.0), (2, 60.0), (3, 30.0)] {
         let expected = 10_000.0 * share / 101.0;
         let found = f64::from(first[last]);
@@ -54,7 +54,7 @@ fn server_without_weight_is_seldom_first() {
     let servers = [server(0, 100, 1), server(0, 0, 2)];
     let seldom = (0..10_000).filter(|seed| lasts(&servers, seeded(*seed))[0] == 2).count();
     assert!((30..300).contains(&seldom), "{seldom}");
-    // The largest number leads to the last one, and none at all to the first: nobody is left out.
+    // The largest random number selects the last server, and 0 the first: none is left out.
     assert_eq!(lasts(&servers, |most| most), [1, 2]);
     assert_eq!(lasts(&servers, |_| 0), [2, 1]);
     assert!(lasts(&[], |most| most).is_empty());

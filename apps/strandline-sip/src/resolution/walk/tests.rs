@@ -5,7 +5,7 @@ use crate::codec::Uri;
 
 use super::*;
 
-/// Records as a zone has them; whatever isn't there doesn't exist. Names that begin with `broken` have no answer.
+/// The records of a zone; all others don't exist. Queries for names that begin with `broken` fail.
 #[derive(Default)]
 struct Zone {
     naptr: HashMap<&'static str, Vec<Naptr>>,
@@ -88,7 +88,7 @@ fn answer(zone: &Zone, uri: &str, protocols: &[Protocol]) -> Answer {
     runtime.block_on(locate(&question, &ours(protocols), zone))
 }
 
-/// Protocols and addresses, by priority.
+/// Protocols and addresses in the order of priority.
 fn found(zone: &Zone, uri: &str, protocols: &[Protocol]) -> Vec<String> {
     match answer(zone, uri, protocols).found {
         Found::Servers(servers) => servers
@@ -100,7 +100,7 @@ fn found(zone: &Zone, uri: &str, protocols: &[Protocol]) -> Vec<String> {
     }
 }
 
-/// The example of RFC 3263 section 4.1.
+/// The example in RFC 3263 section 4.1.
 fn example() -> Zone {
     Zone::default()
         .naptr(&[
@@ -134,7 +134,7 @@ fn naptr_chooses_among_supported_transports() {
     );
     assert_eq!(found(&zone, to, &[Protocol::Udp]), ["udp 192.0.2.1:5060"]);
     assert_eq!(found(&zone, to, &[Protocol::Sctp]), ["sctp [2001:db8::2]:5060", "sctp 192.0.2.2:5060"]);
-    // A client that resolves SIPS must not take anything else.
+    // A client that resolves SIPS must not accept anything else.
     assert_eq!(found(&zone, "sips:bob@example.net", &ALL), ["tls 192.0.2.1:5061"]);
     assert_eq!(found(&zone, "sips:bob@example.net", &[Protocol::Udp, Protocol::Tcp]), ["nothing"]);
 }
@@ -168,11 +168,11 @@ fn srv_without_naptr_shows_the_transports() {
 #[test]
 fn what_the_uri_says_isnt_asked_for() {
     for (uri, asked, there) in [
-        // A port: addresses only, over UDP or TLS.
+        // With a port: addresses only, over UDP or TLS.
         ("sip:example.net:5060", &["A example.net"][..], "udp 192.0.2.9:5060"),
         ("sips:example.net:5099", &["AAAA example.net", "A example.net"], "tls 192.0.2.9:5099"),
         ("sip:example.net:5070;transport=tcp", &["AAAA example.net", "A example.net"], "tcp 192.0.2.9:5070"),
-        // A transport: its SRV records, and addresses if there are none.
+        // With a transport: its SRV records, or addresses if there are none.
         (
             "sip:Example.NET.;transport=UDP",
             &["SRV _sip._udp.example.net", "A example.net"],
@@ -220,7 +220,7 @@ fn shortest_ttl_counts_and_failures_expire_soon() {
         answer(&zone, "sip:server2.example.net:5060;transport=tcp", &ALL).ttl,
         Duration::from_secs(60)
     );
-    // Some servers are known, others not: what there is serves for a while.
+    // If some targets can't be resolved, the others are used.
     let zone = Zone::default()
         .srv("_sip._tcp.example.net", &[(0, 5060, "broken."), (1, 5060, "fine.")])
         .host("fine.", &["192.0.2.4", "2001:db8::4"]);

@@ -9,7 +9,7 @@ fn write(number: i64, user: &str) {
     with(|tables| tables.journal.insert(("b".to_owned(), number), Journal::sealed(journal.as_bytes())));
 }
 
-/// What is told in a step: `again`, or users.
+/// The news of one step: `again`, or users.
 fn step(follower: &mut Follower<Fake>) -> Vec<String> {
     let mut told = Vec::new();
     follower

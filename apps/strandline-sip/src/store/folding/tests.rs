@@ -29,7 +29,7 @@ fn folding_round_frees_the_journal_at_its_end() {
     assert!(folding.is_due());
     folding.note(b"later", b"state");
     let (some, folded) = folding.take(8);
-    // What came since isn't in this round.
+    // Later changes don't belong to this round.
     assert_eq!((some.len(), folded), (1, Some(7)));
     assert!(!folding.is_done());
 }

@@ -27,7 +27,7 @@ fn damage_in_shared_journals_is_counted() {
         write("b", number, entry(&format!("u{number}")));
     }
     assert_eq!(load().1, Damage::default());
-    // The first one, some in their midst, one that is cut, and one that is changed.
+    // The first entry, some in the middle, a truncated one, and a changed one.
     with(|tables| tables.journal.retain(|(_, number), _| ![11, 14, 15].contains(number)));
     write("b", 17, entry("u17").into_iter().take(8).collect());
     let mut changed = entry("u18");

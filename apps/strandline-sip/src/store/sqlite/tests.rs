@@ -11,7 +11,7 @@ fn changes(users: &[&str]) -> Journal {
     journal
 }
 
-/// A file to which each of `commits` was committed, spoilt by `sql`.
+/// A file with the given commits, then damaged by `sql`.
 fn spoilt(name: &str, commits: &[&[&str]], sql: &str) -> File {
     let file = File::new(name);
     let mut store = SqliteStore::open(&file.0).unwrap();
@@ -22,7 +22,7 @@ fn spoilt(name: &str, commits: &[&[&str]], sql: &str) -> File {
     file
 }
 
-/// Users, and how many rows are damaged and missing.
+/// The users, and the numbers of damaged and missing rows.
 fn load(file: &File) -> (Vec<String>, u64, u64) {
     let mut users = Vec::new();
     let mut store = SqliteStore::open(&file.0).unwrap();

@@ -65,7 +65,7 @@ fn bindings_move_between_server_and_workers() {
     assert_eq!(store.secret("flow tokens", [8; 16]).unwrap(), secret);
     let stamped = format!("{ALICE}\t1\t\t0\n{DESK}\t2\t\t0\n");
     assert_eq!(users(&mut store), [vec![has("alice", &stamped)], vec![]]);
-    // The other worker takes one of the two contacts over.
+    // The other worker takes over one of the two contacts.
     let moved = format!("{}\t90\tx\n", DESK.replace("c2", "c3"));
     store.commit(&[(1, journal(&[("alice", &moved)]).as_bytes())]).unwrap();
     drop(store);
@@ -111,7 +111,7 @@ fn damaged_rows_of_workers_are_counted() {
     assert_eq!((damage.rows, damage.missing), (3, 0));
     let found: Vec<usize> = states.iter().map(std::collections::HashMap::len).collect();
     assert_eq!(found, [2, 0]);
-    // The journal is taken over by one server without workers, and its damage is known there.
+    // A server without workers takes over the journal, and reports its damage.
     let damage = SqliteStore::open(&file.0).unwrap().load(&mut |_, _, _| {}).unwrap();
     assert_eq!((damage.rows, damage.missing), (5, 0), "two users have states that are no bindings");
 }

@@ -3,7 +3,7 @@ use std::cell::Cell;
 use super::*;
 use crate::store::temporary::File;
 
-/// Knows everybody, and breaks if one of those it is asked for has a `!` in the name.
+/// A table that contains every user, and fails if a requested name contains `!`.
 struct Fussy;
 
 impl Table for Fussy {
@@ -16,7 +16,7 @@ impl Table for Fussy {
     }
 }
 
-/// What each of these is told: `None` if nobody could look, else whether there is such a user.
+/// The result for each user: `None` if the lookup failed, otherwise whether the user exists.
 fn told(table: Opener<'_>, users: &[&[u8]]) -> Vec<Option<bool>> {
     let (wanted, queue) = channel();
     for user in users {

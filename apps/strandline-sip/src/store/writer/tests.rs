@@ -5,7 +5,7 @@ use super::*;
 use crate::store::{Damage, Each};
 use crate::transaction::{Flow, Protocol};
 
-/// A store that does with each commit what it is told.
+/// A store whose commits succeed or fail as ordered.
 struct Told {
     orders: Receiver<Result<(), StoreError>>,
     commits: Sender<Vec<u8>>,
@@ -91,7 +91,7 @@ fn late_commit_is_not_acknowledged() {
     assert!(world.writer.overdue(Duration::from_millis(99)).is_empty());
     assert_eq!(world.writer.overdue(Duration::from_millis(100)).len(), 1);
     world.orders.send(Ok(())).unwrap();
-    // It became durable all the same, which does no harm.
+    // It became durable after all, which does no harm.
     assert!(matches!(world.done(), Done::Durable { held, through: 1 } if held.is_empty()));
 }
 

@@ -127,7 +127,8 @@ struct Server {
     response: Vec<u8>,
     /// True while no response was sent and `response` holds the lines of the request from which 100 is built.
     asked: bool,
-    /// Where responses go nobody may have asked for them.
+    /// True if the responses count against their destination's balance, because the source of the request may be
+    /// forged.
     weighed: bool,
     user: u64,
 }
