@@ -1,13 +1,12 @@
-//! BBR in the shape of its third version (draft-ietf-ccwg-bbr): a model of the path, its bandwidth and its smallest
-//! round-trip time, says at which rate to send and how much may be in flight. Losses bound what may be in flight only
-//! where they come with a queue, or are many: a path that loses at random is used all the same. Marks (ECN) are answered each time,
-//! see decision 80.
+//! BBR, modelled on version 3 (draft-ietf-ccwg-bbr). A model of the path, its bandwidth and minimum round-trip time,
+//! determines the sending rate and the amount in flight. Losses limit the amount in flight only if they come with a
+//! queue or are many, so random loss does not slow the sender down. ECN marks always reduce it (decision 80).
 //!
 //! ```text
-//!   Startup --- bandwidth no longer grows ---> Drain --- the queue is gone ---> ProbeBw
-//!                                                                                | ^
-//!                       Up <- Refill <- Cruise <- Down, and round again           v |  smallest round-trip
-//!                                                                              ProbeRtt  time too old
+//!   Startup --- bandwidth stops growing ---> Drain --- the queue is gone ---> ProbeBw
+//!                                                                               | ^
+//!                      Up <- Refill <- Cruise <- Down, and round again           v |  minimum round-trip
+//!                                                                             ProbeRtt  time too old
 //! ```
 
 mod contest;
@@ -24,54 +23,57 @@ use super::controller::{Ack, Controller};
 use super::rfc9260::initial_window_of_ten;
 use crate::time::Time;
 
-/// Packets in flight that keep acknowledgements coming, whatever the model says.
+/// Minimum number of packets in flight, whatever the model says, so that acknowledgements keep coming
+/// (BBRMinPipeCwnd).
 const WINDOW_MIN: u32 = 4;
 
-/// Rounds of a cruise beside others that keep a queue: as long as that of version 1, so that none gives way.
+/// Length of a cruise beside competing flows that keep a queue, in rounds. It is that of BBR version 1, so that
+/// neither side yields.
 const CONTESTED_ROUNDS: u32 = 6;
 
-/// Hundredths of the product of bandwidth and delay in flight beside them: others saw the round-trip time behind a queue, and take that for
-/// the path's.
+/// Amount in flight beside such flows, in percent of the bandwidth-delay product. They measured the round-trip time
+/// behind a queue and take that for the path's.
 const CONTESTED_FLIGHT: u64 = 250;
 
-/// On shorter paths the queue that batches and timers make looks like one of others.
+/// Minimum round-trip time for detecting such flows. On shorter paths the queue that batches and timers cause looks
+/// like theirs.
 const CONTESTED_RTT_MIN: Duration = Duration::from_millis(10);
 
-/// Rounds of the start in which the window grows by what is acknowledged, whatever rate that came to so far.
+/// Number of initial rounds in which the window grows by the acknowledged bytes, whatever rate was measured.
 const FIRST_ROUNDS: u32 = 3;
 
-/// A part of the probing for bandwidth.
+/// A phase of bandwidth probing (section 5.3.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Slower than the path, until the queue of the probe is gone.
+    /// Sends more slowly than the path until the queue of the probe is gone.
     Down,
-    /// As fast as the path.
+    /// Sends at the rate of the path.
     Cruise,
-    /// A round trip that fills the path before the probe.
+    /// Fills the path for one round trip before the probe.
     Refill,
-    /// Faster than the path.
+    /// Sends faster than the path.
     Up,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Doubles the rate each round trip.
+    /// Doubles the rate each round trip (section 5.3.1).
     Startup,
-    /// The queue of the start goes away.
+    /// Drains the queue that Startup left (section 5.3.2).
     Drain,
     ProbeBw(Phase),
-    /// Little in flight, so that the round-trip time without a queue shows.
+    /// Keeps little in flight to measure the round-trip time without a queue (section 5.3.4).
     ProbeRtt,
 }
 
-/// The controller.
+/// The BBR controller.
 #[derive(Debug, Clone)]
 pub struct Bbr {
     cwnd: u32,
     pmdcs: u32,
-    /// Allocated with the first acknowledgement.
+    /// The path model, allocated with the first acknowledgement.
     path: Option<Box<PathModel>>,
-    /// The window before a time-out.
+    /// The window before a time-out; 0 if there was none.
     before: u32,
 }
 
@@ -79,16 +81,17 @@ pub struct Bbr {
 struct PathModel {
     state: State,
     model: Model,
-    /// Bandwidth that a further round of the start has to exceed by a quarter, and rounds in which none did.
+    /// Bandwidth that the next round must exceed by a quarter to count as growth, and number of rounds without
+    /// growth.
     full_bandwidth: u64,
     full_rounds: u8,
-    /// When it was looked at.
+    /// Time of the last such comparison.
     full_at: Time,
     filled: bool,
-    /// When the phase or state began, and in which round.
+    /// Start of the phase or state, as a time and as a round number.
     since: Time,
     since_round: u32,
-    /// Bandwidth is probed for again after so long.
+    /// Time between two probes for bandwidth.
     cruise: Duration,
     contest: Contest,
 }
@@ -106,7 +109,7 @@ impl PathModel {
         }
         if state == State::ProbeBw(Phase::Down) {
             self.model.begin_cycle();
-            // Two to three seconds, so that flows don't probe in step.
+            // A random part keeps flows from probing in step.
             let spread = self.model.delivered().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 54;
             self.cruise = Duration::from_millis(2_000 + spread);
         }
@@ -116,10 +119,11 @@ impl PathModel {
         now.since(self.since)
     }
 
-    /// Hundredths of the bandwidth to send at, and of the product of bandwidth and delay to have in flight.
+    /// Returns the pacing gain in percent of the bandwidth and the window gain in percent of the bandwidth-delay
+    /// product.
     fn gains(&self) -> (u64, u64) {
         match self.state {
-            // The draft has 200, which doubles the flight only if no rate is measured a little too low.
+            // The draft's window gain of 200 doubles the flight only if no rate is measured slightly too low.
             State::Startup => (277, 225),
             State::Drain => (50, 200),
             State::ProbeBw(Phase::Down) if self.contest.contested() => (75, CONTESTED_FLIGHT),
@@ -132,14 +136,15 @@ impl PathModel {
         }
     }
 
-    /// What fills the path when that is less than a few packets: fewer are never in flight when acknowledgements come for
-    /// several at once.
+    /// Raises a small flight to the minimum window. Acknowledgements that cover several packets need at least this
+    /// much.
     fn quantised(bytes: u64, pmdcs: u32) -> u64 {
         bytes.max(u64::from(pmdcs) * u64::from(WINDOW_MIN))
     }
 
-    /// What is in flight once the queue has gone: `bytes`, and what a batch and the time until it is acknowledged add, which on a local network is
-    /// more than the path holds. With less it would wait for that for ever, and send at nine tenths meanwhile.
+    /// Returns the flight at which the queue counts as drained: `bytes`, plus what a batch and a delayed
+    /// acknowledgement add, which on a local network is more than the path holds. With a lower bound Down would never
+    /// end and the sender would stay at nine tenths of the rate.
     fn without_queue(&self, bytes: u64, pmdcs: u32) -> u64 {
         Self::quantised(bytes + self.model.near_min_bytes(), pmdcs)
     }
@@ -165,7 +170,7 @@ impl PathModel {
         let restarted = self.model.take_restarted();
         if self.state != State::ProbeRtt && self.model.min_rtt_is_old(now) {
             if restarted {
-                // There was no queue of ours to see it behind: no need to make room for a look.
+                // The application was idle, so the samples contain no queue of this flow. There is no need to probe.
                 self.model.renew_min_rtt(now);
             } else {
                 self.enter(now, State::ProbeRtt);
@@ -179,9 +184,9 @@ impl PathModel {
                 self.full_bandwidth = self.model.bandwidth();
                 (self.full_rounds, self.full_at) = (0, now);
             } else if now.since(self.full_at) >= MEASURED_MIN {
-                // Rounds that are shorter than what a rate is measured over can't show that it grows.
+                // Rounds shorter than the measurement interval cannot show that the rate grows.
                 self.full_at = now;
-                // With a queue in front of it the path gives no more.
+                // With a standing queue the path has no bandwidth left.
                 self.full_rounds += if self.model.queued() { 2 } else { 1 };
             }
         }
@@ -198,7 +203,7 @@ impl PathModel {
             Phase::Down => {
                 let enough = self.model.in_flight(100).min(self.in_flight_high(pmdcs) / 20 * 17);
                 let drained = u64::from(flight) <= self.without_queue(enough, pmdcs);
-                // Others' queue doesn't go away.
+                // A queue of competing flows does not drain.
                 let enough = self.contest.contested() && self.lasted(now) > self.model.min_rtt();
                 (drained || enough).then_some(Phase::Cruise)
             }
@@ -206,7 +211,7 @@ impl PathModel {
             Phase::Refill => (self.model.rounds() != self.since_round).then_some(Phase::Up),
             Phase::Up => self.on_up(now, sample, flight, pmdcs),
         };
-        // What is found lost at first had been sent in another state, before this one began to make up for it.
+        // The first losses of a phase belong to packets sent in the previous state, before this one could compensate.
         let settled = self.model.rounds().wrapping_sub(self.since_round) >= 2;
         if sample.lossy && settled && phase == Phase::Cruise {
             self.model.on_congestion();
@@ -216,10 +221,10 @@ impl PathModel {
         }
     }
 
-    /// True when bandwidth is to be probed for again.
+    /// Handles a sample in Cruise. Returns true when it is time to probe for bandwidth.
     fn on_cruise(&mut self, now: Time, sample: &Sample) -> bool {
         let rounds = self.model.rounds().wrapping_sub(self.since_round);
-        // In the first one the queue of the probe may still be seen.
+        // The first round may still see the queue of the probe.
         if sample.round_began && rounds >= 2 && self.model.min_rtt() >= CONTESTED_RTT_MIN {
             self.contest.note(self.model.queued());
         }
@@ -234,7 +239,7 @@ impl PathModel {
         over
     }
 
-    /// Goes on for as long as the path gives more.
+    /// Handles a sample in Up, which lasts as long as the path yields more. Returns the next phase when it is over.
     fn on_up(&mut self, now: Time, sample: &Sample, flight: u32, pmdcs: u32) -> Option<Phase> {
         if sample.lossy {
             self.model.on_congestion();
@@ -250,37 +255,38 @@ impl PathModel {
         }
         let a_round = self.model.rounds() != self.since_round && self.lasted(now) > self.model.min_rtt();
         let full = u64::from(flight) >= Self::quantised(self.model.in_flight(125), pmdcs);
-        // An application that sends less never fills it.
+        // An application that sends less never fills the path.
         (a_round && (full || sample.app_limited)).then_some(Phase::Down)
     }
 
-    /// A batch of the pacer and what one acknowledgement stands for come on top of what the path takes, over the time in which
-    /// rates are measured: with less, a burst of losses takes all that a local network holds, and nothing tells of it.
+    /// Returns the bytes allowed in flight beyond the model: a batch of the pacer, and what one acknowledgement
+    /// covers within the measurement interval. With less, a burst of losses takes everything that a local network
+    /// holds, and no acknowledgement reveals it.
     fn extra(&self, pmdcs: u32) -> u64 {
         u64::from(pmdcs) * 3 + self.model.bandwidth() / 1_000 * 4
     }
 
-    /// Bytes in flight that were too many; never less than what keeps the path busy.
+    /// Returns the flight in bytes that proved too large, at least as much as keeps the path busy.
     fn in_flight_high(&self, pmdcs: u32) -> u64 {
         let least = Self::quantised(self.model.in_flight(70) + self.extra(pmdcs), pmdcs);
         self.model.in_flight_high().max(least)
     }
 
-    /// What may be in flight.
+    /// Returns the number of bytes that may be in flight.
     fn target(&self, pmdcs: u32) -> u64 {
         let (_, gain) = self.gains();
         let extra = if self.state == State::ProbeRtt { 0 } else { self.extra(pmdcs) };
         let high = match self.state {
-            // Others take all the room that is left.
+            // Competing flows take all the room that is left.
             _ if self.contest.contested() => u64::MAX,
-            // Room for others.
+            // Leave headroom for other flows.
             State::ProbeBw(Phase::Cruise) => self.in_flight_high(pmdcs) / 20 * 17,
             _ => self.in_flight_high(pmdcs),
         };
         (self.model.in_flight(gain) + extra).min(high).min(self.model.in_flight_low())
     }
 
-    /// The network marked a packet: the start or the probe is over, and less may be in flight.
+    /// Reacts to an ECN mark: ends Startup or the probe, and lowers the flight.
     fn on_marked(&mut self, now: Time) {
         self.model.on_marked();
         match self.state {
@@ -298,7 +304,7 @@ impl PathModel {
 }
 
 impl Bbr {
-    /// The initial window of RFC 6928. `pmdcs` in bytes.
+    /// Creates a controller with the initial window of RFC 6928. `pmdcs` is in bytes.
     #[must_use]
     pub fn new(pmdcs: u32) -> Self {
         let pmdcs = pmdcs.max(1);
@@ -332,7 +338,8 @@ impl Bbr {
         let target = u32::try_from(path.target(pmdcs)).unwrap_or(u32::MAX);
         let grown = self.cwnd.saturating_add(acked);
         self.cwnd = match path.state {
-            // The model knows too little to bound anything, and nothing while the first windows are acknowledged.
+            // In the first rounds, and while the window is below the target, the model knows too little to limit the
+            // window.
             State::Startup => {
                 let unknown = self.cwnd < target || path.model.rounds() < FIRST_ROUNDS;
                 if unknown && !path.model.overflows() { grown } else { self.cwnd }
@@ -355,15 +362,14 @@ impl Controller for Bbr {
     fn pacing_rate(&self) -> Option<u64> {
         let path = self.path.as_ref()?;
         let (gain, _) = path.gains();
-        // A hundredth less, so that no queue builds up.
         let least = match path.state {
-            // What came first may have been a message of a byte.
+            // The first sample may come from a message of one byte.
             State::Startup => path.model.rate_of(initial_window_of_ten(self.pmdcs)),
-            // However little was measured, enough for a better measurement.
+            // A low measured rate must not prevent better measurements.
             _ => path.model.rate_min(self.pmdcs),
         };
         let rate = path.model.bandwidth().max(least) / 100 * gain / 100 * 99;
-        // What arrives is to fill the path, and what was measured is what arrived.
+        // The measured bandwidth is what arrives. Send more to make up for losses.
         let sent = match path.state {
             State::ProbeBw(Phase::Cruise | Phase::Refill) => rate + rate / 1_000 * path.model.lost_permille(),
             _ => rate,
@@ -400,7 +406,7 @@ impl Controller for Bbr {
         let least = self.window_min();
         if let Some(path) = &mut self.path {
             path.model.on_lost(bytes);
-            // What overflowed is still full: nothing goes in the place of what it dropped.
+            // The queue that overflowed is still full, so nothing is sent in place of the lost data.
             if path.model.overflows() {
                 self.cwnd = self.cwnd.saturating_sub(bytes).max(least);
             }
@@ -412,7 +418,7 @@ impl Controller for Bbr {
     }
 
     fn on_timeout(&mut self, _now: Time) {
-        // Of several in a row the first counts.
+        // After several time-outs in a row, keep the window before the first.
         if self.before == 0 {
             self.before = self.cwnd;
         }
@@ -443,7 +449,7 @@ impl Controller for Bbr {
     }
 
     fn on_idle(&mut self, _rto_periods: u32) {
-        // The rate of the model bounds what goes after a pause.
+        // After an idle period the rate of the model limits what is sent.
         if let Some(path) = &mut self.path {
             path.model.on_idle();
         }

@@ -1,5 +1,6 @@
-//! CUBIC (RFC 9438): the window grows as a cubic function of the time since the last loss, so that long fat paths are
-//! filled soon, but never slower than a controller that adds a packet each round trip would.
+//! CUBIC (RFC 9438). The window is a cubic function of the time since the last loss, which fills paths with a large
+//! bandwidth-delay product quickly. It never grows more slowly than that of a controller that adds one packet per
+//! round trip.
 
 #[cfg(test)]
 mod tests;
@@ -11,29 +12,30 @@ use super::hystart::{HyStart, Step};
 use super::rfc9260::initial_window_of_ten;
 use crate::time::Time;
 
-/// C of section 5, in packets per second cubed: a quarter more than there, see decision 24.
+/// C of section 5, in packets per second cubed. A quarter larger than in the RFC (decision 24).
 const C: f64 = 0.5;
 /// beta_cubic of section 4.6.
 const BETA: f64 = 0.7;
-/// alpha_cubic of section 4.3: what is as fair as adding one packet each round trip and halving.
+/// alpha_cubic of section 4.3: as fair as adding one packet per round trip and halving on loss.
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
-/// What is left of the window by a loss on a path without a queue (Fu and Liew, TCP Veno, 2003): nothing overflowed. See decision 24.
+/// Share of the window that remains after a loss on a path without a queue, where nothing overflowed (Fu and Liew,
+/// TCP Veno, 2003). See decision 24.
 const BETA_UNQUEUED: f64 = 0.8;
-/// A round trip this much longer than the smallest shows a queue: a sixteenth of that, and half a millisecond.
+/// A round trip shows a queue if it exceeds the minimum by a sixteenth plus half a millisecond.
 const QUEUE_DIVISOR: u32 = 16;
 const QUEUE_MIN_US: u32 = 500;
-/// The smallest round-trip time is that of two such periods at most: the way may have become longer.
+/// The minimum round-trip time covers at most two such periods, in seconds, because the path may have become longer.
 const MIN_RTT_PERIOD_S: u16 = 30;
-/// What one SACK may add in slow start, in packets: it may stand for those of a whole train.
+/// Maximum growth for one SACK in slow start, in packets. One SACK may acknowledge a whole train of packets.
 const SLOW_START_MAX: u32 = 64;
 
-/// The controller of RFC 9438. Windows in bytes; what the RFC counts in segments counts in PMDCS here.
+/// The controller of RFC 9438. Windows are in bytes; the RFC's segments correspond to PMDCS.
 #[derive(Debug, Clone)]
 pub struct Cubic {
     cwnd: u32,
     ssthresh: u32,
     pmdcs: u16,
-    /// The latest round-trip time shows a queue, or nothing is known of it.
+    /// True if the latest round-trip time shows a queue, or if none is known.
     queued: bool,
     /// W_max, in bytes.
     w_max: u32,
@@ -41,28 +43,31 @@ pub struct Cubic {
     w_est: f64,
     /// K, in seconds.
     k: f32,
-    /// Parts of a byte that the window has grown by, of 65,536.
+    /// Fractional byte of window growth, in units of 1 / 65,536 byte.
     credit: u16,
-    /// When congestion avoidance began, later by all the time since then in which the window was not used; `Time::MAX`: not yet.
+    /// Start of congestion avoidance, moved later by the time in which the window was not used; `Time::MAX` before it
+    /// begins.
     epoch: Time,
-    /// Up to when that is known: the low bits of the milliseconds.
+    /// Time up to which `epoch` accounts for unused time: the low bits of the milliseconds.
     known_ms: u32,
-    /// Nothing is under way and nothing is there to be sent: what passes until there is, is no time to grow in.
+    /// True if nothing is in flight and nothing is queued. Time that passes in this state does not count towards
+    /// growth.
     idle: bool,
-    /// The smoothed round-trip time, and the smallest of the present period and of the one before, in microseconds; 0: not known.
+    /// The smoothed round-trip time, and the minima of the current and the previous period, in microseconds; 0 if
+    /// unknown.
     rtt_us: u32,
     min_us: [u32; 2],
-    /// When the period began: the low bits of the seconds.
+    /// Start of the current period: the low bits of the seconds.
     period_s: u16,
     aside: Option<Box<Aside>>,
 }
 
-/// What there is only some time.
+/// State that exists only during the first slow start or after a loss.
 #[derive(Debug, Clone)]
 enum Aside {
-    /// Slow start of the beginning, in which the delay is watched.
+    /// The first slow start, in which HyStart++ watches the delay.
     Start(HyStart),
-    /// The window before a loss, in case it was none.
+    /// The window before a loss, in case the loss is spurious.
     Before(Before),
 }
 
@@ -77,7 +82,7 @@ struct Before {
 }
 
 impl Cubic {
-    /// The initial window of RFC 6928. `pmdcs` in bytes.
+    /// Creates a controller with the initial window of RFC 6928. `pmdcs` is in bytes.
     #[must_use]
     pub fn new(pmdcs: u32) -> Self {
         let pmdcs = pmdcs.clamp(1, u32::from(u16::MAX));
@@ -109,7 +114,7 @@ impl Cubic {
             return;
         }
         let growth = ack.acked_bytes.min(self.pmdcs().saturating_mul(SLOW_START_MAX));
-        // Only the first slow start looks for the place to stop: later ones know it (RFC 9406 section 4.3).
+        // Only the first slow start searches for its end. Later ones know it (RFC 9406 section 4.3).
         if self.ssthresh != u32::MAX {
             self.cwnd = self.cwnd.saturating_add(growth);
             return;
@@ -125,7 +130,7 @@ impl Cubic {
         }
     }
 
-    /// Sections 4.2 to 4.5.
+    /// Congestion avoidance (sections 4.2 to 4.5).
     fn congestion_avoidance(&mut self, ack: &Ack) {
         if !ack.window_full || self.idle {
             self.skip(ack.now);
@@ -144,13 +149,13 @@ impl Cubic {
         let cwnd = f64::from(self.cwnd);
         let target = cubic.clamp(cwnd, 1.5 * cwnd);
         let acked = f64::from(ack.acked_bytes);
-        // Not cwnd_prior, and whatever the loss left: see decision 24.
+        // Compare with W_max instead of cwnd_prior, whatever share the loss left (decision 24).
         let alpha = if self.w_est >= f64::from(self.w_max) { 1.0 } else { ALPHA };
         self.w_est += alpha * f64::from(self.pmdcs) * acked / cwnd;
         let cubic_growth = (target - cwnd) * acked / cwnd;
         let friendly_growth = self.w_est - cwnd;
         let growth = if friendly_growth > 0.0 && cubic < self.w_est { friendly_growth } else { cubic_growth };
-        // No faster than slow start.
+        // Grow no faster than slow start.
         let growth = growth.min(acked) + f64::from(self.credit) / 65_536.0;
         self.cwnd = self.cwnd.saturating_add(growth as u32);
         self.credit = (growth.fract() * 65_536.0) as u16;
@@ -167,8 +172,9 @@ impl Cubic {
         }
     }
 
-    /// Since the last acknowledgement the application or the peer's window has set the pace: t does not include that (sections 4.2 and
-    /// 5.8). After an acknowledgement that found the window full within a round trip, it does (decision 24).
+    /// Excludes the time since the last acknowledgement from t, because the application or the peer's receiver window
+    /// limited the sender (sections 4.2 and 5.8). Time within a round trip after an acknowledgement with a full
+    /// window counts (decision 24).
     fn skip(&mut self, now: Time) {
         let now_ms = millis(now);
         if self.epoch != Time::MAX {
@@ -191,7 +197,7 @@ impl Cubic {
         }
     }
 
-    /// The smallest round-trip time, this one included.
+    /// Returns the minimum round-trip time in microseconds, including `rtt_us`.
     fn note_min(&mut self, now: Time, rtt_us: u32) -> u32 {
         let now_s = (now.as_nanos() / 1_000_000_000) as u16;
         let [current, before] = &mut self.min_us;
@@ -207,7 +213,7 @@ impl Cubic {
         u32::from(self.pmdcs)
     }
 
-    /// Sections 4.6 and 4.7. `mild`: nothing overflowed.
+    /// Reduces the window (sections 4.6 and 4.7). `mild` is true if no queue overflowed.
     fn on_loss(&mut self, mild: bool) {
         let Self { cwnd, ssthresh, w_max, w_est, k, epoch, .. } = *self;
         if !matches!(self.aside.as_deref(), Some(Aside::Before(_))) {
@@ -215,7 +221,7 @@ impl Cubic {
             self.aside = Some(Box::new(Aside::Before(before)));
         }
         let beta = if mild { BETA_UNQUEUED } else { BETA };
-        // Below the last maximum: another flow wants its share (fast convergence).
+        // A loss below the last maximum means that another flow claims its share (fast convergence).
         let shared = cwnd < w_max;
         let kept = if shared { (1.0 + beta) / 2.0 } else { 1.0 };
         self.w_max = (f64::from(cwnd) * kept) as u32;
@@ -257,17 +263,18 @@ impl Controller for Cubic {
     }
 
     fn on_fast_retransmit(&mut self, _now: Time) {
-        // What was sent after what is lost, and arrived, tells of the queue.
+        // Packets that were sent after the lost one and arrived show whether there is a queue.
         self.on_loss(!self.queued);
         self.cwnd = self.cwnd.min(self.ssthresh);
     }
 
     fn on_timeout(&mut self, _now: Time) {
-        // Of several in a row the first counts.
+        // After several time-outs in a row, keep the values before the first.
         if self.cwnd > self.pmdcs() {
             self.on_loss(false);
             self.cwnd = self.pmdcs();
-            // What the path took before says nothing any more: growth begins anew where slow start ends (section 4.8).
+            // The window before the time-out is no guide any more: growth begins anew where slow start ends (section
+            // 4.8).
             self.w_max = 0;
         }
     }
@@ -306,7 +313,7 @@ impl Controller for Cubic {
         if rto_periods == 0 {
             return;
         }
-        // As in RFC 9260 section 7.2.1, but not below where one begins.
+        // As in RFC 9260 section 7.2.1, but never below the initial window.
         self.idle = true;
         let floor = initial_window_of_ten(self.pmdcs());
         if self.cwnd <= floor {
@@ -320,7 +327,8 @@ impl Controller for Cubic {
     fn on_mtu(&mut self, pmdcs: u32) {
         let before = self.pmdcs();
         self.pmdcs = pmdcs.clamp(1, u32::from(u16::MAX)) as u16;
-        // As many packets as before while nothing is known but their size: others begin with large ones.
+        // Before the first loss, keep the number of packets when their size changes: other senders begin with large
+        // packets.
         if self.ssthresh == u32::MAX {
             let scaled = u64::from(self.cwnd) * u64::from(self.pmdcs) / u64::from(before);
             let (first, window) =

@@ -1,6 +1,6 @@
-//! DCTCP (RFC 8257): the share of packets that the network marked, not that there was a mark, says by how much the window
-//! shrinks, so that queues stay at the switches' threshold and links stay full. For networks of one operator whose
-//! switches mark at a low threshold; both ends have to use it, since it is the receiver that tells which were marked.
+//! DCTCP (RFC 8257). The window shrinks in proportion to the share of marked packets, so that queues stay at the
+//! switches' threshold and links stay full. It is for networks of one operator whose switches mark at a low
+//! threshold. Both ends must use it, since the receiver reports which packets were marked.
 
 #[cfg(test)]
 mod tests;
@@ -10,12 +10,12 @@ use super::controller::{Ack, Controller, threshold_after_idle};
 use super::rfc9260::initial_window_of_ten;
 use crate::time::Time;
 
-/// DCTCP.Alpha as a fraction of this.
+/// Fixed-point unit of DCTCP.Alpha.
 const ONE: u32 = 1 << 20;
 /// g of section 3.3 as a right shift: 1/16.
 const G_SHIFT: u32 = 4;
 
-/// The controller. Between marks it grows as RFC 5681 has it.
+/// The controller of RFC 8257. Without marks it grows as in RFC 5681.
 #[derive(Debug, Clone)]
 pub struct Dctcp {
     cwnd: u32,
@@ -24,7 +24,7 @@ pub struct Dctcp {
     additive: Additive,
     /// DCTCP.Alpha in units of 1 / `ONE`.
     alpha: u32,
-    /// Bytes to be acknowledged until the observation window is over, acknowledged in it, and marked of these.
+    /// Bytes left to acknowledge in the observation window, bytes acknowledged in it, and marked bytes among these.
     round_left: u32,
     acked: u32,
     marked: u32,
@@ -33,7 +33,7 @@ pub struct Dctcp {
 }
 
 impl Dctcp {
-    /// The initial window of RFC 6928. `pmdcs` in bytes.
+    /// Creates a controller with the initial window of RFC 6928. `pmdcs` is in bytes.
     #[must_use]
     pub fn new(pmdcs: u32) -> Self {
         let pmdcs = pmdcs.max(1);
@@ -69,7 +69,7 @@ impl Dctcp {
         self.cwnd = self.additive.grown(self.cwnd, ack.acked_bytes, self.pmdcs);
     }
 
-    /// Section 3.3, steps 5 to 9: once for each observation window, which is a round trip.
+    /// Ends an observation window, which lasts one round trip (section 3.3, steps 5 to 9).
     fn end_round(&mut self) {
         let share = u64::from(self.marked) * u64::from(ONE) / u64::from(self.acked.max(1));
         let share = u32::try_from(share).unwrap_or(ONE).min(ONE);
@@ -123,7 +123,7 @@ impl Controller for Dctcp {
         }
     }
 
-    /// Section 3.5: losses count as in TCP.
+    /// Reacts to losses as TCP does (section 3.5).
     fn on_fast_retransmit(&mut self, _now: Time) {
         self.on_loss();
         self.cwnd = self.cwnd.min(self.ssthresh);
@@ -147,7 +147,7 @@ impl Controller for Dctcp {
         }
     }
 
-    /// The share of marks is in [`Ack::marked`].
+    /// Does nothing: [`Ack::marked`] reports the marks.
     fn on_ecn(&mut self, _now: Time) {}
 
     fn on_idle(&mut self, rto_periods: u32) {

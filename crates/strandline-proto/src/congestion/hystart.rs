@@ -1,11 +1,11 @@
-//! HyStart++ (RFC 9406): slow start ends where the round-trip time begins to grow, before the queue overflows, by way of
-//! some rounds of slower growth in case the growth of the delay was a passing one.
+//! HyStart++ (RFC 9406). Slow start ends when the round-trip time begins to grow, before the queue overflows. A few
+//! rounds of slower growth follow in case the increase was temporary.
 //!
-//! The smallest round-trip time of a round is that of its first packets, so that a queue shows a round after it began, when
-//! the window has doubled again: on a long path that is a whole queue too much. There slow start ends by the length of the
-//! train of acknowledgements, too, as the first HyStart had it (Ha and Rhee, 2008, section 3.2): what is paced at four
-//! windows a round trip is acknowledged in a quarter of one, and for longer only if the path can't take it as fast. The
-//! slower growth that follows then ends as soon as there is half a round trip of queue.
+//! The minimum round-trip time of a round comes from its first packets. A queue therefore shows one round late, when
+//! the window has doubled again; on a long path that is a whole queue too much. On such paths the length of the train
+//! of acknowledgements ends slow start as well, as in the original HyStart (Ha and Rhee, 2008, section 3.2): data
+//! paced at four windows per round trip is acknowledged within a quarter of one, and takes longer only if the path
+//! cannot carry that rate. The slower growth that follows ends as soon as the queue is half a round trip long.
 
 #[cfg(test)]
 mod tests;
@@ -14,64 +14,69 @@ use core::time::Duration;
 
 use crate::time::Time;
 
-/// Round-trip times needed to judge a round.
+/// Number of round-trip time samples needed to judge a round.
 const SAMPLES_MIN: u32 = 8;
-/// Bounds of the growth of delay that ends slow start.
+/// Bounds of the delay increase that ends slow start, in microseconds.
 const THRESHOLD_MIN_US: u32 = 4_000;
 const THRESHOLD_MAX_US: u32 = 16_000;
-/// The growth is the smallest round-trip time of the round before divided by this.
+/// The delay increase that ends slow start is the minimum round-trip time of the previous round divided by this.
 const THRESHOLD_DIVISOR: u32 = 8;
-/// Growth in Conservative Slow Start is divided by this.
+/// Divisor of the growth in Conservative Slow Start.
 const CONSERVATIVE_DIVISOR: u32 = 4;
-/// Rounds of Conservative Slow Start.
+/// Number of rounds of Conservative Slow Start.
 const CONSERVATIVE_ROUNDS: u8 = 5;
-/// A train of acknowledgements this long, in eighths of the smallest round-trip time, shows that the path is full.
+/// A train of acknowledgements of this length, in eighths of the minimum round-trip time, shows that the path is
+/// full.
 const TRAIN_EIGHTHS: u32 = 5;
-/// Shorter paths are not judged by trains: timers of the pacing side may be late by a part of them that matters.
+/// Minimum round-trip time, in microseconds, for the train test. On shorter paths late pacing timers distort the
+/// train.
 const TRAIN_RTT_MIN_US: u32 = 10_000;
-/// The queue at the end of a train that the path stretched, at least: more than programs are late.
+/// Minimum queueing delay at the end of a train that the path stretched: the larger of this, in microseconds, and the
+/// minimum round-trip time over the divisor. It exceeds the delays of scheduling.
 const TRAIN_QUEUE_MIN_US: u32 = 4_000;
 const TRAIN_QUEUE_DIVISOR: u32 = 16;
-/// Acknowledgements of one train are no further apart than this, or than this part of the smallest round-trip time: one of
-/// 128 packets comes 15 ms after the one before at 100 Mbit/s.
+/// Largest gap between two acknowledgements of a train: the larger of this, in microseconds, and the minimum
+/// round-trip time over the divisor. At 100 Mbit/s an acknowledgement of 128 packets comes 15 ms after the one
+/// before.
 const TRAIN_GAP_MIN_US: u32 = 4_000;
 const TRAIN_GAP_DIVISOR: u32 = 8;
 
-/// The state of one slow start. A round trip is over when as much was acknowledged as was in flight at its start.
+/// The state of one slow start. A round ends when the bytes that were in flight at its start are acknowledged.
 #[derive(Debug, Clone, Default)]
 pub(super) struct HyStart {
-    /// Bytes to be acknowledged until the round is over.
+    /// Bytes left to acknowledge in this round.
     round_left: u32,
     last_min_us: u32,
     current_min_us: u32,
     samples: u32,
-    /// Rounds of Conservative Slow Start still to go, and the smallest round-trip time before it; 0 rounds: not in it.
+    /// Remaining rounds of Conservative Slow Start (0 outside it), and the minimum round-trip time before it.
     conservative: u8,
     baseline_us: u32,
-    /// The smallest round-trip time of all rounds; 0: none yet.
+    /// The minimum round-trip time of all rounds, in microseconds; 0 if none was measured.
     min_us: u32,
-    /// When the round began, and the latest acknowledgement that came without a pause since.
+    /// Start of the round, and the latest acknowledgement of the train that began with it.
     round_began: Time,
     train_end: Time,
-    /// Round-trip times in a row that show a queue, and that show a long one: a packet that was overtaken is late on its own.
+    /// Numbers of consecutive round-trip times that show a queue, and that show a long queue. A single late packet
+    /// may just have been overtaken.
     queued: u32,
     long_queued: u32,
-    /// Conservative Slow Start began by a train.
+    /// True if a train started Conservative Slow Start.
     trained: bool,
 }
 
-/// What an acknowledgement means for slow start.
+/// The effect of an acknowledgement on slow start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The window may grow by so many bytes.
+    /// The window may grow by this many bytes.
     Grow(u32),
     /// Slow start is over.
     Done,
 }
 
 impl HyStart {
-    /// `acked` bytes were acknowledged, of `flight` that were outstanding; slow start would let the window grow by
-    /// `growth`.
+    /// Processes an acknowledgement of `acked` bytes out of `flight` outstanding ones. `growth` is the window growth
+    /// in bytes that plain slow start would allow.
     pub(super) fn on_ack(
         &mut self,
         now: Time,
@@ -89,7 +94,8 @@ impl HyStart {
             if (self.trained || self.conservative > 0) && self.is_long_queue(rtt) {
                 return Step::Done;
             }
-            // The delay may have shown first, but it falls again where what is in flight comes in pieces; a train is no accident.
+            // The delay may have shown the queue first, but it falls again when the flight is sent in bursts. A long
+            // train is no coincidence.
             if !self.trained && self.is_long_train(now, rtt) {
                 (self.trained, self.baseline_us) = (true, 0);
                 self.conservative = CONSERVATIVE_ROUNDS;
@@ -106,8 +112,8 @@ impl HyStart {
         Step::Grow(if self.conservative > 0 { growth / CONSERVATIVE_DIVISOR } else { growth })
     }
 
-    /// A train that the path stretched comes with a queue at its end. Without one it was sent like that: after a recovery, for
-    /// example, what is in flight is spread over the round trip.
+    /// True if the path stretched the train of acknowledgements. Such a train has a queue at its end; without one the
+    /// data was sent at that pace, for example after a recovery, which spreads the flight over the round trip.
     fn is_long_train(&mut self, now: Time, rtt: Option<Duration>) -> bool {
         let micros = |time: Duration| u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
         if micros(now.since(self.train_end)) > TRAIN_GAP_MIN_US.max(self.min_us / TRAIN_GAP_DIVISOR) {
@@ -123,7 +129,8 @@ impl HyStart {
         long && self.queued >= SAMPLES_MIN && self.min_us >= TRAIN_RTT_MIN_US
     }
 
-    /// The queue makes the round trip half as long again: as much as a window can shrink by without leaving the path idle.
+    /// True if the queue lengthens the round trip by half. A reduction of the window by that much leaves no idle time
+    /// on the path.
     fn is_long_queue(&mut self, rtt: Option<Duration>) -> bool {
         if let Some(rtt) = rtt {
             let late = rtt.as_micros() >= u128::from(self.min_us / 2 * 3);
@@ -132,7 +139,7 @@ impl HyStart {
         self.long_queued >= SAMPLES_MIN && self.min_us >= TRAIN_RTT_MIN_US
     }
 
-    /// True if that ends slow start.
+    /// Begins a round. Returns true if slow start is over.
     fn begin_round(&mut self, flight: u32) -> bool {
         self.round_left = flight;
         if self.samples > 0 {
@@ -151,7 +158,7 @@ impl HyStart {
             return;
         }
         if self.conservative > 0 {
-            // The delay fell again: it was not our queue.
+            // The delay has fallen again: this flow did not cause the queue.
             if self.current_min_us < self.baseline_us {
                 self.conservative = 0;
             }

@@ -1,5 +1,6 @@
-//! Congestion control (RFC 9260 section 7) as a choice: a trait, one file for each controller, and an enum that
-//! dispatches to the chosen one without a heap allocation, because every path of every association holds one.
+//! Congestion control (RFC 9260 section 7): the [`Controller`] trait, one file for each controller, and the enum
+//! [`Congestion`], which dispatches to the chosen one. The enum needs no heap allocation, because every path of every
+//! association holds one.
 
 mod additive;
 mod bbr;
@@ -20,26 +21,27 @@ pub use rfc9260::Rfc9260;
 pub(crate) use rfc9260::initial_window_of_ten;
 pub use swift::Swift;
 
-/// Which controller a new path gets.
+/// The congestion controller that a new path uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Algorithm {
     /// RFC 9260 section 7.2: slow start and congestion avoidance with byte counting.
     Rfc9260,
-    /// RFC 9438, with the slow start of RFC 9406 (HyStart++): what TCP uses almost everywhere.
+    /// RFC 9438 with the slow start of RFC 9406 (HyStart++), as almost all TCP stacks use it.
     #[default]
     Cubic,
-    /// BBR in the shape of its third version: sends at the rate that the path was measured to carry, whatever is lost at
-    /// random, and keeps queues short.
+    /// BBR, modelled on version 3: sends at the measured bandwidth of the path, does not slow down for random loss,
+    /// and keeps queues short.
     Bbr,
-    /// RFC 8257, for data centers whose switches mark (ECN). It asks for ECN by itself; both ends have to use it.
+    /// RFC 8257, for data centers whose switches mark packets (ECN). It enables ECN by itself; both ends must use it.
     Dctcp,
-    /// In the shape of Swift (SIGCOMM 2020), for data centers whose switches don't mark: holds the delay.
+    /// Modelled on Swift (SIGCOMM 2020), for data centers whose switches do not mark packets: keeps the delay near a
+    /// target.
     Swift,
 }
 
 impl Algorithm {
-    /// Its name in reports and on command lines.
+    /// The name in reports and on command lines.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -52,7 +54,7 @@ impl Algorithm {
     }
 }
 
-/// The controller of one path.
+/// The congestion controller of one path.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Congestion {
@@ -69,7 +71,7 @@ pub enum Congestion {
 }
 
 impl Congestion {
-    /// Which one it is.
+    /// Returns the algorithm of this controller.
     #[must_use]
     pub const fn algorithm(&self) -> Algorithm {
         match self {
@@ -81,8 +83,9 @@ impl Congestion {
         }
     }
 
-    /// A controller for a new path. `pmdcs` is the size in bytes of the largest DATA chunk, header included, that fits
-    /// the path MTU; `ipv6` tells which of the two initial windows of RFC 9260 section 7.2.1 applies.
+    /// Creates the controller of a new path. `pmdcs` is the size in bytes of the largest DATA chunk, header included,
+    /// that fits the path MTU. `ipv6` selects the initial window of RFC 9260 section 7.2.1, which depends on the IP
+    /// version.
     #[must_use]
     pub fn new(algorithm: Algorithm, pmdcs: u32, ipv6: bool) -> Self {
         match algorithm {
@@ -95,7 +98,7 @@ impl Congestion {
     }
 }
 
-/// Asks the chosen controller.
+/// Evaluates an expression with the chosen controller.
 macro_rules! ask {
     ($congestion:expr, $controller:ident => $question:expr) => {
         match $congestion {

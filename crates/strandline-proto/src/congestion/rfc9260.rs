@@ -6,40 +6,40 @@ mod tests;
 use super::controller::{Ack, Controller};
 use crate::time::Time;
 
-/// What one SACK may add in slow start is L packets: as many as SACKs for every second packet would have come in its
-/// place, but not more than this, which RFC 9406 section 4.2 takes for senders that don't pace.
+/// Maximum growth for one SACK in slow start, in packets (L in section 7.2.1). A SACK may grow the window by as much
+/// as one SACK for every second packet would have done, up to this bound, which RFC 9406 section 4.2 recommends for
+/// senders without pacing.
 const L_MAX: u32 = 8;
 
-/// The controller of RFC 9260: byte counting, with L above 1 only for SACKs that cover many packets.
+/// The controller of RFC 9260. It counts bytes, and L exceeds 1 only for SACKs that cover many packets.
 #[derive(Debug, Clone)]
 pub struct Rfc9260 {
     cwnd: u32,
     ssthresh: u32,
     partial_bytes_acked: u32,
     pmdcs: u32,
-    /// cwnd and ssthresh before the latest loss, until that is undone.
+    /// cwnd and ssthresh before the latest loss, kept until the loss can no longer be undone.
     before: Option<(u32, u32)>,
-    /// L, at most.
+    /// Maximum of L, in packets.
     l_max: u32,
 }
 
-/// min(4 * PMDCS, max(2 * PMDCS, three packets)) of section 7.2.1.
+/// Returns min(4 * PMDCS, max(2 * PMDCS, three packets)) in bytes (section 7.2.1).
 pub(super) fn initial_window(pmdcs: u32, ipv6: bool) -> u32 {
-    // Three full packets on Ethernet, which differ by the IP header.
     let three_packets = if ipv6 { 4344 } else { 4404 };
     pmdcs.saturating_mul(4).min(pmdcs.saturating_mul(2).max(three_packets))
 }
 
-/// The ten packets that RFC 6928 section 2 lets the others begin with; bounded for larger packets. In bytes they are ten
-/// full ones of Ethernet also while the search for the path MTU still has to find that size: at 1,280 bytes twelve packets
-/// put no more on the path.
+/// Returns the initial window of RFC 6928 section 2 in bytes: ten packets, fewer if packets are large. It is the size
+/// of ten full Ethernet packets even while the search for the path MTU has not found that size yet: twelve packets of
+/// 1,280 bytes put no more on the path.
 pub(crate) fn initial_window_of_ten(pmdcs: u32) -> u32 {
     const FULL_PACKETS: u32 = 14_600;
     pmdcs.saturating_mul(12).min(pmdcs.saturating_mul(2).max(FULL_PACKETS))
 }
 
 impl Rfc9260 {
-    /// The initial window of section 7.2.1. `pmdcs` in bytes.
+    /// Creates a controller with the initial window of section 7.2.1. `pmdcs` is in bytes.
     #[must_use]
     pub fn new(pmdcs: u32, ipv6: bool) -> Self {
         let pmdcs = pmdcs.max(1);
@@ -47,24 +47,26 @@ impl Rfc9260 {
         Self { cwnd, ssthresh: u32::MAX, partial_bytes_acked: 0, pmdcs, before: None, l_max: L_MAX }
     }
 
-    /// L is 1, as section 7.2.1 says that it should be, or may be more.
+    /// Fixes L at 1, as section 7.2.1 recommends, or allows larger values.
     pub fn set_letter(&mut self, to_the_letter: bool) {
         self.l_max = if to_the_letter { 1 } else { L_MAX };
     }
 
-    /// max(cwnd / 2, 4 * PMDCS), the threshold after a loss.
+    /// Returns max(cwnd / 2, 4 * PMDCS), the ssthresh after a loss.
     fn halved(&self) -> u32 {
         (self.cwnd / 2).max(self.pmdcs.saturating_mul(4))
     }
 
-    /// Section 7.2.1. The Cumulative TSN Ack Point need not advance: RFC 9260 dropped that condition of RFC 4960.
+    /// Slow start (section 7.2.1). The Cumulative TSN Ack Point need not advance: RFC 9260 dropped that condition of
+    /// RFC 4960.
     fn slow_start(&mut self, ack: &Ack) {
         if ack.window_full && !ack.in_fast_recovery {
             self.cwnd = self.cwnd.saturating_add(ack.acked_bytes.min(self.growth_max(ack.acked_bytes)));
         }
     }
 
-    /// L times PMDCS. After a loss L is 1: what a SACK covers then may have been sent before it (RFC 3465 section 2.3).
+    /// Returns L * PMDCS. L is 1 after a loss, because a SACK may then cover data that was sent before the loss (RFC
+    /// 3465 section 2.3).
     fn growth_max(&self, acked_bytes: u32) -> u32 {
         if self.ssthresh != u32::MAX {
             return self.pmdcs;
@@ -73,7 +75,7 @@ impl Rfc9260 {
         self.pmdcs.saturating_mul(sacks.clamp(1, self.l_max))
     }
 
-    /// Section 7.2.2.
+    /// Congestion avoidance (section 7.2.2).
     fn congestion_avoidance(&mut self, ack: &Ack) {
         self.partial_bytes_acked = self.partial_bytes_acked.saturating_add(ack.acked_bytes);
         if self.partial_bytes_acked < self.cwnd {
@@ -99,7 +101,7 @@ impl Controller for Rfc9260 {
 
     fn on_ack(&mut self, ack: &Ack) {
         if ack.marked {
-            // The window does not grow by what tells of marks (RFC 3168 section 6.1.2).
+            // The window does not grow for acknowledgements that report marks (RFC 3168 section 6.1.2).
         } else if self.cwnd <= self.ssthresh {
             self.slow_start(ack);
         } else {
@@ -118,7 +120,7 @@ impl Controller for Rfc9260 {
     }
 
     fn on_timeout(&mut self, _now: Time) {
-        // After several in a row, what was before the first.
+        // After several time-outs in a row, keep the values before the first.
         self.before.get_or_insert((self.cwnd, self.ssthresh));
         self.ssthresh = self.halved();
         self.cwnd = self.pmdcs;
@@ -144,8 +146,9 @@ impl Controller for Rfc9260 {
     }
 
     fn on_idle(&mut self, rto_periods: u32) {
-        // The formula would lift a window below 4 PMDCS, which a time-out left behind: after it one packet goes until
-        // an acknowledgement comes, however long that takes. Idle time only ever lowers the window here.
+        // The formula of section 7.2.1 would raise a window below 4 PMDCS. A time-out leaves such a window, and only
+        // one packet may be sent until an acknowledgement arrives, however long that takes. Here idle time only
+        // lowers the window.
         let floor = self.pmdcs.saturating_mul(4);
         if rto_periods == 0 || self.cwnd <= floor {
             return;

@@ -1,10 +1,10 @@
-//! A controller that holds the delay, for data centers, in the shape of Swift (Kumar et al., "Swift: Delay is Simple and
-//! Effective for Congestion Control in the Datacenter", SIGCOMM 2020, section 3): below a target delay the window grows by
-//! a packet each round trip, above it it shrinks in proportion to the excess, once a round trip. Unlike there the
-//! round-trip time without a queue is measured, not configured, the delay within the hosts is part of it, the window is
-//! never below two packets, and a slow start comes first.
+//! A delay-based controller for data centers, modelled on Swift (Kumar et al., "Swift: Delay is Simple and Effective
+//! for Congestion Control in the Datacenter", SIGCOMM 2020, section 3). Below a target delay the window grows by one
+//! packet per round trip. Above it the window shrinks in proportion to the excess, once per round trip. Differences
+//! from the paper: the round-trip time without a queue is measured instead of configured, the delay within the hosts
+//! is part of it, the window is never below two packets, and the controller begins with slow start.
 //!
-//! Where other flows fill the queue it gives way to them, as every controller does that looks at the delay.
+//! As every delay-based controller, it yields to other flows that fill the queue.
 
 #[cfg(test)]
 mod tests;
@@ -16,41 +16,42 @@ use super::controller::{Ack, Controller};
 use super::rfc9260::initial_window_of_ten;
 use crate::time::Time;
 
-/// The queue that is aimed at is a quarter of the smallest round-trip time, within these bounds. The peer's timers, by which
-/// it acknowledges, have a grain of a millisecond, and programs are not woken at once: less than this is no queue.
+/// Bounds of the target queueing delay, which is a quarter of the minimum round-trip time. A peer's acknowledgement
+/// timers have a granularity of a millisecond, and programs wake up late, so that a smaller delay is no sign of a
+/// queue.
 const TARGET_MIN_US: u32 = 2_000;
 const TARGET_MAX_US: u32 = 10_000;
-/// Flow scaling: a window of a packet may have five times the queue, one of this many packets or more no more than it, so
-/// that the smaller of two flows grows while the larger shrinks.
+/// Flow scaling: a window of one packet may cause 1 + `SCALING` times the target queueing delay, a window of
+/// `SCALED_PACKETS` or more just the target. The smaller of two flows therefore grows while the larger one shrinks.
 const SCALING: f64 = 4.0;
 const SCALED_PACKETS: f64 = 100.0;
 /// beta and max_mdf of the paper.
 const BETA: f64 = 0.8;
 const DECREASE_MAX: f64 = 0.5;
-/// The smallest round-trip time is that of two such periods at most.
+/// The minimum round-trip time covers at most two such periods.
 const MIN_RTT_PERIOD: Duration = Duration::from_secs(10);
 
-/// The controller.
+/// The delay-based controller.
 #[derive(Debug, Clone)]
 pub struct Swift {
     cwnd: u32,
     pmdcs: u32,
-    /// Slow start goes on.
+    /// True during slow start.
     starting: bool,
     additive: Additive,
-    /// The smallest of the present period and of the one before, in microseconds; 0: none.
+    /// Minimum round-trip times of the current and the previous period, in microseconds; 0 if none was measured.
     min_rtt_us: [u32; 2],
     period: Time,
-    /// The window shrank last: not again within a round trip.
+    /// Time of the last reduction. The next one is at least a round trip later.
     shrunk: Time,
     rtt_us: u32,
-    /// The window before the latest loss, and whether slow start went on.
+    /// The window before the latest loss, and whether slow start was running.
     before: u32,
     starting_before: bool,
 }
 
 impl Swift {
-    /// The initial window of RFC 6928. `pmdcs` in bytes.
+    /// Creates a controller with the initial window of RFC 6928. `pmdcs` is in bytes.
     #[must_use]
     pub fn new(pmdcs: u32) -> Self {
         let pmdcs = pmdcs.max(1);
@@ -77,7 +78,7 @@ impl Swift {
         if now == 0 || before == 0 { now.max(before) } else { now.min(before) }
     }
 
-    /// The delay that is aimed at, in microseconds.
+    /// Returns the target delay in microseconds.
     fn target_us(&self) -> f64 {
         let base = self.min_rtt_us();
         let queue = f64::from((base / 4).clamp(TARGET_MIN_US, TARGET_MAX_US));
@@ -109,7 +110,7 @@ impl Swift {
         self.additive = Additive::default();
     }
 
-    /// In case it is no loss. Of several in a row the first counts.
+    /// Remembers the window in case the loss is spurious. Of several losses in a row the first counts.
     fn remember(&mut self) {
         if self.before == 0 {
             (self.before, self.starting_before) = (self.cwnd, self.starting);
@@ -150,7 +151,8 @@ impl Controller for Swift {
 
     fn on_fast_retransmit(&mut self, now: Time) {
         self.remember();
-        // Also if it has shrunk for the delay in this round trip, by whatever that was: losses of one round trip are one event.
+        // Halve even if the delay has already shrunk the window in this round trip: all losses of a round trip are
+        // one event.
         self.shrink(now, DECREASE_MAX);
     }
 

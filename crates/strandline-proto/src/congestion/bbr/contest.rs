@@ -1,13 +1,13 @@
-//! Whether others keep a queue that this sender doesn't.
+//! Detects competing flows that keep a standing queue.
 
 #[cfg(test)]
 mod tests;
 
-/// Rounds of a cruise that say something.
+/// Minimum number of rounds needed to judge a cruise.
 const ROUNDS_MIN: u32 = 2;
 
-/// What the round trips of a cruise showed. A sender that has drained its own queue and goes no faster than the path finds
-/// none; if one is there all the time, others hold it: CUBIC, or BBR of the first version.
+/// Queue observations of a cruise. A sender that has drained its own queue and sends no faster than the path sees no
+/// queue. If it sees one all the time, other flows keep it, such as CUBIC or BBR version 1.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Contest {
     rounds: u32,
@@ -16,13 +16,13 @@ pub(super) struct Contest {
 }
 
 impl Contest {
-    /// A round of a cruise has ended, in which all packets found a queue or some found none.
+    /// Records a round of a cruise. `queued` is true if all its packets met a queue.
     pub(super) fn note(&mut self, queued: bool) {
         self.rounds += 1;
         self.queued += u32::from(queued);
     }
 
-    /// The cruise has ended.
+    /// Judges the cruise that has ended and begins a new count.
     pub(super) fn judge(&mut self) {
         if self.rounds >= ROUNDS_MIN {
             let (rounds, queued) = (self.rounds, self.queued);

@@ -1,4 +1,4 @@
-//! What BBR knows of a path: bandwidth, smallest round-trip time, and what was too much to have in flight.
+//! BBR's model of a path: bandwidth, minimum round-trip time, and the flight that proved too large.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -7,57 +7,59 @@ use super::super::controller::Ack;
 use super::sent::SentLog;
 use crate::time::Time;
 
-/// Moments of the past that are kept: this many in a round trip, and of two round trips.
+/// Number of recorded acknowledgements: `MOMENTS_EACH` in a round trip, and `MOMENTS_MAX` in all.
 const MOMENTS_EACH: u32 = 32;
 const MOMENTS_MAX: usize = 96;
 
-/// Rates are measured over this long, at least: on shorter paths timers and batches make acknowledgements come in lumps.
+/// Minimum interval for measuring a rate. On shorter paths timers and batches bunch the acknowledgements.
 pub(super) const MEASURED_MIN: Duration = Duration::from_millis(4);
 
-/// A smallest round-trip time is believed for so long.
+/// Lifetime of the minimum round-trip time (ProbeRTTInterval, section 5.5).
 const MIN_RTT_HOLDS: Duration = Duration::from_secs(5);
 
-/// Hundredths of what was sent in a round that may be lost where there is a queue, and anywhere.
+/// Tolerated loss in a round, in percent of what was sent: with a queue (BBRLossThresh), and without one.
 const LOSS_MAX: u64 = 2;
 const LOSS_MAX_WITHOUT_QUEUE: u64 = 20;
 
-/// Bytes sent after which half of what was lost is forgotten, in packets.
+/// Number of packets sent after which the loss counters are halved.
 const LOSS_MEMORY_PACKETS: u64 = 200;
 
-/// Hundredths of what was in flight that may be after a mark (RFC 8511 has eight tenths for a controller that halves for a loss, and 85
-/// hundredths for one that leaves seven tenths).
+/// Percent of the flight that remains after an ECN mark. RFC 8511 has 80 for a controller that halves for a loss, and
+/// 85 for one that keeps 70 percent.
 const MARKED_LEAVES: u64 = 85;
 
-/// Losses that are too few to judge by.
+/// Minimum number of lost packets in a round that counts as lossy.
 const LOST_PACKETS_MIN: u64 = 6;
 
-/// Times that something is found lost in a round of the start, for that to be a queue's doing and not a burst (the draft's BBRStartupFullLossCnt).
+/// Minimum number of loss events in a round of Startup. Fewer are a burst and no sign of a full queue
+/// (BBRStartupFullLossCnt).
 const LOSSES_MIN: u32 = 6;
 
-/// With times as small as the smallest, but for a thirty-second and this, nothing need be looked for; for so long at most.
+/// A round-trip time within a thirty-second plus `NEAR_MIN` of the minimum shows an empty queue. The minimum then
+/// need not be probed for, but for no longer than `NEAR_MIN_HOLDS`.
 const NEAR_MIN: Duration = Duration::from_micros(100);
 const NEAR_MIN_HOLDS: Duration = Duration::from_secs(15);
 
-/// How much had been delivered at a moment.
+/// The state of delivery when an acknowledgement arrived.
 #[derive(Debug, Clone, Copy)]
 struct Moment {
     at: Time,
-    /// When the latest of that had been sent.
+    /// When the latest packet acknowledged so far was sent.
     sent_at: Time,
     delivered: u64,
-    /// The application sent less than it might have.
+    /// True if the application sent less than it could have.
     app_limited: bool,
 }
 
-/// What an acknowledgement says.
+/// The result of an acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sample {
-    /// It is the first for what was sent in a new round trip.
+    /// True if it is the first acknowledgement of data sent in a new round trip.
     pub(super) round_began: bool,
     pub(super) app_limited: bool,
-    /// Too much was lost in the round trip.
+    /// True if too much was lost in the round that ended.
     pub(super) lossy: bool,
-    /// Losses came at so many moments that they are no burst.
+    /// True if the round is lossy and the losses came in too many events to be a burst.
     pub(super) often: bool,
     /// Bytes delivered in the round that ended.
     pub(super) round_bytes: u64,
@@ -68,48 +70,48 @@ pub(super) struct Model {
     moments: VecDeque<Moment>,
     sent: SentLog,
     delivered: u64,
-    /// Bytes a second, the most of this cycle and of the one before.
+    /// Maximum bandwidth in the current and in the previous cycle, in bytes per second.
     bandwidth: [u64; 2],
     min_rtt: Duration,
     min_rtt_at: Time,
-    /// Nothing has been acknowledged since nothing was in flight.
+    /// True if nothing was acknowledged since the flight was last empty.
     restarted: bool,
-    /// The smallest since the last search for it, and between that one and the one before.
+    /// The minimum round-trip time since the last probe for it, and that between this probe and the one before.
     searched_rtt: Duration,
     found_rtt: Duration,
-    /// The smallest of this round.
+    /// The minimum round-trip time of the current round.
     round_rtt: Duration,
-    /// When one was about as small as the smallest.
+    /// When a round-trip time was last close to the minimum.
     near_min_at: Time,
     rounds: u32,
-    /// A round ends when what was sent after this had been delivered is acknowledged.
+    /// The round ends when data sent after this amount was delivered is acknowledged.
     round_end: u64,
-    /// Delivered when the round began, and lost since.
+    /// Bytes delivered before the round began, and bytes lost in it.
     round_delivered: u64,
     round_lost: u64,
-    /// Times that any was found lost since.
+    /// Number of loss events in this round.
     round_losses: u32,
-    /// Bytes sent and lost lately in rounds without a queue.
+    /// Bytes recently sent and lost in rounds without a queue.
     sent_lately: u64,
     lost_lately: u64,
-    /// There was a queue in the round before.
+    /// True if the previous round had a queue.
     queued: bool,
-    /// The start is over.
+    /// True after Startup.
     steady: bool,
-    /// Others keep a queue, and lose as much in it.
+    /// True if competing flows keep a queue, which causes losses as well.
     contested: bool,
-    /// The most in flight in this round and in the one before, in which what is acknowledged now was sent.
+    /// Maximum flight of this round and of the previous one, in which the data acknowledged now was sent.
     round_flight: [u32; 2],
-    /// Bytes in flight that were too many; `u64::MAX`: not known.
+    /// Bytes in flight that proved too many; `u64::MAX` if unknown.
     in_flight_high: u64,
-    /// It was lowered in this round.
+    /// True if `in_flight_high` was lowered in this round.
     lowered: bool,
-    /// Bytes in flight for which the network marks packets, less what a mark takes; `u64::MAX`: it doesn't.
+    /// Bound of the bytes in flight after ECN marks; `u64::MAX` if there are none.
     in_flight_low: u64,
-    /// A mark came in this round.
+    /// True if a mark arrived in this round.
     marked: bool,
-    /// Bytes to be acknowledged until all is that was in flight when the sender could send no more: rates measured up to then
-    /// are those of the sender, not of the path.
+    /// Bytes left to acknowledge of the flight at which the sender ran out of data. Rates measured until then are
+    /// those of the sender, not of the path.
     starved: u32,
 }
 
@@ -146,7 +148,7 @@ impl Model {
         }
     }
 
-    /// Bytes acknowledged, of the rate at which they were, of the delay. `pmdcs`: a packet.
+    /// Updates the model with an acknowledgement. `pmdcs` is the size of a packet in bytes.
     pub(super) fn on_ack(&mut self, ack: &Ack, pmdcs: u32) -> Sample {
         self.delivered += u64::from(ack.acked_bytes);
         let app_limited = !ack.window_full || self.starved > 0;
@@ -167,7 +169,7 @@ impl Model {
             }
             let sent_at = Time::from_nanos(ack.now.as_nanos().saturating_sub(rtt.as_nanos() as u64));
             if self.moments.is_empty() {
-                // Nothing had been in flight: the rate is measured from when the latest of this was sent.
+                // The flight was empty: measure the rate from the time at which the latest of this data was sent.
                 let delivered = self.delivered - u64::from(ack.acked_bytes.min(pmdcs));
                 self.moments.push_back(Moment { at: sent_at, sent_at, delivered, app_limited });
             }
@@ -186,10 +188,10 @@ impl Model {
         self.moments.iter().rev().find(|moment| moment.at <= at).copied()
     }
 
-    /// The rate of delivery from the last acknowledgement before the packet was sent to its own, or from one further back; but
-    /// no more than that at which it was sent, since acknowledgements may be held up and come together. And no more than was sent
-    /// in that time: a SACK has room for some hundred gap blocks, and what comes behind the last of them is acknowledged much
-    /// later, all at once.
+    /// Measures the delivery rate from the last acknowledgement before the packet was sent, or an earlier one, to the
+    /// packet's own. The rate is at most the sending rate, since acknowledgements may be delayed and arrive together.
+    /// The amount is at most what was sent in that time: a SACK can report only some hundred gap blocks, and data
+    /// beyond the last of them is acknowledged much later, all at once.
     fn measure(&mut self, now: Time, sent_at: Time, then: Moment, sample: &mut Sample) {
         let elapsed = now.since(then.at).max(sent_at.since(then.sent_at));
         let elapsed = elapsed.max(self.min_rtt).max(MEASURED_MIN).as_nanos();
@@ -204,8 +206,9 @@ impl Model {
         sample.round_began = then.delivered >= self.round_end;
     }
 
-    /// The rate over half a round trip more: what began in the middle of a lump, with the pause before it left out, looks faster than
-    /// it is. Not at the start, where the rate grows so fast that it would look slower.
+    /// Returns the rate over an interval that is longer by half, in bytes per second. An interval that begins within
+    /// a burst of acknowledgements excludes the pause before it and looks too fast. Not used in Startup, where the
+    /// rate grows so fast that a longer interval looks too slow.
     fn longer_rate(&self, now: Time, then: Moment) -> u64 {
         let more = now.since(then.at).max(MEASURED_MIN) / 2;
         let before = Time::from_nanos(then.at.as_nanos().saturating_sub(more.as_nanos() as u64));
@@ -240,13 +243,14 @@ impl Model {
         }
     }
 
-    /// Hundredths that may be lost with a queue: those that are lost without one come on top, twice, as they come by chance.
+    /// Returns the tolerated loss with a queue, in percent. The loss rate without a queue is added twice, since
+    /// random loss varies.
     fn loss_max(&self) -> u64 {
         let all = self.sent_lately.max(1);
         (LOSS_MAX + self.lost_lately * 200 / all).min(LOSS_MAX_WITHOUT_QUEUE)
     }
 
-    /// Losses that come without a queue say how much of what is sent arrives.
+    /// Updates the estimate of the loss rate without a queue.
     fn note_losses(&mut self, queue: bool, sent: u64, pmdcs: u32) {
         self.queued = queue;
         if !queue {
@@ -259,8 +263,9 @@ impl Model {
         }
     }
 
-    /// Thousandths to send beyond the bandwidth, so that it arrives though some is lost. An eighth less than that, as what
-    /// policers drop because too much is sent would otherwise make more be sent; and nothing while there is a queue.
+    /// Returns how much more than the bandwidth to send, in thousandths, so that the bandwidth arrives despite
+    /// losses. An eighth of the losses is not made up for: otherwise a policer that drops the excess would raise the
+    /// rate further. Returns 0 while there is a queue.
     pub(super) fn lost_permille(&self) -> u64 {
         let arrived = self.sent_lately.saturating_sub(self.lost_lately);
         if self.queued || arrived == 0 {
@@ -270,16 +275,17 @@ impl Model {
     }
 
     fn remember(&mut self, now: Time, rtt: Option<Duration>, app_limited: bool) {
-        // With a queue a round trip is longer than the smallest, and they are to reach back over it all the same.
+        // With a queue a round trip exceeds the minimum, and the records must still cover it.
         let long = rtt.unwrap_or(self.min_rtt);
         let apart =
             if long == Duration::MAX { Duration::ZERO } else { long.max(MEASURED_MIN) / MOMENTS_EACH };
-        // Of what had been sent more than once nobody knows which time it was.
+        // The sending time of data that was sent more than once is unknown.
         let known = rtt.map(|rtt| Time::from_nanos(now.as_nanos().saturating_sub(rtt.as_nanos() as u64)));
         let sent_before = self.moments.back().map(|last| last.sent_at);
         let sent_at = known.max(sent_before).unwrap_or(now);
         let moment = Moment { at: now, sent_at, delivered: self.delivered, app_limited };
-        // Acknowledgements that come together make one moment, the last of theirs: before that, some of what has come is missing.
+        // Acknowledgements that arrive together make one record, that of the last one. Earlier ones lack some of the
+        // delivered data.
         let before = self.moments.len().checked_sub(2).and_then(|before| self.moments.get(before)).copied();
         if let (Some(last), Some(before)) = (self.moments.back_mut(), before)
             && now.since(before.at) < apart
@@ -293,13 +299,13 @@ impl Model {
         self.moments.push_back(moment);
     }
 
-    /// All packets of this round found a queue.
+    /// True if all packets of this round met a queue.
     fn shows_queue(&self) -> bool {
         self.round_rtt != Duration::MAX
             && self.round_rtt > self.min_rtt + (self.min_rtt / 4).max(Duration::from_micros(500))
     }
 
-    /// All packets of the round before found a queue.
+    /// True if all packets of the previous round met a queue.
     pub(super) fn queued(&self) -> bool {
         self.queued
     }
@@ -312,7 +318,7 @@ impl Model {
         self.contested = contested;
     }
 
-    /// The queue of this round overflows.
+    /// True if the queue overflows in this round.
     pub(super) fn overflows(&self) -> bool {
         self.round_lost > 0 && self.shows_queue()
     }
@@ -330,13 +336,13 @@ impl Model {
         self.round_losses = self.round_losses.saturating_add(1);
     }
 
-    /// Nothing was in flight for a while: rates that were measured across that are none.
+    /// Clears the records after an idle period: a rate measured across it would be wrong.
     pub(super) fn on_idle(&mut self) {
         self.moments.clear();
         self.restarted = true;
     }
 
-    /// Forgets for a longer idle time: the memory of the moments is given back.
+    /// Frees the memory of the records after a longer idle period.
     pub(super) fn release_idle(&mut self) {
         self.sent.release();
         self.on_idle();
@@ -347,12 +353,12 @@ impl Model {
         self.moments.capacity() * size_of::<Moment>() + self.sent.heap_bytes()
     }
 
-    /// This is the first acknowledgement after such a pause.
+    /// Returns true once for the first acknowledgement after an idle period.
     pub(super) fn take_restarted(&mut self) -> bool {
         core::mem::take(&mut self.restarted)
     }
 
-    /// What was in flight when what was lost was sent is too much: no more than that from now on, once a round trip.
+    /// Limits the flight to that at which the lost data was sent; at most once per round trip.
     pub(super) fn on_congestion(&mut self) {
         if !core::mem::replace(&mut self.lowered, true) {
             let [now, before] = self.round_flight;
@@ -361,7 +367,7 @@ impl Model {
         }
     }
 
-    /// The network marked what was sent in this round or in the one before: less than was in flight then may be from now on.
+    /// Lowers the flight because of an ECN mark on data sent in this round or the previous one.
     pub(super) fn on_marked(&mut self) {
         self.marked = true;
         let [now, before] = self.round_flight;
@@ -369,7 +375,7 @@ impl Model {
         self.in_flight_low = flight / 100 * MARKED_LEAVES;
     }
 
-    /// More is tried again.
+    /// Removes the bound that ECN marks set, so that a probe can test a larger flight.
     pub(super) fn forget_marks(&mut self) {
         self.in_flight_low = u64::MAX;
     }
@@ -378,19 +384,20 @@ impl Model {
         self.in_flight_low
     }
 
-    /// The start ended with losses: what arrived in its last round fits the path, with its queue.
+    /// Sets the bound of the flight when Startup ends with losses: what arrived in its last round fits the path and
+    /// its queue.
     pub(super) fn on_start_overflowed(&mut self, sample: &Sample) {
         self.in_flight_high = self.in_flight(100).max(sample.round_bytes);
     }
 
-    /// So much was in flight without harm.
+    /// Raises the bound of the flight after `flight` bytes caused no congestion.
     pub(super) fn raise_in_flight_high(&mut self, flight: u32) {
         if self.in_flight_high != u64::MAX && u64::from(flight) >= self.in_flight_high / 8 * 7 {
             self.in_flight_high = self.in_flight_high.saturating_add(self.in_flight_high / 32);
         }
     }
 
-    /// A cycle of probing begins: the bandwidth of the cycle before the last is forgotten.
+    /// Begins a probing cycle. The bandwidth of the cycle before the last is forgotten.
     pub(super) fn begin_cycle(&mut self) {
         let [now, before] = &mut self.bandwidth;
         if *now > 0 {
@@ -403,8 +410,8 @@ impl Model {
         now.since(self.min_rtt_at) > if near { NEAR_MIN_HOLDS } else { MIN_RTT_HOLDS }
     }
 
-    /// The round-trip time without a queue has been looked for: it is the smallest since the search before the last, as others
-    /// that don't search at the same moment keep their queue.
+    /// Ends a probe for the minimum round-trip time. The new minimum is that since the probe before the last one,
+    /// because other flows that probe at other times keep their queue.
     pub(super) fn renew_min_rtt(&mut self, now: Time) {
         if self.searched_rtt != Duration::MAX {
             self.min_rtt = self.searched_rtt.min(self.found_rtt);
@@ -413,7 +420,7 @@ impl Model {
         self.min_rtt_at = now;
     }
 
-    /// Hundredths of the product of bandwidth and delay, in bytes.
+    /// Returns `gain` percent of the bandwidth-delay product in bytes.
     pub(super) fn in_flight(&self, gain: u64) -> u64 {
         if self.min_rtt == Duration::MAX {
             return u64::MAX / 1_000;
@@ -422,19 +429,19 @@ impl Model {
         u64::try_from(product * u128::from(gain) / 100).unwrap_or(u64::MAX / 1_000)
     }
 
-    /// What is sent in the time by which round trips without a queue differ.
+    /// Returns the bytes sent within the variation of round-trip times without a queue.
     pub(super) fn near_min_bytes(&self) -> u64 {
         let bytes = u128::from(self.bandwidth()) * NEAR_MIN.as_nanos() / 1_000_000_000;
         u64::try_from(bytes).unwrap_or(u64::MAX / 1_000)
     }
 
-    /// Bytes a second of so many bytes in each smallest round-trip time.
+    /// Returns the rate of `bytes` per minimum round-trip time, in bytes per second.
     pub(super) fn rate_of(&self, bytes: u32) -> u64 {
         let rate = u128::from(bytes) * 1_000_000_000 / self.min_rtt.as_nanos().max(1);
         u64::try_from(rate).unwrap_or(u64::MAX / 1_000)
     }
 
-    /// Bytes a second of two packets in the time over which rates are measured.
+    /// Returns the rate of two packets per measurement interval, in bytes per second.
     pub(super) fn rate_min(&self, pmdcs: u32) -> u64 {
         let time = self.min_rtt.max(MEASURED_MIN).as_nanos();
         u64::try_from(u128::from(pmdcs) * 2_000_000_000 / time).unwrap_or(u64::MAX)

@@ -1,4 +1,4 @@
-//! How much was sent until when.
+//! A log of the bytes sent up to past points in time.
 
 #[cfg(test)]
 mod tests;
@@ -8,20 +8,21 @@ use std::collections::VecDeque;
 
 use crate::time::Time;
 
-/// Moments that are kept: so many in a smallest round-trip time, and these in all. With a queue a round trip is longer.
+/// Number of recorded points: `EACH` in a minimum round-trip time, `MOMENTS_MAX` in all. With a queue a round trip is
+/// longer than the minimum.
 const EACH: u32 = 64;
 const MOMENTS_MAX: usize = 256;
 
-/// What was sent up to some moments of the past.
+/// Bytes sent up to recorded points in time.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SentLog {
-    /// What had been sent before each.
+    /// The points, each with the number of bytes sent before it.
     moments: VecDeque<(Time, u64)>,
     sent: u64,
 }
 
 impl SentLog {
-    /// So many bytes are sent.
+    /// Records that `bytes` are sent now.
     pub(super) fn on_sent(&mut self, now: Time, bytes: u32, min_rtt: Duration) {
         let apart = if min_rtt == Duration::MAX { Duration::ZERO } else { min_rtt / EACH };
         if self.moments.back().is_none_or(|(at, _)| *at < now && now.since(*at) >= apart) {
@@ -33,7 +34,8 @@ impl SentLog {
         self.sent += u64::from(bytes);
     }
 
-    /// Bytes sent after one moment and not after another, at most. `u64::MAX`: what was sent so long ago is not known.
+    /// Returns an upper bound of the bytes sent after `after` and until `until`. Returns `u64::MAX` if `after`
+    /// precedes the log.
     pub(super) fn between(&self, after: Time, until: Time) -> u64 {
         let from = self.moments.partition_point(|(at, _)| *at <= after);
         let to = self.moments.partition_point(|(at, _)| *at <= until);
@@ -48,7 +50,7 @@ impl SentLog {
         self.moments.capacity() * size_of::<(Time, u64)>()
     }
 
-    /// Forgets all moments, and gives their memory back.
+    /// Clears the log and frees its memory.
     pub(super) fn release(&mut self) {
         self.moments = VecDeque::new();
     }
