@@ -1,5 +1,5 @@
-//! What a path does for F-RTO (RFC 5682): packets of new data that ask whether a time-out was needless, and the end of its
-//! consequences if it was.
+//! The part of F-RTO (RFC 5682) that concerns a path: new data that tests whether a time-out was spurious, and the
+//! recovery of the RTO if it was.
 
 #[cfg(test)]
 mod tests;
@@ -9,17 +9,18 @@ use crate::config::AssociationConfig;
 use crate::time::Time;
 
 impl Path {
-    /// So many packets of new data may go whatever the window (RFC 5682 step 2b).
+    /// Allows `packets` packets of new data beyond the window (RFC 5682 step 2b).
     pub(crate) fn set_asking(&mut self, packets: u8) {
         self.asking = packets;
     }
 
-    /// A packet of new data may go whatever the window.
+    /// True if a packet of new data may be sent beyond the window.
     pub(crate) fn is_asking(&self) -> bool {
         self.asking > 0
     }
 
-    /// A time-out was needless, or a loss was none: the RTO is what measurements say (RFC 5682 section 4).
+    /// Drops the back-off of the RTO after a spurious time-out or loss: the RTO follows from the measurements again
+    /// (RFC 5682 section 4).
     pub(crate) fn forget_back_off(&mut self, now: Time, config: &AssociationConfig) {
         self.rto.forget_back_off(config);
         if self.rtx_deadline != Time::MAX {
@@ -27,8 +28,9 @@ impl Path {
         }
     }
 
-    /// The peer's window has opened, and `bytes` that it may have had no room for leave the flight to go again, whatever cwnd. That counts
-    /// as a probe. T3-rtx waits for the answer; its back-off stays until something new is acknowledged.
+    /// Removes `bytes`, for which the peer may have had no room, from the flight because the peer's window has
+    /// opened. They are sent again whatever cwnd is, which counts as a probe. T3-rtx restarts; its back-off stays
+    /// until new data is acknowledged.
     pub(crate) fn on_window_opened(&mut self, now: Time, bytes: u32) {
         if bytes == 0 {
             return;

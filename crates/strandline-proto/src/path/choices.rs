@@ -1,11 +1,10 @@
-//! What was chosen for a path: how losses are found on it, and whose controller it has; what the latest SACK showed, and what of
-//! acknowledgements at once.
+//! Settings and flags of a path in one byte: its loss recovery, whether it has its own controller, and what the
+//! latest SACKs and requests for immediate acknowledgement (I bit) showed.
 
 use crate::config::{AssociationConfig, Recovery};
 use crate::congestion::{Algorithm, Congestion};
 
-/// How losses are found on a path, whether its controller was chosen for it alone, whether a gap is known, and what is with packets that ask
-/// for their acknowledgement: one byte, as there may be millions.
+/// Flags of a path. One byte, because there may be millions of paths.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Choices(u8);
 
@@ -37,7 +36,8 @@ impl Choices {
         self.set(BY_TIME, matches!(recovery, Recovery::Rack));
     }
 
-    /// The latest SACK told of a gap: the peer acknowledges each packet at once (RFC 9260 section 6.7), a single one, too.
+    /// True if the latest SACK reported a gap. The peer then acknowledges every packet at once (RFC 9260 section
+    /// 6.7), even a single one.
     pub(super) const fn gap_seen(self) -> bool {
         self.0 & GAP_SEEN != 0
     }
@@ -46,7 +46,7 @@ impl Choices {
         self.set(GAP_SEEN, seen);
     }
 
-    /// The peer has answered that it has no room for the lowest chunk: a probe would find out nothing more.
+    /// True if the peer has answered that it has no room for the lowest chunk. A probe would reveal nothing more.
     pub(super) const fn window_shut(self) -> bool {
         self.0 & WINDOW_SHUT != 0
     }
@@ -55,18 +55,19 @@ impl Choices {
         self.set(WINDOW_SHUT, shut);
     }
 
-    /// The latest packet with DATA asked for an acknowledgement at once (I bit).
+    /// True if the latest packet with DATA asked for an immediate acknowledgement (I bit).
     pub(super) const fn asked(self) -> bool {
         self.0 & ASKED != 0
     }
 
-    /// A packet with data goes; see [`asked`](Self::asked) and [`asked_alone`](Self::asked_alone).
+    /// Records that a packet with data is sent; see [`asked`](Self::asked) and [`asked_alone`](Self::asked_alone).
     pub(super) const fn set_asked(&mut self, asked: bool, alone: bool) {
         self.set(ASKED, asked);
         self.set(ASKED_ALONE, alone);
     }
 
-    /// Whether the packet that asked is the first transmission of its chunks, with nothing else in flight, and was not answered yet.
+    /// True if the packet that asked carries only first transmissions, had nothing else in flight, and is not
+    /// answered yet.
     pub(super) const fn asked_alone(self) -> bool {
         self.0 & ASKED_ALONE != 0
     }
@@ -75,7 +76,8 @@ impl Choices {
         self.set(ASKED_ALONE, false);
     }
 
-    /// The latest tail-loss probe was not the later for a delayed acknowledgement, because the packet before it had asked.
+    /// True if the latest tail-loss probe did not allow for a delayed acknowledgement, because the packet before it
+    /// had the I bit.
     pub(super) const fn hurried(self) -> bool {
         self.0 & HURRIED != 0
     }
@@ -84,7 +86,7 @@ impl Choices {
         self.set(HURRIED, hurried);
     }
 
-    /// Such a probe was needless: the peer doesn't know the I bit, perhaps.
+    /// True if such a probe was spurious. The peer may ignore the I bit.
     pub(super) const fn unheeded(self) -> bool {
         self.0 & UNHEEDED != 0
     }
@@ -102,7 +104,7 @@ impl Choices {
     }
 }
 
-/// A controller that knows nothing yet. `pmdcs` in bytes.
+/// Creates a controller in its initial state. `pmdcs` is in bytes.
 pub(super) fn controller(
     algorithm: Algorithm,
     pmdcs: u32,

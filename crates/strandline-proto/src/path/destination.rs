@@ -1,4 +1,4 @@
-//! One path: a transport address of the peer and what is known about the way there.
+//! A path: a transport address of the peer, with the state of the route to it.
 
 #[cfg(test)]
 mod tests;
@@ -22,19 +22,19 @@ use crate::congestion::{Ack, Algorithm, Congestion, Controller};
 use crate::event::PathChange;
 use crate::time::Time;
 
-/// What a probe waits beyond two round trips: timers are no finer.
+/// What a tail-loss probe waits beyond two round trips: the resolution of timers.
 pub(super) const PROBE_SLACK: Duration = Duration::from_millis(2);
 
-/// A single packet may be acknowledged this late (the default of SACK.Delay).
+/// How long a peer may delay the acknowledgement of a single packet (the default of SACK.Delay).
 pub(super) const SACK_DELAY: Duration = Duration::from_millis(200);
 
-/// Whether the next packet may go whatever the window.
+/// Whether the next packet may be sent regardless of the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exempt {
     No,
-    /// It is a tail-loss probe.
+    /// The packet is a tail-loss probe.
     Probe,
-    /// It follows a time-out, or asks about a window that has opened.
+    /// The packet follows a time-out, or tests a window that has opened.
     Other,
 }
 
@@ -42,12 +42,12 @@ pub(super) enum Exempt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PathIndex(pub(crate) u8);
 
-/// One path. Bytes of data count as DATA chunks with header and padding (RFC 9260 section 7.2).
+/// One path. Data is counted in bytes of DATA chunks with header and padding (RFC 9260 section 7.2).
 #[derive(Debug, Clone)]
 pub(crate) struct Path {
-    /// Where packets go: IP address and encapsulation port (0 for raw IP).
+    /// The destination: IP address and encapsulation port (0 for raw IP).
     pub(crate) remote: SocketAddr,
-    /// The address to send from, once it matters.
+    /// The source address, if it must be a certain one.
     pub(crate) local: Option<IpAddr>,
     pub(crate) state: PathState,
     pub(crate) congestion: Congestion,
@@ -56,32 +56,33 @@ pub(crate) struct Path {
     pub(crate) pmtu: Pmtu,
     /// Bytes outstanding on the path.
     pub(crate) flight: u32,
-    /// When T3-rtx expires; `Time::MAX`: it is stopped.
+    /// When T3-rtx expires; `Time::MAX` if it is stopped.
     pub(crate) rtx_deadline: Time,
-    /// What T3-rtx waits for, in microseconds, since it was started.
+    /// Duration of T3-rtx when it was last started, in microseconds.
     pub(super) rtx_wait_us: u32,
-    /// When something that the peer acknowledges was last sent; at first, when the path was made.
+    /// When something that the peer acknowledges was last sent; initially the time of creation.
     pub(crate) last_sent: Time,
     /// When data was last acknowledged on the path, or probed for.
     pub(super) quiet_since: Time,
-    /// Only packets sent from this moment on give a round-trip time: one measurement a round trip (rule C4).
+    /// Only packets sent since this time measure the round-trip time: one measurement per round trip (rule C4).
     rtt_from: Time,
     /// Bytes of new data that may still be sent at this opportunity (Max.Burst).
     pub(super) burst_allowance: u32,
     pub(super) arrivals: Arrivals,
-    /// Consecutive errors (RFC 9260 section 8.2).
+    /// Number of consecutive errors (RFC 9260 section 8.2).
     pub(crate) error_count: u16,
-    /// Expirations of T3-rtx, and of what stands for it.
+    /// Number of expirations of T3-rtx and of events that count as one.
     pub(crate) timeouts: u16,
-    /// T3-rtx expired and nothing was acknowledged since: only one packet may be in flight (section 7.2.3).
+    /// True if T3-rtx expired and nothing was acknowledged since: only one packet may be in flight (section 7.2.3).
     pub(crate) timed_out: bool,
     pub(super) choices: Choices,
-    /// One packet may go whatever the window: a tail-loss probe, or the first after a time-out.
+    /// Whether one packet may be sent regardless of the window: a tail-loss probe, or the first after a time-out.
     pub(super) exempt: Exempt,
     pub(super) probes: Probes,
-    /// So many packets of new data may go whatever the window, to ask whether a time-out was needless.
+    /// Number of packets of new data that may be sent regardless of the window, to test whether a time-out was
+    /// spurious (F-RTO).
     pub(super) asking: u8,
-    /// The timer of pacing came so many milliseconds late, which is to be made good.
+    /// How late the pace timer fired, in milliseconds. The next batch makes up for it.
     pub(super) late_ms: u8,
     pub(super) prr: Prr,
     pub(super) pacer: Pacer,
@@ -92,62 +93,63 @@ pub(crate) struct Path {
 pub(crate) struct PathSack {
     /// Bytes newly acknowledged.
     pub(crate) acked_bytes: u32,
-    /// Of these some went to this path alone.
+    /// True if some of them were sent on this path only.
     pub(crate) answered: bool,
-    /// Some of the chunks that went to this path alone were still in flight.
+    /// True if some chunks that were sent on this path only were still in flight.
     pub(crate) answered_in_time: bool,
-    /// Bytes that leave the flight by it: less than `acked_bytes` if chunks had been marked for retransmission.
+    /// Bytes that leave the flight: less than `acked_bytes` if chunks had been marked for retransmission.
     pub(crate) flight_drop: u32,
-    /// When the chunk to measure the round-trip time by was sent; `None` if rule C5 (Karn) allows none.
+    /// When the chunk that measures the round-trip time was sent; `None` if rule C5 (Karn) allows no measurement.
     pub(crate) rtt_sent_at: Option<Time>,
-    /// It may have arrived long before that was said: the time is no shorter than the round trip, and perhaps much longer.
+    /// True if that chunk may have arrived long before the SACK reported it, so that the measured time may be much
+    /// too long.
     pub(crate) rtt_late: bool,
-    /// The earliest outstanding TSN of the path was acknowledged (rule R3).
+    /// True if the earliest outstanding TSN of the path was acknowledged (rule R3).
     pub(crate) lowest_acked: bool,
-    /// Chunks of the path are outstanding beside its flight: no SACK had room to name them.
+    /// True if chunks of the path are outstanding outside its flight, because no SACK had room to report them.
     pub(crate) overdue: bool,
     pub(crate) cumulative_advanced: bool,
     pub(crate) in_fast_recovery: bool,
-    /// An ECNE came with it.
+    /// True if an ECNE chunk came with it.
     pub(crate) marked: bool,
 }
 
-/// What an acknowledgement, or the time that passed, means for the recovery of one path.
+/// The effect of an acknowledgement, or of passed time, on the loss recovery of one path.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PathLoss {
-    /// Bytes of chunks found lost: they leave the flight.
+    /// Bytes of chunks declared lost. They leave the flight.
     pub(crate) lost_bytes: u32,
-    /// A loss of this path is to shrink its window (section 7.2.3).
+    /// True if a loss must shrink the window (section 7.2.3).
     pub(crate) shrink: bool,
-    /// One is repaired for which the window has shrunk already.
+    /// True if a loss is repaired for which the window has already shrunk.
     pub(crate) repairs: bool,
-    /// With `shrink`: what it shrank for before is in doubt still.
+    /// With `shrink`: true if the previous reduction may still turn out to be spurious.
     pub(crate) undo_continues: bool,
-    /// The path is in recovery, by the rules of `Recovery::Rack`.
+    /// True if the path is in recovery by the rules of `Recovery::Rack`.
     pub(crate) in_recovery: bool,
-    /// What the window shrank for was no loss.
+    /// True if the loss that shrank the window was spurious.
     pub(crate) undo: bool,
     /// Bytes that left the flight because they were acknowledged.
     pub(crate) acked_bytes: u32,
-    /// Bytes that left the flight because they are late and no SACK has room to name them.
+    /// Bytes that left the flight because they are overdue and no SACK has room to report them.
     pub(crate) overdue_bytes: u32,
-    /// Of `acked_bytes`, acknowledged for the first time: a SACK that was overtaken by a later one takes back what the next one
-    /// acknowledges once more.
+    /// Part of `acked_bytes` that was acknowledged for the first time. A SACK that was overtaken by a later one
+    /// revokes acknowledgements, which the next one repeats.
     pub(crate) delivered: u32,
     pub(crate) cumulative_advanced: bool,
 }
 
-/// What a time-out changed.
+/// The effects of a time-out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct TimeoutOutcome {
     pub(crate) change: Option<PathChange>,
-    /// The PMTU fell: full packets vanish on this path.
+    /// True if the PMTU fell, because full packets are lost on this path.
     pub(crate) mtu_fell: bool,
 }
 
 impl Path {
-    /// An unconfirmed path. `overhead`: bytes between the IP header and the SCTP packet (8 for UDP encapsulation).
-    /// Heartbeats wait for [`start_heartbeats`](Self::start_heartbeats).
+    /// Creates an unconfirmed path. `overhead` is the number of bytes between the IP header and the SCTP packet (8
+    /// for UDP encapsulation). Heartbeats begin with [`start_heartbeats`](Self::start_heartbeats).
     pub(crate) fn new(
         remote: SocketAddr,
         local: Option<IpAddr>,
@@ -186,68 +188,71 @@ impl Path {
         }
     }
 
-    /// PMDCS: the largest DATA chunk, header included, that fits a packet.
+    /// Returns PMDCS: the size of the largest DATA chunk, header included, that fits a packet.
     pub(crate) fn data_chunk_len_max(&self) -> u32 {
         data_chunk_len_max(&self.pmtu)
     }
 
-    /// The longest SCTP packet, common header included, at the present PMTU; a multiple of 4.
+    /// Returns the length of the longest SCTP packet, common header included, at the current PMTU; a multiple of 4.
     pub(crate) fn payload_max(&self) -> usize {
         self.pmtu.packet_len()
     }
 
-    /// When something about this path is next due: T3-rtx, a HEARTBEAT or its time-out, a lost PMTU probe.
+    /// Returns the next deadline of this path: T3-rtx, a HEARTBEAT or its time-out, a lost PMTU probe, pacing, or a
+    /// tail-loss probe.
     #[inline]
     pub(crate) fn next_deadline(&self) -> Time {
         let rto = self.rto.rto();
         let quiet = self.pacer.deadline().min(self.heartbeat.deadline(rto)).min(self.pmtu.deadline(rto));
-        // Nothing is under way: asked for each packet by who only receives.
+        // Fast path for receivers, which ask for each packet and have nothing in flight.
         if self.flight == 0 {
             return quiet.min(self.rtx_deadline);
         }
         quiet.min(self.rtx_deadline).min(self.probe_deadline())
     }
 
-    /// Nothing was acknowledged on it yet, or probed for.
+    /// True if nothing was acknowledged on the path yet, or probed for.
     pub(super) fn is_fresh(&self) -> bool {
         self.quiet_since == Time::ZERO
     }
 
-    /// Nothing is under way, and nothing went for as long as an acknowledgement may wait. An answer that goes now asks for
-    /// its own at once (RFC 7053): who has been answered after a pause will hardly go on before that would come by itself, and
-    /// a round-trip time with that delay in it makes the next tail-loss probe twice as late.
+    /// True if nothing is in flight and nothing was sent for as long as an acknowledgement may be delayed. An answer
+    /// that is sent now asks for an immediate acknowledgement (RFC 7053). The peer will hardly send more data that
+    /// would carry one, and a round-trip time that includes the delay would double the wait for the next tail-loss
+    /// probe.
     pub(crate) fn is_quiet(&self, now: Time) -> bool {
         self.recovery() == Recovery::Rack && self.flight == 0 && now.since(self.last_sent) >= SACK_DELAY
     }
 
-    /// What goes now is to show what became of the packets before it: a tail-loss probe, or what follows a time-out.
+    /// True if the next packet is to reveal what became of earlier ones: it is a tail-loss probe or follows a
+    /// time-out.
     pub(crate) fn asks_at_once(&self) -> bool {
         self.is_exempt() || self.timed_out || self.asking > 0
     }
 
-    /// The next packet may go whatever the window, if there is anything to send.
+    /// True if the next packet may be sent regardless of the window, provided that there is data.
     pub(crate) fn is_exempt(&self) -> bool {
         self.exempt != Exempt::No
     }
 
-    /// Proportional rate reduction is under way.
+    /// True during proportional rate reduction.
     pub(crate) fn is_recovering(&self) -> bool {
         self.prr.is_active()
     }
 
-    /// cwnd; in recovery, what proportional rate reduction lets be in flight.
+    /// Returns cwnd, or in recovery the flight that proportional rate reduction allows, in bytes.
     pub(crate) fn window(&self) -> u32 {
         if self.prr.is_active() { self.prr.window() } else { self.congestion.window() }
     }
 
     // --- sending -----------------------------------------------------------------------------------------------------
 
-    /// What was acknowledged was not replaced: the application had nothing to send.
+    /// Notes that acknowledged data was not replaced, because the application had nothing to send.
     pub(crate) fn forget_acked(&mut self) {
         self.arrivals.take_packets();
     }
 
-    /// The opportunity to send is over: nothing more can be sent at present.
+    /// Ends an opportunity to send: nothing more can be sent now.
     pub(crate) fn end_burst(&mut self) {
         self.burst_allowance = 0;
         self.asking = 0; // now or never: later it is no answer to that SACK
@@ -256,20 +261,20 @@ impl Path {
         }
     }
 
-    /// Another packet with new data may be sent: rules B (with its excess of less than one packet over cwnd) and D of
-    /// section 6.1, and the single packet after a time-out of section 7.2.3.
+    /// True if another packet with new data may be sent: rules B (with an excess of less than one packet over cwnd)
+    /// and D of section 6.1, and the single packet after a time-out of section 7.2.3.
     pub(crate) fn may_send(&self) -> bool {
         self.burst_allowance > 0 && self.may_retransmit()
     }
 
-    /// Another packet with chunks marked for retransmission may be sent (section 6.1, rule C).
+    /// True if another packet of retransmissions may be sent (section 6.1 rule C).
     pub(crate) fn may_retransmit(&self) -> bool {
         if self.timed_out { self.flight == 0 } else { self.flight < self.window() && self.pacer.may_send() }
     }
 
-    /// A packet of `packet_len` bytes (SCTP) with `data_bytes` of DATA chunks was sent. `first_transmission`: some of it
-    /// was sent for the first time, so that it can measure the round-trip time and the path is not idle (section 8.3).
-    /// `asks`: it asks for an acknowledgement at once. Starts T3-rtx if it is stopped (rule R1).
+    /// Records that an SCTP packet of `packet_len` bytes with `data_bytes` of DATA chunks was sent, and starts T3-rtx
+    /// if it is stopped (rule R1). With `first_transmission`, the packet contains new data, measures the round-trip
+    /// time, and makes the path busy (section 8.3). With `asks`, it asks for an immediate acknowledgement.
     pub(crate) fn on_data_sent(
         &mut self,
         now: Time,
@@ -300,16 +305,16 @@ impl Path {
         self.start_rtx(now);
     }
 
-    /// Retransmissions go without an opportunity to send. Credit that was full before them must not be refilled for that time
-    /// afterwards.
+    /// Updates the pacer before retransmissions, which are sent without an opportunity to send. Otherwise a credit
+    /// that was full before would be refilled for that time afterwards.
     #[cold]
     #[inline(never)]
     fn catch_up(&mut self, now: Time) {
         self.pacer.refill(now, self.pacing_rate(), self.data_chunk_len_max(), Duration::ZERO);
     }
 
-    /// The first data after a pause: cwnd is no longer what the network showed to carry (section 7.2.1). Done when the
-    /// pause ends, not by a timer for each RTO: nobody needs the window in between, and one packet may always go.
+    /// Reduces cwnd for an idle period when the first data after it is sent (section 7.2.1). No timer per RTO is
+    /// needed, because the window does not matter before and one packet may always be sent.
     fn decay(&mut self, now: Time) {
         if self.flight == 0 {
             let periods = now.since(self.last_sent).as_nanos() / self.rto.rto().as_nanos().max(1);
@@ -317,7 +322,7 @@ impl Path {
         }
     }
 
-    /// INIT or COOKIE ECHO was sent, which measure the round-trip time too.
+    /// Records that an INIT or COOKIE ECHO was sent, which measures the round-trip time too.
     pub(crate) fn on_control_sent(&mut self, now: Time) {
         self.last_sent = now;
         self.heartbeat.on_path_used();
@@ -325,7 +330,7 @@ impl Path {
 
     // --- T3-rtx (sections 6.3.2 and 6.3.3) ---------------------------------------------------------------------------
 
-    /// Rule R1: starts the timer if it is stopped.
+    /// Starts the timer if it is stopped (rule R1).
     pub(crate) fn start_rtx(&mut self, now: Time) {
         if self.rtx_deadline == Time::MAX {
             self.restart_rtx(now);
@@ -341,7 +346,7 @@ impl Path {
         self.rtx_deadline = Time::MAX;
     }
 
-    /// What had been found lost here goes again elsewhere: with nothing else outstanding there is nothing to wait for (rule R2).
+    /// Stops T3-rtx if lost data of this path was sent on another one and nothing else is outstanding (rule R2).
     pub(crate) fn on_moved_away(&mut self, overdue: bool) {
         if self.flight == 0 && !overdue {
             self.stop_rtx();
@@ -352,8 +357,8 @@ impl Path {
         self.rtx_deadline != Time::MAX && self.rtx_deadline <= now
     }
 
-    /// T3-rtx expired (rules E1 and E2, section 8.2); it is stopped then. `lost` bytes of DATA chunks were in
-    /// flight. The caller marks them and takes them out of the flight ([`on_lost`](Self::on_lost)).
+    /// Handles an expiry of T3-rtx with `lost` bytes of DATA chunks in flight, and stops the timer (rules E1 and E2,
+    /// section 8.2). The caller marks the chunks and removes them from the flight with [`on_lost`](Self::on_lost).
     pub(crate) fn on_rtx_timeout(
         &mut self,
         now: Time,
@@ -361,7 +366,7 @@ impl Path {
         config: &AssociationConfig,
     ) -> TimeoutOutcome {
         self.stop_rtx();
-        // Nothing was acknowledged since the one before: of several in a row the window before the first is kept.
+        // After several time-outs in a row, the window before the first one is kept.
         if !self.timed_out {
             self.congestion.on_certain();
         }
@@ -373,7 +378,7 @@ impl Path {
         self.prr = Prr::default();
         self.probes.on_timeout();
         self.asking = 0;
-        // What is in flight beside it may be lost or not; the one packet of section 7.2.3 goes in any case.
+        // Other data in flight may be lost or not. The one packet of section 7.2.3 is sent in any case.
         self.exempt = if self.recovery() == Recovery::Rack { Exempt::Other } else { Exempt::No };
         let mtu_fell = config.probes_mtu() && self.pmtu.on_timeout(lost as usize);
         if mtu_fell {
@@ -382,8 +387,9 @@ impl Path {
         TimeoutOutcome { change: self.on_error(config), mtu_fell }
     }
 
-    /// T3-rtx expired for a zero window probe while the peer goes on to send SACKs: the interval doubles, but it is
-    /// neither an error nor congestion (section 6.1, rule A). What is in flight beside the probe keeps none back.
+    /// Handles an expiry of T3-rtx for a zero window probe while the peer still sends SACKs. The interval doubles,
+    /// but it is neither an error nor congestion (section 6.1 rule A). Other data in flight does not hold the next
+    /// probe back.
     pub(crate) fn on_window_probe_timeout(&mut self, now: Time, config: &AssociationConfig) {
         self.stop_rtx();
         self.rto.back_off(config);
@@ -396,8 +402,8 @@ impl Path {
 
     // --- acknowledgements --------------------------------------------------------------------------------------------
 
-    /// A SACK acknowledged data of this path: RTT, cwnd, flight, T3-rtx and reachability. Comes before
-    /// [`on_lost`](Self::on_lost) and [`on_fast_retransmit`](Self::on_fast_retransmit) (section 7.2.4, note).
+    /// Processes a SACK that acknowledged data of this path: RTT, cwnd, flight, T3-rtx and reachability. Called
+    /// before [`on_lost`](Self::on_lost) and [`on_fast_retransmit`](Self::on_fast_retransmit) (section 7.2.4, note).
     pub(crate) fn on_sack(
         &mut self,
         now: Time,
@@ -437,7 +443,8 @@ impl Path {
         self.probes.on_acked();
         self.exempt = Exempt::No;
         self.pmtu.on_acked(sack.acked_bytes);
-        // What went to another path too, or had timed out before the path fell silent, is no answer (RFC 7829 section 3.2 rule 9).
+        // Data that also went to another path, or that had timed out before the path failed, is no answer (RFC 7829
+        // section 3.2 rule 9).
         let answers = match self.state {
             PathState::PotentiallyFailed => sack.answered_in_time,
             _ => sack.answered,
@@ -445,7 +452,8 @@ impl Path {
         if answers { self.on_answer() } else { None }
     }
 
-    /// The window counts as full for growth. What pacing holds back was no lack of data; RFC 9260 looks at the moment.
+    /// Records a SACK. Returns whether the window counts as full for growth: data that pacing holds back is no lack
+    /// of data, and RFC 9260 considers only the current moment.
     fn note_sack(
         &mut self,
         now: Time,
@@ -463,13 +471,13 @@ impl Path {
         }
     }
 
-    /// Whether a sample would make the smoothed round-trip time longer.
+    /// True if a sample would increase the smoothed round-trip time.
     fn makes_longer(&self, now: Time, sent_at: Time) -> bool {
         self.rto.srtt().is_some_and(|srtt| now.since(sent_at) > srtt)
     }
 
-    /// A packet sent at `sent_at` was answered. Gives the round-trip time if it counts: one measurement for each round
-    /// trip (rule C4).
+    /// Records that a packet sent at `sent_at` was answered. Returns the round-trip time if it counts: one
+    /// measurement per round trip (rule C4).
     pub(crate) fn on_rtt(
         &mut self,
         now: Time,
@@ -485,23 +493,24 @@ impl Path {
         Some(rtt)
     }
 
-    /// Chunks of `bytes` are no longer outstanding on this path without having been acknowledged on it: lost, or sent
-    /// again elsewhere.
+    /// Removes `bytes` from the flight that were not acknowledged on this path: they are lost, or were sent again
+    /// elsewhere.
     pub(crate) fn on_lost(&mut self, bytes: u32) {
         self.flight = self.flight.saturating_sub(bytes);
     }
 
-    /// A loss on this path began Fast Recovery (section 7.2.4, rule 2).
+    /// Reacts to a loss on this path that began Fast Recovery (section 7.2.4 rule 2).
     pub(crate) fn on_fast_retransmit(&mut self, now: Time) {
         self.congestion.on_fast_retransmit(now);
         self.arrivals.forget_full();
     }
 
-    /// After [`on_sack`](Self::on_sack), or when time has told: what was lost, and how recovery goes on.
+    /// Processes losses after [`on_sack`](Self::on_sack) or after a timer, and continues recovery.
     pub(crate) fn on_loss(&mut self, now: Time, loss: &PathLoss) {
-        // RecoverFS is all that was outstanding (RFC 9937 section 6.1), whatever the SACK that tells of the loss took out of the flight.
+        // RecoverFS is everything that was outstanding (RFC 9937 section 6.1), including what the SACK that revealed
+        // the loss removed from the flight.
         let flight_before = self.flight.saturating_add(loss.acked_bytes).saturating_add(loss.overdue_bytes);
-        // What was needless is from before what is lost now.
+        // The spurious loss precedes the losses of this call.
         if loss.undo {
             self.congestion.on_undo();
             self.timed_out = false;
@@ -523,7 +532,7 @@ impl Path {
             if loss.shrink || loss.repairs {
                 self.prr = Prr::begin(flight_before);
             }
-            // A controller that was chosen in the middle of a recovery goes by its own window.
+            // A controller that was selected during a recovery follows its own window.
             if self.prr.is_active() {
                 self.prr.on_sack(Step {
                     acked: loss.delivered,
@@ -538,20 +547,22 @@ impl Path {
 
     // --- path MTU (section 7.3) --------------------------------------------------------------------------------------
 
-    /// The length of the SCTP packet (HEARTBEAT and PAD chunk) with which to probe the PMTU now. To be asked after data
-    /// was sent; follow it by [`Pmtu::on_probe_sent`] with a random nonce.
+    /// Returns the length of the SCTP packet (HEARTBEAT and PAD chunk) that should probe the PMTU now. Call it after
+    /// data was sent, and then [`Pmtu::on_probe_sent`] with a random nonce.
     pub(crate) fn mtu_probe_due(&mut self, now: Time) -> Option<usize> {
         if self.state == PathState::Active && self.error_count == 0 { self.pmtu.probe_due(now) } else { None }
     }
 
-    /// Packets as long as the PMTU get lost, as others than DATA have shown. True if the PMTU fell.
+    /// Handles the loss of packets of the PMTU's size that was noticed by chunks other than DATA. Returns true if the
+    /// PMTU fell.
     pub(crate) fn on_black_hole(&mut self) -> bool {
         let fell = self.pmtu.on_black_hole(usize::from(u16::MAX));
         self.on_mtu();
         fell
     }
 
-    /// A Packet Too Big message about a packet on this path, which the caller has checked. True if the PMTU fell.
+    /// Handles a Packet Too Big message about a packet on this path, which the caller has checked. Returns true if
+    /// the PMTU fell.
     pub(crate) fn on_packet_too_big(&mut self, now: Time, mtu: u32) -> bool {
         let fell = self.pmtu.on_packet_too_big(now, mtu);
         self.on_mtu();

@@ -1,5 +1,4 @@
-//! Whether a path carries packets that may be marked (ECN), and whether its marks mean anything: decision 38. Some routers drop
-//! such packets, some mark them all.
+//! Validates ECN on a path (decision 38). Some routers drop ECN-capable packets, and some mark all of them.
 
 #[cfg(test)]
 mod tests;
@@ -8,31 +7,31 @@ use core::time::Duration;
 
 use crate::time::Time;
 
-/// So many times in a row what said that it may be marked was lost and none of it arrived.
+/// Number of consecutive times that ECN-capable data is lost entirely before ECN is given up.
 const STRIKES_MAX: u8 = 3;
-/// Round trips after which an acknowledgement would have come.
+/// Number of round trips within which an acknowledgement is expected.
 const PATIENCE: u32 = 2;
-/// So many marks in a row, each of another window, came though the window is as small as it gets.
+/// Number of consecutive marks, each of another window, at a minimal window before ECN is given up.
 const MARKS_AT_FLOOR_MAX: u8 = 10;
-/// Those are in a row that come within so many round trips of one another, and what an acknowledgement may be delayed by.
+/// Marks are consecutive if they arrive within `IN_A_ROW` round trips plus the delay of an acknowledgement.
 const IN_A_ROW: u32 = 4;
 const ACKNOWLEDGED_AFTER: Duration = Duration::from_millis(200);
-/// A window of so many packets, or less, is about as small as it gets.
+/// A window of at most this many packets counts as minimal.
 const FLOOR_PACKETS: u32 = 4;
 
-/// What is known of one path.
+/// The ECN validation of one path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EcnTrial {
-    /// From when on all new data went with packets that may be marked, or when such data was last acknowledged; `Time::MAX`: none
-    /// has gone since the last strike.
+    /// Start of the period since which all new data was ECN-capable, or the time when such data was last
+    /// acknowledged; `Time::MAX` if none was sent since the last strike.
     since: Time,
-    /// The first such data went then.
+    /// When the first ECN-capable data of the period was sent.
     first: Time,
-    /// New data without it went first at this time; `Time::MAX`: none has.
+    /// When the first new data without ECN was sent after it; `Time::MAX` if none was.
     until: Time,
     strikes: u8,
     marks_at_floor: u8,
-    /// When the latest of these came.
+    /// Arrival time of the latest mark.
     marked_at: Time,
     failed: bool,
 }
@@ -46,12 +45,12 @@ impl Default for EcnTrial {
 }
 
 impl EcnTrial {
-    /// ECN is given up on the path: nothing says that it may be marked, and marks count for nothing.
+    /// True if ECN is given up on this path: packets are not sent as ECN-capable, and marks are ignored.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed
     }
 
-    /// New data went; `capable`: its packets say that they may be marked.
+    /// Records that new data was sent. `capable` is true if its packets were ECN-capable.
     pub(crate) fn on_new_data(&mut self, now: Time, capable: bool) {
         if !capable {
             self.until = self.until.min(now);
@@ -60,7 +59,8 @@ impl EcnTrial {
         }
     }
 
-    /// Data that was sent once, at `sent_at`, is acknowledged: if it went in a packet that may be marked, the path carries them.
+    /// Records that data sent once, at `sent_at`, was acknowledged. If it was ECN-capable, the path carries such
+    /// packets.
     pub(crate) fn on_acked(&mut self, now: Time, sent_at: Time) {
         if sent_at >= self.first && sent_at < self.until {
             self.since = now;
@@ -68,7 +68,7 @@ impl EcnTrial {
         }
     }
 
-    /// Something was lost, or a time-out says so. True if that ends the trial: again and again none of what may be marked arrived.
+    /// Records a loss or time-out. Returns true if it makes ECN fail: repeatedly no ECN-capable packet arrived.
     pub(crate) fn on_lost(&mut self, now: Time, round_trip: Duration) -> bool {
         if self.failed || self.first == Time::MAX || now < self.since + round_trip * PATIENCE {
             return false;
@@ -79,8 +79,8 @@ impl EcnTrial {
         self.failed
     }
 
-    /// A mark came while the window was so many bytes, at `pmdcs` for a packet. True if that ends the trial: the marks are not
-    /// about how much is sent.
+    /// Records a mark that arrived with a window of `window` bytes and packets of `pmdcs` bytes. Returns true if it
+    /// makes ECN fail: the marks do not depend on the amount sent.
     pub(crate) fn on_mark(&mut self, now: Time, round_trip: Duration, window: u32, pmdcs: u32) -> bool {
         if self.failed {
             return false;

@@ -12,32 +12,32 @@ use crate::time::Time;
 pub(crate) enum Pace {
     /// Only on request.
     Off,
-    /// Once in each RTO, as long as the address is not confirmed (section 5.4) or may have failed (RFC 7829).
+    /// Once per RTO, while the address is unconfirmed (section 5.4) or potentially failed (RFC 7829).
     EachRto,
-    /// HB.interval + RTO, the latter varied by half of it to either side (section 8.3).
+    /// Every HB.interval + RTO, with the RTO varied by 50 % up or down (section 8.3).
     Interval(Duration),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
-    /// Nothing is to be answered.
+    /// No answer is outstanding.
     None,
-    /// The RTO since the HEARTBEAT has not passed yet.
+    /// The answer is outstanding, and the RTO has not passed yet.
     Awaited,
-    /// The RTO has passed and was counted as an error; an answer still shows that the path works.
+    /// The RTO has passed and counted as an error. An answer still shows that the path works.
     Late,
 }
 
-/// The heartbeat of one path. Stopped until [`start`](Self::start) is called; one that is requested may be sent at any
-/// time.
+/// The heartbeat of one path. It is stopped until [`start`](Self::start) is called. A requested HEARTBEAT may be sent
+/// at any time.
 #[derive(Debug, Clone)]
 pub(crate) struct Heartbeat {
     nonce: u64,
     sent_at: Time,
-    /// When the present heartbeat period ends.
+    /// End of the current heartbeat period.
     next_at: Time,
     answer: Answer,
-    /// Something that measures the round-trip time was sent in the present period: the path is not idle.
+    /// True if something that measures the round-trip time was sent in this period, so that the path is not idle.
     path_used: bool,
 }
 
@@ -46,7 +46,7 @@ impl Heartbeat {
         Self { nonce: 0, sent_at: Time::ZERO, next_at: Time::MAX, answer: Answer::None, path_used: false }
     }
 
-    /// Heartbeats begin. An address that is not confirmed is probed at once.
+    /// Starts heartbeats. An unconfirmed address is probed at once.
     pub(crate) fn start(&mut self, now: Time, pace: Pace, rto: Duration, random: u32) {
         self.schedule(now, pace, rto, random);
         if pace == Pace::EachRto {
@@ -54,7 +54,7 @@ impl Heartbeat {
         }
     }
 
-    /// Begins a heartbeat period at `from`. `random` is any number, used for the jitter.
+    /// Begins a heartbeat period at `from`. `random` is any number and determines the jitter.
     pub(crate) fn schedule(&mut self, from: Time, pace: Pace, rto: Duration, random: u32) {
         self.path_used = false;
         self.next_at = match pace {
@@ -64,7 +64,7 @@ impl Heartbeat {
         };
     }
 
-    /// The next HEARTBEAT goes now, where any go.
+    /// Makes the next HEARTBEAT due now, unless heartbeats are off.
     pub(crate) fn hurry(&mut self) {
         if self.next_at != Time::MAX {
             self.next_at = Time::ZERO;
@@ -72,17 +72,17 @@ impl Heartbeat {
         }
     }
 
-    /// No HEARTBEAT any more, and none is awaited: a SHUTDOWN or SHUTDOWN ACK was sent.
+    /// Stops heartbeats and awaits none, because a SHUTDOWN or SHUTDOWN ACK was sent.
     pub(crate) fn stop(&mut self) {
         *self = Self::new();
     }
 
-    /// Something was sent that can measure the round-trip time.
+    /// Records that something was sent that can measure the round-trip time.
     pub(crate) fn on_path_used(&mut self) {
         self.path_used = true;
     }
 
-    /// When [`on_expired`](Self::on_expired) or [`is_due`](Self::is_due) will have something to tell.
+    /// Returns the next time at which [`on_expired`](Self::on_expired) or [`is_due`](Self::is_due) may return true.
     #[inline]
     pub(crate) fn deadline(&self, rto: Duration) -> Time {
         match self.answer {
@@ -91,7 +91,8 @@ impl Heartbeat {
         }
     }
 
-    /// A HEARTBEAT should be sent. If the path turns out not to be idle, begins a new period at `last_sent` instead.
+    /// True if a HEARTBEAT should be sent. If the path turns out not to be idle, begins a new period at `last_sent`
+    /// instead.
     pub(crate) fn is_due(
         &mut self,
         now: Time,
@@ -109,7 +110,7 @@ impl Heartbeat {
         now >= self.next_at
     }
 
-    /// A HEARTBEAT with `nonce` was sent. An earlier one that was not answered is forgotten.
+    /// Records that a HEARTBEAT with `nonce` was sent. An earlier unanswered one is forgotten.
     pub(crate) fn on_sent(&mut self, now: Time, nonce: u64, pace: Pace, rto: Duration, random: u32) {
         self.nonce = nonce;
         self.sent_at = now;
@@ -117,19 +118,19 @@ impl Heartbeat {
         self.schedule(now, pace, rto, random);
     }
 
-    /// Other paths' HEARTBEATs took this opportunity (HB.Max.Burst): the next one comes at `at`.
+    /// Defers the next HEARTBEAT until `at`, because HEARTBEATs of other paths used this opportunity (HB.Max.Burst).
     pub(crate) fn defer(&mut self, at: Time) {
         self.next_at = self.next_at.max(at);
     }
 
-    /// The limits for unconfirmed addresses leave no room for a HEARTBEAT now. It comes an RTO later, varied by half of it, so
-    /// that many don't come together again.
+    /// Defers the next HEARTBEAT by an RTO, because the limits for unconfirmed addresses are exhausted. The RTO is
+    /// varied by 50 %, so that many HEARTBEATs do not coincide again.
     pub(crate) fn defer_varied(&mut self, now: Time, rto: Duration, random: u32) {
         self.defer(now + jittered(rto, random));
     }
 
-    /// The RTO passed without an answer: true once for each HEARTBEAT, which is to be followed by
-    /// [`schedule_after_loss`](Self::schedule_after_loss).
+    /// Returns true once for each HEARTBEAT whose RTO passed without an answer. Call
+    /// [`schedule_after_loss`](Self::schedule_after_loss) then.
     pub(crate) fn on_expired(&mut self, now: Time, rto: Duration) -> bool {
         let expired = self.answer == Answer::Awaited && now >= self.sent_at + rto;
         if expired {
@@ -138,7 +139,8 @@ impl Heartbeat {
         expired
     }
 
-    /// The next HEARTBEAT after one that was not answered; `rto` has been backed off, `pace` may have become slower.
+    /// Schedules the next HEARTBEAT after an unanswered one. `rto` has been backed off, and `pace` may have become
+    /// slower.
     pub(crate) fn schedule_after_loss(&mut self, now: Time, pace: Pace, rto: Duration, random: u32) {
         match pace {
             Pace::EachRto => self.next_at = now, // an RTO has just passed
@@ -146,7 +148,8 @@ impl Heartbeat {
         }
     }
 
-    /// A HEARTBEAT ACK with `nonce` came: when the HEARTBEAT had been sent, or `None` if no such one is outstanding.
+    /// Processes a HEARTBEAT ACK with `nonce`. Returns when the HEARTBEAT was sent, or `None` if no such one is
+    /// outstanding.
     pub(crate) fn on_ack(&mut self, nonce: u64) -> Option<Time> {
         if self.answer == Answer::None || nonce != self.nonce {
             return None;
@@ -155,13 +158,13 @@ impl Heartbeat {
         Some(self.sent_at)
     }
 
-    /// When the latest HEARTBEAT was sent; the origin of time if none was.
+    /// Returns when the latest HEARTBEAT was sent; the origin of time if none was.
     pub(crate) fn sent_at(&self) -> Time {
         self.sent_at
     }
 }
 
-/// `rto` varied evenly between half and one and a half of it.
+/// Returns `rto` times a factor evenly distributed between 0.5 and 1.5.
 fn jittered(rto: Duration, random: u32) -> Duration {
     let nanos = u64::try_from(rto.as_nanos()).unwrap_or(u64::MAX);
     let part = (u128::from(nanos) * u128::from(random)) >> 32;

@@ -1,5 +1,5 @@
-//! Paths: where packets for the peer can go, and how well each way does: congestion window, RTO, reachability and MTU
-//! (RFC 9260 sections 5.4, 6.3, 6.4, 7 and 8). Each path has its own; [`PathSet`] chooses among them.
+//! Paths: the destinations of a peer and the state of each one: congestion window, RTO, reachability and MTU (RFC
+//! 9260 sections 5.4, 6.3, 6.4, 7 and 8). [`PathSet`] chooses among them.
 
 mod arrivals;
 mod asking;

@@ -1,8 +1,8 @@
-//! What earlier associations learnt of the way to an address (temporal sharing, RFC 9040): the path MTU that a probe confirmed
-//! and the round-trip time. The next association to or from there begins with packets of that size, and repeats INIT and
-//! COOKIE ECHO when their answers are late, not only after RTO.Initial.
+//! A cache of what earlier associations learnt of the path to an address (temporal sharing, RFC 9040): the path MTU
+//! that a probe confirmed, and the round-trip time. The next association with that address begins with packets of
+//! that size, and repeats INIT and COOKIE ECHO as soon as their answers are late, instead of after RTO.Initial.
 //!
-//! Only who has answered with our tag gets an entry, so that nobody can write one for another address.
+//! Only a peer that has answered with our tag gets an entry, so nobody can write one for somebody else's address.
 
 use core::hash::Hasher;
 use core::net::IpAddr;
@@ -13,13 +13,13 @@ use siphasher::sip::SipHasher13;
 
 use crate::time::Time;
 
-/// How long an entry counts: as long as a search for a larger path MTU rests (RFC 8899 section 5.1.1).
+/// Lifetime of an entry: as long as a search for a larger path MTU pauses (RFC 8899 section 5.1.1).
 const KNOWN_FOR: Duration = Duration::from_secs(600);
 
-/// What is known of the way to an address.
+/// The cached properties of the path to an address.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Known {
-    /// The size of IP packets that got there, header included.
+    /// Confirmed size of IP packets in bytes, including headers.
     pub(crate) mtu: Option<u16>,
     /// SRTT and RTTVAR.
     pub(crate) rtt: Option<(Duration, Duration)>,
@@ -28,27 +28,27 @@ pub(crate) struct Known {
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     address: IpAddr,
-    /// 0: not known.
+    /// Confirmed path MTU in bytes; 0 if unknown.
     mtu: u16,
     mtu_at: Time,
     rtt: Option<(Duration, Duration)>,
     rtt_at: Time,
 }
 
-/// The latest addresses of which something is known, in a ring: a new one takes the place of the one that came first.
+/// A cache of the latest addresses, in a ring: a new entry replaces the oldest.
 #[derive(Debug)]
 pub(crate) struct KnownPaths {
     entries: Vec<Entry>,
-    /// Places in `entries`.
+    /// Maps an address to its index in `entries`.
     by_address: HashTable<u32>,
-    /// The place of the next new one once all are taken.
+    /// Index of the next entry to replace when the ring is full.
     next: usize,
     most: usize,
     keys: (u64, u64),
 }
 
 impl KnownPaths {
-    /// Keeps `most` addresses at most; each takes about 100 bytes. `keys` are random.
+    /// Creates a cache of at most `most` addresses, which take about 100 bytes each. `keys` are random.
     pub(crate) fn new(most: u32, keys: (u64, u64)) -> Self {
         Self { entries: Vec::new(), by_address: HashTable::new(), next: 0, most: most as usize, keys }
     }
@@ -63,7 +63,7 @@ impl KnownPaths {
         }
     }
 
-    /// A probe of this size arrived.
+    /// Records that a probe of `mtu` bytes arrived.
     pub(crate) fn learn_mtu(&mut self, now: Time, address: IpAddr, mtu: u16) {
         if let Some(entry) = self.entry(address) {
             entry.mtu = mtu;
@@ -71,7 +71,7 @@ impl KnownPaths {
         }
     }
 
-    /// Packets of the size that was known don't arrive.
+    /// Forgets the path MTU, because packets of that size do not arrive.
     pub(crate) fn forget_mtu(&mut self, address: IpAddr) {
         if let Some(entry) = self.place(address).and_then(|place| self.entries.get_mut(place)) {
             entry.mtu = 0;
@@ -99,7 +99,7 @@ impl KnownPaths {
         self.by_address.find(self.hash(address), is).map(|place| *place as usize)
     }
 
-    /// The entry of an address, made if there is none; `None` if none is to be kept.
+    /// Returns the entry of an address, creating it if needed; `None` if the cache has no capacity.
     fn entry(&mut self, address: IpAddr) -> Option<&mut Entry> {
         let address = address.to_canonical();
         let place = match self.place(address) {

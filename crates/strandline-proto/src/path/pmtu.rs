@@ -1,10 +1,10 @@
 //! Packetization Layer Path MTU Discovery for one path (RFC 8899, RFC 9260 section 7.3).
 //!
-//! Sizes are of IP packets, headers included, in bytes. A probe is a HEARTBEAT with a PAD chunk (RFC 8899 section 6.2);
-//! its loss says nothing about congestion or the path's health. Probing needs no timer of its own while nothing is sent:
-//! a search begins and goes on only when data flows, so that associations that are idle or send little stay silent.
-//! Data flows when packets are at least half full: messages that may not be cut fill every second packet that far at
-//! least, whatever their size, but seldom to the last byte.
+//! Sizes are those of IP packets in bytes, including headers. A probe is a HEARTBEAT with a PAD chunk (RFC 8899
+//! section 6.2). Its loss is no sign of congestion or of a failed path. Probing needs no timer of its own while
+//! nothing is sent: a search begins and continues only while data flows, so that idle associations stay silent. Data
+//! flows when packets are at least half full. Messages that must not be fragmented fill at least every second packet
+//! that far, whatever their size, but seldom completely.
 //!
 //! ```text
 //!             4 packets half full                 probe acked: mtu = probe, or
@@ -29,73 +29,73 @@ use strandline_wire::COMMON_HEADER_LEN;
 
 use crate::time::Time;
 
-/// MAX_PROBES: probes of one size before it counts as too large. RFC 8899 section 5.1.2 stops the whole search after as
-/// many; here the search goes on below that size, since it starts with the largest.
+/// MAX_PROBES: number of lost probes after which a size counts as too large. RFC 8899 section 5.1.2 stops the whole
+/// search then. Here the search continues below that size, since it starts with the largest.
 const PROBES_MAX: u8 = 3;
 /// PMTU_RAISE_TIMER (RFC 8899 section 5.1.1).
 const RAISE_AFTER: Duration = Duration::from_secs(600);
-/// PROBE_TIMER is the RTO, but never shorter than this (RFC 8899 section 5.1.1). The 15 s recommended there are for
-/// protocols that don't measure the round-trip time.
+/// Minimum of PROBE_TIMER, which is the RTO (RFC 8899 section 5.1.1). The 15 s recommended there are for protocols
+/// that do not measure the round-trip time.
 const PROBE_TIMER_MIN: Duration = Duration::from_secs(1);
 /// A search ends when it cannot gain this many bytes.
 const SEARCH_GRANULARITY: u16 = 32;
-/// Packets half full to be sent before each probe.
+/// Number of packets, at least half full, that must be sent before each probe.
 const PACKETS_BEFORE_PROBE: u8 = 4;
-/// Consecutive time-outs that lost long packets and mean a black hole.
+/// Number of consecutive time-outs with lost long packets that reveal a black hole.
 const BLACK_HOLE_TIMEOUTS: u8 = 2;
-/// Acknowledgements in a row that showed long packets as lost and acknowledged none, and mean the same: where short packets get
-/// through T3-rtx may never expire.
+/// Number of consecutive acknowledgements that reported long packets as lost, and none as arrived, that reveal a
+/// black hole. T3-rtx may never expire where short packets arrive.
 const BLACK_HOLE_LOSSES: u8 = 4;
-/// BASE_PLPMTU of IPv4.
+/// BASE_PLPMTU of IPv4, in bytes.
 const BASE_IPV4: u16 = 1200;
-/// The smallest PMTU used on IPv4: what every host reassembles (RFC 1122 section 3.3.3).
+/// Smallest PMTU used on IPv4, in bytes: the size that every host reassembles (RFC 1122 section 3.3.3).
 const FLOOR_IPV4: u16 = 576;
-/// BASE_PLPMTU and MIN_PLPMTU of IPv6: what every link carries (RFC 8200 section 5).
+/// BASE_PLPMTU and MIN_PLPMTU of IPv6, in bytes: the size that every link carries (RFC 8200 section 5).
 const FLOOR_IPV6: u16 = 1280;
 const HEADER_IPV4: u16 = 20;
 const HEADER_IPV6: u16 = 40;
-/// The smallest packet that [`Pmtu::packet_len`] gives, whatever the configured overhead.
+/// Lower bound of [`Pmtu::packet_len`] in bytes, whatever the configured overhead.
 const PACKET_LEN_MIN: u16 = 256;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// A probe of size `probe` is to be sent when data flows.
+    /// A probe of size `probe` will be sent when data flows.
     Ready,
-    /// It was sent.
+    /// The probe was sent.
     Waiting,
-    /// Nothing is searched before the raise timer has expired.
+    /// The search is over until the raise timer expires.
     Complete,
 }
 
 /// The PMTU of one path and the search for a larger one.
 #[derive(Debug, Clone)]
 pub(crate) struct Pmtu {
-    /// Of the latest probe; 0 if none counts any more.
+    /// Nonce of the latest probe; 0 if no answer counts any more.
     nonce: u64,
-    /// Waiting: when the probe was sent. Complete: when the raise timer expires.
+    /// In `Waiting`, when the probe was sent. In `Complete`, when the raise timer expires.
     at: Time,
     mtu: u16,
     probe: u16,
-    /// The largest size that may still work.
+    /// Largest size that may still work.
     ceiling: u16,
     max: u16,
-    /// IP header and encapsulation.
+    /// Length of the IP header and the encapsulation.
     overhead: u16,
     ipv6: bool,
     state: State,
-    /// Probes of this size that were lost.
+    /// Number of lost probes of this size.
     probes_lost: u8,
-    /// Packets at least half full sent since the latest probe.
+    /// Number of packets, at least half full, sent since the latest probe.
     long_packets: u8,
-    /// Consecutive time-outs that lost long packets.
+    /// Number of consecutive time-outs with lost long packets.
     timeouts: u8,
-    /// Consecutive acknowledgements that showed long packets as lost.
+    /// Number of consecutive acknowledgements that reported long packets as lost.
     losses: u8,
 }
 
 impl Pmtu {
-    /// Starts with a PMTU of `initial` and searches up to `max`; equal values leave the search off. `encapsulation` is
-    /// what carries an SCTP packet inside IP.
+    /// Starts with a PMTU of `initial` and searches up to `max`; equal values disable the search. `encapsulation` is
+    /// the length of the headers between IP and SCTP.
     pub(crate) fn new(initial: u16, max: u16, encapsulation: u16, ipv6: bool) -> Self {
         let header = if ipv6 { HEADER_IPV6 } else { HEADER_IPV4 };
         let mut pmtu = Self {
@@ -118,8 +118,8 @@ impl Pmtu {
         pmtu
     }
 
-    /// Probes of an earlier association found that the path takes `mtu`: it is used at once, and the search for more rests.
-    /// One time-out that loses packets longer than the base size is enough to doubt it.
+    /// Starts with the PMTU that an earlier association confirmed, and pauses the search. One time-out that loses
+    /// packets longer than the base size is enough to reject it.
     pub(crate) fn begin_at(&mut self, now: Time, mtu: u16) {
         let mtu = mtu.min(self.max);
         if mtu > self.mtu {
@@ -130,40 +130,41 @@ impl Pmtu {
         }
     }
 
-    /// The PMTU now in use.
+    /// Returns the current PMTU.
     pub(crate) fn mtu(&self) -> u16 {
         self.mtu
     }
 
-    /// The longest SCTP packet, common header included, that the PMTU allows; a multiple of 4.
+    /// Returns the length of the longest SCTP packet, common header included, at the current PMTU; a multiple of 4.
     pub(crate) fn packet_len(&self) -> usize {
         self.packet_len_of(self.mtu)
     }
 
-    /// The longest SCTP packet at the smallest PMTU.
+    /// Returns the length of the longest SCTP packet at the smallest PMTU.
     pub(crate) fn floor_len(&self) -> usize {
         self.packet_len_of(self.floor())
     }
 
-    /// The smallest PMTU that is used on the path.
+    /// Returns the smallest PMTU used on the path.
     pub(crate) fn smallest(&self) -> u16 {
         self.floor()
     }
 
-    /// What is to be fragmented must be an SCTP packet of at least so many bytes: on IPv6 the kernel cuts only what is longer
-    /// than the interface's MTU, which is taken for no more than the largest size that is searched for. 0 on IPv4.
+    /// Returns the minimum length of an SCTP packet that IP can fragment. On IPv6 the kernel fragments only packets
+    /// longer than the interface's MTU, which is assumed to be at most the largest size of the search. Returns 0 on
+    /// IPv4.
     pub(crate) fn cut_from(&self) -> usize {
         if self.ipv6 { self.packet_len_of(self.max) + 4 } else { 0 }
     }
 
-    /// A packet of `len` bytes (SCTP) with data was sent.
+    /// Records that an SCTP packet of `len` bytes with data was sent.
     pub(crate) fn on_packet_sent(&mut self, len: usize) {
         if 2 * len >= self.packet_len() {
             self.long_packets = self.long_packets.saturating_add(1);
         }
     }
 
-    /// The length of the SCTP packet with which to probe now: a HEARTBEAT chunk, and a PAD chunk that fills it up.
+    /// Returns the length of the SCTP packet to probe with now: a HEARTBEAT chunk, filled up with a PAD chunk.
     pub(crate) fn probe_due(&mut self, now: Time) -> Option<usize> {
         if self.long_packets < PACKETS_BEFORE_PROBE {
             return None;
@@ -174,7 +175,7 @@ impl Pmtu {
         (self.state == State::Ready).then(|| self.packet_len_of(self.probe))
     }
 
-    /// The probe that [`probe_due`](Self::probe_due) asked for was sent. `nonce` is random and not 0.
+    /// Records that the probe of [`probe_due`](Self::probe_due) was sent. `nonce` is random and not 0.
     pub(crate) fn on_probe_sent(&mut self, now: Time, nonce: u64) {
         if self.state == State::Ready {
             self.state = State::Waiting;
@@ -184,13 +185,13 @@ impl Pmtu {
         }
     }
 
-    /// When the probe counts as lost; `Time::MAX` if none is outstanding.
+    /// Returns when the probe counts as lost; `Time::MAX` if none is outstanding.
     #[inline]
     pub(crate) fn deadline(&self, rto: Duration) -> Time {
         if self.state == State::Waiting { self.at + rto.max(PROBE_TIMER_MIN) } else { Time::MAX }
     }
 
-    /// To be called when the deadline may have passed.
+    /// Handles a lost probe. Call it when the deadline may have passed.
     pub(crate) fn on_timer(&mut self, now: Time, rto: Duration) {
         if self.state != State::Waiting || now < self.deadline(rto) {
             return;
@@ -203,8 +204,8 @@ impl Pmtu {
         }
     }
 
-    /// A HEARTBEAT ACK came: if it answers the probe, the PMTU rises to its size. Gives the time at which the probe had
-    /// been sent.
+    /// Processes a HEARTBEAT ACK. If it answers the probe, raises the PMTU to its size and returns when the probe was
+    /// sent.
     pub(crate) fn on_ack(&mut self, now: Time, nonce: u64) -> Option<Time> {
         if nonce == 0 || nonce != self.nonce {
             return None;
@@ -216,8 +217,8 @@ impl Pmtu {
         Some(sent_at)
     }
 
-    /// Data of `bytes` was acknowledged by one SACK. Only about as much as a full packet shows that full packets get
-    /// through; messages that may not be cut leave a part of each packet empty.
+    /// Records that one SACK acknowledged `bytes` of data. Only about as much as a full packet shows that full
+    /// packets arrive. Messages that must not be fragmented leave a part of each packet empty.
     pub(crate) fn on_acked(&mut self, bytes: u32) {
         let full = self.packet_len();
         if usize::try_from(bytes).unwrap_or(usize::MAX) + COMMON_HEADER_LEN + full / 8 > full {
@@ -226,8 +227,8 @@ impl Pmtu {
         }
     }
 
-    /// An acknowledgement showed that `lost` bytes of DATA chunks didn't arrive; to be called after
-    /// [`on_acked`](Self::on_acked). True if the PMTU fell.
+    /// Records that an acknowledgement reported `lost` bytes of DATA chunks as missing. Call it after
+    /// [`on_acked`](Self::on_acked). Returns true if the PMTU fell.
     pub(crate) fn on_lost(&mut self, lost: usize) -> bool {
         if lost + COMMON_HEADER_LEN <= self.packet_len_of(self.floor()) {
             return false;
@@ -236,11 +237,11 @@ impl Pmtu {
         self.losses >= BLACK_HOLE_LOSSES && self.on_black_hole(lost)
     }
 
-    /// T3-rtx expired with `lost` bytes of DATA chunks in flight, so that no packet lost was longer. What is shorter
-    /// than the floor was not lost for its length. True if the PMTU fell.
+    /// Records an expiry of T3-rtx with `lost` bytes of DATA chunks in flight, an upper bound of the longest lost
+    /// packet. Packets shorter than the floor were not lost because of their length. Returns true if the PMTU fell.
     pub(crate) fn on_timeout(&mut self, lost: usize) -> bool {
         if self.state == State::Waiting {
-            // Nothing gets through at present, so that a probe's loss would say nothing about its size.
+            // Nothing arrives at present, so the loss of a probe says nothing about its size.
             self.state = State::Ready;
         }
         if lost + COMMON_HEADER_LEN <= self.packet_len_of(self.floor()) {
@@ -250,8 +251,9 @@ impl Pmtu {
         self.timeouts >= BLACK_HOLE_TIMEOUTS && self.on_black_hole(lost)
     }
 
-    /// Packets with up to `lost` bytes of DATA chunks don't get through (RFC 8899 section 4.3): falls to the base size,
-    /// or to the floor if they were no longer than that, and searches again. True if the PMTU fell.
+    /// Reacts to a black hole: packets with up to `lost` bytes of DATA chunks do not arrive (RFC 8899 section 4.3).
+    /// The PMTU falls to the base size, or to the floor if those packets were no longer than the base size, and the
+    /// search restarts. Returns true if the PMTU fell.
     pub(crate) fn on_black_hole(&mut self, lost: usize) -> bool {
         self.timeouts = 0;
         self.losses = 0;
@@ -262,16 +264,16 @@ impl Pmtu {
         }
         self.mtu = lower;
         self.restart();
-        // If the base size is still too long, the next time-out tells.
+        // If the base size is still too long, the next time-out reveals it.
         self.timeouts = BLACK_HOLE_TIMEOUTS - 1;
         true
     }
 
-    /// A Packet Too Big message about a packet of ours reports `mtu`; the caller has checked the quoted packet
-    /// (RFC 8899 section 4.6). True if the PMTU fell.
+    /// Processes a Packet Too Big message that reports `mtu` about one of our packets. The caller has checked the
+    /// quoted packet (RFC 8899 section 4.6). Returns true if the PMTU fell.
     ///
-    /// The report never becomes the PMTU by itself: it is where the search goes on, from the base size if it is below
-    /// the PMTU in use.
+    /// The reported value never becomes the PMTU by itself. The search continues from it, starting at the base size
+    /// if the report is below the current PMTU.
     pub(crate) fn on_packet_too_big(&mut self, now: Time, mtu: u32) -> bool {
         let Ok(reported) = u16::try_from(mtu) else { return false };
         if reported < self.floor() {
@@ -294,13 +296,14 @@ impl Pmtu {
         fell
     }
 
-    /// The path can be reached again: what probes found while it could not is worth nothing.
+    /// Restarts the search when the path is reachable again, because probes that were lost while it was not say
+    /// nothing.
     pub(crate) fn on_path_returned(&mut self) {
         self.timeouts = 0;
         self.restart();
     }
 
-    /// The configured maximum changed. True if the PMTU fell.
+    /// Sets the configured maximum. Returns true if the PMTU fell.
     pub(crate) fn set_max(&mut self, max: u16) -> bool {
         if max == self.max {
             return false;
@@ -312,7 +315,7 @@ impl Pmtu {
         fell
     }
 
-    /// Begins a search with the largest size: most paths carry it, and then one probe is enough.
+    /// Begins a search with the largest size. Most paths carry it, and one probe is then enough.
     fn restart(&mut self) {
         self.nonce = 0;
         self.probes_lost = 0;
@@ -327,7 +330,7 @@ impl Pmtu {
         }
     }
 
-    /// Picks the next size, or ends the search.
+    /// Selects the next size, or ends the search.
     fn search_on(&mut self, now: Time) {
         self.nonce = 0;
         self.probes_lost = 0;

@@ -1,5 +1,6 @@
-//! Whether packets longer than the smallest path MTU arrive where no DATA shows it: for SACKs with many gap blocks, whose loss
-//! nobody reports. They may be that long only while an answered HEARTBEAT of that length proves it (RFC 8899 section 4.3).
+//! Verifies that packets longer than the smallest path MTU arrive where no DATA shows it: SACKs with many gap blocks,
+//! whose loss is never reported. They may be that long only while an answered HEARTBEAT of that length proves it (RFC
+//! 8899 section 4.3).
 
 #[cfg(test)]
 mod tests;
@@ -10,21 +11,21 @@ use super::PathIndex;
 
 use crate::time::Time;
 
-/// How long an answer holds.
+/// Lifetime of an answer.
 const LIFE: Duration = Duration::from_secs(10);
-/// Packets that ask again, before the size counts as too long.
+/// Number of unanswered HEARTBEATs after which the size counts as too long.
 const LOST_MAX: u8 = 3;
-/// An answer is waited for so long, at least.
+/// Minimum time to wait for an answer.
 const WAIT_MIN: Duration = Duration::from_millis(100);
 
-/// What a packet that asks is about to do.
+/// The next action of a proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Nothing is to be asked now.
+    /// Do nothing now.
     Rest,
-    /// Ask.
+    /// Send a HEARTBEAT of the full length.
     Ask,
-    /// Several went unanswered.
+    /// Give up, because several HEARTBEATs went unanswered.
     GiveUp,
 }
 
@@ -32,13 +33,13 @@ pub(crate) enum Step {
 #[derive(Debug)]
 pub(crate) struct Proof {
     path: PathIndex,
-    /// Of the packet that asks; 0 if none is on its way.
+    /// Nonce of the outstanding HEARTBEAT; 0 if there is none.
     nonce: u64,
     asked_at: Time,
     /// Until when long packets are known to arrive.
     until: Time,
     lost: u8,
-    /// A long packet was wanted since the latest question.
+    /// True if a long packet was wanted since the latest HEARTBEAT.
     wanted: bool,
 }
 
@@ -47,12 +48,12 @@ impl Proof {
         Self { path, nonce: 0, asked_at: Time::ZERO, until: Time::ZERO, lost: 0, wanted: false }
     }
 
-    /// The path that it is about.
+    /// Returns the path that the proof belongs to.
     pub(crate) fn path(&self) -> PathIndex {
         self.path
     }
 
-    /// Another packet is to ask now, or several have gone unanswered.
+    /// True if a long packet was wanted, so that [`step`](Self::step) may have something to do.
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted
     }
@@ -65,7 +66,7 @@ impl Proof {
         self.wanted = true;
     }
 
-    /// What to do now; an answer is waited for for `rto`. A proof is renewed before it ends.
+    /// Returns what to do now. An answer is awaited for `rto`. A proof is renewed before it expires.
     pub(crate) fn step(&mut self, now: Time, rto: Duration) -> Step {
         if !self.wanted || now + LIFE / 2 < self.until {
             return Step::Rest;
@@ -90,7 +91,8 @@ impl Proof {
         self.wanted = false;
     }
 
-    /// When the packet that `nonce` answers had been sent.
+    /// Processes an answer with `nonce`. Returns when the HEARTBEAT was sent, or `None` if no such one is
+    /// outstanding.
     pub(crate) fn on_answer(&mut self, now: Time, nonce: u64) -> Option<Time> {
         if self.nonce == 0 || nonce != self.nonce {
             return None;
@@ -101,7 +103,7 @@ impl Proof {
         Some(self.asked_at)
     }
 
-    /// Something suggests that long packets get lost.
+    /// Revokes the proof, because long packets seem to be lost.
     pub(crate) fn doubt(&mut self) {
         self.until = Time::ZERO;
     }

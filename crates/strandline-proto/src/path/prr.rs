@@ -1,42 +1,43 @@
-//! Proportional rate reduction (RFC 9937): in recovery, what is sent is paced by what arrives, so that the flight comes
-//! down to the slow start threshold by the end of the recovery, neither at once nor with pauses and bursts.
+//! Proportional rate reduction (RFC 9937). In recovery, arriving data clocks what is sent, so that the flight falls
+//! to the slow start threshold by the end of the recovery instead of at once or with pauses and bursts.
 
 #[cfg(test)]
 mod tests;
 
-/// What one SACK may add while less is in flight than the threshold, in packets: as in slow start.
+/// Maximum growth for one SACK while the flight is below the threshold, in packets, as in slow start.
 const GROWTH_MAX: u32 = 64;
 
-/// The state of one recovery; `Prr::default()` outside of any. Bytes of DATA chunks, headers and padding included.
+/// The state of one recovery; `Prr::default()` outside of recovery. Bytes are those of DATA chunks, including headers
+/// and padding.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Prr {
-    /// RecoverFS: in flight when the recovery began. 0: there is none.
+    /// RecoverFS: bytes in flight when the recovery began; 0 outside of recovery.
     flight_at_start: u32,
-    /// Arrived since then.
+    /// Bytes delivered since then.
     delivered: u32,
-    /// Sent since then.
+    /// Bytes sent since then.
     sent: u32,
-    /// May be in flight.
+    /// Bytes that may be in flight.
     window: u32,
 }
 
-/// What a SACK during recovery did.
+/// The effect of a SACK during recovery. Amounts are in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Step {
     /// Newly acknowledged.
     pub(super) acked: u32,
     /// In flight now.
     pub(super) flight: u32,
-    /// The slow start threshold, which is where the window goes.
+    /// The slow start threshold, which the window approaches.
     pub(super) threshold: u32,
-    /// The cumulative ack point moved and nothing more was found lost.
+    /// True if the cumulative ack point advanced and nothing more was declared lost.
     pub(super) safe: bool,
-    /// The largest DATA chunk.
+    /// The size of the largest DATA chunk.
     pub(super) pmdcs: u32,
 }
 
 impl Prr {
-    /// A recovery begins with so much in flight before its first loss was known.
+    /// Begins a recovery. `flight` is the number of bytes in flight before its first loss was known.
     pub(super) fn begin(flight: u32) -> Self {
         Self { flight_at_start: flight.max(1), ..Self::default() }
     }
@@ -45,7 +46,7 @@ impl Prr {
         self.flight_at_start != 0
     }
 
-    /// What may be in flight.
+    /// Returns the number of bytes that may be in flight.
     pub(super) const fn window(&self) -> u32 {
         self.window
     }
@@ -62,16 +63,16 @@ impl Prr {
             u32::try_from(share).unwrap_or(u32::MAX).saturating_sub(self.sent)
         } else {
             let replaced = self.delivered.saturating_sub(self.sent).max(step.acked);
-            // As slow start: twice what arrived. RFC 9937 adds a packet for each acknowledgement, of which TCP gets one for
-            // each packet or two; a SACK may stand for many, and a packet more for each would take minutes.
+            // Double what arrived, as in slow start. RFC 9937 adds one packet per acknowledgement, because TCP gets
+            // one for each packet or two. A SACK may cover many packets, and one packet per SACK would take minutes.
             let grown = step.acked.clamp(step.pmdcs, step.pmdcs.saturating_mul(GROWTH_MAX));
-            // What moved the cumulative ack point may have gone by another path.
+            // Chunks of another path may have advanced the cumulative ack point.
             let grows = step.safe && step.acked > 0;
             let limit = if grows { replaced.saturating_add(grown) } else { replaced };
             limit.min(step.threshold - step.flight)
         };
-        // The first retransmission goes whatever the arithmetic, and so does one when nothing is in flight: no
-        // acknowledgement would come to let any go.
+        // The first retransmission is always sent, and so is one when nothing is in flight: no acknowledgement would
+        // arrive to release it.
         let least = if self.sent == 0 || step.flight == 0 { step.pmdcs } else { 0 };
         self.window = step.flight.saturating_add(allowed.max(least));
     }

@@ -1,4 +1,4 @@
-//! Whether a path works: errors and answers (RFC 9260 section 8.2), heartbeats (sections 5.4 and 8.3).
+//! Path failure detection: errors and answers (RFC 9260 section 8.2), and heartbeats (sections 5.4 and 8.3).
 
 use super::destination::Path;
 use super::heartbeat::Pace;
@@ -7,25 +7,26 @@ use crate::config::AssociationConfig;
 use crate::event::PathChange;
 use crate::time::Time;
 
-/// A HEARTBEAT was not answered within the RTO.
+/// The effects of a HEARTBEAT that was not answered within the RTO.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HeartbeatLoss {
     pub(crate) change: Option<PathChange>,
-    /// The address was confirmed. The association's error count rises only then, and only if the path is the one in use
-    /// for data (sections 5.4 and 8.1).
+    /// True if the address is confirmed. Only then does the association's error count rise, and only if the path is
+    /// the one in use for data (sections 5.4 and 8.1).
     pub(crate) confirmed: bool,
 }
 
-/// A HEARTBEAT, or a probe of the PMTU, was answered.
+/// The effects of an answered HEARTBEAT or PMTU probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HeartbeatAnswer {
     pub(crate) change: Option<PathChange>,
-    /// The PMTU rose.
+    /// True if the PMTU rose.
     pub(crate) mtu_rose: bool,
 }
 
 impl Path {
-    /// The address is the peer's: the user named it, or the peer answered from it (section 5.4, rules 1 and 2).
+    /// Confirms that the address is the peer's: the user named it, or the peer answered from it (section 5.4 rules 1
+    /// and 2).
     pub(crate) fn confirm(&mut self) -> Option<PathChange> {
         let change = (self.state == PathState::Unconfirmed).then_some(PathChange::Confirmed);
         if change.is_some() {
@@ -35,7 +36,7 @@ impl Path {
         change
     }
 
-    /// The peer acknowledged something that was sent on this path (section 8.2). Does not confirm an address.
+    /// Records that the peer acknowledged something sent on this path (section 8.2). Does not confirm an address.
     pub(crate) fn on_answer(&mut self) -> Option<PathChange> {
         self.error_count = 0;
         match self.state {
@@ -47,8 +48,8 @@ impl Path {
         Some(PathChange::Active)
     }
 
-    /// Something sent on this path was not answered in time (section 8.2). The count stops once the path has become
-    /// inactive (section 8.3).
+    /// Records that something sent on this path was not answered in time (section 8.2). The count stops once the path
+    /// is inactive (section 8.3).
     pub(crate) fn on_error(&mut self, config: &AssociationConfig) -> Option<PathChange> {
         if self.error_count > config.path_retrans_max || self.state == PathState::Inactive {
             return None;
@@ -64,7 +65,7 @@ impl Path {
         None
     }
 
-    /// Nothing can be sent there, or nothing there speaks SCTP: the path is inactive without further errors.
+    /// Makes the path inactive at once, because it is unusable or nothing at the address speaks SCTP.
     pub(crate) fn fail(&mut self, config: &AssociationConfig) -> Option<PathChange> {
         self.error_count = config.path_retrans_max.saturating_add(1);
         let change = (self.state != PathState::Inactive).then_some(PathChange::Inactive);
@@ -72,7 +73,7 @@ impl Path {
         change
     }
 
-    /// An unconfirmed address is not the peer's: it gets no HEARTBEAT any more.
+    /// Gives up an unconfirmed address that is not the peer's. It gets no more HEARTBEATs.
     pub(crate) fn give_up(&mut self, config: &AssociationConfig) -> Option<PathChange> {
         let known = self.error_count > config.path_retrans_max;
         self.error_count = config.path_retrans_max.saturating_add(1);
@@ -80,19 +81,20 @@ impl Path {
         (!known).then_some(PathChange::Inactive)
     }
 
-    /// An unconfirmed address that did not answer Path.Max.Retrans HEARTBEATs, or that is somebody else's.
+    /// True for an unconfirmed address that did not answer Path.Max.Retrans HEARTBEATs, or that belongs to another
+    /// host.
     pub(crate) fn is_given_up(&self, config: &AssociationConfig) -> bool {
         self.state == PathState::Unconfirmed && self.error_count > config.path_retrans_max
     }
 
-    /// A packet of the peer came from an address that had been given up: it is probed again.
+    /// Probes an address again that had been given up, because a packet of the peer came from it.
     pub(crate) fn on_heard(&mut self, now: Time, random: u32, config: &AssociationConfig) {
         self.error_count = 0;
         self.start_heartbeats(now, random, config);
     }
 
-    /// After [`on_error`](Self::on_error), where there are other paths: too many errors for an active path (RFC 7829 section
-    /// 3.2). It is asked at once whether it works.
+    /// Makes an active path with too many errors potentially failed, and probes it at once (RFC 7829 section 3.2).
+    /// Called after [`on_error`](Self::on_error) if there are other paths.
     pub(crate) fn on_doubt(&mut self, config: &AssociationConfig) -> Option<PathChange> {
         let doubtful = config.potentially_failed_retrans_max.is_some_and(|max| self.error_count > max);
         if !doubtful || self.state != PathState::Active {
@@ -103,21 +105,21 @@ impl Path {
         Some(PathChange::PotentiallyFailed)
     }
 
-    /// The association is established: HEARTBEATs begin. `random` is any number, for the jitter. An unconfirmed address
-    /// is probed at once.
+    /// Starts heartbeats when the association is established. `random` is any number and determines the jitter. An
+    /// unconfirmed address is probed at once.
     pub(crate) fn start_heartbeats(&mut self, now: Time, random: u32, config: &AssociationConfig) {
         let pace = self.pace(config);
         self.heartbeat.start(now, pace, self.rto.rto(), random);
     }
 
-    /// A HEARTBEAT should be sent: build it with a nonce and call [`on_heartbeat_sent`](Self::on_heartbeat_sent), or
-    /// [`Heartbeat::defer`] it.
+    /// True if a HEARTBEAT should be sent. Build it with a nonce and call
+    /// [`on_heartbeat_sent`](Self::on_heartbeat_sent), or [defer](Heartbeat::defer) it.
     pub(crate) fn heartbeat_due(&mut self, now: Time, random: u32, config: &AssociationConfig) -> bool {
         let pace = self.pace(config);
         self.heartbeat.is_due(now, self.last_sent, pace, self.rto.rto(), random)
     }
 
-    /// A HEARTBEAT with the random `nonce` was sent.
+    /// Records that a HEARTBEAT with the random `nonce` was sent.
     pub(crate) fn on_heartbeat_sent(
         &mut self,
         now: Time,
@@ -129,8 +131,8 @@ impl Path {
         self.heartbeat.on_sent(now, nonce, pace, self.rto.rto(), random);
     }
 
-    /// To be called when [`next_deadline`](Self::next_deadline) has passed: counts an unanswered HEARTBEAT as an error
-    /// and backs the RTO off; gives up on a lost PMTU probe, which is no error.
+    /// Handles the timers of HEARTBEATs and PMTU probes. Call it when [`next_deadline`](Self::next_deadline) has
+    /// passed. An unanswered HEARTBEAT counts as an error and backs the RTO off. A lost PMTU probe is no error.
     pub(crate) fn on_probe_timers(
         &mut self,
         now: Time,
@@ -148,7 +150,8 @@ impl Path {
         Some(HeartbeatLoss { change, confirmed: self.state != PathState::Unconfirmed })
     }
 
-    /// A HEARTBEAT ACK came back with `nonce`. `None`: it answers nothing that was sent on this path lately.
+    /// Processes a HEARTBEAT ACK with `nonce`. Returns `None` if it answers nothing that was recently sent on this
+    /// path.
     pub(crate) fn on_heartbeat_ack(
         &mut self,
         now: Time,

@@ -8,28 +8,29 @@ use core::time::Duration;
 use crate::config::AssociationConfig;
 use crate::time::Time;
 
-/// Clock granularity G in microseconds: what the timing wheel resolves.
+/// Clock granularity G in microseconds: the resolution of the timing wheel.
 const GRANULARITY_US: u32 = 1_000;
 
-/// The RTO of a set-up on a path that is known, at least, in microseconds.
+/// Minimum RTO of a set-up on a known path, in microseconds.
 const SETUP_RTO_MIN_US: u32 = 200_000;
 
-/// SRTT, RTTVAR and RTO of a path, in microseconds: 2^32 of them are 71 minutes, more than the largest RTO.Max.
+/// SRTT, RTTVAR and RTO of a path, in microseconds. 32 bits hold 71 minutes, more than the largest RTO.Max.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RtoEstimator {
-    /// 0: no measurement yet.
+    /// 0 before the first measurement.
     srtt_us: u32,
     rttvar_us: u32,
     rto_us: u32,
 }
 
 impl RtoEstimator {
-    /// Rule C1: RTO.Initial until there is a measurement.
+    /// Starts with RTO.Initial until there is a measurement (rule C1).
     pub(crate) fn new(config: &AssociationConfig) -> Self {
         Self { srtt_us: 0, rttvar_us: 0, rto_us: micros(config.rto_initial) }
     }
 
-    /// Rules C2, C3, C6, C7 and G1. Undoes any back-off (section 6.3.3). The caller sees to C4 and C5.
+    /// Adds a measurement (rules C2, C3, C6, C7 and G1). Undoes any back-off (section 6.3.3). The caller ensures C4
+    /// and C5.
     pub(crate) fn on_sample(&mut self, rtt: Duration, config: &AssociationConfig) {
         let rtt_us = micros(rtt).max(1);
         if self.srtt_us == 0 {
@@ -40,27 +41,27 @@ impl RtoEstimator {
             self.rttvar_us = smoothed(self.rttvar_us, deviation, config.rto_beta_shift);
             self.srtt_us = smoothed(self.srtt_us, rtt_us, config.rto_alpha_shift).max(1);
         }
-        // G1 speaks of a clock that counts in units of G, in which everything below G is 0.
+        // G1 assumes a clock that counts in units of G and shows 0 below G.
         self.rttvar_us = self.rttvar_us.max(GRANULARITY_US);
         self.rto_us = self.srtt_us.saturating_add(self.rttvar_us.saturating_mul(4));
         self.clamp(config);
     }
 
-    /// The round-trip time was this when there was an association lately (RFC 9040 section 5): the RTO of the set-up, but
-    /// RTO.Initial at most, and of 200 ms at least. RTO.Min is for acknowledgements that may be late; those of INIT
-    /// and COOKIE ECHO go at once. It holds until [`clamp`](Self::clamp).
+    /// Derives the RTO of the set-up from the round-trip time of an earlier association (RFC 9040 section 5), between
+    /// 200 ms and RTO.Initial. RTO.Min does not apply: it allows for delayed acknowledgements, and INIT and COOKIE
+    /// ECHO are answered at once. The value holds until [`clamp`](Self::clamp).
     pub(crate) fn begin_from(&mut self, srtt: Duration, rttvar: Duration) {
         let expected = micros(srtt).saturating_add(micros(rttvar).saturating_mul(4));
         self.rto_us = self.rto_us.min(expected.max(SETUP_RTO_MIN_US));
     }
 
-    /// Rule E2 of section 6.3.3: doubles the RTO, up to RTO.Max.
+    /// Doubles the RTO, up to RTO.Max (section 6.3.3 rule E2).
     pub(crate) fn back_off(&mut self, config: &AssociationConfig) {
         self.rto_us = self.rto_us.saturating_mul(2);
         self.clamp(config);
     }
 
-    /// The RTO as it was measured, if it was.
+    /// Restores the RTO that follows from the measurements, if there are any.
     pub(crate) fn forget_back_off(&mut self, config: &AssociationConfig) {
         if self.srtt_us != 0 {
             self.rto_us = self.srtt_us.saturating_add(self.rttvar_us.saturating_mul(4));
@@ -68,12 +69,12 @@ impl RtoEstimator {
         }
     }
 
-    /// Rules C6 and C7; also for a configuration that has changed.
+    /// Applies RTO.Min and RTO.Max (rules C6 and C7), also after a change of configuration.
     pub(crate) fn clamp(&mut self, config: &AssociationConfig) {
         self.rto_us = self.rto_us.min(micros(config.rto_max)).max(micros(config.rto_min)).max(1);
     }
 
-    /// One RTO after `now`.
+    /// Returns the time of one RTO after `now`.
     #[inline]
     pub(crate) fn after(&self, now: Time) -> Time {
         Time::from_nanos(now.as_nanos().saturating_add(u64::from(self.rto_us) * 1_000))
@@ -84,7 +85,7 @@ impl RtoEstimator {
         Duration::from_micros(u64::from(self.rto_us))
     }
 
-    /// In microseconds.
+    /// Returns the RTO in microseconds.
     #[inline]
     pub(crate) fn rto_us(&self) -> u32 {
         self.rto_us
@@ -99,7 +100,7 @@ impl RtoEstimator {
     }
 }
 
-/// (1 - 2^-shift) * old + 2^-shift * new, without overflow.
+/// Returns (1 - 2^-shift) * old + 2^-shift * new, without overflow.
 fn smoothed(old: u32, new: u32, shift: u8) -> u32 {
     let shift = shift.min(31);
     let (old, new) = (u64::from(old), u64::from(new));

@@ -1,4 +1,4 @@
-//! An association's paths and the choice among them (RFC 9260 sections 6.4 and 8.2).
+//! The paths of an association, and the choice among them (RFC 9260 sections 6.4 and 8.2).
 
 #[cfg(test)]
 mod tests;
@@ -12,8 +12,8 @@ use crate::congestion::Controller;
 use crate::time::Time;
 use crate::zone;
 
-/// The paths of an association, at least one and at most [`PATHS_MAX`]. The first stands inline: an association with one
-/// path needs no heap for it. Paths are never removed, so that an index stays good.
+/// The paths of an association: at least one and at most [`PATHS_MAX`]. The first is stored inline, so that an
+/// association with one path needs no heap. Paths are never removed, so indices stay valid.
 #[derive(Debug)]
 pub(crate) struct PathSet {
     first: Path,
@@ -22,13 +22,13 @@ pub(crate) struct PathSet {
 }
 
 impl PathSet {
-    /// A set of one path, the primary.
+    /// Creates a set of one path, the primary.
     pub(crate) fn new(first: Path) -> Self {
         Self { first, more: Vec::new(), primary: PathIndex(0) }
     }
 
-    /// Adds a path. `None` if there are [`PATHS_MAX`] already; a path to the same IP address is not added again, the
-    /// index is that of the present one then.
+    /// Adds a path. Returns `None` if there are already [`PATHS_MAX`]. If a path to the same IP address exists,
+    /// returns its index and adds nothing.
     pub(crate) fn add(&mut self, path: Path) -> Option<PathIndex> {
         if let Some(present) = self.by_address(path.remote.ip()) {
             return Some(present);
@@ -43,13 +43,13 @@ impl PathSet {
         1 + self.more.len()
     }
 
-    /// The path of an index that [`add`](Self::add) or an iterator gave; the first path for any other.
+    /// Returns the path of an index from [`add`](Self::add) or an iterator, and the first path for any other index.
     pub(crate) fn get(&self, index: PathIndex) -> &Path {
         debug_assert!(usize::from(index.0) < self.len(), "no such path: {index:?}");
         usize::from(index.0).checked_sub(1).and_then(|at| self.more.get(at)).unwrap_or(&self.first)
     }
 
-    /// As [`get`](Self::get).
+    /// Returns a mutable reference to the path that [`get`](Self::get) returns.
     pub(crate) fn get_mut(&mut self, index: PathIndex) -> &mut Path {
         debug_assert!(usize::from(index.0) < self.len(), "no such path: {index:?}");
         match usize::from(index.0).checked_sub(1).and_then(|at| self.more.get_mut(at)) {
@@ -58,14 +58,14 @@ impl PathSet {
         }
     }
 
-    /// The path to a link-local address that was given without its zone, if there is just one.
+    /// Returns the path to a link-local address given without its zone, if there is exactly one.
     pub(crate) fn in_any_zone(&self, address: IpAddr) -> Option<PathIndex> {
         let mut found = self.iter().filter(|(_, path)| zone::bare(path.remote.ip()) == address);
         let (index, _) = found.next()?;
         found.next().is_none().then_some(index)
     }
 
-    /// The path to an address. IPv4 addresses equal their IPv4-mapped IPv6 form.
+    /// Returns the path to an address. IPv4 addresses equal their IPv4-mapped IPv6 form.
     pub(crate) fn by_address(&self, address: IpAddr) -> Option<PathIndex> {
         if self.first.remote.ip() == address {
             return Some(PathIndex(0));
@@ -78,13 +78,14 @@ impl PathSet {
         self.indices().zip(core::iter::once(&self.first).chain(&self.more))
     }
 
-    /// The indices of all paths; for loops that change what they go through.
+    /// Returns the indices of all paths, for loops that modify the set.
     pub(crate) fn indices(&self) -> impl Iterator<Item = PathIndex> + use<> {
-        // At most PATHS_MAX, so that nothing is cut off.
+        // There are at most PATHS_MAX paths, so the cast does not truncate.
         (0..self.len() as u8).map(PathIndex)
     }
 
-    /// All indices, the path whose latest HEARTBEAT is oldest first: whom HB.Max.Burst left out is next.
+    /// Returns all indices, the path with the oldest HEARTBEAT first, so that paths which HB.Max.Burst left out are
+    /// next.
     pub(crate) fn indices_by_heartbeat(&self) -> impl Iterator<Item = PathIndex> + use<> {
         let mut order = [(Time::MAX, PathIndex(u8::MAX)); PATHS_MAX];
         for (slot, (index, path)) in order.iter_mut().zip(self.iter()) {
@@ -98,7 +99,7 @@ impl PathSet {
         self.primary
     }
 
-    /// Makes a path the primary one (section 6.4). False if it is not confirmed: nothing changes then.
+    /// Sets the primary path (section 6.4). Returns false without a change if the path is not confirmed.
     pub(crate) fn set_primary(&mut self, index: PathIndex) -> bool {
         let confirmed = self.get(index).state != PathState::Unconfirmed;
         if confirmed {
@@ -107,10 +108,10 @@ impl PathSet {
         confirmed
     }
 
-    /// Where data goes (sections 6.4 and 8.2): the primary path while it is active, so that data returns to it as soon as
-    /// it is; else the active path with the fewest errors; else one that may have failed, with the fewest errors (RFC 7829
-    /// section 3.2 rule 4); else, when none is either, the confirmed path that was not used for longest, so that all are
-    /// tried in turn. `None` if no address is confirmed.
+    /// Returns the path for new data (sections 6.4 and 8.2): the primary path while it is active, so that data
+    /// returns to it as soon as possible; else the active path with the fewest errors; else a potentially failed one
+    /// with the fewest errors (RFC 7829 section 3.2 rule 4); else the confirmed path that was not used for longest,
+    /// so that all are tried in turn. `None` if no address is confirmed.
     pub(crate) fn data_path(&self) -> Option<PathIndex> {
         if self.get(self.primary).state == PathState::Active {
             return Some(self.primary);
@@ -120,9 +121,9 @@ impl PathSet {
             .or_else(|| self.least_recent(None))
     }
 
-    /// Where to send again what timed out on `failed` (section 6.4.1): another active path, the one with the fewest
-    /// errors. With none, `failed` itself if it is active; else another confirmed path, as in
-    /// [`data_path`](Self::data_path). `None`: there is none but `failed`.
+    /// Returns the path for data that timed out on `failed` (section 6.4.1): the other active path with the fewest
+    /// errors. If there is none and `failed` is not active, another confirmed path is chosen as in
+    /// [`data_path`](Self::data_path). `None` means that the data stays on `failed`.
     pub(crate) fn alternate(&self, failed: PathIndex) -> Option<PathIndex> {
         if let Some(other) = self.best(PathState::Active, Some(failed)) {
             return Some(other);
@@ -136,30 +137,30 @@ impl PathSet {
         self.least_recent(Some(failed))
     }
 
-    /// Another path that is active, the one with the fewest errors.
+    /// Returns the other active path with the fewest errors.
     pub(crate) fn active_other_than(&self, path: PathIndex) -> Option<PathIndex> {
         self.best(PathState::Active, Some(path))
     }
 
-    /// True if another path is active or may have failed only for a moment.
+    /// True if another path is active or potentially failed.
     pub(crate) fn usable_other_than(&self, path: PathIndex) -> bool {
         self.active_other_than(path).or_else(|| self.best(PathState::PotentiallyFailed, Some(path))).is_some()
     }
 
-    /// True if another path is confirmed, whether or not it works at present.
+    /// True if another path is confirmed, whether or not it works now.
     pub(crate) fn confirmed_other_than(&self, path: PathIndex) -> bool {
         self.least_recent(Some(path)).is_some()
     }
 
-    /// When a path counts as silent, while another is active.
+    /// Returns when a path counts as silent, which matters only while another path is active.
     pub(crate) fn silence_deadline(&self, index: PathIndex, config: &AssociationConfig) -> Time {
         let Some(silence_max) = config.path_silence_max.filter(|_| self.len() > 1) else { return Time::MAX };
         let at = self.get(index).silence_deadline(silence_max);
         if at == Time::MAX || self.active_other_than(index).is_none() { Time::MAX } else { at }
     }
 
-    /// The longest SCTP packet that every confirmed path carries, common header included: chunks of messages fragmented
-    /// for it can be sent again on any of them (AMDCS, section 7.3).
+    /// Returns the length of the longest SCTP packet, common header included, that every confirmed path carries.
+    /// Chunks fragmented to it can be retransmitted on any path (AMDCS, section 7.3).
     pub(crate) fn payload_max(&self) -> usize {
         if self.more.is_empty() {
             return self.first.payload_max(); // asked for each packet
@@ -168,7 +169,7 @@ impl PathSet {
         confirmed.map(|(_, path)| path.payload_max()).min().unwrap_or_else(|| self.first.payload_max())
     }
 
-    /// When something about any path is due.
+    /// Returns the next deadline of all paths.
     #[inline]
     pub(crate) fn next_deadline(&self) -> Time {
         if self.more.is_empty() {
@@ -177,13 +178,13 @@ impl PathSet {
         self.more.iter().fold(self.first.next_deadline(), |least, path| least.min(path.next_deadline()))
     }
 
-    /// Bytes on the heap.
+    /// Returns the number of bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         let controllers: usize = self.iter().map(|(_, path)| path.congestion.heap_bytes()).sum();
         self.more.capacity() * size_of::<Path>() + controllers
     }
 
-    /// Nothing has been outstanding for a while.
+    /// Releases memory of the controllers when nothing has been outstanding for a while.
     pub(crate) fn release_idle(&mut self) {
         for index in self.indices() {
             self.get_mut(index).congestion.release_idle();

@@ -1,4 +1,4 @@
-//! What is set of a path while the association lasts: parameters, how losses are found, the congestion controller.
+//! Changes to a path while the association exists: parameters, loss recovery, and the congestion controller.
 
 use core::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::congestion::{Algorithm, Congestion};
 use crate::time::Time;
 
 impl Path {
-    /// Whether the latest SACK told of a gap.
+    /// Sets whether the latest SACK reported a gap.
     pub(crate) fn set_gap_seen(&mut self, seen: bool) {
         self.choices.set_gap_seen(seen);
     }
 
-    /// Earlier associations knew this of the way: to be called before anything is sent.
+    /// Applies what earlier associations learnt of this path. Call it before anything is sent.
     pub(crate) fn acquaint(&mut self, now: Time, known: Known, config: &AssociationConfig) {
         if config.to_the_letter {
             return;
@@ -31,7 +31,8 @@ impl Path {
         }
     }
 
-    /// An acknowledgement showed so many bytes as lost. True if the PMTU fell: long packets vanish and short ones don't.
+    /// Handles an acknowledgement that reported `lost` bytes as missing. Returns true if the PMTU fell, because only
+    /// long packets are lost.
     pub(crate) fn on_long_lost(&mut self, lost: u32, config: &AssociationConfig) -> bool {
         let fell = config.probes_mtu() && self.pmtu.on_lost(lost as usize);
         if fell {
@@ -40,8 +41,8 @@ impl Path {
         fell
     }
 
-    /// The INIT ACK came after `rtt`: the answer to the COOKIE ECHO, which goes at once as well, is waited for no longer than it
-    /// should take.
+    /// Sets the RTO for the COOKIE ECHO after the INIT ACK came within `rtt`. The peer answers a COOKIE ECHO at once,
+    /// so the wait need not allow for a delayed acknowledgement.
     pub(crate) fn on_setup_answer(&mut self, rtt: Duration, config: &AssociationConfig) {
         self.rto.on_sample(rtt, config);
         if let (false, Some(srtt), Some(rttvar)) = (config.to_the_letter, self.rto.srtt(), self.rto.rttvar())
@@ -50,7 +51,8 @@ impl Path {
         }
     }
 
-    /// T1-cookie expired: data went along, perhaps in packets that are too long. True if the PMTU fell.
+    /// Handles an expiry of T1-cookie. Data was sent along, perhaps in packets that are too long. Returns true if the
+    /// PMTU fell.
     pub(crate) fn on_setup_timeout(&mut self, config: &AssociationConfig) -> bool {
         let fell = config.probes_mtu() && self.pmtu.on_timeout(self.flight as usize);
         if fell {
@@ -59,16 +61,16 @@ impl Path {
         fell
     }
 
-    /// How losses are found on it.
+    /// Returns the loss recovery of the path.
     pub(super) const fn recovery(&self) -> Recovery {
         self.choices.recovery()
     }
 
-    /// The configuration changed. A new heartbeat interval holds from the next
+    /// Applies a changed configuration. A new heartbeat interval applies from the next
     /// [`start_heartbeats`](Self::start_heartbeats).
     pub(crate) fn on_configure(&mut self, config: &AssociationConfig) {
         self.rto.clamp(config);
-        // DCTCP is for whole associations: what it was chosen with is gone.
+        // DCTCP needs the setting of the whole association, which is gone.
         let own = self.own_congestion().filter(|own| *own != Algorithm::Dctcp || config.congestion == *own);
         self.choices.set_own_controller(own.is_some());
         self.choose(own.unwrap_or(config.congestion), config);
@@ -76,8 +78,7 @@ impl Path {
         self.on_mtu();
     }
 
-    /// From now on losses of data on it are found and repaired so; the sending half changes at the same moment, when nothing
-    /// is outstanding.
+    /// Changes the loss recovery of the path. The sending half changes at the same time, when nothing is outstanding.
     pub(crate) fn set_recovery(&mut self, recovery: Recovery) {
         if self.recovery() != recovery {
             self.choices.set_recovery(recovery);
@@ -87,20 +88,20 @@ impl Path {
         }
     }
 
-    /// The congestion controller of this path, whatever the association's is; `None`: that one.
+    /// Sets the congestion controller of this path. `None` selects the one of the association.
     pub(crate) fn set_congestion(&mut self, own: Option<Algorithm>, config: &AssociationConfig) {
         self.choices.set_own_controller(own.is_some());
         self.choose(own.unwrap_or(config.congestion), config);
     }
 
-    /// The controller that was chosen for this path alone.
+    /// Returns the controller that was selected for this path alone.
     pub(crate) fn own_congestion(&self) -> Option<Algorithm> {
         self.choices.has_own_controller().then(|| self.congestion.algorithm())
     }
 
     fn choose(&mut self, algorithm: Algorithm, config: &AssociationConfig) {
         if self.congestion.algorithm() != algorithm {
-            // Another controller knows nothing of the path: it begins as on a new one.
+            // A new controller starts as on a new path, since it knows nothing of this one.
             let ipv6 = self.remote.ip().to_canonical().is_ipv6();
             self.congestion = controller(algorithm, self.data_chunk_len_max(), ipv6, config);
             self.prr = Prr::default();

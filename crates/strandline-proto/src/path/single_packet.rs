@@ -1,5 +1,5 @@
-//! How long a path waits for the answer to a packet that is alone in flight, before a tail-loss probe goes (decision 82): the peer may
-//! delay its acknowledgement, unless it was asked not to.
+//! The wait before a tail-loss probe for a single packet in flight (decision 82). The peer may delay its
+//! acknowledgement unless the packet has the I bit.
 
 #[cfg(test)]
 mod tests;
@@ -10,44 +10,48 @@ use super::destination::{PROBE_SLACK, Path, SACK_DELAY};
 use crate::time::Time;
 
 impl Path {
-    /// A single packet may be acknowledged late unless it fills a gap or asks (I bit); a probe asks.
+    /// Returns how long to wait before a tail-loss probe. The acknowledgement of a single packet may be delayed
+    /// unless it fills a gap or has the I bit; a probe has it.
     pub(super) fn probe_wait(&self, srtt: Duration) -> Duration {
         let late = self.may_be_delayed() && !self.is_heeded();
         srtt + srtt + if late { PROBE_SLACK + SACK_DELAY } else { PROBE_SLACK }
     }
 
-    /// What is in flight may be one packet, which fills no gap, and no probe has asked for its acknowledgement.
+    /// True if the flight may be one packet that fills no gap, and no probe has asked for its acknowledgement.
     fn may_be_delayed(&self) -> bool {
         !self.probes.has_asked() && !self.choices.gap_seen() && self.flight <= self.data_chunk_len_max()
     }
 
-    /// The latest packet asked for its acknowledgement (RFC 7053), and nothing shows that the peer doesn't heed that.
+    /// True if the latest packet has the I bit (RFC 7053), and nothing shows that the peer ignores it.
     const fn is_heeded(&self) -> bool {
         self.choices.asked() && !self.choices.unheeded()
     }
 
-    /// A tail-loss probe is to go: is it sooner for what the packet before it asked? The first one of a flight tells; later ones change
-    /// nothing, since the peer may report late what came twice. To be called before what it sends again leaves the flight.
+    /// Records whether the I bit makes the tail-loss probe that is about to be sent come sooner. Only the first probe
+    /// of a flight counts, since the peer may report the duplicates of a later one late. Called before the
+    /// retransmitted data leaves the flight.
     pub(super) fn note_probe(&mut self) {
         if self.probes.is_first() {
             self.choices.set_hurried(self.may_be_delayed() && self.is_heeded());
         }
     }
 
-    /// The peer got a second copy of what a tail-loss probe sent again. If that went sooner because the packet had asked, no other does.
+    /// Handles a spurious tail-loss probe: the peer got a second copy of its data. If the I bit had made the probe
+    /// come sooner, it no longer does.
     pub(crate) fn on_needless_probe(&mut self) {
         if self.choices.hurried() {
             self.choices.set_unheeded(true);
         }
     }
 
-    /// A packet with data is to go. To be called before that is in flight.
+    /// Records that a packet with data is about to be sent. Called before it counts as in flight.
     pub(super) fn note_asked(&mut self, first_transmission: bool, asks: bool) {
         self.choices.set_asked(asks, asks & first_transmission & (self.flight == 0));
     }
 
-    /// A packet with a SACK was taken in: does it show that the peer heeds the I bit after all, in less time than a probe waits?
-    /// `bare`: it brought no data, with which an acknowledgement may go sooner than by itself.
+    /// Handles a received packet with a SACK: if the answer came sooner than a probe would have been sent, the peer
+    /// does heed the I bit. `bare` is true if the packet contained no data, which can make an acknowledgement come
+    /// sooner.
     pub(crate) fn on_answered(&mut self, now: Time, bare: bool) {
         if !self.choices.asked_alone() || self.flight > 0 {
             return;

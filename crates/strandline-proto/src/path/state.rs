@@ -1,6 +1,6 @@
-//! Whether a path can be used (RFC 9260 section 8.2, RFC 7829 section 3).
+//! The state of a path (RFC 9260 section 8.2, RFC 7829 section 3).
 
-/// Whether a path can be used.
+/// The state of a path.
 ///
 /// ```text
 ///                 HEARTBEAT ACK with the nonce          error_count > Path.Max.Retrans
@@ -10,15 +10,16 @@
 ///  and there is another path                     v | data or a HEARTBEAT acknowledged        |
 ///                                         PotentiallyFailed -------------------------------+
 /// ```
-/// An unconfirmed path that does not answer stays unconfirmed. It gets no more HEARTBEATs once Path.Max.Retrans is exceeded,
-/// unless a packet of the peer comes from there: whoever has the address may not want them.
+/// An unconfirmed path that does not answer stays unconfirmed. It gets no more HEARTBEATs once Path.Max.Retrans is
+/// exceeded, because the address may belong to another host. A packet of the peer from that address starts them
+/// again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PathState {
-    /// Not known to be the peer's: nothing but HEARTBEATs goes there (RFC 9260 section 5.4).
+    /// The address is not known to be the peer's. Only HEARTBEATs are sent to it (RFC 9260 section 5.4).
     Unconfirmed,
     /// In use, or ready for it.
     Active,
-    /// It did not answer lately: active paths come first (RFC 7829 section 3).
+    /// The path did not answer recently. Active paths are preferred (RFC 7829 section 3).
     PotentiallyFailed,
     /// Path.Max.Retrans was exceeded (RFC 9260 section 8.2).
     Inactive,

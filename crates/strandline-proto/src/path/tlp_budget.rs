@@ -1,32 +1,34 @@
-//! How many tail-loss probes a path sends while nothing is acknowledged, and how far apart they are (decision 82 says when the first
-//! one goes, decision 99 how many follow).
+//! Number and spacing of the tail-loss probes that a path sends while nothing is acknowledged. Decision 82 covers the
+//! first probe, decision 99 the following ones.
 //!
-//! Two probes may go for a flight. The first time-out adds none, each later one allows one more, and what is not used is not saved up:
-//! for n packets that RFC 9260 sends to a silent peer there are at most n probes, from the second packet on. Each interval is twice as
-//! long as the one before it, across time-outs. Only an acknowledgement of something new starts anew.
+//! Two probes may be sent per flight. The first time-out adds none, and each later one allows one more. Unused probes
+//! are not saved up. For n packets that RFC 9260 sends to a silent peer there are at most n probes, from the second
+//! packet on. Each interval is twice as long as the one before it, across time-outs. Only an acknowledgement of new
+//! data resets this.
 
 #[cfg(test)]
 mod tests;
 
 use core::time::Duration;
 
-/// Probes for a flight.
+/// Number of probes per flight.
 const FOR_A_FLIGHT: u8 = 2;
 
-/// With a longer RTO one probe goes before T3-rtx expires: RFC 9260 sends a packet or two in a minute then.
+/// With a longer RTO only one probe is sent before T3-rtx expires, because RFC 9260 then sends a packet or two per
+/// minute.
 const RTO_OF_TWO_MAX: Duration = Duration::from_secs(30);
 
-/// The interval grows no further after so many probes.
+/// Number of probes after which the interval stops growing.
 const DOUBLINGS_MAX: u8 = 15;
 
-/// Bits of [`Probes`]: how many went, how many may go before T3-rtx expires, and two flags.
+/// Bits of [`Probes`]: the number sent, the number left before T3-rtx expires, and two flags.
 const SENT: u8 = 0x0f;
 const LEFT_SHIFT: u8 = 4;
 const LEFT: u8 = 3 << LEFT_SHIFT;
 const ASKED: u8 = 1 << 6;
 const TIMED_OUT: u8 = 1 << 7;
 
-/// The probes of one path since something new was acknowledged on it: one byte, as there may be millions.
+/// The probes of one path since new data was acknowledged on it. One byte, because there may be millions of paths.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Probes(u8);
 
@@ -53,24 +55,25 @@ impl Probes {
         self.0 = self.0 & !LEFT | left << LEFT_SHIFT;
     }
 
-    /// No probe went since something new was acknowledged.
+    /// True if no probe was sent since new data was acknowledged.
     pub(super) const fn is_first(self) -> bool {
         self.sent() == 0
     }
 
-    /// How long the next probe waits, if one may go. `first`: what the first one of a flight waits.
+    /// Returns the wait before the next probe, or `None` if none may be sent. `first` is the wait before the first
+    /// probe of a flight.
     pub(super) fn interval(self, first: Duration, rto: Duration) -> Option<Duration> {
         let spared = u8::from(rto > RTO_OF_TWO_MAX && !self.has(TIMED_OUT));
         (self.left() > spared).then(|| first.saturating_mul(1 << self.sent()))
     }
 
-    /// A probe is to go.
+    /// Records that a probe is about to be sent.
     pub(super) const fn on_probe(&mut self) {
         self.on_asked();
         self.0 |= ASKED;
     }
 
-    /// A packet that asks whether the peer's window has room counts as a probe.
+    /// Records a packet that tests whether the peer's window has room. It counts as a probe.
     pub(super) const fn on_asked(&mut self) {
         if self.sent() < DOUBLINGS_MAX {
             self.0 += 1;
@@ -78,7 +81,7 @@ impl Probes {
         self.set_left(self.left().saturating_sub(1));
     }
 
-    /// T3-rtx expired.
+    /// Records an expiry of T3-rtx.
     pub(super) const fn on_timeout(&mut self) {
         if self.has(TIMED_OUT) {
             self.set_left(1);
@@ -86,12 +89,12 @@ impl Probes {
         self.0 = self.0 & !ASKED | TIMED_OUT;
     }
 
-    /// Something new was acknowledged.
+    /// Resets the budget, because new data was acknowledged.
     pub(super) fn on_acked(&mut self) {
         *self = Self::default();
     }
 
-    /// A probe went since the latest time-out.
+    /// True if a probe was sent since the latest time-out.
     pub(super) const fn has_asked(self) -> bool {
         self.has(ASKED)
     }

@@ -1,6 +1,6 @@
-//! How many HEARTBEATs go to addresses that no peer has confirmed (RFC 9260 section 5.4). A peer can list the address of
-//! somebody else, and many associations can list the same one, so that the limits hold for all associations of an endpoint.
-//! An answered HEARTBEAT does not count: honest peers with several addresses are not slowed down, however many they are.
+//! Limits the HEARTBEATs to unconfirmed addresses (RFC 9260 section 5.4). A peer can list another host's address, and
+//! many associations can list the same one, so the limits apply to all associations of an endpoint together. Answered
+//! HEARTBEATs do not count, so that honest peers with several addresses are not slowed down, however many there are.
 
 #[cfg(test)]
 mod tests;
@@ -13,21 +13,22 @@ use siphasher::sip::SipHasher13;
 
 use crate::time::Time;
 
-/// Places that addresses are spread over by a keyed hash: 16 bytes each, allocated with the first HEARTBEAT.
+/// Number of buckets that a keyed hash spreads addresses over. They take 16 bytes each and are allocated with the
+/// first HEARTBEAT.
 const PLACES: usize = 4096;
 
-/// Unanswered HEARTBEATs a second for each place, and at once after a quiet time.
+/// Unanswered HEARTBEATs per second for each bucket; also the burst after a quiet period.
 const PLACE_RATE: u32 = 5;
 
-/// HEARTBEATs that may be on their way at once to the addresses of a place that answer.
+/// Maximum number of HEARTBEATs in flight to the addresses of a bucket that answer.
 const PLACE_MOST: u32 = 64;
 
-/// HEARTBEATs in all at once after a quiet time, in proportion to those of a second.
+/// Divisor of the rate per second that gives the burst to all addresses together after a quiet period.
 const STORM_SHARE: u32 = 4;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// What may be sent to unconfirmed addresses.
+/// The budget for HEARTBEATs to unconfirmed addresses.
 #[derive(Debug)]
 pub(crate) struct VerificationBudget {
     all: Bucket,
@@ -37,14 +38,15 @@ pub(crate) struct VerificationBudget {
 }
 
 impl VerificationBudget {
-    /// `rate`: unanswered HEARTBEATs a second to all addresses together. `keys` are random, so that nobody can choose
-    /// addresses that share the place of another one.
+    /// Creates a budget of `rate` unanswered HEARTBEATs per second to all addresses together. `keys` are random, so
+    /// that nobody can choose addresses that share the bucket of another one.
     pub(crate) fn new(rate: u32, keys: (u64, u64), now: Time) -> Self {
         let all = Bucket { left: storm(rate), filled: now };
         Self { all, rate, places: Vec::new(), keys }
     }
 
-    /// True if one more HEARTBEAT may go to the address; then it counts until it is [answered](Self::on_answer).
+    /// Returns true if one more HEARTBEAT may be sent to the address. It counts until it is
+    /// [answered](Self::on_answer).
     pub(crate) fn take(&mut self, now: Time, address: IpAddr) -> bool {
         if self.places.is_empty() {
             self.places = vec![Bucket { left: PLACE_RATE, filled: now }; PLACES];
@@ -61,8 +63,8 @@ impl VerificationBudget {
         true
     }
 
-    /// A HEARTBEAT that was [taken](Self::take) has been answered from the address. It counts no more, and one more may be on
-    /// its way there.
+    /// Records that a HEARTBEAT that was [taken](Self::take) has been answered. It no longer counts, and one more may
+    /// be in flight to that address.
     pub(crate) fn on_answer(&mut self, address: IpAddr) {
         self.all.left += u32::from(self.all.left < storm(self.rate));
         let place = self.place(address);
@@ -75,7 +77,7 @@ impl VerificationBudget {
         let mut hasher = SipHasher13::new_with_keys(self.keys.0, self.keys.1);
         match address.to_canonical() {
             IpAddr::V4(v4) => hasher.write_u32(v4.to_bits()),
-            // A network of this size is mostly one host or one link.
+            // A /64 network is mostly one host or one link.
             IpAddr::V6(v6) => hasher.write_u64((v6.to_bits() >> 64) as u64),
         }
         hasher.finish() as usize % PLACES
@@ -86,16 +88,16 @@ fn storm(rate: u32) -> u32 {
     (rate / STORM_SHARE).max(1)
 }
 
-/// Fills at a steady rate.
+/// A token bucket that fills at a steady rate.
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
     left: u32,
-    /// Up to when it has been filled.
+    /// Time up to which the bucket has been filled.
     filled: Time,
 }
 
 impl Bucket {
-    /// Adds what is due, up to `most`. What answers have brought beyond that stays.
+    /// Adds the tokens that are due, up to `most`. Tokens from answers beyond that stay.
     fn fill(&mut self, now: Time, rate: u32, most: u32) {
         let nanos = u64::try_from(now.since(self.filled).as_nanos()).unwrap_or(u64::MAX);
         let whole = nanos / NANOS_PER_SECOND * u64::from(rate);
@@ -105,7 +107,7 @@ impl Bucket {
             return;
         }
         let left = self.left.saturating_add(due).min(most.max(self.left));
-        // What is not a whole one yet stays due, unless it is full.
+        // A fraction of a token stays due, unless the bucket is full.
         let step = Duration::from_nanos(u64::from(due) * NANOS_PER_SECOND / u64::from(rate));
         self.filled = if left >= most { now } else { self.filled + step };
         self.left = left;
