@@ -255,7 +255,7 @@ impl Path {
     /// Ends an opportunity to send: nothing more can be sent now.
     pub(crate) fn end_burst(&mut self) {
         self.burst_allowance = 0;
-        self.asking = 0; // now or never: later it is no answer to that SACK
+        self.asking = 0; // Sent later, it would not answer that SACK.
         if self.flight < self.window() && self.pacer.may_send() {
             self.congestion.on_starved(self.flight);
         }
@@ -422,7 +422,7 @@ impl Path {
             self.restart_rtx(now);
         }
         if sack.acked_bytes == 0 {
-            return None; // Acknowledged before, taken back, and acknowledged again: that is no news.
+            return None; // Acknowledged again after a revocation: nothing is new.
         }
         let window_full = self.note_sack(now, flight_before, sack.acked_bytes, config);
         self.congestion.on_ack(&Ack {

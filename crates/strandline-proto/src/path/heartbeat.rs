@@ -143,7 +143,7 @@ impl Heartbeat {
     /// slower.
     pub(crate) fn schedule_after_loss(&mut self, now: Time, pace: Pace, rto: Duration, random: u32) {
         match pace {
-            Pace::EachRto => self.next_at = now, // an RTO has just passed
+            Pace::EachRto => self.next_at = now, // An RTO has just passed.
             pace => self.schedule(self.sent_at, pace, rto, random),
         }
     }

@@ -163,7 +163,7 @@ impl PathSet {
     /// Chunks fragmented to it can be retransmitted on any path (AMDCS, section 7.3).
     pub(crate) fn payload_max(&self) -> usize {
         if self.more.is_empty() {
-            return self.first.payload_max(); // asked for each packet
+            return self.first.payload_max(); // Called for each packet.
         }
         let confirmed = self.iter().filter(|(_, path)| path.state != PathState::Unconfirmed);
         confirmed.map(|(_, path)| path.payload_max()).min().unwrap_or_else(|| self.first.payload_max())
@@ -173,7 +173,7 @@ impl PathSet {
     #[inline]
     pub(crate) fn next_deadline(&self) -> Time {
         if self.more.is_empty() {
-            return self.first.next_deadline(); // asked for each packet
+            return self.first.next_deadline(); // Called for each packet.
         }
         self.more.iter().fold(self.first.next_deadline(), |least, path| least.min(path.next_deadline()))
     }

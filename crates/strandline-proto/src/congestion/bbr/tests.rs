@@ -1,4 +1,4 @@
-//! BBR on a bottleneck in virtual time: packets of one size, a queue, losses at random.
+//! BBR on a bottleneck in virtual time: packets of one size, a queue, random loss.
 
 use std::collections::VecDeque;
 
@@ -9,27 +9,29 @@ use super::*;
 const PMDCS: u32 = 1_000;
 const STEP: Duration = Duration::from_micros(100);
 
-/// A path: what a bottleneck of `rate` bytes a second, `delay` and a queue of `queue` bytes does with what BBR sends.
+/// A simulated path: a bottleneck of `rate` bytes per second with `delay` and a queue of `queue` bytes, fed by BBR.
 struct Path {
     bbr: Bbr,
     now: Time,
     rate: u64,
     delay: Duration,
     queue: u64,
-    /// Every so manyth packet is lost; 0: none.
+    /// Every n-th packet is lost; 0 for none.
     loss_every: u64,
-    /// Others keep so much in the queue, whatever this one does.
+    /// Queueing delay that competing flows cause all the time.
     others: Duration,
-    /// The application has only so many bytes a second.
+    /// Bytes per second that the application supplies, if limited.
     offered: Option<u64>,
-    /// When the bottleneck has sent all it has.
+    /// When the bottleneck has sent all queued packets.
     busy_until: Time,
-    /// When each packet was sent, and when its acknowledgement comes; `None`: when its loss shows.
+    /// For each packet: when it was sent, when its acknowledgement arrives or its loss is detected, and whether it
+    /// arrived.
     wire: VecDeque<(Time, Time, bool)>,
     flight: u32,
-    /// Each so long the host stands still for a fifth of that: nothing is sent, and acknowledgements come together afterwards.
+    /// Period of host stalls. In each period the host stands still for a fifth: it sends nothing, and
+    /// acknowledgements arrive together afterwards.
     stalls: Option<Duration>,
-    /// Every other packet is not reported: what is kept back so.
+    /// If set, every other packet is not reported: the bytes withheld so far.
     withheld: Option<u32>,
     credit: f64,
     offered_credit: f64,
@@ -84,7 +86,7 @@ impl Path {
         let stands_still =
             |each: Duration| self.now.as_nanos() as u128 % each.as_nanos() < each.as_nanos() / 5;
         let stands_still = self.stalls.is_some_and(stands_still);
-        // The pacer makes good what a late timer cost.
+        // The pacer makes up for a late timer.
         let saved_s = if self.stalls.is_some() { 0.012 } else { 0.002 };
         let rate = self.bbr.pacing_rate().unwrap_or(u64::MAX / 2) as f64;
         self.credit = (self.credit + rate * STEP.as_secs_f64()).min(rate * saved_s + f64::from(PMDCS));
@@ -132,7 +134,7 @@ impl Path {
         });
     }
 
-    /// What was kept back is reported at once, with a packet that was sent a round trip ago.
+    /// Reports the withheld data at once, with a packet that was sent a round trip ago.
     fn report_withheld(&mut self) {
         let (bytes, flight_before) = (self.withheld.take().unwrap(), self.flight);
         self.flight -= bytes;
@@ -144,7 +146,7 @@ impl Path {
         self.bbr.path.as_ref().unwrap().model.bandwidth()
     }
 
-    /// Bytes a second delivered in the time.
+    /// Runs for `time`. Returns the delivered bytes per second.
     fn run(&mut self, time: Duration) -> u64 {
         let (end, before) = (self.now + time, self.delivered);
         while self.now < end {
@@ -191,7 +193,7 @@ fn random_losses_cost_only_their_share() {
     }
 }
 
-/// A queue of a tenth of the product of bandwidth and delay: what overflows it bounds what is in flight.
+/// A queue of a tenth of the bandwidth-delay product: its overflows limit the flight.
 #[test]
 fn a_short_queue_does_not_overflow_for_long() {
     let mut path = Path::new(12_500_000, MS(60), 75_000);
@@ -203,8 +205,8 @@ fn a_short_queue_does_not_overflow_for_long() {
     assert!(dropped * 100 <= sent * 3, "{dropped} of {sent}");
 }
 
-/// On a short path the queue of the start makes a round trip many times as long as the smallest: rates are measured all the
-/// same, and the queue goes away.
+/// On a short path the queue of Startup makes a round trip many times as long as the minimum. Rates are still
+/// measured, and the queue drains.
 #[test]
 fn a_short_path_keeps_no_queue() {
     let mut path = Path::new(12_500_000, MS(1), 500_000);
@@ -220,8 +222,8 @@ fn a_short_path_keeps_no_queue() {
     assert!(delays[50] <= MS(5), "{:?}", delays[50]);
 }
 
-/// What overflows the queue at the start is found lost when the queue is already being drained: that says nothing of what
-/// may be in flight afterwards.
+/// Losses of the overflow at the start are detected while the queue already drains. They do not limit the later
+/// flight.
 #[test]
 fn start_losses_do_not_bound_later_growth() {
     for queue in [125_000, 187_500, 250_000, 375_000] {
@@ -232,8 +234,8 @@ fn start_losses_do_not_bound_later_growth() {
     }
 }
 
-/// A SACK has room for some hundred gap blocks: behind a great many losses what arrives is not reported until they are
-/// repaired, and then all at once. That is no bandwidth.
+/// A SACK can report only some hundred gap blocks. After many losses, data beyond them is reported only when they are
+/// repaired, and then all at once. That is no bandwidth sample.
 #[test]
 fn late_batched_reports_are_no_bandwidth() {
     let mut path = Path::new(12_500_000, MS(20), 500_000);
@@ -246,8 +248,8 @@ fn late_batched_reports_are_no_bandwidth() {
     assert!(path.bandwidth() <= 12_500_000 / 100 * 105, "{}", path.bandwidth());
 }
 
-/// Rounds of a start at a steady rate after the one whose bandwidth no later one exceeds by a quarter. The first packet meets no
-/// queue, all others one of so long.
+/// Returns the rounds of Startup at a steady rate after the last one whose bandwidth grew by a quarter. The first
+/// packet meets no queue, all others one of length `queue`.
 fn rounds_without_growth(queue: Duration) -> u32 {
     let mut bbr = Bbr::new(PMDCS);
     let mut now = Time::ZERO + Duration::from_secs(1);
@@ -267,16 +269,16 @@ fn rounds_without_growth(queue: Duration) -> u32 {
     panic!("the start does not end");
 }
 
-/// The window doubles in each round of the start: a third one on a full path puts a window more into its queue.
+/// The window doubles in each round of Startup. A third round on a full path would add another window to its queue.
 #[test]
 fn start_with_a_queue_ends_after_two_rounds() {
     assert_eq!(rounds_without_growth(MS(10)), 2);
     assert_eq!(rounds_without_growth(MS(0)), 3);
-    // Less than a quarter of the round trip may be that of a batch.
+    // A queue of less than a quarter of the round trip may be that of a batch.
     assert_eq!(rounds_without_growth(MS(4)), 3);
 }
 
-/// Rounds shorter than what rates are measured over show no growth: three of them went by in half a millisecond.
+/// Rounds shorter than the measurement interval cannot show growth: three of them pass in half a millisecond.
 #[test]
 fn short_path_start_lasts_until_growth_shows() {
     for delay_us in [50, 100, 200, 1_000] {
@@ -287,7 +289,7 @@ fn short_path_start_lasts_until_growth_shows() {
     }
 }
 
-/// The state after a round of the start in which twelve of 32 packets were lost, found at so many moments.
+/// Returns the state after a round of Startup in which twelve of 32 packets were lost, in `moments` loss events.
 fn after_losses(moments: u32) -> State {
     let mut bbr = Bbr::new(PMDCS);
     let mut now = Time::ZERO + Duration::from_secs(1);
@@ -301,7 +303,7 @@ fn after_losses(moments: u32) -> State {
     bbr.path.unwrap().state
 }
 
-/// A burst says nothing of what the path takes.
+/// A burst of losses does not show that the path is full.
 #[test]
 fn loss_burst_does_not_end_startup() {
     assert_eq!(after_losses(1), State::Startup);
@@ -309,7 +311,7 @@ fn loss_burst_does_not_end_startup() {
     assert_ne!(after_losses(6), State::Startup);
 }
 
-/// A host that stands still for a while gets acknowledgements in lumps.
+/// A host that stalls receives acknowledgements in lumps.
 #[test]
 fn lumps_of_acknowledgements_are_no_bandwidth() {
     for each in [20, 35, 50] {
@@ -318,20 +320,20 @@ fn lumps_of_acknowledgements_are_no_bandwidth() {
         path.run(Duration::from_secs(3));
         let reached = path.run(Duration::from_secs(3));
         let told = path.bandwidth();
-        // Pauses look like others' queue, and what is in flight beside that makes lumps larger.
+        // Stalls look like the queue of a competing flow, and the larger flight then makes lumps larger.
         assert!(told <= 12_500_000 / 100 * 107, "{each} ms: {told}");
         assert!(reached >= 12_500_000 / 100 * 85, "{each} ms: {reached}");
     }
 }
 
-/// As long as round trips are about as short as the shortest nothing is held back to look for that, but for once in a while.
+/// While round-trip times stay close to the minimum, the sender rarely holds back to measure it.
 #[test]
 fn flow_without_queue_seldom_probes_rtt() {
     let mut path = Path::new(12_500_000, MS(40), 1_500_000);
     path.run(Duration::from_secs(2));
     let mut looked = 0;
     for step in 0..400_000 {
-        // Ever a little longer, so that none is the shortest again.
+        // The delay grows slightly all the time, so that no sample is a new minimum.
         path.delay = MS(40) + Duration::from_micros(100 + step / 400);
         let before = path.bbr.path.as_ref().is_some_and(|model| model.state == State::ProbeRtt);
         path.step();
@@ -341,7 +343,7 @@ fn flow_without_queue_seldom_probes_rtt() {
     assert!((1..=3).contains(&looked), "{looked} times in 40 seconds");
 }
 
-/// Random losses beside the queue of the start say nothing of that queue: they bound nothing.
+/// Random losses beside the queue of Startup do not limit the flight.
 #[test]
 fn random_losses_do_not_bound_inflight() {
     let mut path = Path::new(12_500_000, MS(20), 1_500_000);
@@ -375,8 +377,8 @@ fn a_path_that_changes_is_found_out() {
     }
 }
 
-/// A queue that never goes away is others', who took it for a part of the path: two and a half times what the path holds is in flight
-/// then, and twice when they are gone.
+/// A queue that never drains belongs to competing flows, which include it in their round-trip time. The flight is
+/// then 2.5 times the bandwidth-delay product, and 2 times when they are gone.
 #[test]
 fn queueing_competitors_raise_inflight() {
     let mut path = Path::new(12_500_000, MS(60), 2_000_000);
@@ -406,8 +408,8 @@ fn needless_time_out_is_undone() {
     assert_eq!(path.bbr.window(), before);
 }
 
-/// Five seconds without data make the smallest round-trip time old, but what comes first afterwards has met no queue: that
-/// is a look at it, and the transfer needs no other in its first moments.
+/// After five seconds without data the minimum round-trip time is old. The first samples afterwards met no queue and
+/// renew it, so that the transfer needs no probe in its first moments.
 #[test]
 fn pause_needs_no_rtt_probe() {
     let mut path = Path::new(12_500_000, MS(40), 1_500_000);
@@ -416,7 +418,7 @@ fn pause_needs_no_rtt_probe() {
     path.run(Duration::from_secs(12));
     path.bbr.on_idle(12);
     path.offered = None;
-    // A little longer than before, or the old one would be as good as new.
+    // A little longer than before, so that no sample is close to the old minimum.
     path.delay = MS(41);
     let end = path.now + MS(1_000);
     while path.now < end {
@@ -437,7 +439,7 @@ fn later_recovery_keeps_the_time_outs_window() {
 
 #[derive(Debug, Clone)]
 enum Op {
-    /// The two round-trip times in microseconds; none: not measured.
+    /// Sampled and latest round-trip time in microseconds; `None` if not measured.
     Ack {
         acked: u32,
         flight: u32,
@@ -478,7 +480,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 proptest! {
-    /// Whatever comes: at least a packet, a rate above 0, and never more growth than was acknowledged.
+    /// For any sequence the window is at least a packet, the rate positive, and growth at most what was acknowledged.
     #[test]
     fn any_sequence_keeps_the_bounds(ops in prop::collection::vec(op(), 1..300)) {
         let mut bbr = Bbr::new(PMDCS);

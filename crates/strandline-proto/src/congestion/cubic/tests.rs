@@ -1,4 +1,4 @@
-//! RFC 9438, section by section, and RFC 9406 in its slow start.
+//! Tests of RFC 9438 by section, and of RFC 9406 in slow start.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use core::time::Duration;
@@ -25,18 +25,18 @@ fn at(packets: u32) -> Cubic {
     cubic
 }
 
-/// A round trip in which a full window is acknowledged packet by packet; returns the time after it.
+/// Runs a round trip in which a full window is acknowledged packet by packet. Returns the time after it.
 fn round(cubic: &mut Cubic, now: Time, rtt: Duration) -> Time {
     let packets = cubic.cwnd / PMDCS;
     for number in 0..packets {
         let flight = cubic.cwnd;
-        // As slow start is paced: in half of a round trip without delay.
+        // Slow start is paced: the window is sent within half of a round trip without queueing delay.
         cubic.on_ack(&ack(now + rtt.min(ms(20)) / 2 * number / packets, PMDCS, flight, rtt));
     }
     now + rtt
 }
 
-/// Section 4.6: 0.7 of the window is left; section 4.8: after a time-out one packet.
+/// Sections 4.6 and 4.8: 0.7 of the window remains after a loss, and one packet after a time-out.
 #[test]
 fn losses_shrink_the_window() {
     let mut cubic = at(100);
@@ -49,7 +49,7 @@ fn losses_shrink_the_window() {
     assert_eq!((cubic.window(), cubic.slow_start_threshold()), (PMDCS, 70_000), "one loss, twice unanswered");
 }
 
-/// Section 4.8: after a time-out growth begins anew where slow start ends, with K = 0, and knows nothing of the window before.
+/// Section 4.8: after a time-out, growth begins anew where slow start ends, with K = 0 and without the earlier W_max.
 #[test]
 fn growth_after_a_time_out_begins_anew() {
     let mut cubic = at(100);
@@ -76,7 +76,7 @@ fn reno_friendly_window_grows_at_any_size() {
     assert!((900.0..1100.0).contains(&grown), "a packet in a round trip: {grown}");
 }
 
-/// What a SACK had no room to name in time shows neither a queue nor a longer way.
+/// Data beyond a truncated SACK, which is reported late, shows neither a queue nor a longer path.
 #[test]
 fn what_was_named_late_shows_no_queue() {
     for (late, left) in [(true, 80_000), (false, 70_000)] {
@@ -91,7 +91,7 @@ fn what_was_named_late_shows_no_queue() {
     }
 }
 
-/// Decision 24: what was sent after the loss and arrived met no queue, so that nothing overflowed.
+/// Decision 24: data that was sent after the lost packet and arrived met no queue, so nothing overflowed.
 #[test]
 fn a_loss_without_a_queue_takes_a_fifth() {
     let mut cubic = at(100);
@@ -111,7 +111,7 @@ fn a_loss_without_a_queue_takes_a_fifth() {
     assert_eq!(cubic.window(), 70_000, "nothing is known");
 }
 
-/// Section 4.7: a loss below the last maximum leaves room for others.
+/// Section 4.7: a loss below the last maximum leaves room for other flows.
 #[test]
 fn fast_convergence() {
     let mut cubic = at(100);
@@ -120,7 +120,8 @@ fn fast_convergence() {
     assert_eq!((cubic.window(), cubic.w_max), (49_000, 59_500));
 }
 
-/// Section 4.2: W_cubic(t) = C * (t - K)^3 + W_max: back at W_max after K, flat there, then faster and faster.
+/// Section 4.2: W_cubic(t) = C * (t - K)^3 + W_max reaches W_max after K, is flat there, then grows faster and
+/// faster.
 #[test]
 fn the_window_follows_the_cubic_function() {
     let mut cubic = at(1000);
@@ -139,7 +140,7 @@ fn the_window_follows_the_cubic_function() {
     }
 }
 
-/// Section 4.3: with a short round trip it grows as a controller would that adds a packet each round trip.
+/// Section 4.3: with a short round trip the window grows by at least one packet per round trip.
 #[test]
 fn never_slower_than_reno() {
     let mut cubic = at(20);
@@ -148,12 +149,12 @@ fn never_slower_than_reno() {
     for _ in 0..100 {
         now = round(&mut cubic, now, ms(1));
     }
-    // 14 packets, 0.53 each round trip until 20, one each beyond.
+    // 14 packets; 0.53 more per round trip up to 20, and one more per round trip beyond.
     let window = cubic.window() / PMDCS;
     assert!((90..=110).contains(&window), "{window} packets");
 }
 
-/// Decision 24: the way became longer for good, and no queue is on it. That is known after two periods.
+/// Decision 24: the path has become longer for good and has no queue. The controller learns it after two periods.
 #[test]
 fn smallest_rtt_expires() {
     let mut cubic = at(100);
@@ -167,12 +168,12 @@ fn smallest_rtt_expires() {
     }
     assert!(say(&mut cubic, 40, ms(80)), "of the period before");
     assert!((60..100).any(|second| !say(&mut cubic, second, ms(80))));
-    // A pause of hours, and seconds of which only the low bits are kept.
+    // A pause of hours, with seconds of which only the low bits are stored.
     assert!(say(&mut cubic, 70_000, ms(100)));
     assert!(!say(&mut cubic, 70_032, ms(100)));
 }
 
-/// Section 5.8 and RFC 9260 section 7.2.2: what is not used does not grow, and a pause is no time to grow in.
+/// Section 5.8 and RFC 9260 section 7.2.2: an unused window does not grow, and idle time does not count.
 #[test]
 fn unused_windows_do_not_grow() {
     let mut cubic = at(100);
@@ -187,7 +188,7 @@ fn unused_windows_do_not_grow() {
     assert!(cubic.window() <= window + PMDCS, "an hour of silence is not an hour of growth");
 }
 
-/// Section 4.2: the time in which the application or the peer's window set the pace, acknowledgements told so, is no time to grow in.
+/// Section 4.2: time in which acknowledgements show an application-limited sender does not count towards growth.
 #[test]
 fn a_trickle_is_no_time_to_grow_in() {
     let mut cubic = at(100);
@@ -200,7 +201,7 @@ fn a_trickle_is_no_time_to_grow_in() {
     assert!((70..=76).contains(&window), "{window} packets");
 }
 
-/// Sections 4.2 and 5.8: nor is a pause, however short, and however small the window is.
+/// Sections 4.2 and 5.8: a pause does not count either, however short it is and however small the window.
 #[test]
 fn a_pause_is_no_time_to_grow_in() {
     let mut cubic = at(10);
@@ -226,7 +227,7 @@ fn a_pause_is_no_time_to_grow_in() {
     assert!((70..=76).contains(&window), "{window} packets");
 }
 
-/// As much of the cubic function is left after a trickle as there was before.
+/// After a trickle of data as much of the cubic function is left as before.
 #[test]
 fn unused_window_growth_ignores_a_trickle() {
     let grown = |exchanges: u32| {
@@ -245,8 +246,8 @@ fn unused_window_growth_ignores_a_trickle() {
     assert!(without > 95 * PMDCS && with.abs_diff(without) <= PMDCS, "{without} and {with}");
 }
 
-/// RFC 7661 section 4.3: exchanges that use more than half of the window validate it, and slow start goes on up to
-/// twice what they use; less doesn't, and after slow start only a full window grows.
+/// RFC 7661 section 4.3: exchanges that use at least half of the window validate it, and slow start continues up to
+/// twice what they use. Smaller exchanges do not, and after slow start only a full window grows.
 #[test]
 fn half_a_window_validates_slow_start() {
     let mut cubic = Cubic::new(PMDCS);
@@ -268,7 +269,7 @@ fn half_a_window_validates_slow_start() {
     assert_eq!(cubic.window(), reduced);
 }
 
-/// RFC 5681 section 4.1: a pause lowers cwnd, not ssthresh; what comes after it starts as fast as before.
+/// RFC 5681 section 4.1: a pause lowers cwnd but not ssthresh, so the sender starts afterwards as fast as before.
 #[test]
 fn a_pause_does_not_end_slow_start() {
     let mut cubic = Cubic::new(PMDCS);
@@ -310,13 +311,13 @@ fn a_needless_reduction_is_undone_once() {
     assert_eq!(cubic.window(), 100_000);
 }
 
-/// RFC 6928: ten packets, also of the size that the path turns out to take before the first of them goes.
+/// RFC 6928: ten packets, also of the larger size that a probe confirms before the first one is sent.
 #[test]
 fn initial_window_follows_the_packet_size() {
     let mut cubic = Cubic::new(1248);
     cubic.on_mtu(1468);
     assert_eq!(cubic.window(), initial_window_of_ten(1468));
-    // Later as many packets as there were.
+    // Later the number of packets is kept.
     let mut cubic = Cubic::new(1248);
     cubic.on_ack(&ack(Time::ZERO, 12_480, 12_480, ms(60)));
     let packets = cubic.window() / 1248;
@@ -329,7 +330,8 @@ fn initial_window_follows_the_packet_size() {
     assert_eq!(cubic.window(), window);
 }
 
-/// RFC 9406: the window doubles while the delay stays, and slow start ends when it grows, without any loss.
+/// RFC 9406: the window doubles while the delay stays constant. Slow start ends when the delay grows, without any
+/// loss.
 #[test]
 fn slow_start_ends_when_the_delay_grows() {
     let mut cubic = Cubic::new(PMDCS);
@@ -346,7 +348,7 @@ fn slow_start_ends_when_the_delay_grows() {
     assert!(cubic.window() < before * 6, "conservative rounds grow by a quarter: {}", cubic.window());
 }
 
-/// A delay that passes is not the queue of this flow: slow start goes on.
+/// A temporary delay is not the queue of this flow, and slow start continues.
 #[test]
 fn slow_start_survives_a_passing_delay() {
     let mut cubic = Cubic::new(PMDCS);
@@ -382,7 +384,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 proptest! {
-    /// Whatever comes: at least a packet, and never more growth than was acknowledged.
+    /// For any sequence the window is at least a packet and grows by at most what was acknowledged.
     #[test]
     fn any_sequence_keeps_the_bounds(ops in prop::collection::vec(op(), 1..200)) {
         let mut cubic = Cubic::new(PMDCS);
@@ -409,7 +411,7 @@ proptest! {
                 Op::Mtu(pmdcs) => {
                     let old = u64::from(cubic.pmdcs);
                     cubic.on_mtu(pmdcs % 9000);
-                    // At most to the initial window of such packets, or to as many of them.
+                    // At most to the initial window of such packets, or to the same number of them.
                     let scaled = u64::from(before) * u64::from(cubic.pmdcs) / old;
                     let scaled = u32::try_from(scaled).unwrap_or(u32::MAX).saturating_sub(before);
                     grows_by = scaled.max(initial_window_of_ten(9000));
@@ -424,7 +426,7 @@ proptest! {
     }
 }
 
-/// Of two losses the first is certain: the second one's undoing brings back what was between them.
+/// Of two losses the first is certain. Undoing the second restores the window between them.
 #[test]
 fn certain_loss_is_not_undone() {
     let mut cubic = Cubic::new(1_000);

@@ -1,4 +1,4 @@
-//! RFC 8257 sections 3.3 to 3.5.
+//! Tests of RFC 8257 sections 3.3 to 3.5.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use core::time::Duration;
@@ -13,7 +13,7 @@ fn ack(bytes: u32, flight: u32, marked: bool) -> Ack {
     Ack { latest_rtt: Some(Duration::from_millis(1)), marked, ..Ack::of(Time::ZERO, bytes, flight) }
 }
 
-/// A round trip in which `marked` of the window's packets were.
+/// Runs a round trip in which `marked` of the window's packets are marked.
 fn round(dctcp: &mut Dctcp, marked: u32) {
     let packets = dctcp.window() / PMDCS;
     for number in 0..packets {
@@ -47,7 +47,7 @@ fn the_first_mark_ends_slow_start() {
     assert!(dctcp.slow_start_threshold() <= 12 * PMDCS);
 }
 
-/// Alpha goes to the share of marks, and the window shrinks by half of it.
+/// Alpha approaches the share of marks, and the window shrinks by half of it.
 #[test]
 fn the_window_shrinks_by_the_share_of_marks() {
     let mut all = at(100);
@@ -80,7 +80,8 @@ fn losses_act_as_in_tcp_and_undo() {
 }
 
 proptest! {
-    /// Whatever comes, the window is at least a packet, alpha a share, and a round without marks shrinks nothing.
+    /// For any sequence the window is at least a packet, alpha is at most 1, and a round without marks shrinks
+    /// nothing.
     #[test]
     fn bounds(steps in proptest::collection::vec((0u8..8, 1u32..30, any::<bool>()), 1..300)) {
         let mut dctcp = Dctcp::new(PMDCS);

@@ -3,8 +3,9 @@ use super::*;
 const PACKET: u32 = 1_000;
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
-/// Rounds of slow start over a path of `rtt` that takes a packet each `takes`; each window is sent over `paced` of a round
-/// trip (in eighths). Gives the window, in packets, with which slow start ended; `None`: it went on.
+/// Runs `rounds` rounds of slow start over a path of `rtt` that needs `takes` for each packet. Each window is sent
+/// over `paced` eighths of a round trip. Returns the window in packets at which slow start ended, or `None` if it did
+/// not.
 fn start(rtt: Duration, takes: Duration, paced: u32, rounds: u32) -> Option<u32> {
     let mut hystart = HyStart::default();
     let mut window = 10;
@@ -42,7 +43,7 @@ fn full_path_ends_slow_start_before_twice() {
     }
 }
 
-/// As after a recovery: what is acknowledged is replaced one by one, all through the round trip.
+/// After a recovery each acknowledged packet is replaced at once, so that the train lasts the whole round trip.
 #[test]
 fn train_as_long_as_sent_says_nothing() {
     assert_eq!(start(MS(60), MS(0), 8, 10), None);
@@ -53,7 +54,8 @@ fn short_paths_are_not_judged_by_trains() {
     assert_eq!(start(MS(8), MS(1), 4, 5), None);
 }
 
-/// Otherwise each begins later than the one before, by twice as much, and the trains look shorter than they are.
+/// A round must not begin later than its first acknowledgement. Otherwise each one begins later than the one before
+/// by twice as much, and the trains look shorter than they are.
 #[test]
 fn round_begins_with_its_first_acknowledgement() {
     let mut hystart = HyStart::default();
@@ -73,14 +75,14 @@ fn round_begins_with_its_first_acknowledgement() {
     }
 }
 
-/// A path that reorders holds some packets back, which says nothing of a queue.
+/// Reordering delays single packets, which is no sign of a queue.
 #[test]
 fn a_packet_that_was_overtaken_shows_no_queue() {
     let mut hystart = HyStart::default();
     let rtt = MS(60);
     let mut now = Time::ZERO + rtt;
     for packet in 0..20_000u32 {
-        // All through the round trip, as after a recovery; every twentieth comes 10 ms late.
+        // Acknowledgements spread over the round trip, as after a recovery; every twentieth is 10 ms late.
         now += Duration::from_micros(300);
         let late = if packet % 20 == 19 { MS(10) } else { MS(0) };
         let step = hystart.on_ack(now, PACKET, 200 * PACKET, PACKET, Some(rtt + late));
@@ -88,7 +90,7 @@ fn a_packet_that_was_overtaken_shows_no_queue() {
     }
 }
 
-/// An acknowledgement stands for up to 128 packets.
+/// An acknowledgement covers up to 128 packets.
 #[test]
 fn sparse_acknowledgements_still_form_a_train() {
     let mut hystart = HyStart::default();
@@ -105,17 +107,17 @@ fn sparse_acknowledgements_still_form_a_train() {
     panic!("slow start went on though the path took as much as a round trip for each window");
 }
 
-/// After a long train the window grows more slowly, until half a round trip is queued.
+/// After a long train the window grows more slowly until the queue is half a round trip long.
 #[test]
 fn long_train_allows_half_an_rtt_of_queue() {
     let mut hystart = HyStart::default();
     let (rtt, takes) = (MS(100), MS(1));
-    // A window in packets; the path holds 100.
+    // The window is in packets. The path holds 100.
     let (mut window, mut now, mut slower) = (50_u32, Time::ZERO + rtt, false);
     for _ in 0..20 {
         let began = now;
         for packet in 0..window {
-            // A quarter of a round trip to send it, more to take it.
+            // A quarter of a round trip to send the window, more to transmit it.
             now = began + takes * packet;
             let queued = (takes - rtt / 4 / window).saturating_mul(packet);
             match hystart.on_ack(now, PACKET, window * PACKET, PACKET, Some(rtt + queued)) {
@@ -134,8 +136,8 @@ fn long_train_allows_half_an_rtt_of_queue() {
     panic!("slow start went on with a window of {window} packets");
 }
 
-/// The delay shows before the train is long, and falls again at the next round's begin, as what was sent in one piece meets its
-/// own queue only at its end: the train counts all the same.
+/// The delay shows before the train is long and falls again at the start of the next round, because a burst meets its
+/// own queue only at its end. The train still counts.
 #[test]
 fn long_train_counts_after_a_delay_signal() {
     let mut hystart = HyStart::default();
@@ -155,7 +157,7 @@ fn long_train_counts_after_a_delay_signal() {
     }
 }
 
-/// Whatever showed the queue first.
+/// A queue of half a round trip ends slow start, whatever signal came first.
 #[test]
 fn queue_of_half_an_rtt_ends_slow_start() {
     let mut hystart = HyStart::default();

@@ -241,7 +241,7 @@ proptest! {
     }
 }
 
-/// Of two losses the first is certain: the second one's undoing brings back what was between them.
+/// Of two losses the first is certain. Undoing the second restores the window between them.
 #[test]
 fn certain_loss_is_not_undone() {
     let mut controller = Rfc9260 { cwnd: 100_000, ..Rfc9260::new(1_000, false) };

@@ -1,4 +1,4 @@
-//! The delay is held: what grows and what shrinks the window.
+//! Growth and reduction of the window around the target delay.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use core::time::Duration;
@@ -17,7 +17,7 @@ fn ack(now: Time, bytes: u32, flight: u32, rtt: Duration) -> Ack {
     Ack { latest_rtt: Some(rtt), ..Ack::of(now, bytes, flight) }
 }
 
-/// A full window acknowledged packet by packet, each with this round-trip time.
+/// Acknowledges a full window packet by packet, each with the round-trip time `rtt`.
 fn round(swift: &mut Swift, now: Time, rtt: Duration) -> Time {
     let packets = swift.window() / PMDCS;
     for number in 0..packets {
@@ -39,7 +39,7 @@ fn below_the_target_it_grows() {
     }
 }
 
-/// What a SACK had no room to name in time is no delay.
+/// Data beyond a truncated SACK, which is reported late, is no delay sample.
 #[test]
 fn what_was_named_late_is_no_delay() {
     for (late, shrinks) in [(true, false), (false, true)] {
@@ -52,7 +52,7 @@ fn what_was_named_late_is_no_delay() {
     }
 }
 
-/// The queue is more than what is aimed at: less, in proportion, and once a round trip.
+/// Delay above the target shrinks the window in proportion to the excess, once per round trip.
 #[test]
 fn excess_delay_shrinks_in_proportion_per_rtt() {
     let shrunk = |rtt: Duration| {
@@ -64,7 +64,7 @@ fn excess_delay_shrinks_in_proportion_per_rtt() {
         assert_eq!(swift.starting, rtt < us(3000));
         swift.window() / PMDCS
     };
-    // 1,000 us and a queue of 2,000 us.
+    // A base of 1,000 us and a target queue of 2,000 us.
     assert_eq!(shrunk(us(2900)), 200, "slow start");
     let (little, much) = (shrunk(us(3600)), shrunk(us(20_000)));
     assert!((85..=90).contains(&little), "{little}");
@@ -151,7 +151,7 @@ fn only_the_latest_loss_is_undone() {
     assert_eq!(swift.window(), window);
 }
 
-/// Decision 26: a mark is a loss to it, but none that can turn out to be none.
+/// Decision 26: a mark acts as a loss that cannot turn out to be spurious.
 #[test]
 fn a_mark_halves_the_window_for_good() {
     let mut swift = Swift::new(PMDCS);
@@ -167,8 +167,8 @@ fn a_mark_halves_the_window_for_good() {
     assert_eq!(swift.window(), 2 * PMDCS, "no less than two packets");
 }
 
-/// Losses and marks of one window are one event to the path that calls. Each halves the window, also if it had just shrunk a little for
-/// the delay; the delay takes nothing more in that round trip.
+/// Losses and marks of one window are one event for the calling path. Each halves the window even if the delay had
+/// just shrunk it a little. The delay takes nothing more in that round trip.
 #[test]
 fn loss_halves_regardless_of_delay_cuts() {
     for event in [Swift::on_fast_retransmit, Swift::on_ecn] {
@@ -187,7 +187,7 @@ fn loss_halves_regardless_of_delay_cuts() {
     }
 }
 
-/// What tells of marks makes nothing grow.
+/// Acknowledgements that report marks do not grow the window.
 #[test]
 fn nothing_grows_by_what_was_marked() {
     let mut swift = Swift::new(PMDCS);

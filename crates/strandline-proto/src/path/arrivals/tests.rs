@@ -1,6 +1,6 @@
 use super::*;
 
-/// A window in use before a loss says nothing of the one after it.
+/// The use of a window before a loss says nothing about the window after it.
 #[test]
 fn window_after_a_loss_starts_unknown() {
     let (rtt, at) = (Duration::from_millis(60), |ms| Time::ZERO + Duration::from_millis(ms));

@@ -8,7 +8,8 @@ fn at(millis: u64) -> Time {
     Time::ZERO + Duration::from_millis(millis)
 }
 
-/// The RTO is what was measured, and T3-rtx expires by that if it runs, without a further measurement.
+/// The RTO follows from the measurements again, and a running T3-rtx expires accordingly without a further
+/// measurement.
 #[test]
 fn a_needless_time_out_leaves_no_back_off() {
     let config = AssociationConfig::default();

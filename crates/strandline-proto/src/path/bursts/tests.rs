@@ -1,4 +1,4 @@
-//! How much goes at once on a path that is paced.
+//! Bursts on a paced path.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use super::super::destination::PathSack;
@@ -12,7 +12,7 @@ fn config() -> AssociationConfig {
     AssociationConfig { path_mtu_initial: 1500, ..AssociationConfig::default() }
 }
 
-/// Sends packets for as long as the path lets it. How many.
+/// Sends packets while the path allows it. Returns their number.
 fn send_all(path: &mut Path, now: Time) -> u32 {
     path.allow_burst(now, &config());
     let mut sent = 0;
@@ -23,7 +23,7 @@ fn send_all(path: &mut Path, now: Time) -> u32 {
     sent
 }
 
-/// A path whose rate is known after some round trips of 20 ms.
+/// Returns a path whose rate is known after some round trips of 20 ms.
 fn paced(congestion: Algorithm) -> (Path, Time) {
     let config = AssociationConfig { congestion, ..config() };
     let mut path = Path::new("192.0.2.1:9899".parse().unwrap(), None, &config, 8, Time::ZERO);
@@ -50,7 +50,8 @@ fn paced(congestion: Algorithm) -> (Path, Time) {
     (path, now)
 }
 
-/// A path of 200 us whose window was reduced by a loss, with nothing in flight. The window.
+/// Returns a path with a round-trip time of 200 us whose window was reduced by a loss, with nothing in flight, and
+/// the window.
 fn short_after_a_loss(congestion: Algorithm) -> (Path, u32) {
     let config = AssociationConfig { congestion, ..config() };
     let mut path = Path::new("192.0.2.1:9899".parse().unwrap(), None, &config, 8, Time::ZERO);
@@ -72,8 +73,8 @@ fn short_after_a_loss(congestion: Algorithm) -> (Path, u32) {
     (path, window)
 }
 
-/// As on a new path (RFC 6928), also where the latest loss made the window smaller: a path that isn't paced would have to wait for an
-/// acknowledgement of four packets.
+/// As much as on a new path (RFC 6928) may be sent, even after a loss reduced the window. An unpaced path would
+/// otherwise have to wait for the acknowledgement of four packets.
 #[test]
 fn after_a_pause_ten_packets_go_together() {
     for congestion in [Algorithm::Cubic, Algorithm::Dctcp, Algorithm::Swift] {
@@ -82,12 +83,12 @@ fn after_a_pause_ten_packets_go_together() {
         assert!((5..=9).contains(&packets), "{congestion:?}: {window}");
         assert!(send_all(&mut path, at(1_000)) >= packets, "{congestion:?}: {path:?}");
     }
-    // By the letter of RFC 9260 section 6.1 rule D four.
+    // RFC 9260 section 6.1 rule D allows four.
     let (mut path, _) = short_after_a_loss(Algorithm::Rfc9260);
     assert_eq!(send_all(&mut path, at(1_000)), 4, "{path:?}");
 }
 
-/// What is in flight is acknowledged, and clocks what follows.
+/// The flight is acknowledged and clocks what follows.
 #[test]
 fn without_a_pause_it_does_not() {
     let (mut path, _) = short_after_a_loss(Algorithm::Cubic);
@@ -97,7 +98,8 @@ fn without_a_pause_it_does_not() {
     assert_eq!(send_all(&mut path, at(1_000)), 4, "{path:?}");
 }
 
-/// What may go at once 20 ms after a timer that was 7 ms late, and the rate. `waits`: for a batch that was held back.
+/// Returns what may be sent 20 ms after a timer that was 7 ms late, and the rate. `waits` is true if a batch was held
+/// back.
 fn after_a_late_timer(congestion: Algorithm, waits: bool) -> (u64, u64) {
     let (mut path, now) = paced(congestion);
     path.congestion.on_ack(&crate::congestion::Ack::of(now, 60_000, path.flight));
@@ -115,13 +117,13 @@ fn after_a_late_timer(congestion: Algorithm, waits: bool) -> (u64, u64) {
     (path.burst_allowance.into(), path.pacing_rate().unwrap())
 }
 
-/// What can be saved up in any case.
+/// Returns the credit that is always saved.
 fn saved(rate: u64) -> u64 {
     (rate * 4 / 1000).max(14_600) + 1
 }
 
-/// The timer comes late for a batch that waited: that is made good. It comes as late when all has been sent meanwhile: nothing was
-/// held back by it, and no more goes at once than what can be saved up in any case.
+/// A timer that is late for a waiting batch is compensated. If everything was sent meanwhile, the timer held nothing
+/// back, and only the usual credit is available.
 #[test]
 fn late_timer_is_compensated_only_when_waited_for() {
     let (allowance, rate) = after_a_late_timer(Algorithm::Bbr, true);
@@ -130,14 +132,15 @@ fn late_timer_is_compensated_only_when_waited_for() {
     assert!(allowance <= saved(rate), "{allowance} at {rate} a second");
 }
 
-/// Where the controller names no rate a window is sent a fifth faster than once in each round trip, which makes up for that by itself.
+/// Without a rate from the controller, a window is paced a fifth faster than once per round trip, which compensates
+/// by itself.
 #[test]
 fn a_window_makes_no_late_timer_good() {
     let (allowance, rate) = after_a_late_timer(Algorithm::Cubic, true);
     assert!(allowance <= saved(rate), "{allowance} at {rate} a second");
 }
 
-/// Retransmissions don't wait for an opportunity to send. The time before them is not credited a second time afterwards.
+/// Retransmissions do not wait for an opportunity to send. The time before them is not credited twice.
 #[test]
 fn retransmissions_use_up_what_was_saved() {
     let (mut path, now) = paced(Algorithm::Bbr);

@@ -84,7 +84,7 @@ fn sizes_follow_mtu_family_and_encapsulation() {
 
 // --- RFC 5682 --------------------------------------------------------------------------------------------------------
 
-/// What was not sent when the SACK came does not go beyond the window later.
+/// F-RTO packets not sent when the SACK arrives do not exceed the window later.
 #[test]
 fn two_packets_ask_at_once_or_never() {
     let mut path = active();
@@ -107,7 +107,7 @@ fn two_packets_ask_at_once_or_never() {
 fn rule_b_window_is_exceeded_by_one_packet() {
     let mut path = active();
     path.allow_burst(Time::ZERO, &config());
-    let window = path.congestion.window(); // 4404: three packets of 1460 and 24 bytes
+    let window = path.congestion.window(); // 4404: three packets of 1460 bytes and 24 more.
     send(&mut path, at(0), 3);
     assert!(path.flight < window && path.may_send());
     send(&mut path, at(0), 1);
@@ -128,7 +128,7 @@ fn rule_d_a_burst_at_each_opportunity() {
     assert_eq!(sent, 4);
     assert!(path.may_retransmit(), "the limit is for new data");
     for _ in 0..3 {
-        path.allow_burst(Time::ZERO, &config()); // what is left of an opportunity is not saved up
+        path.allow_burst(Time::ZERO, &config()); // The rest of an opportunity is not saved up.
     }
     while path.may_send() {
         send(&mut path, at(0), 1);
@@ -217,7 +217,7 @@ fn r1_to_r3_timer_runs_while_data_outstanding() {
     assert_eq!(path.rtx_deadline, at(1040), "R3");
     path.on_sack(at(50), &PathSack { lowest_acked: true, ..sack(1460) }, &config());
     assert_eq!((path.flight, path.rtx_deadline), (0, Time::MAX), "R2");
-    // Nothing is in flight, but more than that is outstanding.
+    // Nothing is in flight, but chunks are outstanding outside the flight.
     send(&mut path, at(60), 1);
     let overdue = PathSack { lowest_acked: true, overdue: true, ..sack(1460) };
     path.on_sack(at(70), &overdue, &config());
@@ -295,7 +295,7 @@ fn loss_halves_after_counting_the_acknowledgement() {
     assert_eq!(path.congestion.window(), window / 2);
 }
 
-/// Silence is counted from when T3-rtx was started, whatever the RTO has become since.
+/// Silence is measured from the start of T3-rtx, whatever the RTO has become since.
 #[test]
 fn a_lost_heartbeat_makes_silence_begin_no_sooner() {
     let mut path = active();
@@ -357,7 +357,7 @@ fn an_unconfirmed_path_is_probed_until_it_fails() {
         assert!(!loss.confirmed, "never an error of the association");
         failed.extend(loss.change);
     }
-    // The RTO doubles; after the sixth there is no more.
+    // The RTO doubles; after the sixth HEARTBEAT there are no more.
     assert_eq!(sent, [0, 1, 3, 7, 15, 31]);
     assert_eq!(path.next_deadline(), Time::MAX);
     assert_eq!(failed, [PathChange::Inactive]);
@@ -483,7 +483,7 @@ fn with_cubic() -> Path {
     path
 }
 
-/// RFC 6928: ten packets, and at once though nothing is known of the path.
+/// RFC 6928: ten packets, sent at once though nothing is known about the path.
 #[test]
 fn first_ten_packets_go_at_once() {
     let mut path = with_cubic();
@@ -497,7 +497,7 @@ fn first_ten_packets_go_at_once() {
     assert_eq!(sent, 10);
 }
 
-/// A window that was full within the last round trip grows; one that was not, does not.
+/// A window that was full within the last round trip grows; others do not.
 #[test]
 fn window_grows_for_a_round_after_full() {
     let mut path = with_cubic();
@@ -517,13 +517,14 @@ fn window_grows_for_a_round_after_full() {
     );
 }
 
-/// RecoverFS is all that was outstanding (RFC 9937 section 6.1), with what leaves the flight as late by the SACK that tells of the loss.
+/// RecoverFS is everything that was outstanding (RFC 9937 section 6.1), including what the SACK that revealed the
+/// loss removed from the flight as overdue.
 #[test]
 fn recovery_counts_what_the_sack_leaves_late() {
     let mut path = active();
     let packet = path.data_chunk_len_max();
     send(&mut path, at(0), 20);
-    // One acknowledged, nine late, one lost.
+    // One packet acknowledged, nine overdue, one lost.
     path.flight = 10 * packet;
     let loss = PathLoss { in_recovery: true, delivered: packet, acked_bytes: packet, ..PathLoss::default() };
     let begins = PathLoss { shrink: true, lost_bytes: packet, overdue_bytes: 9 * packet, ..loss };

@@ -6,7 +6,7 @@ fn at(ms: u64) -> Time {
     Time::from_nanos(ms * 1_000_000)
 }
 
-/// A stretch of packets that may be marked, and what was lost of it after three round trips.
+/// Sends ECN-capable data and reports its loss after three round trips.
 fn strike(trial: &mut EcnTrial, ms: u64) -> bool {
     trial.on_new_data(at(ms), true);
     trial.on_lost(at(ms + 30), RTT)
@@ -47,7 +47,7 @@ fn an_acknowledgement_clears_what_was_held_against_it() {
 #[test]
 fn what_went_without_it_says_nothing() {
     let mut trial = EcnTrial::default();
-    // Data that went before, or together with what was sent again.
+    // Data without ECN went before, or together with retransmissions.
     trial.on_new_data(at(0), false);
     trial.on_new_data(at(10), true);
     trial.on_new_data(at(20), false);
@@ -71,12 +71,12 @@ fn marks_that_nothing_helps_against_end_it() {
     for _ in 0..MARKS_AT_FLOOR_MAX - 1 {
         assert!(!mark(&mut trial, 20, 2000));
     }
-    // A window that could still shrink: then they may mean something.
+    // A window that can still shrink: marks may depend on the amount sent.
     assert!(!mark(&mut trial, 20, 9000));
     for _ in 0..MARKS_AT_FLOOR_MAX - 1 {
         assert!(!mark(&mut trial, 20, 2000));
     }
-    // Many round trips without one: these aren't in a row.
+    // Marks many round trips apart are not consecutive.
     let pause = RTT.as_millis() as u64 * u64::from(IN_A_ROW) + 201;
     for _ in 0..3 * MARKS_AT_FLOOR_MAX {
         assert!(!mark(&mut trial, pause, 2000));

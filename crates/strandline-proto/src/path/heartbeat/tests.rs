@@ -7,7 +7,7 @@ use super::*;
 const RTO: Duration = Duration::from_secs(2);
 const INTERVAL: Duration = Duration::from_secs(30);
 const EVERY_30_S: Pace = Pace::Interval(INTERVAL);
-/// The random number that makes the jitter nothing.
+/// The random number that yields no jitter.
 const MIDDLE: u32 = 1 << 31;
 
 fn secs(secs: u64) -> Time {
@@ -122,7 +122,7 @@ proptest! {
         prop_assert!(jittered <= rto.saturating_add(rto / 2));
     }
 
-    /// A caller that sleeps until the deadline and does what is due never finds itself at the same deadline again.
+    /// A caller that sleeps until the deadline and does what is due never sees the same deadline again.
     #[test]
     fn deadlines_make_progress(
         rtos in proptest::collection::vec(1_u64..100_000, 1..50),

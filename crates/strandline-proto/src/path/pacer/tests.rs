@@ -3,14 +3,14 @@ use proptest::prelude::*;
 use super::*;
 
 const PMDCS: u32 = 1_000;
-/// 10 MB/s: 10 packets each millisecond.
+/// 10 MB/s: 10 packets per millisecond.
 const RATE: u64 = 10_000_000;
 
 fn at(micros: u64) -> Time {
     Time::ZERO + Duration::from_micros(micros)
 }
 
-/// Sends packets until it says no.
+/// Sends packets while the pacer allows it.
 fn drain(pacer: &mut Pacer) -> u32 {
     let mut packets = 0;
     while pacer.may_send() && packets < 1_000_000 {
@@ -41,7 +41,7 @@ fn a_batch_is_a_millisecond() {
     assert_eq!(drain(&mut pacer), 10);
 }
 
-/// 100 KB/s: a millisecond would be less than a packet.
+/// At 100 KB/s a millisecond is less than a packet.
 #[test]
 fn slow_paths_get_whole_packets() {
     let mut pacer = Pacer::new();
@@ -62,7 +62,7 @@ fn late_timer_is_free_and_pause_saves_little() {
     assert_eq!(drain(&mut pacer), 40);
 }
 
-/// A host that stood still while a batch waited makes that good.
+/// A host that stood still while a batch waited makes up for the delay.
 #[test]
 fn a_very_late_timer_is_made_good_once() {
     let mut pacer = Pacer::new();
@@ -83,8 +83,8 @@ fn a_very_late_timer_is_made_good_once() {
 }
 
 proptest! {
-    /// However often it is asked: what goes in a time is never more than the rate and what was saved up, and never less
-    /// than the rate where nothing comes later than can be saved up.
+    /// Over any time no more is sent than the rate and the saved credit allow, and no less than the rate if no call
+    /// comes later than can be saved up.
     #[test]
     fn the_rate_is_kept(
         rate in 10_000_u64..10_000_000_000,
@@ -95,7 +95,7 @@ proptest! {
         let mut sent = 0_i64;
         let mut now = Time::ZERO;
         for nanos in steps {
-            // All that may go, in one piece.
+            // Send all that is allowed in one piece.
             let size = pacer.allowance().unwrap_or(0);
             pacer.on_sent(size);
             sent += i64::from(size);
@@ -109,8 +109,7 @@ proptest! {
     }
 }
 
-/// A loss makes the rate smaller at the moment at which its last packets went: what was saved up at the higher rate doesn't go
-/// after it.
+/// A loss lowers the rate just when its last packets were sent. Credit saved at the higher rate is not used after it.
 #[test]
 fn smaller_rate_has_smaller_savings() {
     let mut pacer = Pacer::new();

@@ -41,7 +41,7 @@ fn address_equals_its_mapped_form() {
     assert_eq!(known.get(at(2), "10.0.0.1".parse().unwrap()).mtu, Some(1400));
 }
 
-/// However many peers there are: the latest stay, and what is kept does not grow.
+/// However many peers there are, the latest stay and the cache does not grow.
 #[test]
 fn the_latest_addresses_stay() {
     let mut known = KnownPaths::new(100, (3, 4));

@@ -21,8 +21,8 @@ fn send_full_packets(pmtu: &mut Pmtu) {
     }
 }
 
-/// Data flows on a path that carries IP packets of up to `carries` bytes until no probe is due any more. Gives the
-/// sizes probed.
+/// Lets data flow on a path that carries IP packets of up to `carries` bytes until no probe is due. Returns the
+/// probed sizes.
 fn search(pmtu: &mut Pmtu, now: &mut Time, carries: u16) -> Vec<u16> {
     let mut probed = Vec::new();
     for nonce in 1.. {
@@ -150,7 +150,7 @@ fn black_hole_falls_to_base_then_floor() {
         let mut pmtu = Pmtu::new(1500, 1500, 0, ipv6);
         assert!(!pmtu.on_timeout(9000), "once is no sign");
         for (round, &mtu) in steps.iter().enumerate() {
-            // Right after a fall one more is enough.
+            // Right after a fall one more time-out is enough.
             let falls = round == 0 || (round == 1 && !ipv6);
             assert_eq!((pmtu.on_timeout(9000), pmtu.mtu()), (falls, mtu));
         }
@@ -172,7 +172,7 @@ fn consecutive_full_packet_time_outs_show_black_hole() {
     assert!(pmtu.on_timeout(9000), "small packets get through a black hole");
 }
 
-/// T3-rtx never expires where short packets go through and are acknowledged.
+/// T3-rtx never expires where short packets arrive and are acknowledged.
 #[test]
 fn losses_of_long_packets_show_black_hole() {
     let mut pmtu = Pmtu::new(1500, 1500, 0, false);

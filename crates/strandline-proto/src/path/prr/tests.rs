@@ -1,4 +1,4 @@
-//! RFC 9937 (formerly RFC 6937) section by section.
+//! Tests of RFC 9937 (formerly RFC 6937) by section.
 
 use proptest::prelude::*;
 
@@ -10,11 +10,11 @@ fn step(acked: u32, flight: u32, threshold: u32) -> Step {
     Step { acked, flight, threshold, safe: true, pmdcs: PMDCS }
 }
 
-/// Half of what arrives is replaced when the window halves: the flight comes down over a round trip.
+/// Half of what arrives is replaced when the window halves, so that the flight falls over a round trip.
 #[test]
 fn the_flight_comes_down_in_proportion() {
     let mut prr = Prr::begin(20_000);
-    let mut flight = 18_000; // One lost, one acknowledged.
+    let mut flight = 18_000; // One packet lost, one acknowledged.
     let mut sent_in_all = 0;
     for _ in 0..18 {
         prr.on_sack(step(PMDCS, flight, 10_000));
@@ -29,7 +29,8 @@ fn the_flight_comes_down_in_proportion() {
     assert!((8_000..=10_000).contains(&flight), "{flight}");
 }
 
-/// Heavy loss leaves less in flight than the threshold: then it grows as slow start does, a packet more than arrived.
+/// Heavy loss leaves less in flight than the threshold. The flight then grows as in slow start, by a packet more than
+/// arrived.
 #[test]
 fn below_the_threshold_it_grows_as_slow_start() {
     let mut prr = Prr::begin(20_000);
@@ -40,13 +41,13 @@ fn below_the_threshold_it_grows_as_slow_start() {
     assert_eq!(prr.window(), 3_000 + PMDCS, "not while more losses show");
 }
 
-/// A SACK may stand for many packets: what is sent doubles in each round trip all the same.
+/// A SACK may cover many packets. What is sent still doubles in each round trip.
 #[test]
 fn below_ssthresh_train_sacks_double_the_flight() {
     let mut prr = Prr::begin(2_000_000);
     let (mut flight, mut rounds) = (0, 0);
     while flight < 1_000_000 {
-        // All of it is acknowledged at once.
+        // Everything is acknowledged at once.
         prr.on_sack(step(flight, 0, 1_000_000));
         flight = prr.window();
         prr.on_sent(flight);
@@ -55,7 +56,7 @@ fn below_ssthresh_train_sacks_double_the_flight() {
     }
 }
 
-/// The cumulative ack point moves for what another path brought, and nothing of this one has arrived.
+/// Chunks of another path advance the cumulative ack point, and nothing of this path has arrived.
 #[test]
 fn what_another_path_brought_lets_nothing_go() {
     let mut prr = Prr::begin(20_000);
@@ -77,7 +78,7 @@ fn the_first_retransmission_always_goes() {
     assert_eq!(prr.window(), 20_000);
 }
 
-/// All that was in flight was found lost at once: one packet goes, or nothing would ever move again.
+/// Everything in flight was declared lost at once. One packet is sent, or nothing would ever move again.
 #[test]
 fn with_nothing_in_flight_a_packet_goes() {
     let mut prr = Prr::begin(20_000);
@@ -88,8 +89,8 @@ fn with_nothing_in_flight_a_packet_goes() {
 }
 
 proptest! {
-    /// Whatever comes: never more is in flight than the threshold or what was in flight before, beyond the packet that
-    /// always goes.
+    /// For any sequence the flight stays within the threshold or its previous value, except for the packet that is
+    /// always allowed.
     #[test]
     fn never_beyond_the_threshold(
         start in 1_000_u32..1_000_000,

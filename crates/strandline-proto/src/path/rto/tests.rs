@@ -8,7 +8,7 @@ const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// RTO.Min small enough not to hide what is computed.
+/// RTO.Min is small enough not to hide the computed values.
 fn config() -> AssociationConfig {
     AssociationConfig { rto_min: ms(1), ..AssociationConfig::default() }
 }

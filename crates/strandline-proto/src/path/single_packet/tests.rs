@@ -51,7 +51,7 @@ fn needless_probe_shows_the_i_bit_is_ignored() {
     assert_eq!(path.probe_wait(RTT), LATE);
 }
 
-/// What went for another reason, or for none that a packet gave, says nothing of what the peer heeds.
+/// Probes sent for another reason do not show whether the peer heeds the I bit.
 #[test]
 fn only_a_probe_that_went_sooner_tells() {
     let reasons: [fn(&mut Path); 3] = [
@@ -82,7 +82,7 @@ const fn at(millis: u64) -> Time {
     Time::from_nanos(millis * 1_000_000)
 }
 
-/// A path on which a probe was needless, and all is acknowledged.
+/// Returns a path on which a probe was spurious and everything is acknowledged.
 fn in_vain() -> Path {
     let mut path = path();
     send(&mut path, 100, true);
@@ -106,12 +106,12 @@ fn immediate_answer_shows_the_i_bit_works() {
     assert_eq!(path.probe_wait(RTT), SOON);
 }
 
-/// What was delayed, came along with data, or may be for other reasons the answer that it is, tells nothing.
+/// Answers that were delayed, came with data, or may have another cause do not show that the peer heeds the I bit.
 #[test]
 fn no_other_answer_does() {
     let answers: [(bool, bool, u32, u64, bool); 6] = [
         (true, true, 0, 200, true),
-        // Delayed by less than most do, and longer than a probe waits.
+        // Delayed by less than usual, and longer than a probe waits.
         (true, true, 0, 40, true),
         (true, true, 0, 1, false),
         (true, false, 0, 1, true),
@@ -130,7 +130,7 @@ fn no_other_answer_does() {
     }
 }
 
-/// Reports of duplicates may come after the next probe, which did not go sooner for the I bit.
+/// Reports of duplicates may arrive after the next probe, which the I bit did not make come sooner.
 #[test]
 fn later_probe_does_not_hide_a_needless_one() {
     let mut path = path();

@@ -3,7 +3,7 @@ use super::*;
 const FIRST: Duration = Duration::from_millis(10);
 const RTO: Duration = Duration::from_secs(1);
 
-/// The intervals of all probes that may go now.
+/// Takes all probes that may be sent now and returns their intervals.
 fn take(probes: &mut Probes, rto: Duration) -> Vec<u128> {
     let mut intervals = Vec::new();
     while let Some(interval) = probes.interval(FIRST, rto) {
@@ -25,7 +25,7 @@ fn intervals_double_over_time_outs() {
     assert_eq!(take(&mut probes, RTO), [1, 2]);
 }
 
-/// Time-outs without probes leave no more than two, and later ones no more than one.
+/// Time-outs without probes leave at most two probes, and later ones at most one.
 #[test]
 fn unused_probes_are_not_saved_up() {
     let mut probes = Probes::default();

@@ -8,7 +8,7 @@ fn v4(last: u8) -> IpAddr {
     IpAddr::from([192, 0, 2, last])
 }
 
-/// How many of `asked` may go.
+/// Returns how many of `asked` HEARTBEATs may be sent.
 fn taken(budget: &mut VerificationBudget, now: Time, address: IpAddr, asked: u32) -> u32 {
     (0..asked).map(|_| u32::from(budget.take(now, address))).sum()
 }
@@ -59,7 +59,7 @@ fn what_is_answered_does_not_count() {
         assert!(budget.take(Time::ZERO, v4(1)));
         budget.on_answer(v4(1));
     }
-    // More may be on their way to an address that answers, up to a limit.
+    // More may be in flight to an address that answers, up to a limit.
     assert_eq!(taken(&mut budget, Time::ZERO, v4(1), 100), 25);
     budget.on_answer(v4(2));
     let later = Time::ZERO + Duration::from_millis(250);

@@ -1,4 +1,4 @@
-//! What is told of the past is never too little.
+//! The log never underestimates what was sent.
 
 use proptest::prelude::*;
 
@@ -41,7 +41,7 @@ proptest! {
         };
         let told = log.between(at(from), at(from + long));
         prop_assert!(told >= sum(from, from + long));
-        // A sixty-fourth of the round trip on both sides, with the batches at their ends.
+        // The log may be off by a sixty-fourth of the round trip on both sides, plus the batches at its ends.
         let grain = 20_000 / 64 + 1;
         let most = all.iter().filter(|(at, _)| *at <= from).map(|(at, _)| *at).next_back().unwrap_or(0);
         let more = sum(most.saturating_sub(grain + 1), from + long + grain);

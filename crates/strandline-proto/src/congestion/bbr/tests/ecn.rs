@@ -1,8 +1,8 @@
-//! Marks (RFC 3168 section 5): each window with one is answered, and the queue stays where they begin.
+//! ECN marks (RFC 3168 section 5): each window with a mark is answered, and the queue stays at the marking threshold.
 
 use super::*;
 
-/// A path as it is after some time without marks, and what is in flight there.
+/// Returns a path after some time without marks, and the bytes in flight on it.
 fn steady() -> (Path, u64) {
     let mut path = Path::new(12_500_000, MS(20), 1_250_000);
     path.run(Duration::from_secs(3));
@@ -25,7 +25,7 @@ fn mark_keeps_85_percent_of_inflight() {
     let window = u64::from(path.bbr.window());
     assert!(window <= flight * 90 / 100, "{window} of {flight}");
     assert!(window >= flight * 80 / 100, "{window} of {flight}");
-    // The next one a round trip later takes as much of what is left.
+    // A mark in the next round trip takes the same share of what is left.
     path.run(MS(21));
     path.bbr.on_ecn(path.now);
     let again = u64::from(path.bbr.window());
@@ -36,7 +36,7 @@ fn mark_keeps_85_percent_of_inflight() {
     assert_eq!(path.bbr.window(), WINDOW_MIN * PMDCS, "no less than what keeps acknowledgements coming");
 }
 
-/// A packet more in each round trip, and all the model has when bandwidth is probed for.
+/// The flight grows by one packet per round trip, and to the model's full value when bandwidth is probed.
 #[test]
 fn without_marks_it_grows_again() {
     let (mut path, _) = steady();
@@ -75,7 +75,7 @@ fn mark_ends_startup_and_bandwidth_probing() {
     assert_eq!(state(&path), State::ProbeBw(Phase::Down));
 }
 
-/// Marks are answered beside others, too, where losses don't bound what is in flight.
+/// Marks are answered even beside competing flows, where losses do not limit the flight.
 #[test]
 fn beside_others_marks_count() {
     let mut path = Path::new(12_500_000, MS(60), 2_000_000);
@@ -93,7 +93,7 @@ fn beside_others_marks_count() {
     assert!(path.bbr.window() <= flight / 100 * 92, "{} of {flight}", path.bbr.window());
 }
 
-/// A mark that comes before anything was acknowledged, of what went with the set-up.
+/// A mark may arrive before any acknowledgement, for data sent during the set-up.
 #[test]
 fn the_first_thing_heard_may_be_a_mark() {
     let mut bbr = Bbr::new(PMDCS);

@@ -1,4 +1,4 @@
-//! Whatever happens to a path, in any order.
+//! Random sequences of path events.
 
 use proptest::prelude::*;
 

@@ -1,8 +1,8 @@
-//! What may have arrived long before a SACK had room to name it.
+//! Data beyond a truncated SACK, which may have arrived long before it was reported.
 
 use super::*;
 
-/// Acknowledges a packet that was sent so long ago.
+/// Acknowledges a packet that was sent `ago` before `now`.
 fn acknowledge(path: &mut Path, now: Time, ago: Duration, late: bool) {
     let sent_at = Time::from_nanos(now.as_nanos() - ago.as_nanos() as u64);
     send(path, sent_at, 1);
@@ -10,7 +10,8 @@ fn acknowledge(path: &mut Path, now: Time, ago: Duration, late: bool) {
     path.on_sack(now, &sack, &config());
 }
 
-/// Neither the smoothed round-trip time nor the RTO grows by it; the first one counts, and a shorter one.
+/// A late sample increases neither the smoothed round-trip time nor the RTO. The first sample and a shorter one
+/// count.
 #[test]
 fn it_makes_the_rto_no_longer() {
     let mut path = active();
