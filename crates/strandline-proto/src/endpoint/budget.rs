@@ -1,5 +1,5 @@
-//! How many INITs are answered: a flood must not take the time of the associations that there are, nor one flooder the
-//! place of everybody who is new.
+//! Rate limit for INITs. A flood must not take processing time from existing associations, nor may a single source
+//! use up the capacity for all new peers.
 
 use core::hash::Hasher;
 use core::net::IpAddr;
@@ -9,20 +9,20 @@ use siphasher::sip::SipHasher13;
 
 use crate::time::Time;
 
-/// INITs taken at once after a quiet time, in proportion to what is taken in a second: a storm of set-ups after a failure
-/// of the network passes whole.
+/// Divisor of the rate per second that gives the burst after a quiet period. It lets a storm of set-ups after a
+/// network failure pass.
 const STORM_SHARE: u32 = 4;
 
-/// Places that sources are spread over, at most.
+/// Maximum number of buckets that sources are spread over.
 const SOURCES_MAX: u32 = 256;
 
-/// INITs a second that a place is worth having for.
+/// Minimum rate of a bucket, in INITs per second.
 const SOURCE_RATE_MIN: u32 = 16;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// Half of what may be answered belongs to whoever comes first, the other half to the sources in equal parts: their
-/// addresses are spread over as many places by a keyed hash.
+/// Half of the budget is common to all sources. The other half is divided into equal buckets, and a keyed hash
+/// assigns each source address to one.
 #[derive(Debug)]
 pub(super) struct InitBudget {
     common: Bucket,
@@ -33,7 +33,7 @@ pub(super) struct InitBudget {
 }
 
 impl InitBudget {
-    /// `rate`: INITs a second from everybody together.
+    /// Creates a budget of `rate` INITs per second for all sources together.
     pub(super) fn new(rate: u32, keys: (u64, u64), now: Time) -> Self {
         let places = (rate / 2 / SOURCE_RATE_MIN).min(SOURCES_MAX);
         let source_rate = (rate / 2).checked_div(places).unwrap_or(0);
@@ -47,7 +47,7 @@ impl InitBudget {
         }
     }
 
-    /// True if one more from there may be answered; then it counts.
+    /// Returns true if one more INIT from the source may be answered, and counts it.
     pub(super) fn take(&mut self, now: Time, source: IpAddr) -> bool {
         if self.common.take(now, self.common_rate) {
             return true;
@@ -56,7 +56,7 @@ impl InitBudget {
         self.sources.get_mut(place).is_some_and(|own| own.take(now, self.source_rate))
     }
 
-    /// True if one more from there would be answered.
+    /// True if one more INIT from the source would be answered.
     pub(super) fn has(&self, now: Time, source: IpAddr) -> bool {
         self.common.level(now, self.common_rate).left > 0
             || self
@@ -69,10 +69,10 @@ impl InitBudget {
         let mut hasher = SipHasher13::new_with_keys(self.keys.0, self.keys.1);
         match source {
             IpAddr::V4(v4) => hasher.write_u32(v4.to_bits()),
-            // A host has all addresses of a /64 to send from.
+            // A host can send from all addresses of its /64.
             IpAddr::V6(v6) => hasher.write_u64((v6.to_bits() >> 64) as u64),
         }
-        // The high bits, scaled to the number of places.
+        // The high bits, scaled to the number of buckets.
         ((u128::from(hasher.finish()) * self.sources.len() as u128) >> 64) as usize
     }
 }
@@ -81,11 +81,11 @@ fn storm(rate: u32) -> u32 {
     (rate / STORM_SHARE).max(1)
 }
 
-/// What fills at a steady rate and is emptied by INITs.
+/// A token bucket that fills at a steady rate and that INITs empty.
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
     left: u32,
-    /// Up to when it has been filled.
+    /// Time up to which the bucket has been filled.
     filled: Time,
 }
 
@@ -97,7 +97,7 @@ impl Bucket {
         one == 1
     }
 
-    /// What it holds by now.
+    /// Returns the bucket as it is at `now`.
     fn level(self, now: Time, rate: u32) -> Self {
         let nanos = now.since(self.filled).as_nanos();
         if nanos >= u128::from(NANOS_PER_SECOND) {
@@ -109,7 +109,7 @@ impl Bucket {
             return self;
         }
         let left = self.left.saturating_add(due as u32).min(storm(rate as u32));
-        // What is not a whole one yet stays due.
+        // A fraction of a token stays due.
         Self { left, filled: self.filled + Duration::from_nanos(due * NANOS_PER_SECOND / rate) }
     }
 }

@@ -1,4 +1,4 @@
-//! What the application asks for (RFC 9260 section 11.1).
+//! Commands of the application (RFC 9260 section 11.1).
 
 use core::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -22,21 +22,21 @@ use crate::stats::{MemoryReport, PathStatus, SentAgain, Status};
 use crate::time::Time;
 use crate::zone;
 
-/// Whom to connect to.
+/// The destination and parameters of a new association.
 #[derive(Debug, Clone)]
 pub struct Connect {
-    /// Local SCTP port; 0 picks one of the ephemeral range.
+    /// Local SCTP port; 0 selects an ephemeral one.
     pub local_port: u16,
     /// The peer's SCTP port.
     pub peer_port: u16,
     /// The peer's addresses, the primary first: IP address and encapsulation port (0 for raw IP). At most 8 are used.
     pub remotes: Vec<SocketAddr>,
-    /// Parameters; `None` takes the endpoint's.
+    /// Parameters of the association; `None` uses those of the endpoint.
     pub config: Option<Arc<AssociationConfig>>,
 }
 
 impl Connect {
-    /// To one address, from an ephemeral port, with the endpoint's parameters.
+    /// Connects to one address, from an ephemeral port, with the endpoint's parameters.
     #[must_use]
     pub fn to(remote: SocketAddr, peer_port: u16) -> Self {
         Self { local_port: 0, peer_port, remotes: vec![remote], config: None }
@@ -44,10 +44,10 @@ impl Connect {
 }
 
 impl Endpoint {
-    /// INITIALIZE: accepts associations on an SCTP port; 0 picks one.
+    /// INITIALIZE: accepts associations on an SCTP port. 0 selects a free port. Returns the port.
     ///
     /// # Errors
-    /// If somebody listens on the port already, or no port is left.
+    /// Fails if the port already has a listener, or if no port is free.
     pub fn listen(&mut self, port: u16) -> Result<u16, ListenError> {
         let port = if port == 0 {
             let random = self.shared.rng.next_u32();
@@ -58,24 +58,24 @@ impl Endpoint {
         if self.ports.listen(port) { Ok(port) } else { Err(ListenError::PortInUse(port)) }
     }
 
-    /// No new associations on the port; those that exist go on.
+    /// Stops accepting associations on the port. Existing ones continue.
     pub fn close_listener(&mut self, port: u16) {
         self.ports.close(port);
     }
 
-    /// ASSOCIATE: starts an association. Messages may be given at once: they go with the COOKIE ECHO.
+    /// ASSOCIATE: starts an association. Messages can be sent at once; they go with the COOKIE ECHO.
     ///
     /// # Errors
-    /// If the request makes no sense, the association exists, or a limit is reached.
+    /// Fails if the request is invalid, the association already exists, or a limit is reached.
     pub fn connect(&mut self, now: Time, request: Connect) -> Result<AssociationId, ConnectError> {
         self.connect_from(now, request, |_| true)
     }
 
-    /// [`connect`](Self::connect) that picks only among ephemeral ports that `allowed` accepts: for carriers that are
-    /// shared by several endpoints.
+    /// As [`connect`](Self::connect), but selects only ephemeral ports that `allowed` accepts. This is for carriers
+    /// that several endpoints share.
     ///
     /// # Errors
-    /// As [`connect`](Self::connect).
+    /// Fails as [`connect`](Self::connect) does.
     pub fn connect_from(
         &mut self,
         now: Time,
@@ -126,7 +126,7 @@ impl Endpoint {
         Ok(id)
     }
 
-    /// A random tag that no association has.
+    /// Returns a random tag that no association uses.
     pub(super) fn free_tag(&mut self) -> strandline_wire::number::VerificationTag {
         loop {
             let tag = self.shared.random_tag();
@@ -136,10 +136,12 @@ impl Endpoint {
         }
     }
 
-    /// SEND: takes a message. A small one is copied, a larger one kept as it is until it is acknowledged.
+    /// SEND: queues a message. A small message is copied; the buffer of a larger one is kept until it is
+    /// acknowledged.
     ///
     /// # Errors
-    /// [`SendError::WouldBlock`] if the send buffer is full; `Event::Writable` follows. Others say what is wrong.
+    /// Returns [`SendError::WouldBlock`] if the send buffer is full; `Event::Writable` follows when it has room. The
+    /// other errors describe what is wrong.
     pub fn send(
         &mut self,
         now: Time,
@@ -150,11 +152,11 @@ impl Endpoint {
         self.send_from(now, id, info, &mut data)
     }
 
-    /// [`send`](Self::send) for callers that try again if there is no room: the message is taken out of `data`, which
-    /// is left as it is if there is an error.
+    /// As [`send`](Self::send), for callers that retry when the buffer is full: the message is taken out of `data`,
+    /// which stays unchanged on an error.
     ///
     /// # Errors
-    /// As [`send`](Self::send).
+    /// Fails as [`send`](Self::send) does.
     pub fn send_from(
         &mut self,
         now: Time,
@@ -166,11 +168,11 @@ impl Endpoint {
         self.send_with(now, id, len, |association, pressure| association.send(now, info, data, pressure))
     }
 
-    /// [`send`](Self::send) for bytes that lie in the application's buffer: copies them. That costs no allocation for
-    /// messages of up to 8 KiB, and less than sharing for small ones.
+    /// As [`send`](Self::send), but copies the bytes of a slice. Messages of up to 8 KiB need no allocation, and
+    /// copying small ones is cheaper than sharing them.
     ///
     /// # Errors
-    /// As [`send`](Self::send).
+    /// Fails as [`send`](Self::send) does.
     pub fn send_slice(
         &mut self,
         now: Time,
@@ -198,15 +200,15 @@ impl Endpoint {
         if !association.flags().queued && association.wants_transmit(now) {
             self.queue(id.slot);
         }
-        // Nothing is due earlier by it, unless no time to give buffers back was set.
+        // A message makes nothing due earlier, unless the time to release idle buffers was not set.
         if !timed {
             self.reschedule(id.slot);
         }
         Ok(())
     }
 
-    /// RECEIVE: the next message, or the next part of one that is too large to wait for. Goes on after the
-    /// association has ended until all that had arrived was read.
+    /// RECEIVE: returns the next message, or the next part of one that is too large to wait for. Works after the end
+    /// of the association until everything that arrived was read.
     pub fn recv(&mut self, now: Time, id: AssociationId) -> Option<Message> {
         let association = self.table.by_id_mut(id)?;
         let timed = association.idle_deadline() != Time::MAX;
@@ -221,9 +223,9 @@ impl Endpoint {
         Some(message)
     }
 
-    /// RECEIVE: appends to `messages` what [`recv`](Self::recv) would give, up to `max` messages, and returns how many
-    /// that were. Costs less than as many calls. `Event::Readable` is given again only after this returned fewer than
-    /// `max`, or `recv` `None`.
+    /// RECEIVE: appends up to `max` messages to `messages`, as [`recv`](Self::recv) would return them, and returns
+    /// their number. Costs less than calling `recv` for each. `Event::Readable` is repeated only after this returned
+    /// fewer than `max`, or `recv` returned `None`.
     pub fn recv_many(
         &mut self,
         now: Time,
@@ -245,10 +247,11 @@ impl Endpoint {
         count
     }
 
-    /// SHUTDOWN: no new messages are taken; those queued are delivered first, in both directions.
+    /// SHUTDOWN: accepts no new messages and ends the association after the queued ones are delivered in both
+    /// directions.
     ///
     /// # Errors
-    /// If the association does not exist any more.
+    /// Fails if the association no longer exists.
     pub fn shutdown(&mut self, now: Time, id: AssociationId) -> Result<(), UnknownAssociation> {
         let association = self.live(id)?;
         association.0.shutdown(association.1, now);
@@ -256,10 +259,10 @@ impl Endpoint {
         Ok(())
     }
 
-    /// ABORT: ends the association at once. Up to 512 bytes of `reason` are told to the peer.
+    /// ABORT: ends the association at once. Up to 512 bytes of `reason` are sent to the peer.
     ///
     /// # Errors
-    /// If the association does not exist any more.
+    /// Fails if the association no longer exists.
     pub fn abort(&mut self, now: Time, id: AssociationId, reason: Bytes) -> Result<(), UnknownAssociation> {
         let association = self.live(id)?;
         association.0.abort(association.1, now, &reason);
@@ -278,8 +281,8 @@ impl Endpoint {
         Ok((association, &mut self.shared))
     }
 
-    /// The application gives up its handle: after the end, what it has not read is dropped. An association that
-    /// still lives goes on by itself; shut it down or abort it first.
+    /// Releases the application's handle. Unread messages are dropped once the association has ended. A live
+    /// association continues by itself, so shut it down or abort it first.
     pub fn release(&mut self, id: AssociationId) {
         let Some(association) = self.table.by_id_mut(id) else { return };
         association.flags_mut().released = true;
@@ -288,10 +291,10 @@ impl Endpoint {
         }
     }
 
-    /// SET PRIMARY: where data goes while that address is active.
+    /// SET PRIMARY: selects the path for data while that address is active.
     ///
     /// # Errors
-    /// If the address is none of the peer's, or not confirmed yet.
+    /// Fails if the address is not one of the peer's, or is not confirmed yet.
     pub fn set_primary(&mut self, now: Time, id: AssociationId, address: IpAddr) -> Result<(), PathError> {
         let index = self.path_of(id, address)?;
         let association = self.table.by_id_mut(id).ok_or(PathError::UnknownAssociation)?;
@@ -306,11 +309,11 @@ impl Endpoint {
         Ok(())
     }
 
-    /// The congestion controller of one path from now on, whatever the association's is; `None`: that one again. A controller
-    /// of another kind begins as on a new path.
+    /// Sets the congestion controller of one path. `None` restores that of the association. A controller of another
+    /// kind starts as on a new path.
     ///
     /// # Errors
-    /// If the address is none of the peer's; for [`Algorithm::Dctcp`] unless that is the association's.
+    /// Fails if the address is not one of the peer's, and for [`Algorithm::Dctcp`] unless the association uses it.
     pub fn set_path_congestion(
         &mut self,
         now: Time,
@@ -325,30 +328,31 @@ impl Endpoint {
             return Err(PathError::Dctcp);
         }
         association.paths.get_mut(index).set_congestion(congestion, &config);
-        // Its window may be larger than the one before.
+        // The window of the new controller may be larger.
         association.flags_mut().burst_open = true;
         self.settle(now, id.slot);
         Ok(())
     }
 
-    /// The congestion controller of associations to come, unless they bring parameters of their own, instead of the one in
-    /// [`EndpointConfig::association`](crate::config::EndpointConfig::association). Those that exist keep theirs.
+    /// Sets the congestion controller of future associations that have no parameters of their own. It replaces the
+    /// one in [`EndpointConfig::association`](crate::config::EndpointConfig::association). Existing associations keep
+    /// theirs.
     pub fn set_congestion(&mut self, congestion: Algorithm) {
         if self.congestion() != congestion {
             Arc::make_mut(&mut self.shared.config.association).congestion = congestion;
         }
     }
 
-    /// The congestion controller of associations to come.
+    /// Returns the congestion controller of future associations.
     #[must_use]
     pub fn congestion(&self) -> Algorithm {
         self.shared.config.association.congestion
     }
 
-    /// REQUEST HEARTBEAT: probes an address now. The outcome shows in `paths` and as `Event::PathChanged`.
+    /// REQUEST HEARTBEAT: probes an address now. `paths` and `Event::PathChanged` report the outcome.
     ///
     /// # Errors
-    /// If the address is none of the peer's or the association is not established.
+    /// Fails if the address is not one of the peer's or the association is not established.
     pub fn request_heartbeat(
         &mut self,
         now: Time,
@@ -371,12 +375,12 @@ impl Endpoint {
         found.or_else(|| association.paths.in_any_zone(address)).ok_or(PathError::UnknownAddress)
     }
 
-    /// SET PROTOCOL PARAMETERS: from now on the association has these. What was agreed at set-up (the numbers of
-    /// streams) stays.
+    /// SET PROTOCOL PARAMETERS: replaces the parameters of an association. What was negotiated at the set-up (the
+    /// number of streams) stays.
     ///
     /// # Errors
-    /// If a parameter is out of range or the association does not exist any more; for [`Algorithm::Dctcp`] if that is new and no
-    /// explicit congestion notification was agreed on. Nothing has changed then.
+    /// Fails without a change if a parameter is out of range, if the association no longer exists, or if
+    /// [`Algorithm::Dctcp`] is new and ECN was not negotiated.
     pub fn configure(
         &mut self,
         now: Time,
@@ -393,60 +397,61 @@ impl Endpoint {
         Ok(())
     }
 
-    /// The association with a peer, by one of its addresses, as [`zone::key`] returns it, and both ports.
+    /// Returns the association with a peer, given one of its addresses, as [`zone::key`] returns it, and both ports.
     #[must_use]
     pub fn find(&self, local_port: u16, address: IpAddr, peer_port: u16) -> Option<AssociationId> {
         let slot = self.find_by_peer(&PeerKey { address, peer_port, local_port })?;
         self.table.at(slot).map(|association| association.id)
     }
 
-    /// Where [`owns_all_ports`](crate::config::EndpointConfig::owns_all_ports) is false: the ports that no other process of the
-    /// host has, instead of those named before. Packets to them are answered as section 8.4 says.
+    /// Sets the ports that no other process of the host can use, in place of earlier ones. Packets to them are
+    /// answered as in section 8.4. Only for endpoints with
+    /// [`owns_all_ports`](crate::config::EndpointConfig::owns_all_ports) set to false.
     pub fn set_reserved_ports(&mut self, reserved: Vec<core::ops::RangeInclusive<u16>>) {
         self.ports.set_reserved(reserved);
     }
 
-    /// True if somebody listens on the port or an association has it.
+    /// True if the port has a listener or an association.
     #[must_use]
     pub fn uses_port(&self, port: u16) -> bool {
         self.ports.knows(port)
     }
 
-    /// Associations whose peer has more than one address, as far as is known.
+    /// Returns the number of associations whose peer is known to have more than one address.
     #[must_use]
     pub fn multihomed_count(&self) -> u32 {
         self.multihomed
     }
 
-    /// STATUS; `None` once the association was released.
+    /// STATUS: returns the state of an association, or `None` once it is released.
     #[must_use]
     pub fn status(&self, id: AssociationId) -> Option<Status> {
         let pressure = self.shared.send_pressure();
         self.table.by_id(id).map(|association| association.status(pressure))
     }
 
-    /// The association's paths.
+    /// Returns the state of the association's paths.
     #[must_use]
     pub fn paths(&self, id: AssociationId) -> Option<Vec<PathStatus>> {
         self.table.by_id(id).map(Association::path_status)
     }
 
-    /// Why a chunk was sent again, the last time that it was: for those who watch packets, right after one has gone. `None`
-    /// if it is not outstanding or was sent only once. (With `Recovery::Rfc9260`, which doesn't keep that, a chunk that
-    /// was sent only once is taken for one that was sent again.)
+    /// Returns why a chunk was last retransmitted. Intended for packet observers, to be called right after a packet
+    /// was sent. Returns `None` if the chunk is not outstanding or was sent only once. (`Recovery::Rfc9260` does not
+    /// record this, and a chunk that was sent only once then counts as retransmitted.)
     #[must_use]
     pub fn sent_again(&self, id: AssociationId, tsn: Tsn) -> Option<SentAgain> {
         self.table.by_id(id)?.sent_again(tsn)
     }
 
-    /// Bytes that `send` would take now.
+    /// Returns the number of bytes that `send` would accept now.
     #[must_use]
     pub fn send_space(&self, id: AssociationId) -> usize {
         let pressure = self.shared.send_pressure();
         self.table.by_id(id).map_or(0, |association| association.send_space(pressure))
     }
 
-    /// Memory of one association on this side, look-up entries and timer included, itemised.
+    /// Returns the memory of one association on this side, itemised, including look-up entries and its timer.
     #[must_use]
     pub fn memory(&self, id: AssociationId) -> Option<MemoryReport> {
         let mut report = self.table.by_id(id)?.memory();

@@ -1,5 +1,5 @@
-//! Look-up of the association a packet belongs to, in O(1): by the verification tag that we chose, and by the peer's
-//! address and the ports, which the peer chose and which are therefore hashed with a key.
+//! Look-up of the association that a packet belongs to, in O(1). Tags are our own choice; the address and ports are
+//! the peer's choice and are therefore hashed with a key.
 
 use core::hash::Hasher;
 use core::net::IpAddr;
@@ -11,7 +11,7 @@ use strandline_wire::number::VerificationTag;
 use super::split::SplitTable;
 use crate::event::Datagram;
 
-/// What identifies an association besides its tag: one of the peer's addresses and both ports (RFC 9260 section 1.3).
+/// The identity of an association besides its tag: one of the peer's addresses and both ports (RFC 9260 section 1.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PeerKey {
     pub(super) address: IpAddr,
@@ -20,7 +20,7 @@ pub(super) struct PeerKey {
 }
 
 impl PeerKey {
-    /// What a packet that came in says.
+    /// Returns the key of a received packet.
     pub(super) fn of(packet: &Packet<'_>, datagram: &Datagram<'_>) -> Self {
         Self {
             address: datagram.source.ip(),
@@ -36,8 +36,8 @@ struct TagEntry {
     slot: u32,
 }
 
-/// The address table holds slots only; the key is read from the association, so an entry costs 4 bytes and its
-/// control byte.
+/// The look-up tables. The address table stores only slots and reads the key from the association, so an entry costs
+/// 4 bytes and its control byte.
 #[derive(Debug)]
 pub(super) struct Demux {
     tags: SplitTable<TagEntry>,
@@ -50,8 +50,8 @@ impl Demux {
         Self { tags: SplitTable::new(), peers: SplitTable::new(), keys }
     }
 
-    /// Our tags are random already: mixing them is enough. The low bits of a tag may be the shard's number and the same
-    /// in all: the table takes its low bits from the product's high half.
+    /// Hashes a tag. Tags are random, so mixing is enough. The low bits of all tags may be equal, since they can
+    /// contain the shard number. The table therefore takes its low bits from the high half of the product.
     fn hash_tag(tag: u32) -> u64 {
         u64::from(tag).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
     }
@@ -59,7 +59,8 @@ impl Demux {
     fn hash_peer(keys: (u64, u64), key: &PeerKey) -> u64 {
         let ports = u32::from(key.peer_port) << 16 | u32::from(key.local_port);
         let mut hasher = SipHasher13::new_with_keys(keys.0, keys.1);
-        // In whole words, which is cheaper than field by field. The two have different lengths, which the hash takes in.
+        // Hashing whole words is cheaper than hashing each field. The lengths differ by family, and the hash includes
+        // the length.
         match key.address {
             IpAddr::V4(address) => hasher.write_u64(u64::from(address.to_bits()) << 32 | u64::from(ports)),
             IpAddr::V6(address) => {
@@ -85,13 +86,13 @@ impl Demux {
         self.tags.remove(Self::hash_tag(tag.0), |entry| entry.tag == tag.0);
     }
 
-    /// `matches` tells whether the association in a slot has the key.
+    /// Returns the slot for a key. `matches` returns whether the association in a slot has the key.
     pub(super) fn by_peer(&self, key: &PeerKey, matches: impl Fn(u32) -> bool) -> Option<u32> {
         self.peers.find(Self::hash_peer(self.keys, key), |slot| matches(*slot)).copied()
     }
 
-    /// `key_hashes` gives the keys of the association in a slot when the table grows; an association with several
-    /// addresses has an entry for each, told apart by a running number in the top bits of the slot.
+    /// Adds an entry. `rehash` returns the key of an entry when the table grows. An association with several
+    /// addresses has an entry for each, distinguished by a number in the top bits of the slot.
     pub(super) fn insert_peer(&mut self, key: &PeerKey, slot: u32, rehash: impl Fn(u32) -> PeerKey) {
         let keys = self.keys;
         let hasher = |slot: &u32| Self::hash_peer(keys, &rehash(*slot));
@@ -102,13 +103,13 @@ impl Demux {
         self.peers.remove(Self::hash_peer(self.keys, key), |slot| *slot == entry);
     }
 
-    /// Bytes of both tables for each association with one address, as they stand.
+    /// Returns the current bytes of both tables per association with one address.
     pub(super) fn bytes_per_association(&self, associations: usize) -> usize {
         (self.tags.heap_bytes() + self.peers.heap_bytes()).div_ceil(associations.max(1))
     }
 }
 
-/// Entries of the address table: the association's slot and which of its addresses it stands for.
+/// Position of the address index within an entry of the address table; the slot is below it.
 pub(super) const ADDRESS_SHIFT: u32 = 28;
 const SLOT_MASK: u32 = (1 << ADDRESS_SHIFT) - 1;
 

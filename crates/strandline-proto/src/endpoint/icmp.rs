@@ -1,4 +1,4 @@
-//! ICMP (RFC 9260 section 10).
+//! ICMP messages (RFC 9260 section 10).
 
 use core::net::SocketAddr;
 
@@ -12,7 +12,7 @@ use crate::event::{IcmpError, IcmpKind};
 use crate::time::Time;
 use crate::zone;
 
-/// What is read of the quoted packet: ports, tag and, if it is an INIT, the Initiate Tag.
+/// The parts of the quoted packet that matter: ports, tag and, for an INIT, the Initiate Tag.
 struct Quoted {
     source_port: u16,
     destination_port: u16,
@@ -32,7 +32,7 @@ fn quoted(bytes: &[u8]) -> Option<Quoted> {
 }
 
 impl Endpoint {
-    /// Takes an ICMP message about a packet of ours. Anybody can forge one: it counts only if it quotes the
+    /// Processes an ICMP message about one of our packets. Anybody can forge one, so it counts only if it quotes the
     /// association's tag (rule ICMP6).
     pub fn handle_icmp(&mut self, now: Time, error: IcmpError<'_>) {
         let Some(quoted) = quoted(error.quoted) else { return };
@@ -54,7 +54,7 @@ impl Endpoint {
     fn icmp_is_ours(&self, slot: u32, quoted: &Quoted) -> bool {
         let Some(association) = self.table.at(slot) else { return false };
         match (quoted.tag.0, quoted.initiate_tag) {
-            // The tag of the INIT that we sent is our own.
+            // The Initiate Tag of our INIT is our own tag.
             (0, Some(initiate)) => initiate == association.local_tag,
             (0, None) => false,
             (tag, _) => tag == association.peer_tag.0,
@@ -68,7 +68,7 @@ impl Endpoint {
             IcmpKind::PacketTooBig { mtu } => {
                 association.on_packet_too_big(&mut self.shared, now, index, mtu)
             }
-            // ICMP8: as an ABORT with the T bit; for an INIT only where one is being answered.
+            // ICMP8: as an ABORT with the T bit. For an INIT it counts only while an answer to one is awaited.
             IcmpKind::ProtocolUnreachable => {
                 if init == matches!(association.state, State::CookieWait(_)) {
                     association.on_unreachable(&mut self.shared, now, index);

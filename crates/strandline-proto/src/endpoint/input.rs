@@ -1,5 +1,5 @@
-//! The way in, from the datagram to its association: checks that need no state, then look-up by tag, then by address
-//! (RFC 9260 sections 8.4 and 8.5).
+//! Input, from the datagram to its association: checks without state, then look-up by tag, then by address (RFC 9260
+//! sections 8.4 and 8.5).
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -16,8 +16,8 @@ use crate::time::Time;
 use crate::zone;
 
 impl Endpoint {
-    /// Takes a datagram that arrived. Nothing that a peer sends is an error here: what is wrong is dropped or
-    /// answered as the RFC says, and counted.
+    /// Processes a received datagram. Errors of a peer are not returned: such packets are dropped or answered as the
+    /// RFC requires, and counted.
     pub fn handle_datagram(&mut self, now: Time, mut datagram: Datagram<'_>) {
         self.shared.stats.packets_received += 1;
         if datagram.source.is_ipv6() {
@@ -32,11 +32,11 @@ impl Endpoint {
             self.shared.stats.malformed += 1;
             return;
         }
-        // Other processes' packets are none of our business, not even their checksums.
+        // Packets for other processes are ignored, including their checksums.
         if !self.answers_for(now, packet.destination_port()) {
             return;
         }
-        // Before anything that takes time: a core can send more INITs than another can answer.
+        // The limit comes before any expensive step: one core can send more INITs than another can answer.
         if packet.verification_tag().0 == 0 && !self.charge_init(now, datagram.source.ip()) {
             return;
         }
@@ -50,9 +50,9 @@ impl Endpoint {
         self.dispatch(now, owner, &packet, &datagram);
     }
 
-    /// Takes datagrams of one sender that arrived together, as the kernel's GRO gives them: `segment_size` bytes each,
-    /// the last one possibly less. Does what [`handle_datagram`](Self::handle_datagram) does for each, and looks only once
-    /// at what follows from all of them: timers, and whether there is something to send.
+    /// Processes datagrams of one sender that arrived together, as the kernel's GRO delivers them: `segment_size`
+    /// bytes each, the last one possibly fewer. Does the same as [`handle_datagram`](Self::handle_datagram) for each,
+    /// but updates timers and the queue of senders only once at the end.
     pub fn handle_datagrams(&mut self, now: Time, train: Datagram<'_>, segment_size: usize) {
         self.in_train = true;
         for bytes in train.bytes.chunks(segment_size.max(1)) {
@@ -64,22 +64,22 @@ impl Endpoint {
         }
     }
 
-    /// True if an INIT from there would be read now, and not dropped because of
+    /// True if an INIT from the source would be processed now instead of being dropped because of
     /// [`init_rate_max`](crate::config::EndpointConfig::init_rate_max).
     #[must_use]
     pub fn has_time_for_init(&self, now: Time, source: IpAddr) -> bool {
         self.inits.has(now, zone::bare(source))
     }
 
-    /// An INIT came that takes our time, even if only to bring it to another endpoint of the host: true if there is some
-    /// left for it, else it is to be dropped and counts as shed.
+    /// Charges an INIT to the budget, even if it is only passed to another endpoint of the host. Returns false if the
+    /// budget is exhausted; the INIT must then be dropped and is counted as shed.
     pub fn charge_init(&mut self, now: Time, source: IpAddr) -> bool {
         let taken = self.inits.take(now, zone::bare(source));
         self.shared.stats.inits_shed += u64::from(!taken);
         taken
     }
 
-    /// What follows from a packet is looked at now, or at the end of its train.
+    /// Settles an association now, or at the end of the current train.
     fn settle_later(&mut self, now: Time, slot: u32) {
         let closed = self.table.at(slot).is_none_or(|association| association.state.is_closed());
         if !self.in_train || closed {
@@ -92,21 +92,21 @@ impl Endpoint {
         }
     }
 
-    /// True if the endpoint answers packets to the port that belong to no association (section 8.4). On a carrier that is shared
-    /// these are its own ports only, those whose association has just ended among them: a peer whose SHUTDOWN COMPLETE or
-    /// ABORT was lost would ask in vain otherwise.
+    /// True if the endpoint answers packets to the port that belong to no association (section 8.4). On a shared
+    /// carrier these are only its own ports, including those whose association has just ended: otherwise a peer that
+    /// lost our SHUTDOWN COMPLETE or ABORT would get no answer.
     pub(super) fn answers_for(&self, now: Time, port: u16) -> bool {
         self.shared.config.owns_all_ports || self.ports.is_ours(now, port)
     }
 
-    /// The association whose tag and ports the packet has.
+    /// Returns the association with the packet's tag and ports.
     fn owner_of(&self, packet: &Packet<'_>) -> Option<u32> {
         self.demux.by_tag(packet.verification_tag()).filter(|slot| self.ports_match(*slot, packet))
     }
 
-    /// A checksum of zero is taken for an association of which we said so (RFC 9653 section 5.3). What is out of the blue
-    /// is taken where associations say so by default: then a peer learns that we lost ours. INIT and COOKIE ECHO must
-    /// have their checksum (section 5.2).
+    /// True if a zero checksum is accepted: the association has declared it (RFC 9653 section 5.3). For
+    /// out-of-the-blue packets it is accepted if associations declare it by default, so that a peer learns that we
+    /// lost its association. INIT and COOKIE ECHO need a checksum (section 5.2).
     fn goes_unchecked(&self, owner: Option<u32>, packet: &Packet<'_>, datagram: &Datagram<'_>) -> bool {
         if packet.verification_tag().0 == 0 || starts_with(packet, kind::COOKIE_ECHO) {
             return false;
@@ -120,7 +120,7 @@ impl Endpoint {
 
     fn dispatch(&mut self, now: Time, owner: Option<u32>, packet: &Packet<'_>, datagram: &Datagram<'_>) {
         if packet.verification_tag().0 == 0 {
-            // Only INIT has tag 0, and it comes alone (section 8.5.1 A).
+            // Only an INIT has tag 0, and it must be alone (section 8.5.1 A).
             return self.handle_init(now, packet, datagram);
         }
         if starts_with(packet, kind::COOKIE_ECHO) {
@@ -145,8 +145,8 @@ impl Endpoint {
         })
     }
 
-    /// A packet with our tag. From an address that is none of the peer's only an INIT ACK is taken: a multi-homed
-    /// peer may send it from another one.
+    /// Delivers a packet with our tag. From an address that is not one of the peer's, only an INIT ACK is accepted,
+    /// which a multi-homed peer may send from another address.
     fn deliver(&mut self, now: Time, slot: u32, packet: &Packet<'_>, datagram: &Datagram<'_>) {
         let Some(association) = self.table.at_mut(slot) else { return };
         let from = association.paths.by_address(datagram.source.ip());
@@ -168,7 +168,7 @@ impl Endpoint {
             return;
         }
         if association.state.in_setup() && contains(packet, kind::SHUTDOWN_ACK) {
-            // Section 8.5.1 E: as if out of the blue; the set-up goes on.
+            // Section 8.5.1 E: handled as out of the blue, and the set-up continues.
             return self.handle_out_of_the_blue(packet, datagram);
         }
         if matches!(early, Early::TagReflected) {
@@ -183,8 +183,8 @@ impl Endpoint {
         self.settle_later(now, slot);
     }
 
-    /// An association with this address exists, but the tag is not ours (section 8.5.1): only ABORT and SHUTDOWN
-    /// COMPLETE with the T bit and the peer's own tag count, and SHUTDOWN ACK during set-up.
+    /// Handles a packet of an existing association with a tag other than ours (section 8.5.1). Only ABORT and
+    /// SHUTDOWN COMPLETE with the T bit and the peer's own tag are accepted, and SHUTDOWN ACK during set-up.
     fn handle_wrong_tag(&mut self, now: Time, slot: u32, packet: &Packet<'_>, datagram: &Datagram<'_>) {
         let from_here = self.has_own_source(datagram);
         let Some(association) = self.table.at_mut(slot) else { return };
@@ -213,24 +213,24 @@ impl Endpoint {
         self.settle(now, slot);
     }
 
-    /// Where an answer to a datagram goes.
+    /// Returns the route of an answer to a datagram.
     pub(super) fn route_back(datagram: &Datagram<'_>) -> crate::association::context::Route {
         let destination: SocketAddr = datagram.source;
         crate::association::context::Route { destination, source: datagram.destination }
     }
 }
 
-/// What the chunks before any DATA say of a packet with our tag. A chunk that comes after DATA is judged when its turn
-/// comes, so that packets of DATA are not looked through twice.
+/// The result of checking the chunks before any DATA in a packet with our tag. Chunks after DATA are checked when
+/// they are processed, so that packets of DATA are not parsed twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Early {
     Fine,
-    /// INIT, INIT ACK or SHUTDOWN COMPLETE together with other chunks (section 6.10), or an INIT with a tag (section 8.5.1
-    /// A). The whole packet is discarded silently, as section 8.5.1 A says for INIT: an ABORT would let one stray packet end
-    /// the association.
+    /// INIT, INIT ACK or SHUTDOWN COMPLETE is bundled with other chunks (section 6.10), or an INIT has a tag (section
+    /// 8.5.1 A). The whole packet is discarded silently, as section 8.5.1 A requires for INIT: with an ABORT, one
+    /// stray packet could end the association.
     Bundled,
-    /// The first ABORT or SHUTDOWN COMPLETE has the T bit. It says that the tag is reflected, so ours cannot be right (section
-    /// 8.5.1 B, C).
+    /// The first ABORT or SHUTDOWN COMPLETE has the T bit, which means a reflected tag, so our own tag is wrong
+    /// (section 8.5.1 B, C).
     TagReflected,
 }
 
@@ -238,7 +238,7 @@ impl Early {
     #[inline]
     fn of(packet: &Packet<'_>) -> Self {
         match packet.first_kind() {
-            Some(kind::DATA) => Self::Fine, // nearly all of them
+            Some(kind::DATA) => Self::Fine, // Nearly all packets.
             _ => Self::of_control(packet),
         }
     }
@@ -261,7 +261,7 @@ impl Early {
     }
 }
 
-/// True if the packet must not be answered at all (section 8.4 rule 2).
+/// True if the packet must never be answered (section 8.4 rule 2).
 pub(super) fn never_answered(packet: &Packet<'_>) -> bool {
     contains(packet, kind::ABORT)
 }

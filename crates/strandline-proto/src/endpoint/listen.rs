@@ -1,4 +1,4 @@
-//! INIT without state and COOKIE ECHO (RFC 9260 sections 5.1 B, 5.1.5, 5.2.1, 5.2.2).
+//! Stateless INIT processing and COOKIE ECHO (RFC 9260 sections 5.1 B, 5.1.5, 5.2.1, 5.2.2).
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -27,7 +27,7 @@ use crate::event::Datagram;
 use crate::time::Time;
 use crate::zone;
 
-/// What our INIT ACK says, and the tie tags for its cookie.
+/// The contents of our INIT ACK, and the tie tags for its cookie.
 struct Answer {
     tag: VerificationTag,
     initial_tsn: Tsn,
@@ -40,7 +40,7 @@ struct Answer {
 }
 
 impl Endpoint {
-    /// A packet with tag 0.
+    /// Handles a packet with tag 0.
     pub(super) fn handle_init(&mut self, now: Time, packet: &Packet<'_>, datagram: &Datagram<'_>) {
         let mut chunks = packet.chunks();
         let first = chunks.next().and_then(Result::ok);
@@ -62,7 +62,8 @@ impl Endpoint {
             return;
         }
         if existing.is_none() && !listens {
-            // Nobody is there: an ABORT as for anything out of the blue, with the peer's own tag (section 8.4 rule 3).
+            // Without a listener the answer is an ABORT, as for any out-of-the-blue packet, with the peer's own tag
+            // (section 8.4 rule 3).
             if self.answers_for(now, key.local_port) && init.initiate_tag.0 != 0 {
                 self.shared.stats.out_of_the_blue += 1;
                 let ports = answer_ports(packet, init.initiate_tag);
@@ -71,7 +72,7 @@ impl Endpoint {
             return;
         }
         if existing.is_none() && self.shared.replies.is_full() {
-            // A flood: what can't be answered isn't worth a cookie.
+            // During a flood no cookie is computed for an answer that cannot be queued.
             self.shared.replies.dropped += 1;
             return;
         }
@@ -89,7 +90,7 @@ impl Endpoint {
         }
     }
 
-    /// The association that an INIT belongs to by any of its addresses (section 5.1.2 D).
+    /// Returns the association that an INIT belongs to by any of its addresses (section 5.1.2 D).
     fn existing_for(&self, key: &PeerKey, offer: Option<&Offer<'_>>) -> Option<u32> {
         let named = offer.map_or(&[][..], |offer| &offer.addresses);
         let keys = core::iter::once(key.address).chain(named.iter().copied());
@@ -123,8 +124,8 @@ impl Endpoint {
                 association.resend_shutdown_ack(shared, now);
                 return self.settle(now, slot);
             }
-            // Section 5.2.1: our own parameters again, our own tag. In COOKIE-WAIT the answer may go only to an
-            // address that the application named and the INIT reports; best the one that it came from.
+            // Section 5.2.1: answer with our own parameters and tag again. In COOKIE-WAIT the answer may go only to
+            // an address that the application named and the INIT lists, preferably its source.
             State::CookieWait(_) => {
                 if association.paths.by_address(datagram.source.ip()).is_none() {
                     let reported = offer.addresses.iter();
@@ -143,7 +144,7 @@ impl Endpoint {
                 let ties = shared.tie_tags(association.local_tag, association.peer_tag);
                 answer_of(association, association.local_tag, ties)
             }
-            // Section 5.2.2: a new tag, and the tie tags of the association that stands.
+            // Section 5.2.2: a new tag, and the tie tags of the existing association.
             _ => {
                 let ties = shared.tie_tags(association.local_tag, association.peer_tag);
                 let initial_tsn = Tsn(shared.rng.next_u32());
@@ -153,7 +154,7 @@ impl Endpoint {
         self.send_init_ack(now, offer, &answer, route, ports);
     }
 
-    /// An answer for a peer that we have nothing with: it is not kept, only sealed into the cookie.
+    /// Returns an answer for a new peer. It is not stored, only sealed into the cookie.
     fn fresh_answer(&mut self) -> Answer {
         let config = Arc::clone(&self.shared.config.association);
         Answer {
@@ -184,7 +185,7 @@ impl Endpoint {
         }
         let zero_checksum = answer.zero_checksum.agreed_with(offer.edmid);
         let ecn = answer.ecn && offer.ecn;
-        // The peer takes it so from the first packet on.
+        // The peer relies on this from the first packet on.
         let ports = AnswerPorts { zero_checksum: zero_checksum.by_peer, ..ports };
         let increment = Duration::from_millis(u64::from(offer.preservative_ms)).min(PRESERVATIVE_MAX);
         let lifetime = shared.config.association.cookie_lifetime + increment;
@@ -211,7 +212,7 @@ impl Endpoint {
         let init = Init {
             initiate_tag: answer.tag,
             a_rwnd: answer.a_rwnd,
-            // No more than the peer takes (section 3.3.3).
+            // No more than the peer accepts (section 3.3.3).
             outbound_streams: answer.outbound_streams.min(offer.inbound_streams),
             inbound_streams: answer.inbound_streams,
             initial_tsn: answer.initial_tsn,
@@ -221,14 +222,15 @@ impl Endpoint {
         let unrecognised = Parameters::new(&offer.unrecognised);
         let reported =
             unrecognised.iter().flatten().map(|raw| Parameter::UnrecognisedParameter(raw.as_bytes()));
-        // The declaration first: what has no room is left out, and the peer was promised this.
+        // The declaration comes first, because parameters that do not fit are left out and the peer relies on this
+        // one.
         let declared = zero_checksum.parameter().into_iter().chain(Ecn::parameter(ecn));
         let more: Vec<Parameter<'_>> = declared.chain(cookie).chain(reported).collect();
         init_packet(shared, route, ports, init, Some(offer), &more);
         shared.stats.inits += 1;
     }
 
-    /// A packet that starts with COOKIE ECHO.
+    /// Handles a packet that starts with COOKIE ECHO.
     pub(super) fn handle_cookie_echo(&mut self, now: Time, packet: &Packet<'_>, datagram: &Datagram<'_>) {
         let first = packet.chunks().flatten().next().and_then(|raw| raw.parse().ok());
         let Some(Chunk::CookieEcho(CookieEcho { cookie: sealed })) = first else { return };
@@ -266,7 +268,7 @@ impl Endpoint {
     }
 
     fn existing_for_cookie(&self, cookie: &Cookie) -> Option<u32> {
-        // Tags that are out in cookies are not kept, so another association may have got the same one since.
+        // Tags in cookies are not recorded, so another association may have got the same tag since.
         let is_its = |slot: &u32| {
             self.table.at(*slot).is_some_and(|association| {
                 let named = |ip: &IpAddr| association.paths.by_address(*ip).is_some();
@@ -284,7 +286,7 @@ impl Endpoint {
         })
     }
 
-    /// Stale Cookie (section 3.3.10.3), with how stale it is in microseconds.
+    /// Reports a stale cookie with its staleness in microseconds (section 3.3.10.3).
     fn report_stale(&mut self, cookie: &Cookie, by: Duration, packet: &Packet<'_>, datagram: &Datagram<'_>) {
         self.shared.stats.cookies_stale += 1;
         let staleness_us = u32::try_from(by.as_micros()).unwrap_or(u32::MAX);
@@ -304,8 +306,8 @@ impl Endpoint {
     ) {
         let Some(association) = self.table.at(slot) else { return };
         let action = association.classify(&self.shared, cookie);
-        // A client that shares its address with another had its cookie before the other had its association. The association's
-        // own peer is never refused: an ABORT with its tag would end what it has.
+        // A client that shares its address with another may hold a cookie from before the other's association. The
+        // association's own peer is never refused: an ABORT with its tag would end the association.
         let another = cookie.peer_tag != association.peer_tag;
         if another
             && matches!(action, CookieAction::Restart | CookieAction::Discard)
@@ -317,33 +319,34 @@ impl Endpoint {
         let (source, tag, marked) = (datagram.source, association.local_tag, datagram.is_marked());
         self.with_reindex(now, slot, |association, shared| {
             let goes_on = association.on_cookie_echo(shared, now, cookie, action);
-            // The cookie proves itself wherever it comes from; what follows it must come from the peer's address.
+            // A valid cookie is accepted from any address. What follows it must come from one of the peer's.
             if goes_on && association.paths.by_address(source.ip()).is_some() {
                 association.handle_packet(shared, now, packet, source, marked);
             }
         });
-        // A restart ends the life that the old tag had, and that tag's cookie with it.
+        // A restart replaces the old tag, and the cookie of that tag becomes invalid.
         if self.table.at(slot).is_some_and(|association| association.local_tag != tag) {
             self.spend(now, tag);
         }
     }
 
-    /// ABORT for a cookie that is good and of no use, with a reason for whoever reads the peer's log.
+    /// Sends an ABORT for a valid cookie that cannot be used, with a reason for the peer's log.
     fn refuse_cookie(&mut self, cookie: &Cookie, packet: &Packet<'_>, datagram: &Datagram<'_>, why: &[u8]) {
         let causes = encode_cause(&Cause::UserInitiatedAbort(why));
         let ports = answer_ports(packet, cookie.peer_tag);
         abort_packet(&mut self.shared.replies, Self::route_back(datagram), ports, &causes, false);
     }
 
-    /// No association: the cookie builds one (section 5.1.5 step 5).
+    /// Creates an association from a cookie (section 5.1.5 step 5).
     fn cookie_for_new(&mut self, now: Time, cookie: &Cookie, packet: &Packet<'_>, datagram: &Datagram<'_>) {
         if self.spent.contains(cookie.local_tag) {
-            // A peer that still waits for our COOKIE ACK learns that the association has ended; any other drops this.
+            // A peer that still waits for our COOKIE ACK learns that the association has ended. Any other peer
+            // ignores the ABORT.
             self.shared.stats.cookies_spent += 1;
             return self.refuse_cookie(cookie, packet, datagram, b"the association of this cookie has ended");
         }
         if self.demux.by_tag(cookie.local_tag).is_some() {
-            // The tag has gone to somebody else meanwhile; the peer's next INIT gets another.
+            // Another association uses the tag now. The peer's next INIT gets another one.
             self.shared.stats.refused += 1;
             return self.refuse_cookie(
                 cookie,
@@ -352,7 +355,8 @@ impl Endpoint {
                 b"the tag was taken meanwhile: set up again",
             );
         }
-        // The listener may have gone since the INIT, or this is the cookie of a connection of ours that has ended.
+        // The listener may have closed since the INIT, or the cookie belongs to an association of ours that has
+        // ended.
         if !self.ports.listens(cookie.local_port) {
             return self.handle_out_of_the_blue(packet, datagram);
         }
@@ -368,7 +372,7 @@ impl Endpoint {
         let id = self.table.next_id();
         let config = Arc::clone(&self.shared.config.association);
         let mut association = Association::accept(&mut self.shared, now, id, config, cookie);
-        // DATA may follow in the same packet, if it comes from an address that the cookie names.
+        // DATA may follow in the same packet if it comes from an address in the cookie.
         if association.paths.by_address(datagram.source.ip()).is_some() {
             association.handle_packet(&mut self.shared, now, packet, datagram.source, datagram.is_marked());
         }
@@ -383,12 +387,12 @@ fn answer_ports(packet: &Packet<'_>, tag: VerificationTag) -> AnswerPorts {
         source: packet.destination_port(),
         destination: packet.source_port(),
         tag,
-        // Nothing is known of the peer, or no longer.
+        // Nothing is known about the peer, or no longer.
         zero_checksum: false,
     }
 }
 
-/// An answer with the association's own parameters.
+/// Returns an answer with the association's own parameters.
 fn answer_of(association: &Association, tag: VerificationTag, ties: (u32, u32)) -> Answer {
     let init = association.own_init(tag);
     Answer {

@@ -1,5 +1,6 @@
-//! Packets of this endpoint that come back to it, because a peer listed an address that this host has as well: hosts with the
-//! same private address are common. None is answered: an answer would end the association that the packet belongs to.
+//! Packets of this endpoint that come back to it because a peer listed an address that this host has too. Hosts with
+//! the same private address are common. Such packets are never answered, because an answer would end the association
+//! that the packet belongs to.
 
 use core::net::IpAddr;
 
@@ -14,17 +15,17 @@ use crate::event::Datagram;
 use crate::time::Time;
 use crate::zone;
 
-/// What tells whose packet it is.
+/// The tag that identifies the association of a looped packet.
 #[derive(Debug, Clone, Copy)]
 enum Mark {
-    /// The verification tag: the peer's.
+    /// The verification tag, which is the peer's.
     Peer(VerificationTag),
-    /// The Initiate Tag of an INIT: the sender's own.
+    /// The Initiate Tag of an INIT, which is the sender's own.
     Own(VerificationTag),
 }
 
 impl Mark {
-    /// `None` for a packet with tag 0 that is no INIT.
+    /// Returns `None` for a packet with tag 0 that is not an INIT.
     fn of(packet: &Packet<'_>) -> Option<Self> {
         let tag = packet.verification_tag();
         if tag.0 != 0 {
@@ -38,8 +39,8 @@ impl Mark {
 }
 
 impl Endpoint {
-    /// True for a packet that an association of this endpoint sent: it has the association's ports, mirrored, and its peer's
-    /// tag. The packet is dropped and counted, and nothing more goes to the address that it was sent to.
+    /// True for a packet that an association of this endpoint sent: it has the association's ports, mirrored, and its
+    /// peer's tag. The packet is dropped and counted, and nothing more is sent to its destination address.
     pub(super) fn is_own_packet(&mut self, now: Time, packet: &Packet<'_>, datagram: &Datagram<'_>) -> bool {
         let Some((slot, address)) =
             Mark::of(packet).and_then(|mark| self.sender_here(mark, packet, datagram))
@@ -50,8 +51,8 @@ impl Endpoint {
         true
     }
 
-    /// True for an INIT of this endpoint that can't be meant for it: no listener has the port and the association has other
-    /// addresses to try, or the association is the one that the INIT would be a collision with.
+    /// True for an INIT of this endpoint that cannot be meant for it: the port has no listener and the association
+    /// has other addresses to try, or the INIT would collide with its own association.
     pub(super) fn is_own_init(
         &mut self,
         now: Time,
@@ -70,8 +71,8 @@ impl Endpoint {
         dropped
     }
 
-    /// True if an association here has the packet's ports, mirrored, and the packet's tag for its peer's, or the Initiate Tag of
-    /// an INIT for its own: the packet is one of this endpoint's that came back.
+    /// True if an association of this endpoint sent the packet: the ports match when mirrored, and the tag is its
+    /// peer's, or the Initiate Tag of an INIT its own.
     #[must_use]
     pub fn has_sent(&self, packet: &Packet<'_>, datagram: &Datagram<'_>) -> bool {
         let datagram = Datagram { source: zone::inward(datagram.source), ..*datagram };
@@ -84,35 +85,35 @@ impl Endpoint {
         self.demux.by_tag(tag).is_some()
     }
 
-    /// True if the datagram comes from an address of this host, as far as they are known.
+    /// True if the datagram comes from a known address of this host.
     #[must_use]
     pub fn is_from_here(&self, datagram: &Datagram<'_>) -> bool {
         self.has_own_source(&Datagram { source: zone::inward(datagram.source), ..*datagram })
     }
 
-    /// As [`is_from_here`](Self::is_from_here), with the zone in the source's address.
+    /// As [`is_from_here`](Self::is_from_here), for a source address that includes the zone.
     pub(super) fn has_own_source(&self, datagram: &Datagram<'_>) -> bool {
         let source = datagram.source.ip();
         datagram.destination == Some(zone::bare(source)) || self.shared.own.contains(source)
     }
 
-    /// The association whose packet this is, and to which address it was sent.
+    /// Returns the association that sent the packet, and the address that it was sent to.
     fn sender_here(&self, mark: Mark, packet: &Packet<'_>, datagram: &Datagram<'_>) -> Option<(u32, IpAddr)> {
         let (peer_port, local_port) = (packet.destination_port(), packet.source_port());
-        // The real peer's packets have mirrored ports, too, where both ends use the same.
+        // If both ends use the same port, packets of the real peer have mirrored ports too.
         let mirrored = || peer_port != local_port || self.has_own_source(datagram);
-        // Where the destination is not known: the host sends from the address that it sends to.
+        // If the destination is unknown: the host sends from the address that it sends to.
         let source = datagram.source.ip();
         let address = datagram.destination.and_then(|to| zone::named_by(to, source)).unwrap_or(source);
         match mark {
             Mark::Peer(tag) => {
                 let slot = self.find_by_peer(&PeerKey { address, peer_port, local_port })?;
                 let association = self.table.at(slot)?;
-                // The only address of a peer is its own: an association of this endpoint with itself.
+                // An association of this endpoint with itself has one path. Its packets must not be dropped.
                 let ours = association.peer_tag == tag && association.paths.len() > 1 && mirrored();
                 ours.then_some((slot, address))
             }
-            // Nearly always the tag is nobody's here, which is cheap to see.
+            // The tag is nearly always unknown here, which is cheap to check.
             Mark::Own(tag) => {
                 let slot = self.demux.by_tag(tag)?;
                 let association = self.table.at(slot)?;

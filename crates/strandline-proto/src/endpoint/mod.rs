@@ -1,4 +1,4 @@
-//! An SCTP endpoint: the associations of one carrier, found in O(1), driven by one timing wheel.
+//! An SCTP endpoint: the associations of one carrier, with look-up in O(1) and one timing wheel for all of them.
 
 mod budget;
 mod commands;
@@ -44,17 +44,23 @@ use crate::time::Time;
 use crate::timer::TimerWheel;
 use crate::zone;
 
-/// Packets of associations that wait to be sent; more are dropped, and their timers send them again.
+/// Maximum number of queued packets that belong to associations. Excess packets are dropped, and the timers of their
+/// associations send them again.
 const CONTROL_MAX: usize = 1 << 16;
 
 /// The state machine of SCTP: datagrams and time in, datagrams and events out.
 ///
-/// The contract: give it what arrives ([`handle_datagram`](Self::handle_datagram),
-/// [`handle_icmp`](Self::handle_icmp)) and what the application wants ([`connect`](Self::connect),
-/// [`send`](Self::send), ...); after any of these, and after [`handle_timeout`](Self::handle_timeout) at the time that
-/// [`poll_timeout`](Self::poll_timeout) names, call [`poll_event`](Self::poll_event) and
-/// [`poll_transmit`](Self::poll_transmit) until they return `None`. Time never goes backwards from call to call.
-/// Nothing here reads a clock, sleeps, locks or does I/O; the same calls with the same seed do the same.
+/// The contract of the caller:
+///
+/// - Pass in what arrives ([`handle_datagram`](Self::handle_datagram), [`handle_icmp`](Self::handle_icmp)) and what the
+///   application wants ([`connect`](Self::connect), [`send`](Self::send), ...).
+/// - Call [`handle_timeout`](Self::handle_timeout) at the time that [`poll_timeout`](Self::poll_timeout) returns.
+/// - After any of these calls, call [`poll_event`](Self::poll_event) and [`poll_transmit`](Self::poll_transmit) until
+///   they return `None`.
+/// - Time never goes backwards from call to call.
+///
+/// The endpoint reads no clock, never sleeps or locks, and does no I/O. The same calls with the same seed have the same
+/// results.
 ///
 /// ```
 /// use strandline_proto::config::EndpointConfig;
@@ -71,7 +77,7 @@ const CONTROL_MAX: usize = 1 << 16;
 /// let id = client.connect(now, Connect::to(there, 7))?;
 /// client.send(now, id, SendInfo::default(), "hello".into())?;
 ///
-/// // A network without delay: what one side transmits, the other handles.
+/// // A network without delay: each side handles what the other one transmits.
 /// let mut buffer = vec![0; 2048];
 /// for _ in 0..8 {
 ///     while let Some(t) = client.poll_transmit(now, &mut buffer, 1) {
@@ -95,22 +101,22 @@ pub struct Endpoint {
     spent: SpentCookies,
     inits: InitBudget,
     wheel: TimerWheel,
-    /// Associations that may have something to send.
+    /// Slots of the associations that may have something to send.
     ready: VecDeque<u32>,
-    /// Associations in the look-up tables with more than one address.
+    /// Number of registered associations with more than one address.
     multihomed: u32,
-    /// Datagrams that arrived together are being handled.
+    /// True while datagrams that arrived together are handled.
     in_train: bool,
-    /// The association that the latest of them was for; what follows from them has not been looked at.
+    /// The association that the latest of these datagrams was for, if it is not settled yet.
     unsettled: Option<u32>,
     shared: Shared,
 }
 
 impl Endpoint {
-    /// An endpoint without associations. `seed` must be random: tags, keys and nonces come from it.
+    /// Creates an endpoint without associations. `seed` must be random: tags, keys and nonces are derived from it.
     ///
     /// # Errors
-    /// If a parameter is out of range.
+    /// Fails if a parameter is out of range.
     pub fn new(config: EndpointConfig, seed: [u8; 32], now: Time) -> Result<Self, ConfigError> {
         config.validate()?;
         let mut rng = ChaCha8Rng::from_seed(seed);
@@ -124,7 +130,7 @@ impl Endpoint {
         let ports = Ports::new(config.ephemeral_ports);
         let known = KnownPaths::new(config.known_paths_max, (rng.next_u64(), rng.next_u64()));
         let own = OwnAddresses::of(&config);
-        // From a stream of its own, so that a simulator's seed stands for the run that it always did.
+        // A separate stream, so that adding these keys does not change the runs that a simulator's seed stands for.
         let mut stream = ChaCha8Rng::from_seed(seed);
         stream.set_stream(1);
         let keys = (stream.next_u64(), stream.next_u64());
@@ -159,7 +165,7 @@ impl Endpoint {
         })
     }
 
-    /// Lets time pass: call it when `poll_timeout` says, or later.
+    /// Processes expired timers. Call it at the time that `poll_timeout` returns, or later.
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some(slot) = self.wheel.pop_expired(now) {
             let Some(association) = self.table.at_mut(slot) else { continue };
@@ -168,13 +174,14 @@ impl Endpoint {
         }
     }
 
-    /// When to call `handle_timeout` next; `None` while nothing waits for time. May be before anything is really due.
+    /// Returns when to call `handle_timeout` next, or `None` if no timer is pending. The time may be earlier than the
+    /// first real deadline.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         self.wheel.next_deadline()
     }
 
-    /// The next notification.
+    /// Returns the next notification.
     pub fn poll_event(&mut self) -> Option<(AssociationId, Event)> {
         let (id, event) = self.shared.events.pop_front()?;
         let event = match event {
@@ -186,8 +193,8 @@ impl Endpoint {
         Some((id, event))
     }
 
-    /// Builds the next burst of packets into `buffer` (at least 2,048 bytes): up to `segments_max` packets of one
-    /// size to one destination.
+    /// Builds the next burst of packets into `buffer`, which must have at least 2,048 bytes: up to `segments_max`
+    /// packets of one size to one destination.
     pub fn poll_transmit(&mut self, now: Time, buffer: &mut [u8], segments_max: usize) -> Option<Transmit> {
         let transmit = self.next_transmit(now, buffer, segments_max.max(1))?;
         Some(Transmit { destination: zone::outward(transmit.destination), ..transmit })
@@ -207,7 +214,7 @@ impl Endpoint {
                 let packets = packets_in(&transmit);
                 self.shared.stats.packets_sent += packets;
                 self.shared.stats.zero_checksums_sent += if zero_checksum { packets } else { 0 };
-                // Others get their turn first; what is left comes after them.
+                // Other associations get their turn before the rest of this one.
                 self.queue(slot);
                 self.reschedule(slot);
                 return Some(transmit);
@@ -218,7 +225,7 @@ impl Endpoint {
         Self::pop_packets(replies, stats, buffer, segments_max)
     }
 
-    /// True if [`poll_transmit`](Self::poll_transmit) may have something: for callers that would rather not ask.
+    /// True if [`poll_transmit`](Self::poll_transmit) may return a packet.
     #[must_use]
     pub fn has_transmit(&self) -> bool {
         !self.ready.is_empty() || !self.shared.control.is_empty() || !self.shared.replies.is_empty()
@@ -232,7 +239,7 @@ impl Endpoint {
         segments_max: usize,
     ) -> Option<Transmit> {
         if queue.is_empty() {
-            return None; // most of the time
+            return None; // Most of the time.
         }
         Self::pop_some_packets(queue, stats, buffer, segments_max)
     }
@@ -253,20 +260,20 @@ impl Endpoint {
         Some(transmit)
     }
 
-    /// Counters since the start.
+    /// Returns the counters since the start.
     #[must_use]
     pub fn stats(&self) -> EndpointStats {
         let dropped = self.shared.control.dropped + self.shared.replies.dropped;
         EndpointStats { replies_dropped: dropped, ..self.shared.stats }
     }
 
-    /// What the buffers of all associations hold, and may hold.
+    /// Returns the fill level and the limits of the buffers of all associations.
     #[must_use]
     pub fn buffers(&self) -> Buffers {
         self.shared.buffers()
     }
 
-    /// Associations that have not been given back, ended ones included.
+    /// Returns the number of associations that are not released yet, including ended ones.
     #[must_use]
     pub fn association_count(&self) -> usize {
         self.table.len()
@@ -280,8 +287,8 @@ impl Endpoint {
         }
     }
 
-    /// After anything happened to an association: its place in the queue to send, its timer, and, once it has ended,
-    /// its entries in the look-up tables.
+    /// Updates everything that depends on an association after it was changed: the queue of senders, its timer, and,
+    /// once it has ended, the look-up tables.
     fn settle(&mut self, now: Time, slot: u32) {
         let Some(association) = self.table.at_mut(slot) else { return };
         if association.state.is_closed() {
@@ -295,8 +302,8 @@ impl Endpoint {
         self.schedule(slot, at);
     }
 
-    /// A timer that moved later is left where it is: when it fires early, the association looks and goes on
-    /// waiting. So the timers of a busy association cost nothing.
+    /// Moves the association's timer if its deadline has become earlier. A later deadline leaves the timer alone: it
+    /// fires early, and the association keeps waiting. The timers of a busy association therefore cost nothing.
     fn reschedule(&mut self, slot: u32) {
         let Some(association) = self.table.at(slot) else { return };
         let at = association.next_deadline();
@@ -310,7 +317,7 @@ impl Endpoint {
         }
         let scheduled = self.wheel.deadline(slot).unwrap_or(Time::MAX);
         if at >= scheduled {
-            return; // most of the time
+            return; // Most of the time.
         }
         let at = self.wheel.rounded(at);
         if at < scheduled {
@@ -318,7 +325,7 @@ impl Endpoint {
         }
     }
 
-    /// An association has ended: nobody finds it any more, and it stays only until the application has let go of it.
+    /// Removes an ended association from the look-up tables. It stays in the table until the application releases it.
     fn retire(&mut self, now: Time, slot: u32) {
         if let Some(association) = self.table.at(slot)
             && association.flags().registered
@@ -343,7 +350,7 @@ impl Endpoint {
         }
     }
 
-    /// No association may be made of this tag's cookie any more.
+    /// Prevents new associations from the cookie with this tag.
     fn spend(&mut self, now: Time, tag: VerificationTag) {
         let lifetime = self.shared.config.association.cookie_lifetime + PRESERVATIVE_MAX;
         self.spent.insert(now, tag, lifetime);
@@ -358,7 +365,7 @@ impl Endpoint {
         })
     }
 
-    /// Enters an association into the look-up tables.
+    /// Adds an association to the look-up tables.
     fn register(&mut self, slot: u32) {
         let Some(association) = self.table.at_mut(slot) else { return };
         association.flags_mut().registered = true;
@@ -380,13 +387,13 @@ impl Endpoint {
         };
         let rehash = |entry: u32| {
             let found = table.at(demux::slot_of(entry)).and_then(|a| Self::key_of(a, address_of(entry)));
-            // Every entry belongs to a registered association; any key would do for one that did not.
+            // Every entry belongs to a registered association, so the fallback is never used.
             found.unwrap_or(key)
         };
         self.demux.insert_peer(&key, entry_of(slot, address), rehash);
     }
 
-    /// Takes an association out of the look-up tables.
+    /// Removes an association from the look-up tables.
     fn unregister(&mut self, slot: u32) {
         let Some(association) = self.table.at_mut(slot) else { return };
         if !core::mem::take(&mut association.flags_mut().registered) {
@@ -404,7 +411,7 @@ impl Endpoint {
         }
     }
 
-    /// Runs something that may change an association's tag or addresses.
+    /// Runs an operation that may change the association's tag or addresses, and updates the look-up tables.
     fn with_reindex<T>(
         &mut self,
         now: Time,
@@ -421,7 +428,7 @@ impl Endpoint {
         Some(result)
     }
 
-    /// The association at a peer's address and port.
+    /// Returns the association with a peer's address and the ports.
     fn find_by_peer(&self, key: &PeerKey) -> Option<u32> {
         let matches = |entry: u32| {
             let association = self.table.at(demux::slot_of(entry));
@@ -431,7 +438,7 @@ impl Endpoint {
     }
 }
 
-/// Packets of a burst.
+/// Returns the number of packets in a burst.
 fn packets_in(transmit: &Transmit) -> u64 {
     transmit.len.div_ceil(transmit.segment_size.max(1)) as u64
 }

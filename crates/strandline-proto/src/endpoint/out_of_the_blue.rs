@@ -9,12 +9,12 @@ use crate::association::{AnswerPorts, abort_packet, control_packet};
 use crate::event::Datagram;
 
 impl Endpoint {
-    /// Rules 2 and 5 to 8; rule 1 and the checksum were checked before, rules 3 and 4 stand in `listen`.
+    /// Applies rules 2 and 5 to 8. Rule 1 and the checksum are checked before; `listen` handles rules 3 and 4.
     pub(super) fn handle_out_of_the_blue(&mut self, packet: &Packet<'_>, datagram: &Datagram<'_>) {
         self.shared.stats.out_of_the_blue += 1;
         let (mut shutdown_ack, mut silent) = (false, false);
         for raw in packet.chunks() {
-            // What is not well formed gets no answer: it could be anything.
+            // Malformed packets get no answer.
             let Ok(raw) = raw else { return };
             match raw.kind {
                 kind::ABORT => return,
@@ -22,7 +22,7 @@ impl Endpoint {
                 kind::SHUTDOWN_ACK => shutdown_ack = true,
                 kind::SHUTDOWN_COMPLETE | kind::COOKIE_ACK => silent = true,
                 kind::ERROR if is_stale_cookie(&raw) => silent = true,
-                // An INIT with a tag other than 0 too: rule 8.
+                // This includes an INIT with a tag other than 0 (rule 8).
                 _ => {}
             }
         }

@@ -1,4 +1,4 @@
-//! Local SCTP ports: who listens, and how many associations use each.
+//! Local SCTP ports: listeners, and the number of associations on each port.
 
 use core::ops::RangeInclusive;
 use core::time::Duration;
@@ -7,19 +7,20 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::time::Time;
 
-/// How long a port counts as ours after its last association has ended: as long as a peer repeats SHUTDOWN ACK with the default
-/// parameters.
+/// How long a port counts as ours after its last association has ended: as long as a peer repeats SHUTDOWN ACK with
+/// the default parameters.
 const ENDED_FOR: Duration = Duration::from_secs(300);
 
-/// Ports that are remembered so, at most; while there are so many no others are.
+/// Maximum number of such ports. When it is reached, no more are added.
 const ENDED_MAX: usize = 1024;
 
-/// Hashes a port by one multiplication. Ports are few and chosen by this host, so that no key is needed.
+/// Hashes a port with one multiplication. Ports are few and chosen by this host, so no key is needed.
 #[derive(Debug, Default)]
 struct PortHasher(u64);
 
 impl PortHasher {
-    /// The golden ratio's fraction: neighbouring ports are spread over all bits.
+    /// The fraction of the golden ratio as a 64-bit integer (Fibonacci hashing); it spreads neighbouring ports over
+    /// all bits.
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 }
 
@@ -45,9 +46,9 @@ type PortMap<T> = HashMap<u16, T, BuildHasherDefault<PortHasher>>;
 pub(super) struct Ports {
     listening: PortMap<()>,
     associations: PortMap<u32>,
-    /// Where the carrier is shared: ports that nobody else can have.
+    /// Ports that no other process can use, for shared carriers.
     reserved: Vec<RangeInclusive<u16>>,
-    /// Where the carrier is shared: ports whose last association has ended, and until when they are remembered.
+    /// Ports whose last association has ended, and until when they are remembered, for shared carriers.
     ended: PortMap<Time>,
     ephemeral: (u16, u16),
 }
@@ -72,19 +73,20 @@ impl Ports {
         self.listens(port) || self.associations.contains_key(&port)
     }
 
-    /// True if packets to the port are answered although no association has it: no other process has it either.
+    /// True if packets to the port are answered although it has no association, because no other process has the port
+    /// either.
     pub(super) fn is_ours(&self, now: Time, port: u16) -> bool {
         self.knows(port)
             || self.reserved.iter().any(|range| range.contains(&port))
             || self.ended.get(&port).is_some_and(|until| *until > now)
     }
 
-    /// From now on nobody else has these ports.
+    /// Sets the ports that no other process can use.
     pub(super) fn set_reserved(&mut self, reserved: Vec<RangeInclusive<u16>>) {
         self.reserved = reserved;
     }
 
-    /// An association of the port has ended.
+    /// Records that an association of the port has ended.
     pub(super) fn note_end(&mut self, now: Time, port: u16) {
         if self.reserved.iter().any(|range| range.contains(&port)) {
             return;
@@ -97,7 +99,7 @@ impl Ports {
         }
     }
 
-    /// False if somebody listens there already.
+    /// Adds a listener. Returns false if the port already has one.
     pub(super) fn listen(&mut self, port: u16) -> bool {
         self.listening.insert(port, ()).is_none()
     }
@@ -119,7 +121,7 @@ impl Ports {
         }
     }
 
-    /// A port of the ephemeral range that `free` accepts, tried from a random place on.
+    /// Returns a port of the ephemeral range that `free` accepts. The search starts at a random port.
     pub(super) fn pick(&self, random: u32, free: impl Fn(u16) -> bool) -> Option<u16> {
         let (first, last) = self.ephemeral;
         let count = u32::from(last - first) + 1;

@@ -1,6 +1,6 @@
-//! Cookies whose association has ended. A State Cookie is valid for its whole lifetime, so a COOKIE ECHO that the
-//! network repeats after the association's end would make a second association, and deliver the DATA bundled with it
-//! a second time. The tag in the cookie is ours and never used twice, so remembering it is enough.
+//! Cookies whose association has ended. A State Cookie stays valid for its whole lifetime, so a COOKIE ECHO that the
+//! network repeats after the end of the association would create a second one and deliver its bundled DATA again. The
+//! tag in the cookie is ours and never reused, so remembering it is enough.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -10,23 +10,23 @@ use strandline_wire::number::VerificationTag;
 
 use crate::time::Time;
 
-/// Tags remembered at most: beyond it the oldest are forgotten before their time. 16 bytes each.
+/// Maximum number of remembered tags, of 16 bytes each. Beyond it the oldest are forgotten early.
 const SPENT_MAX: usize = 1 << 16;
 
 #[derive(Debug, Default)]
 pub(super) struct SpentCookies {
     tags: HashTable<u32>,
-    /// Oldest first.
+    /// The tags with their expiry, oldest first.
     order: VecDeque<(Time, u32)>,
 }
 
-/// Our tags are random: mixing them is enough.
+/// Hashes a tag. Tags are random, so mixing is enough.
 fn hash(tag: u32) -> u64 {
     u64::from(tag).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
 }
 
 impl SpentCookies {
-    /// The association with this tag has ended; its cookie is good for `lifetime` at most.
+    /// Records that the association with this tag has ended. Its cookie is valid for at most `lifetime`.
     pub(super) fn insert(&mut self, now: Time, tag: VerificationTag, lifetime: Duration) {
         while let Some((until, oldest)) = self.order.front().copied()
             && (until <= now || self.order.len() >= SPENT_MAX)

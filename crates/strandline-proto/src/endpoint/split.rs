@@ -1,21 +1,21 @@
-//! A hash table that grows a little at a time (linear hashing): parts of bounded size, of which one is split in two for
-//! every so many entries. A table in one piece would move all its entries at once when it is full: with a million
-//! associations everybody would wait some tenths of a second for whoever happens to be the one too many.
+//! A hash table that grows in small steps (linear hashing). It consists of parts of bounded size; every so many new
+//! entries one part is split in two. A table in one piece would move all its entries at once when it is full: with a
+//! million associations everybody would wait some tenths of a second for a single insertion.
 
 use hashbrown::HashTable;
 
-/// Entries of a part on average when the next one is split. A part that is yet to be split has up to twice as many,
-/// which still fit into 2,048 buckets (at most 7/8 of them full) with a margin for chance.
+/// Average number of entries per part at which the next part is split. A part that is not split yet has up to twice
+/// as many. These still fit into 2,048 buckets (at most 7/8 of them full) with a margin for chance.
 const MEAN: usize = 800;
 
-/// The bits of a hash that choose the part begin here: below are those that choose the bucket, in the top seven are
-/// those that a bucket is compared by.
+/// Position of the hash bits that select the part. The bits below select the bucket, and the top seven are the tag
+/// that a bucket stores.
 const PART_SHIFT: u32 = 16;
 
-/// Entries by their hash.
+/// A table of entries by hash.
 #[derive(Debug)]
 pub(super) struct SplitTable<T> {
-    /// Never empty. With one part this is a table as any other.
+    /// The parts; never empty. With one part this is an ordinary table.
     parts: Vec<HashTable<T>>,
     len: usize,
 }
@@ -34,7 +34,7 @@ impl<T> SplitTable<T> {
         self.parts.get(part_of(hash, self.parts.len()))?.find(hash, eq)
     }
 
-    /// Adds an entry that is not there yet. `hasher` gives the hash of entries that move.
+    /// Adds an entry that is not in the table yet. `hasher` returns the hash of entries that move.
     pub(super) fn insert_unique(&mut self, hash: u64, entry: T, hasher: impl Fn(&T) -> u64) {
         if self.len >= self.parts.len() * MEAN {
             self.split(&hasher);
@@ -56,10 +56,10 @@ impl<T> SplitTable<T> {
         }
     }
 
-    /// Makes one part two, by one more bit of the hash.
+    /// Splits one part in two by one more bit of the hash.
     fn split(&mut self, hasher: &impl Fn(&T) -> u64) {
         let count = self.parts.len();
-        // The first of those that have one bit less than those which were split already.
+        // The first part that uses one bit less than the parts already split.
         let Some(source) = self.parts.get_mut(count - (1 << count.ilog2())) else { return };
         let mut new = HashTable::with_capacity(source.len() / 2);
         for entry in source.extract_if(|entry| part_of(hasher(entry), count + 1) == count) {
@@ -69,15 +69,15 @@ impl<T> SplitTable<T> {
         self.parts.push(new);
     }
 
-    /// Bytes on the heap.
+    /// Returns the number of bytes on the heap.
     pub(super) fn heap_bytes(&self) -> usize {
         let parts: usize = self.parts.iter().map(HashTable::allocation_size).sum();
         parts + self.parts.capacity() * size_of::<HashTable<T>>()
     }
 }
 
-/// Which of `count` parts an entry is in: as many bits of its hash as tell them apart, or one less if that part is not
-/// there yet.
+/// Returns the part of an entry among `count`: enough bits of its hash to distinguish all parts, or one less if that
+/// part does not exist yet.
 fn part_of(hash: u64, count: usize) -> usize {
     let mask = count.next_power_of_two() - 1;
     let part = (hash >> PART_SHIFT) as usize & mask;

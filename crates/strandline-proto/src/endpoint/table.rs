@@ -1,4 +1,4 @@
-//! The endpoint's associations by slot. A slot's generation tells an old identifier from its successor.
+//! The endpoint's associations by slot. A slot's generation distinguishes an old identifier from its successor.
 
 use crate::association::Association;
 use crate::event::AssociationId;
@@ -9,7 +9,7 @@ struct Slot {
     association: Option<Box<Association>>,
 }
 
-/// Slots are used again, last freed first, so that the table stays dense.
+/// The table of associations. Slots are reused, the last freed first, so that the table stays dense.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     slots: Vec<Slot>,
@@ -22,7 +22,7 @@ impl Table {
         self.used
     }
 
-    /// The identifier that the next `insert` will use.
+    /// Returns the identifier that the next `insert` will use.
     pub(super) fn next_id(&self) -> AssociationId {
         match self.free.last() {
             Some(slot) => {
@@ -33,7 +33,7 @@ impl Table {
         }
     }
 
-    /// Stores an association under the identifier that `next_id` gave.
+    /// Stores an association under the identifier that `next_id` returned.
     pub(super) fn insert(&mut self, association: Association) {
         let association = Some(Box::new(association));
         self.used += 1;
@@ -73,6 +73,6 @@ impl Table {
         self.at_mut(id.slot).filter(|association| association.id == id)
     }
 
-    /// Bytes of the table for one association.
+    /// Bytes of the table per association.
     pub(super) const SLOT_BYTES: usize = size_of::<Slot>();
 }

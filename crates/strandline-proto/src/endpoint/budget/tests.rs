@@ -9,7 +9,7 @@ fn source(number: u32) -> IpAddr {
     IpAddr::V4(number.into())
 }
 
-/// How many are taken at once from one source.
+/// Returns how many INITs from one source are accepted at once.
 fn taken(budget: &mut InitBudget, now: Time) -> u32 {
     taken_from(budget, now, source(1))
 }
@@ -38,7 +38,7 @@ fn total_in_a_second_is_bounded() {
 
 #[test]
 fn part_of_one_is_kept() {
-    // One place of its own for each source and the common half: 0.7 and a little fall due in each step.
+    // One bucket for each source and the common half: a little more than 0.7 tokens become due in each step.
     let mut budget = InitBudget::new(200_000, KEYS, Time::ZERO);
     taken(&mut budget, Time::ZERO);
     let sum: u32 = (1..=1_000).map(|step| taken(&mut budget, Time::from_nanos(step * 7_000))).sum();
@@ -69,7 +69,7 @@ fn at_any_rate_something_is_taken() {
     assert!(most.take(Time::MAX, source(1)));
 }
 
-/// Who floods from one address takes the common half and its own place, and nobody else's.
+/// A flood from one address uses up the common half and its own bucket, and no other one.
 #[test]
 fn one_flooder_leaves_the_others_theirs() {
     let mut budget = InitBudget::new(200_000, KEYS, Time::ZERO);

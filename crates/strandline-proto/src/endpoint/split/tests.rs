@@ -36,7 +36,7 @@ fn no_entry_makes_many_others_move() {
         table.insert_unique(hash(&entry), entry, counting);
         most = most.max(moved.get());
     }
-    // Looked at when a part is split, moved, and once more when the rest shrinks or a part grows.
+    // Entries are hashed when a part is split, when they move, and once more when the rest shrinks or a part grows.
     assert!(most <= 8 * MEAN, "{most} of {}", table.len());
     let largest = table.parts.iter().map(HashTable::len).max().unwrap();
     assert!(largest < 2 * MEAN + MEAN / 4, "{largest}");
