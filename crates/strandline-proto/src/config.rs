@@ -1,5 +1,5 @@
 //! Configuration: every protocol parameter of RFC 9260 section 16 and every limit, for the endpoint and for each
-//! association. All have defaults; `validate` names what is out of range and what would be right.
+//! association. All have defaults. `validate` reports the parameter that is out of range, and its range.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -8,30 +8,30 @@ use std::sync::Arc;
 use crate::error::ConfigError;
 use crate::memory::MemoryAccount;
 
-/// The most paths an association keeps; further addresses of a peer are ignored.
+/// Maximum number of paths of an association. Further addresses of a peer are ignored.
 pub const PATHS_MAX: usize = 8;
 
-/// Where the receive window and the send buffer of an association start that tune themselves, in bytes.
+/// Initial size of auto-tuned receive and send buffers, in bytes.
 pub const BUFFER_START: u32 = 1 << 20;
 
-/// An alternate error detection method (RFC 9653 section 3): what makes the checksum of SCTP superfluous. Whoever
-/// chooses one vouches for the lower layer, on all paths, in both directions:
+/// An alternate error detection method (RFC 9653 section 3), which makes the checksum of SCTP superfluous. An
+/// application that selects one guarantees for the lower layer, on all paths and in both directions:
 ///
-/// 1. Damage to a packet is found at least as surely as by CRC32c, and a damaged packet is never handed up.
-/// 2. Nothing between the two endpoints looks at the checksum and drops what is wrong.
+/// 1. It detects damage to a packet at least as reliably as CRC32c, and never delivers a damaged packet.
+/// 2. Nothing between the two endpoints checks the checksum and drops packets for it.
 ///
-/// UDP encapsulation (RFC 6951) alone fulfils neither, nor does raw IP: UDP's checksum of 16 bits is weaker and may be
-/// missing, and firewalls and network cards check SCTP packets.
+/// UDP encapsulation (RFC 6951) alone meets neither condition, nor does raw IP: UDP's checksum of 16 bits is weaker
+/// and may be missing, and firewalls and network cards check SCTP packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorDetectionMethod {
-    /// EDMID 1 (section 6): packets are carried in DTLS records (RFC 8261), whose authentication finds any change.
-    /// Whatever else carries packets whole and unseen, such as memory within one process, may be declared as this.
+    /// EDMID 1 (section 6): packets are carried in DTLS records (RFC 8261), whose authentication detects any change.
+    /// Other layers that carry packets whole and unseen, such as memory within one process, may be declared as this.
     SctpOverDtls,
 }
 
 impl ErrorDetectionMethod {
-    /// The Error Detection Method Identifier.
+    /// Returns the Error Detection Method Identifier.
     #[must_use]
     pub const fn edmid(self) -> u32 {
         match self {
@@ -39,7 +39,7 @@ impl ErrorDetectionMethod {
         }
     }
 
-    /// The method of an identifier, if it is one of these.
+    /// Returns the method with an identifier, if there is one.
     #[must_use]
     pub const fn from_edmid(edmid: u32) -> Option<Self> {
         match edmid {
@@ -49,45 +49,47 @@ impl ErrorDetectionMethod {
     }
 }
 
-/// How losses are found and repaired.
+/// How losses are detected and repaired.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Recovery {
-    /// As RFC 9260 has it, and nothing else: three miss indications (section 7.2.4) and T3-rtx.
+    /// Exactly as in RFC 9260: three miss indications (section 7.2.4) and T3-rtx.
     Rfc9260,
-    /// By time as well, after RFC 8985 (RACK-TLP): retransmissions that are lost are found without a time-out, the last
-    /// packets of a flight are probed for, paths that reorder are put up with, the window shrinks in proportion (RFC 9937),
-    /// and what turns out to have been needless is undone. Peers see nothing that they don't know.
+    /// Also by time, as in RFC 8985 (RACK-TLP): lost retransmissions are detected without a time-out, the last
+    /// packets of a flight are probed for, reordering is tolerated, the window shrinks in proportion (RFC 9937), and
+    /// spurious reactions are undone. Peers see nothing unknown to them.
     #[default]
     Rack,
 }
 
-/// Where a chunk that was found lost goes again, if the peer has several addresses. What timed out takes another active path in any case
-/// (RFC 9260 section 6.4.1).
+/// Where a chunk that was declared lost is retransmitted if the peer has several addresses. Chunks that timed out use
+/// another active path in any case (RFC 9260 section 6.4.1).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FastRetransmit {
-    /// To where it was lost, as section 6.4 has it: the round trip and the window there are known, and order is kept. With
-    /// [`Recovery::Rack`] what is lost there a second time takes another path.
+    /// On the path where it was lost, as in section 6.4: its round-trip time and window are known, and the order is
+    /// kept. With [`Recovery::Rack`] a chunk that is lost there a second time uses another path.
     #[default]
     SamePath,
-    /// To another active path at once, whose window and flight it counts in; to the same one while the others' windows are full.
+    /// On another active path at once, in whose window and flight it counts. While the windows of the others are
+    /// full, it stays on its path.
     OtherPath,
 }
 
-/// How many packets with data one acknowledgement stands for. Whatever is chosen, one goes at once for the first data, for
-/// gaps, duplicates and the I bit (RFC 7053), and at the latest after SACK.Delay; packets that the kernel gave in one
-/// train are answered by one, unless [`to_the_letter`](AssociationConfig::to_the_letter) is set.
+/// How many packets with data one acknowledgement covers. Whatever is selected, one is sent at once for the first
+/// data, for gaps, duplicates and the I bit (RFC 7053), and after SACK.Delay at the latest. Packets that the kernel
+/// delivered in one train get one acknowledgement, unless [`to_the_letter`](AssociationConfig::to_the_letter) is set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SackFrequency {
-    /// Two (RFC 9260 section 6.2) while it matters: at the beginning, while the rate grows, after losses, when little is
-    /// under way or the window is nearly used up; and up to 16 while many packets come in each round trip at a steady
-    /// rate, since then it only costs. While something is missing each packet, unless 32 gaps or more are: then a packet for each
-    /// eight of them, up to 32, or a millisecond.
+    /// Two packets (RFC 9260 section 6.2) while it matters: at the beginning, while the rate grows, after losses,
+    /// with little in flight, or when the window is nearly used up. Up to 16 packets while many arrive in each round
+    /// trip at a steady rate, since more acknowledgements are only a cost then. While something is missing, each
+    /// packet; but with 32 gaps or more, one acknowledgement per packet for each eight gaps, up to 32 packets or a
+    /// millisecond.
     #[default]
     Adaptive,
-    /// Always so many, from 1. With 1, each packet that comes alone, and each train, has its own.
+    /// Always this many, at least 1. With 1, each single packet and each train has its own acknowledgement.
     Every(u8),
 }
 
@@ -110,97 +112,100 @@ pub struct AssociationConfig {
     pub association_retrans_max: u16,
     /// Path.Max.Retrans: consecutive errors before a path is inactive. Default 5.
     pub path_retrans_max: u16,
-    /// PotentiallyFailed.Max.Retrans (RFC 7829): consecutive errors after which a path of several is not used as long as
-    /// another is active, and asked by HEARTBEATs each RTO whether it works again. Default 0; `None`: no such state.
+    /// PotentiallyFailed.Max.Retrans (RFC 7829): consecutive errors after which a path is not used while another one
+    /// is active. HEARTBEATs then probe it once per RTO. Default 0; `None` disables this state.
     pub potentially_failed_retrans_max: Option<u16>,
-    /// Primary.Switchover.Max.Retrans (RFC 7829 section 5): after so many consecutive errors of the primary path the one in
-    /// use instead becomes primary for good. At least `potentially_failed_retrans_max`. Default `None`: data returns to the
-    /// primary path as soon as that works.
+    /// Primary.Switchover.Max.Retrans (RFC 7829 section 5): after this many consecutive errors of the primary path,
+    /// the one in use instead becomes primary permanently. At least `potentially_failed_retrans_max`. Default `None`:
+    /// data returns to the primary path as soon as it works.
     pub primary_switchover_retrans_max: Option<u16>,
-    /// With another path active, data and a tail-loss probe that stay without an answer for so long count as a T3-rtx
-    /// time-out, which otherwise takes RTO.Min. Only with `Recovery::Rack`. Default 300 ms; `None`: only T3-rtx counts.
+    /// Time without an answer to data and a tail-loss probe that counts as a T3-rtx time-out if another path is
+    /// active. T3-rtx itself takes at least RTO.Min. Only with `Recovery::Rack`. Default 300 ms; `None` leaves only
+    /// T3-rtx.
     pub path_silence_max: Option<Duration>,
     /// Max.Init.Retransmits: retransmissions of INIT and of COOKIE ECHO. Default 8.
     pub init_retrans_max: u16,
-    /// Packets with the COOKIE ECHO and data given before the set-up, sent at once, as the window allows: each carries the same
-    /// COOKIE ECHO. Default 14, which take the initial window; 1 is the one packet of RFC 9260 section 5.1, as with `Recovery::Rfc9260`.
+    /// Number of packets with the COOKIE ECHO and data given before the set-up that are sent at once, as far as the
+    /// window allows; each carries the same COOKIE ECHO. Default 14, which is enough for the initial window. 1 is the
+    /// single packet of RFC 9260 section 5.1, as with `Recovery::Rfc9260`.
     pub cookie_echo_packets_max: u8,
     /// HB.interval; `None` switches heartbeats off. Default 30 s.
     pub heartbeat_interval: Option<Duration>,
     /// HB.Max.Burst: heartbeats sent at one heartbeat opportunity. Default 1.
     pub heartbeat_burst_max: u8,
-    /// SACK.Delay: longest time an acknowledgement waits, at most 500 ms. Default 200 ms.
+    /// SACK.Delay: maximum delay of an acknowledgement, at most 500 ms. Default 200 ms.
     pub sack_delay: Duration,
-    /// How many packets with data one acknowledgement stands for.
+    /// How many packets with data one acknowledgement covers.
     pub sack_frequency: SackFrequency,
-    /// Outgoing streams asked for. Default 65,535: a stream costs nothing until it is used.
+    /// Number of outgoing streams to ask for. Default 65,535: a stream costs nothing until it is used.
     pub outbound_streams: u16,
-    /// Incoming streams allowed. Default 65,535.
+    /// Maximum number of incoming streams. Default 65,535.
     pub inbound_streams_max: u16,
-    /// Receive buffer in bytes: what a_rwnd starts from, at least 1,500. `None`, the default: it starts at
+    /// Receive buffer in bytes, from which a_rwnd is derived; at least 1,500. With `None`, the default, it starts at
     /// [`BUFFER_START`] and grows to what the path and the reader need.
     pub receive_buffer: Option<u32>,
-    /// A receive buffer that tunes itself grows to so many bytes at most. Default 64 MiB.
+    /// Maximum size of an auto-tuned receive buffer, in bytes. Default 64 MiB.
     pub receive_buffer_max: u32,
-    /// Send buffer in bytes: `send` refuses beyond it; at least 1,500. `None`, the default: [`BUFFER_START`], or more where
-    /// the congestion window needs more.
+    /// Send buffer in bytes, beyond which `send` refuses messages; at least 1,500. With `None`, the default, it is
+    /// [`BUFFER_START`], or larger if the congestion window needs more.
     pub send_buffer: Option<u32>,
-    /// A send buffer that tunes itself grows to so many bytes at most. Default 64 MiB.
+    /// Maximum size of an auto-tuned send buffer, in bytes. Default 64 MiB.
     pub send_buffer_max: u32,
-    /// Longest message that `send` takes, in bytes. Default 16 MiB, at most the send buffer is taken at a time, except
-    /// that one message is always taken into an empty buffer.
+    /// Maximum size of a message that `send` accepts, in bytes. Default 16 MiB. At most the send buffer is accepted
+    /// at a time, except that one message is always accepted into an empty buffer.
     pub message_size_max: u32,
-    /// A message of which this many bytes have come, and whose turn it is, is handed over in parts from then on (RFC
-    /// 9260 section 6.9), so that it need not fit the receive buffer. Default 512 KiB.
+    /// Number of received bytes from which on a message whose turn it is is delivered in parts (RFC 9260 section
+    /// 6.9), so that it need not fit the receive buffer. Default 512 KiB.
     pub partial_delivery_point: u32,
-    /// Messages queued and not sent yet, at most. Default 65,536.
+    /// Maximum number of messages queued and not sent yet. Default 65,536.
     pub send_messages_max: u32,
-    /// Send small messages at once (true) or wait for acknowledgements to bundle them (false, Nagle as section 6.1
-    /// allows). Default true.
+    /// Send small messages at once (true), or wait for acknowledgements to bundle them (false, the Nagle algorithm as
+    /// in section 6.1). Default true.
     pub nodelay: bool,
-    /// Several chunks of new data may share a packet (RFC 9260 section 6.10). False: each has one of its own, which costs
-    /// throughput; to measure what bundling gives. Default true.
+    /// Allow several chunks of new data in one packet (RFC 9260 section 6.10). False gives each its own packet, which
+    /// costs throughput and serves to measure the gain of bundling. Default true.
     pub bundling: bool,
-    /// Path MTU (IP packet size, bytes) assumed before it is known. Default 1,280.
+    /// Path MTU (IP packet size in bytes) assumed before it is known. Default 1,280.
     pub path_mtu_initial: u16,
-    /// Largest path MTU searched for (RFC 8899); equal to `path_mtu_initial` switches the search off. Default 1,500.
+    /// Maximum path MTU of the search (RFC 8899). Equal to `path_mtu_initial` disables the search. Default 1,500.
     pub path_mtu_max: u16,
     /// Lifetime of a State Cookie. Default 60 s.
     pub cookie_lifetime: Duration,
-    /// Idle time after which buffers that grew are given back. Default 2 s.
+    /// Idle time after which buffers that grew are released. Default 2 s.
     pub idle_release: Duration,
-    /// T5-shutdown-guard (RFC 9260 section 9.2): time from the first SHUTDOWN that this side sends, which it does once all its
-    /// data is acknowledged, to the peer's answer. When it is over the association is aborted, even if the peer still sends
-    /// data. It does not run in other states. Default `None`: 5 times `rto_max`.
+    /// T5-shutdown-guard (RFC 9260 section 9.2): time from the first SHUTDOWN that this side sends, which it does
+    /// once all its data is acknowledged, to the peer's answer. When it expires the association is aborted, even if
+    /// the peer still sends data. It does not run in other states. Default `None`: 5 times `rto_max`.
     pub shutdown_guard: Option<Duration>,
-    /// Time without a newly acknowledged TSN after which an association that shuts down and still has data to deliver
-    /// (SHUTDOWN-PENDING, SHUTDOWN-RECEIVED) is aborted, and the data reported as failed. Each acknowledgement starts it anew.
-    /// Default `None`: such an association waits as long as the peer answers, even with a closed window.
+    /// Time without a newly acknowledged TSN after which an association that shuts down with undelivered data
+    /// (SHUTDOWN-PENDING, SHUTDOWN-RECEIVED) is aborted, and the data reported as failed. Each acknowledgement
+    /// restarts it. Default `None`: such an association waits as long as the peer answers, even with a closed window.
     pub shutdown_linger: Option<Duration>,
-    /// Leaves the checksum out (RFC 9653), because the layer below detects errors by this method: packets with checksum
-    /// zero are accepted, and sent if the peer declares the same. Only where that layer keeps what
-    /// [`ErrorDetectionMethod`] demands. Default `None`: every packet has its checksum, and none is taken without.
+    /// Omits the checksum (RFC 9653), because the layer below detects errors by this method: packets with a checksum
+    /// of zero are accepted, and sent if the peer declares the same. Use it only if that layer guarantees what
+    /// [`ErrorDetectionMethod`] demands. Default `None`: every packet needs its checksum.
     pub zero_checksum: Option<ErrorDetectionMethod>,
-    /// How losses are found and repaired. Holds from the next time that nothing is outstanding.
+    /// How losses are detected and repaired. A change applies from the next time that nothing is outstanding.
     pub recovery: Recovery,
-    /// Where a chunk that was found lost goes again. Default: the path where it was lost.
+    /// Where a chunk that was declared lost is retransmitted. Default: the path where it was lost.
     pub fast_retransmit: FastRetransmit,
-    /// Asks for explicit congestion notification (RFC 3168) when an association is set up, which both sides have to. The
-    /// network then marks packets instead of dropping them, where it can. [`Dctcp`](crate::congestion::Algorithm::Dctcp)
-    /// asks by itself. Default false.
+    /// Asks for explicit congestion notification (RFC 3168) when an association is set up; both sides must ask. The
+    /// network then marks packets instead of dropping them, where it can.
+    /// [`Dctcp`](crate::congestion::Algorithm::Dctcp) asks by itself. Default false.
     pub ecn: bool,
-    /// The congestion controller of each path, unless [`set_path_congestion`](crate::endpoint::Endpoint::set_path_congestion)
-    /// chose another one for it. Changed while the association lasts, the new one begins as on a new path.
+    /// Congestion controller of each path, unless
+    /// [`set_path_congestion`](crate::endpoint::Endpoint::set_path_congestion) selected another one for it. A
+    /// controller that is changed during the association starts as on a new path.
     pub congestion: crate::congestion::Algorithm,
-    /// Keeps to the letter of RFC 9260 where the default departs from it and no other parameter says so:
+    /// Follows RFC 9260 strictly where the default deviates from it and no other parameter controls that:
     ///
     /// - Max.Burst is the limit, whatever was acknowledged (section 6.1 rule D).
-    /// - Every second packet has its SACK, also within trains that the kernel gives at once (section 6.2).
-    /// - The window counts as full only as each SACK finds it, and with [`Algorithm::Rfc9260`] grows by one PMDCS for each
-    ///   (section 7.2.1).
-    /// - The time that the State Cookie took is no round-trip time (section 6.3.1).
-    /// - With `path_mtu_max` equal to `path_mtu_initial` only routers lower the path MTU, and it stays so; otherwise a path
-    ///   that swallows long packets is found out by time-outs, and probed for what it carries again.
+    /// - Every second packet gets a SACK, even within trains that the kernel delivers at once (section 6.2).
+    /// - The window counts as full only as each SACK finds it, and with [`Algorithm::Rfc9260`] grows by one PMDCS for
+    ///   each (section 7.2.1).
+    /// - The State Cookie's time on the way is no round-trip time measurement (section 6.3.1).
+    /// - With `path_mtu_max` equal to `path_mtu_initial` only routers lower the path MTU, and it stays low. Otherwise
+    ///   time-outs reveal a path that drops long packets, and the search starts again.
     ///
     /// [`rfc9260`](Self::rfc9260) sets it along with everything else. Default false.
     ///
@@ -256,9 +261,9 @@ impl Default for AssociationConfig {
 }
 
 impl AssociationConfig {
-    /// An endpoint of RFC 9260 and nothing beyond it, for comparison and for test plans: its loss recovery, congestion
-    /// control, bursts, acknowledgements and paths, its chunks and parameters and no others, and buffers that stay as
-    /// they are. What each default would do instead says its field.
+    /// Parameters of an endpoint that follows RFC 9260 and nothing beyond it, for comparison and for test plans: its
+    /// loss recovery, congestion control, bursts, acknowledgements and paths, only its chunks and parameters, and
+    /// buffers of fixed size. The fields describe what each default would do instead.
     #[must_use]
     pub fn rfc9260() -> Self {
         let default = Self::default();
@@ -270,7 +275,7 @@ impl AssociationConfig {
             sack_frequency: SackFrequency::Every(2),
             receive_buffer: Some(BUFFER_START),
             send_buffer: Some(BUFFER_START),
-            // Probes of the path MTU are filled up with PAD (RFC 4820). What routers say of it counts (RFC 1191, RFC 8201).
+            // Probes of the path MTU are padded with PAD (RFC 4820). Reports of routers count (RFC 1191, RFC 8201).
             path_mtu_max: default.path_mtu_initial,
             zero_checksum: None,
             recovery: Recovery::Rfc9260,
@@ -285,7 +290,7 @@ impl AssociationConfig {
     /// Checks every range.
     ///
     /// # Errors
-    /// Names the first parameter that is out of range, with the range.
+    /// Reports the first parameter that is out of range, with the range.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let check = |ok: bool, name: &'static str, wants: &'static str| {
             if ok { Ok(()) } else { Err(ConfigError { name, wants }) }
@@ -347,42 +352,42 @@ impl AssociationConfig {
         Ok(())
     }
 
-    /// The path MTU is found by probes, and falls when long packets time out.
+    /// True if probes search for the path MTU, and time-outs of long packets lower it.
     pub(crate) const fn probes_mtu(&self) -> bool {
         !self.to_the_letter || self.path_mtu_max > self.path_mtu_initial
     }
 
-    /// ECN is asked for when an association is set up.
+    /// True if ECN is requested when an association is set up.
     #[must_use]
     pub fn wants_ecn(&self) -> bool {
         self.ecn || self.congestion == crate::congestion::Algorithm::Dctcp
     }
 
-    /// Bytes of the receive buffer of a new association.
+    /// Returns the size of the receive buffer of a new association, in bytes.
     #[must_use]
     pub fn receive_buffer_start(&self) -> u32 {
         self.receive_buffer.unwrap_or(BUFFER_START.min(self.receive_buffer_max))
     }
 
-    /// Bytes of the receive buffer, at most.
+    /// Returns the maximum size of the receive buffer, in bytes.
     #[must_use]
     pub fn receive_buffer_limit(&self) -> u32 {
         self.receive_buffer.unwrap_or(self.receive_buffer_max)
     }
 
-    /// Bytes of the send buffer while the congestion window asks for no more.
+    /// Returns the size of the send buffer, in bytes, while the congestion window needs no more.
     #[must_use]
     pub fn send_buffer_start(&self) -> u32 {
         self.send_buffer.unwrap_or(BUFFER_START.min(self.send_buffer_max))
     }
 
-    /// Bytes of the send buffer, at most.
+    /// Returns the maximum size of the send buffer, in bytes.
     #[must_use]
     pub fn send_buffer_limit(&self) -> u32 {
         self.send_buffer.unwrap_or(self.send_buffer_max)
     }
 
-    /// T5-shutdown-guard as configured, or 5 times RTO.Max.
+    /// Returns T5-shutdown-guard as configured, or 5 times RTO.Max.
     #[must_use]
     pub fn shutdown_guard(&self) -> Duration {
         self.shutdown_guard.unwrap_or(self.rto_max * 5)
@@ -392,68 +397,70 @@ impl AssociationConfig {
 /// Parameters of an endpoint.
 #[derive(Debug, Clone)]
 pub struct EndpointConfig {
-    /// Defaults for associations that don't bring their own.
+    /// Defaults for associations without parameters of their own.
     pub association: Arc<AssociationConfig>,
-    /// Addresses named in INIT and INIT ACK. Empty: none is named and the peer uses the one that packets come from.
+    /// Addresses listed in INIT and INIT ACK. If empty, none is listed and the peer uses the source address of
+    /// packets.
     pub local_addresses: Vec<IpAddr>,
-    /// Addresses of this host at which packets for the endpoint arrive, besides `local_addresses`. A peer on another host may
-    /// list one of them: many hosts have the same private address, such as 172.17.0.1. It is not adopted, because packets to it
-    /// would come back. Empty if they are not known.
+    /// Addresses of this host at which packets for the endpoint arrive, besides `local_addresses`. A peer on another
+    /// host may list one of them, since many hosts have the same private address, such as 172.17.0.1. It is not
+    /// adopted, because packets to it would come back. Empty if they are unknown.
     pub own_addresses: Vec<IpAddr>,
-    /// All addresses of this host, where the endpoint has only some of them: packets to the others come back, too, and are
-    /// answered by ICMP or another process. Empty if they are not known.
+    /// All addresses of this host, if the endpoint has only some of them: packets to the others come back too, and
+    /// are answered by ICMP or another process. Empty if they are unknown.
     pub host_addresses: Vec<IpAddr>,
-    /// Bytes that carry a packet below SCTP on IPv4 beyond the 20 of IP: 8 for UDP encapsulation, 0 for raw IP.
+    /// Number of bytes on IPv4 between the IP header of 20 bytes and SCTP: 8 for UDP encapsulation, 0 for raw IP.
     pub encapsulation_overhead: u16,
-    /// Packets to ports where nobody listens are answered with ABORT (RFC 9260 section 8.4). False where other
-    /// processes share the carrier (raw IP), so that they don't end each other's associations: then only for ports that were
-    /// [reserved](crate::endpoint::Endpoint::set_reserved_ports), and for five minutes for those of associations that ended (1,024
-    /// ports at most).
+    /// Answer packets to ports without a listener with ABORT (RFC 9260 section 8.4). Set it to false if other
+    /// processes share the carrier (raw IP), so that they do not end each other's associations. Then only
+    /// [reserved](crate::endpoint::Endpoint::set_reserved_ports) ports are answered for, and for five minutes those
+    /// of ended associations (at most 1,024 ports).
     pub owns_all_ports: bool,
-    /// Associations at most, of either side. Default 4,194,304.
+    /// Maximum number of associations, initiated by either side. Default 4,194,304.
     pub associations_max: u32,
-    /// Stateless answers (INIT ACK, ABORT, ...) waiting to be sent, at most. Default 1,024; more are dropped.
+    /// Maximum number of stateless answers (INIT ACK, ABORT, ...) waiting to be sent; more are dropped. Default
+    /// 1,024.
     pub replies_max: usize,
-    /// INITs answered in a second, at most; the others are dropped before they are read, so that a flood of them leaves
-    /// the associations that there are their time (peers repeat an INIT that gets lost: RFC 9260 section 4). After a
-    /// quiet time a quarter of that may come at once. One source gets little more than half of it. Default 200,000, of
+    /// Maximum number of INITs answered per second. The others are dropped unread, so that a flood of them leaves
+    /// processing time to existing associations (peers repeat a lost INIT: RFC 9260 section 4). After a quiet period
+    /// a quarter of the number may arrive at once. One source gets little more than half of it. Default 200,000, of
     /// which one core can answer several times as many.
     pub init_rate_max: u32,
-    /// HEARTBEATs in a second to addresses that peers have listed and not confirmed (RFC 9260 section 5.4), in all associations
-    /// together, a quarter of them at once. Those that are answered don't count. Each address gets five in a second at
-    /// most until it answers. Default 10,000.
+    /// Maximum number of HEARTBEATs per second to addresses that peers have listed and not confirmed (RFC 9260
+    /// section 5.4), in all associations together, a quarter of them at once. Answered ones do not count. Each
+    /// address gets at most five per second until it answers. Default 10,000.
     pub verification_rate_max: u32,
-    /// Received bytes held for applications in all associations together, at most. Default 1 GiB. Once it is reached,
-    /// an association may take more only while it holds less than its share of half of the limit; what fills its lowest gap
-    /// while it has nothing to read is taken up to an eighth beyond the limit.
-    /// From half of it on, receive buffers that tune themselves go back to their start.
+    /// Maximum number of received bytes held for applications, in all associations together. Default 1 GiB. When it
+    /// is reached, an association may take more only while it holds less than its share of half of the limit. Data
+    /// that fills its lowest gap while it has nothing to read is accepted up to an eighth beyond the limit. From half
+    /// of the limit on, auto-tuned receive buffers return to their initial size.
     pub receive_bytes_max: u64,
-    /// Bytes given to send and not acknowledged in all associations together. Default 1 GiB. From half of it on, send
-    /// buffers that tune themselves go back to their start, and beyond it to 64 KiB.
+    /// Maximum number of bytes given to send and not acknowledged, in all associations together. Default 1 GiB. From
+    /// half of it on, auto-tuned send buffers return to their initial size, and beyond it to 64 KiB.
     pub send_bytes_max: u64,
-    /// Shared by endpoints of one host that keep to these two limits together, such as the shards of a stack, each with the
-    /// same limits. Default `None`: the endpoint has them for itself.
+    /// Account of endpoints of one host that share these two limits, such as the shards of a stack. Each must have
+    /// the same limits. Default `None`: the endpoint has the limits for itself.
     pub account: Option<Arc<MemoryAccount>>,
-    /// How long a cookie key signs before the next one; a cookie is accepted under the current and the previous key.
-    /// At least the cookie lifetime. Default 120 s.
+    /// Time after which a cookie key is replaced. Cookies are accepted under the current and the previous key. At
+    /// least the cookie lifetime. Default 120 s.
     pub cookie_key_lifetime: Duration,
-    /// This shard's number and how many low bits of a verification tag carry it. 0 bits: no shards.
+    /// Number of this shard, and how many low bits of a verification tag carry it. 0 bits: no shards.
     pub shard: Shard,
-    /// First and last local port that `connect` picks from. Default 49,152 to 65,535.
+    /// First and last ephemeral port, from which `connect` selects. Default 49,152 to 65,535.
     pub ephemeral_ports: (u16, u16),
-    /// Addresses of peers of which is remembered what their latest association found out, for ten minutes: the path MTU that a
-    /// probe confirmed, which packets then have from the beginning, and the round-trip time, by which INIT and COOKIE ECHO are
-    /// repeated the first time (RFC 9040). The addresses that came first are forgotten for new ones. Default 4,096, of about 100 bytes
-    /// each; 0: nothing is remembered. Associations that keep to the letter of RFC 9260 make no use of it.
+    /// Number of peer addresses whose latest measurements are cached for ten minutes (RFC 9040): the confirmed path
+    /// MTU, which the next association uses from the beginning, and the round-trip time, by which it first repeats
+    /// INIT and COOKIE ECHO. New addresses replace the oldest. Default 4,096, of about 100 bytes each; 0 disables the
+    /// cache. Associations in strict RFC 9260 mode do not use it.
     pub known_paths_max: u32,
 }
 
-/// Which shard an endpoint is, as carried in the low bits of its verification tags.
+/// The shard of an endpoint, which the low bits of its verification tags carry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Shard {
-    /// This shard, below `1 << bits`.
+    /// Number of this shard, below `1 << bits`.
     pub index: u32,
-    /// Low bits of the tag that hold `index`, at most 10.
+    /// Number of low bits of the tag that hold `index`, at most 10.
     pub bits: u8,
 }
 
@@ -485,7 +492,7 @@ impl EndpointConfig {
     /// Checks every range.
     ///
     /// # Errors
-    /// Names the first parameter that is out of range, with the range.
+    /// Reports the first parameter that is out of range, with the range.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.association.validate()?;
         let check = |ok: bool, name: &'static str, wants: &'static str| {

@@ -1,24 +1,24 @@
-//! What can go wrong at the interface with the application; one enum for each operation.
+//! Errors of the application interface: one enum for each operation.
 
 use core::net::IpAddr;
 
 use thiserror::Error;
 
-/// A parameter out of range.
+/// A parameter is out of range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{name} is out of range: it must be {wants}")]
 pub struct ConfigError {
     /// The parameter's name.
     pub name: &'static str,
-    /// The range that would be right.
+    /// The valid range.
     pub wants: &'static str,
 }
 
-/// Why `listen` failed.
+/// Errors of `listen`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// Somebody of this endpoint listens on the port already.
+    /// The port already has a listener of this endpoint.
     #[error(
         "SCTP port {0} is in use in this endpoint: close its listener or choose another port (0 picks one)"
     )]
@@ -28,14 +28,14 @@ pub enum ListenError {
     NoPort,
 }
 
-/// Why `connect` failed.
+/// Errors of `connect`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConnectError {
     /// No address to connect to.
     #[error("no address to connect to: give at least one address of the peer")]
     NoAddress,
-    /// Port 0 is no port.
+    /// Port 0 is not valid.
     #[error("the peer's SCTP port is 0: it must be 1 to 65535")]
     InvalidPort,
     /// Unspecified, broadcast or multicast address.
@@ -47,7 +47,7 @@ pub enum ConnectError {
     /// An association with this peer address and these ports exists.
     #[error("an association with this peer address and these ports exists already")]
     AlreadyExists,
-    /// `associations_max` reached.
+    /// `associations_max` was reached.
     #[error("the endpoint holds as many associations as it may (associations_max)")]
     TooManyAssociations,
     /// Every ephemeral port is taken towards this peer.
@@ -58,7 +58,7 @@ pub enum ConnectError {
     Config(#[from] ConfigError),
 }
 
-/// Why `send` did not take a message.
+/// Errors of `send`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum SendError {
     /// The send buffer is full: wait for [`Event::Writable`](crate::event::Event::Writable).
@@ -67,20 +67,20 @@ pub enum SendError {
     /// The stream's identifier is not below the number of outgoing streams.
     #[error("stream {stream} does not exist: the association has {streams} outgoing streams")]
     InvalidStream {
-        /// The stream asked for.
+        /// The requested stream.
         stream: u16,
-        /// Outgoing streams of the association.
+        /// Number of outgoing streams of the association.
         streams: u16,
     },
-    /// A message of no bytes cannot be sent: a DATA chunk carries at least one (RFC 9260 section 3.3.1).
+    /// The message is empty, but a DATA chunk carries at least one byte (RFC 9260 section 3.3.1).
     #[error("a message needs at least one byte")]
     Empty,
     /// Larger than `message_size_max`.
     #[error("the message has {size} bytes, more than message_size_max ({limit})")]
     TooLarge {
-        /// The message's bytes.
+        /// Size of the message in bytes.
         size: usize,
-        /// The limit.
+        /// The limit in bytes.
         limit: u32,
     },
     /// The association is shutting down, or has ended.
@@ -88,40 +88,40 @@ pub enum SendError {
     Closed,
 }
 
-/// The association does not exist (any more).
+/// The association does not exist, or no longer exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("no such association: it has ended")]
 pub struct UnknownAssociation;
 
-/// Why an operation on a path failed.
+/// Errors of operations on a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PathError {
     /// No such association.
     #[error("no such association: it has ended")]
     UnknownAssociation,
-    /// The address is none of the peer's.
+    /// The address is not one of the peer's.
     #[error("the address is none of the peer's addresses")]
     UnknownAddress,
-    /// The address has not been confirmed yet (RFC 9260 section 5.4).
+    /// The address is not confirmed yet (RFC 9260 section 5.4).
     #[error("the address is not confirmed yet")]
     Unconfirmed,
-    /// DCTCP needs marks that are told exactly, on which both sides agree for the association.
+    /// DCTCP needs exact reports of marks, which both sides negotiate for the whole association.
     #[error("DCTCP is for whole associations: choose it by AssociationConfig::congestion on both sides")]
     Dctcp,
 }
 
-/// Why `configure` failed.
+/// Errors of `configure`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConfigureError {
     /// A parameter is out of range.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The association does not exist any more.
+    /// The association no longer exists.
     #[error(transparent)]
     UnknownAssociation(#[from] UnknownAssociation),
-    /// DCTCP goes by explicit congestion notification, on which both sides agree when an association is set up. Nothing has changed.
+    /// DCTCP needs ECN, which both sides negotiate when an association is set up. Nothing was changed.
     #[error(
         "DCTCP needs ECN, which this association did not agree on: set AssociationConfig::ecn, or congestion \
          to Dctcp, on both sides before it is set up"

@@ -1,16 +1,17 @@
-//! What the engine tells the application (RFC 9260 section 11.2), and what passes between them.
+//! Notifications to the application (RFC 9260 section 11.2), and the types that pass between it and the engine.
 
 use core::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 use strandline_wire::number::{Ppid, Ssn, StreamId, Tsn};
 
-/// Names an association within its endpoint. Never reused: the generation tells an old one from its slot's next.
+/// Identifies an association within its endpoint. Never reused: the generation distinguishes an old association from
+/// the next one in its slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AssociationId {
-    /// Place in the endpoint's table.
+    /// Index in the endpoint's table.
     pub slot: u32,
-    /// How often the place had been used before.
+    /// How often the slot had been used before.
     pub generation: u32,
 }
 
@@ -19,18 +20,18 @@ pub struct AssociationId {
 pub enum Event {
     /// COMMUNICATION UP: the association is established.
     Established {
-        /// True if the peer asked for it (a listener's new association).
+        /// True if the peer initiated it (a listener's new association).
         incoming: bool,
-        /// Outgoing streams agreed on.
+        /// Negotiated number of outgoing streams.
         outbound_streams: u16,
-        /// Incoming streams agreed on.
+        /// Negotiated number of incoming streams.
         inbound_streams: u16,
     },
     /// RESTART: the peer lost its state and set up the association anew (section 5.2.4, action A). Sequence numbers
-    /// start again; messages that were not acknowledged are reported as failed. A shutdown that the application has asked
-    /// for goes on with the new association.
+    /// start again, and unacknowledged messages are reported as failed. A shutdown that the application requested
+    /// continues with the new association.
     Restarted,
-    /// Messages can be received. Given once until `recv` returned `None`.
+    /// Messages can be received. Not repeated until `recv` returned `None`.
     Readable,
     /// The send buffer has room again after `send` returned `WouldBlock`.
     Writable,
@@ -38,35 +39,35 @@ pub enum Event {
     PathChanged {
         /// The peer's address.
         address: SocketAddr,
-        /// What happened to it.
+        /// The change.
         change: PathChange,
     },
-    /// SEND FAILURE: a message that was taken was not delivered, or it is not known whether it was.
+    /// SEND FAILURE: an accepted message was not delivered, or it is not known whether it was.
     SendFailed(FailedMessage),
-    /// The peer shuts down: it will take no more messages from us than are queued; what it sent can still be received.
+    /// The peer shuts down. It accepts no messages beyond those already queued. What it sent can still be received.
     PeerShutdown,
     /// COMMUNICATION ERROR: the peer reported an error cause that does not end the association.
     PeerError {
         /// The cause code of RFC 9260 section 3.3.10.
         code: u16,
     },
-    /// The association has ended; nothing follows. `recv` still returns what had arrived before.
+    /// The association has ended; no event follows. `recv` still returns what arrived before.
     Closed(CloseReason),
 }
 
-/// What happened to a path.
+/// A change of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PathChange {
     /// The address answered its first heartbeat (section 5.4).
     Confirmed,
-    /// It can be reached again.
+    /// The path works again.
     Active,
-    /// PotentiallyFailed.Max.Retrans was exceeded: other paths come first (RFC 7829).
+    /// PotentiallyFailed.Max.Retrans was exceeded; other paths are preferred (RFC 7829).
     PotentiallyFailed,
     /// Path.Max.Retrans was exceeded (section 8.2).
     Inactive,
-    /// It is now the primary path.
+    /// The path is now the primary one.
     Primary,
 }
 
@@ -79,19 +80,19 @@ pub enum CloseReason {
     Aborted,
     /// The peer aborted.
     PeerAborted {
-        /// The first cause's code, 0 if the ABORT had none.
+        /// The code of the first cause; 0 if the ABORT had none.
         code: u16,
-        /// The reason of a User-Initiated Abort, else the cause's content; at most 512 bytes.
+        /// The reason of a User-Initiated Abort, otherwise the cause's content; at most 512 bytes.
         reason: Bytes,
     },
     /// The peer did not answer: Max.Init.Retransmits or Association.Max.Retrans was exceeded.
     TimedOut,
-    /// The peer does not speak SCTP or nobody listens (ICMP protocol or port unreachable during set-up).
+    /// The peer does not speak SCTP or has no listener (ICMP protocol or port unreachable during set-up).
     Unreachable,
-    /// This host can't send to any of the peer's addresses: no route, an address family that the socket lacks, a local
-    /// firewall.
+    /// This host cannot send to any of the peer's addresses: no route, an address family that the socket lacks, or a
+    /// local firewall.
     NoRoute,
-    /// The peer broke the protocol; this side sent an ABORT.
+    /// The peer violated the protocol, and this side sent an ABORT.
     ProtocolViolation(&'static str),
 }
 
@@ -109,13 +110,13 @@ pub enum CloseReason {
 pub struct SendInfo {
     /// The stream to send on.
     pub stream: StreamId,
-    /// The application's label for the payload.
+    /// The payload protocol identifier.
     pub ppid: Ppid,
-    /// Deliver as soon as it is complete, without regard to the stream's order.
+    /// Deliver the message as soon as it is complete, regardless of the stream's order.
     pub unordered: bool,
     /// Ask for an immediate acknowledgement (I bit, RFC 7053).
     pub immediate: bool,
-    /// Returned with a failure, so that the application can tell which message it was.
+    /// Returned with a failure, so that the application can identify the message.
     pub context: u32,
 }
 
@@ -126,7 +127,7 @@ impl SendInfo {
         Self { stream, ..Self::default() }
     }
 
-    /// The stream, payload protocol identifier and order of a message that arrived, as an echo needs them.
+    /// The stream, payload protocol identifier and order of a received message, for echoing it.
     #[must_use]
     pub fn like(message: &Message) -> Self {
         let Message { stream, ppid, unordered, .. } = *message;
@@ -140,7 +141,7 @@ impl SendInfo {
         self
     }
 
-    /// Delivers the message as soon as it is complete, without regard to the stream's order.
+    /// Delivers the message as soon as it is complete, regardless of the stream's order.
     #[must_use]
     pub const fn unordered(mut self) -> Self {
         self.unordered = true;
@@ -162,7 +163,7 @@ impl SendInfo {
     }
 }
 
-/// A message, or a part of one, that arrived.
+/// A received message, or a part of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     /// The stream.
@@ -171,94 +172,94 @@ pub struct Message {
     pub ssn: Ssn,
     /// TSN of the first fragment in `data`.
     pub tsn: Tsn,
-    /// The sender's label.
+    /// The payload protocol identifier.
     pub ppid: Ppid,
-    /// Sent without order.
+    /// True if the message was sent unordered.
     pub unordered: bool,
-    /// `data` starts the message. False only for the later parts of a partial delivery.
+    /// True if `data` starts the message. False only for the later parts of a partial delivery.
     pub begins: bool,
-    /// `data` ends the message. False only in a partial delivery; the rest follows in later parts of this stream.
-    /// Whole unordered messages of the stream may come in between; they have both `begins` and `ends`.
+    /// True if `data` ends the message. False only in a partial delivery; the rest follows in later parts of this
+    /// stream. Whole unordered messages of the stream may come in between; they have both `begins` and `ends`.
     pub ends: bool,
     /// The bytes.
     pub data: Bytes,
 }
 
-/// A message that was taken by `send` and not delivered.
+/// A message that `send` accepted and that was not delivered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailedMessage {
-    /// As given to `send`.
+    /// The information given to `send`.
     pub info: SendInfo,
-    /// The message, whole.
+    /// The whole message.
     pub data: Bytes,
-    /// True if a part of it had been sent, so that the peer may have it.
+    /// True if a part of it was sent, so that the peer may have it.
     pub sent: bool,
 }
 
-/// A datagram that arrived.
+/// A received datagram.
 #[derive(Debug, Clone, Copy)]
 pub struct Datagram<'a> {
-    /// Where it came from: IP address and encapsulation port (0 for raw IP).
+    /// The source: IP address and encapsulation port (0 for raw IP).
     pub source: SocketAddr,
-    /// The local address it came to, if the carrier knows.
+    /// The local address that it arrived at, if the carrier knows it.
     pub destination: Option<IpAddr>,
     /// The SCTP packet.
     pub bytes: &'a [u8],
-    /// The two ECN bits of the IP header (RFC 3168 section 5); 0 if the carrier doesn't know.
+    /// The two ECN bits of the IP header (RFC 3168 section 5); 0 if the carrier does not know them.
     pub ecn: u8,
 }
 
 impl Datagram<'_> {
-    /// The network says that there is congestion on the way (CE).
+    /// True if the network reports congestion on the path (CE).
     #[must_use]
     pub const fn is_marked(&self) -> bool {
         self.ecn & 0b11 == 0b11
     }
 }
 
-/// A burst of packets to send to one destination: `len` bytes in the caller's buffer, cut every `segment_size` bytes.
+/// A burst of packets to one destination: `len` bytes in the caller's buffer, cut every `segment_size` bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transmit {
-    /// IP address and encapsulation port (0 for raw IP).
+    /// The destination: IP address and encapsulation port (0 for raw IP).
     pub destination: SocketAddr,
     /// The local address to send from, if it matters.
     pub source: Option<IpAddr>,
-    /// Bytes in the buffer.
+    /// Number of bytes in the buffer.
     pub len: usize,
-    /// Size of each packet but the last, which may be shorter. Equal to `len` for a single packet.
+    /// Size of each packet except the last, which may be shorter. Equal to `len` for a single packet.
     pub segment_size: usize,
-    /// The packet is longer than the path MTU is known to be and can't be made shorter: the carrier sends it in IP packets
-    /// of at most so many bytes, headers included, as far as the system lets it.
+    /// Set if the packet exceeds the known path MTU and cannot be shortened: the carrier sends it in IP packets of at
+    /// most this many bytes, headers included, as far as the system allows.
     pub fragment: Option<u16>,
-    /// The carrier sets ECT(0) in the IP header (RFC 3168), so that the network may mark the packets instead of dropping
-    /// them.
+    /// True if the carrier must set ECT(0) in the IP header (RFC 3168), so that the network may mark the packets
+    /// instead of dropping them.
     pub ecn_capable: bool,
 }
 
-/// An ICMP message about a packet that was sent (RFC 9260 section 10).
+/// An ICMP message about a sent packet (RFC 9260 section 10).
 #[derive(Debug, Clone, Copy)]
 pub struct IcmpError<'a> {
-    /// Where the packet had been sent to.
+    /// The destination of the packet.
     pub destination: SocketAddr,
-    /// What it says.
+    /// The kind of the message.
     pub kind: IcmpKind,
-    /// As much of the SCTP packet as was quoted; empty if the carrier doesn't know.
+    /// The quoted part of the SCTP packet; empty if the carrier does not know it.
     pub quoted: &'a [u8],
 }
 
-/// Kinds of ICMP messages that SCTP acts on.
+/// Kinds of ICMP messages that SCTP reacts to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IcmpKind {
-    /// Fragmentation needed or Packet Too Big, with the next hop's MTU (IP packet size).
+    /// Fragmentation needed, or Packet Too Big, with the next hop's MTU (IP packet size).
     PacketTooBig {
-        /// Bytes; 0 from routers that do not tell.
+        /// The MTU in bytes; 0 from routers that do not report it.
         mtu: u32,
     },
     /// Protocol unreachable, or port unreachable for UDP encapsulation.
     ProtocolUnreachable,
-    /// Host or network unreachable, says a router.
+    /// Host or network unreachable, reported by a router.
     HostUnreachable,
-    /// This host itself can't send there: no route, an address family that the socket lacks, a local firewall. No ICMP
-    /// message, and so no forged one.
+    /// This host itself cannot send to the destination: no route, an address family that the socket lacks, or a local
+    /// firewall. This is not an ICMP message and therefore cannot be forged.
     NoRoute,
 }

@@ -1,6 +1,6 @@
-//! What associations hold together: of one endpoint, or of several that share an account, such as the shards of a stack.
-//! Each endpoint counts for itself, exactly, and tells the account of it by steps, so that the cores of a host write to
-//! the same place seldom.
+//! Memory that all associations hold together: those of one endpoint, or of several endpoints that share an account,
+//! such as the shards of a stack. Each endpoint counts its own memory exactly and reports changes to the account in
+//! steps, so that the cores of a host rarely write to the same location.
 
 #[cfg(test)]
 mod tests;
@@ -8,13 +8,13 @@ mod tests;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
-/// An endpoint tells of a change once it is so large, or a part of the limit: with 64 of them and limits of 1 GiB the
-/// sum is right to 16 MiB.
+/// An endpoint reports a change of at least this many bytes, or of this fraction of the limit if that is smaller.
+/// With 64 endpoints and limits of 1 GiB the sum is exact to 16 MiB.
 const STEP_MAX: u64 = 256 << 10;
 const STEPS_OF_LIMIT: u64 = 4096;
 
-/// The bytes that several endpoints hold together, to which `receive_bytes_max` and `send_bytes_max` of
-/// `EndpointConfig` apply then: see its field `account`.
+/// The bytes that several endpoints hold together. `receive_bytes_max` and `send_bytes_max` of `EndpointConfig` then
+/// apply to the sum; see its field `account`.
 #[derive(Debug, Default)]
 pub struct MemoryAccount {
     received: AtomicU64,
@@ -25,9 +25,9 @@ pub struct MemoryAccount {
 /// Bytes of one kind that one endpoint holds.
 #[derive(Debug)]
 struct Held {
-    /// What the account has of them.
+    /// Bytes reported to the account.
     told: u64,
-    /// What there is beyond that; below 0: what is gone of it.
+    /// Change since the last report; negative if bytes were released.
     untold: i64,
     step: i64,
 }
@@ -37,7 +37,7 @@ impl Held {
         Self { told: 0, untold: 0, step: (limit / STEPS_OF_LIMIT).clamp(1, STEP_MAX).cast_signed() }
     }
 
-    /// Bytes are counted in before they go out: there is never less than nothing.
+    /// Bytes are added before they are removed, so the sum is never negative.
     #[inline]
     fn bytes(&self) -> u64 {
         self.told.saturating_add_signed(self.untold)
@@ -52,7 +52,7 @@ impl Held {
         }
     }
 
-    /// The difference may be below 0, which wraps: the sum of all is not.
+    /// Reports the change to the account. A negative change wraps, but the sum of all endpoints does not.
     #[cold]
     #[inline(never)]
     fn tell(&mut self, account: &AtomicU64) {
@@ -67,7 +67,7 @@ impl Held {
     }
 }
 
-/// What one endpoint holds, and its part in the account.
+/// The memory of one endpoint, and its share in the account.
 #[derive(Debug)]
 pub(crate) struct Memory {
     account: Arc<MemoryAccount>,
@@ -77,7 +77,8 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// `account`: whose others there are, if any; and the limits, in bytes.
+    /// Creates the counters of an endpoint with the limits in bytes. `account` is shared with other endpoints, if
+    /// there are any.
     pub(crate) fn new(
         account: Option<Arc<MemoryAccount>>,
         receive_bytes_max: u64,
@@ -91,47 +92,47 @@ impl Memory {
         }
     }
 
-    /// Bytes received and not read yet of one association were so many, and are so many now.
+    /// Records that the unread bytes of one association changed from `before` to `after`.
     #[inline]
     pub(crate) fn on_received(&mut self, before: u32, after: u32) {
         self.received.change(i64::from(after) - i64::from(before), &self.account.received);
     }
 
-    /// So many of them were read, or dropped.
+    /// Records that `bytes` were read or dropped.
     #[inline]
     pub(crate) fn on_read(&mut self, bytes: u32) {
         self.on_received(bytes, 0);
     }
 
-    /// So many bytes were given to send.
+    /// Records that `bytes` were given to send.
     #[inline]
     pub(crate) fn on_given(&mut self, bytes: usize) {
         self.sent.change(signed(bytes), &self.account.sent);
     }
 
-    /// So many of them were acknowledged, or failed.
+    /// Records that `bytes` were acknowledged, or failed.
     #[inline]
     pub(crate) fn on_gone(&mut self, bytes: usize) {
         self.sent.change(-signed(bytes), &self.account.sent);
     }
 
-    /// Bytes received and not read, of this endpoint.
+    /// Returns the bytes received and not read, of this endpoint.
     pub(crate) fn received(&self) -> u64 {
         self.received.bytes()
     }
 
-    /// Bytes given to send and not acknowledged, of this endpoint.
+    /// Returns the bytes given to send and not acknowledged, of this endpoint.
     pub(crate) fn sent(&self) -> u64 {
         self.sent.bytes()
     }
 
-    /// Bytes received and not read, of all that share the account.
+    /// Returns the bytes received and not read, of all endpoints that share the account.
     #[inline]
     pub(crate) fn received_in_all(&self) -> u64 {
         self.received.in_all(&self.account.received)
     }
 
-    /// Bytes given to send and not acknowledged, of all that share the account.
+    /// Returns the bytes given to send and not acknowledged, of all endpoints that share the account.
     #[inline]
     pub(crate) fn sent_in_all(&self) -> u64 {
         self.sent.in_all(&self.account.sent)
@@ -147,25 +148,25 @@ impl Memory {
         self.account.associations.fetch_sub(1, Relaxed);
     }
 
-    /// Associations of this endpoint.
+    /// Returns the number of associations of this endpoint.
     #[inline]
     pub(crate) fn associations(&self) -> u32 {
         self.associations
     }
 
-    /// Associations of all that share the account.
+    /// Returns the number of associations of all endpoints that share the account.
     pub(crate) fn associations_in_all(&self) -> u32 {
         self.account.associations.load(Relaxed)
     }
 }
 
-/// No buffer has as much as that.
+/// Converts a size. No buffer is large enough for the cast to overflow.
 #[inline]
 const fn signed(bytes: usize) -> i64 {
     (bytes as u64).cast_signed()
 }
 
-/// Others may go on with the account.
+/// Removes this endpoint's share, because other endpoints may keep using the account.
 impl Drop for Memory {
     fn drop(&mut self) {
         self.account.received.fetch_sub(self.received.told, Relaxed);

@@ -9,25 +9,26 @@ use crate::number::VerificationTag;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EndpointStats {
-    /// Packets received, good or bad.
+    /// Packets received, valid or not.
     pub packets_received: u64,
     /// Packets sent.
     pub packets_sent: u64,
-    /// Packets dropped because they were too short or their common header was wrong.
+    /// Packets dropped because they were too short or their common header was invalid.
     pub malformed: u64,
     /// Packets dropped for a wrong checksum.
     pub checksum_errors: u64,
-    /// Packets accepted with zero in place of a checksum (RFC 9653).
+    /// Packets accepted with a checksum of zero (RFC 9653).
     pub zero_checksums_received: u64,
-    /// Packets sent with zero in place of a checksum.
+    /// Packets sent with a checksum of zero (RFC 9653).
     pub zero_checksums_sent: u64,
     /// Packets that belong to no association (section 8.4).
     pub out_of_the_blue: u64,
     /// Packets dropped for a wrong verification tag (section 8.5).
     pub wrong_tag: u64,
-    /// Packets with a good tag from an address that is none of the peer's, dropped.
+    /// Packets with a valid tag dropped because their source is not one of the peer's addresses.
     pub unknown_address: u64,
-    /// Packets of this endpoint that came back to it, dropped: a peer listed an address that this host has as well.
+    /// Packets of this endpoint that came back to it and were dropped: a peer listed an address that this host has
+    /// too.
     pub looped: u64,
     /// INIT chunks answered.
     pub inits: u64,
@@ -37,7 +38,7 @@ pub struct EndpointStats {
     pub cookies_forged: u64,
     /// COOKIE ECHO chunks with a cookie past its lifetime.
     pub cookies_stale: u64,
-    /// COOKIE ECHO chunks whose association has been and ended, dropped.
+    /// COOKIE ECHO chunks dropped because the association of the cookie has already ended.
     pub cookies_spent: u64,
     /// COOKIE ECHO chunks refused because `associations_max` was reached.
     pub refused: u64,
@@ -110,21 +111,21 @@ impl core::ops::AddAssign for EndpointStats {
     }
 }
 
-/// What the buffers of all associations hold together, and may hold, in bytes.
+/// Fill level and limits of the buffers of all associations together, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Buffers {
-    /// Received and not read yet, cost of small and of held chunks included.
+    /// Bytes received and not read yet, including the overhead of small and of held chunks.
     pub receive_bytes: u64,
     /// `EndpointConfig::receive_bytes_max`.
     pub receive_bytes_max: u64,
-    /// Given to send and not acknowledged.
+    /// Bytes given to send and not acknowledged.
     pub send_bytes: u64,
     /// `EndpointConfig::send_bytes_max`.
     pub send_bytes_max: u64,
 }
 
-/// Of endpoints that share an account, whose limits hold for all of them.
+/// Adds up endpoints that share an account, whose limits apply to all of them together.
 impl core::ops::AddAssign for Buffers {
     fn add_assign(&mut self, other: Self) {
         self.receive_bytes += other.receive_bytes;
@@ -142,25 +143,25 @@ pub struct AssociationStats {
     pub packets_received: u64,
     /// Packets with DATA, SACK or COOKIE chunks sent.
     pub packets_sent: u64,
-    /// DATA chunks received, duplicates included.
+    /// DATA chunks received, including duplicates.
     pub data_received: u64,
-    /// DATA chunks sent, retransmissions included.
+    /// DATA chunks sent, including retransmissions.
     pub data_sent: u64,
-    /// DATA chunks sent again.
+    /// DATA chunks retransmitted.
     pub retransmissions: u32,
     /// Fast recoveries entered.
     pub fast_recoveries: u32,
-    /// T3-rtx expirations, and paths found silent before that.
+    /// T3-rtx expirations, and paths found silent before T3-rtx expired.
     pub timeouts: u32,
     /// SACK chunks sent.
     pub sacks_sent: u32,
     /// Tail-loss probes (RFC 8985 section 7.3).
     pub tail_probes: u32,
-    /// Recoveries and time-outs that turned out to be needless and were undone.
+    /// Recoveries and time-outs that turned out to be spurious and were undone.
     pub undone: u32,
-    /// Packets with data that the network had marked (ECN), where that was agreed on.
+    /// Packets with data that the network had marked, if ECN was negotiated.
     pub marks_received: u32,
-    /// Paths on which ECN was given up: they drop packets that may be marked, or mark them all.
+    /// Paths on which ECN was given up, because they drop ECN-capable packets or mark them all.
     pub ecn_failures: u32,
 }
 
@@ -172,7 +173,7 @@ pub enum AssociationState {
     CookieWait,
     /// COOKIE ECHO sent; the COOKIE ACK has not arrived.
     CookieEchoed,
-    /// Messages go in both directions.
+    /// Messages flow in both directions.
     Established,
     /// This side shuts down: it delivers what is queued before it sends SHUTDOWN.
     ShutdownPending,
@@ -187,7 +188,7 @@ pub enum AssociationState {
 }
 
 impl AssociationState {
-    /// The state's name in RFC 9260 section 4, such as `ESTABLISHED`.
+    /// Returns the state's name in RFC 9260 section 4, such as `ESTABLISHED`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -225,49 +226,51 @@ pub struct Status {
     pub local_port: u16,
     /// The peer's SCTP port.
     pub peer_port: u16,
-    /// The tag that packets to us carry.
+    /// Verification tag of packets to us.
     pub local_tag: VerificationTag,
-    /// The tag that packets to the peer carry; 0 while it is not known.
+    /// Verification tag of packets to the peer; 0 while it is unknown.
     pub peer_tag: VerificationTag,
-    /// Streams out and in.
+    /// Number of outgoing streams.
     pub outbound_streams: u16,
-    /// Streams that the peer may use.
+    /// Number of incoming streams.
     pub inbound_streams: u16,
     /// The primary path's address.
     pub primary: SocketAddr,
-    /// The peer's receive window as far as is known, bytes.
+    /// The peer's receive window in bytes, as last reported.
     pub peer_rwnd: u32,
-    /// The receive window advertised, bytes.
+    /// The advertised receive window in bytes.
     pub a_rwnd: u32,
-    /// Bytes taken from the application and not acknowledged yet, sent or not.
+    /// Bytes accepted from the application and not acknowledged yet, sent or not.
     pub send_buffered: usize,
-    /// Of these, bytes sent and neither acknowledged nor marked for retransmission.
+    /// Part of `send_buffered` that was sent and is neither acknowledged nor marked for retransmission.
     pub in_flight: u32,
-    /// Of these, bytes sent and not acknowledged cumulatively: in flight, marked, or acknowledged out of order.
+    /// Part of `send_buffered` that was sent and is not cumulatively acknowledged: in flight, marked, or acknowledged
+    /// out of order.
     pub unacknowledged_bytes: u32,
-    /// Messages begun and not acknowledged whole.
+    /// Number of messages sent in part or whole and not completely acknowledged.
     pub unacknowledged_messages: usize,
-    /// Messages of which nothing was sent.
+    /// Number of messages of which nothing was sent.
     pub pending_messages: usize,
-    /// Fast recovery is under way (section 7.2.4).
+    /// True during fast recovery (section 7.2.4).
     pub in_fast_recovery: bool,
     /// Bytes received and not read yet.
     pub receive_buffered: u32,
-    /// The receive buffer as it is now, bytes.
+    /// Current size of the receive buffer in bytes.
     pub receive_buffer: u32,
-    /// The send buffer as it is now, bytes.
+    /// Current size of the send buffer in bytes.
     pub send_buffer: u32,
-    /// Packets of the peer may have zero for their checksum (RFC 9653): we said so at set-up.
+    /// True if the peer may send packets with a checksum of zero (RFC 9653), because we declared it at set-up.
     pub accepts_zero_checksum: bool,
-    /// Ours to the peer have: it said so, and named the method that we use.
+    /// True if we send packets with a checksum of zero, because the peer declared the method that we use.
     pub sends_zero_checksum: bool,
-    /// Both sides asked for ECN when the association was set up.
+    /// True if both sides asked for ECN at set-up.
     pub ecn: bool,
-    /// Marks that the peer told of (ECNE) and that were answered, once in a round trip each; since the peer's last restart.
+    /// Marks that the peer reported (ECNE) and that were answered, once per round trip each, since the peer's last
+    /// restart.
     pub marks_answered: u32,
-    /// Consecutive errors (section 8.1).
+    /// Number of consecutive errors (section 8.1).
     pub error_count: u16,
-    /// Counters.
+    /// The counters.
     pub stats: AssociationStats,
 }
 
@@ -279,60 +282,60 @@ pub enum Reachability {
     Unconfirmed,
     /// In use or usable.
     Active,
-    /// It did not answer lately: other paths come first (RFC 7829).
+    /// Did not answer recently; other paths are preferred (RFC 7829).
     PotentiallyFailed,
     /// Path.Max.Retrans was exceeded.
     Inactive,
 }
 
-/// Why a chunk was sent again.
+/// Why a chunk was retransmitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SentAgain {
-    /// It was found lost: by the time that passed (RFC 8985 section 6.2), or by three miss indications (RFC 9260 section
-    /// 7.2.4).
+    /// It was declared lost: by the time that passed (RFC 8985 section 6.2), or by three miss indications (RFC 9260
+    /// section 7.2.4).
     Lost,
     /// As a tail-loss probe (RFC 8985 section 7.3).
     Probe,
-    /// T3-rtx expired, or the path was left because it was silent.
+    /// T3-rtx expired, or the path was abandoned because it was silent.
     TimedOut,
 }
 
-/// One path of an association (section 11.1.8).
+/// The state of one path of an association (section 11.1.8).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PathStatus {
     /// The peer's address and encapsulation port.
     pub address: SocketAddr,
-    /// Whether it can be used.
+    /// Whether the path can be used.
     pub state: Reachability,
     /// True for the primary path.
     pub primary: bool,
-    /// New data goes there: the primary path while it is active, or another one instead.
+    /// True if new data is sent on it: the primary path while it is active, or another one instead.
     pub in_use: bool,
-    /// The name of its congestion controller.
+    /// Name of the congestion controller.
     pub congestion: &'static str,
-    /// Congestion window of the controller, bytes.
+    /// Congestion window of the controller, in bytes.
     pub cwnd: u32,
-    /// What may be in flight instead while a recovery brings that down to the congestion window (RFC 9937), bytes.
+    /// Bytes that may be in flight during a recovery, which approach the congestion window (RFC 9937).
     pub recovery_window: Option<u32>,
-    /// Slow start threshold, bytes.
+    /// Slow start threshold in bytes.
     pub ssthresh: u32,
-    /// Bytes of DATA chunks in flight, headers and padding included.
+    /// Bytes of DATA chunks in flight, including headers and padding.
     pub flight: u32,
-    /// Bytes of DATA chunks a second at which data goes; none where it isn't paced.
+    /// Pacing rate in bytes of DATA chunks per second; `None` if the path is not paced.
     pub pacing_rate: Option<u64>,
-    /// Smoothed round trip time; none before the first measurement.
+    /// Smoothed round-trip time; `None` before the first measurement.
     pub srtt: Option<Duration>,
-    /// Variation of the round trip time; none before the first measurement.
+    /// Round-trip time variation; `None` before the first measurement.
     pub rttvar: Option<Duration>,
     /// Retransmission time-out.
     pub rto: Duration,
-    /// Path MTU: size of an IP packet, bytes.
+    /// Path MTU: size of an IP packet in bytes.
     pub mtu: u16,
-    /// Consecutive errors.
+    /// Number of consecutive errors.
     pub error_count: u16,
-    /// How often T3-rtx expired, or the path was left because it was silent; no more than 65,535.
+    /// How often T3-rtx expired or the path was abandoned because it was silent; at most 65,535.
     pub timeouts: u16,
 }
 
@@ -345,7 +348,7 @@ pub struct MemoryReport {
 }
 
 impl MemoryReport {
-    /// The sum.
+    /// Returns the sum of all items.
     #[must_use]
     pub fn total(&self) -> usize {
         self.items.iter().map(|(_, bytes)| bytes).sum()

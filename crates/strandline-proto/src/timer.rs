@@ -1,15 +1,16 @@
-//! A hierarchical timing wheel: one deadline for each key, and the cost of setting, moving, cancelling and expiring one
-//! does not grow with how many there are.
+//! A hierarchical timing wheel: one deadline for each key. The cost of setting, moving, cancelling and expiring a
+//! deadline does not grow with their number.
 //!
-//! Time is cut into ticks of 2^16 ns (66 us), a fraction of a local network's round-trip time. Each of five levels has 64 slots; a slot of level n spans 64^n
-//! ticks. A deadline sits on the level of the highest group of six bits in which its tick differs from the present
-//! one, so it moves down at most once a level while time comes nearer. What lies beyond the top level (19 hours) waits in
-//! a list that is looked through when the top level has turned once. Slots are doubly linked lists through the entries,
-//! so that nothing is allocated but the table of entries.
+//! Time is divided into ticks of 2^16 ns (66 us), a fraction of a local network's round-trip time. Each of five
+//! levels has 64 slots; a slot of level n spans 64^n ticks. A deadline is stored on the level of the highest group of
+//! six bits in which its tick differs from the current one, so it moves down at most once per level as time
+//! approaches it. Deadlines beyond the top level (19 hours) wait in a list that is examined each time the top level
+//! has turned once. Slots are doubly linked lists through the entries, so that only the table of entries is
+//! allocated.
 //!
-//! A slot that holds many deadlines is not moved down at once when it comes due (a million heartbeats in 30 seconds
-//! are 140,000 in a slot of level 2), but in slices during the slot before it (`timer/ahead.rs`). For these each level
-//! has the 64 slots of its next turn as well.
+//! A slot with many deadlines is not moved down at once when it is due (a million heartbeats in 30 seconds are
+//! 140,000 in a slot of level 2), but in slices during the slot before it (`timer/ahead.rs`). For these each level
+//! also has the 64 slots of its next turn.
 
 mod ahead;
 #[cfg(test)]
@@ -20,17 +21,17 @@ use crate::time::Time;
 
 /// Nanoseconds of a tick, as a shift.
 const TICK_SHIFT: u32 = 16;
-/// Ticks from which on a deadline is far: 16.8 ms.
+/// Number of ticks from which on a deadline is far: 16.8 ms.
 const FAR: u64 = 256;
-/// What far deadlines are rounded up to: about 1 ms.
+/// Far deadlines are rounded up to a multiple of this: about 1 ms.
 const COARSE_NANOS: u64 = 1 << 20;
 /// Bits of a tick's number that one level resolves.
 const LEVEL_BITS: u32 = 6;
-/// Slots of one turn of a level.
+/// Number of slots of one turn of a level.
 const SLOTS: usize = 1 << LEVEL_BITS;
 const LEVELS: usize = 5;
-/// Lists of a level: the slots of its turns with even numbers, then of those with odd numbers. One of the two turns is
-/// the present one; the other one's slots hold what was moved there [ahead] of its time.
+/// Number of lists of a level: the slots of its turns with even numbers, then of those with odd numbers. One of the
+/// two turns is the current one. The other one's slots hold what was moved there [ahead] of time.
 const LISTS: usize = 2 * SLOTS;
 /// List of the deadlines beyond the top level's span.
 const BEYOND: usize = LEVELS * LISTS;
@@ -39,9 +40,9 @@ const BEYOND: usize = LEVELS * LISTS;
 const NONE: u32 = u32::MAX;
 /// In `next`: the entry is in no list.
 const UNLINKED: u32 = u32::MAX - 1;
-/// In `previous`: the entry is the first of the list whose number the low bits hold.
+/// In `previous`: the entry is the first of the list whose number is in the low bits.
 const HEAD: u32 = 1 << 31;
-/// Keys are below this.
+/// Upper bound of keys, exclusive.
 const KEYS_MAX: u32 = 1 << 31;
 
 #[derive(Debug, Clone, Copy)]
@@ -55,24 +56,24 @@ impl Entry {
     const UNLINKED: Self = Self { at: Time::MAX, next: UNLINKED, previous: UNLINKED };
 }
 
-/// Deadlines by key. Keys are small numbers that are used again (slots of a table): the wheel's memory is 16 bytes for
-/// every key up to the largest, which must be below 2^31.
+/// Deadlines by key. Keys are small numbers that are reused (slots of a table): the wheel takes 16 bytes for every
+/// key up to the largest, which must be below 2^31.
 ///
-/// A deadline never expires early, and at most one tick late. One that has passed when it is set expires in the tick
-/// after the latest [`pop_expired`](Self::pop_expired), so that a loop over what expired ends even if each expiry sets a
-/// new deadline in the past.
+/// A deadline never expires early, and at most one tick late. A deadline that has already passed when it is set
+/// expires in the tick after the latest [`pop_expired`](Self::pop_expired), so that a loop over expired keys ends
+/// even if each one sets a new deadline in the past.
 #[derive(Debug)]
 pub struct TimerWheel {
     entries: Vec<Entry>,
     /// First entry of each slot, level by level, and of the list beyond.
     heads: [u32; BEYOND + 1],
-    /// Slots that are not empty, a bit each: for each level those of an even turn and those of an odd one.
+    /// Bit sets of the slots that are not empty: for each level those of an even turn and those of an odd one.
     occupied: [[u64; 2]; LEVELS],
-    /// Which slots have to be moved down in slices.
+    /// The slots that must be moved down in slices.
     crowds: Crowds,
     /// The tick that the slots are relative to. Everything before it has expired.
     elapsed: u64,
-    /// The tick of the latest time that the caller told; `elapsed` catches up with it.
+    /// The tick of the latest time that the caller passed; `elapsed` catches up with it.
     present: u64,
     len: usize,
     #[cfg(test)]
@@ -83,7 +84,7 @@ impl TimerWheel {
     /// Heap bytes for each key up to the largest one used.
     pub const ENTRY_BYTES: usize = size_of::<Entry>();
 
-    /// An empty wheel that starts at `now`.
+    /// Creates an empty wheel that starts at `now`.
     #[must_use]
     pub fn new(now: Time) -> Self {
         let tick = tick_before(now);
@@ -100,7 +101,7 @@ impl TimerWheel {
         }
     }
 
-    /// Sets the deadline of `key`, in place of the one it had. `Time::MAX` means never and cancels it.
+    /// Sets the deadline of `key` and replaces the previous one. `Time::MAX` means never and cancels it.
     pub fn schedule(&mut self, key: u32, at: Time) {
         debug_assert!(key < KEYS_MAX, "timer keys are table slots below 2^31");
         if at == Time::MAX || key >= KEYS_MAX {
@@ -120,8 +121,8 @@ impl TimerWheel {
         self.link(key, at, tick_after(at));
     }
 
-    /// The time to set for what is due at `at`: a far one is rounded up to the next millisecond, so that many keys' expire
-    /// together. A tick each would be a wake-up of the process for each of them.
+    /// Returns the time to set for a deadline at `at`. Far deadlines are rounded up to the next millisecond, so that
+    /// those of many keys expire together. With a tick for each, every one would wake the process up.
     #[must_use]
     pub fn rounded(&self, at: Time) -> Time {
         if tick_before(at) < self.present + FAR {
@@ -130,7 +131,7 @@ impl TimerWheel {
         at.as_nanos().checked_next_multiple_of(COARSE_NANOS).map_or(at, Time::from_nanos)
     }
 
-    /// Forgets the deadline of `key`, if it has one.
+    /// Removes the deadline of `key`, if it has one.
     pub fn cancel(&mut self, key: u32) {
         if self.is_linked(key) {
             self.unlink(key);
@@ -138,21 +139,21 @@ impl TimerWheel {
         }
     }
 
-    /// The deadline of `key`: as it was set, or the tick in which it expires if it had passed then.
+    /// Returns the deadline of `key` as it was set, or the tick in which it expires if it had already passed then.
     #[must_use]
     pub fn deadline(&self, key: u32) -> Option<Time> {
         self.entries.get(key as usize).filter(|entry| entry.next != UNLINKED).map(|entry| entry.at)
     }
 
-    /// When to call [`pop_expired`](Self::pop_expired) next: not later than the tick in which the first deadline expires,
-    /// but possibly earlier, when a slot of a higher level is due to be spread over the lower ones. Each deadline causes
-    /// at most one early call a level, and each 256 of them in one slot one more.
+    /// Returns when to call [`pop_expired`](Self::pop_expired) next: not later than the tick in which the first
+    /// deadline expires, but possibly earlier, when a slot of a higher level must be spread over the lower ones. Each
+    /// deadline causes at most one early call per level, and every 256 deadlines in one slot one more.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
         self.next_slot().map(|(_, tick)| tick_begin(tick.min(self.crowds.slice_at)))
     }
 
-    /// Takes out one key whose deadline has passed at `now`. Call until `None`.
+    /// Removes one key whose deadline has passed at `now`, and returns it. Call it until it returns `None`.
     pub fn pop_expired(&mut self, now: Time) -> Option<u32> {
         self.present = self.present.max(tick_before(now));
         while let Some((list, tick)) = self.next_slot() {
@@ -176,35 +177,36 @@ impl TimerWheel {
         None
     }
 
-    /// Keys that have a deadline.
+    /// Returns the number of keys with a deadline.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// No key has a deadline.
+    /// True if no key has a deadline.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Bytes on the heap.
+    /// Returns the number of bytes on the heap.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.entries.capacity() * Self::ENTRY_BYTES
     }
 
-    /// Gives back the memory of the keys above the largest one that has a deadline. Takes time in proportion to those:
-    /// for rare use, when many keys have gone for good.
+    /// Frees the memory of the keys above the largest one with a deadline. Takes time in proportion to their number;
+    /// meant for rare use, after many keys have disappeared for good.
     pub fn shrink(&mut self) {
         let used = self.entries.iter().rposition(|entry| entry.next != UNLINKED).map_or(0, |last| last + 1);
         self.entries.truncate(used);
         self.entries.shrink_to_fit();
     }
 
-    /// The first list that is due, and the tick at which it is.
+    /// Returns the first list that is due, and the tick at which it is.
     fn next_slot(&self) -> Option<(usize, u64)> {
-        // The first of what was moved ahead to a level's next turn, which begins when a slot of the level above is due.
+        // The first slot that was moved ahead to a level's next turn, which begins when a slot of the level above is
+        // due.
         let mut ahead: Option<(usize, u64)> = None;
         for (level, occupied) in self.occupied.iter().enumerate() {
             let shift = LEVEL_BITS * level as u32;
@@ -212,14 +214,14 @@ impl TimerWheel {
             let [even, odd] = *occupied;
             let (present, next) = if turn & 1 == 0 { (even, odd) } else { (odd, even) };
             if present != 0 {
-                // Slots that have passed are empty, so the lowest bit is the next in time. A lower level's slots all
-                // come before any other slot of the levels above it.
+                // Past slots are empty, so the lowest bit is the next in time. All slots of a lower level come before
+                // any other slot of the levels above it.
                 let due = slot_of(level, turn, present);
                 return Some(ahead.filter(|first| first.1 < due.1).unwrap_or(due));
             }
             if next != 0 {
                 let due = slot_of(level, turn + 1, next);
-                // At the same time the higher level comes first: there may be something in it for the lower one.
+                // At the same tick the higher level comes first, because it may contain something for the lower one.
                 ahead = Some(ahead.filter(|first| first.1 < due.1).unwrap_or(due));
             }
         }
@@ -228,8 +230,8 @@ impl TimerWheel {
         ahead.filter(|first| beyond.is_none_or(|beyond| first.1 < beyond.1)).or(beyond)
     }
 
-    /// Moves the entries of a list that has become due at `tick` to lower levels, and those of the slots of the levels
-    /// between that begin then, which came there ahead of time.
+    /// Moves the entries of a list that has become due at `tick` to lower levels, and those of the slots between
+    /// these levels that begin then and were filled ahead of time.
     fn spread(&mut self, list: usize, tick: u64) {
         self.spread_one(list);
         for level in (1..list / LISTS).rev() {
@@ -247,7 +249,7 @@ impl TimerWheel {
         }
     }
 
-    /// Puts an entry that is in no list into the one for `tick`, which is not before `elapsed`.
+    /// Links an entry that is in no list into the one for `tick`, which is not before `elapsed`.
     fn link(&mut self, key: u32, at: Time, tick: u64) {
         self.link_into(self.list_of(tick), key, at);
     }
@@ -321,12 +323,12 @@ impl TimerWheel {
     fn count_step(&mut self) {}
 }
 
-/// The list of the slot of `level` in which `tick` lies.
+/// Returns the list of the slot of `level` that contains `tick`.
 fn list_at(level: usize, tick: u64) -> usize {
     level * LISTS + (tick >> (LEVEL_BITS * level as u32)) as usize % LISTS
 }
 
-/// The first of the `occupied` slots of a turn of `level`, and the tick at which it is due.
+/// Returns the first of the `occupied` slots of a turn of `level`, and the tick at which it is due.
 fn slot_of(level: usize, turn: u64, occupied: u64) -> (usize, u64) {
     let slot = (turn << LEVEL_BITS) | u64::from(occupied.trailing_zeros());
     (level * LISTS + slot as usize % LISTS, slot << (LEVEL_BITS * level as u32))
@@ -336,12 +338,12 @@ fn tick_begin(tick: u64) -> Time {
     Time::from_nanos(tick.saturating_mul(1 << TICK_SHIFT))
 }
 
-/// The tick that has begun at `time`.
+/// Returns the tick that has begun at `time`.
 fn tick_before(time: Time) -> u64 {
     time.as_nanos() >> TICK_SHIFT
 }
 
-/// The first tick that begins at `time` or after it.
+/// Returns the first tick that begins at `time` or after it.
 fn tick_after(time: Time) -> u64 {
     time.as_nanos().div_ceil(1 << TICK_SHIFT)
 }

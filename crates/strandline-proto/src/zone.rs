@@ -1,21 +1,21 @@
-//! Zones of link-local IPv6 addresses (RFC 4007): an address of `fe80::/10` names a host only together with the link that
-//! it is on.
+//! Zones of link-local IPv6 addresses (RFC 4007): an address of `fe80::/10` identifies a host only together with its
+//! link.
 //!
-//! Outside the engine an address with a zone is a `SocketAddrV6` with a scope identifier. Inside, the zone stands in the
-//! address itself: in bits 16 to 47, which are zero in every link-local address that is valid (RFC 4291 section 2.5.6).
-//! So every look-up, comparison, cookie and cache knows zones, and addresses of wider scope have none: a flow label or a scope
-//! identifier can't make one of those differ from itself. BSD kernels keep zones in the same way. The engine converts what
-//! comes in (`inward`) and what goes out (`outward`, [`bare`]).
+//! Outside the engine, an address with a zone is a `SocketAddrV6` with a scope identifier. Inside, the zone is stored
+//! in the address itself, in bits 16 to 47, which are zero in every valid link-local address (RFC 4291 section
+//! 2.5.6). All look-ups, comparisons, cookies and caches therefore distinguish zones. Addresses of wider scope have
+//! no zone, so a flow label or a scope identifier cannot make one of them differ from itself. BSD kernels store zones
+//! in the same way. The engine converts addresses on input (`inward`) and on output (`outward`, [`bare`]).
 
 use core::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
-/// Bits 16 to 47 of an address, where the zone stands.
+/// Bits 16 to 47 of an address, which hold the zone.
 const SHIFT: u32 = 80;
 const ZONE: u128 = 0xffff_ffff << SHIFT;
 /// Bits 10 to 63, which are zero in valid link-local addresses.
 const MUST_BE_ZERO: u128 = 0x003f_ffff_ffff_ffff << 64;
 
-/// The link-local IPv6 address that this is.
+/// Returns the address if it is a link-local IPv6 address.
 fn link_local(address: IpAddr) -> Option<Ipv6Addr> {
     match address {
         IpAddr::V6(v6) if v6.is_unicast_link_local() => Some(v6),
@@ -23,8 +23,8 @@ fn link_local(address: IpAddr) -> Option<Ipv6Addr> {
     }
 }
 
-/// The address with its zone inside, as look-ups need it: any other than a link-local IPv6 address as it is. A link-local
-/// address that is not valid becomes the unspecified address.
+/// Returns the look-up key of an address: a link-local IPv6 address contains its zone, and any other address is
+/// unchanged. An invalid link-local address becomes the unspecified address.
 #[must_use]
 pub fn key(address: SocketAddr) -> IpAddr {
     let zone = match address {
@@ -34,7 +34,7 @@ pub fn key(address: SocketAddr) -> IpAddr {
     key_of(address.ip(), zone)
 }
 
-/// The address in a zone, as [`key`] returns it.
+/// Returns the key of an address in a zone, as [`key`] does.
 #[must_use]
 pub fn key_of(address: IpAddr, zone: u32) -> IpAddr {
     match link_local(address) {
@@ -44,13 +44,13 @@ pub fn key_of(address: IpAddr, zone: u32) -> IpAddr {
     }
 }
 
-/// The zone of an address that [`key`] returned; 0 if it has none.
+/// Returns the zone of an address that [`key`] returned; 0 if it has none.
 #[must_use]
 pub fn zone_of(key: IpAddr) -> u32 {
     link_local(key).map_or(0, |v6| (v6.to_bits() >> SHIFT) as u32)
 }
 
-/// The address without its zone, as packets carry it.
+/// Returns the address without its zone, as packets carry it.
 #[must_use]
 pub fn bare(key: IpAddr) -> IpAddr {
     match link_local(key) {
@@ -59,8 +59,8 @@ pub fn bare(key: IpAddr) -> IpAddr {
     }
 }
 
-/// An address that a packet from `source` names, as [`key`] would return it. A link-local one is on the link that the packet
-/// came by; `None` if it came by none, or if the address is not valid.
+/// Returns the key of an address that a packet from `source` lists. A link-local one is on the link that the packet
+/// arrived on. Returns `None` if that link is unknown or the address is invalid.
 #[must_use]
 pub fn named_by(address: IpAddr, source: IpAddr) -> Option<IpAddr> {
     match (link_local(address), link_local(source)) {
@@ -70,14 +70,16 @@ pub fn named_by(address: IpAddr, source: IpAddr) -> Option<IpAddr> {
     }
 }
 
-/// True if an own address may be named to a peer: a link-local one only on its link. Without a zone it is on any link.
+/// True if an own address may be listed to a peer. A link-local one may be listed only on its link; without a zone it
+/// is on any link.
 #[must_use]
 pub fn on_link_of(own: IpAddr, peer: IpAddr) -> bool {
     let zone = zone_of(own);
     link_local(own).is_none() || link_local(peer).is_some() && (zone == 0 || zone == zone_of(peer))
 }
 
-/// A socket address as the engine keeps it: the zone in the address, no scope identifier and no flow label.
+/// Converts a socket address to the engine's form: the zone is in the address, without scope identifier and flow
+/// label.
 pub(crate) fn inward(address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V4(_) => address,
@@ -85,7 +87,7 @@ pub(crate) fn inward(address: SocketAddr) -> SocketAddr {
     }
 }
 
-/// A socket address as those outside know it: the zone as scope identifier.
+/// Converts a socket address to the form outside the engine: the zone is the scope identifier.
 pub(crate) fn outward(address: SocketAddr) -> SocketAddr {
     match (zone_of(address.ip()), bare(address.ip())) {
         (1.., IpAddr::V6(bare)) => SocketAddrV6::new(bare, address.port(), 0, zone_of(address.ip())).into(),

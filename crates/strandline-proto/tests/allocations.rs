@@ -1,5 +1,5 @@
-//! The engine allocates nothing for each packet in steady state: counted over a stream between two endpoints, sending,
-//! acknowledging, timers and reading included.
+//! In steady state the engine allocates nothing per packet. Counted over a stream between two endpoints, including
+//! sending, acknowledging, timers and reading.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests say what they measure")]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -14,12 +14,12 @@ use strandline_proto::event::{AssociationId, Datagram, Event, SendInfo};
 use strandline_proto::number::StreamId;
 use strandline_proto::time::Time;
 
-/// Packets over which is counted, at least.
+/// Minimum number of packets to count over.
 const PACKETS: u64 = 10_000;
 /// Packets of one burst.
 const SEGMENTS: usize = 16;
 
-/// One side: its endpoint, its associations, where its packets come from.
+/// One side: its endpoint, its associations, and the address that its packets come from.
 struct Side {
     endpoint: Endpoint,
     associations: Vec<AssociationId>,
@@ -28,14 +28,14 @@ struct Side {
 
 impl Side {
     fn new(seed: u8, address: &str) -> Self {
-        // So small that the windows reach their full size, and stay there, soon.
+        // So small that the windows soon reach their full size and stay there.
         let association = AssociationConfig { send_buffer: Some(200_000), ..AssociationConfig::default() };
         let config = EndpointConfig { association: Arc::new(association), ..EndpointConfig::default() };
         let endpoint = Endpoint::new(config, [seed; 32], Time::ZERO).unwrap();
         Self { endpoint, associations: Vec::new(), address: address.parse().unwrap() }
     }
 
-    /// Gives messages until the send buffers are full, on streams by turns.
+    /// Sends messages until the send buffers are full, on alternating streams.
     fn send(&mut self, now: Time, messages: &[Bytes]) {
         for id in &self.associations {
             let full = |(number, message): (usize, &Bytes)| {
@@ -46,7 +46,7 @@ impl Side {
         }
     }
 
-    /// Carries all that there is to send to the other side.
+    /// Delivers everything that this side has to send to the other one.
     fn carry(&mut self, now: Time, to: &mut Self, buffer: &mut [u8]) {
         while let Some(transmit) = self.endpoint.poll_transmit(now, buffer, SEGMENTS) {
             for bytes in buffer[..transmit.len].chunks(transmit.segment_size) {
@@ -56,7 +56,7 @@ impl Side {
         }
     }
 
-    /// Reads everything; returns the bytes.
+    /// Reads everything. Returns the number of bytes.
     fn read(&mut self, now: Time) -> usize {
         let mut bytes = 0;
         for id in &self.associations {
@@ -100,7 +100,7 @@ impl World {
         world
     }
 
-    /// 50 microseconds: packets each way, timers, events, everything read. Returns the bytes read.
+    /// Runs 50 microseconds: packets each way, timers, events, and reading. Returns the bytes read.
     fn step(&mut self) -> usize {
         self.now += Duration::from_micros(50);
         self.client.carry(self.now, &mut self.server, &mut self.buffer);
@@ -116,7 +116,7 @@ impl World {
         self.client.endpoint.stats().packets_sent + self.server.endpoint.stats().packets_sent
     }
 
-    /// Streams `there` and `back` until enough packets have gone; returns packets and bytes.
+    /// Streams `there` and `back` until enough packets were sent. Returns packets and bytes.
     fn stream(&mut self, there: &[Bytes], back: &[Bytes], packets: u64) -> (u64, usize) {
         let begin = self.packets();
         let mut bytes = 0;
@@ -137,7 +137,7 @@ fn messages(sizes: &[usize]) -> Vec<Bytes> {
 fn assert_none(what: &str, associations: u16, there: &[usize], back: &[usize]) {
     let (there, back) = (messages(there), messages(back));
     let mut world = World::new(associations);
-    // Windows, buffers and tables reach their size; the path MTU is found.
+    // Windows, buffers and tables reach their size, and the path MTU is found.
     world.stream(&there, &back, 20 * PACKETS);
     let mut streamed = (0, 0);
     let info = measure(|| streamed = world.stream(&there, &back, PACKETS));

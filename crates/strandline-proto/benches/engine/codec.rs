@@ -1,4 +1,4 @@
-//! The codec: packets of DATA chunks and SACKs, built and taken apart, and the checksum by itself.
+//! The codec: packets of DATA chunks and SACKs, built and parsed, and the checksum by itself.
 
 use std::hint::black_box;
 

@@ -22,15 +22,15 @@ use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 
-/// Runs of which the median is printed.
+/// Number of runs, of which the median is printed.
 const RUNS: usize = 5;
 
-/// Processor time of this thread: what others do on the machine meanwhile does not count.
+/// Returns the processor time of this thread, which does not include other work on the machine.
 fn processor_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap().into()
 }
 
-/// Median nanoseconds for each of the `count` operations that `run` does, after `prepare`.
+/// Returns the median nanoseconds per operation of the `count` operations that `run` does after `prepare`.
 fn nanos_each<T>(count: usize, mut prepare: impl FnMut() -> T, mut run: impl FnMut(&mut T)) -> f64 {
     let mut times: Vec<f64> = (0..RUNS)
         .map(|_| {

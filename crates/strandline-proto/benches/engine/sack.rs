@@ -1,4 +1,4 @@
-//! Taking in SACKs: cumulative ones for many chunks, and gap blocks as a lossy path makes them.
+//! Processing of SACKs: cumulative ones for many chunks, and gap blocks as a lossy path produces them.
 
 use strandline_proto::config::AssociationConfig;
 use strandline_proto::event::Datagram;
@@ -9,7 +9,7 @@ use strandline_wire::{GapBlock, Packet, PacketBuilder};
 use super::processor_time;
 use super::transfer::World;
 
-/// SACKs of one series.
+/// Number of SACKs in one series.
 const SACKS: u16 = 200;
 
 pub(crate) fn table() {
@@ -19,7 +19,7 @@ pub(crate) fn table() {
     );
     for outstanding in [1_000, 10_000] {
         for blocks in [1, 100, 1_000] {
-            // Each hole of a block needs two TSNs, and the last block has to grow.
+            // Each gap needs two TSNs, and the last block has to grow.
             if outstanding > 2 * usize::from(blocks) + usize::from(SACKS) {
                 let nanos = median(|| Subject::new(outstanding).gaps(blocks));
                 println!("{outstanding:>12} {blocks:>12} {nanos:>16.0} {:>18}", "");
@@ -37,10 +37,10 @@ fn median(mut run: impl FnMut() -> f64) -> f64 {
     runs[super::RUNS / 2]
 }
 
-/// A sender with chunks outstanding.
+/// A sender with outstanding chunks.
 struct Subject {
     world: World,
-    /// The TSN before the first one outstanding.
+    /// The TSN before the first outstanding one.
     cumulative: Tsn,
     outstanding: usize,
     tag: VerificationTag,
@@ -72,7 +72,7 @@ impl Subject {
                     }
                 }
             }
-            // Max.Burst begins anew with whatever arrives.
+            // Max.Burst starts anew with any arrival.
             let idle =
                 sack_packet(status.local_tag, status.local_port, Tsn(first.unwrap().0.wrapping_sub(1)), &[]);
             Self::give(&mut world, &idle);
@@ -109,7 +109,7 @@ impl Subject {
                 sack_packet(self.tag, self.local_port, self.cumulative, &blocks)
             })
             .collect();
-        // What is missing is marked by the first ones.
+        // The first SACKs mark what is missing.
         let (before, measured) = packets.split_at(4);
         for packet in before {
             Self::give(&mut self.world, packet);

@@ -1,4 +1,4 @@
-//! One association, messages of one size, as fast as both sides go: the processor time of either side by itself.
+//! One association with messages of one size, as fast as both sides go: the processor time of each side by itself.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) struct Side {
     pub(crate) endpoint: Endpoint,
     address: SocketAddr,
     pub(crate) spent: Duration,
-    /// What `processor_time` itself takes.
+    /// Time that `processor_time` itself takes.
     asking: Duration,
 }
 
@@ -42,12 +42,12 @@ impl Side {
         }
     }
 
-    /// Adds the time since `start`, but for what asking for it took.
+    /// Adds the time since `start`, without the time for measuring it.
     fn spend(&mut self, start: Duration) {
         self.spent += (processor_time() - start).saturating_sub(self.asking);
     }
 
-    /// Packets of both sides, one burst.
+    /// Returns the next burst of packets.
     fn transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<(usize, usize)> {
         let start = processor_time();
         let transmit = self.endpoint.poll_transmit(now, buffer, SEGMENTS);
@@ -101,7 +101,7 @@ impl World {
         world
     }
 
-    /// Everything that either side has to send is delivered, in bursts.
+    /// Delivers everything that either side has to send, in bursts.
     pub(crate) fn exchange(&mut self) {
         self.now += Duration::from_micros(20);
         let Self { client, server, now, buffer, bursts, packets, .. } = self;
@@ -116,7 +116,7 @@ impl World {
         while client.endpoint.poll_event().is_some() {}
     }
 
-    /// As many messages as the send buffer takes, each copied out of the application's buffer.
+    /// Sends as many messages as the send buffer takes, each copied from the application's buffer.
     pub(crate) fn sender_gives(&mut self, message: &[u8], bytes_max: usize) -> usize {
         let start = processor_time();
         let mut given = 0;
@@ -128,7 +128,7 @@ impl World {
         given
     }
 
-    /// Reads what there is.
+    /// Reads what has arrived.
     pub(crate) fn receiver_takes(&mut self) -> (usize, u64) {
         let start = processor_time();
         let (mut bytes, mut messages) = (0, 0);
@@ -172,15 +172,15 @@ impl World {
     }
 }
 
-/// Of one run.
+/// The results of one run.
 #[derive(Clone, Copy)]
 pub(crate) struct Measured {
-    /// Nanoseconds for each message.
+    /// Nanoseconds per message.
     sender: f64,
     receiver: f64,
     /// MB/s of user data on one core that does both sides.
     rate: f64,
-    /// User data of a packet.
+    /// User data of a packet in bytes.
     packet_bytes: f64,
     burst_packets: f64,
 }
@@ -210,13 +210,13 @@ pub(crate) fn once(size: usize, total: usize, zero_checksum: bool) {
     println!("{size} bytes, {} messages: {sender:.1} + {receiver:.1} ns", total / size);
 }
 
-/// With checksums, or without (RFC 9653).
+/// With checksums, or without them (RFC 9653).
 fn checksums(zero: bool) -> World {
     let zero_checksum = zero.then_some(ErrorDetectionMethod::SctpOverDtls);
     World::with(AssociationConfig { zero_checksum, ..AssociationConfig::default() })
 }
 
-/// What the checksum costs: runs with and without it by turns.
+/// Cost of the checksum: alternating runs with and without it.
 pub(crate) fn checksum_table() {
     println!(
         "{:>10} {:>12} {:>14} {:>22} {:>14}",

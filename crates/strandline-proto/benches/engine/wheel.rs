@@ -1,4 +1,4 @@
-//! The timing wheel: setting and expiring with few and with many deadlines in it.
+//! The timing wheel: setting and expiring with few and with many deadlines.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -44,8 +44,8 @@ pub(crate) fn table() {
     heartbeats();
 }
 
-/// A million deadlines that come again every 30 seconds, as heartbeats do: the time that one tick's worth takes, in
-/// the two minutes in which several slots of the coarse levels come due. The worst one holds up everything else.
+/// A million deadlines that recur every 30 seconds, as heartbeats do: the time that one tick's worth takes, in the
+/// two minutes in which several slots of the coarse levels are due. The worst one holds up everything else.
 fn heartbeats() {
     const TICK: Duration = Duration::from_nanos(1 << 20);
     let mut wheel = TimerWheel::new(Time::ZERO);
@@ -69,7 +69,7 @@ fn heartbeats() {
     println!("(every 30 seconds each, as heartbeats; a tick is 1,049 us)\n");
 }
 
-/// Somewhere in the next 30 seconds, as heartbeats are.
+/// A time somewhere in the next 30 seconds, as heartbeats have.
 fn at(key: u32) -> Time {
     Time::ZERO + Duration::from_micros(u64::from(key.wrapping_mul(2_654_435_761)) * 30 / 4295)
 }

@@ -25,7 +25,7 @@ fn what_one_holds_counts_for_all() {
     assert_eq!((other.received_in_all(), other.associations_in_all()), (0, 0));
 }
 
-/// One's own part is exact, others' to a step, which is small where the limit is.
+/// An endpoint's own share is exact, and that of others is exact to a step, which is small for small limits.
 #[test]
 fn sum_is_exact_to_a_step() {
     for (limit, step) in [(LIMIT, STEP_MAX), (1 << 20, 256), (1, 1)] {
@@ -44,7 +44,7 @@ fn sum_is_exact_to_a_step() {
     }
 }
 
-/// Threads that add and take at the same time lose nothing.
+/// Concurrent changes of several threads are not lost.
 #[test]
 fn many_at_the_same_time() {
     let account = Arc::default();

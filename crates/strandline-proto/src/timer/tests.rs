@@ -146,7 +146,7 @@ fn deadlines_beyond_the_span_expire_in_time() {
         };
         assert_eq!(expired as usize, key);
         assert_eq!(wheel.present, *tick, "not early, not late");
-        // Turns of the top level that pass on the way cost a look each; the last one is 2^44 ticks away.
+        // Each turn of the top level on the way costs one wake-up; the last deadline is 2^44 ticks away.
         assert!(wakes < 100 || key == 4, "{wakes}");
         if key == 3 {
             break;
@@ -171,7 +171,7 @@ fn shrinking_keeps_what_is_set() {
     assert_eq!(wheel.heap_bytes(), 0);
 }
 
-/// Cost is counted, not timed: what an operation does must not depend on how many entries there are.
+/// Cost is counted, not timed: the work of an operation must not depend on the number of entries.
 #[test]
 fn million_entries_cost_as_much_as_few() {
     let steps_for_each = |count: u32| {
@@ -180,7 +180,7 @@ fn million_entries_cost_as_much_as_few() {
         let mut last = 0;
         for key in 0..count {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let tick = 1 + (random >> 33) % 60_000; // a minute
+            let tick = 1 + (random >> 33) % 60_000; // A minute.
             last = last.max(tick);
             wheel.schedule(key, at_tick(tick));
         }
@@ -193,12 +193,12 @@ fn million_entries_cost_as_much_as_few() {
             }
         }
         assert_eq!(expired, count);
-        // One wake for each tick that has something, and one for each slot of the levels above.
+        // One wake-up for each tick that has a deadline, and one for each slot of the levels above.
         assert!(wakes <= last + last / 64 + last / 4096 + 2, "{wakes} wakes for {last} ticks");
         wheel.steps as f64 / f64::from(count)
     };
     let (few, many) = (steps_for_each(1000), steps_for_each(1_000_000));
-    // An entry is taken out once and moved down at most once a level.
+    // An entry is removed once and moved down at most once per level.
     assert!(many <= LEVELS as f64 + 1.0, "{many}");
     assert!(many <= few + 0.1, "{few} steps each for 1,000, {many} for 1,000,000");
 }

@@ -4,19 +4,19 @@ use super::*;
 
 const MANY: u32 = 1_000_000;
 
-/// A wheel with `MANY` deadlines at the ticks that `at` tells.
+/// A wheel with `MANY` deadlines at the ticks that `at` returns.
 fn full(at: impl Fn(u32) -> u64) -> TimerWheel {
     let mut wheel = TimerWheel::new(Time::ZERO);
     (0..MANY).for_each(|key| wheel.schedule(key, at_tick(at(key))));
     wheel
 }
 
-/// A spread of keys over `ticks` in which neighbours in number are not neighbours in time.
+/// Spreads keys over `ticks` so that neighbouring numbers are not neighbours in time.
 fn scattered(key: u32, ticks: u64) -> u64 {
     (u64::from(key.wrapping_mul(2_654_435_761)) * ticks) >> 32
 }
 
-/// What an advance to `tick` does: the deadlines that expired, and how many were moved.
+/// Advances to `tick`. Returns how many deadlines expired and how many were moved.
 fn advance(wheel: &mut TimerWheel, tick: u64, mut each: impl FnMut(&mut TimerWheel, u32)) -> (u64, u64) {
     let before = wheel.steps;
     let mut expired = 0;
@@ -27,8 +27,8 @@ fn advance(wheel: &mut TimerWheel, tick: u64, mut each: impl FnMut(&mut TimerWhe
     (expired, wheel.steps - before - expired)
 }
 
-/// A million heartbeats of 30 seconds: 140,000 of them in each slot of level 2, and all in one slot of level 3 for as
-/// long as the wheel's time has not come to a multiple of 275 seconds.
+/// A million heartbeats of 30 seconds: 140,000 of them in each slot of level 2, and all in one slot of level 3 until
+/// the wheel's time reaches a multiple of 275 seconds.
 #[test]
 fn a_million_in_30_seconds_never_move_at_once() {
     let ticks = 28_610;
@@ -45,7 +45,7 @@ fn a_million_in_30_seconds_never_move_at_once() {
         moved_max = moved_max.max(moved);
     }
     assert_eq!(expired, u64::from(MANY) * 5 - wheel_left(&due, 5 * ticks));
-    // In each tick 35 expire and as many are moved at each of the levels on average.
+    // In each tick 35 expire on average, and as many are moved at each of the levels.
     assert!(moved_max <= 2_500, "{moved_max} moved in one tick");
 }
 
@@ -88,7 +88,7 @@ fn crowded_tick_is_ready_in_time() {
     assert!(moved <= 256, "{moved} moved when all expired");
 }
 
-/// A timer set and cancelled again and again counts as a crowd at most until it has been looked at.
+/// A timer that is set and cancelled again and again counts as a crowd only until the slot is visited.
 #[test]
 fn one_deadline_moved_often_is_no_crowd() {
     let mut wheel = TimerWheel::new(Time::ZERO);
@@ -104,7 +104,7 @@ fn one_deadline_moved_often_is_no_crowd() {
     assert!(wakes <= 8, "{wakes} wakes for two deadlines");
 }
 
-/// A process that was stopped for a while comes back to everything that expired meanwhile, and to nothing else.
+/// A process that was stopped for a while finds everything that expired meanwhile, and nothing else.
 #[test]
 fn an_advance_over_many_slots_loses_nothing() {
     for stopped in [70, 5_000, 300_000] {

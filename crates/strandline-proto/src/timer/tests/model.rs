@@ -1,4 +1,4 @@
-//! The wheel beside a sorted map that does the same the slow way.
+//! The wheel compared with a sorted map that does the same slowly.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +17,11 @@ enum Op {
     Oversleep { by: u64 },
 }
 
-/// Keys of which many have a deadline at a time: a slot with more than a slice of them is a crowd.
+/// Number of keys of which many have a deadline at a time: a slot with more than a slice of them is a crowd.
 const KEYS: u32 = 1500;
 
 fn distance() -> impl Strategy<Value = u64> {
-    // Every level, and beyond them all.
+    // Every level, and beyond all of them.
     (0_u32..54, any::<u64>()).prop_map(|(bits, random)| random >> (63 - bits))
 }
 
@@ -56,7 +56,7 @@ fn many() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Both, and the time in nanoseconds.
+/// The wheel, the model, and the time in nanoseconds.
 struct Pair {
     wheel: TimerWheel,
     model: BTreeMap<u32, u64>,
@@ -68,7 +68,7 @@ impl Pair {
         Self { wheel: TimerWheel::new(Time::from_nanos(now)), model: BTreeMap::new(), now }
     }
 
-    /// A few deadlines in a slot are a crowd already, so that a test sees slices by the hundred.
+    /// A few deadlines in a slot are a crowd already, so that a test sees hundreds of slices.
     fn with_slices_of(slice: u32, now: u64) -> Self {
         let mut pair = Self::new(now);
         pair.wheel.crowds = Crowds::new(slice);
@@ -144,7 +144,7 @@ proptest! {
         }
     }
 
-    /// With slots that are moved down in slices, at every stage of that.
+    /// Slots that are moved down in slices, at every stage.
     #[test]
     fn crowds_behave_like_a_sorted_map(
         start in 0_u64..1 << 56,
@@ -159,7 +159,7 @@ proptest! {
         pair.step(&last)?;
         // Nothing is left behind, however the rest of the time passes.
         while !pair.model.is_empty() {
-            // Mostly in time, so that slices are taken one by one, and now and then up to 256 ticks late.
+            // Mostly in time, so that slices are taken one by one, and sometimes up to 256 ticks late.
             let random = pair.now.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
             pair.step(&Op::Oversleep { by: if random.is_multiple_of(16) { random >> 4 } else { 0 } })?;
         }
