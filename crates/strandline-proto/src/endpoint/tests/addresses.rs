@@ -7,7 +7,7 @@ use super::*;
 use crate::event::{IcmpError, IcmpKind, PathChange};
 use crate::stats::Reachability;
 
-/// The server has the client's second address as well, and packets to there come back to it.
+/// The server also has the client's second address, and packets to it come back.
 fn shared_address(known: bool, local_port: u16) -> (Pair, AssociationId, AssociationId) {
     let own_addresses = if known { vec![address(CLIENT, 1).ip()] } else { Vec::new() };
     let mut pair = Pair::with(config(2, CLIENT), EndpointConfig { own_addresses, ..config(1, SERVER) });
@@ -51,7 +51,7 @@ fn own_addresses_in_an_init_are_not_adopted() {
 #[test]
 fn own_addresses_in_init_ack_are_not_adopted() {
     let client = EndpointConfig { own_addresses: vec![address(SERVER, 1).ip()], ..config(1, CLIENT) };
-    // It has two, so that it takes addresses of any family.
+    // The host has two addresses, so that it accepts addresses of any family.
     let (pair, client, _) = Pair::with(client, config(2, SERVER)).establish();
     assert_eq!(pair.hosts[CLIENT].endpoint.paths(client).unwrap().len(), 1);
 }
@@ -104,12 +104,12 @@ fn own_association_hears_that_its_end_is_gone() {
 #[test]
 fn abort_from_this_host_gives_its_address_up() {
     let abort = Abort { tag_reflected: true, causes: Causes::new(&[]) };
-    // Out of the blue for whoever has the address: it answers our HEARTBEAT by rule 8 of section 8.4.
+    // The host that has the address sees our HEARTBEAT as out of the blue and answers by rule 8 of section 8.4.
     let (mut pair, _, server) = Pair::with(config(2, CLIENT), config(1, SERVER)).drop_second();
     let ports = (5000, PORT);
     let tag = pair.hosts[SERVER].endpoint.status(server).unwrap().peer_tag;
     let mut sent = pair.forge(CLIENT, ports, tag, |packet| assert!(packet.push(&abort)));
-    // It comes from this host's own address, which the peer has, too.
+    // It comes from an address of this host that the peer has too.
     (sent.source, sent.destination) = (address(CLIENT, 1), address(CLIENT, 1));
     pair.hosts[CLIENT].addresses.pop();
     pair.hosts[SERVER].addresses.push(address(CLIENT, 1));
@@ -129,7 +129,7 @@ fn on_second(sent: &Sent) -> bool {
 }
 
 impl Pair {
-    /// An association whose second addresses nothing reaches.
+    /// Returns an association whose second addresses are unreachable.
     fn drop_second(mut self) -> (Self, AssociationId, AssociationId) {
         let client = self.connect();
         self.pass_dropping(Duration::from_millis(100), on_second);
@@ -137,7 +137,7 @@ impl Pair {
         (self, client, server)
     }
 
-    /// What a host hears of a packet that it sent.
+    /// Delivers an ICMP error about a packet that the host sent.
     fn icmp(&mut self, host: usize, sent: &Sent, kind: IcmpKind) {
         let error = IcmpError { destination: sent.destination, kind, quoted: &sent.bytes };
         self.hosts[host].endpoint.handle_icmp(self.now, error);
@@ -169,7 +169,7 @@ fn port_unreachable_on_one_path_moves_its_data() {
         assert_eq!(pair.state(CLIENT, client), "ESTABLISHED");
         let change = Event::PathChanged { address: address(SERVER, 0), change: PathChange::Inactive };
         assert!(pair.hosts[CLIENT].events.contains(&(client, change)));
-        // Once more changes nothing; the last path that works ends the association or is retried.
+        // A repetition changes nothing. The failure of the last working path ends the association or is retried.
         pair.icmp(CLIENT, &lost, kind);
         assert_eq!(pair.state(CLIENT, client), "ESTABLISHED");
         let other = pair.latest_to(address(SERVER, 1));
@@ -208,7 +208,7 @@ fn the_next_address_is_tried_at_once() {
     }
 }
 
-/// A COOKIE ECHO with DATA that is on its way to the first of the server's two addresses.
+/// Returns a COOKIE ECHO with DATA in flight to the first of the server's two addresses.
 fn echoing() -> (Pair, AssociationId, Sent) {
     let mut pair = Pair::with(config(1, CLIENT), config(2, SERVER));
     let remotes = vec![address(SERVER, 0), address(SERVER, 1)];
@@ -234,7 +234,7 @@ fn a_cookie_echo_moves_to_the_next_address() {
         pair.icmp(CLIENT, &lost, kind);
         let other = pair.wire.pop_front().unwrap();
         assert_eq!((other.destination, other.kinds()), (address(SERVER, 1), lost.kinds()));
-        // This one is lost as well. T1-cookie has it sent again.
+        // This one is lost as well, and T1-cookie repeats it.
         pair.pass(Duration::from_secs(3));
         assert_eq!(pair.state(CLIENT, client), "ESTABLISHED", "{kind:?}");
         let server = pair.accepted();
@@ -263,7 +263,7 @@ fn an_address_given_up_is_probed_when_heard() {
     pair.log.clear();
     pair.pass_dropping(Duration::from_secs(500), on_second);
     assert!(!pair.log.iter().any(on_second), "neither side probes any more");
-    // The way is free, and one side is told to look.
+    // The path works, and one side is asked to probe it.
     pair.hosts[CLIENT].endpoint.request_heartbeat(pair.now, client, address(SERVER, 1).ip()).unwrap();
     pair.pass(Duration::from_secs(5));
     for (host, id) in [(CLIENT, client), (SERVER, server)] {

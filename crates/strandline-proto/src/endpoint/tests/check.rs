@@ -1,13 +1,13 @@
-//! What must hold in every test: of every packet that an endpoint sends, and of an association after every step.
+//! Invariants of every test: for every packet that an endpoint sends, and for an association after every step.
 
 use strandline_wire::chunk::Chunk;
 
 use super::*;
 
-/// RFC 9260 sections 3.2 (lengths), 5.1 (COOKIE chunks first, INIT and INIT ACK alone), 6.1 and 6.10 (control chunks
-/// before DATA, TSNs that rise, SHUTDOWN COMPLETE alone), 6.2 (one SACK), 6.8 (checksum), 8.5.1 A (tag 0), 9.1 (no
-/// DATA with ABORT).
-/// Without a checksum (RFC 9653 section 5.2) only where the sender is allowed to, and never INIT nor COOKIE ECHO.
+/// Asserts RFC 9260 sections 3.2 (lengths), 5.1 (COOKIE chunks first, INIT and INIT ACK alone), 6.1 and 6.10 (control
+/// chunks before DATA, ascending TSNs, SHUTDOWN COMPLETE alone), 6.2 (one SACK), 6.8 (checksum), 8.5.1 A (tag 0), 9.1
+/// (no DATA with ABORT). The checksum may be zero (RFC 9653 section 5.2) only if the sender is allowed to omit it,
+/// and never with INIT or COOKIE ECHO.
 pub(super) fn assert_well_formed(sent: &Sent, zero_allowed: bool) {
     let packet = Packet::parse(&sent.bytes).unwrap();
     let zero = zero_allowed && packet.checksum() == 0;
@@ -34,7 +34,7 @@ pub(super) fn assert_well_formed(sent: &Sent, zero_allowed: bool) {
         }
     }
     let mut last = None;
-    // (What a HEARTBEAT held goes back as it was, right or wrong, so that not every chunk can be parsed.)
+    // A HEARTBEAT ACK returns the content of the HEARTBEAT as it was, valid or not, so not every chunk can be parsed.
     for raw in packet.chunks().flatten().filter(|raw| raw.kind == kind::DATA) {
         let Ok(Chunk::Data(data)) = raw.parse() else { panic!("DATA that cannot be parsed") };
         assert!(!data.payload.is_empty());
@@ -43,7 +43,8 @@ pub(super) fn assert_well_formed(sent: &Sent, zero_allowed: bool) {
     }
 }
 
-/// Parameters or causes fill a chunk's value exactly: the padding of the last one is outside Chunk Length (section 3.2).
+/// Parameters or causes fill a chunk's value exactly: the padding of the last one is outside Chunk Length (section
+/// 3.2).
 fn assert_lengths(mut list: &[u8]) {
     while !list.is_empty() {
         let len = usize::from(u16::from_be_bytes([list[2], list[3]]));
@@ -55,8 +56,8 @@ fn assert_lengths(mut list: &[u8]) {
     }
 }
 
-/// Each path's account of what is in flight on it equals what the sending half says, chunk by chunk; and its T3-rtx
-/// runs while anything is, or is outstanding without an answer (section 6.3.2).
+/// Asserts that each path's flight equals the sum of the sending half, chunk by chunk, and that its T3-rtx runs while
+/// anything is in flight, or outstanding without an answer (section 6.3.2).
 pub(super) fn assert_balanced(endpoint: &Endpoint) {
     for association in (0..4).filter_map(|slot| endpoint.table.at(slot)) {
         for (index, path) in association.paths.iter() {

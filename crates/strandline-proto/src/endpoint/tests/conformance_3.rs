@@ -7,7 +7,7 @@ use strandline_wire::parameter::{Parameter, Parameters};
 use super::raw::*;
 use super::*;
 
-/// The causes in the ERROR or ABORT of a packet.
+/// Returns the causes in the ERROR or ABORT of a packet.
 fn causes(sent: &Sent) -> Vec<(u16, Vec<u8>)> {
     for chunk in chunks(sent) {
         if let Chunk::Error(strandline_wire::Error { causes })
@@ -52,7 +52,7 @@ fn section_3_2_several_unknown_chunks_are_reported_in_one_error() {
     assert_eq!(codes, [(6, 0xc8), (6, 0xc9), (6, 0x48)], "nothing after the one that stops");
 }
 
-/// Before the COOKIE ACK nothing but COOKIE ECHO may be sent, reports neither.
+/// Before the COOKIE ACK nothing but COOKIE ECHO may be sent, not even reports.
 #[test]
 fn section_5_1_c_no_report_goes_during_set_up() {
     let mut pair = Pair::new();
@@ -68,8 +68,8 @@ fn section_5_1_c_no_report_goes_during_set_up() {
     assert!(pair.wire.is_empty());
 }
 
-/// Flags that a chunk type does not define are ignored; padding may have any content, and may be counted in the last
-/// parameter's chunk or not.
+/// Undefined flags of a chunk type are ignored. Padding may have any content, and that of the last parameter may be
+/// included in the chunk's length or not.
 #[test]
 fn section_3_2_undefined_flags_and_padding_are_ignored() {
     let mut raw = Raw::new();
@@ -117,7 +117,7 @@ fn section_3_2_1_stop_bit_ends_address_parsing() {
     }
 }
 
-/// Unrecognised parameters of the INIT go back in the INIT ACK, each whole, in a parameter of its own.
+/// The INIT ACK returns unrecognised parameters of the INIT, each whole, in a parameter of its own.
 #[test]
 fn section_3_2_2_init_ack_reports_unknown_parameters() {
     let parameters = [0xff, 0xfe, 0, 5, 1, 0, 0, 0, 0xff, 0xfd, 0, 8, 1, 2, 3, 4];
@@ -133,7 +133,8 @@ fn section_3_2_2_init_ack_reports_unknown_parameters() {
     assert_eq!(reported, [&parameters[..5], &parameters[8..]]);
 }
 
-/// Those of the INIT ACK go back in an ERROR bundled with the COOKIE ECHO, which comes first; data after it.
+/// Unrecognised parameters of the INIT ACK are returned in an ERROR bundled with the COOKIE ECHO. The COOKIE ECHO is
+/// first, and data comes after the ERROR.
 #[test]
 fn section_3_2_2_cookie_echo_reports_unknown_parameters() {
     let mut pair = Pair::new();
@@ -154,7 +155,7 @@ fn section_3_2_2_cookie_echo_reports_unknown_parameters() {
 fn section_3_3_3_invalid_init_ack_values() {
     let cookie = [0, 7, 0, 8, 1, 2, 3, 4];
     let good = Init { parameters: Parameters::new(&cookie), ..init(Tsn(1)) };
-    // INIT ACK, tag of the ABORT (None: our own, reflected), cause, whether the TCB is destroyed.
+    // INIT ACK, tag of the ABORT (`None`: our own, reflected), cause, whether the TCB is destroyed.
     let without_cookie = Init { parameters: Parameters::new(&[]), ..good };
     let host_name = [0, 11, 0, 8, b'h', b'o', b's', 0, 0, 7, 0, 8, 1, 2, 3, 4];
     let cases = [
@@ -218,7 +219,7 @@ fn section_3_3_2_1_4_a_host_name_is_refused() {
     assert_eq!(causes(&answer), [(5, host_name.to_vec())]);
 }
 
-/// Section 3.3.3: an INIT ACK may be much larger than a packet of ours.
+/// Section 3.3.3: an INIT ACK may be much larger than our packets.
 #[test]
 fn section_3_3_3_a_large_init_ack_is_taken() {
     let mut pair = Pair::new();
@@ -236,7 +237,7 @@ fn section_3_3_3_a_large_init_ack_is_taken() {
     assert_eq!(pair.hosts[CLIENT].endpoint.paths(client).unwrap().len(), crate::config::PATHS_MAX);
 }
 
-/// Section 3.3.8: no gap blocks in a SHUTDOWN is no reneging.
+/// Section 3.3.8: a SHUTDOWN without gap blocks is no reneging.
 #[test]
 fn section_3_3_8_a_shutdown_takes_no_gap_acknowledgement_back() {
     let mut raw = Raw::new();
@@ -254,7 +255,7 @@ fn section_3_3_8_a_shutdown_takes_no_gap_acknowledgement_back() {
     assert!(!again.is_empty() && again.iter().all(|tsn| *tsn == raw.server_tsn), "{again:?}");
 }
 
-/// What our own set-up packets say.
+/// The contents of our own set-up packets.
 #[test]
 fn section_3_3_2_own_init_and_init_ack_conform() {
     let (pair, ..) = Pair::established();

@@ -10,7 +10,8 @@ use crate::association::cookie::Cookie;
 use crate::association::zero_checksum::ZeroChecksum;
 use crate::stats::Reachability;
 
-/// A cookie of the server for the association of `raw`, with its tags and Tie-Tags; to be changed by struct update.
+/// Returns a cookie of the server for the association of `raw`, with its tags and Tie-Tags. Tests change it by struct
+/// update.
 fn cookie(raw: &Raw) -> Cookie {
     let status = raw.server().status(raw.server).unwrap();
     let (local_tie_tag, peer_tie_tag) = raw.server().shared.tie_tags(status.local_tag, status.peer_tag);
@@ -53,7 +54,7 @@ enum Row {
 }
 
 /// Every combination of matching, other and no tags in the cookie against an established association: rows A, B and D
-/// as the table has them, row C and all that is not shown discarded without a word.
+/// as in the table, row C and everything that is not in the table discarded silently.
 #[test]
 fn section_5_2_4_table_12_in_every_combination() {
     const OTHER: u32 = 0x0bad_cafe;
@@ -136,8 +137,9 @@ fn section_5_2_4_a_resets_congestion_control_and_numbers() {
     assert_eq!(raw.read(), [b"anew"]);
 }
 
-/// Row A in SHUTDOWN-ACK-SENT is `restart_during_shutdown_ack_sent_is_refused`. In the other shutdown states the association is
-/// established again, and the peer's shutdown is forgotten; one that the application asked for begins anew.
+/// Row A in SHUTDOWN-ACK-SENT is `restart_during_shutdown_ack_sent_is_refused`. In the other shutdown states the
+/// association is established again and the peer's shutdown is forgotten. A shutdown that the application requested
+/// begins anew.
 #[test]
 fn section_5_2_4_a_begins_an_own_shutdown_anew() {
     let mut raw = Raw::new();
@@ -150,7 +152,7 @@ fn section_5_2_4_a_begins_an_own_shutdown_anew() {
     assert_eq!(raw.state(), "SHUTDOWN-SENT");
     let shutdown = sent.iter().find(|sent| has(kind::SHUTDOWN)(sent)).expect("it begins anew");
     assert_eq!(shutdown.tag(), VerificationTag(12));
-    // T5-shutdown-guard of the life before would end it 200 s later.
+    // T5-shutdown-guard of the previous association would expire 200 s later.
     raw.wait(Duration::from_secs(250));
     assert_eq!(raw.state(), "SHUTDOWN-SENT");
 }
@@ -170,14 +172,14 @@ fn section_5_2_4_a_ends_the_peers_shutdown() {
     assert!(String::from_utf8_lossy(&aborted.bytes).contains("Association.Max.Retrans"));
 }
 
-/// Rows B and D in COOKIE-WAIT and COOKIE-ECHOED: the association is established by the peer's COOKIE ECHO, the T1
-/// timer stops, and data given before is sent.
+/// Rows B and D in COOKIE-WAIT and COOKIE-ECHOED: the peer's COOKIE ECHO establishes the association, the T1 timer
+/// stops, and queued data is sent.
 #[test]
 fn section_5_2_4_b_and_d_end_the_set_up() {
     for echoed in [false, true] {
         for same_tag in [false, true] {
             if same_tag && !echoed {
-                continue; // in COOKIE-WAIT the peer's tag is not known: row "M 0"
+                continue; // In COOKIE-WAIT the peer's tag is unknown: row "M 0".
             }
             let mut pair = Pair::new();
             let client = pair.connect();
@@ -225,7 +227,7 @@ fn section_5_2_4_b_and_d_end_the_set_up() {
             let answers: Vec<_> = pair.wire.drain(..).collect();
             assert_eq!(answers[0].kinds()[0], kind::COOKIE_ACK, "COOKIE ACK first");
             assert_eq!(answers[0].tag(), tag);
-            // T1-cookie or T1-init is stopped; in COOKIE-ECHOED the data went with the COOKIE ECHO.
+            // T1-cookie or T1-init is stopped. In COOKIE-ECHOED the data went with the COOKIE ECHO.
             pair.pass_dropping(Duration::from_secs(10), |_| true);
             assert!(!pair.log.iter().skip(1).any(has(kind::INIT)));
             let data = pair.log.iter().filter(|sent| has(kind::DATA)(sent)).count();
@@ -242,7 +244,7 @@ fn section_5_2_4_b_and_d_end_the_set_up() {
     }
 }
 
-/// Case C, with a cookie that the peer was given before the NAT in front of it changed its port.
+/// Case C, with a cookie that the peer received before its NAT changed the port.
 #[test]
 fn section_5_2_4_c_another_port_changes_nothing() {
     let mut raw = Raw::new();
@@ -253,7 +255,7 @@ fn section_5_2_4_c_another_port_changes_nothing() {
     assert_eq!(raw.state(), "ESTABLISHED");
 }
 
-/// Step 3: a stale cookie is good if both tags match, else it gets an ERROR.
+/// Step 3: a stale cookie is accepted if both tags match; otherwise an ERROR is sent.
 #[test]
 fn section_5_2_4_step_3_age_matters_only_for_other_tags() {
     for same in [true, false] {
@@ -272,7 +274,8 @@ fn section_5_2_4_step_3_age_matters_only_for_other_tags() {
     }
 }
 
-/// An INIT in each state: our own tag only during our own set-up; Tie-Tags only where there is something to tie to.
+/// An INIT in each state: our own tag only during our own set-up, and Tie-Tags only if there is an association to tie
+/// to.
 #[test]
 fn section_5_2_1_and_5_2_2_an_init_in_each_state() {
     let open = |raw: &Raw, sent: &Sent| {
@@ -310,19 +313,19 @@ fn section_5_2_1_and_5_2_2_an_init_in_each_state() {
         let Some(Chunk::InitAck(ack)) = chunks(&answer).into_iter().next() else { panic!("no INIT ACK") };
         assert_eq!(ack.outbound_streams, 100, "no more than the INIT allows");
     }
-    // Nothing there: no Tie-Tags.
+    // Without an association there are no Tie-Tags.
     let mut raw = Raw::new();
     let first = raw.pair.log.iter().find(|sent| has(kind::INIT_ACK)(sent)).unwrap().clone();
     let (_, inside) = open(&raw, &first);
     assert_eq!((inside.local_tie_tag, inside.peer_tie_tag), (0, 0));
-    // SHUTDOWN-ACK-SENT: SHUTDOWN ACK again.
+    // In SHUTDOWN-ACK-SENT the SHUTDOWN ACK is repeated.
     let cumulative_tsn = raw.server_tsn.previous();
     raw.say(|packet| assert!(packet.push(&strandline_wire::Shutdown { cumulative_tsn })));
     assert_eq!(raw.state(), "SHUTDOWN-ACK-SENT");
     assert_eq!(ask(&mut raw).kinds(), [kind::SHUTDOWN_ACK]);
 }
 
-/// COOKIE-WAIT and COOKIE-ECHOED: the INIT ACK has our own tag and TSN again, T1 runs on.
+/// COOKIE-WAIT and COOKIE-ECHOED: the INIT ACK has our own tag and TSN again, and T1 keeps running.
 #[test]
 fn section_5_2_1_init_during_set_up_gets_own_parameters() {
     for echoed in [false, true] {
@@ -349,7 +352,7 @@ fn section_5_2_1_init_during_set_up_gets_own_parameters() {
         pair.log.clear();
         pair.pass_dropping(Duration::from_millis(1100), |_| true);
         assert_eq!(pair.log[0].kinds(), [if echoed { kind::COOKIE_ECHO } else { kind::INIT }], "T1 runs on");
-        // With an address more: in COOKIE-ECHOED an ABORT, and nothing changes.
+        // With an additional address, COOKIE-ECHOED answers with an ABORT and nothing changes.
         let more = [0, 5, 0, 8, 203, 0, 113, 1];
         let theirs = Init { parameters: Parameters::new(&more), ..theirs };
         let sent = pair.forge(SERVER, (PORT, 5000), tag, |packet| assert!(packet.push(&theirs)));
@@ -358,15 +361,15 @@ fn section_5_2_1_init_during_set_up_gets_own_parameters() {
         let answer = pair.wire.pop_front().unwrap();
         assert_eq!(answer.kinds(), [if echoed { kind::ABORT } else { kind::INIT_ACK }]);
         if echoed {
-            // The cause lists the new addresses, as they stood in the INIT.
+            // The cause lists the new addresses as in the INIT.
             assert_eq!(answer.bytes[16..], [&[0, 11, 0, 12][..], &more].concat());
         }
         assert_eq!(pair.hosts[CLIENT].endpoint.association_count(), 1);
     }
 }
 
-/// Rules 1 and 2 of section 5.2.1: the INIT comes from an address that the application did not name, but reports one
-/// that it did; only that one may be answered.
+/// Section 5.2.1 rules 1 and 2: the INIT comes from an address that the application did not name, but lists one that
+/// it did. Only that one may get an answer.
 #[test]
 fn section_5_2_1_cookie_wait_answers_only_named_addresses() {
     for reported in [true, false] {
@@ -392,7 +395,7 @@ fn section_5_2_1_cookie_wait_answers_only_named_addresses() {
     }
 }
 
-/// T1-init and T1-cookie go on to the next address of the peer, and double.
+/// T1-init and T1-cookie try the next address of the peer, and double.
 #[test]
 fn section_5_1_t1_tries_every_address_and_backs_off() {
     for lost in [kind::INIT, kind::COOKIE_ECHO] {
@@ -412,7 +415,7 @@ fn section_5_1_t1_tries_every_address_and_backs_off() {
         assert!(times.windows(2).all(|two| two[0].1 != two[1].1), "each on the other address");
         let seconds: Vec<_> =
             times.windows(2).map(|two| two[1].0.since(two[0].0).as_secs_f32().round()).collect();
-        // Each path has an RTO of its own; that of the path whose INIT ACK came is known (decision 56).
+        // Each path has its own RTO. That of the path on which the INIT ACK arrived is known (decision 56).
         let expected = match lost {
             kind::INIT => [1.0, 1.0, 2.0, 2.0, 4.0, 4.0, 8.0, 8.0],
             _ => [0.0, 1.0, 1.0, 2.0, 2.0, 4.0, 4.0, 8.0],
@@ -433,7 +436,7 @@ fn section_5_1_5_cookie_ack_precedes_data_acknowledgement() {
     assert_eq!(pair.kinds()[2..4], [vec![kind::COOKIE_ECHO, kind::DATA], vec![kind::COOKIE_ACK, kind::SACK]]);
 }
 
-/// Section 5.1.5 step 1: the key is gone, the cookie is forged.
+/// Section 5.1.5 step 1: without its key the cookie counts as forged.
 #[test]
 fn section_5_1_5_cookie_survives_one_key_change_only() {
     let short =
@@ -450,7 +453,7 @@ fn section_5_1_5_cookie_survives_one_key_change_only() {
         pair.now += Duration::from_secs(60);
         let (tag, _, sealed) = ask(&mut pair);
         for _ in 0..changes {
-            // The next INIT that comes when the key is due changes it.
+            // The next INIT after the key is due replaces it.
             pair.now += Duration::from_secs(if changes == 1 { 20 } else { 75 });
             ask(&mut pair);
         }
@@ -462,12 +465,12 @@ fn section_5_1_5_cookie_survives_one_key_change_only() {
     }
 }
 
-/// Section 5.4: what is confirmed at once on either side, and what only by its nonce.
+/// Section 5.4: which addresses are confirmed at once on either side, and which only by their nonce.
 #[test]
 fn section_5_4_which_addresses_are_confirmed() {
     let mut pair = Pair::with(config(2, CLIENT), config(2, SERVER));
     let client = pair.connect();
-    // Nothing but HEARTBEATs is lost, so that no address is confirmed by them.
+    // Only HEARTBEATs are lost, so that they confirm no address.
     pair.pass_dropping(Duration::from_millis(10), has(kind::HEARTBEAT));
     let server = pair.accepted();
     for (host, id) in [(CLIENT, client), (SERVER, server)] {
@@ -478,7 +481,7 @@ fn section_5_4_which_addresses_are_confirmed() {
         let refused = pair.hosts[host].endpoint.set_primary(pair.now, id, address(1 - host, 1).ip());
         assert_eq!(refused, Err(crate::error::PathError::Unconfirmed));
     }
-    // Rule 1: what the application names is confirmed from the start.
+    // Rule 1: an address that the application names is confirmed from the start.
     let mut pair = Pair::with(config(2, CLIENT), config(2, SERVER));
     let remotes = vec![address(SERVER, 0), address(SERVER, 1)];
     let request = Connect { local_port: 5000, peer_port: PORT, remotes, config: None };
@@ -488,8 +491,8 @@ fn section_5_4_which_addresses_are_confirmed() {
     assert!(paths.iter().all(|path| path.state == Reachability::Active));
 }
 
-/// Section 5.4: a probe each RTO until Path.Max.Retrans is exceeded, and none after that; the association's error count is left
-/// alone.
+/// Section 5.4: one probe per RTO until Path.Max.Retrans is exceeded, and none after that. The association's error
+/// count does not change.
 #[test]
 fn section_5_4_silent_address_costs_only_probes() {
     let mut pair = Pair::with(config(2, CLIENT), config(2, SERVER));

@@ -1,5 +1,5 @@
 //! RFC 9260 sections 6.1 and 6.3: what may be sent when, and the retransmission timer, packet by packet. The server
-//! sends, a peer made by hand acknowledges.
+//! sends, and a hand-made peer acknowledges.
 
 use strandline_wire::chunk::{Chunk, Init};
 use strandline_wire::number::Tsn;
@@ -10,7 +10,7 @@ use crate::config::Recovery;
 use crate::congestion::Algorithm;
 use crate::stats::{PathStatus, Status};
 
-/// Path MTU 1,280 of IPv4 and UDP: the largest DATA chunk (PMDCS) and its payload.
+/// The largest DATA chunk (PMDCS) and its payload at a path MTU of 1,280 with IPv4 and UDP.
 const PMDCS: u32 = 1240;
 const FULL: usize = 1224;
 
@@ -30,7 +30,7 @@ fn status(raw: &Raw) -> Status {
     raw.server().status(raw.server).unwrap()
 }
 
-/// Gives the server so many full messages; returns the number of packets that go at once.
+/// Queues full messages at the server. Returns the number of packets that are sent at once.
 fn offer(raw: &mut Raw, messages: usize) -> usize {
     for _ in 0..messages {
         raw.pair.send(SERVER, raw.server, 0, &[0; FULL]);
@@ -57,8 +57,8 @@ fn rule_a_no_data_beyond_the_peers_window() {
     assert!(raw.say_sack(3, 1999, &[]).is_empty(), "999 is less than the next chunk");
 }
 
-/// One chunk after one RTO, then ever later; answered probes are no errors, however many there are; an open window
-/// ends it.
+/// One chunk after one RTO, then with growing intervals. Any number of answered probes is no error. An open window
+/// ends the probing.
 #[test]
 fn rule_a_closed_window_is_probed_rarely() {
     let mut raw = steady(|config| config.association_retrans_max = 3);
@@ -86,7 +86,7 @@ fn rule_a_closed_window_is_probed_rarely() {
     assert_eq!(tsns(&sent).concat(), [tsn + 2, tsn + 3, tsn + 4, tsn + 5]);
 }
 
-/// Probes that nobody answers are errors as any other.
+/// Unanswered probes are errors like any others.
 #[test]
 fn rule_a_unanswered_probes_end_the_association() {
     let mut raw = steady(|config| config.association_retrans_max = 3);
@@ -97,7 +97,7 @@ fn rule_a_unanswered_probes_end_the_association() {
     assert_eq!(raw.pair.closed(SERVER), Some(&CloseReason::TimedOut));
 }
 
-/// A window update that was lost is found out by the probe.
+/// A probe recovers from the loss of a window update.
 #[test]
 fn rule_a_lost_window_update_is_recovered() {
     let (mut pair, client, server) = Pair::configured(|config| {
@@ -110,7 +110,7 @@ fn rule_a_lost_window_update_is_recovered() {
         pair.send(CLIENT, client, 0, &[number; 1000]);
     }
     pair.pass(Duration::from_secs(10));
-    // The application reads everything; what the server has to say about it is lost.
+    // The application reads everything; the server's window updates are lost.
     let mut read = core::iter::from_fn(|| pair.recv(SERVER, server)).count();
     pair.wire.clear();
     pair.pass(Duration::from_secs(70));
@@ -162,8 +162,7 @@ fn rule_c_retransmissions_precede_new_data() {
     assert!(!sent.contains(&(tsn + 4)), "not before what is marked");
 }
 
-/// Max.Burst of 4: a large window that is idle does not go out at once; each SACK clocks out what it acknowledged and
-/// a burst.
+/// Max.Burst of 4: an idle large window is not sent at once. Each SACK clocks out what it acknowledged and a burst.
 #[test]
 fn rule_d_a_burst_is_limited() {
     for (burst_max, expected) in [(4, 4), (2, 2), (0, 0)] {
@@ -185,9 +184,9 @@ fn rule_d_a_burst_is_limited() {
             burst_max,
             path_mtu_max: 1280,
             heartbeat_interval: None,
-            // Otherwise the rate of the path takes the limit's place.
+            // With RACK the pacing rate would replace the limit.
             recovery: Recovery::Rfc9260,
-            // Another controller would begin anew.
+            // Another controller would start anew.
             congestion: Algorithm::Rfc9260,
             ..Default::default()
         };
@@ -205,7 +204,7 @@ fn rule_d_a_burst_is_limited() {
     }
 }
 
-/// A SACK that waits is bundled with DATA, in front of it.
+/// A delayed SACK is bundled with DATA, in front of it.
 #[test]
 fn a_sack_that_waits_goes_with_data() {
     let mut raw = steady(|_| ());
@@ -214,12 +213,12 @@ fn a_sack_that_waits_goes_with_data() {
     let sent = raw.server_sends(10);
     assert_eq!(sent[0].kinds(), [kind::SACK, kind::DATA]);
     assert_eq!(sacks(&sent)[0].cumulative, raw.tsn + 1);
-    // Nothing is owed any more.
+    // No acknowledgement is pending any more.
     assert!(raw.server_sends(10)[0].kinds() == [kind::DATA]);
     assert!(raw.wait(ms(500)).is_empty());
 }
 
-/// A full window takes messages and sends nothing until some are acknowledged.
+/// With a full window messages are accepted, and none is sent until some are acknowledged.
 #[test]
 fn a_full_window_takes_messages_and_sends_none() {
     let mut raw = steady(|_| ());
@@ -230,7 +229,8 @@ fn a_full_window_takes_messages_and_sends_none() {
     assert!(!tsns(&raw.say_sack(1, 1 << 20, &[])).is_empty());
 }
 
-/// I bit: asked for by the application, on the last chunk only; while SHUTDOWN-PENDING; where the window is filled.
+/// The I bit is set if the application asks for it, on the last chunk only; in SHUTDOWN-PENDING; and when the window
+/// is filled.
 #[test]
 fn i_bit_is_set_where_useful() {
     let bits = |sent: &[Sent]| -> Vec<bool> {
@@ -260,7 +260,7 @@ fn i_bit_is_set_where_useful() {
     assert_eq!(bits(&raw.heard()), [true]);
 }
 
-/// Rules C1 to C3, C6: RTO.Initial, the first measurement, further ones; in milliseconds.
+/// Rules C1 to C3, C6: RTO.Initial, the first measurement, and further ones, in milliseconds.
 #[test]
 fn section_6_3_1_the_rto_in_numbers() {
     let mut raw = steady(|config| {
@@ -279,7 +279,8 @@ fn section_6_3_1_the_rto_in_numbers() {
     assert_eq!(measure(3, 112), (112_437, 300_437)); // var 3/4 * 62.5 + 1/4 * 0.5 = 47
 }
 
-/// C4: one measurement in a round trip. C5: none from what was sent again, nor from what was outstanding then.
+/// C4: one measurement per round trip. C5: none from retransmitted chunks, nor from chunks that were outstanding at
+/// that time.
 #[test]
 fn section_6_3_1_c4_and_c5() {
     let mut raw = steady(|config| config.rto_min = ms(1));
@@ -292,7 +293,7 @@ fn section_6_3_1_c4_and_c5() {
     raw.pair.now += ms(400);
     raw.say_sack(2, 1 << 20, &[]);
     assert_eq!(path(&raw).srtt, Some(ms(100)), "it was sent before the last measurement: same round trip");
-    // Sent again: its late acknowledgement measures nothing, and the RTO stays backed off.
+    // Retransmitted: its late acknowledgement is no measurement, and the RTO stays backed off.
     raw.server_sends(10);
     raw.server_sends(10);
     let again = raw.wait(ms(350));
@@ -301,15 +302,15 @@ fn section_6_3_1_c4_and_c5() {
     assert_eq!(rto, ms(600));
     raw.say_sack(4, 1 << 20, &[]);
     assert_eq!((path(&raw).srtt, path(&raw).rto), (Some(ms(100)), rto));
-    // New data measures again, and the back-off is over.
+    // New data is measured again, and the back-off is over.
     raw.server_sends(10);
     raw.pair.now += ms(100);
     raw.say_sack(5, 1 << 20, &[]);
     assert!(path(&raw).rto < ms(400), "{:?}", path(&raw).rto);
 }
 
-/// R1: started by the first, not restarted by later ones. R2: stopped when all is acknowledged. R3: restarted when the
-/// earliest is acknowledged, and not when a later one is.
+/// R1: the first chunk starts the timer, and later ones do not restart it. R2: it stops when everything is
+/// acknowledged. R3: it restarts when the earliest chunk is acknowledged, and not for a later one.
 #[test]
 fn section_6_3_2_t3_rtx_starts_restarts_and_stops() {
     let fires = |raw: &mut Raw| {
@@ -331,12 +332,12 @@ fn section_6_3_2_t3_rtx_starts_restarts_and_stops() {
     };
     // R1: one second after the first.
     assert_eq!(fires(&mut two()), Some(410));
-    // R3: the earliest is acknowledged; the timer starts anew.
+    // R3: the earliest is acknowledged, so the timer restarts.
     let mut raw = two();
     raw.say_sack(1, 1 << 20, &[]);
     let after = fires(&mut raw).unwrap();
     assert!((1000..=1900).contains(&after), "{after}");
-    // Only a later one: it runs on.
+    // Only a later one: the timer keeps running.
     let mut raw = two();
     raw.say_sack(0, 1 << 20, &[(2, 2)]);
     assert_eq!(fires(&mut raw), Some(410));
@@ -346,13 +347,13 @@ fn section_6_3_2_t3_rtx_starts_restarts_and_stops() {
     assert_eq!(fires(&mut raw), None);
 }
 
-/// R4: an acknowledgement taken back starts the timer, if it does not run.
+/// R4: a revoked acknowledgement starts the timer if it is stopped.
 #[test]
 fn section_6_3_2_r4_reneging_starts_the_timer() {
     let mut raw = steady(|_| ());
     raw.server_sends(100);
     raw.server_sends(100);
-    // The first is acknowledged by name of the second: nothing is in flight, the timer has stopped.
+    // A gap block acknowledges both chunks: nothing is in flight, and the timer has stopped.
     raw.say_sack(0, 1 << 20, &[(1, 2)]);
     assert_eq!(path(&raw).flight, 0);
     raw.wait(ms(5000));
@@ -361,7 +362,7 @@ fn section_6_3_2_r4_reneging_starts_the_timer() {
     assert_eq!(tsns(&again), [[raw.server_tsn + 1]]);
 }
 
-/// E1 to E3: cwnd and ssthresh, RTO doubled, as many of the earliest chunks as fit one packet.
+/// E1 to E3: cwnd and ssthresh, a doubled RTO, and as many of the earliest chunks as fit one packet.
 #[test]
 fn section_6_3_3_a_time_out_sends_one_packet() {
     let mut raw = steady(|_| ());
@@ -375,14 +376,14 @@ fn section_6_3_3_a_time_out_sends_one_packet() {
     let after = path(&raw);
     assert_eq!((after.cwnd, after.ssthresh, after.rto), (PMDCS, 4 * PMDCS, ms(2000)));
     assert_eq!(after.error_count, 1);
-    // The others go as soon as cwnd allows: when the first are acknowledged.
+    // The others are sent as soon as cwnd allows, when the first are acknowledged.
     let next = raw.say_sack(2, 1 << 20, &[]);
     assert_eq!(tsns(&next)[0], [tsn + 2, tsn + 3]);
     assert_eq!(status(&raw).stats.retransmissions as usize, 2 + tsns(&next).concat().len());
 }
 
-/// Stream sequence numbers start from 0 on every stream, rise by one with each ordered message, and are left alone by
-/// unordered ones.
+/// Stream sequence numbers start from 0 on every stream and grow by one with each ordered message. Unordered messages
+/// do not change them.
 #[test]
 fn section_6_5_stream_numbers_count_ordered_messages() {
     let mut raw = steady(|config| config.burst_max = 0);
@@ -405,7 +406,7 @@ fn section_6_5_stream_numbers_count_ordered_messages() {
     let ordered: Vec<_> =
         seen.iter().filter(|(_, unordered, _)| !unordered).map(|(s, _, n)| (*s, *n)).collect();
     assert_eq!(ordered, [(0, 0), (5, 0), (0, 1), (5, 1), (99, 0)]);
-    // Beyond the streams agreed on: refused (section 5.1.1).
+    // Beyond the negotiated streams: refused (section 5.1.1).
     let info = SendInfo { stream: StreamId(100), ..SendInfo::default() };
     let refused = raw.pair.hosts[SERVER].endpoint.send(raw.pair.now, raw.server, info, "x".into());
     assert!(refused.is_err());

@@ -1,5 +1,5 @@
-//! RFC 9260 sections 6.2, 6.4, 6.6, 6.7, 6.9 and 6.10: acknowledging, ordering, gaps, fragments, bundling. A peer made by
-//! hand sends, the server acknowledges; or the server sends fragments.
+//! RFC 9260 sections 6.2, 6.4, 6.6, 6.7, 6.9 and 6.10: acknowledging, ordering, gaps, fragments, bundling. A
+//! hand-made peer sends and the server acknowledges, or the server sends fragments.
 
 use strandline_wire::Data;
 use strandline_wire::chunk::Chunk;
@@ -14,7 +14,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// A raw peer that has had its first DATA acknowledged; `tsn` is the next.
+/// A hand-made peer whose first DATA is acknowledged; `tsn` is the next.
 fn begun(change: impl Fn(&mut AssociationConfig)) -> Raw {
     let mut raw = Raw::configured(change);
     let first = whole(raw.tsn, 0, b"first");
@@ -47,7 +47,7 @@ fn section_6_2_every_second_packet_else_within_200_ms() {
     assert!(raw.wait(ms(1000)).is_empty(), "once");
 }
 
-/// The I bit, duplicates without anything new, duplicates with something new, gaps until they are filled.
+/// The I bit, duplicates without new data, duplicates with new data, and gaps until they are filled.
 #[test]
 fn section_6_2_what_is_acknowledged_at_once() {
     let mut raw = begun(|_| ());
@@ -58,7 +58,7 @@ fn section_6_2_what_is_acknowledged_at_once() {
     assert_eq!(told(&raw.say_data(&urgent)).unwrap().duplicates, [tsn]);
     let fresh = whole(tsn + 1, 2, b"x");
     assert_eq!(told(&raw.say_all(&[&urgent, &fresh])).unwrap().duplicates, [tsn]);
-    // A gap: at once, and each packet while it lasts; and the one that fills it.
+    // A gap is acknowledged at once, as is each packet while it lasts, and the one that fills it.
     for number in 3..8u32 {
         let answer = told(&raw.say_data(&whole(tsn + number, number as u16 + 1, b"x"))).unwrap();
         assert_eq!((answer.cumulative, &answer.gaps[..]), (tsn + 1, &[(2, number as u16 - 1)][..]));
@@ -68,7 +68,7 @@ fn section_6_2_what_is_acknowledged_at_once() {
     assert!(raw.say_data(&whole(tsn + 8, 9, b"x")).is_empty(), "back to every second one");
 }
 
-/// Three times the same TSN: two duplicates in the list, which starts anew after each SACK (section 3.3.4).
+/// A TSN that arrives three times is listed as two duplicates. The list starts anew after each SACK (section 3.3.4).
 #[test]
 fn section_6_2_duplicates_are_listed_for_each_arrival() {
     let mut raw = begun(|_| ());
@@ -78,7 +78,7 @@ fn section_6_2_duplicates_are_listed_for_each_arrival() {
     assert_eq!(sacks(&raw.say_data(&data))[0].duplicates, [raw.tsn]);
 }
 
-/// A window of zero: new data is dropped and not reported, and answered at once; what fills a gap is taken.
+/// With a window of zero, new data is dropped, not reported, and answered at once. Data that fills a gap is accepted.
 #[test]
 fn section_6_2_closed_window_drops_and_reports() {
     let mut raw = begun(|config| {
@@ -97,17 +97,18 @@ fn section_6_2_closed_window_drops_and_reports() {
     let closed = last.unwrap();
     assert_eq!((closed.cumulative, closed.a_rwnd), (tsn + 2, 0));
     let reported = closed.gaps[0].1;
-    // Beyond it all: dropped.
+    // Data beyond all received TSNs is dropped.
     let answer = sacks(&raw.say_data(&whole(tsn + 12, 13, &payload))).pop().unwrap();
     assert_eq!((answer.cumulative, &answer.gaps, answer.a_rwnd), (tsn + 2, &closed.gaps, 0));
-    // The gap: taken.
+    // Data that fills the gap is accepted.
     let answer = sacks(&raw.say_data(&whole(tsn + 3, 4, &payload))).pop().unwrap();
     assert_eq!(answer.cumulative, tsn + 2 + u32::from(reported));
-    // Whatever was acknowledged is delivered: nothing is taken back.
+    // Everything that was acknowledged is delivered, so nothing is revoked.
     assert_eq!(raw.read().len(), 3 + usize::from(reported));
 }
 
-/// Reading opens the window: told without further data once it is a quarter of the buffer, and not each time.
+/// Reading opens the window. The peer is told without further data once it is open by a quarter of the buffer, and
+/// not each time.
 #[test]
 fn section_6_2_window_updates_come_by_quarters() {
     let mut raw = begun(|config| {
@@ -134,8 +135,8 @@ fn section_6_2_sack_delay_is_at_most_500_ms() {
     AssociationConfig { sack_delay: ms(500), ..AssociationConfig::default() }.validate().unwrap();
 }
 
-/// Section 6.6: order within a stream by its numbers, whatever the TSNs; unordered at once; the number of unordered
-/// messages means nothing.
+/// Section 6.6: messages of a stream are ordered by their numbers, whatever their TSNs. Unordered messages are
+/// delivered at once, and their number means nothing.
 #[test]
 fn section_6_6_order_is_by_stream_numbers() {
     let mut raw = Raw::new();
@@ -152,8 +153,8 @@ fn section_6_6_order_is_by_stream_numbers() {
     assert_eq!(raw.read(), [&b"1a"[..], b"1b", b"1c"]);
 }
 
-/// Section 6.9: B and E bits, TSNs in sequence, one stream sequence number, PPID and U bit for all fragments; packets
-/// are full and within the path MTU.
+/// Section 6.9: B and E bits, consecutive TSNs, and one stream sequence number, PPID and U bit for all fragments.
+/// Packets are full and within the path MTU.
 #[test]
 fn section_6_9_fragments_as_they_are_sent() {
     for unordered in [false, true] {
@@ -189,8 +190,8 @@ fn section_6_9_fragments_as_they_are_sent() {
     }
 }
 
-/// The path MTU falls below the size of chunks that are in flight: each goes again alone, for IP to fragment, and new
-/// data keeps to the new size.
+/// The path MTU falls below the size of chunks in flight: each is retransmitted alone, for IP to fragment, and new
+/// data uses the new size.
 #[test]
 fn section_6_9_oversized_chunks_go_alone() {
     let (mut pair, client, server) = Pair::established();
@@ -220,15 +221,15 @@ fn section_6_9_oversized_chunks_go_alone() {
     assert_eq!(pair.recv(SERVER, server).unwrap().data, vec![7; 5000]);
 }
 
-/// Section 6.9 and 7.3: fragments fit the smallest path (AMDCS), so that they can be sent again on any; packets of the
-/// larger path are filled all the same.
+/// Sections 6.9 and 7.3: fragments fit the smallest path (AMDCS), so that they can be retransmitted on any path.
+/// Packets on a path with a larger MTU are still filled.
 #[test]
 fn section_6_9_fragments_fit_every_confirmed_path() {
     let mut pair = Pair::with(config(2, CLIENT), config(2, SERVER));
     let client = pair.connect();
     pair.pass(Duration::from_secs(3));
     let server = pair.accepted();
-    // The primary path's MTU is found to be 1,500; the other one, without data, stays at 1,280.
+    // The primary path's MTU turns out to be 1,500. The other path, without data, stays at 1,280.
     for _ in 0..3 {
         pair.send(CLIENT, client, 0, &vec![0; 100_000]);
         pair.pass(Duration::from_secs(5));
@@ -249,7 +250,7 @@ fn section_6_9_fragments_fit_every_confirmed_path() {
             }
         }
     }
-    // So a fail-over needs no IP fragments.
+    // A fail-over therefore needs no IP fragments.
     pair.send(CLIENT, client, 0, &vec![1; 20_000]);
     let on_first = |sent: &Sent| sent.destination.ip() == address(SERVER, 0).ip();
     pair.pass_dropping(Duration::from_secs(60), on_first);
@@ -260,7 +261,7 @@ fn section_6_9_fragments_fit_every_confirmed_path() {
     assert_eq!(pair.oversize, 0);
 }
 
-/// A message that outgrows the buffer is handed over in parts, freeing it (section 6.9).
+/// A message that outgrows the buffer is delivered in parts, which frees the buffer (section 6.9).
 #[test]
 fn section_6_9_oversized_message_comes_in_parts() {
     let (mut pair, client, server) = Pair::configured(|config| {
@@ -286,7 +287,7 @@ fn section_6_9_oversized_message_comes_in_parts() {
     assert_eq!(bytes, message);
 }
 
-/// Section 6.10: a partial chunk is dropped, what came before it is processed, in order.
+/// Section 6.10: a partial chunk is dropped; the chunks before it are processed in order.
 #[test]
 fn section_6_10_a_partial_chunk_is_dropped() {
     let mut raw = Raw::new();
@@ -305,8 +306,8 @@ fn section_6_10_a_partial_chunk_is_dropped() {
     assert_eq!(raw.state(), "ESTABLISHED");
 }
 
-/// Two paths with DATA: the SACK goes where the last DATA came from; a HEARTBEAT ACK where the HEARTBEAT came from; after
-/// duplicates the SACK tries the other way (section 6.4).
+/// Two paths with DATA: the SACK goes to the source of the last DATA, a HEARTBEAT ACK to the source of the HEARTBEAT.
+/// After duplicates the SACK tries the other path (section 6.4).
 #[test]
 fn section_6_4_where_answers_go() {
     let mut pair = Pair::with(config(2, CLIENT), config(2, SERVER));
@@ -323,7 +324,7 @@ fn section_6_4_where_answers_go() {
     let to_client = |sent: &&Sent| sent.source.ip() == address(SERVER, 0).ip() || sent.source.ip() == second;
     let answers: Vec<_> = pair.log.iter().filter(to_client).collect();
     assert!(answers.len() >= 3 && answers.iter().all(|sent| has(kind::SACK)(sent) && on_second(sent)));
-    // The primary is the first path again; what asks on the second one is answered there.
+    // The primary is the first path again. A request on the second one is answered there.
     pair.hosts[CLIENT].endpoint.set_primary(pair.now, client, address(SERVER, 0).ip()).unwrap();
     pair.log.clear();
     pair.hosts[CLIENT].endpoint.request_heartbeat(pair.now, client, second).unwrap();
@@ -342,7 +343,7 @@ fn section_6_4_where_answers_go() {
     assert_eq!(ways.len(), 2, "{ways:?}");
 }
 
-/// Section 6.4: fast retransmissions go where the data went; what timed out goes elsewhere.
+/// Section 6.4: fast retransmissions use the path of the data; chunks that timed out use another one.
 #[test]
 fn section_6_4_where_retransmissions_go() {
     let mut pure = config(2, CLIENT);

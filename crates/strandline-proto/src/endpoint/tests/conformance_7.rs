@@ -1,18 +1,18 @@
-//! RFC 9260 section 7.2 in numbers: the congestion window after each SACK. Path MTU 1,280 of IPv4 and UDP.
+//! RFC 9260 section 7.2 in numbers: the congestion window after each SACK, at a path MTU of 1,280 with IPv4 and UDP.
 
 use super::raw::*;
 use super::*;
 use crate::congestion::Algorithm;
 use crate::stats::PathStatus;
 
-/// The largest DATA chunk, header included.
+/// The largest DATA chunk, header included, and its payload.
 const PMDCS: u32 = 1240;
 const FULL: usize = 1224;
 
-/// The server as sender, with a message always waiting; a peer made by hand acknowledges chunk by chunk.
+/// The server as sender with data always queued. A hand-made peer acknowledges chunk by chunk.
 struct Sender {
     raw: Raw,
-    /// Chunks sent so far, and acknowledged.
+    /// Number of chunks sent so far, and acknowledged.
     sent: u32,
     acked: u32,
 }
@@ -29,7 +29,7 @@ impl Sender {
         sender
     }
 
-    /// Gives full messages to send.
+    /// Queues full messages.
     fn fill(&mut self, messages: usize) {
         for _ in 0..messages {
             self.raw.pair.send(SERVER, self.raw.server, 0, &[0; FULL]);
@@ -48,7 +48,7 @@ impl Sender {
         self.raw.server().paths(self.raw.server).unwrap()[0].clone()
     }
 
-    /// Acknowledges so many more chunks cumulatively, 10 ms later; returns cwnd.
+    /// Acknowledges `chunks` more chunks cumulatively, 10 ms later. Returns cwnd.
     fn ack(&mut self, chunks: u32) -> u32 {
         self.acked += chunks;
         self.sack(&[])
@@ -61,7 +61,7 @@ impl Sender {
         self.path().cwnd
     }
 
-    /// Slow start up to a window of so many packets, with data always waiting.
+    /// Runs slow start up to a window of `packets` packets, with data always queued.
     fn grow(&mut self, packets: u32) {
         while self.path().cwnd < packets * PMDCS {
             if self.raw.server().status(self.raw.server).unwrap().send_buffered < 60 * FULL {
@@ -85,7 +85,7 @@ fn section_7_2_1_the_initial_window() {
         ("192.0.2.101:9899", 1500, 4404),
         ("192.0.2.101:9899", 576, 4 * 536),
         ("192.0.2.101:9899", 9000, 2 * 8960),
-        // 4,344 for IPv6, whose header is 20 longer.
+        // 4,344 for IPv6, whose header is 20 bytes longer.
         ("[2001:db8::1]:9899", 1280, 4344),
         ("[2001:db8::1]:9899", 9000, 2 * 8940),
     ] {
@@ -103,7 +103,7 @@ fn section_7_2_1_the_initial_window() {
     }
 }
 
-/// Slow start: the lesser of what was acknowledged and one PMDCS for each SACK, while the window is full.
+/// Slow start: the lesser of the acknowledged bytes and one PMDCS for each SACK, while the window is full.
 #[test]
 fn section_7_2_1_slow_start_packet_by_packet() {
     let mut sender = Sender::new();
@@ -112,19 +112,19 @@ fn section_7_2_1_slow_start_packet_by_packet() {
     assert_eq!(sender.in_flight(), 5, "one replaced, one more");
     assert_eq!(sender.ack(2), 4404 + 2 * PMDCS, "two chunks in one SACK: one PMDCS");
     assert_eq!(sender.ack(1), 4404 + 3 * PMDCS);
-    // The same SACK again acknowledges nothing.
+    // A repeated SACK acknowledges nothing.
     assert_eq!(sender.ack(0), 4404 + 3 * PMDCS);
     assert_eq!(sender.ack(0), 4404 + 3 * PMDCS);
-    // By gap block, without the cumulative TSN moving: newly acknowledged as well.
+    // Gap blocks acknowledge new data without moving the cumulative TSN.
     assert_eq!(sender.sack(&[(2, 2)]), 4404 + 4 * PMDCS);
     assert_eq!(sender.sack(&[(2, 2)]), 4404 + 4 * PMDCS);
 }
 
-/// Small chunks: no more than was acknowledged.
+/// Small chunks grow the window by no more than their size.
 #[test]
 fn section_7_2_1_small_chunks_grow_it_by_their_size() {
     let mut sender = Sender::new();
-    // 20 full ones wait; then very many small ones fill the window.
+    // 20 full chunks wait; then very many small ones fill the window.
     while sender.acked < 20 {
         sender.ack(1);
     }
@@ -156,8 +156,8 @@ fn section_7_2_1_unused_window_does_not_grow() {
     }
 }
 
-/// Three miss indications: ssthresh = max(cwnd / 2, 4 * PMDCS), cwnd = ssthresh, one packet at once; no growth and no
-/// second cut in Fast Recovery; out of it again at the exit point.
+/// Three miss indications: ssthresh = max(cwnd / 2, 4 * PMDCS), cwnd = ssthresh, one packet at once. No growth and no
+/// second reduction in Fast Recovery, which ends at the exit point.
 #[test]
 fn section_7_2_4_fast_retransmit_and_fast_recovery() {
     let mut sender = Sender::new();
@@ -168,18 +168,18 @@ fn section_7_2_4_fast_retransmit_and_fast_recovery() {
     let exit = sender.sent;
     let outstanding = sender.sent - sender.acked;
     assert!(outstanding >= 20);
-    // The first chunk outstanding is lost; two reports change nothing but slow start.
+    // The first outstanding chunk is lost. Two reports cause nothing but slow start.
     let first = sender.sack(&[(2, 2)]);
     let second = sender.sack(&[(2, 3)]);
     assert_eq!((first, second), (before.cwnd + PMDCS, before.cwnd + 2 * PMDCS));
     sender.raw.pair.now += Duration::from_millis(10);
     let answer = sender.raw.say_sack(sender.acked, 1 << 20, &[(2, 4)]);
-    // The third SACK first counts as an acknowledgement (the note in 7.2.4), then halves.
+    // The third SACK first counts as an acknowledgement (the note in 7.2.4), then halves the window.
     let full = second + PMDCS;
     assert_eq!((sender.path().cwnd, sender.path().ssthresh), (full / 2, full / 2));
     assert_eq!(tsns(&answer)[0], [lost], "at once, whatever cwnd is");
     assert_eq!(tsns(&answer).len(), 1, "only this packet while the flight exceeds cwnd");
-    // A second loss within Fast Recovery: marked, but no second cut.
+    // A second loss within Fast Recovery is marked, without a second reduction.
     for last in 6..10 {
         sender.sack(&[(2, 4), (6, last)]);
     }
@@ -187,7 +187,8 @@ fn section_7_2_4_fast_retransmit_and_fast_recovery() {
     // The cumulative TSN moves without reaching the exit point: still no growth.
     sender.acked += 4;
     assert_eq!(sender.sack(&[(2, 5)]), full / 2);
-    // All up to the exit point: growth again, first by slow start up to ssthresh, then by congestion avoidance.
+    // Everything up to the exit point is acknowledged: growth again, first by slow start up to ssthresh, then by
+    // congestion avoidance.
     sender.acked = exit;
     let after = sender.sack(&[]);
     assert!(after == full / 2 || after == full / 2 + PMDCS);
@@ -195,7 +196,7 @@ fn section_7_2_4_fast_retransmit_and_fast_recovery() {
     assert_eq!(sender.raw.server().status(sender.raw.server).unwrap().stats.fast_recoveries, 1);
 }
 
-/// The least window after a loss is 4 PMDCS.
+/// The minimum window after a loss is 4 PMDCS.
 #[test]
 fn section_7_2_3_the_window_is_not_halved_below_4_pmdcs() {
     let mut sender = Sender::new();
@@ -206,7 +207,7 @@ fn section_7_2_3_the_window_is_not_halved_below_4_pmdcs() {
     assert_eq!((sender.path().cwnd, sender.path().ssthresh), (4 * PMDCS, 4 * PMDCS));
 }
 
-/// Congestion avoidance: partial_bytes_acked has to reach cwnd; then one PMDCS more.
+/// Congestion avoidance: when partial_bytes_acked reaches cwnd, the window grows by one PMDCS.
 #[test]
 fn section_7_2_2_congestion_avoidance_packet_by_packet() {
     let mut sender = Sender::new();
@@ -215,7 +216,7 @@ fn section_7_2_2_congestion_avoidance_packet_by_packet() {
         sender.sack(&[(2, last)]);
     }
     assert_eq!((sender.path().cwnd, sender.path().ssthresh), (4 * PMDCS, 4 * PMDCS));
-    // Everything arrives: out of Fast Recovery.
+    // Everything arrives, which ends Fast Recovery.
     sender.acked = sender.sent;
     sender.fill(30);
     sender.sack(&[]);
@@ -272,7 +273,7 @@ fn section_7_2_3_after_a_time_out() {
     assert_eq!(sender.ack(1), last, "congestion avoidance beyond");
 }
 
-/// A pause: once for each RTO the window is halved, down to 4 PMDCS; ssthresh keeps what it was.
+/// A pause halves the window once per RTO, down to 4 PMDCS; ssthresh keeps the old value.
 #[test]
 fn section_7_2_1_a_pause_halves_the_window_each_rto() {
     for (pause_ms, halvings) in [(900, 0), (1100, 1), (2100, 2), (60_000, 9)] {

@@ -1,4 +1,4 @@
-//! RFC 9260 section 8: failure detection, heartbeats, packets out of the blue, verification tags; section 10: ICMP.
+//! RFC 9260 sections 8 and 10: failure detection, heartbeats, out-of-the-blue packets, verification tags, ICMP.
 
 use strandline_wire::chunk::{Chunk, CookieAck, Data, Heartbeat, Init, ShutdownAck, ShutdownComplete};
 use strandline_wire::number::Tsn;
@@ -13,7 +13,7 @@ fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
-/// Two paths, RTO of 1 s, no heartbeats but those that are asked for.
+/// Two paths, an RTO of 1 s, and only requested heartbeats.
 fn two_paths(change: impl Fn(&mut AssociationConfig)) -> (Pair, AssociationId) {
     let mut association = AssociationConfig::default();
     change(&mut association);
@@ -30,8 +30,8 @@ fn to(host: usize, path: u8) -> impl Fn(&Sent) -> bool {
     move |sent| sent.destination.ip() == address(host, path).ip()
 }
 
-/// Association.Max.Retrans consecutive time-outs are borne, the next one ends it; an acknowledgement in between starts
-/// the count anew.
+/// Association.Max.Retrans consecutive time-outs are tolerated, and the next one ends the association. An
+/// acknowledgement in between resets the count.
 #[test]
 fn section_8_1_the_association_error_counter() {
     let mut raw = Raw::configured(|config| {
@@ -55,7 +55,7 @@ fn section_8_1_the_association_error_counter() {
     assert_eq!(raw.pair.hosts[SERVER].events.iter().filter(failed).count(), 1);
 }
 
-/// HEARTBEATs unanswered on a path that is not in use leave the association alone, and make only that path inactive.
+/// Unanswered HEARTBEATs on an unused path do not affect the association and make only that path inactive.
 #[test]
 fn section_8_1_idle_paths_do_not_end_the_association() {
     let (mut pair, client) = two_paths(|config| {
@@ -75,14 +75,14 @@ fn section_8_1_idle_paths_do_not_end_the_association() {
         pair.hosts[CLIENT].events.iter().filter(|event| **event == changed(change)).count()
     };
     assert_eq!(count(&pair, PathChange::Inactive), 1, "told once");
-    // The counter stands still once the path is inactive; HEARTBEATs go on (section 8.3), and it returns.
+    // The counter stops once the path is inactive. HEARTBEATs continue (section 8.3), and the path returns.
     assert_eq!(paths[1].error_count, 3);
     pair.pass(secs(200));
     assert_eq!(count(&pair, PathChange::Active), 1);
     assert_eq!(pair.hosts[CLIENT].endpoint.paths(client).unwrap()[1].error_count, 0);
 }
 
-/// Path.Max.Retrans time-outs of T3-rtx make a path inactive; data goes to the other one.
+/// Path.Max.Retrans time-outs of T3-rtx make a path inactive, and data uses the other one.
 #[test]
 fn section_8_2_time_outs_make_a_path_inactive() {
     let (mut pair, client) = two_paths(|config| {
@@ -103,7 +103,7 @@ fn section_8_2_time_outs_make_a_path_inactive() {
     assert_eq!(pair.hosts[CLIENT].endpoint.status(client).unwrap().send_buffered, 0);
 }
 
-/// One HEARTBEAT for each HB.interval plus RTO, varied by half an RTO to either side; none while the path is in use.
+/// One HEARTBEAT per HB.interval plus RTO, varied by half an RTO to either side; none while the path is in use.
 #[test]
 fn section_8_3_how_often_heartbeats_go() {
     let mut raw = Raw::new();
@@ -154,8 +154,8 @@ fn section_8_3_unanswered_heartbeats_back_off() {
     assert_eq!((path.error_count, path.state), (5, Reachability::Inactive));
 }
 
-/// A HEARTBEAT ACK has everything that the HEARTBEAT had, and goes to where it came from; from COOKIE-ECHOED on, until a
-/// SHUTDOWN or SHUTDOWN ACK was sent. None are sent from then on either.
+/// A HEARTBEAT ACK contains everything that the HEARTBEAT contained, and goes to its source. HEARTBEATs are answered
+/// from COOKIE-ECHOED on until a SHUTDOWN or SHUTDOWN ACK was sent, and none are sent after that either.
 #[test]
 fn section_8_3_heartbeats_are_answered_in_the_right_states() {
     let value = [0, 1, 0, 7, 1, 2, 3, 0, 0xff, 0xff, 0, 8, 9, 9, 9, 9];
@@ -184,7 +184,7 @@ fn section_8_3_heartbeats_are_answered_in_the_right_states() {
     assert_eq!((raw.state(), ask(&mut raw)), ("SHUTDOWN-ACK-SENT", 0));
     assert!(!raw.wait(secs(250)).iter().any(has(kind::HEARTBEAT)));
 
-    // The initiator: not in COOKIE-WAIT, but in COOKIE-ECHOED.
+    // The initiator answers in COOKIE-ECHOED, but not in COOKIE-WAIT.
     let mut pair = Pair::new();
     let client = pair.connect();
     let tag = client_tag(&mut pair);
@@ -200,7 +200,7 @@ fn section_8_3_heartbeats_are_answered_in_the_right_states() {
     }
 }
 
-/// The rules for packets out of the blue in the order of the RFC, where more than one could apply.
+/// The rules for out-of-the-blue packets in the order of the RFC, where more than one could apply.
 #[test]
 fn section_8_4_the_rules_in_order() {
     let abort = || AnyChunk { kind: kind::ABORT, flags: 0, value: &[] };
@@ -232,14 +232,14 @@ fn section_8_4_the_rules_in_order() {
         let got = pair.wire.pop_front();
         assert_eq!(got.as_ref().map(|sent| sent.kinds()), answer.map(|kind| vec![kind]), "{number}");
         if let Some(got) = got {
-            // The tag is reflected, and says so.
+            // The tag is reflected, and the T bit is set.
             assert_eq!((got.tag(), got.bytes[13] & 1), (VerificationTag(0x1234), 1));
         }
     }
 }
 
-/// Rule 1: neither to nor from an address that is not unicast. Rule 3: an INIT to nobody gets an ABORT with its own
-/// Initiate Tag, without the T bit.
+/// Rule 1: neither to nor from an address that is not unicast. Rule 3: an INIT without a listener gets an ABORT with
+/// its own Initiate Tag, without the T bit.
 #[test]
 fn section_8_4_rules_1_and_3() {
     let mut pair = Pair::new();
@@ -266,8 +266,8 @@ fn section_8_4_rules_1_and_3() {
     assert_eq!((answer.kinds(), answer.tag(), answer.bytes[13] & 1), (vec![kind::ABORT], RAW_TAG, 0));
 }
 
-/// 8.5.1 A: with tag 0 only an INIT, alone. An INIT with any other tag is dropped where an association has that address; out of
-/// the blue it is answered as any other chunk is (`section_8_4_in_every_combination`).
+/// 8.5.1 A: only an INIT, alone, has tag 0. An INIT with any other tag is dropped if an association has its address.
+/// Out of the blue it is answered like any other chunk (`section_8_4_in_every_combination`).
 #[test]
 fn section_8_5_1_a_tag_0_is_for_inits() {
     let mut raw = Raw::new();
@@ -291,7 +291,8 @@ fn section_8_5_1_a_tag_0_is_for_inits() {
     assert!(raw.read().is_empty());
 }
 
-/// 8.5.1 C: SHUTDOWN COMPLETE counts with our own tag, or with the peer's and the T bit; and in SHUTDOWN-ACK-SENT only.
+/// 8.5.1 C: SHUTDOWN COMPLETE is accepted with our own tag, or with the peer's and the T bit, and only in
+/// SHUTDOWN-ACK-SENT.
 #[test]
 fn section_8_5_1_c_shutdown_complete() {
     for (own, tag_reflected, accepted) in
@@ -316,8 +317,8 @@ fn section_8_5_1_c_shutdown_complete() {
     }
 }
 
-/// 8.5.1 E and 9.2: SHUTDOWN ACK during set-up is answered as out of the blue, with the tag that it came with; the set-up
-/// goes on.
+/// 8.5.1 E and 9.2: SHUTDOWN ACK during set-up is answered as out of the blue, with the tag that it had, and the
+/// set-up continues.
 #[test]
 fn section_8_5_1_e_shutdown_ack_during_set_up() {
     for echoed in [false, true] {
@@ -338,7 +339,7 @@ fn section_8_5_1_e_shutdown_ack_during_set_up() {
             assert_eq!(answer.kinds(), [kind::SHUTDOWN_COMPLETE], "{echoed} {right_tag}");
             assert_eq!((answer.tag(), answer.bytes[13] & 1), (tag, 1));
             assert_eq!(pair.state(CLIENT, client), before);
-            // SHUTDOWN in set-up is discarded (section 9.2).
+            // SHUTDOWN during set-up is discarded (section 9.2).
             let shutdown = strandline_wire::Shutdown { cumulative_tsn: Tsn(1) };
             let sent = pair.forge(SERVER, (PORT, 5000), own, |packet| assert!(packet.push(&shutdown)));
             pair.deliver(&sent);
@@ -348,7 +349,7 @@ fn section_8_5_1_e_shutdown_ack_during_set_up() {
     }
 }
 
-/// Section 10: what each kind of message does to an association that it really quotes.
+/// Section 10: the effect of each kind of message that quotes a packet of the association.
 #[test]
 fn section_10_icmp_that_quotes_our_packets() {
     let quote =
@@ -367,7 +368,7 @@ fn section_10_icmp_that_quotes_our_packets() {
     // ICMP7.
     report(&mut raw, IcmpKind::PacketTooBig { mtu: 1000 }, address(CLIENT, 0));
     assert!(raw.server().paths(raw.server).unwrap()[0].mtu <= 1200);
-    // ICMP9: an error of the path, none of the association.
+    // ICMP9: an error of the path, not of the association.
     report(&mut raw, IcmpKind::HostUnreachable, address(CLIENT, 0));
     assert_eq!(raw.server().paths(raw.server).unwrap()[0].error_count, 1);
     assert_eq!((raw.state(), raw.server().status(raw.server).unwrap().error_count), ("ESTABLISHED", 0));
@@ -376,7 +377,7 @@ fn section_10_icmp_that_quotes_our_packets() {
     assert_eq!(raw.pair.closed(SERVER), Some(&CloseReason::Unreachable));
 }
 
-/// ICMP8: one that quotes an INIT counts in COOKIE-WAIT only.
+/// ICMP8: a message that quotes an INIT counts in COOKIE-WAIT only.
 #[test]
 fn section_10_icmp_with_init_counts_in_cookie_wait() {
     let (mut pair, client, _) = Pair::established();

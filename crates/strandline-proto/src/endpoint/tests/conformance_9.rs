@@ -15,7 +15,7 @@ fn kinds(sent: &[Sent]) -> Vec<u8> {
     sent.iter().flat_map(Sent::kinds).collect()
 }
 
-/// The Cumulative TSN Ack of the SHUTDOWN in a packet.
+/// Returns the Cumulative TSN Ack of the SHUTDOWN in a packet.
 fn cumulative(sent: &Sent) -> Tsn {
     let found = chunks(sent).into_iter().find_map(|chunk| match chunk {
         Chunk::Shutdown(Shutdown { cumulative_tsn }) => Some(cumulative_tsn),
@@ -24,8 +24,8 @@ fn cumulative(sent: &Sent) -> Tsn {
     found.expect("a SHUTDOWN")
 }
 
-/// Section 9.1: an ABORT with the peer's tag and the cause; the association is gone, what waited is reported, and the
-/// reason reaches the other application.
+/// Section 9.1: an ABORT with the peer's tag and the cause. The association is gone, queued messages are reported as
+/// failed, and the other application gets the reason.
 #[test]
 fn section_9_1_an_abort_by_the_application() {
     let mut raw = Raw::new();
@@ -40,7 +40,7 @@ fn section_9_1_an_abort_by_the_application() {
     assert!(raw.wait(secs(1000)).is_empty());
 }
 
-/// An ABORT in every state ends the association; it is never answered.
+/// An ABORT ends the association in every state and is never answered.
 #[test]
 fn section_9_1_an_abort_is_taken_in_every_state() {
     let abort = Abort { tag_reflected: false, causes: Causes::new(&[]) };
@@ -69,7 +69,7 @@ fn section_9_1_an_abort_is_taken_in_every_state() {
         assert!(matches!(raw.pair.closed(SERVER), Some(CloseReason::PeerAborted { .. })));
         assert!(raw.wait(secs(1000)).is_empty());
     }
-    // The initiator: in COOKIE-WAIT and COOKIE-ECHOED.
+    // The initiator in COOKIE-WAIT and COOKIE-ECHOED.
     for echoed in [false, true] {
         let mut pair = Pair::new();
         let client = pair.connect();
@@ -86,8 +86,8 @@ fn section_9_1_an_abort_is_taken_in_every_state() {
     }
 }
 
-/// The initiator of a shutdown: no SHUTDOWN before everything is acknowledged; no new messages; then SHUTDOWN with the
-/// last TSN received, again with the updated one when T2-shutdown expires.
+/// The initiator of a shutdown sends no SHUTDOWN before everything is acknowledged and accepts no new messages. Then
+/// it sends SHUTDOWN with the last TSN received, and repeats it with the updated one when T2-shutdown expires.
 #[test]
 fn section_9_2_the_side_that_shuts_down() {
     let mut raw = Raw::new();
@@ -100,12 +100,12 @@ fn section_9_2_the_side_that_shuts_down() {
         raw.pair.hosts[SERVER].endpoint.send(raw.pair.now, raw.server, SendInfo::default(), "late".into());
     assert!(late.is_err());
     assert!(kinds(&raw.say_sack(1, 65_536, &[])).is_empty(), "one is still outstanding");
-    // It is sent again if need be.
+    // It is retransmitted if necessary.
     assert_eq!(tsns(&raw.wait(secs(2))).concat(), [raw.server_tsn + 1]);
     let sent = raw.say_sack(2, 65_536, &[]);
     assert_eq!((kinds(&sent), raw.state()), (vec![kind::SHUTDOWN], "SHUTDOWN-SENT"));
     assert_eq!(cumulative(&sent[0]), raw.tsn);
-    // Data that comes meanwhile moves the number in the next one.
+    // Data that arrives meanwhile changes the number in the next one.
     let answer = raw.say_data(&whole(raw.tsn + 1, 1, b"two"));
     assert!(kinds(&answer).contains(&kind::SHUTDOWN));
     let again = raw.wait(secs(5));
@@ -119,8 +119,8 @@ fn section_9_2_the_side_that_shuts_down() {
     assert_eq!(raw.read(), [b"one", b"two"], "what had come can still be read");
 }
 
-/// SHUTDOWN acknowledges, but it tells no window: a SACK goes with each one that answers data, for the one that told the
-/// peer of an open window may have been lost.
+/// SHUTDOWN acknowledges, but does not report the window. A SACK goes with each one that answers data, because an
+/// earlier window update may have been lost.
 #[test]
 fn section_9_2_answers_to_data_tell_the_window_each_time() {
     let mut raw = Raw::new();
@@ -137,8 +137,8 @@ fn section_9_2_answers_to_data_tell_the_window_each_time() {
     }
 }
 
-/// The other side: data goes on until it is all acknowledged, also by SHUTDOWN's own number; the application's shutdown
-/// changes nothing; then SHUTDOWN ACK, again and again when T2-shutdown expires.
+/// The other side continues until its data is acknowledged, also by the number in SHUTDOWN. The application's
+/// shutdown changes nothing. Then it sends SHUTDOWN ACK, and repeats it when T2-shutdown expires.
 #[test]
 fn section_9_2_the_side_that_is_told() {
     let mut raw = Raw::new();
@@ -167,13 +167,14 @@ fn section_9_2_the_side_that_is_told() {
     assert_eq!(raw.state(), "SHUTDOWN-ACK-SENT");
     let again = raw.wait(secs(10));
     assert!(again.len() >= 2 && again.iter().all(has(kind::SHUTDOWN_ACK)));
-    // SHUTDOWN again: answered again. Then the end.
+    // SHUTDOWN is answered again. Then the end.
     assert_eq!(kinds(&raw.say(|packet| assert!(packet.push(&all)))), [kind::SHUTDOWN_ACK]);
     assert!(raw.say(|packet| assert!(packet.push(&ShutdownComplete { tag_reflected: false }))).is_empty());
     assert_eq!(raw.pair.closed(SERVER), Some(&CloseReason::Shutdown));
 }
 
-/// Both at once: SHUTDOWN in SHUTDOWN-SENT gets SHUTDOWN ACK; SHUTDOWN ACK in SHUTDOWN-ACK-SENT gets SHUTDOWN COMPLETE.
+/// Simultaneous shutdown: SHUTDOWN in SHUTDOWN-SENT gets SHUTDOWN ACK, and SHUTDOWN ACK in SHUTDOWN-ACK-SENT gets
+/// SHUTDOWN COMPLETE.
 #[test]
 fn section_9_2_both_at_once() {
     let mut raw = Raw::new();
@@ -187,7 +188,7 @@ fn section_9_2_both_at_once() {
     assert_eq!(raw.pair.closed(SERVER), Some(&CloseReason::Shutdown));
 }
 
-/// SHUTDOWN ACK and SHUTDOWN COMPLETE where nobody waits for them.
+/// SHUTDOWN ACK and SHUTDOWN COMPLETE in states that do not expect them.
 #[test]
 fn section_9_2_answers_that_nobody_waits_for_are_discarded() {
     for shutdown_ack in [true, false] {
@@ -201,7 +202,7 @@ fn section_9_2_answers_that_nobody_waits_for_are_discarded() {
     }
 }
 
-/// T2-shutdown doubles up to Association.Max.Retrans; any packet of the peer starts the count anew.
+/// T2-shutdown doubles up to Association.Max.Retrans; any packet of the peer resets the count.
 #[test]
 fn section_9_2_t2_shutdown_doubles_and_restarts() {
     let mut raw = Raw::configured(|config| config.association_retrans_max = 3);

@@ -11,7 +11,7 @@ fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
-/// The code of the first cause of the ABORT in these packets.
+/// Returns the code of the first cause of the ABORT in these packets.
 fn abort_code(sent: &[Sent]) -> Option<u16> {
     let of = |chunk: Chunk<'_>| match chunk {
         Chunk::Abort(abort) => abort.causes.iter().flatten().next().map(|cause| cause.code),
@@ -20,7 +20,7 @@ fn abort_code(sent: &[Sent]) -> Option<u16> {
     sent.iter().find_map(|sent| chunks(sent).into_iter().find_map(of))
 }
 
-/// Sends SHUTDOWN for all that the server has sent, `sent` chunks.
+/// Sends SHUTDOWN for all `sent` chunks that the server has sent.
 fn say_shutdown(raw: &mut Raw, sent: u32) -> Vec<Sent> {
     let cumulative_tsn = (raw.server_tsn + sent).previous();
     raw.say(|packet| assert!(packet.push(&Shutdown { cumulative_tsn })))
@@ -31,7 +31,7 @@ fn shut_down(raw: &mut Raw) {
     raw.heard();
 }
 
-/// What is missing when the peer shuts down. Each leaves the whole message "first" to be read.
+/// Data that is missing when the peer shuts down. The whole message "first" can be read in each case.
 const HOLES: [(&str, fn(&mut Raw)); 5] = [
     ("a TSN", |raw| {
         raw.say_data(&whole(raw.tsn + 2, 2, b"third"));
@@ -52,7 +52,7 @@ const HOLES: [(&str, fn(&mut Raw)); 5] = [
     }),
 ];
 
-/// How the peer ends the association: from which state, and by what.
+/// Ways for the peer to end the association: the state, and the chunk.
 const ENDS: [(&str, fn(&mut Raw) -> Vec<Sent>); 4] = [
     ("SHUTDOWN", |raw| say_shutdown(raw, 0)),
     ("SHUTDOWN in SHUTDOWN-PENDING", |raw| {
@@ -72,7 +72,7 @@ const ENDS: [(&str, fn(&mut Raw) -> Vec<Sent>); 4] = [
     }),
 ];
 
-/// A peer may shut down only once all its data was acknowledged: an end before that is no graceful one.
+/// A peer may shut down only once all its data is acknowledged. An earlier end is not graceful.
 #[test]
 fn section_9_2_no_shutdown_while_data_is_missing() {
     for (missing, leave_out) in HOLES {
@@ -93,7 +93,7 @@ fn section_9_2_no_shutdown_while_data_is_missing() {
     }
 }
 
-/// Data that comes in time, in whatever order, makes the same ends graceful.
+/// Data that arrives in time, in any order, makes the same ends graceful.
 #[test]
 fn section_9_2_a_late_fragment_makes_it_whole() {
     for (end, say_end) in ENDS {
@@ -109,7 +109,7 @@ fn section_9_2_a_late_fragment_makes_it_whole() {
     }
 }
 
-/// An association with five messages to deliver, whose shutdown the application or the peer has begun.
+/// Returns an association with five messages to deliver, whose shutdown the application or the peer has begun.
 fn with_five_to_deliver(peer_first: bool, change: impl Fn(&mut AssociationConfig)) -> Raw {
     let mut raw = Raw::configured(|config| {
         (config.rto_initial, config.rto_min, config.rto_max) = (secs(1), secs(1), secs(1));
@@ -127,7 +127,7 @@ fn with_five_to_deliver(peer_first: bool, change: impl Fn(&mut AssociationConfig
     raw
 }
 
-/// T5-shutdown-guard is the sender of SHUTDOWN's: data that waits is delivered however long that takes.
+/// T5-shutdown-guard applies only to the sender of SHUTDOWN: queued data is delivered however long that takes.
 #[test]
 fn section_9_2_data_outlasts_the_guard_time() {
     for peer_first in [false, true] {
@@ -144,7 +144,7 @@ fn section_9_2_data_outlasts_the_guard_time() {
     }
 }
 
-/// The sender of SHUTDOWN gives up after 5 times RTO.Max, though the peer says that it is there.
+/// The sender of SHUTDOWN gives up after 5 times RTO.Max, even if the peer answers.
 #[test]
 fn section_9_2_the_guard_begins_with_shutdown() {
     let mut raw = with_five_to_deliver(false, |_| {});
@@ -161,7 +161,7 @@ fn section_9_2_the_guard_begins_with_shutdown() {
     assert_eq!(raw.pair.closed(SERVER), Some(&CloseReason::TimedOut));
 }
 
-/// SHUTDOWN ACK goes again as often as Association.Max.Retrans says, whatever T5-shutdown-guard would be.
+/// SHUTDOWN ACK is repeated as often as Association.Max.Retrans allows, whatever T5-shutdown-guard would be.
 #[test]
 fn section_9_2_shutdown_ack_has_its_own_limit() {
     let mut raw = Raw::configured(|config| {
@@ -174,7 +174,7 @@ fn section_9_2_shutdown_ack_has_its_own_limit() {
     assert_eq!(raw.pair.closed(SERVER), Some(&CloseReason::TimedOut));
 }
 
-/// The linger time starts anew with each chunk that is acknowledged, and by nothing else.
+/// Each acknowledged chunk restarts the linger time, and nothing else does.
 #[test]
 fn linger_counts_time_without_progress() {
     for peer_first in [false, true] {
@@ -183,7 +183,7 @@ fn linger_counts_time_without_progress() {
             raw.wait(secs(4));
             raw.say_sack(acknowledged, 65_536, &[]);
         }
-        // A peer that answers and takes nothing: not an error, but no progress either.
+        // A peer that answers and accepts nothing: no error, but no progress either.
         let mut sent = Vec::new();
         for _ in 0..9 {
             assert_eq!(raw.pair.closed(SERVER), None);

@@ -13,7 +13,7 @@ use crate::config::Recovery;
 use crate::congestion::Algorithm;
 use crate::event::{Datagram, Transmit};
 
-/// The parameter as it stands on the wire.
+/// The parameter on the wire.
 const DECLARATION: [u8; 4] = [0x80, 0, 0, 4];
 
 fn asking(client: bool, server: bool) -> Pair {
@@ -42,7 +42,7 @@ fn agreed_with(congestion: Algorithm, recovery: Recovery) -> Raw {
     agreed_from(congestion, recovery, Tsn(1000))
 }
 
-/// The peer's first TSN is this one.
+/// As `agreed_with`, with `tsn` as the peer's first TSN.
 fn agreed_from(congestion: Algorithm, recovery: Recovery, tsn: Tsn) -> Raw {
     let pair = Pair::configured(|config| {
         config.recovery = recovery;
@@ -55,7 +55,7 @@ fn agreed_from(congestion: Algorithm, recovery: Recovery, tsn: Tsn) -> Raw {
 }
 
 impl Raw {
-    /// Sends a packet with one chunk of DATA, marked or not; returns what the server sends.
+    /// Sends a packet with one chunk of DATA, marked or not. Returns what the server sends.
     fn say_marked(&mut self, number: u32, ecn: u8) -> Vec<Sent> {
         let data = whole(self.tsn + number, number as u16, b"marked or not");
         let sent = self.pair.forge(CLIENT, (RAW_PORT, PORT), self.tag, |packet| assert!(packet.push(&data)));
@@ -74,7 +74,7 @@ impl Raw {
         self.server().paths(self.server).unwrap()[0].cwnd
     }
 
-    /// What the server hands to the carrier next.
+    /// Returns what the server hands to the carrier next.
     fn transmits(&mut self) -> Vec<Transmit> {
         let (now, mut buffer) = (self.pair.now, vec![0; 65_536]);
         let endpoint = &mut self.pair.hosts[SERVER].endpoint;
@@ -82,7 +82,7 @@ impl Raw {
     }
 }
 
-/// Lowest TSNs of the ECNEs in these packets, and whether each stands in front of a SACK.
+/// Returns the lowest TSNs of the ECNEs in these packets, and whether each is in front of a SACK.
 fn ecnes(packets: &[Sent]) -> Vec<(Tsn, bool)> {
     let of = |sent: &Sent| -> Vec<(Tsn, bool)> {
         let chunks = chunks(sent);
@@ -137,7 +137,7 @@ fn new_data_may_be_marked_and_nothing_else() {
     assert!(raw.transmits().iter().all(|transmit| !transmit.ecn_capable), "nobody asked");
 }
 
-/// Appendix A: ECNE with each SACK until CWR answers it.
+/// Appendix A: each SACK has an ECNE until CWR answers it.
 #[test]
 fn marks_are_told_until_cwr_comes() {
     let mut raw = agreed(Algorithm::Rfc9260);
@@ -157,7 +157,7 @@ fn marks_are_told_until_cwr_comes() {
     assert_eq!(ecnes(&raw.say_marked(12, 0b11)), [(tsn + 12, true)]);
 }
 
-/// RFC 8257 section 3.2: exactly what was marked.
+/// RFC 8257 section 3.2: exactly the marked data is reported.
 #[test]
 fn dctcp_tells_marks_exactly() {
     let mut raw = agreed(Algorithm::Dctcp);
@@ -170,7 +170,7 @@ fn dctcp_tells_marks_exactly() {
     assert_eq!(told, [], "no more marks");
 }
 
-/// Section 6.1.2 of RFC 3168: once for what is in flight, and CWR with the next data.
+/// RFC 3168 section 6.1.2: one reduction for the data in flight, and CWR with the next data.
 #[test]
 fn sender_shrinks_once_and_sends_cwr() {
     let mut raw = agreed(Algorithm::Rfc9260);
@@ -195,7 +195,7 @@ fn sender_shrinks_once_and_sends_cwr() {
     assert_eq!(raw.server_sends(100)[0].kinds(), [kind::DATA], "once for each ECNE");
 }
 
-/// Who did not ask neither tells marks nor listens to ECNE.
+/// A side that did not ask for ECN neither reports marks nor reacts to ECNE.
 #[test]
 fn without_agreement_nothing_changes() {
     let mut raw = Raw::new();
@@ -209,7 +209,7 @@ fn without_agreement_nothing_changes() {
     assert_eq!(ecnes(&raw.say_marked(0, 0b11)), []);
 }
 
-/// What tells a mark and a loss alike: controllers, and how losses are found.
+/// Combinations that treat a mark and a loss alike: controllers and loss recovery.
 const ALIKE: [(Algorithm, Recovery); 3] = [
     (Algorithm::Rfc9260, Recovery::Rfc9260),
     (Algorithm::Rfc9260, Recovery::Rack),
@@ -219,7 +219,7 @@ const ALIKE: [(Algorithm, Recovery); 3] = [
 /// A server that sends as much as it may, its window grown to 40 packets.
 struct Flow {
     raw: Raw,
-    /// The first chunk that is outstanding, and the next new one.
+    /// Number of the first outstanding chunk, and of the next new one.
     acked: u32,
     next: u32,
 }
@@ -246,7 +246,7 @@ impl Flow {
         panic!("it does not grow: {:?}", self.path());
     }
 
-    /// All that was sent has arrived.
+    /// Acknowledges everything that was sent.
     fn acknowledge(&mut self) {
         // So short that nothing is paced.
         self.raw.pair.now += Duration::from_millis(2);
@@ -261,7 +261,7 @@ impl Flow {
         self.next = self.next.max(last.unwrap_or(0));
     }
 
-    /// A mark of this chunk changes neither window nor threshold.
+    /// Asserts that a mark of this chunk changes neither window nor threshold.
     fn marks_to_no_effect(&mut self, number: u32, case: &str) {
         let before = self.path();
         self.mark(number);
@@ -277,7 +277,7 @@ impl Flow {
         self.raw.server().status(self.raw.server).unwrap().stats.retransmissions
     }
 
-    /// The next mark shrinks the window.
+    /// Asserts that the next mark shrinks the window.
     fn mark_counts(&mut self, what: impl core::fmt::Debug) {
         let before = self.raw.cwnd();
         self.mark(0);
@@ -285,14 +285,14 @@ impl Flow {
         assert!(now < before / 100 * 85, "{what:?}: {now} of {before}");
     }
 
-    /// ECNE for the first chunk that is outstanding, or one so far beyond it.
+    /// Sends ECNE for the first outstanding chunk, or one `beyond` it.
     fn mark(&mut self, beyond: u32) {
         let lowest_tsn = self.raw.server_tsn + self.acked + beyond;
         let heard = self.raw.say_all(&[&Ecne { lowest_tsn, packets: Some(1) }]);
         self.count(&heard);
     }
 
-    /// The first chunk outstanding is missing, and what follows arrives. The smallest window meanwhile.
+    /// Loses the first outstanding chunk while the following ones arrive. Returns the smallest window meanwhile.
     fn lose(&mut self) -> u32 {
         let mut least = u32::MAX;
         for last in 2..8 {
@@ -313,7 +313,7 @@ impl Flow {
     }
 }
 
-/// RFC 3168 section 6.1.2: once for a series of drops and marks of one window, whichever is told first.
+/// RFC 3168 section 6.1.2: one reduction for all drops and marks of one window, whichever is reported first.
 #[test]
 fn mark_and_loss_of_one_window_count_once() {
     for (congestion, recovery) in ALIKE {
@@ -333,7 +333,7 @@ fn mark_and_loss_of_one_window_count_once() {
     }
 }
 
-/// Ssthresh is not lowered twice, nor the window raised, when a time-out came first.
+/// After a time-out, a mark neither lowers ssthresh again nor raises the window.
 #[test]
 fn mark_of_timed_out_data_is_no_news() {
     for (congestion, recovery) in ALIKE {
@@ -345,14 +345,14 @@ fn mark_of_timed_out_data_is_no_news() {
     }
 }
 
-/// The time-out was needless: the window is what it was, less what the mark takes.
+/// The time-out was spurious: the window is the old one, less what the mark takes.
 #[test]
 fn mark_counts_after_an_undone_time_out() {
     let mut flow = Flow::grown(Algorithm::Cubic, Recovery::Rack);
     let before = flow.raw.cwnd();
     flow.time_out();
     flow.mark(1);
-    // All of it arrives late: also what went once.
+    // All of it arrives late, including what was sent once.
     flow.raw.pair.now += Duration::from_millis(2);
     flow.raw.say_sack(flow.next - 1, 1 << 20, &[]);
     let after = flow.raw.cwnd();
@@ -360,7 +360,7 @@ fn mark_counts_after_an_undone_time_out() {
     assert!(after > before / 100 * 65 && after < before / 100 * 75, "{after} of {before}");
 }
 
-/// A mark of what was sent after the window shrank is another one.
+/// A mark on data that was sent after the reduction counts anew.
 #[test]
 fn a_mark_in_the_next_window_counts() {
     for (congestion, recovery) in ALIKE {
@@ -374,7 +374,7 @@ fn a_mark_in_the_next_window_counts() {
     }
 }
 
-/// RFC 3168 section 6.1.2: the window does not grow by what tells of marks.
+/// RFC 3168 section 6.1.2: acknowledgements that report marks do not grow the window.
 #[test]
 fn what_tells_of_marks_lets_no_window_grow() {
     for (congestion, recovery) in ALIKE {

@@ -1,5 +1,5 @@
-//! RFC 9653: zero checksums. The harness asserts for every packet of every test that the checksum is right, or zero
-//! where the sender is configured so and the packet has neither INIT nor COOKIE ECHO.
+//! RFC 9653: zero checksums. For every packet of every test the harness asserts that the checksum is correct, or zero
+//! if the sender is configured so and the packet has neither INIT nor COOKIE ECHO.
 
 use strandline_wire::TlvWriter;
 use strandline_wire::chunk::{Abort, Chunk, CookieEcho, Heartbeat, Init, ShutdownAck};
@@ -13,7 +13,7 @@ use crate::config::ErrorDetectionMethod;
 
 const DTLS: Option<ErrorDetectionMethod> = Some(ErrorDetectionMethod::SctpOverDtls);
 
-/// The parameter as it stands on the wire.
+/// The parameter on the wire.
 const DECLARATION: [u8; 8] = [0x80, 1, 0, 8, 0, 0, 0, 1];
 
 fn configured(zero_checksum: Option<ErrorDetectionMethod>, host: usize) -> EndpointConfig {
@@ -29,13 +29,13 @@ fn is_zero(sent: &Sent) -> bool {
     Packet::parse(&sent.bytes).unwrap().checksum() == 0
 }
 
-/// Removes the packet's checksum.
+/// Sets the packet's checksum to zero.
 fn zeroed(mut sent: Sent) -> Sent {
     sent.bytes[8..12].fill(0);
     sent
 }
 
-/// EDMIDs that the packet's INIT or INIT ACK names.
+/// Returns the EDMIDs in the packet's INIT or INIT ACK.
 fn declared(sent: &Sent) -> Vec<u32> {
     let init = match chunks(sent).into_iter().next() {
         Some(Chunk::Init(init)) => init,
@@ -53,12 +53,12 @@ fn first(pair: &Pair, kind: u8) -> &Sent {
     pair.log.iter().find(|sent| has(kind)(sent)).unwrap_or_else(|| panic!("no chunk of type {kind}"))
 }
 
-/// What is left in the log from each side.
+/// Returns the packets in the log from one side.
 fn from(pair: &Pair, host: usize) -> Vec<&Sent> {
     pair.log.iter().filter(|sent| sent.source.ip() == address(host, 0).ip()).collect()
 }
 
-/// Messages both ways, of one packet and of several.
+/// Exchanges messages in both directions, of one packet and of several.
 fn exchange(pair: &mut Pair, client: AssociationId, server: AssociationId) {
     for (host, id, to, there) in [(CLIENT, client, SERVER, server), (SERVER, server, CLIENT, client)] {
         for len in [1, 3000] {
@@ -69,7 +69,7 @@ fn exchange(pair: &mut Pair, client: AssociationId, server: AssociationId) {
     }
 }
 
-/// An established association and what each side sends afterwards: (client's are zero, server's are zero).
+/// Sets up an association and returns whether the client's and the server's later packets have zero checksums.
 fn outcome(client: Option<ErrorDetectionMethod>, server: Option<ErrorDetectionMethod>) -> (bool, bool) {
     let (mut pair, client, server) = pair(client, server).establish();
     pair.log.clear();
@@ -84,7 +84,7 @@ fn outcome(client: Option<ErrorDetectionMethod>, server: Option<ErrorDetectionMe
     (all_or_none(CLIENT), all_or_none(SERVER))
 }
 
-/// A hand-made peer whose INIT has these parameters, with a server that is configured so.
+/// A hand-made peer whose INIT has these parameters, with a server of this configuration.
 fn raw(parameters: &[u8], server: Option<ErrorDetectionMethod>) -> Raw {
     let pair = pair(None, server);
     Raw::open(pair, Init { parameters: Parameters::new(parameters), ..init(Tsn(1000)) })
@@ -102,7 +102,7 @@ fn section_4_parameter_appears_once_in_init_and_ack() {
     }
 }
 
-/// A second one contradicts the first, so that neither counts; what the peer sends is taken as ever.
+/// A second parameter contradicts the first, so that neither counts. The peer's packets are accepted as usual.
 #[test]
 fn section_4_repeated_parameter_is_ignored() {
     let mut raw = raw(&[DECLARATION, DECLARATION].concat(), DTLS);
@@ -125,7 +125,7 @@ fn section_4_the_length_must_be_8() {
     }
 }
 
-/// Whoever does not use the extension skips the parameter and says nothing about it.
+/// A peer without the extension skips the parameter and does not report it.
 #[test]
 fn section_4_unconfigured_peer_skips_the_parameter() {
     let (mut pair, client, server) = pair(DTLS, None).establish();
@@ -139,7 +139,7 @@ fn section_4_unconfigured_peer_skips_the_parameter() {
     assert!(pair.log.iter().all(|sent| !is_zero(sent)));
 }
 
-/// Only the application's word puts it there, and by default there is none.
+/// The parameter is sent only if the application enables it; by default it is off.
 #[test]
 fn section_5_1_declaration_needs_the_applications_consent() {
     assert_eq!(AssociationConfig::default().zero_checksum, None);
@@ -150,7 +150,7 @@ fn section_5_1_declaration_needs_the_applications_consent() {
     assert!(!status.accepts_zero_checksum && !status.sends_zero_checksum);
 }
 
-/// Who is willing declares it, whether or not the other side did before.
+/// A configured side declares it whether or not the other side did before.
 #[test]
 fn section_5_1_init_ack_declares_regardless_of_init() {
     let (pair, ..) = pair(None, DTLS).establish();
@@ -170,7 +170,7 @@ fn section_5_2_zero_goes_only_if_both_allow() {
 #[test]
 fn section_5_2_association_may_differ_from_endpoint() {
     let mut pair = pair(None, DTLS);
-    // The harness looks at the endpoint's configuration for what is allowed: make it allow this.
+    // The harness checks against the endpoint's configuration, so allow it there.
     pair.hosts[CLIENT].endpoint.shared.config.association = configured(DTLS, CLIENT).association;
     let remotes = vec![pair.hosts[SERVER].addresses[0]];
     let own = Some(configured(None, CLIENT).association);
@@ -182,7 +182,7 @@ fn section_5_2_association_may_differ_from_endpoint() {
     assert!(pair.log.iter().all(|sent| !is_zero(sent)));
 }
 
-/// Rule 1: no method that we don't know, not even the reserved one.
+/// Rule 1: no unknown method, not even the reserved one.
 #[test]
 fn section_5_2_rule_1_only_supported_methods() {
     for edmid in [0, 2, 0x0100_0000, u32::MAX] {
@@ -192,12 +192,13 @@ fn section_5_2_rule_1_only_supported_methods() {
         let mut raw = raw(writer.finish(), DTLS);
         assert!(raw.pair.log.iter().all(|sent| !is_zero(sent)), "{edmid}");
         assert!(raw.server_sends(100).iter().all(|sent| !is_zero(sent)), "{edmid}");
-        // What we declared ourselves stands.
+        // Our own declaration stays valid.
         assert!(raw.server().status(raw.server).unwrap().accepts_zero_checksum);
     }
 }
 
-/// Rules 1 a and 2, and what all other packets have: a whole life, with every packet of the set-up lost once.
+/// Rules 1 a and 2, and what applies to all other packets: a whole association, with every packet of the set-up lost
+/// once.
 #[test]
 fn section_5_2_only_init_and_cookie_echo_have_checksums() {
     let mut pair = pair(DTLS, DTLS);
@@ -215,7 +216,7 @@ fn section_5_2_only_init_and_cookie_echo_have_checksums() {
     assert_eq!(pair.recv(SERVER, server).unwrap().data, "early");
     exchange(&mut pair, client, server);
     pair.pass(Duration::from_secs(100));
-    // Heartbeats were answered meanwhile: now the path MTU is probed too.
+    // Heartbeats were answered meanwhile, so the path MTU is probed too.
     exchange(&mut pair, client, server);
     pair.hosts[CLIENT].endpoint.shutdown(pair.now, client).unwrap();
     pair.run();
@@ -232,7 +233,7 @@ fn section_5_2_only_init_and_cookie_echo_have_checksums() {
     }
 }
 
-/// Also the ABORT of an association is none of the exceptions.
+/// The ABORT of an association is no exception.
 #[test]
 fn section_5_2_abort_of_the_association_has_none() {
     let (mut pair, client, _) = pair(DTLS, DTLS).establish();
@@ -242,7 +243,8 @@ fn section_5_2_abort_of_the_association_has_none() {
     assert!(matches!(pair.closed(SERVER), Some(CloseReason::PeerAborted { .. })));
 }
 
-/// Rule 1 b: answers to what belongs to no association, though its endpoint uses zero checksums with everybody.
+/// Rule 1 b: answers to out-of-the-blue packets have checksums, although the endpoint uses zero checksums with
+/// everybody.
 #[test]
 fn section_5_2_rule_1_b_oob_replies_have_checksums() {
     let mut pair = pair(DTLS, DTLS);
@@ -260,8 +262,8 @@ fn section_5_2_rule_1_b_oob_replies_have_checksums() {
     }
 }
 
-/// After its end an association is out of the blue: the peer, which knows nothing of it and goes on without checksums, is
-/// told with one. A server that has lost its memory does the same, but none that never took zero checksums.
+/// After its end an association is out of the blue. The peer, which does not know and still omits checksums, gets an
+/// answer with one. A server that lost its state answers too, but not one that never accepted zero checksums.
 #[test]
 fn section_5_3_oob_without_checksum_is_answered_by_default() {
     for (method, answers) in [(DTLS, true), (None, false)] {
@@ -281,7 +283,7 @@ fn section_5_3_oob_without_checksum_is_answered_by_default() {
     }
 }
 
-/// An association that did not declare is protected from packets without checksum also where others did.
+/// An association that did not declare is protected from packets without checksum even if others did.
 #[test]
 fn section_5_3_unknown_tag_is_judged_by_address() {
     let (mut pair, _, server) = pair(None, DTLS).establish();
@@ -295,7 +297,7 @@ fn section_5_3_unknown_tag_is_judged_by_address() {
     assert!(pair.closed(SERVER).is_some());
 }
 
-/// A Stale Cookie error finds no association either; the set-up that follows declares anew.
+/// A Stale Cookie error finds no association either. The following set-up declares anew.
 #[test]
 fn section_5_2_stale_cookie_error_has_a_checksum() {
     let change = |config: &mut AssociationConfig| {
@@ -315,7 +317,7 @@ fn section_5_2_stale_cookie_error_has_a_checksum() {
     assert!(pair.hosts[CLIENT].endpoint.status(client).unwrap().sends_zero_checksum);
 }
 
-/// Once declared, zero is taken in addition to right checksums; anything else is dropped.
+/// After a declaration, zero is accepted besides correct checksums; anything else is dropped.
 #[test]
 fn section_5_3_declarer_accepts_zero_and_valid_checksums() {
     let mut raw = raw(&[], DTLS);
@@ -347,7 +349,7 @@ fn with_checksum(sent: &Sent, checksum: u32) -> Vec<u8> {
     bytes
 }
 
-/// Not declared, not taken, whatever the peer declared.
+/// Without our declaration zero is not accepted, whatever the peer declared.
 #[test]
 fn section_5_3_others_drop_zero_checksums() {
     for parameters in [&[][..], &DECLARATION] {
@@ -361,7 +363,7 @@ fn section_5_3_others_drop_zero_checksums() {
     }
 }
 
-/// What was declared at set-up holds, also when the configuration changes later.
+/// A declaration at set-up stays valid when the configuration changes later.
 #[test]
 fn section_5_3_declaration_lasts_for_the_association() {
     let (mut pair, client, server) = pair(DTLS, DTLS).establish();
@@ -371,7 +373,7 @@ fn section_5_3_declaration_lasts_for_the_association() {
     assert_eq!(pair.hosts[SERVER].endpoint.stats().checksum_errors, 0);
 }
 
-/// INIT and COOKIE ECHO are looked at before there is an association: they must have their checksum.
+/// INIT and COOKIE ECHO are processed before there is an association and need their checksum.
 #[test]
 fn section_5_3_init_and_cookie_echo_need_checksums() {
     let mut pair = pair(DTLS, DTLS);
@@ -387,7 +389,7 @@ fn section_5_3_init_and_cookie_echo_need_checksums() {
     assert!(pair.wire.is_empty() && pair.hosts[SERVER].endpoint.association_count() == 0);
     pair.deliver(&sent);
     assert_eq!(pair.wire.pop_front().unwrap().kinds(), [kind::COOKIE_ACK]);
-    // Again, for the association that stands now.
+    // Again, for the existing association.
     pair.deliver(&zeroed(sent));
     assert!(pair.wire.is_empty());
     assert_eq!(pair.hosts[SERVER].endpoint.stats().checksum_errors, 3);
@@ -407,7 +409,7 @@ fn section_5_3_init_ack_without_checksum_is_accepted() {
     }
 }
 
-/// Figure 1: zero is the right checksum of this INIT, so that everybody takes it.
+/// Figure 1: zero is the correct checksum of this INIT, so everybody accepts it.
 #[test]
 fn section_3_valid_checksum_of_zero_is_valid() {
     let init = [1, 0, 0, 20, 0xfc, 0xb7, 0x5c, 0xca, 0, 0, 5, 0xdc, 0, 1, 0, 1, 0, 0, 0, 0];
@@ -425,7 +427,7 @@ fn section_3_valid_checksum_of_zero_is_valid() {
     assert_eq!(pair.hosts[SERVER].endpoint.stats().zero_checksums_received, 0);
 }
 
-/// A restart is a new set-up: what the new life declares counts.
+/// A restart is a new set-up: the new declaration counts.
 #[test]
 fn section_5_a_restart_declares_anew() {
     for (before, after) in [(DTLS, None), (None, DTLS), (DTLS, DTLS)] {
@@ -469,7 +471,7 @@ fn section_5_a_collision_agrees_as_well() {
     }
 }
 
-/// Each side counts what it sent and what it took.
+/// Each side counts what it sent and what it accepted.
 #[test]
 fn zero_checksums_are_counted_on_both_sides() {
     let (mut pair, client, server) = pair(DTLS, DTLS).establish();

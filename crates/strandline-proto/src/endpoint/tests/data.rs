@@ -137,7 +137,7 @@ fn pausing_reader_closes_and_reopens_the_window() {
     for number in 0..100u8 {
         pair.send(CLIENT, client, 0, &[number; 1000]);
     }
-    // Long enough for more window probes than errors are allowed: an answered probe is no error.
+    // Long enough for more window probes than the error limit: an answered probe is no error.
     pair.pass(Duration::from_secs(300));
     let status = pair.hosts[SERVER].endpoint.status(server).unwrap();
     assert!(status.receive_buffered <= 40_000, "{}", status.receive_buffered);
@@ -243,7 +243,7 @@ fn lost_window_update_is_recovered_by_a_probe() {
     }
     pair.pass(Duration::from_secs(5));
     let mut number = 0;
-    // Reading opens the window, but every SACK that says so is lost.
+    // Reading opens the window, but every SACK that reports it is lost.
     while let Some(message) = pair.recv(SERVER, server) {
         assert_eq!(message.data, vec![number; 1000]);
         number += 1;
@@ -259,7 +259,7 @@ fn lost_window_update_is_recovered_by_a_probe() {
     assert_eq!(number, 40);
 }
 
-/// Datagrams that arrive together do what they do one by one.
+/// Datagrams that arrive together have the same effect as one by one.
 #[test]
 fn a_train_is_handled_as_its_packets_are() {
     let run = |together: bool| {

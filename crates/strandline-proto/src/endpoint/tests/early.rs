@@ -10,7 +10,7 @@ use crate::config::Recovery;
 
 const MESSAGE: [u8; 9_000] = [7; 9_000];
 
-/// The client's packets with a COOKIE ECHO are next, and nothing of the server's has come since its INIT ACK.
+/// The client's packets with a COOKIE ECHO are next, and only the server's INIT ACK has arrived.
 fn about_to_echo(mut pair: Pair) -> (Pair, AssociationId) {
     let client = pair.connect();
     pair.send(CLIENT, client, 0, &MESSAGE);
@@ -48,7 +48,8 @@ fn early_message_arrives_before_the_cookie_ack() {
     assert_whole(&mut pair, client);
 }
 
-/// They come one by one: the first is answered at once, the others' COOKIE ACK goes along with the SACK for each second packet.
+/// The packets arrive one by one. The first is answered at once; the COOKIE ACKs of the others go with the SACK for
+/// every second packet.
 #[test]
 fn repeated_cookie_is_answered_with_its_data() {
     let (mut pair, _) = about_to_echo(Pair::new());
@@ -64,7 +65,7 @@ fn repeated_cookie_is_answered_with_its_data() {
     assert!(answers.iter().all(|kinds| *kinds == [kind::COOKIE_ACK, kind::SACK]), "{answers:?}");
 }
 
-/// On a path whose round trip is known by then, from INIT to INIT ACK: nothing of it waits for a clock.
+/// The path's round-trip time is known from INIT to INIT ACK: nothing waits for a timer.
 #[test]
 fn a_long_way_changes_nothing() {
     let mut pair = Pair::new();
@@ -78,12 +79,12 @@ fn a_long_way_changes_nothing() {
     pair.run();
     let server = pair.accepted();
     assert_eq!(pair.recv(SERVER, server).unwrap().data, MESSAGE.as_slice());
-    // The last packet's acknowledgement may be late.
+    // The acknowledgement of the last packet may be delayed.
     pair.pass(Duration::from_millis(250));
     assert_eq!(pair.hosts[CLIENT].endpoint.status(client).unwrap().send_buffered, 0);
 }
 
-/// Whichever comes first makes the association; no timer has to run out for that.
+/// The first packet to arrive creates the association, without waiting for a timer.
 #[test]
 fn any_of_them_may_be_lost_or_late() {
     for lost in 0..6 {
@@ -121,7 +122,7 @@ fn windows_of_both_sides_bound_early_data() {
     assert_eq!(pair.wire.len(), 3);
 }
 
-/// A cookie that takes most of a packet would go again and again for a few bytes of data each.
+/// A cookie that fills most of a packet would be repeated for a few bytes of data each.
 #[test]
 fn a_long_cookie_goes_once() {
     for (cookie_bytes, often) in [(200, true), (900, false)] {
@@ -160,7 +161,8 @@ fn one_packet_is_all_where_that_is_wanted() {
     }
 }
 
-/// Some of the data was taken by an association that has ended since; another cookie would bring it a second time.
+/// Some of the data was accepted by an association that has ended since. Another cookie would deliver it a second
+/// time.
 #[test]
 fn possibly_arrived_data_is_not_sent_again() {
     let (mut pair, client) =
@@ -187,7 +189,7 @@ fn possibly_arrived_data_is_not_sent_again() {
     assert!(pair.hosts[CLIENT].endpoint.status(client).is_none_or(|status| status.send_buffered == 0));
 }
 
-/// Its data is acknowledged, and the COOKIE ACK is lost: T1-cookie alone counts, nothing wakes before it, and no timer of data runs.
+/// The data is acknowledged, and the COOKIE ACK is lost: only T1-cookie runs, and no timer of data.
 #[test]
 fn early_sack_starts_no_timer() {
     let (mut pair, client) = about_to_echo_by_hand();
@@ -215,7 +217,7 @@ fn early_sack_starts_no_timer() {
     assert_eq!(pair.hosts[CLIENT].endpoint.status(client).unwrap().stats.timeouts, 0);
 }
 
-/// The client has just sent its packets with the COOKIE ECHO, after an INIT ACK made by hand that took 60 ms.
+/// The client has just sent its packets with the COOKIE ECHO, after a hand-made INIT ACK that took 60 ms.
 fn about_to_echo_by_hand() -> (Pair, AssociationId) {
     let mut pair = Pair::new();
     let client = pair.connect();
@@ -227,8 +229,8 @@ fn about_to_echo_by_hand() -> (Pair, AssociationId) {
     (pair, client)
 }
 
-/// The COOKIE ACK was lost and the SACK beside it was not: what comes with the next COOKIE ECHO is new, and its SACK could wait. The
-/// COOKIE ACK does not.
+/// The COOKIE ACK was lost, and the SACK beside it was not. The data with the next COOKIE ECHO is new and its SACK
+/// could wait, but the COOKIE ACK does not.
 #[test]
 fn late_cookie_is_answered_at_once() {
     let (mut pair, _) = about_to_echo(Pair::new());
@@ -246,7 +248,7 @@ fn late_cookie_is_answered_at_once() {
     assert_eq!(answers[0][0], kind::COOKIE_ACK);
 }
 
-/// Packets wait on the wire for this long before each kind of the set-up is delivered.
+/// Delay on the wire before each kind of set-up packet is delivered.
 const HALF: Duration = Duration::from_millis(30);
 
 fn established_over_a_long_way() -> (Pair, AssociationId, AssociationId) {
@@ -261,7 +263,7 @@ fn established_over_a_long_way() -> (Pair, AssociationId, AssociationId) {
     (pair, client, server)
 }
 
-/// The cookie's own time tells the listener what the round trip takes: its first answer, if it is lost, is probed for.
+/// The cookie's timestamp gives the listener a round-trip time, and it probes for its first answer if that is lost.
 #[test]
 fn listener_learns_the_rtt_from_the_cookie() {
     let (mut pair, client, server) = established_over_a_long_way();
@@ -276,7 +278,7 @@ fn listener_learns_the_rtt_from_the_cookie() {
     assert_eq!(pair.recv(CLIENT, client).unwrap().data, "answer");
 }
 
-/// A COOKIE ECHO that was sent again after its timer says nothing of the round trip.
+/// A COOKIE ECHO that was repeated by its timer is no measurement of the round-trip time.
 #[test]
 fn a_late_cookie_measures_nothing() {
     let mut pair = Pair::new();
@@ -288,7 +290,7 @@ fn a_late_cookie_measures_nothing() {
     assert_eq!(pair.hosts[SERVER].endpoint.paths(server).unwrap()[0].srtt, None);
 }
 
-/// There is nothing yet to clock it by (RFC 6928 section 2).
+/// No acknowledgement can clock it yet (RFC 6928 section 2).
 #[test]
 fn the_first_window_goes_in_one_piece() {
     let (mut pair, client, _) = established_over_a_long_way();

@@ -1,4 +1,4 @@
-//! What went wrong in other stacks, tried on this one: docs/other-stacks-bugs.md names the fault behind each test.
+//! Faults of other stacks, tried on this one: docs/other-stacks-bugs.md names the fault behind each test.
 
 mod cookies;
 mod data;

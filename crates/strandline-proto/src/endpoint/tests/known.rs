@@ -1,14 +1,14 @@
-//! What an association leaves behind for the next one with the same peer (RFC 9040).
+//! What an association leaves in the path cache for the next one with the same peer (RFC 9040).
 
 use super::*;
 
 static MESSAGE: [u8; 100_000] = [7; 100_000];
-/// SCTP packets in IP packets of 1,500 and 1,280 bytes, in UDP.
+/// Lengths of SCTP packets in IP packets of 1,500 and 1,280 bytes, in UDP.
 const FULL: usize = 1_472;
 const SMALL: usize = 1_252;
 
-/// Sends the message over a new association and ends it; what is longer than `most` and may not be fragmented does not arrive. The longest packet with
-/// DATA that was sent.
+/// Sends the message over a new association and ends it. Packets longer than `most` that may not be fragmented are
+/// lost. Returns the longest sent packet with DATA.
 fn transfer(pair: &mut Pair, most: usize) -> usize {
     let before = pair.log.len();
     pair.hosts[SERVER].events.clear();
@@ -22,7 +22,7 @@ fn transfer(pair: &mut Pair, most: usize) -> usize {
     pair.log[before..].iter().filter(|sent| has(kind::DATA)(sent)).map(|sent| sent.bytes.len()).max().unwrap()
 }
 
-/// The SCTP packets with a COOKIE ECHO of an association that has a message to send from the beginning.
+/// Returns the SCTP packets with a COOKIE ECHO of an association that has data to send from the beginning.
 fn echoes(pair: &mut Pair) -> Vec<usize> {
     let client = pair.connect();
     pair.send(CLIENT, client, 0, &MESSAGE);
@@ -47,7 +47,8 @@ fn after_ten_minutes_it_is_looked_for_again() {
     assert!(echoes(&mut pair).iter().all(|size| *size <= SMALL));
 }
 
-/// The first flight is lost for its size: everything arrives none the less, and the next association does not begin with it.
+/// The first flight is lost for its size. Everything still arrives, and the next association does not begin with that
+/// size.
 #[test]
 fn smaller_mtu_than_remembered_is_detected() {
     let mut pair = Pair::new();
@@ -56,7 +57,7 @@ fn smaller_mtu_than_remembered_is_detected() {
     assert!(echoes(&mut pair).iter().all(|size| *size <= SMALL));
 }
 
-/// A packet of the set-up that is lost goes again by the round-trip time that is known, not after a second.
+/// A lost packet of the set-up is repeated by the known round-trip time, not after a second.
 #[test]
 fn set_up_uses_the_remembered_rtt() {
     for lost in [kind::INIT, kind::INIT_ACK, kind::COOKIE_ECHO, kind::COOKIE_ACK] {

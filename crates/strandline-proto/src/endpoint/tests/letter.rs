@@ -1,5 +1,5 @@
-//! [`AssociationConfig::rfc9260`]: an endpoint that does what RFC 9260 says and nothing beyond it, packet by packet. A peer
-//! made by hand talks to it, or two of them talk.
+//! [`AssociationConfig::rfc9260`]: an endpoint that follows RFC 9260 and nothing beyond it, packet by packet. It
+//! talks to a hand-made peer or to another such endpoint.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::*;
 use crate::event::PathChange;
 use crate::stats::PathStatus;
 
-/// The largest DATA chunk, header included, and its user data, at 1,280 bytes of path MTU.
+/// The largest DATA chunk, header included, and its user data, at a path MTU of 1,280.
 const PMDCS: u32 = 1240;
 const FULL: usize = 1224;
 
@@ -23,7 +23,7 @@ fn pure(paths: u8, host: usize) -> EndpointConfig {
     EndpointConfig { association: Arc::new(AssociationConfig::rfc9260()), ..config(paths, host) }
 }
 
-/// A server that keeps to RFC 9260, and a peer made by hand.
+/// A server that follows RFC 9260 strictly, and a hand-made peer.
 fn letter() -> Raw {
     Raw::open(Pair::with(pure(1, CLIENT), pure(1, SERVER)), init(Tsn(1000)))
 }
@@ -32,12 +32,12 @@ fn path(raw: &Raw) -> PathStatus {
     raw.server().paths(raw.server).unwrap()[0].clone()
 }
 
-/// Numbers, from 0, of the DATA in these packets.
+/// Returns the numbers, from 0, of the DATA in these packets.
 fn numbers(raw: &Raw, sent: &[Sent]) -> Vec<u32> {
     tsns(sent).concat().into_iter().map(|tsn| tsn.distance_from(raw.server_tsn)).collect()
 }
 
-/// Gives so many full messages; the numbers of what goes.
+/// Queues full messages. Returns the numbers of the chunks that are sent.
 fn give(raw: &mut Raw, messages: usize) -> Vec<u32> {
     for _ in 0..messages {
         raw.pair.send(SERVER, raw.server, 0, &[0x55; FULL]);
@@ -52,8 +52,8 @@ fn it_is_valid_and_not_the_default() {
     assert_ne!(AssociationConfig::rfc9260(), AssociationConfig::default());
 }
 
-/// Section 7.2.4: the third miss indication, and nothing before it, however much time passes; once. Section 7.2.3: half of the
-/// window, four packets at least.
+/// Section 7.2.4: the third miss indication causes one retransmission, and nothing before it, however much time
+/// passes. Section 7.2.3: half of the window, at least four packets.
 #[test]
 fn three_miss_indications_and_not_time() {
     let mut raw = letter();
@@ -62,7 +62,7 @@ fn three_miss_indications_and_not_time() {
         raw.pair.now += ms(100);
         let sent = raw.say_sack(0, 1 << 20, &[gaps]);
         assert!(!numbers(&raw, &sent).contains(&0), "after {indications}");
-        // Time tells nothing: the probe and the reordering window of RFC 8985 would have passed.
+        // Time alone has no effect: the probe and the reordering window of RFC 8985 would have passed.
         let waited = raw.wait(ms(300));
         assert!(numbers(&raw, &waited).is_empty(), "after {indications}");
     }
@@ -71,7 +71,7 @@ fn three_miss_indications_and_not_time() {
     assert_eq!(numbers(&raw, &sent)[0], 0, "the third");
     assert_eq!(path(&raw).cwnd, (before / 2).max(4 * PMDCS));
     assert_eq!(path(&raw).ssthresh, path(&raw).cwnd);
-    // That it is lost again, T3-rtx alone finds out.
+    // Only T3-rtx detects that it is lost again.
     let highest = 9;
     for end in 5..highest {
         raw.pair.now += ms(10);
@@ -81,8 +81,8 @@ fn three_miss_indications_and_not_time() {
     assert_eq!(raw.server().status(raw.server).unwrap().stats.fast_recoveries, 1);
 }
 
-/// Section 6.3: RTO.Initial, then twice that; one packet in flight until an acknowledgement comes (section 7.2.3). No probe
-/// goes before that.
+/// Section 6.3: RTO.Initial, then twice that, with one packet in flight until an acknowledgement (section 7.2.3). No
+/// probe is sent before.
 #[test]
 fn a_lost_tail_waits_for_t3_rtx() {
     let mut raw = letter();
@@ -91,7 +91,7 @@ fn a_lost_tail_waits_for_t3_rtx() {
     for at in [1000, 3000, 7000] {
         let quiet = (began + ms(at - 1)).since(raw.pair.now);
         assert!(numbers_after(&mut raw, quiet).is_empty(), "before {at} ms");
-        // (Timers have a grain of a millisecond.)
+        // Timers have a resolution of a millisecond.
         assert_eq!(numbers_after(&mut raw, ms(6)), [0], "T3-rtx at {at} ms: one packet");
         assert_eq!((path(&raw).cwnd, path(&raw).flight), (PMDCS, PMDCS));
     }
@@ -106,8 +106,8 @@ fn numbers_after(raw: &mut Raw, time: Duration) -> Vec<u32> {
     numbers(raw, &sent)
 }
 
-/// Section 7.2.1: the lesser of what a SACK acknowledges and one PMDCS, while the window is full; section 6.1 rule D: four
-/// packets at a time, however much was acknowledged.
+/// Section 7.2.1: the lesser of the acknowledged bytes and one PMDCS for each SACK, while the window is full. Section
+/// 6.1 rule D: four packets at a time, however much was acknowledged.
 #[test]
 fn slow_start_and_bursts_follow_rfc_9260() {
     let mut raw = letter();
@@ -123,18 +123,19 @@ fn slow_start_and_bursts_follow_rfc_9260() {
     }
     let in_flight = next - 12;
     assert!(in_flight >= 15, "{in_flight}");
-    // Twelve at once, the window full: one packet more, and no more than four go.
+    // Twelve at once with a full window: one packet more, and no more than four are sent.
     raw.pair.now += ms(10);
     let sent = raw.say_sack(24, 1 << 20, &[]);
     assert_eq!(path(&raw).cwnd, cwnd + PMDCS);
     assert_eq!(numbers(&raw, &sent), [next, next + 1, next + 2, next + 3]);
-    // The window is not full any more: it does not grow.
+    // The window is not full any more and does not grow.
     raw.pair.now += ms(10);
     raw.say_sack(25, 1 << 20, &[]);
     assert_eq!(path(&raw).cwnd, cwnd + PMDCS);
 }
 
-/// Section 6.2: a SACK for every second packet, also of a train; one that waits for 200 ms; and no HEARTBEAT that measures.
+/// Section 6.2: a SACK for every second packet, even in a train, one that waits for 200 ms, and no HEARTBEAT for
+/// measuring.
 #[test]
 fn every_second_packet_of_a_train_is_acknowledged() {
     let mut raw = letter();
@@ -169,7 +170,7 @@ fn every_second_packet_of_a_train_is_acknowledged() {
     assert_eq!(sacks(&raw.wait(ms(2))).len(), 1);
 }
 
-/// Section 6.2.1 D iii: what a SACK does not name any more is in flight again, whether or not the SACK is full.
+/// Section 6.2.1 D iii: TSNs that a SACK no longer reports are in flight again, whether or not the SACK is full.
 #[test]
 fn truncated_sack_counts_as_reneging() {
     let mut raw = letter();
@@ -182,11 +183,11 @@ fn truncated_sack_counts_as_reneging() {
     let before = raw.server().status(raw.server).unwrap();
     raw.say_sack(0, 1 << 20, &gaps[..16]);
     let after = raw.server().status(raw.server).unwrap();
-    // (A second SACK without anything new is no news but for what it takes back.)
+    // A second SACK without new data counts only for what it revokes.
     assert_eq!(after.in_flight, before.in_flight + 12);
 }
 
-/// Section 6.3.1: no round-trip time is known before data, a HEARTBEAT or a set-up chunk that was sent here is answered.
+/// Section 6.3.1: no round-trip time is known before data, a HEARTBEAT or a set-up chunk of ours is answered.
 #[test]
 fn the_cookies_way_measures_nothing() {
     let mut pair = Pair::with(config(1, CLIENT), pure(1, SERVER));
@@ -198,7 +199,8 @@ fn the_cookies_way_measures_nothing() {
     assert_eq!(pair.hosts[SERVER].endpoint.paths(server).unwrap()[0].srtt, None);
 }
 
-/// Sections 6.4.1, 8.2: data stays on the primary path until Path.Max.Retrans is exceeded, what timed out goes to the other.
+/// Sections 6.4.1 and 8.2: data stays on the primary path until Path.Max.Retrans is exceeded; chunks that timed out
+/// use the other path.
 #[test]
 fn silent_path_fails_after_path_max_retrans() {
     let (mut pair, client, _) = Pair::with(pure(2, CLIENT), pure(2, SERVER)).establish();
@@ -211,7 +213,7 @@ fn silent_path_fails_after_path_max_retrans() {
     loop {
         let from = pair.log.len();
         pair.send(CLIENT, client, 0, b"where does it go?");
-        // Each message takes its first way in vain, times out, and arrives by the other path.
+        // Each message is lost on the primary path, times out, and arrives on the other path.
         pair.pass_dropping(Duration::from_secs(70), |sent| to_first(sent) && has(kind::DATA)(sent));
         if data_to_first(&pair, from) == 0 {
             break;
@@ -222,7 +224,7 @@ fn silent_path_fails_after_path_max_retrans() {
         };
         assert!(!pair.hosts[CLIENT].events.iter().any(inactive), "RFC 9260 has no such state");
         assert!(rounds < 100, "it is never left");
-        // HEARTBEATs are answered meanwhile, which is why it goes on.
+        // HEARTBEATs are answered meanwhile, so the path stays active.
         if rounds == 8 {
             break;
         }
@@ -247,7 +249,7 @@ fn silent_path_fails_after_path_max_retrans() {
     assert_eq!(changes, [PathChange::Inactive]);
 }
 
-/// Types of parameters in INIT and INIT ACK.
+/// Returns the types of parameters in INIT and INIT ACK.
 fn parameters(log: &[Sent]) -> BTreeSet<u16> {
     let of = |sent: &Sent| -> Vec<u16> {
         let init = match chunks_of(sent).into_iter().next() {
@@ -265,7 +267,8 @@ fn chunks_of(sent: &Sent) -> Vec<Chunk<'_>> {
     packet.chunks().flatten().filter_map(|raw| raw.parse().ok()).collect()
 }
 
-/// A whole life of two endpoints with two addresses each: data before the set-up, losses, a pause, the end.
+/// Runs an association of two endpoints with two addresses each: data before the set-up, losses, a pause, and the
+/// end.
 fn a_life(of: impl Fn(u8, usize) -> EndpointConfig) -> Pair {
     let mut pair = Pair::with(of(2, CLIENT), of(2, SERVER));
     let client = pair.connect();
@@ -314,8 +317,8 @@ fn chunks_and_parameters_of_rfc_9260_and_no_others() {
     assert_eq!(pair.log.iter().filter(|sent| has(kind::COOKIE_ECHO)(sent)).count(), 1);
 }
 
-/// What others see of an endpoint with the default parameters: the same, and PAD (RFC 4820), whose type says to whoever does
-/// not know it that it is to be skipped and not reported.
+/// With the default parameters others see the same, and PAD (RFC 4820), whose type tells receivers to skip it without
+/// a report if they do not know it.
 #[test]
 fn default_init_triggers_no_reports() {
     let pair = a_life(config);
@@ -328,7 +331,7 @@ fn default_init_triggers_no_reports() {
         assert!(!sent.contains(&never), "{never}");
     }
     assert_eq!(parameters(&pair.log), BTreeSet::from([5, 7]));
-    // Flags that RFC 9260 does not define are 0: I, U, B and E of DATA are all that there is.
+    // Flags that RFC 9260 does not define are 0: there are only I, U, B and E of DATA.
     for sent in &pair.log {
         for raw in Packet::parse(&sent.bytes).unwrap().chunks().flatten() {
             let defined = if raw.kind == kind::DATA { 0b1111 } else { 0 };

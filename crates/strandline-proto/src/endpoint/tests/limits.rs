@@ -1,4 +1,4 @@
-//! Limits, memory, and icmp.
+//! Limits, memory, and ICMP.
 
 use super::*;
 use crate::config::AssociationConfig;
@@ -19,7 +19,7 @@ fn an_idle_association_takes_at_most_1_kb() {
     pair.run();
     let client = last.unwrap();
     let server = pair.accepted();
-    // Used, and idle again: what data needed is given back.
+    // Used, and idle again: the memory for data is released.
     pair.send(CLIENT, client, 0, &vec![0; 50_000]);
     pair.pass(Duration::from_secs(10));
     for (host, id, name) in [(CLIENT, client, "client"), (SERVER, server, "server")] {
@@ -35,7 +35,7 @@ fn an_idle_association_takes_at_most_1_kb() {
     }
 }
 
-/// What controllers hold is counted, and what only speeds them up while data is in flight is given back.
+/// Memory of controllers is counted, and what only serves data in flight is released.
 #[test]
 fn idle_controllers_are_counted_and_small() {
     for (congestion, most) in [
@@ -70,7 +70,7 @@ fn idle_controllers_are_counted_and_small() {
     }
 }
 
-/// Of many that take turns few hold the buffers of an exchange: each gives them back the sooner the more there are.
+/// Of many associations that take turns only few hold buffers: the more there are, the sooner each releases them.
 #[test]
 fn of_many_associations_each_gives_buffers_back_soon() {
     for (associations, kept) in [(10, true), (8_200, false)] {
@@ -174,7 +174,7 @@ fn packet_too_big_lowers_the_path_mtu() {
         quoted: &data.bytes[..8],
     };
     pair.hosts[CLIENT].endpoint.handle_icmp(pair.now, error);
-    // RFC 8899 section 4.6.2: back to what is known to work, and the reported size is probed next.
+    // RFC 8899 section 4.6.2: the PMTU falls to a size that is known to work, and the reported size is probed next.
     assert_eq!(pair.hosts[CLIENT].endpoint.paths(client).unwrap()[0].mtu, 1200);
     while pair.recv(SERVER, server).is_some() {}
     pair.log.clear();
@@ -186,7 +186,7 @@ fn packet_too_big_lowers_the_path_mtu() {
 
 #[test]
 fn a_million_associations_are_found_by_key() {
-    // 20,000 here: the point is that the work for each packet does not grow; the time of this test would.
+    // 20,000 here. The work for each packet must not grow; the time of this test would.
     let mut pair = Pair::configured(|config| config.heartbeat_interval = None);
     for port in 0..20_000u16 {
         let remotes = vec![address(SERVER, 0)];

@@ -53,12 +53,12 @@ pub(super) struct Sent {
     pub(super) source: SocketAddr,
     pub(super) destination: SocketAddr,
     pub(super) bytes: Vec<u8>,
-    /// IP may fragment it.
+    /// True if IP may fragment the packet.
     pub(super) fragment: bool,
 }
 
 impl Sent {
-    /// Types of the chunks in the packet.
+    /// Returns the types of the chunks in the packet.
     pub(super) fn kinds(&self) -> Vec<u8> {
         Packet::parse(&self.bytes).unwrap().chunks().map(|raw| raw.unwrap().kind).collect()
     }
@@ -79,9 +79,9 @@ pub(super) struct Pair {
     pub(super) now: Time,
     pub(super) hosts: [Host; 2],
     pub(super) wire: VecDeque<Sent>,
-    /// Every packet that was ever sent.
+    /// Every packet that was sent.
     pub(super) log: Vec<Sent>,
-    /// Packets sent for IP to fragment.
+    /// Number of packets sent for IP to fragment.
     pub(super) oversize: usize,
 }
 
@@ -141,7 +141,7 @@ impl Pair {
         (self, client, server)
     }
 
-    /// The server's association, from its event.
+    /// Returns the server's association, from its event.
     pub(super) fn accepted(&self) -> AssociationId {
         let found = self.hosts[SERVER].events.iter().find_map(|(id, event)| match event {
             Event::Established { incoming: true, .. } => Some(*id),
@@ -150,7 +150,7 @@ impl Pair {
         found.expect("the server accepted an association")
     }
 
-    /// Delivers what comes before the first packet with such a chunk, which is the next one then.
+    /// Delivers everything before the first packet with such a chunk, which is the next one then.
     pub(super) fn run_to(&mut self, kind: u8) {
         self.collect();
         while !self.wire.front().is_some_and(has(kind)) {
@@ -159,7 +159,7 @@ impl Pair {
         }
     }
 
-    /// Takes what both sides want to send; nothing is delivered.
+    /// Collects what both sides want to send, without delivering it.
     pub(super) fn collect(&mut self) {
         let mut buffer = vec![0; 65_536];
         for host in &mut self.hosts {
@@ -206,7 +206,7 @@ impl Pair {
         self.collect();
     }
 
-    /// Delivers everything, what is sent in answer too, without letting time pass.
+    /// Delivers everything, including answers, without letting time pass.
     pub(super) fn run(&mut self) {
         self.run_dropping(|_| false);
     }
@@ -223,7 +223,7 @@ impl Pair {
         }
     }
 
-    /// Lets time pass: fires timers in order and delivers all but what `drop` takes.
+    /// Lets time pass: fires timers in order and delivers everything except what `drop` selects.
     pub(super) fn pass_dropping(&mut self, time: Duration, mut drop: impl FnMut(&Sent) -> bool) {
         let end = self.now + time;
         self.run_dropping(&mut drop);
@@ -268,12 +268,12 @@ impl Pair {
         })
     }
 
-    /// Types of chunks in every packet that was sent, in order.
+    /// Returns the chunk types of every packet that was sent, in order.
     pub(super) fn kinds(&self) -> Vec<Vec<u8>> {
         self.log.iter().map(Sent::kinds).collect()
     }
 
-    /// A packet that neither side made, from one host to the other.
+    /// Returns a packet that neither side made, from one host to the other.
     pub(super) fn forge(
         &self,
         from: usize,

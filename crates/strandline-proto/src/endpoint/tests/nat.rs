@@ -5,7 +5,7 @@ use strandline_wire::chunk::Chunk;
 
 use super::*;
 
-/// Another host behind the client's address, with the same SCTP port and an encapsulation port of its own.
+/// Another host behind the client's address, with the same SCTP port and its own encapsulation port.
 fn neighbour(pair: &Pair, seed: u8) -> Host {
     let mut endpoint = Endpoint::new(config(1, CLIENT), [seed; 32], pair.now).unwrap();
     let remotes = vec![address(SERVER, 0)];
@@ -16,7 +16,7 @@ fn neighbour(pair: &Pair, seed: u8) -> Host {
     Host { endpoint, addresses: vec![address], events: Vec::new() }
 }
 
-/// Carries packets between the neighbour and the server until there are no more.
+/// Delivers packets between the neighbour and the server until there are no more.
 fn run_neighbour(pair: &mut Pair, host: &mut Host) {
     let mut buffer = vec![0; 65_536];
     while let Some(transmit) = host.endpoint.poll_transmit(pair.now, &mut buffer, 1) {
@@ -51,7 +51,7 @@ fn an_init_from_another_encapsulation_port_is_refused() {
     let mut second = neighbour(&pair, 9);
     run_neighbour(&mut pair, &mut second);
     assert!(is_refused(&pair, &second));
-    // The first one doesn't notice.
+    // The first client does not notice.
     pair.send(CLIENT, client, 0, b"still here");
     pair.run();
     assert_eq!(pair.recv(SERVER, server).unwrap().data, "still here");
@@ -65,7 +65,7 @@ fn an_init_from_another_encapsulation_port_is_refused() {
 fn a_cookie_from_another_encapsulation_port_is_refused() {
     let mut pair = Pair::new();
     let mut second = neighbour(&pair, 9);
-    // The second one has its cookie before the first has its association.
+    // The second client gets its cookie before the first has its association.
     let mut buffer = vec![0; 2048];
     let transmit = second.endpoint.poll_transmit(pair.now, &mut buffer, 1).unwrap();
     let (source, destination) = (second.addresses[0], transmit.destination);

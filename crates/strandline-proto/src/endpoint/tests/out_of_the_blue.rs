@@ -72,7 +72,7 @@ fn foreign_ports_on_a_shared_carrier_stay_silent() {
     assert!(pair.wire.is_empty());
 }
 
-/// What the server, which shares its carrier, answers to a packet for a port.
+/// Returns the answer of a server with a shared carrier to a packet for a port.
 fn shared_answer(
     prepare: impl FnOnce(&mut Endpoint),
     port: u16,
@@ -122,7 +122,7 @@ fn a_lost_shutdown_complete_is_made_good() {
     assert_eq!(pair.state(SERVER, server), "SHUTDOWN-ACK-SENT");
     pair.pass(Duration::from_secs(3));
     assert_eq!(pair.closed(SERVER), Some(&CloseReason::Shutdown));
-    // Once nobody can ask any more the port may be another process's again.
+    // When no peer can ask any more, another process may use the port again.
     pair.pass(Duration::from_secs(300));
     let sent =
         pair.forge(SERVER, (PORT, 5000), VerificationTag(1), |packet| assert!(packet.push(&ShutdownAck)));

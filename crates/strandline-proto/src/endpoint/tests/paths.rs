@@ -65,7 +65,7 @@ fn a_dead_primary_fails_over_and_returns() {
         paths.iter().map(|path| (path.primary, path.in_use)).collect()
     };
     assert_eq!(used(&pair), [(true, false), (false, true)]);
-    // The path heals: heartbeats find out, and data goes back to the primary.
+    // The path works again: heartbeats detect it, and data returns to the primary.
     pair.pass(Duration::from_secs(30));
     assert!(pair.hosts[CLIENT].events.contains(&(client, changed(PathChange::Active))));
     assert_eq!(used(&pair), [(true, true), (false, false)]);
@@ -218,7 +218,7 @@ fn unnamed_address_is_given_up() {
     assert_eq!(pair.log.iter().filter(data).count(), 0);
 }
 
-/// A probe depends on data that flows, not on the size of the messages: none of these fills packets to the last byte.
+/// A probe depends on data that flows, not on the size of the messages: none of these fills packets completely.
 #[test]
 fn mtu_search_works_with_any_message_size() {
     for size in [1, 64, 200, 420, 650, 900, 1200] {

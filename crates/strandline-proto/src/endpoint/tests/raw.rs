@@ -1,4 +1,4 @@
-//! A peer made by hand: it sets up an association with the server and then says whatever a test writes.
+//! A hand-made peer: it sets up an association with the server and then sends whatever a test writes.
 
 use strandline_wire::chunk::{Chunk, CookieEcho, GapBlock, Init, InitAck, sack};
 use strandline_wire::number::{Ssn, Tsn};
@@ -9,24 +9,24 @@ use super::*;
 use crate::config::Recovery;
 use crate::congestion::Algorithm;
 
-/// Its SCTP port.
+/// The peer's SCTP port.
 pub(super) const RAW_PORT: u16 = 6000;
-/// The tag that it chose.
+/// The peer's tag.
 pub(super) const RAW_TAG: VerificationTag = VerificationTag(0x5261_7721);
 
 /// The hand-made peer at the client's first address, and the server's association with it.
 pub(super) struct Raw {
     pub(super) pair: Pair,
     pub(super) server: AssociationId,
-    /// The server's tag: that of packets to it.
+    /// The server's tag, which packets to it carry.
     pub(super) tag: VerificationTag,
-    /// TSN of the first DATA that it sends.
+    /// TSN of the first DATA that the peer sends.
     pub(super) tsn: Tsn,
     /// TSN of the server's first DATA.
     pub(super) server_tsn: Tsn,
 }
 
-/// What a SACK says.
+/// The contents of a SACK.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Told {
     pub(super) cumulative: Tsn,
@@ -35,7 +35,7 @@ pub(super) struct Told {
     pub(super) duplicates: Vec<Tsn>,
 }
 
-/// What its INIT says by default.
+/// The peer's default INIT.
 pub(super) fn init(initial_tsn: Tsn) -> Init<'static> {
     Init {
         initiate_tag: RAW_TAG,
@@ -74,7 +74,7 @@ impl Encode for AnyChunk<'_> {
     }
 }
 
-/// A packet whose chunks are these bytes, right or wrong, with a right checksum.
+/// Returns a packet whose chunks are these bytes, valid or not, with a correct checksum.
 pub(super) fn packet_of(ports: (u16, u16), tag: VerificationTag, chunks: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for field in [ports.0, ports.1] {
@@ -88,12 +88,12 @@ pub(super) fn packet_of(ports: (u16, u16), tag: VerificationTag, chunks: &[u8]) 
     bytes
 }
 
-/// The chunks of a packet, parsed.
+/// Returns the parsed chunks of a packet.
 pub(super) fn chunks(sent: &Sent) -> Vec<Chunk<'_>> {
     Packet::parse(&sent.bytes).unwrap().chunks().map(|raw| raw.unwrap().parse().unwrap()).collect()
 }
 
-/// What the SACKs in these packets say.
+/// Returns the contents of the SACKs in these packets.
 pub(super) fn sacks(packets: &[Sent]) -> Vec<Told> {
     let told = |chunk: Chunk<'_>| match chunk {
         Chunk::Sack(sack) => Some(Told {
@@ -107,7 +107,7 @@ pub(super) fn sacks(packets: &[Sent]) -> Vec<Told> {
     packets.iter().flat_map(|sent| chunks(sent).into_iter().filter_map(told).collect::<Vec<_>>()).collect()
 }
 
-/// TSNs of the DATA in these packets, packet by packet.
+/// Returns the TSNs of the DATA in these packets, packet by packet.
 pub(super) fn tsns(packets: &[Sent]) -> Vec<Vec<Tsn>> {
     let of = |sent: &Sent| -> Vec<Tsn> {
         let data = |chunk: Chunk<'_>| if let Chunk::Data(data) = chunk { Some(data.tsn) } else { None };
@@ -116,7 +116,7 @@ pub(super) fn tsns(packets: &[Sent]) -> Vec<Vec<Tsn>> {
     packets.iter().map(of).filter(|tsns| !tsns.is_empty()).collect()
 }
 
-/// The INIT ACK in a packet: tag, initial TSN and cookie.
+/// Returns tag, initial TSN and cookie of the INIT ACK in a packet.
 pub(super) fn init_ack(sent: &Sent) -> (VerificationTag, Tsn, Vec<u8>) {
     let chunks = chunks(sent);
     let Some(Chunk::InitAck(init)) = chunks.first() else { panic!("no INIT ACK: {chunks:?}") };
@@ -129,7 +129,7 @@ impl Raw {
         Self::configured(|_| {})
     }
 
-    /// A server that keeps to RFC 9260 alone, so that each packet is the one that its sections demand.
+    /// A server that strictly follows RFC 9260, so that each packet is the one that the section demands.
     pub(super) fn configured(change: impl Fn(&mut AssociationConfig)) -> Self {
         let pure = |config: &mut AssociationConfig| {
             config.recovery = Recovery::Rfc9260;
@@ -154,7 +154,7 @@ impl Raw {
         Self { pair, server, tag, tsn: init.initial_tsn, server_tsn }
     }
 
-    /// Sends a packet to the server; returns what the server sends.
+    /// Sends a packet to the server. Returns what the server sends.
     pub(super) fn say(&mut self, build: impl FnOnce(&mut PacketBuilder<'_>)) -> Vec<Sent> {
         let sent = self.pair.forge(CLIENT, (RAW_PORT, PORT), self.tag, build);
         self.pair.deliver(&sent);
@@ -183,32 +183,32 @@ impl Raw {
         self.heard()
     }
 
-    /// Sends DATA, a chunk a packet.
+    /// Sends a packet with one DATA chunk.
     pub(super) fn say_data(&mut self, data: &Data<'_>) -> Vec<Sent> {
         self.say(|packet| assert!(packet.push(data)))
     }
 
-    /// Sends a SACK for what the server sent before its TSN number `next`, with gap blocks as they are.
+    /// Sends a SACK for everything before the server's TSN number `next`, with gap blocks as given.
     pub(super) fn say_sack(&mut self, next: u32, a_rwnd: u32, gaps: &[(u16, u16)]) -> Vec<Sent> {
         let cumulative = (self.server_tsn + next).previous();
         let gaps = gaps.iter().map(|&(start, end)| GapBlock { start, end });
         self.say(|packet| assert!(sack::write(packet, cumulative, a_rwnd, gaps, &[])))
     }
 
-    /// What the server has sent since.
+    /// Returns what the server has sent since the last call.
     pub(super) fn heard(&mut self) -> Vec<Sent> {
         self.pair.collect();
         self.pair.wire.drain(..).collect()
     }
 
-    /// Lets time pass; returns what the server sent meanwhile.
+    /// Lets time pass. Returns what the server sent meanwhile.
     pub(super) fn wait(&mut self, time: Duration) -> Vec<Sent> {
         let from = self.pair.log.len();
         self.pair.pass_dropping(time, |_| true);
         self.pair.log[from..].to_vec()
     }
 
-    /// The server's application sends a message on stream 0.
+    /// Sends a message of the server's application on stream 0.
     pub(super) fn server_sends(&mut self, len: usize) -> Vec<Sent> {
         self.pair.send(SERVER, self.server, 0, &vec![0x55; len]);
         self.heard()
@@ -218,7 +218,7 @@ impl Raw {
         self.pair.state(SERVER, self.server)
     }
 
-    /// The texts of all that the server's application can read.
+    /// Returns the contents of all messages that the server's application can read.
     pub(super) fn read(&mut self) -> Vec<Vec<u8>> {
         let messages =
             core::iter::from_fn(|| self.pair.hosts[SERVER].endpoint.recv(self.pair.now, self.server));
@@ -230,26 +230,26 @@ impl Raw {
     }
 }
 
-/// An INIT ACK by hand in answer to the client's INIT, to the client at `pair`.
+/// Sends a hand-made INIT ACK to the client of `pair`, in answer to its INIT.
 pub(super) fn answer_init(pair: &mut Pair, ack: Init<'_>) -> Vec<Sent> {
     let sent = forge_init_ack(pair, ack);
     pair.deliver(&sent);
     pair.wire.drain(..).collect()
 }
 
-/// The INIT ACK itself, not delivered yet.
+/// Returns such an INIT ACK without delivering it.
 pub(super) fn forge_init_ack(pair: &mut Pair, ack: Init<'_>) -> Sent {
     let tag = client_tag(pair);
     pair.forge(SERVER, (PORT, 5000), tag, |packet| assert!(packet.push(&InitAck(ack))))
 }
 
-/// An INIT ACK with a cookie and no more, which the client will answer.
+/// Returns an INIT ACK with only a cookie, which the client will answer.
 pub(super) fn forge_good_init_ack(pair: &mut Pair) -> Sent {
     let cookie = [0, 7, 0, 8, 1, 2, 3, 4];
     forge_init_ack(pair, Init { parameters: Parameters::new(&cookie), ..init(Tsn(1)) })
 }
 
-/// The client's tag, from its latest INIT, which nobody else gets.
+/// Returns the client's tag from its latest INIT, which is not delivered.
 pub(super) fn client_tag(pair: &mut Pair) -> VerificationTag {
     pair.collect();
     pair.wire.clear();

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The client loses everything and comes back with the same ports.
+/// The client loses its state and comes back with the same ports.
 fn crash(pair: &mut Pair) {
     let config = config(pair.hosts[CLIENT].addresses.len() as u8, CLIENT);
     let mut endpoint = Endpoint::new(config, [99; 32], pair.now).unwrap();
@@ -28,7 +28,7 @@ fn a_peer_that_restarts_keeps_the_association() {
     let failed =
         |event: &Event| matches!(event, Event::SendFailed(failed) if failed.data == "lost in the crash");
     assert!(pair.hosts[SERVER].events.iter().any(|(_, event)| failed(event)));
-    // What was acknowledged before the restart can still be read, and comes first.
+    // Data acknowledged before the restart can still be read, and comes first.
     assert_eq!(pair.recv(SERVER, server).unwrap().data, "before");
     assert_eq!(pair.recv(SERVER, server).unwrap().data, "after");
     pair.send(SERVER, server, 3, b"hello again");
@@ -36,7 +36,8 @@ fn a_peer_that_restarts_keeps_the_association() {
     assert_eq!(pair.recv(CLIENT, again).unwrap().data, "hello again");
 }
 
-/// The application asked for a shutdown, before the peer's SHUTDOWN or after it, and data was outstanding when the peer lost everything.
+/// The application requested a shutdown, before the peer's SHUTDOWN or after it, and data was outstanding when the
+/// peer lost its state.
 #[test]
 fn a_shutdown_goes_on_after_a_restart() {
     for peer_first in [false, true] {
@@ -101,7 +102,7 @@ fn an_init_alone_changes_nothing() {
 #[test]
 fn restart_during_shutdown_ack_sent_is_refused() {
     let (mut pair, client, server) = Pair::established();
-    // The restarted peer's COOKIE ECHO meets SHUTDOWN-ACK-SENT: made by an INIT answered just before.
+    // The restarted peer's COOKIE ECHO arrives in SHUTDOWN-ACK-SENT. It comes from an INIT answered just before.
     let mut restarted = Endpoint::new(config(1, CLIENT), [99; 32], pair.now).unwrap();
     let remotes = vec![address(SERVER, 0)];
     let request = Connect { local_port: 5000, peer_port: PORT, remotes, config: None };
@@ -122,7 +123,7 @@ fn restart_during_shutdown_ack_sent_is_refused() {
     let bytes = &ack.bytes;
     restarted.handle_datagram(pair.now, Datagram { source: ack.source, destination: None, bytes, ecn: 0 });
     let echo = step(&mut restarted, pair.now, &mut buffer);
-    // Meanwhile the old association gets as far as SHUTDOWN-ACK-SENT.
+    // Meanwhile the old association reaches SHUTDOWN-ACK-SENT.
     pair.hosts[CLIENT].endpoint.shutdown(pair.now, client).unwrap();
     pair.run_dropping(has(kind::SHUTDOWN_COMPLETE));
     assert_eq!(pair.state(SERVER, server), "SHUTDOWN-ACK-SENT");

@@ -1,4 +1,4 @@
-//! What is set while an association lasts: how losses are found, and the controller of one path.
+//! Settings that change during an association: loss recovery, and the controller of one path.
 
 use super::raw::*;
 use super::*;
@@ -13,7 +13,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// A server with this recovery and a peer made by hand.
+/// A server with this recovery and a hand-made peer.
 fn with(recovery: Recovery) -> Raw {
     let change = |config: &mut AssociationConfig| {
         config.recovery = recovery;
@@ -39,21 +39,21 @@ fn give(raw: &mut Raw, messages: usize) -> Vec<Sent> {
     raw.heard()
 }
 
-/// One round trip of 40 ms that is measured: chunk `number` goes and is acknowledged.
+/// Runs one measured round trip of 40 ms: chunk `number` is sent and acknowledged.
 fn round_trip(raw: &mut Raw, number: u32) {
     assert_eq!(tsns(&give(raw, 1)).len(), 1);
     raw.pair.now += ms(40);
     raw.say_sack(number + 1, 1 << 20, &[]);
 }
 
-/// Probes and time-outs of the server, from its counters.
+/// Returns the server's counts of probes and time-outs.
 fn probes(raw: &Raw) -> (u32, u32) {
     let stats = raw.server().status(raw.server).unwrap().stats;
     (stats.tail_probes, stats.timeouts)
 }
 
-/// From time to miss indications while data is outstanding: that data is still probed for, what comes after all was
-/// acknowledged is not.
+/// A change from RACK to miss indications while data is outstanding: that data is still probed for, and data sent
+/// after everything was acknowledged is not.
 #[test]
 fn another_recovery_holds_from_when_nothing_is_outstanding() {
     let mut raw = with(Recovery::Rack);
@@ -62,7 +62,7 @@ fn another_recovery_holds_from_when_nothing_is_outstanding() {
     set(&mut raw, Recovery::Rfc9260);
     raw.wait(ms(400));
     assert_eq!(probes(&raw).0, 2, "the tail is probed for as it was begun");
-    // One of two acknowledged: still something is outstanding.
+    // One of two is acknowledged, so something is still outstanding.
     raw.say_sack(2, 1 << 20, &[]);
     raw.wait(ms(400));
     assert!(probes(&raw).0 > 2);
@@ -75,7 +75,7 @@ fn another_recovery_holds_from_when_nothing_is_outstanding() {
     assert_eq!(probes(&raw), (before.0, before.1 + 1), "T3-rtx");
 }
 
-/// From miss indications to time: what is outstanding is not probed for, and its third miss indication counts.
+/// A change from miss indications to RACK: outstanding data is not probed for, and its third miss indication counts.
 #[test]
 fn and_the_other_way_round() {
     let mut raw = with(Recovery::Rfc9260);
@@ -89,7 +89,7 @@ fn and_the_other_way_round() {
     raw.say_sack(1, 1 << 20, &[(2, 3)]);
     let third = raw.say_sack(1, 1 << 20, &[(2, 4)]);
     assert_eq!(tsns(&third)[0][0], raw.server_tsn + 1);
-    // All of it: from now on by time.
+    // All of it is acknowledged: from now on by time.
     let mut next = 21;
     raw.say_sack(5, 1 << 20, &[]);
     for acked in 6..=next {
@@ -104,7 +104,7 @@ fn and_the_other_way_round() {
     assert!(probes(&raw).0 > 0);
 }
 
-/// Set while nothing is outstanding it holds at once, also where nothing was ever sent.
+/// With nothing outstanding the change applies at once, even if nothing was ever sent.
 #[test]
 fn with_nothing_outstanding_it_holds_at_once() {
     for early in [true, false] {
@@ -122,7 +122,7 @@ fn with_nothing_outstanding_it_holds_at_once() {
     }
 }
 
-/// In the middle of a recovery the new controller's own window counts, and nothing of the old one's.
+/// During a recovery only the new controller's own window counts.
 #[test]
 fn another_controller_in_the_middle_of_a_recovery() {
     for (before, after) in [
@@ -159,7 +159,7 @@ fn another_controller_in_the_middle_of_a_recovery() {
             raw.say_sack(acked, 1 << 20, &[(3, (sent(&raw) - acked) as u16)]);
         }
         assert_eq!(raw.server().paths(raw.server).unwrap()[0].congestion, after.name());
-        // And it goes on to the end.
+        // The transfer continues to its end.
         let mut rounds = 0;
         while raw.server().status(raw.server).unwrap().send_buffered > 0 {
             raw.wait(ms(39));
@@ -170,7 +170,7 @@ fn another_controller_in_the_middle_of_a_recovery() {
     }
 }
 
-/// An association that set up no explicit congestion notification can't be given DCTCP, nor can one of its paths; what it had stays.
+/// An association without negotiated ECN cannot use DCTCP, nor can one of its paths. The old controller stays.
 #[test]
 fn dctcp_needs_what_is_agreed_at_set_up() {
     for (ecn, taken) in [(false, false), (true, true)] {
@@ -182,7 +182,7 @@ fn dctcp_needs_what_is_agreed_at_set_up() {
         let name = pair.hosts[CLIENT].endpoint.paths(client).unwrap()[0].congestion;
         assert_eq!(name, if taken { "dctcp" } else { "cubic" });
     }
-    // Asked for at set-up it may be set again, whatever the peer said.
+    // If DCTCP was requested at set-up it may be set again, whatever the peer answered.
     let client = EndpointConfig {
         association: Arc::new(AssociationConfig {
             congestion: Algorithm::Dctcp,
@@ -197,7 +197,7 @@ fn dctcp_needs_what_is_agreed_at_set_up() {
     pair.hosts[CLIENT].endpoint.configure(now, client, Arc::new(config)).unwrap();
 }
 
-/// DCTCP is for whole associations: with the association's controller goes that of a path.
+/// DCTCP applies to whole associations: when the association changes its controller, a path's DCTCP goes as well.
 #[test]
 fn no_path_keeps_dctcp_alone() {
     let ecn = |host| EndpointConfig {
@@ -221,7 +221,8 @@ fn no_path_keeps_dctcp_alone() {
     assert_eq!(names, ["cubic", "cubic"]);
 }
 
-/// One path has a controller of its own; the association's change leaves it, `None` gives it back, a restart keeps it.
+/// One path has its own controller. A change of the association's does not affect it, `None` removes it, and a
+/// restart keeps it.
 #[test]
 fn path_may_have_its_own_controller() {
     let (mut pair, client, _) = Pair::with(config(2, CLIENT), config(2, SERVER)).establish();
@@ -241,7 +242,7 @@ fn path_may_have_its_own_controller() {
     let now = pair.now;
     pair.hosts[CLIENT].endpoint.configure(now, client, Arc::new(config)).unwrap();
     assert_eq!(names(&pair), ["swift", "bbr"]);
-    // The other side begins anew under the same ports.
+    // The other side restarts with the same ports.
     let restarted = Endpoint::new(super::config(2, SERVER), [9; 32], now).unwrap();
     pair.hosts[SERVER].endpoint = restarted;
     let remotes = pair.hosts[CLIENT].addresses.clone();

@@ -195,8 +195,8 @@ fn expired_cookie_is_stale_and_renewed() {
     assert_eq!(pair.recv(SERVER, server).unwrap().data, "early");
 }
 
-/// Data went with a COOKIE ECHO; the association that it made there is gone, all answers were lost, and the COOKIE ECHO
-/// sent again is stale. To begin anew would deliver the data twice.
+/// Data went with a COOKIE ECHO. The association that it created there is gone, all answers were lost, and the
+/// repeated COOKIE ECHO is stale. A new set-up would deliver the data twice.
 #[test]
 fn data_of_an_earlier_cookie_is_not_repeated() {
     let mut pair = Pair::configured(|config| config.cookie_lifetime = Duration::from_millis(100));
@@ -223,7 +223,7 @@ fn data_of_an_earlier_cookie_is_not_repeated() {
     assert_eq!(failed.count(), 1, "the application hears that it may have arrived");
 }
 
-/// The listener's COOKIE ACKs are lost while it has data: its T3-rtx is backed off far by the time that one arrives.
+/// The listener's COOKIE ACKs are lost while it has data: its T3-rtx is backed off far when one arrives.
 #[test]
 fn data_before_the_cookie_ack_is_repeated() {
     let mut pair = Pair::configured(|config| config.rto_min = Duration::from_millis(100));
@@ -238,7 +238,7 @@ fn data_before_the_cookie_ack_is_repeated() {
     });
     assert!(pair.log.iter().filter(|sent| has(kind::DATA)(sent)).count() >= 3, "some time-outs");
     assert_eq!(pair.recv(CLIENT, client), None);
-    // One comes through at last.
+    // One finally arrives.
     pair.deliver(&echo);
     pair.run();
     assert_eq!(pair.recv(CLIENT, client).unwrap().data, "answer");
@@ -251,7 +251,7 @@ fn forged_replayed_and_misdirected_cookies_make_nothing() {
     let _ = pair.connect();
     pair.run();
     let echo = pair.log.iter().find(|sent| has(kind::COOKIE_ECHO)(sent)).unwrap().clone();
-    // Replayed: a duplicate of an association that stands is acknowledged, and that is all.
+    // A replayed one is a duplicate for the existing association. It is acknowledged, without other effects.
     pair.deliver(&echo);
     assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 1);
     assert_eq!(pair.wire.pop_front().unwrap().kinds(), [kind::COOKIE_ACK]);

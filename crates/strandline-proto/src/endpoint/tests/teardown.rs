@@ -107,7 +107,7 @@ fn init_in_shutdown_ack_sent_repeats_shutdown_ack() {
     pair.log.clear();
     let again = pair.connect();
     pair.pass(Duration::from_secs(10));
-    // INIT -> SHUTDOWN ACK -> (out of the blue) SHUTDOWN COMPLETE; the next INIT makes the new association.
+    // INIT -> SHUTDOWN ACK -> (out of the blue) SHUTDOWN COMPLETE; the next INIT creates the new association.
     assert_eq!(pair.kinds()[..3], [[kind::INIT], [kind::SHUTDOWN_ACK], [kind::SHUTDOWN_COMPLETE]]);
     assert_eq!(pair.state(CLIENT, again), "ESTABLISHED");
 }

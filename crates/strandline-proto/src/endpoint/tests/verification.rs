@@ -1,9 +1,9 @@
-//! HEARTBEATs to addresses that peers list and that may be somebody else's (RFC 9260 section 5.4).
+//! HEARTBEATs to addresses that peers list and that may belong to other hosts (RFC 9260 section 5.4).
 
 use super::*;
 use crate::stats::{PathStatus, Reachability};
 
-/// A server and so many associations with it from one client, all of which list two addresses.
+/// A server and `associations` associations with it from one client, all of which list two addresses.
 fn crowd(associations: u16, drop: fn(&Sent) -> bool) -> Pair {
     let mut pair = Pair::with(config(2, CLIENT), config(1, SERVER));
     for local_port in 0..associations {
@@ -16,7 +16,7 @@ fn crowd(associations: u16, drop: fn(&Sent) -> bool) -> Pair {
     pair
 }
 
-/// The client's second address is somebody else's.
+/// The client's second address belongs to another host.
 fn foreign(sent: &Sent) -> bool {
     sent.destination.ip() == address(CLIENT, 1).ip()
 }

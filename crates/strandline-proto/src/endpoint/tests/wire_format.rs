@@ -1,5 +1,5 @@
-//! What goes on the wire and what is taken from it: lengths (RFC 9260 section 3.2), bundling (6.10), address types (5.1.2),
-//! packets out of the blue (8.4) and the last ABORT (8.1).
+//! What is sent and what is accepted: lengths (RFC 9260 section 3.2), bundling (6.10), address types (5.1.2),
+//! out-of-the-blue packets (8.4) and the last ABORT (8.1).
 
 use strandline_wire::cause::Causes;
 use strandline_wire::chunk::{
@@ -12,7 +12,7 @@ use strandline_wire::{Encode, TLV_HEADER_LEN};
 use super::raw::*;
 use super::*;
 
-/// Chunk Length of a packet's chunk of this type.
+/// Returns Chunk Length of the packet's chunk of this type.
 fn length_of(sent: &[Sent], wanted: u8) -> usize {
     let bytes = sent.iter().find(|sent| has(wanted)(sent)).map(|sent| &sent.bytes).expect("such a chunk");
     let chunk = Packet::parse(bytes).unwrap().chunks().flatten().find(|raw| raw.kind == wanted).unwrap();
@@ -55,7 +55,7 @@ fn chunk_lengths_leave_the_last_padding_out() {
     }
 }
 
-/// Chunks with which no other may be bundled, each with a value that is right where it stands alone.
+/// Chunks that must not be bundled, each with a value that is valid where it stands alone.
 fn lone_chunks() -> [(u8, Box<dyn Encode>); 3] {
     static COOKIE: [u8; 8] = [0, 7, 0, 8, 1, 2, 3, 4];
     let init = Init { parameters: Parameters::new(&COOKIE), ..init(Tsn(1)) };
@@ -116,7 +116,8 @@ fn bundled_shutdown_complete_is_discarded() {
     }
 }
 
-/// The chunks before one that must stand alone count if they are DATA; a packet that has it before any DATA is discarded whole.
+/// DATA before a chunk that must stand alone is processed. A packet that has such a chunk before any DATA is
+/// discarded whole.
 #[test]
 fn chunks_beside_a_lone_chunk() {
     for (number, lone) in lone_chunks() {
@@ -149,7 +150,7 @@ fn section_8_4_in_every_combination() {
     let complete = ShutdownComplete { tag_reflected: false };
     let init = init(Tsn(1));
     let data = Data::whole(Tsn(1), StreamId(0), strandline_wire::Ssn(0), b"x");
-    // From the rule that comes first to the one that comes last.
+    // From the first rule to the last.
     let chunks: [(&dyn Encode, Option<u8>); 8] = [
         (&abort, None),
         (&ShutdownAck, Some(kind::SHUTDOWN_COMPLETE)),
@@ -180,7 +181,7 @@ fn section_8_4_in_every_combination() {
     }
 }
 
-/// Section 8.5.1 E: also where other chunks come first.
+/// Section 8.5.1 E: even if other chunks come first.
 #[test]
 fn early_shutdown_ack_is_out_of_the_blue() {
     let mut pair = Pair::new();
@@ -214,7 +215,7 @@ fn every_sack_of_a_packet_counts() {
     assert_eq!(raw.server().status(raw.server).unwrap().send_buffered, 0);
 }
 
-/// The addresses that the INIT ACK names to an INIT with these parameters, as types: 5 for IPv4, 6 for IPv6.
+/// Returns the types of the addresses in the INIT ACK for an INIT with these parameters: 5 for IPv4, 6 for IPv6.
 fn named_to(parameters: &[u8]) -> Vec<u16> {
     let mut server = config(1, SERVER);
     server.local_addresses.push("2001:db8::101".parse().unwrap());
@@ -228,7 +229,7 @@ fn named_to(parameters: &[u8]) -> Vec<u16> {
     ack.parameters.iter().flatten().map(|raw| raw.kind).filter(|kind| [5, 6].contains(kind)).collect()
 }
 
-/// Sections 3.3.2.1.5 and 5.1.2. All these INITs come by IPv4.
+/// Sections 3.3.2.1.5 and 5.1.2. All these INITs arrive over IPv4.
 #[test]
 fn supported_address_types_are_heeded() {
     let both = [5, 6, 5];
@@ -238,13 +239,13 @@ fn supported_address_types_are_heeded() {
     assert_eq!(named_to(&[0, 12, 0, 8, 0, 6, 0, 5]), both);
     assert_eq!(named_to(&[0, 12, 0, 4]), [5, 5]);
     assert_eq!(named_to(&[0, 12, 0, 6, 0, 11]), [5, 5], "host names are no addresses here");
-    // It lists an address of the family that it does not name as supported, before and after.
+    // The INIT lists an address of the family that it does not name as supported, before and after.
     let address = [0, 6, 0, 20, 0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9];
     assert_eq!(named_to(&[&[0, 12, 0, 6, 0, 5, 0, 0][..], &address].concat()), both);
     assert_eq!(named_to(&[&address[..], &[0, 12, 0, 6, 0, 5]].concat()), both);
 }
 
-/// Where the ABORTs of a host went, and their cause's code.
+/// Returns the destinations of a host's ABORTs, and the code of their cause.
 fn aborts(pair: &Pair, from: usize) -> Vec<(SocketAddr, u16)> {
     let of = |sent: &Sent| match chunks(sent).first() {
         Some(Chunk::Abort(abort)) => {
@@ -272,7 +273,7 @@ fn exceeded_retransmissions_end_with_an_abort_everywhere() {
 
 #[test]
 fn abandoned_set_up_sends_an_abort() {
-    // Its COOKIE ACKs are lost: the server has an association.
+    // The COOKIE ACKs are lost: the server has an association.
     let mut pair = Pair::new();
     let _client = pair.connect();
     let one_way = |sent: &Sent| sent.source == address(SERVER, 0) && !has(kind::INIT_ACK)(sent);
@@ -280,7 +281,7 @@ fn abandoned_set_up_sends_an_abort() {
     assert_eq!(pair.closed(CLIENT), Some(&CloseReason::TimedOut));
     assert_eq!(aborts(&pair, CLIENT), [(address(SERVER, 0), 13)]);
     assert!(matches!(pair.closed(SERVER), Some(CloseReason::PeerAborted { code: 13, .. })));
-    // Nobody answered at all: there is nothing to abort, and no tag to do so with.
+    // No answer at all: there is nothing to abort, and no tag for it.
     let mut pair = Pair::new();
     let _client = pair.connect();
     pair.pass_dropping(Duration::from_secs(2000), |_| true);

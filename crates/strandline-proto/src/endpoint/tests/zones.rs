@@ -8,7 +8,7 @@ use strandline_wire::parameter::Parameter;
 use super::*;
 use crate::zone;
 
-/// The number that each peer gives to its link.
+/// The interface index that each peer gives to its link.
 const LINK_OF_PEERS: u32 = 9;
 
 fn on(link: u32, host: u16) -> SocketAddr {
@@ -34,7 +34,7 @@ impl Links {
         Self { host: endpoint(config, 1), peers, sent: Vec::new() }
     }
 
-    /// Carries packets over the links until there are none; those to other addresses are lost.
+    /// Delivers packets over the links until there are none. Those to other addresses are lost.
     fn run(&mut self) {
         let (now, mut buffer, mut idle) = (Time::ZERO, vec![0; 2048], false);
         while !core::mem::replace(&mut idle, true) {
@@ -67,7 +67,7 @@ impl Links {
         self.host.connect(Time::ZERO, request).unwrap()
     }
 
-    /// Addresses that the host's last INIT names.
+    /// Returns the addresses in the host's last INIT.
     fn named(&self) -> Vec<IpAddr> {
         let mut inits = self.sent.iter().filter(|sent| sent.kinds() == [kind::INIT]);
         let bytes = &inits.next_back().unwrap().bytes;

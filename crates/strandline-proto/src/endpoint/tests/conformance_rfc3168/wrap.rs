@@ -1,11 +1,11 @@
-//! TSNs begin anew after 2^32 - 1 (RFC 9260 section 1.6): marks go by their order, not by their value, and what they left behind does
-//! not meet the same number again.
+//! TSNs wrap after 2^32 - 1 (RFC 9260 section 1.6): marks are compared by order, not by value, and their state does
+//! not apply to the same number later.
 
 use super::*;
 use crate::outbound::Outbound;
 
 impl Raw {
-    /// The server's next TSN is this one, as if it had sent all those before. Nothing may be outstanding.
+    /// Makes `next` the server's next TSN, as if it had sent all those before. Nothing may be outstanding.
     fn skip_to(&mut self, next: Tsn) {
         let association = self.pair.hosts[SERVER].endpoint.table.by_id_mut(self.server).expect("it lives");
         assert!(association.outbound.is_empty());
@@ -15,7 +15,7 @@ impl Raw {
 }
 
 impl Flow {
-    /// As [`grown`](Self::grown); TSN 0 is in the middle of what is outstanding.
+    /// As [`grown`](Self::grown), with TSN 0 in the middle of what is outstanding.
     fn grown_across(congestion: Algorithm, recovery: Recovery) -> Self {
         let known = Self::grown(congestion, recovery);
         let middle = (known.acked + known.next) / 2;
@@ -27,7 +27,7 @@ impl Flow {
         flow
     }
 
-    /// The next TSN is this one, and as much is sent as may be.
+    /// Makes `next` the next TSN and sends as much as allowed.
     fn go_on_from(&mut self, next: Tsn) {
         self.raw.skip_to(next);
         (self.acked, self.next) = (0, 0);
@@ -36,7 +36,7 @@ impl Flow {
         self.count(&heard);
     }
 
-    /// Sends all there is, and has it acknowledged.
+    /// Sends everything and acknowledges it.
     fn finish(&mut self) {
         for _ in 0..200 {
             if self.raw.server().status(self.raw.server).unwrap().send_buffered == 0 {
@@ -47,7 +47,7 @@ impl Flow {
         panic!("it does not end: {:?}", self.path());
     }
 
-    /// The number of the chunk with TSN 0, counted from the first that is outstanding.
+    /// Returns the number of the chunk with TSN 0, counted from the first outstanding one.
     fn zero(&self) -> u32 {
         Tsn(0).distance_from(self.raw.server_tsn) - self.acked
     }
@@ -59,7 +59,7 @@ fn marks_are_echoed_across_the_wrap_until_cwr() {
     let mut raw = agreed_from(Algorithm::Rfc9260, Recovery::Rfc9260, Tsn(u32::MAX - 3));
     assert_eq!(ecnes(&raw.say_marked(0, 0b10)), []);
     assert_eq!(ecnes(&raw.say_marked(1, 0b11)), [(Tsn(u32::MAX - 2), true)]);
-    // 4 is TSN 0; it is marked, too, and so is what follows.
+    // Number 4 is TSN 0. It is marked too, as is what follows.
     let told: Vec<_> = (2..8).flat_map(|number| ecnes(&raw.say_marked(number, 0b11))).collect();
     assert!(told.len() >= 2 && told.iter().all(|told| *told == (Tsn(u32::MAX - 2), true)), "{told:?}");
     raw.say_all(&[&Cwr { lowest_tsn: Tsn(u32::MAX - 3) }]);
@@ -70,7 +70,7 @@ fn marks_are_echoed_across_the_wrap_until_cwr() {
     assert_eq!(ecnes(&raw.say_marked(14, 0b11)), [(Tsn(10), true)]);
 }
 
-/// The sender's: what was sent before the window shrank ends beyond TSN 0, and marks of it on both sides count once.
+/// The sender's side: data sent before the reduction ends beyond TSN 0, and its marks on both sides count once.
 #[test]
 fn marks_around_the_wrap_share_a_window() {
     for (congestion, recovery) in ALIKE {
@@ -85,13 +85,13 @@ fn marks_around_the_wrap_share_a_window() {
             assert_eq!(flow.raw.cwnd(), once, "{congestion:?} {recovery:?}: {beyond}");
         }
         assert!(flow.lose() >= once, "{congestion:?} {recovery:?}: {:?}", flow.path());
-        // The next window's first mark counts.
+        // The first mark of the next window counts.
         flow.acknowledge();
         flow.mark_counts((congestion, recovery));
     }
 }
 
-/// A loss or a time-out first, beyond TSN 0 what was sent before it.
+/// A loss or a time-out comes first, and data sent before it lies beyond TSN 0.
 #[test]
 fn loss_before_the_wrap_covers_later_marks() {
     for (congestion, recovery) in ALIKE {
@@ -107,7 +107,7 @@ fn loss_before_the_wrap_covers_later_marks() {
     }
 }
 
-/// 2^32 chunks later the same number is another chunk's: that its mark was told before is long ago.
+/// 2^32 chunks later the same number belongs to another chunk. The earlier report of its mark does not matter.
 #[test]
 fn reused_tsn_of_an_old_mark_counts() {
     for (congestion, recovery) in ALIKE {

@@ -1,4 +1,4 @@
-//! Cookies: forged, cut, repeated, stale, oversized; and set-ups that never end.
+//! Cookies: forged, truncated, repeated, stale, oversized; and set-ups that never end.
 
 use strandline_wire::chunk::{CookieEcho, Error, Init};
 use strandline_wire::number::Tsn;
@@ -8,7 +8,7 @@ use strandline_wire::{Causes, CookieAck};
 use super::super::raw::*;
 use super::super::*;
 
-/// A cookie of the server, and the tag that goes with it.
+/// Returns a cookie of the server and its tag.
 fn cookie(pair: &mut Pair) -> (VerificationTag, Vec<u8>) {
     let init = init(Tsn(1));
     let ports = (RAW_PORT, PORT);
@@ -48,8 +48,8 @@ fn a_cookie_cut_lengthened_or_altered_is_forged() {
     assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 1);
 }
 
-/// Two endpoints with the same seed and the same input make the same cookie: there is nothing in it but the protocol's
-/// own values, no address of this process's memory for one.
+/// Two endpoints with the same seed and the same input create the same cookie: it contains only values of the
+/// protocol, and no memory address of this process, for example.
 #[test]
 fn a_cookie_holds_nothing_of_this_process() {
     let (first, second) = (cookie(&mut Pair::new()), cookie(&mut Pair::new()));
@@ -58,7 +58,7 @@ fn a_cookie_holds_nothing_of_this_process() {
 
 #[test]
 fn a_repeated_cookie_echo_changes_no_state() {
-    // The peer's last cookie again, in each state that the association may be in meanwhile.
+    // The peer's last cookie again, in each state that the association may have meanwhile.
     let states: [(&str, fn(&mut Pair, AssociationId, AssociationId)); 5] = [
         ("ESTABLISHED", |_, _, _| ()),
         ("SHUTDOWN-PENDING", |pair, _, server| {
@@ -104,7 +104,7 @@ fn a_repeated_cookie_echo_changes_no_state() {
     }
 }
 
-/// DATA that rode on a repeated COOKIE ECHO is a duplicate as any other.
+/// DATA on a repeated COOKIE ECHO is a duplicate like any other.
 #[test]
 fn data_on_repeated_cookie_echo_arrives_once() {
     let mut pair = Pair::new();
@@ -123,7 +123,7 @@ fn data_on_repeated_cookie_echo_arrives_once() {
     assert_eq!(pair.recv(SERVER, server), None);
 }
 
-/// After a restart and the end of the association, the cookie of its first life must not make a third.
+/// After a restart and the end of the association, the cookie of the first association must not create a third.
 #[test]
 fn cookie_before_a_restart_is_spent() {
     let mut raw = Raw::new();
@@ -148,7 +148,7 @@ fn cookie_before_a_restart_is_spent() {
     assert_eq!(raw.server().stats().cookies_spent, 2);
 }
 
-/// The client, in COOKIE-ECHOED with a server made by hand.
+/// Returns the client in COOKIE-ECHOED, with a hand-made server.
 fn cookie_echoed() -> (Pair, AssociationId, VerificationTag) {
     let mut pair = Pair::new();
     let client = pair.connect();
@@ -205,7 +205,7 @@ fn many_stale_causes_in_one_packet_are_one() {
     assert_eq!(pair.wire.len(), 1);
 }
 
-/// A cookie that no packet of ours can carry: the set-up fails in time, it does not stand still for ever.
+/// A cookie too large for any packet of ours: the set-up fails in time instead of waiting for ever.
 #[test]
 fn oversized_cookie_ends_the_set_up() {
     let mut pair = Pair::new();
@@ -218,7 +218,7 @@ fn oversized_cookie_ends_the_set_up() {
     let datagram = Datagram { source: good.source, destination: None, bytes: &good.bytes, ecn: 0 };
     let endpoint = &mut pair.hosts[CLIENT].endpoint;
     endpoint.handle_datagram(pair.now, datagram);
-    // The smallest buffer that a driver may have.
+    // The smallest buffer that a driver may use.
     let mut buffer = [0; 2048];
     for _ in 0..1000 {
         while endpoint.poll_transmit(pair.now, &mut buffer, 1).is_some() {}
@@ -230,7 +230,7 @@ fn oversized_cookie_ends_the_set_up() {
     assert_eq!(pair.state(CLIENT, client), "CLOSED");
 }
 
-/// Data and everything else before the set-up is through: nothing may come of it.
+/// Data and other chunks before the set-up is complete have no effect.
 #[test]
 fn premature_chunks_do_not_advance_the_set_up() {
     let others = [kind::ABORT, kind::COOKIE_ECHO, kind::INIT_ACK];
@@ -245,7 +245,7 @@ fn premature_chunks_do_not_advance_the_set_up() {
             pair.deliver(&sent);
             assert_eq!(pair.state(CLIENT, client), "COOKIE-WAIT", "{number} {value:?}");
             pair.wire.clear();
-            // The set-up goes on.
+            // The set-up continues.
             pair.pass(Duration::from_secs(3));
             assert_eq!(pair.state(CLIENT, client), "ESTABLISHED", "{number} {value:?}");
             let server = pair.accepted();
@@ -254,7 +254,7 @@ fn premature_chunks_do_not_advance_the_set_up() {
     }
 }
 
-/// Cookies are stateless, so a tag that is out in one may be given to another association meanwhile.
+/// Cookies are stateless, so a tag in one may be given to another association meanwhile.
 #[test]
 fn cookie_with_a_foreign_tag_touches_nobody() {
     use crate::association::cookie::Cookie;

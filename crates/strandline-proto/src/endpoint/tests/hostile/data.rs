@@ -1,4 +1,4 @@
-//! DATA that wants memory, or confusion.
+//! DATA that tries to exhaust memory or to confuse.
 
 use strandline_wire::Data;
 use strandline_wire::chunk::{Chunk, Heartbeat, HeartbeatAck, Init};
@@ -11,7 +11,7 @@ fn fragment(tsn: Tsn, beginning: bool, ending: bool, payload: &[u8]) -> Data<'_>
     Data { beginning, ending, ..whole(tsn, 0, payload) }
 }
 
-/// Two unordered messages of two fragments each and a whole one, in every order of arrival: each comes out as it was.
+/// Two unordered messages of two fragments each and a whole one, in every order of arrival: each is delivered intact.
 #[test]
 fn fragments_of_messages_never_mix_whatever_their_order() {
     let parts: [(u32, bool, bool, &[u8]); 5] = [
@@ -46,7 +46,7 @@ fn fragments_of_messages_never_mix_whatever_their_order() {
     }
 }
 
-/// Fragments that contradict one another end the association; nothing of them is delivered.
+/// Contradictory fragments end the association, and nothing of them is delivered.
 #[test]
 fn fragments_that_contradict_one_another_are_a_violation() {
     let base = |tsn| fragment(tsn, true, false, b"begun");
@@ -77,7 +77,7 @@ fn fragments_that_contradict_one_another_are_a_violation() {
     }
 }
 
-/// What a hostile peer makes one association hold, however it goes about it.
+/// Memory that a hostile peer can make one association hold.
 fn held(raw: &mut Raw) -> usize {
     raw.server().memory(raw.server).map_or(0, |report| report.total())
 }
@@ -85,7 +85,7 @@ fn held(raw: &mut Raw) -> usize {
 #[test]
 fn a_flood_that_nobody_reads_takes_bounded_memory() {
     const BUFFER: u32 = 64 << 10;
-    // Tiny whole messages; tiny fragments with gaps; messages of a stream whose first one never comes.
+    // Tiny whole messages; tiny fragments with gaps; messages of a stream whose first one never arrives.
     let attacks: [fn(Tsn, u32) -> Data<'static>; 4] = [
         |tsn, number| whole(tsn + number, number as u16, b"x"),
         |tsn, number| fragment(tsn + 2 * number + 1, true, false, b"x"),
@@ -113,8 +113,8 @@ fn a_flood_that_nobody_reads_takes_bounded_memory() {
     }
 }
 
-/// The limit of all associations together: it holds, those who take little still get their data through, and nobody
-/// is lost by it.
+/// The limit of all associations together holds, associations that hold little still get their data, and none is
+/// lost.
 #[test]
 fn memory_of_all_associations_is_limited() {
     const LIMIT: u64 = 256 << 10;
@@ -141,7 +141,7 @@ fn memory_of_all_associations_is_limited() {
     }
     pair.pass(Duration::from_secs(20));
     assert!(total(&pair) <= LIMIT * 2, "{}", total(&pair));
-    // A newcomer whose messages are read as they come.
+    // A new association whose messages are read as they arrive.
     let modest = connect(&mut pair, 9_999);
     pair.hosts[SERVER].events.clear();
     pair.run();
@@ -151,15 +151,15 @@ fn memory_of_all_associations_is_limited() {
         pair.pass(Duration::from_secs(1));
         assert_eq!(pair.recv(SERVER, accepted).expect("it gets through").data, vec![number; 1000]);
     }
-    // The others wait in front of a closed window; they are not lost, however long that lasts.
+    // The others wait in front of a closed window and are not lost, however long that lasts.
     pair.pass(Duration::from_secs(3600));
     for id in &greedy {
         assert_eq!(pair.state(CLIENT, *id), "ESTABLISHED");
     }
 }
 
-/// What an association has beyond a gap counts against the limit of all, and is more than its share: the one chunk that lets
-/// it go still has to get in, however long the others hold what they have.
+/// What an association holds beyond a gap counts towards the limit of all, and exceeds its share. The one chunk that
+/// releases it must still be accepted, however long the others keep their data.
 #[test]
 fn gap_is_filled_when_memory_is_full() {
     const LIMIT: u64 = 256 << 10;
@@ -175,7 +175,7 @@ fn gap_is_filled_when_memory_is_full() {
     let waiting = connect(&mut pair, 9_999);
     let accepted = pair.accepted();
     let greedy: Vec<_> = (0..8).map(|number| connect(&mut pair, 10_000 + number)).collect();
-    // Its first packet with data does not arrive, however often it is sent.
+    // Its first packet with data never arrives, however often it is sent.
     let mut first = None;
     let mut lost = |sent: &Sent| {
         let first_of = |raw: strandline_wire::RawChunk<'_>| match raw.parse_data() {
@@ -198,7 +198,7 @@ fn gap_is_filled_when_memory_is_full() {
     pair.pass_dropping(Duration::from_secs(5), &mut lost);
     let buffered = pair.hosts[SERVER].endpoint.status(accepted).unwrap().receive_buffered;
     assert!(u64::from(buffered) > LIMIT / 2 / 9, "more than its share: {buffered}");
-    // Now it gets through.
+    // Now it arrives.
     pair.pass(Duration::from_secs(120));
     let mut next = 0;
     for _ in 0..100 {
@@ -220,10 +220,10 @@ fn tsn_beyond_gap_block_range_is_dropped() {
         let told = &sacks(&answer)[0];
         assert_eq!((told.cumulative, told.gaps.len()), (raw.tsn, 0), "{ahead}");
     }
-    // The furthest that can be reported.
+    // The furthest TSN that can be reported.
     let answer = raw.say_data(&whole(raw.tsn + 65_535, 1, b"far"));
     assert_eq!(sacks(&answer)[0].gaps, [(65_535, 65_535)]);
-    // Behind: old, whatever the distance.
+    // TSNs behind are old, whatever the distance.
     for behind in [1, 65_536, 1 << 30] {
         let tsn = Tsn(raw.tsn.0.wrapping_sub(behind));
         assert_eq!(sacks(&raw.say_data(&whole(tsn, 0, b"old")))[0].duplicates, [tsn]);
@@ -231,7 +231,8 @@ fn tsn_beyond_gap_block_range_is_dropped() {
     assert_eq!(raw.read(), [&b"first"[..], b"far"]);
 }
 
-/// The receive buffer fills in the middle of a message; its last fragment is dropped, and gets in once there is room.
+/// The receive buffer fills in the middle of a message. Its last fragment is dropped, and accepted once there is
+/// room.
 #[test]
 fn dropped_burst_end_is_delivered_later() {
     for len in [19_000, 20_000, 21_000, 30_000, 40_000] {
@@ -258,7 +259,7 @@ fn dropped_burst_end_is_delivered_later() {
     }
 }
 
-/// What is reassembled and unread counts against the window.
+/// Reassembled and unread data counts against the window.
 #[test]
 fn the_window_counts_what_is_unread() {
     let mut raw = Raw::configured(|config| {
@@ -278,7 +279,7 @@ fn the_window_counts_what_is_unread() {
     assert_eq!(sacks(&raw.say_data(&Data { immediate: true, ..data }))[0].a_rwnd, 99_000);
 }
 
-/// More ordered messages than there are stream sequence numbers, over a TSN that wraps, both ways.
+/// More ordered messages than there are stream sequence numbers, over a TSN wrap, in both directions.
 #[test]
 fn tsns_and_stream_numbers_wrap() {
     let mut raw = Raw::open(Pair::new(), init(Tsn(u32::MAX - 70_000)));
@@ -312,7 +313,7 @@ fn tsns_and_stream_numbers_wrap() {
     assert_eq!(read, 140_000);
 }
 
-/// Duplicates by the hundred: one SACK for a packet, which lists them within bounds.
+/// Hundreds of duplicates: one SACK per packet, which lists a bounded number of them.
 #[test]
 fn duplicates_are_answered_once_a_packet_within_bounds() {
     let mut raw = Raw::new();
@@ -326,8 +327,8 @@ fn duplicates_are_answered_once_a_packet_within_bounds() {
     assert_eq!(sacks(&raw.say_data(&data))[0].duplicates.len(), 1, "the list starts anew after each SACK");
 }
 
-/// Every second TSN: far more gap blocks than a packet holds. The SACK keeps to what every path takes, and to the path MTU once a
-/// HEARTBEAT of that length was answered, and names the lowest.
+/// Every second TSN is missing: far more gap blocks than a packet holds. The SACK fits what every path carries, and
+/// the path MTU once a HEARTBEAT of that length was answered, and reports the lowest.
 #[test]
 fn sack_with_many_gaps_fits_the_mtu() {
     let mut raw = Raw::new();
@@ -362,7 +363,7 @@ fn sack_with_many_gaps_fits_the_mtu() {
     );
 }
 
-/// In SHUTDOWN-SENT data is still taken and acknowledged at once, and T2-shutdown starts again.
+/// In SHUTDOWN-SENT data is still accepted and acknowledged at once, and T2-shutdown restarts.
 #[test]
 fn data_in_shutdown_sent_is_acknowledged() {
     let mut raw = Raw::new();
@@ -376,14 +377,14 @@ fn data_in_shutdown_sent_is_acknowledged() {
         assert!(kinds.contains(&kind::SHUTDOWN), "{kinds:?}");
     }
     assert_eq!(raw.read().len(), 30);
-    // With a gap the SHUTDOWN cannot say it all.
+    // With a gap the SHUTDOWN alone cannot report everything.
     let answer = raw.say_data(&whole(raw.tsn + 31, 31, b"ahead"));
     let kinds: Vec<u8> = answer.iter().flat_map(Sent::kinds).collect();
     assert!(kinds.contains(&kind::SHUTDOWN) && kinds.contains(&kind::SACK), "{kinds:?}");
     assert_eq!(sacks(&answer)[0].gaps, [(2, 2)]);
 }
 
-/// A window of 1,500 bytes, the least that an INIT may offer, and a message much larger than it.
+/// A window of 1,500 bytes, the minimum that an INIT may offer, and a message much larger than it.
 #[test]
 fn the_smallest_window_lets_everything_through() {
     let small = Init { a_rwnd: 1500, ..init(Tsn(1)) };

@@ -1,4 +1,4 @@
-//! Lengths and counts that lie.
+//! Wrong lengths and counts.
 
 use strandline_wire::chunk::{Abort, Data, Init};
 use strandline_wire::parameter::Parameters;
@@ -28,7 +28,7 @@ fn a_chunk_of_length_zero_ends_the_packet() {
         assert_eq!(sacks(&answer).len(), 1, "what came before it stands");
         assert_eq!(raw.read(), [b"good"]);
         assert_eq!(raw.state(), "ESTABLISHED");
-        // To nobody: not even an answer.
+        // Without an association there is not even an answer.
         let bytes = packet_of((1, PORT), VerificationTag(1), &bad);
         raw.pair.deliver(&Sent {
             source: address(CLIENT, 0),
@@ -45,7 +45,7 @@ fn a_packet_without_chunks_does_nothing() {
     let mut raw = Raw::new();
     assert!(raw.say_bytes(&[]).is_empty());
     assert_eq!(raw.state(), "ESTABLISHED");
-    // Shorter than a chunk header, shorter than the common header.
+    // Shorter than a chunk header, and shorter than the common header.
     assert!(raw.say_bytes(&[kind::DATA, 3]).is_empty());
     for len in 0..12 {
         let bytes = vec![0xff; len];
@@ -60,7 +60,7 @@ fn a_packet_without_chunks_does_nothing() {
     assert_eq!(raw.server().stats().malformed, 12);
 }
 
-/// Every chunk type with every value length up to 40 bytes, of zeros and of ones, wherever it may arrive.
+/// Every chunk type with every value length up to 40 bytes, of zeros and of ones, in every state.
 #[test]
 fn short_chunks_affect_only_their_association() {
     let kinds = (0..=15).chain([0x40, 0x80, 0x82, 0x84, 0xc0, 0xc1, 0xff]);
@@ -85,7 +85,7 @@ fn short_chunks_affect_only_their_association() {
                 pair.wire.clear();
                 let mut raw = Raw::open(pair, init(strandline_wire::number::Tsn(1)));
                 raw.say_bytes(&chunk);
-                // Whatever became of the association: the endpoint serves the next one.
+                // Whatever happened to the association, the endpoint serves the next one.
                 let ports = (7000, PORT);
                 let next = Init { initiate_tag: VerificationTag(9), ..init(strandline_wire::number::Tsn(5)) };
                 let sent =
@@ -97,7 +97,7 @@ fn short_chunks_affect_only_their_association() {
     }
 }
 
-/// An INIT with these parameters, answered by one packet or none.
+/// Returns the answer to an INIT with these parameters, which is one packet or none.
 fn answer_to(parameters: &[u8]) -> (Pair, Option<Sent>) {
     let mut pair = Pair::new();
     let mut chunk = vec![kind::INIT, 0];
@@ -131,7 +131,7 @@ fn addresses_with_a_wrong_length_are_refused() {
         // No length, or less than its own header.
         &[0, 5, 0, 0, 192, 0, 2, 7],
         &[0, 5, 0, 3, 192, 0, 2, 7],
-        // The last one reaches beyond the chunk, by much and by one byte.
+        // The last one reaches beyond the chunk, by a lot and by one byte.
         &[0, 5, 0, 8, 192, 0, 2, 7, 0, 5, 0, 8],
         &[0, 5, 0, 8, 192, 0, 2, 7, 0, 5, 0xff, 0xff, 192, 0, 2, 8],
         // Half a header.
@@ -164,7 +164,7 @@ fn an_init_with_a_thousand_addresses_keeps_eight() {
     for number in 0..1000u16 {
         let [high, low] = number.to_be_bytes();
         parameters.extend_from_slice(&[0, 5, 0, 8, 10, 1, high, low]);
-        parameters.extend_from_slice(&[0, 5, 0, 8, 10, 1, high, low]); // and again
+        parameters.extend_from_slice(&[0, 5, 0, 8, 10, 1, high, low]); // A repetition.
     }
     let (mut pair, answer) = answer_to(&parameters);
     let answer = answer.unwrap();
@@ -194,7 +194,7 @@ fn unknown_parameters_cannot_overflow_the_init_ack() {
     assert!(!cookie.is_empty(), "reports never displace the cookie");
 }
 
-/// The counts of gap blocks and duplicates against the chunk's length, in the middle of a packet and at its end.
+/// The counts of gap blocks and duplicates contradict the chunk's length, in the middle of a packet and at its end.
 #[test]
 fn sack_with_wrong_counts_is_refused() {
     for (gaps, duplicates, items) in
@@ -209,7 +209,7 @@ fn sack_with_wrong_counts_is_refused() {
         chunk.extend_from_slice(&(gaps as u16).to_be_bytes());
         chunk.extend_from_slice(&(duplicates as u16).to_be_bytes());
         chunk.resize(16 + 4 * items, 1);
-        // What would be read beyond its end.
+        // Bytes that an overread would reach.
         chunk.extend_from_slice(&[kind::COOKIE_ACK, 0, 0, 4, kind::COOKIE_ACK, 0, 0, 4]);
         let answer = raw.say_bytes(&chunk);
         assert_eq!(answer.len(), 1);

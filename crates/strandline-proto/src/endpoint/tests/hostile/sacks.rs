@@ -1,4 +1,4 @@
-//! SACKs that lie: about what was sent, about what is missing, about the window.
+//! SACKs with false reports: about what was sent, about what is missing, about the window.
 
 use strandline_wire::chunk::{GapBlock, Shutdown, sack};
 use strandline_wire::number::Tsn;
@@ -6,14 +6,14 @@ use strandline_wire::number::Tsn;
 use super::super::raw::*;
 use super::super::*;
 
-/// The server with so many packets of a chunk each outstanding.
+/// A server with `packets` outstanding packets of one chunk each.
 fn outstanding(packets: u32) -> Raw {
     let mut raw = Raw::configured(|config| {
         config.burst_max = 0;
         config.path_mtu_max = config.path_mtu_initial;
     });
     let mut next = 0;
-    // Acknowledge until the congestion window takes them all at once.
+    // Acknowledge until the congestion window holds all of them.
     while raw.server().paths(raw.server).unwrap()[0].cwnd < packets * 1240 {
         for _ in 0..20 {
             next += tsns(&raw.server_sends(1200)).concat().len() as u32;
@@ -35,7 +35,7 @@ fn status(raw: &Raw) -> crate::stats::Status {
     raw.server().status(raw.server).unwrap()
 }
 
-/// The optimistic receiver: it acknowledges what was never sent, cumulatively or by gap blocks.
+/// An optimistic receiver acknowledges TSNs that were never sent, cumulatively or by gap blocks.
 #[test]
 fn acknowledging_what_was_never_sent_ends_the_association() {
     let lies: [fn(&mut Raw) -> Vec<Sent>; 5] = [
@@ -59,7 +59,7 @@ fn acknowledging_what_was_never_sent_ends_the_association() {
     }
 }
 
-/// A SHUTDOWN that does so counts as a SHUTDOWN, and acknowledges nothing.
+/// Such a SHUTDOWN counts as a SHUTDOWN, and acknowledges nothing.
 #[test]
 fn a_shutdown_acknowledges_nothing_that_was_never_sent() {
     let mut raw = outstanding(3);
@@ -72,7 +72,7 @@ fn a_shutdown_acknowledges_nothing_that_was_never_sent() {
     assert_eq!(answer.iter().flat_map(Sent::kinds).collect::<Vec<_>>(), [kind::SHUTDOWN_ACK]);
 }
 
-/// A SACK that was overtaken by a later one is dropped, silently.
+/// A SACK that was overtaken by a later one is dropped silently.
 #[test]
 fn an_older_sack_is_dropped_without_harm() {
     let mut raw = outstanding(6);
@@ -86,8 +86,8 @@ fn an_older_sack_is_dropped_without_harm() {
     assert_eq!(raw.state(), "ESTABLISHED");
 }
 
-/// Blocks that are inverted, empty, name the cumulative TSN, overlap, or come in any order: what counts is the set of
-/// TSNs that they name.
+/// Blocks that are inverted, empty, contain the cumulative TSN, overlap, or come in any order: only the set of TSNs
+/// in them counts.
 #[test]
 fn blocks_that_make_no_sense_name_nothing() {
     let mut raw = outstanding(10);
@@ -125,7 +125,7 @@ fn sack_of_sixteen_thousand_blocks_is_processed() {
     assert_eq!(status(&raw).in_flight, 1200, "all but the first one");
 }
 
-/// Duplicate TSNs in a SACK are a hint at most: any number of any value changes nothing.
+/// Duplicate TSNs in a SACK are only a hint: any number of any value changes nothing.
 #[test]
 fn duplicate_tsns_in_a_sack_change_nothing() {
     let mut raw = outstanding(5);
@@ -142,15 +142,15 @@ fn duplicate_tsns_in_a_sack_change_nothing() {
     assert_eq!(after.stats.retransmissions, 0);
 }
 
-/// ACK splitting: acknowledging a message byte by byte is not possible, chunk by chunk is; the window grows by what
-/// was acknowledged, not by the number of SACKs.
+/// ACK splitting: a message cannot be acknowledged byte by byte, but chunk by chunk. The window grows by the
+/// acknowledged bytes, not by the number of SACKs.
 #[test]
 fn many_sacks_grow_the_window_once() {
     let grown = |each: u32| {
         let mut raw = outstanding(12);
         let before = raw.server().paths(raw.server).unwrap()[0].cwnd;
         for next in (each..=12).step_by(each as usize) {
-            // And the same one ten times over.
+            // The same one ten times over.
             for _ in 0..10 {
                 raw.say_sack(next, 1 << 20, &[]);
             }
@@ -175,8 +175,8 @@ fn windows_that_jump_overflow_nothing() {
     assert_eq!(raw.state(), "ESTABLISHED");
 }
 
-/// A receiver that acknowledges by gap blocks and takes it back, over and over: the chunk stays in the send buffer
-/// and is sent again; the accounts balance.
+/// A receiver acknowledges by gap blocks and revokes it, again and again. The chunk stays in the send buffer and is
+/// retransmitted, and the accounts balance.
 #[test]
 fn acknowledgements_taken_back_are_borne() {
     let mut raw = outstanding(8);
@@ -187,7 +187,7 @@ fn acknowledgements_taken_back_are_borne() {
         assert!(status(&raw).in_flight <= 8 * 1200, "{round}");
         assert_eq!(status(&raw).send_buffered, 8 * 1200);
     }
-    // Nothing was really received: all of it comes again in time.
+    // Nothing was really received: all of it is retransmitted in time.
     let mut seen = std::collections::BTreeSet::new();
     for _ in 0..100 {
         for tsn in tsns(&raw.wait(Duration::from_millis(500))).concat() {
@@ -205,7 +205,7 @@ fn acknowledgements_taken_back_are_borne() {
     panic!("sent again: {seen:?}");
 }
 
-/// A SACK in a state that has no use for it.
+/// A SACK in a state that does not expect it.
 #[test]
 fn sacks_at_the_wrong_time_are_discarded() {
     let mut raw = outstanding(2);

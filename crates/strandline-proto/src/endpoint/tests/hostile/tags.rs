@@ -9,7 +9,7 @@ use super::super::raw::*;
 use super::super::*;
 use crate::event::{IcmpError, IcmpKind};
 
-/// What must not change: everything that a peer could observe of the association.
+/// Everything that a peer could observe of the association, which must not change.
 fn observable(raw: &Raw) -> (String, usize, u64) {
     let endpoint = raw.server();
     let status = endpoint.status(raw.server).unwrap();
@@ -30,7 +30,7 @@ fn no_chunk_of_a_blind_attacker_changes_anything() {
         for flags in [0, 1, 3] {
             for value in [&[][..], &[0], &[0; 4], &init_value, &[0xff; 64]] {
                 for tag in wrong {
-                    // The peer's own tag with the T bit is the one that a peer without an association sends.
+                    // The peer's own tag with the T bit is what a peer without an association sends.
                     let reflected = tag == RAW_TAG.0 && flags & 1 == 1;
                     if reflected && [kind::ABORT, kind::SHUTDOWN_COMPLETE].contains(&kind) {
                         continue;
@@ -49,7 +49,7 @@ fn no_chunk_of_a_blind_attacker_changes_anything() {
     assert_eq!(observable(&raw), before);
 }
 
-/// An INIT needs no tag: it may be answered, but the association stays as it is.
+/// An INIT needs no tag: it may be answered, but the association does not change.
 #[test]
 fn inits_with_the_peers_address_change_nothing() {
     let mut raw = Raw::new();
@@ -68,7 +68,7 @@ fn inits_with_the_peers_address_change_nothing() {
         let answer = raw.heard();
         assert_eq!(answer.len(), 1);
         assert_eq!(answer[0].tag(), VerificationTag(number));
-        // The tag in the INIT ACK is a new one: ours is given away to nobody.
+        // The tag in the INIT ACK is new: ours is not revealed.
         if answer[0].kinds() == [kind::INIT_ACK] {
             assert_ne!(init_ack(&answer[0]).0, raw.tag);
         }
@@ -76,7 +76,7 @@ fn inits_with_the_peers_address_change_nothing() {
     assert_eq!(observable(&raw), before);
 }
 
-/// The initiator in COOKIE-WAIT: an INIT ACK with a wrong tag, or from nowhere, does not move it.
+/// The initiator in COOKIE-WAIT: an INIT ACK with a wrong tag, or from an unknown address, has no effect.
 #[test]
 fn init_ack_needs_the_inits_tag() {
     let mut pair = Pair::new();
@@ -116,7 +116,7 @@ fn aborts_are_never_answered() {
     }
 }
 
-/// A flood of packets that want an answer, while nothing can be sent: what waits is bounded.
+/// A flood of packets that need an answer, while nothing can be sent: the queue is bounded.
 #[test]
 fn stateless_answers_are_bounded() {
     let few = EndpointConfig { replies_max: 16, ..config(1, SERVER) };
@@ -128,7 +128,7 @@ fn stateless_answers_are_bounded() {
         let datagram = Datagram { source: sent.source, destination: None, bytes: &sent.bytes, ecn: 0 };
         raw.pair.hosts[SERVER].endpoint.handle_datagram(raw.pair.now, datagram);
     }
-    // The association's own packets are not displaced by them, and go first.
+    // They do not displace the association's own packets, which are sent first.
     raw.pair.send(SERVER, raw.server, 0, b"data");
     let sent = raw.heard();
     assert_eq!(sent[0].kinds(), [kind::DATA]);
@@ -137,8 +137,8 @@ fn stateless_answers_are_bounded() {
     assert_eq!(raw.server().stats().inits, 1 + 16, "no cookie is made for what can't be answered");
 }
 
-/// A flood of INITs, from anywhere, beyond what a core can answer: what is too much is not even read, and neither the
-/// association that there is nor, a little later, a new one is kept from anything.
+/// A flood of INITs from anywhere, beyond what a core can answer: the excess is not even read. Neither the existing
+/// association nor, a little later, a new one is held up.
 #[test]
 fn init_flood_stays_within_its_share() {
     let few = EndpointConfig { init_rate_max: 400, ..config(1, SERVER) };
@@ -150,12 +150,13 @@ fn init_flood_stays_within_its_share() {
         let datagram = Datagram { source: sent.source, destination: None, bytes: &sent.bytes, ecn: 0 };
         raw.pair.hosts[SERVER].endpoint.handle_datagram(raw.pair.now, datagram);
     }
-    // A quarter of a second's: of what is anybody's 52, of the source's own 4; the association's INIT is one of them.
+    // A quarter of a second's budget: 52 of the common half and 4 of the source's own; the association's INIT is one
+    // of them.
     assert_eq!(raw.server().stats().inits, 56);
     assert_eq!(raw.server().stats().inits_shed, 1 + 1000 - 56);
     raw.pair.send(SERVER, raw.server, 0, b"data");
     assert_eq!(raw.heard().first().map(Sent::kinds).unwrap_or_default(), [kind::DATA]);
-    // Who comes from elsewhere is answered in the midst of it.
+    // A peer from another address is answered during the flood.
     let mut other =
         raw.pair.forge(CLIENT, (2000, PORT), VerificationTag(0), |packet| assert!(packet.push(&init)));
     other.source = "203.0.113.9:9".parse().unwrap();
@@ -171,7 +172,7 @@ fn init_flood_stays_within_its_share() {
     }
 }
 
-/// Answers to one place share a burst; those to another place don't.
+/// Answers to one destination share a burst; those to another do not.
 #[test]
 fn stateless_answers_go_in_bursts() {
     let mut raw = Raw::new();
@@ -207,8 +208,8 @@ fn heartbeats_cannot_be_multiplied() {
     assert!(answers.iter().all(|sent| sent.kinds() == [kind::HEARTBEAT_ACK]));
 }
 
-/// ASCONF, AUTH, FORWARD-TSN, RE-CONFIG, I-DATA, as the two high bits say: none of them is acted on. The numbers in
-/// them are extreme: stream 65,535, a TSN far ahead, an address to add and delete.
+/// ASCONF, AUTH, FORWARD-TSN, RE-CONFIG and I-DATA are handled by their two high bits, and none has an effect. The
+/// numbers in them are extreme: stream 65,535, a TSN far ahead, an address to add and delete.
 #[test]
 fn extensions_that_were_not_negotiated_do_nothing() {
     let forward = [0xff, 0xff, 0xff, 0xf0, 0xff, 0xff, 0xff, 0xff];
@@ -216,7 +217,7 @@ fn extensions_that_were_not_negotiated_do_nothing() {
     asconf.extend_from_slice(&[0xc0, 1, 0, 16, 0, 0, 0, 1, 0, 5, 0, 8, 198, 51, 100, 1]);
     asconf.extend_from_slice(&[0xc0, 2, 0, 16, 0, 0, 0, 2, 0, 5, 0, 8, 192, 0, 2, 1]);
     let reconfig = [0, 13, 0, 18, 0, 0, 0, 1, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0];
-    // Type, value, reported, what follows is processed.
+    // Type, value, whether it is reported, whether the following chunks are processed.
     for (number, value, reported, goes_on) in [
         (0xc1, &asconf[..], true, true),
         (0x80, &asconf[..4], false, true),
@@ -238,7 +239,7 @@ fn extensions_that_were_not_negotiated_do_nothing() {
     }
 }
 
-/// A packet full of chunks that want to be reported: one ERROR, of bounded length.
+/// A packet full of chunks to report: one ERROR of bounded length.
 #[test]
 fn reports_of_unknown_chunks_are_bounded() {
     let mut raw = Raw::new();
@@ -258,7 +259,7 @@ fn reports_of_unknown_chunks_are_bounded() {
     assert!(answer[0].kinds() == [kind::ERROR] && answer[0].bytes.len() <= 1232);
 }
 
-/// A COOKIE ECHO that does not come first is none (AUTH may come before it only where it was negotiated).
+/// A COOKIE ECHO must come first (AUTH may precede it only if it was negotiated).
 #[test]
 fn auth_before_the_cookie_echo_makes_no_association() {
     let mut pair = Pair::new();
@@ -272,8 +273,8 @@ fn auth_before_the_cookie_echo_makes_no_association() {
     assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 0);
 }
 
-/// A peer that names a victim's addresses: the victim gets a bounded number of HEARTBEATs and nothing else, and its
-/// ABORT ends the association.
+/// A peer lists a victim's addresses. The victim gets a bounded number of HEARTBEATs and nothing else, and its ABORT
+/// ends the association.
 #[test]
 fn named_victim_gets_few_heartbeats() {
     let mut buffer = [0; 200];
@@ -301,7 +302,7 @@ fn named_victim_gets_few_heartbeats() {
     assert_eq!(raw.state(), "CLOSED");
 }
 
-/// ICMP that quotes anything of any length.
+/// ICMP with a quote of any content and length.
 #[test]
 fn icmp_of_any_content_changes_nothing() {
     let mut raw = Raw::new();

@@ -7,7 +7,7 @@ use super::super::*;
 use crate::config::Recovery;
 use crate::stats::Reachability;
 
-/// The time between one packet with DATA and the next, in seconds.
+/// Returns the intervals between packets with DATA, in seconds.
 fn gaps_between_data(pair: &mut Pair, time: Duration) -> Vec<u64> {
     let mut sent = Vec::new();
     let end = pair.now + time;
@@ -20,8 +20,8 @@ fn gaps_between_data(pair: &mut Pair, time: Duration) -> Vec<u64> {
     sent.windows(2).map(|two| two[1].since(two[0]).as_secs()).collect()
 }
 
-/// A limit of 65,535 retransmissions, and nobody there: the time-out doubles up to RTO.Max and stays there. After 64
-/// doublings no shift has overflowed.
+/// A limit of 65,535 retransmissions, and no answer: the time-out doubles up to RTO.Max and stays there. No shift
+/// overflows after 64 doublings.
 #[test]
 fn the_hundredth_time_out_waits_for_rto_max() {
     let (mut pair, client, _) = Pair::configured(|config| {
@@ -39,8 +39,8 @@ fn the_hundredth_time_out_waits_for_rto_max() {
     assert_eq!(pair.state(CLIENT, client), "ESTABLISHED");
 }
 
-/// Outstanding data always has a timer. Random losses of every kind of packet, on both sides; at no moment may there
-/// be data to be acknowledged and nothing that will happen.
+/// Outstanding data always has a timer. Every kind of packet is lost at random on both sides, and there must never be
+/// unacknowledged data without a pending event.
 #[test]
 fn outstanding_data_always_has_a_timer() {
     for seed in 1..=60u32 {
@@ -82,7 +82,7 @@ fn outstanding_data_always_has_a_timer() {
     }
 }
 
-/// HEARTBEAT ACKs that answer no HEARTBEAT of ours: they neither confirm an address nor calm the error counters.
+/// HEARTBEAT ACKs that answer none of our HEARTBEATs neither confirm an address nor reset the error counters.
 #[test]
 fn a_heartbeat_ack_counts_only_with_its_nonce() {
     let mut raw = Raw::configured(|config| {
@@ -142,14 +142,14 @@ fn address_is_confirmed_by_its_own_nonce() {
     assert_eq!(paths[1].state, Reachability::Unconfirmed);
 }
 
-/// A peer that goes on talking and never finishes the shutdown: T5-shutdown-guard ends it, or once SHUTDOWN ACK was sent
-/// Association.Max.Retrans, which SHUTDOWN again does not put off.
+/// A peer keeps sending and never completes the shutdown. T5-shutdown-guard ends it; once SHUTDOWN ACK was sent,
+/// Association.Max.Retrans does, which a repeated SHUTDOWN does not delay.
 #[test]
 fn chattering_peer_cannot_delay_the_shutdown() {
     let chatter: [fn(&mut Raw, u32); 3] = [
         |raw, _| drop(raw.say(|packet| assert!(packet.push(&Heartbeat { info: b"hello" })))),
         |raw, number| drop(raw.say_data(&whole(raw.tsn + number, number as u16, b"more"))),
-        // Once this arrives, it is SHUTDOWN ACK that is never answered.
+        // From its arrival on, SHUTDOWN ACK is never answered.
         |raw, _| {
             let cumulative_tsn = raw.server_tsn.previous();
             raw.say(|packet| assert!(packet.push(&Shutdown { cumulative_tsn })));
@@ -200,7 +200,7 @@ fn shutdown_is_not_repeated_for_ever() {
     }
 }
 
-/// However an association ends: no timer, no packet, no memory is left once the application let go of it.
+/// However an association ends, no timer, packet or memory is left once the application has released it.
 #[test]
 fn nothing_is_left_after_the_end() {
     let ends: [fn(&mut Pair, AssociationId, AssociationId); 4] = [
