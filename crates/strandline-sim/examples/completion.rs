@@ -1,13 +1,14 @@
-//! How long a transfer takes on an open association, in virtual time: a table of conditions, round-trip times and rates.
+//! Completion time of a transfer on an open association, in virtual time: a table of conditions, round-trip times and
+//! rates.
 //!
 //! ```text
 //! cargo run --release -p strandline-sim --example completion -- --size 1000000 --rtt 20 --rate 100 --seeds 40
 //! ```
 //!
-//! Two sides set an association up, rest, and one sends so many bytes in messages of 16 KiB, over a link with a queue of one
-//! bandwidth-delay product (at least 150 KB), losses and reordering on the way of the data only. What counts is the time until the
-//! receiving application has read all, and half a round trip for its answer. Each cell: median and 90th percentile of the
-//! seeds, in ms.
+//! Two sides set up an association and pause. Then one sends `--size` bytes in messages of 16 KiB, over a link with a
+//! queue of one bandwidth-delay product (at least 150 KB), with losses and reordering in the direction of the data only.
+//! The completion time ends when the receiving application has read everything, plus half a round trip for its answer.
+//! Each cell shows the median and the 90th percentile of the seeds in ms.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example")]
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
@@ -22,37 +23,37 @@ use strandline_proto::time::Time;
 use strandline_sim::grid::{self, Cell};
 use strandline_sim::pair::{Pair, Side};
 
-/// Completion times on an open association, in virtual time.
+/// Completion times on an open association, in virtual time
 #[derive(Debug, Parser, Clone)]
 struct Args {
-    /// Bytes of a transfer.
+    /// Bytes of a transfer
     #[arg(long, default_value_t = 1_000_000)]
     size: usize,
-    /// Only the condition of this name.
+    /// Only the condition of this name
     #[arg(long)]
     only: Option<String>,
-    /// Round-trip times in milliseconds.
+    /// Round-trip times in milliseconds
     #[arg(long, value_delimiter = ',', default_values_t = [0.2, 20.0, 60.0, 200.0])]
     rtt: Vec<f64>,
-    /// Rates in Mbit/s.
+    /// Rates in Mbit/s
     #[arg(long, value_delimiter = ',', default_values_t = [10, 100, 1000])]
     rate: Vec<u64>,
-    /// Transfers for each cell, each with a seed of its own.
+    /// Transfers for each cell, each with its own seed
     #[arg(long, default_value_t = 20)]
     seeds: u64,
-    /// Seconds that the association rests before.
+    /// Idle seconds of the association before the transfer
     #[arg(long, default_value_t = 5.0)]
     idle: f64,
-    /// The path MTU is known from the start, as from an earlier association.
+    /// Start with the known path MTU, as from an earlier association
     #[arg(long)]
     mtu_known: bool,
-    /// Transfers on one association, with a rest before each; the last one counts.
+    /// Transfers on one association, with a pause before each; the last one counts
     #[arg(long, default_value_t = 1)]
     transfers: u32,
-    /// Prints counters of each transfer.
+    /// Print counters of each transfer
     #[arg(long)]
     counters: bool,
-    /// Prints what the sender knows each so many milliseconds.
+    /// Print the sender's state at this interval, in milliseconds
     #[arg(long)]
     trace_ms: Option<u64>,
 }
@@ -65,7 +66,7 @@ fn endpoint(args: &Args) -> EndpointConfig {
     EndpointConfig { association: Arc::new(association), ..EndpointConfig::default() }
 }
 
-/// Milliseconds.
+/// Returns the completion time in milliseconds.
 fn measure(args: &Args, cell: &Cell, seed: u64) -> f64 {
     let config = endpoint(args);
     let mut pair = Pair::with_seed(config.clone(), config, cell.link(150_000, false), seed);
@@ -99,7 +100,7 @@ fn measure(args: &Args, cell: &Cell, seed: u64) -> f64 {
     took
 }
 
-/// Until all has been read, or for two minutes.
+/// Runs a transfer until everything was read, for at most two minutes.
 fn transfer(args: &Args, pair: &mut Pair, a: AssociationId, b: AssociationId) {
     let message = Bytes::from(vec![7; 16384]);
     let (began, mut looked) = (pair.now, pair.now);

@@ -1,14 +1,14 @@
 //! Goodput of one association under loss and reordering, in virtual time: a table of conditions, round-trip times and
-//! rates, so that a change to recovery or congestion control can be compared with what was before.
+//! rates, for comparing changes to recovery or congestion control.
 //!
 //! ```text
 //! cargo run --release -p strandline-sim --example goodput -- --recovery rfc9260 --congestion rfc9260
 //! cargo run --release -p strandline-sim --example goodput -- --recovery rack --only "random 1%" --rtt 60
 //! ```
 //!
-//! One side sends messages of 8 KB as fast as it may, over a link with a queue of one bandwidth-delay product (at least
-//! 100 KB), losses and reordering on the way of the data only. Buffers are large, so that nothing but recovery and
-//! congestion control sets the pace, unless `--tuned` leaves them to tune themselves. Goodput is what the receiving
+//! One side sends messages of 8 KB as fast as it can, over a link with a queue of one bandwidth-delay product (at least
+//! 100 KB), with losses and reordering in the direction of the data only. Buffers are large, so that only recovery and
+//! congestion control limit the sender, unless `--tuned` uses auto-tuned buffers. Goodput is what the receiving
 //! application read, in Mbit/s.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example")]
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
@@ -25,40 +25,40 @@ use strandline_proto::time::Time;
 use strandline_sim::grid::{self, Cell};
 use strandline_sim::pair::{Pair, Side};
 
-/// Goodput under loss and reordering, in virtual time.
+/// Goodput under loss and reordering, in virtual time
 #[derive(Debug, Parser, Clone)]
 struct Args {
-    /// rfc9260 or rack.
+    /// Loss recovery: rfc9260 or rack
     #[arg(long, default_value = "rack")]
     recovery: String,
-    /// cubic, bbr or rfc9260.
+    /// Congestion control: cubic, bbr or rfc9260
     #[arg(long, default_value = "cubic")]
     congestion: String,
-    /// Only the condition of this name.
+    /// Only the condition of this name
     #[arg(long)]
     only: Option<String>,
-    /// Round-trip times in milliseconds.
+    /// Round-trip times in milliseconds
     #[arg(long, value_delimiter = ',', default_values_t = [0.2, 20.0, 60.0, 200.0])]
     rtt: Vec<f64>,
-    /// Rates in Mbit/s.
+    /// Rates in Mbit/s
     #[arg(long, value_delimiter = ',', default_values_t = [10, 100, 1000])]
     rate: Vec<u64>,
-    /// Virtual seconds for each cell; three times as long for round trips above 50 ms.
+    /// Virtual seconds for each cell; three times as long for round trips above 50 ms
     #[arg(long, default_value_t = 10.0)]
     seconds: f64,
-    /// Seeds for each cell; the table has their median.
+    /// Seeds for each cell; the table shows their median
     #[arg(long, default_value_t = 1)]
     seeds: u64,
-    /// Buffers that tune themselves, instead of 64 MiB.
+    /// Auto-tuned buffers instead of 64 MiB
     #[arg(long)]
     tuned: bool,
-    /// Also the buffers, and counters of the sender: retransmissions, recoveries, time-outs, probes, undone.
+    /// Print also the buffers, and counters of the sender: retransmissions, recoveries, time-outs, probes, undone
     #[arg(long)]
     counters: bool,
-    /// Exactly so many seconds for each cell, however long its round trips.
+    /// Exactly this many seconds for each cell, however long its round trips
     #[arg(long)]
     exact: bool,
-    /// Prints what the sender knows, and what came, each so many milliseconds.
+    /// Print the sender's state and what arrived at this interval, in milliseconds
     #[arg(long)]
     trace_ms: Option<u64>,
 }
@@ -90,7 +90,7 @@ fn endpoint(args: &Args) -> EndpointConfig {
         path_mtu_initial: 1500,
         ..AssociationConfig::default()
     };
-    // A receiver whose buffer tunes itself learns the round-trip time from a heartbeat.
+    // A receiver with an auto-tuned buffer learns the round-trip time from a heartbeat.
     let heartbeat_interval = association.heartbeat_interval.filter(|_| args.tuned);
     let association = AssociationConfig { heartbeat_interval, ..association };
     EndpointConfig { association: Arc::new(association), ..EndpointConfig::default() }
@@ -145,7 +145,7 @@ fn measure(args: &Args, cell: &Cell, seed: u64) -> Measured {
     Measured { mbps: received as f64 * 8.0 / seconds / 1e6, counters }
 }
 
-/// Prints a line now and then.
+/// Prints a line at regular intervals.
 #[derive(Debug)]
 struct Trace {
     began: Time,

@@ -1,4 +1,4 @@
-//! What an application does with one association: sends, reads (at once or with pauses), echoes, shuts down, aborts.
+//! An application's behaviour on one association: sends, reads (at once or with pauses), echoes, shuts down, aborts.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -15,14 +15,14 @@ use crate::violation::{Violation, demand, violation};
 
 /// Cause code of a User-Initiated Abort (RFC 9260 section 3.3.10.12).
 const USER_INITIATED_ABORT: u16 = 12;
-/// Cause code of what breaks the protocol.
+/// Cause code of a Protocol Violation (RFC 9260 section 3.3.10.13).
 const PROTOCOL_VIOLATION: u16 = 13;
 
-/// Cause code of a set-up from another encapsulation port than that of the association that stands
+/// Cause code of a set-up from an encapsulation port other than that of the existing association
 /// (draft-tuexen-tsvwg-sctp-udp-encaps-cons section 4).
 const RESTART_WITH_NEW_ENCAPSULATION_PORT: u16 = 14;
 
-/// True for the reason of an ABORT with which an endpoint ends an association that is no longer answered. (It has the code of a
+/// True for the reason of an ABORT with which an endpoint ends an association without answers. (It has the code of a
 /// violation, as kernels send it.)
 fn gave_up(reason: &[u8]) -> bool {
     reason.ends_with(b"exceeded: no answer")
@@ -30,10 +30,10 @@ fn gave_up(reason: &[u8]) -> bool {
         || reason == b"the shutdown took too long"
 }
 
-/// Echoes that wait to be sent before the application stops reading.
+/// Maximum number of echoes waiting to be sent. The application then stops reading.
 const ECHOES_MAX: usize = 4;
 
-/// Lengths of messages.
+/// Range of message lengths in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sizes {
     pub(crate) first: u64,
@@ -43,7 +43,7 @@ pub(crate) struct Sizes {
 /// How an application reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// All there is, at once.
+    /// Everything at once.
     Prompt,
     /// A few messages, then a pause.
     Pauses { batch: u32, pause_max: Duration },
@@ -54,17 +54,17 @@ pub(crate) enum Reading {
 pub(crate) enum Ending {
     /// Not by itself.
     Never,
-    /// Graceful shutdown once all was sent.
+    /// Graceful shutdown once everything was sent.
     WhenSent,
-    /// Graceful shutdown once so many messages came back as were sent.
+    /// Graceful shutdown once as many messages came back as were sent.
     WhenEchoed,
-    /// Graceful shutdown so long after set-up.
+    /// Graceful shutdown this long after the set-up.
     Shutdown(Duration),
-    /// Abort so long after set-up.
+    /// Abort this long after the set-up.
     Abort(Duration),
 }
 
-/// What an application does.
+/// The plan of an application.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) messages: u32,
@@ -74,31 +74,31 @@ pub(crate) struct Plan {
     pub(crate) unordered: f64,
     /// Probability that a message asks for an immediate acknowledgement.
     pub(crate) immediate: f64,
-    /// Longest pause between messages; zero sends as fast as the buffer takes them.
+    /// Maximum pause between messages; zero sends as fast as the buffer accepts them.
     pub(crate) gap_max: Duration,
     pub(crate) reading: Reading,
     pub(crate) echo: bool,
     pub(crate) ending: Ending,
 }
 
-/// What an application works with.
+/// The environment of an application.
 pub(crate) struct Context<'a> {
     pub(crate) now: Time,
     pub(crate) endpoint: &'a mut Endpoint,
     pub(crate) ledger: &'a mut Ledger,
     pub(crate) random: &'a mut Random,
-    /// How long after the last fault an association may still end for it.
+    /// How long after the last fault an association may still end because of it.
     pub(crate) last_expiry: Duration,
     /// When applications want to act next.
     pub(crate) wakes: &'a mut Vec<(Time, AssociationId)>,
 }
 
-/// An application's state.
+/// The state of an application.
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) end: End,
     pub(crate) peer_host: usize,
-    /// Which of the scenario's clients it is, if it connected.
+    /// Index of the scenario's client, if it connected.
     pub(crate) client: Option<usize>,
     pub(crate) closed: Option<CloseReason>,
     plan: Plan,
@@ -115,7 +115,7 @@ pub(crate) struct App {
     next_read: Time,
     shutting_down: bool,
     peer_shut_down: bool,
-    /// Since when there are no faults any more.
+    /// Since when there are no more faults.
     calm: Option<Time>,
 }
 
@@ -202,11 +202,11 @@ impl App {
             CloseReason::ProtocolViolation(what) => {
                 violation(format!("{end:?} accuses an honest peer of: {what}"))
             }
-            // 0 is an ABORT without cause: that of an endpoint that knows no such association.
+            // Code 0 is an ABORT without cause, from an endpoint that does not know the association.
             CloseReason::PeerAborted { code: 0 | USER_INITIATED_ABORT, .. } => Ok(()),
             CloseReason::PeerAborted { code: PROTOCOL_VIOLATION, reason } if gave_up(reason) => Ok(()),
-            // A host whose port has changed can't prove that the association of its old port is its own. A set-up fails so, and
-            // never an association that stands.
+            // A host whose port has changed cannot prove that the association of its old port is its own. Only a
+            // set-up may fail for this, never an existing association.
             CloseReason::PeerAborted { code: RESTART_WITH_NEW_ENCAPSULATION_PORT, .. }
                 if !self.up && cx.ledger.is_rebound(end.host) =>
             {
@@ -216,10 +216,10 @@ impl App {
                 violation(format!("{end:?} was aborted by an honest peer: cause {code}, {reason:?}"))
             }
             CloseReason::TimedOut => {
-                // What was lost before the calm may expire after it, once.
+                // Losses before the calm may cause one expiry after it.
                 let late = self.calm.is_some_and(|since| cx.now > since + cx.last_expiry);
-                // A host that crashed does not know its own cookies any more, and one whose association broke off takes
-                // its cookie for no second one: in both cases a COOKIE ECHO goes unanswered.
+                // A crashed host no longer knows its own cookies, and one whose association ended abnormally refuses
+                // its cookie for a second one. In both cases a COOKIE ECHO stays unanswered.
                 let forgotten = !self.up && cx.ledger.may_have_forgotten(self.peer_host);
                 demand(!late || forgotten, || format!("{end:?} timed out though nothing is lost any more"))
             }
@@ -227,7 +227,7 @@ impl App {
         }
     }
 
-    /// Does whatever it is time for.
+    /// Does whatever is due.
     pub(crate) fn act(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
         self.read(cx)?;
         if self.closed.is_some() {
@@ -302,7 +302,7 @@ impl App {
         Ok(())
     }
 
-    /// Gives one message to `send`; true if it was taken.
+    /// Sends one message. Returns true if it was accepted.
     fn give(
         &mut self,
         cx: &mut Context<'_>,
@@ -334,7 +334,7 @@ impl App {
                 self.echoes.clear();
                 Ok(false)
             }
-            // Before the association is up the peer may have granted fewer streams than were asked for.
+            // The peer may grant fewer streams than were requested, and before the set-up this is unknown.
             Err(SendError::InvalidStream { streams, .. }) if !self.up && stream >= streams => {
                 self.plan.streams = streams;
                 Ok(false)
@@ -370,7 +370,7 @@ impl App {
             .map_err(|error| Violation(format!("{end:?}: abort: {error}")))
     }
 
-    /// Asks for a graceful shutdown; what was taken is still delivered.
+    /// Requests a graceful shutdown; accepted messages are still delivered.
     pub(crate) fn shut_down(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
         if self.shutting_down || self.closed.is_some() {
             return Ok(());
@@ -382,12 +382,12 @@ impl App {
         cx.endpoint.shutdown(cx.now, end.id).map_err(|error| Violation(format!("{end:?}: shutdown: {error}")))
     }
 
-    /// The faults are over: no more pauses.
+    /// Ends all pauses, because the faults are over.
     pub(crate) fn calm_down(&mut self, since: Time) {
         self.calm = Some(since);
     }
 
-    /// Everything was read after the end: the handle can be given up.
+    /// True if everything was read after the end, so that the handle can be released.
     pub(crate) fn is_done(&self) -> bool {
         self.closed.is_some() && !self.readable
     }

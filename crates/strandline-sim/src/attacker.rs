@@ -1,5 +1,5 @@
-//! Hostile parties: some only guess (they know addresses and ports, not the tags), one records and replays what it
-//! sees, one alters packets under the right tags.
+//! Attackers: some only guess (they know addresses and ports, not the tags), one records and replays packets, one
+//! alters packets under the right tags.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;
@@ -17,34 +17,34 @@ use crate::network::Carried;
 use crate::pair::SCTP_PORT;
 use crate::random::Random;
 
-/// Datagrams that are remembered.
+/// Number of datagrams remembered.
 const RECORDED_MAX: usize = 200;
 
-/// What an attacker does at one moment.
+/// An attacker's action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Attack {
-    /// Sends what it had seen once more, unaltered.
+    /// Repeats recorded packets unaltered.
     Replay,
-    /// A flood of INIT chunks from addresses that are not its own.
+    /// A flood of INIT chunks with spoofed source addresses.
     SpoofedInit,
-    /// COOKIE ECHO chunks with cookies of its own making.
+    /// COOKIE ECHO chunks with forged cookies.
     ForgedCookie,
     /// Random chunks under a wrong tag, with the addresses and ports of an association.
     Soup,
-    /// Packets cut short.
+    /// Truncated packets.
     Truncated,
     /// ICMP messages that quote a wrong tag.
     Icmp,
-    /// Packets that it had seen, altered, under the right tag and with a right checksum.
+    /// Recorded packets, altered, under the right tag and with a correct checksum.
     Altered,
     /// Random chunks under the right tag.
     SoupWithTag,
 }
 
-/// What comes of it.
+/// The effect of an action.
 #[derive(Debug)]
 pub(crate) enum Blow {
-    /// A datagram that arrives so much later.
+    /// A datagram that arrives after this delay.
     Datagram(Duration, Carried),
     /// An ICMP message to a host.
     Icmp { to: IpAddr, destination: SocketAddr, kind: IcmpKind, quoted: Bytes },
@@ -65,7 +65,7 @@ impl Attacker {
         Self { random, seen: 0, recorded: Vec::new(), alterable: Vec::new() }
     }
 
-    /// Sees a datagram on its way.
+    /// Records a passing datagram.
     pub(crate) fn record(&mut self, datagram: &Carried, alterable: bool) {
         self.seen += 1;
         for (list, on) in [(&mut self.recorded, true), (&mut self.alterable, alterable)] {
@@ -124,7 +124,7 @@ impl Attacker {
         (len > 0).then(|| self.alterable[self.random.below(len) as usize].clone())
     }
 
-    /// An address that nobody has, or that of a host.
+    /// Returns an address that nobody has, or that of a host.
     fn pretended_source(&mut self, hosts: &[SocketAddr]) -> SocketAddr {
         if self.random.chance(0.5) {
             self.random.pick(hosts)
@@ -151,7 +151,7 @@ impl Attacker {
                 (4, _) => Parameter::StateCookie(&junk),
                 _ => Parameter::EcnCapable,
             };
-            // What does not fit is left out.
+            // Parameters that do not fit are left out.
             let _ = writer.push(&parameter);
         }
         let init = Init {
@@ -169,13 +169,13 @@ impl Attacker {
         self.pretended(hosts, &buffer[..len])
     }
 
-    /// A datagram to one of the hosts that somebody else seems to send.
+    /// Returns a datagram to one of the hosts with a spoofed source.
     fn pretended(&mut self, hosts: &[SocketAddr], bytes: &[u8]) -> Carried {
         let (source, destination) = (self.pretended_source(hosts), self.random.pick(hosts));
         Carried { source, destination, bytes: Bytes::copy_from_slice(bytes), fragment: None, ecn: 0 }
     }
 
-    /// A cookie of random bytes, or one that was seen with a bit of it altered.
+    /// Returns a cookie of random bytes, or a recorded one with a flipped bit.
     fn forged_cookie(&mut self, hosts: &[SocketAddr]) -> Carried {
         let seen =
             self.recorded.iter().find(|datagram| first_kind(&datagram.bytes) == Some(kind::COOKIE_ECHO));
@@ -205,7 +205,7 @@ impl Attacker {
         self.pretended(hosts, &buffer[..len])
     }
 
-    /// Random chunks with the addresses and ports of `like`.
+    /// Returns random chunks with the addresses and ports of `like`.
     fn soup(&mut self, like: &Carried, tag: VerificationTag) -> Option<Carried> {
         let packet = Packet::parse(&like.bytes).ok()?;
         let mut buffer = [0; 1400];
@@ -286,7 +286,7 @@ fn first_kind(bytes: &[u8]) -> Option<u8> {
     Packet::parse(bytes).ok()?.chunks().next()?.ok().map(|chunk| chunk.kind)
 }
 
-/// Writes the right checksum into a packet.
+/// Writes the correct checksum into a packet.
 pub(crate) fn fix_checksum(bytes: &mut [u8]) {
     if let Some(field) = bytes.get_mut(8..COMMON_HEADER_LEN) {
         field.fill(0);

@@ -1,5 +1,5 @@
-//! What an association has in flight, as the packets on the wire tell it: each chunk that was sent, whether a SACK has named
-//! it since, and whether anything told that it might be lost. Nothing here asks the engine.
+//! The flight of an association as the packets on the wire show it: each chunk that was sent, whether a SACK has
+//! reported it since, and whether anything indicated that it may be lost. Nothing here asks the engine.
 
 mod behind;
 mod late;
@@ -23,13 +23,14 @@ use self::quiet::Quiet;
 use self::silence::{Again, Silences};
 use crate::violation::{Violation, demand};
 
-/// Miss indications that mark a chunk (RFC 9260 section 7.2.4).
+/// Miss indications that mark a chunk as lost (RFC 9260 section 7.2.4).
 const MISSES: u32 = 3;
 
-/// Gap blocks with which a SACK may have been full.
+/// Number of gap blocks from which on a SACK may have been full.
 const MAY_BE_ALL: usize = 16;
 
-/// Bytes of a DATA chunk, header and padding included: what congestion control counts (RFC 9260 section 7.2).
+/// Returns the bytes of a DATA chunk including header and padding, as congestion control counts them (RFC 9260
+/// section 7.2).
 fn chunk_bytes(data: &Data<'_>) -> u32 {
     (strandline_wire::DATA_CHUNK_HEADER_LEN + data.payload.len().next_multiple_of(4)) as u32
 }
@@ -39,23 +40,23 @@ fn chunk_bytes(data: &Data<'_>) -> u32 {
 struct Sent {
     bytes: u32,
     to: IpAddr,
-    /// When it was sent, the last time.
+    /// When it was last sent.
     at: Time,
-    /// A SACK named it, perhaps an earlier one than the last.
+    /// True if a SACK acknowledged it, not necessarily the last one.
     acknowledged: bool,
-    /// The last SACK named it.
+    /// True if the last SACK reported it.
     named: bool,
-    /// SACKs since it was sent that named a higher TSN and not this one.
+    /// Number of SACKs since it was sent that reported a higher TSN and not this one.
     misses: u32,
-    /// It may go again without anything that arrived: T3-rtx expired, or the like.
+    /// True if it may be retransmitted without anything that arrived, for example because T3-rtx expired.
     excused: bool,
-    /// It went with a COOKIE ECHO: T1-cookie sends it again.
+    /// True if it was sent with a COOKIE ECHO, which T1-cookie repeats.
     in_set_up: bool,
-    /// It was sent more than once.
+    /// True if it was sent more than once.
     resent: bool,
-    /// By time it is lost (RFC 8985 section 6.2), or was before anything else became of it.
+    /// True if it is lost by time (RFC 8985 section 6.2), or was before its state changed.
     late: bool,
-    /// How often it went again since anything new was acknowledged.
+    /// How often it was retransmitted since new data was acknowledged.
     again: Again,
 }
 
@@ -70,69 +71,71 @@ impl Sent {
     }
 }
 
-/// What went to an address, or was acknowledged of what went there, since that was last looked at.
+/// What was sent to an address, and acknowledged there, since the last check.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Traffic {
-    /// Bytes acknowledged, and how many SACKs did that, or SHUTDOWNs.
+    /// Bytes acknowledged, and the number of SACKs or SHUTDOWNs that did so.
     pub(crate) delivered: u32,
     pub(crate) sacks: u32,
-    /// Bytes sent, of these for the first time, and packets with DATA.
+    /// Bytes sent, the part of these sent for the first time, and packets with DATA.
     pub(crate) sent: u32,
     pub(crate) new: u32,
     pub(crate) packets: u32,
-    /// A packet of these had a COOKIE ECHO.
+    /// True if one of these packets had a COOKIE ECHO.
     pub(crate) set_up: bool,
 }
 
-/// What the peer told of marks (ECN) since that was last looked at.
+/// ECN marks that the peer reported since the last check.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Marks {
-    /// When the latest of the packets named was sent.
+    /// When the latest of the reported packets was sent.
     pub(crate) sent_at: Option<Time>,
-    /// Of one nobody knows, as it was sent again, or is acknowledged.
+    /// True if that is unknown for one of them, because it was retransmitted or is acknowledged.
     pub(crate) unknown: bool,
 }
 
 /// The chunks of an association.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
-    /// The peer's tag: with another one all begins anew, unless the TSNs go on.
+    /// The peer's tag. A new tag starts everything anew, unless the TSNs continue.
     tag: u32,
     /// TSN of the first of `chunks`.
     first: Option<Tsn>,
     chunks: VecDeque<Sent>,
-    /// First TSN and chunks under the tag before, until the first DATA under the new one.
+    /// First TSN and chunks under the previous tag, until the first DATA under the new one.
     earlier: Option<(Tsn, VecDeque<Sent>)>,
     traffic: BTreeMap<IpAddr, Traffic>,
-    /// What tells of losses at each address.
+    /// Loss detection by time for each address.
     late: BTreeMap<IpAddr, Late>,
     behind: BehindGaps,
     marks: Marks,
-    /// What the latest ECNE named, and when that was sent, once; it counts if CWR answers it.
+    /// TSN of the latest ECNE, and when it was sent if it was sent once. It counts if CWR answers it.
     told: Option<(Tsn, Option<Time>)>,
-    /// When that was sent which CWR answers in this step.
+    /// When the packet was sent whose mark CWR answers in this step.
     answered: Option<Time>,
-    /// The last SACK may have had no room for what lies behind the first of these, and came before the second was sent.
+    /// If the last SACK may have been full: the highest TSN that it reported, and the next TSN to be sent when it
+    /// arrived.
     unnamed: Option<(Tsn, Tsn)>,
     /// The smallest path MTU.
     mtu_min: u32,
     /// The receive window in the last SACK.
     a_rwnd: Option<u32>,
-    /// The receive window had no room for the lowest chunk, and has opened.
+    /// True if the receive window had no room for the lowest chunk, and has opened.
     opened: bool,
-    /// Of what went again because something told that it was lost: where and when it had been sent, the latest.
+    /// For each address, when the latest chunk was sent that was retransmitted as lost.
     lost: BTreeMap<IpAddr, Time>,
     quiet: BTreeMap<IpAddr, Quiet>,
-    /// What was in flight at least at an address when that was reckoned; with time it only becomes less, unless something is sent,
+    /// Minimum flight of an address when it was last computed. It only falls with time, unless something is sent,
     /// arrives, or is excused.
     least: BTreeMap<IpAddr, u32>,
     silences: Silences,
 }
 
 impl Board {
-    /// A packet is about to leave, perhaps under another tag of the peer. After a restart of the peer TSNs begin anew. When both
-    /// sides have sent an INIT and the other one counts (RFC 9260 section 5.2.4 action B), they go on, and the peer may have nothing
-    /// of what went to it under the tag of its earlier INIT: all of that may go again.
+    /// Handles a change of the peer's tag before a packet is sent. After a restart of the peer TSNs begin anew. If
+    /// both sides have sent an INIT and the other one counts (RFC 9260 section 5.2.4 action B), they continue, and
+    /// the peer may have nothing of what was sent under the tag of its earlier INIT: all of that may be
+    /// retransmitted.
     pub(crate) fn on_tag(&mut self, packet: &Packet<'_>) {
         let tag = packet.verification_tag().0;
         if self.tag != tag {
@@ -160,7 +163,7 @@ impl Board {
         }
     }
 
-    /// A packet leaves.
+    /// Records a packet that is sent.
     pub(crate) fn on_departure(
         &mut self,
         now: Time,
@@ -228,7 +231,7 @@ impl Board {
         let (of, mut explained) = (known.to, in_set_up || self.is_doubtful(now, known, tsn, recovery));
         let (sent_at, excused) = (known.at, in_set_up || known.excused || known.in_set_up);
         if !explained {
-            // Another one's loss may have begun a recovery that was not seen yet.
+            // The loss of another chunk may have begun a recovery that was not seen yet.
             self.judge(now);
             explained = self.chunks.get(at).is_some_and(|known| self.is_doubtful(now, known, tsn, recovery));
         }
@@ -259,19 +262,19 @@ impl Board {
         Ok(())
     }
 
-    /// What is lost by time is so from now on, and a recovery of its address begins.
+    /// Marks chunks that are lost by time, and begins the recovery of their addresses.
     fn judge(&mut self, now: Time) {
         let Some(first) = self.first else { return };
         let (behind, mtu_min) = (&self.behind, self.mtu_min);
         let mut recovers = Vec::new();
-        // Chunks of one address follow one another, mostly.
+        // Chunks of one address mostly follow one another.
         let mut of = None;
         for (at, chunk) in self.chunks.iter_mut().enumerate() {
             if chunk.acknowledged {
                 continue;
             }
             if chunk.late {
-                // The sender may find it only now: an answer that came too soon to be believed counts for nothing there.
+                // The sender may detect it only now, because it ignores answers that came implausibly early.
                 recovers.push(chunk.to);
                 continue;
             }
@@ -289,15 +292,15 @@ impl Board {
         recovers.into_iter().for_each(|of| self.recovers(of));
     }
 
-    /// A recovery is under way until all is acknowledged that was sent so far.
+    /// Begins a recovery, which lasts until everything sent so far is acknowledged.
     fn recovers(&mut self, of: IpAddr) {
         let next = self.next_tsn();
         self.late.entry(of).or_default().recovers_until = next;
     }
 
-    /// A chunk that nothing tells to be lost goes again: a tail-loss probe, after two round trips in which nothing was sent to
-    /// its address or came from there (RFC 8985 section 7.2). Where it was a probe before, another path may take it (decision
-    /// 35).
+    /// Checks the retransmission of a chunk that nothing indicates as lost: a tail-loss probe, after two round trips
+    /// in which nothing was sent to its address or acknowledged there (RFC 8985 section 7.2). If it was a probe
+    /// before, another path may take it (decision 35).
     fn probe(&mut self, now: Time, tsn: Tsn, of: IpAddr) -> Result<(), Violation> {
         let quiet = self.quiet.entry(of).or_default();
         let Quiet { since, srtt, .. } = *quiet;
@@ -308,23 +311,24 @@ impl Board {
         })
     }
 
-    /// What is known of the round-trip time of an address, and its RTO.
+    /// Sets the round-trip time and the RTO of an address.
     pub(crate) fn set_times(&mut self, of: IpAddr, srtt: Option<Duration>, rto: Duration) {
         self.quiet.entry(of).or_default().srtt = srtt;
         self.silences.set_rto(of, rto);
     }
 
-    /// RTO.Max, and whether there are several paths.
+    /// Sets RTO.Max, and whether there are several paths.
     pub(crate) fn set_silences(&mut self, rto_max: Duration, several: bool) {
         self.silences.set(rto_max, several);
     }
 
-    /// What went again to the address had another reason than the peer's silence, or its RTO is what was measured.
+    /// Ends the silence of an address: its retransmission had a reason other than the peer's silence, or its RTO
+    /// follows from the measurements again.
     pub(crate) fn end_silence(&mut self, now: Time, of: IpAddr) {
         self.silences.end(now, of);
     }
 
-    /// The smallest path MTU.
+    /// Sets the smallest path MTU.
     pub(crate) fn set_mtu_min(&mut self, mtu_min: u32) {
         if self.mtu_min != mtu_min {
             self.least.clear();
@@ -332,14 +336,16 @@ impl Board {
         self.mtu_min = mtu_min;
     }
 
-    /// Something tells that the chunk may be lost: by RFC 8985 section 6.2 one that was sent later to the same address has
-    /// arrived, and the reordering window has passed; by RFC 9260 section 7.2.4 three SACKs missed it; or it is excused.
+    /// True if something indicates that the chunk may be lost: by RFC 8985 section 6.2 one that was sent later to the
+    /// same address has arrived, and the reordering window has passed; by RFC 9260 section 7.2.4 three SACKs missed
+    /// it; or it is excused.
     fn is_doubtful(&self, now: Time, chunk: &Sent, tsn: Tsn, recovery: Recovery) -> bool {
         let late = self.late.get(&chunk.to);
         chunk.is_doubtful(now, tsn, recovery, late, self.behind.are_many(chunk.to, self.mtu_min))
     }
 
-    /// Whatever is outstanding may go again: a router refused it, the peer began anew, or T3-rtx expired.
+    /// Allows the retransmission of everything outstanding: a router refused it, the peer restarted, or T3-rtx
+    /// expired.
     pub(crate) fn excuse(&mut self, to: Option<IpAddr>) {
         self.least.clear();
         let mut recovers = Vec::new();
@@ -351,9 +357,10 @@ impl Board {
         recovers.into_iter().for_each(|of| self.recovers(of));
     }
 
-    /// T3-rtx of the only path expired, and losses are found by time: as many of the lowest chunks as fit a packet may go again, and
-    /// what came of the others the answer tells (RFC 5682 section 3.1 step 1). What an earlier SACK acknowledged and the last one may
-    /// have had no room to name takes no room in the packet: the sender need not believe that the peer has taken it back.
+    /// Allows retransmissions after T3-rtx of the only path expired, if losses are detected by time: as many of the
+    /// lowest chunks as fit a packet. The answer shows the fate of the others (RFC 5682 section 3.1 step 1). Chunks
+    /// that an earlier SACK acknowledged and the last one may have had no room for do not count: the sender need not
+    /// assume that the peer revoked them.
     pub(crate) fn excuse_first(&mut self, to: IpAddr, mtu: u32) {
         self.least.clear();
         let mut room = mtu;
@@ -377,32 +384,32 @@ impl Board {
         self.recovers(to);
     }
 
-    /// For the lowest chunk.
+    /// True if the lowest chunk does not fit the window.
     fn has_no_room(&self, a_rwnd: u32) -> bool {
         self.chunks.front().is_some_and(|lowest| lowest.bytes > a_rwnd)
     }
 
-    /// The peer's window had no room for the lowest chunk, and has opened since the last look.
+    /// Returns true once if the peer's window had no room for the lowest chunk and has opened since the last call.
     pub(crate) fn take_opened(&mut self) -> bool {
         core::mem::take(&mut self.opened)
     }
 
-    /// Nothing is outstanding.
+    /// True if nothing is outstanding.
     pub(crate) fn is_idle(&self) -> bool {
         self.chunks.is_empty()
     }
 
-    /// The next TSN; none before the first.
+    /// Returns the next TSN; `None` before the first.
     pub(crate) fn next_tsn(&self) -> Option<Tsn> {
         self.first.map(|first| Tsn(first.0.wrapping_add(self.chunks.len() as u32)))
     }
 
-    /// Everything before that is acknowledged.
+    /// True if everything before `tsn` is acknowledged.
     pub(crate) fn has_passed(&self, tsn: Tsn) -> bool {
         self.first.is_some_and(|first| !first.is_before(tsn))
     }
 
-    /// A packet of the peer arrives.
+    /// Processes a packet of the peer.
     pub(crate) fn on_arrival(&mut self, now: Time, packet: &Packet<'_>) {
         for (at, chunk) in packet.chunks().flatten().enumerate() {
             match chunk.kind {
@@ -485,13 +492,13 @@ impl Board {
             chunk.named = is_named;
         }
         self.behind.end();
-        // With so many blocks it may have been full: decision 83.
+        // With this many blocks it may have been full (decision 83).
         let full = sack.gap_blocks().count() >= MAY_BE_ALL;
         let next = Tsn(first.0.wrapping_add(self.chunks.len() as u32));
         self.unnamed = full.then(|| (Tsn(first.0.wrapping_add(highest as u32).wrapping_sub(1)), next));
     }
 
-    /// False if the acknowledgement is old, or of what was never sent.
+    /// Advances the cumulative acknowledgement. Returns false if it is old, or covers data that was never sent.
     fn advance(&mut self, now: Time, cumulative: Tsn) -> bool {
         let Some(first) = self.first else { return false };
         let steps = cumulative.next().distance_from(first) as usize;
@@ -509,14 +516,15 @@ impl Board {
             late.on_cumulative(cumulative);
         }
         if self.chunks.is_empty() {
-            // An association that has nothing to do forgets.
+            // An idle association resets its state.
             self.late.values_mut().for_each(Late::rest);
             self.behind = BehindGaps::default();
         }
         true
     }
 
-    /// Outstanding at an address, and not even doubtful: the least that is in flight there. More than `flight`, if that is more.
+    /// Returns the minimum flight of an address: the outstanding chunks that nothing indicates as lost. May be larger
+    /// if it stays below `flight`.
     pub(crate) fn in_flight_least(&mut self, now: Time, to: IpAddr, recovery: Recovery, flight: u32) -> u32 {
         if let Some(least) = self.least.get(&to).filter(|least| **least <= flight) {
             return *least;
@@ -533,7 +541,7 @@ impl Board {
         least
     }
 
-    /// The window in the last SACK; none before the first.
+    /// Returns the window in the last SACK; `None` before the first.
     pub(crate) fn a_rwnd(&self) -> Option<u32> {
         self.a_rwnd
     }
@@ -542,7 +550,7 @@ impl Board {
         self.traffic.get(&of).copied().unwrap_or_default()
     }
 
-    /// When the latest was sent of what went again since the last look because it was lost.
+    /// Returns when the latest chunk was sent that was retransmitted as lost since the last call.
     pub(crate) fn take_lost(&mut self, of: IpAddr) -> Option<Time> {
         self.lost.remove(&of)
     }
@@ -551,12 +559,12 @@ impl Board {
         core::mem::take(&mut self.marks)
     }
 
-    /// When the packet was sent of whose mark CWR in this step says that the window has shrunk for it.
+    /// Returns when the packet was sent for whose mark the window has shrunk, according to CWR in this step.
     pub(crate) fn take_answered(&mut self) -> Option<Time> {
         self.answered.take()
     }
 
-    /// Something that went there was acknowledged since the last look.
+    /// True if anything sent to the address was acknowledged since the last check.
     pub(crate) fn has_delivered(&self, of: IpAddr) -> bool {
         self.traffic.get(&of).is_some_and(|traffic| traffic.delivered > 0)
     }

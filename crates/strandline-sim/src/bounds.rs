@@ -1,6 +1,7 @@
-//! What one path may send, computed from what goes over the wire and the controller's numbers, beside what the engine makes of
-//! them: pacing (decision 114), proportional rate reduction (RFC 9937), bursts (decision 9), the single packet after
-//! T3-rtx (RFC 9260 section 7.2.3), and a smaller window after each round trip with losses (decision 58).
+//! Bounds of what one path may send, computed from the packets on the wire and the controller's numbers,
+//! independently of the engine: pacing (decision 114), proportional rate reduction (RFC 9937), bursts (decision 9),
+//! the single packet after T3-rtx (RFC 9260 section 7.2.3), and a smaller window after each round trip with losses
+//! (decision 58).
 
 mod shrinking;
 #[cfg(test)]
@@ -16,98 +17,100 @@ use crate::board::{Marks, Traffic};
 use crate::violation::{Violation, demand};
 use shrinking::Shrinking;
 
-/// What pacing saves up: so much time, or so many packets (decision 114).
+/// Maximum saved pacing credit, as a time or as packets (decision 114).
 const SAVED: Duration = Duration::from_millis(4);
 const SAVED_PACKETS: i64 = 10;
 
-/// The piece of a window that may go at once where nothing paces it: an eighth, 65,000 bytes at most (decision 9).
+/// The fraction of a window that may be sent at once without pacing: an eighth, at most 65,000 bytes (decision 9).
 const PIECES: u32 = 8;
 const PIECE_BYTES: u32 = 65_000;
 
-/// The first window (RFC 6928): packets, or bytes where packets turn out to be longer later (decision 36).
+/// The first window (RFC 6928) in packets, or in bytes if packets become longer later (decision 36).
 const FIRST_WINDOW: u32 = 10;
 const FIRST_WINDOW_BYTES: u32 = 14_600;
 
 /// Packets that a SACK may add while less is in flight than the threshold (decision 93).
 const GROWTH_MAX: u64 = 64;
 
-/// Recoveries of several paths that are kept apart; with more nothing is demanded.
+/// Maximum number of tracked recoveries of several paths. With more, nothing is checked.
 const REDUCTIONS_MAX: usize = 8;
 
 /// One recovery.
 #[derive(Debug)]
 struct Reduction {
-    /// RecoverFS: in flight before its first loss was known.
+    /// RecoverFS: the flight before its first loss was known.
     flight_at_start: u32,
     delivered: u64,
     sent: u64,
-    /// What may go since the last acknowledgement while less is in flight than the threshold, and what went.
+    /// Bytes that may be sent since the last acknowledgement while less is in flight than the threshold, and those
+    /// that were sent.
     allowed: u64,
     sent_since: u64,
-    /// Packets that went whatever the arithmetic: in all, and since the last acknowledgement.
+    /// Number of packets that are always allowed: in all, and since the last acknowledgement.
     exempt: u32,
     exempt_since: u32,
 }
 
-/// A bucket of tokens. It is full when a path begins to be paced, and counts from the first packet that is paced: until then rate and
-/// packet size may change, and what can be saved up with them.
+/// A token bucket. It is full when a path begins to be paced, and counts from the first paced packet: until then rate
+/// and packet size may change, and with them the saved credit.
 #[derive(Debug)]
 struct Bucket {
-    /// Something was sent at the rate.
+    /// True if something was sent at the rate.
     used: bool,
     /// The highest rate since something was sent.
     rate: u64,
-    /// It was another one when something was sent the last time.
+    /// True if the rate was different when something was last sent.
     changed: bool,
     bytes: i64,
     at: Time,
 }
 
-/// What one path may send.
+/// The bounds of one path.
 #[derive(Debug, Default)]
 pub(crate) struct Bounds {
-    /// In flight when that was last looked at, and before what has come since if nothing of that acknowledged anything.
+    /// The flight at the last check, and that before what arrived since if it acknowledged nothing.
     flight: u32,
     flight_before: u32,
     timeouts: u16,
-    /// The recovery under way; of several paths, those that may be.
+    /// The recovery under way. With several paths, those that may be.
     reductions: Vec<Reduction>,
-    /// A router refused what was in flight in this recovery.
+    /// True if a router refused the flight in this recovery.
     refused: bool,
     bucket: Option<Bucket>,
-    /// Recoveries of the association so far.
+    /// Number of the association's recoveries so far.
     recoveries: u32,
-    /// Acknowledged by the SACKs of the latest moment, and not made up for yet: bytes, and SACKs.
+    /// What the SACKs of the latest instant acknowledged and what is not replaced yet: time, bytes, and number of
+    /// SACKs.
     clocked: (Time, u32, u32),
-    /// Something was acknowledged on the path.
+    /// True if something was acknowledged on the path.
     known: bool,
-    /// T3-rtx expired and nothing was acknowledged since: packets that may go.
+    /// Number of packets that may be sent after T3-rtx expired, until something is acknowledged.
     backed_off: Option<u32>,
     shrinking: Shrinking,
 }
 
-/// What happened to the association since the last look.
+/// Events of the association since the last check.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Events {
     pub(crate) now: Time,
-    /// Recoveries entered so far.
+    /// Number of recoveries entered so far.
     pub(crate) recoveries: u32,
-    /// Recoveries entered.
+    /// Number of recoveries entered since the last check.
     pub(crate) entered: u32,
-    /// Tail-loss probes, and T3-rtx expirations.
+    /// Number of tail-loss probes, and of T3-rtx expirations.
     pub(crate) probes: u32,
     pub(crate) timeouts: u32,
-    /// Time-outs and recoveries that were undone (RFC 3708): the window is what it was before.
+    /// Number of time-outs and recoveries that were undone (RFC 3708): the window has its old size.
     pub(crate) undone: u32,
-    /// Tail-loss probes, time-outs and recoveries: each lets a packet go whatever the window.
+    /// Number of tail-loss probes, time-outs and recoveries: each allows a packet regardless of the window.
     pub(crate) exempt: u32,
-    /// The peer's window had no room for the lowest chunk, and has opened.
+    /// True if the peer's window had no room for the lowest chunk, and has opened.
     pub(crate) opened: bool,
-    /// The association has several paths: a recovery may be that of any.
+    /// True if the association has several paths: a recovery may belong to any of them.
     pub(crate) several: bool,
 }
 
-/// A path before and after it transmitted, and what it did.
+/// A path before and after it transmitted, and what it sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Step<'a> {
     pub(crate) was: &'a PathStatus,
@@ -117,9 +120,9 @@ pub(crate) struct Step<'a> {
     pub(crate) mtu: u32,
     pub(crate) events: Events,
     pub(crate) config: &'a AssociationConfig,
-    /// Something went again because it was lost: when the latest of it had been sent.
+    /// When the latest chunk was sent that was retransmitted as lost.
     pub(crate) lost: Option<Time>,
-    /// CWR went for a packet that was marked: when that had been sent.
+    /// When the packet was sent whose mark CWR answers.
     pub(crate) marked: Option<Time>,
 }
 
@@ -128,13 +131,14 @@ fn bytes_in(rate: u64, time: Duration) -> i64 {
 }
 
 impl Bounds {
-    /// All that was in flight was too long for a router and goes again: less than the threshold is in flight then, and a
-    /// recovery fills that up instead of sending in proportion (RFC 9937 section 6.2).
+    /// Handles a flight that was too long for a router and is retransmitted: less than the threshold is in flight
+    /// then, and a recovery fills that up instead of sending in proportion (RFC 9937 section 6.2).
     pub(crate) fn on_refused(&mut self) {
         self.refused = true;
     }
 
-    /// Before anything is transmitted. `delivered`: bytes acknowledged since the last look, and SACKs that did.
+    /// Updates the bounds before anything is transmitted. `delivered` is the number of bytes acknowledged since the
+    /// last check, and of SACKs that did so.
     pub(crate) fn before(
         &mut self,
         (delivered, sacks): (u32, u32),
@@ -160,9 +164,9 @@ impl Bounds {
         } else if path.error_count == 0 || events.undone > 0 {
             self.backed_off = None;
         }
-        // Rule A of RFC 9260 section 6.1: T3-rtx that expires while the peer answers with a closed window lets a probe go, whatever
-        // expired before. It is no error of the path, and counts for the association alone. When the window opens, a packet asks
-        // what became of the probe (decision 99).
+        // RFC 9260 section 6.1 rule A: a T3-rtx that expires while the peer reports a closed window allows a probe,
+        // whatever expired before. It is no error of the path and counts for the association only. When the window
+        // opens, a packet tests what became of the probe (decision 99).
         if events.timeouts > 0 || events.opened {
             self.backed_off = self.backed_off.map(|credit| credit.max(1));
         }
@@ -172,7 +176,8 @@ impl Bounds {
         Ok(())
     }
 
-    /// A recovery begins, or begins once more. Of several paths it is not known whose does: it may go by any of those that may have.
+    /// Begins a recovery, or begins it again. With several paths it is unknown whose recovery begins: any that may
+    /// have begun can justify the traffic.
     fn begin_reduction(&mut self, path: &PathStatus, events: Events) {
         if path.recovery_window.is_none() {
             self.reductions.clear();
@@ -215,11 +220,11 @@ impl Bounds {
         });
     }
 
-    /// After it was transmitted.
+    /// Checks the bounds after the path transmitted.
     pub(crate) fn after(&mut self, step: Step<'_>) -> Result<(), Violation> {
         self.flight = step.path.flight;
         if let Some(credit) = &mut self.backed_off {
-            // RFC 9260 section 7.2.3 allows one packet in flight, RFC 8985 section 7.3 a probe beside it.
+            // RFC 9260 section 7.2.3 allows one packet in flight, and RFC 8985 section 7.3 a probe beside it.
             let empty = u32::from(step.was.flight == 0 && *credit == 0);
             *credit += step.events.probes + empty;
         }
@@ -236,7 +241,7 @@ impl Bounds {
 
     fn back_off(&mut self, step: &Step<'_>) -> Result<(), Violation> {
         let Some(credit) = &mut self.backed_off else { return Ok(()) };
-        // A fast retransmission of RFC 9260 goes whatever cwnd is (section 7.2.4).
+        // A fast retransmission of RFC 9260 is sent regardless of cwnd (section 7.2.4).
         let fast = if step.config.recovery == Recovery::Rfc9260 { step.events.entered } else { 0 };
         let (allowed, packets) = (*credit + fast, step.traffic.packets);
         *credit = allowed.saturating_sub(packets);
@@ -245,8 +250,8 @@ impl Bounds {
         })
     }
 
-    /// RFC 9260 section 6.1 rule D as decision 9 has it: new data is limited to Max.Burst packets beyond what was just
-    /// acknowledged, or to the rate, or to a piece of a window that fits many times.
+    /// Checks RFC 9260 section 6.1 rule D as decision 9 implements it: new data is limited to Max.Burst packets
+    /// beyond what was just acknowledged, or to the rate, or to a fraction of a large window.
     fn burst(&mut self, step: &Step<'_>) -> Result<(), Violation> {
         let Step { was, config, traffic, .. } = *step;
         if traffic.new == 0 {
@@ -257,12 +262,12 @@ impl Bounds {
             return Ok(());
         }
         let window = was.recovery_window.unwrap_or(was.cwnd);
-        // Slow start with a small window puts two in the place of each.
+        // Slow start with a small window sends two packets for each acknowledged one.
         let starts = config.recovery != Recovery::Rfc9260
             && !matches!(was.congestion, "bbr" | "rfc9260")
             && was.cwnd <= PIECE_BYTES
             && was.cwnd < was.ssthresh;
-        // After a pause the first window may go in one piece as on a new path.
+        // After a pause the first window may be sent at once as on a new path.
         let rests = was.flight == 0 && was.congestion != "rfc9260";
         let (acked, sacks) = match (config.to_the_letter, starts) {
             (true, _) => (0, 0),
@@ -280,18 +285,18 @@ impl Bounds {
             }
             (None, _) => (window / PIECES).min(PIECE_BYTES),
         };
-        // The packet that begins below the limit may exceed it, and a probe goes in any case.
+        // The packet that begins below the limit may exceed it, and a probe is always allowed.
         let most = clocked.max(unclocked) + step.mtu * (1 + step.events.exempt);
         demand(traffic.new <= most, || format!("a burst of {} bytes, {most} allowed: {was:?}", traffic.new))
     }
 
-    /// What goes over time is no more than the rate allows and what could be saved up. A packet may begin with the last byte
-    /// of that. Where the rate has changed since something was sent, the highest counts: what has been saved up is reckoned by
-    /// the rate when it is looked at.
+    /// Checks that over time no more is sent than the rate and the saved credit allow. A packet may begin with the
+    /// last byte of that. If the rate has changed since something was sent, the highest counts, because the saved
+    /// credit is computed by the current rate.
     fn pacing(&mut self, step: &Step<'_>) -> Result<(), Violation> {
         let exempt = step.exempt();
         let Some(bucket) = &mut self.bucket else { return Ok(()) };
-        // By which rate is not seen from here to the last packet.
+        // The rate that applied to the last packet is unknown here.
         let changed = u32::from(step.was.pacing_rate != Some(bucket.rate) || bucket.changed);
         bucket.changed = step.was.pacing_rate != Some(bucket.rate);
         bucket.bytes = bucket.earned(step.events.now, step.mtu);
@@ -301,23 +306,23 @@ impl Bounds {
         bucket.bytes -= i64::from(step.traffic.sent);
         let least = -i64::from(step.mtu) * i64::from(1 + exempt + changed);
         let left = bucket.bytes;
-        // What went whatever the rate is not to be made up for twice.
+        // Packets sent regardless of the rate need not be made up for twice.
         bucket.bytes = left.max(-i64::from(step.mtu));
         demand(left >= least || step.traffic.set_up, || {
             format!("{:?} at once, {left} below what pacing allows: {:?}", step.traffic, step.path)
         })
     }
 
-    /// RFC 9937: while more is in flight than the threshold, what was sent in a recovery is to what was delivered as the
-    /// threshold is to what was in flight; below it the flight does not grow beyond the threshold, nor faster than in slow
-    /// start.
+    /// Checks RFC 9937: while more is in flight than the threshold, the sent bytes relate to the delivered bytes as
+    /// the threshold to the initial flight. Below it the flight grows neither beyond the threshold nor faster than in
+    /// slow start.
     fn reduction(&mut self, step: &Step<'_>) -> Result<(), Violation> {
         let exempt = step.exempt();
         let reductions = if self.refused { &mut [] } else { self.reductions.as_mut_slice() };
-        // What a probe sends again has left the flight when its timer expired.
+        // What a probe retransmits left the flight when its timer expired.
         let replaced = step.path.flight <= step.was.flight.max(self.flight_before);
         let probed = step.traffic.packets <= exempt;
-        // With several paths chunks leave the flight for another one, of which these accounts know nothing.
+        // With several paths chunks leave the flight for another path, which is not tracked here.
         let mut allowed = reductions.is_empty() || replaced || probed;
         for reduction in &mut *reductions {
             allowed |= reduction.allows(step, exempt);
@@ -367,19 +372,19 @@ impl Bucket {
 }
 
 impl Step<'_> {
-    /// Packets that may go whatever window and rate.
+    /// Returns the number of packets that are allowed regardless of window and rate.
     fn exempt(&self) -> u32 {
         self.events.exempt + u32::from(self.was.flight == 0)
     }
 }
 
-/// Decision 114: 1.2 windows in each round trip, four in slow start, where the controller names no rate of its own.
+/// Checks decision 114: 1.2 windows per round trip, four in slow start, if the controller has no rate of its own.
 fn rate(step: &Step<'_>) -> Result<(), Violation> {
     let was = step.was;
     let (Some(rate), Some(srtt)) = (was.pacing_rate, was.srtt) else { return Ok(()) };
     let names_one = was.congestion == "bbr";
     let tenths = if was.cwnd < was.ssthresh { 40 } else { 12 };
-    // A hundredth, and a byte, for what is rounded off.
+    // A hundredth, and a byte, for rounding.
     let most = u128::from(was.cwnd) * tenths * 101 * 1_000_000 / 1000 / srtt.as_micros().max(1) + 1;
     demand(names_one || u128::from(rate) <= most, || format!("paced at more than {most} a second: {was:?}"))
 }

@@ -1,5 +1,5 @@
-//! Conditions, round-trip times and rates that examples measure in virtual time, cell by cell: those of the laboratory's
-//! plans of goodput and completion.
+//! The grid of conditions, round-trip times and rates that examples measure in virtual time: those of the
+//! laboratory's plans of goodput and completion.
 
 use core::time::Duration;
 use std::sync::Mutex;
@@ -11,15 +11,15 @@ use strandline_netem::{LinkConfig, Loss, Reordering};
 /// A condition of the network.
 #[derive(Debug, Clone, Copy)]
 pub struct Condition {
-    /// What is lost.
+    /// The name of the condition.
     pub name: &'static str,
     /// How packets are lost.
     pub loss: Loss,
-    /// Share of the packets held back, by up to half a round trip; 1 is all.
+    /// Share of the packets that are delayed by up to half a round trip, from 0 to 1.
     pub reordered: f64,
 }
 
-/// The ten conditions of the grid.
+/// Returns the ten conditions of the grid.
 pub fn conditions() -> Vec<Condition> {
     let lossy = |name, loss| Condition { name, loss, reordered: 0.0 };
     vec![
@@ -39,16 +39,16 @@ pub fn conditions() -> Vec<Condition> {
 /// A cell of the grid.
 #[derive(Debug, Clone, Copy)]
 pub struct Cell {
-    /// Of the way of the data.
+    /// The condition in the direction of the data.
     pub condition: Condition,
-    /// Milliseconds.
+    /// Round-trip time in milliseconds.
     pub rtt_ms: f64,
-    /// Mbit/s.
+    /// Rate in Mbit/s.
     pub rate_mbps: u64,
 }
 
 impl Cell {
-    /// A direction of the link, with a queue of the product of rate and round-trip time, `queue_min` bytes at least.
+    /// Returns one direction of the link, with a queue of one bandwidth-delay product, at least `queue_min` bytes.
     pub fn link(&self, queue_min: usize, lossy: bool) -> LinkConfig {
         let delay = Duration::from_secs_f64(self.rtt_ms / 2000.0);
         let rate_bps = self.rate_mbps * 1_000_000;
@@ -63,7 +63,8 @@ impl Cell {
     }
 }
 
-/// The cells of all conditions, or of the one of that name: for each condition and rate one of each round-trip time, in this order.
+/// Returns the cells of all conditions, or of the one with this name: for each condition and rate one of each
+/// round-trip time, in this order.
 pub fn cells(only: Option<&str>, rates_mbps: &[u64], rtts_ms: &[f64]) -> Vec<Cell> {
     let mut cells = Vec::new();
     for condition in conditions() {
@@ -77,7 +78,7 @@ pub fn cells(only: Option<&str>, rates_mbps: &[u64], rtts_ms: &[f64]) -> Vec<Cel
     cells
 }
 
-/// What `measure` finds in each cell, in their order, on all processors.
+/// Runs `measure` on each cell, on all processors. Returns the results in the order of the cells.
 pub fn measure_all<T: Send>(cells: &[Cell], measure: impl Fn(&Cell) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let results = Mutex::new(Vec::new());

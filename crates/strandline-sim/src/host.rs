@@ -20,13 +20,13 @@ use crate::trace::Trace;
 use crate::violation::{Violation, demand, violation};
 use crate::watch::Watch;
 
-/// Rounds of events and transmissions after one input, at most: more is a loop.
+/// Maximum rounds of events and transmissions after one input: more is an endless loop.
 const ROUNDS_MAX: u32 = 100_000;
 
 /// Hosts by address.
 pub(crate) type Directory = BTreeMap<IpAddr, usize>;
 
-/// What hosts share.
+/// State that hosts share.
 pub(crate) struct Shared<'a> {
     pub(crate) now: Time,
     pub(crate) ledger: &'a mut Ledger,
@@ -37,7 +37,7 @@ pub(crate) struct Shared<'a> {
     pub(crate) out: &'a mut Vec<Carried>,
     /// When applications want to act.
     pub(crate) wakes: &'a mut Vec<(Time, AssociationId)>,
-    /// How long after the last fault an association may still end for it.
+    /// How long after the last fault an association may still end because of it.
     pub(crate) last_expiry: Duration,
     /// Clients of the scenario whose association has ended.
     pub(crate) ended: &'a mut Vec<usize>,
@@ -48,14 +48,14 @@ pub(crate) struct Shared<'a> {
 pub(crate) struct Host {
     pub(crate) number: usize,
     pub(crate) plan: HostPlan,
-    /// `None` while it is down.
+    /// `None` while the host is down.
     pub(crate) endpoint: Option<Endpoint>,
     pub(crate) life: u32,
-    /// Which addresses work.
+    /// Whether each address works.
     pub(crate) working: Vec<bool>,
-    /// The UDP port that its packets come from, as others see it.
+    /// The source UDP port of its packets, as others see it.
     pub(crate) port: u16,
-    /// When a timer of the world is set for it.
+    /// When the world's timer for it is set.
     pub(crate) timer: Option<Time>,
     apps: BTreeMap<AssociationId, App>,
     pub(crate) watch: Watch,
@@ -80,7 +80,7 @@ impl Host {
         }
     }
 
-    /// Starts it, with nothing in memory.
+    /// Boots the host with an empty state.
     pub(crate) fn boot(&mut self, now: Time, random: &mut Random) -> Result<(), Violation> {
         let endpoint = Endpoint::new(self.plan.config.clone(), random.seed(), now);
         let mut endpoint = endpoint.map_err(|error| Violation(format!("configuration: {error}")))?;
@@ -89,7 +89,7 @@ impl Host {
         Ok(())
     }
 
-    /// It loses everything. Gives the clients whose associations went with it.
+    /// Crashes the host. Returns the clients whose associations are lost.
     pub(crate) fn crash(&mut self) -> Vec<usize> {
         self.endpoint = None;
         self.life += 1;
@@ -120,7 +120,7 @@ impl Host {
                 }
                 demand(self.apps.insert(id, app).is_none(), || format!("{id:?} names two associations"))
             }
-            // The last one with these ports is still there.
+            // The previous association with these ports still exists.
             Err(ConnectError::AlreadyExists) => {
                 shared.ended.push(client);
                 Ok(())
@@ -129,7 +129,7 @@ impl Host {
         }
     }
 
-    /// After any input: lets events and applications go on and transmits, until nothing is left to do.
+    /// Lets events and applications proceed and transmits, until nothing is left to do. Called after any input.
     pub(crate) fn pump(&mut self, shared: &mut Shared<'_>) -> Result<(), Violation> {
         for _ in 0..ROUNDS_MAX {
             self.applications(shared)?;
@@ -140,7 +140,7 @@ impl Host {
         violation(format!("host {} never has enough", self.number))
     }
 
-    /// Takes events; once there are no more, the applications that they concern act.
+    /// Takes all events, then lets the applications act that they concern.
     fn applications(&mut self, shared: &mut Shared<'_>) -> Result<(), Violation> {
         loop {
             let mut concerned = BTreeSet::new();
@@ -163,7 +163,7 @@ impl Host {
         }
     }
 
-    /// Somebody set up an association.
+    /// Accepts an association that a peer set up.
     fn accept(&mut self, shared: &mut Shared<'_>, id: AssociationId, event: &Event) -> Result<(), Violation> {
         let Event::Established { incoming: true, .. } = event else {
             return violation(format!("host {}: {event:?} of {id:?}, which is not there", self.number));
@@ -209,7 +209,7 @@ impl Host {
         self.with_app(shared, id, |app, cx| app.act(cx))
     }
 
-    /// The faults are over.
+    /// Tells the applications that the faults are over.
     pub(crate) fn calm(&mut self, shared: &mut Shared<'_>) -> Result<(), Violation> {
         self.calm = Some(shared.now);
         let ids: Vec<AssociationId> = self.apps.keys().copied().collect();
@@ -222,7 +222,7 @@ impl Host {
         Ok(())
     }
 
-    /// Every application asks for a graceful shutdown.
+    /// Requests a graceful shutdown of every application.
     pub(crate) fn shut_down(&mut self, shared: &mut Shared<'_>) -> Result<(), Violation> {
         let ids: Vec<AssociationId> = self.apps.keys().copied().collect();
         for id in ids {
@@ -231,14 +231,14 @@ impl Host {
         Ok(())
     }
 
-    /// An application asks for another primary path, or for a heartbeat.
+    /// Lets an application request another primary path, or a heartbeat.
     pub(crate) fn poke(&mut self, now: Time, random: &mut Random) {
         let (Some(endpoint), false) = (&mut self.endpoint, self.apps.is_empty()) else { return };
         let at = random.below(self.apps.len() as u64) as usize;
         let Some(id) = self.apps.keys().nth(at).copied() else { return };
         let Some(paths) = endpoint.paths(id).filter(|paths| !paths.is_empty()) else { return };
         let address = paths[random.below(paths.len() as u64) as usize].address.ip();
-        // Both may refuse: the address is not confirmed, the association not established.
+        // Both may be refused if the address is not confirmed or the association not established.
         let _ = if random.chance(0.5) {
             endpoint.set_primary(now, id, address)
         } else {
@@ -246,7 +246,7 @@ impl Host {
         };
     }
 
-    /// Transmits all there is; true if there was anything.
+    /// Transmits everything. Returns true if there was anything.
     fn transmit(&mut self, shared: &mut Shared<'_>) -> Result<bool, Violation> {
         let Some(endpoint) = &mut self.endpoint else { return Ok(false) };
         let recovery = self.plan.config.association.recovery;
@@ -264,7 +264,7 @@ impl Host {
             demand(transmit.len > 0 && transmit.len <= self.buffer.len(), || format!("{transmit:?}"))?;
             let v4 = transmit.destination.is_ipv4();
             let default = self.plan.addresses.iter().find(|address| address.is_ipv4() == v4).copied();
-            // A packet to an address of a family that the host does not have goes nowhere.
+            // The host has no address of that family, so the packet is lost.
             let Some(source) = transmit.source.or(default) else { continue };
             demand(self.plan.addresses.contains(&source), || {
                 format!("a source that is not the host's: {transmit:?}")
@@ -282,12 +282,12 @@ impl Host {
         violation(format!("host {} transmits without end", self.number))
     }
 
-    /// Associations that have not ended.
+    /// Returns the number of associations that have not ended.
     pub(crate) fn open(&self) -> usize {
         self.apps.len().max(self.endpoint.as_ref().map_or(0, Endpoint::association_count))
     }
 
-    /// What is left, to read.
+    /// Describes what is left, for a reader.
     pub(crate) fn describe(&self) -> String {
         let status = |id: &AssociationId| self.endpoint.as_ref().and_then(|endpoint| endpoint.status(*id));
         let apps: Vec<String> =
@@ -296,7 +296,7 @@ impl Host {
     }
 }
 
-/// An event without the content of messages.
+/// Formats an event without the content of messages.
 fn brief(event: &Event) -> String {
     match event {
         Event::SendFailed(failed) => {

@@ -1,19 +1,19 @@
-//! The book of messages: what was taken, delivered and reported failed, and whether that is as it must be.
+//! The ledger of messages: which were accepted, delivered and reported as failed, and whether that follows the rules.
 //!
-//! Every message has a number of its own, which travels as its payload protocol identifier; its content follows from
-//! the number. The rules:
+//! Every message has its own number, which travels as its payload protocol identifier; its content follows from the
+//! number. The rules:
 //!
-//! 1. What is delivered was sent, from there to here, on this stream, and every byte is right.
-//! 2. A message is delivered at most once. The one exception is a State Cookie that is used twice within its lifetime,
-//!    after the association that it made had ended (a retransmitted or replayed COOKIE ECHO, with DATA beside it):
-//!    RFC 9260 has no defence against it. Then both associations have the same two verification tags.
-//! 3. Ordered messages of a stream are delivered in the order they were taken, none left out, counted from the
+//! 1. What is delivered was sent, from there to here, on this stream, and every byte is correct.
+//! 2. A message is delivered at most once. The one exception is a State Cookie that is used twice within its
+//!    lifetime, after the association that it created had ended (a retransmitted or replayed COOKIE ECHO, bundled
+//!    with DATA): RFC 9260 has no defence against it. Then both associations have the same two verification tags.
+//! 3. Ordered messages of a stream are delivered in the order they were accepted, without gaps, counted from the
 //!    association's start or its last restart.
-//! 4. A message that is reported failed with `sent` false is not delivered; none is reported twice; the report returns
-//!    the message as it was given.
+//! 4. A message that is reported as failed with `sent` false is not delivered. None is reported twice. The report
+//!    returns the message as it was given.
 //! 5. An association that ended by a graceful shutdown failed no message since its last restart.
-//! 6. In the end, every message taken was delivered or reported failed, unless the sender's or the receiver's host
-//!    crashed after it was taken: then nobody is left who could tell.
+//! 6. In the end, every accepted message was delivered or reported as failed, unless the sender's or the receiver's
+//!    host crashed after it was accepted: then its fate is unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ use strandline_wire::{Ppid, StreamId};
 use crate::payload;
 use crate::violation::{Violation, demand, violation};
 
-/// One side of an association in the life of a host.
+/// One side of an association in one life of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct End {
     /// The host.
@@ -36,7 +36,7 @@ pub(crate) struct End {
     pub(crate) id: AssociationId,
 }
 
-/// Which way a message is to go.
+/// The direction of a message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Route {
     pub(crate) from: End,
@@ -46,44 +46,45 @@ pub(crate) struct Route {
 #[derive(Debug)]
 struct Record {
     route: Route,
-    /// Restarts that the sender had seen.
+    /// Number of restarts that the sender had seen.
     epoch: u32,
     stream: u16,
     unordered: bool,
-    /// Place among the ordered messages of its stream.
+    /// Index among the ordered messages of its stream.
     place: u32,
     len: usize,
     taken: Time,
-    /// Reported failed, and what `sent` said.
+    /// Set if the message was reported as failed: the value of `sent`.
     failed: Option<bool>,
-    /// The association that delivered it and its verification tags, local and the peer's.
+    /// The association that delivered it, and its local and peer verification tags.
     delivered: Option<(End, (u32, u32))>,
 }
 
-/// A sender's side of the book.
+/// A sender's side of the ledger.
 #[derive(Debug, Default)]
 struct Outgoing {
     epoch: u32,
-    /// Ordered messages taken in this epoch, by stream.
+    /// Number of ordered messages accepted in this epoch, by stream.
     places: BTreeMap<u16, u32>,
-    /// Failed since the last restart.
+    /// Number of failed messages since the last restart.
     failed: u32,
 }
 
-/// A receiver's side of the book.
+/// A receiver's side of the ledger.
 #[derive(Debug, Default)]
 struct Incoming {
-    /// Whose messages arrive, and its epoch.
+    /// The sender of the arriving messages, and its epoch.
     from: Option<(End, u32)>,
-    /// Restarts by the peer that no message has shown yet: what was received before one can still be read after it.
+    /// Number of restarts by the peer that no message has shown yet: data received before a restart can still be read
+    /// after it.
     restarts: u32,
-    /// Ordered messages delivered, by stream.
+    /// Number of ordered messages delivered, by stream.
     places: BTreeMap<u16, u32>,
     /// Bytes of a message that is delivered in parts, by stream and order.
     parts: BTreeMap<(u16, bool), (Ppid, usize)>,
 }
 
-/// The book of a run.
+/// The ledger of a run.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     first: u32,
@@ -91,11 +92,11 @@ pub(crate) struct Ledger {
     outgoing: BTreeMap<End, Outgoing>,
     incoming: BTreeMap<End, Incoming>,
     crashes: Vec<(usize, Time)>,
-    /// Hosts of which an association timed out or aborted.
+    /// Hosts with an association that timed out or aborted.
     broke_off: BTreeSet<usize>,
     /// Hosts whose UDP port has changed.
     rebound: BTreeSet<usize>,
-    /// Pairs of hosts between which somebody alters packets under the right tags: nothing holds there.
+    /// Pairs of hosts between which an attacker alters packets under the right tags: no rule applies there.
     tampered: Vec<(usize, usize)>,
     counts: Counts,
 }
@@ -103,19 +104,19 @@ pub(crate) struct Ledger {
 /// Totals of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Messages taken by `send`.
+    /// Messages accepted by `send`.
     pub taken: u64,
-    /// Bytes of them.
+    /// Bytes of these messages.
     pub taken_bytes: u64,
     /// Messages delivered.
     pub delivered: u64,
-    /// Messages reported failed.
+    /// Messages reported as failed.
     pub failed: u64,
-    /// Messages on streams that the peer did not grant, reported before the association was up.
+    /// Messages on streams that the peer did not grant, reported before the association was established.
     pub refused: u64,
     /// Messages delivered a second time by a cookie that was used twice.
     pub repeated: u64,
-    /// Messages whose end nobody could tell, because a host crashed.
+    /// Messages whose fate is unknown, because a host crashed.
     pub unknown: u64,
 }
 
@@ -132,7 +133,7 @@ impl core::ops::AddAssign for Counts {
 }
 
 impl Ledger {
-    /// An empty book whose messages are numbered from `first`.
+    /// Creates an empty ledger whose messages are numbered from `first`.
     pub(crate) fn new(first: u32) -> Self {
         Self {
             first,
@@ -147,18 +148,18 @@ impl Ledger {
         }
     }
 
-    /// Nothing is expected of messages between these hosts any more.
+    /// Records that an attacker alters packets between these hosts, so that no rule applies to their messages.
     pub(crate) fn tamper(&mut self, one: usize, other: usize) {
         self.tampered.push((one, other));
         self.tampered.push((other, one));
     }
 
-    /// Whether somebody alters packets between these hosts.
+    /// True if an attacker alters packets between these hosts.
     pub(crate) fn is_tampered(&self, one: usize, other: usize) -> bool {
         self.tampered.contains(&(one, other))
     }
 
-    /// The next message to give to `send`; it counts once it was [taken](Self::taken).
+    /// Returns the next message to send. It counts once it is [accepted](Self::taken).
     pub(crate) fn next(&self, stream: u16, unordered: bool, len: usize) -> (SendInfo, Bytes) {
         let number = self.first.wrapping_add(self.records.len() as u32);
         let (stream, ppid) = (StreamId(stream), Ppid(number));
@@ -167,7 +168,7 @@ impl Ledger {
         (info, payload::content(number, len))
     }
 
-    /// `send` took the message.
+    /// Records that `send` accepted the message.
     pub(crate) fn taken(&mut self, now: Time, route: Route, info: SendInfo, len: usize) {
         let outgoing = self.outgoing.entry(route.from).or_default();
         let place = outgoing.places.entry(info.stream.0).or_default();
@@ -193,7 +194,7 @@ impl Ledger {
         self.records.get_mut(ppid.0.wrapping_sub(self.first) as usize)
     }
 
-    /// `recv` gave a message or a part of one. Gives its length if it is complete now.
+    /// Records a received message or part of one. Returns its length once it is complete.
     pub(crate) fn received(
         &mut self,
         to: End,
@@ -214,7 +215,7 @@ impl Ledger {
         let before = if message.begins && message.ends { None } else { incoming.parts.remove(&part) };
         let offset = match (message.begins, before) {
             (true, None) => 0,
-            // What had been handed over in part before a restart never gets its rest.
+            // A message that was partly delivered before a restart is never completed.
             (true, Some((ppid, _))) if origin(ppid) != origin(message.ppid) => 0,
             (true, Some((ppid, _))) => {
                 return violation(format!("{ppid} broke off in the middle when {} began", message.ppid));
@@ -239,7 +240,7 @@ impl Ledger {
         Ok(Some(len))
     }
 
-    /// Rules 1 to 3 for a whole message.
+    /// Checks rules 1 to 3 for a whole message.
     fn complete(
         &mut self,
         to: End,
@@ -290,8 +291,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// The sender was told that the message failed (rule 4). Before the association is `up`, messages on streams that
-    /// the peer does not grant fail; they count for nothing else.
+    /// Records that the message was reported as failed (rule 4). Before the association is `up`, messages on streams
+    /// that the peer does not grant fail; these have no other effect.
     pub(crate) fn failed(
         &mut self,
         from: End,
@@ -329,7 +330,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// The association's peer restarted: both directions begin anew.
+    /// Records a restart of the association's peer: both directions begin anew.
     pub(crate) fn restarted(&mut self, end: End) {
         let outgoing = self.outgoing.entry(end).or_default();
         outgoing.epoch += 1;
@@ -338,38 +339,38 @@ impl Ledger {
         self.incoming.entry(end).or_default().restarts += 1;
     }
 
-    /// The association ended by a graceful shutdown (rule 5).
+    /// Records a graceful shutdown of the association (rule 5).
     pub(crate) fn shut_down(&self, end: End) -> Result<(), Violation> {
         let failed = self.outgoing.get(&end).map_or(0, |outgoing| outgoing.failed);
         demand(failed == 0, || format!("a graceful shutdown failed {failed} messages of {end:?}"))
     }
 
-    /// A host lost everything.
+    /// Records a crash of a host.
     pub(crate) fn crashed(&mut self, now: Time, host: usize) {
         self.crashes.push((host, now));
     }
 
-    /// The host's packets come from another UDP port from now on.
+    /// Records that the source UDP port of the host's packets has changed.
     pub(crate) fn rebound(&mut self, host: usize) {
         self.rebound.insert(host);
     }
 
-    /// Whether the host's UDP port has changed.
+    /// True if the host's UDP port has changed.
     pub(crate) fn is_rebound(&self, host: usize) -> bool {
         self.rebound.contains(&host)
     }
 
-    /// An association of the host ended without its peer's consent.
+    /// Records that an association of the host ended without its peer's consent.
     pub(crate) fn broke_off(&mut self, host: usize) {
         self.broke_off.insert(host);
     }
 
-    /// Whether a host may have forgotten an association that its peer still sets up.
+    /// True if a host may have forgotten an association that its peer still sets up.
     pub(crate) fn may_have_forgotten(&self, host: usize) -> bool {
         self.broke_off.contains(&host) || self.crashes.iter().any(|(crashed, _)| *crashed == host)
     }
 
-    /// The end of the run (rule 6).
+    /// Checks rule 6 at the end of the run.
     pub(crate) fn finish(&mut self) -> Result<Counts, Violation> {
         let mut unknown = 0;
         for (index, record) in self.records.iter().enumerate() {

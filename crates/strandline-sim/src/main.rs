@@ -15,38 +15,38 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use strandline_sim::{Counts, Failure, Replay, Summary, describe, run};
 
-/// A random start is below this number, so that seeds stay short enough to be copied by hand.
+/// Upper bound of a random start, so that seeds are short enough to be copied by hand.
 const RANDOM_START_END: u64 = 1 << 40;
 
 /// Runs simulated worlds of SCTP endpoints and checks that every rule holds.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {
-    /// Replay one seed and print the end of what happened.
+    /// Replay one seed and print the end of its record
     #[arg(long, conflicts_with_all = ["seeds", "count", "minutes"])]
     seed: Option<u64>,
-    /// Run the seeds from A up to B, B not included: A..B. Default: `--count` seeds from a random start, which is printed.
+    /// Run the seeds from A up to B, without B: A..B. Default: `--count` seeds from a random start, which is printed
     #[arg(long, value_parser = parse_range, conflicts_with = "count")]
     seeds: Option<Range<u64>>,
-    /// Run so many seeds from a random start.
+    /// Number of seeds to run from a random start
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..1 << 40))]
     count: u64,
-    /// Go on with further seeds for so many minutes.
+    /// Continue with further seeds for this many minutes
     #[arg(long)]
     minutes: Option<u64>,
-    /// Lines of the record that are printed for a replay.
+    /// Lines of the record to print for a replay
     #[arg(long, default_value_t = 60)]
     lines: usize,
-    /// Write the packets of a replay as a capture for Wireshark.
+    /// Write the packets of a replay to a capture file for Wireshark
     #[arg(long, requires = "seed")]
     pcapng: Option<PathBuf>,
-    /// Print the scenario of a replay.
+    /// Print the scenario of a replay
     #[arg(long, requires = "seed")]
     plan: bool,
-    /// Threads. Default: all processors.
+    /// Number of threads. Default: all processors
     #[arg(long)]
     threads: Option<usize>,
-    /// Stop after so many failures.
+    /// Stop after this many failures
     #[arg(long, default_value_t = 20)]
     failures_max: usize,
 }
@@ -58,10 +58,10 @@ fn parse_range(text: &str) -> Result<Range<u64>, String> {
     if range.is_empty() { Err("there is no seed in the range".to_owned()) } else { Ok(range) }
 }
 
-/// The seeds to run.
+/// Returns the seeds to run.
 fn seeds(args: &Args) -> Range<u64> {
     args.seeds.clone().unwrap_or_else(|| {
-        // The standard library seeds its hash maps by the system's random numbers.
+        // The standard library seeds its hash maps with random numbers of the system.
         let start = RandomState::new().hash_one(args.count) % RANDOM_START_END;
         start..start + args.count
     })
@@ -103,10 +103,10 @@ fn replay(args: &Args, seed: u64) -> std::io::Result<bool> {
     Ok(replay.outcome.is_ok())
 }
 
-/// What the threads report.
+/// The report of a thread about one seed.
 type Outcome = Result<Summary, Box<Failure>>;
 
-// The search is a program: it may look at a clock to know when to stop. The worlds cannot.
+// The search is a program and may read a clock to know when to stop. The worlds may not.
 #[allow(clippy::disallowed_methods)]
 fn search(args: &Args) -> bool {
     let threads = args.threads.or_else(|| thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
@@ -115,7 +115,7 @@ fn search(args: &Args) -> bool {
     let next = AtomicU64::new(seeds.start);
     let start = Instant::now();
     let until = args.minutes.map(|minutes| start + Duration::from_secs(minutes * 60));
-    // A panic in the engine is a finding that is reported with its seed, not a trace on the terminal.
+    // A panic in the engine is reported with its seed, without a backtrace on the terminal.
     std::panic::set_hook(Box::new(|_| {}));
     let (sender, receiver) = channel();
     let (mut runs, mut packets, mut messages, mut failures) = (0u64, 0u64, Counts::default(), 0usize);

@@ -1,4 +1,4 @@
-//! One endpoint against packets that a test writes by hand: for rules about what a peer may not do.
+//! One endpoint against hand-made packets, for rules about what a peer may not do.
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -16,7 +16,7 @@ use strandline_wire::{
 
 use crate::random::Random;
 
-/// The SCTP port of the hand-written peer.
+/// The SCTP port of the hand-made peer.
 pub const PEER_SCTP_PORT: u16 = 6000;
 
 /// The SCTP port on which the endpoint listens.
@@ -25,37 +25,37 @@ pub const SCTP_PORT: u16 = 5000;
 /// A packet that the endpoint transmitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sent {
-    /// When.
+    /// When it was sent.
     pub at: Time,
-    /// From which address, if the endpoint cared.
+    /// The source address, if the endpoint set one.
     pub source: Option<IpAddr>,
-    /// Where to.
+    /// The destination.
     pub destination: SocketAddr,
     /// The packet.
     pub bytes: Bytes,
 }
 
 impl Sent {
-    /// The packet, parsed.
+    /// Returns the parsed packet.
     ///
     /// # Panics
-    /// If an endpoint sent something that is no packet.
+    /// Panics if the bytes are no valid packet.
     #[must_use]
     pub fn packet(&self) -> Packet<'_> {
         Packet::parse(&self.bytes).expect("an endpoint sends packets")
     }
 
-    /// Its chunks, parsed.
+    /// Returns the parsed chunks.
     ///
     /// # Panics
-    /// If an endpoint sent a malformed chunk or a wrong checksum.
+    /// Panics if a chunk is malformed or the checksum is wrong.
     #[must_use]
     pub fn chunks(&self) -> Vec<Chunk<'_>> {
         assert!(self.packet().verify_checksum(), "checksum of {self}");
         self.packet().chunks().map(|raw| raw.expect("framed").parse().expect("well-formed")).collect()
     }
 
-    /// The types of its chunks, in order.
+    /// Returns the types of the chunks, in order.
     #[must_use]
     pub fn chunk_kinds(&self) -> Vec<u8> {
         self.packet().chunks().flatten().map(|chunk| chunk.kind).collect()
@@ -68,7 +68,7 @@ impl core::fmt::Display for Sent {
     }
 }
 
-/// One endpoint, and what a hand-written peer of it has to know.
+/// One endpoint, and the state of its hand-made peer.
 ///
 /// ```
 /// use strandline_proto::config::EndpointConfig;
@@ -88,19 +88,19 @@ impl core::fmt::Display for Sent {
 /// ```
 #[derive(Debug)]
 pub struct ManualPeer {
-    /// The present.
+    /// The current time.
     pub now: Time,
     /// The endpoint.
     pub endpoint: Endpoint,
-    /// Where the peer's packets come from.
+    /// The source of the peer's packets.
     pub source: SocketAddr,
     /// The endpoint's SCTP port.
     pub local_port: u16,
     /// The peer's SCTP port.
     pub peer_port: u16,
-    /// The tag that packets to the endpoint carry.
+    /// The tag of packets to the endpoint.
     pub local_tag: VerificationTag,
-    /// The tag that the peer chose: packets from the endpoint carry it.
+    /// The tag that the peer chose, which packets from the endpoint carry.
     pub peer_tag: VerificationTag,
     /// The next TSN of the peer.
     pub next_tsn: Tsn,
@@ -111,10 +111,10 @@ pub struct ManualPeer {
 }
 
 impl ManualPeer {
-    /// An endpoint that listens on [`SCTP_PORT`], and no association.
+    /// Creates an endpoint that listens on [`SCTP_PORT`], without an association.
     ///
     /// # Panics
-    /// If the configuration is not valid.
+    /// Panics if the configuration is not valid.
     #[must_use]
     pub fn new(config: EndpointConfig) -> Self {
         let address = config.local_addresses.first().copied().unwrap_or(IpAddr::from([10, 0, 0, 1]));
@@ -136,10 +136,10 @@ impl ManualPeer {
         }
     }
 
-    /// An endpoint with an association that the peer set up, its `Established` event taken.
+    /// Creates an endpoint with an association that the peer set up. Its `Established` event is already taken.
     ///
     /// # Panics
-    /// If the endpoint does not answer as it must.
+    /// Panics if the endpoint does not answer as it must.
     #[must_use]
     pub fn accepted(config: EndpointConfig) -> (Self, AssociationId) {
         let mut manual = Self::new(config);
@@ -156,10 +156,10 @@ impl ManualPeer {
         (manual, id)
     }
 
-    /// An endpoint with an association that it set up itself, its `Established` event taken.
+    /// Creates an endpoint with an association that it set up itself. Its `Established` event is already taken.
     ///
     /// # Panics
-    /// If the endpoint does not answer as it must.
+    /// Panics if the endpoint does not answer as it must.
     #[must_use]
     pub fn connected(config: EndpointConfig) -> (Self, AssociationId) {
         let mut manual = Self::new(config);
@@ -190,13 +190,13 @@ impl ManualPeer {
         established.expect("the association is established")
     }
 
-    /// A packet of the peer with what `write` puts into it, under the endpoint's tag.
+    /// Returns a packet of the peer with the chunks that `write` adds, under the endpoint's tag.
     #[must_use]
     pub fn packet(&self, write: impl FnOnce(&mut PacketBuilder<'_>)) -> Vec<u8> {
         self.packet_with_tag(self.local_tag, write)
     }
 
-    /// A packet with another tag.
+    /// Returns such a packet with another tag.
     #[must_use]
     pub fn packet_with_tag(
         &self,
@@ -222,14 +222,14 @@ impl ManualPeer {
         }
     }
 
-    /// The peer's INIT, without parameters.
+    /// Returns the peer's INIT, without parameters.
     #[must_use]
     pub fn init(&self) -> Vec<u8> {
         let init = self.init_fields(Parameters::new(&[]));
         self.packet_with_tag(VerificationTag(0), |builder| assert!(builder.push(&init)))
     }
 
-    /// The peer's INIT ACK with this cookie.
+    /// Returns the peer's INIT ACK with this cookie.
     #[must_use]
     pub fn init_ack(&self, cookie: &[u8]) -> Vec<u8> {
         let mut buffer = [0; 1024];
@@ -239,10 +239,10 @@ impl ManualPeer {
         self.packet(|builder| assert!(builder.push(&init_ack)))
     }
 
-    /// Learns the endpoint's tag and first TSN from its INIT.
+    /// Stores the endpoint's tag and first TSN from its INIT.
     ///
     /// # Panics
-    /// If the packet is no INIT.
+    /// Panics if the packet is not an INIT.
     pub fn take_init(&mut self, sent: &Sent) {
         let chunks = sent.chunks();
         let [Chunk::Init(init)] = chunks[..] else { panic!("no INIT: {sent}") };
@@ -251,10 +251,10 @@ impl ManualPeer {
         self.initial_tsn = init.initial_tsn;
     }
 
-    /// Learns the endpoint's tag and first TSN from its INIT ACK, and gives the cookie.
+    /// Stores the endpoint's tag and first TSN from its INIT ACK, and returns the cookie.
     ///
     /// # Panics
-    /// If the packet is no INIT ACK with a cookie.
+    /// Panics if the packet is not an INIT ACK with a cookie.
     pub fn take_init_ack(&mut self, sent: &Sent) -> Vec<u8> {
         let chunks = sent.chunks();
         let [Chunk::InitAck(init)] = chunks[..] else { panic!("no INIT ACK: {sent}") };
@@ -268,7 +268,7 @@ impl ManualPeer {
         cookies.last().expect("an INIT ACK has a cookie")
     }
 
-    /// The peer's next DATA: one whole ordered message with the next TSN.
+    /// Returns the peer's next DATA: one whole ordered message with the next TSN.
     #[must_use]
     pub fn data(&mut self, stream: u16, ssn: u16, payload: &[u8]) -> Vec<u8> {
         let data = self.data_fields(stream, ssn, payload);
@@ -276,25 +276,25 @@ impl ManualPeer {
         self.packet(|builder| assert!(builder.push(&data)))
     }
 
-    /// A DATA chunk of a whole ordered message with the next TSN, which is not taken: a test changes what it likes.
+    /// Returns a DATA chunk of a whole ordered message with the next TSN, which is not used up, for a test to modify.
     #[must_use]
     pub fn data_fields<'a>(&self, stream: u16, ssn: u16, payload: &'a [u8]) -> Data<'a> {
         Data::whole(self.next_tsn, StreamId(stream), Ssn(ssn), payload)
     }
 
-    /// Hands a packet to the endpoint, from the peer's address, and gives what it transmits.
+    /// Hands a packet to the endpoint, from the peer's address. Returns what the endpoint transmits.
     pub fn handle(&mut self, bytes: &[u8]) -> Vec<Sent> {
         self.handle_from(self.source, bytes)
     }
 
-    /// Hands over a packet from another address.
+    /// Hands over a packet from another address. Returns what the endpoint transmits.
     pub fn handle_from(&mut self, source: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
         let datagram = Datagram { source, destination: Some(self.address), bytes, ecn: 0 };
         self.endpoint.handle_datagram(self.now, datagram);
         self.output()
     }
 
-    /// What the endpoint transmits now.
+    /// Returns what the endpoint transmits now.
     pub fn output(&mut self) -> Vec<Sent> {
         let mut sent = Vec::new();
         let mut buffer = vec![0; 4096];
@@ -309,7 +309,7 @@ impl ManualPeer {
         sent
     }
 
-    /// Lets time pass, and gives what the endpoint transmits meanwhile.
+    /// Lets time pass. Returns what the endpoint transmits meanwhile.
     pub fn advance(&mut self, duration: Duration) -> Vec<Sent> {
         let end = self.now + duration;
         let mut sent = self.output();
@@ -330,7 +330,7 @@ impl ManualPeer {
         self.events.drain(..).collect()
     }
 
-    /// The next message that can be received.
+    /// Returns the next message that can be received.
     pub fn recv(&mut self, id: AssociationId) -> Option<Message> {
         self.endpoint.recv(self.now, id)
     }

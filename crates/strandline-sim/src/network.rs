@@ -1,4 +1,4 @@
-//! The network between hosts: a link model for each pair of addresses and direction, and the datagrams on their way.
+//! The network between hosts: a link model for each pair of addresses and direction, and the datagrams in flight.
 
 use core::net::{IpAddr, SocketAddr};
 use std::cmp::{Ordering, Reverse};
@@ -11,32 +11,32 @@ use strandline_proto::time::Time;
 /// A datagram between two hosts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Carried {
-    /// Where it comes from, as the receiver sees it.
+    /// The source, as the receiver sees it.
     pub source: SocketAddr,
-    /// Where it goes.
+    /// The destination.
     pub destination: SocketAddr,
     /// The SCTP packet.
     pub bytes: Bytes,
-    /// The sender cuts it into IP packets of this size, which may be cut further.
+    /// If set, the sender fragments it into IP packets of this size, which may be fragmented further.
     pub fragment: Option<u16>,
     /// The two ECN bits of the IP header.
     pub ecn: u8,
 }
 
 impl Carried {
-    /// Size of the IP packet that carries it: SCTP in UDP in IP.
+    /// Returns the size of the IP packet that carries it: SCTP in UDP in IP.
     #[must_use]
     pub fn ip_len(&self) -> usize {
         self.bytes.len() + ip_overhead(self.destination.ip())
     }
 }
 
-/// The ECN bits of a packet that may be marked, and of one that was (RFC 3168 section 5).
+/// ECN bits of an ECN-capable packet, ECT(0) (RFC 3168 section 5).
 pub const ECN_CAPABLE: u8 = 0b10;
-/// See [`ECN_CAPABLE`].
+/// ECN bits of a marked packet, CE (RFC 3168 section 5).
 pub const CONGESTION_EXPERIENCED: u8 = 0b11;
 
-/// Bytes of IP and UDP headers around an SCTP packet.
+/// Returns the bytes of IP and UDP headers around an SCTP packet.
 #[must_use]
 pub fn ip_overhead(address: IpAddr) -> usize {
     if address.is_ipv4() { 28 } else { 48 }
@@ -75,7 +75,7 @@ impl Ord for Flying {
     }
 }
 
-/// Links and what is on them.
+/// The links and the datagrams on them.
 #[derive(Debug)]
 pub struct Network {
     seed: u64,
@@ -86,13 +86,14 @@ pub struct Network {
 }
 
 impl Network {
-    /// A network in which every link is as `default` until it is changed; the links' random decisions come from `seed`.
+    /// Creates a network in which every link is as `default` until it is changed. The links' random decisions derive
+    /// from `seed`.
     #[must_use]
     pub fn new(default: LinkConfig, seed: u64) -> Self {
         Self { seed, default, links: BTreeMap::new(), flying: BinaryHeap::new(), number: 0 }
     }
 
-    /// The link from one address to another, made when it is first asked for.
+    /// Returns the link from one address to another, created on first use.
     pub fn link(&mut self, from: IpAddr, to: IpAddr) -> &mut Link {
         let (default, seed) = (&self.default, self.seed);
         self.links
@@ -100,12 +101,12 @@ impl Network {
             .or_insert_with(|| Link::new(default.clone(), seed ^ address_bits(from, to)))
     }
 
-    /// What links are that have not been asked for yet.
+    /// Sets the configuration of links that are not created yet.
     pub fn set_default(&mut self, config: LinkConfig) {
         self.default = config;
     }
 
-    /// Makes a change to every link that has been asked for.
+    /// Changes every existing link.
     pub fn change_all(&mut self, change: &Change) {
         for link in self.links.values_mut() {
             link.change(change.clone());
@@ -118,7 +119,7 @@ impl Network {
         let len = datagram.ip_len();
         let longest = datagram.fragment.map_or(len, |size| len.min(usize::from(size)));
         let (fits, cuts) = (longest <= link.config().size_max, link.config().cuts);
-        // Fragments travel as one packet here, at the link's longest: nothing between asks for their number.
+        // Fragments travel as one packet here, at the link's maximum size: their number does not matter.
         let len = match datagram.fragment {
             Some(_) if fits || cuts => len.min(link.config().size_max),
             _ => len,
@@ -145,19 +146,19 @@ impl Network {
         self.put(Time::from_nanos(arrival.arrival_ns), datagram);
     }
 
-    /// Lets a datagram arrive at a time of the caller's choice, past every link.
+    /// Lets a datagram arrive at a given time, without any link.
     pub fn put(&mut self, arrival: Time, datagram: Carried) {
         self.flying.push(Reverse(Flying { arrival, number: self.number, datagram }));
         self.number += 1;
     }
 
-    /// When the next datagram arrives.
+    /// Returns when the next datagram arrives.
     #[must_use]
     pub fn next_arrival(&self) -> Option<Time> {
         self.flying.peek().map(|flying| flying.0.arrival)
     }
 
-    /// The next datagram that has arrived by `now`.
+    /// Returns the next datagram that has arrived by `now`.
     pub fn poll(&mut self, now: Time) -> Option<Carried> {
         if self.next_arrival()? > now {
             return None;
@@ -165,19 +166,19 @@ impl Network {
         self.flying.pop().map(|flying| flying.0.datagram)
     }
 
-    /// Datagrams on their way.
+    /// Returns the number of datagrams in flight.
     #[must_use]
     pub fn on_their_way(&self) -> usize {
         self.flying.len()
     }
 
-    /// The links' counters, by source and destination.
+    /// Returns the links' counters, by source and destination.
     pub fn stats(&self) -> impl Iterator<Item = ((IpAddr, IpAddr), &LinkStats)> {
         self.links.iter().map(|(ends, link)| (*ends, link.stats()))
     }
 }
 
-/// Tells links apart, so that each has random decisions of its own.
+/// Distinguishes links, so that each has its own random decisions.
 fn address_bits(from: IpAddr, to: IpAddr) -> u64 {
     let bits = |address: IpAddr| match address {
         IpAddr::V4(v4) => u64::from(v4.to_bits()),

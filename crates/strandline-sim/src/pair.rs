@@ -1,4 +1,4 @@
-//! Two endpoints and the links between them, driven packet by packet: for tests of the protocol's procedures.
+//! Two endpoints and the links between them, driven packet by packet, for tests of the protocol's procedures.
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -22,17 +22,17 @@ pub const CARRIER_PORT: u16 = 9899;
 /// The SCTP port on which the second side of a [`Pair`] listens.
 pub const SCTP_PORT: u16 = 5000;
 
-/// One of the two.
+/// One of the two sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// The one that connects.
+    /// The side that connects.
     A,
-    /// The one that listens.
+    /// The side that listens.
     B,
 }
 
 impl Side {
-    /// The other one.
+    /// Returns the other side.
     #[must_use]
     pub fn other(self) -> Self {
         match self {
@@ -42,27 +42,27 @@ impl Side {
     }
 }
 
-/// What a filter wants done with a packet.
+/// A filter's decision about a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// The next filter decides; after the last one the packet goes to its link.
+    /// The next filter decides. After the last one the packet goes to its link.
     Pass,
-    /// It is lost.
+    /// The packet is lost.
     Drop,
-    /// It goes to its link twice.
+    /// The packet goes to its link twice.
     Duplicate,
-    /// It goes to its link with a mark (ECN), if its sender said that it may be marked.
+    /// The packet goes to its link with an ECN mark, if it is ECN-capable.
     Mark,
-    /// It arrives so much later than it was sent, past its link, however long others take there.
+    /// The packet arrives with this delay, without its link, however long others take there.
     Delay(Duration),
 }
 
 /// A packet that one side transmitted.
 #[derive(Debug, Clone)]
 pub struct Captured {
-    /// When.
+    /// When it was sent.
     pub at: Time,
-    /// By whom.
+    /// The sender.
     pub from: Side,
     /// The datagram.
     pub datagram: Carried,
@@ -71,14 +71,14 @@ pub struct Captured {
 }
 
 impl Captured {
-    /// The types of its chunks, in order.
+    /// Returns the types of its chunks, in order.
     #[must_use]
     pub fn chunk_kinds(&self) -> Vec<u8> {
         chunk_kinds(&self.datagram.bytes)
     }
 }
 
-/// The types of a packet's chunks, in order.
+/// Returns the types of a packet's chunks, in order.
 #[must_use]
 pub fn chunk_kinds(bytes: &[u8]) -> Vec<u8> {
     Packet::parse(bytes)
@@ -86,7 +86,7 @@ pub fn chunk_kinds(bytes: &[u8]) -> Vec<u8> {
         .unwrap_or_default()
 }
 
-/// A predicate for [`Pair::drop_next`]: packets with a chunk of this type.
+/// Returns a predicate for [`Pair::drop_next`]: packets with a chunk of this type.
 pub fn with_chunk(kind: u8) -> impl FnMut(&Packet<'_>) -> bool + 'static {
     move |packet| packet.chunks().flatten().any(|chunk| chunk.kind == kind)
 }
@@ -94,7 +94,7 @@ pub fn with_chunk(kind: u8) -> impl FnMut(&Packet<'_>) -> bool + 'static {
 /// One side of a [`Pair`].
 #[derive(Debug)]
 pub struct Peer {
-    /// The endpoint. Commands can be given to it directly; what they cause happens with the pair's next step.
+    /// The endpoint. Commands can be given to it directly. Their effects appear with the pair's next step.
     pub endpoint: Endpoint,
     config: EndpointConfig,
     addresses: Vec<IpAddr>,
@@ -110,8 +110,8 @@ impl Peer {
         Self { endpoint, config, addresses, events: VecDeque::new() }
     }
 
-    /// The address that a packet leaves from: what the endpoint says, or else the one nearest to its destination, as a host
-    /// with an interface in each network has it.
+    /// Returns the source address of a packet: the one that the endpoint sets, or else the one nearest to its
+    /// destination, as on a host with an interface in each network.
     fn source_of(&self, transmit: &Transmit) -> IpAddr {
         let near = |address: &IpAddr| match (address, transmit.destination.ip()) {
             (IpAddr::V4(here), IpAddr::V4(there)) => (here.to_bits() ^ there.to_bits()).leading_zeros(),
@@ -125,30 +125,30 @@ impl Peer {
 
 type Filter = Box<dyn FnMut(Side, &Packet<'_>) -> Fate>;
 
-/// What the network does to the ECN bits of the IP header.
+/// How the network treats the ECN bits of the IP header.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum EcnPath {
-    /// Carries them.
+    /// Preserves them.
     #[default]
     Carries,
-    /// Drops packets that have any.
+    /// Drops packets with ECN bits.
     Drops,
     /// Clears them.
     Clears,
-    /// Marks all packets that may be marked.
+    /// Marks all ECN-capable packets.
     MarksAll,
 }
 
 /// Two endpoints in virtual time.
 ///
-/// - in: commands to `a.endpoint` and `b.endpoint` or through the short forms here; [`inject`](Self::inject)
+/// - in: commands to `a.endpoint` and `b.endpoint`, or the shorter methods of this type; [`inject`](Self::inject)
 /// - time: [`step`](Self::step), [`run_for`](Self::run_for), [`run_until`](Self::run_until),
 ///   [`settle`](Self::settle)
 /// - faults: [`filter`](Self::filter), [`drop_next`](Self::drop_next), the links of [`network`](Self::network)
 /// - out: [`events`](Self::events), [`recv`](Self::recv), [`captured`](Self::captured)
 ///
-/// Side A has the address 10.0.0.1, side B 10.0.1.1, unless their configurations name local addresses: then they have
-/// those, and each address of one side has a link to and from each of the other.
+/// Side A has the address 10.0.0.1 and side B 10.0.1.1, unless their configurations name local addresses. Each address
+/// of one side has a link to and from each address of the other.
 ///
 /// ```
 /// use core::time::Duration;
@@ -168,7 +168,7 @@ pub enum EcnPath {
 /// # Ok::<(), &str>(())
 /// ```
 pub struct Pair {
-    /// The present.
+    /// The current time.
     pub now: Time,
     /// The side that connects.
     pub a: Peer,
@@ -176,7 +176,7 @@ pub struct Pair {
     pub b: Peer,
     /// The links; `pair.network.link(from, to)` can be cut or changed at any time.
     pub network: Network,
-    /// Most packets in one transmission: more than 1 lets an endpoint fill bursts.
+    /// Maximum number of packets in one transmission: more than 1 lets an endpoint fill bursts.
     pub segments_max: usize,
     filters: Vec<Filter>,
     ecn_path: EcnPath,
@@ -196,19 +196,19 @@ impl core::fmt::Debug for Pair {
 }
 
 impl Pair {
-    /// Two endpoints with the same link in both directions.
+    /// Creates two endpoints with the same link in both directions.
     ///
     /// # Panics
-    /// If a configuration is not valid.
+    /// Panics if a configuration is not valid.
     #[must_use]
     pub fn new(config_a: EndpointConfig, config_b: EndpointConfig, link: LinkConfig) -> Self {
         Self::with_seed(config_a, config_b, link, 1)
     }
 
-    /// A pair with another seed for the endpoints and the links.
+    /// Creates a pair with another seed for the endpoints and the links.
     ///
     /// # Panics
-    /// If a configuration is not valid.
+    /// Panics if a configuration is not valid.
     #[must_use]
     pub fn with_seed(
         config_a: EndpointConfig,
@@ -232,7 +232,7 @@ impl Pair {
         }
     }
 
-    /// A side.
+    /// Returns a side.
     #[must_use]
     pub fn side(&mut self, side: Side) -> &mut Peer {
         match side {
@@ -241,28 +241,28 @@ impl Pair {
         }
     }
 
-    /// A side's addresses with the carrier's port.
+    /// Returns a side's addresses with the carrier's port.
     #[must_use]
     pub fn addresses(&self, side: Side) -> Vec<SocketAddr> {
         let peer = if side == Side::A { &self.a } else { &self.b };
         peer.addresses.iter().map(|address| SocketAddr::new(*address, CARRIER_PORT)).collect()
     }
 
-    /// B listens on [`SCTP_PORT`], A starts to connect to B's first address. Nothing is sent before the next step.
+    /// Makes B listen on [`SCTP_PORT`] and A connect to B's first address. Nothing is sent before the next step.
     ///
     /// # Panics
-    /// If the endpoint refuses.
+    /// Panics if the endpoint refuses.
     pub fn start(&mut self) -> AssociationId {
-        // B may listen already.
+        // B may already listen.
         let _ = self.b.endpoint.listen(SCTP_PORT);
         let remote = self.addresses(Side::B)[0];
         self.a.endpoint.connect(self.now, Connect::to(remote, SCTP_PORT)).expect("connect")
     }
 
-    /// [`start`](Self::start), and on until both sides are established. Takes their `Established` events.
+    /// Calls [`start`](Self::start) and runs until both sides are established. Takes their `Established` events.
     ///
     /// # Panics
-    /// If they are not within a minute.
+    /// Panics if that takes more than a minute.
     pub fn connect(&mut self) -> (AssociationId, AssociationId) {
         let a = self.start();
         let up = |events: &VecDeque<(AssociationId, Event)>| {
@@ -283,23 +283,23 @@ impl Pair {
         (a, b)
     }
 
-    /// Sends a message, ordered, on a stream.
+    /// Sends an ordered message on a stream.
     ///
     /// # Panics
-    /// If the endpoint refuses it.
+    /// Panics if the endpoint refuses it.
     pub fn send(&mut self, side: Side, id: AssociationId, stream: u16, data: impl Into<Bytes>) {
         let info = SendInfo::on(StreamId(stream));
         let now = self.now;
         self.side(side).endpoint.send(now, id, info, data.into()).expect("send");
     }
 
-    /// The next message that can be received.
+    /// Returns the next message that can be received.
     pub fn recv(&mut self, side: Side, id: AssociationId) -> Option<Message> {
         let now = self.now;
         self.side(side).endpoint.recv(now, id)
     }
 
-    /// All messages that can be received.
+    /// Returns all messages that can be received.
     pub fn recv_all(&mut self, side: Side, id: AssociationId) -> Vec<Message> {
         core::iter::from_fn(|| self.recv(side, id)).collect()
     }
@@ -314,22 +314,22 @@ impl Pair {
         self.side(side).events.drain(..).collect()
     }
 
-    /// Adds a filter that sees every packet when it is transmitted; the newest is asked first.
+    /// Adds a filter that sees every transmitted packet; the newest is asked first.
     pub fn filter(&mut self, filter: impl FnMut(Side, &Packet<'_>) -> Fate + 'static) {
         self.filters.push(Box::new(filter));
     }
 
-    /// From now on the network treats ECN bits so.
+    /// Sets how the network treats ECN bits.
     pub fn set_ecn_path(&mut self, path: EcnPath) {
         self.ecn_path = path;
     }
 
-    /// From now on this side does as if it didn't know the I bit (RFC 7053): it sees none.
+    /// Makes this side ignore the I bit (RFC 7053), by removing it from packets to it.
     pub fn ignore_i_bits(&mut self, side: Side) {
         self.ignores_i_bits = Some(side);
     }
 
-    /// Takes all filters away.
+    /// Removes all filters.
     pub fn clear_filters(&mut self) {
         self.filters.clear();
     }
@@ -365,10 +365,10 @@ impl Pair {
         self.flush();
     }
 
-    /// The side loses everything: its endpoint is made anew with the same configuration and another seed.
+    /// Crashes the side: it gets a new endpoint with the same configuration and another seed.
     ///
     /// # Panics
-    /// Not in practice: the configuration was valid before.
+    /// Does not panic in practice, because the configuration was valid before.
     pub fn crash(&mut self, side: Side) {
         let (now, seed) = (self.now, self.random.seed());
         let peer = self.side(side);
@@ -376,18 +376,18 @@ impl Pair {
         peer.events.clear();
     }
 
-    /// Every packet transmitted so far.
+    /// Returns every packet transmitted so far.
     #[must_use]
     pub fn captured(&self) -> &[Captured] {
         &self.captured
     }
 
-    /// Forgets what was captured.
+    /// Clears the captured packets.
     pub fn clear_captured(&mut self) {
         self.captured.clear();
     }
 
-    /// What was captured, one line each.
+    /// Returns the captured packets, one line each.
     #[must_use]
     pub fn printed(&self) -> Vec<String> {
         let line = |captured: &Captured| {
@@ -397,8 +397,8 @@ impl Pair {
         self.captured.iter().map(line).collect()
     }
 
-    /// Lets the next thing happen: a datagram arrives or a timer expires; then both sides transmit what they want.
-    /// False if nothing will ever happen.
+    /// Runs the next event: a datagram arrives or a timer expires, and then both sides transmit. Returns false if
+    /// nothing will ever happen.
     pub fn step(&mut self) -> bool {
         self.flush();
         let Some(next) = self.next_time() else { return false };
@@ -418,21 +418,21 @@ impl Pair {
         true
     }
 
-    /// When the next thing happens.
+    /// Returns the time of the next event.
     #[must_use]
     pub fn next_time(&self) -> Option<Time> {
         let timers = [self.a.endpoint.poll_timeout(), self.b.endpoint.poll_timeout()];
         timers.into_iter().chain([self.network.next_arrival()]).flatten().min()
     }
 
-    /// Runs for so long. Time has then advanced by exactly that.
+    /// Runs for exactly `duration`.
     pub fn run_for(&mut self, duration: Duration) {
         let end = self.now + duration;
         self.run_until(duration, |_| false);
         self.now = end;
     }
 
-    /// Runs until `done` says so, asked after each step, at most for `limit`. True if it was done.
+    /// Runs until `done` returns true, which is called after each step, for at most `limit`. Returns whether it did.
     pub fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&mut Self) -> bool) -> bool {
         let end = self.now + limit;
         self.flush();
@@ -448,8 +448,8 @@ impl Pair {
         }
     }
 
-    /// Runs until no datagram is on its way and none was sent for two seconds (retransmissions, which back off further,
-    /// are not waited for), at most for ten minutes.
+    /// Runs until no datagram is in flight and none was sent for two seconds (retransmissions that back off further
+    /// are not waited for), for at most ten minutes.
     pub fn settle(&mut self) {
         let limit = self.now + Duration::from_secs(600);
         let quiet = Duration::from_secs(2);
@@ -488,7 +488,7 @@ impl Pair {
         }
     }
 
-    /// Takes events and transmits, both sides until neither wants more.
+    /// Takes events and transmits on both sides until neither has more.
     fn flush(&mut self) {
         for side in [Side::A, Side::B] {
             loop {
@@ -559,7 +559,7 @@ impl Pair {
     }
 }
 
-/// The packet, in which nothing asks for an acknowledgement at once.
+/// Returns the packet without requests for immediate acknowledgement.
 fn without_i_bits(bytes: &Bytes) -> Bytes {
     let Ok(packet) = Packet::parse(bytes) else { return bytes.clone() };
     let mut buffer = vec![0; PACKET_LEN_MAX];

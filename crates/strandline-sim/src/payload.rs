@@ -1,8 +1,9 @@
-//! The content of messages: a function of the message's number, so that a receiver can check every byte, also of a part.
+//! The content of messages: a function of the message's number, so that a receiver can check every byte, even of a
+//! part.
 
 use bytes::Bytes;
 
-/// The content of message `number`, `len` bytes.
+/// Returns the content of message `number`, `len` bytes.
 #[must_use]
 pub fn content(number: u32, len: usize) -> Bytes {
     let mut bytes = Vec::with_capacity(len + 8);
@@ -15,10 +16,10 @@ pub fn content(number: u32, len: usize) -> Bytes {
     bytes.into()
 }
 
-/// Are `part` the bytes from `offset` of message `number`?
+/// True if `part` is the content of message `number` from `offset` on.
 #[must_use]
 pub fn matches(number: u32, offset: usize, part: &[u8]) -> bool {
-    // Up to the next word byte by byte, then word by word.
+    // Byte by byte up to the next word, then word by word.
     let head_len = ((8 - offset % 8) % 8).min(part.len());
     let (head, rest) = part.split_at(head_len);
     let start = word_of(number, (offset / 8) as u64).to_le_bytes();
@@ -31,7 +32,7 @@ pub fn matches(number: u32, offset: usize, part: &[u8]) -> bool {
     head_right && rest_right
 }
 
-/// SplitMix64, which can start anywhere.
+/// SplitMix64, which can start at any word.
 fn word_of(number: u32, word: u64) -> u64 {
     let mut x =
         (u64::from(number) << 32).wrapping_add(word.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));

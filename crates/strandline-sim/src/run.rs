@@ -1,4 +1,4 @@
-//! Running a seed, and what to say if a rule was broken.
+//! Runs a seed, and reports broken rules.
 
 use core::fmt;
 use std::any::Any;
@@ -16,11 +16,11 @@ use crate::world::{Summary, World};
 pub struct Failure {
     /// The run's seed.
     pub seed: u64,
-    /// When, in virtual time.
+    /// The virtual time.
     pub at: Time,
-    /// Which rule, or the message of a panic.
+    /// The broken rule, or the message of a panic.
     pub violation: Violation,
-    /// What the scenario had switched on.
+    /// The features of the scenario.
     pub features: Vec<&'static str>,
 }
 
@@ -38,7 +38,7 @@ impl std::error::Error for Failure {}
 /// Runs the scenario of a seed to its end.
 ///
 /// # Errors
-/// If a rule was broken or something panicked.
+/// Fails if a rule was broken or something panicked.
 pub fn run(seed: u64) -> Result<Summary, Box<Failure>> {
     let mut world = World::new(Scenario::generate(seed), seed, 0);
     drive(&mut world, seed)
@@ -60,12 +60,12 @@ fn message_of(panic: &(dyn Any + Send)) -> String {
 #[derive(Debug)]
 pub struct Replay {
     world: World,
-    /// The outcome: the same as that of [`run`].
+    /// The outcome, equal to that of [`run`].
     pub outcome: Result<Summary, Box<Failure>>,
 }
 
 impl Replay {
-    /// Runs a seed again and keeps the last `keep` entries of what happened.
+    /// Runs a seed again and keeps the last `keep` entries of its record.
     #[must_use]
     pub fn new(seed: u64, keep: usize) -> Self {
         let mut world = World::new(Scenario::generate(seed), seed, keep);
@@ -73,7 +73,7 @@ impl Replay {
         Self { world, outcome }
     }
 
-    /// What happened, one line each, packets as the printer of `strandline-wire` shows them.
+    /// Returns the record, one line per entry, with packets in the format of `strandline-wire`'s printer.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         self.world.trace().lines()
@@ -82,13 +82,13 @@ impl Replay {
     /// Writes the packets among the kept entries as a capture for Wireshark.
     ///
     /// # Errors
-    /// What `out` reports.
+    /// Fails if writing to `out` fails.
     pub fn write_pcapng(&self, out: impl Write) -> io::Result<()> {
         self.world.trace().write_pcapng(out)
     }
 }
 
-/// The plan of a seed, to read.
+/// Returns a readable description of a seed's scenario.
 #[must_use]
 pub fn describe(seed: u64) -> String {
     format!("{:#?}", Scenario::generate(seed))

@@ -1,5 +1,5 @@
-//! What is to happen in a run, all of it from the run's seed. Each seed switches on a random part of what can go
-//! wrong, so that faults meet in many combinations and none drowns the others.
+//! The scenario of a run, derived from the run's seed. Each seed enables a random subset of faults, so that faults
+//! meet in many combinations and none drowns the others.
 
 mod config;
 mod faults;
@@ -21,45 +21,45 @@ use crate::random::Random;
 pub(crate) struct HostPlan {
     pub(crate) addresses: Vec<IpAddr>,
     pub(crate) config: EndpointConfig,
-    /// Most packets in one transmission.
+    /// Maximum number of packets in one transmission.
     pub(crate) segments_max: usize,
-    /// What its application does with associations that others set up.
+    /// What its application does with incoming associations.
     pub(crate) server: Plan,
 }
 
-/// An association that is to be set up.
+/// An association to be set up.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientPlan {
     pub(crate) from: usize,
     pub(crate) to: usize,
     pub(crate) start: Time,
-    /// A port of its own, so that setting up again after a crash is a restart for the peer; 0 takes any.
+    /// A fixed port makes a new set-up after a crash a restart for the peer; 0 uses any port.
     pub(crate) local_port: u16,
-    /// How often it is set up again after it ended, while faults go on.
+    /// How often it is set up again after it ended, while faults continue.
     pub(crate) attempts: u32,
-    /// Gives all addresses of the peer, or only the first.
+    /// Whether to use all addresses of the peer, or only the first.
     pub(crate) all_remotes: bool,
     pub(crate) plan: Plan,
 }
 
-/// Something that goes wrong, or right again.
+/// A fault, or its end.
 #[derive(Debug, Clone)]
 pub(crate) enum Fault {
-    /// The host loses its state and is back after a while.
+    /// The host loses its state and comes back after a while.
     Crash { host: usize, down: Duration },
-    /// The address is gone.
+    /// The address disappears.
     AddressLost { host: usize, address: usize },
     /// The address is back.
     AddressBack { host: usize, address: usize },
-    /// Nothing passes from one address to the other.
+    /// The link from one address to the other is cut.
     Cut { from: IpAddr, to: IpAddr },
-    /// It does again.
+    /// The link works again.
     Heal { from: IpAddr, to: IpAddr },
     /// The link changes.
     Change { from: IpAddr, to: IpAddr, config: LinkConfig },
-    /// The host's packets come from another UDP port from now on.
+    /// The source UDP port of the host's packets changes.
     Rebind { host: usize, port: u16 },
-    /// An application asks for another primary path or for a heartbeat.
+    /// An application requests another primary path or a heartbeat.
     PokePath { host: usize },
 }
 
@@ -73,23 +73,23 @@ pub(crate) struct Scenario {
     pub(crate) special_links: Vec<(IpAddr, IpAddr, LinkConfig)>,
     pub(crate) faults: Vec<(Time, Fault)>,
     pub(crate) attacks: Vec<(Time, Attack)>,
-    /// Routers report packets that are too big, and cut links.
+    /// True if routers report packets that are too big, and cut links.
     pub(crate) icmp: bool,
-    /// When the faults are over.
+    /// When the faults end.
     pub(crate) calm_at: Time,
-    /// By when everything must have ended after that.
+    /// Time after that by which everything must have ended.
     pub(crate) patience: Duration,
     /// How long after that an association may still end because of a fault.
     pub(crate) last_expiry: Duration,
     /// Hosts between which an attacker alters packets under the right tags.
     pub(crate) tampered: Option<(usize, usize)>,
-    /// Nothing is lost or late, nobody crashes or aborts: then every message must arrive.
+    /// True if nothing is lost or late, and nobody crashes or aborts: every message must arrive.
     pub(crate) clean: bool,
-    /// What was switched on, to read.
+    /// The enabled features, for a reader.
     pub(crate) features: Vec<&'static str>,
 }
 
-/// Which kinds of trouble a run has.
+/// The faults and settings of a run.
 #[derive(Debug, Clone, Copy, Default)]
 struct Features {
     slow: bool,
@@ -119,8 +119,8 @@ struct Features {
     odd_timers: bool,
     v6: bool,
     both_families: bool,
-    /// Small buffers that are too small for many tiny messages: each costs a receiver more than its bytes, and a
-    /// sender can't know that.
+    /// Small buffers that are too small for many tiny messages: each costs a receiver more than its bytes, which a
+    /// sender cannot know.
     tight: bool,
 }
 
@@ -157,7 +157,7 @@ impl Features {
         ]
     }
 
-    /// One run in twelve has none at all; the others have some more, some fewer.
+    /// Draws the features. One run in twelve has none at all; the others have more or fewer.
     fn draw(random: &mut Random) -> (Self, Vec<&'static str>) {
         let mut features = Self::default();
         let mut names = Vec::new();
@@ -173,7 +173,7 @@ impl Features {
         (features, names)
     }
 
-    /// Whether anything can be lost, late or cut short.
+    /// True if nothing can be lost, late or truncated.
     fn is_clean(&self) -> bool {
         let rough = self.loss || self.reordering || self.duplication || self.corruption || self.slow;
         let faults = self.crashes || self.addresses || self.cuts || self.changes || self.rebinding;
@@ -184,7 +184,7 @@ impl Features {
 }
 
 impl Scenario {
-    /// The plan that belongs to a seed.
+    /// Returns the plan of a seed.
     pub(crate) fn generate(seed: u64) -> Self {
         let mut random = Random::stream(seed, 1);
         let (features, mut names) = Features::draw(&mut random);
@@ -202,8 +202,8 @@ impl Scenario {
         let faults = faults::faults(&features, &hosts, calm_at, &mut random);
         let attacks = faults::attacks(&features, calm_at, &mut random);
         let rto_max = hosts.iter().map(|host| host.config.association.rto_max).max().unwrap_or_default();
-        // Two hosts whose ports both changed never find each other again. And until the MTU is found there are some
-        // time-outs: on several paths that no router tells of, or with few retransmissions allowed, too many.
+        // Two hosts whose ports both changed never find each other again. Until the MTU is found there are some
+        // time-outs: too many on several paths without reports from routers, or with few retransmissions allowed.
         let patient = !features.odd_timers && (!features.multihomed || features.icmp);
         let lost = features.rebinding || (features.small_mtu && !patient);
         Self {
@@ -224,7 +224,7 @@ impl Scenario {
     }
 }
 
-/// The `index`-th address of the `host`-th host.
+/// Returns the `index`-th address of the `host`-th host.
 pub(crate) fn address(host: usize, index: usize, v6: bool) -> IpAddr {
     if v6 {
         Ipv6Addr::new(0xfd00, 0, 0, index as u16, 0, 0, 0, host as u16 + 1).into()

@@ -1,4 +1,4 @@
-//! What happened in a run: a hash of everything, the last entries to read, and a capture for Wireshark.
+//! The record of a run: a hash of everything, the last entries to read, and a capture for Wireshark.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use strandline_wire::print;
 
 use crate::network::Carried;
 
-/// One line about a datagram: addresses and the packet as the printer of `strandline-wire` shows it.
+/// Formats a datagram on one line: addresses, and the packet in the format of `strandline-wire`'s printer.
 #[must_use]
 pub fn print_packet(datagram: &Carried) -> String {
     format!("{} > {} {}", datagram.source, datagram.destination, print::line(&datagram.bytes))
@@ -46,13 +46,13 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// A record that keeps the last `keep` entries to read, besides the hash of all.
+    /// Creates a record that keeps the last `keep` entries, besides the hash of all.
     #[must_use]
     pub fn new(keep: usize) -> Self {
         Self { hasher: DefaultHasher::new(), packets: 0, keep, entries: VecDeque::new() }
     }
 
-    /// A datagram was transmitted; `fate` says what became of it, if anything special.
+    /// Records a transmitted datagram. `fate` is what became of it, if it was not simply delivered.
     pub fn packet(&mut self, at: Time, datagram: &Carried, fate: &'static str) {
         self.packets += 1;
         (at, datagram.source, datagram.destination, fate).hash(&mut self.hasher);
@@ -60,7 +60,7 @@ impl Trace {
         self.keep_entry(|| Entry::Packet { at, datagram: datagram.clone(), fate });
     }
 
-    /// Something else happened. `text` is asked for only if it is kept, `what` is always hashed.
+    /// Records another event. `what` is always hashed; `text` is called only if the entry is kept.
     pub fn note(&mut self, at: Time, what: impl Hash, text: impl FnOnce() -> String) {
         at.hash(&mut self.hasher);
         what.hash(&mut self.hasher);
@@ -77,22 +77,22 @@ impl Trace {
         self.entries.push_back(entry());
     }
 
-    /// Packets transmitted so far.
+    /// Returns the number of packets transmitted so far.
     #[must_use]
     pub fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// The hash of everything so far.
+    /// Returns the hash of everything so far.
     #[must_use]
     pub fn hash(&self) -> u64 {
         self.hasher.finish()
     }
 
-    /// Writes the packets that were kept as a capture for Wireshark.
+    /// Writes the kept packets as a capture for Wireshark.
     ///
     /// # Errors
-    /// What `out` reports.
+    /// Fails if writing to `out` fails.
     pub fn write_pcapng(&self, out: impl Write) -> io::Result<()> {
         let mut capture = PcapngWriter::new(out)?;
         for entry in &self.entries {
@@ -109,7 +109,7 @@ impl Trace {
         capture.flush()
     }
 
-    /// The entries kept, oldest first, one line each.
+    /// Returns the kept entries, oldest first, one line each.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         self.entries.iter().map(Entry::line).collect()

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// What went wrong, for a person to read.
+/// A readable description of the broken rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation(pub String);
 
@@ -14,12 +14,12 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
-/// A broken rule as the outcome of a check.
+/// Returns a broken rule as the outcome of a check.
 pub(crate) fn violation<T>(what: String) -> Result<T, Violation> {
     Err(Violation(what))
 }
 
-/// Demands a rule; `what` is asked for only if it is broken.
+/// Checks a rule; `what` is called only if it is broken.
 pub(crate) fn demand(holds: bool, what: impl FnOnce() -> String) -> Result<(), Violation> {
     if holds { Ok(()) } else { Err(Violation(what())) }
 }

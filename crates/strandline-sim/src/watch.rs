@@ -1,4 +1,4 @@
-//! What must hold of an association's numbers after each step, as seen from outside: its status, its paths and the
+//! Invariants of an association's numbers after each step, as seen from outside: its status, its paths and the
 //! packets that it transmits.
 
 #[cfg(test)]
@@ -20,11 +20,11 @@ use crate::bounds::{Bounds, Events, Step};
 use crate::network::Carried;
 use crate::violation::{Violation, demand};
 
-/// What a receive buffer may hold beyond twice its size, in bytes: what fills gaps is taken beyond the limit, because
-/// it lets other data go, and each chunk held costs more than its payload.
+/// Number of bytes that a receive buffer may hold beyond twice its size: data that fills gaps is accepted beyond the
+/// limit, because it releases other data, and each held chunk costs more than its payload.
 const RECEIVE_SLACK: usize = 200_000;
 
-/// Packets of new data that ask whether a time-out was needless.
+/// Packets of new data that test whether a time-out was spurious (F-RTO).
 const ASKING_PACKETS: u32 = 2;
 
 /// An association before it transmits.
@@ -38,36 +38,37 @@ struct Before {
     new_chunks: u32,
     /// The largest packet: larger than a path's MTU if its chunk was made for another path.
     packet_max: u32,
-    /// A packet beyond the path MTU had more than the one chunk that made it so large.
+    /// True if a packet beyond the path MTU had more than the one chunk that made it so large.
     overfull: bool,
 }
 
-/// What is remembered of an association between steps.
+/// State of an association between steps.
 #[derive(Debug, Default)]
 struct Memory {
     board: Board,
-    /// Of each path, by the peer's address.
+    /// The bounds of each path, by the peer's address.
     bounds: BTreeMap<IpAddr, Bounds>,
-    /// The path MTUs when they were last looked at.
+    /// The path MTUs at the last check.
     mtus: BTreeMap<IpAddr, u16>,
-    /// Tail-loss probes, time-outs, recoveries and what was undone of these, when that was last looked at.
+    /// Numbers of tail-loss probes, time-outs, recoveries and undone ones, at the last check.
     counted: [u32; 4],
-    /// Of each path: time-outs so far, and what is asked since the latest.
+    /// For each path: number of time-outs so far, and the F-RTO test since the latest.
     timeouts_of: BTreeMap<IpAddr, (u16, Option<Asked>)>,
-    /// Losses were to be found by time when nothing was outstanding.
+    /// True if losses were detected by time when nothing was outstanding.
     by_time: bool,
-    /// The largest path MTU of each: chunks were made for it.
+    /// The largest path MTU of each path: chunks may have been made for it.
     mtu_max: BTreeMap<IpAddr, u16>,
-    /// Of each path: time-outs so far, and packets that may still ask whether the latest was needless (RFC 5682 section 2 step 2b).
+    /// For each path: number of time-outs so far, and packets that may still test whether the latest was spurious
+    /// (RFC 5682 section 2 step 2b).
     may_ask: BTreeMap<IpAddr, (u16, u32)>,
 }
 
-/// After T3-rtx one packet asks what became of the others (RFC 5682).
+/// The F-RTO test: after T3-rtx one packet reveals what became of the others (RFC 5682).
 #[derive(Debug, Clone, Copy)]
 struct Asked {
-    /// Not answered for good before all up to here is acknowledged.
+    /// The test ends when everything before this is acknowledged.
     until: Tsn,
-    /// Something has been acknowledged since.
+    /// True if something has been acknowledged since.
     answered: bool,
 }
 
@@ -88,15 +89,15 @@ impl Memory {
             probes,
             timeouts,
             undone,
-            // What lets a packet go whatever window and rate: probes, time-outs, fast retransmissions.
+            // Events that allow a packet regardless of window and rate: probes, time-outs, fast retransmissions.
             exempt: probes + timeouts + recoveries,
             opened: false,
             several: paths > 1,
         }
     }
 
-    /// What may go again because T3-rtx expired: of the path where it did, all, or with nowhere else to go a packet. Returns whether
-    /// the peer's window has opened.
+    /// Allows the retransmissions that T3-rtx justifies: everything on its path, or a single packet if there is no
+    /// other path. Returns whether the peer's window has opened.
     fn excuse(&mut self, events: Events, paths: &[PathStatus], by_time: bool) -> bool {
         let mut known = 0;
         for path in paths {
@@ -111,7 +112,7 @@ impl Memory {
             }
             if path.timeouts > before {
                 known += u32::from(path.timeouts - before);
-                // What was of no avail is not tried again.
+                // If the test failed, it is not tried again.
                 if by_time && paths.len() == 1 && asked.is_none_or(|asked| !asked.answered) {
                     self.board.excuse_first(address, u32::from(*mtu_max));
                 } else {
@@ -121,10 +122,10 @@ impl Memory {
             }
             self.timeouts_of.insert(address, (path.timeouts, asked));
         }
-        // A window that opens is asked as one that is closed (section 6.1 rule A).
+        // A window that opens is probed like a closed one (section 6.1 rule A).
         let opened = self.board.take_opened();
         if opened || events.timeouts > known {
-            // A probe of a closed window is no error of a path, and which path's it is does not show.
+            // A probe of a closed window is no error of a path, and its path is unknown.
             for path in paths.iter().filter(|_| by_time) {
                 let mtu_max = self.mtu_max.get(&path.address.ip()).copied().unwrap_or(path.mtu);
                 self.board.excuse_first(path.address.ip(), u32::from(mtu_max));
@@ -136,7 +137,7 @@ impl Memory {
         opened
     }
 
-    /// What came since the last look.
+    /// Updates the state with everything since the last check.
     fn before(
         &mut self,
         now: Time,
@@ -145,7 +146,7 @@ impl Memory {
         by_time: bool,
     ) -> Result<(), Violation> {
         let mut events = self.events(now, status, paths.len());
-        // Another way of finding losses is adopted when nothing is outstanding.
+        // Another loss recovery is adopted when nothing is outstanding.
         if self.board.is_idle() {
             self.by_time = by_time;
         }
@@ -154,7 +155,7 @@ impl Memory {
         self.board.set_mtu_min(paths.iter().map(|path| u32::from(path.mtu)).min().unwrap_or(0));
         for path in paths {
             let address = path.address.ip();
-            // A router refused what is longer than that, so that all of it goes again (RFC 9260 section 10).
+            // A router refused longer packets, so that all of them are retransmitted (RFC 9260 section 10).
             if self.mtus.insert(address, path.mtu).is_some_and(|mtu| path.mtu < mtu) {
                 self.board.excuse(Some(address));
                 self.board.end_silence(now, address);
@@ -179,7 +180,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Looks at associations before they transmit.
+    /// Examines associations before they transmit.
     pub(crate) fn before(
         &mut self,
         endpoint: &Endpoint,
@@ -206,7 +207,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Sees a packet that is about to arrive.
+    /// Examines a packet that is about to arrive.
     pub(crate) fn arrival(&mut self, endpoint: &Endpoint, now: Time, datagram: &Carried) {
         let Ok(packet) = Packet::parse(&datagram.bytes) else { return };
         let (tag, source) = (packet.verification_tag(), datagram.source.ip());
@@ -223,7 +224,7 @@ impl Watch {
         }
     }
 
-    /// Sees a packet that was transmitted.
+    /// Examines a transmitted packet.
     pub(crate) fn packet(
         &mut self,
         now: Time,
@@ -256,7 +257,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Checks after they have transmitted.
+    /// Checks associations after they transmitted.
     pub(crate) fn after(
         &mut self,
         endpoint: &Endpoint,
@@ -293,7 +294,7 @@ impl Watch {
     }
 }
 
-/// What [`Board`] and [`Bounds`] demand.
+/// Checks what [`Board`] and [`Bounds`] demand.
 fn sending(
     before: &Before,
     memory: &mut Memory,
@@ -303,18 +304,18 @@ fn sending(
     may_ask: &[(IpAddr, u32)],
 ) -> Result<(), Violation> {
     let events = memory.events(now, status, paths.len());
-    // What a probe or a time-out lets go may go later.
+    // A packet allowed by a probe or a time-out may be sent later.
     if paths.iter().any(|path| memory.board.traffic(path.address.ip()).sent > 0) {
         memory.counted = counters(status);
     }
     memory.board.set_silences(config.rto_max, paths.len() > 1);
-    // A path on which ECN was given up answers and does no more.
+    // A path on which ECN was given up answers marks and does nothing else.
     let marked = memory.board.take_answered().filter(|_| status.stats.ecn_failures == 0);
     for path in paths {
         let address = path.address.ip();
         let traffic = memory.board.traffic(address);
         let least = memory.board.in_flight_least(now, address, config.recovery, path.flight);
-        // Set-up has timers of its own.
+        // The set-up has its own timers.
         demand(path.flight >= least || status.state.in_setup(), || {
             format!("{least} bytes are on their way at least: {path:?}")
         })?;
@@ -331,7 +332,8 @@ fn sending(
     Ok(())
 }
 
-/// Each path that T3-rtx expired on may ask by itself: with nowhere else to go several do. Gives what each may at the beginning.
+/// Updates the packets that each path may use for F-RTO: with no other path several paths may test at once. Returns
+/// the initial number for each.
 fn may_ask(of: &mut BTreeMap<IpAddr, (u16, u32)>, paths: &[PathStatus]) -> Vec<(IpAddr, u32)> {
     let mut asking = Vec::new();
     for path in paths {
@@ -346,10 +348,11 @@ fn may_ask(of: &mut BTreeMap<IpAddr, (u16, u32)>, paths: &[PathStatus]) -> Vec<(
     asking
 }
 
-/// RFC 9260 section 7.2.1: no new data while the flight size is cwnd or more; it may be exceeded by a packet less one
-/// byte. Section 7.2.4: a fast retransmission is one packet beyond that. RFC 8985 section 7.3: so is a tail-loss probe,
-/// which may be new data. RFC 5682 section 2 step 2b: after a time-out two packets of new data may ask whether it was needless. In
-/// a recovery what it lets be in flight takes the place of cwnd; how much that may be, [`Bounds`] says.
+/// Checks the congestion window. RFC 9260 section 7.2.1: no new data while the flight is cwnd or more; it may be
+/// exceeded by a packet less one byte. Section 7.2.4: a fast retransmission is one packet beyond that. RFC 8985
+/// section 7.3: so is a tail-loss probe, which may be new data. RFC 5682 section 2 step 2b: after a time-out two
+/// packets of new data may test whether it was spurious. In a recovery its own window replaces cwnd; [`Bounds`]
+/// checks how large that may be.
 fn congestion(
     before: &Before,
     paths: &[PathStatus],
@@ -366,7 +369,7 @@ fn congestion(
         let mtu = u32::from(path.mtu.max(was.mtu)).max(before.packet_max);
         let limit = path.recovery_window.unwrap_or(path.cwnd);
         let sent_new = before.new_bytes.contains_key(&path.address.ip());
-        // Several paths may probe at one moment.
+        // Several paths may probe at one instant.
         let probed = probes > 0 && path.flight < limit + 2 * mtu;
         let one_packet = path.flight <= was.flight + mtu && (!sent_new || probed);
         let mut right = path.flight < limit + mtu || one_packet;
@@ -387,8 +390,8 @@ fn congestion(
     Ok(())
 }
 
-/// Section 6.1 rule A: new data fits the peer's window, but for one packet when nothing is in flight. `a_rwnd`: what the last
-/// SACK said.
+/// Checks section 6.1 rule A: new data fits the peer's window, except for one packet when nothing is in flight.
+/// `a_rwnd` is the window in the last SACK.
 fn flow(before: &Before, status: &Status, a_rwnd: Option<u32>) -> Result<(), Violation> {
     let new_bytes: u32 = before.new_bytes.values().sum();
     let probe = before.status.in_flight == 0 && before.new_chunks == 1;

@@ -1,4 +1,4 @@
-//! The world: hosts, the network between them, and what happens to them, in virtual time.
+//! The world: hosts, the network between them, and events, in virtual time.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -21,16 +21,16 @@ use crate::scenario::{Fault, Scenario};
 use crate::trace::Trace;
 use crate::violation::{Violation, demand, violation};
 
-/// Steps of a run, at most.
+/// Maximum number of steps of a run.
 const STEPS_MAX: u64 = 3_000_000;
 
-/// Steps at one moment of virtual time, at most: more is a loop.
+/// Maximum number of steps at one instant of virtual time: more is an endless loop.
 const STEPS_AT_ONCE_MAX: u32 = 200_000;
 
-/// Expirations of one host's timers without any time passing, at most.
+/// Maximum number of expirations of one host's timers without time passing.
 const TIMEOUTS_AT_ONCE_MAX: u32 = 200;
 
-/// What happens at a time, besides datagrams that arrive.
+/// A scheduled event other than the arrival of a datagram.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Happening {
     Timer { host: usize },
@@ -53,9 +53,9 @@ pub struct Summary {
     pub packets: u64,
     /// Steps taken.
     pub steps: u64,
-    /// When the last association had ended.
+    /// When the last association ended.
     pub ended_at: Time,
-    /// Messages.
+    /// Counts of messages.
     pub counts: Counts,
 }
 
@@ -161,7 +161,7 @@ impl World {
         open.map(Host::describe).collect::<Vec<_>>().join("\n")
     }
 
-    /// After the calm began, all applications have ended and nothing is on its way.
+    /// True if all applications have ended after the calm began, and nothing is in flight.
     fn is_over(&self) -> bool {
         let started = !self.happenings.iter().any(|Reverse((_, _, happening))| {
             matches!(happening, Happening::Start { .. } | Happening::Boot { .. })
@@ -276,7 +276,7 @@ impl World {
         self.pump(number)
     }
 
-    /// Acts on a host, then lets it go on.
+    /// Acts on a host, then lets it proceed.
     fn with_host(
         &mut self,
         number: usize,
@@ -297,7 +297,7 @@ impl World {
         };
         let outcome = act(host, &mut shared).and_then(|()| host.pump(&mut shared));
         if outcome.is_err() {
-            // What led to it belongs to the record.
+            // The packets that led to it belong to the record.
             out.iter().for_each(|datagram| self.trace.packet(self.now, datagram, "last"));
             return outcome;
         }
@@ -324,7 +324,7 @@ impl World {
         self.with_host(number, |_, _| Ok(()))
     }
 
-    /// A client's association has ended: it may set it up again.
+    /// Sets a client's association up again, if it may.
     fn again(&mut self, client: usize) {
         if self.attempts[client] > 0 && !self.calm {
             self.attempts[client] -= 1;
@@ -451,7 +451,7 @@ impl World {
         self.pump(host)
     }
 
-    /// The faults stop: links are good, hosts are up, nobody pauses.
+    /// Ends the faults: links are good, hosts are up, nobody pauses.
     fn calm(&mut self) -> Result<(), Violation> {
         self.calm = true;
         self.trace.note(self.now, 0, || "calm".to_owned());

@@ -1,41 +1,42 @@
-//! What is acknowledged behind gaps (RFC 8985 section 6.2 step 4), for each address by itself: what another path brings late makes no
-//! gap there.
+//! Chunks acknowledged beyond gaps (RFC 8985 section 6.2 step 4), for each address separately: data that another path
+//! delivers late makes no gap there.
 
 use core::net::IpAddr;
 
-/// Packets, or SACKs that told of some, behind a gap from which on nothing is waited for (DupThresh).
+/// Number of packets, or of SACKs that report some, beyond a gap from which on there is no reordering window
+/// (DupThresh).
 const MANY: u32 = 3;
 
-/// One address.
+/// The state of one address.
 #[derive(Debug, Clone, Copy)]
 struct Behind {
     of: IpAddr,
-    /// Something that went there is missing, as far as the chunks have been looked at.
+    /// True if a chunk sent there is missing, among the chunks examined so far.
     missing: bool,
-    /// Chunks named behind that, and their bytes.
+    /// Number of chunks reported beyond that, and their bytes.
     chunks: u32,
     bytes: u32,
-    /// One of them was named for the first time.
+    /// True if one of them was reported for the first time.
     newly: bool,
-    /// SACKs of which that is true since there is a gap.
+    /// Number of SACKs with such chunks since there is a gap.
     sacks: u32,
 }
 
-/// All addresses that anything is under way to.
+/// The state of all addresses with data in flight.
 #[derive(Debug, Default)]
 pub(super) struct BehindGaps {
     addresses: Vec<Behind>,
 }
 
 impl BehindGaps {
-    /// A SACK is about to be looked at, chunk by chunk in the order of TSNs.
+    /// Begins a SACK, whose chunks are examined in the order of TSNs.
     pub(super) fn begin(&mut self) {
         for one in &mut self.addresses {
             (one.missing, one.chunks, one.bytes, one.newly) = (false, 0, 0, false);
         }
     }
 
-    /// The next chunk. `named`: by this SACK; `newly`: for the first time.
+    /// Examines the next chunk. `named` is true if this SACK reports it, `newly` if for the first time.
     pub(super) fn look(&mut self, of: IpAddr, bytes: u32, named: bool, newly: bool) {
         let at = self.addresses.iter().position(|one| one.of == of).unwrap_or_else(|| {
             self.addresses.push(Behind { of, missing: false, chunks: 0, bytes: 0, newly: false, sacks: 0 });
@@ -51,14 +52,14 @@ impl BehindGaps {
         }
     }
 
-    /// All chunks have been looked at.
+    /// Ends the SACK after all chunks.
     pub(super) fn end(&mut self) {
         for one in &mut self.addresses {
             one.sacks = if one.chunks == 0 { 0 } else { one.sacks + u32::from(one.newly) };
         }
     }
 
-    /// Enough for nothing to be waited for.
+    /// True if enough was acknowledged beyond the gap that there is no reordering window.
     pub(super) fn are_many(&self, of: IpAddr, mtu_min: u32) -> bool {
         self.addresses
             .iter()

@@ -1,17 +1,19 @@
-//! Since when nothing was sent to an address or acknowledged of what went there: a tail-loss probe is due by that (RFC 8985 section 7.2).
+//! The time since which nothing was sent to an address or acknowledged there, which determines when a tail-loss probe
+//! is due (RFC 8985 section 7.2).
 
 use core::time::Duration;
 
 use strandline_proto::time::Time;
 
-/// Since when an address is quiet.
+/// The quiet period of an address.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Quiet {
-    /// When anything was last sent to it or acknowledged of what went there.
+    /// When anything was last sent to it or acknowledged there.
     pub(super) since: Time,
-    /// `since` without what a time-out of another address brings at this moment: a probe that is due goes along with that.
+    /// `since` without the effect of a time-out of another address at this instant: a probe that is due is sent along
+    /// with it.
     before: Time,
-    /// Its round-trip time.
+    /// The round-trip time of the address.
     pub(super) srtt: Option<Duration>,
 }
 
@@ -27,7 +29,7 @@ impl Quiet {
         }
     }
 
-    /// Two round trips have passed.
+    /// True if two round trips have passed.
     pub(super) fn probe_is_due(&self, now: Time) -> bool {
         let last = if self.since == now { self.before } else { self.since };
         self.srtt.is_some_and(|srtt| now.since(last) >= srtt * 2)

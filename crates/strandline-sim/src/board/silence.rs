@@ -1,5 +1,5 @@
-//! How often a chunk may go again while the peer acknowledges nothing new: twice as many packets as RFC 9260 would send to a silent
-//! peer, counted from the packets and the RTO alone.
+//! How often a chunk may be retransmitted while the peer acknowledges nothing new: with twice as many packets as RFC
+//! 9260 would send to a silent peer, computed from the packets and the RTO alone.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -10,17 +10,17 @@ use strandline_wire::Tsn;
 
 use crate::violation::{Violation, demand};
 
-/// What one address shows.
+/// The silence of one address.
 #[derive(Debug, Clone, Copy, Default)]
 struct Silence {
-    /// Counts what ended silences.
+    /// Number of silences that have ended.
     epoch: u32,
     since: Time,
     /// The shortest RTO since then.
     rto: Option<Duration>,
 }
 
-/// How often a chunk went again in a silence.
+/// How often a chunk was retransmitted in a silence.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Again {
     epoch: u32,
@@ -33,12 +33,12 @@ pub(super) struct Again {
 pub(super) struct Silences {
     of: BTreeMap<IpAddr, Silence>,
     rto_max: Option<Duration>,
-    /// With several paths what one lost goes on another, of which these accounts know nothing.
+    /// With several paths, data lost on one is retransmitted on another, which is not tracked here.
     several: bool,
 }
 
-/// Packets that T3-rtx sends within `elapsed`, doubling its interval each time (RFC 9260 section 6.3.3). It may have been running for a
-/// while when the silence began: one more.
+/// Returns the number of packets that T3-rtx sends within `elapsed`, with an interval that doubles each time (RFC
+/// 9260 section 6.3.3). The timer may have been running when the silence began: one more.
 fn time_outs(elapsed: Duration, rto: Duration, rto_max: Duration) -> u32 {
     let (mut count, mut at, mut wait) = (1, Duration::ZERO, rto.max(Duration::from_millis(1)));
     while at + wait <= elapsed {
@@ -49,7 +49,7 @@ fn time_outs(elapsed: Duration, rto: Duration, rto_max: Duration) -> u32 {
 }
 
 impl Silences {
-    /// What the association is set to.
+    /// Sets RTO.Max, and whether there are several paths.
     pub(super) fn set(&mut self, rto_max: Duration, several: bool) {
         (self.rto_max, self.several) = (Some(rto_max), several);
     }
@@ -59,13 +59,13 @@ impl Silences {
         silence.rto = Some(silence.rto.map_or(rto, |shortest| shortest.min(rto)));
     }
 
-    /// Something new was acknowledged, or what went again had another reason than silence.
+    /// Ends the silence: new data was acknowledged, or a retransmission had another reason.
     pub(super) fn end(&mut self, now: Time, of: IpAddr) {
         let silence = self.of.entry(of).or_default();
         *silence = Silence { epoch: silence.epoch + 1, since: now, rto: None };
     }
 
-    /// A chunk that had been sent to the address at `sent_at` goes again.
+    /// Checks the retransmission of a chunk that had been sent to the address at `sent_at`.
     pub(super) fn on_again(
         &self,
         now: Time,
@@ -81,7 +81,7 @@ impl Silences {
         again.times += 1;
         let (Some(rto), Some(rto_max)) = (silence.rto, self.rto_max) else { return Ok(again) };
         let time_outs = time_outs(now.since(again.began), rto, rto_max);
-        // Once because it was lost, for each time-out, and two probes or one for each packet of these.
+        // Once because it was lost, once for each time-out, and two probes or one for each packet of these.
         let most = 1 + time_outs + (time_outs + 1).max(2);
         demand(again.times <= most || self.several, || {
             format!("{tsn:?} went again {} times since {:?}, {most} allowed", again.times, again.began)

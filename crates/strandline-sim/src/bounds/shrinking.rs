@@ -1,10 +1,10 @@
-//! Checks that windows shrink when they have to, and for nothing else.
+//! Checks that windows shrink when they must, and for nothing else.
 //!
-//! What goes again because it was lost had been sent before the latest reduction of its path's window. So losses in two successive
-//! round trips make two of them, and so does a retransmission that is lost (RFC 5681 section 4.3; decision 58). A packet that the
-//! network marked had been sent before it as well (RFC 3168 section 6.1.2). Nothing lowers a window but a loss, a time-out or a mark of
-//! what was sent after the latest reduction; and what is undone gives back all that was taken. The packets tell what was lost and when
-//! it had been sent, the controller's numbers only when the window fell.
+//! What is retransmitted as lost was sent before the latest reduction of its path's window. Losses in two successive
+//! round trips therefore cause two reductions, as does a lost retransmission (RFC 5681 section 4.3; decision 58). A
+//! packet with an ECN mark was sent before it as well (RFC 3168 section 6.1.2). Only a loss, a time-out or a mark of
+//! data sent after the latest reduction lowers a window, and an undo restores all of it. The packets show what was
+//! lost and when it had been sent; the controller's numbers only show when the window fell.
 
 use strandline_proto::config::Recovery;
 use strandline_proto::stats::PathStatus;
@@ -14,10 +14,10 @@ use super::{Events, Step};
 use crate::board::Marks;
 use crate::violation::{Violation, demand};
 
-/// A window that falls to so many hundredths, or below, has shrunk: CUBIC leaves 80 where no queue shows.
+/// A window that falls to this percentage or below has shrunk: CUBIC keeps 80 where no queue shows.
 const SHRUNK_PERCENT: u64 = 82;
 
-/// A window of so many packets cannot shrink by as much any more: the floor of RFC 9260 is four.
+/// A window of this many packets cannot shrink by as much any more: the floor of RFC 9260 is four.
 const FLOOR_PACKETS: u32 = 5;
 
 /// The latest reduction.
@@ -27,21 +27,22 @@ pub(super) struct Shrinking {
     mtu: u16,
     controller: &'static str,
     at: Time,
-    /// When it certainly fell, unless that was undone.
+    /// When the window certainly fell, unless that was undone.
     fell_at: Time,
-    /// The window before it, if it was for a loss or a time-out.
+    /// The window before the reduction, if it was for a loss or a time-out.
     before: Option<u32>,
-    /// A loss was found and T3-rtx expired in one moment: the window may have fallen for the loss before it fell for the time-out.
+    /// True if a loss was detected and T3-rtx expired at one instant: the window may have fallen for the loss first.
     fell_twice: bool,
-    /// The reduction was for a time-out, and something was acknowledged since.
+    /// True if the reduction was for a time-out, and true if something was acknowledged since.
     timed_out: bool,
     answered: bool,
-    /// Recoveries of the association so far.
+    /// Number of the association's recoveries so far.
     recoveries: u32,
 }
 
 impl Shrinking {
-    /// `delivered`: bytes acknowledged since the last look. The window may have grown by so many before it shrank.
+    /// Examines a path. `delivered` is the number of bytes acknowledged since the last check, by which the window may
+    /// have grown before it shrank.
     pub(super) fn look(
         &mut self,
         path: &PathStatus,
@@ -51,7 +52,7 @@ impl Shrinking {
     ) -> Result<(), Violation> {
         let most = (u64::from(self.cwnd) + u64::from(delivered)) * SHRUNK_PERCENT / 100;
         let small = path.cwnd <= FLOOR_PACKETS * u32::from(path.mtu);
-        // What was undone counts for what it undid; a new controller begins anew.
+        // An undo counts for what it undid; a new controller starts anew.
         let anew = events.undone > 0 || self.controller != path.congestion || path.srtt.is_none();
         let fell = u64::from(path.cwnd) <= most;
         let really = u64::from(path.cwnd) <= u64::from(self.cwnd) * SHRUNK_PERCENT / 100;
@@ -63,7 +64,8 @@ impl Shrinking {
         if anew || marks != Marks::default() {
             self.before = None;
         } else if lost {
-            // Of time-outs in a row what was before the first; of what followed on an answer it is not known whether that was certain.
+            // Of time-outs in a row the window before the first counts. If an answer came in between, it is unknown
+            // whether the reduction was certain.
             let in_a_row = self.timed_out && events.timeouts > 0 && !self.answered;
             self.before = match self.before {
                 Some(before) if in_a_row => Some(before),
@@ -75,7 +77,7 @@ impl Shrinking {
         } else if really {
             self.before = None;
         }
-        // A window of as many packets as before that are shorter now has not shrunk for congestion.
+        // A window of the same number of packets that are shorter now has not shrunk for congestion.
         let rescaled = path.mtu < self.mtu && !lost && marks == Marks::default();
         if anew {
             self.fell_at = Time::ZERO;
@@ -89,13 +91,14 @@ impl Shrinking {
         Ok(())
     }
 
-    /// What was undone: the window is what it was. If something is lost or told to be marked in the same moment, it has shrunk from there
-    /// (`shrinks`), and if a loss was found when T3-rtx expired, the time-out alone may be undone; BBR's is that of its model, and those of DCTCP and Swift may follow marks and delay at once.
+    /// Checks that an undo restored the window. If something is lost or marked at the same instant, the window has
+    /// shrunk from there (`shrinks`), and if a loss was detected when T3-rtx expired, the time-out alone may be
+    /// undone. BBR's window is that of its model, and those of DCTCP and Swift may follow marks and delay at once.
     fn gives_back(&mut self, path: &PathStatus, shrinks: bool, events: Events) -> Result<(), Violation> {
         let undone = events.undone > 0 && !events.several && self.controller == path.congestion;
         let Some(before) = self.before.take_if(|_| undone) else { return Ok(()) };
         let percent = match path.congestion {
-            // Perhaps T3-rtx expired after that.
+            // T3-rtx may have expired after that.
             _ if events.timeouts > 0 => 0,
             "bbr" => 0,
             "swift" | "dctcp" => 40,
@@ -107,8 +110,8 @@ impl Shrinking {
         })
     }
 
-    /// A window that fell though nothing was lost: something was marked of what had been sent after the latest reduction. DCTCP and
-    /// Swift go by more than that, and BBR by its model.
+    /// Checks the reason if the window fell without a loss: data sent after the latest reduction was marked. DCTCP
+    /// and Swift react to more than that, and BBR follows its model.
     fn has_a_reason(&self, path: &PathStatus, fell: bool, marks: Marks) -> Result<(), Violation> {
         let judged = fell && matches!(path.congestion, "cubic" | "rfc9260") && path.mtu == self.mtu;
         let marked = marks.unknown || marks.sent_at.is_some_and(|sent_at| sent_at >= self.fell_at);
@@ -120,7 +123,7 @@ impl Shrinking {
         })
     }
 
-    /// After packets were sent.
+    /// Checks the window after packets were sent.
     pub(super) fn check(&mut self, step: &Step<'_>) -> Result<(), Violation> {
         // A pause lowers it when it ends.
         self.cwnd = step.path.cwnd;
@@ -132,8 +135,8 @@ impl Shrinking {
             })?;
         }
         let Some(sent_at) = step.lost else { return Ok(()) };
-        // Fast Recovery of RFC 9260 is one for whatever is lost in it. BBR does not go by losses. A tail-loss probe need not
-        // have been lost.
+        // Fast Recovery of RFC 9260 covers all losses in it. BBR does not react to losses. The data of a tail-loss
+        // probe need not have been lost.
         let bound = step.config.recovery != Recovery::Rfc9260 && by_loss && step.events.probes == 0;
         demand(!bound || sent_at <= self.at, || {
             format!(

@@ -9,7 +9,7 @@ use strandline_proto::config::{AssociationConfig, SackFrequency};
 use super::{Features, HostPlan};
 use crate::random::Random;
 
-/// Protocol parameters.
+/// Draws protocol parameters.
 pub(super) fn association(features: &Features, random: &mut Random) -> AssociationConfig {
     let mut config = AssociationConfig::default();
     if features.odd_timers {
@@ -54,15 +54,16 @@ fn odd_timers(config: &mut AssociationConfig, random: &mut Random) {
     config.cookie_lifetime = random.millis(2_000, 60_000);
 }
 
-/// The link that most pairs of addresses have.
+/// Draws the link that most pairs of addresses have.
 pub(super) fn link(features: &Features, random: &mut Random) -> LinkConfig {
     let mut link = LinkConfig::with_delay(random.duration(Duration::ZERO, Duration::from_millis(60)));
     link.size_max = 1500;
     if features.small_mtu {
-        // What IPv4 and IPv6 demand of every link, at least (RFC 1122 section 3.3.3, RFC 8200 section 5).
+        // The minimum sizes that every IPv4 and IPv6 link must carry (RFC 1122 section 3.3.3, RFC 8200 section 5).
         link.size_max = random.range(if features.v6 { 1280 } else { 576 }, 1500) as usize;
     }
-    // Some routers cut what they may, others drop it. Drawn from the delay, which leaves the seeds' other draws as they are.
+    // Some routers fragment packets where allowed, others drop them. Derived from the delay, so that the other draws
+    // of a seed do not change.
     link.cuts = link.delay.subsec_nanos().is_multiple_of(2);
     if features.slow {
         link.rate_bps = random.log_range(500_000, 200_000_000);
@@ -97,7 +98,7 @@ fn loss(random: &mut Random) -> Loss {
     }
 }
 
-/// Links that are not as the others: other paths, other trouble.
+/// Draws links that differ from the others: other paths, other faults.
 pub(super) fn special_links(
     features: &Features,
     hosts: &[HostPlan],
@@ -114,7 +115,7 @@ pub(super) fn special_links(
     special
 }
 
-/// Every address with every other host's.
+/// Returns the pairs of every address with every other host's addresses.
 pub(super) fn pairs(hosts: &[HostPlan]) -> Vec<(IpAddr, IpAddr)> {
     let of = |host: &HostPlan| host.addresses.clone();
     let mut pairs = Vec::new();

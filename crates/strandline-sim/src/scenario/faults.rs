@@ -1,4 +1,4 @@
-//! What goes wrong in a run, and when.
+//! The faults of a run, and when they happen.
 
 use core::time::Duration;
 

@@ -11,7 +11,7 @@ use super::{ClientPlan, Features, HostPlan, address, config};
 use crate::app::{Ending, Plan, Reading, Sizes};
 use crate::random::Random;
 
-/// Bytes that one application sends, about.
+/// Approximate number of bytes that one application sends.
 const BYTES_AIM: u64 = 800_000;
 
 pub(super) fn hosts(features: &Features, random: &mut Random) -> Vec<HostPlan> {
@@ -22,7 +22,7 @@ pub(super) fn hosts(features: &Features, random: &mut Random) -> Vec<HostPlan> {
             let addresses: Vec<_> = (0..addresses)
                 .map(|index| address(host, index, features.v6 ^ (features.both_families && index % 2 == 1)))
                 .collect();
-            // A host with one address may leave it to its peer to see where packets come from.
+            // A host with one address may leave it to its peer to see the source of packets.
             let named = addresses.len() > 1 || random.chance(0.5);
             let association = Arc::new(config::association(features, random));
             let config = EndpointConfig {
@@ -43,9 +43,9 @@ pub(super) fn hosts(features: &Features, random: &mut Random) -> Vec<HostPlan> {
         .collect()
 }
 
-/// Some hosts of some runs do without checksums (RFC 9653), both, one or none of two peers: true if any does. For links
-/// that damage nothing: that is what the layer below vouches for. Random numbers of its own, so that the rest of a seed's
-/// plan is what it was before this came.
+/// Makes some hosts of some runs omit checksums (RFC 9653): both, one or none of two peers. Returns true if any does.
+/// Only for links without damage, since the lower layer must guarantee that. Uses its own random numbers, so that the
+/// rest of a seed's plan does not change.
 pub(super) fn leave_out_checksums(hosts: &mut [HostPlan], seed: u64) -> bool {
     let mut random = Random::stream(seed, 4);
     let mut any = false;
@@ -58,7 +58,7 @@ pub(super) fn leave_out_checksums(hosts: &mut [HostPlan], seed: u64) -> bool {
     any
 }
 
-/// Each of them, and RFC 9260's more often.
+/// Every algorithm, and RFC 9260's more often.
 const ALGORITHMS: [Algorithm; 6] = [
     Algorithm::Rfc9260,
     Algorithm::Rfc9260,
@@ -68,8 +68,8 @@ const ALGORITHMS: [Algorithm; 6] = [
     Algorithm::Swift,
 ];
 
-/// Some hosts of some runs keep to RFC 9260 in recovery or in congestion control: true if any does. Random numbers of its
-/// own, as above.
+/// Makes some hosts of some runs use RFC 9260's recovery or congestion control. Returns true if any does. Uses its
+/// own random numbers, so that the rest of a seed's plan does not change.
 pub(super) fn keep_to_rfc9260(hosts: &mut [HostPlan], seed: u64) -> bool {
     let mut random = Random::stream(seed, 5);
     let share = random.pick(&[0.0, 0.5, 1.0]);
@@ -116,7 +116,7 @@ pub(super) fn clients(
     clients
 }
 
-/// Both hosts set up the same association at about the same time (RFC 9260 section 5.2.1).
+/// Makes both hosts set up the same association at about the same time (RFC 9260 section 5.2.1).
 fn collide(clients: &mut Vec<ClientPlan>, random: &mut Random) {
     let Some(first) = clients.first_mut() else { return };
     // Both use the port on which both listen.
