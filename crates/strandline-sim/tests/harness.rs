@@ -1,4 +1,4 @@
-//! The two harnesses themselves, and through them the first things that an association does.
+//! Tests of the two harnesses, and of an association's first steps.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use core::time::Duration;
@@ -50,7 +50,7 @@ fn a_duplicated_packet_is_delivered_once() {
 
 #[test]
 fn a_delayed_packet_is_overtaken() {
-    // By time it would be found lost, and sent again, before it arrives.
+    // RACK would declare it lost, and retransmit it, before it arrives.
     let mut config = EndpointConfig::default();
     Arc::make_mut(&mut config.association).recovery = Recovery::Rfc9260;
     let link = LinkConfig::with_delay(Duration::from_millis(10));

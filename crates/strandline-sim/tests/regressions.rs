@@ -1,4 +1,4 @@
-//! What the simulator found, once more in small.
+//! Faults that the simulator found, as small tests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use core::time::Duration;
@@ -10,7 +10,7 @@ use strandline_proto::event::Event;
 use strandline_sim::pair::{Pair, Side};
 use strandline_wire::chunk::kind;
 
-/// A link that drops what is longer than `size_max` and tells nobody.
+/// A link that silently drops packets longer than `size_max`.
 fn black_hole(size_max: usize) -> LinkConfig {
     LinkConfig { size_max, ..LinkConfig::with_delay(Duration::from_millis(10)) }
 }
@@ -84,12 +84,12 @@ fn window_below_the_next_message_is_probed() {
     let (a, b) = pair.connect();
     pair.send(Side::A, a, 0, vec![1; 2500]);
     pair.send(Side::A, a, 0, vec![2; 1100]);
-    // What would tell of the open window is lost.
+    // The window updates are lost.
     pair.run_for(Duration::from_secs(1));
     let from = pair.addresses(Side::B)[0].ip();
     let to = pair.addresses(Side::A)[0].ip();
     pair.network.link(from, to).cut();
-    // The buffer is small: messages come in parts.
+    // The buffer is small: messages are delivered in parts.
     let read = |pair: &mut Pair| -> usize {
         pair.recv_all(Side::B, b).iter().map(|message| message.data.len()).sum()
     };

@@ -1,4 +1,4 @@
-//! A thousand worlds, and the seeds that once found something.
+//! A thousand worlds, and the seeds that once revealed a fault.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod named;
@@ -7,14 +7,14 @@ use std::io::Write;
 
 use strandline_sim::{Replay, run};
 
-/// Runs seeds; every failure is shown with the command that replays it.
+/// Runs seeds. Every failure is shown with the command that replays it.
 fn all_pass(seeds: impl Iterator<Item = u64>) {
     let failures: Vec<String> =
         seeds.filter_map(|seed| run(seed).err()).map(|failure| failure.to_string()).collect();
     assert!(failures.is_empty(), "{} seeds failed:\n{}", failures.len(), failures.join("\n"));
 }
 
-// Two halves, so that they run beside one another.
+// Two halves, so that they run in parallel.
 
 #[test]
 fn even_seeds_of_the_first_thousand() {
@@ -26,13 +26,14 @@ fn odd_seeds_of_the_first_thousand() {
     all_pass((1..1000).step_by(2));
 }
 
-/// Seeds of each day, in two halves.
+/// Number of seeds per day, in two halves.
 const DAILY: u64 = 100;
 
-/// Numbers of a day's first seeds are so far apart.
+/// Distance between the first seeds of two days.
 const DAY_STRIDE: u64 = 1 << 20;
 
-/// Seeds that nobody has run before today. `STRANDLINE_SIM_DAY` (days since 1 January 1970) repeats those of another day.
+/// Returns seeds that nobody has run before today. `STRANDLINE_SIM_DAY` (days since 1 January 1970) repeats those of
+/// another day.
 #[allow(clippy::disallowed_methods, reason = "the date chooses the seeds; the worlds have no clock")]
 fn seeds_of_the_day() -> core::ops::Range<u64> {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
@@ -41,7 +42,7 @@ fn seeds_of_the_day() -> core::ops::Range<u64> {
     let day =
         chosen.map_or(today, |day| day.parse().expect("STRANDLINE_SIM_DAY: a number of days since 1970"));
     let first = day * DAY_STRIDE;
-    // Past the capture of output, so that the seeds show where all is well, too.
+    // Bypasses the capture of output, so that the seeds are shown even on success.
     writeln!(std::io::stderr(), "fresh seeds of day {day}: {first}..{}", first + DAILY)
         .expect("standard error");
     first..first + DAILY

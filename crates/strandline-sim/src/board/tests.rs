@@ -1,4 +1,4 @@
-//! Made-up packets, sent again for a reason and without.
+//! Made-up packets, retransmitted with a reason and without.
 
 use strandline_wire::chunk::sack;
 use strandline_wire::{GapBlock, PacketBuilder, Ppid, Ssn, StreamId, VerificationTag};
@@ -11,7 +11,7 @@ fn at(ms: u64) -> Time {
     Time::ZERO + Duration::from_millis(ms)
 }
 
-/// A packet with one chunk of DATA leaves.
+/// Sends a packet with one chunk of DATA.
 fn sends(board: &mut Board, ms: u64, tsn: u32) -> Result<(), Violation> {
     sends_to(board, ms, tsn, TO.into())
 }
@@ -20,7 +20,7 @@ fn sends_to(board: &mut Board, ms: u64, tsn: u32, to: IpAddr) -> Result<(), Viol
     sends_under(board, ms, 3, (tsn, to))
 }
 
-/// Under that tag of the peer.
+/// Sends it under this tag of the peer.
 fn sends_under(board: &mut Board, ms: u64, tag: u32, (tsn, to): (u32, IpAddr)) -> Result<(), Violation> {
     let mut buffer = [0; 1500];
     let mut packet = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(tag));
@@ -41,7 +41,7 @@ fn sends_under(board: &mut Board, ms: u64, tag: u32, (tsn, to): (u32, IpAddr)) -
     board.on_departure(at(ms), &packet, to, Recovery::Rack)
 }
 
-/// A SACK arrives.
+/// Receives a SACK.
 fn hears(board: &mut Board, ms: u64, cumulative: u32, gaps: &[(u16, u16)]) {
     let mut buffer = [0; 1500];
     let mut packet = PacketBuilder::new(&mut buffer, 2, 1, VerificationTag(4));
@@ -51,7 +51,7 @@ fn hears(board: &mut Board, ms: u64, cumulative: u32, gaps: &[(u16, u16)]) {
     board.on_arrival(at(ms), &Packet::parse(&buffer[..len]).expect("just built"));
 }
 
-/// TSNs 1 to 5 are under way, the round-trip time is 10 ms.
+/// Returns a board with TSNs 1 to 5 in flight and a round-trip time of 10 ms.
 fn five() -> Board {
     let mut board = Board::default();
     for tsn in 1..=5 {
@@ -78,7 +78,7 @@ fn what_three_packets_overtook_goes_again_once() {
     sends(&mut board, 11, 5).expect_err("it was not overtaken");
 }
 
-/// A quarter of the round-trip time of 10 ms.
+/// The window is a quarter of the round-trip time of 10 ms.
 #[test]
 fn overtaken_chunk_goes_after_the_reordering_window() {
     let mut board = five();
@@ -88,7 +88,7 @@ fn overtaken_chunk_goes_after_the_reordering_window() {
     sends(&mut board, 13, 1).expect("it is later than that");
 }
 
-/// What is lost in a recovery needs no window, until all is acknowledged that was sent before it began.
+/// Losses in a recovery need no reordering window, until everything sent before it began is acknowledged.
 #[test]
 fn in_a_recovery_nothing_waits_for_the_window() {
     let mut board = five();
@@ -111,7 +111,7 @@ fn probe_goes_after_two_round_trips() {
     sends(&mut board, 22, 4).expect_err("and no other");
 }
 
-/// T3-rtx of another address expires at the moment at which a probe is due: what is sent again for that goes here, too.
+/// T3-rtx of another address expires when a probe is due: its data is retransmitted here too.
 #[test]
 fn probe_accompanies_another_addresss_loss() {
     let mut board = Board::default();
@@ -145,7 +145,7 @@ fn what_has_arrived_never_goes_again() {
     sends(&mut board, 10, 7).expect_err("6 comes first");
 }
 
-/// INITs of both sides met, and the one that came later has another tag (RFC 9260 section 5.2.4 action B).
+/// INITs of both sides met, and the one that arrived later has another tag (RFC 9260 section 5.2.4 action B).
 #[test]
 fn tsns_go_on_under_another_tag() {
     let mut board = five();
@@ -162,7 +162,8 @@ fn tsns_go_on_under_another_tag() {
     sends_under(&mut board, 30, 10, (5, TO.into())).expect_err("from before the restart");
 }
 
-/// What an earlier SACK acknowledged and a full one has no room for takes no room among what goes again.
+/// Chunks that an earlier SACK acknowledged and a full one has no room for use up none of the allowed
+/// retransmissions.
 #[test]
 fn time_out_passes_over_chunks_beyond_full_sack() {
     let mut board = Board::default();
@@ -170,10 +171,10 @@ fn time_out_passes_over_chunks_beyond_full_sack() {
         sends(&mut board, 0, tsn).expect("new data");
     }
     let blocks = |count: u16| -> Vec<(u16, u16)> { (1..=count).map(|at| (2 * at, 2 * at)).collect() };
-    // 2 to 38 are acknowledged, every other one; then only up to 32, as nothing more fits.
+    // 2 to 38 are acknowledged, every other one; then only up to 32, because no more fit.
     hears(&mut board, 10, 0, &blocks(19));
     hears(&mut board, 11, 0, &blocks(16));
-    // 20 packets: all that were never named.
+    // 20 packets: all that were never reported.
     board.excuse_first(TO.into(), 21 * 1016);
     for tsn in [33, 35, 37, 39] {
         let at = board.chunks.get(tsn - 1).expect("outstanding");
@@ -193,7 +194,8 @@ fn time_out_passes_over_chunks_beyond_full_sack() {
     );
 }
 
-/// After T3-rtx on the only path a packet goes again; the others only when its answer tells that they are lost.
+/// After T3-rtx on the only path one packet is retransmitted; the others only when its answer shows that they are
+/// lost.
 #[test]
 fn a_time_out_excuses_one_packet() {
     let mut board = five();
@@ -208,7 +210,7 @@ fn a_time_out_excuses_one_packet() {
     sends(&mut board, 1010, 2).expect("what was sent after it has arrived");
 }
 
-/// What another address brings late makes no gap here.
+/// Late data of another address makes no gap here.
 #[test]
 fn gaps_of_another_address_do_not_count() {
     let mut behind = BehindGaps::default();
@@ -227,8 +229,8 @@ fn gaps_of_another_address_do_not_count() {
     assert!(behind.are_many(one, 1500) && !behind.are_many(other, 1500));
 }
 
-/// The peer answers that its window opens and closes, and acknowledges nothing: what it had no room for goes no oftener than twice as
-/// often as RFC 9260 sends it.
+/// The peer's window opens and closes, and nothing is acknowledged: a chunk without room is retransmitted at most
+/// twice as often as in RFC 9260.
 #[test]
 fn a_chunk_sent_again_in_silence_is_counted() {
     let mut board = five();
@@ -245,7 +247,7 @@ fn a_chunk_sent_again_in_silence_is_counted() {
         }
     }
     assert_eq!(went, 4, "once as lost, once by T3-rtx, two probes");
-    // Something new was acknowledged.
+    // New data was acknowledged.
     board.end_silence(at(1000), TO.into());
     board.excuse_first(TO.into(), 1500);
     sends(&mut board, 1002, 1).expect("it counts anew");

@@ -1,4 +1,4 @@
-//! Made-up traces, each of which breaks one bound, beside one that keeps it.
+//! Made-up traces: each breaks one bound, beside one that keeps it.
 
 use strandline_proto::stats::PathStatus;
 
@@ -7,7 +7,7 @@ use crate::pair::{Pair, Side};
 
 const MTU: u32 = 1500;
 
-/// A path in use, with these numbers.
+/// Returns a path in use with these numbers.
 fn path(cwnd: u32, flight: u32) -> PathStatus {
     let config = strandline_proto::config::EndpointConfig::default;
     let mut pair = Pair::new(config(), config(), strandline_netem::LinkConfig::default());
@@ -34,7 +34,7 @@ fn events(ms: u64) -> Events {
     }
 }
 
-/// As many packets of new data leave.
+/// Sends `packets` packets of new data.
 fn send(bounds: &mut Bounds, was: &PathStatus, packets: u32, events: Events) -> Result<(), Violation> {
     let sent = packets * MTU;
     let mut path = was.clone();
@@ -53,7 +53,7 @@ fn send(bounds: &mut Bounds, was: &PathStatus, packets: u32, events: Events) -> 
     })
 }
 
-/// As many packets are sent again.
+/// Retransmits `packets` packets.
 fn send_again(bounds: &mut Bounds, was: &PathStatus, packets: u32, events: Events) -> Result<(), Violation> {
     let traffic = Traffic { sent: packets * MTU, packets, ..Traffic::default() };
     let config = AssociationConfig::default();
@@ -61,7 +61,7 @@ fn send_again(bounds: &mut Bounds, was: &PathStatus, packets: u32, events: Event
     bounds.after(Step { was, path: was, traffic, mtu, events, config: &config, lost: None, marked: None })
 }
 
-/// A SACK for a packet.
+/// Acknowledges `packets` packets with one SACK.
 fn acknowledged(bounds: &mut Bounds, path: &PathStatus, packets: u32, events: Events) {
     bounds.before((packets * MTU, 1), path, events, Marks::default()).expect("it keeps the bounds");
 }
@@ -74,7 +74,7 @@ fn is_about(outcome: Result<(), Violation>, what: &str) {
 #[test]
 fn burst_beyond_acknowledged_and_limit() {
     let was = path(100 * MTU, 50 * MTU);
-    // An eighth of the window may go, 12 packets here, and one more that begins within.
+    // An eighth of the window may be sent, 12 packets here, and one more that begins within.
     for (packets, keeps) in [(13, true), (15, false)] {
         let mut bounds = Bounds::default();
         acknowledged(&mut bounds, &was, 1, events(1));
@@ -83,7 +83,7 @@ fn burst_beyond_acknowledged_and_limit() {
     }
 }
 
-/// Ten packets, or an eighth of a window that is larger, and one that begins within.
+/// Ten packets, or an eighth of a larger window, and one that begins within.
 #[test]
 fn burst_after_pause_exceeding_initial_window() {
     for (window, packets, keeps) in [(12, 11, true), (12, 12, false), (100, 13, true), (100, 15, false)] {
@@ -106,14 +106,14 @@ fn more_than_the_rate_over_time() {
         for step in 0..100 {
             let events = events(2 * step);
             acknowledged(&mut bounds, &was, 1, events);
-            // 1,500 or 4,500 bytes in each 2 ms, in which the rate makes 2,000.
+            // 1,500 or 4,500 bytes in each 2 ms, in which the rate yields 2,000.
             outcome = outcome.and_then(|()| send(&mut bounds, &was, each_ms, events));
         }
         if keeps { outcome.expect("allowed") } else { is_about(outcome, "pacing") }
     }
 }
 
-/// What can be saved up is ten packets of the size, or 4 ms of the rate, at which the first one goes; then that is used up.
+/// The saved credit is ten packets of the current size, or 4 ms at the rate of the first packet. Then it is used up.
 #[test]
 fn a_new_bucket_is_full_when_first_used() {
     let (slow, fast) = ((1280, 100_000), (MTU, 100_000));
@@ -145,7 +145,7 @@ fn a_new_bucket_is_full_when_first_used() {
 
 #[test]
 fn rate_above_the_allowed_windows_per_rtt() {
-    // 150,000 bytes in 60 ms are 2.5 MB a second; 1.2 times as much is 3.
+    // 150,000 bytes in 60 ms are 2.5 MB per second; 1.2 times as much is 3.
     for (rate, keeps) in [(2_990_000, true), (5_000_000, false)] {
         let mut was = path(100 * MTU, 10 * MTU);
         was.pacing_rate = Some(rate);
@@ -165,7 +165,7 @@ fn more_in_recovery_than_in_proportion() {
             .before((0, 0), &path(100 * MTU, 100 * MTU), events(1), Marks::default())
             .expect("it keeps the bounds");
         let mut outcome = Ok(());
-        // Two packets arrive at a time; half as many may go while the flight is above the threshold.
+        // Two packets arrive at a time. Half as many may be sent while the flight is above the threshold.
         for step in 0..20 {
             let flight = (99 - step) * MTU;
             let mut was = path(50 * MTU, flight);
@@ -193,7 +193,8 @@ fn a_second_packet_after_t3_rtx() {
     }
 }
 
-/// T3-rtx expires again in front of a closed window, which is no time-out of the path, or the window opens: a packet asks.
+/// T3-rtx expires again with a closed window, which is no time-out of the path, or the window opens: a packet may
+/// probe.
 #[test]
 fn a_window_probe_after_t3_rtx() {
     let probe = Events { timeouts: 1, exempt: 1, ..events(3000) };
@@ -213,8 +214,8 @@ fn a_window_probe_after_t3_rtx() {
     }
 }
 
-/// RFC 9260 section 7.2.4: the first packet of Fast Recovery goes whatever cwnd is, that of T3-rtx as well. Where losses are found by
-/// time it is in proportion to what arrives.
+/// RFC 9260 section 7.2.4: the first packet of Fast Recovery is sent regardless of cwnd, as is that of T3-rtx. If
+/// losses are detected by time, it is in proportion to what arrives.
 #[test]
 fn a_fast_retransmission_after_t3_rtx() {
     for (recovery, keeps) in [(Recovery::Rfc9260, true), (Recovery::Rack, false)] {
@@ -246,11 +247,12 @@ fn a_fast_retransmission_after_t3_rtx() {
     }
 }
 
-/// A window that loses packets of two successive round trips has to shrink twice.
+/// A window that loses packets of two successive round trips must shrink twice.
 #[test]
 fn losses_after_the_window_shrank() {
     let config = AssociationConfig::default();
-    // The window when the first loss is known, when the second is; when what was lost then had been sent; the controller.
+    // The window when the second loss is known; when the lost data of the second loss was sent; the controller;
+    // whether it keeps the bound.
     for (second, sent_ms, controller, keeps) in [
         (70, 50, "cubic", true),   // of the same round trip
         (70, 110, "cubic", false), // sent after the reduction
@@ -287,7 +289,7 @@ fn losses_after_the_window_shrank() {
     }
 }
 
-/// The window of a path of 100 packets at these moments, and what happened then.
+/// Runs a path of 100 packets through these windows and events.
 fn windows(looks: &[(u64, u32, Events, Marks)]) -> Result<(), Violation> {
     let mut bounds = Bounds::default();
     looks.iter().try_for_each(|(_, cwnd, events, marks)| {
@@ -309,14 +311,14 @@ fn what_is_undone_gives_the_window_back() {
             windows(&[(1, 100, events(1), NONE), (9, 70, lost(9), NONE), (20, after, undone(20), NONE)]);
         if keeps { outcome.expect("allowed") } else { is_about(outcome, "not what it was") }
     }
-    // A mark that is told in the same moment shrinks it from there.
+    // A mark reported at the same instant shrinks the window from there.
     for (after, keeps) in [(100, true), (50, true), (44, false)] {
         let told = Marks { sent_at: Some(Time::ZERO + Duration::from_millis(5)), unknown: false };
         let outcome =
             windows(&[(1, 100, events(1), NONE), (9, 70, lost(9), NONE), (20, after, undone(20), told)]);
         if keeps { outcome.expect("allowed") } else { is_about(outcome, "not what it was") }
     }
-    // Three time-outs in a row: what was before the first.
+    // Three time-outs in a row: the window before the first.
     let expired = |ms| Events { timeouts: 1, exempt: 1, ..events(ms) };
     for (after, keeps) in [(100, true), (1, false), (50, false)] {
         let mut bounds = Bounds::default();
@@ -331,7 +333,7 @@ fn what_is_undone_gives_the_window_back() {
     }
 }
 
-/// A loss is found in the moment in which T3-rtx expires, and only the time-out was needless: what the loss left of the window.
+/// A loss is detected when T3-rtx expires, and only the time-out was spurious: the window after the loss is restored.
 #[test]
 fn time_out_beside_loss_is_undone_alone() {
     let both = Events { timeouts: 1, ..lost(1000) };
@@ -349,7 +351,7 @@ fn time_out_beside_loss_is_undone_alone() {
     }
 }
 
-/// A mark shrinks the window once: what had been sent before it fell, no more.
+/// A mark shrinks the window once, and only for data sent before the reduction.
 #[test]
 fn a_window_falls_for_a_reason() {
     let told = |ms| Marks { sent_at: Some(Time::ZERO + Duration::from_millis(ms)), unknown: false };
@@ -366,8 +368,8 @@ fn a_window_falls_for_a_reason() {
     windows(&[(1, 100, events(1), NONE), (9, 70, lost(9), NONE)]).expect("a loss");
 }
 
-/// A path MTU that falls leaves as many packets in the window: a mark of what was sent before that still shrinks it. A window that
-/// shrank for a loss or a mark at that moment has answered it.
+/// A falling path MTU leaves as many packets in the window: a mark on data sent before it still shrinks the window. A
+/// window that shrank for a loss or a mark at that instant has answered it.
 #[test]
 fn a_smaller_mtu_answers_no_mark() {
     let told = |ms| Marks { sent_at: Some(Time::ZERO + Duration::from_millis(ms)), unknown: false };
@@ -390,7 +392,7 @@ fn a_smaller_mtu_answers_no_mark() {
     }
 }
 
-/// CWR says that the window has shrunk for what was marked.
+/// CWR claims that the window has shrunk for a mark.
 #[test]
 fn answered_mark_has_shrunk_the_window() {
     let config = AssociationConfig::default();

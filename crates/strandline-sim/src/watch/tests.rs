@@ -1,4 +1,4 @@
-//! What may be beyond cwnd, by made-up numbers.
+//! What may exceed cwnd, with made-up numbers.
 
 use strandline_proto::config::EndpointConfig;
 
@@ -7,7 +7,8 @@ use crate::pair::{Pair, Side};
 
 const MTU: u32 = 1500;
 
-/// Two paths with a packet in flight each and a window of one, and so many packets of new data on each on top. Of both T3-rtx expired.
+/// Checks two paths with a packet in flight each, a window of one, and `packets` packets of new data on each beyond
+/// that. T3-rtx of both has expired.
 fn asks(packets: [u32; 2]) -> Result<(), Violation> {
     let config = EndpointConfig::default;
     let mut pair = Pair::new(config(), config(), strandline_netem::LinkConfig::default());
@@ -45,7 +46,7 @@ fn asks(packets: [u32; 2]) -> Result<(), Violation> {
     Ok(())
 }
 
-/// With nowhere else to go each path asks for itself whether its time-out was needless (RFC 5682).
+/// Without another path each one tests for itself whether its time-out was spurious (RFC 5682).
 #[test]
 fn each_path_may_ask_with_two_packets() {
     asks([2, 2]).expect("two each");

@@ -1,4 +1,4 @@
-//! BBR: random losses don't slow it down, and long queues stay short.
+//! BBR: random loss does not slow it down, and long queues stay short.
 
 use strandline_netem::Loss;
 
@@ -27,7 +27,8 @@ fn a_long_queue_stays_short() {
     assert!(bbr.queue_bytes_mean < cubic.queue_bytes_mean / 4.0, "{bbr:?} {cubic:?}");
 }
 
-/// A slow local network holds about one packet, and acknowledgements come for two: what is in flight never falls to the product of rate and delay.
+/// A slow local network holds about one packet, and acknowledgements cover two: the flight never falls to the
+/// bandwidth-delay product.
 #[test]
 fn a_slow_local_network_is_full() {
     let bbr = measure(Algorithm::Bbr, link(10, Duration::from_micros(200), 150_000), 0.0);
@@ -35,11 +36,11 @@ fn a_slow_local_network_is_full() {
     assert!(bbr.queue_bytes_mean < 15_000.0, "{bbr:?}");
 }
 
-/// On a fast one, what a batch and an acknowledgement for several packets stand for is more than the path holds: nothing waits for less. And a
-/// queue that overflows after two milliseconds is told from losses by chance.
+/// On a fast network a batch and an acknowledgement for several packets exceed what the path holds, and nothing waits
+/// for a smaller flight. A queue that overflows after two milliseconds is distinguished from random loss.
 #[test]
 fn a_fast_local_network_is_full() {
-    // Buffers that tune themselves, as ever.
+    // Auto-tuned buffers, as by default.
     let association = AssociationConfig {
         congestion: Algorithm::Bbr,
         path_mtu_initial: 1500,
@@ -56,8 +57,8 @@ fn a_fast_local_network_is_full() {
     }
 }
 
-/// Nor does it stay in the phase after a probe, which is slower: with a batch of 64 packets and what an acknowledgement stands for always in flight, that
-/// never falls to what the path holds.
+/// The flow does not stay in the slower phase after a probe: with a batch of 64 packets and what an acknowledgement
+/// covers always in flight, the flight never falls to what the path holds.
 #[test]
 fn fast_lan_stays_full_after_a_probe() {
     let association = AssociationConfig {
@@ -69,20 +70,20 @@ fn fast_lan_stays_full_after_a_probe() {
     let mut flows = Flows::new(&config, link(1_000, Duration::from_micros(200), 100_000), 1);
     flows.ahead = 1_000_000;
     flows.pair.segments_max = 64;
-    // A start, a cruise of two to three seconds, and a probe.
+    // Startup, a cruise of two to three seconds, and a probe.
     flows.run(ms(3_500));
     let measured = flows.run(ms(1_000));
     assert!(measured.rates[0] > 930e6, "{measured:?}");
 }
 
-/// What is lost on the way to the bottleneck is made up for, so that what arrives fills it.
+/// Losses before the bottleneck are made up for, so that the arriving data fills it.
 #[test]
 fn losses_before_the_bottleneck_are_compensated() {
     let bbr = measure(Algorithm::Bbr, link(50, ms(20), 150_000), 0.05);
     assert!(bbr.rates[0] > 50e6 * 0.91, "{bbr:?}");
 }
 
-/// A burst of three takes the end of a flight and the probes for it now and then. The flow goes on after a time-out.
+/// A burst of three sometimes takes the end of a flight and its probes. The flow continues after a time-out.
 #[test]
 fn loss_bursts_do_not_stop_a_lan() {
     let mut rates = Vec::new();
@@ -98,8 +99,8 @@ fn loss_bursts_do_not_stop_a_lan() {
     assert!(rates.iter().sum::<f64>() / 16.0 > 60e6, "{rates:?}");
 }
 
-/// A start that overflows the queue of a fast path leaves more gaps than a SACK has room to name, so that much is reported late and
-/// together. The rate stays that of the path all the same.
+/// A start that overflows the queue of a fast path leaves more gaps than a SACK can report, so that much is reported
+/// late and together. The rate still stays that of the path.
 #[test]
 fn overflowing_start_on_fast_path_ends_soon() {
     let mut flows = Flows::new(&config(Algorithm::Bbr), link(1000, ms(20), 2_500_000), 1);
@@ -111,8 +112,8 @@ fn overflowing_start_on_fast_path_ends_soon() {
     assert!(measured.queue_bytes_mean < 700_000.0, "{measured:?}");
 }
 
-/// More is missing than a SACK has room to name: what it is silent about is not sent again for that, and what is lost twice is found
-/// without a time-out.
+/// More is missing than a SACK can report. Unreported data is not retransmitted for that reason, and data lost twice
+/// is detected without a time-out.
 #[test]
 fn a_fast_path_that_loses_much_is_full() {
     let mut config = config(Algorithm::Bbr);

@@ -1,4 +1,5 @@
-//! Congestion control over links with a rate and a queue: throughput, queueing delay and shares, a file for each document.
+//! Congestion control over links with a rate and a queue: throughput, queueing delay and shares. One file for each
+//! document.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests say what they measure")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -25,16 +26,16 @@ struct Flows {
     pair: Pair,
     flows: Vec<(AssociationId, AssociationId)>,
     received: Vec<u64>,
-    /// Bytes that are kept in each send buffer.
+    /// Number of bytes kept in each send buffer.
     ahead: usize,
 }
 
-/// What a time of sending gave.
+/// Measurements of a period of sending.
 #[derive(Debug)]
 struct Measured {
-    /// Bits a second of each flow.
+    /// Rate of each flow in bits per second.
     rates: Vec<f64>,
-    /// The mean of the largest packet queue looked at each 10 ms, in bytes.
+    /// Mean of the queue's length, sampled every 10 ms, in bytes.
     queue_bytes_mean: f64,
 }
 
@@ -48,7 +49,8 @@ fn config(algorithm: Algorithm) -> EndpointConfig {
     EndpointConfig { association: Arc::new(association), ..EndpointConfig::default() }
 }
 
-/// A link of so many Mbit/s and so much round-trip time, with a queue of so many bytes from the sender on.
+/// Returns a link with this rate in Mbit/s and round-trip time, with a queue of `queue_bytes_max` bytes from the
+/// sender on.
 fn link(mbit: u64, rtt: Duration, queue_bytes_max: usize) -> LinkConfig {
     LinkConfig { rate_bps: mbit * 1_000_000, queue_bytes_max, ..LinkConfig::with_delay(rtt / 2) }
 }
@@ -65,7 +67,7 @@ impl Flows {
         Self { pair, flows, received, ahead: 8 << 20 }
     }
 
-    /// All send for so long.
+    /// Lets all flows send for `time`.
     fn run(&mut self, time: Duration) -> Measured {
         let (ahead, Self { pair, flows, received, .. }) = (self.ahead, self);
         let began = (pair.now, received.clone());
@@ -103,7 +105,7 @@ impl Flows {
         self.pair.a.endpoint.status(self.flows[flow].0).unwrap().stats
     }
 
-    /// Packets that the link dropped for want of room, and that it marked.
+    /// Returns the numbers of packets that the link dropped for lack of room, and that it marked.
     fn dropped_and_marked(&mut self) -> (u64, u64) {
         let ends = [Side::A, Side::B].map(|side| self.pair.addresses(side)[0].ip());
         let stats = self.pair.network.link(ends[0], ends[1]).stats();

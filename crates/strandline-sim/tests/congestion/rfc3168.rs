@@ -1,4 +1,4 @@
-//! Explicit congestion notification (RFC 3168) with the controllers that take a mark as a loss.
+//! Explicit congestion notification (RFC 3168) with the controllers that treat a mark as a loss.
 
 use super::*;
 
@@ -34,7 +34,8 @@ fn the_receiver_counts_marks_only_where_both_asked() {
     }
 }
 
-/// What BBR does on a link whose switch marks above so many bytes: a share of its rate, and how long the queue is in bytes.
+/// Runs BBR on a link whose switch marks above `mark_bytes`. Returns the flows' shares of the rate, and the length of
+/// the queue in bytes.
 fn bbr_beside_marks(mbit: u64, rtt: Duration, mark_bytes: usize, flows: usize) -> (Vec<f64>, f64) {
     let mut config = config(Algorithm::Bbr);
     Arc::make_mut(&mut config.association).ecn = true;
@@ -45,7 +46,7 @@ fn bbr_beside_marks(mbit: u64, rtt: Duration, mark_bytes: usize, flows: usize) -
     (measured.rates.iter().map(|rate| rate / mbit as f64 / 1e6).collect(), measured.queue_bytes_mean)
 }
 
-/// Section 5: BBR answers marks, so that the queue stays about where they begin and the link full.
+/// Section 5: BBR answers marks, so that the queue stays near the marking threshold and the link full.
 #[test]
 fn bbr_keeps_the_queue_where_marks_begin() {
     for (mbit, rtt, mark_bytes) in [

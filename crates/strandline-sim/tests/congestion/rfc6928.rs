@@ -1,10 +1,10 @@
-//! An initial window of ten packets (RFC 6928): what fits it takes one round trip.
+//! An initial window of ten packets (RFC 6928): a message that fits it takes one round trip.
 
 use strandline_netem::LinkConfig;
 
 use super::*;
 
-/// Round trips from `send` until all of the message has arrived.
+/// Returns the number of round trips from `send` until the whole message has arrived.
 fn round_trips(algorithm: Algorithm, bytes: usize) -> f64 {
     let rtt = ms(100);
     let mut pair = Pair::new(config(algorithm), config(algorithm), LinkConfig::with_delay(rtt / 2));

@@ -1,8 +1,9 @@
-//! DCTCP (RFC 8257): the queue stays at the threshold at which the switch marks, the link stays full, nothing is lost.
+//! DCTCP (RFC 8257): the queue stays at the switch's marking threshold, the link stays full, and nothing is lost.
 
 use super::*;
 
-/// 100 Mbit/s and 1 ms; the switch marks above 20 packets (section 3.1 wants at least a seventh of bandwidth times delay).
+/// 100 Mbit/s and 1 ms. The switch marks above 20 packets (section 3.1 requires at least a seventh of the
+/// bandwidth-delay product).
 fn measure(algorithm: Algorithm, flows: usize) -> (Flows, Measured) {
     let link = LinkConfig { mark_bytes: 30_000, ..link(100, ms(1), 300_000) };
     let mut flows = Flows::new(&config(algorithm), link, flows);

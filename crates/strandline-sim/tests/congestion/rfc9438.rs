@@ -1,10 +1,10 @@
-//! CUBIC (RFC 9438): long fat paths are filled again soon after a loss.
+//! CUBIC (RFC 9438): paths with a large bandwidth-delay product are filled again soon after a loss.
 
 use super::*;
 
 fn measure(algorithm: Algorithm) -> Measured {
-    // A queue of a sixth of bandwidth times delay: half of a full window leaves the link idle, for a packet more each round
-    // trip is little.
+    // A queue of a sixth of the bandwidth-delay product: halving a full window leaves the link idle, because one
+    // packet more per round trip is little.
     let mut flows = Flows::new(&config(algorithm), link(200, ms(100), 400_000), 1);
     flows.run(Duration::from_secs(10));
     flows.run(Duration::from_secs(20))
@@ -18,7 +18,7 @@ fn a_long_fat_path_stays_full() {
     assert!(cubic.rates[0] > reno.rates[0] * 1.1, "{cubic:?} {reno:?}");
 }
 
-/// SACKs that may have no room for all that is late fill no window: one that has shrunk goes on.
+/// SACKs without room for all late data do not block the window: a reduced one recovers.
 #[test]
 fn a_fast_path_that_reorders_is_used() {
     let reordering = strandline_netem::Reordering { probability: 0.01, extra_delay_max: ms(10) };

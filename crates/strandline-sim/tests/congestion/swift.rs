@@ -1,4 +1,4 @@
-//! The delay-based controller: a full link with a short queue, without any help of the switches.
+//! The delay-based controller: a full link with a short queue, without help of the switches.
 
 use super::*;
 

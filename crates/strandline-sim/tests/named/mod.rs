@@ -1,7 +1,7 @@
-//! Seeds that find a fault again when its repair is taken back. What a seed means changes with the scenarios that are
-//! drawn from it; the components' own tests hold the same repairs.
+//! Seeds that reproduce a fault when its fix is reverted. The meaning of a seed changes with the scenarios drawn from
+//! it; the components' own tests cover the same fixes.
 
-/// The seed, and what it finds.
+/// The seed, and the fault that it reproduces.
 pub const SEEDS: &[(u64, &str)] = &[
     (177, "a window that was too small for the next message was probed only if something else was sent"),
     (499, "the same, with messages that echo one another"),

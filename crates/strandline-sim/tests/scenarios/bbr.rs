@@ -1,5 +1,6 @@
-//! BBR (draft-ietf-ccwg-bbr; decisions 25, 57, 80, 115): the start and what it leaves, probes for bandwidth, losses and marks. 20 Mbit/s and
-//! round trips of 60 ms, with a queue of 200 ms. What an application does that sends little, or nothing for a while: `rfc7661`.
+//! BBR (draft-ietf-ccwg-bbr; decisions 25, 57, 80, 115): Startup and the queue it leaves, probes for bandwidth,
+//! losses and marks. 20 Mbit/s and round trips of 60 ms, with a queue of 200 ms. `rfc7661` covers applications that
+//! send little, or nothing for a while.
 
 use strandline_proto::congestion::Algorithm;
 use strandline_sim::pair::Fate;
@@ -7,10 +8,10 @@ use strandline_sim::pair::Fate;
 use super::scene::{Scene, packets};
 use super::*;
 
-/// User data and headers of DATA chunks that the link carries in a second.
+/// User data and headers of DATA chunks that the link carries per second, in bytes.
 const RATE: u64 = 2_500_000 * 1460 / 1500;
 
-/// What the path holds, in packets.
+/// Number of packets that the path holds.
 const HELD: u32 = (RATE * 60 / 1000 / 1460) as u32;
 
 fn scene() -> Scene {
@@ -18,14 +19,14 @@ fn scene() -> Scene {
     Scene::between(link(ms(30), 20), bbr, |config| config.ecn = true)
 }
 
-/// Long after the start.
+/// Returns a scene long after Startup.
 fn steady() -> Scene {
     let mut scene = scene();
     scene.stream_and_look(ms(3000), |scene| scene.pair.clear_captured());
     scene
 }
 
-/// Chunks count from now on.
+/// Counts chunks from now on.
 fn count(scene: &mut Scene) {
     scene.stream_and_look(ms(20), |_| ());
     scene.count_from_now();
@@ -35,14 +36,15 @@ fn rate(scene: &Scene) -> u64 {
     scene.path().pacing_rate.unwrap()
 }
 
-/// Bytes in the queue of the link.
+/// Returns the number of bytes in the queue of the link.
 fn queued(scene: &mut Scene) -> usize {
     let [from, to] = [Side::A, Side::B].map(|side| scene.pair.addresses(side)[0].ip());
     let now_ns = scene.pair.now.as_nanos();
     scene.pair.network.link(from, to).queued_bytes(now_ns)
 }
 
-/// Startup: what goes doubles in each round trip, until the path gives no more; nothing is lost though the queue is short.
+/// Startup: the amount sent doubles in each round trip until the path yields no more. Nothing is lost although the
+/// queue is short.
 #[test]
 fn start_doubles_until_the_path_is_full() {
     let mut scene = scene();
@@ -61,7 +63,7 @@ fn start_doubles_until_the_path_is_full() {
     assert_eq!(scene.sent_again(), [] as [u32; 0]);
 }
 
-/// Drain: the queue of the start is gone some round trips later, and the rate is the link's.
+/// Drain: the queue of Startup is gone some round trips later, and the rate is the link's.
 #[test]
 fn the_queue_of_the_start_goes_away() {
     let mut scene = scene();
@@ -80,7 +82,8 @@ fn the_queue_of_the_start_goes_away() {
     assert!((RATE / 10 * 8..=RATE / 10 * 13).contains(&rate), "{rate} of {RATE}");
 }
 
-/// ProbeBW: a quarter more for a round trip or two, a tenth less until that is gone, and as fast as the path for two to three seconds.
+/// ProbeBW: a quarter more for a round trip or two, a tenth less until the queue is gone, and the rate of the path
+/// for two to three seconds.
 #[test]
 fn bandwidth_is_probed_every_two_to_three_seconds() {
     let mut scene = steady();
@@ -105,7 +108,7 @@ fn bandwidth_is_probed_every_two_to_three_seconds() {
     assert!(cruised > looks / 10 * 7, "{cruised} of {looks} ms at the rate of the path");
 }
 
-/// More bandwidth is found by probes, less when two of them have passed.
+/// Probes find more bandwidth; less bandwidth is adopted after two of them.
 #[test]
 fn the_rate_follows_the_path() {
     let mut scene = steady();
@@ -136,7 +139,7 @@ fn a_loss_without_a_queue_changes_nothing() {
     assert_eq!(scene.stats().timeouts, 0);
 }
 
-/// Decision 80: a mark bounds what is in flight by 85 hundredths of that, and a packet more may be with each round trip after it.
+/// Decision 80: a mark limits the flight to 85 percent, and one packet more is allowed in each round trip after it.
 #[test]
 fn mark_takes_a_seventh_of_inflight() {
     let mut scene = steady();
@@ -150,13 +153,13 @@ fn mark_takes_a_seventh_of_inflight() {
     let mut least = u32::MAX;
     scene.stream_and_look(ms(140), |scene| least = least.min(scene.path().cwnd));
     assert!(least <= flight / 100 * 92 && least >= flight / 100 * 70, "{least} after {flight}");
-    // Once: many marks of one window are one.
+    // Only once: many marks of one window count as one.
     scene.stream_and_look(ms(300), |_| ());
     let now = scene.path().cwnd;
     assert!(now > least && now <= least + 10 * 1460, "{least} {now}: a packet for each round trip");
 }
 
-/// A mark ends the start.
+/// A mark ends Startup.
 #[test]
 fn a_mark_ends_the_start() {
     let mut scene = scene();
@@ -173,9 +176,9 @@ fn a_mark_ends_the_start() {
     assert!(packets(scene.path().cwnd) < HELD, "{:?}", scene.path());
 }
 
-/// ProbeRTT: on a path that has become longer no sample comes near the smallest round-trip time any more. Five seconds after the last one
-/// half of what the path was thought to hold is in flight, for 200 ms and a round trip, and then as much as before. The smallest since the
-/// search before the last counts, so that the third search finds what there is now.
+/// ProbeRTT: on a path that has become longer no sample comes near the minimum round-trip time any more. Five seconds
+/// after the last one, half of the assumed bandwidth-delay product is in flight for 200 ms and a round trip, and then
+/// as much as before. The minimum since the probe before the last counts, so the third probe finds the new one.
 #[test]
 fn smallest_rtt_is_probed_at_half_inflight() {
     let mut scene = steady();

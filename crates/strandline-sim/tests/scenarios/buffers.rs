@@ -1,4 +1,4 @@
-//! Buffers that tune themselves: no RFC says how, RFC 9260 sections 6.2 and 6.2.1 say within what.
+//! Auto-tuned buffers. No RFC defines the tuning; RFC 9260 sections 6.2 and 6.2.1 set its limits.
 
 use strandline_netem::{Change, Loss};
 use strandline_proto::congestion::Algorithm;
@@ -8,12 +8,13 @@ use super::*;
 
 const MI: u32 = 1 << 20;
 
-/// Bytes a second that a link of so many Mbit/s brings, headers taken off, with a little patience.
+/// Returns most of the bytes per second that a link of `mbps` Mbit/s delivers, without headers and with a small
+/// tolerance.
 fn most_of(mbps: u64) -> u64 {
     mbps * 1_000_000 / 8 * 93 / 100
 }
 
-/// Nothing is set by hand: after the slow start the link is full.
+/// Nothing is configured: after slow start the link is full.
 #[test]
 fn defaults_fill_long_paths() {
     for (mbps, delay, start, seconds) in [(100, 100, 15, 5), (1000, 30, 5, 1)] {
@@ -28,8 +29,8 @@ fn defaults_fill_long_paths() {
     }
 }
 
-/// So many packets are lost that no run of them is whole, and repairs take several round trips, for which what came after
-/// them has to be held: the window grows all the same.
+/// Losses are so frequent that no run of packets is complete, and repairs take several round trips, during which
+/// later data must be held. The window still grows.
 #[test]
 fn the_window_grows_where_much_is_lost() {
     let bbr = |config: &mut AssociationConfig| config.congestion = Algorithm::Bbr;
@@ -43,7 +44,7 @@ fn the_window_grows_where_much_is_lost() {
     assert!(status.receive_buffer > 2 * MI, "{status:?}");
 }
 
-/// While the peer's window is what holds the sender back, the rate at which acknowledgements come is not that of the path.
+/// While the peer's window limits the sender, the rate of acknowledgements is not that of the path.
 #[test]
 fn growing_window_is_not_the_paths_limit() {
     let bbr = |config: &mut AssociationConfig| config.congestion = Algorithm::Bbr;
@@ -95,7 +96,7 @@ fn a_fixed_buffer_stays_as_it_is() {
     assert_eq!(pair.a.endpoint.status(a).unwrap().send_buffer, MI);
 }
 
-/// The right edge of the window after each SACK of one association, in bytes beyond its first TSN.
+/// Returns the right edge of the window after each SACK of one association, in bytes beyond its first TSN.
 fn right_edges(pair: &Pair, first: Tsn, tag: u32) -> Vec<u64> {
     let edge = |captured: &Captured| {
         let packet = Packet::parse(&captured.datagram.bytes).ok()?;
@@ -109,10 +110,10 @@ fn right_edges(pair: &Pair, first: Tsn, tag: u32) -> Vec<u64> {
     pair.captured().iter().filter(|captured| captured.from == Side::B).filter_map(edge).collect()
 }
 
-/// An association whose receive window has grown, at an endpoint whose associations may hold 8 MiB together.
+/// Returns an association whose receive window has grown, at an endpoint whose associations may hold 8 MiB together.
 fn grown_beside_others() -> (Pair, AssociationId, AssociationId) {
     let b_config = EndpointConfig { receive_bytes_max: 8 << 20, ..endpoint(|_| ()) };
-    // No more than what fits the path and its queue: what is held for a loss would take room of the window, too.
+    // No more than fits the path and its queue: data held for a loss would also use up the window.
     let a_config = endpoint(|config| config.send_buffer = Some(2 * MI));
     let mut pair = Pair::new(a_config, b_config, link(ms(50), 100));
     let (a, b) = pair.connect();
@@ -122,8 +123,8 @@ fn grown_beside_others() -> (Pair, AssociationId, AssociationId) {
     (pair, a, b)
 }
 
-/// Other associations fill half of what all may have: the window goes back to its start, and no SACK takes back what one
-/// before it gave.
+/// Other associations fill half of the shared limit: the window returns to its initial size, and no SACK revokes what
+/// an earlier one granted.
 #[test]
 fn memory_pressure_shrinks_windows_without_taking_anything_back() {
     let (mut pair, a, b) = grown_beside_others();
@@ -147,8 +148,8 @@ fn memory_pressure_shrinks_windows_without_taking_anything_back() {
     assert!(edges.len() > 1000 && taken_back.is_none(), "{taken_back:?} of {}", edges.len());
 }
 
-/// So does the window of an association that grew, fell silent, and says little since: too little for anything to be known of how
-/// its data comes.
+/// So does the window of an association that grew, fell silent, and has sent little since: too little to measure the
+/// rate of its data.
 #[test]
 fn memory_pressure_shrinks_windows_of_who_was_silent() {
     let (mut pair, a, b) = grown_beside_others();
@@ -183,7 +184,7 @@ fn memory_pressure_shrinks_windows_of_who_was_silent() {
     assert!(edges.windows(2).all(|pair| pair[1] >= pair[0]), "nothing is taken back");
 }
 
-/// The send buffer follows the congestion window, and what it holds is accounted for until the end.
+/// The send buffer follows the congestion window, and its content is accounted for until the end.
 #[test]
 fn send_buffer_follows_cwnd_and_is_accounted() {
     let a_config = EndpointConfig { send_bytes_max: 64 << 20, ..endpoint(|_| ()) };
@@ -208,7 +209,8 @@ fn send_buffer_follows_cwnd_and_is_accounted() {
     assert_eq!(pair.a.endpoint.buffers().send_bytes, 0);
 }
 
-/// With the limit of all associations reached, each may still send a little ahead, and is told when it may again.
+/// When the limit of all associations is reached, each may still send a little ahead, and is notified when it may
+/// send again.
 #[test]
 fn a_full_endpoint_still_lets_each_association_send() {
     let a_config = EndpointConfig { send_bytes_max: 1 << 20, ..endpoint(|_| ()) };

@@ -1,4 +1,5 @@
-//! Scenarios on the level of packets, in virtual time: a file for each section of an RFC, or for what no RFC says.
+//! Scenarios at the packet level, in virtual time: one file for each section of an RFC, or for a behaviour without
+//! one.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -43,27 +44,27 @@ use strandline_sim::pair::{Captured, Pair, Side};
 use strandline_wire::Packet;
 use strandline_wire::chunk::{Chunk, Data, kind};
 
-/// User data of a full packet at the path MTU of these tests.
+/// User data of a full packet at the path MTU of these tests, in bytes.
 const FULL: usize = 1444;
 
 const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// An endpoint with these parameters and a path MTU that needs no search.
+/// Returns an endpoint with these parameters and a path MTU that needs no search.
 fn endpoint(change: impl Fn(&mut AssociationConfig)) -> EndpointConfig {
     let mut association = AssociationConfig { path_mtu_initial: 1500, ..AssociationConfig::default() };
     change(&mut association);
     EndpointConfig { association: Arc::new(association), ..EndpointConfig::default() }
 }
 
-/// A link with a rate and a queue of 200 ms.
+/// Returns a link with a rate and a queue of 200 ms.
 fn link(delay: Duration, mbps: u64) -> LinkConfig {
     let rate_bps = mbps * 1_000_000;
     LinkConfig { delay, rate_bps, queue_bytes_max: rate_bps as usize / 40, ..LinkConfig::default() }
 }
 
-/// A sends as much as it may and B reads at once, for so long. Bytes read.
+/// A sends as much as it may and B reads at once, for `time`. Returns the bytes read.
 fn stream(pair: &mut Pair, a: AssociationId, b: AssociationId, time: Duration) -> u64 {
     let message = Bytes::from(vec![7; FULL]);
     let fill = |pair: &mut Pair| {
@@ -79,26 +80,26 @@ fn stream(pair: &mut Pair, a: AssociationId, b: AssociationId, time: Duration) -
     received
 }
 
-/// The DATA chunks of a packet.
+/// Returns the DATA chunks of a packet.
 fn data(captured: &Captured) -> Vec<Data<'_>> {
     let Ok(packet) = Packet::parse(&captured.datagram.bytes) else { return Vec::new() };
     let parsed = packet.chunks().flatten().filter_map(|chunk| chunk.parse().ok());
     parsed.filter_map(|chunk| if let Chunk::Data(data) = chunk { Some(data) } else { None }).collect()
 }
 
-/// Packets of a side with a chunk of this type.
+/// Returns the number of packets of a side with a chunk of this type.
 fn count(pair: &Pair, side: Side, kind: u8) -> usize {
     let wanted = |captured: &&Captured| captured.from == side && captured.chunk_kinds().contains(&kind);
     pair.captured().iter().filter(wanted).count()
 }
 
-/// What B has received and acknowledged: packets of one chunk each, and SACKs.
+/// Returns B's numbers of received packets of one chunk each, and of sent SACKs.
 fn received(pair: &Pair, b: AssociationId) -> (u64, u64) {
     let stats = pair.b.endpoint.status(b).expect("it lives").stats;
     (stats.data_received, u64::from(stats.sacks_sent))
 }
 
-/// Packets for each acknowledgement since then.
+/// Returns the packets per acknowledgement since then.
 fn packets_for_a_sack(pair: &Pair, b: AssociationId, since: (u64, u64)) -> f64 {
     let now = received(pair, b);
     (now.0 - since.0) as f64 / (now.1 - since.1) as f64

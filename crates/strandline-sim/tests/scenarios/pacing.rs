@@ -1,9 +1,9 @@
-//! Pacing (decision 114): paths of 5 ms and more are sent to at a rate, in batches of a millisecond and more, which a carrier
-//! can hand to the kernel in one piece (GSO).
+//! Pacing (decision 114): paths of 5 ms and more are paced, in batches of a millisecond and more, which a carrier can
+//! hand to the kernel in one call (GSO).
 
 use super::*;
 
-/// What goes in any time is what the rate makes of it, and what could be saved up: 4 ms, or ten packets.
+/// Over any time, the bytes sent are at most what the rate yields plus the saved credit: 4 ms, or ten packets.
 #[test]
 fn sent_bytes_stay_within_rate_and_savings() {
     let mut pair = Pair::new(endpoint(|_| ()), endpoint(|_| ()), link(ms(30), 100));
@@ -39,7 +39,8 @@ fn sent_bytes_stay_within_rate_and_savings() {
     }
 }
 
-/// A batch is what one transmission takes; there are fewer of them than packets, and none is longer than a round trip's part.
+/// A batch is what one transmission contains. There are fewer batches than packets, and none is longer than its share
+/// of a round trip.
 #[test]
 fn packets_go_in_batches() {
     let mut pair = Pair::new(endpoint(|_| ()), endpoint(|_| ()), link(ms(30), 100));
@@ -58,12 +59,12 @@ fn packets_go_in_batches() {
         }
     }
     let packets: usize = batches.iter().sum();
-    // 100 Mbit/s are 8 packets in a millisecond; 4 ms can be saved up.
+    // 100 Mbit/s are 8 packets per millisecond, and 4 ms can be saved up.
     assert!(batches.iter().all(|batch| *batch <= 45), "{batches:?}");
     assert!(packets as f64 / batches.len() as f64 >= 2.0, "{packets} packets in {} batches", batches.len());
 }
 
-/// A path of less than 5 ms is not paced: its window comes and goes in less than a batch.
+/// A path of less than 5 ms is not paced: its window lasts less than a batch.
 #[test]
 fn short_paths_are_not_paced() {
     let short = LinkConfig { queue_bytes_max: 200_000, ..link(Duration::from_micros(500), 1000) };

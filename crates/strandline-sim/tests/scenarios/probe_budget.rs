@@ -11,7 +11,8 @@ use super::*;
 /// DATA packets that RFC 9260 sends to a silent peer in a minute: at 0, 1, 3, 7, 15 and 31 seconds.
 const RFC9260_IN_A_MINUTE: usize = 6;
 
-/// Lets a minute pass in which all that A sends is lost. The times of its packets with DATA in milliseconds.
+/// Runs a minute in which everything that A sends is lost. Returns the times of its packets with DATA in
+/// milliseconds.
 fn silent_minute(scene: &mut Scene) -> Vec<u64> {
     scene.pair.filter(|from, _| if from == Side::A { Fate::Drop } else { Fate::Pass });
     scene.give(1);
@@ -26,7 +27,7 @@ fn a_silent_peer_gets_twelve_packets_a_minute() {
         let times = silent_minute(&mut scene);
         assert!(times.len() <= 2 * RFC9260_IN_A_MINUTE, "{delay:?}: {times:?}");
         assert!(times.iter().filter(|ms| **ms < 1000).count() <= 3, "{delay:?}: {times:?}");
-        // HEARTBEATs, one for each HB.interval, go in RFC 9260 as well.
+        // HEARTBEATs, one per HB.interval, are sent in RFC 9260 as well.
         let from_a = scene.pair.captured().iter().filter(|captured| captured.from == Side::A).count();
         assert!(from_a <= 2 * (RFC9260_IN_A_MINUTE + 2), "{delay:?}: {from_a}");
     }
@@ -39,13 +40,14 @@ fn intervals_double_across_time_outs() {
     // T3-rtx waits a second or more, probes less.
     let waits: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert_eq!(waits.iter().filter(|wait| **wait >= 900).count(), 5, "{times:?}");
-    // The first one waits for a delayed acknowledgement as well, which the others asked for at once.
+    // The first one allows for a delayed acknowledgement; the others asked for an immediate one.
     let probes: Vec<u64> = waits.into_iter().filter(|wait| *wait < 900).skip(1).collect();
     assert_eq!(probes.len(), 5, "{times:?}");
     assert!(probes.windows(2).all(|pair| pair[1] >= 2 * pair[0] - 1), "{times:?}");
 }
 
-/// An endpoint whose round-trip time is known, with one packet outstanding that its peer has answered without acknowledging it.
+/// Returns an endpoint with a known round-trip time and one outstanding packet that its peer has answered without
+/// acknowledging it.
 fn outstanding(a_rwnd: u32) -> (ManualPeer, AssociationId, Tsn) {
     let (mut manual, id) = ManualPeer::accepted(EndpointConfig::default());
     let cumulative = Tsn(manual.initial_tsn.0.wrapping_sub(1));
@@ -69,7 +71,7 @@ fn with_data(sent: &[Sent]) -> usize {
     sent.iter().filter(|sent| sent.chunk_kinds().contains(&kind::DATA)).count()
 }
 
-/// Each probe of a closed window is answered: RFC 9260 asks after 1, 3, 7, 15 and 31 seconds.
+/// Each probe of a closed window is answered: RFC 9260 probes after 1, 3, 7, 15 and 31 seconds.
 #[test]
 fn an_answered_window_probe_gets_none() {
     let (mut manual, _, cumulative) = outstanding(0);
@@ -85,7 +87,7 @@ fn an_answered_window_probe_gets_none() {
     assert!((4..=RFC9260_IN_A_MINUTE).contains(&packets), "{packets}");
 }
 
-/// A peer whose window opens and closes again, and which acknowledges nothing, is asked as rarely as one that is silent.
+/// A peer whose window opens and closes, and that acknowledges nothing, is probed as rarely as a silent one.
 #[test]
 fn a_flapping_window_is_no_amplifier() {
     for interval in [1, 11, 50] {
@@ -103,8 +105,8 @@ fn a_flapping_window_is_no_amplifier() {
     }
 }
 
-/// A peer that does not know the I bit and reports what came twice only after its 200 ms: the probes that went sooner for the bit were
-/// needless, and none follows the next message.
+/// A peer ignores the I bit and reports duplicates only after its 200 ms: the probes that came sooner because of the
+/// bit were spurious, and none follows the next message.
 #[test]
 fn duplicates_reported_late_are_learnt() {
     let (mut manual, id, cumulative) = outstanding(100_000);

@@ -1,4 +1,5 @@
-//! RFC 3042, limited transmit: the first acknowledgements of what came beyond a gap let new data go, before the gap counts as a loss.
+//! RFC 3042, limited transmit: the first acknowledgements beyond a gap release new data before the gap counts as a
+//! loss.
 
 use strandline_sim::pair::Fate;
 
@@ -15,7 +16,7 @@ fn limited_transmit_precedes_the_retransmission() {
     let after: Vec<_> = scene.sent().split_off(window as usize);
     let again = after.iter().position(|seen| seen.numbers == [0]).expect("it is sent again");
     let before = &after[..again];
-    // New, in order, at two moments at least: those of the first two SACKs.
+    // New, in order, at two instants at least: those of the first two SACKs.
     let numbers: Vec<u32> = before.iter().flat_map(|seen| seen.numbers.clone()).collect();
     assert_eq!(numbers, (window..window + numbers.len() as u32).collect::<Vec<_>>());
     let mut moments: Vec<Duration> = before.iter().map(|seen| seen.at).collect();
@@ -24,7 +25,8 @@ fn limited_transmit_precedes_the_retransmission() {
     assert_eq!(scene.stats().timeouts, 0);
 }
 
-/// With nothing new to send the loss is found by the reordering window, or by a tail-loss probe: three packets beyond it never come.
+/// Without new data the reordering window or a tail-loss probe detects the loss: three packets beyond it never
+/// arrive.
 #[test]
 fn with_nothing_new_time_tells() {
     let mut scene = Scene::new(|_| ());

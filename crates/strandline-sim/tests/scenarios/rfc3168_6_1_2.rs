@@ -1,5 +1,5 @@
-//! RFC 3168 section 6.1.2 where there are several paths: a mark is about the path that its packet took, and ECNE and CWR reach the
-//! other side whatever path data takes by then.
+//! RFC 3168 section 6.1.2 with several paths: a mark concerns the path that its packet took, and ECNE and CWR reach
+//! the other side whatever path data uses by then.
 
 use strandline_netem::Change;
 use strandline_proto::stats::PathStatus;
@@ -8,15 +8,15 @@ use strandline_sim::pair::{Fate, with_chunk};
 use super::rfc7829_3::TwoPaths;
 use super::*;
 
-/// Two paths of 60 ms, no data on the second one so far.
+/// Two paths of 60 ms, without data on the second one so far.
 fn two() -> TwoPaths {
     TwoPaths::new([link(ms(30), 20), link(ms(30), 20)], |config| config.ecn = true)
 }
 
-/// So much is under way that the window, not the queue of the path, decides.
+/// Enough in flight that the window, not the queue of the path, is the limit.
 const AHEAD: usize = 200_000;
 
-/// The next packets with data of A are marked.
+/// Marks the next packets with data of A.
 fn mark_next(paths: &mut TwoPaths, packets: usize) {
     let (mut left, mut is_data) = (packets, with_chunk(kind::DATA));
     paths.pair.filter(move |from, packet| {
@@ -26,7 +26,7 @@ fn mark_next(paths: &mut TwoPaths, packets: usize) {
     });
 }
 
-/// When packets with such a chunk went, and on which path.
+/// Returns when packets with such a chunk were sent, and on which path.
 fn went(paths: &TwoPaths, side: Side, kind: u8) -> Vec<(strandline_proto::time::Time, usize)> {
     let addresses = paths.pair.addresses(side.other());
     let of = |captured: &&Captured| captured.from == side && captured.chunk_kinds().contains(&kind);
@@ -41,7 +41,7 @@ fn ssthreshs(paths: &TwoPaths) -> [u32; 2] {
     [0, 1].map(|path| paths.paths()[path].ssthresh)
 }
 
-/// A packet on the first path is marked, and data takes the second one before that is told.
+/// A packet on the first path is marked, and data moves to the second one before that is reported.
 fn marked_then_moved(paths: &mut TwoPaths) -> PathStatus {
     paths.run(ms(1000), AHEAD);
     mark_next(paths, 1);
@@ -70,7 +70,7 @@ fn marked_paths_window_shrinks_and_cwr_moves() {
     assert_eq!(paths.pair.b.endpoint.status(paths.b).unwrap().stats.marks_received, 1);
     let (told, answered) = (went(&paths, Side::B, kind::ECNE), went(&paths, Side::A, kind::CWR));
     assert!(answered.iter().all(|(_, path)| *path == 1), "{answered:?}");
-    // Told until the first CWR has come, which takes 30 ms and a packet; and each is answered.
+    // Reported until the first CWR has arrived, which takes 30 ms and a packet; and each report is answered.
     let (last, first) = (told.last().unwrap().0, answered[0].0);
     assert!(last.since(first) < ms(40) && told.len() > 1, "{told:?} {answered:?}");
     assert!(answered.len() <= told.len());
@@ -78,7 +78,7 @@ fn marked_paths_window_shrinks_and_cwr_moves() {
     paths.finish();
 }
 
-/// The CWR is lost: ECNE goes on, each is answered again, and the window shrinks once.
+/// The CWR is lost: ECNE is repeated, each one is answered again, and the window shrinks once.
 #[test]
 fn lost_cwr_is_repeated_without_second_cut() {
     let mut paths = two();
@@ -97,8 +97,8 @@ fn lost_cwr_is_repeated_without_second_cut() {
     paths.finish();
 }
 
-/// The mark is told only when what was marked has gone again on the other path: all of it after a time-out, or one packet as a
-/// tail-loss probe (decision 35). It is about the first path still.
+/// The mark is reported only when the marked data was retransmitted on the other path: all of it after a time-out, or
+/// one packet as a tail-loss probe (decision 35). It still concerns the first path.
 #[test]
 fn moved_retransmission_leaves_its_mark_behind() {
     for (messages, by_probe) in [(5, false), (1, true)] {
@@ -117,7 +117,7 @@ fn moved_retransmission_leaves_its_mark_behind() {
         for _ in 0..messages {
             paths.pair.send(Side::A, paths.a, 0, vec![1; FULL]);
         }
-        // What B says of the first path reaches A only when all has gone on the second one.
+        // B's report about the first path reaches A only when everything was retransmitted on the second one.
         let elsewhere =
             |paths: &TwoPaths| went(paths, Side::A, kind::DATA).iter().filter(|(_, path)| *path == 1).count();
         for _ in 0..1500 {

@@ -1,12 +1,12 @@
-//! RFC 3522: what is acknowledged sooner after it was sent again than any answer could come was not lost. Known long before
-//! the duplicate is reported.
+//! RFC 3522: data that is acknowledged sooner after its retransmission than any answer could arrive was not lost.
+//! This is known long before the duplicate is reported.
 
 use strandline_sim::pair::Fate;
 
 use super::scene::Scene;
 use super::*;
 
-/// It arrives 10 ms after the others: 60 ms before the answer to its second copy.
+/// It arrives 10 ms after the others, 60 ms before the answer to its second copy.
 #[test]
 fn late_packet_ends_a_needless_recovery() {
     let mut scene = Scene::new(|_| ());
@@ -26,7 +26,7 @@ fn late_packet_ends_a_needless_recovery() {
     assert_eq!((scene.sent_again(), scene.stats().undone), (vec![2], 1), "the duplicate tells nothing new");
 }
 
-/// The packet is lost: its answer comes a round trip after it was sent again.
+/// The packet is lost: its answer arrives a round trip after the retransmission.
 #[test]
 fn an_answer_in_time_undoes_nothing() {
     let mut scene = Scene::new(|_| ());

@@ -1,12 +1,12 @@
-//! RFC 3708: that the peer got a chunk twice tells that it had not been lost. If all that a recovery sent again was
-//! needless, the window is what it was.
+//! RFC 3708: a chunk that the peer got twice had not been lost. If everything that a recovery retransmitted was
+//! spurious, the old window is restored.
 
 use strandline_sim::pair::Fate;
 
 use super::scene::Scene;
 use super::*;
 
-/// Sent again when it was late; the second copy is reported a round trip after it went.
+/// Retransmitted when it was late; the second copy is reported a round trip later.
 #[test]
 fn reported_duplicate_undoes_a_needless_recovery() {
     let mut scene = Scene::new(|_| ());
@@ -15,7 +15,7 @@ fn reported_duplicate_undoes_a_needless_recovery() {
     scene.run(ms(70));
     let before = scene.path();
     assert_eq!((scene.sent_again(), scene.stats().fast_recoveries), (vec![2], 1));
-    // It has arrived, but so far nobody can tell which of the two.
+    // It has arrived, but nobody can tell yet which of the two.
     scene.run(ms(45));
     assert_eq!(scene.stats().undone, 0);
     let reduced = scene.path().cwnd;

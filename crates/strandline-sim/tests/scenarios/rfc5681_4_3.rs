@@ -10,7 +10,8 @@ use strandline_wire::Tsn;
 
 use super::*;
 
-/// One chunk is lost so many times in a row, and each tenth of those after it once. The window before, and after so many round trips.
+/// Loses one chunk `times` times in a row, and every tenth of the following ones once. Returns the window before, and
+/// after `round_trips` round trips.
 fn windows(congestion: Algorithm, times: u32, round_trips: u64) -> (u32, u32) {
     let mut pair =
         Pair::new(endpoint(|config| config.congestion = congestion), endpoint(|_| ()), link(ms(30), 100));
@@ -35,7 +36,7 @@ fn windows(congestion: Algorithm, times: u32, round_trips: u64) -> (u32, u32) {
         if *seen <= losses { Fate::Drop } else { Fate::Pass }
     });
     let before = pair.a.endpoint.paths(a).unwrap()[0].cwnd;
-    // 100 Mbit/s: a window that fills the queue as well takes longer than 60 ms.
+    // At 100 Mbit/s a window that also fills the queue takes longer than 60 ms.
     let round_trip = ms(60).max(ms(u64::from(before) / 12_500));
     stream(&mut pair, a, b, round_trip * round_trips as u32);
     let path = &pair.a.endpoint.paths(a).unwrap()[0];

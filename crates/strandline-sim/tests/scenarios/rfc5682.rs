@@ -1,5 +1,5 @@
-//! RFC 5682, F-RTO: after a time-out the first packet alone goes again; if what was in flight before it turns out to have
-//! arrived, nothing else does, and the window is what it was.
+//! RFC 5682, F-RTO: after a time-out only the first packet is retransmitted. If the earlier flight turns out to have
+//! arrived, nothing else is, and the old window is restored.
 
 use core::cell::Cell;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use strandline_sim::pair::Fate;
 use super::scene::Scene;
 use super::*;
 
-/// The way stands still from now on: what A sends within so long arrives after that, and the chunk that is sent first so much
+/// Blocks the path from now on: what A sends within `time` arrives after that, and the first chunk sent `ahead`
 /// before the others.
 fn stands_still(scene: &mut Scene, messages: usize, time: Duration, ahead: Duration) {
     stands_still_and_loses(scene, messages, time, ahead, None);
@@ -64,7 +64,8 @@ fn stands_still_and_loses(
     }
 }
 
-/// The answers are on their way when T3-rtx expires, or come long after: the second chunk's proves that it was needless.
+/// The answers are in flight when T3-rtx expires, or arrive long after: that to the second chunk proves that it was
+/// spurious.
 #[test]
 fn needless_time_out_sends_little_and_is_undone() {
     for late in [985, 1100, 1250, 1800] {
@@ -73,7 +74,7 @@ fn needless_time_out_sends_little_and_is_undone() {
         stands_still(&mut scene, 8, ms(late), ms(0));
         let stats = scene.stats();
         assert_eq!((stats.timeouts, stats.undone), (1, 1), "{late}: {:?}", scene.sent());
-        // Beside the probes, which is what the highest chunk is for, the lowest one.
+        // The lowest chunk, besides the probes, which send the highest one.
         let again: Vec<u32> = scene.sent_again().into_iter().filter(|number| *number != 7).collect();
         assert_eq!(again, [0], "{late}: {:?}", scene.sent());
         assert!(scene.path().cwnd >= before, "{late}: {before} before, {:?}", scene.path());
@@ -84,8 +85,8 @@ fn needless_time_out_sends_little_and_is_undone() {
     }
 }
 
-/// Section 3.2: a pause of several time-outs. All of them were needless, and the window is what it was before the first; beside the
-/// probes each sent the lowest chunk again and nothing else.
+/// Section 3.2: a pause of several time-outs. All of them were spurious, and the window before the first is restored.
+/// Besides the probes, each retransmitted only the lowest chunk.
 #[test]
 fn pause_of_several_time_outs_is_undone() {
     for algorithm in
@@ -112,7 +113,7 @@ fn pause_of_several_time_outs_is_undone() {
     }
 }
 
-/// One packet of those was lost: that shrinks the window as it was before the time-out.
+/// One packet of the flight was lost: this shrinks the window of before the time-out.
 #[test]
 fn loss_among_late_data_shrinks_the_earlier_window() {
     for late in [1100, 1250, 1800] {
@@ -128,8 +129,8 @@ fn loss_among_late_data_shrinks_the_earlier_window() {
     }
 }
 
-/// The first chunk's answer comes alone. Two packets of new data ask what it was the answer to; before theirs comes that of
-/// older data.
+/// The answer to the first chunk arrives alone. Two packets of new data test its meaning; before their answers, that
+/// to older data arrives.
 #[test]
 fn new_data_asks_meanwhile() {
     let mut scene = Scene::new(|_| ());
@@ -153,7 +154,7 @@ fn new_data_asks_meanwhile() {
     assert!(scene.all_is_acknowledged());
 }
 
-/// All were lost: the answer to the first says so, and the others follow a round trip later.
+/// Everything was lost: the answer to the first chunk shows it, and the others follow a round trip later.
 #[test]
 fn a_true_one_sends_all_again() {
     let mut scene = Scene::new(|_| ());
@@ -173,7 +174,7 @@ fn a_true_one_sends_all_again() {
     }
 }
 
-/// RFC 9260 and nothing beyond it knows no such thing: the window stays small.
+/// RFC 9260 alone has no such mechanism: the window stays small.
 #[test]
 fn rfc_9260_alone_undoes_nothing() {
     let mut scene = Scene::new(|config| {

@@ -1,13 +1,14 @@
-//! RFC 6675, recovery by selective acknowledgements, with gap blocks in the place of SACK options and TSNs in that of bytes: what
-//! counts as lost and as under way, what goes next, and what one recovery covers. Round trips of 60 ms. Both ways of finding
-//! losses have to do this: by time (RFC 8985), and by miss indications (RFC 9260 section 7.2.4).
+//! RFC 6675, recovery by selective acknowledgements, with gap blocks in place of SACK options and TSNs in place of
+//! bytes: what counts as lost and as in flight, what is sent next, and what one recovery covers. Round trips of 60
+//! ms. Both kinds of loss detection must do this: by time (RFC 8985), and by miss indications (RFC 9260 section
+//! 7.2.4).
 
 use strandline_sim::pair::Fate;
 
 use super::scene::Scene;
 use super::*;
 
-/// Ten packets and more may go at once.
+/// Returns a scene in which ten packets and more may be sent at once.
 fn begun(messages: usize, change: impl Fn(&mut AssociationConfig)) -> Scene {
     let mut scene = Scene::new(change);
     scene.give(messages);
@@ -18,7 +19,7 @@ fn begun(messages: usize, change: impl Fn(&mut AssociationConfig)) -> Scene {
     scene
 }
 
-/// By miss indications.
+/// Returns a scene with loss detection by miss indications.
 fn by_misses() -> Scene {
     let letter =
         AssociationConfig { path_mtu_initial: 1500, path_mtu_max: 1500, ..AssociationConfig::rfc9260() };
@@ -33,7 +34,8 @@ fn drops(scene: &mut Scene, numbers: impl IntoIterator<Item = u32>) {
     numbers.into_iter().for_each(|number| scene.fate(number, &[Fate::Drop]));
 }
 
-/// Section 4, IsLost: DupThresh is three. With two behind the gap only time tells, T3-rtx or a tail-loss probe.
+/// Section 4, IsLost: DupThresh is three. With two packets beyond the gap only time tells, T3-rtx or a tail-loss
+/// probe.
 #[test]
 fn section_4_is_lost_needs_three_later_packets() {
     for (behind, at_once) in [(2, false), (3, true)] {
@@ -49,8 +51,8 @@ fn section_4_is_lost_needs_three_later_packets() {
     }
 }
 
-/// Section 4, SetPipe: what is lost and what gap blocks name is not under way. So every other packet of a window goes again within
-/// a round trip; with cumulative acknowledgements alone each would take one.
+/// Section 4, SetPipe: lost chunks and those in gap blocks are not in flight. Every other packet of a window is
+/// therefore retransmitted within a round trip; with cumulative acknowledgements alone each would take one.
 #[test]
 fn section_4_set_pipe_repairs_within_one_rtt() {
     for mut scene in [by_time(), by_misses()] {
@@ -67,7 +69,7 @@ fn section_4_set_pipe_repairs_within_one_rtt() {
     }
 }
 
-/// Section 4, NextSeg rules 1 and 2: the lowest that is lost goes first, and new data once nothing is left that is known lost.
+/// Section 4, NextSeg rules 1 and 2: the lowest lost chunk is sent first, and new data once no known loss is left.
 #[test]
 fn section_4_next_seg_losses_precede_new_data() {
     for mut scene in [by_time(), by_misses()] {
@@ -84,12 +86,12 @@ fn section_4_next_seg_losses_precede_new_data() {
     }
 }
 
-/// Section 5: up to RecoveryPoint, the highest that was sent when the first loss was found, further losses are of the same congestion: the
-/// window shrinks once. What is sent after it and lost is another.
+/// Section 5: up to RecoveryPoint, the highest chunk sent when the first loss was detected, further losses belong to
+/// the same congestion: the window shrinks once. The loss of data sent after it counts anew.
 #[test]
 fn section_5_the_window_shrinks_once_up_to_recovery_point() {
     for mut scene in [by_time(), by_misses()] {
-        // The second loss shows when the first one's recovery is under way.
+        // The second loss shows during the recovery of the first.
         drops(&mut scene, [0, 9]);
         scene.give(14);
         scene.run(ms(90));
@@ -105,8 +107,8 @@ fn section_5_the_window_shrinks_once_up_to_recovery_point() {
     }
 }
 
-/// Section 4, NextSeg rule 4 asks for a rescue where the highest packet is lost and nothing above it can tell: a tail-loss probe is that
-/// here, not T3-rtx.
+/// Section 4, NextSeg rule 4 requires a rescue if the highest packet is lost, since nothing above it can reveal that.
+/// Here a tail-loss probe does this, not T3-rtx.
 #[test]
 fn section_4_next_seg_highest_needs_no_time_out() {
     let mut scene = by_time();
@@ -118,7 +120,7 @@ fn section_4_next_seg_highest_needs_no_time_out() {
     assert_eq!((scene.sent_again(), scene.stats().timeouts), (vec![2, 9], 0));
 }
 
-/// Section 5.1: a time-out forgets nothing of what gap blocks named; that does not go again.
+/// Section 5.1: a time-out keeps what gap blocks acknowledged; it is not retransmitted.
 #[test]
 fn section_5_1_time_out_keeps_gap_acknowledgements() {
     for (mut scene, times) in [(by_time(), 5), (by_misses(), 2)] {

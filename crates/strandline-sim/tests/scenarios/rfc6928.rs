@@ -1,13 +1,13 @@
-//! RFC 6928: the first window is ten packets, or 14,600 bytes where packets are smaller, and so is the one after a pause. Round trips of
-//! 60 ms.
+//! RFC 6928: the initial window is ten packets, or 14,600 bytes if packets are smaller, and so is the window after a
+//! pause. Round trips of 60 ms.
 
 use strandline_proto::congestion::Algorithm;
 
 use super::scene::Scene;
 use super::*;
 
-/// Packets and bytes of DATA chunks that a new association sends in each of the first round trips, of a message of 100,000 bytes, and how
-/// many moments the first of them has.
+/// Returns the packets and bytes of DATA chunks that a new association sends in each of the first round trips for a
+/// message of 100,000 bytes, and the number of instants at which those of the first round trip are sent.
 fn first_rounds(change: impl Fn(&mut AssociationConfig)) -> (Vec<(usize, usize)>, usize) {
     let mut pair = Pair::new(endpoint(change), endpoint(|_| ()), LinkConfig::with_delay(ms(30)));
     let (a, b) = pair.connect();
@@ -36,7 +36,7 @@ fn first_rounds(change: impl Fn(&mut AssociationConfig)) -> (Vec<(usize, usize)>
     (rounds, moments.len())
 }
 
-/// Section 2: ten packets at one moment, and twice as many once these are acknowledged.
+/// Section 2: ten packets at one instant, and twice as many once these are acknowledged.
 #[test]
 fn section_2_ten_packets_and_then_twenty() {
     for algorithm in [Algorithm::Cubic, Algorithm::Dctcp, Algorithm::Swift, Algorithm::Bbr] {
@@ -46,7 +46,8 @@ fn section_2_ten_packets_and_then_twenty() {
     }
 }
 
-/// In bytes while packets are smaller, since others begin with large ones (decision 24), but twelve packets at most.
+/// In bytes while packets are smaller, since other senders begin with large ones (decision 24), but at most twelve
+/// packets.
 #[test]
 fn section_2_small_packets_are_as_many_bytes() {
     for (mtu, bytes) in [(1280, 14_600), (600, 12 * 560)] {
@@ -56,7 +57,7 @@ fn section_2_small_packets_are_as_many_bytes() {
     }
 }
 
-/// RFC 9260 section 7.2.1 has 4,404 bytes.
+/// RFC 9260 section 7.2.1 allows 4,404 bytes.
 #[test]
 fn rfc_9260_begins_with_less() {
     let (rounds, _) = first_rounds(|config| {
@@ -66,7 +67,7 @@ fn rfc_9260_begins_with_less() {
     assert!((3..=4).contains(&rounds[0].0), "{rounds:?}");
 }
 
-/// Section 4 (RFC 5681 section 4.1): after a pause no more than that goes before anything is acknowledged, and no less.
+/// Section 4 (RFC 5681 section 4.1): after a pause exactly this much is sent before anything is acknowledged.
 #[test]
 fn section_4_the_window_after_a_pause() {
     for algorithm in [Algorithm::Cubic, Algorithm::Dctcp, Algorithm::Swift] {

@@ -1,8 +1,8 @@
-//! RFC 7053 section 4, RFC 9260 section 6.1: the I bit, by which a sender asks for an acknowledgement at once.
+//! RFC 7053 section 4, RFC 9260 section 6.1: the I bit, with which a sender asks for an immediate acknowledgement.
 
 use super::*;
 
-/// TSN after TSN of what A sent: does it ask?
+/// Returns for each TSN that A sent whether it has the I bit.
 fn asks(pair: &Pair) -> Vec<bool> {
     let sent = pair.captured().iter().filter(|captured| captured.from == Side::A);
     sent.flat_map(|captured| data(captured).into_iter().map(|data| data.immediate).collect::<Vec<_>>())
@@ -23,7 +23,7 @@ fn connected(
     (pair, a, b)
 }
 
-/// When B acknowledged, after the present moment.
+/// Returns how long after the current time B acknowledged.
 fn sack_after(pair: &mut Pair) -> Duration {
     let began = pair.now;
     let is_sack =
@@ -46,7 +46,8 @@ fn a_lone_packet_waits_unless_the_user_asks() {
     assert_eq!(asks(&pair), [true]);
 }
 
-/// Who answers after a pause asks: the round-trip time without a delay of the acknowledgement tells when the answer is lost.
+/// An answer after a pause has the I bit: a round-trip time without delayed acknowledgement shows when the answer is
+/// lost.
 #[test]
 fn a_lone_answer_after_a_pause_asks() {
     let (mut pair, a, b) = connected(|_| (), |_| ());
@@ -64,7 +65,7 @@ fn a_lone_answer_after_a_pause_asks() {
         assert_eq!(asks(&pair), [true]);
     }
     assert!(pair.a.endpoint.paths(a).unwrap()[0].srtt.unwrap() < ms(100));
-    // Question upon question: the next one brings the acknowledgement.
+    // With a series of questions the next one carries the acknowledgement.
     for _ in 0..5 {
         pair.clear_captured();
         pair.send(Side::B, b, 0, "and this?");
@@ -88,7 +89,7 @@ fn the_packet_that_fills_the_congestion_window_asks() {
     assert!(asked[asked.len() - 1] && !asked[0], "{asked:?}");
 }
 
-/// With much under way the acknowledgements of what went before come in any case: none is asked for.
+/// With a large flight, acknowledgements of earlier data arrive anyway, and none is requested.
 #[test]
 fn a_large_window_asks_for_nothing() {
     let (mut pair, a, b) = connected(|_| (), |_| ());
@@ -136,7 +137,7 @@ fn all_before_the_shutdown_ask() {
     assert_eq!(asks(&pair), [true]);
 }
 
-/// The last packet is lost: the tail-loss probe and what follows a time-out ask.
+/// The last packet is lost: the tail-loss probe and the packet after a time-out have the I bit.
 #[test]
 fn probes_and_what_follows_a_time_out_ask() {
     let (mut pair, a, _) = connected(|_| (), |_| ());

@@ -1,16 +1,16 @@
-//! RFC 7661, senders that have less to send than the window lets them: the window neither grows by what was not used (section 4.3,
-//! the non-validated phase) nor is it lost as long as there is no pause of an RTO (section 4.2), and what goes when there is
-//! more again goes in no burst (section 4.4.2). Round trips of 60 ms.
+//! RFC 7661, application-limited senders: an unused window neither grows (section 4.3, the non-validated phase) nor
+//! is lost without a pause of an RTO (section 4.2), and new data afterwards is not sent in a burst (section 4.4.2).
+//! Round trips of 60 ms.
 
 use strandline_proto::congestion::Algorithm;
 
 use super::scene::{Scene, packets};
 use super::*;
 
-/// Those whose windows nothing but acknowledgements and losses changes.
+/// Controllers whose windows change only by acknowledgements and losses.
 const ALL: [Algorithm; 3] = [Algorithm::Cubic, Algorithm::Rfc9260, Algorithm::Dctcp];
 
-/// A scene in which a full flow has made the window that of the path.
+/// Returns a scene in which a full flow has filled the path.
 fn filled(algorithm: Algorithm) -> Scene {
     let mut scene = Scene::new(|config| config.congestion = algorithm);
     let (a, b) = (scene.a, scene.b);
@@ -22,7 +22,7 @@ fn filled(algorithm: Algorithm) -> Scene {
     scene
 }
 
-/// So many packets each 20 ms, for so long.
+/// Sends `packets` packets every 20 ms, `times` times.
 fn trickle(scene: &mut Scene, packets: usize, times: usize) {
     for _ in 0..times {
         scene.give(packets);
@@ -30,7 +30,7 @@ fn trickle(scene: &mut Scene, packets: usize, times: usize) {
     }
 }
 
-/// Section 4.2: a tenth of the window is used for many round trips. It stays what it was.
+/// Section 4.2: a tenth of the window is used for many round trips. The window does not change.
 #[test]
 fn section_4_2_a_window_that_is_used_a_little_stays() {
     for algorithm in ALL {
@@ -43,7 +43,7 @@ fn section_4_2_a_window_that_is_used_a_little_stays() {
     }
 }
 
-/// Section 4.3: with a third of the window under way it does not grow either, nor by any of a hundred round trips.
+/// Section 4.3: with a third of the window in flight it does not grow either, in any of a hundred round trips.
 #[test]
 fn section_4_3_window_used_by_a_third_is_kept() {
     for algorithm in ALL {
@@ -58,7 +58,7 @@ fn section_4_3_window_used_by_a_third_is_kept() {
     }
 }
 
-/// Section 4.3: more than half of it in each round trip lets slow start go on, up to twice what is used.
+/// Section 4.3: with more than half of it in each round trip slow start continues, up to twice what is used.
 #[test]
 fn section_4_3_slow_start_continues_above_half() {
     for algorithm in [Algorithm::Cubic, Algorithm::Dctcp] {
@@ -75,8 +75,8 @@ fn section_4_3_slow_start_continues_above_half() {
     }
 }
 
-/// Section 4.3, the validated phase: the whole window at one moment of each round trip is use of it, though most acknowledgements find
-/// less under way (RFC 9260 looks at each of those moments).
+/// Section 4.3, the validated phase: using the whole window at one instant of each round trip counts, although most
+/// acknowledgements find less in flight (RFC 9260 considers each of those instants).
 #[test]
 fn section_4_3_fully_used_window_grows_by_all() {
     let grown = |algorithm| {
@@ -94,8 +94,8 @@ fn section_4_3_fully_used_window_grows_by_all() {
     assert!(letter < cubic, "{letter} {cubic}");
 }
 
-/// Section 4.4.2: the window that was kept does not go in one burst when there is more to send, nor does more than it go in a round
-/// trip.
+/// Section 4.4.2: a window that was kept is not sent in one burst when there is more data, nor is more than it sent
+/// in a round trip.
 #[test]
 fn section_4_4_2_what_is_kept_goes_in_no_burst() {
     let mut scene = filled(Algorithm::Cubic);
@@ -117,8 +117,8 @@ fn section_4_4_2_what_is_kept_goes_in_no_burst() {
     assert!((kept / 10 * 9..=kept + 8).contains(&all), "{all} in a round trip, a window of {kept}");
 }
 
-/// BBR knows the rate of the path: trickling along for ten seconds, and pauses of seconds, don't lower it, and the first data after
-/// them goes at that rate, in no burst.
+/// BBR knows the rate of the path: a trickle of ten seconds, and pauses of seconds, do not lower it, and the first
+/// data after them is sent at that rate, without a burst.
 #[test]
 fn section_4_2_bbr_keeps_its_rate_through_trickles_and_pauses() {
     let mut scene = filled(Algorithm::Bbr);
@@ -139,7 +139,7 @@ fn section_4_2_bbr_keeps_its_rate_through_trickles_and_pauses() {
     assert!(at_once <= packets(u32::try_from(after * 4 / 1000).unwrap()) as usize + 12, "{at_once} at once");
 }
 
-/// Swift keeps the window through a trickle as well, and a pause lowers it no further than to where one begins.
+/// Swift keeps the window through a trickle as well, and a pause lowers it at most to the initial window.
 #[test]
 fn section_4_2_swift_keeps_what_it_may() {
     let mut scene = filled(Algorithm::Swift);

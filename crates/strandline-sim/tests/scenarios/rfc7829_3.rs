@@ -1,5 +1,5 @@
-//! RFC 7829 section 3: a path that may have failed, left at once and returned to at once; and what finds a silent path
-//! before T3-rtx would.
+//! RFC 7829 section 3: a potentially failed path, which is left at once and returned to at once, and the detection of
+//! a silent path before T3-rtx.
 
 use strandline_netem::Change;
 use strandline_proto::congestion::Algorithm;
@@ -14,14 +14,14 @@ pub struct TwoPaths {
     pub pair: Pair,
     pub a: AssociationId,
     pub b: AssociationId,
-    /// Bytes of each message.
+    /// Size of each message in bytes.
     pub size: usize,
     /// Numbers of the next message to send and to read.
     next: [u32; 2],
 }
 
 impl TwoPaths {
-    /// Both paths confirmed.
+    /// Sets up an association with both paths confirmed.
     pub fn new(links: [LinkConfig; 2], change: impl Fn(&mut AssociationConfig)) -> Self {
         let host = |last: [u8; 2]| EndpointConfig {
             local_addresses: vec![[10, 0, last[0], last[1]].into(), [10, 1, last[0], last[1]].into()],
@@ -56,7 +56,8 @@ impl TwoPaths {
         self.pair.a.endpoint.paths(self.a).unwrap()
     }
 
-    /// Keeps `ahead` bytes in the send buffer and reads, which checks that nothing is lost, doubled or out of order.
+    /// Keeps `ahead` bytes in the send buffer and reads, which checks that nothing is lost, duplicated or out of
+    /// order.
     pub fn run(&mut self, time: Duration, ahead: usize) {
         let Self { pair, a, b, size, next } = self;
         let (a, b, size) = (*a, *b, *size);
@@ -79,15 +80,15 @@ impl TwoPaths {
         });
     }
 
-    /// Sends no more, and checks that all arrives.
+    /// Stops sending, and checks that everything arrives.
     pub fn finish(&mut self) {
         self.run(ms(20_000), 0);
         assert_eq!(self.next[0], self.next[1], "all has arrived");
     }
 
-    /// How long nothing new is read from now on.
+    /// Returns how long nothing new is read from now on.
     pub fn standstill(&mut self, ahead: usize) -> Duration {
-        // What was on its way when the path was cut still arrives.
+        // What was in flight when the path was cut still arrives.
         self.run(ms(60), ahead);
         let (began, read) = (self.pair.now, self.next[1]);
         while self.next[1] == read {
@@ -106,7 +107,7 @@ impl TwoPaths {
         self.pair.events(Side::A).into_iter().filter_map(of).collect()
     }
 
-    /// Packets of A with such a chunk on a path.
+    /// Returns the number of packets of A with such a chunk on a path.
     pub fn sent(&self, path: usize, kind: u8) -> usize {
         let to = self.pair.addresses(Side::B)[path].ip();
         let wanted = |captured: &&Captured| {
@@ -126,7 +127,7 @@ fn wide() -> LinkConfig {
     LinkConfig { queue_bytes_max: 200_000, ..link(ms(30), 20) }
 }
 
-/// With defaults only: on a LAN within 400 ms under load, else within a second.
+/// With default parameters: on a LAN within 400 ms under load, otherwise within a second.
 #[test]
 fn cut_path_is_left_within_detection_time() {
     for (name, link, ahead, limit) in [
@@ -146,7 +147,7 @@ fn cut_path_is_left_within_detection_time() {
     }
 }
 
-/// Without the limit on silence, T3-rtx alone finds out: rule 2.
+/// Without the limit on silence only T3-rtx detects it: rule 2.
 #[test]
 fn rule_2_one_time_out_is_enough() {
     let mut paths = TwoPaths::new([lan(), lan()], |config| config.path_silence_max = None);
@@ -159,7 +160,7 @@ fn rule_2_one_time_out_is_enough() {
     paths.finish();
 }
 
-/// Rule 1: a limit of none, or of as many errors as make the path inactive, is RFC 9260.
+/// Rule 1: no limit, or one of as many errors as make the path inactive, is RFC 9260.
 #[test]
 fn rule_1_without_the_state_inactivity_decides() {
     for retrans_max in [None, Some(2)] {
@@ -176,7 +177,7 @@ fn rule_1_without_the_state_inactivity_decides() {
     }
 }
 
-/// Rules 3, 5 and 6: data stays away, HEARTBEATs go once in each RTO, which doubles.
+/// Rules 3, 5 and 6: data stays away, and HEARTBEATs are sent once per RTO, which doubles.
 #[test]
 fn rules_3_5_and_6_heartbeats_probe_without_data() {
     let mut paths = TwoPaths::new([lan(), lan()], |_| ());
@@ -185,13 +186,13 @@ fn rules_3_5_and_6_heartbeats_probe_without_data() {
     paths.run(ms(500), 100_000);
     assert_eq!(paths.paths()[0].state, Reachability::PotentiallyFailed);
     paths.pair.clear_captured();
-    // RTO is 2 s after the time-out: the first was asked at once, the others follow after 2, 4 and 8 s.
+    // The RTO is 2 s after the time-out: the first was sent at once, the others follow after 2, 4 and 8 s.
     paths.run(ms(15_000), 1000);
     assert_eq!((paths.sent(0, kind::DATA), paths.sent(0, kind::HEARTBEAT)), (0, 3));
     assert!(paths.sent(1, kind::DATA) > 50);
 }
 
-/// Rule 5: where heartbeats are switched off, none is sent.
+/// Rule 5: if heartbeats are switched off, none is sent.
 #[test]
 fn rule_5_heartbeats_that_are_off_stay_off() {
     let mut paths = TwoPaths::new([lan(), lan()], |_| ());
@@ -207,7 +208,7 @@ fn rule_5_heartbeats_that_are_off_stay_off() {
     assert_eq!(paths.sent(0, kind::HEARTBEAT), 0);
 }
 
-/// Rule 4: with no active path, the one that may have failed with the fewest errors.
+/// Rule 4: with no active path, the potentially failed one with the fewest errors.
 #[test]
 fn rule_4_fewest_errors_among_failing_paths() {
     let mut paths = TwoPaths::new([lan(), lan()], |_| ());
@@ -225,7 +226,7 @@ fn rule_4_fewest_errors_among_failing_paths() {
     paths.finish();
 }
 
-/// Rules 7 and 8: an answer brings the path back, and data with it; without one it is inactive at last.
+/// Rules 7 and 8: an answer brings the path back, and data with it. Without one it becomes inactive.
 #[test]
 fn rules_7_and_8_answer_recovers_and_silence_fails() {
     let mut paths = TwoPaths::new([lan(), lan()], |_| ());
@@ -245,8 +246,8 @@ fn rules_7_and_8_answer_recovers_and_silence_fails() {
     paths.finish();
 }
 
-/// A path that was silent for a moment is used again as soon as it answers, with what one loss leaves of its window: what was under way is
-/// gone.
+/// A path that was silent for a moment is used again as soon as it answers, with the window that one loss leaves: its
+/// flight is gone.
 #[test]
 fn short_silence_costs_no_more_than_loss() {
     let mut paths = TwoPaths::new([wide(), wide()], |_| ());
@@ -263,7 +264,7 @@ fn short_silence_costs_no_more_than_loss() {
     paths.finish();
 }
 
-/// All that A sends on a path within so long arrives at its end, in order.
+/// Blocks a path: everything that A sends on it within `time` arrives at the end, in order.
 fn stand_still(paths: &mut TwoPaths, path: usize, link: &LinkConfig, time: Duration, ahead: usize) {
     let end = paths.pair.now + time;
     while paths.pair.now < end {
@@ -276,8 +277,8 @@ fn stand_still(paths: &mut TwoPaths, path: usize, link: &LinkConfig, time: Durat
     TwoPaths::change_path(&mut paths.pair, path, &Change::Config(link.clone()));
 }
 
-/// Rule 9: the other path stands still, what went there goes again on the dead one, and then the originals arrive. That is no answer
-/// from the dead path.
+/// Rule 9: the other path is blocked, its data is retransmitted on the dead one, and then the originals arrive. That
+/// is no answer from the dead path.
 #[test]
 fn rule_9_data_on_both_paths_proves_neither() {
     for pause in [1300, 1500, 1800] {
@@ -303,7 +304,8 @@ fn rule_9_data_on_both_paths_proves_neither() {
     }
 }
 
-/// Rule 10: with no active path left, what went to one path alone and is acknowledged brings that one back, without a HEARTBEAT.
+/// Rule 10: with no active path left, the acknowledgement of data that was sent on one path only brings that path
+/// back, without a HEARTBEAT.
 #[test]
 fn rule_10_data_on_one_path_recovers_it() {
     let mut paths = TwoPaths::new([lan(), lan()], |config| config.heartbeat_interval = None);
@@ -321,8 +323,8 @@ fn rule_10_data_on_one_path_recovers_it() {
     paths.finish();
 }
 
-/// A path stands still for longer than what counts as silence, and nothing is lost on it. The window is what it was, whichever of its
-/// packets had gone again as probes, on which path, when it was left.
+/// A path is blocked for longer than the limit on silence, and nothing is lost on it. The old window is restored,
+/// whichever of its packets had been retransmitted as probes, and on which path, when it was left.
 #[test]
 fn silence_in_which_nothing_is_lost_is_undone() {
     for (delay, mbps) in [(100, 1000), (500, 1000), (5_000, 100), (10_000, 20), (30_000, 20)] {
@@ -345,7 +347,7 @@ fn silence_in_which_nothing_is_lost_is_undone() {
     }
 }
 
-/// Section 5: with a limit for the primary path the other one becomes primary for good.
+/// Section 5: with a limit for the primary path the other one becomes primary permanently.
 #[test]
 fn section_5_the_primary_path_switches_over() {
     let mut paths = TwoPaths::new([lan(), lan()], |config| config.primary_switchover_retrans_max = Some(0));
@@ -384,7 +386,7 @@ fn paths_of_another_mtu_and_delay_take_over() {
     paths.finish();
 }
 
-/// A chunk that is lost a second time goes on the other path, without a time-out.
+/// A chunk that is lost a second time uses the other path, without a time-out.
 #[test]
 fn what_is_lost_twice_takes_the_other_path() {
     let mut paths = TwoPaths::new([wide(), wide()], |_| ());
@@ -411,7 +413,7 @@ fn what_is_lost_twice_takes_the_other_path() {
     paths.finish();
 }
 
-/// A tail-loss probe that was lost goes on the other path the next time, and counts as one there, too.
+/// A lost tail-loss probe is repeated on the other path, and counts as a probe there too.
 #[test]
 fn lost_probe_moves_to_the_other_path() {
     let mut paths = TwoPaths::new([wide(), wide()], |config| config.path_silence_max = None);
@@ -429,8 +431,8 @@ fn lost_probe_moves_to_the_other_path() {
     paths.finish();
 }
 
-/// A message is lost on the first path, and its first tail-loss probe. After how long the second probe goes; `load`: after so long so much
-/// goes on the other path that pacing holds it back.
+/// Loses a message on the first path, and its first tail-loss probe. Returns the time until the second probe. With
+/// `load`, so much is sent on the other path after that time that pacing holds it back.
 fn second_probe_after(load: Option<Duration>) -> Duration {
     // Paced from its first acknowledgement on.
     let mut paths = TwoPaths::new([wide(), link(ms(50), 20)], |config| {
@@ -466,13 +468,13 @@ fn second_probe_after(load: Option<Duration>) -> Duration {
     took
 }
 
-/// Which path a probe takes depends on what pacing lets go on the other one. On one of them it goes when its time has come.
+/// Pacing on the other path decides which path a probe takes. On one of them it is sent when it is due.
 #[test]
 fn probe_is_on_time_despite_pacing() {
     let alone = second_probe_after(None);
     for early in (1..=30).map(|tenths| Duration::from_micros(100 * tenths)) {
         let took = second_probe_after(Some(alone - early));
-        // What is far is rounded up to a millisecond, what is looked at again when it is near isn't.
+        // A far deadline is rounded up to a millisecond; one that is near when it is set again is not.
         assert!(
             took <= alone && took + Duration::from_nanos(1 << 20) > alone,
             "{early:?} after others: {took:?}, {alone:?}"

@@ -1,5 +1,5 @@
-//! RFC 8257, DCTCP: the window shrinks by half of alpha, the smoothed share of marked bytes, once in each observation window; and the
-//! receiver tells each change of marks at once. Round trips of 60 ms without a queue.
+//! RFC 8257, DCTCP: the window shrinks by half of alpha, the smoothed share of marked bytes, once per observation
+//! window; and the receiver reports each change of marks at once. Round trips of 60 ms without a queue.
 
 use strandline_proto::congestion::Algorithm;
 use strandline_sim::pair::Fate;
@@ -7,7 +7,7 @@ use strandline_sim::pair::Fate;
 use super::scene::{Scene, packets};
 use super::*;
 
-/// Both sides ask for it; the window is at least so many packets.
+/// Returns a scene in which both sides asked for ECN and the window is at least `window` packets.
 fn started(window: u32) -> Scene {
     let dctcp = |config: &mut AssociationConfig| config.congestion = Algorithm::Dctcp;
     let mut scene = Scene::between(LinkConfig::with_delay(ms(30)), dctcp, dctcp);
@@ -15,7 +15,7 @@ fn started(window: u32) -> Scene {
     scene
 }
 
-/// The packets with these of the next chunks are marked.
+/// Marks the packets with these of the next chunks.
 fn mark(scene: &mut Scene, next: impl Iterator<Item = u32>) {
     let first = scene.next_number();
     for number in next {
@@ -27,7 +27,8 @@ fn ratio(fall: &(u64, u32, u32)) -> f64 {
     f64::from(fall.2) / f64::from(fall.1)
 }
 
-/// Section 3.3: alpha began with 1 and has lost a sixteenth in each of some nine windows, and half of it is taken off; slow start is over.
+/// Section 3.3: alpha began with 1 and has lost a sixteenth in each of about nine windows. The window shrinks by half
+/// of it, and slow start is over.
 #[test]
 fn section_3_3_the_first_mark() {
     let mut scene = started(60);
@@ -36,23 +37,25 @@ fn section_3_3_the_first_mark() {
     let falls = scene.falls(ms(400));
     assert!(falls.len() == 1 && (0.68..0.76).contains(&ratio(&falls[0])), "{falls:?}");
     assert!(scene.path().ssthresh < falls[0].1);
-    // A packet more in each round trip from there on.
+    // One packet more in each round trip from there on.
     let grown = (scene.path().cwnd - falls[0].2) / 1460;
     assert!((2..=6).contains(&grown), "{grown} packets in {} ms", 400 - falls[0].0);
 }
 
-/// Section 3.3: however many packets of a window are marked, it shrinks once for that.
+/// Section 3.3: however many packets of a window are marked, it shrinks once.
 #[test]
 fn section_3_3_once_in_each_observation_window() {
     let mut scene = started(60);
     mark(&mut scene, (0..400).filter(|number| number % 3 == 0));
     let falls = scene.falls(ms(600));
-    // 120 ms at most until the first, and then one for each flight, which is acknowledged the sooner the less went after the cut.
+    // At most 120 ms until the first, and then one per flight, which is acknowledged sooner the less was sent after
+    // the reduction.
     assert!((5..=10).contains(&falls.len()), "{falls:?}");
     assert!(falls.windows(2).all(|pair| pair[1].0 - pair[0].0 >= 10), "{falls:?}");
 }
 
-/// Section 3.3 step 6: alpha loses a sixteenth in each window without marks, so that a mark after many of those takes little.
+/// Section 3.3 step 6: alpha loses a sixteenth in each window without marks, so that a mark after many of those takes
+/// little.
 #[test]
 fn section_3_3_alpha_is_forgotten() {
     let mut scene = started(60);
@@ -66,7 +69,8 @@ fn section_3_3_alpha_is_forgotten() {
     assert!(falls.len() == 1 && (0.95..0.995).contains(&ratio(&falls[0])), "{falls:?}");
 }
 
-/// With every packet marked alpha grows, by a sixteenth of what is left to 1: each cut takes more, down to two packets.
+/// With every packet marked alpha grows by a sixteenth of what is left to 1: each reduction takes more, down to two
+/// packets.
 #[test]
 fn section_3_3_alpha_follows_the_share_of_marks() {
     let mut scene = started(60);
@@ -81,8 +85,8 @@ fn section_3_3_alpha_follows_the_share_of_marks() {
     assert_eq!(packets(scene.path().cwnd), 2, "{:?}", scene.path());
 }
 
-/// Section 3.2: where marked and other packets follow one another a SACK goes at once, ECNE with it for what was marked and with no
-/// other.
+/// Section 3.2: when marked and unmarked packets alternate, a SACK is sent at once, with ECNE exactly for marked
+/// ones.
 #[test]
 fn section_3_2_each_change_is_told_at_once() {
     let dctcp = |config: &mut AssociationConfig| config.congestion = Algorithm::Dctcp;
@@ -93,7 +97,7 @@ fn section_3_2_each_change_is_told_at_once() {
     scene.give(8);
     scene.run(ms(400));
     let first = scene.first;
-    // What each SACK acknowledges first, and whether it tells of a mark.
+    // What each SACK acknowledges first, and whether it reports a mark.
     let told: Vec<(u32, bool)> = scene
         .pair
         .captured()

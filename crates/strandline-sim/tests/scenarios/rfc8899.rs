@@ -1,4 +1,4 @@
-//! RFC 8899 section 4.3 and RFC 9260 section 7.3: a path MTU that falls and no message that tells so.
+//! RFC 8899 section 4.3 and RFC 9260 section 7.3: a path MTU that falls without a message that reports it.
 
 use core::net::IpAddr;
 
@@ -8,7 +8,7 @@ use strandline_sim::pair::Fate;
 
 use super::*;
 
-/// A pair whose addresses are of one family and whose links take 1,500 bytes; the path MTU is known already.
+/// Returns a pair whose addresses are of one family and whose links carry 1,500 bytes. The path MTU is already known.
 fn pair(ipv6: bool, change: impl Fn(&mut AssociationConfig)) -> (Pair, AssociationId, AssociationId) {
     let link = LinkConfig { size_max: 1500, ..LinkConfig::with_delay(ms(5)) };
     let at = |side: u16| {
@@ -24,7 +24,7 @@ fn pair(ipv6: bool, change: impl Fn(&mut AssociationConfig)) -> (Pair, Associati
     (pair, a, b)
 }
 
-/// From now on both directions drop what is longer, whether it may be fragmented or not.
+/// Makes both directions drop longer packets, whether they may be fragmented or not.
 fn narrow(pair: &mut Pair, size: usize) {
     let (a, b) = (pair.addresses(Side::A)[0].ip(), pair.addresses(Side::B)[0].ip());
     for (from, to) in [(a, b), (b, a)] {
@@ -32,7 +32,7 @@ fn narrow(pair: &mut Pair, size: usize) {
     }
 }
 
-/// Sends a message of 20,000 bytes and says how long it took to arrive.
+/// Sends a message of 20,000 bytes and returns how long it took to arrive.
 fn transfer(pair: &mut Pair, a: AssociationId, b: AssociationId, limit: Duration) -> Option<Duration> {
     let began = pair.now;
     pair.send(Side::A, a, 0, vec![7; 20_000]);
@@ -68,7 +68,7 @@ fn a_path_mtu_that_falls_costs_seconds() {
         let took = transfer(&mut pair, a, b, Duration::from_secs(limit));
         assert!(took.is_some(), "{size}, IPv6 {ipv6}\n{}", pair.printed().join("\n"));
         assert!(mtu(&pair, a) <= size);
-        // Then as fast as ever, and the search finds what the path takes.
+        // Afterwards as fast as before, and the search finds the path MTU.
         pair.run_for(Duration::from_secs(2));
         let took = transfer(&mut pair, a, b, Duration::from_secs(5)).expect("a second message");
         assert!(took < ms(500), "{size}, IPv6 {ipv6}: {took:?}");
@@ -85,7 +85,7 @@ fn a_path_mtu_that_falls_costs_seconds() {
 fn an_unusable_path_ends_the_association_despite_heartbeats() {
     let (mut pair, a, b) = pair(false, |_| {});
     transfer(&mut pair, a, b, ms(1000)).expect("nothing is lost yet");
-    // Less than any data needs, enough for HEARTBEATs.
+    // Too narrow for any data, wide enough for HEARTBEATs.
     narrow(&mut pair, 200);
     let began = pair.now;
     pair.send(Side::A, a, 0, vec![7; 20_000]);
@@ -111,7 +111,7 @@ fn an_unusable_path_ends_the_association_despite_heartbeats() {
     assert!(answers.count() > 0, "HEARTBEATs were answered");
 }
 
-/// A receiver that sends nothing but SACKs, over a way back that is too narrow for all the gap blocks there are.
+/// A receiver that sends only SACKs, over a return path that is too narrow for all gap blocks.
 #[test]
 fn sacks_with_gaps_fit_a_narrow_return_path() {
     for size in [1500, 700] {
@@ -134,7 +134,7 @@ fn sacks_with_gaps_fit_a_narrow_return_path() {
         let lens = pair.captured().iter().filter(|packet| packet.chunk_kinds() == [kind::SACK]);
         let lens: Vec<_> = lens.map(|packet| packet.datagram.ip_len()).collect();
         let longest = lens.iter().max().copied().unwrap_or_default();
-        // As long as the path takes once that is proved, and no longer than every path takes where it is not.
+        // As long as the path carries once that is proved, and otherwise no longer than every path carries.
         assert!(
             if size == 1500 { longest > 700 } else { longest > 500 && longest <= 576 },
             "{size}: {longest}"

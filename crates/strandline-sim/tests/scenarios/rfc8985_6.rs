@@ -1,12 +1,13 @@
-//! RFC 8985 section 6: a packet is lost once one that was sent later has arrived and a reordering window has passed; three
-//! packets beyond a gap need no window as long as nothing was seen to come out of order. Round trips of 60 ms: the window is 15.
+//! RFC 8985 section 6: a packet is lost once one that was sent later has arrived and a reordering window has passed.
+//! Three packets beyond a gap need no window as long as no reordering was seen. Round trips of 60 ms: the window is
+//! 15.
 
 use strandline_sim::pair::Fate;
 
 use super::scene::Scene;
 use super::*;
 
-/// Three packets beyond the gap: at once, and once.
+/// Three packets beyond the gap: retransmitted at once, and once.
 #[test]
 fn section_6_2_loss_is_repaired_after_three_packets() {
     let mut scene = Scene::new(|_| ());
@@ -44,8 +45,8 @@ fn section_6_2_one_that_is_later_than_the_window_is() {
     assert_eq!(scene.sent_again(), [2]);
 }
 
-/// Once packets were seen to overtake each other three beyond a gap are no proof any more either; nor after a
-/// pause in which what was under way is forgotten.
+/// Once reordering was seen, three packets beyond a gap are no proof any more; nor after a pause, which resets the
+/// state of the flight.
 #[test]
 fn section_6_2_reordering_path_waits_for_the_window() {
     for pause in [500, 3000] {
@@ -62,7 +63,7 @@ fn all_wait_after(pause: Duration) {
     scene.give(10);
     scene.run(pause);
     assert_eq!(scene.sent_again(), [] as [u32; 0], "{pause:?}");
-    // And a loss is found by the end of the window instead.
+    // The end of the window reveals a loss instead.
     scene.fate(17, &[Fate::Drop]);
     let began = scene.pair.now.since(scene.began).as_millis() as u64;
     scene.give(10);
@@ -71,7 +72,7 @@ fn all_wait_after(pause: Duration) {
     assert!(times.len() == 2 && (began + 74..began + 82).contains(&times[1]), "{times:?} from {began}");
 }
 
-/// A retransmission that is lost, too, is found by what was sent after it, without a time-out: a round trip later.
+/// A lost retransmission is detected by later packets, without a time-out, a round trip later.
 #[test]
 fn section_6_2_lost_retransmission_needs_no_time_out() {
     let mut scene = Scene::new(|_| ());
@@ -86,7 +87,7 @@ fn section_6_2_lost_retransmission_needs_no_time_out() {
     assert!(scene.all_is_acknowledged());
 }
 
-/// RFC 9260 alone waits for T3-rtx: what the above is worth.
+/// RFC 9260 alone waits for T3-rtx, for comparison.
 #[test]
 fn miss_indications_leave_lost_retransmissions_to_t3() {
     let mut scene = Scene::new(|config| {

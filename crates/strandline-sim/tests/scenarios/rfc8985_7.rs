@@ -1,12 +1,12 @@
-//! RFC 8985 section 7: the last packets of a flight are probed for after two round trips (122 ms here), or 200 ms later where a
-//! single packet is in flight whose acknowledgement may be delayed.
+//! RFC 8985 section 7: the last packets of a flight are probed for after two round trips (122 ms here), or 200 ms
+//! later for a single packet whose acknowledgement may be delayed.
 
 use strandline_sim::pair::Fate;
 
 use super::scene::Scene;
 use super::*;
 
-/// The tail of three: the probe is the highest of them, and its SACK tells of the others.
+/// The tail of three: the probe is the highest of them, and its SACK reveals the others.
 #[test]
 fn section_7_3_the_highest_chunk_in_flight_is_the_probe() {
     let mut scene = Scene::new(|_| ());
@@ -36,8 +36,8 @@ fn section_7_2_single_packet_allows_delayed_ack() {
     assert_eq!((scene.stats().tail_probes, scene.stats().timeouts), (1, 0));
 }
 
-/// A single packet that fills a gap is acknowledged at once (RFC 9260 section 6.7): if it is lost again, nobody waits for a delayed
-/// acknowledgement.
+/// A single packet that fills a gap is acknowledged at once (RFC 9260 section 6.7): if it is lost again, the probe
+/// does not allow for a delayed acknowledgement.
 #[test]
 fn section_7_2_single_gap_filler_gets_no_allowance() {
     let mut scene = Scene::new(|_| ());
@@ -51,12 +51,12 @@ fn section_7_2_single_gap_filler_gets_no_allowance() {
     assert!(scene.all_is_acknowledged());
 }
 
-/// A local network: 200 microseconds there and back.
+/// A local network: a round trip of 200 microseconds.
 fn local() -> Scene {
     Scene::on(link(Duration::from_micros(100), 1000), |_| ())
 }
 
-/// A single packet that asks for its acknowledgement at once (I bit): nobody waits for a delayed one.
+/// A single packet with the I bit: the probe does not allow for a delayed acknowledgement.
 #[test]
 fn section_7_2_i_bit_packet_gets_no_allowance() {
     let mut scene = local();
@@ -77,7 +77,7 @@ fn section_7_2_i_bit_packet_gets_no_allowance() {
     assert!(scene.all_is_acknowledged());
 }
 
-/// The answer after a pause asks by itself: if it is lost, it goes again as soon.
+/// The answer after a pause has the I bit by itself: if it is lost, it is retransmitted as soon.
 #[test]
 fn section_7_2_lost_answer_after_pause_returns_soon() {
     let mut scene = local();
@@ -96,7 +96,7 @@ fn section_7_2_lost_answer_after_pause_returns_soon() {
     assert_eq!((scene.stats().tail_probes, scene.stats().timeouts), (1, 0));
 }
 
-/// Who doesn't know the I bit delays its acknowledgement all the same: one needless probe tells so, and none follows.
+/// A peer that ignores the I bit delays its acknowledgement: one spurious probe reveals it, and none follows.
 #[test]
 fn section_7_2_peer_ignoring_i_bit_is_learnt() {
     let mut scene = local();
@@ -108,7 +108,7 @@ fn section_7_2_peer_ignoring_i_bit_is_learnt() {
     assert!(scene.sent().iter().all(|seen| seen.asks));
     assert_eq!(scene.sent_again(), [0], "{:#?}", scene.pair.printed());
     assert_eq!((scene.stats().tail_probes, scene.stats().timeouts), (1, 0));
-    // What is lost has 200 ms again.
+    // A lost packet gets the allowance of 200 ms again.
     scene.fate(5, &[Fate::Drop]);
     scene.ask();
     scene.run(ms(900));
@@ -117,7 +117,7 @@ fn section_7_2_peer_ignoring_i_bit_is_learnt() {
     assert!(scene.all_is_acknowledged());
 }
 
-/// Nor is it for answers that come at once because data goes with them.
+/// Answers that come at once because they go with data do not show that the peer heeds the I bit.
 #[test]
 fn section_7_2_an_acknowledgement_that_comes_with_data_tells_nothing() {
     let mut scene = local();
@@ -134,7 +134,7 @@ fn section_7_2_an_acknowledgement_that_comes_with_data_tells_nothing() {
     assert_eq!(scene.sent_again(), [0], "{:#?}", scene.pair.printed());
 }
 
-/// An acknowledgement that is lost looks as if the peer heeded no I bit; the next one that comes at once shows that it does.
+/// A lost acknowledgement looks as if the peer ignored the I bit; the next immediate one shows that it does not.
 #[test]
 fn section_7_2_after_an_answer_at_once_asking_counts_again() {
     let mut scene = local();
@@ -154,7 +154,7 @@ fn section_7_2_after_an_answer_at_once_asking_counts_again() {
     assert!(scene.all_is_acknowledged());
 }
 
-/// A probe that is lost is followed by one other, after twice the time.
+/// A lost probe is followed by one other, after twice the time.
 #[test]
 fn section_7_2_the_second_probe_waits_twice_as_long() {
     let mut scene = Scene::new(|_| ());
@@ -167,7 +167,7 @@ fn section_7_2_the_second_probe_waits_twice_as_long() {
     assert_eq!((scene.stats().tail_probes, scene.stats().timeouts), (2, 0));
 }
 
-/// Data that was not sent yet is the better probe, one packet beyond the window at most.
+/// Unsent data is the better probe, at most one packet beyond the window.
 #[test]
 fn section_7_3_new_data_serves_as_probe() {
     let mut scene = Scene::new(|_| ());
@@ -189,7 +189,7 @@ fn section_7_3_new_data_serves_as_probe() {
     assert!(scene.all_is_acknowledged());
 }
 
-/// A loss that the probe repaired is congestion all the same (section 7.4.2).
+/// A loss that the probe repaired still counts as congestion (section 7.4.2).
 #[test]
 fn section_7_4_repaired_loss_shrinks_and_probe_does_not() {
     for (fate, shrinks) in [(Fate::Drop, true), (Fate::Delay(ms(340)), false)] {
@@ -199,7 +199,7 @@ fn section_7_4_repaired_loss_shrinks_and_probe_does_not() {
         scene.give(1);
         scene.run(ms(900));
         assert_eq!(scene.stats().tail_probes, 1, "{fate:?}");
-        // What follows is acknowledged, and nobody told of a second copy; or somebody did.
+        // The following data is acknowledged, and a second copy is reported or not.
         scene.give(2);
         scene.run(ms(900));
         assert_eq!(scene.path().cwnd < before, shrinks, "{fate:?}: {before} {:?}", scene.path());

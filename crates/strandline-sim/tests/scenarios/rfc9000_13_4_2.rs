@@ -1,5 +1,5 @@
-//! ECN on paths that treat it badly, after RFC 9000 section 13.4.2: packets that may be marked are dropped, cleared, or all
-//! marked. None of it may break or blind the association: decision 38.
+//! ECN on paths that mishandle it, after RFC 9000 section 13.4.2: ECN-capable packets are dropped, cleared, or all
+//! marked. None of it may break or blind the association (decision 38).
 
 use strandline_proto::congestion::Algorithm;
 use strandline_proto::stats::AssociationStats;
@@ -7,7 +7,7 @@ use strandline_sim::pair::EcnPath;
 
 use super::*;
 
-/// Two hosts that agree on ECN, with 20 ms and 50 Mbit/s between them.
+/// Returns two hosts that negotiated ECN, with 20 ms and 50 Mbit/s between them.
 fn agreed(algorithm: Algorithm, path: EcnPath) -> (Pair, AssociationId, AssociationId) {
     let config = || {
         endpoint(|config| {
@@ -25,7 +25,7 @@ fn stats(pair: &Pair, a: AssociationId) -> AssociationStats {
     pair.a.endpoint.status(a).unwrap().stats
 }
 
-/// Packets of A that said that they may be marked.
+/// Returns the number of ECN-capable packets of A.
 fn capable(pair: &Pair) -> usize {
     pair.captured().iter().filter(|captured| captured.from == Side::A && captured.datagram.ecn != 0).count()
 }
@@ -59,7 +59,7 @@ fn path_dropping_ecn_is_used_without() {
     }
 }
 
-/// Also where the path begins to drop them only later: another route.
+/// Also if the path begins to drop them later, on another route.
 #[test]
 fn route_starting_to_drop_ecn_is_found() {
     let (mut pair, a, b) = agreed(Algorithm::Cubic, EcnPath::Carries);
@@ -72,7 +72,7 @@ fn route_starting_to_drop_ecn_is_found() {
     assert_eq!(capable(&pair), 0);
 }
 
-/// Losses at random are no reason to give ECN up.
+/// Random loss is no reason to give up ECN.
 #[test]
 fn a_path_that_loses_much_keeps_it() {
     let config = || endpoint(|config| config.ecn = true);
@@ -84,12 +84,12 @@ fn a_path_that_loses_much_keeps_it() {
     assert_eq!(stats(&pair, a).ecn_failures, 0);
 }
 
-/// Where the bits are cleared nothing is marked, and losses tell of a full queue as they do without ECN.
+/// If the bits are cleared nothing is marked, and losses reveal a full queue as without ECN.
 #[test]
 fn path_clearing_ecn_is_no_worse() {
     for algorithm in [Algorithm::Cubic, Algorithm::Dctcp] {
         let (mut pair, a, b) = agreed(algorithm, EcnPath::Clears);
-        // The start ends before the queue is full; CUBIC takes a while from there.
+        // Slow start ends before the queue is full; CUBIC takes a while from there.
         stream(&mut pair, a, b, ms(20_000));
         let received = stream(&mut pair, a, b, ms(2000));
         let stats = stats(&pair, a);
@@ -101,7 +101,7 @@ fn path_clearing_ecn_is_no_worse() {
     }
 }
 
-/// Where all packets are marked, marks say nothing of the queue: after some windows at their smallest they are left out.
+/// If all packets are marked, marks are no sign of a queue: after some windows at their minimum they are ignored.
 #[test]
 fn path_marking_everything_recovers_its_window() {
     for algorithm in [Algorithm::Cubic, Algorithm::Dctcp] {

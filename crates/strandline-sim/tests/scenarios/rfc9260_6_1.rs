@@ -1,9 +1,10 @@
-//! RFC 9260 section 6.1 rule A: a closed window is asked for by one packet at a time, and that is neither a loss nor an error.
+//! RFC 9260 section 6.1 rule A: a closed window is probed with one packet at a time, which is neither a loss nor an
+//! error.
 
 use super::scene::Scene;
 use super::*;
 
-/// B has room for so many bytes, in messages that are delivered whole, and does not read.
+/// B has room for `room` bytes, in messages that are delivered whole, and does not read.
 fn nobody_reads(room: u32) -> Scene {
     Scene::between(
         link(ms(30), 100),
@@ -15,7 +16,8 @@ fn nobody_reads(room: u32) -> Scene {
     )
 }
 
-/// A packet more than fits went, and B's window is closed for so many time-outs. When the last of them came.
+/// One packet more than fits was sent, and B's window stays closed for `timeouts` time-outs. Returns when the last of
+/// them came.
 fn probed(timeouts: u32) -> Duration {
     let mut scene = nobody_reads(30_000);
     scene.give(60);
@@ -26,8 +28,8 @@ fn probed(timeouts: u32) -> Duration {
     scene.pair.now.since(scene.began)
 }
 
-/// The window opens a moment before T3-rtx, which has backed off, would expire for the probe. That goes again at once, and new data with it;
-/// T3-rtx begins anew, so that nothing of that goes a second time.
+/// The window opens just before the backed-off T3-rtx would expire for the probe. The probe is retransmitted at once,
+/// with new data. T3-rtx restarts, so that nothing is sent a second time.
 #[test]
 fn a_window_that_opens_ends_the_back_off() {
     for timeouts in [2, 3] {
@@ -60,7 +62,8 @@ fn a_window_that_opens_ends_the_back_off() {
     }
 }
 
-/// Small messages take more room than their bytes, so that more is outstanding than fits: all of it waits while one packet asks.
+/// Small messages take more room than their bytes, so that more is outstanding than fits: all of it waits while one
+/// packet probes.
 #[test]
 fn blocked_data_waits_while_one_packet_probes() {
     let mut scene = nobody_reads(10_000);
@@ -79,7 +82,7 @@ fn blocked_data_waits_while_one_packet_probes() {
     assert_eq!(scene.path().error_count, 0);
     let (mut messages, b) = (Vec::new(), scene.b);
     scene.pair.run_until(ms(70_000), |pair| {
-        // Beside these there are some from before.
+        // Besides these there are some from before.
         messages.extend(pair.recv_all(Side::B, b).into_iter().filter(|message| message.data.len() == 20));
         messages.len() == 600
     });
@@ -87,9 +90,9 @@ fn blocked_data_waits_while_one_packet_probes() {
     assert_eq!(numbers, (0..600).collect::<Vec<_>>());
 }
 
-/// All has been sent, and most of it dropped, since small messages take more room than their bytes. The window opens while T3-rtx, which has
-/// backed off, has seconds to go: one packet asks at once, and its answer tells what became of the rest (sections 6.1 rule A and 6.3.3). TCP
-/// does so.
+/// Everything was sent, and most of it dropped, since small messages take more room than their bytes. The window
+/// opens while the backed-off T3-rtx has seconds to go: one packet probes at once, and its answer reveals the rest
+/// (sections 6.1 rule A and 6.3.3). TCP does the same.
 #[test]
 fn what_was_dropped_goes_when_the_window_opens() {
     let mut scene = nobody_reads(10_000);

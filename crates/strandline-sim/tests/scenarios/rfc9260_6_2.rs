@@ -1,14 +1,14 @@
-//! RFC 9260 section 6.2: how many packets an acknowledgement stands for, where that adapts.
+//! RFC 9260 section 6.2: how many packets an adaptive acknowledgement covers.
 
 use strandline_proto::config::SackFrequency;
 use strandline_sim::pair::Fate;
 
 use super::*;
 
-/// 60 ms and 100 Mbit/s: at the beginning every second packet, later every 16th.
+/// 60 ms and 100 Mbit/s: every second packet at the beginning, later every 16th.
 #[test]
 fn sacks_start_frequent_and_become_rare() {
-    // Less than what fills the queue, so that nothing is lost.
+    // Less than fills the queue, so that nothing is lost.
     let a_config = endpoint(|config| config.send_buffer = Some(2 << 20));
     let mut pair = Pair::new(a_config, endpoint(|_| ()), link(ms(30), 100));
     let (a, b) = pair.connect();
@@ -24,7 +24,7 @@ fn sacks_start_frequent_and_become_rare() {
     assert!(bytes > 11_000_000, "{bytes} bytes in a second");
 }
 
-/// What is fixed stays fixed.
+/// A fixed number stays fixed.
 #[test]
 fn fixed_sack_ratio_holds() {
     for packets in [1, 2, 6] {
@@ -56,7 +56,7 @@ fn a_loss_makes_acknowledgements_frequent() {
     assert!(measured < 1.1, "{measured}");
 }
 
-/// A sender whose window is small never waits for an acknowledgement that waits for it.
+/// A sender with a small window never waits for an acknowledgement that waits for the sender.
 #[test]
 fn a_small_window_is_acknowledged_without_waiting() {
     let small = |config: &mut AssociationConfig| {
@@ -66,11 +66,11 @@ fn a_small_window_is_acknowledged_without_waiting() {
     let mut pair = Pair::new(endpoint(|_| ()), endpoint(small), link(ms(5), 100));
     let (a, b) = pair.connect();
     let received = stream(&mut pair, a, b, ms(2000));
-    // 8 packets of 1,448 bytes in each round trip of 10 ms; their acknowledgements leave the window in steps.
+    // 8 packets of 1,448 bytes in each round trip of 10 ms; their acknowledgements make the window grow in steps.
     assert!(received > 200 * 4 * FULL as u64, "{received}");
 }
 
-/// Where much data comes, a HEARTBEAT asks how far away the sender is; none does where heartbeats are switched off.
+/// While much data arrives, a HEARTBEAT measures the round-trip time; not if heartbeats are switched off.
 #[test]
 fn receiver_measures_the_rtt() {
     for interval in [Some(ms(30_000)), None] {
@@ -83,7 +83,7 @@ fn receiver_measures_the_rtt() {
     }
 }
 
-/// Losing that HEARTBEAT says nothing of the path.
+/// The loss of that HEARTBEAT is no sign of a failing path.
 #[test]
 fn lost_measurement_is_no_path_error() {
     let mut pair = Pair::new(endpoint(|_| ()), endpoint(|_| ()), link(ms(30), 100));

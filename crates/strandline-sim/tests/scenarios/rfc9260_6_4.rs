@@ -1,4 +1,4 @@
-//! RFC 9260 section 6.4 and decision 35: what is sent again stays on its path the first time; what is lost there twice takes
+//! RFC 9260 section 6.4 and decision 35: the first retransmission stays on its path; data lost there twice uses
 //! another one.
 
 use core::cell::RefCell;
@@ -12,8 +12,8 @@ use strandline_wire::Tsn;
 use super::rfc7829_3::TwoPaths;
 use super::*;
 
-/// Two paths of 20 ms; one chunk of those sent from now on is lost so many times. Where its transmissions went, by the number
-/// of the path.
+/// Two paths of 20 ms; one chunk sent from now on is lost `losses` times. Returns the paths of its transmissions, and
+/// the number of time-outs.
 fn ways_of_a_chunk(losses: usize, change: impl Fn(&mut AssociationConfig)) -> (Vec<usize>, u32) {
     let mut paths = TwoPaths::new([link(ms(10), 50), link(ms(10), 50)], change);
     paths.run(ms(1000), 100_000);
@@ -60,7 +60,7 @@ fn what_is_lost_twice_takes_another_path() {
     assert_eq!(ways_of_a_chunk(2, |_| ()), (vec![0, 0, 1], 0));
 }
 
-/// RFC 9260 alone: three miss indications once, and then T3-rtx, after which another path is better (section 6.4.1).
+/// RFC 9260 alone: one fast retransmission, and then T3-rtx, after which another path is preferred (section 6.4.1).
 #[test]
 fn rfc_9260_changes_paths_only_by_time_out() {
     let pure = |config: &mut AssociationConfig| {
@@ -71,7 +71,7 @@ fn rfc_9260_changes_paths_only_by_time_out() {
     assert_eq!(ways_of_a_chunk(2, pure), (vec![0, 0, 1], 1));
 }
 
-/// What was lost on two paths, and is found lost at the same time, goes again where it was lost, each chunk on its own path.
+/// Chunks lost on two paths, and detected at the same time, are each retransmitted on their own path.
 #[test]
 fn losses_on_two_paths_stay_on_each() {
     for recovery in [Recovery::Rack, Recovery::Rfc9260] {
@@ -99,7 +99,7 @@ fn losses_on_two_paths(recovery: Recovery) {
                     noted.push(data.tsn);
                     return Fate::Drop;
                 }
-                // No SACK until one tells of some packets behind both.
+                // No SACK until one reports some packets beyond both.
                 Ok(Chunk::Sack(sack)) if from == Side::B && !told && !noted.is_empty() => {
                     let last = sack.gap_blocks().last().map_or(0, |block| u32::from(block.end));
                     let highest = sack.cumulative_tsn() + last;
@@ -135,13 +135,15 @@ fn other_path(config: &mut AssociationConfig) {
     config.fast_retransmit = FastRetransmit::OtherPath;
 }
 
-/// Where that is wanted the first retransmission takes another path, and the next one the first path again.
+/// If configured, the first retransmission uses another path, and the next one the first path again.
 #[test]
 fn losses_take_another_path_if_configured() {
     assert_eq!(ways_of_a_chunk(1, other_path), (vec![0, 1], 0));
-    // Nothing else goes there: a probe brings it back, and that the path says nothing counts as a time-out in the end.
+    // Nothing else is sent there. A probe brings the chunk back, and the silence of the path finally counts as a
+    // time-out.
     assert_eq!(ways_of_a_chunk(2, other_path), (vec![0, 1, 0], 1));
-    // With RFC 9260's miss indications there is one fast retransmission, and then T3-rtx of the path where that went.
+    // With RFC 9260's miss indications there is one fast retransmission, and then T3-rtx of the path where that was
+    // sent.
     let pure = |config: &mut AssociationConfig| {
         *config =
             AssociationConfig { path_mtu_initial: 1500, path_mtu_max: 1500, ..AssociationConfig::rfc9260() };
@@ -151,8 +153,8 @@ fn losses_take_another_path_if_configured() {
     assert_eq!(ways_of_a_chunk(2, pure), (vec![0, 1, 0], 1));
 }
 
-/// The chunk counts in the flight of the path that it takes, and as a loss on the one where it was lost: that one's window shrinks, the
-/// other's does not, and what comes new goes on where it went.
+/// The chunk counts in the flight of the path that it uses, and as a loss on the path where it was lost: the window
+/// of that path shrinks, the other's does not, and new data stays where it was.
 #[test]
 fn each_path_has_its_own_recovery() {
     let mut paths = TwoPaths::new([link(ms(10), 50), link(ms(200), 50)], other_path);
@@ -176,7 +178,7 @@ fn each_path_has_its_own_recovery() {
     paths.finish();
 }
 
-/// It may be set while the association lasts. With one path, and where no other is active, nothing changes.
+/// It may be set during the association. With one path, or no other active one, nothing changes.
 #[test]
 fn other_path_is_used_only_if_present() {
     let mut paths = TwoPaths::new([link(ms(10), 50), link(ms(10), 50)], |_| ());

@@ -1,5 +1,5 @@
-//! RFC 9260 section 7.2.1: a window that was not used for a while is not what the network carries any more; one that is not
-//! filled does not grow.
+//! RFC 9260 section 7.2.1: a window that was not used for a while no longer represents the network, and a window that
+//! is not filled does not grow.
 
 use strandline_proto::congestion::Algorithm;
 
@@ -10,7 +10,8 @@ fn with(algorithm: Algorithm) -> Scene {
     Scene::new(|config| config.congestion = algorithm)
 }
 
-/// After a pause of n whole RTOs: max(cwnd / 2^n, 4 * PMDCS), and no more than that goes in the first round trip.
+/// After a pause of n whole RTOs the window is max(cwnd / 2^n, 4 * PMDCS), and no more than that is sent in the first
+/// round trip.
 #[test]
 fn pause_halves_the_window_each_rto() {
     for pause in [1500, 2500, 20_000] {
@@ -38,7 +39,7 @@ fn pause_halves_the_window_each_rto() {
     }
 }
 
-/// With the default recovery a pause leaves no window that would go in one burst.
+/// With the default recovery no burst of the old window follows a pause.
 #[test]
 fn after_a_long_pause_cubic_begins_small() {
     let mut scene = with(Algorithm::Cubic);

@@ -1,10 +1,10 @@
-//! RFC 9406, HyStart++: slow start doubles the window in each round trip until the queue makes round trips longer, and ends
-//! before it overflows.
+//! RFC 9406, HyStart++: slow start doubles the window in each round trip until the queue lengthens the round trips,
+//! and ends before the queue overflows.
 
 use super::scene::Scene;
 use super::*;
 
-/// Packets with DATA of A's in each round trip of 60 ms.
+/// Returns the number of A's packets with DATA in each round trip of 60 ms.
 fn rounds(scene: &Scene, count: usize) -> Vec<usize> {
     let mut rounds = vec![0; count];
     for seen in scene.sent() {
@@ -28,11 +28,12 @@ fn doubling_stops_before_losses() {
     }
     assert_eq!(scene.sent_again(), [] as [u32; 0], "the queue never overflows");
     assert!(scene.path().ssthresh < u32::MAX, "slow start is over: {:?}", scene.path());
-    // The window holds what the path does: 20 Mbit/s at 60 ms.
+    // The window equals what the path holds: 20 Mbit/s at 60 ms.
     assert!(scene.path().cwnd > 130_000, "{:?}", scene.path());
 }
 
-/// Packets get longer on the way, and the window with them: all the same a queue of one round trip doesn't overflow.
+/// Packets become longer during the transfer, and the window with them. A queue of one round trip still does not
+/// overflow.
 #[test]
 fn faster_paths_queue_does_not_overflow() {
     let mut scene = Scene::on(LinkConfig { queue_bytes_max: 250_000, ..link(ms(10), 100) }, |config| {
@@ -45,7 +46,7 @@ fn faster_paths_queue_does_not_overflow() {
     assert!(scene.path().cwnd > 250_000, "{:?}", scene.path());
 }
 
-/// Without HyStart++, RFC 9260's slow start overflows the same queue: what it is worth.
+/// Without HyStart++, RFC 9260's slow start overflows the same queue, for comparison.
 #[test]
 fn slow_start_alone_overflows_the_queue() {
     let mut scene = Scene::on(link(ms(30), 20), |config| {
@@ -56,8 +57,8 @@ fn slow_start_alone_overflows_the_queue() {
     assert!(scene.sent_again().len() > 100, "{}", scene.sent_again().len());
 }
 
-/// Section 4.3, Conservative Slow Start: once the round trips grow, the window grows by a quarter of what it did, for some rounds, and
-/// then slow start is over.
+/// Section 4.3, Conservative Slow Start: once the round trips become longer, the window grows by a quarter as much
+/// for some rounds, and then slow start is over.
 #[test]
 fn section_4_3_the_window_grows_slower_before_slow_start_ends() {
     let mut scene = Scene::on(link(ms(30), 50), |_| ());
@@ -69,11 +70,11 @@ fn section_4_3_the_window_grows_slower_before_slow_start_ends() {
         assert!(windows.len() < 40, "{windows:?}");
     }
     let growth: Vec<f64> = windows.windows(2).map(|pair| f64::from(pair[1]) / f64::from(pair[0])).collect();
-    // In the first one not all of it was acknowledged.
+    // In the first round not everything was acknowledged.
     let slower =
         growth.iter().skip(1).position(|growth| *growth < 1.6).expect("it does not double to the end") + 1;
     assert!(slower >= 3, "{growth:?}");
-    // The round in which it was found may have doubled in part.
+    // The round of the detection may have doubled in part.
     assert!(growth[slower + 1..].iter().all(|growth| *growth < 1.45), "{growth:?}");
     assert_eq!(scene.sent_again(), [] as [u32; 0]);
 }

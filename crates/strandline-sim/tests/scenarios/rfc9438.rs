@@ -1,5 +1,5 @@
-//! RFC 9438, CUBIC: what a loss leaves, how the window grows after it, and where it grows as Reno's would. Round trips of 200 or 20 ms
-//! on links without a queue, unless it says otherwise, so that losses leave eight tenths (decision 24).
+//! RFC 9438, CUBIC: the window after a loss, how it grows, and where it grows as Reno's would. Round trips of 200 or
+//! 20 ms on links without a queue, unless noted otherwise, so that losses leave eight tenths (decision 24).
 
 use strandline_sim::pair::{Fate, with_chunk};
 
@@ -10,7 +10,7 @@ use super::*;
 const C: f64 = 0.5;
 const ALPHA: f64 = 0.53;
 
-/// A window of so many packets, and then a packet is lost: the window before and after, as soon as the recovery is over.
+/// Grows a window of `window` packets and loses a packet. Returns the window before, and after the recovery.
 fn lost_at(delay: Duration, window: u32) -> (Scene, u32, u32) {
     let mut scene = Scene::on(LinkConfig::with_delay(delay), |_| ());
     scene.stream_until(|scene| packets(scene.path().cwnd) >= window);
@@ -18,7 +18,7 @@ fn lost_at(delay: Duration, window: u32) -> (Scene, u32, u32) {
     (scene, before, after)
 }
 
-/// A packet is lost now. The window before and after.
+/// Loses a packet now. Returns the window before and after.
 fn lose_one(scene: &mut Scene) -> (u32, u32) {
     scene.pair.drop_next(Side::A, with_chunk(kind::DATA));
     let mut last = scene.path().cwnd;
@@ -35,12 +35,12 @@ fn lose_one(scene: &mut Scene) -> (u32, u32) {
     fall.unwrap()
 }
 
-/// What a window may be off at a time that long after K: four packets, and a quarter of a second.
+/// Returns the tolerance of a window `since_k` seconds after K: four packets, and a quarter of a second.
 fn near(since_k: f64) -> f64 {
     4.0 + 0.25 * 3.0 * C * since_k * since_k
 }
 
-/// Packets in cwnd at so many milliseconds from now on, while as much is sent as may be.
+/// Returns cwnd in packets at these milliseconds from now on, while as much as possible is sent.
 fn windows(scene: &mut Scene, at_ms: &[u64]) -> Vec<f64> {
     let began = scene.pair.now;
     let mut windows = Vec::new();
@@ -53,13 +53,13 @@ fn windows(scene: &mut Scene, at_ms: &[u64]) -> Vec<f64> {
     windows
 }
 
-/// Section 4.6: seven tenths where there is a queue, and that is ssthresh; decision 24: eight where there is none. What goes in the
-/// round trip after the recovery is that.
+/// Section 4.6: seven tenths remain with a queue, and that is ssthresh; decision 24: eight tenths without one. This
+/// is what is sent in the round trip after the recovery.
 #[test]
 fn section_4_6_the_window_after_a_loss() {
     let (mut scene, before, after) = lost_at(ms(100), 100);
     let left = f64::from(after) / f64::from(before);
-    // Slow start went on until the loss was known.
+    // Slow start continued until the loss was known.
     assert!((0.78..0.84).contains(&left), "{before} {after}");
     assert_eq!(scene.path().ssthresh, after);
     scene.stream_and_look(ms(200), |_| ());
@@ -91,8 +91,8 @@ fn section_4_2_the_window_grows_as_a_cubic_function() {
     }
 }
 
-/// After a loss so much is sent for so long that the window isn't used; then as much as may be again. Packets in cwnd before and at so many
-/// milliseconds after that, and what W_cubic is if that time doesn't count.
+/// After a loss `unused` sends so little that the window is not used; then as much as possible is sent again. Returns
+/// cwnd in packets before, and at these milliseconds after that, with W_cubic if that time does not count.
 fn windows_after(unused: impl Fn(&mut Scene), at_ms: &[u64]) -> (f64, Vec<(f64, f64)>) {
     let (mut scene, w_max, left) = lost_at(ms(100), 100);
     let (w_max, left) = (f64::from(w_max) / 1460.0, f64::from(left) / 1460.0);
@@ -102,15 +102,15 @@ fn windows_after(unused: impl Fn(&mut Scene), at_ms: &[u64]) -> (f64, Vec<(f64, 
     }
     unused(&mut scene);
     let kept = f64::from(scene.path().cwnd) / 1460.0;
-    // When the function was there.
+    // When the function had this value.
     let before = k - ((w_max - kept) / C).cbrt();
     let cubic = |at: &u64| C * (before + *at as f64 / 1000.0 - k).powi(3) + w_max;
     let seen = windows(&mut scene, at_ms);
     (kept, seen.into_iter().zip(at_ms.iter().map(cubic)).collect())
 }
 
-/// Sections 4.2 and 5.8: a trickle, or pauses that are shorter than an RTO, for half a minute after a loss; the window goes on from where
-/// it was, as if that time had not been.
+/// Sections 4.2 and 5.8: a trickle, or pauses shorter than an RTO, for half a minute after a loss. The window
+/// continues as if that time had not passed.
 #[test]
 fn section_5_8_idle_time_does_not_grow_cubic() {
     type Unused = fn(&mut Scene);
@@ -134,7 +134,8 @@ fn section_5_8_idle_time_does_not_grow_cubic() {
     }
 }
 
-/// Section 4.7, fast convergence: a loss before the window is again what it was leaves a W_max below it, for others' sake.
+/// Section 4.7, fast convergence: a loss before the window has recovered leaves a W_max below it, to make room for
+/// others.
 #[test]
 fn section_4_7_a_loss_below_the_last_maximum_leaves_room() {
     let (mut scene, first, _) = lost_at(ms(100), 100);
@@ -154,8 +155,8 @@ fn section_4_7_a_loss_below_the_last_maximum_leaves_room() {
     }
 }
 
-/// Section 4.3: on a short path the cubic function is slower than Reno, and the window grows as W_est: by alpha in each round trip
-/// up to W_max, and by a packet from there on.
+/// Section 4.3: on a short path the cubic function is slower than Reno, and the window grows as W_est: by alpha in
+/// each round trip up to W_max, and by one packet from there on.
 #[test]
 fn section_4_3_short_paths_grow_as_reno() {
     let (mut scene, before, after) = lost_at(ms(10), 50);
@@ -170,7 +171,7 @@ fn section_4_3_short_paths_grow_as_reno() {
     assert!(seen[1] > w_max && (17.0..22.0).contains(&grown), "{seen:?}: 20 round trips, {grown} packets");
 }
 
-/// Section 4.8: a time-out leaves one packet; then slow start up to seven tenths of what there was, and no further.
+/// Section 4.8: a time-out leaves one packet; then slow start up to seven tenths of the old window, and no further.
 #[test]
 fn section_4_8_a_time_out_leaves_one_packet() {
     let mut scene = Scene::new(|_| ());

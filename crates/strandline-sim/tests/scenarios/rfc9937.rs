@@ -1,5 +1,5 @@
-//! RFC 9937, proportional rate reduction: in recovery as much is sent, in proportion to what arrives, as the window that the loss
-//! leaves is to what was in flight; without a pause, and without a burst at its end.
+//! RFC 9937, proportional rate reduction: in recovery the amount sent relates to what arrives as the window after the
+//! loss to the flight before it, without a pause, and without a burst at its end.
 
 use core::cell::RefCell;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ fn prr_sends_seven_tenths_evenly() {
     let mut pair = Pair::new(endpoint(|_| ()), endpoint(|_| ()), link(ms(30), 20));
     let (a, b) = pair.connect();
     stream(&mut pair, a, b, ms(6000));
-    // A loss that no queue made: how much is under way now is what matters.
+    // A loss without a queue: the current flight is what matters.
     let lost_before = pair.a.endpoint.status(a).unwrap().stats.retransmissions;
     pair.drop_next(Side::A, with_chunk(kind::DATA));
     pair.clear_captured();
@@ -25,7 +25,7 @@ fn prr_sends_seven_tenths_evenly() {
     let of_a = || pair.captured().iter().filter(|captured| captured.from == Side::A);
     let again = of_a().filter(|captured| data(captured).iter().any(|data| data.tsn == tsn)).nth(1);
     let began = again.expect("it is sent again").at;
-    // The recovery lasts until what was sent before it is acknowledged: the round trip, queue included.
+    // The recovery lasts until everything sent before it is acknowledged: the round trip, including the queue.
     let round_trip = began.since(lost.at);
     let between = |captured: &&Captured, from, to| captured.at >= from && captured.at < to;
     let count = |side, from, to| {
@@ -48,8 +48,8 @@ fn prr_sends_seven_tenths_evenly() {
     assert!(after <= sent / 8 * 2 + 10, "{after} in an eighth of a round trip after {sent} in a whole one");
 }
 
-/// What the recovery from one loss at full rate sent, with every so manyth SACK 3 ms late (0: none): packets in its round trip, and
-/// SACKs of that time that came after some that had been sent after them.
+/// Runs the recovery from one loss at full rate, with every `every`-th SACK 3 ms late (0: none). Returns the packets
+/// sent in its round trip, and the SACKs of that time that arrived after later ones.
 fn sent_in_recovery(every: u32) -> (usize, usize) {
     let mut scene = Scene::new(|_| ());
     let (a, b) = (scene.a, scene.b);
@@ -86,8 +86,8 @@ fn sent_in_recovery(every: u32) -> (usize, usize) {
     (sent.iter().filter(|seen| recovery.contains(&seen.ms)).count(), late)
 }
 
-/// SACKs that overtake each other: the later one comes first and tells all, the earlier one takes some of that back, and the next
-/// one tells it once more. As much is sent in proportion to that as if they had come in order: it counts once.
+/// SACKs that overtake each other: the later one arrives first and reports everything, the earlier one revokes some
+/// of that, and the next one reports it again. The amount sent is as if they had arrived in order: it counts once.
 #[test]
 fn reordered_sacks_count_once() {
     let (in_order, _) = sent_in_recovery(0);

@@ -1,4 +1,4 @@
-//! One flight of packets, seen one by one: what A sends when, and what the network does with which transmission.
+//! One flight of packets, seen one by one: what A sends when, and what the network does with each transmission.
 
 use core::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,11 +11,11 @@ use strandline_wire::Tsn;
 
 use super::*;
 
-/// What happens to transmissions of a chunk: the first, the second, ...
+/// The fates of a chunk's transmissions: the first, the second, ...
 type Fates = BTreeMap<u32, Vec<Fate>>;
 
-/// An association whose round-trip time of 60 ms is known and on which nothing is outstanding. Chunks are counted from 0, the
-/// first that is sent from then on; messages fill packets.
+/// An association with a known round-trip time of 60 ms and nothing outstanding. Chunks are counted from 0, the first
+/// that is sent from then on; messages fill packets.
 pub struct Scene {
     pub pair: Pair,
     pub a: AssociationId,
@@ -26,7 +26,7 @@ pub struct Scene {
     fates: Rc<RefCell<Fates>>,
 }
 
-/// A packet with DATA of A's.
+/// A packet with DATA of A.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     /// Milliseconds since the counting began.
@@ -46,7 +46,7 @@ impl Scene {
         Self::between(link, change, |_| ())
     }
 
-    /// With parameters of B's as well.
+    /// As `on`, with parameters of B as well.
     pub fn between(
         link: LinkConfig,
         change: impl Fn(&mut AssociationConfig),
@@ -68,7 +68,7 @@ impl Scene {
         scene
     }
 
-    /// Chunks and time count from now on; nothing is to be outstanding.
+    /// Counts chunks and time from now on; nothing may be outstanding.
     pub fn count_from_now(&mut self) {
         let pair = &mut self.pair;
         let from_a = |captured: &&Captured| captured.from == Side::A;
@@ -91,7 +91,7 @@ impl Scene {
         (self.began, self.first) = (self.pair.now, first);
     }
 
-    /// What happens to the transmissions of a chunk, the first of these at first.
+    /// Sets what happens to the transmissions of a chunk, in order.
     pub fn fate(&mut self, number: u32, fates: &[Fate]) {
         self.fates.borrow_mut().insert(number, fates.to_vec());
     }
@@ -102,7 +102,7 @@ impl Scene {
         }
     }
 
-    /// One message that asks for its acknowledgement at once (I bit).
+    /// Sends one message with the I bit.
     pub fn ask(&mut self) {
         let (now, info) = (self.pair.now, SendInfo::default().immediate());
         self.pair.a.endpoint.send(now, self.a, info, vec![1; FULL].into()).unwrap();
@@ -117,7 +117,7 @@ impl Scene {
         });
     }
 
-    /// Sends as much as may go for so long, and looks each millisecond.
+    /// Sends as much as possible for `time`, and calls `look` every millisecond.
     pub fn stream_and_look(&mut self, time: Duration, mut look: impl FnMut(&mut Self)) {
         let end = self.pair.now + time;
         while self.pair.now < end {
@@ -127,7 +127,7 @@ impl Scene {
         }
     }
 
-    /// Sends as much as may go until that is so.
+    /// Sends as much as possible until `done` returns true.
     pub fn stream_until(&mut self, mut done: impl FnMut(&Self) -> bool) {
         while !done(self) {
             let (a, b) = (self.a, self.b);
@@ -136,7 +136,8 @@ impl Scene {
         }
     }
 
-    /// When cwnd fell while as much as may go was sent for so long: milliseconds from now on, before and after.
+    /// Returns when cwnd fell while as much as possible was sent for `time`: milliseconds from now on, and cwnd
+    /// before and after.
     pub fn falls(&mut self, time: Duration) -> Vec<(u64, u32, u32)> {
         let (began, mut last, mut falls) = (self.pair.now, self.path().cwnd, Vec::new());
         self.stream_and_look(time, |scene| {
@@ -149,12 +150,12 @@ impl Scene {
         falls
     }
 
-    /// The number of the next chunk that will be sent for the first time.
+    /// Returns the number of the next chunk that will be sent for the first time.
     pub fn next_number(&self) -> u32 {
         self.sent().iter().flat_map(|seen| seen.numbers.iter()).max().map_or(0, |highest| highest + 1)
     }
 
-    /// All packets with DATA so far.
+    /// Returns all packets with DATA so far.
     pub fn sent(&self) -> Vec<Seen> {
         let first = self.first;
         let seen = |captured: &Captured| {
@@ -171,12 +172,12 @@ impl Scene {
         from_a.map(seen).filter(|seen| !seen.numbers.is_empty()).collect()
     }
 
-    /// When each transmission of a chunk went, in milliseconds.
+    /// Returns when each transmission of a chunk was sent, in milliseconds.
     pub fn times(&self, number: u32) -> Vec<u64> {
         self.sent().iter().filter(|seen| seen.numbers.contains(&number)).map(|seen| seen.ms).collect()
     }
 
-    /// Chunks that went more than once, each as often as that.
+    /// Returns the chunks that were retransmitted, each as often as that happened.
     pub fn sent_again(&self) -> Vec<u32> {
         let mut times = BTreeMap::<u32, usize>::new();
         for number in self.sent().into_iter().flat_map(|seen| seen.numbers) {
@@ -185,7 +186,7 @@ impl Scene {
         times.into_iter().flat_map(|(number, times)| vec![number; times - 1]).collect()
     }
 
-    /// When B's SACKs went, in milliseconds.
+    /// Returns when B's SACKs were sent, in milliseconds.
     pub fn sacks(&self) -> Vec<u64> {
         let is_sack =
             |captured: &&Captured| captured.from == Side::B && captured.chunk_kinds().contains(&kind::SACK);
@@ -201,13 +202,13 @@ impl Scene {
         self.pair.a.endpoint.paths(self.a).unwrap()[0].clone()
     }
 
-    /// Everything given has arrived and been acknowledged.
+    /// True if everything has arrived and been acknowledged.
     pub fn all_is_acknowledged(&self) -> bool {
         self.pair.a.endpoint.status(self.a).unwrap().send_buffered == 0
     }
 }
 
-/// Packets of FULL bytes that a number of bytes is.
+/// Converts bytes to packets of FULL bytes.
 pub fn packets(bytes: u32) -> u32 {
     bytes / (FULL as u32 + 16)
 }
