@@ -254,8 +254,8 @@ fn losses_after_the_window_shrank() {
     // The window when the second loss is known; when the lost data of the second loss was sent; the controller;
     // whether it keeps the bound.
     for (second, sent_ms, controller, keeps) in [
-        (70, 50, "cubic", true),   // of the same round trip
-        (70, 110, "cubic", false), // sent after the reduction
+        (70, 50, "cubic", true),   // Sent in the same round trip.
+        (70, 110, "cubic", false), // Sent after the reduction.
         (49, 110, "cubic", true),
         (49, 110, "dctcp", true),
         (70, 110, "dctcp", false),

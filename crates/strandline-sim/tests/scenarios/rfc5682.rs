@@ -17,7 +17,7 @@ fn stands_still(scene: &mut Scene, messages: usize, time: Duration, ahead: Durat
     stands_still_and_loses(scene, messages, time, ahead, None);
 }
 
-/// The path stands still, the chunk of this number is lost when it is sent for the first time, and so are so many of the first
+/// As [`stands_still`], and loses the first transmission of chunk `lost.0` and the first `lost.1` SACKs.
 fn stands_still_and_loses(
     scene: &mut Scene,
     messages: usize,
