@@ -1,26 +1,26 @@
-//! Buffers that tune themselves, within what all associations together may hold.
+//! Auto-tuned buffers, within the limits that all associations share.
 //!
-//! The receive window grows by what is read in a round-trip time ([`Inbound`](crate::inbound::Inbound) sees to that); the
-//! send buffer follows the congestion window. Both know how much at most from here.
+//! The receive window grows by what is read in a round-trip time, which [`Inbound`](crate::inbound::Inbound) handles;
+//! the send buffer follows the congestion window. This module sets the maximum of both.
 
 use super::context::Shared;
 use crate::config::AssociationConfig;
 use crate::path::{Path, PathSet};
 use crate::stats::Buffers;
 
-/// A send buffer that tunes itself holds so many congestion windows: one is in flight, one is kept until the lowest loss
-/// in it is repaired, and from one the next is filled.
+/// Number of congestion windows that an auto-tuned send buffer holds: one is in flight, one is kept until the lowest
+/// loss in it is repaired, and one fills the next window.
 const WINDOWS: u32 = 3;
 
-/// With all memory in use an association still may send so many bytes ahead.
+/// Minimum send buffer in bytes, even when all memory is in use.
 const SEND_BUFFER_MIN: u32 = 64 << 10;
 
 /// How full the buffers of all associations together are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pressure {
-    /// Less than half: buffers grow.
+    /// Less than half: buffers may grow.
     Low,
-    /// Buffers that grew go back to their start.
+    /// Half or more: buffers that grew return to their initial size.
     Half,
     /// The limit is reached.
     Full,
@@ -39,7 +39,7 @@ impl Pressure {
 }
 
 impl Shared {
-    /// What holds for sending in all associations.
+    /// Returns the pressure on send buffers of all associations.
     #[inline]
     pub(crate) fn send_pressure(&self) -> Pressure {
         if self.memory.sent_in_all() < self.config.send_bytes_max / 2 {
@@ -54,7 +54,7 @@ impl Shared {
         Pressure::of(self.memory.sent_in_all(), self.config.send_bytes_max)
     }
 
-    /// What a receive buffer may be now, at most.
+    /// Returns the current maximum of a receive buffer in bytes.
     #[inline]
     pub(crate) fn receive_buffer_max(&self, config: &AssociationConfig) -> u32 {
         match Pressure::of(self.memory.received_in_all(), self.config.receive_bytes_max) {
@@ -63,12 +63,12 @@ impl Shared {
         }
     }
 
-    /// Bytes given to send were acknowledged, or failed.
+    /// Records that bytes given to send were acknowledged, or failed.
     pub(super) fn on_send_bytes_gone(&mut self, bytes: usize) {
         self.memory.on_gone(bytes);
     }
 
-    /// What all buffers hold.
+    /// Returns the fill level and the limits of all buffers.
     pub(crate) fn buffers(&self) -> Buffers {
         Buffers {
             receive_bytes: self.memory.received(),
@@ -79,7 +79,7 @@ impl Shared {
     }
 }
 
-/// Bytes of a send buffer as it should be now.
+/// Returns the size in bytes that a send buffer should have now.
 #[cold]
 pub(super) fn send_buffer(config: &AssociationConfig, paths: &PathSet, pressure: Pressure) -> u32 {
     let start = config.send_buffer_start();
@@ -96,8 +96,9 @@ pub(super) fn send_buffer(config: &AssociationConfig, paths: &PathSet, pressure:
     }
 }
 
-/// What the path's congestion window asks of the send buffer, in bytes. Where acknowledgements and repairs come within
-/// microseconds the next window is filled as the last one empties: what waits longer only leaves the processor's cache.
+/// Returns the size in bytes that the path's congestion window requires of the send buffer. If acknowledgements and
+/// repairs arrive within microseconds, the next window is filled as the last one empties, and data that waits longer
+/// only leaves the processor's cache.
 fn windows(path: &Path) -> u32 {
     let window = path.window();
     if path.is_short() { window.saturating_add(window / 8) } else { window.saturating_mul(WINDOWS) }

@@ -1,4 +1,4 @@
-//! Packets that are built at once: everything but DATA, SACK and the COOKIE chunks, which `transmit` bundles.
+//! Packets that are built at once: all except DATA, SACK and the COOKIE chunks, which `transmit` bundles.
 
 use strandline_wire::Encode;
 use strandline_wire::PacketBuilder;
@@ -11,13 +11,13 @@ use super::context::{PacketQueue, Route, Shared};
 use crate::path::PathIndex;
 use crate::time::Time;
 
-/// What the common header says.
+/// The fields of the common header.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ports {
     pub(crate) source: u16,
     pub(crate) destination: u16,
     pub(crate) tag: VerificationTag,
-    /// The receiver takes packets whose checksum is zero.
+    /// True if the receiver accepts packets with a checksum of zero.
     pub(crate) zero_checksum: bool,
 }
 
@@ -26,13 +26,14 @@ impl Ports {
         PacketBuilder::new(buffer, self.source, self.destination, self.tag)
     }
 
-    /// The packet's length, once its checksum is in place or left out.
+    /// Finishes the packet with or without a checksum, and returns its length.
     pub(crate) fn finish(self, packet: PacketBuilder<'_>) -> usize {
         if self.zero_checksum { packet.finish_with_zero_checksum() } else { packet.finish() }
     }
 }
 
-/// Packets of control chunks keep to what every network carries.
+/// Maximum length of packets with control chunks, in bytes: what every network carries (the IPv6 minimum MTU of 1,280
+/// less 40 of IPv6 and 8 of UDP).
 pub(crate) const CONTROL_PACKET_LEN_MAX: usize = 1232;
 
 /// Queues a packet with one chunk.
@@ -43,7 +44,7 @@ pub(crate) fn control_packet(queue: &mut PacketQueue, route: Route, ports: Ports
     });
 }
 
-/// Queues an ABORT with the causes given as bytes.
+/// Queues an ABORT with encoded causes.
 pub(crate) fn abort_packet(
     queue: &mut PacketQueue,
     route: Route,
@@ -61,14 +62,14 @@ pub(crate) fn abort_packet(
 }
 
 impl Association {
-    /// Where packets on a path go to and come from.
+    /// Returns the route of packets on a path.
     pub(crate) fn route(&self, index: PathIndex) -> Route {
         let path = self.paths.get(index);
         Route { destination: path.remote, source: path.local }
     }
 
-    /// To the letter of section 6.2: another packet is about to be looked at, though a SACK is due for those before it that no
-    /// packet has taken yet. It has one of its own then.
+    /// Queues a SACK of its own if one is due for earlier packets that no packet has carried yet. Called before
+    /// another packet is processed in strict RFC 9260 mode (section 6.2).
     pub(crate) fn acknowledge_each(&mut self, cx: &mut Shared, now: Time) {
         let waits = self.state.receives_data() && self.inbound.sack_due(now);
         // The COOKIE ACK comes first.

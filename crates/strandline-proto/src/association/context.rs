@@ -1,5 +1,5 @@
-//! What the associations of an endpoint share: configuration, randomness, events, the message arena, cookie keys and
-//! the queue of packets that are built at once and not retransmitted by themselves.
+//! State that the associations of an endpoint share: configuration, randomness, events, the message arena, cookie
+//! keys, and the queue of packets that are built at once and not retransmitted by themselves.
 
 use core::hash::Hasher;
 use core::net::{IpAddr, SocketAddr};
@@ -21,9 +21,10 @@ use crate::path::{KnownPaths, VerificationBudget};
 use crate::stats::EndpointStats;
 use crate::zone;
 
-/// Events kept for an application that does not poll; beyond it only those that a peer can cause at will are dropped.
+/// Maximum number of events kept for an application that does not poll. Beyond it, only events that a peer can cause
+/// at will are dropped.
 const EVENTS_SOFT_MAX: usize = 1 << 16;
-/// Up to so many associations may keep their buffers for all of `idle_release` after the last exchange.
+/// Maximum number of associations that may keep their buffers for all of `idle_release` after the last exchange.
 const BUFFERS_KEPT: u32 = 1 << 12;
 
 #[derive(Debug)]
@@ -36,15 +37,15 @@ pub(crate) struct Shared {
     pub(crate) tie_key: (u64, u64),
     /// Packets of associations: INIT, heartbeats, errors, shutdown chunks.
     pub(crate) control: PacketQueue,
-    /// Stateless answers: a flood of them must not displace the packets of associations.
+    /// Stateless answers, in their own queue so that a flood of them does not displace the packets of associations.
     pub(crate) replies: PacketQueue,
     pub(crate) stats: EndpointStats,
-    /// What all associations hold, and those of endpoints that share the account.
+    /// Memory of all associations, and of endpoints that share the account.
     pub(crate) memory: Memory,
-    /// What ended associations knew of the ways to their peers.
+    /// Path properties that ended associations have learnt.
     pub(crate) known: KnownPaths,
     pub(crate) own: OwnAddresses,
-    /// HEARTBEATs to addresses that are not confirmed.
+    /// Budget for HEARTBEATs to unconfirmed addresses.
     pub(crate) verification: VerificationBudget,
 }
 
@@ -53,16 +54,17 @@ impl Shared {
         self.events.push_back((id, event));
     }
 
-    /// May an association that holds so many received bytes take more? All together keep to the limit; once it is
-    /// reached, those that hold less than their share of half the limit still may: a few that are never read, or never
-    /// complete their messages, must not starve the others.
+    /// True if an association with `held` received bytes may take more. All together stay within the limit. Once it
+    /// is reached, associations that hold less than their share of half the limit still may: a few whose data is
+    /// never read, or never complete, must not starve the others.
     #[inline]
     pub(crate) fn has_room(&self, held: u32) -> bool {
         self.memory.received_in_all() < self.config.receive_bytes_max || self.is_within_share(held)
     }
 
-    /// May what lets held data go still be taken, though all together have reached the limit? An eighth on top of it is
-    /// kept for that: an association whose gap nothing may fill would hold what it has for as long as others do.
+    /// True if data that releases held data may still be accepted although the shared limit is reached. An eighth
+    /// beyond the limit is reserved for it: otherwise an association with a gap would hold its data for as long as
+    /// others hold theirs.
     #[cold]
     pub(crate) fn has_reserve(&self) -> bool {
         let limit = self.config.receive_bytes_max;
@@ -75,8 +77,8 @@ impl Shared {
         u64::from(held) < share
     }
 
-    /// How long an association keeps its buffers once the peer has everything: the less the more associations there are,
-    /// so that a million that take turns don't have them all at once.
+    /// Returns how long an association keeps its buffers once the peer has everything. With more associations the
+    /// time is shorter, so that a million that take turns do not all have buffers at once.
     #[inline]
     pub(crate) fn idle_release(&self, longest: Duration) -> Duration {
         let associations = self.memory.associations();
@@ -86,14 +88,14 @@ impl Shared {
         longest / (associations / BUFFERS_KEPT)
     }
 
-    /// For events that a peer can cause as often as it likes.
+    /// Queues an event that a peer can cause as often as it likes.
     pub(crate) fn event_if_room(&mut self, id: AssociationId, event: Event) {
         if self.events.len() < EVENTS_SOFT_MAX {
             self.events.push_back((id, event));
         }
     }
 
-    /// A random tag of this shard, never 0 (RFC 9260 section 5.3.1). The caller checks that it is free.
+    /// Returns a random tag of this shard, never 0 (RFC 9260 section 5.3.1). The caller checks that it is free.
     pub(crate) fn random_tag(&mut self) -> VerificationTag {
         let shard = self.config.shard;
         let mask = (1u32 << shard.bits) - 1;
@@ -105,12 +107,12 @@ impl Shared {
         }
     }
 
-    /// Random bits for jitter.
+    /// Returns random bits for jitter.
     pub(crate) fn rng_word(&mut self) -> u32 {
         self.rng.next_u32()
     }
 
-    /// A nonce of a heartbeat, never 0.
+    /// Returns a nonce for a heartbeat, never 0.
     pub(crate) fn nonce(&mut self) -> u64 {
         self.rng.next_u64().max(1)
     }
@@ -119,8 +121,8 @@ impl Shared {
         Tsn(self.rng.next_u32())
     }
 
-    /// Tie-Tags (section 5.2.2) are a keyed hash of the association's tags: random to everybody else, never 0, and
-    /// no association has to keep them.
+    /// Returns the Tie-Tags (section 5.2.2), a keyed hash of the association's tags: random to everybody else, never
+    /// 0, and not stored in any association.
     pub(crate) fn tie_tags(&self, local: VerificationTag, peer: VerificationTag) -> (u32, u32) {
         let hash = |tag: u32, side: u8| {
             let mut hasher = SipHasher13::new_with_keys(self.tie_key.0, self.tie_key.1);
@@ -131,8 +133,8 @@ impl Shared {
         (hash(local.0, 0), hash(peer.0, 1))
     }
 
-    /// The addresses to name to a peer at `peer`: loopback only to loopback, link-local only to link-local on the same link,
-    /// none if there is just the one that the packet comes from anyway.
+    /// Returns the addresses to list to a peer at `peer`: loopback only to loopback, link-local only to link-local on
+    /// the same link, and none if there is only the source of the packet.
     pub(crate) fn local_addresses_for(&self, peer: IpAddr) -> impl Iterator<Item = IpAddr> + '_ {
         let all = &self.config.local_addresses;
         let listed = if all.len() > 1 { &all[..] } else { &[] };
@@ -142,7 +144,7 @@ impl Shared {
     }
 }
 
-/// 0 loopback, 1 link-local, 2 wider.
+/// Returns the scope of an address: 0 for loopback, 1 for link-local, 2 for wider.
 fn scope(address: IpAddr) -> u8 {
     match address {
         a if a.is_loopback() => 0,
@@ -152,7 +154,7 @@ fn scope(address: IpAddr) -> u8 {
     }
 }
 
-/// True if packets to and from the address are no unicast (section 8.4 rule 1).
+/// False if packets to or from the address are not unicast (section 8.4 rule 1).
 pub(crate) fn is_unicast(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(a) => !(a.is_unspecified() || a.is_multicast() || a.is_broadcast()),
@@ -160,12 +162,12 @@ pub(crate) fn is_unicast(address: IpAddr) -> bool {
     }
 }
 
-/// True if a peer at `source` may name `address` as one of its own.
+/// True if a peer at `source` may list `address` as one of its own.
 pub(crate) fn acceptable(address: IpAddr, source: IpAddr) -> bool {
     is_unicast(address) && scope(address) >= scope(source)
 }
 
-/// Where a packet goes to and comes from.
+/// The destination and source of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) destination: SocketAddr,
@@ -176,13 +178,13 @@ pub(crate) struct Route {
 struct Queued {
     route: Route,
     bytes: Vec<u8>,
-    /// It asks whether a packet of its length arrives: never fragmented.
+    /// True if the packet tests whether its length arrives, so that it must not be fragmented.
     whole: bool,
 }
 
 impl Queued {
-    /// The size that IP fragments it to. Packets of control chunks may be longer than any path must take, and nobody tells of
-    /// their loss; those that every path takes go as they are.
+    /// Returns the size that IP fragments the packet to, or `None` if it need not be fragmented. Packets of control
+    /// chunks may exceed what every path carries, and nothing would report their loss.
     fn fragment(&self) -> Option<u16> {
         let (floor, base) = if self.route.destination.ip().to_canonical().is_ipv4() {
             (CONTROL_FLOOR_IPV4, CONTROL_BASE_IPV4)
@@ -193,7 +195,7 @@ impl Queued {
     }
 }
 
-/// The next packets of a queue: how they go, their bytes together, the size of each, and to what size IP fragments them.
+/// The next packets of a queue: their route, total length, size of each, and the size that IP fragments them to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Popped {
     pub(crate) route: Route,
@@ -202,32 +204,33 @@ pub(crate) struct Popped {
     pub(crate) fragment: Option<u16>,
 }
 
-/// A bounded queue of built packets whose buffers are used again.
+/// A bounded queue of built packets whose buffers are reused.
 #[derive(Debug)]
 pub(crate) struct PacketQueue {
     packets: VecDeque<Queued>,
     spare: Vec<Vec<u8>>,
     limit: usize,
-    /// Bytes of `packets`.
+    /// Total bytes of `packets`.
     bytes: usize,
-    /// Packets that found the queue full.
+    /// Number of packets dropped because the queue was full.
     pub(crate) dropped: u64,
 }
 
-/// Bytes that wait in one queue, at most: answers to HEARTBEATs may be as long as these.
+/// Maximum number of bytes in one queue: answers to HEARTBEATs may be as long as these.
 const QUEUE_BYTES_MAX: usize = 16 << 20;
 
-/// Packets up to this length share a burst: what nearly any path takes.
+/// Maximum length in bytes of packets that share a burst: what nearly every path carries.
 const SHARED_MAX: usize = 1232;
 
-/// What every path of IPv4 takes (576 bytes), less the headers of IPv4 and UDP.
+/// Length in bytes that every IPv4 path carries: 576 less the headers of IPv4 (20) and UDP (8).
 const CONTROL_FLOOR_IPV4: usize = 548;
-/// Longer packets of IPv4 are cut here at the latest, and may be cut by routers (BASE_PLPMTU, RFC 8899 section 5.1.2).
+/// Size in bytes to which longer IPv4 packets are fragmented; routers may fragment them further (BASE_PLPMTU, RFC
+/// 8899 section 5.1.2).
 const CONTROL_BASE_IPV4: u16 = 1200;
-/// What every path of IPv6 takes.
+/// Size in bytes that every IPv6 path carries (RFC 8200 section 5).
 const CONTROL_BASE_IPV6: u16 = 1280;
 
-/// Spare buffers kept; each may have the size of a path MTU probe.
+/// Maximum number of spare buffers; each may have the size of a path MTU probe.
 const SPARES_MAX: usize = 64;
 
 impl PacketQueue {
@@ -235,12 +238,12 @@ impl PacketQueue {
         Self { packets: VecDeque::new(), spare: Vec::new(), limit, bytes: 0, dropped: 0 }
     }
 
-    /// Lets `build` write a packet of at most `size` bytes; it returns the packet's length, 0 for none.
+    /// Lets `build` write a packet of at most `size` bytes. It returns the packet's length, or 0 for no packet.
     pub(crate) fn push(&mut self, route: Route, size: usize, build: impl FnOnce(&mut [u8]) -> usize) {
         self.push_with(route, size, false, build);
     }
 
-    /// As [`push`](Self::push), for a packet that must not be fragmented on its way.
+    /// As [`push`](Self::push), for a packet that must not be fragmented.
     pub(crate) fn push_whole(&mut self, route: Route, size: usize, build: impl FnOnce(&mut [u8]) -> usize) {
         self.push_with(route, size, true, build);
     }
@@ -272,8 +275,8 @@ impl PacketQueue {
         self.packets.len() >= self.limit || self.bytes >= QUEUE_BYTES_MAX
     }
 
-    /// Copies the oldest packets to `out` that go the same way and have one size. Larger ones than `SHARED_MAX`, which may
-    /// exceed the path MTU, go alone, and so do those that IP fragments.
+    /// Copies the oldest packets with the same route and size to `out`. Packets larger than `SHARED_MAX`, which may
+    /// exceed the path MTU, are returned alone, as are those that IP fragments.
     pub(crate) fn pop_burst(&mut self, out: &mut [u8], segments_max: usize) -> Option<Popped> {
         let (route, size, fragment) = self.pop_into(out)?;
         let (mut len, mut count) = (size, 1);

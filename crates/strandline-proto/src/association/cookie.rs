@@ -1,5 +1,5 @@
-//! State Cookies (RFC 9260 sections 5.1.3 and 5.1.5): all that is needed to build an association, signed with
-//! HMAC-SHA256 under a key that rotates, so that an INIT leaves no state.
+//! State Cookies (RFC 9260 sections 5.1.3 and 5.1.5): everything needed to build an association, signed with
+//! HMAC-SHA256 under a rotating key, so that an INIT leaves no state.
 //!
 //! ```text
 //!  0      1        9          13                                    MAC
@@ -20,9 +20,10 @@ use super::zero_checksum::ZeroChecksum;
 use crate::config::PATHS_MAX;
 use crate::time::Time;
 
-/// Half of the hash, as RFC 2104 section 5 allows: 128 bits. With data given before the set-up each packet carries it.
+/// Length of the MAC in bytes: half of the hash, as RFC 2104 section 5 allows. Every packet with data given before
+/// the set-up carries it.
 const MAC_LEN: usize = 16;
-/// Longest cookie that `seal` writes: fixed fields, two transport addresses and `PATHS_MAX` addresses of IPv6.
+/// Maximum length of a cookie in bytes: fixed fields, two transport addresses, and `PATHS_MAX` IPv6 addresses.
 pub(crate) const COOKIE_LEN_MAX: usize = 65 + 2 * 20 + PATHS_MAX * 17 + MAC_LEN;
 
 /// The contents of a State Cookie.
@@ -41,13 +42,13 @@ pub(crate) struct Cookie {
     pub(crate) peer_rwnd: u32,
     pub(crate) outbound_streams: u16,
     pub(crate) inbound_streams: u16,
-    /// What the INIT and our INIT ACK declared.
+    /// The declarations of the INIT and of our INIT ACK.
     pub(crate) zero_checksum: ZeroChecksum,
-    /// Both asked for explicit congestion notification.
+    /// True if both sides asked for explicit congestion notification.
     pub(crate) ecn: bool,
-    /// Where the INIT came from and the INIT ACK went to.
+    /// The source of the INIT, to which the INIT ACK went.
     pub(crate) source: SocketAddr,
-    /// The local address that the INIT came to.
+    /// The local address at which the INIT arrived.
     pub(crate) destination: Option<IpAddr>,
     /// Further addresses of the peer.
     pub(crate) addresses: Vec<IpAddr>,
@@ -56,18 +57,18 @@ pub(crate) struct Cookie {
 /// Why a cookie was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CookieError {
-    /// Not ours, altered, or its key is gone: discarded silently.
+    /// Forged, altered, or signed with a key that is gone: discarded silently.
     Forged,
     /// Signed by us, but older than its lifetime by this much.
     Stale(Box<Cookie>, Duration),
 }
 
-/// A key that has gone through the hash already: signing starts from there.
+/// A key that the hash has already processed: signing starts from there.
 type Key = Hmac<Sha256>;
 
 /// Prepares a key.
 fn prepare(key: [u8; 32]) -> Key {
-    // A key shorter than a block of the hash is filled up with zeros (RFC 2104 section 2).
+    // A key shorter than a block of the hash is padded with zeros (RFC 2104 section 2).
     let mut block = hmac::digest::Key::<Key>::default();
     for (place, byte) in block.iter_mut().zip(key) {
         *place = byte;
@@ -75,7 +76,7 @@ fn prepare(key: [u8; 32]) -> Key {
     Key::new(&block)
 }
 
-/// The keys that cookies are signed with: the current and the previous one.
+/// The keys that sign cookies: the current and the previous one.
 #[derive(Debug)]
 pub(crate) struct CookieKeys {
     current: Key,
@@ -90,13 +91,13 @@ impl CookieKeys {
         Self { current: prepare(key), previous: None, generation: 0, rotate_at: now + lifetime, lifetime }
     }
 
-    /// True if the next key is due: the caller brings one, because randomness is an input.
+    /// True if the next key is due. The caller supplies it, because randomness is an input.
     pub(crate) fn rotation_due(&self, now: Time) -> bool {
         now >= self.rotate_at
     }
 
     pub(crate) fn rotate(&mut self, key: [u8; 32], now: Time) {
-        // A key that has slept through two lifetimes must not verify anything any more.
+        // A key that was not rotated for two lifetimes must not verify anything any more.
         let stale = now.since(self.rotate_at) >= self.lifetime;
         self.previous = (!stale).then(|| self.current.clone());
         self.current = prepare(key);
@@ -148,7 +149,7 @@ impl CookieKeys {
         for address in cookie.addresses.iter().take(PATHS_MAX) {
             put_address(&mut out, Some(*address));
         }
-        // Some stacks give a cookie back with the padding of its parameter: then there must be none.
+        // Some stacks return a cookie with the padding of its parameter, so avoid padding.
         out.resize(out.len().next_multiple_of(4), 0);
         let mac = Self::mac(&self.current, &out);
         out.extend_from_slice(&mac);

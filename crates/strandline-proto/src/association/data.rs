@@ -1,4 +1,4 @@
-//! User data: `send`, `recv`, DATA in, SACK in (RFC 9260 section 6).
+//! User data: `send`, `recv`, received DATA and SACK chunks (RFC 9260 section 6).
 
 use bytes::Bytes;
 
@@ -50,13 +50,13 @@ impl Association {
         Ok(())
     }
 
-    /// Memory runs short: the send buffer is no larger than that allows.
+    /// Shrinks the send buffer to what memory pressure allows.
     #[cold]
     fn yield_room(&mut self, pressure: Pressure) {
         self.outbound.set_send_buffer(send_buffer(&self.config, &self.paths, pressure));
     }
 
-    /// Whether nothing waits and nothing is outstanding; an error if no messages are taken now.
+    /// Checks whether messages are accepted now. Returns true if nothing is queued or outstanding.
     #[inline]
     fn begin_send(&mut self, pressure: Pressure) -> Result<bool, SendError> {
         if !self.state.takes_messages() || self.flags.shutdown_wanted {
@@ -71,7 +71,7 @@ impl Association {
     #[inline]
     fn end_send(&mut self, now: Time, idle: bool) {
         if idle {
-            // Acknowledgements of what was sent before the pause clock nothing that comes after it (section 6.1 rule D).
+            // Acknowledgements of data sent before the pause do not clock what comes after it (section 6.1 rule D).
             for index in self.paths.indices() {
                 self.paths.get_mut(index).forget_acked();
             }
@@ -116,7 +116,7 @@ impl Association {
         count
     }
 
-    /// A DATA chunk in a state that accepts it; false ends the packet.
+    /// Processes a DATA chunk in a state that accepts it. Returns false to discard the rest of the packet.
     #[inline]
     pub(super) fn on_data(
         &mut self,
@@ -129,7 +129,7 @@ impl Association {
         let before = self.inbound.buffered_bytes();
         let room = cx.has_room(before) || (cx.has_reserve() && self.inbound.waits_for(data.tsn));
         if !room {
-            // The peer is told of a closed window, in front of which it waits as long as it takes.
+            // The peer is told that the window is closed, and waits as long as necessary.
             self.inbound.refuse();
             return true;
         }
@@ -142,7 +142,7 @@ impl Association {
         }
     }
 
-    /// A DATA chunk that gave nothing to read; false ends the packet.
+    /// Processes a DATA chunk that yields nothing to read. Returns false to discard the rest of the packet.
     #[cold]
     fn on_refused_data(
         &mut self,
@@ -176,7 +176,8 @@ impl Association {
         }
     }
 
-    /// SACK (section 6.2.1): allowed from COOKIE-ECHOED on, where data may have gone with the COOKIE ECHO.
+    /// Processes a SACK (section 6.2.1). It is accepted from COOKIE-ECHOED on, where data may have gone with the
+    /// COOKIE ECHO.
     pub(super) fn on_sack_chunk(&mut self, cx: &mut Shared, now: Time, sack: &Sack<'_>) {
         if !(self.state.sends_data() || matches!(self.state, State::CookieEchoed(_))) {
             return;
@@ -185,14 +186,14 @@ impl Association {
         let outcome = self.outbound.on_sack(now, sack, &mut acks);
         self.apply_outcome(cx, now, outcome, &acks);
         if matches!(self.state, State::CookieEchoed(_)) {
-            // Until the COOKIE ACK has come nothing goes without the COOKIE ECHO: T1-cookie stands in for T3-rtx.
+            // Until the COOKIE ACK arrives nothing is sent without the COOKIE ECHO, and T1-cookie replaces T3-rtx.
             for index in self.paths.indices() {
                 self.paths.get_mut(index).stop_rtx();
             }
         }
     }
 
-    /// What an acknowledgement means for the association.
+    /// Applies the outcome of an acknowledgement to the association.
     pub(super) fn apply_outcome(
         &mut self,
         cx: &mut Shared,
@@ -216,7 +217,7 @@ impl Association {
                 recovery_due = all_acked && self.flags.recovery_due;
                 cx.on_send_bytes_gone(delivered);
                 if newly_acked {
-                    self.error_count = 0; // section 8.1
+                    self.error_count = 0; // Section 8.1.
                     self.data_timeouts = 0;
                     self.restart_linger(now);
                 }
@@ -240,7 +241,8 @@ impl Association {
         }
     }
 
-    /// The peer's window has opened, and what it had no room for may ask at once, as often as probes may go.
+    /// Probes the peer's window after it has opened: the data without room is sent at once, as often as probes are
+    /// allowed.
     fn ask_opened(&mut self, now: Time) {
         let Some(path) = self.outbound.take_window_opened(now) else { return };
         let index = PathIndex(path);
@@ -250,7 +252,7 @@ impl Association {
         }
     }
 
-    /// What is late is lost by now (`Recovery::Rack`).
+    /// Handles the reordering timer of `Recovery::Rack`: overdue chunks are lost now.
     pub(super) fn on_loss_timer(&mut self, cx: &mut Shared, now: Time) {
         let mut acks = [PathAck::default(); PATHS_MAX];
         self.outbound.on_loss_timer(now, &mut acks);
@@ -259,14 +261,14 @@ impl Association {
         self.assert_flights();
     }
 
-    /// The paths' accounts of what is in flight agree with the chunks'.
+    /// Asserts that the paths' flights agree with the chunks'.
     pub(super) fn assert_flights(&self) {
         for (index, path) in self.paths.iter() {
             debug_assert_eq!(path.flight, self.outbound.flight_of(index.0), "flight of path {}", index.0);
         }
     }
 
-    /// Tells each path what an acknowledgement means for it: flight, RTT, congestion window, T3-rtx, errors.
+    /// Applies an acknowledgement to each path: flight, RTT, congestion window, T3-rtx, errors.
     fn apply_acks(
         &mut self,
         cx: &mut Shared,
@@ -328,13 +330,13 @@ impl Association {
         }
     }
 
-    /// Data was exchanged: buffers may stay for a while.
+    /// Restarts the idle time after which buffers are released, because data was exchanged.
     pub(super) fn touch_idle(&mut self, now: Time) {
         self.idle_deadline = now + self.config.idle_release;
     }
 }
 
-/// What an acknowledgement says to a path of which it acknowledges something.
+/// Converts an acknowledgement for a path of which it acknowledges something.
 #[inline]
 fn path_sack(ack: &PathAck, cumulative_advanced: bool, in_fast_recovery: bool, marked: bool) -> PathSack {
     PathSack {
@@ -352,7 +354,7 @@ fn path_sack(ack: &PathAck, cumulative_advanced: bool, in_fast_recovery: bool, m
     }
 }
 
-/// What an acknowledgement, or the time that passed, says of losses on a path.
+/// Converts what an acknowledgement, or the time that passed, shows about losses on a path.
 #[inline]
 fn path_loss(ack: &PathAck, cumulative_advanced: bool) -> PathLoss {
     PathLoss {

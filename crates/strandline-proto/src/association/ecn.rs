@@ -1,12 +1,12 @@
 //! Explicit congestion notification (RFC 3168 for IP; RFC 9260 section 3.2.1 and RFC 4960 appendix A for the chunks).
-//! Agreed on by a parameter in INIT and INIT ACK, which goes only where the configuration wants it. Then packets with new
-//! data say that they may be marked instead of dropped; the receiver answers marks by ECNE, in front of its SACK, and the
-//! sender answers that by a smaller window and CWR.
+//! It is negotiated by a parameter in INIT and INIT ACK, which is sent only if configured. Packets with new data are
+//! then ECN-capable, so that the network may mark them instead of dropping them. The receiver answers marks with
+//! ECNE, in front of its SACK, and the sender answers that with a smaller window and CWR.
 //!
-//! Who uses DCTCP tells marks exactly (RFC 8257 section 3.2): ECNE goes with a SACK for packets that were marked, and with
-//! no other; where marked and other packets follow one another a SACK goes at once. One that covers both counts as marked.
-//! Whether a path carries packets that may be marked finds [`EcnTrial`].
-//! Everybody else repeats ECNE with each SACK until CWR comes.
+//! A side with DCTCP reports marks exactly (RFC 8257 section 3.2): a SACK for marked packets has an ECNE, and no
+//! other. When marked and unmarked packets alternate, a SACK is sent at once. A SACK that covers both counts as
+//! marked. Other sides repeat ECNE with each SACK until CWR arrives. [`EcnTrial`] finds out whether a path carries
+//! ECN-capable packets.
 
 use strandline_wire::PacketBuilder;
 use strandline_wire::chunk::{Cwr, Ecne};
@@ -19,41 +19,41 @@ use crate::outbound::PathAck;
 use crate::path::{EcnTrial, PathIndex};
 use crate::time::Time;
 
-/// Of an association that asked for ECN.
+/// ECN state of an association that asked for ECN.
 #[derive(Debug, Default)]
 pub(crate) struct Ecn {
-    /// Both sides did.
+    /// True if both sides asked for it.
     pub(crate) agreed: bool,
     /// The lowest TSN of the first marked packet that no CWR has answered.
     unanswered: Option<Tsn>,
-    /// ECNE is as DCTCP has it, for good: `None` as long as the association's controller is the one that it began with. The
-    /// peer wasn't told of another.
+    /// Set once the controller of the association has changed: whether ECNE still follows DCTCP's rules. The peer was
+    /// not told of the change.
     exact: Option<bool>,
-    /// Packets marked since then.
+    /// Number of packets marked since then.
     packets: u32,
-    /// The latest packet with data was marked.
+    /// True if the latest packet with data was marked.
     marked: bool,
-    /// Goes in CWR with the next data.
+    /// TSN for the CWR that goes with the next data.
     cwr: Option<Tsn>,
-    /// What the latest ECNE named: it repeats itself until CWR has come. Forgotten once TSNs have gone half way round.
+    /// TSN of the latest ECNE, which is repeated until CWR has arrived. Forgotten after half of the TSN space.
     named: Option<Tsn>,
-    /// The path that an ECNE of the packet being received is about.
+    /// The path concerned by an ECNE of the packet being received.
     told: Option<PathIndex>,
-    /// Marks that were told and answered.
+    /// Number of marks reported and answered.
     pub(super) answered: u32,
-    /// By number of the path.
+    /// State by path number.
     marks: Vec<PathMarks>,
 }
 
-/// What there is of it for a path.
+/// ECN state of a path.
 #[derive(Debug, Clone, Default)]
 struct PathMarks {
-    /// Whether it carries what may be marked.
+    /// Whether the path carries ECN-capable packets.
     trial: EcnTrial,
-    /// The window has shrunk for what was sent up to here: for a mark, a loss or a time-out, whichever came first (RFC 3168 section
-    /// 6.1.2). None once that is acknowledged.
+    /// Highest TSN sent before the window last shrank for a mark, a loss or a time-out, whichever came first (RFC
+    /// 3168 section 6.1.2). `None` once it is acknowledged.
     shrunk_until: Option<Tsn>,
-    /// A mark of that did not count therefore. It does if what counted is undone.
+    /// True if a mark did not count because of that. It counts if the reduction is undone.
     passed_over: bool,
 }
 
@@ -66,44 +66,45 @@ impl Ecn {
         self.marks.get_mut(at)
     }
 
-    /// The packet being received says that what it acknowledges of this path was marked.
+    /// True if the packet being received reports a mark on what it acknowledges of this path.
     pub(crate) fn tells_of(&self, path: PathIndex) -> bool {
         self.told == Some(path)
     }
 
-    /// A packet was received whole.
+    /// Ends the processing of a received packet.
     pub(crate) fn end_packet(&mut self) {
         self.told = None;
     }
 
-    /// Bytes on the heap, its own included.
+    /// Returns the number of bytes on the heap, including this value.
     pub(crate) fn heap_bytes(&self) -> usize {
         size_of::<Self>() + self.marks.capacity() * size_of::<PathMarks>()
     }
 
-    /// What an association that begins has of it.
+    /// Returns the state of a new association.
     pub(crate) fn declaring(wanted: bool) -> Option<Box<Self>> {
         wanted.then(Box::default)
     }
 
-    /// As a State Cookie has it.
+    /// Returns the state according to a State Cookie.
     pub(crate) fn agreed(agreed: bool) -> Option<Box<Self>> {
         agreed.then(|| Box::new(Self { agreed, ..Self::default() }))
     }
 
-    /// What INIT and INIT ACK say.
+    /// Returns the parameter for INIT and INIT ACK.
     pub(crate) fn parameter(wanted: bool) -> Option<Parameter<'static>> {
         wanted.then_some(Parameter::EcnCapable)
     }
 }
 
 impl Association {
-    /// The trial of a path, if both sides take part.
+    /// Returns the ECN validation of a path, if both sides use ECN.
     fn ecn_trial(&mut self, path: PathIndex) -> Option<&mut EcnTrial> {
         Some(&mut self.ecn.as_mut().filter(|ecn| ecn.agreed)?.of(path)?.trial)
     }
 
-    /// New data went to a path: whether its packets say that they may be marked. With what is sent again they may not.
+    /// Records that new data is sent on a path. Returns true if its packets are ECN-capable; packets with
+    /// retransmissions are not.
     pub(super) fn mark_new_data(&mut self, now: Time, path: PathIndex, with_resent: bool) -> bool {
         let Some(trial) = self.ecn_trial(path) else { return false };
         let capable = !with_resent && !trial.has_failed();
@@ -111,7 +112,7 @@ impl Association {
         capable
     }
 
-    /// What an acknowledgement says of a path: data that was sent once at `sent_at` has arrived, or something was lost.
+    /// Updates the ECN validation of a path: data that was sent once at `sent_at` has arrived, or something was lost.
     pub(super) fn judge_ecn(&mut self, now: Time, path: PathIndex, sent_at: Option<Time>, lost: bool) {
         let rto = &self.paths.get(path).rto;
         let round_trip = rto.srtt().unwrap_or_else(|| rto.rto());
@@ -123,7 +124,7 @@ impl Association {
         self.stats.ecn_failures += u32::from(failed);
     }
 
-    /// A packet with data from `first` on arrived. True if it is to be acknowledged at once.
+    /// Records a received packet with data from `first` on. Returns true if it must be acknowledged at once.
     pub(super) fn on_data_packet_mark(&mut self, first: Tsn, marked: bool) -> bool {
         let Some(ecn) = self.ecn.as_mut().filter(|ecn| ecn.agreed) else { return false };
         let changed = core::mem::replace(&mut ecn.marked, marked) != marked;
@@ -138,7 +139,7 @@ impl Association {
         changed
     }
 
-    /// ECNE, in front of the SACK for what was marked.
+    /// Writes ECNE, in front of the SACK for marked data.
     pub(super) fn write_ecne(&mut self, packet: &mut PacketBuilder<'_>) {
         let Some(ecn) = self.ecn.as_mut().filter(|ecn| ecn.agreed) else { return };
         let Some(lowest_tsn) = ecn.unanswered else { return };
@@ -149,14 +150,14 @@ impl Association {
         }
     }
 
-    /// The controller is about to change: ECNE stays as it is.
+    /// Keeps the rules for ECNE when the controller is about to change.
     pub(super) fn keep_ecne(&mut self) {
         if let Some(ecn) = &mut self.ecn {
             ecn.exact.get_or_insert(self.config.congestion == Algorithm::Dctcp);
         }
     }
 
-    /// CWR, in front of data.
+    /// Writes CWR, in front of data.
     pub(super) fn write_cwr(&mut self, packet: &mut PacketBuilder<'_>) {
         let Some(ecn) = &mut self.ecn else { return };
         if let Some(lowest_tsn) = ecn.cwr
@@ -166,7 +167,7 @@ impl Association {
         }
     }
 
-    /// The sender has heard of the mark.
+    /// Processes CWR: the sender knows about the mark.
     pub(super) fn on_cwr(&mut self, answered: Tsn) {
         if let Some(ecn) = &mut self.ecn
             && ecn.unanswered.is_some_and(|tsn| answered.is_at_or_after(tsn))
@@ -175,13 +176,14 @@ impl Association {
         }
     }
 
-    /// The peer got a marked packet: a smaller window for its path, once for what is in flight, whether that was marked, lost or both
-    /// (RFC 3168 section 6.1.2); and CWR in any case, for the one before may have been lost.
+    /// Processes ECNE: shrinks the window of the marked packet's path, once for the data in flight, whether that was
+    /// marked, lost or both (RFC 3168 section 6.1.2). Schedules CWR in any case, because the previous one may have
+    /// been lost.
     pub(super) fn on_ecne(&mut self, now: Time, lowest: Tsn) {
         let sent = self.outbound.next_tsn().previous();
         let Some(ecn) = self.ecn.as_mut().filter(|ecn| ecn.agreed) else { return };
         if lowest.is_after(sent) {
-            return; // nothing that we sent
+            return; // A TSN that was never sent.
         }
         ecn.cwr = Some(lowest);
         let repeated = ecn.named.replace(lowest) == Some(lowest);
@@ -192,7 +194,8 @@ impl Association {
         if marks.trial.has_failed() {
             return;
         }
-        // What went again and may have taken another path was marked on the first one, whose window has shrunk for what was lost there.
+        // A retransmitted chunk may have moved to another path. It was marked on the first one, whose window has
+        // shrunk for the loss.
         let here = probed.is_some() || self.paths.len() == 1 || self.outbound.went_once(lowest);
         if !here && marks.shrunk_until.is_none_or(|until| lowest.is_after(until)) {
             return;
@@ -222,8 +225,8 @@ impl Association {
         self.stats.ecn_failures += u32::from(marks.trial.on_mark(now, round_trip, window, pmdcs));
     }
 
-    /// The window of a path has shrunk for a loss or a time-out: marks of what was sent so far say nothing new.
-    /// `in_doubt`: what it shrank for before may be undone together with this.
+    /// Records that the window of a path has shrunk for a loss or a time-out, so that marks on data sent so far do
+    /// not count. `undoable` is true if the previous reduction may be undone together with this one.
     pub(super) fn on_window_shrunk(&mut self, index: PathIndex, undoable: bool) {
         let sent = self.outbound.next_tsn().previous();
         let alike = shrinks_alike(&self.paths.get(index).congestion);
@@ -232,7 +235,7 @@ impl Association {
         marks.passed_over &= undoable;
     }
 
-    /// An acknowledgement made the window of a path shrink or undid that.
+    /// Handles an acknowledgement that shrank the window of a path or undid that.
     pub(super) fn on_window_changed(&mut self, now: Time, index: PathIndex, ack: &PathAck) {
         if ack.undo
             && let Some(marks) = self.ecn.as_mut().and_then(|ecn| ecn.of(index))
@@ -242,16 +245,16 @@ impl Association {
                 self.shrink_for_mark(now, index);
             }
         }
-        // After that: what was needless is from before what is lost now, which covers the marks as well.
+        // Must come last: the spurious reduction precedes the current loss, which also covers the marks.
         if ack.fast_retransmit_loss {
             self.on_window_shrunk(index, ack.undo_continues);
         }
     }
 
-    /// What the windows shrank for is history once it is acknowledged.
+    /// Forgets reductions whose data is acknowledged.
     pub(super) fn settle_marks(&mut self) {
         let Some(ecn) = &mut self.ecn else { return };
-        // Half of all numbers later the same one is another chunk's.
+        // After half of the TSN space the same number belongs to another chunk.
         ecn.named.take_if(|named| named.is_after(self.outbound.next_tsn()));
         for marks in &mut ecn.marks {
             marks.shrunk_until.take_if(|until| self.outbound.path_of(*until).is_none());
@@ -259,7 +262,7 @@ impl Association {
     }
 }
 
-/// A mark and a loss are the same to the controller. DCTCP counts marks, and BBR does not shrink for a loss.
+/// True if the controller treats a mark as a loss. DCTCP counts marks, and BBR does not shrink for a loss.
 fn shrinks_alike(congestion: &Congestion) -> bool {
     congestion.recovers_in_proportion() && !congestion.counts_marks()
 }

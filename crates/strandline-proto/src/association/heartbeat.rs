@@ -1,8 +1,8 @@
-//! HEARTBEAT and HEARTBEAT ACK (RFC 9260 section 8.3), path verification (section 5.4) and path MTU probes
-//! (RFC 8899 section 6.2).
+//! HEARTBEAT and HEARTBEAT ACK (RFC 9260 section 8.3), path verification (section 5.4) and path MTU probes (RFC 8899
+//! section 6.2).
 //!
-//! The Heartbeat Info of ours: which path, the nonce, and when it was sent. Nothing of it is trusted when
-//! it comes back: the nonce must be the one that the path waits for.
+//! Our Heartbeat Info contains the path, the nonce, and the sending time. Nothing of it is trusted when it returns:
+//! the nonce must be the one that the path waits for.
 //!
 //! ```text
 //! +------+----------------+----------------+
@@ -34,7 +34,7 @@ fn info(path: PathIndex, nonce: u64, now: Time) -> [u8; INFO_LEN] {
 }
 
 impl Association {
-    /// Answers at once, to the address that it came from, with everything copied (section 8.3).
+    /// Answers a HEARTBEAT at once, to its source, with everything copied (section 8.3).
     pub(super) fn on_heartbeat(&mut self, cx: &mut Shared, value: &[u8], source: SocketAddr) {
         let answers = self.state.sends_data() || matches!(self.state, super::State::CookieEchoed(_));
         if !answers {
@@ -52,7 +52,7 @@ impl Association {
         });
     }
 
-    /// An answer counts only for the nonce that its path waits for.
+    /// Processes a HEARTBEAT ACK. It counts only with the nonce that its path waits for.
     pub(super) fn on_heartbeat_ack(&mut self, cx: &mut Shared, now: Time, ack: &Heartbeat<'_>) {
         if self.state.in_setup() {
             return;
@@ -94,7 +94,8 @@ impl Association {
         self.send_control(cx, index, &Heartbeat { info: &info(index, nonce, now) });
     }
 
-    /// Much data comes: a HEARTBEAT to where it comes from tells how far that is. It says nothing of the path if it is lost.
+    /// Sends a HEARTBEAT to the source of a large flow to measure its round-trip time. Its loss is no error of the
+    /// path.
     pub(super) fn measure_rtt(&mut self, cx: &mut Shared, now: Time) {
         let index = self.sack_path;
         let measures = self.config.heartbeat_interval.is_some() && self.state.heartbeats();
@@ -105,14 +106,14 @@ impl Association {
         }
     }
 
-    /// Sends a path MTU probe: a HEARTBEAT filled up with PAD, with IP fragmentation forbidden.
+    /// Sends a path MTU probe: a HEARTBEAT padded with PAD, with IP fragmentation forbidden.
     pub(super) fn send_mtu_probe(&mut self, cx: &mut Shared, now: Time, index: PathIndex, size: usize) {
         let nonce = cx.nonce();
         self.paths.get_mut(index).pmtu.on_probe_sent(now, nonce);
         self.send_padded(cx, now, index, (size, nonce));
     }
 
-    /// Queues a HEARTBEAT that PAD fills up to a packet of `size` bytes. It is never fragmented.
+    /// Queues a HEARTBEAT padded with PAD to a packet of `size` bytes, which is never fragmented.
     pub(super) fn send_padded(
         &self,
         cx: &mut Shared,

@@ -1,5 +1,5 @@
-//! One association: its fields and what the endpoint may ask of it. Each procedure of RFC 9260 has a file of its own
-//! beside this one; the halves that send and receive data, and the paths, are sub-states that know nothing of it.
+//! One association: its fields and its interface to the endpoint. Each procedure of RFC 9260 has its own file beside
+//! this one. The halves that send and receive data, and the paths, are sub-states that do not know the association.
 
 pub(crate) mod buffers;
 mod build;
@@ -44,8 +44,8 @@ use crate::path::{PathIndex, PathSet, Proof};
 use crate::stats::AssociationStats;
 use crate::time::Time;
 
-/// The Transmission Control Block (RFC 9260 section 14.2). Everything that an idle association does not need is
-/// behind a pointer in the sub-states and allocated only when it is.
+/// The Transmission Control Block (RFC 9260 section 14.2). State that an idle association does not need is behind a
+/// pointer in the sub-states, and allocated only when needed.
 #[derive(Debug)]
 pub(crate) struct Association {
     pub(crate) id: AssociationId,
@@ -61,72 +61,74 @@ pub(crate) struct Association {
     pub(crate) stats: AssociationStats,
     /// Our own Initial TSN, repeated in every INIT and INIT ACK of the set-up.
     initial_tsn: Tsn,
-    /// T1-init, T1-cookie or T2-shutdown, whichever the state has; `Time::MAX`: stopped.
+    /// Deadline of T1-init, T1-cookie or T2-shutdown, depending on the state; `Time::MAX` if stopped.
     control_deadline: Time,
-    /// T5-shutdown-guard in SHUTDOWN-SENT, the linger time in SHUTDOWN-PENDING and SHUTDOWN-RECEIVED.
+    /// Deadline of T5-shutdown-guard in SHUTDOWN-SENT, and of the linger time in SHUTDOWN-PENDING and
+    /// SHUTDOWN-RECEIVED.
     guard_deadline: Time,
-    /// When buffers that grew are given back, unless data comes before.
+    /// When buffers that grew are released, unless data arrives before.
     idle_deadline: Time,
-    /// When the next zero window probe may go (section 6.1 rule A).
+    /// When the next zero window probe may be sent (section 6.1 rule A).
     probe_deadline: Time,
-    /// Consecutive errors over all paths (section 8.1).
+    /// Number of consecutive errors over all paths (section 8.1).
     error_count: u16,
-    /// Time-outs of T3-rtx since DATA was last acknowledged. An answered HEARTBEAT leaves this count alone: it says nothing of
-    /// packets that are longer.
+    /// Number of T3-rtx time-outs since DATA was last acknowledged. An answered HEARTBEAT does not reset this count,
+    /// because it says nothing about longer packets.
     data_timeouts: u16,
-    /// Retransmissions of SHUTDOWN or SHUTDOWN ACK.
+    /// Number of retransmissions of SHUTDOWN or SHUTDOWN ACK.
     shutdown_count: u16,
-    /// Where the last DATA came from: SACK goes there (section 6.4).
+    /// Path of the last DATA, which SACKs use (section 6.4).
     sack_path: PathIndex,
-    /// Where INIT, COOKIE ECHO, SHUTDOWN, SHUTDOWN ACK go, and retransmissions after a time-out.
+    /// Path of INIT, COOKIE ECHO, SHUTDOWN, SHUTDOWN ACK, and of retransmissions after a time-out.
     control_path: PathIndex,
-    /// Bytes that may still go to addresses which are not confirmed.
+    /// Bytes that may still be sent to unconfirmed addresses.
     verification: VerificationCredit,
     flags: Flags,
-    /// Which packets may have zero for their checksum.
+    /// Which packets may have a checksum of zero.
     pub(crate) zero_checksum: ZeroChecksum,
-    /// Allocated where explicit congestion notification was asked for.
+    /// Allocated if explicit congestion notification was requested.
     pub(crate) ecn: Option<Box<Ecn>>,
-    /// Whether long SACKs arrive; allocated where there are any.
+    /// The proof that long SACKs arrive; allocated if there are any.
     proof: Option<Box<Proof>>,
 }
 
-/// Small facts, a bit each.
+/// Flags of an association.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Flags {
-    /// COOKIE ECHO is to be sent, with whatever data fits.
+    /// COOKIE ECHO must be sent, with whatever data fits.
     cookie_echo_due: bool,
-    /// COOKIE ACK is to be sent, before anything else.
+    /// COOKIE ACK must be sent, before anything else.
     cookie_ack_due: bool,
-    /// Once more, with the next packet: the peer's COOKIE ECHO came again, and brought data whose SACK waits for more.
+    /// COOKIE ACK must be repeated with the next packet: the peer's COOKIE ECHO arrived again, with data whose SACK
+    /// is delayed.
     cookie_ack_again: bool,
-    /// An input or command came since packets were last made: the burst limit starts anew.
+    /// An input or command arrived since packets were last built: the burst limit starts anew.
     pub(crate) burst_open: bool,
-    /// The peer came to us.
+    /// The peer initiated the association.
     pub(crate) incoming: bool,
-    /// Another way to find and repair losses waits until nothing is outstanding.
+    /// A change of loss recovery waits until nothing is outstanding.
     recovery_due: bool,
-    /// `Readable` was given and `recv` has not returned `None` since.
+    /// `Readable` was sent, and `recv` has not returned `None` since.
     readable_given: bool,
-    /// `shutdown` was called: it follows set-up, and a restart of the peer.
+    /// `shutdown` was called. It takes effect after the set-up, and after a restart of the peer.
     shutdown_wanted: bool,
-    /// The packet being received had data that came before.
+    /// The packet being received contained a duplicate DATA chunk.
     duplicate_seen: bool,
-    /// The endpoint has it in the queue of those with something to send.
+    /// The association is in the endpoint's queue of senders.
     pub(crate) queued: bool,
-    /// The application has given up its handle.
+    /// The application has released its handle.
     pub(crate) released: bool,
-    /// The endpoint's look-up tables have it.
+    /// The association is in the endpoint's look-up tables.
     pub(crate) registered: bool,
 }
 
 impl Association {
-    /// True if nothing of it is needed any more.
+    /// True if the association is not needed any more.
     pub(crate) fn is_finished(&self) -> bool {
         self.state.is_closed() && self.flags.released
     }
 
-    /// The tags of the association as the peer sees them in a packet of ours.
+    /// Returns the header fields of our packets.
     pub(crate) fn ports(&self) -> build::Ports {
         build::Ports {
             source: self.local_port,
@@ -136,7 +138,7 @@ impl Association {
         }
     }
 
-    /// The earliest time at which `handle_timeout` has something to do.
+    /// Returns the earliest time at which `handle_timeout` has something to do.
     #[inline]
     pub(crate) fn next_deadline(&self) -> Time {
         let paths = if self.state.is_closed() { Time::MAX } else { self.paths.next_deadline() };
@@ -151,13 +153,13 @@ impl Association {
             .min(self.silence_deadline())
     }
 
-    /// When buffers that grew are given back; `Time::MAX` if that is done.
+    /// Returns when buffers that grew are released; `Time::MAX` if that is done.
     #[inline]
     pub(crate) fn idle_deadline(&self) -> Time {
         self.idle_deadline
     }
 
-    /// The peer's addresses, for the endpoint's look-up table.
+    /// Returns the peer's addresses, for the endpoint's look-up table.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = SocketAddr> + '_ {
         self.paths.iter().map(|(_, path)| path.remote)
     }

@@ -1,5 +1,5 @@
-//! Reading a peer's INIT or INIT ACK (RFC 9260 sections 3.3.2, 3.3.3 and 5.1.1 to 5.1.2): what it offers, or why it
-//! cannot be accepted.
+//! Parses a peer's INIT or INIT ACK (RFC 9260 sections 3.3.2, 3.3.3 and 5.1.1 to 5.1.2) into its offer, or the reason
+//! to refuse it.
 
 use core::net::IpAddr;
 
@@ -14,15 +14,15 @@ use super::context::acceptable;
 use crate::config::PATHS_MAX;
 use crate::zone;
 
-/// The least window an INIT may advertise (section 3.3.2).
+/// Minimum a_rwnd of an INIT in bytes (section 3.3.2).
 pub(crate) const A_RWND_MIN: u32 = 1500;
-/// Unrecognised parameters reported back, bytes at most: they share a packet with the State Cookie.
+/// Maximum number of bytes of unrecognised parameters reported back: they share a packet with the State Cookie.
 const REPORT_LEN_MAX: usize = 300;
 
 /// An EDMID that no method has (RFC 9653 section 8).
 const EDMID_RESERVED: u32 = 0;
 
-/// What INIT or INIT ACK says.
+/// The contents of an INIT or INIT ACK.
 #[derive(Debug)]
 pub(crate) struct Offer<'a> {
     pub(crate) tag: VerificationTag,
@@ -30,39 +30,41 @@ pub(crate) struct Offer<'a> {
     pub(crate) outbound_streams: u16,
     pub(crate) inbound_streams: u16,
     pub(crate) initial_tsn: Tsn,
-    /// Addresses named besides the packet's source, without duplicates.
+    /// Addresses listed besides the packet's source, without duplicates.
     pub(crate) addresses: Vec<IpAddr>,
     pub(crate) cookie: Option<&'a [u8]>,
     pub(crate) preservative_ms: u32,
-    /// How the peer detects errors where the checksum is zero (RFC 9653), none if it takes no such packets.
+    /// The peer's error detection method for a checksum of zero (RFC 9653); `None` if it accepts no such packets.
     pub(crate) edmid: Option<u32>,
-    /// It understands ECNE and CWR.
+    /// True if the peer understands ECNE and CWR.
     pub(crate) ecn: bool,
-    /// Which types of addresses it can use, if it says so (section 3.3.2.1.5).
+    /// Address types that the peer can use, if it lists them (section 3.3.2.1.5).
     address_types: Option<SupportedAddressTypes<'a>>,
-    /// It names addresses of IPv4, taken over or not.
+    /// True if it lists IPv4 addresses, adopted or not.
     names_ipv4: bool,
-    /// It names addresses of IPv6, taken over or not.
+    /// True if it lists IPv6 addresses, adopted or not.
     names_ipv6: bool,
-    /// Parameters to report back, each whole; all but the last are padded.
+    /// Parameters to report back, each whole; all except the last are padded.
     pub(crate) unrecognised: Vec<u8>,
 }
 
-/// Why an offer is refused.
+/// How an offer is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// Without an answer.
     Silently,
-    /// With an ABORT that carries this cause, but nothing changes: a window that is too small (sections 3.3.2, 3.3.3).
+    /// With an ABORT that carries this cause, without any other effect: the window is too small (sections 3.3.2,
+    /// 3.3.3).
     Window { causes: Vec<u8>, tag: VerificationTag },
-    /// With an ABORT that carries these causes. `reflected`: the Initiate Tag was 0, so the answer reflects the
+    /// With an ABORT that carries these causes. With `reflected` the Initiate Tag was 0, so the answer reflects the
     /// packet's own tag.
     Abort { causes: Vec<u8>, tag: VerificationTag, reflected: bool },
 }
 
 impl Offer<'_> {
-    /// True if the sender of this INIT, which came from `source`, can use an address of the family of `address`. A family
-    /// that it uses itself counts as supported even if Supported Address Types does not list it (section 5.1.2).
+    /// True if the sender of this INIT, which came from `source`, can use an address of the family of `address`. A
+    /// family that it uses itself counts as supported even if Supported Address Types does not list it (section
+    /// 5.1.2).
     pub(crate) fn takes(&self, address: IpAddr, source: IpAddr) -> bool {
         let Some(types) = self.address_types else { return true };
         let (listed, used) = match address {
@@ -73,7 +75,7 @@ impl Offer<'_> {
     }
 }
 
-/// Reads and checks an INIT (`is_ack` false) or INIT ACK that came from `source`.
+/// Parses and checks an INIT (`is_ack` false) or INIT ACK that came from `source`.
 pub(crate) fn read<'a>(
     init: &Init<'a>,
     is_ack: bool,
@@ -126,7 +128,7 @@ pub(crate) fn read<'a>(
     Ok(offer)
 }
 
-/// Takes one parameter; false stops the rest (section 3.2.1).
+/// Processes one parameter. Returns false to skip the rest (section 3.2.1).
 fn read_parameter<'a>(
     offer: &mut Offer<'a>,
     raw: &RawParameter<'a>,
@@ -135,7 +137,7 @@ fn read_parameter<'a>(
 ) -> Result<bool, Refusal> {
     let address = match raw.parse() {
         Ok(Parameter::Ipv4Address(v4)) => IpAddr::V4(v4),
-        // A link-local address is on the link that the packet came by (RFC 4007 section 6).
+        // A link-local address is on the link that the packet arrived on (RFC 4007 section 6).
         Ok(Parameter::Ipv6Address(v6)) => match zone::named_by(IpAddr::V6(v6), source) {
             Some(address) => address,
             None => return Ok(true),
@@ -149,7 +151,7 @@ fn read_parameter<'a>(
             return Ok(true);
         }
         Ok(Parameter::ZeroChecksumAcceptable { edmid }) => {
-            // Must not come twice (RFC 9653 section 4): then it means nothing that we know.
+            // The parameter must not occur twice (RFC 9653 section 4); its value is then ignored.
             let again = offer.edmid.is_some();
             offer.edmid = Some(if again { EDMID_RESERVED } else { edmid });
             return Ok(true);
@@ -167,7 +169,7 @@ fn read_parameter<'a>(
             offer.address_types = Some(types);
             return Ok(true);
         }
-        // Unrecognized Parameter asks for nothing.
+        // Unrecognized Parameter needs no reaction.
         Ok(_) => return Ok(true),
         Err(_) => return Err(refuse(&Cause::ProtocolViolation(b"parameter length"), offer.tag, false)),
     };
@@ -194,8 +196,8 @@ pub(crate) fn refuse(cause: &Cause<'_>, tag: VerificationTag, reflected: bool) -
     Refusal::Abort { causes: encode_cause(cause), tag, reflected }
 }
 
-/// One cause as bytes, without padding: Chunk Length counts the padding of every cause but the last (section 3.2).
-/// [`append_tlv`] adds a further one. Empty if the cause quotes more than fits.
+/// Encodes one cause, without padding: Chunk Length counts the padding of every cause except the last (section 3.2).
+/// [`append_tlv`] adds a further one. Returns nothing if the cause quotes more than fits.
 pub(crate) fn encode_cause(cause: &Cause<'_>) -> Vec<u8> {
     let mut buffer = vec![0; 1024];
     let mut writer = TlvWriter::new(&mut buffer);
@@ -205,8 +207,8 @@ pub(crate) fn encode_cause(cause: &Cause<'_>) -> Vec<u8> {
     buffer
 }
 
-/// Appends a whole cause or parameter to a list of at most `len_max` bytes, after the padding of the one before it. A list
-/// without room for it stays as it is.
+/// Appends a whole cause or parameter to a list of at most `len_max` bytes, after the padding of the one before it. A
+/// list without room for it does not change.
 pub(crate) fn append_tlv(list: &mut Vec<u8>, tlv: &[u8], len_max: usize) {
     let padded = list.len().next_multiple_of(4);
     if padded + tlv.len() <= len_max {

@@ -1,5 +1,5 @@
-//! The addresses of this host. A peer on another host may list one of them, because many hosts have the same private address:
-//! packets to it would come back.
+//! The addresses of this host. A peer on another host may list one of them, because many hosts have the same private
+//! address; packets to it would come back.
 
 use core::net::IpAddr;
 use std::collections::HashSet;
@@ -7,10 +7,10 @@ use std::hash::{BuildHasherDefault, DefaultHasher};
 
 use crate::config::EndpointConfig;
 
-/// They are ours, so that the hash needs no key.
+/// A set of our own addresses, which need no keyed hash.
 type AddressSet = HashSet<IpAddr, BuildHasherDefault<DefaultHasher>>;
 
-/// What is known of them.
+/// The known addresses of this host.
 #[derive(Debug)]
 pub(crate) struct OwnAddresses {
     /// Packets to these come back to the endpoint.
@@ -33,8 +33,8 @@ impl OwnAddresses {
         self.host.contains(&address.to_canonical())
     }
 
-    /// True if a peer whose packet came from `source` can have `address`: one of this host's own only if the peer is on this
-    /// host as well.
+    /// True if a peer whose packet came from `source` can have `address`: one of this host's own only if the peer is
+    /// on this host as well.
     pub(crate) fn may_be_the_peers(&self, address: IpAddr, source: IpAddr) -> bool {
         let (address, source) = (address.to_canonical(), source.to_canonical());
         let fits = |own: &AddressSet| !own.contains(&address) || own.contains(&source);

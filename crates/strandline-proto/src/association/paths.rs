@@ -1,4 +1,4 @@
-//! What reaches a path from outside: ICMP and configuration.
+//! External events of a path: ICMP and configuration.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::path::{PathIndex, PathState};
 use crate::time::Time;
 
 impl Association {
-    /// A router cannot carry packets of this size (RFC 9260 section 10 rule ICMP7): what is in flight was too large
-    /// and goes again, in IP fragments where a chunk was made for the larger size.
+    /// Handles a report that a router cannot carry packets of this size (RFC 9260 section 10 rule ICMP7). The flight
+    /// was too large and is retransmitted, in IP fragments if a chunk was made for the larger size.
     pub(crate) fn on_packet_too_big(&mut self, cx: &mut Shared, now: Time, index: PathIndex, mtu: u32) {
         let path = self.paths.get_mut(index);
         if !path.on_packet_too_big(now, mtu) {
@@ -28,7 +28,7 @@ impl Association {
         }
     }
 
-    /// The association has ended: the next one with this peer may begin with what is known of the ways there (RFC 9040).
+    /// Leaves path properties of an ended association to the next one with this peer (RFC 9040).
     pub(crate) fn leave_behind(&self, cx: &mut Shared, now: Time) {
         for (_, path) in self.paths.iter().filter(|(_, path)| path.state == PathState::Active) {
             if let (Some(srtt), Some(rttvar)) = (path.rto.srtt(), path.rto.rttvar()) {
@@ -37,14 +37,14 @@ impl Association {
         }
     }
 
-    /// The application hears of a path's change.
+    /// Notifies the application of a change of a path.
     pub(super) fn on_path_change(&self, cx: &mut Shared, index: PathIndex, change: PathChange) {
         let address = self.paths.get(index).remote;
         cx.event(self.id, Event::PathChanged { address, change });
     }
 
-    /// An error of a path was counted. If it is the primary one and had too many, the one that is used instead takes its place
-    /// (RFC 7829 section 5).
+    /// Handles the effects of a path error that was counted. If it is the primary path and had too many, the path in
+    /// use becomes primary (RFC 7829 section 5).
     pub(super) fn on_path_error(&mut self, cx: &mut Shared, index: PathIndex, change: Option<PathChange>) {
         let change = if self.paths.len() > 1 && change.is_none() {
             self.paths.get_mut(index).on_doubt(&self.config)
@@ -65,7 +65,7 @@ impl Association {
         }
     }
 
-    /// A new `recovery` holds from when nothing is outstanding, for the chunks and for all paths at the same moment.
+    /// Adopts a changed `recovery` if nothing is outstanding, for the chunks and all paths at the same time.
     pub(super) fn adopt_recovery(&mut self) {
         let recovery = self.config.recovery;
         self.flags.recovery_due = !self.outbound.set_recovery(recovery);
@@ -76,7 +76,8 @@ impl Association {
         }
     }
 
-    /// The controller may be the association's: DCTCP goes by marks, on which both sides agree at set-up. Who has it keeps it.
+    /// True if the association may use the controller: DCTCP needs marks, which both sides negotiate at set-up. An
+    /// association that already uses it may keep it.
     pub(crate) fn may_have(&self, congestion: Algorithm) -> bool {
         let agreed = self.ecn.as_ref().is_some_and(|ecn| ecn.agreed || self.state.in_setup());
         congestion != Algorithm::Dctcp || congestion == self.config.congestion || agreed
@@ -102,7 +103,7 @@ impl Association {
         }
     }
 
-    /// Bytes that `send` would take.
+    /// Returns the number of bytes that `send` would accept.
     pub(crate) fn send_space(&self, pressure: Pressure) -> usize {
         let crowded = self.outbound.pending_messages() >= self.config.send_messages_max as usize;
         if crowded || !self.state.takes_messages() {

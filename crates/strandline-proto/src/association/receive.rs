@@ -1,4 +1,4 @@
-//! The way in: a packet whose tag and source address have been checked, chunk by chunk.
+//! Input: a packet whose tag and source address have been checked, chunk by chunk.
 
 use core::net::SocketAddr;
 use std::sync::Arc;
@@ -15,16 +15,17 @@ use crate::number::Tsn;
 use crate::path::PathIndex;
 use crate::time::Time;
 
-/// Bytes of unrecognised chunks and causes reported for one packet, at most.
+/// Maximum number of bytes of unrecognised chunks and causes reported for one packet.
 const REPORT_LEN_MAX: usize = 1024;
 
-/// HEARTBEATs answered for one packet, at most: nobody has a reason to send more than one, and each answer is a packet.
+/// Maximum number of HEARTBEATs answered per packet: nobody has a reason to send more than one, and each answer is a
+/// packet.
 const HEARTBEATS_MAX: u8 = 4;
 
-/// What a packet did, gathered over its chunks.
+/// What the chunks of a packet did.
 #[derive(Default)]
 struct Seen {
-    /// How many chunks came so far.
+    /// Number of chunks so far.
     chunks: u32,
     data: bool,
     /// The TSN of the first DATA chunk.
@@ -33,15 +34,15 @@ struct Seen {
     immediate: bool,
     heartbeats: u8,
     sack: bool,
-    /// Where the acknowledgement before this packet went.
+    /// The path of the acknowledgement before this packet.
     sack_path: Option<PathIndex>,
     /// Causes for one ERROR in answer.
     report: Vec<u8>,
 }
 
 impl Association {
-    /// Handles a packet of this association. `source` is one of the peer's addresses, except for an INIT ACK. `marked`: the
-    /// network says that there is congestion on its way.
+    /// Processes a packet of this association. `source` is one of the peer's addresses, except for an INIT ACK.
+    /// `marked` is true if the network reports congestion (ECN).
     pub(crate) fn handle_packet(
         &mut self,
         cx: &mut Shared,
@@ -54,7 +55,7 @@ impl Association {
         self.handle_packet_from(cx, now, packet, (source, from), marked);
     }
 
-    /// Handles a packet for a caller that knows the path of its source address.
+    /// As [`handle_packet`](Self::handle_packet), with the path of the source address already looked up.
     pub(crate) fn handle_packet_from(
         &mut self,
         cx: &mut Shared,
@@ -73,7 +74,7 @@ impl Association {
         let mut seen = Seen { sack_path: Some(self.sack_path), ..Seen::default() };
         for raw in packet.chunks() {
             let Ok(raw) = raw else {
-                // A length that points outside the packet: what came before it stands (section 6.10, 8.4).
+                // A length that points outside the packet: the chunks before it count (section 6.10, 8.4).
                 break;
             };
             let came_from = from.unwrap_or(self.control_path);
@@ -98,7 +99,7 @@ impl Association {
         self.after_packet(cx, now, from, &seen);
     }
 
-    /// RFC 6951 section 5.4: the encapsulation port follows the peer's packets.
+    /// Updates the encapsulation port from the peer's packets (RFC 6951 section 5.4).
     fn learn_port(&mut self, index: PathIndex, source: SocketAddr) {
         let path = self.paths.get_mut(index);
         if path.remote.port() != source.port() {
@@ -106,7 +107,7 @@ impl Association {
         }
     }
 
-    /// The peer does use an address that had been given up.
+    /// Probes an address that had been given up, because the peer uses it.
     #[inline]
     fn hear_from(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
         if self.paths.len() > 1 && self.paths.get(index).is_given_up(&self.config) && self.state.heartbeats()
@@ -117,7 +118,7 @@ impl Association {
         }
     }
 
-    /// One chunk; false ends the packet.
+    /// Processes one chunk. Returns false to discard the rest of the packet.
     fn handle_chunk(
         &mut self,
         cx: &mut Shared,
@@ -129,7 +130,7 @@ impl Association {
     ) -> bool {
         seen.chunks += 1;
         if raw.kind == kind::HEARTBEAT {
-            // Whatever its content is, it goes back unchanged.
+            // Its content is returned unchanged, whatever it is.
             if seen.heartbeats < HEARTBEATS_MAX {
                 seen.heartbeats += 1;
                 self.on_heartbeat(cx, raw.value, source);
@@ -145,14 +146,14 @@ impl Association {
         };
         match parsed {
             Chunk::Data(data) => return self.on_data_chunk(cx, now, &data, from, seen),
-            // All of them, in their order (section 6.10): one that says nothing new costs no more than reading it, and each
-            // that does acknowledges something for good or uses up the patience for what is taken back.
+            // Process all SACKs in order (section 6.10). One without news costs no more than parsing it. Any other
+            // acknowledges something for good, or counts as reneging, which is tolerated only so often.
             Chunk::Sack(sack) => {
                 seen.sack = true;
                 self.on_sack_chunk(cx, now, &sack);
             }
-            // Not alone: discarded, and what follows it too (section 6.10). The endpoint has dropped a packet that has one
-            // before any DATA.
+            // Not alone: discarded, as is what follows it (section 6.10). The endpoint has dropped packets that have
+            // one before any DATA.
             Chunk::Init(_) | Chunk::InitAck(_) | Chunk::ShutdownComplete(_) if seen.chunks > 1 => {
                 return false;
             }
@@ -161,8 +162,8 @@ impl Association {
                 return false;
             }
             Chunk::HeartbeatAck(heartbeat) => self.on_heartbeat_ack(cx, now, &heartbeat),
-            // The T bit says that the tag is reflected, so ours cannot be right (section 8.5.1 B, C). Where it stands before
-            // DATA the endpoint has dropped the packet.
+            // The T bit means a reflected tag, so our own tag is wrong (section 8.5.1 B, C). The endpoint has dropped
+            // packets that have it before DATA.
             Chunk::Abort(chunk::Abort { tag_reflected: true, .. })
             | Chunk::ShutdownComplete(chunk::ShutdownComplete { tag_reflected: true }) => return false,
             Chunk::Abort(abort) => {
@@ -177,7 +178,8 @@ impl Association {
             Chunk::Unknown(unknown) => return Self::on_unknown(&unknown, seen),
             Chunk::Ecne(ecne) => self.on_ecne(now, ecne.lowest_tsn),
             Chunk::Cwr(cwr) => self.on_cwr(cwr.lowest_tsn),
-            // The endpoint takes a COOKIE ECHO before it hands the packet on, and drops an INIT. Padding says nothing.
+            // The endpoint handles a COOKIE ECHO before it passes the packet on, and drops an INIT. Padding has no
+            // effect.
             Chunk::Heartbeat(_) | Chunk::CookieEcho(_) | Chunk::Init(_) | Chunk::Pad(_) => {}
         }
         true
@@ -193,7 +195,7 @@ impl Association {
         seen: &mut Seen,
     ) -> bool {
         if !self.state.receives_data() {
-            return true; // section 6
+            return true; // Section 6.
         }
         seen.data = true;
         seen.first.get_or_insert(data.tsn);
@@ -202,7 +204,7 @@ impl Association {
         self.on_data(cx, now, data, &mut seen.report)
     }
 
-    /// The two high bits tell what to do with what we don't know (section 3.2).
+    /// Handles an unknown chunk according to the two high bits of its type (section 3.2).
     fn on_unknown(raw: &RawChunk<'_>, seen: &mut Seen) -> bool {
         let action = raw.unrecognised_action();
         let reports = matches!(action, UnrecognisedAction::StopAndReport | UnrecognisedAction::SkipAndReport);
@@ -214,12 +216,13 @@ impl Association {
         matches!(action, UnrecognisedAction::Skip | UnrecognisedAction::SkipAndReport)
     }
 
-    /// Adds a cause to the ERROR that answers this packet, as far as there is room.
+    /// Adds a cause to the ERROR that answers this packet, if there is room.
     pub(super) fn report(report: &mut Vec<u8>, cause: &Cause<'_>) {
         append_tlv(report, &encode_cause(cause), REPORT_LEN_MAX);
     }
 
-    /// ERROR (section 3.3.10): only a Stale Cookie changes anything; the others are for the application to know.
+    /// Processes an ERROR (section 3.3.10): only a Stale Cookie has an effect; the others are reported to the
+    /// application.
     fn on_error_chunk(&mut self, cx: &mut Shared, now: Time, error: &chunk::Error<'_>) {
         for raw in error.causes.iter() {
             let Ok(raw) = raw else { return };
@@ -231,9 +234,10 @@ impl Association {
         }
     }
 
-    /// What a whole packet causes: acknowledgement, report, shutdown progress, messages for the application.
+    /// Handles the effects of a whole packet: acknowledgement, report, shutdown progress, messages for the
+    /// application.
     fn after_packet(&mut self, cx: &mut Shared, now: Time, from: Option<PathIndex>, seen: &Seen) {
-        // Until the COOKIE ACK nothing but COOKIE ECHO may be sent (section 5.1 C).
+        // Until the COOKIE ACK only COOKIE ECHO may be sent (section 5.1 C).
         if !seen.report.is_empty() && !self.state.in_setup() {
             let causes = strandline_wire::cause::Causes::new(&seen.report);
             self.send_control(cx, from.unwrap_or(self.sack_path), &chunk::Error { causes });
@@ -252,8 +256,8 @@ impl Association {
                 self.measure_rtt(cx, now);
             }
             if shutting_down {
-                // And a SACK, always: SHUTDOWN tells no window, and a peer that lost the last word about it would stand
-                // before a closed one for as long as it has something to send.
+                // Always with a SACK: SHUTDOWN does not report the window, and a peer that lost the last window
+                // update would wait for as long as it has data.
                 self.send_shutdown(cx, now);
             }
             if core::mem::take(&mut self.flags.duplicate_seen) {
@@ -263,21 +267,21 @@ impl Association {
             self.announce_readable(cx);
             self.touch_idle(now);
         }
-        // It waits for a SACK that goes by itself, and for nothing else.
+        // It waits only for a SACK that is sent by itself.
         if self.flags.cookie_ack_again && (!self.inbound.sack_pending() || !self.state.receives_data()) {
             self.flags.cookie_ack_again = false;
             self.flags.cookie_ack_due = true;
         }
         if matches!(self.state, State::ShutdownSent) && from.is_some() {
-            // Any packet of the peer gives it time to send what it has queued (section 9.2).
+            // Any packet of the peer gives it time to send what is queued (section 9.2).
             self.shutdown_count = 0;
             self.restart_t2(now);
         }
         self.progress_shutdown(cx, now);
     }
 
-    /// Data came again, so that its acknowledgement may have been lost on its way: let it take another one (section 6.4).
-    /// The sender may have changed paths already; then back on that one is another way, too.
+    /// Changes the path of SACKs after a duplicate, because the acknowledgement may have been lost on its path
+    /// (section 6.4). If the sender has changed paths already, the change leads back to that path.
     fn vary_sack_path(&mut self, before: Option<PathIndex>) {
         if before == Some(self.sack_path)
             && let Some(other) = self.paths.alternate(self.sack_path)
@@ -286,7 +290,7 @@ impl Association {
         }
     }
 
-    /// `Readable` once until the application has drained what there is.
+    /// Sends `Readable` once until the application has read everything.
     pub(super) fn announce_readable(&mut self, cx: &mut Shared) {
         if !self.flags.readable_given && self.inbound.readable() {
             self.flags.readable_given = true;
@@ -294,10 +298,10 @@ impl Association {
         }
     }
 
-    /// The peer broke the protocol: ABORT with Protocol Violation (section 3.3.10.13).
+    /// Handles a protocol violation of the peer: ABORT with Protocol Violation (section 3.3.10.13).
     pub(super) fn violate(&mut self, cx: &mut Shared, now: Time, what: &'static str) {
         if matches!(self.state, State::CookieWait(_)) {
-            return; // nothing has been agreed on: anybody may have sent this
+            return; // Nothing is negotiated yet: anybody may have sent this.
         }
         let causes = encode_cause(&Cause::ProtocolViolation(what.as_bytes()));
         self.send_abort(cx, &causes);

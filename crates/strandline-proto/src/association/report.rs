@@ -42,7 +42,7 @@ impl Association {
         }
     }
 
-    /// Every path.
+    /// Returns the state of every path.
     pub(crate) fn path_status(&self) -> Vec<PathStatus> {
         let (primary, in_use) = (self.paths.primary(), self.paths.data_path());
         let one = |(index, path): (crate::path::PathIndex, &crate::path::Path)| PathStatus {
@@ -71,12 +71,12 @@ impl Association {
         self.paths.iter().map(one).collect()
     }
 
-    /// Why a chunk that is outstanding and was sent again was.
+    /// Returns why an outstanding chunk was retransmitted.
     pub(crate) fn sent_again(&self, tsn: Tsn) -> Option<SentAgain> {
         self.outbound.sent_again(tsn)
     }
 
-    /// Memory of the association itself; the endpoint adds its tables.
+    /// Returns the memory of the association itself; the endpoint adds its tables.
     pub(crate) fn memory(&self) -> MemoryReport {
         let setup = match &self.state {
             State::CookieWait(setup) | State::CookieEchoed(setup) => {

@@ -1,4 +1,4 @@
-//! A COOKIE ECHO for an association that exists (RFC 9260 section 5.2.4): restart, collision, late and duplicate
+//! A COOKIE ECHO for an existing association (RFC 9260 section 5.2.4): restart, collision, late and duplicate
 //! cookies.
 
 use std::sync::Arc;
@@ -18,21 +18,21 @@ use crate::outbound::Outbound;
 use crate::path::{Path, PathIndex, PathSet};
 use crate::time::Time;
 
-/// What Table 12 says to do.
+/// The action of Table 12.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CookieAction {
     /// A: the peer restarted.
     Restart,
     /// B: both sides set up at once, and the peer chose a new tag.
     Collision,
-    /// C and every case that the table does not have.
+    /// C, and every case that the table does not list.
     Discard,
     /// D: a duplicate, or the end of a plain collision.
     Duplicate,
 }
 
 impl Association {
-    /// Looks up Table 12.
+    /// Looks up the action in Table 12.
     pub(crate) fn classify(&self, cx: &Shared, cookie: &Cookie) -> CookieAction {
         let local = cookie.local_tag == self.local_tag;
         let peer = cookie.peer_tag == self.peer_tag;
@@ -45,13 +45,13 @@ impl Association {
         }
     }
 
-    /// True if the cookie's tags are the association's: then its age does not matter (section 5.2.4 step 3).
+    /// True if the cookie's tags are the association's: its age does not matter then (section 5.2.4 step 3).
     pub(crate) fn matches_tags(&self, cookie: &Cookie) -> bool {
         cookie.local_tag == self.local_tag && cookie.peer_tag == self.peer_tag
     }
 
-    /// Applies an action to the association; true if the rest of the packet (DATA after the COOKIE ECHO) is to be
-    /// taken as well.
+    /// Applies an action to the association. Returns true if the rest of the packet (DATA after the COOKIE ECHO) must
+    /// be processed as well.
     pub(crate) fn on_cookie_echo(
         &mut self,
         cx: &mut Shared,
@@ -80,7 +80,8 @@ impl Association {
         }
         let from = self.paths.by_address(cookie.source.ip()).filter(|index| self.is_confirmed(*index));
         self.control_path = from.unwrap_or(self.control_path);
-        // Of several with data (decision 49) only the first is in haste: it has been answered, or is about to be.
+        // Of several COOKIE ECHOs with data (decision 49) only the first needs an immediate answer. The others have
+        // been answered, or are about to be.
         let repeated = action == CookieAction::Duplicate && !establishes && !self.comes_late(now, cookie);
         self.flags.cookie_ack_again =
             repeated && !self.flags.cookie_ack_due && self.config.recovery != Recovery::Rfc9260;
@@ -88,14 +89,15 @@ impl Association {
         true
     }
 
-    /// All answers to what the peer sent at once have gone, if none waits longer than SACK.Delay: the one with the COOKIE ACK was lost.
+    /// True if all answers to the peer's simultaneous packets were sent, assuming that none is delayed by more than
+    /// SACK.Delay: the COOKIE ACK was lost.
     fn comes_late(&self, now: Time, cookie: &Cookie) -> bool {
         let srtt = self.paths.get(self.control_path).rto.srtt().unwrap_or_default();
         now.since(cookie.created) > srtt + self.config.sack_delay
     }
 
-    /// The peer has waited for the COOKIE ACK until now and could take no data before it: what has run into time-outs meanwhile
-    /// goes again along with it, instead of waiting for a timer that was backed off time and again.
+    /// Retransmits data that timed out, along with the COOKIE ACK. The peer could accept no data before it, and the
+    /// timer has been backed off repeatedly.
     fn send_again_what_timed_out(&mut self) {
         for index in self.paths.indices() {
             let path = self.paths.get(index);
@@ -106,18 +108,18 @@ impl Association {
         }
     }
 
-    /// Action A in SHUTDOWN-ACK-SENT: no new association; SHUTDOWN ACK again, and an ERROR.
+    /// Handles action A in SHUTDOWN-ACK-SENT: no new association, SHUTDOWN ACK again, and an ERROR.
     fn refuse_restart(&mut self, cx: &mut Shared, now: Time, tag: VerificationTag) {
         self.send_shutdown_ack(cx, now);
         let causes = encode_cause(&Cause::CookieWhileShuttingDown);
-        // What the peer declared to us was another life of it.
+        // The peer's declarations belong to its earlier state.
         let ports = super::build::Ports { tag, zero_checksum: false, ..self.ports() };
         let error = chunk::Error { causes: Causes::new(&causes) };
         super::build::control_packet(&mut cx.control, self.route(self.control_path), ports, &error);
     }
 
-    /// Action A: as if an ABORT and a new COOKIE ECHO had come, but the application keeps its association. What had
-    /// been received whole is still there to be read; what had not been acknowledged is reported.
+    /// Handles action A: as if an ABORT and a new COOKIE ECHO had arrived, but the application keeps its association.
+    /// Complete received messages can still be read; unacknowledged ones are reported as failed.
     fn restart(&mut self, cx: &mut Shared, now: Time, cookie: &Cookie) {
         self.fail_queued(cx);
         let config = Arc::clone(&self.config);
@@ -150,13 +152,13 @@ impl Association {
         cx.event(self.id, Event::Restarted);
         cx.event(self.id, Event::Writable);
         self.announce_readable(cx);
-        // The application may be gone: nobody would ask again.
+        // The application may be gone, and would not ask again.
         if self.flags.shutdown_wanted {
             self.shutdown(cx, now);
         }
     }
 
-    /// Controllers that the application chose for paths are theirs after a restart, too.
+    /// Keeps controllers that the application selected for paths.
     fn keep_choices(&mut self, before: &PathSet) {
         for (_, path) in before.iter().filter(|(_, path)| path.own_congestion().is_some()) {
             if let Some(index) = self.paths.by_address(path.remote.ip()) {
@@ -165,7 +167,7 @@ impl Association {
         }
     }
 
-    /// Action B: our tag stands, the peer's is the cookie's.
+    /// Handles action B: our tag stays, the peer's is the cookie's.
     fn collide(&mut self, cx: &mut Shared, now: Time, cookie: &Cookie) {
         self.peer_tag = cookie.peer_tag;
         self.zero_checksum = cookie.zero_checksum;

@@ -1,6 +1,6 @@
-//! How long a SACK may be. Nobody acknowledges SACKs, so that one with many gap blocks, longer than the path takes, is lost
-//! without a sign; the peer then sends again and again what has come. A SACK is longer than every path must take only while a
-//! HEARTBEAT as long as the path MTU was answered lately (RFC 8899 section 4.3).
+//! Maximum length of a SACK. SACKs are not acknowledged, so a SACK with many gap blocks that exceeds the path MTU is
+//! lost without notice, and the peer retransmits again and again what has arrived. A SACK exceeds what every path
+//! carries only while a HEARTBEAT of the path MTU's size was answered recently (RFC 8899 section 4.3).
 
 use strandline_wire::COMMON_HEADER_LEN;
 
@@ -10,7 +10,7 @@ use crate::path::{PathIndex, Proof, Step};
 use crate::time::Time;
 
 impl Association {
-    /// The longest SACK that may go now, header included.
+    /// Returns the maximum length of a SACK now, including its header.
     pub(super) fn sack_len_max(&self, now: Time, index: PathIndex) -> usize {
         if !self.inbound.has_gaps() || !self.config.probes_mtu() {
             return usize::MAX;
@@ -21,8 +21,8 @@ impl Association {
         packet.saturating_sub(COMMON_HEADER_LEN)
     }
 
-    /// A packet with a SACK that ends after `len` bytes is about to go. If it would be longer with more room, or is longer than
-    /// every path must take, it is worth a proof.
+    /// Requests a proof if a SACK that ends at `len` bytes in its packet would be longer with more room, or exceeds
+    /// what every path carries.
     pub(super) fn on_sack_written(&mut self, index: PathIndex, len: usize) {
         let path = self.paths.get(index);
         if len < path.pmtu.floor_len() || path.payload_max() <= path.pmtu.floor_len() {
@@ -35,7 +35,7 @@ impl Association {
         proof.want();
     }
 
-    /// Sends what is to prove that long SACKs arrive, or lowers the path MTU if several such packets were not answered.
+    /// Sends a HEARTBEAT to prove that long SACKs arrive, or lowers the path MTU if several were not answered.
     pub(super) fn prove_sack_size(&mut self, cx: &mut Shared, now: Time) {
         let heartbeats = self.state.heartbeats() && self.config.probes_mtu();
         let Some(proof) = self.proof.as_mut().filter(|proof| heartbeats && proof.is_wanted()) else { return };
@@ -60,14 +60,14 @@ impl Association {
         }
     }
 
-    /// A HEARTBEAT ACK came on a path.
+    /// Processes a HEARTBEAT ACK on a path.
     pub(super) fn on_size_proved(&mut self, now: Time, index: PathIndex, nonce: u64) {
         if let Some(proof) = self.proof.as_mut().filter(|proof| proof.path() == index) {
             let _ = proof.on_answer(now, nonce);
         }
     }
 
-    /// The peer sent again what had come: perhaps the SACK for it was too long.
+    /// Revokes the proof because the peer sent duplicates: the SACK may have been too long.
     pub(super) fn doubt_sack_size(&mut self) {
         if let Some(proof) = &mut self.proof {
             proof.doubt();

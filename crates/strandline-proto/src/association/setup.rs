@@ -1,5 +1,5 @@
 //! Establishment (RFC 9260 section 5.1): INIT, INIT ACK, COOKIE ECHO, COOKIE ACK, and the Stale Cookie error of
-//! section 5.2.6. The listener's side until the cookie comes back is stateless and stands in `endpoint::listen`.
+//! section 5.2.6. The listener is stateless until the cookie returns; that part is in `endpoint::listen`.
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -28,12 +28,12 @@ use crate::path::{Path, PathIndex, PathSet, PathState};
 use crate::stats::AssociationStats;
 use crate::time::Time;
 
-/// Restarts of the set-up after Stale Cookie errors before giving up.
+/// Maximum number of restarts of the set-up after Stale Cookie errors.
 const STALE_MAX: u8 = 3;
-/// A peer may ask for a cookie that lives this much longer, at most.
+/// Maximum extension of a cookie's lifetime that a peer may ask for.
 pub(crate) const PRESERVATIVE_MAX: Duration = Duration::from_secs(30);
 
-/// What a new association of ours starts from.
+/// The parameters of a new association of ours.
 #[derive(Debug)]
 pub(crate) struct Opening {
     pub(crate) id: AssociationId,
@@ -67,7 +67,8 @@ fn parameters<'b>(
     writer.finish()
 }
 
-/// Queues an INIT, or an INIT ACK in answer to the INIT that made `offer`. `more`: parameters that follow the addresses.
+/// Queues an INIT, or an INIT ACK in answer to the INIT that made `offer`. `more` are parameters that follow the
+/// addresses.
 pub(crate) fn init_packet(
     cx: &mut Shared,
     route: Route,
@@ -104,7 +105,7 @@ impl Association {
             path
         };
         let mut remotes = remotes.into_iter();
-        // `connect` refuses an empty list; an unspecified address here would only never be answered.
+        // `connect` refuses an empty list; an unspecified address here would simply never be answered.
         let primary = remotes.next().unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)));
         let mut paths = PathSet::new(new_path(primary));
         for remote in remotes {
@@ -167,7 +168,7 @@ impl Association {
         self.control_deadline = now + path.rto.rto();
     }
 
-    /// What our INIT says, apart from parameters.
+    /// Returns the fixed fields of our INIT.
     pub(crate) fn own_init(&self, tag: VerificationTag) -> Init<'static> {
         Init {
             initiate_tag: tag,
@@ -179,10 +180,10 @@ impl Association {
         }
     }
 
-    /// INIT ACK (section 5.1 C). It may come from any address of a multi-homed peer.
+    /// Processes an INIT ACK (section 5.1 C), which may come from any address of a multi-homed peer.
     pub(super) fn on_init_ack(&mut self, cx: &mut Shared, now: Time, init: &Init<'_>, source: SocketAddr) {
         if !matches!(self.state, State::CookieWait(_)) {
-            return; // section 5.2.3
+            return; // Section 5.2.3.
         }
         let family = source.is_ipv4();
         let any = cx.config.local_addresses.len() > 1;
@@ -191,7 +192,7 @@ impl Association {
             Ok(offer) => offer,
             Err(Refusal::Silently) => return,
             Err(Refusal::Window { causes, tag }) => {
-                // T1-init runs on, and the set-up fails by itself if the peer does not learn.
+                // T1-init keeps running, and the set-up fails by itself if the peer repeats this.
                 return self.abort_init_ack(cx, source, &causes, tag, false);
             }
             Err(Refusal::Abort { causes, tag, reflected }) => {
@@ -210,7 +211,7 @@ impl Association {
         self.adopt_numbers(cx, &offer);
         let State::CookieWait(setup) = core::mem::replace(&mut self.state, State::Closed) else { return };
         let mut setup = setup;
-        // The INIT answered is a round trip measured, unless it had been sent more than once.
+        // An INIT that was sent once measures the round-trip time.
         if setup.attempts == 0 {
             let rtt = now.since(setup.sent_at);
             let config = Arc::clone(&self.config);
@@ -239,13 +240,13 @@ impl Association {
         abort_packet(&mut cx.control, route, Ports { tag, ..self.ports() }, causes, reflected);
     }
 
-    /// Takes over the peer's addresses from its INIT ACK (section 5.1.2). Those that the application gave stay
-    /// confirmed; others are probed.
+    /// Adopts the peer's addresses from its INIT ACK (section 5.1.2). Those that the application gave stay confirmed;
+    /// others are probed.
     fn adopt_addresses(&mut self, cx: &Shared, now: Time, offer: &Offer<'_>, source: SocketAddr) {
         let overhead = cx.config.encapsulation_overhead;
         let config = Arc::clone(&self.config);
         let named = |ip: IpAddr| ip == source.ip() || offer.addresses.contains(&ip);
-        // Addresses that the application gave and the peer does not name belong to somebody else, or lead nowhere.
+        // Addresses that the application gave and the peer does not list belong to another host, or are unreachable.
         let mut kept: Vec<Path> = Vec::new();
         kept.extend(
             self.paths.iter().filter(|(_, path)| named(path.remote.ip())).map(|(_, path)| path.clone()),
@@ -255,7 +256,8 @@ impl Association {
                 kept.push(Path::new(SocketAddr::new(ip, source.port()), None, &config, overhead, now));
             }
         }
-        // None of the application's is left: the source is, because it answered with the tag that only we knew.
+        // If no address of the application is left, the source is confirmed, because it answered with the tag that
+        // only we knew.
         if let Some(first) = kept.first_mut() {
             let _ = first.confirm();
         }
@@ -285,7 +287,7 @@ impl Association {
         }
     }
 
-    /// COOKIE ACK (sections 5.1 E and 5.2.5).
+    /// Processes COOKIE ACK (sections 5.1 E and 5.2.5).
     pub(super) fn on_cookie_ack(&mut self, cx: &mut Shared, now: Time) {
         if let State::CookieEchoed(setup) = &self.state {
             if setup.attempts == 0 {
@@ -294,7 +296,7 @@ impl Association {
                 self.paths.get_mut(self.control_path).rto.on_sample(rtt, &config);
             }
             self.establish(cx, now);
-            // All data may be acknowledged already: nothing else would come by to ask for a probe.
+            // All data may already be acknowledged, so that nothing else would trigger a probe.
             self.probe_mtu(cx, now, self.control_path);
         }
     }
@@ -308,7 +310,7 @@ impl Association {
         // Data that went with the COOKIE ECHO is acknowledged from now on like any other.
         for index in self.paths.indices() {
             let path = self.paths.get_mut(index);
-            // What was known of the path gave the set-up its time; from now on RTO.Min holds.
+            // The cached round-trip time determined the RTO of the set-up; from now on RTO.Min applies.
             path.rto.clamp(&self.config);
             if path.flight > 0 || self.outbound.has_overdue(index.0) {
                 path.start_rtx(now);
@@ -368,8 +370,8 @@ impl Association {
             proof: None,
             config,
         };
-        // The cookie went there and came back, with no more between than the peer needs to turn it round, unless one of the
-        // two was lost and sent again after its timer. (Of a clock that stood still nothing is measured.)
+        // The cookie's way to the peer and back measures the round-trip time, unless a packet was lost and repeated
+        // by its timer. (With a clock that stood still nothing is measured.)
         let round_trip = now.since(cookie.created);
         let measures = !association.config.to_the_letter;
         if measures && !round_trip.is_zero() && round_trip < association.config.rto_initial {
@@ -381,12 +383,12 @@ impl Association {
         association
     }
 
-    /// A Stale Cookie error for our COOKIE ECHO (section 5.2.6): alternative 3, a new INIT that asks for a longer
-    /// life.
+    /// Handles a Stale Cookie error for our COOKIE ECHO (section 5.2.6), by alternative 3: a new INIT that asks for a
+    /// longer lifetime.
     ///
-    /// But if the COOKIE ECHO was sent more than once, with data beside it, then an earlier one may have made an
-    /// association there that took the data and has ended since. The new one would get the data a second time: so this
-    /// is the end (alternative 2), and the application is told which messages may have arrived.
+    /// But if the COOKIE ECHO was sent more than once together with data, an earlier one may have created an
+    /// association that accepted the data and has ended since. A new one would get the data a second time. The set-up
+    /// then ends (alternative 2), and the application learns which messages may have arrived.
     pub(super) fn on_stale_cookie(&mut self, cx: &mut Shared, now: Time) {
         let State::CookieEchoed(setup) = &mut self.state else { return };
         let sent_often = setup.attempts > 0 || setup.echoes > 1;
@@ -395,7 +397,7 @@ impl Association {
             return self.end(cx, now, CloseReason::TimedOut);
         }
         setup.stale += 1;
-        // The round trip just measured and no more than a second beyond it.
+        // The measured round-trip time, and up to a second more.
         let rtt = now.since(setup.sent_at);
         let increment = rtt + rtt.min(Duration::from_secs(1));
         setup.preservative_ms = u32::try_from(increment.as_millis()).unwrap_or(u32::MAX).max(1);
@@ -409,7 +411,7 @@ impl Association {
         self.send_init(cx, now);
     }
 
-    /// Data that went with a COOKIE ECHO is sent again with the next one.
+    /// Retracts data that went with a COOKIE ECHO, so that it is sent again with the next one.
     pub(super) fn retract_cookie_data(&mut self) {
         for index in self.paths.indices() {
             let marked = self.outbound.send_again(index.0);
@@ -419,13 +421,13 @@ impl Association {
         }
     }
 
-    /// The causes of an ERROR that goes with the COOKIE ECHO: parameters of the INIT ACK that this side does not know.
+    /// Encodes the causes of an ERROR that goes with the COOKIE ECHO: unknown parameters of the INIT ACK.
     pub(super) fn unrecognised_report(report: &[u8]) -> Vec<u8> {
         super::offer::encode_cause(&Cause::UnrecognisedParameters(Parameters::new(report)))
     }
 }
 
-/// The paths that a cookie names. Only the address that the INIT ACK went to is confirmed (section 5.4 rule 2).
+/// Returns the paths of a cookie. Only the address that the INIT ACK went to is confirmed (section 5.4 rule 2).
 pub(super) fn paths_of(cx: &Shared, now: Time, config: &AssociationConfig, cookie: &Cookie) -> PathSet {
     let overhead = cx.config.encapsulation_overhead;
     let mut first = Path::new(cookie.source, cookie.destination, config, overhead, now);

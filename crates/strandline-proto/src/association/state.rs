@@ -3,7 +3,7 @@
 use crate::stats::AssociationState;
 use crate::time::Time;
 
-/// States own the data that only they have, so that an association cannot hold a cookie after set-up.
+/// The state. Each variant owns the data that only it needs, so that an association cannot hold a cookie after set-up.
 ///
 /// ```text
 ///                 connect                                   COOKIE ECHO (valid)
@@ -33,31 +33,31 @@ pub(crate) enum State {
     ShutdownReceived,
     /// SHUTDOWN ACK sent, T2-shutdown running.
     ShutdownAckSent,
-    /// The association has ended: only what had arrived can still be read.
+    /// The association has ended: only what arrived before can still be read.
     Closed,
 }
 
-/// What only an association in set-up needs.
+/// State that only the set-up needs.
 #[derive(Debug)]
 pub(crate) struct Setup {
-    /// Retransmissions of INIT or COOKIE ECHO so far.
+    /// Number of retransmissions of INIT or COOKIE ECHO so far.
     pub(crate) attempts: u16,
-    /// Restarts of the set-up after a Stale Cookie error.
+    /// Number of restarts of the set-up after a Stale Cookie error.
     pub(crate) stale: u8,
-    /// Cookie Preservative to ask for, milliseconds; 0 for none.
+    /// Cookie Preservative to ask for, in milliseconds; 0 for none.
     pub(crate) preservative_ms: u32,
-    /// Packets with the COOKIE ECHO that have been sent at this attempt.
+    /// Number of packets with the COOKIE ECHO that have been sent at this attempt.
     pub(crate) echoes: u8,
-    /// When the COOKIE ECHO was first sent: measures the round trip for the preservative and the first RTT.
+    /// When the COOKIE ECHO was first sent: measures the round-trip time for the preservative and the first RTT.
     pub(crate) sent_at: Time,
-    /// The peer's State Cookie, once the INIT ACK came.
+    /// The peer's State Cookie, once the INIT ACK arrived.
     pub(crate) cookie: Vec<u8>,
     /// Causes to report in an ERROR with the COOKIE ECHO (unrecognised parameters of the INIT ACK).
     pub(crate) report: Vec<u8>,
 }
 
 impl State {
-    /// The state without its data, for the application.
+    /// Returns the state without its data, for the application.
     pub(crate) fn public(&self) -> AssociationState {
         match self {
             Self::CookieWait(_) => AssociationState::CookieWait,
@@ -71,17 +71,17 @@ impl State {
         }
     }
 
-    /// DATA is accepted (section 6).
+    /// True if DATA is accepted (section 6).
     pub(crate) fn receives_data(&self) -> bool {
         matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownSent)
     }
 
-    /// DATA may be sent (section 6), apart from what rides on a COOKIE ECHO.
+    /// True if DATA may be sent (section 6), apart from data with a COOKIE ECHO.
     pub(crate) fn sends_data(&self) -> bool {
         matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownReceived)
     }
 
-    /// The application may give messages.
+    /// True if the application may send messages.
     pub(crate) fn takes_messages(&self) -> bool {
         matches!(self, Self::CookieWait(_) | Self::CookieEchoed(_) | Self::Established)
     }
@@ -94,7 +94,7 @@ impl State {
         matches!(self, Self::Closed)
     }
 
-    /// Paths are probed (section 8.3: until SHUTDOWN or SHUTDOWN ACK was sent).
+    /// True if paths are probed (section 8.3: until SHUTDOWN or SHUTDOWN ACK was sent).
     pub(crate) fn heartbeats(&self) -> bool {
         matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownReceived)
     }

@@ -1,4 +1,4 @@
-//! Termination (RFC 9260 section 9): abort, and the graceful shutdown with all its crossings.
+//! Termination (RFC 9260 section 9): abort, and the graceful shutdown with all its collisions.
 
 use bytes::Bytes;
 
@@ -15,18 +15,19 @@ use crate::outbound::PathAck;
 use crate::path::{PathIndex, PathState};
 use crate::time::Time;
 
-/// Why an association ends that [`Association::give_up`] ends: after so many errors in a row (section 8.1).
+/// Reason for [`Association::give_up`] after too many consecutive errors (section 8.1).
 pub(super) const UNANSWERED: &str = "Association.Max.Retrans exceeded: no answer";
 
-/// Bytes of an abort reason that are kept for the application, and sent.
+/// Maximum number of bytes of an abort reason that are sent, or kept for the application.
 const REASON_LEN_MAX: usize = 512;
 
 impl Association {
-    /// SHUTDOWN (section 11.1.3): queued data goes first. It holds for what the peer sets up anew by a restart, too.
+    /// SHUTDOWN (section 11.1.3): queued data is sent first. It also applies to an association that the peer
+    /// restarts.
     pub(crate) fn shutdown(&mut self, cx: &mut Shared, now: Time) {
         self.flags.shutdown_wanted = true;
-        // During set-up it waits for the end of that. Once SHUTDOWN was received it is ignored, and twice is no more than once
-        // (section 9.2).
+        // During set-up it waits for the end of the set-up. Once SHUTDOWN was received it is ignored, and a second
+        // call has no effect (section 9.2).
         if matches!(self.state, State::Established) {
             self.state = State::ShutdownPending;
             self.flags.burst_open = true;
@@ -49,14 +50,14 @@ impl Association {
         self.end(cx, now, CloseReason::Aborted);
     }
 
-    /// Sends ABORT to the path in use.
+    /// Sends ABORT on the path in use.
     pub(super) fn send_abort(&self, cx: &mut Shared, causes: &[u8]) {
         let path = self.paths.data_path().unwrap_or(self.control_path);
         abort_packet(&mut cx.control, self.route(path), self.ports(), causes, false);
     }
 
-    /// The peer does not answer: the association ends here, and an ABORT to each confirmed address tells a peer that hears
-    /// without being heard (section 8.1). During COOKIE-WAIT the peer has no association and no tag is known.
+    /// Ends the association because the peer does not answer. An ABORT to each confirmed address informs a peer that
+    /// can still hear us (section 8.1). In COOKIE-WAIT the peer has no association, and no tag is known.
     pub(super) fn give_up(&mut self, cx: &mut Shared, now: Time, why: &'static str) {
         if !matches!(self.state, State::CookieWait(_)) {
             let causes = encode_cause(&Cause::ProtocolViolation(why.as_bytes()));
@@ -68,7 +69,7 @@ impl Association {
         self.end(cx, now, CloseReason::TimedOut);
     }
 
-    /// An ABORT whose tag was checked; one with a format error is discarded (section 3.3.7).
+    /// Processes an ABORT whose tag was checked. One with a format error is discarded (section 3.3.7).
     pub(crate) fn on_abort(&mut self, cx: &mut Shared, now: Time, abort: &Abort<'_>) {
         if abort.causes.iter().any(|cause| cause.is_err()) {
             return;
@@ -83,7 +84,7 @@ impl Association {
         self.end(cx, now, CloseReason::PeerAborted { code, reason });
     }
 
-    /// Leaves for CLOSED: reports what was not delivered, then the end itself.
+    /// Enters CLOSED: reports undelivered messages, then the end itself.
     pub(crate) fn end(&mut self, cx: &mut Shared, _now: Time, reason: CloseReason) {
         if self.state.is_closed() {
             return;
@@ -104,7 +105,7 @@ impl Association {
             _ => cx.stats.aborted += 1,
         }
         self.fail_queued(cx);
-        // What cannot be completed any more is given back; whole messages can still be read.
+        // Incomplete messages are dropped; complete ones can still be read.
         let before = self.inbound.buffered_bytes();
         self.inbound.close();
         let freed = before.saturating_sub(self.inbound.buffered_bytes());
@@ -113,7 +114,7 @@ impl Association {
         cx.event(self.id, Event::Closed(reason));
     }
 
-    /// SEND FAILURE for everything that was not acknowledged whole.
+    /// SEND FAILURE for every message that is not completely acknowledged.
     pub(super) fn fail_queued(&mut self, cx: &mut Shared) {
         cx.on_send_bytes_gone(self.outbound.buffered_bytes());
         for failed in self.outbound.fail_all() {
@@ -126,7 +127,7 @@ impl Association {
         }
     }
 
-    /// Goes on with a shutdown once all data is acknowledged.
+    /// Continues a shutdown once all data is acknowledged.
     pub(super) fn progress_shutdown(&mut self, cx: &mut Shared, now: Time) {
         if !self.outbound.is_empty() {
             return;
@@ -157,7 +158,7 @@ impl Association {
         self.restart_t2(now);
     }
 
-    /// Sends SHUTDOWN ACK and starts T2-shutdown unless it runs: a peer that asks again and again does not put off the end.
+    /// Sends SHUTDOWN ACK and starts T2-shutdown unless it runs: a peer that repeats SHUTDOWN does not delay the end.
     pub(super) fn send_shutdown_ack(&mut self, cx: &mut Shared, now: Time) {
         self.send_control(cx, self.control_path, &ShutdownAck);
         if self.control_deadline == Time::MAX {
@@ -169,15 +170,15 @@ impl Association {
         self.control_deadline = now + self.paths.get(self.control_path).rto.rto();
     }
 
-    /// Starts the linger time anew in the states that wait for acknowledgements before the shutdown goes on: something was
-    /// acknowledged, or the wait begins.
+    /// Restarts the linger time in the states that wait for acknowledgements before the shutdown continues. Called
+    /// when the wait begins, and when something was acknowledged.
     pub(super) fn restart_linger(&mut self, now: Time) {
         if matches!(self.state, State::ShutdownPending | State::ShutdownReceived) {
             self.guard_deadline = self.config.shutdown_linger.map_or(Time::MAX, |linger| now + linger);
         }
     }
 
-    /// Nothing was acknowledged for the linger time: what waits is given up, by this side's own choice.
+    /// Ends the association because nothing was acknowledged for the linger time.
     pub(super) fn end_linger(&mut self, cx: &mut Shared, now: Time) {
         let reason = b"the shutdown linger time is over: nothing was acknowledged in it";
         let causes = encode_cause(&Cause::UserInitiatedAbort(reason));
@@ -185,15 +186,15 @@ impl Association {
         self.end(cx, now, CloseReason::TimedOut);
     }
 
-    /// Aborts the association if data of a peer that shuts down is missing: the peer may send SHUTDOWN and SHUTDOWN ACK only
-    /// once everything was acknowledged (section 9.2). False if it did.
+    /// Aborts the association if data of a peer that shuts down is missing: the peer may send SHUTDOWN and SHUTDOWN
+    /// ACK only once everything was acknowledged (section 9.2). Returns false if it did abort.
     fn received_all(&mut self, cx: &mut Shared, now: Time) -> bool {
         let Some(what) = self.inbound.incomplete() else { return true };
         self.violate(cx, now, what);
         false
     }
 
-    /// SHUTDOWN (section 9.2).
+    /// Processes SHUTDOWN (section 9.2).
     pub(super) fn on_shutdown(&mut self, cx: &mut Shared, now: Time, shutdown: &Shutdown, from: PathIndex) {
         if !self.state.in_setup() && !self.received_all(cx, now) {
             return;
@@ -211,10 +212,11 @@ impl Association {
                     self.restart_linger(now);
                     cx.event(self.id, Event::PeerShutdown);
                 }
-                // The rest of the packet may acknowledge more: `after_packet` sends SHUTDOWN ACK if all is through.
+                // The rest of the packet may acknowledge more: `after_packet` sends SHUTDOWN ACK if everything is
+                // acknowledged.
             }
             State::ShutdownSent => {
-                // Both shut down at once.
+                // Simultaneous shutdown.
                 self.state = State::ShutdownAckSent;
                 self.guard_deadline = Time::MAX;
                 self.control_path = from;
@@ -227,7 +229,7 @@ impl Association {
         }
     }
 
-    /// SHUTDOWN ACK. In set-up the endpoint has answered it as out of the blue (section 8.5.1 E).
+    /// Processes SHUTDOWN ACK. During set-up the endpoint has answered it as out of the blue (section 8.5.1 E).
     pub(super) fn on_shutdown_ack(&mut self, cx: &mut Shared, now: Time, from: PathIndex) {
         if matches!(self.state, State::ShutdownSent | State::ShutdownAckSent) && self.received_all(cx, now) {
             self.send_control(cx, from, &ShutdownComplete { tag_reflected: false });
@@ -235,14 +237,14 @@ impl Association {
         }
     }
 
-    /// SHUTDOWN COMPLETE whose tag was checked.
+    /// Processes SHUTDOWN COMPLETE whose tag was checked.
     pub(crate) fn on_shutdown_complete(&mut self, cx: &mut Shared, now: Time, _complete: &ShutdownComplete) {
         if matches!(self.state, State::ShutdownAckSent) && self.received_all(cx, now) {
             self.end(cx, now, CloseReason::Shutdown);
         }
     }
 
-    /// An INIT in SHUTDOWN-ACK-SENT: the SHUTDOWN COMPLETE was lost (section 9.2).
+    /// Handles an INIT in SHUTDOWN-ACK-SENT: the SHUTDOWN COMPLETE was lost (section 9.2).
     pub(crate) fn resend_shutdown_ack(&mut self, cx: &mut Shared, now: Time) {
         self.send_shutdown_ack(cx, now);
     }

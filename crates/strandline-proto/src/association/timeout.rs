@@ -1,5 +1,5 @@
-//! Timers: T1-init, T1-cookie, T2-shutdown, T3-rtx of each path, T5-shutdown-guard and the linger time, heartbeats, path MTU probes, and
-//! the time after which an idle association gives its buffers back.
+//! Timers: T1-init, T1-cookie, T2-shutdown, T3-rtx of each path, T5-shutdown-guard and the linger time, heartbeats,
+//! path MTU probes, and the time after which an idle association releases its buffers.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::path::PathIndex;
 use crate::time::Time;
 
 impl Association {
-    /// Does what is due. Delayed acknowledgements are sent by `transmit`, which asks for the time itself.
+    /// Handles expired timers. `transmit` sends delayed acknowledgements and checks the time itself.
     pub(crate) fn handle_timeout(&mut self, cx: &mut Shared, now: Time) {
         self.flags.burst_open = true;
         if self.control_deadline <= now {
@@ -30,12 +30,12 @@ impl Association {
         if self.outbound.loss_deadline() <= now {
             self.on_loss_timer(cx, now);
         }
-        // T3-rtx of all paths comes first: what it marks goes instead of a probe that is due on another path.
+        // T3-rtx of all paths comes first: the chunks that it marks replace a probe that is due on another path.
         let mut expired = [false; PATHS_MAX];
         for (index, expired) in self.paths.indices().zip(&mut expired) {
             *expired = self.on_rtx_timer(cx, now, index);
         }
-        // HB.Max.Burst: so many heartbeats at one opportunity, the others an RTO later.
+        // HB.Max.Burst: this many heartbeats at one opportunity, the others an RTO later.
         let mut heartbeats = self.config.heartbeat_burst_max;
         for index in self.paths.indices_by_heartbeat() {
             if self.state.is_closed() {
@@ -70,7 +70,7 @@ impl Association {
         }
     }
 
-    /// Data that went with the COOKIE ECHO was not acknowledged: what is known of the path MTU may no longer be so.
+    /// Handles unacknowledged data that went with the COOKIE ECHO: the cached path MTU may be outdated.
     fn doubt_known_size(&mut self, cx: &mut Shared) {
         for index in self.paths.indices() {
             let path = self.paths.get_mut(index);
@@ -80,7 +80,7 @@ impl Association {
         }
     }
 
-    /// T2-shutdown (section 9.2).
+    /// Handles an expiry of T2-shutdown (section 9.2).
     fn on_t2(&mut self, cx: &mut Shared, now: Time) {
         self.shutdown_count += 1;
         self.error_count = self.error_count.saturating_add(1);
@@ -95,13 +95,14 @@ impl Association {
         }
     }
 
-    /// An answer did not come: the path's RTO doubles, its error count grows, and the next try takes another path.
+    /// Handles a missing answer on the control path: its RTO doubles, its error count grows, and the next attempt
+    /// uses another path.
     fn back_off_control_path(&mut self, cx: &mut Shared) {
         let config = Arc::clone(&self.config);
         let index = self.control_path;
         let path = self.paths.get_mut(index);
         path.rto.back_off(&config);
-        // Set-up has a limit of its own; paths are judged once the association stands.
+        // The set-up has its own limit; paths are judged once the association is established.
         if !self.state.in_setup()
             && let Some(change) = path.on_error(&config)
         {
@@ -134,7 +135,7 @@ impl Association {
         }
     }
 
-    /// True if T3-rtx of the path has expired, or counts as expired because the path is silent.
+    /// Handles T3-rtx of a path. Returns true if it has expired, or counts as expired because the path is silent.
     fn on_rtx_timer(&mut self, cx: &mut Shared, now: Time, index: PathIndex) -> bool {
         self.paths.get_mut(index).on_pace_timer(now);
         let silent = self.paths.len() > 1 && self.paths.silence_deadline(index, &self.config) <= now;
@@ -145,7 +146,7 @@ impl Association {
         expired
     }
 
-    /// `expired`: T3-rtx of the path has.
+    /// Handles the other timers of a path. `expired` is true if its T3-rtx has expired.
     fn on_path_timers(
         &mut self,
         cx: &mut Shared,
@@ -162,14 +163,14 @@ impl Association {
         }
     }
 
-    /// T3-rtx expired (section 6.3.3), or would have: the path is silent, and there is another.
+    /// Handles an expiry of T3-rtx (section 6.3.3), or a silent path if there is another one.
     fn on_t3(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
         let config = Arc::clone(&self.config);
         self.stats.timeouts += 1;
         self.judge_ecn(now, index, None, true);
         // A peer that answers with a closed window is alive (section 6.1 rule A).
         let probing = self.outbound.zero_window_probing();
-        // With nowhere else to go the first packet alone asks what became of the others (RFC 5682).
+        // Without another path only the first packet is retransmitted, to find out about the others (RFC 5682).
         let first_only = self.paths.alternate(index).is_none();
         let again = self.paths.get(index).timed_out;
         let marked = match first_only {
@@ -201,7 +202,7 @@ impl Association {
         self.count_error(cx, now);
     }
 
-    /// Nothing came back for a while: the last packets may be lost, which only a further one can show.
+    /// Sends a tail-loss probe: nothing came back for a while, and the last packets may be lost.
     fn on_probe_timer(&mut self, now: Time, index: PathIndex) {
         let new_allowed = self.paths.data_path() == Some(index) && self.paths.get(index).may_probe_with_new();
         let marked = self.outbound.on_probe(index.0, new_allowed);
@@ -211,7 +212,7 @@ impl Association {
         self.assert_flights();
     }
 
-    /// When a path of several counts as silent.
+    /// Returns when a path counts as silent, if there are several.
     pub(super) fn silence_deadline(&self) -> Time {
         if self.paths.len() == 1 {
             return Time::MAX;
@@ -220,9 +221,9 @@ impl Association {
         self.paths.indices().map(of).min().unwrap_or(Time::MAX)
     }
 
-    /// An error of the association as a whole (section 8.1). Answered HEARTBEATs clear that count, as the section says; time-outs of
-    /// DATA without an acknowledgement in between have a second one with the same limit, so that DATA that never gets through
-    /// does not wait for ever behind HEARTBEATs that do.
+    /// Counts an error of the association as a whole (section 8.1). As in that section, answered HEARTBEATs reset the
+    /// count. Time-outs of DATA without an acknowledgement in between have a second count with the same limit, so
+    /// that DATA which never arrives does not wait for ever while HEARTBEATs are answered.
     fn count_error(&mut self, cx: &mut Shared, now: Time) {
         self.error_count = self.error_count.saturating_add(1);
         if self.error_count.max(self.data_timeouts) > self.config.association_retrans_max {
@@ -230,7 +231,7 @@ impl Association {
         }
     }
 
-    /// Heartbeats: an unanswered one is an error; the next one goes when it is due (section 8.3).
+    /// Handles heartbeats: an unanswered one is an error, and the next one is sent when it is due (section 8.3).
     fn on_heartbeat_timer(&mut self, cx: &mut Shared, now: Time, index: PathIndex, heartbeats: &mut u8) {
         let config = Arc::clone(&self.config);
         let random = cx.rng_word();
@@ -238,7 +239,7 @@ impl Association {
         let path = self.paths.get_mut(index);
         if let Some(loss) = path.on_probe_timers(now, random, &config) {
             self.on_path_error(cx, index, loss.change);
-            // Probes of addresses not confirmed and of paths not in use leave the association's count alone.
+            // Probes of unconfirmed addresses and of unused paths do not count for the association.
             if loss.confirmed && in_use {
                 self.count_error(cx, now);
             }
@@ -258,7 +259,7 @@ impl Association {
         self.send_heartbeat(cx, now, index);
     }
 
-    /// SHUTDOWN or SHUTDOWN ACK was sent: no more heartbeats (section 8.3).
+    /// Stops heartbeats because SHUTDOWN or SHUTDOWN ACK was sent (section 8.3).
     pub(super) fn stop_heartbeats(&mut self) {
         for index in self.paths.indices() {
             self.paths.get_mut(index).heartbeat.stop();

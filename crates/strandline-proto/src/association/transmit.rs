@@ -1,6 +1,6 @@
-//! The way out: bundling (RFC 9260 section 6.10). Order in a packet: COOKIE ECHO or COOKIE ACK, SACK, DATA sent again,
-//! new DATA. A burst is as many packets of one size to one destination as window, burst limit and buffer allow, so
-//! that the carrier can hand it to the kernel in one piece.
+//! Output: bundling (RFC 9260 section 6.10). Order in a packet: COOKIE ECHO or COOKIE ACK, SACK, retransmitted DATA,
+//! new DATA. A burst has as many packets of one size to one destination as window, burst limit and buffer allow, so
+//! that the carrier can hand it to the kernel in one call.
 
 use std::sync::Arc;
 
@@ -16,39 +16,39 @@ use crate::outbound::{Bundled, Retransmission, Urgency};
 use crate::path::{PathIndex, PathState};
 use crate::time::Time;
 
-/// The DATA that went into a packet.
+/// The DATA in a packet.
 #[derive(Debug, Default, Clone, Copy)]
 struct Filled {
-    /// Bytes of the chunks, headers and padding included.
+    /// Bytes of the chunks, including headers and padding.
     bytes: u32,
-    /// Some of it for the first time.
+    /// True if some of it is new.
     new: bool,
-    /// The earliest outstanding chunk of the path is among it.
+    /// True if it contains the earliest outstanding chunk of the path.
     earliest: bool,
-    /// It asks for an acknowledgement at once (I bit).
+    /// True if it asks for an immediate acknowledgement (I bit).
     asks: bool,
 }
 
-/// Bytes of a chunk in a packet: what congestion control counts (section 7.2).
+/// Returns the bytes of a chunk in a packet, as congestion control counts them (section 7.2).
 fn chunk_len(data: &Data<'_>) -> u32 {
     (DATA_CHUNK_HEADER_LEN + data.payload.len().next_multiple_of(4)) as u32
 }
 
-/// A burst goes on with packets as short as its first one only if that one was at least three quarters full.
+/// A burst continues with packets as short as its first one only if that one is at least this full.
 const FULL_ENOUGH: (usize, usize) = (3, 4);
 
-/// Bytes of chunks in a packet of 1,500 bytes, about.
+/// Approximate bytes of chunks in a packet of 1,500 bytes.
 const FULL_PACKET: u32 = 1460;
 
-/// With so many bytes under way an acknowledgement comes in any case: the packets that a receiver acknowledges at a time, at
-/// most, if it adapts as ours does.
+/// With this many bytes in flight an acknowledgement arrives in any case: the maximum that an adaptive receiver like
+/// ours acknowledges at a time.
 const ACKNOWLEDGED_ANYWAY: u32 = 16 * FULL_PACKET;
 
-/// Attempts to send a COOKIE ECHO with DATA in its packet.
+/// Number of attempts to send a COOKIE ECHO together with DATA.
 const COOKIE_ECHO_WITH_DATA_MAX: u16 = 2;
 
 impl Association {
-    /// True if `poll_transmit` may have something; it costs next to nothing to ask.
+    /// True if `poll_transmit` may return something. Cheap to call.
     pub(crate) fn wants_transmit(&self, now: Time) -> bool {
         match self.state {
             State::Closed | State::CookieWait(_) => false,
@@ -75,7 +75,7 @@ impl Association {
         if let State::CookieEchoed(_) = self.state {
             return self.transmit_cookie_echo(now, buffer, segments_max);
         }
-        // First, as where data goes depends on what each path may send.
+        // First, because the path of data depends on what each path may send.
         self.open_burst(now);
         let data_path = self.choose_data_path();
         let sack_path = self.path_of_sacks();
@@ -98,16 +98,17 @@ impl Association {
         burst
     }
 
-    /// Where a SACK goes: back to where the data came from (section 6.4), unless nothing is known to arrive there. Hosts with
-    /// several addresses often send from another one than the path they use belongs to.
+    /// Returns the path of SACKs: back to the source of the data (section 6.4), unless that path is not known to
+    /// work. Hosts with several addresses often send from an address that does not belong to the path in use.
     pub(super) fn path_of_sacks(&mut self) -> PathIndex {
         let answers = self.paths.get(self.sack_path).state == PathState::Active;
         if answers { self.sack_path } else { self.choose_data_path() }
     }
 
-    /// Where DATA goes: what is sent again after a time-out takes the alternate that the time-out chose (section
-    /// 6.4.1), and so does what was lost before the time-out a second time, or on a path that is not active any more, or with
-    /// [`FastRetransmit::OtherPath`], as long as the other path's window lets it; everything else the primary or its stand-in.
+    /// Returns the path of DATA. Retransmissions after a time-out use the alternate path that the time-out chose
+    /// (section 6.4.1). So do chunks lost a second time, lost on a path that is no longer active, or with
+    /// [`FastRetransmit::OtherPath`], if the other path's window allows. Everything else uses the primary path or its
+    /// replacement.
     fn choose_data_path(&mut self) -> PathIndex {
         match self.outbound.retransmission() {
             Some(again) => self.way_of(&again),
@@ -115,30 +116,31 @@ impl Association {
         }
     }
 
-    /// Where a chunk goes again.
+    /// Returns the path of a retransmission.
     fn way_of(&self, again: &Retransmission) -> PathIndex {
         let last = PathIndex(again.last_path);
         if !again.fast {
             return self.paths.alternate(last).unwrap_or(last);
         }
-        // A tail-loss probe asks about its path.
+        // A tail-loss probe tests its own path.
         let wanted_here = again.probe || self.config.fast_retransmit == FastRetransmit::SamePath;
         let stays = !again.repeated && wanted_here && self.paths.get(last).state == PathState::Active;
         let other = if stays { None } else { self.paths.active_other_than(last) };
         other.filter(|other| self.paths.get(*other).may_retransmit()).unwrap_or(last)
     }
 
-    /// A chunk that is to go again takes another path than this one: each packet has those of one path. A COOKIE ECHO has whatever there is.
+    /// True if a chunk to be retransmitted uses another path than this one: each packet contains chunks of one path.
+    /// A COOKIE ECHO carries any chunks.
     fn goes_elsewhere(&self, again: &Retransmission, index: PathIndex) -> bool {
         self.paths.len() > 1 && !self.state.in_setup() && self.way_of(again) != index
     }
 
-    /// Data waits to be sent, for the first time or again.
+    /// True if data waits to be sent or retransmitted.
     fn has_data_work(&self) -> bool {
         self.outbound.has_retransmissions() || self.outbound.has_pending()
     }
 
-    /// Section 6.1 rule D: what may be sent at this opportunity beyond what was just acknowledged.
+    /// Begins an opportunity to send: allows a burst beyond what was just acknowledged (section 6.1 rule D).
     fn open_burst(&mut self, now: Time) {
         if core::mem::take(&mut self.flags.burst_open) {
             let config = Arc::clone(&self.config);
@@ -148,7 +150,7 @@ impl Association {
         }
     }
 
-    /// Nothing more can be sent now.
+    /// Ends an opportunity to send: nothing more can be sent now.
     fn end_burst(&mut self, index: PathIndex) {
         let waits = self.state.sends_data() && self.has_data_work();
         let path = self.paths.get_mut(index);
@@ -198,7 +200,7 @@ impl Association {
             return None;
         }
         self.stats.packets_sent += segments as u64;
-        // What is sent again may not be marked (RFC 3168 section 6.1.5), and what is no data has no window.
+        // Retransmissions must not be ECN-capable (RFC 3168 section 6.1.5), and packets without data have no window.
         let resent = u64::from(self.stats.retransmissions.wrapping_sub(resent_before));
         let new = self.stats.data_sent - sent_before > resent;
         let ecn_capable = new && self.mark_new_data(now, index, resent > 0);
@@ -216,8 +218,8 @@ impl Association {
         })
     }
 
-    /// A chunk that was made for a larger path MTU than the path has now: it goes alone, and IP fragments it. Where IP cuts only
-    /// what the interface can't take whole, a PAD chunk makes it longer than that.
+    /// Builds a packet with a chunk that was made for a larger path MTU: it is sent alone, and IP fragments it. If IP
+    /// fragments only what exceeds the interface's MTU, a PAD chunk makes it longer than that.
     fn build_oversize(&mut self, now: Time, index: PathIndex, buffer: &mut [u8]) -> (usize, bool) {
         let full = self.paths.get(index).payload_max();
         let Some(again) = self.outbound.retransmission() else { return (0, false) };
@@ -233,7 +235,8 @@ impl Association {
         (built, built > 0)
     }
 
-    /// One packet into `room`; `full` is the size of packet that messages are fragmented for. 0: nothing to send.
+    /// Builds one packet into `room`. `full` is the packet size that messages are fragmented for. Returns the length,
+    /// or 0 if there is nothing to send.
     fn build_packet(
         &mut self,
         now: Time,
@@ -254,7 +257,7 @@ impl Association {
         let mut answers = false;
         if with_sack && self.state.receives_data() {
             let due = self.inbound.sack_due(now);
-            // Bundled with DATA even before its time (section 6.1), but only if there is DATA to go.
+            // A SACK is bundled with DATA even before it is due (section 6.1), but only if there is DATA to send.
             let bundled = !due && data_ready && self.inbound.sack_pending() && self.data_may_go(index);
             if due || bundled {
                 self.write_ecne(&mut packet);
@@ -280,7 +283,7 @@ impl Association {
         len
     }
 
-    /// A PAD chunk (RFC 4820) in all the room that the chunk to be sent again leaves.
+    /// Writes a PAD chunk (RFC 4820) into all the room that the chunk to be retransmitted leaves.
     fn pad_oversize(&mut self, packet: &mut PacketBuilder<'_>) {
         let size = self.outbound.retransmission().map_or(usize::MAX, |again| again.size);
         if let Some(spare) = packet.remaining().checked_sub(size + CHUNK_HEADER_LEN) {
@@ -289,7 +292,7 @@ impl Association {
         }
     }
 
-    /// True if window and burst limit let a packet with DATA begin.
+    /// True if window and burst limit allow another packet with DATA.
     fn data_may_go(&self, index: PathIndex) -> bool {
         let path = self.paths.get(index);
         if self.outbound.has_retransmissions() {
@@ -299,9 +302,9 @@ impl Association {
         }
     }
 
-    /// DATA into a packet: what is marked first (section 6.1 rule C), within cwnd, except that the first packet of a
-    /// fast retransmission goes whatever cwnd says (section 7.2.4 rule 3); then new DATA, within cwnd, burst limit
-    /// and the peer's window. The packet that begins below cwnd may exceed it (rule B).
+    /// Fills a packet with DATA. Marked chunks come first (section 6.1 rule C), within cwnd, except that the first
+    /// packet of a fast retransmission is sent regardless of cwnd (section 7.2.4 rule 3). New DATA follows, within
+    /// cwnd, burst limit and the peer's window. The packet that begins below cwnd may exceed it (rule B).
     fn fill(
         &mut self,
         now: Time,
@@ -338,7 +341,7 @@ impl Association {
     ) {
         let asks = self.paths.get(index).asks_at_once();
         loop {
-            // A probe that takes another path than the one it was to ask about.
+            // A probe that uses another path than the one it was to test.
             let again = self.outbound.retransmission();
             if again.is_some_and(|again| self.goes_elsewhere(&again, index)) {
                 break;
@@ -355,7 +358,7 @@ impl Association {
             filled.earliest |= self.outbound.is_earliest_outstanding(tsn, index.0);
             self.stats.data_sent += 1;
             self.stats.retransmissions += 1;
-            // What came after it arrived there: the path answers. After a probe that stays open, and T3-rtx is to tell.
+            // Later data arrived on that path, so it works. After a probe this is unknown, and T3-rtx decides.
             if let Some(again) =
                 again.filter(|again| again.fast && !again.probe && again.last_path != index.0)
             {
@@ -378,7 +381,7 @@ impl Association {
         asks: bool,
         filled: &mut Filled,
     ) {
-        // Fragments are made so that any path can carry them, should this one fail (section 7.3).
+        // Fragments fit every path, in case this one fails (section 7.3).
         let empty_space = full.min(self.paths.payload_max()) - COMMON_HEADER_LEN;
         let alone = !self.config.bundling;
         if (!self.config.nodelay && self.holds_back(empty_space)) || (alone && filled.bytes > 0) {
@@ -386,7 +389,7 @@ impl Association {
         }
         let mut urgency = self.urgency(index, filled.bytes);
         urgency.always |= asks && !self.outbound.has_full_packet(empty_space);
-        // A full packet is full: nobody has to look what would be next.
+        // Stop at a full packet without looking for the next message.
         while packet.remaining() > DATA_CHUNK_HEADER_LEN {
             let bundled = match alone {
                 false => self.outbound.bundle(now, index.0, empty_space, urgency, packet),
@@ -414,10 +417,9 @@ impl Association {
         }
     }
 
-    /// Where the acknowledgement is wanted at once (RFC 7053 section 4): where sending has to stop for it and nothing else
-    /// that is under way will bring one, where packets are sent to learn what became of others, and before SHUTDOWN. `fill_new`
-    /// adds a lone answer after a pause.
-    /// `filled`: bytes of chunks that the packet has already.
+    /// Returns when the I bit is needed (RFC 7053 section 4): when sending stops until an acknowledgement and nothing
+    /// else in flight will bring one, when packets test what became of others, and before SHUTDOWN. `fill_new` adds a
+    /// lone answer after a pause. `filled` is the number of bytes of chunks already in the packet.
     fn urgency(&self, index: PathIndex, filled: u32) -> Urgency {
         let path = self.paths.get(index);
         let always = matches!(self.state, State::ShutdownPending) || path.asks_at_once();
@@ -434,7 +436,7 @@ impl Association {
         Urgency { always, from_bytes }
     }
 
-    /// What a packet's DATA means for its path.
+    /// Accounts for a packet's DATA on its path.
     fn account(&mut self, now: Time, index: PathIndex, len: usize, filled: Filled) {
         if filled.bytes == 0 {
             return;
@@ -454,9 +456,9 @@ impl Association {
             && !self.outbound.has_full_packet(empty_space)
     }
 
-    /// COOKIE ECHO with whatever data fits; nothing else may go until it is answered (section 5.1 C). What doesn't fit goes
-    /// with another one of the same (decision 49): whichever comes first makes the association, and for the others it is
-    /// there.
+    /// Builds packets with COOKIE ECHO and whatever data fits; nothing else may be sent until it is answered (section
+    /// 5.1 C). Further data goes with a copy of the COOKIE ECHO (decision 49): the first to arrive creates the
+    /// association for all of them.
     fn transmit_cookie_echo(
         &mut self,
         now: Time,
@@ -483,27 +485,28 @@ impl Association {
         if !self.flags.cookie_echo_due {
             path.end_burst();
         }
-        // T1-cookie stands in for T3-rtx until the answer comes.
+        // T1-cookie replaces T3-rtx until the answer arrives.
         path.stop_rtx();
         let (destination, source) = (path.remote, path.local);
         (len > 0).then_some(Transmit { destination, source, len, segment_size, fragment, ecn_capable: false })
     }
 
-    /// One of these packets: its length, `most` at most unless that is 0, and the size that IP fragments it to.
+    /// Builds one of these packets. Returns its length, at most `most` unless that is 0, and the size that IP
+    /// fragments it to.
     fn echo_packet(&mut self, now: Time, buffer: &mut [u8], most: usize) -> Option<(usize, Option<u16>)> {
         self.flags.cookie_echo_due = false;
         let index = self.control_path;
         let payload_max = self.paths.get(index).payload_max().min(buffer.len());
         let full = if most > 0 { payload_max.min(most) } else { payload_max };
         let State::CookieEchoed(setup) = &self.state else { return None };
-        // A cookie larger than the path MTU goes alone, and IP may fragment it.
+        // A cookie larger than the path MTU is sent alone, and IP may fragment it.
         let oversize = setup.cookie.len() + 32 > full;
         let cut_from = self.paths.get(index).pmtu.cut_from();
         let leaves_room = setup.cookie.len() <= full / 2;
         let (attempts, echoes) = (setup.attempts, setup.echoes);
         if self.control_deadline == Time::MAX {
-            // T1-cookie, whether the packet can be built or not: a cookie that fits no buffer must not stop the set-up for
-            // ever.
+            // Start T1-cookie even if the packet cannot be built: a cookie that fits no buffer must not stop the
+            // set-up for ever.
             self.control_deadline = now + self.paths.get(index).rto.rto();
         }
         let room = if oversize { buffer } else { buffer.get_mut(..full)? };
@@ -523,7 +526,7 @@ impl Association {
             (0, _) => path.allow_first_window(now),
             _ => {}
         }
-        // If it goes unanswered again and again, it may be too long for the path with DATA behind it.
+        // After several unanswered attempts it may be too long for the path with DATA behind it.
         let alone = oversize || attempts >= COOKIE_ECHO_WITH_DATA_MAX;
         let filled = if alone { Filled::default() } else { self.fill(now, index, &mut packet, full, false) };
         if echoes > 0 && filled.bytes == 0 {
@@ -531,16 +534,16 @@ impl Association {
         }
         let spare = cut_from.checked_sub(packet.len() + CHUNK_HEADER_LEN).filter(|_| oversize);
         if let Some(padding_len) = spare {
-            // Without it IP leaves the packet as it is, which may do.
+            // Without padding IP leaves the packet as it is, which may work.
             let _ = packet.push(&Pad { padding_len });
         }
         self.echo_again(filled.bytes > 0 && attempts == 0 && leaves_room);
-        // Always with its checksum (RFC 9653 section 5.2): whoever gets it may have no association to look at.
+        // Always with a checksum (RFC 9653 section 5.2): the receiver may have no association to look at.
         let len = packet.finish();
         self.account(now, index, len, filled);
         self.paths.get_mut(index).on_control_sent(now);
         self.stats.packets_sent += 1;
-        // A cookie that goes unanswered time and again may be too long for the path all the same.
+        // A cookie that stays unanswered may still be too long for the path.
         let pmtu = &self.paths.get(index).pmtu;
         let doubtful = attempts >= COOKIE_ECHO_WITH_DATA_MAX && len > pmtu.floor_len();
         let fragment = match () {
@@ -551,7 +554,7 @@ impl Association {
         Some((len, fragment))
     }
 
-    /// Packets with the COOKIE ECHO at one attempt, at most.
+    /// Returns the maximum number of packets with the COOKIE ECHO at one attempt.
     fn cookie_echo_packets(&self) -> u8 {
         match self.config.recovery {
             Recovery::Rfc9260 => 1,
@@ -559,8 +562,8 @@ impl Association {
         }
     }
 
-    /// Another COOKIE ECHO comes next if there is more data to go with one. At the first attempt only: when that has failed, it
-    /// is found out first whether the peer takes it at all.
+    /// Schedules another COOKIE ECHO if there is more data to send with it. Only at the first attempt: after a
+    /// failure, one packet first tests whether the peer accepts it.
     fn echo_again(&mut self, allowed: bool) {
         let most = self.cookie_echo_packets();
         let State::CookieEchoed(setup) = &mut self.state else { return };
@@ -568,8 +571,9 @@ impl Association {
         self.flags.cookie_echo_due = allowed && setup.echoes < most && self.outbound.has_pending();
     }
 
-    /// Section 6.1 rule A: data waits in front of a closed window and nothing is in flight whose acknowledgement could
-    /// tell that it has opened. Asked whether or not anything was sent: it is the SACK for the last data that closes it.
+    /// Sets the timer of the zero window probe (section 6.1 rule A): data waits for a closed window, and nothing is
+    /// in flight whose acknowledgement could report an open one. Called whether or not anything was sent, because the
+    /// SACK for the last data is what closes the window.
     fn watch_window(&mut self, now: Time, index: PathIndex) {
         if !self.outbound.window_probe_wanted() {
             self.probe_deadline = Time::MAX;
@@ -578,7 +582,7 @@ impl Association {
         }
     }
 
-    /// Path MTU probing while data flows.
+    /// Probes the path MTU while data flows.
     pub(super) fn probe_mtu(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
         if self.config.probes_mtu()
             && let Some(size) = self.paths.get_mut(index).mtu_probe_due(now)

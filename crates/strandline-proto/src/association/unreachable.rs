@@ -1,6 +1,6 @@
 //! Addresses at which nothing answers as the peer would: ICMP port or protocol unreachable, no route, an address of
-//! this host. With another address to go on it is an error of the path, else it is
-//! one of the association (RFC 9260 sections 5.4, 8.2 and 10).
+//! this host. With another usable address this is an error of the path, otherwise one of the association (RFC 9260
+//! sections 5.4, 8.2 and 10).
 
 use core::net::IpAddr;
 use std::sync::Arc;
@@ -12,15 +12,16 @@ use crate::path::{PathIndex, PathState};
 use crate::time::Time;
 
 impl Association {
-    /// Nothing speaks SCTP at the address (rule ICMP8). The association ends, as by an ABORT, if that was its last address.
+    /// Handles an address at which nothing speaks SCTP (rule ICMP8). If it was the last one, the association ends, as
+    /// by an ABORT.
     pub(crate) fn on_unreachable(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
         if !self.leave_path(cx, now, index) {
             self.end(cx, now, CloseReason::Unreachable);
         }
     }
 
-    /// The system can't send to the address. During set-up that ends the association if it was the last address: it would
-    /// wait for an answer that can't come. Afterwards it may pass, as a cable that is plugged in again.
+    /// Handles an address that the system cannot send to. During set-up this ends the association if it was the last
+    /// address, since no answer can arrive. Afterwards the fault may be temporary, such as an unplugged cable.
     pub(crate) fn on_no_route(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
         if self.leave_path(cx, now, index) {
             return;
@@ -32,8 +33,8 @@ impl Association {
         }
     }
 
-    /// A router says that a destination cannot be reached: an error of the path (rule ICMP9), because it may be a passing
-    /// fault. During set-up the next address is tried at once.
+    /// Handles a report of a router that a destination is unreachable: an error of the path (rule ICMP9), because the
+    /// fault may be temporary. During set-up the next address is tried at once.
     pub(crate) fn on_host_unreachable(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
         self.count_path_error(cx, index);
         if self.state.in_setup() && index == self.control_path {
@@ -46,16 +47,17 @@ impl Association {
         }
     }
 
-    /// A packet of this association came back: the address is one of this host's. Nothing more goes there if there is another.
+    /// Handles a packet of this association that came back: the address belongs to this host, and nothing more is
+    /// sent to it if there is another.
     pub(crate) fn on_looped(&mut self, cx: &mut Shared, now: Time, address: IpAddr) {
         if let Some(index) = self.paths.by_address(address) {
             let _ = self.leave_path(cx, now, index);
         }
     }
 
-    /// An ABORT with the T bit came from this address, which is one of this host's: another process here doesn't know the
-    /// association. If the address was never confirmed that says only that it isn't the peer's. True if it was such an address,
-    /// which is given up.
+    /// Handles an ABORT with the T bit from one of this host's addresses: another process here does not know the
+    /// association. If the address was never confirmed, this shows only that it is not the peer's. Returns true if it
+    /// was such an address, which is given up.
     pub(crate) fn refuse_address(&mut self, cx: &mut Shared, address: IpAddr) -> bool {
         let Some(index) = self.paths.by_address(address) else { return false };
         let unconfirmed = self.paths.get(index).state == PathState::Unconfirmed;
@@ -78,7 +80,7 @@ impl Association {
         }
     }
 
-    /// Goes on without a path. False if it is the last one that may work: nothing has changed then.
+    /// Abandons a path. Returns false without a change if it is the last one that may work.
     fn leave_path(&mut self, cx: &mut Shared, now: Time, index: PathIndex) -> bool {
         match self.paths.get(index).state {
             PathState::Unconfirmed => self.give_up_address(cx, index),
@@ -97,7 +99,7 @@ impl Association {
         true
     }
 
-    /// What was under way on the path goes again on another at once.
+    /// Retransmits the flight of the path on another one at once.
     fn move_off(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
         if self.paths.get(index).flight > 0 || self.outbound.has_overdue(index.0) {
             let marked = self.outbound.send_again(index.0);
@@ -117,7 +119,7 @@ impl Association {
         }
     }
 
-    /// During set-up the application's addresses are tried one after the other; each that is refused is tried no more.
+    /// During set-up, tries the application's addresses in turn; a refused one is not tried again.
     fn leave_path_in_setup(&mut self, cx: &mut Shared, now: Time, index: PathIndex) -> bool {
         let Some(other) = self.paths.active_other_than(index) else { return false };
         let config = Arc::clone(&self.config);
@@ -128,8 +130,8 @@ impl Association {
         true
     }
 
-    /// Sends INIT or COOKIE ECHO again at once, to another address. T1 runs on, so that no number of ICMP messages prolongs
-    /// the set-up.
+    /// Sends INIT or COOKIE ECHO again at once, to another address. T1 keeps running, so that no number of ICMP
+    /// messages prolongs the set-up.
     fn set_up_over(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
         self.control_path = index;
         let deadline = self.control_deadline;

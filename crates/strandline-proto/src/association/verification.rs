@@ -1,6 +1,7 @@
-//! What may go to addresses that the peer has listed and not confirmed (RFC 9260 section 5.4): they may be somebody
-//! else's. An association sends them no more than three times the bytes that it got from its peer, as QUIC does (RFC
-//! 9000 section 8), and all together keep to [`VerificationBudget`](crate::path::VerificationBudget).
+//! Limits what is sent to addresses that the peer has listed and not confirmed (RFC 9260 section 5.4), because they
+//! may belong to other hosts. An association sends them at most three times the bytes that it received from its peer,
+//! as QUIC does (RFC 9000 section 8), and all together follow
+//! [`VerificationBudget`](crate::path::VerificationBudget).
 
 use core::net::IpAddr;
 use std::sync::Arc;
@@ -12,18 +13,18 @@ use super::context::Shared;
 use crate::path::PathIndex;
 use crate::time::Time;
 
-/// Bytes to unconfirmed addresses for each one that the peer sent.
+/// Bytes allowed to unconfirmed addresses for each received byte.
 const FACTOR: u32 = 3;
 
-/// A HEARTBEAT of ours, from the common header on.
+/// Length of our HEARTBEAT packet in bytes, from the common header on.
 const HEARTBEAT_LEN: u32 = 40;
 
-/// Bytes that may still be sent to unconfirmed addresses. Those of a packet's headers below SCTP count when they are sent only.
+/// Bytes that may still be sent to unconfirmed addresses. Headers below SCTP count only when sent.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct VerificationCredit(u32);
 
 impl VerificationCredit {
-    /// What the INIT of a peer brings, of which nothing but the cookie was kept: it had these addresses at least.
+    /// Returns the credit of a peer's INIT, of which only the cookie was kept: it had at least these addresses.
     pub(super) fn for_init(listed: impl Iterator<Item = IpAddr>) -> Self {
         let addresses: usize = listed.map(|address| if address.is_ipv4() { 8 } else { 20 }).sum();
         let mut credit = Self::default();
@@ -31,7 +32,7 @@ impl VerificationCredit {
         credit
     }
 
-    /// The peer sent so many bytes.
+    /// Records `len` bytes received from the peer.
     #[inline]
     pub(super) fn on_received(&mut self, len: usize) {
         self.0 = self.0.saturating_add(len as u32 * FACTOR);
@@ -46,16 +47,16 @@ impl VerificationCredit {
     }
 }
 
-/// An INIT without parameters, from the common header on.
+/// Length of an INIT without parameters in bytes, from the common header on.
 const INIT_LEN: usize = COMMON_HEADER_LEN + CHUNK_HEADER_LEN + 16;
 
 impl Association {
-    /// True if a HEARTBEAT may go to an unconfirmed address now; it is charged.
+    /// Returns true if a HEARTBEAT may be sent to an unconfirmed address now, and charges it.
     pub(super) fn may_verify(&mut self, cx: &mut Shared, now: Time, index: PathIndex) -> bool {
         let address = self.paths.get(index).remote.ip();
         let below = u32::from(cx.config.encapsulation_overhead) + if address.is_ipv4() { 20 } else { 40 };
         let len = HEARTBEAT_LEN + below;
-        // The association's own limit comes first: what it may not send costs the others nothing.
+        // The association's own limit comes first, so that what it may not send does not count against others.
         let allowed = self.verification.has(len) && cx.verification.take(now, address);
         if allowed {
             self.verification.spend(len);
@@ -63,7 +64,7 @@ impl Association {
         allowed
     }
 
-    /// Tries again after an RTO, which doubles each time: a peer that causes this by many associations causes no work either.
+    /// Retries after an RTO, which doubles each time, so that a peer with many such associations causes no work.
     pub(super) fn verify_later(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
         let random = cx.rng_word();
         let config = Arc::clone(&self.config);

@@ -1,22 +1,22 @@
-//! Zero checksums (RFC 9653): who takes packets whose checksum is zero, said once in INIT and INIT ACK, and kept for
-//! the life of the association.
+//! Zero checksums (RFC 9653): which side accepts packets with a checksum of zero, declared once in INIT and INIT ACK
+//! for the life of the association.
 //!
-//! What we declared decides what we take (section 5.3), what the peer declared decides what we send (section 5.2).
-//! Both sides need not agree. Always with a right checksum go INIT and what answers out-of-the-blue packets, because
-//! nothing is known of the peer, and COOKIE ECHO. No other answer that is made without an association needs to save
-//! anything either, except the INIT ACK, which is where the peer sees that its wish is granted.
+//! Our declaration decides what we accept (section 5.3), the peer's declaration what we send (section 5.2). The two
+//! sides need not agree. INIT and answers to out-of-the-blue packets always have a checksum, because nothing is known
+//! about the peer, and so does COOKIE ECHO. Other answers without an association need not save it either, except the
+//! INIT ACK, which shows the peer that its declaration is honoured.
 
 use strandline_wire::parameter::Parameter;
 
 use super::{Association, State};
 use crate::config::ErrorDetectionMethod;
 
-/// What both sides declared at set-up.
+/// The declarations of both sides at set-up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ZeroChecksum {
-    /// We named this method in our INIT or INIT ACK, so we take zero checksums.
+    /// The method that we declared in our INIT or INIT ACK, so we accept zero checksums.
     pub(crate) declared: Option<ErrorDetectionMethod>,
-    /// The peer named a method that is also ours, so we may send zero checksums.
+    /// True if the peer declared our method too, so we may send zero checksums.
     pub(crate) by_peer: bool,
 }
 
@@ -24,24 +24,24 @@ pub(crate) struct ZeroChecksum {
 const BY_PEER_BIT: u8 = 0x80;
 
 impl ZeroChecksum {
-    /// Nothing is known of the peer yet.
+    /// Returns the state before anything is known about the peer.
     pub(crate) fn declaring(method: Option<ErrorDetectionMethod>) -> Self {
         Self { declared: method, by_peer: false }
     }
 
-    /// The peer's INIT or INIT ACK named this EDMID. It counts only if it is the one that our upper layer allowed: that
-    /// layer vouches for both directions of what carries the packets (section 5.2).
+    /// Returns the state after the peer's INIT or INIT ACK declared this EDMID. It counts only if our upper layer
+    /// allowed the same method, because that layer guarantees both directions (section 5.2).
     pub(crate) fn agreed_with(self, edmid: Option<u32>) -> Self {
         let method = self.declared.map(ErrorDetectionMethod::edmid);
         Self { by_peer: method.is_some() && method == edmid, ..self }
     }
 
-    /// What INIT and INIT ACK say.
+    /// Returns the parameter for INIT and INIT ACK.
     pub(crate) fn parameter(self) -> Option<Parameter<'static>> {
         self.declared.map(|method| Parameter::ZeroChecksumAcceptable { edmid: method.edmid() })
     }
 
-    /// As a byte of the State Cookie.
+    /// Returns the state as a byte of the State Cookie.
     pub(crate) fn to_byte(self) -> u8 {
         let edmid = self.declared.map_or(0, ErrorDetectionMethod::edmid) as u8;
         if self.by_peer { edmid | BY_PEER_BIT } else { edmid }
@@ -54,12 +54,12 @@ impl ZeroChecksum {
 }
 
 impl Association {
-    /// A packet of the peer's may have zero for its checksum (section 5.3).
+    /// True if packets of the peer may have a checksum of zero (section 5.3).
     pub(crate) fn accepts_zero_checksum(&self) -> bool {
         self.zero_checksum.declared.is_some()
     }
 
-    /// What `poll_transmit` builds goes with checksum zero: everything but COOKIE ECHO (section 5.2).
+    /// True if `poll_transmit` builds packets with a checksum of zero: all except COOKIE ECHO (section 5.2).
     pub(crate) fn sends_zero_checksum(&self) -> bool {
         self.zero_checksum.by_peer && !matches!(self.state, State::CookieEchoed(_))
     }
