@@ -1,40 +1,39 @@
-//! Where the bytes of arriving messages are kept.
+//! Memory for the bytes of arriving messages.
 
 use std::collections::VecDeque;
 
 use bytes::BytesMut;
 
-/// Bytes of a block.
+/// Size of a block in bytes.
 const BLOCK_SIZE: usize = 64 << 10;
 
-/// Payloads longer than this get an allocation of their own: a block's remainder would often be wasted on them.
+/// Longer payloads get their own allocation, because they would often waste the rest of a block.
 const COPY_MAX: usize = BLOCK_SIZE / 4;
 
-/// Messages under assembly longer than this move to an allocation of their own, which doubles as they grow.
+/// Longer messages under assembly move to their own allocation, which doubles as they grow.
 const ASSEMBLY_MAX: usize = BLOCK_SIZE / 2;
 
-/// Used-up blocks kept for another turn: what several full receive buffers need at a time. An idle endpoint gives them
-/// back.
+/// Maximum number of used-up blocks kept for reuse: what several full receive buffers need at a time. An idle
+/// endpoint frees them.
 const RETIRED_MAX: usize = 256;
 
-/// Carves the buffers of messages out of large blocks, so that a message costs no allocation; one for each endpoint.
+/// Cuts the buffers of messages out of large blocks, so that a message needs no allocation. One for each endpoint.
 ///
-/// A block is shared by the messages in it and comes free when the last of them is dropped. Used-up blocks are kept,
-/// up to 256 (16 MiB), and used again once they are free: an application that keeps up with its reading costs no
-/// allocation at all. What an application never reads pins its block; data held out of order therefore never lives
-/// here.
+/// A block is shared by its messages and becomes free when the last of them is dropped. Up to 256 used-up blocks (16
+/// MiB) are kept and reused once they are free: an application that keeps up with reading needs no allocation at all.
+/// Unread messages pin their block, so data held out of order is never stored here.
 #[derive(Debug, Default)]
 pub(crate) struct Arena {
-    /// Empty; its capacity is what is left of the block.
+    /// Empty; its capacity is the rest of the block.
     block: BytesMut,
     /// Handles of used-up blocks, oldest first.
     retired: VecDeque<BytesMut>,
-    /// `block` is one, not the empty buffer of the beginning.
+    /// True if `block` is a block, and not the initial empty buffer.
     begun: bool,
 }
 
 impl Arena {
-    /// A buffer with these bytes.
+    /// Returns a buffer with these bytes.
     #[inline]
     pub(super) fn copy(&mut self, bytes: &[u8]) -> BytesMut {
         if bytes.len() > COPY_MAX {
@@ -47,7 +46,7 @@ impl Arena {
         self.block.split()
     }
 
-    /// An empty buffer with room for `capacity` bytes.
+    /// Returns an empty buffer with room for `capacity` bytes.
     pub(super) fn buffer(&mut self, capacity: usize) -> BytesMut {
         if capacity > ASSEMBLY_MAX {
             return BytesMut::with_capacity(capacity);
@@ -59,9 +58,9 @@ impl Arena {
         core::mem::replace(&mut self.block, rest)
     }
 
-    /// Appends the next fragment to a message. While nothing else is carved in between, the fragments lie side by
-    /// side in the block and are joined where they are; else the message moves, to twice the room it needs, so that
-    /// it is moved a logarithmic number of times.
+    /// Appends the next fragment to a message. While nothing else is cut out in between, the fragments are adjacent
+    /// in the block and are joined in place. Otherwise the message moves to twice the room it needs, so that it moves
+    /// a logarithmic number of times.
     pub(super) fn append(&mut self, message: &mut BytesMut, fragment: &[u8]) {
         if message.is_empty() {
             *message = self.copy(fragment);
@@ -78,7 +77,7 @@ impl Arena {
             if len > ASSEMBLY_MAX {
                 message.reserve(len);
             } else {
-                // At the end of a block no spare room: what follows will lie side by side again.
+                // At the end of a block no spare room is needed: the following fragments will be adjacent again.
                 let capacity = if beside { len } else { (2 * len).min(ASSEMBLY_MAX) };
                 let mut moved = self.buffer(capacity);
                 moved.extend_from_slice(message);
@@ -88,7 +87,7 @@ impl Arena {
         message.extend_from_slice(fragment);
     }
 
-    /// Gives back the blocks that nothing uses.
+    /// Frees the unused blocks.
     pub(crate) fn release_idle(&mut self) {
         self.retired.retain_mut(|block| !block.try_reclaim(BLOCK_SIZE));
         if self.retired.is_empty() {
@@ -100,7 +99,7 @@ impl Arena {
         }
     }
 
-    /// Bytes of the blocks that this arena keeps; those of messages that outlive it are not among them.
+    /// Returns the bytes of the blocks that this arena keeps, without those of messages that outlive it.
     #[cfg(test)]
     #[must_use]
     pub(crate) fn heap_bytes(&self) -> usize {

@@ -1,11 +1,11 @@
-//! TSNs that came twice, for the next SACK (RFC 9260 section 3.3.4).
+//! TSNs that arrived twice, for the next SACK (RFC 9260 section 3.3.4).
 
 use crate::number::Tsn;
 
-/// Duplicates remembered for the next SACK. They are only a hint to the sender: what goes beyond is not listed.
+/// Maximum number of duplicates in a SACK. They are only a hint to the sender, so further ones are not listed.
 pub(super) const DUPLICATES_MAX: usize = 32;
 
-/// The list.
+/// The list of duplicates.
 #[derive(Debug)]
 pub(super) struct Duplicates {
     len: usize,

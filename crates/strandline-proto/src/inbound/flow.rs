@@ -1,71 +1,74 @@
-//! How data comes, in rounds of a round-trip time each: what an acknowledgement stands for and how large the receive window
-//! should be go by it (the latter as in Fisk and Feng's dynamic right-sizing).
+//! Measures arriving data in rounds of a round-trip time. It determines how many packets an acknowledgement covers,
+//! and the size of the receive window (as in Fisk and Feng's dynamic right-sizing).
 //!
-//! A receiver that sends no data learns the round-trip time from a HEARTBEAT of its own, which carries a nonce of this
-//! flow. It says nothing of the path if that is lost.
+//! A receiver that sends no data measures the round-trip time with its own HEARTBEAT, which carries a nonce of this
+//! flow. Its loss is no error of the path.
 
 use core::time::Duration;
 
 use super::duplicates::Duplicates;
 use crate::time::Time;
 
-/// Rounds are no shorter than this: with fewer packets in one, a burst or its absence would look like a change of rate.
+/// Minimum length of a round: with fewer packets, a burst or its absence would look like a change of rate.
 const ROUND_MIN: Duration = Duration::from_millis(2);
 
-/// Timers are no finer.
+/// Resolution of timers.
 pub(super) const PATIENCE_MIN: Duration = Duration::from_millis(1);
 
-/// A round-trip time holds so long.
+/// Lifetime of a measured round-trip time.
 const RTT_AGE_MAX: Duration = Duration::from_secs(2);
 
-/// Packets for one acknowledgement (RFC 9260 section 6.2).
+/// Minimum number of packets per acknowledgement (RFC 9260 section 6.2).
 pub(super) const EVERY_MIN: u8 = 2;
 
-/// Packets for one acknowledgement, at most.
+/// Maximum number of packets per acknowledgement.
 const EVERY_MAX: u8 = 16;
 
-/// An acknowledgement that names so many gaps costs as much as some packets of data, and the next one says hardly more.
+/// Number of gaps from which on an acknowledgement costs as much as some packets of data, while the next one adds
+/// hardly anything.
 const GAPS_MANY: u16 = 32;
 
-/// From then on one stands for a packet for so many gaps, and for no more than this.
+/// From then on one acknowledgement covers a packet for each `GAPS_EACH` gaps, up to `CROWDED_MAX` packets.
 const GAPS_EACH: u16 = 8;
 const CROWDED_MAX: u8 = 32;
 
-/// Acknowledgements in each round trip, at least, before one stands for more than two packets.
+/// Minimum number of acknowledgements per round trip before one covers more than two packets.
 const SACKS_IN_ROUND: u32 = 16;
 
-/// Rounds without a pause of the sender after which acknowledgements may become rarer again than they were when it paused.
+/// Number of rounds without a pause of the sender after which acknowledgements may become rarer than at the last
+/// pause.
 const ROUNDS_FORGIVEN: u8 = 32;
 
-/// What there is only while data comes in volume, or came twice.
+/// State that exists only while data arrives in volume, or after duplicates.
 #[derive(Debug)]
 pub(super) struct Flow {
     pub(super) duplicates: Duplicates,
-    /// The present round began.
+    /// Start of the current round.
     since: Time,
-    /// It ends with the first packet from then on; `Time::ZERO`: none has begun; `Time::MAX`: the round-trip time is unknown.
+    /// The round ends with the first packet after this time; `Time::ZERO` if none has begun, `Time::MAX` if the
+    /// round-trip time is unknown.
     until: Time,
     packets: u32,
     packets_before: u32,
-    /// Bytes that came in the present round.
+    /// Bytes that arrived in this round.
     arrived: u32,
-    /// What waited to be read when it began.
+    /// Unread bytes when the round began.
     unread_before: u32,
-    /// The window as the peer saw it when that was last looked at.
+    /// The window as the peer saw it at the last packet.
     promised: u32,
-    /// The receive buffer is to be no larger, as of the latest round, if there was one.
+    /// Maximum size of the receive buffer as of the latest round.
     pub(super) buffer_max: Option<u32>,
     rtt: Option<Duration>,
     patience: Duration,
-    /// The HEARTBEAT under way.
+    /// Nonce of the HEARTBEAT in flight.
     nonce: u64,
     asked_at: Time,
     ask_at: Time,
-    /// Packets for one acknowledgement now, and at most.
+    /// Current number of packets per acknowledgement, and its maximum.
     every: u8,
     every_max: u8,
     calm_rounds: u8,
-    /// In the latest acknowledgement.
+    /// Number of gaps in the latest acknowledgement.
     gaps: u16,
 }
 
@@ -95,38 +98,40 @@ impl Default for Flow {
 }
 
 impl Flow {
-    /// A flow that begins while the peer has `promised` bytes of window.
+    /// Creates a flow that begins while the peer has `promised` bytes of window.
     pub(super) fn of_window(promised: u32) -> Box<Self> {
         Box::new(Self { promised, ..Self::default() })
     }
 
-    /// Packets for one acknowledgement.
+    /// Returns the number of packets per acknowledgement.
     #[inline]
     pub(super) const fn every(&self) -> u8 {
         self.every
     }
 
-    /// An acknowledgement goes that names so many gaps.
+    /// Records that an acknowledgement with `gaps` gaps is sent.
     #[inline]
     pub(super) const fn on_gaps(&mut self, gaps: usize) {
         self.gaps = if gaps > u16::MAX as usize { u16::MAX } else { gaps as u16 };
     }
 
-    /// Packets for one acknowledgement, if so much is missing that one for each of them would be most of what there is to do.
+    /// Returns the number of packets per acknowledgement if so much is missing that acknowledging each packet would
+    /// be most of the work.
     #[inline]
     pub(super) fn crowded(&self) -> Option<u8> {
         let many = self.gaps >= GAPS_MANY;
         many.then(|| u8::try_from(self.gaps / GAPS_EACH).unwrap_or(CROWDED_MAX).min(CROWDED_MAX))
     }
 
-    /// How long an acknowledgement of several packets waits for the last of them: no more than a part of what it takes
-    /// the sender to hear of it.
+    /// Returns how long an acknowledgement of several packets waits for the last of them: at most a fraction of the
+    /// time that it takes to the sender.
     #[inline]
     pub(super) const fn patience(&self) -> Duration {
         self.patience
     }
 
-    /// A packet with data came, after which the peer has `promised` bytes of window left. True: a [`turn`](Self::turn) is due.
+    /// Records a packet with data, after which the peer has `promised` bytes of window left. Returns true if a
+    /// [`turn`](Self::turn) is due.
     #[inline]
     pub(super) fn on_packet(&mut self, now: Time, promised: u32) -> bool {
         self.packets = self.packets.wrapping_add(1);
@@ -135,9 +140,9 @@ impl Flow {
         now >= self.until
     }
 
-    /// A round ends, unless none had begun, and the next begins, with `unread` bytes that the application could read. Returns
-    /// what it kept up with in a round-trip time, in bytes: what came, unless it waits to be read. What waits for something
-    /// that is missing isn't for the application to read.
+    /// Ends the round, if one had begun, and begins the next with `unread` bytes that the application could read.
+    /// Returns the bytes that the application kept up with per round-trip time: what arrived, unless it waits to be
+    /// read. Data beyond a gap does not count as unread.
     #[inline(never)]
     pub(super) fn turn(&mut self, now: Time, unread: u32) -> Option<u32> {
         let rtt = self.rtt?;
@@ -156,7 +161,7 @@ impl Flow {
         u32::try_from(in_round_trip).ok().filter(|_| begun)
     }
 
-    /// The peer is told of this window.
+    /// Records the advertised window.
     pub(super) const fn on_advertised(&mut self, a_rwnd: u32) {
         self.promised = a_rwnd;
     }
@@ -171,17 +176,18 @@ impl Flow {
         }
         let wanted = u8::try_from(self.packets / SACKS_IN_ROUND).unwrap_or(u8::MAX);
         let wanted = if grows { EVERY_MIN } else { wanted.clamp(EVERY_MIN, self.every_max.max(EVERY_MIN)) };
-        // Rarer step by step, more frequent at once.
+        // Acknowledgements become rarer step by step, and more frequent at once.
         self.every = wanted.min(self.every.saturating_mul(2));
     }
 
-    /// Something is missing or came twice: the sender needs every word, and will send at another rate.
+    /// Handles missing data or duplicates: the sender needs every acknowledgement, and will change its rate.
     pub(super) fn on_trouble(&mut self) {
         self.every = EVERY_MIN;
         self.packets_before = 0;
     }
 
-    /// An acknowledgement waited in vain for further packets: the sender had no more to send, or waited for it.
+    /// Handles an acknowledgement that waited in vain for further packets: the sender had no more to send, or waited
+    /// for it.
     pub(super) fn on_pause(&mut self) {
         if self.every > EVERY_MIN {
             self.every_max = (self.every / 2).max(EVERY_MIN);
@@ -190,7 +196,7 @@ impl Flow {
         self.calm_rounds = 0;
     }
 
-    /// Is the round-trip time to be measured now?
+    /// True if the round-trip time should be measured now.
     #[inline]
     pub(super) fn wants_rtt(&self, now: Time) -> bool {
         self.ask_at <= now
@@ -201,7 +207,7 @@ impl Flow {
         self.rtt.is_some()
     }
 
-    /// A HEARTBEAT with this nonce is on its way; `srtt` is what the path knows, for as long as there is no answer.
+    /// Records that a HEARTBEAT with this nonce was sent. `srtt` is the path's value, used until the answer arrives.
     pub(super) fn on_rtt_asked(&mut self, now: Time, nonce: u64, srtt: Option<Duration>) {
         self.asked_at = now;
         self.ask_at = now + RTT_AGE_MAX;
@@ -211,7 +217,7 @@ impl Flow {
         }
     }
 
-    /// The answer, if it is the one.
+    /// Processes the answer if the nonce matches.
     pub(super) fn on_rtt_answer(&mut self, now: Time, nonce: u64) {
         if nonce == self.nonce && nonce != 0 {
             self.nonce = 0;

@@ -1,19 +1,19 @@
-//! The receiving half of an association: which TSNs have come, what is to be acknowledged and when, fragments put
-//! together, streams kept in order, the receive window (RFC 9260 sections 6.2, 6.5, 6.6, 6.7 and 6.9).
+//! The receiving half of an association: arrived TSNs, when and what to acknowledge, reassembly, order within streams,
+//! and the receive window (RFC 9260 sections 6.2, 6.5, 6.6, 6.7 and 6.9).
 //!
 //! | file | concern |
 //! |---|---|
-//! | [`receive`] | the way in, from chunk to readable message |
+//! | [`receive`] | input, from chunk to readable message |
 //! | [`tsn_map`] | cumulative TSN, gaps |
 //! | [`reassembly`] | fragments |
 //! | [`ordering`], [`stream_tree`] | streams |
 //! | [`window`] | receive buffer, a_rwnd |
-//! | [`sack`], [`duplicates`] | when to acknowledge, what came twice |
-//! | [`flow`] | how data comes: what acknowledgements and the window go by |
-//! | [`arena`] | where the bytes live |
+//! | [`sack`], [`duplicates`] | when to acknowledge, duplicates |
+//! | [`flow`] | rate of arriving data, for acknowledgements and the window |
+//! | [`arena`] | memory for the bytes |
 //!
-//! The straight way of a message that comes whole and in order is [`Inbound::on_data`], `take_whole`, `dispatch`,
-//! `deliver`, [`Inbound::recv`]: it touches no map and allocates nothing.
+//! A message that arrives whole and in order passes through [`Inbound::on_data`], `take_plain`, `make_ready` and
+//! [`Inbound::recv`]: it touches no map and allocates nothing.
 
 mod arena;
 mod duplicates;
@@ -45,35 +45,35 @@ use crate::event::Message;
 use crate::number::Tsn;
 use crate::time::Time;
 
-/// The receive window is to hold what is read in so many round-trip times. A sender in slow start has twice as much under
-/// way as in the round trip before, and is to double that before it hears of a larger window.
+/// Number of round-trip times of reading that the receive window holds. A sender in slow start has twice as much in
+/// flight as in the previous round trip, and doubles it again before it learns of a larger window.
 const ROUND_TRIPS: u32 = 4;
 
 /// Heap bytes of one association's receiving half, by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct InboundMemory {
-    /// Bits of TSNs beyond a gap, the list of duplicates, how data comes.
+    /// Bits of TSNs beyond a gap, the list of duplicates, and the flow.
     pub(crate) tsn_map: usize,
     /// Records of fragments.
     pub(crate) reassembly: usize,
-    /// Next SSNs of streams and records of messages that wait for their turn.
+    /// Next SSNs of streams, and records of messages that wait for their turn.
     pub(crate) ordering: usize,
     /// The queue of readable messages, without their bytes.
     pub(crate) queue: usize,
-    /// User data held.
+    /// Held user data.
     pub(crate) payload: usize,
 }
 
 impl InboundMemory {
-    /// What is known of the data that is held.
+    /// Returns the bytes of all records.
     #[must_use]
     pub(crate) const fn records(&self) -> usize {
         self.reassembly + self.ordering + self.queue
     }
 }
 
-/// What waits for something that is missing, and takes room from what a round trip brings: where retransmissions are lost,
-/// too, that is several of them.
+/// Returns the bytes held beyond a gap, which use up room for the data of a round trip. With lost retransmissions
+/// they span several round trips.
 #[inline(never)]
 fn held(map: &TsnMap, ready: &VecDeque<Message>, window: &Window) -> u32 {
     if !map.has_gaps() {
@@ -85,41 +85,42 @@ fn held(map: &TsnMap, ready: &VecDeque<Message>, window: &Window) -> u32 {
 
 /// The receiving half of one association.
 ///
-/// In: [`on_data`](Self::on_data) for each DATA chunk of a packet, then [`on_packet_end`](Self::on_packet_end) once.
-/// Out: [`recv`](Self::recv); [`write_sack`](Self::write_sack) when [`sack_due`](Self::sack_due), or when
-/// [`sack_pending`](Self::sack_pending) and a packet goes anyway. Both `on_packet_end` and `recv` can make a SACK due;
-/// one that is due at once has no [`sack_deadline`](Self::sack_deadline), so ask after either. The I bit and chunks
-/// without user data are seen to here.
+/// Input: [`on_data`](Self::on_data) for each DATA chunk of a packet, then [`on_packet_end`](Self::on_packet_end) once.
+/// Output: [`recv`](Self::recv); [`write_sack`](Self::write_sack) when [`sack_due`](Self::sack_due), or when
+/// [`sack_pending`](Self::sack_pending) and a packet is sent anyway. Both `on_packet_end` and `recv` can make a SACK
+/// due; one that is due at once has no [`sack_deadline`](Self::sack_deadline), so check after either. The I bit and
+/// chunks without user data are handled here.
 ///
-/// Whatever was acknowledged, in the cumulative TSN or in a gap block, is kept until it is read: it never reneges.
+/// Everything that was acknowledged, by the cumulative TSN or by a gap block, is kept until it is read: it never
+/// reneges.
 ///
-/// What is held is bounded by the receive buffer: a readable message costs its bytes, at least 64; a chunk held out
-/// of order its bytes and 256. The window advertised is what that leaves. Data is taken beyond it, up to twice the
-/// buffer, if it was promised before or fills a gap, and beyond that only if nothing could ever be read without it.
+/// The receive buffer limits what is held: a readable message costs its bytes, at least 64; a chunk held out of order
+/// costs its bytes and 256. The rest is the advertised window. Data is accepted beyond it, up to twice the buffer, if
+/// it was promised before or fills a gap, and beyond that only if nothing could ever be read without it.
 ///
-/// A message of `partial_delivery_point` bytes is handed over in parts once its turn has come; so is a shorter one if
-/// nothing is missing, nothing else can be read, and it fills the buffer. A part never goes out while a chunk of it is
-/// missing.
+/// A message of `partial_delivery_point` bytes is delivered in parts once its turn has come. So is a shorter one if
+/// nothing is missing, nothing else can be read, and it fills the buffer. A part is never delivered while a chunk of it
+/// is missing.
 ///
-/// 128 bytes; no heap of its own while messages come whole, in order, on the first four streams, and are read, but
+/// 128 bytes; no heap of its own while messages arrive whole, in order, on the first four streams, and are read, except
 /// for the queue that they pass through, until [`release_idle`](Self::release_idle).
 #[derive(Debug)]
 pub(crate) struct Inbound {
     map: TsnMap,
-    /// What can be read.
+    /// Readable messages.
     ready: VecDeque<Message>,
     order: StreamOrder,
     reassembly: Option<Box<Reassembly>>,
     sack: SackPolicy,
     window: Window,
-    /// Allocated by the first duplicate, and once data comes in volume.
+    /// Allocated by the first duplicate, and once data arrives in volume.
     flow: Option<Box<Flow>>,
     streams: u16,
 }
 
 impl Inbound {
-    /// Nothing received yet: `peer_initial_tsn` of the INIT or INIT ACK, incoming streams agreed on, receive buffer
-    /// in bytes.
+    /// Creates the receiving half before any data: `peer_initial_tsn` is from the INIT or INIT ACK, `inbound_streams`
+    /// was negotiated, `receive_buffer` is in bytes.
     #[must_use]
     pub(crate) fn new(peer_initial_tsn: Tsn, inbound_streams: u16, receive_buffer: u32) -> Self {
         Self {
@@ -134,8 +135,8 @@ impl Inbound {
         }
     }
 
-    /// The peer restarted (section 5.2.4): its numbers begin anew, and what was not whole is lost. What was readable
-    /// stays so.
+    /// Handles a restart of the peer (section 5.2.4): its numbers begin anew, incomplete messages are lost, and
+    /// readable ones stay.
     pub(crate) fn restart(&mut self, peer_initial_tsn: Tsn, inbound_streams: u16, receive_buffer: u32) {
         let ready = core::mem::take(&mut self.ready);
         *self = Self::new(peer_initial_tsn, inbound_streams, receive_buffer);
@@ -144,13 +145,13 @@ impl Inbound {
         }
     }
 
-    /// Nothing more will come: what was not whole is lost, what was readable stays so.
+    /// Closes the receiving half: incomplete messages are lost, and readable ones stay.
     pub(crate) fn close(&mut self) {
         self.restart(self.map.cumulative().next(), self.streams, 0);
     }
 
-    /// What is missing of the data that the peer has sent so far, as far as that shows; `None` if all of it is readable or
-    /// was read. A peer that shuts down has had everything acknowledged (section 9.2), so it names a violation then.
+    /// Returns what is missing of the data that the peer has visibly sent, as a violation text, or `None` if
+    /// everything is readable or was read. A peer may shut down only after everything was acknowledged (section 9.2).
     #[must_use]
     pub(crate) fn incomplete(&self) -> Option<&'static str> {
         if self.map.has_gaps() {
@@ -165,30 +166,29 @@ impl Inbound {
         None
     }
 
-    /// Incoming streams.
+    /// Returns the number of incoming streams.
     #[must_use]
     pub(crate) const fn streams(&self) -> u16 {
         self.streams
     }
 
-    /// Changes the size of the receive buffer, in bytes. A window that was promised stays promised.
+    /// Changes the size of the receive buffer, in bytes. An advertised window stays valid.
     pub(crate) fn set_receive_buffer(&mut self, receive_buffer: u32) {
         self.window.resize(receive_buffer);
     }
 
-    /// A DATA chunk was not even looked at, for want of memory elsewhere: the SACK that is due at once says that the
-    /// window is closed.
+    /// Refuses a DATA chunk for lack of memory elsewhere: the SACK that is due at once reports a closed window.
     pub fn refuse(&mut self) {
         self.sack.on_chunk(true);
         self.sack.on_refused();
     }
 
-    /// The packet is done: decides whether its data is acknowledged at once or later. `at_once`: the association is
-    /// in a state that wants each packet acknowledged (SHUTDOWN-SENT, section 9.2). Without effect if the packet had
-    /// no DATA. The receive buffer may grow to what `buffer_max` says, in bytes; if it is larger it shrinks, as far as that
-    /// takes back nothing that was advertised.
+    /// Ends a packet: decides whether its data is acknowledged at once or later. `at_once` is true in a state in
+    /// which each packet must be acknowledged (SHUTDOWN-SENT, section 9.2). Without effect if the packet had no DATA.
+    /// The receive buffer may grow to `buffer_max` bytes; a larger one shrinks, as far as that revokes nothing that
+    /// was advertised.
     ///
-    /// True: the round-trip time is of use now, see [`on_rtt_asked`](Self::on_rtt_asked).
+    /// Returns true if the round-trip time should be measured now, see [`on_rtt_asked`](Self::on_rtt_asked).
     #[inline]
     pub(crate) fn on_packet_end(
         &mut self,
@@ -201,17 +201,17 @@ impl Inbound {
             return false;
         }
         let run = self.sack.run(self.map.has_gaps());
-        // Where much is lost no run is long: that the peer fills the window says the same.
+        // With many losses no run is long, but a peer that fills the window shows the same.
         let in_volume = run == Run::Long || self.window.is_tight();
         if in_volume && self.flow.is_none() {
             self.flow = Some(Flow::of_window(self.window.promised()));
         }
         if self.window.size() > config.receive_buffer_start() {
-            // It grew in a flow that has ended, perhaps, and nothing is known of the present one.
+            // The buffer may have grown in an earlier flow, and nothing is known about the current one.
             let known = self.flow.as_ref().and_then(|flow| flow.buffer_max);
             self.window.squeeze(known.unwrap_or_else(&buffer_max));
         }
-        // Packets for one acknowledgement, and how long it waits for them, where that is not as usual.
+        // Packets per acknowledgement, and how long it waits for them, if not the default.
         let (mut wants_rtt, mut pace) = (false, None);
         if let Some(flow) = &mut self.flow {
             if flow.on_packet(now, self.window.promised()) {
@@ -224,7 +224,8 @@ impl Inbound {
                 }
             }
             if flow.wants_rtt(now) {
-                // Duplicates alone make no flow. Nobody asks for it where window and acknowledgements are fixed.
+                // Duplicates alone are no flow. With a fixed window and fixed acknowledgements the round-trip time is
+                // not needed.
                 let adapts =
                     config.receive_buffer.is_none() || config.sack_frequency == SackFrequency::Adaptive;
                 wants_rtt = adapts && (in_volume || flow.is_measured());
@@ -250,43 +251,44 @@ impl Inbound {
         wants_rtt
     }
 
-    /// A HEARTBEAT with this nonce is on its way to where data comes from. `srtt`: what is known there so far.
+    /// Records that a HEARTBEAT with this nonce was sent to the source of the data. `srtt` is the value known so far.
     pub(crate) fn on_rtt_asked(&mut self, now: Time, nonce: u64, srtt: Option<Duration>) {
         if let Some(flow) = &mut self.flow {
             flow.on_rtt_asked(now, nonce, srtt);
         }
     }
 
-    /// A HEARTBEAT ACK came with this nonce.
+    /// Processes a HEARTBEAT ACK with this nonce.
     pub(crate) fn on_rtt_answer(&mut self, now: Time, nonce: u64) {
         if let Some(flow) = &mut self.flow {
             flow.on_rtt_answer(now, nonce);
         }
     }
 
-    /// Must a SACK go now?
+    /// True if a SACK must be sent now.
     #[inline]
     #[must_use]
     pub(crate) fn sack_due(&self, now: Time) -> bool {
         self.sack.due(now)
     }
 
-    /// When the delayed SACK must go; `Time::MAX` if none waits for its time (one that is due at once has none).
+    /// Returns when the delayed SACK must be sent; `Time::MAX` if none is delayed (one that is due at once has no
+    /// deadline).
     #[inline]
     #[must_use]
     pub(crate) const fn sack_deadline(&self) -> Time {
         self.sack.deadline()
     }
 
-    /// Is a SACK worth its bytes in a packet that goes anyway?
+    /// True if a SACK is worth its bytes in a packet that is sent anyway.
     #[inline]
     #[must_use]
     pub(crate) const fn sack_pending(&self) -> bool {
         self.sack.pending()
     }
 
-    /// Appends a SACK of at most `len_max` bytes with as many gap blocks and duplicates as fit. False, and nothing changed, if
-    /// none fits.
+    /// Appends a SACK of at most `len_max` bytes with as many gap blocks and duplicates as fit. Returns false without
+    /// a change if none fits.
     pub(crate) fn write_sack(&mut self, now: Time, packet: &mut PacketBuilder<'_>, len_max: usize) -> bool {
         let cumulative = self.map.cumulative();
         let a_rwnd = if self.sack.is_refusing() { 0 } else { self.window.offer() };
@@ -301,7 +303,7 @@ impl Inbound {
         if let Some(flow) = &mut self.flow {
             let items = chunk::items_in(room - packet.remaining());
             flow.on_gaps(items.saturating_sub(flow.duplicates.as_slice().len()));
-            // The list starts again (section 3.3.4).
+            // The list starts anew (section 3.3.4).
             flow.duplicates.clear();
             flow.on_advertised(a_rwnd);
             if waited {
@@ -311,27 +313,27 @@ impl Inbound {
         true
     }
 
-    /// Something is missing below what has arrived.
+    /// True if something is missing below what has arrived.
     #[inline]
     pub(crate) const fn has_gaps(&self) -> bool {
         self.map.has_gaps()
     }
 
-    /// The highest TSN up to which nothing is missing.
+    /// Returns the highest TSN up to which nothing is missing.
     #[inline]
     #[must_use]
     pub(crate) const fn cumulative_tsn(&self) -> Tsn {
         self.map.cumulative()
     }
 
-    /// The window that a SACK would advertise now, in bytes.
+    /// Returns the window that a SACK would advertise now, in bytes.
     #[must_use]
     pub(crate) const fn a_rwnd(&self) -> u32 {
         self.window.offer()
     }
 
-    /// The next message to read, or the next part of one. Gives its room back; afterwards a SACK may be due that
-    /// tells the peer so.
+    /// Returns the next message to read, or the next part of one, and frees its room. Afterwards a SACK that reports
+    /// this may be due.
     #[inline]
     pub(crate) fn recv(&mut self) -> Option<Message> {
         let message = self.ready.pop_front()?;
@@ -345,8 +347,8 @@ impl Inbound {
         Some(message)
     }
 
-    /// As many calls of [`recv`](Self::recv) as give a message, `max` at most, in one: appends to `messages`, returns how
-    /// many.
+    /// As repeated calls of [`recv`](Self::recv), for up to `max` messages: appends to `messages` and returns their
+    /// number.
     pub(crate) fn recv_many(&mut self, messages: &mut Vec<Message>, max: usize) -> usize {
         let before = messages.len();
         while messages.len() - before < max && !self.ready.is_empty() {
@@ -366,26 +368,26 @@ impl Inbound {
         messages.len() - before
     }
 
-    /// Would [`recv`](Self::recv) return something?
+    /// True if [`recv`](Self::recv) would return something.
     #[inline]
     #[must_use]
     pub(crate) fn readable(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// The receive buffer in bytes.
+    /// Returns the size of the receive buffer in bytes.
     #[must_use]
     pub(crate) const fn receive_buffer(&self) -> u32 {
         self.window.size()
     }
 
-    /// Bytes of the receive buffer in use, cost of small and of held chunks included.
+    /// Returns the bytes of the receive buffer in use, including the overhead of small and of held chunks.
     #[must_use]
     pub(crate) const fn buffered_bytes(&self) -> u32 {
         self.window.used()
     }
 
-    /// Gives back memory that is not needed now, when nothing has come for a while.
+    /// Frees memory that is not needed now, when nothing has arrived for a while.
     pub(crate) fn release_idle(&mut self) {
         self.map.release_idle();
         self.sack.release_idle();
@@ -400,7 +402,7 @@ impl Inbound {
         }
     }
 
-    /// Heap bytes by kind.
+    /// Returns the heap bytes by kind.
     #[must_use]
     pub(crate) fn memory(&self) -> InboundMemory {
         let (reassembly, fragments) =

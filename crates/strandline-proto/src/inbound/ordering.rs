@@ -1,4 +1,4 @@
-//! Order within streams (RFC 9260 sections 6.5 and 6.6): whole messages that came before their turn wait here.
+//! Order within streams (RFC 9260 sections 6.5 and 6.6): whole messages that arrived before their turn wait here.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use super::stream_tree::StreamTree;
 use crate::event::Message;
 use crate::number::{Ssn, StreamId};
 
-/// Streams whose next SSN is kept without any allocation.
+/// Number of streams whose next SSN is stored inline.
 const INLINE: usize = 4;
 
-/// How an ordered message relates to its stream.
+/// The position of an ordered message in its stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
     /// It is the next one.
@@ -33,12 +33,13 @@ pub(super) struct StreamOrder {
 struct More {
     /// Next SSN of the other streams.
     tree: StreamTree,
-    /// Ordered by stream and SSN only to be found: the next SSN of a stream is looked up exactly.
+    /// Waiting messages by stream and SSN. The next SSN of a stream is looked up exactly, so their order does not
+    /// matter.
     waiting: BTreeMap<(StreamId, u16), Message>,
 }
 
 impl StreamOrder {
-    /// The SSN that the stream's reader waits for.
+    /// Returns the next SSN of the stream.
     #[inline]
     fn next(&self, stream: StreamId) -> Ssn {
         match self.first.get(usize::from(stream.0)) {
@@ -47,16 +48,17 @@ impl StreamOrder {
         }
     }
 
-    /// Is this the SSN that the stream's reader waits for?
+    /// True if this is the next SSN of the stream.
     #[inline]
     pub(super) fn is_next(&self, stream: StreamId, ssn: Ssn) -> bool {
         self.next(stream) == ssn
     }
 
-    /// The turn of a message whose first TSN lies `ahead` beyond the cumulative TSN.
+    /// Returns the turn of a message whose first TSN lies `ahead` beyond the cumulative TSN.
     ///
-    /// As many as 65,534 messages of a stream may be under way before this one, more than serial arithmetic tells
-    /// from the past; but each of them has a TSN that is missing. What claims to be further ahead than that is past.
+    /// As many as 65,534 messages of a stream may be in flight before this one, more than serial arithmetic can
+    /// distinguish from the past. But each of them has a missing TSN, so an SSN that claims to be further ahead than
+    /// that is past.
     #[inline]
     pub(super) fn turn(&self, stream: StreamId, ssn: Ssn, ahead: u32) -> Turn {
         match ssn.distance_from(self.next(stream)) {
@@ -66,7 +68,7 @@ impl StreamOrder {
         }
     }
 
-    /// The stream's next message was delivered.
+    /// Records that the stream's next message was delivered.
     #[inline]
     pub(super) fn advance(&mut self, stream: StreamId) {
         match self.first.get_mut(usize::from(stream.0)) {
@@ -80,26 +82,26 @@ impl StreamOrder {
         self.more.as_ref().is_some_and(|more| !more.waiting.is_empty())
     }
 
-    /// Keeps a message until its turn. False if one with its SSN waits already.
+    /// Stores a message until its turn. Returns false if a message with its SSN is already waiting.
     pub(super) fn wait(&mut self, message: Message) -> bool {
         let more = self.more.get_or_insert_default();
         more.waiting.insert((message.stream, message.ssn.0), message).is_none()
     }
 
-    /// The message whose turn has come on a stream.
+    /// Takes the message whose turn has come on a stream.
     pub(super) fn take_next(&mut self, stream: StreamId) -> Option<Message> {
         let key = (stream, self.next(stream).0);
         self.more.as_mut()?.waiting.remove(&key)
     }
 
-    /// Frees what is needed for waiting messages only, if none waits.
+    /// Frees the memory for waiting messages if none waits.
     pub(super) fn release_idle(&mut self) {
         if self.more.as_ref().is_some_and(|more| more.waiting.is_empty() && more.tree.is_empty()) {
             self.more = None;
         }
     }
 
-    /// Heap bytes of the records, and of the payload held.
+    /// Returns the heap bytes of the records, and of the held payload.
     pub(super) fn heap_bytes(&self) -> (usize, usize) {
         let Some(more) = &self.more else { return (0, 0) };
         let waiting = more.waiting.len() * size_of::<((StreamId, u16), Message)>();

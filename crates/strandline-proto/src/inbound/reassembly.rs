@@ -1,8 +1,8 @@
-//! Messages in fragments (RFC 9260 section 6.9).
+//! Reassembly of fragmented messages (RFC 9260 section 6.9).
 //!
-//! The fragments of a message have consecutive TSNs. So at most one message can be open at the cumulative TSN: its
-//! fragments are joined as they come. Fragments beyond a gap are kept as runs of consecutive TSNs of one message; a run
-//! that has both ends is a message, whatever is missing before it.
+//! The fragments of a message have consecutive TSNs, so at most one message can be open at the cumulative TSN; its
+//! fragments are joined as they arrive. Fragments beyond a gap are kept as runs of consecutive TSNs of one message. A
+//! run that has both ends is a message, whatever is missing before it.
 
 use core::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
@@ -14,7 +14,7 @@ use super::arena::Arena;
 use crate::event::Message;
 use crate::number::{Ppid, Ssn, StreamId, Tsn};
 
-/// What all fragments of a message have in common.
+/// The fields that all fragments of a message have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) stream: StreamId,
@@ -31,7 +31,7 @@ impl Header {
         Self { stream: data.stream, ssn, ppid: data.ppid, unordered: data.unordered }
     }
 
-    /// A whole message of these bytes.
+    /// Returns a whole message of these bytes.
     #[inline]
     pub(super) fn message(self, tsn: Tsn, data: Bytes) -> Message {
         let Self { stream, ssn, ppid, unordered } = self;
@@ -47,7 +47,7 @@ pub(super) struct Open {
     pub(super) first: Tsn,
     /// TSN of the last fragment that was joined.
     pub(super) last: Tsn,
-    /// No part of it has been handed over yet.
+    /// True if no part of it was delivered yet.
     pub(super) begins: bool,
     pub(super) data: BytesMut,
 }
@@ -95,13 +95,13 @@ impl PartialOrd for Key {
 pub(super) struct Run {
     pub(super) header: Header,
     pub(super) first: Tsn,
-    /// Has the first fragment of the message.
+    /// True if it contains the first fragment of the message.
     pub(super) begins: bool,
-    /// Has the last fragment of the message.
+    /// True if it contains the last fragment of the message.
     pub(super) ends: bool,
-    /// Payload bytes in all.
+    /// Total payload in bytes.
     pub(super) bytes: usize,
-    /// One for each TSN.
+    /// One fragment for each TSN.
     pub(super) fragments: VecDeque<Bytes>,
 }
 
@@ -111,20 +111,20 @@ impl Run {
     }
 }
 
-/// What stands beside a TSN, as far as it has arrived.
+/// The state at the border of a TSN, as far as its neighbour has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Neighbour {
-    /// The message of this header goes on across the border.
+    /// The message of this header continues across the border.
     Joined(Header),
     /// A message ends or begins at the border.
     Apart,
 }
 
-/// Everything about fragments. Allocated for the first one.
+/// State of fragments. Allocated for the first one.
 #[derive(Debug, Default)]
 pub(super) struct Reassembly {
     pub(super) open: Option<Open>,
-    /// By their first TSN, all beyond the cumulative TSN; never two that adjoin and belong together.
+    /// Runs by their first TSN, all beyond the cumulative TSN. Adjacent runs of one message are always joined.
     runs: BTreeMap<Key, Run>,
 }
 
@@ -133,7 +133,8 @@ impl Reassembly {
         self.open.is_none() && self.runs.is_empty()
     }
 
-    /// What the chunk before `tsn`, which has arrived and is beyond the cumulative TSN, leaves open.
+    /// Returns whether the chunk before `tsn`, which has arrived and is beyond the cumulative TSN, expects a
+    /// continuation.
     pub(super) fn before(&self, tsn: Tsn) -> Neighbour {
         match self.runs.range(..Key(tsn)).next_back() {
             Some((_, run)) if run.after() == tsn && !run.ends => Neighbour::Joined(run.header),
@@ -141,7 +142,7 @@ impl Reassembly {
         }
     }
 
-    /// What the chunk `tsn`, which has arrived, expects before it.
+    /// Returns whether the chunk `tsn`, which has arrived, expects a chunk before it.
     pub(super) fn at(&self, tsn: Tsn) -> Neighbour {
         match self.runs.get(&Key(tsn)) {
             Some(run) if !run.begins => Neighbour::Joined(run.header),
@@ -149,8 +150,8 @@ impl Reassembly {
         }
     }
 
-    /// Holds a fragment beyond a gap, with a copy of its own so that it pins nothing else. Returns the message's run
-    /// if it is now whole. The caller has checked that it agrees with its neighbours.
+    /// Holds a fragment beyond a gap, as a copy so that it pins no block. Returns the message's run if it is now
+    /// complete. The caller has checked that it agrees with its neighbours.
     pub(super) fn hold(&mut self, data: &Data<'_>) -> Option<Run> {
         let first = self.join_before(data);
         self.join_after(first);
@@ -158,7 +159,7 @@ impl Reassembly {
         if whole { self.runs.remove(&Key(first)) } else { None }
     }
 
-    /// Adds a fragment to the run that ends before it, or as a run of its own; returns the run's first TSN.
+    /// Adds a fragment to the run that ends before it, or as a new run. Returns the run's first TSN.
     fn join_before(&mut self, data: &Data<'_>) -> Tsn {
         let payload = Bytes::copy_from_slice(data.payload);
         if let Some((_, run)) = self.runs.range_mut(..Key(data.tsn)).next_back()
@@ -180,7 +181,7 @@ impl Reassembly {
         data.tsn
     }
 
-    /// Joins the run that begins at `first` with the one that follows it, if that is of the same message. The shorter
+    /// Joins the run that begins at `first` with the following one, if that belongs to the same message. The shorter
     /// list moves to the longer one: a message costs n log n whatever the order of its fragments.
     fn join_after(&mut self, first: Tsn) {
         let Some(run) = self.runs.get(&Key(first)) else { return };
@@ -202,20 +203,20 @@ impl Reassembly {
         run.ends = next.ends;
     }
 
-    /// The lowest run, if the cumulative TSN has reached it.
+    /// Takes the lowest run if the cumulative TSN has reached it.
     pub(super) fn take_reached(&mut self, cumulative: Tsn) -> Option<Run> {
         let lowest = self.runs.first_entry()?;
         if lowest.key().0.is_at_or_before(cumulative) { Some(lowest.remove()) } else { None }
     }
 
-    /// Copies the message under assembly out of the arena, so that it doesn't pin a block while its sender pauses.
+    /// Copies the message under assembly out of the arena, so that it does not pin a block while its sender pauses.
     pub(super) fn unpin(&mut self) {
         if let Some(open) = &mut self.open {
             open.data = BytesMut::from(&*open.data);
         }
     }
 
-    /// Heap bytes of the records, and of the payload held.
+    /// Returns the heap bytes of the records, and of the held payload.
     pub(super) fn heap_bytes(&self) -> (usize, usize) {
         let entry = size_of::<(Key, Run)>();
         let (mut records, mut payload) =

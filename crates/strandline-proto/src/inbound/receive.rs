@@ -1,4 +1,4 @@
-//! The way in: from a DATA chunk to the queue of readable messages (RFC 9260 sections 6.2, 6.5, 6.6 and 6.9).
+//! Input: from a DATA chunk to the queue of readable messages (RFC 9260 sections 6.2, 6.5, 6.6 and 6.9).
 
 use bytes::{Bytes, BytesMut};
 use strandline_wire::Data;
@@ -13,28 +13,28 @@ use super::window::{HELD_COST, message_cost};
 use crate::event::Message;
 use crate::number::Tsn;
 
-/// What became of a DATA chunk.
+/// The outcome of a DATA chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DataOutcome {
-    /// Taken.
+    /// Accepted.
     Accepted {
-        /// A message, or a part of one, became readable by it.
+        /// True if a message, or a part of one, became readable.
         readable: bool,
     },
-    /// It had come before; the next SACK, due at once, says so.
+    /// It had arrived before. The next SACK, due at once, reports that.
     Duplicate,
-    /// Not taken, as if it had been lost; a SACK is due at once.
+    /// Dropped, as if it had been lost. A SACK is due at once.
     Dropped(DropReason),
     /// The stream is not below the number of incoming streams: the chunk is acknowledged and discarded. The
     /// association reports it in an ERROR chunk (section 6.5).
     InvalidStream,
     /// The chunk has no user data: the association is aborted with the cause No User Data (section 6.2).
     NoUserData,
-    /// The peer broke the protocol: the association is aborted with the cause Protocol Violation and this text.
+    /// The peer violated the protocol: the association is aborted with the cause Protocol Violation and this text.
     Violation(&'static str),
 }
 
-/// Why a DATA chunk was not taken.
+/// Why a DATA chunk was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DropReason {
     /// The receive buffer is full.
@@ -43,11 +43,11 @@ pub(crate) enum DropReason {
     TooFarAhead,
 }
 
-/// What the peer did wrong.
+/// A description of the violation.
 type Violation = &'static str;
 
 impl Inbound {
-    /// Takes in a DATA chunk. A message under assembly is handed over in parts once it has `partial_delivery_point`
+    /// Processes a DATA chunk. A message under assembly is delivered in parts once it has `partial_delivery_point`
     /// bytes and its turn has come (section 6.9).
     #[inline]
     pub(crate) fn on_data(
@@ -66,8 +66,8 @@ impl Inbound {
         self.on_any_data(data, arena, partial_delivery_point)
     }
 
-    /// A whole message in the next TSN, whose turn it is, with nothing missing, nothing that waits for it, and room for
-    /// it: nearly all of them.
+    /// True for nearly all chunks: a whole message in the next TSN, whose turn it is, with nothing missing, nothing
+    /// waiting for it, and room for it.
     #[inline]
     fn is_plain(&self, data: &Data<'_>) -> bool {
         data.beginning
@@ -81,7 +81,7 @@ impl Inbound {
             && self.window.takes_new()
     }
 
-    /// What the general way comes to for a chunk that is plain.
+    /// Does what the general procedure does for such a chunk.
     #[inline]
     fn take_plain(&mut self, data: &Data<'_>, arena: &mut Arena) {
         self.sack.on_chunk(data.immediate);
@@ -95,7 +95,8 @@ impl Inbound {
         self.make_ready(message);
     }
 
-    /// The next fragment of the message that is open, with nothing missing and room for it: nearly all that begin none.
+    /// True for nearly all continuing fragments: the next fragment of the open message, with nothing missing and room
+    /// for it.
     #[inline]
     fn goes_on_plainly(&self, data: &Data<'_>) -> bool {
         let Some(open) = self.reassembly.as_ref().and_then(|held| held.open.as_ref()) else { return false };
@@ -107,7 +108,7 @@ impl Inbound {
             && self.window.takes_new()
     }
 
-    /// What the general way comes to for such a fragment.
+    /// Does what the general procedure does for such a fragment.
     fn take_next_fragment(
         &mut self,
         data: &Data<'_>,
@@ -176,15 +177,15 @@ impl Inbound {
         }
     }
 
-    /// Nothing can be read before this TSN has come, and there is data behind it.
+    /// True if nothing can be read before this TSN arrives, and there is data beyond it.
     pub(crate) fn waits_for(&self, tsn: Tsn) -> bool {
         self.ready.is_empty() && self.map.has_gaps() && self.map.place(tsn) == Place::Next
     }
 
-    /// May the chunk be taken? Data beyond all that has come needs an open window; what fills a gap is taken beyond
-    /// it, since it lets other data go (section 6.2). Even a full buffer takes the next TSN, some packets' worth of it
-    /// at any time and more if nothing can be read: without it the association would stand still, or go on by one
-    /// small chunk for each of the peer's time-outs.
+    /// True if the chunk may be accepted. Data beyond everything that arrived needs an open window. Data that fills a
+    /// gap is accepted beyond it, since it releases other data (section 6.2). Even a full buffer accepts the next
+    /// TSN: some packets' worth of it at any time, and more if nothing can be read. Otherwise the association would
+    /// stand still, or proceed by one small chunk for each of the peer's time-outs.
     #[inline]
     fn has_room(&self, tsn: Tsn, place: Place) -> Result<bool, Violation> {
         if tsn.is_after(self.map.highest()) {
@@ -232,8 +233,9 @@ impl Inbound {
         Ok(())
     }
 
-    /// Do the B and E bits, the stream, SSN, PPID and U bit agree with the chunks on both sides, as far as they have
-    /// come? Fragments of a message have consecutive TSNs and these fields in common (sections 3.3.1 and 6.9).
+    /// Checks that the B and E bits, the stream, SSN, PPID and U bit agree with the chunks on both sides, as far as
+    /// these have arrived. Fragments of a message have consecutive TSNs and share these fields (sections 3.3.1 and
+    /// 6.9).
     #[inline]
     fn check_sequence(&self, data: &Data<'_>, place: Place) -> Result<(), Violation> {
         let header = Header::of(data);
@@ -270,20 +272,20 @@ impl Inbound {
         }
     }
 
-    /// A message in one chunk.
+    /// Processes a message in one chunk.
     #[inline]
     fn take_whole(&mut self, data: &Data<'_>, arena: &mut Arena) -> Result<(), Violation> {
         let header = Header::of(data);
         let bytes = if header.unordered || self.order.is_next(header.stream, header.ssn) {
             arena.copy(data.payload).freeze()
         } else {
-            // It may wait for long: its own allocation, so that it doesn't pin others' bytes.
+            // It may wait for long and gets its own allocation, so that it does not pin a block.
             Bytes::copy_from_slice(data.payload)
         };
         self.dispatch(header.message(data.tsn, bytes))
     }
 
-    /// A fragment whose TSN is the next one: joined to its message at once.
+    /// Joins a fragment with the next TSN to its message.
     #[inline]
     fn take_fragment(&mut self, data: &Data<'_>, arena: &mut Arena) -> Result<(), Violation> {
         let reassembly = self.reassembly.get_or_insert_default();
@@ -293,7 +295,7 @@ impl Inbound {
         if data.ending { self.finish_open() } else { Ok(()) }
     }
 
-    /// A fragment beyond a gap.
+    /// Processes a fragment beyond a gap.
     fn hold_fragment(&mut self, data: &Data<'_>, arena: &mut Arena) -> Result<(), Violation> {
         self.window.charge(data.payload.len() + HELD_COST);
         let Some(run) = self.reassembly.get_or_insert_default().hold(data) else { return Ok(()) };
@@ -307,8 +309,8 @@ impl Inbound {
         self.dispatch(header.message(run.first, message.freeze()))
     }
 
-    /// Joins the runs that the cumulative TSN has reached to the open message. At most two: one that goes on with
-    /// it, and one that begins the next; whatever lies between is whole and was dispatched when it came.
+    /// Joins the runs that the cumulative TSN has reached to the open message. At most two: one that continues it,
+    /// and one that begins the next. Everything between is complete and was dispatched when it arrived.
     fn join_reached(&mut self, arena: &mut Arena) -> Result<(), Violation> {
         while let Some(run) =
             self.reassembly.as_mut().and_then(|held| held.take_reached(self.map.cumulative()))
@@ -332,7 +334,7 @@ impl Inbound {
                 self.finish_open()?;
             }
         }
-        // What follows an open message must continue it; a chunk on a stream that doesn't exist does not.
+        // What follows an open message must continue it; a chunk on an invalid stream does not.
         match self.reassembly.as_ref().and_then(|held| held.open.as_ref()) {
             Some(open) if open.last != self.map.cumulative() => Err("a message was not ended"),
             _ => Ok(()),
@@ -343,7 +345,7 @@ impl Inbound {
         self.window.release(run.bytes + run.fragments.len() * HELD_COST);
     }
 
-    /// The open message is whole, or its last part is there.
+    /// Completes the open message, or delivers its last part.
     fn finish_open(&mut self) -> Result<(), Violation> {
         let Some(mut open) = self.reassembly.as_mut().and_then(|held| held.open.take()) else {
             return Ok(());
@@ -356,13 +358,13 @@ impl Inbound {
             }
             return self.dispatch(message);
         }
-        // Its turn had come before its first part was handed over.
+        // Its turn had come before its first part was delivered.
         self.deliver(message);
         Ok(())
     }
 
-    /// Hands over what there is of the open message, if that is `point` bytes or more, or if nothing else can free the
-    /// buffer that it fills; and if its turn has come.
+    /// Delivers what there is of the open message if its turn has come, and if it has at least `point` bytes or if
+    /// nothing else can free the buffer that it fills.
     pub(super) fn hand_over_part(&mut self, point: usize) {
         let Some(open) = self.reassembly.as_mut().and_then(|held| held.open.as_mut()) else { return };
         let stuck = || self.window.is_low() && self.ready.is_empty() && !self.map.has_gaps();
@@ -376,7 +378,7 @@ impl Inbound {
         }
     }
 
-    /// A whole message: readable now, or when its turn comes.
+    /// Makes a whole message readable, now or when its turn comes.
     #[inline]
     fn dispatch(&mut self, message: Message) -> Result<(), Violation> {
         if message.unordered {
@@ -398,7 +400,7 @@ impl Inbound {
         }
     }
 
-    /// A message whose turn has come, and those of its stream that waited for it.
+    /// Delivers a message whose turn has come, and those of its stream that waited for it.
     #[inline]
     fn deliver(&mut self, message: Message) {
         let (stream, unordered) = (message.stream, message.unordered);

@@ -4,31 +4,31 @@ use core::time::Duration;
 
 use crate::time::Time;
 
-/// Packets in a row without trouble from which on it is worth knowing how data comes.
+/// Number of packets in a row without trouble from which on the flow is measured.
 const RUN_MIN: u8 = 64;
 
-/// Decides when a SACK is due. A SACK goes out at once for the association's first DATA, on a gap or while one is
-/// filled, on a duplicate, on the I bit, when DATA had to be dropped, in the shutdown states, and when the
-/// application's reading has reopened the window; else with as many packets as it is told, or once those have waited long enough.
+/// Decides when a SACK is due. A SACK is sent at once for the association's first DATA, for a gap or while one is
+/// filled, for a duplicate, for the I bit, when DATA had to be dropped, in the shutdown states, and when reading has
+/// reopened the window. Otherwise it covers a given number of packets, or those that have waited long enough.
 #[derive(Debug)]
 pub(super) struct SackPolicy {
-    /// When the delayed SACK must go; `Time::MAX` if none waits.
+    /// When the delayed SACK must be sent; `Time::MAX` if none is delayed.
     deadline: Time,
-    /// Packets with DATA since the last SACK.
+    /// Number of packets with DATA since the last SACK.
     packets: u8,
-    /// A SACK is due now.
+    /// True if a SACK is due now.
     at_once: bool,
-    /// The packet being received had DATA.
+    /// True if the packet being received had DATA.
     data_in_packet: bool,
-    /// The packet being received asks for a SACK at once.
+    /// True if the packet being received asks for an immediate SACK.
     packet_at_once: bool,
-    /// Something was missing before the packet being received, it came twice, or had to be dropped.
+    /// True if something was missing before the packet being received, or it was a duplicate or had to be dropped.
     packet_trouble: bool,
-    /// Packets since there was trouble or a pause, as far as a byte counts.
+    /// Number of packets since the last trouble or pause, saturating.
     run: u8,
-    /// The next SACK closes the window.
+    /// True if the next SACK closes the window.
     refusing: bool,
-    /// The association's first DATA has been acknowledged, or is about to be.
+    /// True if the association's first DATA has been acknowledged, or is about to be.
     begun: bool,
 }
 
@@ -47,20 +47,20 @@ impl SackPolicy {
         }
     }
 
-    /// A DATA chunk arrived; `immediate`: it has the I bit.
+    /// Records a DATA chunk. `immediate` is true if it has the I bit.
     #[inline]
     pub(super) const fn on_chunk(&mut self, immediate: bool) {
         self.data_in_packet = true;
         self.packet_at_once |= immediate;
     }
 
-    /// Something is missing before the chunk, it came twice, or it had to be dropped: the sender must learn of it
-    /// (sections 6.2 and 6.7).
+    /// Records that something is missing before the chunk, or that it was a duplicate or had to be dropped. The
+    /// sender must be told (sections 6.2 and 6.7).
     pub(super) const fn on_trouble(&mut self) {
         self.packet_trouble = true;
     }
 
-    /// The chunk was refused for want of memory: the sender must learn to wait.
+    /// Records that the chunk was refused for lack of memory. The sender must be told to wait.
     pub(super) const fn on_refused(&mut self) {
         self.refusing = true;
     }
@@ -69,13 +69,13 @@ impl SackPolicy {
         self.refusing
     }
 
-    /// The packet being received has DATA.
+    /// True if the packet being received has DATA.
     #[inline]
     pub(super) const fn has_data(&self) -> bool {
         self.data_in_packet
     }
 
-    /// How the packet that ends came, `has_gaps` after it.
+    /// Classifies the packet that ends. `has_gaps` is the state after it.
     #[inline]
     pub(super) const fn run(&mut self, has_gaps: bool) -> Run {
         if has_gaps || self.packet_trouble {
@@ -87,14 +87,14 @@ impl SackPolicy {
         if self.run < RUN_MIN { Run::Short } else { Run::Long }
     }
 
-    /// So much is missing that the packet adds little: its acknowledgement may wait for others.
+    /// Lets the acknowledgement of a packet wait for others, because so much is missing that the packet adds little.
     #[inline]
     pub(super) const fn bear_trouble(&mut self) {
         self.packet_trouble = false;
     }
 
-    /// The packet is done; one acknowledgement is for `every` packets or after `delay`. `at_once` for a reason that the
-    /// association knows (shutdown states).
+    /// Ends a packet. One acknowledgement covers `every` packets, or is sent after `delay`. `at_once` is true for a
+    /// reason that the association knows (shutdown states).
     #[inline]
     pub(super) fn on_packet_end(
         &mut self,
@@ -115,7 +115,7 @@ impl SackPolicy {
         self.packet_trouble = false;
     }
 
-    /// The window has reopened: the sender may be waiting for it.
+    /// Requests a SACK because the window has reopened, and the sender may be waiting for it.
     pub(super) const fn request(&mut self) {
         self.at_once = true;
     }
@@ -129,13 +129,13 @@ impl SackPolicy {
         self.deadline
     }
 
-    /// Is anything not acknowledged yet, so that a SACK is worth its bytes in a packet that goes anyway?
+    /// True if anything is not acknowledged yet, so that a SACK is worth its bytes in a packet that is sent anyway.
     #[inline]
     pub(super) const fn pending(&self) -> bool {
         self.at_once || self.packets > 0
     }
 
-    /// A SACK was written: nothing is owed any more. True if it waited for further packets until its time was over.
+    /// Records that a SACK was written. Returns true if it waited in vain for further packets.
     #[inline]
     pub(super) fn on_sent(&mut self, now: Time) -> bool {
         let waited = !self.at_once && self.deadline <= now;
@@ -146,18 +146,18 @@ impl SackPolicy {
         waited
     }
 
-    /// Nothing came for a while.
+    /// Resets the run of packets, because nothing arrived for a while.
     pub(super) const fn release_idle(&mut self) {
         self.run = 0;
     }
 }
 
-/// How packets came lately.
+/// How packets arrived recently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Run {
-    /// Something is missing, came twice, or was dropped.
+    /// Something is missing, was a duplicate, or was dropped.
     Broken,
-    /// In order, but not many since there was trouble or a pause.
+    /// In order, but not many since the last trouble or pause.
     Short,
     /// In order, for long enough to be a flow.
     Long,

@@ -2,16 +2,17 @@
 
 use crate::number::{Ssn, StreamId};
 
-/// Streams of a page: 128 bytes.
+/// Number of streams in a page of 128 bytes.
 const PAGE: usize = 64;
-/// Pages of a node, and nodes of the root: 256 bytes each. 32 nodes of 32 pages of 64 make 65,536 streams.
+/// Number of pages in a node, and of nodes in the root, of 256 bytes each. 32 nodes of 32 pages of 64 make 65,536
+/// streams.
 const FANOUT: usize = 32;
 
 type Page = [Ssn; PAGE];
 type Node = [Option<Box<Page>>; FANOUT];
 
-/// Next SSN by stream; 0 for a stream that was never used (section 6.5). Streams below 64 have a page at hand, the
-/// others are two steps away.
+/// The next SSN by stream; 0 for a stream that was never used (section 6.5). Streams below 64 have a page at hand,
+/// the others are two steps away.
 #[derive(Debug, Default)]
 pub(super) struct StreamTree {
     low: Option<Box<Page>>,
@@ -19,13 +20,13 @@ pub(super) struct StreamTree {
 }
 
 impl StreamTree {
-    /// The SSN that the stream's next ordered message has.
+    /// Returns the SSN of the stream's next ordered message.
     pub(super) fn next(&self, stream: StreamId) -> Ssn {
         let number = usize::from(stream.0);
         self.page(number).and_then(|page| page.get(number % PAGE).copied()).unwrap_or_default()
     }
 
-    /// The stream's next message was delivered.
+    /// Records that the stream's next message was delivered.
     pub(super) fn advance(&mut self, stream: StreamId) {
         let number = usize::from(stream.0);
         if let Some(ssn) = self.page_mut(number).and_then(|page| page.get_mut(number % PAGE)) {
@@ -56,7 +57,7 @@ impl StreamTree {
         node.get(number / PAGE % FANOUT)?.as_deref()
     }
 
-    /// Always there: every stream number has its place in the tree.
+    /// Returns the page of a stream, creating it if needed. Every stream number has its place in the tree.
     fn page_mut(&mut self, number: usize) -> Option<&mut Page> {
         let new = || Box::new([Ssn(0); PAGE]);
         if number < PAGE {

@@ -1,23 +1,23 @@
-//! Which TSNs have arrived: a cumulative TSN and, only while something is missing, a ring of bits for what came after
+//! The TSNs that have arrived: a cumulative TSN and, only while something is missing, a ring of bits for TSNs beyond
 //! the gap (RFC 9260 sections 6.2 and 6.7).
 
 use crate::number::Tsn;
 use strandline_wire::GapBlock;
 
-/// The furthest a TSN may lie beyond the cumulative TSN: gap blocks count in 16 bits (section 3.3.4).
+/// Maximum distance of a TSN beyond the cumulative TSN: gap blocks have 16 bits (section 3.3.4).
 pub(super) const AHEAD_MAX: u32 = u16::MAX as u32;
 
 const WORD_BITS: u32 = u64::BITS;
 
-/// Bits of the smallest ring; it doubles up to 65,536 (8 KB).
+/// Number of bits of the smallest ring; it doubles up to 65,536 (8 KB).
 const RING_BITS_MIN: u32 = 256;
 
-/// Where a TSN lies.
+/// The position of a TSN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// The one after the cumulative TSN.
     Next,
-    /// Beyond a gap, not seen yet.
+    /// Beyond a gap, and not seen yet.
     Ahead,
     /// Arrived before.
     Seen,
@@ -50,7 +50,7 @@ impl TsnMap {
         self.highest
     }
 
-    /// Is a TSN missing below the highest one?
+    /// True if a TSN is missing below the highest one.
     #[inline]
     pub(super) const fn has_gaps(&self) -> bool {
         self.cumulative.0 != self.highest.0
@@ -73,12 +73,12 @@ impl TsnMap {
         }
     }
 
-    /// Has this TSN, which lies ahead of the cumulative one by less than half the number space, arrived?
+    /// True if this TSN, which is ahead of the cumulative one by less than half of the TSN space, has arrived.
     pub(super) fn contains(&self, tsn: Tsn) -> bool {
         self.place(tsn) == Place::Seen
     }
 
-    /// Takes in the TSN after the cumulative one, and all that had arrived directly behind it.
+    /// Records the TSN after the cumulative one, and advances over all that directly follow.
     #[inline]
     pub(super) fn advance(&mut self) {
         let complete = !self.has_gaps();
@@ -90,7 +90,7 @@ impl TsnMap {
         }
     }
 
-    /// Takes in a TSN beyond a gap; the caller has seen [`Place::Ahead`].
+    /// Records a TSN beyond a gap, which is [`Place::Ahead`].
     pub(super) fn insert_ahead(&mut self, tsn: Tsn) {
         self.reserve(tsn.distance_from(self.cumulative).min(AHEAD_MAX));
         self.set_bit(tsn);
@@ -99,7 +99,8 @@ impl TsnMap {
         }
     }
 
-    /// The runs of TSNs beyond the cumulative one, lowest first; each costs time for the words that it crosses.
+    /// Returns the runs of TSNs beyond the cumulative one, lowest first. Each costs time for the words that it
+    /// crosses.
     pub(super) fn gap_blocks(&self) -> GapBlocks<'_> {
         GapBlocks { map: self, from: 1, last: self.highest.distance_from(self.cumulative) }
     }
@@ -115,7 +116,7 @@ impl TsnMap {
         size_of_val(&*self.ring)
     }
 
-    /// Moves the cumulative TSN over the run of bits that follows it, clearing them, a word at a time.
+    /// Advances the cumulative TSN over the run of bits that follows it, clearing them, a word at a time.
     fn absorb(&mut self) {
         while self.has_gaps() {
             let (word, shift) = self.position(self.cumulative.next());
@@ -130,7 +131,7 @@ impl TsnMap {
         }
     }
 
-    /// Word and bit of a TSN in the ring.
+    /// Returns the word and bit of a TSN in the ring.
     #[inline]
     fn position(&self, tsn: Tsn) -> (usize, u32) {
         let mask = (self.ring.len() as u32).wrapping_mul(WORD_BITS).wrapping_sub(1);
@@ -171,14 +172,14 @@ impl TsnMap {
 #[derive(Debug, Clone)]
 pub(super) struct GapBlocks<'a> {
     map: &'a TsnMap,
-    /// Offset where the search goes on.
+    /// Offset where the search continues.
     from: u32,
     /// Offset of the highest TSN.
     last: u32,
 }
 
 impl GapBlocks<'_> {
-    /// The lowest offset from `from` on whose bit is `set`, or `last + 1`.
+    /// Returns the lowest offset from `from` on whose bit is `set`, or `last + 1`.
     fn search(&self, mut from: u32, set: bool) -> u32 {
         while from <= self.last {
             let (word, shift) = self.map.position(self.map.cumulative + from);

@@ -1,37 +1,38 @@
-//! The receive window (RFC 9260 sections 6.2 and 6.2.1; avoidance of silly windows: RFC 1122 section 4.2.3.3).
+//! The receive window (RFC 9260 sections 6.2 and 6.2.1; silly window avoidance: RFC 1122 section 4.2.3.3).
 //!
-//! Three numbers differ: what the buffer has room for (`free`), what the peer was told last (`promised`), and what the
-//! peer may have under way because it was told more before (`granted`). Small messages cost more than their bytes, so
-//! that the window told can shrink by more than what arrived; what was sent under an earlier promise is still taken,
-//! or else each such shrinking would look like loss. And the promise grows only in steps worth telling.
+//! Three numbers differ: the free room of the buffer (`free`), the last advertised window (`promised`), and what the
+//! peer may have in flight because more was advertised before (`granted`). Small messages cost more than their bytes,
+//! so the advertised window can shrink by more than what arrived. Data sent under an earlier promise is still
+//! accepted; otherwise each such shrinking would look like loss. The promise grows only in steps that are worth
+//! reporting.
 
-/// Least cost of a message that waits to be read, in bytes: more than its place in the queue. Longer ones cost their
-/// bytes. Not more than small messages have in practice: what costs more than the bytes that the peer counts makes the
-/// window shrink faster than data comes, and a sender of small messages stand still while half of the buffer is free.
+/// Minimum cost of an unread message in bytes: more than its entry in the queue. Longer messages cost their bytes. It
+/// must not exceed the usual cost of small messages: a larger one would make the window shrink faster than the data
+/// that the peer counts, and stall a sender of small messages while half of the buffer is free.
 const MESSAGE_COST_MIN: usize = 64;
 const _: () = assert!(MESSAGE_COST_MIN >= size_of::<crate::event::Message>());
 
-/// Cost of a chunk that is held out of order, in bytes, on top of its payload: its own allocation, its place in the
-/// lists and maps of reassembly or of its stream.
+/// Cost of a chunk that is held out of order, in bytes, besides its payload: its own allocation, and its entries in
+/// the lists and maps of reassembly or of its stream.
 pub(super) const HELD_COST: usize = 256;
 
-/// The window is not worth telling of below this many bytes: the payload of a packet of 1,500 bytes.
+/// Minimum window growth worth reporting, in bytes: the payload of a packet of 1,500 bytes.
 const STEP: u32 = 1452;
 
 /// Accounts for the receive buffer of one association.
 #[derive(Debug)]
 pub(super) struct Window {
-    /// The receive buffer.
+    /// Size of the receive buffer in bytes.
     size: u32,
-    /// Cost of all that is held.
+    /// Cost of all held data.
     used: u32,
-    /// The window as the peer sees it: the last one advertised, less the payload that has come since.
+    /// The window as the peer sees it: the last one advertised, less the payload that arrived since.
     promised: u32,
-    /// The largest window that any advertisement left the peer, less the payload that has come since.
+    /// The largest window that any advertisement left the peer, less the payload that arrived since.
     granted: u32,
 }
 
-/// What a message in the queue costs.
+/// Returns the cost of a message in the queue.
 pub(super) fn message_cost(len: usize) -> usize {
     len.max(MESSAGE_COST_MIN)
 }
@@ -49,13 +50,13 @@ impl Window {
         self.size
     }
 
-    /// The reader takes so much that the buffer should have `wanted` bytes, of at most `size_max`.
+    /// Grows the buffer to `wanted` bytes, at most `size_max`, because the reader needs it.
     pub(super) fn grow(&mut self, wanted: u32, size_max: u32) {
         self.size = self.size.max(wanted.min(size_max));
     }
 
-    /// The buffer is to have `size_max` bytes at most: it shrinks by what the peer has used up of its window and is not
-    /// told of again.
+    /// Shrinks the buffer towards `size_max` bytes, by what the peer has used up of its window and is not offered
+    /// again.
     #[inline]
     pub(super) fn squeeze(&mut self, size_max: u32) {
         if self.size > size_max {
@@ -63,7 +64,7 @@ impl Window {
         }
     }
 
-    /// The window as the peer sees it.
+    /// Returns the window as the peer sees it.
     pub(super) const fn promised(&self) -> u32 {
         self.promised
     }
@@ -72,7 +73,7 @@ impl Window {
         self.used
     }
 
-    /// A chunk with `len` bytes of payload was taken.
+    /// Records that a chunk with `len` bytes of payload was accepted.
     #[inline]
     pub(super) const fn on_taken(&mut self, len: usize) {
         self.promised = self.promised.saturating_sub(len as u32);
@@ -93,48 +94,49 @@ impl Window {
         self.size.saturating_sub(self.used)
     }
 
-    /// The least growth that is told of.
+    /// Returns the minimum growth that is reported.
     const fn step(&self) -> u32 {
         if self.size / 2 < STEP { self.size / 2 } else { STEP }
     }
 
-    /// May data beyond all that has arrived be taken? Not once the peer has used up what it was ever granted and the
-    /// window is closed; nor beyond twice the buffer, whatever had been promised.
+    /// True if data beyond everything that arrived may be accepted: not once the peer has used up everything it was
+    /// granted and the window is closed, and not beyond twice the buffer, whatever was promised.
     #[inline]
     pub(super) const fn takes_new(&self) -> bool {
         (self.granted > 0 || self.free() >= self.step()) && self.takes_missing()
     }
 
-    /// May data that fills a gap be taken?
+    /// True if data that fills a gap may be accepted.
     #[inline]
     pub(super) const fn takes_missing(&self) -> bool {
         self.used < self.size.saturating_mul(2)
     }
 
-    /// May the next TSN be taken though there is something to read? A packet may hold hundreds of the smallest chunks.
+    /// True if the next TSN may be accepted even though there is something to read. A packet may hold hundreds of the
+    /// smallest chunks.
     pub(super) const fn takes_next(&self) -> bool {
         self.used < self.size.saturating_mul(2).saturating_add(1 << 17)
     }
 
-    /// Held data has outgrown even what is granted to fill the lowest gap: as much again, and a few chunks of the
-    /// largest size that there is.
+    /// True if held data exceeds even what is granted for filling the lowest gap: as much again, and a few chunks of
+    /// the maximum size.
     pub(super) const fn is_overrun(&self) -> bool {
         self.used >= self.size.saturating_mul(4).saturating_add(1 << 18)
     }
 
-    /// The peer has used up half of what it was told of: it may be waiting to be told more.
+    /// True if the peer has used up half of the advertised window, and may be waiting for more.
     #[inline]
     pub(super) const fn is_tight(&self) -> bool {
         self.promised < self.size / 2
     }
 
-    /// The peer is told of so little that it may send nothing at all.
+    /// True if the advertised window is so small that the peer may send nothing at all.
     pub(super) const fn is_low(&self) -> bool {
         self.offer() < self.step()
     }
 
-    /// The a_rwnd for a SACK. It grows only by a step, so that the peer is never led to send tiny fragments; an empty
-    /// buffer is always told of whole.
+    /// Returns the a_rwnd for a SACK. It grows only by a step, so that the peer never sends tiny fragments. An empty
+    /// buffer is always advertised whole.
     pub(super) const fn offer(&self) -> u32 {
         let free = self.free();
         if free <= self.promised || free - self.promised >= self.step() || self.used == 0 {
@@ -151,8 +153,8 @@ impl Window {
         }
     }
 
-    /// Has reading opened the window so far that the peer should hear of it without further data? By a quarter of
-    /// the buffer; or by a step if the peer waits in front of a closed window and nothing is left to read (`drained`).
+    /// True if reading has opened the window so far that the peer should be told without further data: by a quarter
+    /// of the buffer, or by a step if the peer waits for a closed window and nothing is left to read (`drained`).
     pub(super) const fn update_due(&self, drained: bool) -> bool {
         let gain = self.free().saturating_sub(self.promised);
         let step = self.step();

@@ -4,7 +4,7 @@ const START: Time = Time::from_nanos(1_000_000_000);
 const RTT: Duration = Duration::from_millis(60);
 const NONCE: u64 = 7;
 
-/// A flow whose round-trip time is known.
+/// Returns a flow with a known round-trip time.
 fn measured(rtt: Duration) -> (Flow, Time) {
     let mut flow = *Flow::of_window(0);
     assert!(flow.wants_rtt(START));
@@ -14,12 +14,12 @@ fn measured(rtt: Duration) -> (Flow, Time) {
     (flow, START + rtt)
 }
 
-/// A packet with data came.
+/// Receives a packet with data.
 fn packet(flow: &mut Flow, now: Time, promised: u32, unread: u32) -> Option<u32> {
     if flow.on_packet(now, promised) { flow.turn(now, unread) } else { None }
 }
 
-/// `packets` in each of `rounds` round-trip times, evenly.
+/// Receives `packets` in each of `rounds` round-trip times, evenly.
 fn rounds(flow: &mut Flow, now: &mut Time, rtt: Duration, rounds: u32, packets: u32) {
     for _ in 0..rounds * packets {
         packet(flow, *now, 0, 0);
@@ -77,7 +77,7 @@ fn trouble_makes_acknowledgements_frequent_again() {
     assert_eq!(flow.every(), EVERY_MAX);
 }
 
-/// A sender that has less under way than an acknowledgement waits for stands still: that happens a few times at most.
+/// A sender with less in flight than an acknowledgement waits for stalls: that happens a few times at most.
 #[test]
 fn paused_sender_shortens_the_delay() {
     let (mut flow, mut now) = measured(RTT);
@@ -108,7 +108,7 @@ fn only_the_answer_to_the_latest_question_counts() {
     assert!(flow.wants_rtt(START + RTT_AGE_MAX), "and it becomes old");
 }
 
-/// Bytes that the application kept up with in a round-trip time, whatever the length of the round was.
+/// The measured bytes per round-trip time do not depend on the length of the round.
 #[test]
 fn it_measures_what_the_application_keeps_up_with() {
     let (mut flow, mut now) = measured(RTT);

@@ -30,7 +30,7 @@ fn each_stream_has_its_turns() {
     }
 }
 
-/// More messages than serial arithmetic tells apart can be under way, if as many TSNs are.
+/// More messages than serial arithmetic can distinguish may be in flight, if as many TSNs are.
 #[test]
 fn tsn_separates_far_ahead_from_past() {
     let order = StreamOrder::default();

@@ -82,8 +82,8 @@ fn runs_leave_when_the_cumulative_tsn_arrives() {
     assert_eq!(reassembly.take_reached(Tsn(30)).unwrap().first, Tsn(30));
 }
 
-/// Fragments in the order that costs most: each joins two runs. Lists that were copied to the longer each time would
-/// move 32,000 times 32,000 entries.
+/// The most expensive order: each fragment joins two runs. If lists were always copied to the later one, 32,000 times
+/// 32,000 entries would move.
 #[test]
 fn joining_is_cheap_in_any_order() {
     let last = 65_000;

@@ -3,7 +3,7 @@ use super::*;
 const NOW: Time = Time::from_nanos(1_000_000_000);
 const DELAY: Duration = Duration::from_millis(200);
 
-/// A policy that has sent its first SACK.
+/// Returns a policy that has sent its first SACK.
 fn begun() -> SackPolicy {
     let mut policy = SackPolicy::new();
     packet(&mut policy, NOW);
@@ -11,7 +11,7 @@ fn begun() -> SackPolicy {
     policy
 }
 
-/// A packet of one chunk, one SACK for every second.
+/// Receives a packet of one chunk, with one SACK for every second packet.
 fn packet(policy: &mut SackPolicy, now: Time) {
     policy.on_chunk(false);
     end(policy, now, false);

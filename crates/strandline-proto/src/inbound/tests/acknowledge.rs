@@ -1,4 +1,4 @@
-//! What SACKs say and when they go (RFC 9260 sections 3.3.4, 6.2 and 6.7).
+//! The contents and the timing of SACKs (RFC 9260 sections 3.3.4, 6.2 and 6.7).
 
 use core::time::Duration;
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A rig whose first message has been acknowledged and read.
+/// Returns a rig whose first message has been acknowledged and read.
 fn begun() -> Rig {
     let mut rig = Rig::new();
     rig.take(&whole(FIRST, 0, b"first"));
@@ -83,7 +83,8 @@ fn gaps_are_reported_at_once() {
     assert!(!rig.sack_due());
 }
 
-/// A rig to which data has come in volume, and then 40 chunks with one missing before each, of which the last SACK told.
+/// Returns a rig that received data in volume, and then 40 chunks with one missing before each, which the last SACK
+/// reported.
 fn crowded(change: impl FnOnce(&mut AssociationConfig)) -> (Rig, u32) {
     let mut rig = begun();
     change(&mut rig.config);
@@ -104,7 +105,7 @@ fn crowded(change: impl FnOnce(&mut AssociationConfig)) -> (Rig, u32) {
     (rig, next)
 }
 
-/// Decision 59: where a SACK names many gaps the next one waits for a packet for each eight of them, or for a millisecond.
+/// Decision 59: after a SACK with many gaps the next one waits for a packet per eight of them, or for a millisecond.
 #[test]
 fn many_gaps_reduce_the_sack_rate() {
     let (mut rig, mut next) = crowded(|_| ());
@@ -123,7 +124,7 @@ fn many_gaps_reduce_the_sack_rate() {
     rig.take(&asks);
     assert!(rig.sack_due(), "who asks is answered");
     rig.sack();
-    // With fewer of them each packet is.
+    // With fewer gaps each packet is acknowledged.
     for tsn in (FIRST + 101..FIRST + 107).step_by(2) {
         rig.take(&whole(tsn, (tsn - FIRST) as u16, b"x"));
         rig.sack();
@@ -132,7 +133,7 @@ fn many_gaps_reduce_the_sack_rate() {
     assert!(rig.sack_due());
 }
 
-/// Who wants a fixed number of packets for each, gets SACKs to the letter of section 6.7.
+/// With a fixed number of packets per acknowledgement, section 6.7 applies strictly.
 #[test]
 fn a_fixed_frequency_is_kept_with_many_gaps() {
     let (mut rig, next) = crowded(|config| config.sack_frequency = SackFrequency::Every(2));
@@ -161,16 +162,16 @@ fn what_lies_too_far_ahead_is_not_acknowledged() {
     assert_eq!(rig.sack().gaps, [(65_535, 65_535)]);
 }
 
-/// What a packet brings.
+/// The contents of a packet.
 #[derive(Debug, Clone, Copy)]
 enum Brings {
     Next,
-    /// What comes after the next one, unless that is missing already.
+    /// The TSN after the next one, unless that is missing already.
     Ahead,
-    /// What is missing, if anything is.
+    /// The missing TSN, if there is one.
     Missing,
     Again,
-    /// The next one, with the I bit.
+    /// The next TSN, with the I bit.
     Asks,
 }
 
@@ -185,8 +186,8 @@ fn brings() -> impl Strategy<Value = Brings> {
 }
 
 proptest! {
-    /// However rare acknowledgements become: at once where something is missing, comes twice or asks; after 200 ms or 16
-    /// packets at the latest, and after two until 64 have come in a row (sections 6.2 and 6.7, decision 33).
+    /// However rare acknowledgements become: at once if something is missing, a duplicate, or requested; after 200 ms
+    /// or 16 packets at the latest, and after two until 64 have arrived in a row (sections 6.2 and 6.7, decision 33).
     #[test]
     fn no_sack_is_later_than_allowed(
         packets in prop::collection::vec((brings(), prop_oneof![20 => 1_u64..300, 1 => 1_u64..300_000]), 1..900),

@@ -4,7 +4,8 @@ use allocation_counter::measure;
 
 use super::*;
 
-/// Sends whole messages of `len` bytes in order, with a SACK for each, until one is not taken; how many were.
+/// Sends whole messages of `len` bytes in order, with a SACK for each, until one is not accepted. Returns how many
+/// were.
 fn fill(rig: &mut Rig, len: usize) -> u32 {
     let payload = vec![7; len];
     (0..)
@@ -72,12 +73,12 @@ fn tiny_messages_take_bounded_memory() {
     let mut rig = Rig::with_buffer(100_000);
     let mut taken = 0;
     let heap = measure(|| taken = fill(&mut rig, 1));
-    // What was promised before small messages had used up the buffer is still taken, up to twice the buffer.
+    // Data promised before small messages had used up the buffer is still accepted, up to twice the buffer.
     assert!(taken <= 200_000 / 64 + 1, "{taken}");
     assert!(heap.bytes_current < 200_000 + (64 << 10), "two buffers and a block: {heap:?}");
 }
 
-/// Tiny fragments that never become whole, as spread as can be, without regard to the window.
+/// Tiny fragments that never become complete, as spread out as possible, without regard to the window.
 #[test]
 fn hostile_fragments_take_bounded_memory() {
     let mut rig = Rig::with_buffer(1_000_000);
@@ -104,7 +105,7 @@ fn hostile_stream_numbers_take_bounded_memory() {
     assert!(rig.recv().is_none());
 }
 
-/// With the buffer full of held data, the lowest gap is still filled: it lets all the rest go.
+/// With a buffer full of held data, the lowest gap is still filled: it releases all the rest.
 #[test]
 fn the_lowest_gap_is_filled_whatever_is_held() {
     let mut rig = Rig::with_buffer(10_000);
@@ -121,7 +122,7 @@ fn the_lowest_gap_is_filled_whatever_is_held() {
     assert_eq!(rig.sack().a_rwnd, 10_000);
 }
 
-/// Tiny messages with every second one lost cost far more than their bytes; still all of them get through.
+/// Tiny messages with every second one lost cost far more than their bytes; all of them still arrive.
 #[test]
 fn costs_do_not_stop_an_honest_sender() {
     let mut rig = Rig::with_buffer(10_000);
@@ -150,7 +151,7 @@ fn costs_do_not_stop_an_honest_sender() {
     assert_eq!(received, 1000);
 }
 
-/// Data that can never be delivered, pressed in through gaps with nothing to read, ends in an abort, not in memory.
+/// Undeliverable data pressed in through gaps with nothing to read ends in an abort, not in memory growth.
 #[test]
 fn pressing_undeliverable_data_through_gaps_is_a_violation() {
     let mut rig = Rig::with_buffer(100_000);
@@ -172,8 +173,8 @@ fn a_larger_buffer_opens_the_window() {
     assert_eq!(rig.take(&whole(FIRST + 10, 10, b"x")), READABLE);
 }
 
-/// What came behind something missing isn't for the application to read: while that is sent again, for as many round trips
-/// as it takes, the sender isn't held up.
+/// Data beyond a gap is not for the application to read. The sender is not held up while the gap is repaired, for as
+/// many round trips as that takes.
 #[test]
 fn the_window_grows_while_something_is_missing() {
     const RTT_MS: u32 = 20;

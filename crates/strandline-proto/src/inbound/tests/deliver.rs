@@ -62,7 +62,7 @@ fn stream_numbers_wrap() {
     }
 }
 
-/// A sender may give the TSNs in another order than the SSNs: they wait for their turn all the same.
+/// A sender may assign TSNs in another order than SSNs: messages still wait for their turn.
 #[test]
 fn order_is_by_stream_numbers_not_by_tsns() {
     let mut rig = Rig::new();

@@ -14,7 +14,7 @@ fn fragments_in_order_become_one_contiguous_message() {
     assert!(message.begins && message.ends);
 }
 
-/// Every order of arrival of two messages in fragments on two streams, one of them unordered, and a third one whole.
+/// Every order of arrival of two fragmented messages on two streams, one of them unordered, and a third one whole.
 #[test]
 fn every_order_of_arrival() {
     let chunks = [
@@ -55,7 +55,7 @@ fn permute(order: &mut [usize], from: usize, visit: &mut impl FnMut(&[usize])) {
     }
 }
 
-/// Each pair of chunks that can't stand side by side, arriving in order, in reverse, and in both orders beyond a gap.
+/// Each pair of chunks that cannot be adjacent, arriving in order, in reverse, and in both orders beyond a gap.
 #[test]
 fn neighbours_that_cannot_be() {
     let tsn = FIRST + 1;
@@ -108,7 +108,7 @@ fn unordered_fragments_may_differ_in_the_ssn() {
     assert_eq!(rig.take(&end), READABLE);
 }
 
-/// A chunk on a stream that doesn't exist can't stand within a message.
+/// A chunk on an invalid stream cannot be within a message.
 #[test]
 fn a_discarded_chunk_within_a_message() {
     for order in [[0, 1], [1, 0]] {
@@ -151,7 +151,7 @@ fn no_part_is_handed_over_before_its_turn() {
     assert!(rig.recv().is_none());
 }
 
-/// A short message is not torn because others fill the buffer: what is missing will free it.
+/// A short message is not split because others fill the buffer: the missing data will free it.
 #[test]
 fn incomplete_message_hands_over_no_part() {
     let mut rig = Rig::with_buffer(10_000);
@@ -165,7 +165,7 @@ fn incomplete_message_hands_over_no_part() {
     assert_eq!(rig.recv().unwrap().data.len(), 300);
 }
 
-/// A message larger than the whole receive buffer gets through, and the window never stays shut.
+/// A message larger than the whole receive buffer arrives, and the window never stays closed.
 #[test]
 fn a_message_larger_than_the_buffer() {
     let mut rig = Rig::with(AssociationConfig {

@@ -1,4 +1,4 @@
-//! What an association costs when nothing happens, and what a message costs when all is well.
+//! The memory of an idle association, and of a message in steady state.
 
 use allocation_counter::measure;
 

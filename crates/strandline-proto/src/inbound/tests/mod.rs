@@ -23,7 +23,7 @@ const FIRST: u32 = 100;
 const ACCEPTED: DataOutcome = DataOutcome::Accepted { readable: false };
 const READABLE: DataOutcome = DataOutcome::Accepted { readable: true };
 
-/// A receiving half with all that it needs.
+/// A receiving half with everything that it needs.
 struct Rig {
     inbound: Inbound,
     arena: Arena,
@@ -32,14 +32,14 @@ struct Rig {
 }
 
 impl Inbound {
-    /// Heap bytes of every kind.
+    /// Returns the heap bytes of every kind.
     fn heap_bytes(&self) -> usize {
         let memory = self.memory();
         memory.tsn_map + memory.records() + memory.payload
     }
 }
 
-/// What a SACK says.
+/// The contents of a SACK.
 #[derive(Debug, PartialEq, Eq)]
 struct Told {
     cumulative: u32,
@@ -48,7 +48,7 @@ struct Told {
     duplicates: Vec<u32>,
 }
 
-/// Whole messages and fragments of stream 0, to be changed by struct update.
+/// Whole messages and fragments of stream 0, which tests change by struct update.
 fn whole(tsn: u32, ssn: u16, payload: &[u8]) -> Data<'_> {
     Data { ppid: Ppid(7), ..Data::whole(Tsn(tsn), StreamId(0), Ssn(ssn), payload) }
 }
@@ -92,7 +92,7 @@ impl Rig {
         Self { inbound, arena: Arena::default(), config, now: NOW }
     }
 
-    /// A packet with one chunk.
+    /// Receives a packet with one chunk.
     fn take(&mut self, data: &Data<'_>) -> DataOutcome {
         let outcome = self.inbound.on_data(data, &mut self.arena, self.config.partial_delivery_point);
         self.inbound.on_packet_end(self.now, false, &self.config, || self.config.receive_buffer_limit());
@@ -107,7 +107,7 @@ impl Rig {
         self.sack_within(1452)
     }
 
-    /// Writes a SACK into a packet of `limit` bytes and reads it again.
+    /// Writes a SACK into a packet of `limit` bytes and parses it.
     fn sack_within(&mut self, limit: usize) -> Told {
         let mut buffer = vec![0; limit];
         let mut packet = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
@@ -128,7 +128,7 @@ impl Rig {
         self.inbound.recv()
     }
 
-    /// All that can be read now, as text.
+    /// Returns all messages that can be read now, as text.
     fn texts(&mut self) -> Vec<String> {
         core::iter::from_fn(|| self.recv())
             .map(|message| String::from_utf8(message.data.to_vec()).unwrap())

@@ -1,5 +1,6 @@
-//! Random traffic against a naive model: messages of several streams, ordered and unordered, cut into random fragments,
-//! lost, duplicated and reordered. Everything arrives exactly once, whole and in order, and each SACK tells the truth.
+//! Random traffic against a naive model: messages of several streams, ordered and unordered, cut into random
+//! fragments, lost, duplicated and reordered. Everything arrives exactly once, whole and in order, and each SACK is
+//! correct.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -31,7 +32,7 @@ enum Fate {
     Arrives,
     Lost,
     Twice,
-    /// Overtaken by so many chunks.
+    /// Overtaken by this many chunks.
     Late(usize),
 }
 
@@ -44,12 +45,12 @@ fn fate() -> impl Strategy<Value = Fate> {
     ]
 }
 
-/// The chunks of all messages, with the bytes that belong in each.
+/// The chunks of all messages, with their bytes.
 struct Chunks {
     first: u32,
     /// Header, flags (beginning, ending) and payload of each chunk, TSNs counting from `first`.
     all: Vec<(Header, bool, bool, Vec<u8>)>,
-    /// The whole messages in the order of sending, by stream and order.
+    /// The whole messages in sending order, by stream and order.
     expected: BTreeMap<(u16, bool), VecDeque<Vec<u8>>>,
 }
 
@@ -93,13 +94,13 @@ impl Chunks {
     }
 }
 
-/// The receiver and what is known of it.
+/// The receiver and the expected state.
 struct Model {
     rig: Rig,
     chunks: Chunks,
     come: BTreeSet<usize>,
     duplicates: Vec<u32>,
-    /// Parts of a message that has been handed over in part.
+    /// Parts of a message that was partly delivered.
     part: Option<Vec<u8>>,
 }
 
@@ -165,14 +166,14 @@ impl Model {
         }
     }
 
-    /// Sends all that is missing, round after round, until everything has come.
+    /// Sends everything missing, round after round, until everything has arrived.
     fn run(&mut self, fates: &[Fate], read_every: usize) {
         let mut fates = fates.iter().copied().cycle();
         let total = self.chunks.all.len();
         for round in 0..400 {
             let mut late: Vec<(usize, usize)> = Vec::new();
             for number in (0..total).filter(|number| !self.come.contains(number)).collect::<Vec<_>>() {
-                // After many rounds the network is kind, so that everything ends.
+                // After many rounds nothing is lost any more, so that the run ends.
                 match if round < 20 { fates.next().unwrap() } else { Fate::Arrives } {
                     Fate::Arrives => self.arrive(number),
                     Fate::Lost => {}
@@ -222,7 +223,7 @@ proptest! {
         Model::new(&messages, first, AssociationConfig::default()).run(&fates, read_every);
     }
 
-    /// A buffer that is always full, and messages that are handed over in parts.
+    /// A buffer that is always full, and messages that are delivered in parts.
     #[test]
     fn a_small_buffer_loses_nothing(
         messages in traffic(),

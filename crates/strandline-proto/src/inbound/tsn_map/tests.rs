@@ -18,7 +18,7 @@ fn blocks(map: &TsnMap) -> Vec<(u16, u16)> {
     map.gap_blocks().map(|block| (block.start, block.end)).collect()
 }
 
-/// The example of RFC 9260 section 3.3.4: 10 to 12, 14, 15 and 17 have come.
+/// The example of RFC 9260 section 3.3.4: 10 to 12, 14, 15 and 17 have arrived.
 #[test]
 fn gap_blocks_of_the_rfcs_example() {
     let mut map = TsnMap::new(Tsn(10));
@@ -105,7 +105,7 @@ fn ring_grows_with_gaps_and_is_freed() {
 }
 
 proptest! {
-    /// Any arrivals, in any order and number, against a plain set.
+    /// Any arrivals, in any order and number, compared with a plain set.
     #[test]
     fn agrees_with_a_set(
         initial in prop_oneof![Just(1_u32), Just(u32::MAX - 300), any::<u32>()],
@@ -113,7 +113,7 @@ proptest! {
     ) {
         let mut map = TsnMap::new(Tsn(initial));
         let mut come = BTreeSet::new();
-        let mut cumulative = 0_u32; // how many from `initial` on have come without a gap
+        let mut cumulative = 0_u32; // Number from `initial` on without a gap.
         for offset in offsets {
             let tsn = Tsn(initial.wrapping_add(offset));
             let expected = if offset < cumulative || come.contains(&offset) { Place::Seen }

@@ -2,7 +2,7 @@ use super::*;
 
 const SIZE: u32 = 100_000;
 
-/// A window after `len` bytes arrived as one chunk and wait to be read.
+/// Returns a window after `len` bytes arrived as one chunk and wait to be read.
 fn filled(len: usize) -> Window {
     let mut window = Window::new(SIZE);
     window.on_taken(len);
@@ -10,7 +10,7 @@ fn filled(len: usize) -> Window {
     window
 }
 
-/// Tells the peer what there is to tell.
+/// Advertises the window to the peer.
 fn advertise(window: &mut Window) -> u32 {
     let a_rwnd = window.offer();
     window.on_advertised(a_rwnd);
@@ -57,7 +57,7 @@ fn a_closed_window_takes_only_what_is_missing() {
     assert!(window.takes_new());
 }
 
-/// What was promised is taken although small chunks cost more than their bytes.
+/// Promised data is accepted although small chunks cost more than their bytes.
 #[test]
 fn a_promise_is_kept() {
     let mut window = Window::new(SIZE);
