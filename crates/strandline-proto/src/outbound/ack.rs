@@ -1,63 +1,72 @@
-//! What an acknowledgement means: for each path, and for the association.
+//! The effects of an acknowledgement on each path, and on the association.
 
 use crate::config::PATHS_MAX;
 use crate::time::Time;
 
-/// What a SACK (or SHUTDOWN) changed on one path. The caller gives an array of defaults and applies each afterwards.
+/// What a SACK (or SHUTDOWN) changed on one path. The caller passes an array of defaults and applies each entry
+/// afterwards.
 ///
-/// Bytes are those of DATA chunks, header and padding included (section 7.2). Every byte that a chunk brought to a path's
-/// flight when it was sent leaves it again through exactly one of `flight_drop`, `lost_bytes`, `overdue_bytes` and the result of `Outbound::on_timeout`; see [`flight_after`](Self::flight_after).
+/// Bytes are those of DATA chunks, header and padding included (section 7.2). Every byte that a chunk added to a
+/// path's flight when it was sent leaves it again through exactly one of `flight_drop`, `lost_bytes`, `overdue_bytes`
+/// and the result of `Outbound::on_timeout`; see [`flight_after`](Self::flight_after).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PathAck {
-    /// Bytes acknowledged for the first time, of chunks last sent to this path: what the congestion
-    /// window may grow by.
+    /// Bytes acknowledged for the first time, of chunks last sent on this path: the congestion window may grow by
+    /// these.
     pub(crate) acked_bytes: u32,
-    /// Chunks that `acked_bytes` came in.
+    /// Number of chunks in `acked_bytes`.
     pub(crate) acked_chunks: u32,
-    /// Of these some went to this path alone, and are its answer (RFC 7829 section 3.2 rules 9 and 10).
+    /// True if some of them were sent on this path only, which makes them its answer (RFC 7829 section 3.2 rules 9
+    /// and 10).
     pub(crate) answered: bool,
-    /// Some of the path's own chunks were still in flight: the answer is not from before a time-out.
+    /// True if some of the path's own chunks were still in flight, so that the answer does not precede a time-out.
     pub(crate) answered_in_time: bool,
-    /// Bytes that left flight because they were acknowledged. Less than `acked_bytes` if a chunk had been marked for
-    /// retransmission and left flight then; more, even with `acked_bytes` 0, if a chunk is acknowledged again whose
-    /// acknowledgement the peer had taken back.
+    /// Bytes that left the flight because they were acknowledged. Less than `acked_bytes` if a chunk had been marked
+    /// for retransmission and left the flight then. More, even with `acked_bytes` 0, if a revoked acknowledgement is
+    /// repeated.
     pub(crate) flight_drop: u32,
-    /// Bytes that left flight because they were marked for fast retransmission.
+    /// Bytes that left the flight because they were marked for fast retransmission.
     pub(crate) lost_bytes: u32,
-    /// Bytes that left flight because they are so late that they have left the network, whatever became of them: no SACK has room to say.
+    /// Bytes that left the flight because they are overdue: they have left the network, and no SACK has room to
+    /// report their fate.
     pub(crate) overdue_bytes: u32,
-    /// Of `lost_bytes`, what had left flight as `overdue_bytes` before.
+    /// Part of `lost_bytes` that had left the flight as `overdue_bytes` before.
     pub(crate) reported_bytes: u32,
-    /// Bytes in flight again because the peer took back their gap acknowledgement (section 6.2.1 D iii).
+    /// Bytes in flight again because the peer revoked their gap acknowledgement (section 6.2.1 D iii).
     pub(crate) reneged_bytes: u32,
-    /// When the latest chunk was sent that gives a round-trip time by Karn's rule (section 6.3.1 C5).
+    /// When the latest chunk was sent that measures the round-trip time by Karn's rule (section 6.3.1 C5).
     pub(crate) rtt_sample_sent_at: Option<Time>,
-    /// With that: it may have arrived long before a SACK had room to name it, and nothing else was acknowledged that tells the time.
+    /// True if that chunk may have arrived long before a SACK had room to report it, and no other chunk measures the
+    /// time.
     pub(crate) rtt_late: bool,
-    /// With that, too: it may have arrived long before a SACK that told of it came through. Either makes no round trip longer.
+    /// True if that chunk may have arrived long before a SACK that reported it came through. Neither case may
+    /// increase the round-trip time.
     pub(crate) rtt_overtaken: bool,
-    /// The earliest outstanding TSN of this path was acknowledged: restart T3-rtx if anything is in flight (R3).
+    /// True if the earliest outstanding TSN of this path was acknowledged: restart T3-rtx if anything is in flight
+    /// (R3).
     pub(crate) lowest_acked: bool,
-    /// Loss on this path began fast recovery: adjust cwnd and ssthresh (section 7.2.4 rule 2).
+    /// True if a loss on this path began fast recovery: adjust cwnd and ssthresh (section 7.2.4 rule 2).
     pub(crate) fast_retransmit_loss: bool,
-    /// A loss of what was marked, for which the window has shrunk already (RFC 3168): it is repaired as any other.
+    /// True if a loss of marked data, for which the window has already shrunk (RFC 3168), is repaired.
     pub(crate) repairs: bool,
-    /// With `fast_retransmit_loss`: what the window shrank for before it is in doubt still, so that both are undone together or none.
+    /// With `fast_retransmit_loss`: true if the previous reduction may still be spurious, so that both are undone
+    /// together or neither.
     pub(crate) undo_continues: bool,
-    /// The peer took back a gap acknowledgement: start T3-rtx if it is not running (R4).
+    /// True if the peer revoked a gap acknowledgement: start T3-rtx if it is not running (R4).
     pub(crate) reneged: bool,
-    /// Where losses are found by time: the path is in recovery from loss, not from a time-out.
+    /// With loss detection by time: true if the path is in recovery from a loss, not from a time-out.
     pub(crate) in_recovery: bool,
-    /// What was believed lost, by recovery or time-out, was not: the window is to be what it was before.
+    /// True if the presumed loss, by recovery or time-out, was spurious: the old window must be restored.
     pub(crate) undo: bool,
-    /// A tail-loss probe sent again what had arrived.
+    /// True if a tail-loss probe retransmitted data that had arrived.
     pub(crate) probe_needless: bool,
-    /// Packets of new data are to go whatever the window, to learn whether a time-out was needless (RFC 5682 step 2b).
+    /// True if packets of new data must be sent regardless of the window, to test whether a time-out was spurious
+    /// (RFC 5682 step 2b).
     pub(crate) asks: bool,
 }
 
 impl PathAck {
-    /// Bytes in flight on the path after this, from what was in flight before.
+    /// Returns the bytes in flight on the path after this, given those before.
     #[cfg(test)]
     #[must_use]
     pub(crate) const fn flight_after(&self, flight: u32) -> u32 {
@@ -69,20 +78,22 @@ impl PathAck {
             .saturating_sub(self.lost_bytes)
     }
 
-    /// A loss of this path is to be repaired, which the ones before it were not.
+    /// True if this begins the repair of a loss on this path.
     #[must_use]
     pub(crate) fn begins_recovery(&self) -> bool {
         self.fast_retransmit_loss || self.repairs
     }
 
-    /// A chunk last sent to this path is acknowledged for the first time. `alone`: it went to no other path.
+    /// Records that a chunk last sent on this path is acknowledged for the first time. `alone` is true if it was sent
+    /// on no other path.
     #[inline]
     pub(super) fn offer_answer(&mut self, alone: bool, in_flight: bool) {
         self.answered |= alone;
         self.answered_in_time |= alone & in_flight;
     }
 
-    /// A chunk that was sent once, at `sent_at` if that is known, is acknowledged. `timed`: it was named when it had arrived.
+    /// Records that a chunk that was sent once, at `sent_at` if that is known, is acknowledged. `timed` is true if it
+    /// was reported when it arrived.
     pub(super) fn offer_rtt(&mut self, sent_at: Option<Time>, timed: bool) {
         let Some(at) = sent_at else { return };
         let better = match self.rtt_sample_sent_at {
@@ -95,39 +106,39 @@ impl PathAck {
         }
     }
 
-    /// Nothing happened on the path.
+    /// True if nothing happened on the path.
     #[must_use]
     pub(crate) fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// The entry of a path; numbers beyond the array wrap, so that no number panics.
+/// Returns the entry of a path. Numbers beyond the array wrap, so that no number panics.
 pub(super) fn of(paths: &mut [PathAck; PATHS_MAX], path: u8) -> &mut PathAck {
     &mut paths[usize::from(path) % PATHS_MAX]
 }
 
-/// What became of a SACK.
+/// The outcome of a SACK.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SackOutcome {
-    /// It is older than one seen before (section 6.2.1 D i): dropped.
+    /// Older than an earlier one (section 6.2.1 D i): dropped.
     Ignored,
-    /// The peer broke the protocol: the association ends. Nothing was changed.
+    /// A protocol violation of the peer: the association ends. Nothing was changed.
     Violation(&'static str),
-    /// It was taken in.
+    /// Processed.
     Applied {
-        /// The Cumulative TSN Ack Point moved.
+        /// True if the Cumulative TSN Ack Point advanced.
         cumulative_advanced: bool,
-        /// A chunk was acknowledged for the first time, cumulatively or by a gap block.
+        /// True if a chunk was acknowledged for the first time, cumulatively or by a gap block.
         newly_acked: bool,
-        /// Fast recovery began: one packet of retransmissions goes regardless of cwnd
+        /// True if fast recovery began: one packet of retransmissions is sent regardless of cwnd
         /// (`Outbound::fast_retransmit_pending`).
         entered_fast_recovery: bool,
-        /// The association was in fast recovery when this arrived and still is: cwnd does not grow (section 7.2.1).
+        /// True if the association was in fast recovery before and still is: cwnd does not grow (section 7.2.1).
         in_fast_recovery: bool,
-        /// Nothing is outstanding any more; messages may still wait to be sent.
+        /// True if nothing is outstanding any more; messages may still be queued.
         all_acked: bool,
-        /// There is room in the send buffer again after `push` said `WouldBlock`.
+        /// True if there is room in the send buffer again after `push` returned `WouldBlock`.
         writable: bool,
         /// Bytes of user data that left the send buffer.
         delivered: usize,

@@ -1,7 +1,8 @@
-//! Bundling whole messages (RFC 9260 section 6.10): the way of what fits a packet as it is, a packetful at a time.
+//! Bundling of whole messages (RFC 9260 section 6.10): the path of messages that fit a packet, one packetful at a
+//! time.
 //!
-//! What it gives is what `Outbound::next_new` would give chunk by chunk. The checks that hold for all of them are made
-//! once, and the messages move from the queue to the send window together.
+//! The result is what `Outbound::next_new` would return chunk by chunk. Common checks are made once, and the messages
+//! move from the queue to the send window together.
 
 use strandline_wire::{Data, PacketBuilder};
 
@@ -9,36 +10,36 @@ use super::outstanding::chunk_len;
 use super::{Busy, Outbound};
 use crate::time::Time;
 
-/// Which chunks ask for an acknowledgement at once (section 6.1, I bit).
+/// Which chunks ask for an immediate acknowledgement (section 6.1, I bit).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Urgency {
-    /// All of them.
+    /// True for all of them.
     pub(crate) always: bool,
     /// Those after which this many bytes of chunks have been sent.
     pub(crate) from_bytes: u32,
 }
 
 impl Urgency {
-    /// Whether the chunk asks after which so many bytes have been sent.
+    /// True if the chunk after which `bytes` bytes have been sent asks for it.
     #[inline]
     pub(crate) const fn at(self, bytes: u32) -> bool {
         self.always || bytes >= self.from_bytes
     }
 }
 
-/// What went into a packet.
+/// The messages that went into a packet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Bundled {
-    /// Bytes of the chunks, headers and padding included.
+    /// Bytes of the chunks, including headers and padding.
     pub(crate) bytes: u32,
     pub(crate) chunks: u32,
-    /// One of them asks for an acknowledgement at once.
+    /// True if one of them asks for an immediate acknowledgement.
     pub(crate) asks: bool,
 }
 
 impl Outbound {
-    /// Appends the messages that are next to a packet while they fit it whole and the peer's window has room; they are in
-    /// flight on `path` from now on. `packet_space` as for [`next_new`](Self::next_new).
+    /// Appends the next messages to a packet while they fit it whole and the peer's window has room. They are in
+    /// flight on `path` from now on. `packet_space` is as for [`next_new`](Self::next_new).
     pub(crate) fn bundle(
         &mut self,
         now: Time,

@@ -1,20 +1,21 @@
 //! Copies of small messages, from `push` until they are acknowledged.
 //!
-//! They lie one behind the other in blocks, and a block counts the messages in it that are still needed: taking a
-//! message in is one copy, and letting go of a run of them is one subtraction, without an allocation or an atomic
-//! counter for either. Messages leave in any order; a block comes free with its last one.
+//! They are stored one after another in blocks, and a block counts the messages in it that are still needed. Adding a
+//! message is one copy, and releasing a run of them one subtraction, without an allocation or an atomic counter.
+//! Messages may leave in any order; a block becomes free with its last one.
 
 use std::collections::VecDeque;
 
-/// Size of the first block. Each further one is twice as large, so that an association that sends a little has little.
+/// Size of the first block in bytes. Each further one is twice as large, so that an association that sends little
+/// needs little.
 const BLOCK_MIN: usize = 512;
-/// Size of the largest blocks.
+/// Size of the largest blocks in bytes.
 const BLOCK_MAX: usize = 64 << 10;
 
-/// Messages up to this length are worth a place in a block if they have to be copied anyway.
+/// Maximum length in bytes of messages that are stored in a block if they must be copied anyway.
 pub(super) const COPY_MAX: usize = BLOCK_MAX / 8;
 
-/// Where a message lies.
+/// The location of a message.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     /// Number of the block, counted from the association's first one, modulo 2^32.
@@ -39,12 +40,12 @@ impl Place {
 struct Block {
     /// Never grows beyond its first capacity.
     bytes: Vec<u8>,
-    /// Messages in it that are needed.
+    /// Number of messages in it that are needed.
     live: u32,
 }
 
 impl Block {
-    /// Takes a message in for which there is room; this is the block of that `number`.
+    /// Adds a message for which there is room; this is the block of that `number`.
     #[inline]
     fn push(&mut self, number: u32, message: &[u8]) -> Place {
         let start = self.bytes.len() as u32;
@@ -60,12 +61,12 @@ pub(super) struct Copies {
     blocks: VecDeque<Block>,
     /// Number of the first block.
     first: u32,
-    /// Blocks of the largest size that are free, for another turn; given back with everything else once idle.
+    /// Free blocks of the largest size, kept for reuse; freed with everything else once idle.
     spare: Vec<Vec<u8>>,
 }
 
 impl Copies {
-    /// Takes a message of at most [`COPY_MAX`] bytes in.
+    /// Adds a message of at most [`COPY_MAX`] bytes.
     #[inline]
     pub(super) fn push(&mut self, message: &[u8]) -> Place {
         let number = self.first.wrapping_add(self.blocks.len() as u32);
@@ -81,7 +82,7 @@ impl Copies {
         }
     }
 
-    /// The bytes of a message.
+    /// Returns the bytes of a message.
     #[inline]
     pub(super) fn bytes(&self, place: Place) -> &[u8] {
         let index = place.block.wrapping_sub(self.first) as usize;
@@ -89,7 +90,7 @@ impl Copies {
         block.get(place.start as usize..place.start as usize + place.len()).unwrap_or_default()
     }
 
-    /// So many messages of a block are not needed any more.
+    /// Releases `messages` messages of a block.
     pub(super) fn release(&mut self, block: u32, messages: u32) {
         let index = block.wrapping_sub(self.first) as usize;
         let Some(block) = self.blocks.get_mut(index) else { return };
@@ -117,7 +118,7 @@ impl Copies {
         self.blocks.push_back(Block { bytes, live: 0 });
     }
 
-    /// Takes the blocks in front that nobody needs out of the list.
+    /// Removes the blocks at the front that nobody needs.
     #[cold]
     fn retire(&mut self) {
         while self.blocks.len() > 1

@@ -1,38 +1,39 @@
 //! How much of a message goes into the next chunk (RFC 9260 section 6.9).
 //!
-//! Messages are cut when they are sent, not when they are queued, so that packets are filled to the last byte
+//! Messages are fragmented when they are sent, not when they are queued, so that packets are filled to the last byte
 //! whatever the path MTU is then and whatever else the packet carries. Only a message that does not fit an empty
-//! packet is cut; one that does waits for the next packet instead.
+//! packet is fragmented; one that does waits for the next packet instead.
 
 use strandline_wire::DATA_CHUNK_HEADER_LEN;
 
-/// A fragment that fills up a packet has at least this many bytes: below that the header costs more than it helps.
+/// Minimum length in bytes of a fragment that fills up a packet: below it the header costs more than it helps.
 pub(super) const FRAGMENT_MIN: usize = 64;
 
-/// A chunk's length field counts its header too. A multiple of 4 less, so that no fragment needs padding.
+/// Maximum payload of a chunk, whose length field includes its header. Rounded down to a multiple of 4, so that no
+/// fragment needs padding.
 const PAYLOAD_MAX: usize = (u16::MAX as usize - DATA_CHUNK_HEADER_LEN) & !3;
 
 /// The part of a message that has no TSN yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rest {
-    /// Its bytes.
+    /// Its length in bytes.
     pub(super) len: usize,
-    /// Another part of the message was sent already.
+    /// True if another part of the message was already sent.
     pub(super) begun: bool,
 }
 
-/// User data that a DATA chunk in `space` bytes can carry.
+/// Returns the user data in bytes that a DATA chunk in `space` bytes can carry.
 pub(super) const fn payload_room(space: usize) -> usize {
     let room = (space & !3).saturating_sub(DATA_CHUNK_HEADER_LEN);
     if room < PAYLOAD_MAX { room } else { PAYLOAD_MAX }
 }
 
-/// Whether the rest of the message goes in several chunks even into empty packets.
+/// True if the rest of the message needs several chunks even in empty packets.
 pub(super) const fn is_divided(rest: Rest, packet_space: usize) -> bool {
     rest.begun || rest.len > payload_room(packet_space)
 }
 
-/// Bytes of user data of the next chunk. None: send it in the next packet.
+/// Returns the bytes of user data of the next chunk. `None` means that it is sent in the next packet.
 pub(super) const fn payload_len(rest: Rest, space: usize, packet_space: usize) -> Option<usize> {
     let room = payload_room(if space < packet_space { space } else { packet_space });
     if rest.len <= room {

@@ -1,66 +1,66 @@
-//! F-RTO: whether a time-out was for nothing (RFC 5682 section 3.1, its variant with SACK, on TSNs). Only the first packet
-//! goes again. Once that is acknowledged two packets of new data ask further, and what the next SACK acknowledges decides:
-//! data that went only before the time-out was not lost, so that nothing else goes again and the window is what it was; if
-//! there is only newer data, the time-out was right.
+//! F-RTO: detects spurious time-outs (RFC 5682 section 3.1, the SACK variant, on TSNs). Only the first packet is
+//! retransmitted. Once that is acknowledged two packets of new data follow, and the next SACK decides. If it
+//! acknowledges data sent only before the time-out, that was not lost, so nothing else is retransmitted and the old
+//! window is restored. If it acknowledges only newer data, the time-out was genuine.
 //!
-//! As in Linux, data that went once and is acknowledged together with the first packet decides already: a receiver that had
-//! it while the first packet was missing would have said so. If that SACK acknowledges all, it proves nothing (step 2a).
-//! `spurious` finds out whether the first packet itself came twice.
+//! As in Linux, data that was sent once and is acknowledged together with the first packet already decides: a
+//! receiver that had it while the first packet was missing would have reported it. A SACK that acknowledges
+//! everything proves nothing (step 2a). `spurious` detects whether the first packet itself arrived twice.
 
 use crate::number::Tsn;
 use crate::time::Time;
 
-/// Packets of new data that ask (step 2b).
+/// Number of packets of new data that test a time-out (step 2b).
 pub(crate) const ASKING_PACKETS: u8 = 2;
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// No time-out is in question.
+    /// No time-out is being tested.
     #[default]
     Off,
-    /// The first packet went again.
+    /// The first packet was retransmitted.
     First,
-    /// It was acknowledged; the next SACK decides.
+    /// The first packet was acknowledged; the next SACK decides.
     Next,
 }
 
-/// The question about the latest time-out of a path.
+/// The test of the latest time-out of a path.
 #[derive(Debug, Default)]
 pub(super) struct Frto {
     step: Step,
-    /// Sent before the time-out: all up to here.
+    /// Highest TSN sent before the time-out.
     high: Tsn,
-    /// What the SACK being taken in acknowledges for the first time: data of before the time-out that was sent only then,
+    /// True if the current SACK acknowledges for the first time data that was sent only before the time-out.
     original: bool,
-    /// data that was sent after it,
+    /// True if it acknowledges data that was first sent after the time-out.
     newer: bool,
-    /// what was sent again;
+    /// True if it acknowledges retransmitted data.
     again: bool,
-    /// and of the latter, since the time-out, what was sent last: it may have been the first transmission that arrived, so that
-    /// nothing follows from it for now.
+    /// The latest retransmission since the time-out that was acknowledged. The first transmission may have arrived
+    /// instead, so that no conclusion is drawn for now.
     held: Option<(Time, Tsn)>,
 }
 
-/// What follows from a SACK.
+/// The conclusion from a SACK.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// Nothing yet, or there is no question.
+    /// Nothing yet, or no time-out is being tested.
     Wait,
-    /// New data is to go (step 2b).
+    /// Send new data (step 2b).
     Ask,
-    /// It was right: of what was sent again this is the last that arrived (steps 2a, 3a).
+    /// The time-out was genuine. Contains the last retransmission that arrived (steps 2a, 3a).
     Right(Option<(Time, Tsn)>),
-    /// It was needless (step 3b).
+    /// The time-out was spurious (step 3b).
     Needless,
 }
 
 impl Frto {
-    /// The first packet goes again after a time-out (step 1).
+    /// Begins the test: the first packet is retransmitted after a time-out (step 1).
     pub(super) fn begin(&mut self, last_sent: Tsn) {
         *self = Self { step: Step::First, high: last_sent, ..Self::default() };
     }
 
-    /// The time-out is in question no more.
+    /// Ends the test.
     pub(super) fn end(&mut self) {
         self.step = Step::Off;
     }
@@ -69,7 +69,7 @@ impl Frto {
         self.step != Step::Off
     }
 
-    /// Chunks that were sent once are acknowledged for the first time: from `first` to `last`.
+    /// Records that chunks that were sent once are acknowledged for the first time: from `first` to `last`.
     pub(super) fn on_acked(&mut self, first: Tsn, last: Tsn) {
         if self.is_on() {
             self.original |= !first.is_after(self.high);
@@ -77,8 +77,8 @@ impl Frto {
         }
     }
 
-    /// A chunk that was sent again at `at` is acknowledged for the first time. `in_time`: not sooner than any answer can come.
-    /// True if nothing may be concluded from it for now.
+    /// Records that a chunk that was retransmitted at `at` is acknowledged for the first time. `in_time` is true if
+    /// that is not sooner than any answer can arrive. Returns true if nothing may be concluded from it for now.
     pub(super) fn holds(&mut self, at: Time, tsn: Tsn, in_time: bool) -> bool {
         if !self.is_on() {
             return false;
@@ -91,7 +91,7 @@ impl Frto {
         true
     }
 
-    /// A SACK has been taken in. `can_ask`: there is new data, and room for it.
+    /// Ends the processing of a SACK. `can_ask` is true if there is new data, and room for it.
     pub(super) fn decide(&mut self, cumulative: Tsn, can_ask: bool) -> Decision {
         let (original, newer, again) = (self.original, self.newer, self.again);
         (self.original, self.newer, self.again) = (false, false, false);

@@ -1,55 +1,57 @@
-//! Gap Ack Blocks (RFC 9260 section 3.3.4) put in order, and compared with those of the SACK before.
+//! Gap Ack Blocks (RFC 9260 section 3.3.4), normalised and compared with those of the previous SACK.
 //!
-//! Comparing the two lists finds what is newly acknowledged and what was taken back without a look at the chunks that
-//! both name: the work is bounded by the blocks and the chunks whose state changes. A peer may write any blocks it
-//! likes, in any order, overlapping or inverted; what counts is the set of TSNs that they name.
+//! Comparing the two lists finds newly acknowledged and revoked chunks without looking at the chunks in both: the
+//! work is bounded by the number of blocks and of chunks whose state changes. A peer may write blocks in any order,
+//! overlapping or inverted; only the set of TSNs in them counts.
 //!
-//! A SACK has room for so many blocks and no more. One with many of them may be silent about what it has no room for: what
-//! an earlier one named beyond its last block was not taken back by that, unless RFC 9260 is kept to alone, which knows no
-//! such difference (section 6.2.1 D iii).
+//! A SACK has room for a limited number of blocks. One with many of them may omit what does not fit: chunks that an
+//! earlier SACK reported beyond its last block are not revoked by that, except in strict RFC 9260 mode, which makes
+//! no such distinction (section 6.2.1 D iii).
 
 use strandline_wire::GapBlock;
 
-/// Indices of outstanding chunks, from 0 for the one after the Cumulative TSN Ack Point; both ends included.
+/// Indices of outstanding chunks, from 0 for the one after the Cumulative TSN Ack Point, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Run {
     pub(super) start: u16,
     pub(super) end: u16,
 }
 
-/// The gap acknowledgements of the latest SACK, and room for the next one's.
+/// The gap acknowledgements of the latest SACK, and memory for the next one's.
 #[derive(Debug, Default)]
 pub(super) struct Gaps {
-    /// Sorted; neither overlapping nor adjacent.
+    /// Sorted, neither overlapping nor adjacent.
     current: Vec<Run>,
     previous: Vec<Run>,
-    /// The most blocks that a SACK had, of the latest with many and of those before: what a packet has room for may become less.
+    /// Maximum number of blocks in a SACK, among the latest ones with many blocks and among those before. The room in
+    /// a packet may shrink.
     blocks_max: [usize; 2],
-    /// How many the latest are.
+    /// Number of such SACKs in the latest group.
     many: u16,
-    /// The highest index that the latest SACK named, if it was as full as any: of what lies behind that nobody knows since when it has been
-    /// there.
+    /// The highest index that the latest SACK reported, if it was full: it is unknown when chunks beyond it arrived.
     cut_at: Option<usize>,
-    /// `cut_at` of the SACK before.
+    /// `cut_at` of the previous SACK.
     previous_cut_at: Option<usize>,
 }
 
-/// Blocks beyond which the room is given back once there is no gap: only hostile peers or very bad networks get there.
+/// Number of blocks beyond which the memory is freed once there is no gap: only hostile peers or very bad networks
+/// need so many.
 const KEPT: usize = 256;
 
-/// With so many blocks a SACK may have been full: the kernel's SCTP gives no more, others as many as a packet holds.
+/// Number of blocks from which on a SACK may have been full: Linux's SCTP sends no more, others as many as a packet
+/// holds.
 const MAY_BE_ALL: usize = 16;
 
-/// The most blocks that one had are those of the latest so many with as many blocks as that, or of twice as many.
+/// Number of SACKs with many blocks in each group of `blocks_max`.
 const LATEST: u16 = 1 << 10;
 
 impl Gaps {
-    /// The highest index that well-formed blocks name.
+    /// Returns the highest index in well-formed blocks.
     pub(super) fn highest(blocks: impl Iterator<Item = GapBlock>) -> Option<usize> {
         blocks.filter_map(to_run).map(|run| usize::from(run.end)).max()
     }
 
-    /// The Cumulative TSN Ack Point moved by `steps`.
+    /// Advances the Cumulative TSN Ack Point by `steps`.
     pub(super) fn advance(&mut self, steps: usize) {
         if steps == 0 || self.current.is_empty() {
             return;
@@ -63,8 +65,8 @@ impl Gaps {
         });
     }
 
-    /// Takes over the blocks of a SACK; what was known before becomes the previous report. `may_be_cut`: a SACK with many
-    /// blocks may have had no room for more.
+    /// Replaces the blocks by those of a SACK, and keeps the old ones as the previous report. With `may_be_cut`, a
+    /// SACK with many blocks may have had no room for more.
     pub(super) fn replace(&mut self, blocks: impl Iterator<Item = GapBlock>, may_be_cut: bool) {
         core::mem::swap(&mut self.current, &mut self.previous);
         self.current.clear();
@@ -91,7 +93,7 @@ impl Gaps {
         }
     }
 
-    /// A SACK with so many blocks may have had no room for more.
+    /// True if a SACK with this many blocks may have had no room for more.
     fn is_full(&mut self, blocks: usize) -> bool {
         if blocks < MAY_BE_ALL {
             return false;
@@ -106,7 +108,7 @@ impl Gaps {
         full
     }
 
-    /// What was named before beyond the last block still is.
+    /// Keeps the earlier reports beyond the last block.
     fn keep_beyond(&mut self) {
         let Some(last) = self.current.last_mut() else { return };
         let end = last.end;
@@ -119,24 +121,24 @@ impl Gaps {
         self.current.extend_from_slice(beyond);
     }
 
-    /// The report has been dealt with.
+    /// Ends the processing of the report.
     pub(super) fn settle(&mut self) {
         if self.current.is_empty() && self.current.capacity().max(self.previous.capacity()) > KEPT {
             *self = Self::default();
         }
     }
 
-    /// Named now and not before.
+    /// Returns what is reported now and was not before.
     pub(super) fn added(&self) -> Difference<'_> {
         Difference::new(&self.current, &self.previous)
     }
 
-    /// Named before and not now.
+    /// Returns what was reported before and is not now.
     pub(super) fn withdrawn(&self) -> Difference<'_> {
         Difference::new(&self.previous, &self.current)
     }
 
-    /// What is not named, below `limit`.
+    /// Returns what is not reported, below `limit`.
     pub(super) fn holes(&self, limit: usize) -> impl Iterator<Item = core::ops::Range<usize>> + '_ {
         let ends = self.current.iter().map(|run| (usize::from(run.start), usize::from(run.end) + 1));
         let mut from = 0;
@@ -147,7 +149,7 @@ impl Gaps {
         })
     }
 
-    /// The latest SACK says anything else than the one before it.
+    /// True if the latest SACK differs from the previous one.
     pub(super) fn differ(&self) -> bool {
         self.current != self.previous || self.cut_at != self.previous_cut_at
     }
@@ -157,12 +159,12 @@ impl Gaps {
         self.cut_at
     }
 
-    /// The highest index named.
+    /// Returns the highest index reported.
     pub(super) fn last(&self) -> Option<usize> {
         self.current.last().map(|run| usize::from(run.end))
     }
 
-    /// No gap is known, now or before.
+    /// True if no gap is known.
     pub(super) fn is_empty(&self) -> bool {
         self.current.is_empty()
     }
@@ -177,13 +179,14 @@ impl Gaps {
     }
 }
 
-/// Offset 0 is the Cumulative TSN Ack itself, so that index 0 is offset 1. None: the block names nothing.
+/// Converts a block. Offset 0 is the Cumulative TSN Ack itself, so that index 0 is offset 1. `None` if the block is
+/// empty.
 fn to_run(block: GapBlock) -> Option<Run> {
     let end = block.end.checked_sub(1)?;
     (block.start <= block.end).then_some(Run { start: block.start.saturating_sub(1), end })
 }
 
-/// Runs of one sorted list without those of another.
+/// The runs of one sorted list without those of another.
 #[derive(Debug, Clone)]
 pub(super) struct Difference<'a> {
     current: Option<Run>,

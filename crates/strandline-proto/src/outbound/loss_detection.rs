@@ -1,13 +1,13 @@
-//! Finding what is lost by what [`Rack`] knows: after each SACK, at its deadline, after T3-rtx, and what to send as a
-//! tail-loss probe.
+//! Loss detection by time, with the state in [`Rack`]: after each SACK, at its deadline, after T3-rtx, and for tail-loss
+//! probes.
 //!
-//! | | |
+//! | function | called |
 //! |---|---|
-//! | [`conclude`] | after each SACK, and when [`Rack::deadline`] passes: what is lost by that |
-//! | [`on_path_refused`], [`on_shrunk`] | what goes again was not lost; the network marked it |
-//! | [`on_timeout`], [`on_path_marked`] | T3-rtx; whether it was needless decides [`Frto`](super::frto::Frto) |
-//! | [`on_window_probe`], [`path_to_ask`] | what asks a peer that had no room |
-//! | [`on_probe`] | tail-loss probes |
+//! | [`conclude`] | after each SACK, and when [`Rack::deadline`] passes: finds lost chunks |
+//! | [`on_path_refused`], [`on_shrunk`] | for retransmissions without a loss; after an ECN mark |
+//! | [`on_timeout`], [`on_path_marked`] | after T3-rtx; [`Frto`](super::frto::Frto) detects whether it was spurious |
+//! | [`on_window_probe`], [`path_to_ask`] | to probe a peer that had no room |
+//! | [`on_probe`] | for tail-loss probes |
 
 use super::ack::{self, PathAck};
 use super::congestion_event::Sent;
@@ -18,16 +18,16 @@ use crate::config::PATHS_MAX;
 use crate::number::Tsn;
 use crate::time::Time;
 
-/// Packets acknowledged beyond a gap from which on reordering is no longer taken for likely (DupThresh).
+/// Number of packets acknowledged beyond a gap from which on reordering is unlikely (DupThresh).
 const PACKETS_ACKED: u32 = 3;
 
-/// Chunks looked at beyond the first that is only late so far, at most: those after them wait until it is judged. So a SACK
-/// costs little however many chunks are missing.
+/// Maximum number of chunks examined beyond the first one that is not lost yet. Later ones wait until it is judged,
+/// so that a SACK costs little however many chunks are missing.
 const LOOKED_AT_MAX: usize = 4096;
 
-/// A SACK has been taken in, or a deadline has passed: what is lost, whether recovery goes on, and whether what was done
-/// was needless. `news`: of each path, the highest index that the SACK named for the first time behind a gap; `None` if it says of no
-/// chunk anything but the one before it.
+/// Draws the conclusions after a SACK or a deadline: what is lost, whether recovery continues, and whether reactions
+/// were spurious. `news` contains for each path the highest index that the SACK reported for the first time beyond a
+/// gap; `None` if it repeats the previous SACK for every chunk.
 pub(super) fn conclude(
     outstanding: &mut Outstanding,
     gaps: &Gaps,
@@ -37,7 +37,8 @@ pub(super) fn conclude(
 ) {
     let Some(mut rack) = outstanding.rack.take() else { return };
     let cumulative = outstanding.cumulative_ack();
-    // What is late was sent before something that was sent again, perhaps: there is no gap then, and nothing in the log any more.
+    // An overdue chunk may have been sent before a retransmission that was acknowledged: there is no gap then, and
+    // nothing in the log any more.
     let mut late = false;
     let can_ask = rack.can_ask;
     let moment = rack.moment(outstanding.next_tsn());
@@ -73,28 +74,28 @@ pub(super) fn conclude(
 /// See [`conclude`].
 pub(super) type Newly = [Option<usize>; PATHS_MAX];
 
-/// A gap in what went to a path.
+/// A gap in the data of a path.
 #[derive(Debug, Clone, Copy, Default)]
 struct Gap {
-    /// The index of the first chunk that is missing.
+    /// Index of the first missing chunk.
     first: Option<usize>,
-    /// Bytes acknowledged behind it.
+    /// Bytes acknowledged beyond it.
     behind: u32,
 }
 
 type Yardsticks = [Option<Yardstick>; PATHS_MAX];
 
-/// What became of one chunk.
+/// The judgement of one chunk.
 enum Verdict {
-    /// It was sent after all that has been acknowledged, on any path.
+    /// It was sent after everything that has been acknowledged, on any path.
     TooNew,
     Waits,
     Lost,
 }
 
 impl Rack {
-    /// How much is acknowledged behind a gap (RFC 8985 section 6.2 step 4). What another path brings late makes no gap in what went to this
-    /// one.
+    /// Counts how much is acknowledged beyond a gap (RFC 8985 section 6.2 step 4). Late data of another path makes no
+    /// gap in this one.
     fn count_behind_gaps(&mut self, outstanding: &Outstanding, gaps: &Gaps, newly: Newly) {
         let mut found = [Gap::default(); PATHS_MAX];
         if let Some(gap) = outstanding.only_path().and_then(|path| found.get_mut(path)) {
@@ -123,7 +124,7 @@ impl Rack {
         }
     }
 
-    /// Those by which what is in flight is judged now.
+    /// Returns the criteria that chunks in flight are judged by.
     fn yardsticks(&mut self) -> (Yardsticks, Time) {
         let mut sticks = [None; PATHS_MAX];
         let mut newest = Time::ZERO;
@@ -140,8 +141,8 @@ impl Rack {
         (sticks, newest)
     }
 
-    /// `taken_back`: it had been acknowledged. A SACK that was overtaken by a later one takes back what the next one names once more,
-    /// so that the time is counted from there.
+    /// Judges one chunk. `taken_back` is true if it had been acknowledged: a SACK that was overtaken by a later one
+    /// revokes what the next one reports again, so the time is counted from there.
     fn judge(
         &mut self,
         (path, taken_back): (u8, bool),
@@ -170,9 +171,9 @@ impl Rack {
         Verdict::Waits
     }
 
-    /// RFC 8985 section 6.2 step 5: first what was sent once, in the order of TSN and time, then what was sent again, in
-    /// the order of time. While nothing is known that was not known the last time, and nothing was to become late since then, all would be found
-    /// as it was.
+    /// Finds lost chunks (RFC 8985 section 6.2 step 5): first those sent once, in the order of TSN and time, then
+    /// retransmissions, in the order of time. If nothing new is known since the last time, and nothing became overdue
+    /// meanwhile, the result would be the same.
     fn find_lost(
         &mut self,
         outstanding: &mut Outstanding,
@@ -192,7 +193,7 @@ impl Rack {
         'holes: for hole in gaps.holes(outstanding.len()) {
             for index in hole.start.max(self.judged)..hole.end {
                 let Some(record) = outstanding.get(index) else { break 'holes };
-                // The latest SACK had no room for it and what follows.
+                // The latest SACK had no room for this chunk and the following ones.
                 if outstanding.is_unnamed(index) {
                     self.judged = judged.take().unwrap_or(self.judged);
                     self.let_go(outstanding, index, now, (&sticks, newest), acks);
@@ -220,8 +221,9 @@ impl Rack {
         self.find_lost_again(outstanding, now, (&sticks, newest), acks);
     }
 
-    /// What was sent once and is late has left the network, also where no SACK has room to say whether it arrived: it is in flight no longer.
-    /// Else a window that has shrunk could be full of it, and nothing would be sent that SACKs could answer.
+    /// Removes overdue chunks that were sent once from the flight, even if no SACK has room to report whether they
+    /// arrived: they have left the network. Otherwise a window that has shrunk could be full of them, and nothing
+    /// would be sent that SACKs could answer.
     fn let_go(
         &mut self,
         outstanding: &mut Outstanding,
@@ -292,14 +294,14 @@ impl Rack {
         }
     }
 
-    /// The latest transmission of a chunk.
+    /// Returns the latest transmission of a chunk.
     fn transmission(&self, outstanding: &Outstanding, index: usize) -> Option<Sent> {
         let record = outstanding.get(index)?;
         let again = record.has(RESENT).then(|| Sent::Again(self.log.whole(record.resent)));
         Some(again.unwrap_or_else(|| Sent::Once(outstanding.tsn(index))))
     }
 
-    /// Doubts end when it is too late for proof.
+    /// Ends undo states when it is too late for proof.
     fn settle_undo(&mut self) {
         if !self.paths.iter().any(|path| path.spurious.is_open()) {
             return;
@@ -313,7 +315,7 @@ impl Rack {
     }
 }
 
-/// It is late, and no SACK has room to say more of it.
+/// Marks a chunk as overdue: no SACK has room to report its fate.
 fn overdue(outstanding: &mut Outstanding, index: usize, acks: &mut [PathAck; PATHS_MAX]) {
     let Some(record) = outstanding.get(index).filter(|record| record.state() == State::InFlight) else {
         return;
@@ -322,10 +324,10 @@ fn overdue(outstanding: &mut Outstanding, index: usize, acks: &mut [PathAck; PAT
     outstanding.change(index, State::Overdue);
 }
 
-/// T3-rtx of a path expired and there is no other one to go to: as many of its lowest chunks as fit a packet are marked.
-/// Whether the others are lost, answers tell ([`Frto`](super::frto::Frto)). Returns the bytes marked,
-/// header and padding included. `again`: nothing was acknowledged since the time-out before, so that the question is the same still
-/// (RFC 5682 section 3.2). `None`: there was an answer, and it did not help, so that all have to be marked.
+/// Handles an expiry of T3-rtx without another path: marks as many of the lowest chunks as fit a packet. Answers show
+/// whether the others are lost ([`Frto`](super::frto::Frto)). Returns the bytes marked, including headers and
+/// padding. `again` is true if nothing was acknowledged since the previous time-out, so that the test continues (RFC
+/// 5682 section 3.2). Returns `None` if there was an answer that did not help, so that all chunks must be marked.
 pub(super) fn on_timeout(outstanding: &mut Outstanding, path: u8, again: bool) -> Option<u32> {
     let tried = |rack: &mut Rack| rack.path(path).is_some_and(|state| state.timed_out.is_some());
     let mut rack = outstanding.rack.take_if(|rack| again || !tried(rack))?;
@@ -342,16 +344,17 @@ pub(super) fn on_timeout(outstanding: &mut Outstanding, path: u8, again: bool) -
     Some(bytes)
 }
 
-/// T3-rtx of a path expired while the peer answers that its window is closed: the same chunks ask for it. That is no loss. `None` where
-/// losses are found by miss indications.
+/// Handles an expiry of T3-rtx while the peer reports a closed window: the same chunks probe the window, which is no
+/// loss. Returns `None` with loss detection by miss indications.
 pub(super) fn on_window_probe(outstanding: &mut Outstanding, path: u8) -> Option<u32> {
     let packet = outstanding.rack.as_ref()?.packet_len();
     on_path_refused(outstanding, path);
     Some(mark_first(outstanding, path, packet, |_, _| ()))
 }
 
-/// The peer's window was closed and has opened, and the SACK that says so acknowledges nothing: the path of the lowest chunk, which may
-/// ask what became of it. `None` if it went so lately that the answer is on its way.
+/// Returns the path of the lowest chunk, which may be retransmitted to learn its fate. Called when the peer's window
+/// has opened by a SACK that acknowledges nothing. Returns `None` if the chunk was sent so recently that the answer
+/// is still in flight.
 pub(super) fn path_to_ask(outstanding: &Outstanding, now: Time) -> Option<u8> {
     let lowest = outstanding.get(0).filter(|record| record.state() == State::InFlight)?;
     let rack = outstanding.rack.as_ref()?;
@@ -364,7 +367,8 @@ pub(super) fn path_to_ask(outstanding: &Outstanding, now: Time) -> Option<u8> {
     (!recent).then_some(lowest.path)
 }
 
-/// Marks as many of the lowest chunks of the path as fit a packet; `on_mark` sees each before. Returns the bytes that leave the flight.
+/// Marks as many of the path's lowest chunks as fit a packet. `on_mark` sees each before. Returns the bytes that
+/// leave the flight.
 fn mark_first(
     outstanding: &mut Outstanding,
     path: u8,
@@ -395,7 +399,7 @@ fn mark_first(
     bytes
 }
 
-/// A chunk is marked by a time-out. `known`: if it was marked before, that is in the same doubt.
+/// Records that a time-out marks a chunk. `known` is true if an earlier mark belongs to the same undo state.
 fn undo_marked(state: &mut PathRack, tsn: Tsn, record: &Record, known: bool) {
     if record.has(RESENT) || (record.state() == State::Marked && !known) {
         state.spurious.on_marked_again(tsn);
@@ -404,8 +408,8 @@ fn undo_marked(state: &mut PathRack, tsn: Tsn, record: &Record, known: bool) {
     }
 }
 
-/// Everything in flight on the path was marked: it goes again, on another path if there is one. It may have been late
-/// only, which the peer tells by what comes twice. `again` as in [`on_timeout`].
+/// Handles the marking of everything in flight on the path, which is retransmitted, on another path if there is one.
+/// If it was only late, duplicates will show it. `again` is as in [`on_timeout`].
 pub(super) fn on_path_marked(outstanding: &mut Outstanding, path: u8, again: bool) {
     let path = path % PATHS_MAX as u8;
     let Some(mut rack) = outstanding.rack.take() else { return };
@@ -417,7 +421,7 @@ pub(super) fn on_path_marked(outstanding: &mut Outstanding, path: u8, again: boo
             let tsn = outstanding.tsn(index);
             let Some(record) = outstanding.get(index) else { break };
             if record.path == path && record.state() == State::Marked {
-                // What was marked before is not told from what is marked now.
+                // Earlier marks are not distinguished from new ones.
                 undo_marked(state, tsn, record, true);
             }
         }
@@ -428,8 +432,8 @@ pub(super) fn on_path_marked(outstanding: &mut Outstanding, path: u8, again: boo
     outstanding.rack = Some(rack);
 }
 
-/// Everything in flight on the path was marked, and nothing says that it is lost. Whether an earlier loss was one, duplicates
-/// don't tell any more.
+/// Handles the marking of everything in flight on the path without a sign of loss. Duplicates no longer show whether
+/// an earlier loss was spurious.
 pub(super) fn on_path_refused(outstanding: &mut Outstanding, path: u8) {
     let Some(rack) = &mut outstanding.rack else { return };
     let Some(state) = rack.path(path) else { return };
@@ -440,7 +444,7 @@ pub(super) fn on_path_refused(outstanding: &mut Outstanding, path: u8) {
     rack.stale = true;
 }
 
-/// The window of a path has shrunk because the network marked what was sent: what of that is lost belongs to the same event.
+/// Handles a reduction of a path's window for a mark: losses of data sent so far belong to the same event.
 pub(super) fn on_shrunk(outstanding: &mut Outstanding, path: u8) {
     let next = outstanding.next_tsn();
     let Some(rack) = &mut outstanding.rack else { return };
@@ -450,13 +454,13 @@ pub(super) fn on_shrunk(outstanding: &mut Outstanding, path: u8) {
     }
 }
 
-/// A tail-loss probe is to go and there is no new data for it: the highest chunk in flight on the path goes again
-/// (RFC 8985 section 7.3), of those that SACKs have room to name. Returns its bytes, which have left the flight.
+/// Marks the data of a tail-loss probe without new data: the highest chunk in flight on the path (RFC 8985 section
+/// 7.3) among those that SACKs have room to report. Returns its bytes, which leave the flight.
 pub(super) fn on_probe(outstanding: &mut Outstanding, path: u8) -> u32 {
     let in_flight = |outstanding: &Outstanding, index: &usize| {
         outstanding.get(*index).is_some_and(|record| record.path == path && record.state() == State::InFlight)
     };
-    // No answer would tell of what SACKs have no room to name.
+    // SACKs have no room to report an answer for the others.
     let mut named = (0..outstanding.len()).rev().filter(|index| !outstanding.is_unnamed(*index));
     let Some(index) = named.find(|index| in_flight(outstanding, index)) else { return 0 };
     let tsn = outstanding.tsn(index);

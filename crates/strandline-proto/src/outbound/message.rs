@@ -1,4 +1,4 @@
-//! A message on its way through the sending half.
+//! A message in the sending half.
 
 use bytes::Bytes;
 
@@ -6,7 +6,7 @@ use super::copies::{Copies, Place};
 use crate::event::{FailedMessage, SendInfo};
 use crate::number::Ssn;
 
-/// Where a message's bytes are.
+/// The location of a message's bytes.
 #[derive(Debug)]
 pub(super) enum Payload {
     /// In the user's own buffer.
@@ -16,7 +16,7 @@ pub(super) enum Payload {
 }
 
 impl Payload {
-    /// How many bytes.
+    /// Returns the length in bytes.
     #[inline]
     pub(super) fn len(&self) -> usize {
         match self {
@@ -39,9 +39,9 @@ impl Payload {
 pub(super) struct Message {
     /// The whole message.
     pub(super) payload: Payload,
-    /// As given to `push`.
+    /// The information given to `push`.
     pub(super) info: SendInfo,
-    /// Given when the first fragment is sent; 0 before and for unordered messages.
+    /// Assigned when the first fragment is sent; 0 before that, and for unordered messages.
     pub(super) ssn: Ssn,
 }
 
@@ -50,13 +50,13 @@ impl Message {
         Self { payload, info, ssn: Ssn(0) }
     }
 
-    /// Bytes of user data.
+    /// Returns the bytes of user data.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.payload.len()
     }
 
-    /// The message as it is given back to the user. Its copy, if it has one, stays.
+    /// Returns the message to the user as failed. Its copy, if it has one, stays.
     pub(super) fn failed(self, sent: bool, copies: &Copies) -> FailedMessage {
         let data = match self.payload {
             Payload::Shared(bytes) => bytes,

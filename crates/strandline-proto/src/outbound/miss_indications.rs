@@ -1,4 +1,4 @@
-//! Loss seen in SACKs: miss indications and fast recovery (RFC 9260 section 7.2.4).
+//! Loss detection by SACKs: miss indications and fast recovery (RFC 9260 section 7.2.4).
 
 use super::ack::{self, PathAck};
 use super::gaps::Gaps;
@@ -6,7 +6,7 @@ use super::outstanding::{FAST_MARKED, FAST_RETRANSMITTED, Outstanding, State};
 use crate::config::PATHS_MAX;
 use crate::number::Tsn;
 
-/// Miss indications that mark a chunk.
+/// Number of miss indications that mark a chunk.
 const MISSES: u8 = 3;
 
 /// Fast recovery of the association.
@@ -14,9 +14,9 @@ const MISSES: u8 = 3;
 pub(super) struct Recovery {
     /// Fast recovery ends when everything up to here is acknowledged.
     exit: Option<Tsn>,
-    /// The packet that goes regardless of cwnd (rule 3) has not gone yet.
+    /// True if the packet that is sent regardless of cwnd (rule 3) has not been sent yet.
     first_packet: bool,
-    /// The window of some path has shrunk because the network marked what was sent up to here.
+    /// True if any entry of `shrunk` is set: the highest TSN sent before the path's window shrank for a mark.
     any_shrunk: bool,
     shrunk: [Option<Tsn>; PATHS_MAX],
 }
@@ -40,7 +40,8 @@ impl Recovery {
         self.first_packet = false;
     }
 
-    /// The window of a path has shrunk for marks (RFC 3168): not again for losses of what was sent so far.
+    /// Records that the window of a path has shrunk for marks (RFC 3168): it does not shrink again for losses of data
+    /// sent so far.
     pub(super) fn on_shrunk(&mut self, path: u8, last_sent: Tsn) {
         if let Some(shrunk) = self.shrunk.get_mut(usize::from(path)) {
             *shrunk = Some(last_sent);
@@ -53,8 +54,8 @@ impl Recovery {
         until.is_some_and(|until| tsn.is_at_or_before(until))
     }
 
-    /// T3-rtx starts slow start anew, in which cwnd has to grow: that is only allowed outside of fast recovery, so it
-    /// ends here.
+    /// Ends fast recovery at a time-out: T3-rtx starts slow start anew, and cwnd may grow only outside of fast
+    /// recovery.
     pub(super) fn on_timeout(&mut self) {
         self.end();
     }
@@ -77,12 +78,12 @@ impl Recovery {
 pub(super) struct Missing {
     /// Chunks below this index: the HTNA rule.
     pub(super) below: usize,
-    /// In fast recovery with the Cumulative TSN Ack Point moving: all that the SACK reports missing.
+    /// True in fast recovery if the Cumulative TSN Ack Point advances: everything that the SACK reports missing.
     pub(super) all: bool,
 }
 
 /// Counts miss indications and marks the chunks that have enough of them. `lowest` collects the lowest unacknowledged
-/// index of each path among those looked at. Returns whether fast recovery began.
+/// index of each path among the examined chunks. Returns whether fast recovery began.
 pub(super) fn count_misses(
     outstanding: &mut Outstanding,
     gaps: &Gaps,
@@ -96,7 +97,7 @@ pub(super) fn count_misses(
     for index in gaps.holes(limit).flatten() {
         let Some(record) = outstanding.get_mut(index) else { break };
         if record.state() == State::GapAcked {
-            continue; // Taken back by this SACK: its one indication is counted with that.
+            continue; // Revoked by this SACK, which counts its one indication.
         }
         let lowest = &mut lowest[usize::from(record.path) % PATHS_MAX];
         *lowest = (*lowest).min(index);
@@ -110,12 +111,12 @@ pub(super) fn count_misses(
     entered
 }
 
-/// Chunks looked at for the lowest one of each path: nearly always the first is it, but with several paths all that is
-/// missing may have gone to another one.
+/// Maximum number of chunks examined for the lowest one of each path. Nearly always the first is the one, but with
+/// several paths everything missing may belong to another path.
 const LOOKED_AT_MAX: usize = 512;
 
-/// The lowest unacknowledged index of each path of which something was `acked` now, where losses are found by time. 0 if
-/// it was not found among the first ones that are missing: then it isn't known whether the lowest was acknowledged.
+/// Returns the lowest unacknowledged index of each path with newly `acked` chunks, with loss detection by time. 0 if
+/// it was not found among the first missing ones: it is then unknown whether the lowest was acknowledged.
 pub(super) fn find_lowest(
     outstanding: &Outstanding,
     gaps: &Gaps,
@@ -142,7 +143,7 @@ pub(super) fn find_lowest(
     lowest
 }
 
-/// One miss indication for one chunk. True if that marked it.
+/// Counts one miss indication for one chunk. Returns true if that marked it.
 fn count_miss(
     outstanding: &mut Outstanding,
     index: usize,

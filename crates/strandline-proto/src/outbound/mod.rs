@@ -7,8 +7,8 @@
 //!                              on_sack, on_timeout: marked
 //! ```
 //!
-//! It knows no packets, no timers and no congestion windows: `association` asks for one chunk after another while
-//! those allow it, and applies what each acknowledgement did to each path.
+//! This half knows no packets, timers or congestion windows: `association` asks for one chunk after another while those
+//! allow it, and applies the effects of each acknowledgement to each path.
 
 mod ack;
 mod bundle;
@@ -62,36 +62,37 @@ use rack::Learnt;
 use stream_numbers::StreamNumbers;
 use window::PeerWindow;
 
-/// Messages up to this length are copied even if they come in a shared buffer: letting go of one costs as much.
+/// Maximum length in bytes of messages that are copied even from a shared buffer: releasing the buffer would cost as
+/// much.
 const SHARED_COPY_MAX: usize = 256;
 
-/// New data for a tail-loss probe must fit the peer's window if it fills a packet of this size.
+/// Packet size in bytes: new data for a tail-loss probe that fills it must fit the peer's window.
 const FULL_PACKET: usize = 1500;
 
 /// The sending half of an association.
 ///
 /// # Contract
-/// To send a packet on a path, the caller asks [`next_retransmission`](Self::next_retransmission) until it gives
-/// `None`, then [`next_new`](Self::next_new) until it gives `None`, with the space left in the packet each time, and
-/// writes each chunk before it asks again; before each `next_new` it may let [`bundle`](Self::bundle) do so for all
-/// messages that need no cutting. It adds the length of each chunk, header and padding included, to the path's
+/// To send a packet on a path, the caller calls [`next_retransmission`](Self::next_retransmission) until it returns
+/// `None`, then [`next_new`](Self::next_new) until it returns `None`, with the space left in the packet each time, and
+/// writes each chunk before the next call. Before each `next_new` it may let [`bundle`](Self::bundle) do so for all
+/// messages that need no fragmentation. It adds the length of each chunk, header and padding included, to the path's
 /// flight and starts T3-rtx if it does not run (R1); it *re*starts T3-rtx for a retransmission that
 /// [`is_earliest_outstanding`](Self::is_earliest_outstanding) (section 6.1).
 ///
-/// - **cwnd** is the caller's: it does not ask while the path's flight reaches cwnd. One packet is exempt: while
-///   [`fast_retransmit_pending`](Self::fast_retransmit_pending), one packet of retransmissions goes whatever cwnd is,
-///   then the caller says [`fast_retransmit_sent`](Self::fast_retransmit_sent).
-/// - **New data waits** while anything is marked for retransmission (section 6.1 C): `next_new` gives nothing then.
+/// - **cwnd** is the caller's concern: it does not call while the path's flight reaches cwnd. One packet is exempt:
+///   while [`fast_retransmit_pending`](Self::fast_retransmit_pending), one packet of retransmissions is sent regardless
+///   of cwnd, and then [`fast_retransmit_sent`](Self::fast_retransmit_sent) is called.
+/// - **New data waits** while anything is marked for retransmission (section 6.1 C): `next_new` returns `None` then.
 /// - **Too large:** if [`retransmission`](Self::retransmission) is larger than an empty packet, the path MTU has
-///   shrunk, and the caller gives it a packet of that size for IP to fragment.
-/// - **Acknowledgements:** the caller gives an array of default [`PathAck`]s and applies each to its path afterwards;
-///   [`PathAck::flight_after`] gives the new flight.
-/// - **T3-rtx:** on expiry the caller asks [`zero_window_probing`](Self::zero_window_probing) whether it counts as an
-///   error, then calls [`on_timeout`](Self::on_timeout) and takes the bytes it returns off the path's flight.
+///   fallen, and the caller passes a packet of that size for IP to fragment.
+/// - **Acknowledgements:** the caller passes an array of default [`PathAck`]s and applies each to its path afterwards;
+///   [`PathAck::flight_after`] returns the new flight.
+/// - **T3-rtx:** on expiry the caller checks with [`zero_window_probing`](Self::zero_window_probing) whether it counts
+///   as an error, then calls [`on_timeout`](Self::on_timeout) and subtracts its result from the path's flight.
 /// - **Zero window:** if [`window_probe_wanted`](Self::window_probe_wanted) after the caller has sent what it could,
-///   nothing is in flight and no SACK will come by itself: the caller runs T3-rtx of the path where new data goes for
-///   one RTO, without an error when it expires, and then calls
-///   [`permit_window_probe`](Self::permit_window_probe), which lets `next_new` give one chunk.
+///   nothing is in flight and no SACK will arrive by itself. The caller runs T3-rtx of the path for new data for one
+///   RTO, without an error when it expires, and then calls [`permit_window_probe`](Self::permit_window_probe), which
+///   lets `next_new` return one chunk.
 ///
 /// Paths are plain numbers below `PATHS_MAX`.
 #[derive(Debug)]
@@ -99,18 +100,18 @@ pub(crate) struct Outbound {
     window: PeerWindow,
     /// Next TSN while `busy` is `None`.
     idle_next: Tsn,
-    /// Outgoing streams.
+    /// Number of outgoing streams.
     streams: u16,
-    /// What is known of the paths while `busy` is `None`.
+    /// What is known about the paths while `busy` is `None`.
     learnt: Learnt,
     numbers: StreamNumbers,
     /// See [`take_window_opened`](Self::take_window_opened).
     window_opened: bool,
-    /// Allocated with the first message, given back by `release_idle`.
+    /// Allocated with the first message, freed by `release_idle`.
     busy: Option<Box<Busy>>,
 }
 
-/// What there is only while there is something to send.
+/// State that exists only while there is something to send.
 #[derive(Debug)]
 struct Busy {
     queue: Queue,
@@ -133,7 +134,7 @@ impl Busy {
 
 /// Set-up, the application's side, and the end.
 impl Outbound {
-    /// An association that will send its first chunk with `initial_tsn`.
+    /// Creates the sending half of an association whose first chunk has `initial_tsn`.
     #[must_use]
     pub(crate) fn new(initial_tsn: Tsn, peer_rwnd: u32, streams: u16) -> Self {
         Self {
@@ -147,11 +148,11 @@ impl Outbound {
         }
     }
 
-    /// The peer's INIT or INIT ACK told its receive window in bytes and how many streams there will be. Returns the
-    /// messages given before that which are on streams beyond; they have failed.
+    /// Sets the receive window in bytes and the number of streams from the peer's INIT or INIT ACK. Returns earlier
+    /// messages on streams beyond that number, which have failed.
     #[must_use]
     pub(crate) fn set_peer(&mut self, peer_rwnd: u32, streams: u16) -> Vec<FailedMessage> {
-        // Data that went with a COOKIE ECHO may be more than that.
+        // Data that went with a COOKIE ECHO may exceed it.
         self.window = PeerWindow::new(peer_rwnd);
         self.window.spend(self.outstanding_bytes() as usize);
         self.streams = streams;
@@ -169,14 +170,14 @@ impl Outbound {
         failed.into_iter().map(give_back).collect()
     }
 
-    /// Takes a message to send. A small one is copied, a larger one kept as it is until it is acknowledged.
+    /// Queues a message. A small one is copied; the buffer of a larger one is kept until it is acknowledged.
     ///
     /// # Errors
-    /// [`SendError::WouldBlock`] if the send buffer or `send_messages_max` would be exceeded, except that one message is
-    /// always taken into an empty buffer; `writable` follows (see [`SackOutcome::Applied`]). What the buffer is now, is asked
-    /// for only when it seems to be full. Bytes count against
-    /// `send_buffer` until they are acknowledged cumulatively. [`SendError::Empty`], [`SendError::TooLarge`] and
-    /// [`SendError::InvalidStream`] for messages that can never be sent.
+    /// Returns [`SendError::WouldBlock`] if the send buffer or `send_messages_max` would be exceeded, except that one
+    /// message is always accepted into an empty buffer; `writable` follows (see [`SackOutcome::Applied`]).
+    /// `send_buffer` is called only when the buffer seems to be full. Bytes count against it until they are
+    /// cumulatively acknowledged. [`SendError::Empty`], [`SendError::TooLarge`] and [`SendError::InvalidStream`] are
+    /// for messages that can never be sent.
     #[inline]
     pub(crate) fn push(
         &mut self,
@@ -193,10 +194,10 @@ impl Outbound {
         Ok(())
     }
 
-    /// [`push`](Self::push) for bytes that are not to be kept.
+    /// As [`push`](Self::push), but copies the bytes of a slice.
     ///
     /// # Errors
-    /// As [`push`](Self::push).
+    /// Fails as [`push`](Self::push) does.
     #[inline]
     pub(crate) fn push_slice(
         &mut self,
@@ -216,7 +217,7 @@ impl Outbound {
         Ok(())
     }
 
-    /// Losses are found and repaired so from now on. False while anything is outstanding: nothing has changed then.
+    /// Sets the loss recovery. Returns false without a change while anything is outstanding.
     pub(crate) fn set_recovery(&mut self, recovery: Recovery) -> bool {
         let Some(busy) = &mut self.busy else { return true };
         let free = busy.sent.outstanding.is_empty();
@@ -227,7 +228,7 @@ impl Outbound {
         free
     }
 
-    /// The send buffer is to have so many bytes until something is refused.
+    /// Sets the size of the send buffer in bytes, until a message is refused.
     pub(crate) fn set_send_buffer(&mut self, send_buffer: u32) {
         if let Some(busy) = &mut self.busy {
             busy.queue.set_limit(send_buffer);
@@ -256,11 +257,11 @@ impl Outbound {
         Ok(busy)
     }
 
-    /// The association ended or was restarted: gives every message that is not acknowledged cumulatively to its last
-    /// byte, whole, in the order in which they were sent and would have been. Nothing is left afterwards.
+    /// Ends or restarts the association: returns every message that is not cumulatively acknowledged to its last
+    /// byte, whole, in sending order. Nothing is left afterwards.
     ///
-    /// Messages of which gap blocks acknowledged everything are among them, since the peer may have taken that back:
-    /// `sent` says that it may have them.
+    /// Messages that gap blocks acknowledged completely are included, since the peer may have revoked that: `sent`
+    /// tells that it may have them.
     pub(crate) fn fail_all(&mut self) -> impl Iterator<Item = FailedMessage> + use<> {
         self.idle_next = self.next_tsn();
         let (queue, sent, copies) = match self.busy.take() {
@@ -272,7 +273,7 @@ impl Outbound {
         sent.chain(unsent).map(move |(message, sent)| message.failed(sent, &copies))
     }
 
-    /// Gives back all heap that is not needed. Does nothing while anything waits or is outstanding.
+    /// Frees all heap memory that is not needed. Does nothing while anything is queued or outstanding.
     pub(crate) fn release_idle(&mut self) {
         if self.is_empty() && self.busy.as_ref().is_some_and(|busy| !busy.queue.is_blocked()) {
             self.idle_next = self.next_tsn();
@@ -284,8 +285,8 @@ impl Outbound {
 
 /// Transmission.
 impl Outbound {
-    /// The lowest chunk marked for retransmission, if it fits `space` bytes with its header and padding; it is in
-    /// flight on `path` from now on.
+    /// Returns the lowest chunk marked for retransmission, if it fits `space` bytes with its header and padding. It
+    /// is in flight on `path` from now on.
     pub(crate) fn next_retransmission(&mut self, now: Time, path: u8, space: usize) -> Option<Data<'_>> {
         let Busy { sent: SendWindow { outstanding, .. }, copies, .. } = self.busy.as_deref_mut()?;
         let data = retransmit::next(now, outstanding, copies, path, space)?;
@@ -293,13 +294,13 @@ impl Outbound {
         Some(data)
     }
 
-    /// The next chunk of new data that fits `space` bytes with its header and padding; it is in flight on `path` from
-    /// now on. `packet_space` is what a packet without any chunk has room for: a message that does not fit it is cut
-    /// so that packets are full. With a `packet_space` no larger than `space` any message is cut, which suits the packet
-    /// of the COOKIE ECHO.
+    /// Returns the next chunk of new data that fits `space` bytes with its header and padding. It is in flight on
+    /// `path` from now on. `packet_space` is the room in a packet without any chunk: a message that does not fit it
+    /// is fragmented so that packets are full. With a `packet_space` no larger than `space` any message is
+    /// fragmented, which suits the packet of the COOKIE ECHO.
     ///
-    /// None if there is nothing to send, it does not fit, something waits for retransmission, the peer's window has no
-    /// room, or 65,535 chunks are outstanding.
+    /// Returns `None` if there is nothing to send, it does not fit, something waits for retransmission, the peer's
+    /// window has no room, or 65,535 chunks are outstanding.
     #[inline]
     pub(crate) fn next_new(
         &mut self,
@@ -333,26 +334,27 @@ impl Outbound {
         outstanding.extend(now, path, len, copies)
     }
 
-    /// The chunk that `next_retransmission` gives next, if any is marked.
+    /// Returns the chunk that `next_retransmission` will return, if any is marked.
     pub(crate) fn retransmission(&mut self) -> Option<Retransmission> {
         retransmit::peek(&mut self.busy.as_deref_mut()?.sent.outstanding)
     }
 
-    /// Fast recovery began and its first packet, which goes regardless of cwnd, has not gone (section 7.2.4 rule 3).
+    /// True if fast recovery began and its first packet, which is sent regardless of cwnd, is still to be sent
+    /// (section 7.2.4 rule 3).
     #[must_use]
     pub(crate) fn fast_retransmit_pending(&self) -> bool {
         self.sent().is_some_and(|sent| sent.recovery.first_packet_pending() && sent.outstanding.marked() > 0)
     }
 
-    /// The packet that goes regardless of cwnd has gone.
+    /// Records that the packet was sent that is allowed regardless of cwnd.
     pub(crate) fn fast_retransmit_sent(&mut self) {
         if let Some(busy) = &mut self.busy {
             busy.sent.recovery.on_first_packet();
         }
     }
 
-    /// No chunk before `tsn` that was last sent to `path` is outstanding: sending it again there restarts T3-rtx
-    /// (section 6.1).
+    /// True if no chunk before `tsn` that was last sent on `path` is outstanding: retransmitting it there restarts
+    /// T3-rtx (section 6.1).
     #[must_use]
     pub(crate) fn is_earliest_outstanding(&self, tsn: Tsn, path: u8) -> bool {
         let Some(sent) = self.sent() else { return false };
@@ -362,7 +364,7 @@ impl Outbound {
         !earlier(path % PATHS_MAX as u8)
     }
 
-    /// Why a chunk in the send window that was sent again was, the last time.
+    /// Returns why a chunk in the send window was last retransmitted.
     #[must_use]
     pub(crate) fn sent_again(&self, tsn: Tsn) -> Option<SentAgain> {
         let outstanding = &self.sent()?.outstanding;
@@ -375,14 +377,14 @@ impl Outbound {
         })
     }
 
-    /// The path that a chunk in the send window was last sent to.
+    /// Returns the path that a chunk in the send window was last sent on.
     #[must_use]
     pub(crate) fn path_of(&self, tsn: Tsn) -> Option<u8> {
         let sent = self.sent()?;
         sent.outstanding.get(sent.outstanding.index_of(tsn)?).map(|record| record.path)
     }
 
-    /// The chunk has gone once, as far as is known: only where losses are found by time.
+    /// True if the chunk was sent once, as far as is known: only with loss detection by time.
     #[must_use]
     pub(crate) fn went_once(&self, tsn: Tsn) -> bool {
         let Some(sent) = self.sent().filter(|sent| sent.outstanding.rack.is_some()) else { return true };
@@ -390,14 +392,14 @@ impl Outbound {
         record.is_none_or(|record| !record.has(RESENT))
     }
 
-    /// The path whose tail-loss probe the chunk was, of which nobody knows yet whether it was needed.
+    /// Returns the path whose tail-loss probe the chunk was, if it is not known yet whether it was needed.
     #[must_use]
     pub(crate) fn probed_from(&self, tsn: Tsn) -> Option<u8> {
         self.sent()?.outstanding.rack.as_ref()?.probed_from(tsn)
     }
 
-    /// New data waits, the peer's window has no room for it and nothing is outstanding: a window probe is needed
-    /// after one RTO (section 6.1 A).
+    /// True if new data waits, the peer's window has no room for it and nothing is outstanding: a window probe is
+    /// needed after one RTO (section 6.1 A).
     #[must_use]
     pub(crate) fn window_probe_wanted(&self) -> bool {
         self.window.probe_wanted()
@@ -405,7 +407,7 @@ impl Outbound {
             && self.sent().is_some_and(|s| s.outstanding.is_empty())
     }
 
-    /// The wait for the window probe is over: `next_new` gives one chunk whatever the peer's window.
+    /// Ends the wait for the window probe: `next_new` returns one chunk regardless of the peer's window.
     pub(crate) fn permit_window_probe(&mut self) {
         self.window.permit_probe();
     }
@@ -413,7 +415,7 @@ impl Outbound {
 
 /// Acknowledgement and time-out.
 impl Outbound {
-    /// Takes in a SACK (section 6.2.1).
+    /// Processes a SACK (section 6.2.1).
     pub(crate) fn on_sack(
         &mut self,
         now: Time,
@@ -457,7 +459,7 @@ impl Outbound {
         Self::outcome(busy, steps, progress)
     }
 
-    /// Takes in the Cumulative TSN Ack of a SHUTDOWN, which says nothing of gaps and window (section 9.2).
+    /// Processes the Cumulative TSN Ack of a SHUTDOWN, which reports neither gaps nor window (section 9.2).
     pub(crate) fn on_cumulative(
         &mut self,
         now: Time,
@@ -471,8 +473,8 @@ impl Outbound {
         };
         let steps = match busy.sent.classify(tsn) {
             Cumulative::Steps(steps) => steps,
-            // pion puts a TSN of its own here: half of its SHUTDOWNs acknowledge what was never sent. The SHUTDOWN
-            // counts all the same; what is outstanding stays so until a SACK says otherwise.
+            // pion puts a TSN of its own here, so half of its SHUTDOWNs acknowledge data that was never sent. The
+            // SHUTDOWN still counts; outstanding data waits for a SACK.
             Cumulative::Stale | Cumulative::Impossible => return SackOutcome::Ignored,
         };
         let progress = busy.sent.acknowledge_cumulatively(now, steps, &mut busy.copies, paths);
@@ -492,9 +494,9 @@ impl Outbound {
         }
     }
 
-    /// T3-rtx of the path expired (section 6.3.3): everything in flight on it is marked for retransmission, and fast
-    /// recovery ends. `again`: nothing was acknowledged on it since the time-out before, so that the doubt about that goes on. Returns the
-    /// bytes that left the path's flight.
+    /// Handles an expiry of T3-rtx of the path (section 6.3.3): everything in flight on it is marked for
+    /// retransmission, and fast recovery ends. `again` is true if nothing was acknowledged on it since the previous
+    /// time-out, so that both are undone together. Returns the bytes that left the path's flight.
     pub(crate) fn on_timeout(&mut self, path: u8, again: bool) -> u32 {
         let Some(busy) = &mut self.busy else { return 0 };
         let in_flight = busy.sent.outstanding.in_flight_bytes();
@@ -506,8 +508,9 @@ impl Outbound {
         bytes
     }
 
-    /// Everything in flight on the path goes again though nothing says that the network lost it: a router refused it, it went with a
-    /// COOKIE ECHO that goes again, or the peer has no room for it. Returns the bytes that left the path's flight.
+    /// Retransmits everything in flight on the path without a sign that the network lost it: a router refused it, it
+    /// went with a COOKIE ECHO that is repeated, or the peer has no room for it. Returns the bytes that left the
+    /// path's flight.
     pub(crate) fn send_again(&mut self, path: u8) -> u32 {
         let Some(busy) = &mut self.busy else { return 0 };
         let in_flight = busy.sent.outstanding.in_flight_bytes();
@@ -519,18 +522,18 @@ impl Outbound {
         bytes
     }
 
-    /// The window of the path has shrunk because the network marked what was sent: it does not shrink again for losses of
-    /// that (RFC 3168 section 6.1.2).
+    /// Records that the window of the path has shrunk because the network marked data: it does not shrink again for
+    /// losses of that data (RFC 3168 section 6.1.2).
     pub(crate) fn on_shrunk(&mut self, path: u8) {
         let Some(busy) = &mut self.busy else { return };
         busy.sent.recovery.on_shrunk(path, busy.sent.outstanding.next_tsn().previous());
         loss_detection::on_shrunk(&mut busy.sent.outstanding, path);
     }
 
-    /// T3-rtx of the path expired, there is no other path to go to, and losses are found by time: only as many of its
-    /// lowest chunks as fit a packet are marked for retransmission; the answer to them tells of the others. Where losses
-    /// are found by miss indications, or there was an answer and it did not help, it is [`on_timeout`](Self::on_timeout). `again` as
-    /// there.
+    /// Handles an expiry of T3-rtx of the path, if there is no other path and losses are detected by time: only as
+    /// many of its lowest chunks as fit a packet are marked for retransmission, and the answer shows the fate of the
+    /// others. With miss indications, or after an answer that did not help, it is [`on_timeout`](Self::on_timeout).
+    /// `again` is as there.
     pub(crate) fn on_first_timeout(&mut self, path: u8, again: bool) -> u32 {
         let Some(busy) = &mut self.busy else { return 0 };
         let in_flight = busy.sent.outstanding.in_flight_bytes();
@@ -544,7 +547,7 @@ impl Outbound {
         bytes
     }
 
-    /// The deadline that [`loss_deadline`](Self::loss_deadline) gave has passed: marks what is lost by that.
+    /// Marks what is lost when the deadline of [`loss_deadline`](Self::loss_deadline) has passed.
     pub(crate) fn on_loss_timer(&mut self, now: Time, paths: &mut [PathAck; PATHS_MAX]) {
         let Some(busy) = &mut self.busy else { return };
         let in_flight = busy.sent.outstanding.in_flight_bytes();
@@ -553,9 +556,9 @@ impl Outbound {
         self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));
     }
 
-    /// A packet is to go to the path whatever its window, to learn whether the last ones were lost: what is marked for
-    /// retransmission, new data if `new_allowed`, or else the highest chunk in flight, which is marked then. Returns the
-    /// bytes that left the path's flight.
+    /// Prepares a packet that may be sent on the path regardless of its window, to learn whether the last packets
+    /// were lost: data marked for retransmission, new data if `new_allowed`, or else the highest chunk in flight,
+    /// which is marked then. Returns the bytes that left the path's flight.
     pub(crate) fn on_probe(&mut self, path: u8, new_allowed: bool) -> u32 {
         let pending = self.pending_bytes();
         let Some(busy) = &mut self.busy else { return 0 };
@@ -570,14 +573,14 @@ impl Outbound {
         bytes
     }
 
-    /// When [`on_loss_timer`](Self::on_loss_timer) is due; `Time::MAX`: nothing is in doubt.
+    /// Returns when [`on_loss_timer`](Self::on_loss_timer) is due; `Time::MAX` if no chunk may become lost by time.
     #[must_use]
     pub(crate) fn loss_deadline(&self) -> Time {
         self.sent().and_then(|sent| sent.outstanding.rack.as_ref()).map_or(Time::MAX, |rack| rack.deadline())
     }
 
-    /// The peer's window is shut, data or a probe is outstanding, and a SACK came since the last time-out: T3-rtx
-    /// expiring now does not count as an error (section 6.1 A).
+    /// True if the peer's window is closed, data or a probe is outstanding, and a SACK arrived since the last
+    /// time-out: an expiry of T3-rtx does not count as an error now (section 6.1 A).
     #[must_use]
     pub(crate) fn zero_window_probing(&self) -> bool {
         self.window.is_probed() && self.sent().is_some_and(|sent| !sent.outstanding.is_empty())

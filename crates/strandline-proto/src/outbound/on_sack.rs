@@ -1,4 +1,4 @@
-//! Taking in a SACK (RFC 9260 section 6.2.1).
+//! Processing of a SACK (RFC 9260 section 6.2.1).
 
 use strandline_wire::GapBlock;
 
@@ -14,32 +14,32 @@ use crate::config::{PATHS_MAX, Recovery as Mode};
 use crate::number::Tsn;
 use crate::time::Time;
 
-/// What is in flight and what is known of it.
+/// The chunks in flight and what is known about them.
 #[derive(Debug)]
 pub(super) struct SendWindow {
     pub(super) outstanding: Outstanding,
     pub(super) gaps: Gaps,
     pub(super) recovery: Recovery,
-    /// Chunks that the peer may still take back, and look-ups that this causes: see [`TAKEN_BACK_MAX`].
+    /// Number of chunks that the peer may still revoke, including look-ups that this causes: see [`TAKEN_BACK_MAX`].
     patience: u32,
 }
 
-/// What may be taken back in a row. A peer that is short of memory takes some back, rarely; each chunk acknowledged for good
-/// lets it take back another one. Without a limit every SACK could change all that is outstanding.
+/// Maximum number of revoked chunks in a row. A peer short of memory rarely revokes some; each chunk acknowledged for
+/// good allows another one. Without a limit every SACK could change everything outstanding.
 const TAKEN_BACK_MAX: u32 = 4 * CHUNKS_MAX as u32;
 
-/// What a Cumulative TSN Ack says.
+/// The position of a Cumulative TSN Ack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cumulative {
     /// Below the ack point: out of order.
     Stale,
     /// Beyond what was sent.
     Impossible,
-    /// So many chunks more than before.
+    /// This many chunks beyond the ack point.
     Steps(usize),
 }
 
-/// What a SACK changed.
+/// The changes by a SACK.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Progress {
     /// Bytes that left the send window.
@@ -47,7 +47,7 @@ pub(super) struct Progress {
     pub(super) newly_acked: bool,
     pub(super) entered_fast_recovery: bool,
     pub(super) in_fast_recovery: bool,
-    /// The peer takes back more and more of what it acknowledged.
+    /// True if the peer keeps revoking what it acknowledged.
     pub(super) taken_back_too_often: bool,
 }
 
@@ -61,7 +61,7 @@ impl SendWindow {
         }
     }
 
-    /// Where a cumulative TSN lies in the send window.
+    /// Returns the position of a cumulative TSN in the send window.
     pub(super) fn classify(&self, cumulative: Tsn) -> Cumulative {
         let point = self.outstanding.cumulative_ack();
         let steps = cumulative.distance_from(point) as usize;
@@ -74,13 +74,13 @@ impl SendWindow {
         }
     }
 
-    /// The gap blocks, counted from `steps` beyond the ack point, name a TSN that was never sent.
+    /// True if the gap blocks, counted from `steps` beyond the ack point, contain a TSN that was never sent.
     pub(super) fn names_unsent(&self, steps: usize, blocks: impl Iterator<Item = GapBlock>) -> bool {
         Gaps::highest(blocks).is_some_and(|highest| steps + highest >= self.outstanding.len())
     }
 
-    /// Everything up to `steps` beyond the ack point has arrived. Returns whether anything was acknowledged for the first
-    /// time, and the bytes that left.
+    /// Records that everything up to `steps` beyond the ack point has arrived. Returns whether anything was
+    /// acknowledged for the first time, and the bytes that left.
     pub(super) fn advance(
         &mut self,
         now: Time,
@@ -99,7 +99,7 @@ impl SendWindow {
         (newly_acked, delivered)
     }
 
-    /// Takes in a SACK that `classify` and `names_unsent` found possible.
+    /// Processes a SACK that `classify` and `names_unsent` found possible.
     pub(super) fn acknowledge(
         &mut self,
         now: Time,
@@ -129,7 +129,8 @@ impl SendWindow {
         progress
     }
 
-    /// Everything up to `steps` beyond the ack point has arrived, says a chunk that knows nothing of gaps.
+    /// Processes a cumulative acknowledgement of everything up to `steps` beyond the ack point, from a chunk without
+    /// gap blocks.
     pub(super) fn acknowledge_cumulatively(
         &mut self,
         now: Time,
@@ -143,7 +144,8 @@ impl SendWindow {
         Progress { delivered, newly_acked, in_fast_recovery, ..Progress::default() }
     }
 
-    /// The peer got these a second time (section 3.3.4). A path watches no more than so many, and each is looked for.
+    /// Processes reported duplicates (section 3.3.4). A path watches a limited number of chunks, and each duplicate
+    /// is searched for.
     pub(super) fn on_duplicates(
         &mut self,
         duplicates: impl Iterator<Item = Tsn>,
@@ -155,8 +157,8 @@ impl SendWindow {
         }
     }
 
-    /// Gap blocks: what they add, what that tells to be missing, and what they take back, in this order. Gives the highest index of each
-    /// path that they acknowledge for the first time.
+    /// Processes the gap blocks: what they add, which chunks that shows as missing, and what they revoke, in this
+    /// order. Returns for each path the highest index that they acknowledge for the first time.
     fn take_gaps(
         &mut self,
         steps: usize,
@@ -220,8 +222,9 @@ impl SendWindow {
     }
 }
 
-/// Books a chunk that a gap block acknowledges and that was not in the SACK before; `sent_at` if it gives a round-trip
-/// time, and whether it was named when it had arrived. False if an earlier SACK had acknowledged it.
+/// Accounts for a chunk that a gap block acknowledges and that was not in the previous SACK. `sent_at` is set if it
+/// measures a round-trip time, `timed` if it was reported when it arrived. Returns false if an earlier SACK had
+/// acknowledged it.
 fn credit(record: &Record, (sent_at, timed): (Option<Time>, bool), path: &mut PathAck) -> bool {
     let len = record.chunk_len();
     if record.state() == State::InFlight {
@@ -239,8 +242,9 @@ fn credit(record: &Record, (sent_at, timed): (Option<Time>, bool), path: &mut Pa
     true
 }
 
-/// The peer no longer reports a chunk that a gap block had acknowledged (rule D iii): it is in flight again, with one
-/// miss indication. `overtaken`: perhaps the SACK is older than the one before. Returns how many chunks have to be looked at again for that.
+/// Handles a chunk whose gap acknowledgement the peer revokes (rule D iii): it is in flight again, with one miss
+/// indication. `overtaken` is true if the SACK may be older than the previous one. Returns how many chunks must be
+/// examined again.
 fn renege(
     outstanding: &mut Outstanding,
     index: usize,

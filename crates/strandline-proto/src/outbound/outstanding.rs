@@ -1,11 +1,11 @@
-//! Chunks that were sent and not acknowledged cumulatively, in TSN order, with the messages they are parts of.
+//! Chunks that were sent and not cumulatively acknowledged, in TSN order, with the messages that they belong to.
 //!
-//! One ring holds a record of 16 bytes for each chunk, its place being its TSN less the first one's; a second ring
-//! holds each message once, however many chunks it was cut into. A message stays whole until its last chunk leaves,
-//! so that a failure can report it whole. When chunks were sent is kept for each moment, in [`SendTimes`].
+//! One ring holds a record of 16 bytes for each chunk, indexed by its TSN less the first one's. A second ring holds
+//! each message once, however many chunks it was cut into. A message stays whole until its last chunk leaves, so that
+//! a failure can report it whole. Sending times are stored for each instant, in [`SendTimes`].
 //!
-//! A chunk is in one of four states. `change` is the way from one to another, and `take_front` lets whole runs of
-//! chunks in one state go: the sums of each state balance because they are kept there.
+//! A chunk is in one of four states. `change` moves it from one to another, and `take_front` releases whole runs of
+//! chunks in one state: the sums of each state balance because they are maintained there.
 
 mod questions;
 
@@ -22,58 +22,59 @@ use crate::config::{PATHS_MAX, Recovery};
 use crate::number::Tsn;
 use crate::time::Time;
 
-/// Chunks outstanding at most: what a gap block can name. It also keeps the two limits of section 6.1, 2^31 - 1 TSNs
-/// and 2^16 - 1 ordered messages of a stream, since each message outstanding has at least one chunk.
+/// Maximum number of outstanding chunks: what a gap block can report. It also keeps the two limits of section 6.1,
+/// 2^31 - 1 TSNs and 2^16 - 1 ordered messages of a stream, since each outstanding message has at least one chunk.
 pub(super) const CHUNKS_MAX: usize = u16::MAX as usize;
 
-/// What is believed of a chunk.
+/// The assumed state of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum State {
-    /// On its way; counts as flight.
+    /// In flight; counts as flight.
     InFlight,
-    /// Believed lost: waits to be sent again; does not count as flight.
+    /// Presumed lost: waits for retransmission; does not count as flight.
     Marked,
-    /// Acknowledged by a gap block, which the peer may take back; does not count as flight.
+    /// Acknowledged by a gap block, which the peer may revoke; does not count as flight.
     GapAcked,
-    /// So late that it must have left the network, and no SACK has had room to say whether it arrived; does not count as flight.
+    /// So late that it must have left the network, while no SACK had room to report whether it arrived; does not
+    /// count as flight.
     Overdue,
 }
 
 /// A chunk that was sent.
 #[derive(Debug, Clone, Copy)]
-#[repr(C)] // the last four fields are read as one number, see `alike`
+#[repr(C)] // `alike` reads the last four fields as one number.
 pub(super) struct Record {
     /// Number of its message, counted from the association's first one, modulo 2^32.
     message: u32,
-    /// Where in the message its user data starts.
+    /// Offset in the message where its user data starts.
     offset: u32,
     /// Bytes of user data.
     pub(super) len: u16,
-    /// If it was sent again: where in the log of that.
+    /// If it was retransmitted: its number in the log of retransmissions.
     pub(super) resent: u16,
-    /// The path it was last sent to.
+    /// The path that it was last sent on.
     pub(super) path: u8,
-    /// Miss indications (section 7.2.4).
+    /// Number of miss indications (section 7.2.4).
     pub(super) misses: u8,
     /// See `Record::has`.
     flags: u8,
     state: State,
 }
 
-/// It was marked by fast retransmit once and never is again (section 7.2.4 rule 5).
+/// It was marked by fast retransmit once and never will be again (section 7.2.4 rule 5).
 pub(super) const FAST_RETRANSMITTED: u8 = 1;
-/// It was acknowledged before: acknowledging it again is no news.
+/// It was acknowledged before: acknowledging it again is not new.
 pub(super) const CREDITED: u8 = 1 << 1;
 /// If it is marked, fast retransmit did it, not T3-rtx.
 pub(super) const FAST_MARKED: u8 = 1 << 2;
 /// It ends its message.
 const ENDING: u8 = 1 << 3;
-/// It was sent again (kept only where losses are found by time).
+/// It was retransmitted (recorded only with loss detection by time).
 pub(super) const RESENT: u8 = 1 << 4;
-/// It is marked as a tail-loss probe, not because it was found lost.
+/// It is marked as a tail-loss probe, not because it was declared lost.
 pub(super) const PROBE: u8 = 1 << 5;
-/// It was sent to several paths: nobody knows which of them brought it.
+/// It was sent on several paths: it is unknown which of them delivered it.
 pub(super) const MOVED: u8 = 1 << 6;
 
 impl Record {
@@ -93,21 +94,22 @@ impl Record {
         self.state
     }
 
-    /// Path, state and credit: records in which this is the same can leave together.
+    /// Returns path, state and credit as a number: records with the same number can leave together.
     #[inline]
     const fn alike(&self) -> u32 {
         let all = u32::from_le_bytes([self.path, self.misses, self.flags, self.state as u8]);
         all & u32::from_le_bytes([u8::MAX, 0, CREDITED | RESENT | MOVED, u8::MAX])
     }
 
-    /// Bytes of the chunk in a packet, header and padding included: what congestion control counts (section 7.2).
+    /// Returns the bytes of the chunk in a packet, including header and padding, as congestion control counts them
+    /// (section 7.2).
     #[inline]
     pub(super) fn chunk_len(&self) -> u32 {
         chunk_len(usize::from(self.len))
     }
 }
 
-/// Bytes of a chunk with `len` bytes of user data, header and padding included.
+/// Returns the bytes of a chunk with `len` bytes of user data, including header and padding.
 #[inline]
 pub(super) fn chunk_len(len: usize) -> u32 {
     (DATA_CHUNK_HEADER_LEN + ((len + 3) & !3)) as u32
@@ -122,7 +124,7 @@ pub(super) struct Outstanding {
     /// Number of the first message, modulo 2^32.
     first_message: u32,
     messages: VecDeque<Message>,
-    /// Bytes of the last message that have a TSN; 0 if it has been sent to its end.
+    /// Bytes of the last message that have a TSN; 0 if it was sent to its end.
     begun: u32,
     in_flight_bytes: u32,
     /// Bytes of all records.
@@ -132,14 +134,15 @@ pub(super) struct Outstanding {
     marked_from: usize,
     /// Bytes of the records acknowledged by gap blocks.
     gap_acked_bytes: u32,
-    /// Records of each path that are [`State::Overdue`].
+    /// Number of records of each path that are [`State::Overdue`].
     overdue: [u16; PATHS_MAX],
     times: SendTimes,
-    /// The latest SACK had no room for what lies behind the first of these, and was sent before the second was: how long that took nobody knows.
+    /// If the latest SACK was full: the highest TSN that it reported, and the next TSN when it arrived. It is unknown
+    /// when chunks between them arrived.
     unnamed: Option<(Tsn, Tsn)>,
-    /// A bit for each path that any of these was sent to.
+    /// A bit for each path that any of these was sent on.
     paths: u8,
-    /// Losses are found by time; otherwise by miss indications.
+    /// State of loss detection by time; `None` with miss indications.
     pub(super) rack: Option<Box<Rack>>,
 }
 
@@ -149,12 +152,12 @@ struct Run {
     path: u8,
     state: State,
     flags: u8,
-    /// User data.
+    /// Bytes of user data.
     payload: u32,
-    /// User data with headers and padding.
+    /// Bytes of user data with headers and padding.
     bytes: u32,
     chunks: u32,
-    /// Messages that end in it.
+    /// Number of messages that end in it.
     endings: u32,
 }
 
@@ -179,7 +182,7 @@ impl Outstanding {
         }
     }
 
-    /// How losses are found from now on. Without effect while anything is outstanding, of which the other way knows nothing.
+    /// Sets the loss detection. Without effect while anything is outstanding, which the other kind does not know.
     pub(super) fn set_recovery(&mut self, recovery: Recovery) {
         let by_time = recovery == Recovery::Rack;
         if self.records.is_empty() && by_time != self.rack.is_some() {
@@ -187,14 +190,14 @@ impl Outstanding {
         }
     }
 
-    /// Starts a message; `extend` must follow until it has been sent to its end.
+    /// Starts a message; `extend` must follow until it was sent to its end.
     #[inline]
     pub(super) fn begin(&mut self, message: Message) {
         self.messages.push_back(message);
         self.begun = 0;
     }
 
-    /// Bytes of the message under way that have no TSN yet.
+    /// Returns the bytes of the current message that have no TSN yet.
     #[inline]
     pub(super) fn under_way(&self) -> Option<usize> {
         if self.begun == 0 {
@@ -203,7 +206,7 @@ impl Outstanding {
         self.messages.back().map(|message| message.len().saturating_sub(self.begun as usize))
     }
 
-    /// Gives the next `len` bytes of the last message a TSN.
+    /// Assigns a TSN to the next `len` bytes of the last message.
     #[inline]
     pub(super) fn extend<'a>(
         &'a mut self,
@@ -237,13 +240,14 @@ impl Outstanding {
         Some(data(tsn, message, start, ending, payload))
     }
 
-    /// What [`push_whole`](Self::push_whole) gave a TSN goes there.
+    /// Records the path of the chunks from [`push_whole`](Self::push_whole).
     #[inline]
     pub(super) fn goes_to(&mut self, path: u8) {
         self.paths |= 1 << (path % PATHS_MAX as u8);
     }
 
-    /// Gives a TSN to a whole message of `len` bytes, the `ahead`-th of those that [`adopt`](Self::adopt) takes afterwards.
+    /// Assigns a TSN to a whole message of `len` bytes, the `ahead`-th of those that [`adopt`](Self::adopt) takes
+    /// afterwards.
     #[inline]
     pub(super) fn push_whole(&mut self, ahead: u32, path: u8, len: usize) {
         self.records.push_back(Record {
@@ -258,7 +262,7 @@ impl Outstanding {
         });
     }
 
-    /// Takes the messages, of `user_data` bytes in all, whose chunks `push_whole` gave a TSN.
+    /// Takes the messages, of `user_data` bytes in all, whose chunks got a TSN by `push_whole`.
     #[inline]
     pub(super) fn adopt(
         &mut self,
@@ -273,13 +277,13 @@ impl Outstanding {
         self.bytes += user_data as u32;
     }
 
-    /// Chunks that may still become outstanding.
+    /// Returns the number of chunks that may still become outstanding.
     #[inline]
     pub(super) fn room(&self) -> usize {
         CHUNKS_MAX.saturating_sub(self.records.len())
     }
 
-    /// The chunk of a record, as it is sent.
+    /// Returns the chunk of a record, as it is sent.
     pub(super) fn chunk<'a>(&'a self, index: usize, copies: &'a Copies) -> Option<Data<'a>> {
         let record = self.records.get(index)?;
         let message = self.messages.get(record.message.wrapping_sub(self.first_message) as usize)?;
@@ -288,7 +292,7 @@ impl Outstanding {
         Some(data(self.first + index as u32, message, start, record.has(ENDING), payload))
     }
 
-    /// Moves a record to another state and keeps the sums. Returns the record as it was.
+    /// Moves a record to another state and maintains the sums. Returns the record as it was.
     pub(super) fn change(&mut self, index: usize, to: State) -> Option<Record> {
         let record = self.records.get_mut(index)?;
         let before = *record;
@@ -312,9 +316,9 @@ impl Outstanding {
         Some(before)
     }
 
-    /// Takes out the first `steps` records, which the peer has, and the messages that end with them: run by run, so that
-    /// a SACK for many chunks costs little for each. Returns whether any was acknowledged for the first time, and the
-    /// bytes that left. `overtaken`: chunks below this index were overtaken by one acknowledged before.
+    /// Removes the first `steps` records, which the peer has, and the messages that end with them: run by run, so
+    /// that a SACK for many chunks costs little for each. Returns whether any was acknowledged for the first time,
+    /// and the bytes that left. Chunks below index `overtaken` were overtaken by one acknowledged before.
     pub(super) fn take_front(
         &mut self,
         steps: usize,
@@ -345,11 +349,11 @@ impl Outstanding {
         (newly_acked, (before - self.bytes) as usize)
     }
 
-    /// The run of like records from `from` on. `None` if there is no record.
+    /// Returns the run of like records from `from` on, or `None` if there is no record.
     fn run_at(&self, from: usize, end: usize) -> Option<Run> {
         let (front, back) = self.records.as_slices();
         let split = front.len();
-        // A run that goes around the end of the ring is taken as two.
+        // A run that wraps around the end of the ring is returned as two.
         let records =
             if from < split { front.get(from..end.min(split)) } else { back.get(from - split..end - split) };
         let records = records.unwrap_or_default();
@@ -371,7 +375,8 @@ impl Outstanding {
         Some(Run { path, state, flags, payload, bytes, chunks, endings })
     }
 
-    /// Books a run that leaves; its last record is at index `last`. True if it was not acknowledged before.
+    /// Accounts for a run that leaves; its last record is at index `last`. Returns true if it was not acknowledged
+    /// before.
     fn settle(&mut self, run: &Run, last: usize, overtaken: usize, paths: &mut [PathAck; PATHS_MAX]) -> bool {
         let Run { path: number, state, flags, .. } = *run;
         self.bytes -= run.payload;
@@ -416,7 +421,7 @@ impl Outstanding {
         true
     }
 
-    /// A chunk that a gap block acknowledges for the first time was believed to be as `record` says.
+    /// Informs RACK of a chunk that a gap block acknowledges for the first time. `record` is its earlier state.
     pub(super) fn tell_gap_acked(&mut self, index: usize, record: &Record, overtaken: usize) {
         if self.rack.is_none() {
             return;
@@ -443,10 +448,10 @@ impl Outstanding {
         }
     }
 
-    /// The first `count` messages are delivered.
+    /// Releases the first `count` messages, which are delivered.
     fn drop_messages(&mut self, count: usize, copies: &mut Copies) {
         self.first_message = self.first_message.wrapping_add(count as u32);
-        // Of one block after another, most of the time.
+        // They are mostly in one block after another.
         let (mut block, mut messages) = (0, 0);
         for message in self.messages.drain(..count.min(self.messages.len())) {
             let Payload::Copied(place) = message.payload else { continue };
@@ -461,7 +466,7 @@ impl Outstanding {
         }
     }
 
-    /// Index of the lowest record marked for retransmission.
+    /// Returns the index of the lowest record marked for retransmission.
     pub(super) fn first_marked(&mut self) -> Option<usize> {
         if self.marked == 0 {
             self.marked_from = self.records.len();
@@ -474,7 +479,7 @@ impl Outstanding {
         Some(self.marked_from)
     }
 
-    /// A marked chunk is sent again, to `path`.
+    /// Records that a marked chunk is retransmitted on `path`.
     pub(super) fn resend(&mut self, now: Time, index: usize, path: u8) {
         let path = path % PATHS_MAX as u8;
         let tsn = self.tsn(index);
@@ -497,7 +502,7 @@ impl Outstanding {
         self.change(index, State::InFlight);
     }
 
-    /// A SACK has been taken in. `cut_at`: the highest index that it named, if it had no room for more.
+    /// Ends the processing of a SACK. `cut_at` is the highest index that it reported, if it had no room for more.
     pub(super) fn set_unnamed(&mut self, cut_at: Option<usize>) {
         self.unnamed = cut_at.map(|index| (self.tsn(index), self.next_tsn()));
     }
@@ -506,13 +511,13 @@ impl Outstanding {
         self.records.get_mut(index)
     }
 
-    /// The messages that are not acknowledged whole, oldest first.
+    /// Returns the messages that are not completely acknowledged, oldest first.
     pub(super) fn into_messages(self) -> impl Iterator<Item = Message> {
         self.messages.into_iter()
     }
 }
 
-/// A chunk of a message: `payload` begins at byte `start` of it.
+/// Returns a chunk of a message: `payload` begins at byte `start` of it.
 #[inline]
 fn data<'a>(tsn: Tsn, message: &Message, start: usize, ending: bool, payload: &'a [u8]) -> Data<'a> {
     Data {

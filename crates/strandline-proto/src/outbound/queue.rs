@@ -1,7 +1,7 @@
-//! What the application gave and was not sent yet, and the send buffer's accounts.
+//! Messages that were not sent yet, and the accounts of the send buffer.
 //!
-//! A byte counts against the send buffer from `push` until it is acknowledged cumulatively: a receiver may take back
-//! a gap acknowledgement (RFC 9260 section 6.2.1 D iii), so the bytes have to be kept until then.
+//! A byte counts against the send buffer from `push` until it is cumulatively acknowledged: a receiver may revoke a
+//! gap acknowledgement (RFC 9260 section 6.2.1 D iii), so the bytes must be kept until then.
 
 use crate::config::AssociationConfig;
 use crate::error::SendError;
@@ -9,12 +9,12 @@ use crate::error::SendError;
 use super::message::Message;
 use super::scheduler::Scheduler;
 
-/// When to tell the application that it may send again.
+/// When to notify the application that it may send again.
 #[derive(Debug, Clone, Copy)]
 struct Blocked {
-    /// Buffered bytes at most.
+    /// Maximum number of buffered bytes.
     bytes_max: u32,
-    /// Messages waiting at most.
+    /// Maximum number of queued messages.
     messages_max: u32,
 }
 
@@ -22,12 +22,12 @@ struct Blocked {
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     scheduler: Scheduler,
-    /// Payload bytes without a TSN, those of a message that is partly sent included.
+    /// Payload bytes without a TSN, including those of a message that is partly sent.
     pending_bytes: usize,
     /// Payload bytes from `push` to the cumulative acknowledgement.
     buffered_bytes: usize,
     blocked: Option<Blocked>,
-    /// The send buffer, bytes.
+    /// Size of the send buffer in bytes.
     limit: u32,
 }
 
@@ -36,8 +36,8 @@ impl Queue {
         self.limit = limit;
     }
 
-    /// Whether there is room for a message of `len` bytes; if not, remembers to say when there is. `limit` tells the send
-    /// buffer as it is now: asked for only if it was full as it was before.
+    /// Checks whether there is room for a message of `len` bytes; if not, the application will be notified when there
+    /// is. `limit` returns the current send buffer and is called only if the buffer was full by its previous size.
     #[inline]
     pub(super) fn check_room(
         &mut self,
@@ -52,7 +52,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Seems to be full.
+    /// Checks a buffer that seems to be full.
     #[cold]
     fn check_full(
         &mut self,
@@ -75,7 +75,7 @@ impl Queue {
         self.buffered_bytes + len > self.limit as usize && self.buffered_bytes > 0
     }
 
-    /// Takes a message for which there is room.
+    /// Adds a message for which there is room.
     #[inline]
     pub(super) fn push(&mut self, message: Message) {
         self.buffered_bytes += message.len();
@@ -83,9 +83,9 @@ impl Queue {
         self.scheduler.push(message);
     }
 
-    /// The application is told once half of the buffer is free, or later if the message refused needs more; once a
-    /// quarter is, if the buffer has grown with the congestion window: what is in flight may be more than half of it. Of
-    /// several refused the most demanding counts.
+    /// Remembers to notify the application: once half of the buffer is free, or later if the refused message needs
+    /// more. If the buffer has grown with the congestion window, once a quarter is free, because the flight may
+    /// exceed half of it. Of several refused messages the most demanding counts.
     #[cold]
     fn block(&mut self, len: usize, config: &AssociationConfig) {
         let send_buffer = self.limit;
@@ -101,14 +101,15 @@ impl Queue {
         });
     }
 
-    /// The congestion window is much larger than when a message was refused: who waits may ask again at once.
+    /// Allows waiting senders to retry at once, because the congestion window is much larger than when a message was
+    /// refused.
     pub(super) fn ask_again(&mut self) {
         if let Some(blocked) = &mut self.blocked {
             *blocked = Blocked { bytes_max: u32::MAX, messages_max: u32::MAX };
         }
     }
 
-    /// True once when there is room again after a refusal.
+    /// Returns true once when there is room again after a refusal.
     pub(super) fn take_writable(&mut self) -> bool {
         let Some(Blocked { bytes_max, messages_max }) = self.blocked else { return false };
         let room = self.buffered_bytes <= bytes_max as usize && self.scheduler.len() <= messages_max as usize;
@@ -118,18 +119,18 @@ impl Queue {
         room
     }
 
-    /// Length in bytes of the message that is next.
+    /// Returns the length in bytes of the next message.
     pub(super) fn next_len(&self) -> Option<usize> {
         self.scheduler.next().map(|message| message.len())
     }
 
-    /// Messages that are next, one after the other; not all that wait, but one at least if any does.
+    /// Returns the next messages in order: not all that wait, but at least one if any does.
     #[inline]
     pub(super) fn front(&mut self) -> &mut [Message] {
         self.scheduler.front()
     }
 
-    /// Takes the first `count` of [`front`](Self::front) to send them.
+    /// Takes the first `count` messages of [`front`](Self::front) to send them.
     #[inline]
     pub(super) fn take(&mut self, count: usize) -> impl ExactSizeIterator<Item = Message> + '_ {
         self.scheduler.take(count)
@@ -140,17 +141,17 @@ impl Queue {
         self.scheduler.pop()
     }
 
-    /// `len` bytes got a TSN.
+    /// Records that `len` bytes got a TSN.
     pub(super) fn on_sent(&mut self, len: usize) {
         self.pending_bytes = self.pending_bytes.saturating_sub(len);
     }
 
-    /// `len` bytes were acknowledged cumulatively.
+    /// Records that `len` bytes were cumulatively acknowledged.
     pub(super) fn on_delivered(&mut self, len: usize) {
         self.buffered_bytes = self.buffered_bytes.saturating_sub(len);
     }
 
-    /// Takes out messages that can never be sent.
+    /// Removes messages that can never be sent.
     pub(super) fn extract(&mut self, wanted: impl FnMut(&Message) -> bool) -> Vec<Message> {
         let taken = self.scheduler.extract(wanted);
         let bytes: usize = taken.iter().map(|message| message.len()).sum();

@@ -1,14 +1,13 @@
-//! Loss found by time (RFC 8985, its ideas on TSNs): a chunk is lost once one that was sent later to the same path has
-//! been acknowledged and a reordering window has passed. Unlike the count of miss indications it finds retransmissions
-//! that are lost, too, and the window adapts to paths that reorder. What turns out not to have been lost is told by
-//! `spurious`.
+//! Loss detection by time (RFC 8985 on TSNs): a chunk is lost once one that was sent later on the same path has been
+//! acknowledged and a reordering window has passed. Unlike miss indications this also detects lost retransmissions, and
+//! the window adapts to paths that reorder. `spurious` detects losses that were none.
 //!
-//! | | |
+//! | method | concern |
 //! |---|---|
-//! | [`Rack::on_acked`], [`Rack::on_resent_acked`] | which acknowledged chunk of each path was sent last |
-//! | [`Rack::on_resent`], [`Rack::on_duplicate`] | what was sent again, and what that was needless |
-//! | [`PathRack::on_lost`] | which losses belong together: [`congestion_event`](super::congestion_event) |
-//! | [`Rack::deadline`] | when time alone makes a chunk lost; `loss_detection` finds what is lost |
+//! | [`Rack::on_acked`], [`Rack::on_resent_acked`] | the acknowledged chunk of each path that was sent last |
+//! | [`Rack::on_resent`], [`Rack::on_duplicate`] | retransmissions, and which were spurious |
+//! | [`PathRack::on_lost`] | losses of one event: [`congestion_event`](super::congestion_event) |
+//! | [`Rack::deadline`] | when time alone makes a chunk lost; `loss_detection` finds the lost chunks |
 
 use strandline_wire::DATA_CHUNK_HEADER_LEN;
 
@@ -21,52 +20,52 @@ use crate::config::PATHS_MAX;
 use crate::number::Tsn;
 use crate::time::Time;
 
-/// Recoveries after which a wider reordering window falls back, unless a needless retransmission renews it.
+/// Number of recoveries after which a wider reordering window is reset, unless a spurious retransmission renews it.
 const PERSIST: u8 = 16;
 
-/// How long a minimum of the round-trip time holds: two of these at most.
+/// Period of a minimum round-trip time in nanoseconds; it holds for at most two of these.
 const MIN_RTT_PERIOD_NS: u64 = 30_000_000_000;
 
-/// The state of the association's send window.
+/// Loss detection state of the association's send window.
 #[derive(Debug)]
 pub(super) struct Rack {
     now: Time,
     pub(super) log: ResentLog,
-    /// Each path that data was sent to.
+    /// State of each path that data was sent on.
     pub(super) paths: Vec<PathRack>,
-    /// What was known of them before.
+    /// What was known about the paths before.
     learnt: Learnt,
     /// No chunk below this index is in flight and was sent only once.
     pub(super) judged: usize,
-    /// What no SACK had room to name and was sent only once has left flight below this index.
+    /// Below this index, chunks that no SACK had room to report and that were sent only once have left the flight.
     pub(super) overdue: usize,
-    /// What a packet has room for, in bytes of user data.
+    /// Room of a packet in bytes of user data.
     pub(super) packet: u32,
-    /// There is new data that the peer has room for: it may ask whether a time-out was needless.
+    /// True if there is new data that the peer has room for, which may test whether a time-out was spurious.
     pub(super) can_ask: bool,
-    /// When the latest was sent again of what this SACK acknowledges, unless that was too soon to be answered.
+    /// When the latest retransmission acknowledged by this SACK was sent, unless the answer came too soon.
     again: Option<Time>,
-    /// Something is known by which chunks may be judged otherwise than the last time.
+    /// True if new information may change the judgement of chunks.
     pub(super) stale: bool,
-    /// When the first chunk that was only late then is lost.
+    /// When the first chunk that was not lost yet at the last judgement is lost.
     pub(super) first_late: Time,
-    /// Chunks that were judged so far.
+    /// Number of chunks judged so far.
     #[cfg(test)]
     pub(super) judgements: usize,
 }
 
-/// What an acknowledgement says of the round trip.
+/// What an acknowledgement shows about the round-trip time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
-    /// It answers the only transmission there was.
+    /// It answers the only transmission.
     Once,
-    /// The chunk had been sent again.
+    /// The chunk had been retransmitted.
     Again,
-    /// The peer may have had it long before there was room to say so.
+    /// The peer may have had it long before there was room to report it.
     Late,
 }
 
-/// What is known of the paths and holds longer than what is under way; kept while nothing is, and so small.
+/// What is known about the paths beyond the current flight; kept while idle, and therefore small.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Learnt {
     /// A bit for each path on which a chunk sent once arrived after one sent later.
@@ -74,7 +73,7 @@ pub(super) struct Learnt {
     /// The widest reordering window of these, and how long it persists.
     quarters: u8,
     persist: u8,
-    /// The smallest round-trip time of the first path in the latest busy period that measured any, in microseconds; 0: none.
+    /// Minimum round-trip time of the first path in the latest busy period, in microseconds; 0 if there is none.
     min_rtt_us: u32,
 }
 
@@ -87,68 +86,67 @@ impl Learnt {
     }
 }
 
-/// What decides about the chunks of a path.
+/// The criteria by which the chunks of a path are judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Yardstick {
     pub(super) latest: (Time, Tsn),
-    /// What was sent so long ago, and before `latest`, is lost.
+    /// A chunk sent this long ago, and before `latest`, is lost.
     pub(super) patience_ns: u64,
 }
 
 /// See [`PathRack::note_probe`].
 pub(super) type LatestProbes = [Option<(Tsn, Sent)>; 2];
 
-/// The state of one path.
+/// The loss detection state of one path.
 #[derive(Debug, Default)]
 pub(super) struct PathRack {
-    /// Of the chunks acknowledged, the one that was sent last. Those of one moment were sent in the order of TSNs.
+    /// The acknowledged chunk that was sent last. Those of one instant were sent in the order of TSNs.
     pub(super) latest: Option<(Time, Tsn)>,
-    /// What the SACK being taken in acknowledges of it: the latest.
+    /// The latest chunk that the current SACK acknowledges.
     fresh: Option<(Time, Tsn, Answer)>,
-    /// Round-trip time of `latest`.
+    /// Round-trip time of `latest` in nanoseconds.
     pub(super) rtt_ns: u64,
     srtt_ns: u64,
-    /// Minimum of the present period and of the one before; 0: none.
+    /// Minima of the current period and of the one before; 0 if there is none.
     min_rtt_ns: [u64; 2],
     min_since: Time,
-    /// The smallest of the busy period before; 0: not known.
+    /// The minimum of the previous busy period; 0 if unknown.
     known_ns: u64,
-    /// Quarters of the minimum round-trip time that the reordering window spans.
+    /// Length of the reordering window in quarters of the minimum round-trip time.
     pub(super) quarters: u8,
     persist: u8,
-    /// A chunk sent once arrived after one sent later.
+    /// True if a chunk sent once arrived after one sent later.
     reordering: bool,
-    /// The SACK being taken in told that a retransmission was.
+    /// True if the current SACK reported a spurious retransmission.
     pub(super) needless: bool,
-    /// Needless retransmissions widen the window once a round trip: not before this is acknowledged.
+    /// Spurious retransmissions widen the window once per round trip: not before this is acknowledged.
     widen_after: Option<Tsn>,
-    /// When the latest congestion event began; none once all that was sent before is acknowledged.
+    /// When the latest congestion event began; `None` once everything sent before is acknowledged.
     pub(super) began: Option<Moment>,
-    /// Losses of it are being repaired until everything up to here is acknowledged.
+    /// Losses of the event are repaired until everything up to here is acknowledged.
     pub(super) exit: Option<Tsn>,
-    /// It was a mark, and nothing of what was sent before is known to be lost.
+    /// True if the event was a mark, and nothing sent before it is known to be lost.
     pub(super) only_marked: bool,
-    /// It was a loss that SACKs told of, or one was found in it, and nothing that was sent after it has been acknowledged: its round trip is not over.
+    /// True if the event was a loss that SACKs revealed, or one was found in it, and nothing sent after it has been
+    /// acknowledged: its round trip is not over.
     pub(super) recovering: bool,
-    /// T3-rtx expired and not everything up to here, which was sent before, is acknowledged.
+    /// Set if T3-rtx expired and not everything up to here, which was sent before, is acknowledged.
     pub(super) timed_out: Option<Tsn>,
-    /// Sent again by the latest tail-loss probes of different chunks and not known yet whether it was needed; and the transmission before
-    /// that.
+    /// The retransmissions by the two latest tail-loss probes, with the previous transmissions, until judged.
     pub(super) probes: LatestProbes,
     pub(super) spurious: Spurious,
     pub(super) frto: Frto,
     pub(super) deadline: Option<Time>,
-    /// What chunks were judged by the last time.
+    /// The criteria of the last judgement.
     pub(super) judged_by: Option<Yardstick>,
-    /// What is acknowledged behind a gap in what went to it: bytes of user data, and SACKs that told of some since there is one.
+    /// Bytes of user data acknowledged beyond a gap of this path, and number of SACKs that reported some of it.
     pub(super) behind_gap: u32,
     pub(super) gap_sacks: u32,
-    /// When an acknowledgement was taken back the last time, by a SACK that may have been overtaken by the one before it: its
-    /// cumulative TSN was the same.
+    /// When an acknowledgement was last revoked by a SACK that may have been overtaken (same cumulative TSN).
     pub(super) taken_back: Time,
 }
 
-/// Sent before, in order of transmission.
+/// True if the first was sent before the second, in order of transmission.
 pub(super) fn is_before((at, tsn): (Time, Tsn), (later_at, later_tsn): (Time, Tsn)) -> bool {
     at < later_at || (at == later_at && tsn.is_before(later_tsn))
 }
@@ -175,8 +173,8 @@ impl PathRack {
         }
     }
 
-    /// Takes over what a SACK acknowledged (RFC 8985 section 6.2 steps 1 and 2). True if the latest of all had been sent again: all
-    /// that was sent before it is late, also where no gap is left that shows it.
+    /// Processes what a SACK acknowledged (RFC 8985 section 6.2 steps 1 and 2). Returns true if the latest of all had
+    /// been retransmitted: everything sent before it is then overdue, even if no gap shows it any more.
     pub(super) fn settle(&mut self, now: Time) -> bool {
         let Some((at, tsn, answer)) = self.fresh.take() else { return false };
         let rtt_ns = (now.since(at).as_nanos() as u64).max(1);
@@ -203,7 +201,7 @@ impl PathRack {
         *min = if *min == 0 { rtt_ns } else { rtt_ns.min(*min) };
     }
 
-    /// RFC 8985 section 6.2 step 4.
+    /// Returns the reordering window (RFC 8985 section 6.2 step 4).
     pub(super) fn reordering_window_ns(&self, many_acked: bool) -> u64 {
         if !self.reordering && (self.exit.is_some() || many_acked) {
             return 0;
@@ -211,9 +209,10 @@ impl PathRack {
         (self.min_rtt_ns() / 4 * u64::from(self.quarters.max(1))).min(self.srtt_ns)
     }
 
-    /// No answer to a chunk of `len` bytes comes sooner, of which a packet has room for `packet`: three quarters of the smallest round-trip
-    /// time, and in proportion less for a shorter chunk, in case that passing its bits is what takes the time.
-    /// The smallest of the busy period before counts, too: all that was measured since may have stood in a queue.
+    /// Returns the minimum time for an answer to a chunk of `len` bytes, with packets of `packet` bytes: three
+    /// quarters of the minimum round-trip time, and proportionally less for a shorter chunk, in case the transmission
+    /// time dominates. The minimum of the previous busy period counts too, because all later samples may include a
+    /// queue.
     fn answer_ns(&self, len: u32, packet: u32) -> u64 {
         let min_ns = self.min_rtt_ns();
         let least_ns = if self.known_ns == 0 { min_ns } else { min_ns.min(self.known_ns) };
@@ -221,7 +220,7 @@ impl PathRack {
         (whole_ns * u128::from(len.min(packet)) / u128::from(packet.max(1))) as u64
     }
 
-    /// A retransmission was needless: perhaps the window is too narrow.
+    /// Widens the reordering window after a spurious retransmission.
     pub(super) fn widen(&mut self, cumulative: Tsn, next: Tsn) {
         self.persist = PERSIST;
         if self.widen_after.is_none_or(|after| cumulative.is_at_or_after(after)) {
@@ -231,7 +230,7 @@ impl PathRack {
         }
     }
 
-    /// Ends recovery when all that was outstanding at its start is acknowledged.
+    /// Ends recovery when everything that was outstanding at its start is acknowledged.
     pub(super) fn on_cumulative(&mut self, cumulative: Tsn, now: Moment, ack: &mut PathAck) {
         self.judge_probe(cumulative, now, ack);
         self.spurious.forget_probes(cumulative);
@@ -255,8 +254,8 @@ impl PathRack {
         }
     }
 
-    /// What follows the probe has been acknowledged and nobody told of a second copy of it: it repaired a loss (RFC 8985 section
-    /// 7.4.2), which is certain.
+    /// Judges probes whose following data has been acknowledged without a report of a second copy: such a probe
+    /// repaired a loss (RFC 8985 section 7.4.2), which is certain.
     fn judge_probe(&mut self, cumulative: Tsn, now: Moment, ack: &mut PathAck) {
         for at in 0..self.probes.len() {
             let probe =
@@ -270,12 +269,12 @@ impl PathRack {
         }
     }
 
-    /// What was sent then belongs to no congestion event so far.
+    /// True if the transmission belongs to no congestion event so far.
     fn is_new(&self, sent: Sent) -> bool {
         self.began.is_none_or(|began| began.is_before(sent))
     }
 
-    /// A transmission of a chunk was found lost.
+    /// Handles a transmission of a chunk that was declared lost.
     pub(super) fn on_lost(&mut self, tsn: Tsn, sent: Sent, now: Moment, ack: &mut PathAck) {
         if self.is_new(sent) {
             self.recover(now);
@@ -302,14 +301,14 @@ impl PathRack {
         self.only_marked = false;
     }
 
-    /// It has arrived.
+    /// Handles a transmission that has arrived.
     fn on_arrived(&mut self, sent: Sent) {
         if self.recovering && self.is_new(sent) {
             self.recovering = false;
         }
     }
 
-    /// Losses of what was sent so far belong to an event for which the window has shrunk: the network marked it.
+    /// Records that the window has shrunk for a mark: losses of data sent so far belong to that event.
     pub(super) fn on_shrunk(&mut self, now: Moment) {
         self.began = Some(now);
         self.only_marked = !self.recovering;
@@ -317,7 +316,7 @@ impl PathRack {
         self.frto.end();
     }
 
-    /// T3-rtx expired. `spurious` and `frto` find out whether it was spurious.
+    /// Handles an expiry of T3-rtx. `spurious` and `frto` detect whether it was spurious.
     pub(super) fn on_timeout(&mut self, now: Moment) {
         let last_sent = now.tsn.previous();
         self.began = Some(now);
@@ -328,26 +327,26 @@ impl PathRack {
         self.probes = LatestProbes::default();
     }
 
-    /// A tail-loss probe sends the chunk again. Reports of duplicates may come after the next probe, so that both are known.
+    /// Records the retransmission of a tail-loss probe. Two are kept, since duplicates may be reported late.
     pub(super) fn note_probe(&mut self, tsn: Tsn, sent: Sent) {
         let [latest, before] = self.probes;
         let others = latest.filter(|(probe, _)| *probe != tsn).or(before.filter(|(probe, _)| *probe != tsn));
         self.probes = [Some((tsn, sent)), others];
     }
 
-    /// The peer had the chunk of a probe, or it is known otherwise what became of it.
+    /// Forgets the probe of a chunk that the peer already had, or whose fate is known otherwise.
     pub(super) fn forget_probe(&mut self, tsn: Tsn) {
         for probe in &mut self.probes {
             probe.take_if(|(probe, _)| *probe == tsn);
         }
     }
 
-    /// A time-out puts into question whether anything was lost; `again`: together with the one before.
+    /// Begins an undo state at a time-out; with `again`, together with the previous one.
     pub(super) fn begin_undo(&mut self, again: bool) {
         if again { self.spurious.begin_again() } else { self.spurious.begin() }
     }
 
-    /// What was believed lost was not.
+    /// Resets the state after a spurious loss.
     pub(super) fn on_undone(&mut self) {
         self.began = None;
         self.exit = None;
@@ -356,7 +355,7 @@ impl PathRack {
         self.timed_out = None;
     }
 
-    /// A SACK has been taken in: whether the latest time-out was needless.
+    /// Judges the latest time-out after a SACK.
     pub(super) fn judge_timeout(&mut self, cumulative: Tsn, can_ask: bool, ack: &mut PathAck) {
         match self.frto.decide(cumulative, can_ask) {
             Decision::Wait => {}
@@ -404,9 +403,9 @@ impl Rack {
         self.paths.get_mut(at)
     }
 
-    /// What is to be kept while nothing is under way.
+    /// Returns what must be kept while nothing is in flight.
     pub(super) fn learnt(&self) -> Learnt {
-        // Of paths that nothing went to since the last time as well.
+        // Including paths that nothing was sent on since.
         let known = self.paths.len() as u32;
         let old = u8::MAX.checked_shl(known).map_or(Learnt::default(), |others| Learnt {
             reordering: self.learnt.reordering & others,
@@ -426,34 +425,35 @@ impl Rack {
         })
     }
 
-    /// What comes next. `next`: the TSN of the next chunk.
+    /// Returns the current point in the order of transmissions. `next` is the TSN of the next chunk.
     pub(super) fn moment(&self, next: Tsn) -> Moment {
         Moment { tsn: next, again: self.log.next() }
     }
 
-    /// The longest of the paths' smoothed round-trip times.
+    /// Returns the longest smoothed round-trip time of the paths.
     pub(super) fn round_trip_ns(&self) -> u64 {
         self.paths.iter().map(|path| path.srtt_ns).max().unwrap_or(0)
     }
 
-    /// A SACK is about to be taken in.
+    /// Begins the processing of a SACK.
     pub(super) fn begin(&mut self, now: Time) {
         self.now = now;
     }
 
-    /// Packets have room for so many bytes of chunks.
+    /// Sets the room of a packet for chunks, in bytes.
     #[inline]
     pub(super) fn set_packet(&mut self, packet: usize) {
         self.packet = packet.saturating_sub(DATA_CHUNK_HEADER_LEN) as u32;
     }
 
-    /// What a packet has room for, header of a chunk included.
+    /// Returns the room of a packet, including the header of a chunk.
     pub(super) fn packet_len(&self) -> u32 {
         self.packet + DATA_CHUNK_HEADER_LEN as u32
     }
 
-    /// Chunks that were sent once are acknowledged for the first time, from `first` to `tsn`, the last one sent then, and whether that
-    /// tells a round-trip time. `overtaken`: a later one had been acknowledged before.
+    /// Records that chunks that were sent once are acknowledged for the first time, from `first` to `tsn`, with the
+    /// time of the last one and whether that measures a round-trip time. `overtaken` is true if a later one had been
+    /// acknowledged before.
     pub(super) fn on_acked(
         &mut self,
         path: u8,
@@ -465,7 +465,7 @@ impl Rack {
         let Some(path) = self.path(path) else { return };
         path.frto.on_acked(first, tsn);
         path.on_arrived(Sent::Once(tsn));
-        // What went by another path may overtake without any reordering.
+        // A chunk on another path may overtake without any reordering.
         path.reordering |=
             overtaken && (alone || path.latest.is_some_and(|(_, latest)| latest.is_after(tsn)));
         if let Some((at, timed)) = sent {
@@ -473,10 +473,11 @@ impl Rack {
         }
     }
 
-    /// A chunk that was sent again, as the log's entry `number` has it, is acknowledged for the first time. Much sooner than
-    /// any answer can come: that was for an earlier transmission (RFC 8985 section 6.2 step 2). What goes again goes alone, and
-    /// may be a little faster than any packet of a train, which waited for the one before it. After a time-out it is
-    /// believed more readily: too much hangs on it, and a single packet may be faster than any of a full queue was.
+    /// Records that a chunk that was retransmitted as entry `number` of the log is acknowledged for the first time.
+    /// If that is much sooner than any answer can arrive, it is for an earlier transmission (RFC 8985 section 6.2
+    /// step 2). A retransmission is sent alone, and may be a little faster than a packet of a train, which waited for
+    /// the previous one. After a time-out the answer is believed more readily: too much depends on it, and a single
+    /// packet may be faster than any of a full queue was.
     pub(super) fn on_resent_acked(&mut self, path: u8, number: u16, (tsn, len): (Tsn, u32)) {
         let (Some(at), now) = (self.log.at(number), self.now) else { return };
         let sent = Sent::Again(self.log.whole(number));
@@ -498,8 +499,8 @@ impl Rack {
         }
     }
 
-    /// Karn's rule (RFC 9260 section 6.3.1 C5) where SACKs were lost: what was sent again brought this one, and what went before that, on
-    /// whichever path, may have arrived long ago. To be called after each SACK.
+    /// Applies Karn's rule (RFC 9260 section 6.3.1 C5) if SACKs were lost: this SACK answers a retransmission, and
+    /// data sent before that, on any path, may have arrived long ago. Called after each SACK.
     pub(super) fn judge_round_trips(&mut self, acks: &mut [PathAck; PATHS_MAX]) {
         let Some(again) = self.again.take() else { return };
         for ack in acks.iter_mut() {
@@ -507,18 +508,18 @@ impl Rack {
         }
     }
 
-    /// Chunks that were marked and not sent again are acknowledged.
+    /// Records that marked chunks that were not retransmitted are acknowledged.
     pub(super) fn on_marked_acked(&mut self, path: u8, chunks: u32) {
         if let Some(path) = self.path(path) {
             path.spurious.on_marks_refuted(chunks);
         }
     }
 
-    /// A chunk is sent again that had been sent to path `from`. `first`: it had been sent once. `probe`: nothing told that it was lost. Gives
-    /// its number in the log.
+    /// Records that a chunk that had been sent on path `from` is retransmitted. `first` is true if it had been sent
+    /// once, `probe` if nothing indicated its loss. Returns its number in the log.
     pub(super) fn on_resent(&mut self, now: Time, tsn: Tsn, from: u8, (first, probe): (bool, bool)) -> u16 {
         let from = usize::from(from) % PATHS_MAX;
-        // In no time at all what is sent now is before something that has arrived.
+        // Without a delay, what is sent now precedes something that has arrived.
         self.stale |= self.paths.iter().any(|path| path.latest.is_some_and(|(at, _)| at >= now));
         for (number, path) in self.paths.iter_mut().enumerate() {
             match number == from {
@@ -532,18 +533,18 @@ impl Rack {
         self.log.push(tsn, now)
     }
 
-    /// The chunk was a tail-loss probe of which nobody knows yet whether it was needed.
+    /// True if the chunk was a tail-loss probe and it is unknown whether it was needed.
     pub(super) fn has_probed_with(&self, tsn: Tsn) -> bool {
         self.paths.iter().any(|path| path.has_probed_with(tsn))
     }
 
-    /// The path that asked by it.
+    /// Returns the path of that probe.
     pub(super) fn probed_from(&self, tsn: Tsn) -> Option<u8> {
         let at = self.paths.iter().position(|path| path.has_probed_with(tsn))?;
         u8::try_from(at).ok()
     }
 
-    /// The peer had the chunk already. Only of one that was sent again that is our doing.
+    /// Records that the peer already had the chunk. This is our doing only if it was retransmitted.
     pub(super) fn on_duplicate(
         &mut self,
         tsn: Tsn,
@@ -562,14 +563,14 @@ impl Rack {
         }
     }
 
-    /// The first `steps` chunks have left.
+    /// Records that the first `steps` chunks have left.
     pub(super) fn advance(&mut self, steps: usize) {
         self.judged = self.judged.saturating_sub(steps);
         self.overdue = self.overdue.saturating_sub(steps);
     }
 
-    /// The chunk is in flight again without having been sent again. `overtaken`: perhaps that is what was true before. Returns how many
-    /// chunks are to be looked at again.
+    /// Records that the chunk is in flight again without a retransmission. `overtaken` is true if that may be
+    /// outdated. Returns how many chunks must be examined again.
     pub(super) fn on_reneged(&mut self, index: usize, path: u8, overtaken: bool) -> usize {
         let now = self.now;
         if let Some(path) = self.path(path).filter(|_| overtaken) {
@@ -580,7 +581,7 @@ impl Rack {
         again
     }
 
-    /// When a chunk that is only late so far is lost.
+    /// Returns when a chunk that is not lost yet will be.
     pub(super) fn deadline(&self) -> Time {
         self.paths.iter().filter_map(|path| path.deadline).min().unwrap_or(Time::MAX)
     }

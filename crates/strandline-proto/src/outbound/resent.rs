@@ -1,4 +1,4 @@
-//! When chunks were sent again: an entry for each such transmission, in the order of time.
+//! A log of retransmissions: one entry for each, in the order of time.
 
 #[cfg(test)]
 mod tests;
@@ -8,10 +8,11 @@ use std::collections::VecDeque;
 use crate::number::Tsn;
 use crate::time::Time;
 
-/// Records hold so many bits of a number: of an entry with as many behind it nobody knows which one it is, and its chunk is left to T3-rtx.
+/// Records store this many numbers. With as many later entries an entry is ambiguous, and its chunk is left to
+/// T3-rtx.
 const NUMBERS: u64 = 1 << 16;
 
-/// With fewer entries than this those that are of no use any more are not looked for behind one that is.
+/// With fewer entries, stale ones behind a useful one are not searched for.
 const ENTRIES_FEW: usize = 1 << 10;
 
 #[derive(Debug, Clone, Copy)]
@@ -22,19 +23,19 @@ struct Entry {
     at: Time,
 }
 
-/// The log. A chunk's record holds the number of its latest entry; earlier ones of the same chunk are stale.
+/// The log. A chunk's record contains the number of its latest entry; earlier ones of the same chunk are stale.
 #[derive(Debug, Default)]
 pub(super) struct ResentLog {
-    /// In the order of numbers, which is that of time.
+    /// Entries in the order of numbers, which is that of time.
     entries: VecDeque<Entry>,
     /// Number of the next entry.
     next: u64,
-    /// With so many entries all that are stale go.
+    /// Number of entries at which all stale ones are removed.
     crowded_at: usize,
 }
 
 impl ResentLog {
-    /// A chunk is sent again: the number of the new entry.
+    /// Records that a chunk is retransmitted. Returns the number of the new entry.
     pub(super) fn push(&mut self, tsn: Tsn, at: Time) -> u16 {
         let number = self.next;
         self.next += 1;
@@ -45,37 +46,37 @@ impl ResentLog {
         number as u16
     }
 
-    /// Number of the next entry.
+    /// Returns the number of the next entry.
     pub(super) fn next(&self) -> u64 {
         self.next
     }
 
-    /// Entries since that of this number, which there was, itself included.
+    /// Returns the number of entries since that of this number, including itself.
     fn age(&self, number: u32) -> u64 {
         u64::from((self.next as u32).wrapping_sub(number))
     }
 
-    /// The whole number of an entry, of which a record holds the lower bits: the latest that has them. The entry itself may have made
-    /// room, or be of no use any more.
+    /// Returns the whole number of an entry, of which a record contains the lower bits: the latest that has them. The
+    /// entry itself may have been removed.
     pub(super) fn whole(&self, number: u16) -> u64 {
         let last = self.next.saturating_sub(1);
         last.saturating_sub(u64::from((last as u16).wrapping_sub(number)))
     }
 
-    /// When that was.
+    /// Returns when that retransmission was sent.
     pub(super) fn at(&self, number: u16) -> Option<Time> {
         let age = self.next - self.whole(number);
         let place = self.entries.partition_point(|entry| self.age(entry.number) > age);
         self.entries.get(place).filter(|entry| self.age(entry.number) == age).map(|entry| entry.at)
     }
 
-    /// Number, TSN and time of the entry at a place, the oldest at 0.
+    /// Returns number, TSN and time of the entry at an index, the oldest at 0.
     pub(super) fn entry(&self, place: usize) -> Option<(u16, Tsn, Time)> {
         self.entries.get(place).map(|entry| (entry.number as u16, entry.tsn, entry.at))
     }
 
-    /// Lets the oldest entries go that are of no use any more; and all such whenever there are twice as many as were left the last time,
-    /// so that one chunk that goes again and again in vain keeps no others.
+    /// Removes the oldest stale entries, and all stale ones whenever there are twice as many entries as were left the
+    /// last time, so that one chunk that is retransmitted in vain keeps no others.
     pub(super) fn prune(&mut self, is_used: impl Fn(Tsn, u16) -> bool) {
         while self.entry(0).is_some_and(|(number, tsn, _)| !is_used(tsn, number)) {
             self.entries.pop_front();

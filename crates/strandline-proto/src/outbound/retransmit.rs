@@ -1,4 +1,4 @@
-//! Sending again: T3-rtx time-outs (RFC 9260 section 6.3.3) and the chunks marked for retransmission (6.1 C).
+//! Retransmission: T3-rtx time-outs (RFC 9260 section 6.3.3) and the chunks marked for retransmission (6.1 C).
 
 use strandline_wire::Data;
 
@@ -8,27 +8,27 @@ use super::outstanding::{FAST_MARKED, Outstanding, PROBE, RESENT, State};
 use crate::config::PATHS_MAX;
 use crate::time::Time;
 
-/// The chunk that is to be sent again next: the lowest TSN marked.
+/// The next chunk to retransmit: the lowest TSN marked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Retransmission {
-    /// Bytes it takes in a packet, header and padding included. More than an empty packet holds if the path MTU has
-    /// shrunk since: fragments are never cut again, IP has to do it then (section 6.9).
+    /// Bytes that it takes in a packet, including header and padding. More than an empty packet holds if the path MTU
+    /// has fallen since: fragments are never cut again, so IP must fragment it (section 6.9).
     pub(crate) size: usize,
-    /// The path it was last sent to.
+    /// The path that it was last sent on.
     pub(crate) last_path: u8,
-    /// Marked by fast retransmit: it should go to the same path (section 6.4). Otherwise T3-rtx expired, and it
-    /// should go to another path if there is one.
+    /// True if fast retransmit marked it: it should use the same path (section 6.4). Otherwise T3-rtx expired, and it
+    /// should use another path if there is one.
     pub(crate) fast: bool,
-    /// It had been sent again before, and losses are found by time: another path may be better (RFC 9260 has fast
+    /// True if it was retransmitted before, with loss detection by time: another path may be better (in RFC 9260 fast
     /// retransmissions stay on theirs).
     pub(crate) repeated: bool,
-    /// A tail-loss probe, which nothing tells to be lost.
+    /// True for a tail-loss probe, which nothing indicates as lost.
     pub(crate) probe: bool,
 }
 
-/// Section 6.3.3 E3: the lowest chunks are sent again at once, the others are marked; here all are marked, and the
-/// congestion window of one packet that the time-out leaves lets the first ones go. Marks every
-/// chunk in flight on the path. Returns their bytes, headers and padding included.
+/// Marks every chunk in flight on the path. Section 6.3.3 E3 retransmits the lowest chunks at once and marks the
+/// others; here all are marked, and the congestion window of one packet after the time-out lets the first ones be
+/// sent. Returns their bytes, including headers and padding.
 pub(super) fn mark_path(outstanding: &mut Outstanding, path: u8) -> u32 {
     let path = path % PATHS_MAX as u8;
     let mut bytes = 0;
@@ -48,7 +48,7 @@ pub(super) fn mark_path(outstanding: &mut Outstanding, path: u8) -> u32 {
     bytes
 }
 
-/// What `next` would send, whatever the space.
+/// Returns what `next` would send, whatever the space.
 pub(super) fn peek(outstanding: &mut Outstanding) -> Option<Retransmission> {
     let index = outstanding.first_marked()?;
     let by_time = outstanding.rack.is_some();
@@ -62,8 +62,8 @@ pub(super) fn peek(outstanding: &mut Outstanding) -> Option<Retransmission> {
     })
 }
 
-/// Sends the lowest chunk marked again if it fits. A later one that would fit has to wait, so that a packet's TSNs
-/// and those of successive packets rise.
+/// Retransmits the lowest marked chunk if it fits. A later one that would fit has to wait, so that the TSNs of a
+/// packet, and of successive packets, ascend.
 pub(super) fn next<'a>(
     now: Time,
     outstanding: &'a mut Outstanding,

@@ -1,26 +1,26 @@
-//! When outstanding chunks were sent for the first time: a mark for each moment, not one for each chunk.
+//! When outstanding chunks were first sent: one mark for each instant, not for each chunk.
 
 use std::collections::VecDeque;
 
 use crate::number::Tsn;
 use crate::time::Time;
 
-/// From this TSN up to the next mark's all were sent at this moment.
+/// All chunks from this TSN up to the next mark's were sent at this instant.
 #[derive(Debug, Clone, Copy)]
 struct Mark {
     from: Tsn,
     at: Time,
 }
 
-/// What a round-trip time can be measured by.
+/// The times that can measure a round trip.
 #[derive(Debug, Default)]
 pub(super) struct SendTimes {
-    /// In the order of both TSN and time.
+    /// Marks in the order of both TSN and time.
     marks: VecDeque<Mark>,
 }
 
 impl SendTimes {
-    /// The chunk was sent for the first time; it is the highest of all.
+    /// Records that the chunk was first sent; it is the highest of all.
     #[inline]
     pub(super) fn on_sent(&mut self, tsn: Tsn, at: Time) {
         if self.marks.back().is_none_or(|last| last.at != at) {
@@ -28,7 +28,7 @@ impl SendTimes {
         }
     }
 
-    /// When an outstanding chunk was sent; none if that measures nothing any more.
+    /// Returns when an outstanding chunk was sent; `None` if that measures nothing any more.
     pub(super) fn of(&self, tsn: Tsn) -> Option<Time> {
         let first = self.marks.front()?.from;
         if tsn.is_before(first) {
@@ -39,15 +39,15 @@ impl SendTimes {
         self.marks.get(after.checked_sub(1)?).map(|mark| mark.at)
     }
 
-    /// `first` is now the lowest TSN outstanding.
+    /// Records that `first` is now the lowest outstanding TSN.
     pub(super) fn advance(&mut self, first: Tsn) {
         while self.marks.get(1).is_some_and(|second| first.is_at_or_after(second.from)) {
             self.marks.pop_front();
         }
     }
 
-    /// A chunk was sent again: no chunk outstanding gives a round-trip time any more, itself least of all. Section
-    /// 6.3.1 C5 would allow those below it; leaving them out costs a few samples and saves a look at each.
+    /// Forgets all times after a retransmission: no outstanding chunk measures a round-trip time any more. Section
+    /// 6.3.1 C5 would allow those below it; omitting them costs a few samples and saves examining each.
     pub(super) fn forget(&mut self) {
         self.marks.clear();
     }

@@ -1,4 +1,4 @@
-//! What an [`Outbound`] holds and waits for: questions that change nothing.
+//! Read-only queries of an [`Outbound`].
 
 use strandline_wire::DATA_CHUNK_HEADER_LEN;
 
@@ -7,10 +7,10 @@ use super::outstanding::{Record, State};
 use super::{Busy, Outbound};
 use crate::number::Tsn;
 
-/// Heap of an [`Outbound`] in bytes; what the user shares with it is not counted.
+/// Heap of an [`Outbound`] in bytes, without the buffers that the user shares with it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct OutboundHeap {
-    /// What holds the following together.
+    /// The structure that holds the others.
     pub(crate) fixed: usize,
     /// Messages not sent yet.
     pub(crate) queue: usize,
@@ -20,14 +20,14 @@ pub(crate) struct OutboundHeap {
     pub(crate) chunks: usize,
     /// Gap acknowledgements.
     pub(crate) gaps: usize,
-    /// Blocks for copies of small messages, the user data in them included.
+    /// Blocks for copies of small messages, including the user data in them.
     pub(crate) copies: usize,
     /// Next sequence number of each stream beyond the first few.
     pub(crate) streams: usize,
 }
 
 impl OutboundHeap {
-    /// The sum.
+    /// Returns the sum.
     #[must_use]
     pub(crate) const fn total(&self) -> usize {
         self.fixed + self.queue + self.messages + self.chunks + self.gaps + self.copies + self.streams
@@ -35,38 +35,38 @@ impl OutboundHeap {
 }
 
 impl Outbound {
-    /// The TSN that the next new chunk gets.
+    /// Returns the TSN of the next new chunk.
     #[must_use]
     pub(crate) fn next_tsn(&self) -> Tsn {
         self.sent().map_or(self.idle_next, |sent| sent.outstanding.next_tsn())
     }
 
-    /// The Cumulative TSN Ack Point: the highest TSN up to which the peer has everything.
+    /// Returns the Cumulative TSN Ack Point: the highest TSN up to which the peer has everything.
     #[must_use]
     #[cfg(test)]
     pub(crate) fn cumulative_ack(&self) -> Tsn {
         self.sent().map_or(self.idle_next.previous(), |sent| sent.outstanding.cumulative_ack())
     }
 
-    /// Nothing waits and nothing is outstanding: everything given was delivered to the peer.
+    /// True if nothing is queued or outstanding: everything was delivered to the peer.
     #[must_use]
     pub(crate) fn is_empty(&self) -> bool {
         !self.has_pending() && self.sent().is_none_or(|sent| sent.outstanding.is_empty())
     }
 
-    /// Data waits that was never sent.
+    /// True if data waits that was never sent.
     #[must_use]
     pub(crate) fn has_pending(&self) -> bool {
         self.pending_bytes() > 0
     }
 
-    /// Chunks wait to be sent again.
+    /// True if chunks wait for retransmission.
     #[must_use]
     pub(crate) fn has_retransmissions(&self) -> bool {
         self.sent().is_some_and(|sent| sent.outstanding.marked() > 0)
     }
 
-    /// Fast recovery is under way (section 7.2.4).
+    /// True during fast recovery (section 7.2.4).
     #[must_use]
     pub(crate) fn in_fast_recovery(&self) -> bool {
         let by_time =
@@ -74,50 +74,52 @@ impl Outbound {
         self.sent().is_some_and(|sent| sent.recovery.is_active() || by_time(sent))
     }
 
-    /// Bytes of user data in flight on all paths.
+    /// Returns the bytes of user data in flight on all paths.
     #[must_use]
     pub(crate) fn outstanding_bytes(&self) -> u32 {
         self.sent().map_or(0, |sent| sent.outstanding.in_flight_bytes())
     }
 
-    /// Bytes of user data sent and not acknowledged cumulatively: in flight, marked, or acknowledged by gap blocks.
+    /// Returns the bytes of user data sent and not cumulatively acknowledged: in flight, marked, or acknowledged by
+    /// gap blocks.
     #[must_use]
     pub(crate) fn unacknowledged_bytes(&self) -> u32 {
         self.sent().map_or(0, |sent| sent.outstanding.bytes())
     }
 
-    /// Messages begun and not acknowledged whole.
+    /// Returns the number of messages that were begun and are not completely acknowledged.
     #[must_use]
     pub(crate) fn unacknowledged_messages(&self) -> usize {
         self.sent().map_or(0, |sent| sent.outstanding.messages())
     }
 
-    /// Bytes of user data that were never sent.
+    /// Returns the bytes of user data that were never sent.
     #[must_use]
     pub(crate) fn pending_bytes(&self) -> usize {
         self.busy.as_ref().map_or(0, |busy| busy.queue.pending_bytes())
     }
 
-    /// Messages of which nothing was sent.
+    /// Returns the number of messages of which nothing was sent.
     #[must_use]
     pub(crate) fn pending_messages(&self) -> usize {
         self.busy.as_ref().map_or(0, |busy| busy.queue.pending_messages())
     }
 
-    /// The data that waits would fill a packet with room for `packet_space` bytes of chunks: Nagle's rule does not
-    /// hold it back.
+    /// True if the waiting data would fill a packet with room for `packet_space` bytes of chunks: Nagle's algorithm
+    /// does not hold it back.
     #[must_use]
     pub(crate) fn has_full_packet(&self, packet_space: usize) -> bool {
         self.pending_bytes() + self.pending_messages() * DATA_CHUNK_HEADER_LEN >= packet_space
     }
 
-    /// Bytes that count against the send buffer: given and not acknowledged cumulatively.
+    /// Returns the bytes that count against the send buffer: given and not cumulatively acknowledged.
     #[must_use]
     pub(crate) fn buffered_bytes(&self) -> usize {
         self.busy.as_ref().map_or(0, |busy| busy.queue.buffered_bytes())
     }
 
-    /// Bytes of chunks until all that was given has been sent, if the application waits for room in the send buffer.
+    /// Returns the bytes of chunks until everything given was sent, if the application waits for room in the send
+    /// buffer.
     #[must_use]
     pub(crate) fn bytes_until_blocked(&self) -> u32 {
         let Some(busy) = self.busy.as_ref().filter(|busy| busy.queue.is_blocked()) else { return u32::MAX };
@@ -125,37 +127,39 @@ impl Outbound {
         u32::try_from(busy.queue.pending_bytes() + headers).unwrap_or(u32::MAX)
     }
 
-    /// The congestion window grew at one go: a `push` that was refused may do now.
+    /// Allows a refused `push` to be retried, because the congestion window grew at once.
     pub(crate) fn ask_again(&mut self) {
         if let Some(busy) = &mut self.busy {
             busy.queue.ask_again();
         }
     }
 
-    /// True once when there is room again after `push` said `WouldBlock`. [`SackOutcome::Applied`] tells it too.
+    /// Returns true once when there is room again after `push` returned `WouldBlock`. [`SackOutcome::Applied`]
+    /// reports it too.
     pub(crate) fn take_writable(&mut self) -> bool {
         self.busy.as_mut().is_some_and(|busy| busy.queue.take_writable())
     }
 
-    /// Bytes that the peer has room for beyond what is in flight.
+    /// Returns the bytes that the peer has room for beyond those in flight.
     #[must_use]
     pub(crate) const fn peer_rwnd(&self) -> u32 {
         self.window.rwnd()
     }
 
-    /// Outgoing streams.
+    /// Returns the number of outgoing streams.
     #[must_use]
     pub(crate) const fn streams(&self) -> u16 {
         self.streams
     }
 
-    /// The latest SACK told of something that is missing.
+    /// True if the latest SACK reported something missing.
     #[must_use]
     pub(crate) fn has_gaps(&self) -> bool {
         self.sent().is_some_and(|sent| !sent.gaps.is_empty())
     }
 
-    /// Bytes in flight on a path, counted chunk by chunk: what the caller's own account must equal. For checks.
+    /// Returns the bytes in flight on a path, counted chunk by chunk, which the caller's own account must equal. For
+    /// assertions.
     #[must_use]
     pub(crate) fn flight_of(&self, path: u8) -> u32 {
         let in_flight = |r: &&Record| r.path == path && r.state() == State::InFlight;
@@ -163,14 +167,14 @@ impl Outbound {
         sent.outstanding.range(0, usize::MAX).filter(in_flight).map(Record::chunk_len).sum()
     }
 
-    /// Chunks last sent to the path are outstanding though they count as flight no longer, since no SACK had room to name
-    /// them: T3-rtx goes on for them as for what is in flight (section 6.3.2 R2).
+    /// True if chunks last sent on the path are outstanding outside the flight, because no SACK had room to report
+    /// them: T3-rtx keeps running for them as for the flight (section 6.3.2 R2).
     #[must_use]
     pub(crate) fn has_overdue(&self, path: u8) -> bool {
         self.sent().is_some_and(|sent| sent.outstanding.has_overdue(path))
     }
 
-    /// Heap held, by kind.
+    /// Returns the heap by kind.
     #[must_use]
     pub(crate) fn heap(&self) -> OutboundHeap {
         let streams = self.numbers.heap_bytes();
@@ -186,7 +190,7 @@ impl Outbound {
         }
     }
 
-    /// Heap held in bytes; what the user shares is not counted.
+    /// Returns the heap in bytes, without the buffers that the user shares.
     #[must_use]
     pub(crate) fn heap_bytes(&self) -> usize {
         self.heap().total()

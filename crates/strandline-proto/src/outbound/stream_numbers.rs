@@ -1,13 +1,13 @@
 //! Stream Sequence Numbers of the outgoing streams (RFC 9260 section 6.5).
 //!
-//! The first streams' numbers lie inline. Further ones are kept in pages that come into being with the first message
-//! on one of their streams: stream 65,535 alone costs the directory (4 KiB) and one page, not 128 KiB.
+//! The numbers of the first streams are stored inline. Further ones are in pages that are allocated with the first
+//! message on one of their streams: stream 65,535 alone costs the directory (4 KiB) and one page, not 128 KiB.
 
 use crate::number::{Ssn, StreamId};
 
-/// Streams without heap.
+/// Number of streams stored inline.
 const INLINE: usize = 4;
-/// Streams of one page.
+/// Number of streams of one page.
 const PAGE: usize = 128;
 
 type Page = Box<[Ssn; PAGE]>;
@@ -16,12 +16,12 @@ type Page = Box<[Ssn; PAGE]>;
 #[derive(Debug, Default)]
 pub(super) struct StreamNumbers {
     first: [Ssn; INLINE],
-    /// Place `i` has the page of streams `i * PAGE ..`; as long as the highest stream used needs.
+    /// Entry `i` is the page of streams `i * PAGE ..`; as long as the highest used stream needs.
     pages: Box<[Option<Page>]>,
 }
 
 impl StreamNumbers {
-    /// The number of the next ordered message of the stream; the one after 65,535 is 0.
+    /// Returns the number of the stream's next ordered message; the one after 65,535 is 0.
     #[inline]
     pub(super) fn take(&mut self, stream: StreamId) -> Ssn {
         let StreamId(number) = stream;

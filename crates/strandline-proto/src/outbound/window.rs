@@ -1,31 +1,32 @@
-//! The peer's receive window as the sender sees it (RFC 9260 sections 6.1 A and 6.2.1), window probes included.
+//! The peer's receive window as the sender sees it (RFC 9260 sections 6.1 A and 6.2.1), and window probes.
 
 use super::fragment::{self, FRAGMENT_MIN, Rest};
 
-/// Whether data may go out although the peer has no room for it.
+/// Whether data may be sent although the peer has no room for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Probe {
-    /// The window holds nothing back, or something is outstanding whose acknowledgement will tell.
+    /// The window holds nothing back, or the acknowledgement of outstanding data will report it.
     NotNeeded,
-    /// Data waits, nothing is outstanding: only a probe finds out whether the window is open again.
+    /// Data waits and nothing is outstanding: only a probe finds out whether the window has opened.
     Wanted,
-    /// The wait of one RTO is over: the next chunk may go whatever the window.
+    /// The wait of one RTO is over: the next chunk may be sent regardless of the window.
     Permitted,
 }
 
 /// The peer's window.
 #[derive(Debug)]
 pub(super) struct PeerWindow {
-    /// Bytes that may still be sent. Below 0 when more is outstanding than the peer has room for: what is marked for
-    /// retransmission is given back to that first. A SACK sets it anew, and a send window has 65,535 chunks at most between
-    /// two SACKs, so that it stays far from the ends of its range.
+    /// Bytes that may still be sent. Negative when more is outstanding than the peer has room for: chunks marked for
+    /// retransmission first reduce that excess. A SACK sets it anew, and a send window has at most 65,535 chunks
+    /// between two SACKs, so that it stays far from the limits of its type.
     rwnd: i64,
     /// The largest window the peer ever had.
     rwnd_max: u32,
     probe: Probe,
-    /// The peer's window had no room for the lowest outstanding chunk at the last SACK, or a probe is on its way.
+    /// True if the peer's window had no room for the lowest outstanding chunk at the last SACK, or a probe is in
+    /// flight.
     shut: bool,
-    /// A SACK came since the last time-out or probe.
+    /// True if a SACK arrived since the last time-out or probe.
     answered: bool,
 }
 
@@ -34,7 +35,8 @@ impl PeerWindow {
         Self { rwnd: rwnd as i64, rwnd_max: rwnd, probe: Probe::NotNeeded, shut: false, answered: false }
     }
 
-    /// Section 6.2.1 A and D ii: what the peer has room for less what is still outstanding. True: it was shut and is open.
+    /// Section 6.2.1 A and D ii: sets the window to the peer's room less what is still outstanding. Returns true if
+    /// it was closed and is open.
     pub(super) fn update(&mut self, a_rwnd: u32, in_flight: u32, lowest: Option<usize>) -> bool {
         let was_shut = self.shut;
         self.rwnd = i64::from(a_rwnd) - i64::from(in_flight);
@@ -45,7 +47,7 @@ impl PeerWindow {
         was_shut && !self.shut
     }
 
-    /// A SACK out of order came: it says nothing of the window, but the peer lives.
+    /// Records a SACK out of order, which does not report the window, but shows that the peer is alive.
     pub(super) fn on_stale_answer(&mut self) {
         self.answered = true;
     }
@@ -60,14 +62,14 @@ impl PeerWindow {
         self.rwnd += i64::from(len);
     }
 
-    /// Section 6.1 A: how much of the `len` bytes that fit the packet may go, if any.
+    /// Section 6.1 A: returns how much of the `len` bytes that fit the packet may be sent, if any.
     pub(super) fn admit(&mut self, len: usize, rest: Rest, packet_space: usize, idle: bool) -> Option<usize> {
         if len as i64 <= self.rwnd {
             return Some(len);
         }
         let rwnd = self.rwnd() as usize;
-        // Silly window avoidance (RFC 1122 section 4.2.3.4): less than a full packet only if that is half of the
-        // largest window the peer ever had, and only of a message that has to be cut in any case.
+        // Silly window avoidance (RFC 1122 section 4.2.3.4): less than a full packet is sent only if that is half of
+        // the largest window the peer ever had, and only of a message that must be fragmented anyway.
         let divided = fragment::is_divided(rest, packet_space) || rest.len > self.rwnd_max as usize;
         if divided && rwnd >= FRAGMENT_MIN && rwnd >= (self.rwnd_max / 2) as usize {
             return Some(rwnd & !3);
@@ -95,7 +97,7 @@ impl PeerWindow {
         }
     }
 
-    /// The window is shut and the peer says so: a time-out now is no sign of a dead path.
+    /// True if the peer reports that the window is closed: a time-out now is no sign of a dead path.
     pub(super) fn is_probed(&self) -> bool {
         self.shut && self.answered
     }
@@ -110,7 +112,7 @@ impl PeerWindow {
     }
 
     pub(super) const fn rwnd(&self) -> u32 {
-        // It may exceed the type's range by what was given back.
+        // It may exceed the type's range by what was returned.
         if self.rwnd < 0 {
             0
         } else if self.rwnd > u32::MAX as i64 {

@@ -8,14 +8,14 @@ fn at(ms: u64) -> Time {
     Time::ZERO + Duration::from_millis(ms)
 }
 
-/// Chunks 100 to 107 were outstanding, and the first went again after a second.
+/// Chunks 100 to 107 were outstanding, and the first was retransmitted after a second.
 fn timed_out() -> Frto {
     let mut frto = Frto::default();
     frto.begin(HIGH);
     frto
 }
 
-/// The first is acknowledged, and new data asks.
+/// The first is acknowledged, and new data tests the time-out.
 fn asked() -> Frto {
     let mut frto = timed_out();
     assert!(frto.holds(at(1000), Tsn(100), true));
@@ -36,7 +36,7 @@ fn step_2_waits_for_the_first() {
     let mut frto = timed_out();
     frto.on_acked(Tsn(103), Tsn(105));
     assert_eq!(frto.decide(Tsn(99), true), Decision::Wait);
-    // What was known before says nothing now.
+    // Earlier information no longer counts.
     frto.holds(at(1000), Tsn(100), true);
     assert_eq!(frto.decide(Tsn(100), false), Decision::Right(Some((at(1000), Tsn(100)))));
 }
@@ -58,7 +58,7 @@ fn step_2b_asks_or_gives_up() {
     assert_eq!(frto.decide(Tsn(100), false), Decision::Right(Some((at(1000), Tsn(100)))));
 }
 
-/// Sooner than an answer can come: nothing is given up by waiting.
+/// An answer that arrives too soon: waiting loses nothing.
 #[test]
 fn a_hasty_answer_waits_for_the_next() {
     let mut frto = timed_out();

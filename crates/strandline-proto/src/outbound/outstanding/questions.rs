@@ -1,4 +1,4 @@
-//! What is outstanding: questions that change nothing.
+//! Read-only queries of outstanding chunks.
 
 use super::{CHUNKS_MAX, Message, Outstanding, RESENT, Record, State};
 use crate::config::PATHS_MAX;
@@ -6,7 +6,8 @@ use crate::number::Tsn;
 use crate::time::Time;
 
 impl Outstanding {
-    /// The chunk's index, if it was last sent as entry `number` of the log says and neither acknowledged nor found lost since.
+    /// Returns the chunk's index, if it was last sent as entry `number` of the log and is neither acknowledged nor
+    /// declared lost since.
     pub(in crate::outbound) fn is_sent_as(&self, tsn: Tsn, number: u16) -> Option<usize> {
         let index = self.index_of(tsn)?;
         let record = self.records.get(index)?;
@@ -15,33 +16,34 @@ impl Outstanding {
         is.then_some(index)
     }
 
-    /// Chunks that left the flight unacknowledged and unmarked were last sent to the path.
+    /// True if chunks last sent on the path left the flight unacknowledged and unmarked.
     pub(in crate::outbound) fn has_overdue(&self, path: u8) -> bool {
         self.overdue[usize::from(path) % PATHS_MAX] > 0
     }
 
-    /// The TSN of a record.
+    /// Returns the TSN of a record.
     pub(in crate::outbound) fn tsn(&self, index: usize) -> Tsn {
         self.first + index as u32
     }
 
-    /// Bytes of the records acknowledged by gap blocks.
+    /// Returns the bytes of the records acknowledged by gap blocks.
     pub(in crate::outbound) fn gap_acked_bytes(&self) -> u32 {
         self.gap_acked_bytes
     }
 
-    /// When a record was sent for the first time, if that is of use: a round-trip time by miss indications only while
-    /// nothing was sent again, by time only if itself was not.
+    /// Returns when a record was first sent, if that is useful: as a round-trip time with miss indications only while
+    /// nothing was retransmitted, by time only if the chunk itself was not.
     pub(in crate::outbound) fn sent_at(&self, index: usize) -> Option<Time> {
         self.times.of(self.tsn(index))
     }
 
-    /// The only path that anything outstanding was sent to; `None` if there are several.
+    /// Returns the only path that anything outstanding was sent on; `None` if there are several.
     pub(in crate::outbound) fn only_path(&self) -> Option<usize> {
         (self.paths.count_ones() <= 1).then(|| self.paths.trailing_zeros() as usize % PATHS_MAX)
     }
 
-    /// It may have arrived long before a SACK had room to name it, so that it tells no round-trip time.
+    /// True if the chunk may have arrived long before a SACK had room to report it, so that it measures no round-trip
+    /// time.
     pub(in crate::outbound) fn is_unnamed(&self, index: usize) -> bool {
         let tsn = self.tsn(index);
         self.unnamed.is_some_and(|(named, next)| tsn.is_after(named) && tsn.is_before(next))
@@ -51,13 +53,13 @@ impl Outstanding {
         self.records.get(index)
     }
 
-    /// Records from `start` to before `end`.
+    /// Returns the records from `start` to before `end`.
     pub(in crate::outbound) fn range(&self, start: usize, end: usize) -> impl Iterator<Item = &Record> {
         let end = end.min(self.records.len());
         self.records.range(start.min(end)..end)
     }
 
-    /// Index of a TSN, if it is outstanding.
+    /// Returns the index of a TSN, if it is outstanding.
     pub(in crate::outbound) fn index_of(&self, tsn: Tsn) -> Option<usize> {
         let index = tsn.distance_from(self.first) as usize;
         (index < self.records.len()).then_some(index)
@@ -68,7 +70,7 @@ impl Outstanding {
         self.first + self.records.len() as u32
     }
 
-    /// The Cumulative TSN Ack Point.
+    /// Returns the Cumulative TSN Ack Point.
     pub(in crate::outbound) fn cumulative_ack(&self) -> Tsn {
         self.first.previous()
     }

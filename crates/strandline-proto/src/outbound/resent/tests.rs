@@ -1,6 +1,6 @@
 use super::*;
 
-/// A chunk's record may hold the number of an entry that the log has let go: it is one of the past all the same.
+/// A chunk's record may contain the number of an entry that the log has removed: it is still in the past.
 #[test]
 fn number_of_a_removed_entry_is_past() {
     let mut log = ResentLog::default();
@@ -17,7 +17,7 @@ fn number_of_a_removed_entry_is_past() {
     );
 }
 
-/// Records hold sixteen bits of a number, and the oldest entries make room.
+/// Records contain sixteen bits of a number, and the oldest entries are removed.
 #[test]
 fn numbers_go_around() {
     let mut log = ResentLog::default();
@@ -30,7 +30,8 @@ fn numbers_go_around() {
     assert_eq!(log.len() as u64, NUMBERS);
 }
 
-/// However often others are sent again meanwhile, an entry that is of use stays: without it its chunk would wait for T3-rtx.
+/// However often other chunks are retransmitted meanwhile, a useful entry stays: without it its chunk would wait for
+/// T3-rtx.
 #[test]
 fn late_chunk_keeps_only_its_entry() {
     let mut log = ResentLog::default();
@@ -45,7 +46,7 @@ fn late_chunk_keeps_only_its_entry() {
     assert_eq!(log.at(late + 1), None);
 }
 
-/// Those that are of use are found behind others that have gone.
+/// Useful entries are found behind others that have gone.
 #[test]
 fn entries_are_found_by_their_numbers() {
     let mut log = ResentLog::default();

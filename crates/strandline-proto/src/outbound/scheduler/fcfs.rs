@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::super::message::Message;
 
-/// One ring for all streams; allocated with the first message.
+/// One ring for all streams, allocated with the first message.
 #[derive(Debug, Default)]
 pub(in super::super) struct Fcfs {
     messages: VecDeque<Message>,

@@ -1,5 +1,5 @@
-//! Which message is sent next. A scheduler chooses among messages that wait; once a message is begun, it is sent to
-//! its end before another one (RFC 9260 section 6.9 numbers the fragments of a message in sequence).
+//! Selects the next message. A scheduler chooses among queued messages. Once a message is begun, it is sent to its
+//! end before another one (RFC 9260 section 6.9 numbers the fragments of a message in sequence).
 
 mod fcfs;
 
@@ -28,14 +28,14 @@ impl Scheduler {
         }
     }
 
-    /// The message that `pop` would return.
+    /// Returns the message that `pop` would return.
     pub(super) fn next(&self) -> Option<&Message> {
         match self {
             Self::Fcfs(fcfs) => fcfs.next(),
         }
     }
 
-    /// The messages that would be returned next, as far as they are at hand in one piece; at least one if any waits.
+    /// Returns the next messages, as far as they are available in one slice; at least one if any waits.
     #[inline]
     pub(super) fn front(&mut self) -> &mut [Message] {
         match self {
@@ -43,7 +43,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes the first `count` of `front`.
+    /// Takes the first `count` messages of `front`.
     #[inline]
     pub(super) fn take(&mut self, count: usize) -> impl ExactSizeIterator<Item = Message> + '_ {
         match self {
@@ -51,35 +51,35 @@ impl Scheduler {
         }
     }
 
-    /// Takes the message that is to be sent next.
+    /// Takes the message that must be sent next.
     pub(super) fn pop(&mut self) -> Option<Message> {
         match self {
             Self::Fcfs(fcfs) => fcfs.pop(),
         }
     }
 
-    /// Messages that wait.
+    /// Returns the number of queued messages.
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Fcfs(fcfs) => fcfs.len(),
         }
     }
 
-    /// Takes out the messages that `wanted` names; the others keep their order.
+    /// Removes the messages that `wanted` selects; the others keep their order.
     pub(super) fn extract(&mut self, wanted: impl FnMut(&Message) -> bool) -> Vec<Message> {
         match self {
             Self::Fcfs(fcfs) => fcfs.extract(wanted),
         }
     }
 
-    /// All messages, in the order in which they would have been sent.
+    /// Returns all messages, in the order in which they would have been sent.
     pub(super) fn into_messages(self) -> impl Iterator<Item = Message> {
         match self {
             Self::Fcfs(fcfs) => fcfs.into_messages(),
         }
     }
 
-    /// Heap held, user data not counted.
+    /// Returns the heap bytes, without user data.
     pub(super) fn heap_bytes(&self) -> usize {
         match self {
             Self::Fcfs(fcfs) => fcfs.heap_bytes(),

@@ -1,9 +1,9 @@
-//! Which losses are one congestion event (RFC 5681 section 4.3, RFC 9002 section 7.3.2), and what of it is undone.
+//! Which losses are one congestion event (RFC 5681 section 4.3, RFC 9002 section 7.3.2), and which events are undone.
 
 use super::*;
 
 impl Fixture {
-    /// New chunks go, one in each millisecond.
+    /// Sends new chunks, one per millisecond.
     fn go_on(&mut self, chunks: usize) {
         for _ in 0..chunks {
             self.wait(1);
@@ -47,7 +47,7 @@ fn each_round_trip_with_losses_is_an_event() {
     assert!(acks[0].fast_retransmit_loss);
 }
 
-/// What is lost before T3-rtx expired belongs to that; what is sent again after it and lost does not.
+/// Losses of data sent before T3-rtx expired belong to the time-out; the loss of a retransmission after it does not.
 #[test]
 fn retransmission_lost_after_time_out_is_new_event() {
     let mut fixture = Fixture::by_time(4);
@@ -68,7 +68,7 @@ fn retransmission_lost_after_time_out_is_new_event() {
     assert!(acks[0].fast_retransmit_loss && acks[0].in_recovery);
 }
 
-/// A hole on one path prolongs no recovery of another.
+/// A gap on one path does not prolong the recovery of another.
 #[test]
 fn each_path_has_its_own_round_trips() {
     let mut fixture = Fixture::by_time(0);
@@ -86,7 +86,7 @@ fn each_path_has_its_own_round_trips() {
     assert!(!acks[0].in_recovery, "chunk 0 is missing, which went elsewhere");
 }
 
-/// A router refused what was in flight: that is no loss, and what happened before it is not undone with it.
+/// A router refused the flight: that is no loss, and an earlier event is not undone with it.
 #[test]
 fn what_a_router_refused_opens_no_doubt() {
     let mut fixture = Fixture::by_time(6);
@@ -105,7 +105,7 @@ fn what_a_router_refused_opens_no_doubt() {
     fixture.wait(100);
     let (_, acks) = fixture.sack_twice(10, &[], &[6, 7, 8, 9]);
     assert!(!acks[0].undo && !acks[0].in_recovery);
-    // And what is lost of it is.
+    // A later loss of that data is one.
     fixture.go_on(6);
     fixture.out.send_again(0);
     fixture.flight[0] = 0;
@@ -115,7 +115,7 @@ fn what_a_router_refused_opens_no_doubt() {
     assert_eq!((acks[0].lost_bytes, acks[0].fast_retransmit_loss), (ROOM as u32, true));
 }
 
-/// What was refused and arrives all the same refutes no loss that waits to be repaired.
+/// Refused data that arrives anyway refutes no loss that waits for its repair.
 #[test]
 fn arrival_does_not_refute_an_icmp_refusal() {
     let mut fixture = Fixture::by_time(10);
@@ -129,7 +129,7 @@ fn arrival_does_not_refute_an_icmp_refusal() {
     assert!(!acks[0].undo, "0 is missing still");
 }
 
-/// Duplicates that come long after prove nothing: a later recovery is not undone by an earlier one's.
+/// Duplicates that arrive much later prove nothing: those of an earlier recovery do not undo a later one.
 #[test]
 fn undo_window_closes_when_proof_is_impossible() {
     let mut fixture = Fixture::by_time(6);
@@ -146,7 +146,8 @@ fn undo_window_closes_when_proof_is_impossible() {
     assert!(!acks[0].undo);
 }
 
-/// Two events in successive round trips, both for late packets: undone together, once all is proven, and not before.
+/// Two events in successive round trips, both for late packets: undone together once everything is proved, and not
+/// before.
 #[test]
 fn successive_doubts_are_one() {
     let mut fixture = Fixture::by_time(6);
@@ -166,7 +167,7 @@ fn successive_doubts_are_one() {
     assert!(acks[0].undo);
 }
 
-/// What a tail-loss probe repaired was lost for certain: an older doubt does not undo it.
+/// A loss that a tail-loss probe repaired is certain: an older event does not undo it.
 #[test]
 fn a_loss_that_a_probe_repaired_is_certain() {
     let mut fixture = Fixture::by_time(6);
@@ -185,7 +186,7 @@ fn a_loss_that_a_probe_repaired_is_certain() {
     assert!(!acks[0].undo);
 }
 
-/// The network marked what was sent, and something of that is lost (RFC 3168 section 6.1.2).
+/// The network marked data, and some of that is lost (RFC 3168 section 6.1.2).
 #[test]
 fn losses_of_marked_chunks_are_one_event() {
     for by_time in [true, false] {

@@ -1,17 +1,18 @@
-//! Full SACKs: what lies behind the last block that they have room for may have come or not (RFC 9260 section 6.7).
+//! Full SACKs: chunks beyond the last block that fits may have arrived or not (RFC 9260 section 6.7).
 
 use super::*;
 use crate::outbound::gaps::Gaps;
 
-/// Blocks of a full one.
+/// Number of blocks of a full SACK.
 const BLOCKS: u32 = 16;
 
-/// A SACK of so many blocks of one chunk each, from TSN `first` on, with one missing before each.
+/// Returns `BLOCKS` blocks of one chunk each, from TSN `first` on, with one missing before each.
 fn every_second(first: u32) -> Vec<(u32, u32)> {
     (0..BLOCKS).map(|block| (first + 2 * block, first + 2 * block)).collect()
 }
 
-/// Chunks 0 to 59 are on their way, the even ones are lost, and a SACK names 1 to 31. What it tells to be lost goes again.
+/// Chunks 0 to 59 are in flight, the even ones are lost, and a SACK reports 1 to 31. The chunks that it shows as lost
+/// are retransmitted.
 fn after_a_full_sack() -> Fixture {
     let mut fixture = Fixture::by_time(60);
     fixture.wait(60);
@@ -21,7 +22,8 @@ fn after_a_full_sack() -> Fixture {
     fixture
 }
 
-/// What was sent again has arrived, later than all the others were sent: that tells nothing of those that no SACK had room for.
+/// The retransmissions have arrived, later than all the others were sent: that says nothing about chunks that no SACK
+/// had room for.
 #[test]
 fn unnamed_chunks_of_full_sacks_are_not_lost() {
     let mut fixture = after_a_full_sack();
@@ -29,21 +31,21 @@ fn unnamed_chunks_of_full_sacks_are_not_lost() {
     let blocks: Vec<_> = [(3, 5)].into_iter().chain(every_second(7)).take(BLOCKS as usize).collect();
     assert_eq!(blocks.last(), Some(&(35, 35)));
     let (_, acks) = fixture.sack(2, &blocks);
-    // Sent before that again, and 32 and 34, which are named by now.
+    // The earlier retransmissions, and 32 and 34, which are reported by now.
     assert_eq!(acks[0].lost_bytes, 3 * ROOM as u32, "2, 32 and 34");
-    // All the others, 36 to 59, have left the network all the same. What went again after 4, which has arrived, is in flight.
+    // All the others, 36 to 59, have left the network. Retransmissions after 4, which has arrived, are in flight.
     assert_eq!(acks[0].overdue_bytes, 24 * ROOM as u32);
     assert_eq!(fixture.flight[0], 13 * ROOM as u32, "6, 8, ... 30");
     assert_eq!(fixture.tsns(0), [2, 32, 34]);
     assert_eq!(fixture.out.loss_deadline(), Time::MAX);
-    // With fewer to name all is known.
+    // With fewer blocks to report everything is known.
     fixture.wait(100);
     let (_, acks) = fixture.sack(58, &[(59, 59)]);
     assert_eq!((acks[0].lost_bytes, acks[0].reported_bytes), (ROOM as u32, ROOM as u32));
     assert_eq!(fixture.tsns(0), [58]);
 }
 
-/// What has left the network overdue goes again after a time-out as all the others do.
+/// Chunks that left the network overdue are retransmitted after a time-out like all the others.
 #[test]
 fn unacknowledged_chunks_return_after_a_time_out() {
     let mut fixture = after_a_full_sack();
@@ -59,7 +61,7 @@ fn unacknowledged_chunks_return_after_a_time_out() {
     assert_eq!(again.last(), Some(&59));
 }
 
-/// SHUTDOWN acknowledges everything in flight: the chunks that no SACK had room for are outstanding all the same.
+/// SHUTDOWN acknowledges everything in flight: the chunks that no SACK had room for are still outstanding.
 #[test]
 fn what_is_unheard_is_still_waited_for() {
     let mut fixture = after_a_full_sack();
@@ -72,11 +74,11 @@ fn what_is_unheard_is_still_waited_for() {
     fixture.apply(&acks);
     assert_eq!((fixture.flight[0], fixture.out.is_empty()), (0, false));
     assert_eq!((fixture.out.has_overdue(0), fixture.out.has_overdue(1)), (true, false));
-    // The time-out sends them again; then they are in flight.
+    // The time-out retransmits them; then they are in flight.
     assert_eq!(fixture.timeout(0), 0);
     assert_eq!(fixture.tsns(0), (36..60).collect::<Vec<_>>());
     assert!(!fixture.out.has_overdue(0));
-    // What a cumulative acknowledgement takes away overdue is waited for no longer.
+    // Overdue chunks that a cumulative acknowledgement covers are no longer waited for.
     let mut fixture = after_a_full_sack();
     fixture.wait(100);
     fixture.sack(2, &blocks);
@@ -86,7 +88,7 @@ fn what_is_unheard_is_still_waited_for() {
     assert_eq!((fixture.out.is_empty(), fixture.out.has_overdue(0)), (true, false));
 }
 
-/// A tail-loss probe is to be answered: it is the last of those that a SACK can tell of.
+/// A tail-loss probe must be answered: it is the last chunk that a SACK can report.
 #[test]
 fn a_probe_is_of_what_they_can_name() {
     let mut fixture = after_a_full_sack();
@@ -96,7 +98,8 @@ fn a_probe_is_of_what_they_can_name() {
     assert_eq!(fixture.tsns(0), [30]);
 }
 
-/// What the peer's packets have room for became less, a path MTU for instance: that is known after a while, and a full SACK is one again.
+/// The peer's packets have less room, for example after a fall of the path MTU: this is noticed after a while, and a
+/// full SACK is recognised again.
 #[test]
 fn full_is_what_the_latest_had_room_for() {
     let named = |blocks: u16| (1..=blocks).map(|number| GapBlock { start: 2 * number, end: 2 * number });

@@ -1,4 +1,5 @@
-//! SACKs that no honest peer sends. None may panic, loop, corrupt the accounts or acknowledge what was not sent.
+//! SACKs that no honest peer sends. None may panic, loop, corrupt the accounts or acknowledge chunks that were never
+//! sent.
 
 use super::*;
 
@@ -32,7 +33,7 @@ fn far_behind_the_ack_point_is_old() {
     }
 }
 
-/// What counts is the set of TSNs named, however it is written.
+/// Only the set of TSNs counts, however it is written.
 #[test]
 fn gap_blocks_in_any_order_form_a_union() {
     let spellings: [&[GapBlock]; 5] = [
@@ -64,7 +65,7 @@ fn inverted_and_zero_blocks_name_nothing() {
     assert_eq!(acks[0].acked_chunks, 2, "offset 0 is the cumulative acknowledgement itself");
 }
 
-/// A block right after the cumulative TSN should have been part of it; all chunks may be named that way.
+/// A block directly after the cumulative TSN should have been part of it; all chunks may be reported that way.
 #[test]
 fn gap_acknowledged_chunks_stay_until_cumulative() {
     let mut fixture = Fixture::with_outstanding(5);
@@ -78,7 +79,7 @@ fn gap_acknowledged_chunks_stay_until_cumulative() {
     assert!(fixture.out.is_empty());
 }
 
-/// As many blocks as a packet can hold, each naming everything: the work is the union's, not the sum's.
+/// As many blocks as a packet can hold, each reporting everything: the work is that of the union, not of the sum.
 #[test]
 fn thousands_of_blocks_that_name_everything() {
     let mut fixture = Fixture::new();
@@ -94,7 +95,7 @@ fn thousands_of_blocks_that_name_everything() {
         assert_eq!(fixture.flight[0], 0);
         assert_eq!(acks[0].acked_chunks > 0, round == 0);
         fixture.raw_sack(Tsn(INITIAL - 1), &odd);
-        // What the second SACK does not name is taken back.
+        // What the second SACK does not report is revoked.
         assert_eq!(fixture.flight[0], (65_535 - 16_000) * 20);
     }
     fixture.raw_sack(Tsn(INITIAL - 1), &everything);
@@ -104,7 +105,7 @@ fn thousands_of_blocks_that_name_everything() {
     assert_eq!(fixture.out.heap().gaps, 0, "room for thousands of blocks is not kept");
 }
 
-/// Each SACK could change what is known of everything outstanding, for ever.
+/// Each SACK could change the state of everything outstanding, for ever.
 #[test]
 fn endless_reneging_is_stopped() {
     const CHUNKS: u32 = 1000;
@@ -141,8 +142,8 @@ fn window_of_any_size_is_taken() {
     assert_eq!(fixture.out.peer_rwnd(), u32::MAX);
 }
 
-/// What a SACK says again is judged again only when time tells: neither what was sent once nor what was sent again. So a peer that repeats
-/// itself costs little, however many chunks are missing.
+/// What a SACK repeats is judged again only when time has passed, for first transmissions and retransmissions. A peer
+/// that repeats itself therefore costs little, however many chunks are missing.
 #[test]
 fn what_sacks_repeat_is_not_judged_again() {
     let judgements = |fixture: &Fixture| {
@@ -169,12 +170,12 @@ fn what_sacks_repeat_is_not_judged_again() {
     };
     let last = (many + 2, many + 2);
     assert_eq!(repeated(&mut fixture, 3, &[last]), 0);
-    // Time tells, by the timer or by a SACK that comes then.
+    // Time has passed, by the timer or by a SACK that arrives then.
     let before = judgements(&fixture);
     fixture.now = fixture.out.loss_deadline();
     let (_, acks) = fixture.sack(3, &[last]);
     assert_eq!((acks[0].lost_bytes, judgements(&fixture) - before), (36 * (many - 1), many as usize - 1));
-    // All go again, and one of them arrives.
+    // All are retransmitted, and one of them arrives.
     assert_eq!(fixture.tsns(0).len(), many as usize - 1);
     fixture.wait(100);
     assert_eq!(repeated(&mut fixture, 3, &[(many + 1, many + 2)]), 0);

@@ -1,8 +1,8 @@
-//! A message's life: the send buffer, failure reports, what goes on after.
+//! A message's life: the send buffer, failure reports, and continuation after idle time.
 
 use super::*;
 
-/// Nothing is forgotten with the heap: TSN and SSN go on.
+/// TSN and SSN continue after the heap was freed.
 #[test]
 fn numbers_go_on_after_idle_release() {
     let mut fixture = Fixture::new();
@@ -56,7 +56,7 @@ fn full_send_buffer_blocks_until_half_free() {
     assert!(!fixture.out.take_writable());
 }
 
-/// Bytes that a gap block acknowledged may be taken back: they stay in the buffer.
+/// Bytes that a gap block acknowledged may be revoked: they stay in the buffer.
 #[test]
 fn gap_acknowledged_bytes_stay_in_the_send_buffer() {
     let mut fixture = Fixture::with_outstanding(3);
@@ -120,7 +120,7 @@ fn number_of_messages_that_wait_is_limited() {
     fixture.push(1);
 }
 
-/// A window that is large again after a time-out that was none: who was refused meanwhile is told at once.
+/// The window is restored after a spurious time-out: refused senders are notified at once.
 #[test]
 fn who_waits_may_ask_again() {
     let mut fixture = Fixture::new();
@@ -143,7 +143,7 @@ fn who_waits_may_ask_again() {
     assert!(!fixture.out.take_writable(), "once");
 }
 
-/// Everything that is not acknowledged to its last byte is reported whole, once, in order.
+/// Every message that is not acknowledged to its last byte is reported whole, once, in order.
 #[test]
 fn failures_are_reported_whole() {
     let mut fixture = Fixture::new();
@@ -170,7 +170,7 @@ fn failures_are_reported_whole() {
     assert_eq!(fixture.out.fail_all().count(), 0);
 }
 
-/// The user's buffer is shared, not copied, and let go with the last chunk of the message.
+/// The user's buffer is shared, not copied, and released with the last chunk of the message.
 #[test]
 fn buffer_is_kept_until_all_is_acknowledged() {
     let mut fixture = Fixture::new();

@@ -1,4 +1,4 @@
-//! What an association costs when nothing happens, and what a chunk costs when it does.
+//! The memory of an idle association, and of a chunk.
 
 use allocation_counter::measure;
 
@@ -22,7 +22,8 @@ fn outbound_is_small_and_idle_without_heap() {
     assert_eq!(fixture.out.heap_bytes(), 0);
 }
 
-/// Messages pushed, sent in fragments and bundles, acknowledged: the rings have their size and nothing is allocated.
+/// Messages are pushed, sent in fragments and bundles, and acknowledged: the rings have their size and nothing is
+/// allocated.
 #[test]
 fn steady_state_allocates_nothing() {
     let mut rig = Rig::new();
@@ -43,7 +44,7 @@ fn steady_loss_allocates_nothing() {
     assert!(rig.sent_again > 1000);
 }
 
-/// `Bytes` clones share one buffer, so that what is counted is what `Outbound` allocates.
+/// `Bytes` clones share one buffer, so that only the allocations of `Outbound` are counted.
 struct Rig {
     out: Outbound,
     config: AssociationConfig,
@@ -106,7 +107,7 @@ impl Rig {
         self.take_sack(self.out.next_tsn().previous(), &[]);
     }
 
-    /// Of the chunks outstanding the first is lost, found by three SACKs; every tenth time T3-rtx finds it.
+    /// The first outstanding chunk is lost, detected by three SACKs; every tenth time by T3-rtx.
     fn acknowledge_with_loss(&mut self, round: u32) {
         let point = self.out.cumulative_ack();
         let last = self.out.next_tsn().previous();

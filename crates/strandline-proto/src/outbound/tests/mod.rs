@@ -1,4 +1,4 @@
-//! A file for each section of RFC 9260, one for hostile peers, one for a message's life, and a naive model.
+//! One file for each section of RFC 9260, one for hostile peers, one for a message's life, and a naive model.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod events;
@@ -31,13 +31,13 @@ use strandline_wire::{Chunk, Data, GapBlock, Packet, PacketBuilder, Sack, Verifi
 use super::*;
 use crate::number::{Ppid, Ssn, StreamId};
 
-/// What an empty packet has room for: a path MTU of 1,500 less IPv4, UDP and the common header.
+/// Room of an empty packet in bytes: a path MTU of 1,500 less IPv4, UDP and the common header.
 const ROOM: usize = 1460;
 /// Payload of the largest chunk in it.
 const FULL: usize = ROOM - 16;
 const INITIAL: u32 = 0xffff_fff0;
 
-/// A chunk as sent, out of the borrow.
+/// A sent chunk, without a borrow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Sent {
     /// TSN less the initial one.
@@ -72,7 +72,7 @@ impl Sent {
 
 type Acks = [PathAck; PATHS_MAX];
 
-/// An `Outbound` with what association keeps beside it: the flight of each path.
+/// An `Outbound` with the flight of each path, which the association keeps.
 struct Fixture {
     out: Outbound,
     config: AssociationConfig,
@@ -96,7 +96,7 @@ impl Fixture {
         }
     }
 
-    /// As many full chunks outstanding on path 0, TSNs from 0.
+    /// Returns a fixture with this many full chunks outstanding on path 0, TSNs from 0.
     fn with_outstanding(chunks: usize) -> Self {
         let mut fixture = Self::new();
         for _ in 0..chunks {
@@ -106,8 +106,9 @@ impl Fixture {
         fixture
     }
 
-    /// A fixture whose losses are found by time. The first window was acknowledged after 100 ms, so that the round-trip time is
-    /// known, and as many chunks are outstanding again, one sent in each millisecond; TSNs from 0 count these.
+    /// Returns a fixture with loss detection by time. The first window was acknowledged after 100 ms, so that the
+    /// round-trip time is known, and `chunks` chunks are outstanding again, one sent per millisecond; TSNs from 0
+    /// count these.
     fn by_time(chunks: usize) -> Self {
         let mut fixture = Self::new();
         fixture.config.recovery = Recovery::Rack;
@@ -121,12 +122,12 @@ impl Fixture {
             fixture.push(FULL);
             assert_eq!(fixture.packet(0).len(), 1);
         }
-        // The answer to the first of these would come now.
+        // The answer to the first of these would arrive now.
         fixture.wait(101 - chunks as u64);
         fixture
     }
 
-    /// The reordering window of path 0.
+    /// Returns the reordering window of path 0.
     fn quarters(&mut self) -> u8 {
         let rack = self.out.busy.as_mut().and_then(|busy| busy.sent.outstanding.rack.as_mut());
         rack.and_then(|rack| rack.path(0)).map_or(0, |path| path.quarters)
@@ -157,7 +158,7 @@ impl Fixture {
         Some(sent)
     }
 
-    /// One packet: retransmissions, then new data.
+    /// Sends one packet: retransmissions, then new data.
     fn packet(&mut self, path: u8) -> Vec<Sent> {
         let mut space = ROOM;
         let mut chunks = Vec::new();
@@ -173,12 +174,12 @@ impl Fixture {
         core::iter::repeat_with(|| self.packet(path)).take_while(|chunks| !chunks.is_empty()).collect()
     }
 
-    /// TSNs of all that can be sent.
+    /// Returns the TSNs of everything that can be sent.
     fn tsns(&mut self, path: u8) -> Vec<u32> {
         self.packets(path).concat().iter().map(|chunk| chunk.tsn).collect()
     }
 
-    /// A SACK for everything before `next`, with gap blocks as pairs of TSNs; all less the initial TSN.
+    /// Receives a SACK for everything before `next`, with gap blocks as pairs of TSNs, all less the initial TSN.
     fn sack(&mut self, next: u32, gaps: &[(u32, u32)]) -> (SackOutcome, Acks) {
         let offset = |tsn: u32| u16::try_from(tsn + 1 - next).unwrap();
         let blocks: Vec<_> =
@@ -199,7 +200,7 @@ impl Fixture {
         self.take_sack(Tsn(INITIAL) + next.wrapping_sub(1), &blocks, &duplicates)
     }
 
-    /// Lets time pass until what is late is lost; `None` if nothing is late.
+    /// Lets time pass until overdue chunks are lost; `None` if there are none.
     fn loss_timer(&mut self) -> Option<Acks> {
         let deadline = self.out.loss_deadline();
         if deadline == Time::MAX {
@@ -237,7 +238,7 @@ impl Fixture {
         self.timeout_after(path, false)
     }
 
-    /// `again`: nothing was acknowledged on the path since the one before.
+    /// With `again`, nothing was acknowledged on the path since the previous time-out.
     fn timeout_after(&mut self, path: u8, again: bool) -> u32 {
         let bytes = self.out.on_timeout(path, again);
         self.flight[usize::from(path)] -= bytes;
@@ -245,7 +246,7 @@ impl Fixture {
         bytes
     }
 
-    /// The accounts balance.
+    /// Checks that the accounts balance.
     fn check(&self) {
         for path in 0..PATHS_MAX {
             assert_eq!(self.flight[path], self.out.flight_of(path as u8), "flight of path {path}");
@@ -255,7 +256,7 @@ impl Fixture {
 }
 
 impl Outbound {
-    /// Compares every sum with what it is the sum of.
+    /// Compares every sum with its parts.
     fn assert_sound(&self) {
         let Some(busy) = &self.busy else { return };
         let outstanding = &busy.sent.outstanding;
@@ -281,7 +282,7 @@ impl Outbound {
     }
 }
 
-/// Bytes that tell where in the message they are.
+/// Returns bytes that identify their position in the message.
 fn message(len: usize) -> Bytes {
     (0..len).map(|i| (i % 251) as u8).collect::<Vec<_>>().into()
 }

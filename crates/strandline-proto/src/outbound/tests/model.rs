@@ -1,4 +1,4 @@
-//! Random commands, checked against a model that looks at every chunk for every question.
+//! Random commands, checked against a model that examines every chunk for every query.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -12,14 +12,14 @@ struct Known {
     tsn: u32,
     /// Bytes of user data.
     len: u32,
-    /// Bytes of the chunk, header and padding included.
+    /// Bytes of the chunk, including header and padding.
     size: u32,
     path: usize,
     sent_at: Time,
-    /// The packet that first carried it, by its place in the model's order of transmissions.
+    /// The packet that first carried it, by its position in the model's order of transmissions.
     first_sent: u64,
     resent: bool,
-    /// It was sent to several paths.
+    /// True if it was sent on several paths.
     moved: bool,
     acked: bool,
     marked: bool,
@@ -35,12 +35,12 @@ struct Model {
     next: u32,
     cumulative: u32,
     recovery_exit: Option<u32>,
-    /// Order of the latest retransmission, whichever chunk it was.
+    /// Order of the latest retransmission of any chunk.
     last_resent: u64,
     order: u64,
 }
 
-/// What the model says of a SACK.
+/// The expected effects of a SACK.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Expected {
     acks: [PathAck; PATHS_MAX],
@@ -88,7 +88,7 @@ impl Model {
         }
     }
 
-    /// `next` is the first TSN not acknowledged cumulatively, `gaps` all TSNs that gap blocks name.
+    /// `next` is the first TSN not cumulatively acknowledged, `gaps` all TSNs in gap blocks.
     fn sack(&mut self, next: u32, gaps: &BTreeSet<u32>) -> Expected {
         let mut expected = Expected::default();
         let advanced = next > self.cumulative;
@@ -158,7 +158,7 @@ impl Model {
         self.chunks.iter().filter(|c| c.path == path && !c.acked && !c.marked).map(|c| c.size).sum()
     }
 
-    /// User data in flight on all paths.
+    /// Returns the user data in flight on all paths.
     fn in_flight(&self) -> u32 {
         self.chunks.iter().filter(|c| !c.acked && !c.marked).map(|c| c.len).sum()
     }
@@ -182,13 +182,13 @@ enum Command {
     Timeout {
         path: u8,
     },
-    /// A SACK for what was outstanding: how much cumulatively, and which of the rest (bits, repeated).
+    /// A SACK for outstanding chunks: how much cumulatively, and which of the rest (bits, repeated).
     Sack {
         share: u32,
         gaps: u64,
         a_rwnd: u32,
     },
-    /// Blocks as written, from an acknowledgement at some distance of the ack point.
+    /// Blocks as given, from an acknowledgement at some distance of the ack point.
     Hostile {
         distance: i32,
         blocks: Vec<(u16, u16)>,
@@ -225,7 +225,7 @@ fn command() -> impl Strategy<Value = Command> {
     ]
 }
 
-/// Both sides of the comparison, and a receiver that puts messages together.
+/// Both sides of the comparison, and a receiver that reassembles messages.
 struct Run {
     fixture: Fixture,
     model: Model,
@@ -297,7 +297,7 @@ impl Run {
         }
     }
 
-    /// The chunk is the next part of the first message that waits.
+    /// Checks that the chunk is the next part of the first waiting message.
     fn follows(&mut self, chunk: &Sent, room: usize) {
         let &(stream, len, unordered) = self.waiting.front().expect("only what was pushed is sent");
         let from = self.sent_of_first;
@@ -376,7 +376,7 @@ impl Run {
         let outcome = self.fixture.out.on_cumulative(self.fixture.now, tsn, &mut acks);
         self.fixture.apply(&acks);
         let advanced = next > self.model.cumulative;
-        // As a SACK that repeats the gap blocks of the last one, but for the miss indications.
+        // As a SACK that repeats the gap blocks of the last one, except for the miss indications.
         let named: BTreeSet<u32> =
             self.model.chunks.iter().filter(|c| c.acked && c.tsn >= next).map(|c| c.tsn).collect();
         let before: Vec<_> = self.model.chunks.iter().map(|c| (c.tsn, c.misses, c.marked, c.fast)).collect();
@@ -428,7 +428,7 @@ impl Run {
         panic!("does not finish");
     }
 
-    /// Room for the largest chunk to be sent again.
+    /// Returns the room for the largest chunk to be retransmitted.
     fn largest(&mut self) -> usize {
         self.fixture.out.retransmission().map_or(0, |next| next.size)
     }
@@ -448,7 +448,7 @@ proptest! {
         prop_assert_eq!(failed, 0);
     }
 
-    /// What is reported at the end is what was pushed and not acknowledged whole, in order.
+    /// The report at the end contains what was pushed and not completely acknowledged, in order.
     #[test]
     fn everything_pushed_is_delivered_or_reported(commands in prop::collection::vec(command(), 1..80)) {
         let mut run = Run::new();
@@ -459,7 +459,7 @@ proptest! {
             if let Command::Push { len, .. } = command && run.waiting.len() > waiting {
                 pushed.push(*len);
             }
-            // Which TSN ended each message is read off the ring once, when it was sent.
+            // The TSN that ended each message is read off the ring once, when it was sent.
             for tsn in next..run.model.next {
                 let Busy { sent, copies, .. } = run.fixture.out.busy.as_deref().unwrap();
                 let index = sent.outstanding.index_of(Tsn(INITIAL) + tsn).unwrap();

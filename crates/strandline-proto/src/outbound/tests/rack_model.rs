@@ -1,6 +1,7 @@
-//! What is lost by time, beside an oracle that looks at every chunk for every question, with the words of RFC 8985 section
-//! 6.2: random losses, delays and lost SACKs on one path. A peer that does not tell what came twice. What answers that come too soon
-//! do to the reordering window and to the recovery (`rfc3522.rs`) the oracle is told.
+//! Loss detection by time, compared with an oracle that examines every chunk for every query, in the words of RFC
+//! 8985 section 6.2: random losses, delays and lost SACKs on one path, and a peer that reports no duplicates. The
+//! oracle is told the effects of answers that arrive too soon on the reordering window and the recovery
+//! (`rfc3522.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,15 +9,15 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// From one side to the other.
+/// One-way delay in milliseconds.
 const WAY_MS: u64 = 50;
 
 /// A chunk as the oracle knows it.
 #[derive(Debug, Clone)]
 struct Known {
-    /// When it was sent, the last time.
+    /// When it was last sent.
     at: Time,
-    /// Among all transmissions.
+    /// Number among all transmissions.
     number: usize,
     resent: bool,
     lost: bool,
@@ -26,24 +27,25 @@ struct Known {
 #[derive(Debug)]
 struct Oracle {
     chunks: Vec<Known>,
-    /// Of the acknowledged ones, the one that was sent last, and how long its answer took.
+    /// The acknowledged chunk that was sent last, and how long its answer took.
     latest: (Time, i64),
     rtt: Duration,
     srtt_ns: u64,
     min_rtt: Duration,
     reordering: bool,
-    /// Quarters of the smallest round-trip time that the window spans: more than one if retransmissions were needless.
+    /// Length of the window in quarters of the minimum round-trip time: more than one if retransmissions were
+    /// spurious.
     quarters: u8,
-    /// All before this is acknowledged.
+    /// Everything before this is acknowledged.
     next: u32,
-    /// What gap blocks name, and how many SACKs named something new since there is a gap.
+    /// TSNs in gap blocks, and how many SACKs reported something new since there is a gap.
     gaps: BTreeSet<u32>,
     gap_sacks: u32,
-    /// The most runs that gap blocks named, and the chunks that the latest SACK may have had no room for.
+    /// The maximum number of runs in gap blocks, and the chunks that the latest SACK may have had no room for.
     runs_max: usize,
     unnamed: core::ops::Range<u32>,
     exit: Option<u32>,
-    /// The latest congestion event: transmissions and chunks before it.
+    /// The latest congestion event: number of transmissions and chunks before it.
     began: Option<(usize, usize)>,
     recovering: bool,
     transmissions: usize,
@@ -51,7 +53,7 @@ struct Oracle {
 }
 
 impl Oracle {
-    /// After the first chunk of [`Fixture::by_time`], which took 100 ms.
+    /// Creates an oracle after the first chunk of [`Fixture::by_time`], which took 100 ms.
     fn new() -> Self {
         let rtt = Duration::from_millis(100);
         Self {
@@ -75,13 +77,13 @@ impl Oracle {
         }
     }
 
-    /// The reordering window of the path, whose needless retransmissions widen it.
+    /// Sets the reordering window of the path, which spurious retransmissions widen.
     fn set_window(&mut self, quarters: u8) {
         self.quarters = quarters.max(1);
         self.reordering |= quarters > 1;
     }
 
-    /// No loss was one.
+    /// Resets the state after a spurious loss.
     fn on_undone(&mut self) {
         (self.exit, self.began, self.recovering) = (None, None, false);
     }
@@ -114,7 +116,7 @@ impl Oracle {
             chunk.acked = true;
             beyond |= tsn >= next;
             if chunk.resent && now.since(chunk.at) < self.min_rtt / 8 * 7 {
-                continue; // the answer to an earlier transmission
+                continue; // The answer to an earlier transmission.
             }
             // Sent after the event began: its round trip is over.
             self.recovering &= self.began.is_some_and(|(number, _)| chunk.number < number);
@@ -156,8 +158,8 @@ impl Oracle {
         self.find_lost(now)
     }
 
-    /// Steps 4 and 5; and whether that makes the window shrink. What a SACK has no room for is not lost, but looked at again: of what was sent once
-    /// the first that is not late.
+    /// Steps 4 and 5, and whether the window shrinks. Chunks that a SACK has no room for are not lost, but examined
+    /// again: of those sent once, the first that is not overdue.
     fn find_lost(&mut self, now: Time) -> (BTreeSet<u32>, bool) {
         let many = self.gap_sacks >= 3 || self.gaps.len() >= 3;
         let window = if !self.reordering && (self.exit.is_some() || many) {
@@ -212,7 +214,7 @@ enum Happening {
 struct World {
     fixture: Fixture,
     oracle: Oracle,
-    /// By time, and by number among those of one moment.
+    /// Pending events by time, and by number among those of one instant.
     agenda: BTreeMap<(Time, u64), Happening>,
     number: u64,
     ways: Vec<Way>,
@@ -228,7 +230,7 @@ impl World {
         self.agenda.insert((at, self.number), what);
     }
 
-    /// What the sender sent just now goes its ways.
+    /// Schedules what the sender sent just now.
     fn sent(&mut self, tsns: &[u32]) {
         let now = self.fixture.now;
         for tsn in tsns {
@@ -263,7 +265,7 @@ impl World {
         self.sent(&again);
     }
 
-    /// The next thing happens, if there is any.
+    /// Runs the next event, if there is any.
     fn step(&mut self) -> bool {
         let next = self.agenda.keys().next().copied();
         let deadline = self.fixture.out.loss_deadline();

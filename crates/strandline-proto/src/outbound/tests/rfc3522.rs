@@ -1,8 +1,8 @@
-//! RFC 3522: an acknowledgement that comes sooner than any answer to the retransmission could.
+//! RFC 3522: an acknowledgement that arrives sooner than any answer to the retransmission could.
 
 use super::*;
 
-/// Chunk 0 of six was believed lost and sent again; a quarter of the round trip of 100 ms is the margin.
+/// Chunk 0 of six was declared lost and retransmitted; a quarter of the round trip of 100 ms is the margin.
 fn sent_again(size: usize) -> Fixture {
     let mut fixture = Fixture::by_time(0);
     for len in [size, FULL, FULL, FULL, FULL, FULL] {
@@ -30,7 +30,7 @@ fn too_early_acknowledgement_shows_no_loss() {
     }
 }
 
-/// A chunk of half a packet may be twice as fast where passing its bits takes all the time.
+/// A chunk of half a packet may be twice as fast if the transmission time dominates.
 #[test]
 fn a_short_chunk_is_given_less_time() {
     for (ms, is_undone) in [(36, true), (39, false)] {
@@ -62,7 +62,7 @@ fn two_retransmissions_prove_nothing() {
     assert!(!acks[0].undo, "one of three was lost");
 }
 
-/// One of two was lost indeed.
+/// One of two was really lost.
 #[test]
 fn one_real_loss_is_enough() {
     let mut fixture = Fixture::by_time(8);
@@ -77,7 +77,7 @@ fn one_real_loss_is_enough() {
     assert!(!acks[0].undo);
 }
 
-/// It went again by another path, which may be faster.
+/// It was retransmitted on another path, which may be faster.
 #[test]
 fn of_two_paths_only_duplicates_tell() {
     let mut fixture = Fixture::by_time(6);
@@ -93,7 +93,7 @@ fn of_two_paths_only_duplicates_tell() {
     assert!(acks[0].undo);
 }
 
-/// The reordering window grows as it does where duplicates tell: three packets acknowledged no longer make a loss.
+/// The reordering window grows as with reported duplicates: three acknowledged packets no longer make a loss.
 #[test]
 fn it_widens_the_reordering_window() {
     let mut fixture = sent_again(FULL);

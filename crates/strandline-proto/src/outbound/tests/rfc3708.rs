@@ -1,8 +1,8 @@
-//! RFC 3708, with the duplicate TSNs of RFC 9260 section 3.3.4: retransmissions that were needless, and what is undone.
+//! RFC 3708, with the duplicate TSNs of RFC 9260 section 3.3.4: spurious retransmissions, and what is undone.
 
 use super::*;
 
-/// Chunk 0 was only late: it was sent again, and the peer reports the second copy.
+/// Chunk 0 was only late: it was retransmitted, and the peer reports the second copy.
 #[test]
 fn a_recovery_for_a_late_packet_is_undone() {
     let mut fixture = Fixture::by_time(6);
@@ -20,7 +20,7 @@ fn a_recovery_for_a_late_packet_is_undone() {
     assert!(!acks[0].undo, "once");
 }
 
-/// It came before it was even sent again.
+/// It arrived even before its retransmission.
 #[test]
 fn wrong_mark_is_undone_at_once() {
     let mut fixture = Fixture::by_time(6);
@@ -31,7 +31,7 @@ fn wrong_mark_is_undone_at_once() {
     assert!(!fixture.out.has_retransmissions());
 }
 
-/// One of two was lost indeed.
+/// One of two was really lost.
 #[test]
 fn one_real_loss_is_enough() {
     let mut fixture = Fixture::by_time(8);
@@ -43,7 +43,7 @@ fn one_real_loss_is_enough() {
     assert!(!acks[0].undo);
 }
 
-/// The network made a second copy of something that was never sent again.
+/// The network duplicated something that was never retransmitted.
 #[test]
 fn duplicates_that_are_not_ours_undo_nothing() {
     let mut fixture = Fixture::by_time(6);
@@ -55,7 +55,7 @@ fn duplicates_that_are_not_ours_undo_nothing() {
     assert!(!acks[0].undo);
 }
 
-/// RFC 8985 section 6.2 step 4: the reordering window grows by a quarter of the round trip for it.
+/// RFC 8985 section 6.2 step 4: the reordering window grows by a quarter of the round trip.
 #[test]
 fn a_needless_retransmission_widens_the_reordering_window() {
     let mut fixture = Fixture::by_time(6);
@@ -75,8 +75,8 @@ fn a_needless_retransmission_widens_the_reordering_window() {
     assert_eq!(fixture.now.since(sent), Duration::from_millis(150));
 }
 
-/// A path of several timed out, and all of it went again on another one. That each chunk came twice tells that the path was
-/// slow, not dead.
+/// One of several paths timed out, and its flight was retransmitted on another one. That each chunk arrived twice
+/// shows that the path was slow, not dead.
 #[test]
 fn time_out_that_moved_data_is_undone() {
     let mut fixture = Fixture::by_time(5);
@@ -93,8 +93,8 @@ fn time_out_that_moved_data_is_undone() {
     assert!(acks[0].undo && !acks[1].undo);
 }
 
-/// It had been sent again before. That is undone if each of the copies is reported, and only then: with one missing, one of the
-/// three was lost.
+/// The chunk had been retransmitted before. The event is undone only if each of the copies is reported: with one
+/// missing, one of the three was lost.
 #[test]
 fn copies_of_several_time_outs_must_be_reported() {
     for again in [false, true] {
@@ -113,8 +113,8 @@ fn copies_of_several_time_outs_must_be_reported() {
     }
 }
 
-/// A path fell silent, which two tail-loss probes found: the highest chunk went three times. It was late only, and the peer
-/// reports it twice.
+/// A path fell silent, which two tail-loss probes detected: the highest chunk was sent three times. It was only late,
+/// and the peer reports it twice.
 #[test]
 fn probes_before_the_time_out_are_copies_too() {
     for (duplicates, is_undone) in [(&[0, 1, 2][..], false), (&[0, 1, 2, 2], false), (&[0, 1, 2, 2, 2], true)]
@@ -135,8 +135,8 @@ fn probes_before_the_time_out_are_copies_too() {
     }
 }
 
-/// A second path times out as well, with what the first one's time-out brought there: one copy more has to be reported for the first
-/// one's to be undone. Of the second nobody knows.
+/// A second path times out as well, with the data that the first one's time-out moved there: one more copy must be
+/// reported to undo the first one's. Nothing is known about the second.
 #[test]
 fn copies_on_two_paths_must_be_reported_twice() {
     for (duplicates, is_undone) in [(&[0, 1][..], false), (&[0, 1, 0, 1], true)] {
@@ -153,7 +153,7 @@ fn copies_on_two_paths_must_be_reported_twice() {
     }
 }
 
-/// Of a list of duplicates that is longer than any path watches, the rest is not looked at.
+/// A list of duplicates longer than a path watches is examined only up to that limit.
 #[test]
 fn of_many_duplicates_the_first_count() {
     for (others, undone) in [(255, true), (256, false)] {

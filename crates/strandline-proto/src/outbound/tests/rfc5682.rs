@@ -1,4 +1,4 @@
-//! RFC 5682 (F-RTO): after a time-out one packet asks what became of the others.
+//! RFC 5682 (F-RTO): after a time-out one packet reveals the fate of the others.
 
 use super::*;
 
@@ -15,7 +15,7 @@ impl Fixture {
     }
 }
 
-/// The answer takes as long as one does: the others were sent before what has arrived, and are lost.
+/// The answer takes as long as usual: the others were sent before what has arrived, and are lost.
 #[test]
 fn answer_to_the_first_packet_proves_losses() {
     let mut fixture = Fixture::by_time(5);
@@ -29,7 +29,7 @@ fn answer_to_the_first_packet_proves_losses() {
     assert_eq!(fixture.tsns(0), [1, 2, 3, 4]);
 }
 
-/// Nothing was lost, all was late: the answers to the first transmissions come, and nothing more is sent twice.
+/// Everything was only late: the answers to the first transmissions arrive, and nothing more is sent twice.
 #[test]
 fn spurious_time_out_sends_one_packet() {
     for late in [10, 250] {
@@ -52,7 +52,7 @@ fn spurious_time_out_sends_one_packet() {
     }
 }
 
-/// Five are outstanding, the first went again, and there is new data.
+/// Five chunks are outstanding, the first was retransmitted, and there is new data.
 fn asking() -> Fixture {
     let mut fixture = Fixture::by_time(5);
     fixture.wait(1000);
@@ -89,7 +89,8 @@ fn new_data_decides_the_time_out() {
     assert_eq!(fixture.tsns(0), [1, 2, 3, 4]);
 }
 
-/// One SACK for all: the first may have been lost, and the others known only now (step 2a). A second copy of it proves more.
+/// One SACK for everything: the first chunk may have been lost, and the others reported only now (step 2a). A second
+/// copy of it proves more.
 #[test]
 fn all_at_once_prove_nothing() {
     let mut fixture = Fixture::by_time(5);
@@ -103,7 +104,7 @@ fn all_at_once_prove_nothing() {
     assert!(acks[0].undo);
 }
 
-/// The first packet's chunks go together, as section 6.3.3 rule E3 of RFC 9260 has it.
+/// The first packet's chunks are sent together, as in RFC 9260 section 6.3.3 rule E3.
 #[test]
 fn as_many_as_fit_a_packet() {
     let mut fixture = Fixture::by_time(0);
@@ -116,7 +117,7 @@ fn as_many_as_fit_a_packet() {
     assert_eq!(fixture.packets(0).len(), 1);
 }
 
-/// There was an answer after the first time-out, and yet another one follows: all are marked.
+/// There was an answer after the first time-out, and another time-out follows: everything is marked.
 #[test]
 fn a_time_out_after_an_answer_marks_all() {
     let mut fixture = asking();
@@ -125,8 +126,8 @@ fn a_time_out_after_an_answer_marks_all() {
     assert_eq!(fixture.tsns(0), [1, 2, 3, 4, 5, 6]);
 }
 
-/// Section 3.2: nothing came since the first time-out, so that the question is the same: one packet goes again each time, and that all
-/// was only late shows in the same way, however often it expired.
+/// Section 3.2: nothing arrived since the first time-out, so the test continues. One packet is retransmitted each
+/// time, and that everything was only late shows in the same way, however often the timer expired.
 #[test]
 fn consecutive_time_outs_are_tested_alike() {
     for times in 2..5 {
@@ -145,7 +146,7 @@ fn consecutive_time_outs_are_tested_alike() {
     }
 }
 
-/// If they were right, the answer to the last one says so.
+/// If they were genuine, the answer to the last one shows it.
 #[test]
 fn genuine_consecutive_time_outs_resend_all() {
     let mut fixture = Fixture::by_time(5);
@@ -161,7 +162,8 @@ fn genuine_consecutive_time_outs_resend_all() {
     assert_eq!(fixture.tsns(0), [1, 2, 3, 4]);
 }
 
-/// A lone packet on a slow link may be faster than any of a full queue was: half the least round trip counts here.
+/// A single packet on a slow link may be faster than any of a full queue was: half the minimum round-trip time counts
+/// here.
 #[test]
 fn a_fast_answer_after_a_time_out_counts() {
     let mut fixture = Fixture::by_time(5);
@@ -173,7 +175,7 @@ fn a_fast_answer_after_a_time_out_counts() {
     assert_eq!(acks[0].lost_bytes, 4 * ROOM as u32);
 }
 
-/// Where losses are found by miss indications there is no such thing.
+/// With loss detection by miss indications there is no such test.
 #[test]
 fn rfc_9260_alone_marks_all() {
     let mut fixture = Fixture::with_outstanding(4);

@@ -1,11 +1,11 @@
-//! RFC 8985 section 6: losses found by time (RACK), on TSNs.
+//! RFC 8985 section 6: loss detection by time (RACK), on TSNs.
 
 use super::*;
 
 const LOST: u32 = ROOM as u32;
 
 /// Step 5: what was sent before something that has arrived, and longer ago than a round trip, is lost. Three packets
-/// beyond a gap leave no room for reordering (step 4).
+/// beyond a gap rule out reordering (step 4).
 #[test]
 fn three_packets_beyond_a_gap_show_loss() {
     let mut fixture = Fixture::by_time(6);
@@ -20,7 +20,7 @@ fn three_packets_beyond_a_gap_show_loss() {
     assert!(fixture.out.in_fast_recovery());
 }
 
-/// Fewer than three: a quarter of the round trip is waited for a packet that may only be late.
+/// Fewer than three: a packet that may only be late is waited for by a quarter of the round trip.
 #[test]
 fn one_packet_beyond_a_gap_waits() {
     let mut fixture = Fixture::by_time(2);
@@ -34,7 +34,7 @@ fn one_packet_beyond_a_gap_waits() {
     assert!(fixture.loss_timer().is_none());
 }
 
-/// If it comes in time there was no loss, and nothing is waited for any more.
+/// If it arrives in time there was no loss, and nothing is waited for any more.
 #[test]
 fn a_late_packet_is_not_lost() {
     let mut fixture = Fixture::by_time(3);
@@ -46,7 +46,7 @@ fn a_late_packet_is_not_lost() {
     assert_eq!(fixture.out.loss_deadline(), Time::MAX);
 }
 
-/// Step 3: a path that was seen to reorder gets its window even after three packets.
+/// Step 3: a path on which reordering was seen gets its window even after three packets.
 #[test]
 fn reordering_once_seen_is_reckoned_with() {
     let mut fixture = Fixture::by_time(12);
@@ -58,7 +58,7 @@ fn reordering_once_seen_is_reckoned_with() {
     assert_ne!(fixture.out.loss_deadline(), Time::MAX);
 }
 
-/// Several are lost at once, whatever their number; all in one event, with one reduction of the window.
+/// Several are lost at once, whatever their number, in one event with one reduction of the window.
 #[test]
 fn all_that_is_late_is_lost_together() {
     let mut fixture = Fixture::by_time(12);
@@ -68,13 +68,13 @@ fn all_that_is_late_is_lost_together() {
     assert_eq!(fixture.tsns(0), [0, 1, 2, 3, 4, 5, 6, 7]);
     fixture.wait(100);
     let (_, acks) = fixture.sack(5, &[(8, 11)]);
-    // What was sent after it began has arrived.
+    // Data sent after it began has arrived.
     assert!(!acks[0].fast_retransmit_loss && !acks[0].in_recovery && !fixture.out.in_fast_recovery());
     let (_, acks) = fixture.sack(12, &[]);
     assert!(!acks[0].fast_retransmit_loss);
 }
 
-/// What RFC 9260 section 7.2.4 rule 5 leaves to T3-rtx: a retransmission that is lost.
+/// RFC 9260 section 7.2.4 rule 5 leaves this to T3-rtx: a lost retransmission.
 #[test]
 fn lost_retransmission_is_found_without_time_out() {
     let mut fixture = Fixture::by_time(6);
@@ -96,7 +96,7 @@ fn lost_retransmission_is_found_without_time_out() {
     assert!(applied(outcome).all_acked);
 }
 
-/// Step 2: what comes sooner than any answer was for an earlier transmission, and says nothing of those between.
+/// Step 2: what arrives sooner than any answer was for an earlier transmission, and says nothing about those between.
 #[test]
 fn too_early_answer_is_for_the_original() {
     let mut fixture = Fixture::by_time(6);
@@ -109,7 +109,7 @@ fn too_early_answer_is_for_the_original() {
     assert!(!fixture.out.has_retransmissions());
 }
 
-/// Each path is judged by what was sent to it.
+/// Each path is judged by its own data.
 #[test]
 fn paths_are_judged_apart() {
     let mut fixture = Fixture::by_time(0);
@@ -125,7 +125,7 @@ fn paths_are_judged_apart() {
     assert_eq!(fixture.tsns(1), [0]);
 }
 
-/// Section 5: RFC 3042's limited transmit needs no rule: what gap blocks acknowledge has left the flight.
+/// Section 5: limited transmit (RFC 3042) needs no rule, because data in gap blocks has left the flight.
 #[test]
 fn new_data_goes_during_a_suspected_gap() {
     let mut fixture = Fixture::by_time(4);
@@ -136,7 +136,7 @@ fn new_data_goes_during_a_suspected_gap() {
     assert_eq!(fixture.tsns(0), [4]);
 }
 
-/// Taken back by the peer: in flight again, and late.
+/// Revoked by the peer: in flight again, and overdue.
 #[test]
 fn what_the_peer_takes_back_is_judged_again() {
     let mut fixture = Fixture::by_time(8);
@@ -174,7 +174,7 @@ fn steady_loss_allocates_nothing() {
     assert_eq!(fixture.out.heap_bytes(), heap);
 }
 
-/// What went by another path overtakes without any reordering, and no path gets a window for it.
+/// Data of another path overtakes without any reordering, and no path gets a window for it.
 #[test]
 fn a_faster_path_is_no_reordering() {
     let mut fixture = Fixture::by_time(3);
@@ -195,8 +195,8 @@ fn a_faster_path_is_no_reordering() {
     assert_eq!(acks[0].lost_bytes, ROOM as u32, "three packets beyond a gap, and nothing was ever reordered");
 }
 
-/// Of a burst one in the middle is lost and the last one. When the first is repaired there is no gap any more that shows the other,
-/// but what was sent later has arrived.
+/// One packet in the middle of a burst is lost, and the last one. When the first is repaired no gap shows the other,
+/// but later data has arrived.
 #[test]
 fn burst_end_is_lost_when_repairs_arrive() {
     let mut fixture = Fixture::by_time(6);
@@ -209,8 +209,8 @@ fn burst_end_is_lost_when_repairs_arrive() {
     assert_eq!(fixture.tsns(0), [5]);
 }
 
-/// A SACK that a later one has overtaken takes back what that named. The next one names it again: it is lost only if none does
-/// within a round trip and the reordering window.
+/// A SACK that a later one has overtaken revokes what that reported. The next one reports it again: it is lost only
+/// if none does within a round trip and the reordering window.
 #[test]
 fn overtaken_sack_marks_nothing_lost() {
     let mut fixture = Fixture::by_time(12);
@@ -224,7 +224,7 @@ fn overtaken_sack_marks_nothing_lost() {
     fixture.wait(30);
     let (_, acks) = fixture.sack(0, &[(1, 10)]);
     assert_eq!((acks[0].lost_bytes, acks[0].flight_drop), (0, 6 * LOST));
-    // Another one, and nothing comes after it.
+    // Another one, and nothing after it.
     let (_, acks) = fixture.sack(0, &[(1, 7)]);
     assert_eq!((acks[0].lost_bytes, acks[0].reneged_bytes), (0, 3 * LOST));
     let before = fixture.now;
@@ -233,7 +233,7 @@ fn overtaken_sack_marks_nothing_lost() {
     assert!(fixture.now.since(before) >= Duration::from_millis(100), "{:?}", fixture.now.since(before));
 }
 
-/// Step 4 counts what went to the same path: what another one brings late makes no gap here, and takes no reordering window.
+/// Step 4 counts data of the same path: late data of another one makes no gap here, and removes no reordering window.
 #[test]
 fn gaps_that_another_path_makes_do_not_count() {
     let mut fixture = Fixture::by_time(0);
@@ -258,7 +258,7 @@ fn gaps_that_another_path_makes_do_not_count() {
     assert_eq!((acks[0].lost_bytes, acks[1].lost_bytes), (LOST, 0), "three");
 }
 
-/// Three SACKs instead of packets report something behind a gap.
+/// Three SACKs instead of packets report something beyond a gap.
 #[test]
 fn sacks_behind_another_paths_gap_do_not_count() {
     let mut fixture = Fixture::by_time(0);
@@ -283,8 +283,8 @@ fn sacks_behind_another_paths_gap_do_not_count() {
     }
 }
 
-/// A SACK as full as any says nothing of what lies behind its last block. What is named later may have arrived long ago: it measures no
-/// round-trip time by which others are late.
+/// A full SACK says nothing about chunks beyond its last block. Chunks reported later may have arrived long ago: they
+/// measure no round-trip time that would delay loss detection.
 #[test]
 fn truncated_sacks_do_not_lengthen_the_rtt() {
     for (blocks, measures) in [(16, false), (15, true)] {
@@ -298,7 +298,8 @@ fn truncated_sacks_do_not_lengthen_the_rtt() {
     }
 }
 
-/// The delay of a full SACK is reported with its time, for SRTT and the RTO; what could be named goes before it.
+/// The delay of a full SACK is reported with its time, for SRTT and the RTO; chunks that could be reported are
+/// preferred.
 #[test]
 fn truncation_is_reported_to_the_path() {
     for (blocks, late) in [(16, true), (15, false)] {
@@ -312,13 +313,13 @@ fn truncation_is_reported_to_the_path() {
             }
             fixture.wait(500);
             let (_, acks) = fixture.sack(60, &[]);
-            // A hole below the last block that was not sent again was filled after that SACK.
+            // A gap below the last block that was not retransmitted was filled after that SACK.
             assert_eq!((acks[0].rtt_sample_sent_at.is_some(), acks[0].rtt_late), (true, late && repaired));
         }
     }
 }
 
-/// RFC 9260 section 6.3.1 C5: what was sent again measures nothing when a gap block names it either.
+/// RFC 9260 section 6.3.1 C5: a retransmission is no measurement when a gap block reports it either.
 #[test]
 fn retransmissions_measure_nothing_behind_a_gap() {
     let mut fixture = Fixture::by_time(6);

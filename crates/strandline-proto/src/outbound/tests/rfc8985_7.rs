@@ -1,4 +1,4 @@
-//! RFC 8985 section 7: tail-loss probes. When one is due, the path says; here, what goes.
+//! RFC 8985 section 7: the contents of tail-loss probes. The path determines when one is due.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn new_data_is_the_best_probe() {
     assert_eq!(fixture.tsns(0), [3]);
 }
 
-/// Section 7.3: without new data the highest chunk in flight goes again; it is not believed lost.
+/// Section 7.3: without new data the highest chunk in flight is retransmitted; it is not declared lost.
 #[test]
 fn else_the_last_chunk_goes_again() {
     let mut fixture = Fixture::by_time(3);
@@ -21,7 +21,7 @@ fn else_the_last_chunk_goes_again() {
     assert!(!fixture.out.in_fast_recovery());
 }
 
-/// New data that the peer has no room for is none.
+/// New data that the peer has no room for does not count.
 #[test]
 fn a_closed_window_leaves_only_what_was_sent() {
     let mut fixture = Fixture::by_time(3);
@@ -33,8 +33,8 @@ fn a_closed_window_leaves_only_what_was_sent() {
     assert_eq!(fixture.tsns(0), [2]);
 }
 
-/// Section 7.4.1: the answer to the probe shows what else was lost; also if it comes a little faster than that to any packet of a
-/// train, as it goes alone.
+/// Section 7.4.1: the answer to the probe shows what else was lost, even if it is a little faster than that to a
+/// packet of a train, since the probe is sent alone.
 #[test]
 fn the_answer_shows_a_lost_tail() {
     for answered_after in [100, 95] {
@@ -51,8 +51,8 @@ fn the_answer_shows_a_lost_tail() {
     }
 }
 
-/// Section 7.4.2: the probe itself repaired the only loss, which is congestion all the same. That shows when what
-/// follows has arrived and the peer told of no second copy.
+/// Section 7.4.2: the probe itself repaired the only loss, which still counts as congestion. That shows when later
+/// data has arrived and the peer reported no second copy.
 #[test]
 fn a_loss_that_the_probe_repaired_counts() {
     let mut fixture = Fixture::by_time(3);

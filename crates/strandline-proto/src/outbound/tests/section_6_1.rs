@@ -28,7 +28,7 @@ fn no_new_data_beyond_the_peers_window() {
     assert_eq!(fixture.tsns(0), [3]);
 }
 
-/// Rule A: a probe goes after 1 RTO, if nothing is outstanding; one chunk only.
+/// Rule A: a probe is sent after 1 RTO, if nothing is outstanding; one chunk only.
 #[test]
 fn closed_window_is_probed_after_a_wait() {
     let mut fixture = Fixture::with_window(1000);
@@ -60,7 +60,7 @@ fn closed_window_is_probed_after_a_wait() {
     assert_eq!(fixture.tsns(0), [2]);
 }
 
-/// A window that opens while the probe waits makes it needless.
+/// A window that opens while the probe waits makes it unnecessary.
 #[test]
 fn window_update_ends_the_wait_for_a_probe() {
     let mut fixture = Fixture::with_window(1000);
@@ -77,7 +77,7 @@ fn window_update_ends_the_wait_for_a_probe() {
     assert_eq!(fixture.tsns(0), [1]);
 }
 
-/// Data that the peer dropped for want of room is a probe when it is sent again.
+/// Data that the peer dropped for lack of room is a probe when it is retransmitted.
 #[test]
 fn retransmission_into_a_shut_window_counts_as_probing() {
     let mut fixture = Fixture::with_outstanding(3);
@@ -130,7 +130,7 @@ fn new_data_waits_for_retransmissions() {
     assert_eq!(fixture.new_chunk(0, ROOM).unwrap().tsn, 2);
 }
 
-/// At most 2^16 - 1 ordered messages of a stream, and no TSN that a gap block could not name.
+/// At most 2^16 - 1 ordered messages of a stream, and no TSN that a gap block could not report.
 #[test]
 fn send_window_holds_no_more_than_65535_chunks() {
     let mut fixture = Fixture::new();
@@ -147,7 +147,7 @@ fn send_window_holds_no_more_than_65535_chunks() {
     assert_eq!(core::iter::from_fn(|| fixture.new_chunk(0, ROOM)).count(), 3);
 }
 
-/// The I bit goes on the last chunk of the message that asks for it.
+/// The I bit is on the last chunk of the message that asks for it.
 #[test]
 fn immediate_is_set_on_the_last_chunk_only() {
     let mut fixture = Fixture::new();
@@ -162,7 +162,7 @@ fn immediate_is_set_on_the_last_chunk_only() {
     assert_eq!(bits, [false, true, false]);
 }
 
-/// T3-rtx is restarted when the earliest chunk outstanding on the path is sent again.
+/// T3-rtx restarts when the earliest outstanding chunk of the path is retransmitted.
 #[test]
 fn earliest_outstanding_chunk_is_told_for_each_path() {
     let mut fixture = Fixture::new();
@@ -179,7 +179,7 @@ fn earliest_outstanding_chunk_is_told_for_each_path() {
     assert!(!earliest(&fixture, 9, 0), "a TSN that was never sent");
 }
 
-/// Nagle's question.
+/// The query of Nagle's algorithm.
 #[test]
 fn full_packet_is_counted_with_chunk_headers() {
     let mut fixture = Fixture::new();

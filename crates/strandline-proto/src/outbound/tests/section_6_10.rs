@@ -1,4 +1,4 @@
-//! Bundling: DATA chunks of a packet rise in TSN and fit it whole.
+//! Bundling: DATA chunks of a packet have ascending TSNs and fit it whole.
 
 use super::*;
 

@@ -77,7 +77,7 @@ fn same_sack_again_acknowledges_nothing_new() {
     assert!(acks.iter().all(PathAck::is_nothing));
 }
 
-/// What gap blocks acknowledged leaves flight once, not again with the cumulative acknowledgement.
+/// Chunks in gap blocks leave the flight once, not again with the cumulative acknowledgement.
 #[test]
 fn gap_acknowledged_chunks_leave_flight_once() {
     let mut fixture = Fixture::with_outstanding(5);
@@ -97,7 +97,7 @@ fn gap_acknowledgement_taken_back() {
     let (outcome, acks) = fixture.sack(0, &[(2, 2)]);
     assert!(!applied(outcome).newly_acked);
     assert_eq!((acks[0].reneged_bytes, acks[0].reneged), (ROOM as u32, true));
-    // Two further indications are enough: 3 had one for having been taken back.
+    // Two further indications are enough: 3 had one for being revoked.
     fixture.sack(0, &[(2, 2), (4, 4)]);
     assert!(!fixture.out.has_retransmissions() || fixture.out.retransmission().is_some());
     let (_, acks) = fixture.sack(0, &[(2, 2), (4, 5)]);
@@ -105,26 +105,26 @@ fn gap_acknowledgement_taken_back() {
     assert_eq!(fixture.tsns(0), [0, 1, 3]);
 }
 
-/// A SACK with many blocks may be full: it takes back nothing that it has no room for. One with few does.
+/// A SACK with many blocks may be full: it revokes nothing that it has no room for. One with few does.
 #[test]
 fn full_sack_says_nothing_beyond_its_end() {
     let mut fixture = Fixture::by_time(60);
-    // The odd ones up to 40 have arrived, then only up to 32 are named.
+    // The odd ones up to 40 have arrived, then only up to 32 are reported.
     let blocks =
         |count: u32| -> Vec<(u32, u32)> { (1..=count).map(|block| (2 * block, 2 * block)).collect() };
     fixture.sack(0, &blocks(20));
     let (_, acks) = fixture.sack(0, &blocks(16));
     assert_eq!((acks[0].reneged_bytes, acks[0].flight_drop), (0, 0));
-    // What is below the last block and not named is taken back.
+    // Chunks below the last block that are not reported are revoked.
     let (_, acks) = fixture.sack(0, &[&blocks(7)[..], &blocks(17)[8..]].concat());
     assert_eq!(acks[0].reneged_bytes, ROOM as u32);
-    // Named again, and all but four taken back.
+    // Reported again, and all but four revoked.
     fixture.sack(0, &blocks(20));
     let (_, acks) = fixture.sack(0, &blocks(4));
     assert_eq!(acks[0].reneged_bytes, 16 * ROOM as u32);
 }
 
-/// RFC 9260 alone knows no such difference.
+/// RFC 9260 alone makes no such distinction.
 #[test]
 fn miss_indications_take_unnamed_chunks_back() {
     let mut fixture = Fixture::with_outstanding(60);
@@ -135,7 +135,7 @@ fn miss_indications_take_unnamed_chunks_back() {
     assert_eq!((acks[0].reneged_bytes, acks[0].flight_drop), (4 * ROOM as u32, 0));
 }
 
-/// A peer that acknowledges and takes back in turns earns no congestion window by it.
+/// A peer that acknowledges and revokes in turns does not grow the congestion window.
 #[test]
 fn reacknowledged_chunks_are_no_news() {
     let mut fixture = Fixture::with_outstanding(3);
@@ -150,8 +150,8 @@ fn reacknowledged_chunks_are_no_news() {
     }
 }
 
-/// The peer has less room than what is outstanding. Rule C gives back what is marked, but never more than the peer has room for, and
-/// SHUTDOWN, which says nothing of the window, gives back nothing.
+/// The peer has less room than what is outstanding. Rule C returns marked chunks, but never more than the peer has
+/// room for. SHUTDOWN, which does not report the window, returns nothing.
 #[test]
 fn marked_chunks_give_back_at_most_a_rwnd() {
     let mut fixture = Fixture::with_outstanding(3);
@@ -168,7 +168,7 @@ fn marked_chunks_give_back_at_most_a_rwnd() {
     assert_eq!(fixture.out.peer_rwnd(), 0);
 }
 
-/// INITs of both sides met, and the window of the peer's is less than what went with a COOKIE ECHO.
+/// INITs of both sides met, and the peer's window is smaller than the data that went with a COOKIE ECHO.
 #[test]
 fn a_first_window_is_given_back_no_further() {
     let mut fixture = Fixture::with_outstanding(3);
@@ -178,7 +178,7 @@ fn a_first_window_is_given_back_no_further() {
     assert_eq!(fixture.out.peer_rwnd(), 700);
 }
 
-/// SHUTDOWN's acknowledgement says nothing of gaps: nothing is taken back by it.
+/// SHUTDOWN's acknowledgement does not report gaps: it revokes nothing.
 #[test]
 fn cumulative_acknowledgement_of_shutdown() {
     let mut fixture = Fixture::with_outstanding(6);
@@ -199,7 +199,7 @@ fn cumulative_acknowledgement_of_shutdown() {
     assert!(applied(outcome).all_acked);
 }
 
-/// Idle associations take SACKs too, without any heap.
+/// Idle associations process SACKs too, without any heap.
 #[test]
 fn sack_with_nothing_outstanding() {
     let mut fixture = Fixture::new();

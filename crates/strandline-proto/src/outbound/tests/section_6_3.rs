@@ -19,7 +19,7 @@ fn sample_comes_from_each_paths_latest_chunk() {
     assert_eq!(acks[2].rtt_sample_sent_at, None);
 }
 
-/// C5: never from a chunk that was sent again, nor from one sent before another was sent again.
+/// C5: never from a retransmitted chunk, nor from one sent before another was retransmitted.
 #[test]
 fn retransmission_invalidates_outstanding_samples() {
     let mut fixture = Fixture::with_outstanding(3);
@@ -47,7 +47,7 @@ fn gap_acknowledged_chunk_gives_a_sample_once() {
     assert_eq!(acks[0].rtt_sample_sent_at, None);
 }
 
-/// R3, on each path by itself.
+/// R3, on each path separately.
 #[test]
 fn earliest_chunk_acknowledged_is_told() {
     let mut fixture = Fixture::new();
@@ -95,7 +95,7 @@ fn retransmissions_are_bundled() {
     assert_eq!(sizes, [3, 3]);
 }
 
-/// A late acknowledgement of what was marked counts, though it had left flight before.
+/// A late acknowledgement of marked chunks counts, though they had left the flight before.
 #[test]
 fn marked_chunk_acknowledged_before_it_is_sent_again() {
     let mut fixture = Fixture::with_outstanding(2);
@@ -115,8 +115,8 @@ fn timeout_without_anything_in_flight() {
     assert_eq!(fixture.timeout(0), 0);
 }
 
-/// C5 where losses are found by time: all SACKs were lost for two seconds. What is answered at last is what was sent again, and what had
-/// arrived long before makes no round trip longer, whether a gap block names the answer or not.
+/// C5 with loss detection by time: all SACKs were lost for two seconds. The answer is to the retransmission, and
+/// earlier arrivals do not increase the round-trip time, whether a gap block reports the answer or not.
 #[test]
 fn lost_sacks_do_not_lengthen_the_rtt() {
     for probed in [false, true] {
@@ -136,7 +136,7 @@ fn lost_sacks_do_not_lengthen_the_rtt() {
     }
 }
 
-/// An answer that is too soon for the retransmission is one to what went before: it measures.
+/// An answer that is too soon for the retransmission is for earlier data: it is a measurement.
 #[test]
 fn too_early_answer_measures_earlier_data() {
     let mut fixture = Fixture::by_time(3);
@@ -149,7 +149,7 @@ fn too_early_answer_measures_earlier_data() {
     assert!(acks[0].rtt_sample_sent_at.is_some() && !acks[0].rtt_overtaken, "{:?}", acks[0]);
 }
 
-/// What had gone on one path goes again on another after T3-rtx: the answer to that tells nothing of the first path either.
+/// Data of one path is retransmitted on another after T3-rtx: its answer says nothing about the first path either.
 #[test]
 fn retransmission_elsewhere_measures_nothing() {
     let mut fixture = Fixture::by_time(6);

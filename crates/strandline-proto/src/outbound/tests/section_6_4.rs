@@ -1,4 +1,4 @@
-//! Several paths: what is sent again moves to the path that the caller names.
+//! Several paths: retransmissions move to the path that the caller names.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn retransmission_moves_flight_to_the_other_path() {
     assert_eq!(acks[1].rtt_sample_sent_at, None);
 }
 
-/// Chunks that waited for fast retransmission when their path timed out go where timed-out ones go.
+/// Chunks that waited for fast retransmission when their path timed out use the path for timed-out ones.
 #[test]
 fn timeout_turns_fast_retransmissions_into_timed_out_ones() {
     let mut fixture = Fixture::with_outstanding(5);
@@ -40,7 +40,8 @@ fn path_number_beyond_the_array_wraps() {
     assert_eq!(fixture.out.on_timeout(PATHS_MAX as u8 + 2, false), 28);
 }
 
-/// RFC 7829 section 3.2 rules 9 and 10: what went to one path alone is that path's answer, also if it went there twice.
+/// RFC 7829 section 3.2 rules 9 and 10: data sent on one path only is that path's answer, even if it was sent there
+/// twice.
 #[test]
 fn what_went_to_several_paths_is_no_answer() {
     for (first, second) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
@@ -65,7 +66,7 @@ fn what_went_to_several_paths_is_no_answer() {
     }
 }
 
-/// It had timed out, and was not sent again: it may have arrived long ago.
+/// It had timed out and was not retransmitted: it may have arrived long ago.
 #[test]
 fn what_had_timed_out_is_a_late_answer() {
     let mut fixture = Fixture::with_outstanding(2);

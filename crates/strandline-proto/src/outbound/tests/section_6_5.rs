@@ -48,7 +48,8 @@ fn stream_beyond_the_last_is_refused() {
     assert_eq!(fixture.out.heap_bytes(), 0);
 }
 
-/// Fewer streams than asked for: messages given before are reported, the others keep their order and numbers.
+/// Fewer streams than requested: earlier messages on the others are reported, and the rest keep their order and
+/// numbers.
 #[test]
 fn messages_on_disallowed_streams_fail() {
     let mut fixture = Fixture::new();

@@ -30,7 +30,7 @@ fn message_fitting_a_packet_is_not_fragmented() {
     assert_eq!(sizes, [vec![100], vec![FULL], vec![FULL - 1]]);
 }
 
-/// A fragment fills what another chunk left of the packet.
+/// A fragment fills the room that another chunk left in the packet.
 #[test]
 fn fragments_use_the_rest_of_a_packet() {
     let mut fixture = Fixture::new();
@@ -57,7 +57,7 @@ fn very_small_fragments_are_not_worth_their_header() {
     assert_eq!(tiny.payload.len(), 12, "an empty packet takes what it can");
 }
 
-/// "it cannot be re-fragmented": the caller learns the size and lets IP do it.
+/// "it cannot be re-fragmented": the caller learns the size and lets IP fragment it.
 #[test]
 fn fragment_keeps_its_size_when_mtu_falls() {
     let mut fixture = Fixture::with_outstanding(1);
@@ -68,7 +68,7 @@ fn fragment_keeps_its_size_when_mtu_falls() {
     assert_eq!(fixture.again(0, size).unwrap().payload.len(), FULL);
 }
 
-/// Fragments follow the path MTU of the moment.
+/// Fragments follow the current path MTU.
 #[test]
 fn later_fragments_follow_the_path_mtu() {
     let mut fixture = Fixture::new();

@@ -55,14 +55,14 @@ fn late_arrival_ends_the_need_for_the_packet() {
 fn only_chunks_below_new_acknowledgements_are_missing() {
     let mut fixture = Fixture::with_outstanding(10);
     fixture.sack(0, &[(5, 5)]);
-    // Fills gaps below 5: 3 and 4 stay missing, yet are above the newly acknowledged 1 and 2.
+    // Fills gaps below 5: 3 and 4 stay missing, but are above the newly acknowledged 1 and 2.
     fixture.sack(0, &[(1, 1), (5, 5)]);
     let (_, acks) = fixture.sack(0, &[(1, 2), (5, 5)]);
     assert_eq!(acks[0].lost_bytes, ROOM as u32, "only 0 has three indications");
     assert_eq!(fixture.tsns(0), [0]);
 }
 
-/// A SACK that acknowledges nothing new indicates nothing.
+/// A SACK without new acknowledgements is no miss indication.
 #[test]
 fn repeated_sacks_are_no_miss_indications() {
     let mut fixture = Fixture::with_outstanding(4);
@@ -73,7 +73,7 @@ fn repeated_sacks_are_no_miss_indications() {
     assert!(!fixture.out.has_retransmissions());
 }
 
-/// In fast recovery, if the ack point moves, everything reported missing is.
+/// In fast recovery, if the ack point advances, everything reported missing counts.
 #[test]
 fn in_recovery_a_cumulative_advance_counts_for_all() {
     let mut fixture = Fixture::with_outstanding(12);
@@ -92,7 +92,7 @@ fn in_recovery_a_cumulative_advance_counts_for_all() {
     assert_eq!(fixture.tsns(0), [5, 6]);
 }
 
-/// Outside of fast recovery a moving ack point alone is no indication for chunks above it.
+/// Outside of fast recovery an advance of the ack point alone is no indication for chunks above it.
 #[test]
 fn outside_recovery_a_cumulative_advance_counts_nothing() {
     let mut fixture = Fixture::with_outstanding(12);
@@ -106,7 +106,7 @@ fn outside_recovery_a_cumulative_advance_counts_nothing() {
     assert_eq!(fixture.tsns(0), [4, 5]);
 }
 
-/// Rule 5: once for a TSN; the second loss of it is left to T3-rtx.
+/// Rule 5: once for a TSN; its second loss is left to T3-rtx.
 #[test]
 fn chunk_is_fast_retransmitted_once() {
     let mut fixture = Fixture::with_outstanding(20);
