@@ -1,8 +1,9 @@
-//! What it costs to read a request: all that a proxy or registrar needs of it, beside other codecs in the same run; and to
-//! forward and answer it.
+//! The cost of reading a request, with all that a proxy or registrar needs of it, compared with other codecs
+//! in the same run; and the cost of forwarding and answering it.
 //!
-//! `cargo bench -p strandline-sip` prints nanoseconds for each message as medians of runs that take turns, and
-//! allocations. With a word after `--`, only the cases whose name has it: to be run under callgrind, say.
+//! `cargo bench -p strandline-sip` prints nanoseconds for each message, as medians of alternating runs, and
+//! allocations. A word after `--` selects the cases whose name contains it, for example to run them under
+//! callgrind.
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark")]
@@ -20,7 +21,7 @@ use strandline_sip::codec::{
 #[path = "../tests/oracle/mod.rs"]
 mod oracle;
 
-/// As phones send it that register again: short, and nothing asked for.
+/// A short REGISTER that refreshes a binding, without optional features.
 const REFRESHING: &[u8] = b"REGISTER sip:example.com SIP/2.0\r\n\
     Via: SIP/2.0/TCP 127.0.0.2:50506;branch=z9hG4bKr000000.1.1;rport\r\nMax-Forwards: 70\r\n\
     From: <sip:u0@example.com>;tag=1\r\nTo: <sip:u0@example.com>\r\n\
@@ -71,7 +72,7 @@ fn table(title: &str, mut cases: Vec<Case>) {
     }
 }
 
-/// What a registrar behind a proxy asks for.
+/// The headers that a registrar behind a proxy reads.
 fn read_register(bytes: &[u8], index: &mut Index) {
     let message = Message::parse(bytes, index).unwrap();
     let essentials = message.essentials().unwrap();
@@ -82,7 +83,7 @@ fn read_register(bytes: &[u8], index: &mut Index) {
     black_box((essentials, message.expires().unwrap()));
 }
 
-/// What a proxy asks for.
+/// The headers that a proxy reads.
 fn read_invite(bytes: &[u8], index: &mut Index) {
     let message = Message::parse(bytes, index).unwrap();
     let essentials = message.essentials().unwrap();
@@ -126,8 +127,7 @@ fn answer(bytes: &[u8], index: &mut Index, out: &mut BytesMut) {
     black_box(&out);
 }
 
-/// All that the registrar does with a REGISTER that refreshes a binding, of what is the codec's: cut, sorted, read and
-/// answered.
+/// The codec's part in a REGISTER that refreshes a binding: framing, classifying, reading and answering.
 fn refresh(bytes: &[u8], framer: &mut StreamFramer, index: &mut Index, out: &mut BytesMut) {
     let cut = framer.cut(bytes).unwrap();
     assert_eq!(cut, Cut::Message { len: bytes.len() });

@@ -1,5 +1,5 @@
-//! Reading, forwarding, answering and framing allocate nothing for each message, once the index and the buffer have the
-//! size that the messages need.
+//! Reading, forwarding, responding and framing allocate nothing for each message, once the index and the
+//! buffer have grown to the size of the messages.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use allocation_counter::measure;
@@ -13,7 +13,7 @@ mod oracle;
 
 const MESSAGES: usize = 1_000;
 
-/// Runs once to warm up, then counts.
+/// Runs `work` once to warm up, then counts the allocations of further runs.
 fn allocations(mut work: impl FnMut()) -> u64 {
     work();
     measure(|| (0..MESSAGES).for_each(|_| work())).count_total
@@ -80,7 +80,7 @@ fn framing_allocates_nothing() {
     assert_eq!(count, 0);
 }
 
-/// What is rejected is rejected without allocating, so that a flood of it costs no memory.
+/// Rejecting allocates nothing, so a flood of malformed messages costs no memory.
 #[test]
 fn rejecting_allocates_nothing() {
     let mut index = Index::new();

@@ -1,4 +1,5 @@
-//! Edits as splices, and responses: untouched bytes stay, in their order (RFC 3261 sections 8.2.6, 16.6, 16.7, 18.2.1).
+//! Edits as splices, and responses: other bytes stay unchanged and in order (RFC 3261 sections 8.2.6, 16.6,
+//! 16.7 and 18.2.1).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use bytes::BytesMut;
@@ -22,7 +23,7 @@ const fn via(branch: &'static [u8]) -> NewVia<'static> {
     NewVia { transport: Transport::Tcp, host, port: Some(5070), branch, rport: false, params: b";alias" }
 }
 
-/// The message edited, as text.
+/// The edited message, as text.
 fn edited(text: &str, edit: impl FnOnce(&mut Edits<'_>)) -> Result<String, WriteError> {
     let mut index = Index::new();
     let message =
@@ -38,7 +39,7 @@ fn edited(text: &str, edit: impl FnOnce(&mut Edits<'_>)) -> Result<String, Write
     result.map(|()| written)
 }
 
-/// `ODD` with one text replaced by another, which must be there once.
+/// `ODD` with replacements. Each replaced text must occur exactly once.
 fn with(changes: &[(&str, &str)]) -> String {
     changes.iter().fold(ODD.to_owned(), |text, (from, to)| {
         assert_eq!(text.matches(from).count(), 1, "{from}");
@@ -49,7 +50,7 @@ fn with(changes: &[(&str, &str)]) -> String {
 #[test]
 fn nothing_edited_is_nothing_changed() {
     assert_eq!(edited(ODD, |_| {}).unwrap(), ODD);
-    // Without the line ends before it and the noise after it.
+    // Line ends before the message and bytes after it are dropped.
     assert_eq!(edited(&format!("\r\n\r\n{ODD}noise"), |_| {}).unwrap(), ODD);
 }
 
@@ -265,7 +266,7 @@ fn responses_copy_what_they_must() {
     assert!(replied(tagged.as_bytes(), &reply).contains("t:<sip:b@example.com>;tag=old\r\n"));
 }
 
-/// What can't be parsed is answered all the same, and the answer can be parsed unless what it had to copy can't.
+/// A malformed request gets a response, which can be parsed unless it had to copy a malformed header.
 #[test]
 fn malformed_requests_are_answered() {
     let reply = Reply {

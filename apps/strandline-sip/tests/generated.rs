@@ -1,5 +1,5 @@
-//! Messages made at random from the grammar say what was put into them, however they are written: to this codec, and, as
-//! far as they understand them, to other ones.
+//! Random messages generated from the grammar. However they are written, this codec finds what was put into
+//! them, and other codecs find the same as far as they support it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use bytes::{Bytes, BytesMut};
@@ -10,7 +10,7 @@ use strandline_sip::codec::{HeaderName, Index, Message, MessageWriter, Method};
 #[path = "oracle/mod.rs"]
 mod oracle;
 
-/// Someone with an address.
+/// A user with an address.
 #[derive(Debug, Clone)]
 struct Party {
     display: Option<String>,
@@ -44,7 +44,7 @@ struct Model {
     body: Vec<u8>,
 }
 
-/// With IPv6 addresses or without.
+/// A host; with `v6`, possibly an IPv6 address.
 fn host(v6: bool) -> impl Strategy<Value = String> {
     prop_oneof![
         2 => "[a-z][a-z0-9]{0,6}(\\.[a-z]{2,5}){1,2}",
@@ -88,7 +88,7 @@ fn model(v6: bool) -> impl Strategy<Value = Model> {
         )
 }
 
-/// How a message is written: choices, taken one after the other.
+/// Variations in how a message is written, as a sequence of choices.
 struct Style<'s> {
     choices: &'s [u8],
     next: usize,
@@ -101,7 +101,7 @@ impl Style<'_> {
         ways[usize::from(choice) % ways.len()]
     }
 
-    /// White space where any is allowed; the first way is the plain one.
+    /// Optional white space. The first choice is the plain form.
     fn space(&mut self) -> &'static str {
         self.choose(&["", " ", "\t", "  ", "\r\n ", " \r\n\t "])
     }
@@ -115,7 +115,7 @@ impl Style<'_> {
         )
     }
 
-    /// `;` with white space around it.
+    /// `;` with optional white space around it.
     fn semicolon(&mut self) -> String {
         format!("{};{}", self.space(), self.space())
     }
@@ -129,7 +129,7 @@ fn uri(party: &Party) -> String {
     format!("sip:{}@{}{}", party.user, party.host, port(party.port))
 }
 
-/// Headers in the order that the choices give.
+/// Writes the headers in the order given by the choices.
 fn write(model: &Model, choices: &[u8]) -> Vec<u8> {
     let mut style = Style { choices, next: 0 };
     let style = &mut style;
@@ -182,7 +182,7 @@ fn write(model: &Model, choices: &[u8]) -> Vec<u8> {
     [head.into_bytes(), model.body.clone()].concat()
 }
 
-/// A name-addr, or the URI alone if there is no display name and the style says so.
+/// Writes a name-addr, or a bare URI if there is no display name and the style chooses so.
 fn address(party: &Party, style: &mut Style<'_>) -> String {
     match &party.display {
         Some(name) => {
@@ -214,7 +214,7 @@ fn check_party(
     Ok(())
 }
 
-/// What this codec finds in a message is what was put into it.
+/// Checks that this codec finds in a message what was put into it.
 fn check(model: &Model, message: Message<'_>, reversed: bool) -> Result<(), TestCaseError> {
     let essentials = message.essentials().unwrap_or_else(|error| panic!("{error}"));
     prop_assert_eq!(
@@ -263,7 +263,7 @@ proptest! {
         check(&model, message, reversed)?;
     }
 
-    /// Written anew with the writer from what was found, it says the same.
+    /// A message written from the parsed values is equivalent.
     #[test]
     fn what_was_found_can_be_written_again(model in model(true), choices in proptest::collection::vec(any::<u8>(), 1..40)) {
         let bytes = write(&model, &choices);
@@ -274,7 +274,7 @@ proptest! {
         let line = message.request_line().unwrap();
         let mut writer = MessageWriter::request(&mut out, line.method, line.uri);
         for header in message.headers().filter(|header| header.name() != HeaderName::ContentLength) {
-            // Folds stand for blanks.
+            // Line folding is equivalent to a space.
             let value: Vec<u8> = header.value().iter().map(|byte| if byte.is_ascii_whitespace() { b' ' } else { *byte }).collect();
             writer.header_named(header.name_bytes(), &value);
         }
@@ -283,7 +283,7 @@ proptest! {
         check(&model, Message::parse(&out, &mut index).unwrap(), reversed)?;
     }
 
-    /// Other codecs find the same. They are asked for plainly written messages, with host names and IPv4 addresses.
+    /// Other codecs find the same in plainly written messages with host names and IPv4 addresses.
     #[test]
     fn other_codecs_find_the_same(model in model(false)) {
         let bytes = write(&model, &[]);

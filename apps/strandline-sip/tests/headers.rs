@@ -1,4 +1,4 @@
-//! The values of headers, one after the other: those of RFC 3261 section 20 and of its extensions.
+//! Header values: those of RFC 3261 section 20 and of its extensions.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use strandline_sip::codec::{
@@ -7,7 +7,7 @@ use strandline_sip::codec::{
     Warning,
 };
 
-/// Parses a message with these headers and shows it.
+/// Parses a message with these headers and passes it to `check`.
 fn with(headers: &str, check: impl FnOnce(Message<'_>)) {
     let bytes = format!("REGISTER sip:a.example SIP/2.0\r\n{headers}\r\n\r\n");
     let mut index = Index::new();
@@ -16,7 +16,7 @@ fn with(headers: &str, check: impl FnOnce(Message<'_>)) {
     );
 }
 
-/// The kind of error of a value.
+/// The kind of error in a value.
 fn refused<'a, T: Element<'a> + std::fmt::Debug>(value: &'a str) -> ErrorKind {
     T::parse(value.as_bytes()).expect_err(value).kind
 }
@@ -90,7 +90,7 @@ fn lists_go_through_all_lines() {
         assert_eq!(hosts, ["a", "b", "c"]);
     });
     with("Via:", |message| assert!(message.vias().next().unwrap().is_err()));
-    // After an error there is nothing more.
+    // Iteration ends after an error.
     with("Route: <sip:a>, x, <sip:b>", |message| assert_eq!(message.routes().count(), 2));
 }
 

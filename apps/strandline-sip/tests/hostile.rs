@@ -1,5 +1,5 @@
-//! Hostile messages: long, many, nested, binary. Each ends with a clear answer, and what is asked of it afterwards does
-//! not panic.
+//! Hostile messages: long, numerous, nested or binary input. Each is handled with a definite result, and
+//! later accesses don't panic.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use proptest::prelude::*;
@@ -12,7 +12,8 @@ fn message(headers: &[u8]) -> Vec<u8> {
     [b"OPTIONS sip:a@b SIP/2.0\r\nVia: SIP/2.0/UDP c;branch=z9hG4bK1\r\n", headers, b"\r\n"].concat()
 }
 
-/// The error of a message and whether it can be answered; the index must have no more lines than allowed.
+/// The error of a message, its status code, and whether it can be answered. The index must not exceed its
+/// limit.
 fn refused(bytes: &[u8]) -> (ErrorKind, u16, bool) {
     let mut index = Index::new();
     let rejected = Message::parse(bytes, &mut index).expect_err("an error");
@@ -39,7 +40,7 @@ fn ten_thousand_vias() {
     assert_eq!(refused(&vias), (ErrorKind::TooManyHeaders, 513, true));
     let short = message(&b"v:SIP/2.0/UDP d\r\n".repeat(300));
     assert_eq!(refused(&short), (ErrorKind::TooManyHeaders, 513, true));
-    // In one line they are one line, and only who asks for all of them walks through all.
+    // Values in one line count as one line, and are only traversed on request.
     let listed = message(&[b"Via: SIP/2.0/UDP d", &b",SIP/2.0/UDP d".repeat(4_000)[..], b"\r\n"].concat());
     let mut index = Index::new();
     let found = Message::parse(&listed, &mut index).unwrap();
@@ -82,7 +83,7 @@ fn binary_in_headers() {
     assert_eq!(refused(&message(b"a b: c\r\n")), (ErrorKind::HeaderName, 400, true));
     assert_eq!(refused(&message(b"X: a\nY: b\r\n")).0, ErrorKind::LineEnd);
     assert_eq!(refused(&message(b"X: a\rY: b\r\n")).0, ErrorKind::LineEnd);
-    // Invalid UTF-8 passes through in text that nobody interprets.
+    // Invalid UTF-8 passes through in text that isn't interpreted.
     let bytes = message(b"Subject: \xff\xfe\x80\r\nFrom: \"\xc3\x28\" <sip:a>\r\n");
     let mut index = Index::new();
     let found = Message::parse(&bytes, &mut index).unwrap();
@@ -137,7 +138,7 @@ fn what_is_no_sip_is_not_answered() {
     );
 }
 
-/// After a line that is none the others are still found, so that the answer is complete.
+/// Headers after a malformed line are still found, so that the response is complete.
 #[test]
 fn an_answer_has_the_headers_after_the_fault() {
     let bytes =
@@ -180,7 +181,7 @@ proptest! {
         everything(&bytes);
     }
 
-    /// Messages with some bytes changed, and cut short.
+    /// Messages with some bytes changed, or truncated.
     #[test]
     fn torn_messages_are_read_without_panic(
         which in 0..TORN.len(),
@@ -191,7 +192,7 @@ proptest! {
         let mut bytes = TORN[which].to_vec();
         for (at, byte) in changes {
             let at = at.index(bytes.len());
-            // Half of the changes put in what separates.
+            // Half of the changes insert a separator.
             bytes[at] = if byte < 128 { b" \t\r\n;,:=\"\\<>@?%&"[usize::from(byte % 16)] } else { byte };
         }
         let end = if whole { bytes.len() } else { end.index(bytes.len()) };

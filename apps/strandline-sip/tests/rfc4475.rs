@@ -1,5 +1,5 @@
-//! The torture messages of RFC 4475: a test for each, named like the message, with what its section asks for. Where the RFC
-//! leaves a choice between rejecting and guessing, the codec rejects.
+//! The torture messages of RFC 4475: one test for each, with the name of the message and the requirements of
+//! its section. Where the RFC allows rejecting or guessing, the codec rejects.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use strandline_sip::codec::{
@@ -303,7 +303,7 @@ mod invalid {
         answered(rfc4475!("escruri"), 400, ErrorKind::UriHeaders, None);
     }
 
-    /// The date is malformed only for who asks for it.
+    /// The malformed date matters only to code that reads it.
     #[test]
     fn baddate() {
         accepted(rfc4475!("baddate"), |message, _| {
@@ -312,7 +312,7 @@ mod invalid {
         });
     }
 
-    /// A registrar, which needs the contacts, finds the header in a URI that is not in brackets.
+    /// A registrar, which reads the contacts, finds the header in a URI without brackets.
     #[test]
     fn regbadct() {
         accepted(rfc4475!("regbadct"), |message, _| {
@@ -357,7 +357,7 @@ mod invalid {
 }
 
 mod above {
-    //! RFC 4475 sections 3.2 to 3.4: what the layers above have to see.
+    //! RFC 4475 sections 3.2 to 3.4: messages that the upper layers must handle.
     use super::*;
 
     #[test]
@@ -370,7 +370,7 @@ mod above {
         answered(rfc4475!("insuf"), 400, ErrorKind::Missing, Some(HeaderName::From));
     }
 
-    /// Whether the scheme is known is the server's to say, with 416.
+    /// The server decides whether it knows the scheme, and responds with 416.
     #[test]
     fn unkscm() {
         accepted(rfc4475!("unkscm"), |_, essentials| {

@@ -1,4 +1,4 @@
-//! The torture messages of RFC 5118, section 4: a test for each, with what its section asks for.
+//! The torture messages of RFC 5118 section 4: one test for each, with the requirements of its section.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::net::{IpAddr, Ipv6Addr};

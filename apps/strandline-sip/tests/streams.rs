@@ -1,4 +1,5 @@
-//! Framing in streams, and what a datagram is: RFC 3261 sections 7.5 and 18.3, RFC 5626 section 4.4, RFC 4475 on framing.
+//! Stream framing, and the classification of datagrams: RFC 3261 sections 7.5 and 18.3, RFC 5626 section 4.4,
+//! and RFC 4475 on framing.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use proptest::prelude::*;
@@ -6,7 +7,7 @@ use strandline_sip::codec::{
     Cut, Datagram, ErrorKind, HeaderName, Index, Limits, Message, Side, StreamFramer,
 };
 
-/// What comes out of a stream: messages, and keep-alives by their names.
+/// The items of a stream: messages and keep-alives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Out {
     Message(Vec<u8>),
@@ -94,7 +95,7 @@ fn what_cannot_be_framed_ends_the_stream() {
     assert_eq!(out, [Out::Error(ErrorKind::HeadersTooLong, limits.header_bytes_max as u32)]);
 }
 
-/// The sender of an unframed request can be told before its connection is closed.
+/// A request without a length gets a response before its connection is closed.
 #[test]
 fn request_ending_its_stream_is_answered() {
     let received = b"BYE sip:a SIP/2.0\r\nVia: SIP/2.0/TCP a\r\nContent-Length: five\r\n\r\n";
@@ -149,7 +150,7 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// However the stream is split, the same comes out of it.
+    /// The items don't depend on how the stream is split.
     #[test]
     fn splits_change_nothing(
         pieces in proptest::collection::vec(piece(), 0..8),
@@ -165,7 +166,7 @@ proptest! {
         prop_assert_eq!(&cut_at(side, &stream, 0..stream.len()), &whole);
     }
 
-    /// A message cut out of a stream is parsed as the same bytes in a datagram are.
+    /// A message from a stream is parsed like the same bytes in a datagram.
     #[test]
     fn what_is_cut_is_parsed(pieces in proptest::collection::vec(piece(), 0..8)) {
         for out in cut_at(Side::Accepted, &pieces.concat(), []) {

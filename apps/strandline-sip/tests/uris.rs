@@ -1,4 +1,5 @@
-//! URIs: the examples of RFC 3261 sections 19.1.3 and 19.1.4, RFC 5626, RFC 5627, RFC 3966, and what is malformed.
+//! URIs: the examples of RFC 3261 sections 19.1.3 and 19.1.4, RFC 5626, RFC 5627 and RFC 3966, and malformed
+//! URIs.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use strandline_sip::codec::{Element, ErrorKind, Host, SipUri, Uri, Via, unescape};
@@ -11,7 +12,7 @@ fn sip(text: &str) -> SipUri<'_> {
     *uri(text).sip().unwrap()
 }
 
-/// RFC 3261 section 19.1.4, all its examples.
+/// All examples of RFC 3261 section 19.1.4.
 #[test]
 fn uris_that_mean_the_same() {
     for (a, b) in [
@@ -64,7 +65,8 @@ fn uris_that_differ() {
     }
 }
 
-/// Comparing takes the product of the numbers of parameters, so that it stops to compare where there are too many.
+/// The comparison takes time proportional to the product of the numbers of parameters, so with too many the
+/// texts are compared instead.
 #[test]
 fn many_parameters_are_compared_as_text() {
     let params = |order: &mut dyn Iterator<Item = usize>| -> String {

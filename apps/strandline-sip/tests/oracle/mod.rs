@@ -1,4 +1,4 @@
-//! Other codecs, asked for the same as ours: what a proxy or registrar needs of a request.
+//! Other codecs, queried for what a proxy or registrar needs of a request.
 #![allow(dead_code, reason = "each user of this module needs a part of it")]
 
 use bytes::Bytes;
@@ -7,7 +7,7 @@ use ezk_sip_types::msg::{Line, MessageLine, PullParser};
 use ezk_sip_types::{Headers, Name};
 use rsip::prelude::{HeadersExt, ToTypedHeader};
 
-/// What rsip makes of a request.
+/// The result of parsing a request with rsip.
 #[derive(Debug)]
 pub struct Rsip {
     pub request: rsip::Request,
@@ -20,7 +20,7 @@ pub struct Rsip {
     pub contact: Option<rsip::typed::Contact>,
 }
 
-/// Parses with rsip; `None` if it rejects.
+/// Parses with rsip; `None` if it rejects the request.
 pub fn rsip(bytes: &[u8]) -> Option<Rsip> {
     let request = rsip::Request::try_from(bytes).ok()?;
     let typed = Rsip {
@@ -36,7 +36,7 @@ pub fn rsip(bytes: &[u8]) -> Option<Rsip> {
     Some(typed)
 }
 
-/// What ezk-sip-types makes of a request.
+/// The result of parsing a request with ezk-sip-types.
 #[derive(Debug)]
 pub struct Ezk {
     pub line: MessageLine,
@@ -51,7 +51,7 @@ pub struct Ezk {
     pub body: usize,
 }
 
-/// Parses with ezk-sip-types; `None` if it rejects.
+/// Parses with ezk-sip-types; `None` if it rejects the request.
 pub fn ezk(bytes: &Bytes) -> Option<Ezk> {
     use ezk_sip_types::parse::Parse;
     let mut parser = PullParser::new(bytes, 0);
@@ -77,7 +77,7 @@ pub fn ezk(bytes: &Bytes) -> Option<Ezk> {
     })
 }
 
-/// A registration as a softphone sends it.
+/// A REGISTER request as a softphone sends it.
 pub const REGISTER: &[u8] = b"REGISTER sip:example.com SIP/2.0\r\n\
 Via: SIP/2.0/TCP 192.0.2.44:49152;branch=z9hG4bKPjo1-8Zfk2vXqHk5a;rport;alias\r\n\
 Max-Forwards: 70\r\n\
@@ -92,7 +92,7 @@ Expires: 600\r\n\
 Allow: PRACK, INVITE, ACK, BYE, CANCEL, UPDATE, INFO, SUBSCRIBE, NOTIFY, REFER, MESSAGE, OPTIONS\r\n\
 Content-Length: 0\r\n\r\n";
 
-/// A call through two proxies.
+/// An INVITE that has passed through two proxies.
 pub const INVITE: &[u8] = b"INVITE sip:bob@192.0.2.4:5060;transport=udp SIP/2.0\r\n\
 Via: SIP/2.0/UDP bigbox3.site3.atlanta.example.com;branch=z9hG4bK77ef4c2312983.1\r\n\
 Via: SIP/2.0/UDP pc33.atlanta.example.com:5066;branch=z9hG4bKnashds8;received=192.0.2.1;rport=5066\r\n\

@@ -1,4 +1,5 @@
-//! Users who aren't registered: 480 if they exist, 404 if not (sections 16.5, 21.4.5 and 21.4.18).
+//! Calls to users who are not registered: 480 if the user exists, 404 otherwise (sections 16.5, 21.4.5 and
+//! 21.4.18).
 
 use std::time::Duration;
 
@@ -13,13 +14,13 @@ use crate::harness::{Phone, Sent, World, settings};
 const UNAVAILABLE: &str = "SIP/2.0 480 Temporarily Unavailable";
 const NOT_FOUND: &str = "SIP/2.0 404 Not Found";
 
-/// One to which the gateways at 203.0.113.0/24 may send what they like.
+/// A service that relays requests from the gateways at 203.0.113.0/24.
 fn world() -> World {
     let relay = Relay { open: false, from: vec![([203, 0, 113, 0].into(), 24)] };
     World::with(Settings { relay, ..settings() })
 }
 
-/// These are its users from now on.
+/// Sets the users of the service.
 fn ask_with(world: &mut World, users: Source) {
     let nonces = Nonces::new([9; 16], Duration::from_secs(300), 1 << 10);
     let (realm, all) = ("example.com".to_owned(), vec![Algorithm::Sha256]);
@@ -35,7 +36,7 @@ fn table() -> Source {
     Source::Table(Subscribers::new(CacheSettings { max: 1000, lifetime, unknown }))
 }
 
-/// One with a table of users.
+/// A service whose users are in a table.
 fn with_table() -> World {
     let mut world = world();
     ask_with(&mut world, table());
@@ -55,7 +56,7 @@ fn password(text: &str) -> Option<Secret> {
     Secret::of(Some(text.into()), Vec::new())
 }
 
-/// A call of our alice, with her answer to this challenge if there is one.
+/// A call from alice of this domain, with credentials if there was a challenge.
 fn own_call(from: &Phone, callee: &str, branch: &str, challenge: Option<&Sent>) -> String {
     let uri = format!("sip:{callee}@example.com");
     let Some(challenge) = challenge else { return from.request("INVITE", &uri, branch, "") };
@@ -94,7 +95,7 @@ fn known_user_is_480_and_unknown_404() {
             assert_eq!(world.one(&stranger, &text).first_line(), line, "{method} {user}");
         }
     }
-    // Who is registered is reached, and unavailable again when that is over.
+    // A registered user is reached, and is unavailable again after the registration ends.
     world.service.authenticate(None);
     let bob = Phone::udp("192.0.2.2:5060");
     world.register_with(&bob, "bob", &format!("Contact: {};expires=60\r\n", bob.contact("bob")));
@@ -120,7 +121,7 @@ fn call_waits_for_the_subscriber_lookup() {
         world.service.looked_up(world.now, wanted[0].clone(), Some(secret));
         let sent = world.sent();
         assert_eq!((sent.len(), sent[0].first_line()), (1, line));
-        // From then on it is known: to a repetition, and to others.
+        // The result is cached, for a retransmission and for other callers.
         assert_eq!(world.one(&gateway(), &text).first_line(), line);
         let other = Phone::udp("192.0.2.66:5060");
         let text = call(&other, &format!("sip:user{number}@example.com"), "other");
@@ -140,7 +141,7 @@ fn registered_users_and_strangers_need_no_lookup() {
     let stranger = Phone::udp("192.0.2.66:5060");
     let text = call(&stranger, "sip:carol@example.com", "2");
     assert_eq!(world.one(&stranger, &text).first_line(), UNAVAILABLE, "nobody knows better");
-    // The domain itself is no subscriber.
+    // The domain itself is not a subscriber.
     let text = call(&gateway(), "sip:example.com", "3");
     assert_eq!(world.one(&gateway(), &text).first_line(), NOT_FOUND);
     assert!(world.service.wanted_subscribers().is_empty());
@@ -154,7 +155,7 @@ fn while_nobody_can_look_a_callee_is_unavailable() {
     let bob = world.service.wanted_subscribers().remove(0);
     world.service.looked_up(world.now, bob, None);
     let sent = world.sent();
-    // With 503 others would take it that this server does nothing.
+    // 503 would tell others that this whole server is unavailable.
     assert_eq!((sent[0].first_line(), sent[0].line("Retry-After")), (UNAVAILABLE, None));
 }
 

@@ -14,7 +14,7 @@ pub fn world(algorithms: &[Algorithm], places: usize) -> World {
     run(algorithms, places, 1)
 }
 
-/// A run of a server whose key outlives it.
+/// A run of a server with a key that outlives it.
 fn run(algorithms: &[Algorithm], places: usize, run: u64) -> World {
     let mut world = World::new();
     let users = Users::read(USERS).unwrap();
@@ -34,7 +34,7 @@ fn phone() -> Phone {
     Phone::udp("192.0.2.1:5060")
 }
 
-/// The parameter of a challenge.
+/// The value of a parameter in a challenge.
 fn param<'a>(challenge: &'a str, name: &str) -> &'a str {
     let rest = challenge.split_once(&format!("{name}=")).unwrap().1;
     match rest.strip_prefix('"') {
@@ -43,7 +43,7 @@ fn param<'a>(challenge: &'a str, name: &str) -> &'a str {
     }
 }
 
-/// A REGISTER with credentials.
+/// A REGISTER request with credentials.
 fn authorized(cseq: u32, challenge: &str, user: &str, password: &str, nc: Option<u32>) -> String {
     let uri = "sip:example.com";
     let algorithm = Algorithm::from_name(param(challenge, "algorithm").as_bytes()).unwrap();
@@ -113,11 +113,11 @@ fn each_algorithm_registers_once_per_nonce_count() {
         assert_eq!(replay.first_line(), "SIP/2.0 401 Unauthorized", "credentials are good once");
         assert!(replay.line("WWW-Authenticate").unwrap().contains("stale=true"));
     }
-    // Counts may overtake each other, but none comes twice.
+    // Counts may arrive out of order, but none may repeat.
     let counts = [(9, 200), (7, 200), (7, 401), (8, 200), (9, 401), (50, 200), (9, 401), (49, 200)];
     for (number, (count, status)) in counts.into_iter().enumerate() {
         let text = authorized(90 + count, &challenges[0], "bob", "secret", Some(count));
-        // Each is a request of its own.
+        // Make each request distinct.
         let text = text.replace("sip:bob@192.0.2.1>", &format!("sip:bob@192.0.2.1>;n={number}"));
         let sent = world.one(&phone(), &text);
         let expected = format!("SIP/2.0 {status}");
@@ -166,7 +166,7 @@ fn colliding_nonces_are_not_accepted_twice() {
     assert_eq!(world.one(&phone(), &text).first_line(), "SIP/2.0 200 OK");
     let other = authorized(4, &second, "bob", "secret", Some(1));
     assert_eq!(world.one(&phone(), &other).first_line(), "SIP/2.0 200 OK");
-    // The second has taken the place of the first, whose uses are forgotten: so it isn't taken any more.
+    // The second nonce has replaced the first, whose used counts are lost, so the first is rejected.
     let replay = text.replace("sip:bob@192.0.2.1>", "sip:bob@192.0.2.66>");
     assert!(challenges(&world.one(&phone(), &replay))[0].contains("stale=true"));
     assert!(
@@ -193,7 +193,7 @@ fn wrong_password_user_and_realm_look_alike() {
         assert!(!challenges(&sent)[0].contains("stale"), "{text}");
     }
     assert!(world.service.locations().is_empty());
-    // Whoever has a password has it for one address.
+    // Credentials are valid only for the user's own address.
     let eve = authorized(9, &challenge, "bob", "secret", Some(1))
         .replace("sip:bob@example.com", "sip:eve@example.com");
     assert_eq!(world.one(&phone(), &eve).first_line(), "SIP/2.0 403 Not Your Address");
@@ -208,7 +208,7 @@ fn callers_are_challenged_outside_dialogs() {
     let stranger =
         phone().invite("bob", "2").replace("From: <sip:alice@example.com>", "From: <sip:alice@example.net>");
     assert_eq!(world.one(&phone(), &stranger).first_line(), "SIP/2.0 480 Temporarily Unavailable");
-    // An ACK of that is no request to be asked about.
+    // The ACK of that response is not challenged.
     assert!(world.receive(&phone(), &phone().request("ACK", "sip:bob@example.com", "1", "")).is_empty());
 }
 
@@ -223,11 +223,11 @@ fn guessers_are_ignored_and_others_served() {
     }
     let right = authorized(20, &asked[0], "bob", "secret", Some(20));
     assert_eq!(world.one(&phone(), &right).first_line(), "SIP/2.0 403 Too Many Wrong Passwords");
-    // The same from where bob is.
+    // Accepted from the address at which bob is registered.
     let home = Phone::udp("192.0.2.9:5060");
     assert!(world.one(&home, &right).first_line().starts_with("SIP/2.0 200"));
     assert_eq!((world.service.guesses().wrong, world.service.guesses().refused), (10, 1));
-    // Who waits may try again.
+    // After a wait, another attempt is allowed.
     world.run_until(31_000);
     let later = authorized(21, &asked[0], "bob", "secret", Some(21));
     assert!(world.one(&phone(), &later).first_line().starts_with("SIP/2.0 200"));
@@ -240,7 +240,7 @@ fn credentials_of_an_earlier_run_are_stale() {
     let first = before.one(&phone(), &phone().register("bob", 1, "Contact: <sip:bob@192.0.2.1>\r\n"));
     let text = authorized(2, &challenges(&first)[0], "bob", "secret", Some(1));
     assert_eq!(before.one(&phone(), &text).first_line(), "SIP/2.0 200 OK");
-    // Whoever has overheard that sends it again after a restart: with the same key, and clocks that begin anew.
+    // An overheard request is replayed after a restart, with the same key and a clock that starts anew.
     let mut after = run(&[Algorithm::Sha256], 16, 2);
     let replay = after.one(&phone(), &text);
     assert!(challenges(&replay)[0].contains("stale=true"), "{}", replay.text);
@@ -256,12 +256,12 @@ fn invented_to_tag_proves_nothing() {
         let sent = world.one(&phone(), &tagged(text));
         assert_eq!(sent.first_line(), "SIP/2.0 407 Proxy Authentication Required", "{method}");
     }
-    // A Route of ours without the token of a dialog is no better.
+    // This server's Route without the token of a dialog makes no difference.
     let route = "Route: <sip:alice@198.51.100.1;lr>\r\n";
     let text = phone().request("INVITE", "sip:bob@example.com", "9", route);
     let sent = world.one(&phone(), &tagged(text));
     assert_eq!(sent.first_line(), "SIP/2.0 407 Proxy Authentication Required");
-    // Whether the server is there may be asked by anyone.
+    // Anyone may check whether the server is alive.
     let options = phone().request("OPTIONS", "sip:example.com", "10", "");
     let options = options.replace("To: <sip:example.com>", "To: <sip:example.com>;tag=x");
     assert_eq!(world.one(&phone(), &options).first_line(), "SIP/2.0 200 OK");
@@ -274,7 +274,7 @@ fn requests_in_own_dialogs_are_not_challenged() {
     let alice = phone();
     let invite = caller.request("INVITE", "sip:alice@198.51.100.1", "1", "");
     let invite = invite.replace("From: <sip:alice@example.com>", "From: <sip:carol@example.net>");
-    // As if alice had registered.
+    // Register alice without authentication.
     world.service.authenticate(None);
     world.register(&alice, "alice");
     let sent = world.invite(&caller, &invite.replace("sip:alice@198.51.100.1", "sip:alice@example.com"));
@@ -319,23 +319,23 @@ fn users_of_several_domains_have_one_file() {
         cseq += 2;
         let asked = challenges(&world.one(&phone(), &phone().register("bob", cseq, "")));
         let text = authorized(cseq + 1, &asked[0], user, password, Some(1));
-        // In the domain of the address, whatever domain is asked: the realm is one for all.
+        // The user's domain counts, not the domain of the request; the realm is common to all.
         let text = text.replace("<sip:bob@example.com>", &format!("<sip:{named}@{domain}>"));
         let text = text.replace("reg-bob", &format!("reg-{named}-{domain}"));
         world.one(&phone(), &text).first_line()["SIP/2.0 ".len()..][..3].to_owned()
     };
-    // Her own password in the domain that she is named with, and the other one in all others.
+    // Alice has her own password in the domain for which she is listed, and the other one everywhere else.
     assert_eq!(status("alice", "alice", "example.net", "there"), "200");
     assert_eq!(status("alice", "alice", "Example.NET", "there"), "200");
     assert_eq!(status("alice", "alice", "example.net", "here"), "401");
     assert_eq!(status("alice", "alice", "example.com", "here"), "200");
     assert_eq!(status("alice", "alice", "example.org", "here"), "200");
     assert_eq!(status("alice", "alice", "example.com", "there"), "401");
-    // Who is named with a domain is nobody in others; nor is `bob@example.net` a user's name there.
+    // A user listed for one domain doesn't exist in others, nor is `bob@example.net` a user name there.
     assert_eq!(status("bob", "bob", "example.net", "b"), "200");
     assert_eq!(status("bob", "bob", "example.com", "b"), "401");
     assert_eq!(status("bob@example.net", "bob%40example.net", "example.com", "b"), "401");
-    // The last `@` is before the domain.
+    // The last `@` separates the domain.
     assert_eq!(status("a@b", "a%40b", "example.com", "c"), "200");
 }
 

@@ -16,7 +16,7 @@ fn cancel_is_answered_and_forwarded_on_ringing() {
     assert_eq!(ended[1].first_line(), "SIP/2.0 487 Request Terminated");
     let ack = alice.request("ACK", "sip:bob@example.com", "1", "");
     assert!(world.receive(&alice, &ack).is_empty());
-    // Again, as over UDP it may come.
+    // A retransmission, which is possible over UDP.
     assert_eq!(world.one(&alice, &cancel).first_line(), "SIP/2.0 200 OK");
 }
 
@@ -28,7 +28,7 @@ fn cancel_of_nothing_is_481() {
     assert_eq!(world.one(&alice, &cancel).first_line(), "SIP/2.0 481 Call/Transaction Does Not Exist");
 }
 
-/// The phone of a call rings, whose caller has taken it back: with the phone, and its INVITE.
+/// A ringing phone whose caller has cancelled the call. Returns the phone and its INVITE.
 fn cancelled() -> (World, Phone, String) {
     let (alice, bob) = (Phone::tcp("192.0.2.1:5060", 1), Phone::tcp("192.0.2.2:5060", 2));
     let mut world = World::new();
@@ -57,7 +57,7 @@ fn late_cancel_spares_the_next_call() {
     let sent = world.invite(&alice, &alice.invite("bob", "1"));
     let busy = world.receive(&bob, &response(&sent[0].text, 486, "b"));
     assert!(busy.iter().any(|one| one.first_line() == "SIP/2.0 486 Busy Here"), "{busy:?}");
-    // Alice's ACK is lost: her transaction goes on, and nothing else of her call.
+    // Alice's ACK is lost. Her transaction continues, but nothing else of her call does.
     let sent = world.invite(&carol, &carol.invite("dave", "2"));
     assert_eq!(world.one(&dave, &response(&sent[0].text, 180, "d")).flow, carol.0);
     let late = world.one(&alice, &alice.request("CANCEL", "sip:bob@example.com", "1", ""));

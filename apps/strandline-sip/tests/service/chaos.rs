@@ -1,5 +1,6 @@
-//! Whatever phones, hops and time do, in whatever order, the service says nothing that isn't SIP, doesn't multiply what comes, and once
-//! all is quiet nothing is left. By seeds, so that what fails can be looked at again.
+//! Random actions of phones, hops and timers. The service must send only valid SIP, must not multiply
+//! traffic, and must hold no state once everything is quiet. Runs are seeded, so that a failure can be
+//! repeated.
 
 use std::time::Duration;
 
@@ -15,7 +16,8 @@ const STEPS: u32 = 400;
 const USERS: [&str; 5] = ["alice", "bob", "carol", "dave", "+4420"];
 const CODES: [u16; 20] =
     [100, 180, 180, 183, 200, 200, 200, 202, 302, 401, 404, 407, 408, 430, 480, 486, 487, 500, 503, 603];
-/// What one message may bring about at most: a fork to all contacts of all users, and what they are cancelled with.
+/// Maximum number of messages that one message may cause: a fork to all contacts of all users, and their
+/// CANCELs.
 const SENT_MAX: usize = 150;
 
 /// SplitMix64.
@@ -73,14 +75,14 @@ struct Chaos {
     random: Random,
     world: World,
     phones: Vec<Phone>,
-    /// Those whose connections stand.
+    /// The phones whose connections are open.
     open: Vec<bool>,
     number: u32,
-    /// Who has sent what.
+    /// Sent messages, with their senders.
     said: Vec<(usize, String)>,
-    /// Requests that came to phones and hops, and from where they are answered.
+    /// Requests that arrived at phones and hops, with the phone that responds.
     asked: Vec<(Phone, String)>,
-    /// Answers that came to phones.
+    /// Responses that arrived at phones.
     told: Vec<(usize, String)>,
     clients: Vec<ClientId>,
     sent_in_all: usize,
@@ -129,7 +131,7 @@ impl Chaos {
         }
     }
 
-    /// Takes what is sent, and brings it to whom it is for.
+    /// Takes the messages sent and delivers them.
     fn deliver(&mut self, most: usize) {
         let service = &mut self.world.service;
         let sent: Vec<(Flow, Option<ClientId>, String)> = service
@@ -239,7 +241,7 @@ impl Chaos {
         }
     }
 
-    /// A request of the same transaction, or of the dialog.
+    /// Sends a request of an existing transaction or dialog.
     fn go_on(&mut self) {
         let invites: Vec<(usize, String)> =
             self.said.iter().filter(|(_, text)| text.starts_with("INVITE ")).cloned().collect();
@@ -271,7 +273,7 @@ impl Chaos {
         }
     }
 
-    /// What was said before, with something wrong.
+    /// Sends an earlier message with an error in it.
     fn garble(&mut self) {
         if self.said.is_empty() {
             return;
@@ -335,7 +337,7 @@ impl Chaos {
     fn wait(&mut self, millis: u64) {
         let end = self.world.now.as_millis() + millis;
         while let Some(due) = self.world.service.next_deadline().filter(|due| due.as_millis() <= end) {
-            // What has ended is due at once, whatever the time.
+            // Transactions that have ended are due at once, whatever the time.
             self.world.now = self.world.now.max(due);
             self.world.service.handle_timeout(self.world.now);
             self.deliver(usize::MAX);
@@ -384,7 +386,7 @@ fn whatever_comes_nothing_is_left_of_it() {
         let done = std::panic::catch_unwind(|| {
             let mut chaos = Chaos::new(seed);
             (0..STEPS).for_each(|_| chaos.step());
-            // What is asked for is told, and all that was begun comes to its end by itself.
+            // Answer all queries; everything that was begun must then end by itself.
             for _ in 0..20 {
                 chaos.locate();
                 chaos.deliver(usize::MAX);

@@ -20,7 +20,7 @@ fn loops_are_detected_and_spirals_pass() {
     let (mut world, phone) = (World::relaying(), phone());
     world.register(&Phone::udp("192.0.2.2:5060"), "bob");
     let sent = world.invite(&phone, &phone.invite("bob", "1"));
-    // It comes back as it was sent in the first place, with the Vias that it collected.
+    // It returns as it was first sent, with the Vias that it collected.
     let vias = sent[0].lines("Via").iter().map(|via| format!("Via: {via}\r\n")).collect::<String>();
     let own = phone.invite("bob", "1");
     let at = own.find("Via:").unwrap();
@@ -29,7 +29,7 @@ fn loops_are_detected_and_spirals_pass() {
     let back =
         format!("{}Via: SIP/2.0/UDP 192.0.2.3:5060;branch=z9hG4bKfar\r\n{vias}{}", &own[..at], &own[end..]);
     assert_eq!(world.one(&far, &back).first_line(), "SIP/2.0 482 Loop Detected");
-    // With another request URI it goes on.
+    // With another request URI it is forwarded again (a spiral).
     let spiral = back.replace("z9hG4bKfar", "z9hG4bKfar2").replace("INVITE sip:bob@", "INVITE sip:carol@");
     world.register(&Phone::udp("192.0.2.4:5060"), "carol");
     assert_eq!(world.invite(&far, &spiral).len(), 1);
@@ -71,7 +71,8 @@ fn answers_go_where_the_request_came_from() {
     let answer = world.one(&phone, &asked);
     assert_eq!(answer.flow, phone.0);
     assert!(answer.line("Via").unwrap().contains(";rport=40000;received=203.0.113.9"), "{}", answer.text);
-    // Without rport, to the port that its Via names (RFC 3261 section 18.2.2): but never to another address.
+    // Without rport, the response goes to the port in the Via (RFC 3261 section 18.2.2), but never to another
+    // address.
     let unasked = asked.replace(";rport", ";maddr=192.0.2.50");
     let answer = world.one(&phone, &unasked);
     assert_eq!(answer.flow.peer, "203.0.113.9:5062".parse().unwrap());
@@ -80,7 +81,7 @@ fn answers_go_where_the_request_came_from() {
 #[test]
 fn the_ack_of_a_refusal_ends_here() {
     let caller = phone();
-    // Whose requests are sent on, as those of a trunk are.
+    // A service that relays the caller's requests, as for a trunk.
     let mut world = World::relaying();
     for (uri, branch) in [("sip:nobody@example.com", "1"), ("sip:bob@255.255.255.255", "2")] {
         let refused = world.one(&caller, &caller.request("INVITE", uri, branch, ""));
@@ -97,13 +98,13 @@ fn the_ack_of_a_refusal_ends_here() {
     let to = format!("To: {}", refused.line("To").unwrap());
     let ack = caller.request("ACK", "sip:x@192.0.2.77", "3", "").replace("To: <sip:x@192.0.2.77>", &to);
     assert!(world.receive(&caller, &ack).is_empty(), "{ack}");
-    // Nor does one of an earlier run go round.
+    // An ACK of an earlier run doesn't loop either.
     let late = caller
         .request("ACK", "sip:nobody@example.com", "4", "")
         .replace("com>\r\nCall", "com>;tag=old\r\nCall");
     assert!(world.receive(&caller, &late).is_empty());
     assert!(world.service.wanted_servers().is_empty());
-    // One of a 2xx goes on.
+    // The ACK of a 2xx is forwarded.
     let ack =
         caller.request("ACK", "sip:x@192.0.2.77", "5", "").replace("77>\r\nCall", "77>;tag=theirs\r\nCall");
     assert_eq!(world.one(&caller, &ack).flow.peer, "192.0.2.77:5060".parse().unwrap());
@@ -121,7 +122,7 @@ fn forbidden_uri_parts_are_removed() {
     ] {
         world.one(&bob, &bob.register("bob", 2 * cseq, "Contact: *\r\nExpires: 0\r\n"));
         let ok = world.one(&bob, &bob.register("bob", 2 * cseq + 1, &format!("Contact: <{contact}>\r\n")));
-        // It is told as it was registered (RFC 4475 section 3.3.14).
+        // The contact is reported as it was registered (RFC 4475 section 3.3.14).
         assert_eq!(ok.line("Contact"), Some(&*format!("<{contact}>;expires=3600")));
         let sent = world.invite(&phone, &phone.invite("bob", &format!("u{cseq}")));
         assert_eq!(sent[0].first_line(), format!("INVITE {uri} SIP/2.0"));
@@ -143,7 +144,7 @@ fn who_asks_what_it_can_do_is_told() {
     let more = "Proxy-Require: magic\r\nProxy-Require: outbound, tricks\r\n";
     let refused = world.one(&phone, &phone.request("INVITE", "sip:bob@example.com", "3", more));
     assert_eq!(refused.line("Unsupported"), Some("magic, tricks"));
-    // What is required of a phone is not required of a proxy.
+    // A Require addressed to the phone doesn't concern a proxy.
     world.register(&Phone::udp("192.0.2.2:5060"), "bob");
     let sent =
         world.invite(&phone, &phone.request("INVITE", "sip:bob@example.com", "4", "Require: magic\r\n"));
@@ -156,7 +157,7 @@ fn maddr_chooses_the_target_and_ends_here() {
     let mut world = World::relaying();
     world.register(&bob, "bob");
     for (number, (uri, to, sent_as)) in [
-        // It has led here, and on it goes without.
+        // `maddr` has led here and is removed.
         ("sip:x@192.0.2.77;maddr=198.51.100.1", "192.0.2.77:5060", "sip:x@192.0.2.77"),
         (
             "sip:x:y@192.0.2.77;a=b;m%61ddr=198.51.100.1;transport=udp;ttl=1;c",
@@ -164,7 +165,7 @@ fn maddr_chooses_the_target_and_ends_here() {
             "sip:x:y@192.0.2.77;a=b;c",
         ),
         ("sip:bob@example.com;maddr=198.51.100.1", "192.0.2.2:5060", "sip:bob@192.0.2.2:5060"),
-        // It leads elsewhere, whatever the domain is.
+        // `maddr` leads elsewhere, whatever the domain.
         ("sip:bob@example.com;maddr=192.0.2.50", "192.0.2.50:5060", "sip:bob@example.com;maddr=192.0.2.50"),
         ("sip:x@192.0.2.77;maddr=192.0.2.50", "192.0.2.50:5060", "sip:x@192.0.2.77;maddr=192.0.2.50"),
     ]
@@ -175,7 +176,7 @@ fn maddr_chooses_the_target_and_ends_here() {
         assert_eq!(sent[0].flow.peer, to.parse().unwrap(), "{uri}: {}", sent[0].text);
         assert_eq!(sent[0].first_line(), format!("INVITE {sent_as} SIP/2.0"));
     }
-    // Who may not call other hosts may not this way either.
+    // A caller who may not call other hosts may not do so by `maddr` either.
     let mut world = World::new();
     world.register(&bob, "bob");
     let refused =

@@ -1,4 +1,4 @@
-//! A service that asks for passwords, and phones that know theirs.
+//! A service that requires passwords, and phones that know theirs.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use strandline_sip::codec::Digest;
 
 use crate::harness::{Phone, Sent, World};
 
-/// From now on the service asks for passwords. Each user's is the name and `-secret`.
+/// Makes the service require passwords. Each user's password is the name followed by `-secret`.
 pub fn ask(world: &mut World) {
     let text: String =
         ["alice", "bob", "carol"].iter().map(|user| format!("{user}:password:{user}-secret\n")).collect();
@@ -20,7 +20,7 @@ pub fn ask_with(world: &mut World, users: Source) {
     world.service.authenticate(Some(Authenticator::new(realm, all, users, nonces, [1; 16])));
 }
 
-/// The header that answers the first challenge of a response.
+/// The header with credentials for the first challenge of a response.
 pub fn credentials(asked: &Sent, user: &str, password: &str, method: &str, uri: &str, nc: u32) -> String {
     let (challenge, name) = match asked.line("WWW-Authenticate") {
         Some(challenge) => (challenge, "Authorization"),
@@ -44,7 +44,7 @@ pub fn credentials(asked: &Sent, user: &str, password: &str, method: &str, uri: 
     )
 }
 
-/// A REGISTER with these lines and credentials, whose challenge the service has sent.
+/// A REGISTER request with these headers, and credentials for a challenge of the service.
 pub fn register(
     world: &mut World,
     phone: &Phone,
@@ -58,7 +58,7 @@ pub fn register(
     phone.register(user, cseq + 1, &format!("{more}{header}"))
 }
 
-/// A request of alice's with credentials, whose challenge the service has sent.
+/// A request from alice, with credentials for a challenge of the service.
 pub fn request(
     world: &mut World,
     phone: &Phone,

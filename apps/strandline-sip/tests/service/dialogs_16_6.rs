@@ -31,7 +31,7 @@ fn trying_goes_after_200_ms_of_silence() {
     let sent = world.run_and_try_until(400);
     assert_eq!((sent.len(), sent[0].is_trying(), sent[0].flow), (1, true, alice.0));
     assert_eq!(sent[0].lines("Via").len(), 1);
-    // Who rings within that time needn't hear it.
+    // No 100 if a provisional response was sent in time.
     let (mut world, _) = established(&alice, &bob);
     assert!(!world.run_and_try_until(10_000).iter().any(Sent::is_trying));
 }
@@ -44,7 +44,7 @@ fn a_call_over_udp() {
     assert_eq!(ack.flow.peer, bob.0.peer);
     assert_eq!(ack.first_line(), "ACK sip:bob@192.0.2.2:5070 SIP/2.0");
     assert_eq!((ack.lines("Route").len(), ack.lines("Via").len()), (0, 2));
-    // The same ACK again has the same branch: the callee sees a retransmission.
+    // A retransmitted ACK gets the same branch, so the callee sees a retransmission.
     let again = world.one(&alice, &in_dialog("ACK", &ok, "sip:bob@192.0.2.2:5070", &alice, 1, true));
     assert_eq!(again.line("Via"), ack.line("Via"));
     let bye = world.one(&bob, &in_dialog("BYE", &ok, "sip:alice@192.0.2.1:5060", &bob, 1, false));
@@ -74,7 +74,7 @@ fn call_across_transports_has_two_record_routes() {
 
 #[test]
 fn subscriber_uses_the_route_set_of_notify() {
-    // RFC 6665 section 4.4.1: the route set is that of the NOTIFY, and not of the answer to SUBSCRIBE.
+    // RFC 6665 section 4.4.1: the route set is that of the NOTIFY, not of the response to SUBSCRIBE.
     for (alice, bob) in [
         (Phone::udp("192.0.2.1:5060"), Phone::udp("192.0.2.2:5070")),
         (Phone::tcp("192.0.2.1:34567", 11), Phone::udp("192.0.2.2:5070")),
@@ -93,14 +93,15 @@ fn subscriber_uses_the_route_set_of_notify() {
         let notify = world.one(&bob, &in_dialog("NOTIFY", &ok.text, &target, &bob, 1, false));
         assert_eq!((notify.flow, notify.lines("Route").len()), (alice.0, 0));
         assert_eq!(notify.lines("Record-Route").len(), ok.lines("Record-Route").len());
-        // What answers the NOTIFY is what its dialog is for its sender: the subscriber's tags are the other way round.
+        // The response to the NOTIFY establishes the dialog for its sender, with the subscriber's tags
+        // reversed.
         let told = world.one(&alice, &response(&notify.text, 200, "alice"));
         assert_eq!((told.flow, told.first_line()), (bob.0, "SIP/2.0 200 OK"));
         let target = uri(&bob, "bob");
         let refresh = in_dialog("SUBSCRIBE", &told.text, &target, &alice, 2, false);
         let refresh = world.one(&alice, &refresh);
         assert_eq!((refresh.flow, refresh.lines("Route").len()), (bob.0, 0), "{}", refresh.text);
-        // It can be told again, and the end of it goes the same way.
+        // The retransmission and the final NOTIFY take the same path.
         let again = world.one(&bob, &in_dialog("NOTIFY", &told.text, &uri(&alice, "alice"), &bob, 3, true));
         assert_eq!(
             (again.flow, again.lines("Record-Route").len()),
@@ -200,7 +201,7 @@ fn secure_caller_gets_sips_record_route() {
     let ok = world.one(&bob, &response(&sent[0].text, 200, "bob"));
     let bye = world.one(&alice, &in_dialog("BYE", &ok.text, "sips:bob@192.0.2.2:40000", &alice, 2, true));
     assert_eq!((bye.flow, bye.lines("Route").len()), (bob.0, 0));
-    // And one without if the request has none, though it came over TLS.
+    // No `sips` Record-Route if the request has no `sips` URI, even over TLS.
     let sent = world.invite(&alice, &alice.invite("bob", "2"));
     assert!(sent[0].line("Record-Route").unwrap().starts_with("<sips:"), "the contact is a sips URI");
     world.register(&alice, "alice");
@@ -216,7 +217,7 @@ fn strict_router_gets_its_uri_rewritten() {
     assert_eq!(sent[0].flow.peer, "192.0.2.80:5080".parse().unwrap());
     assert_eq!(sent[0].first_line(), "OPTIONS sip:192.0.2.80:5080 SIP/2.0");
     assert_eq!(sent[0].lines("Route"), ["<sip:192.0.2.81;lr>", "<sip:x@192.0.2.99>"]);
-    // Alone, and without one of ours.
+    // As the only Route, without one of this server.
     let sent = world
         .receive(&alice, &alice.request("OPTIONS", "sip:x@192.0.2.99", "2", "Route: <sip:192.0.2.80>\r\n"));
     assert_eq!(sent[0].first_line(), "OPTIONS sip:192.0.2.80 SIP/2.0");
@@ -237,7 +238,7 @@ fn a_path_may_begin_with_a_strict_router() {
 
 #[test]
 fn session_timers_are_between_the_two_ends() {
-    // RFC 4028: what they ask for, what is too small for one of them, and refreshes pass as they are.
+    // RFC 4028: session timers, rejections and refreshes pass unchanged.
     let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::tcp("192.0.2.2:40000", 12));
     let mut world = World::new();
     world.register(&bob, "bob");
@@ -259,7 +260,7 @@ fn session_timers_are_between_the_two_ends() {
     let ok = world.one(&bob, &ok);
     assert_eq!(ok.line("Session-Expires"), Some("90;refresher=uas"));
     assert_eq!(ok.line("Require"), Some("timer"));
-    // Whoever has to refreshes it, by UPDATE or INVITE, over the flows of the dialog.
+    // The refresher sends UPDATE or INVITE, over the flows of the dialog.
     for (cseq, method) in [(1, "UPDATE"), (2, "INVITE")] {
         let refresh = in_dialog(method, &ok.text, "sip:alice@192.0.2.1:5060", &bob, cseq, false).replace(
             "Content-Length",

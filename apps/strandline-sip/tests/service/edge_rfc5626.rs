@@ -1,11 +1,11 @@
-//! An edge proxy for registrars elsewhere: RFC 5626 section 5, RFC 3327 section 5.2.
+//! An edge proxy for registrars in other domains: RFC 5626 section 5, RFC 3327 section 5.2.
 
 use strandline_sip::service::{Directory, Hop, Route, Settings};
 use strandline_sip::transaction::{Flow, Protocol};
 
 use crate::harness::{Phone, Sent, World, in_dialog, response, settings};
 
-/// The registrar of partner.example, to which a route leads.
+/// The registrar of partner.example, reached by a route.
 fn registrar() -> Phone {
     Phone::tcp("203.0.113.5:5060", 20)
 }
@@ -25,7 +25,7 @@ fn world() -> World {
     world
 }
 
-/// A REGISTER of bob@partner.example.
+/// A REGISTER request for bob@partner.example.
 fn register(phone: &Phone, more: &str) -> String {
     let contact = "Contact: <sip:bob@192.0.2.2:40000;transport=tcp;ob>;reg-id=1;\
                    +sip.instance=\"<urn:uuid:00000000-0000-1000-8000-AABBCCDDEEFF>\"\r\n";
@@ -34,14 +34,14 @@ fn register(phone: &Phone, more: &str) -> String {
 
 const OUTBOUND: &str = "Supported: path, outbound\r\n";
 
-/// The Path that the registrar was told.
+/// The Path that the registrar received.
 fn path(world: &mut World, phone: &Phone) -> (Sent, String) {
     let sent = world.one(phone, &register(phone, OUTBOUND));
     let path = sent.line("Path").expect(&sent.text).to_owned();
     (sent, path)
 }
 
-/// What the registrar sends to the phone.
+/// A request from the registrar to the phone.
 fn by_path(method: &str, path: &str, branch: &str) -> String {
     let request = registrar().request(method, "sip:bob@192.0.2.2:40000;transport=tcp;ob", branch, "");
     request.replacen("From:", &format!("Route: {path}\r\nFrom:"), 1)
@@ -57,7 +57,7 @@ fn register_through_edge_carries_a_path() {
     assert_eq!(sent.lines("Require"), ["path"]);
     assert!(sent.line("Contact").unwrap().starts_with("<sip:bob@192.0.2.2:40000"), "{}", sent.text);
     assert!(world.service.locations().is_empty(), "it isn't bound here");
-    // A challenge, and then 200 with what the registrar wants to be passed by.
+    // A challenge, and then 200 with the registrar's Service-Route.
     let asked = world.one(&registrar(), &response(&sent.text, 401, "r"));
     assert_eq!((asked.flow, asked.first_line()), (phone().0, "SIP/2.0 401 Unauthorized"));
     let again = register(&phone(), OUTBOUND).replace("CSeq: 1", "CSeq: 2").replace("z9hG4bKr", "z9hG4bKs");
@@ -70,7 +70,7 @@ fn register_through_edge_carries_a_path() {
     let ok = world.one(&registrar(), &ok);
     assert_eq!((ok.flow, ok.first_line()), (phone().0, "SIP/2.0 200 OK"));
     assert_eq!(ok.line("Service-Route"), Some("<sip:203.0.113.5;transport=tcp;lr>"));
-    // By which the phone sends what it begins, whomever it is for; and nobody else is reached so.
+    // The phone sends its own requests along it, to any user. Nobody else may use it.
     let call = |to: &str, routes: &str, branch: &str| {
         let text = phone().request("INVITE", to, branch, &format!("Route: {routes}\r\n"));
         text.replace("alice@example.com", "bob@partner.example")
@@ -99,7 +99,7 @@ fn path_leads_to_the_flow_or_430() {
         assert_eq!(sent.flow, phone.0);
         assert_eq!(sent.first_line(), "INVITE sip:bob@192.0.2.2:40000;transport=tcp;ob SIP/2.0");
         assert!(sent.lines("Route").is_empty(), "{}", sent.text);
-        // The dialog goes the same way, from both sides.
+        // The dialog takes the same path in both directions.
         let ok = world.one(&phone, &response(&sent.text, 200, "bob"));
         assert_eq!(ok.flow, registrar().0);
         let bye =
@@ -123,14 +123,14 @@ fn forged_path_opens_no_flow() {
     forged.replace_range(at..=at, if &path[at..=at] == "A" { "B" } else { "A" });
     let refused = world.one(&registrar(), &by_path("INVITE", &forged, "1"));
     assert_eq!(refused.first_line(), "SIP/2.0 403 Relaying Denied");
-    // The phone itself sends by it: that is on its way out, and needs a way on.
+    // If the phone itself uses it, the request is outgoing and needs a permitted destination.
     let own = by_path("INVITE", &path, "2")
         .replace("sip:bob@192.0.2.2:40000;transport=tcp;ob", "sip:x@203.0.113.66");
     assert_eq!(world.one(&phone(), &own).first_line(), "SIP/2.0 403 Relaying Denied");
     let own = own.replace(&path, &format!("{path}, <sip:203.0.113.5;transport=tcp;lr>"));
     let sent = world.invite(&phone(), &own.replace("z9hG4bK2", "z9hG4bK3"));
     assert_eq!(sent[0].flow.peer, registrar().0.peer);
-    // An ACK down a flow that is gone is dropped.
+    // An ACK for a closed flow is dropped.
     world.service.connection_closed(9);
     assert!(world.receive(&registrar(), &by_path("ACK", &path, "4")).is_empty());
 }
@@ -143,7 +143,7 @@ fn phone_without_path_support_is_reported() {
         (refused.first_line(), refused.line("Require")),
         ("SIP/2.0 421 Extension Required", Some("path"))
     );
-    // Who isn't the first hop adds nothing (RFC 5626 section 5.1), with or without it.
+    // A proxy that isn't the first hop adds nothing (RFC 5626 section 5.1), with or without outbound support.
     for supported in [OUTBOUND, ""] {
         let via = "Via: SIP/2.0/UDP 192.0.2.77;branch=z9hG4bKfirst\r\nFrom:";
         let text = register(&phone(), supported).replacen("From:", via, 1);

@@ -1,4 +1,4 @@
-//! The end of a server: what has begun comes to its end.
+//! The end of a server: transactions that have begun are completed.
 
 use crate::harness::{Phone, World, in_dialog, response};
 

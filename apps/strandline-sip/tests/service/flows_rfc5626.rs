@@ -73,7 +73,7 @@ fn outbound_option_is_recognised_in_any_spelling() {
         );
         world.service.connection_closed(9);
         let sent = world.receive(&alice, &alice.invite("bob", "1"));
-        // Its binding has gone with the connection, or it is reached at its address.
+        // The binding was removed with the connection, or the phone is reached at its address.
         assert_eq!(sent[0].first_line() == "SIP/2.0 404 Not Found", asks, "{params}: {sent:#?}");
     }
 }
@@ -120,7 +120,7 @@ fn request_falls_back_to_the_contact_address() {
     let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::tcp("192.0.2.2:40000", 9));
     for (contact, falls_back) in [
         ("<sip:bob@192.0.2.2:5060;transport=tcp>", true),
-        // It asked to be reached over its flow, or is behind a NAT.
+        // The phone asked for its flow, or is behind a NAT.
         ("<sip:bob@192.0.2.2:5060;transport=tcp;ob>", false),
         ("<sip:bob@10.0.0.2:5060;transport=tcp>", false),
     ] {
@@ -133,7 +133,7 @@ fn request_falls_back_to_the_contact_address() {
             let invite = world.sent().remove(0);
             assert_eq!(invite.flow, bob.0, "{what}");
             match sent_before {
-                // It was lost with the connection, which is seen to have ended a moment later.
+                // The message was lost with the connection, whose end is noticed a moment later.
                 true => world.service.connection_closed(9),
                 false => world.service.send_failed(world.now, client),
             }
@@ -206,10 +206,10 @@ fn phone_without_flow_hears_nothing_of_flows() {
         let desk_registers = desk.register("bob", 1, more).replace("reg-bob", "reg-desk");
         let ok = world.one(&desk, &desk_registers);
         assert_eq!((ok.line("Require"), ok.line("Flow-Timer")), (None, None), "{}", ok.text);
-        // So it isn't held to a time that it knows nothing of.
+        // So no silence limit applies, of which the phone doesn't know.
         assert_eq!(world.service.silence_max(10, None), None);
     }
-    // Whose it is hears of it also when its request comes again.
+    // A retransmitted request gets the same answer.
     let again = world.one(&mobile, &mobile.register("bob", 1, OUTBOUND));
     assert_eq!(again.line("Require"), Some("outbound"));
 }
@@ -234,7 +234,7 @@ fn a_flow_is_registered_alone() {
     let refused = world.one(&bob, &bob.register("bob", 1, &two));
     assert!(refused.first_line().starts_with("SIP/2.0 400"), "{}", refused.text);
     assert!(world.service.locations().is_empty());
-    // Others may be taken away with it.
+    // The same request may remove other contacts.
     let moves = format!("{OUTBOUND}Contact: <sip:bob@192.0.2.7>;expires=0\r\n");
     let ok = world.one(&bob, &bob.register("bob", 2, &moves));
     assert_eq!(ok.lines("Contact").len(), 1, "{}", ok.text);

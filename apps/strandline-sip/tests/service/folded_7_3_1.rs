@@ -1,4 +1,5 @@
-//! Header values over several lines mean what they mean in one (section 7.3.1): nothing that is made of them fails for that.
+//! Folded header values are equivalent to unfolded ones (section 7.3.1), and everything derived from them is
+//! valid.
 
 use crate::harness::{Phone, World, response, settings};
 use strandline_sip::service::{Mode, Settings};
@@ -57,7 +58,7 @@ fn a_request_goes_by_a_folded_path() {
     assert_eq!(sent[0].lines("Route"), ["<sip:192.0.2.2;lr> ;a, <sip:192.0.2.51;lr>"]);
 }
 
-/// Alice's INVITE with From, To and Call-ID over several lines has gone to Bob.
+/// Sends alice's INVITE with folded From, To and Call-ID to bob.
 fn called(world: &mut World, alice: &Phone, bob: &Phone) -> String {
     world.register(bob, "bob");
     let invite = alice

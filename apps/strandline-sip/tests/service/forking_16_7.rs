@@ -8,7 +8,7 @@ fn phone(number: u32) -> Phone {
     Phone::udp(&format!("192.0.2.{}:5060", 10 + number))
 }
 
-/// Bob has these phones; alice calls him.
+/// Alice calls bob, who has phones with these `q` values.
 fn call(qs: &[&str]) -> (World, Vec<Sent>) {
     let mut world = World::new();
     for (number, q) in qs.iter().enumerate() {
@@ -52,7 +52,7 @@ fn first_answer_cancels_the_other_branches() {
     assert_eq!(first_lines(&late), ["CANCEL sip:bob@192.0.2.12:5060 SIP/2.0"]);
     let ended = world.receive(&phone(1), &response(&sent[1].text, 487, "b"));
     assert_eq!(first_lines(&ended), ["ACK sip:bob@192.0.2.11:5060 SIP/2.0"], "the caller isn't told");
-    // Both answered at once: both answers go to the caller.
+    // Both phones answered at once: both responses go to the caller.
     let other = world.receive(&phone(2), &response(&sent[2].text, 200, "c"));
     assert_eq!(first_lines(&other), ["SIP/2.0 200 OK"]);
     world.run_until(200_000);
@@ -276,7 +276,7 @@ fn late_invite_over_tcp_gets_the_final_response() {
     assert_eq!(world.one(&caller, &invite).first_line(), "SIP/2.0 486 Busy Here");
 }
 
-/// The response without the Via of who asked us.
+/// A response that lacks the caller's Via.
 fn for_us_alone(request: &str, code: u16) -> String {
     let text = response(request, code, "x");
     let via = text.lines().filter(|line| line.starts_with("Via: ")).nth(1).unwrap().to_owned();
@@ -294,7 +294,7 @@ fn response_without_second_via_is_dropped() {
             let ok = world.one(&phone(0), &response(&sent[0].text, 200, "x"));
             assert_eq!(ok.first_line(), "SIP/2.0 200 OK");
         } else {
-            // There is no answer any more, and she waits for one.
+            // No other response remains, and the caller needs one.
             assert_eq!(told[0].first_line(), "SIP/2.0 500 Server Internal Error", "{code}: {told:#?}");
             assert_eq!((told.len(), told[0].lines("Via").len()), (1, 1));
         }

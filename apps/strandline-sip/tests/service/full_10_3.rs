@@ -1,4 +1,4 @@
-//! Users with as many contacts as there may be.
+//! Users who have reached the maximum number of contacts.
 
 use strandline_sip::registrar::RegistrarSettings;
 use strandline_sip::service::Settings;
@@ -16,7 +16,8 @@ fn tcp(number: u64) -> Phone {
     Phone::tcp(&format!("192.0.2.1:{}", 40_000 + number), number)
 }
 
-/// A REGISTER over a connection of its own, whose contact is that; the first line of its answer and the contacts' ports.
+/// Registers a contact over a connection of its own. Returns the first line of the response and the ports of
+/// the contacts.
 fn register(world: &mut World, number: u64, params: &str) -> (String, Vec<u64>) {
     let phone = tcp(number);
     world.service.connection_opened(number);
@@ -72,7 +73,7 @@ fn with_replace_oldest_what_ends_first_leaves() {
     }
     let (line, ports) = register(&mut world, 4, "");
     assert_eq!((&*line, ports), ("SIP/2.0 200 OK", vec![1, 3, 4]));
-    // More at once than there may be are refused all the same.
+    // A request with more contacts than the maximum is rejected.
     let phone = tcp(9);
     let four: String = (0..4).map(|n| format!("Contact: <sip:bob@192.0.2.{n}>\r\n")).collect();
     assert_eq!(

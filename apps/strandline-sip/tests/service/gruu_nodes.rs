@@ -1,4 +1,4 @@
-//! GRUUs where several nodes share a store.
+//! GRUUs at nodes that share a store.
 
 use strandline_sip::bindings::Journal;
 use strandline_sip::service::{Advertised, NodeAddress, Peer, Settings};
@@ -35,7 +35,7 @@ fn follow(nodes: &mut [World; 2], from: usize) {
     }
 }
 
-/// Registers a flow, and returns the temporary GRUU.
+/// Registers a flow, and returns its temporary GRUU.
 fn register(world: &mut World, phone: &Phone, (id, cseq, call_id): (u32, u32, &str)) -> String {
     world.service.connection_opened(phone.0.connection);
     let contact = format!(
@@ -75,7 +75,7 @@ fn gruu_is_followed_across_nodes() {
 fn gruus_at_two_nodes_end_with_call_id() {
     let mut nodes = nodes();
     let (one, two) = (Phone::tcp("192.0.2.7:4000", 7), Phone::tcp("192.0.2.7:4001", 8));
-    // Neither node knows of the other's when it registers.
+    // Neither node knows of the other's registration.
     let first = register(&mut nodes[0], &one, (1, 1, "one"));
     nodes[1].run_until(5);
     let second = register(&mut nodes[1], &two, (2, 1, "two"));
@@ -93,7 +93,7 @@ fn gruus_at_two_nodes_end_with_call_id() {
         assert!(answer(node, &second, "4").starts_with("SIP/2.0 404"));
         assert!(answer(node, &third, "5").starts_with("INVITE"));
     }
-    // The first flow goes on with the instance's new number.
+    // Refreshing the first flow uses the instance's new number.
     nodes[0].run_until(2000);
     let fourth = register(&mut nodes[0], &one, (1, 2, "one"));
     follow(&mut nodes, 0);

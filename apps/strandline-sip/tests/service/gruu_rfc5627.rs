@@ -1,4 +1,4 @@
-//! GRUUs: given by the registrar (section 5), and followed by the proxy (section 6).
+//! GRUUs: created by the registrar (section 5), and followed by the proxy (section 6).
 
 use strandline_sip::bindings::Journal;
 use strandline_sip::service::{Mode, Settings};
@@ -20,7 +20,7 @@ fn alice() -> Phone {
     Phone::udp("192.0.2.1:5060")
 }
 
-/// A parameter of the Contact in an answer.
+/// A parameter of the Contact in a response.
 fn param<'a>(contact: &'a str, name: &str) -> Option<&'a str> {
     let at = contact.find(&format!(";{name}=\""))? + name.len() + 3;
     contact.get(at..)?.split('"').next()
@@ -58,7 +58,7 @@ fn asking_phone_gets_both_gruus() {
     assert!(temporary.starts_with("sip:tgruu.") && temporary.ends_with("@example.com;gr"), "{temporary}");
     assert!(!temporary.contains("bob"));
     assert!(contact.contains(&format!("+sip.instance=\"<{INSTANCE}>\"")), "{contact}");
-    // The registrar says nothing of gruu in Require or Supported (section 5.2).
+    // The registrar doesn't list gruu in Require or Supported (section 5.2).
     assert_eq!((ok.line("Require"), ok.line("Supported")), (None, None));
 }
 
@@ -71,7 +71,7 @@ fn phone_without_instance_gets_no_gruu() {
     let ok =
         world.one(&bob(), &bob().register("eve", 1, "Supported: gruu\r\nContact: <sip:eve@192.0.2.2>\r\n"));
     assert!(!ok.text.contains("gruu"), "{}", ok.text);
-    // Who asks later gets one; Require is understood.
+    // A later request for a GRUU is fulfilled; Require is supported.
     let asks = contact(&bob(), "bob", "").replace("Supported: gruu", "Supported: gruu\r\nRequire: gruu");
     assert!(world.one(&bob(), &bob().register("bob", 2, &asks)).text.contains("temp-gruu"));
 }
@@ -106,7 +106,7 @@ fn gruu_requests_reach_only_their_instance() {
         assert_eq!(sent[0].first_line(), "INVITE sip:bob@192.0.2.2:5070 SIP/2.0");
         assert_eq!(sent[0].lines("Record-Route").len(), 1);
     }
-    // UUIDs are the same in any case.
+    // UUIDs are case-insensitive.
     assert_eq!(world.invite(&alice(), &invite_uri(&PUBLIC.replace("f81d4fae", "F81D4FAE"), "case")).len(), 1);
 }
 
@@ -117,12 +117,12 @@ fn public_gruu_outlives_the_registration() {
     world.one(&bob(), &bob().register("bob", 2, &contact(&bob(), "bob", ";expires=0")));
     assert_eq!(refused(&mut world, PUBLIC, "1"), "SIP/2.0 480 Temporarily Unavailable");
     assert_eq!(refused(&mut world, &gruu, "2"), "SIP/2.0 404 No Such GRUU");
-    // Registered again, with the same Call-ID: the old ones stay invalid.
+    // After registering again with the same Call-ID, the old GRUUs stay invalid.
     let anew = register(&mut world, &bob(), 3);
     assert_eq!(refused(&mut world, &gruu, "3"), "SIP/2.0 404 No Such GRUU");
     assert_eq!(world.invite(&alice(), &invite_uri(&anew, "4")).len(), 1);
     assert_eq!(world.invite(&alice(), &invite_uri(PUBLIC, "5")).len(), 1);
-    // It ends by time, too, also before anybody has swept.
+    // GRUUs also expire, even before a sweep.
     world.run_until(3_700_000);
     assert_eq!(refused(&mut world, &anew, "6"), "SIP/2.0 404 No Such GRUU");
     assert_eq!(refused(&mut world, PUBLIC, "7"), "SIP/2.0 480 Temporarily Unavailable");
@@ -176,7 +176,7 @@ fn a_contact_that_leads_back_is_refused() {
     }
     let no = world.one(&bob(), &bob().register("bob", 20, &contact("tel:+441234")));
     assert_eq!(no.first_line(), "SIP/2.0 403 An Instance Needs a SIP URI");
-    // Another user's is no loop.
+    // The address of another user is no loop.
     let ok = world.one(&bob(), &bob().register("bob", 21, &contact("sip:eve@example.com")));
     assert_eq!(ok.first_line(), "SIP/2.0 200 OK");
 }
@@ -194,12 +194,12 @@ fn latest_contact_of_an_instance_is_tried_first() {
     assert_eq!(again.flow, old.0);
     let busy = world.receive(&old, &response(&again.text, 486, "b"));
     assert!(busy.iter().any(|sent| sent.first_line() == "SIP/2.0 486 Busy Here"), "{busy:#?}");
-    // What the phone itself refuses is not tried at its other contact.
+    // If the phone itself rejects the request, its other contact is not tried.
     let first = world.invite(&alice(), &invite_uri(PUBLIC, "2"));
     let busy = world.receive(&new, &response(&first[0].text, 486, "b"));
     assert!(busy.iter().all(|sent| !sent.first_line().starts_with("INVITE")), "{busy:#?}");
     assert!(busy.iter().any(|sent| sent.first_line() == "SIP/2.0 486 Busy Here"));
-    // A refresh makes the old one the first again, and the user's address rings the phone once.
+    // A refresh makes the old contact the first again. A call to the user rings the phone once.
     register(&mut world, &old, 3);
     assert_eq!(world.invite(&alice(), &invite_uri(PUBLIC, "3"))[0].flow, old.0);
     let once = world.invite(&alice(), &alice().invite("bob", "4"));
@@ -226,7 +226,7 @@ fn phones_with_several_flows_ring_once() {
     let mut flows: Vec<_> = sent.iter().map(|sent| sent.flow.peer.to_string()).collect();
     flows.sort();
     assert_eq!(flows, ["192.0.2.2:40001", "192.0.2.9:5060"]);
-    // The flow that was opened last is gone: the other one is used.
+    // The most recent flow is closed, so the other one is used.
     world.service.connection_closed(10);
     assert_eq!(world.invite(&alice(), &invite_uri(PUBLIC, "2"))[0].flow, one.0);
     world.service.connection_closed(9);
@@ -239,7 +239,7 @@ fn gruu_in_a_dialog_follows_the_phone() {
     let gruu = register(&mut world, &bob(), 1);
     let sent = world.invite(&alice(), &invite_uri(&gruu, "1"));
     let ok = world.one(&bob(), &response(&sent[0].text, 200, "bob"));
-    // The phone has moved.
+    // The phone moves.
     let moved = Phone::udp("192.0.2.77:5070");
     let anew = contact(&moved, "bob", "");
     world.one(&moved, &moved.register("bob", 2, &anew));
@@ -250,7 +250,7 @@ fn gruu_in_a_dialog_follows_the_phone() {
         assert_eq!(sent.first_line(), format!("{method} sip:bob@192.0.2.77:5070 SIP/2.0"));
         assert!(sent.lines("Route").is_empty());
     }
-    // Without a Route as well: that is what GRUUs are for.
+    // Without a Route as well, which is the purpose of GRUUs.
     let request = alice().request("MESSAGE", &gruu, "m", "");
     assert_eq!(world.receive(&alice(), &request)[0].flow, moved.0);
 }

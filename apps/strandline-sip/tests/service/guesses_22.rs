@@ -1,4 +1,4 @@
-//! Guessers who share an address with phones.
+//! Password guessing from an address that phones share.
 
 use strandline_sip::service::{Relay, Settings};
 
@@ -19,7 +19,7 @@ fn bob() -> (&'static str, &'static str) {
     ("bob", "bob-secret")
 }
 
-/// Guesses at the passwords of 300 users, and how many were looked at.
+/// Guesses the passwords of 300 users, and returns how many guesses were checked.
 fn guess(world: &mut World, from: &Phone) -> u64 {
     let before = world.service.guesses().wrong;
     for user in 0..300 {
@@ -36,7 +36,7 @@ fn a_phone_behind_a_guessers_address_goes_on() {
     let first = register(&mut world, &phone(), bob(), 1, CONTACT);
     assert_eq!(world.one(&phone(), &first).first_line(), "SIP/2.0 200 OK");
     assert_eq!(guess(&mut world, &guesser()), 200);
-    // From another port as well, as after a new connection.
+    // Also from another port, as after reconnecting.
     for (cseq, from) in [(3, phone()), (5, Phone::udp("192.0.2.1:7000"))] {
         let again = register(&mut world, &from, bob(), cseq, CONTACT);
         assert_eq!(world.one(&from, &again).first_line(), "SIP/2.0 200 OK");
@@ -113,7 +113,7 @@ fn behind_an_edge_each_phone_counts_for_itself() {
         let code = from("203.0.113.66", (&format!("x{user}"), "guess"), 1);
         assert_eq!(code, if user < 200 { "401" } else { "403" }, "{user}");
     }
-    // It was never here before.
+    // The phone has never registered from there.
     assert_eq!(from("203.0.113.1", bob(), 1), "200");
     assert_eq!(from("203.0.113.66", ("carol", "carol-secret"), 1), "403");
 }

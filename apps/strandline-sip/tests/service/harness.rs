@@ -11,11 +11,11 @@ pub struct World {
     pub now: Time,
 }
 
-/// Where a phone is.
+/// A phone, given by its flow.
 #[derive(Clone, Copy)]
 pub struct Phone(pub Flow);
 
-/// What the service sent.
+/// A message sent by the service.
 #[derive(Debug, Clone)]
 pub struct Sent {
     pub flow: Flow,
@@ -40,7 +40,7 @@ impl Phone {
         Self(Flow { connection, ..Flow::to(Protocol::Tcp, address.parse().unwrap()) })
     }
 
-    /// As it stands in a URI, without a zone.
+    /// The address as it stands in a URI, without a zone.
     fn address(&self) -> String {
         match self.0.peer {
             std::net::SocketAddr::V4(peer) => peer.to_string(),
@@ -83,7 +83,7 @@ impl Phone {
     }
 }
 
-/// The answer of a phone to a request.
+/// The response of a phone to a request.
 pub fn response(request: &str, code: u16, tag: &str) -> String {
     let mut index = Index::new();
     let request = Message::parse(request.as_bytes(), &mut index).unwrap();
@@ -94,7 +94,7 @@ pub fn response(request: &str, code: u16, tag: &str) -> String {
     String::from_utf8(out.to_vec()).unwrap()
 }
 
-/// The ACK or BYE that a caller sends after a 2xx that it got.
+/// The ACK or BYE that a caller sends after receiving a 2xx.
 pub fn in_dialog(
     method: &str,
     ok: &str,
@@ -144,12 +144,12 @@ impl World {
         Self::with(settings())
     }
 
-    /// One that sends requests on to other hosts.
+    /// A service that relays requests to other hosts.
     pub fn relaying() -> Self {
         Self::with(Settings { relay: Relay { open: true, from: Vec::new() }, ..settings() })
     }
 
-    /// One whose changes somebody writes down.
+    /// A service that records its changes in a journal.
     pub fn journaled() -> Self {
         let mut world = Self::new();
         world.service.journal = Journal::default();
@@ -173,20 +173,20 @@ impl World {
         sent
     }
 
-    /// A message comes; what is sent because of it.
+    /// Receives a message, and returns what is sent as a result.
     pub fn receive(&mut self, phone: &Phone, text: &str) -> Vec<Sent> {
         self.service.handle_message(self.now, phone.0, text.as_bytes());
         self.sent()
     }
 
-    /// Hands a message over and returns the one message that is sent.
+    /// Receives a message, and returns the only message sent as a result.
     pub fn one(&mut self, phone: &Phone, text: &str) -> Sent {
         let mut sent = self.receive(phone, text);
         assert_eq!(sent.len(), 1, "{sent:#?}");
         sent.remove(0)
     }
 
-    /// An INVITE comes: what is sent on. 100 isn't sent yet.
+    /// Receives an INVITE, and returns what is forwarded. Checks that no 100 is sent yet.
     pub fn invite(&mut self, phone: &Phone, text: &str) -> Vec<Sent> {
         let sent = self.receive(phone, text);
         assert!(!sent.iter().any(Sent::is_trying), "{sent:#?}");
@@ -206,14 +206,15 @@ impl World {
         assert_eq!(ok.first_line(), "SIP/2.0 200 OK", "{}", ok.text);
     }
 
-    /// Lets time go on: what is sent, but for 100 to INVITEs that have no other answer after 200 ms.
+    /// Advances the time, and returns what is sent, except 100 responses to INVITEs without another response
+    /// after 200 ms.
     pub fn run_until(&mut self, millis: u64) -> Vec<Sent> {
         let mut sent = self.run_and_try_until(millis);
         sent.retain(|one| !one.is_trying());
         sent
     }
 
-    /// Lets time go on: all that is sent.
+    /// Advances the time, and returns everything that is sent.
     pub fn run_and_try_until(&mut self, millis: u64) -> Vec<Sent> {
         while let Some(deadline) = self.service.next_deadline().filter(|at| at.as_millis() <= millis) {
             self.now = deadline;

@@ -1,4 +1,4 @@
-//! Hops and servers that stand in for one another, and when one is not given up: RFC 3261 sections 16.7 and 16.8, RFC 3263
+//! Failover between hops and servers, and when it must not happen: RFC 3261 sections 16.7 and 16.8, RFC 3263
 //! section 4.3, RFC 5626 section 7.
 
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn at(last: u8) -> Phone {
     Phone::udp(&format!("203.0.113.{last}:5060"))
 }
 
-/// Two hops of a trunk, or two servers of a name, for +44200.
+/// Two hops of a trunk, or two servers of one name, for +44200.
 fn world(named: bool) -> World {
     let hop = |uri: &str| Hop { uri: uri.to_owned(), priority: 0 };
     let hops = match named {
@@ -33,7 +33,7 @@ fn world(named: bool) -> World {
     World::with(Settings { relay, names_max: 10, directory, ..settings() })
 }
 
-/// The INVITE at the first hop.
+/// Sends a request, and returns it as it arrives at the first hop.
 fn first(world: &mut World, method: &str) -> (Sent, ClientId) {
     let text = alice().request(method, "sip:+44200@example.com", "1", "");
     world.service.handle_message(world.now, alice().0, text.as_bytes());
@@ -68,7 +68,8 @@ fn ringing_hop_outlasts_timers_and_connection() {
             let mut world = world(named);
             let (invite, client) = first(&mut world, "INVITE");
             assert_eq!(answers(&world.receive(&at(1), &response(&invite.text, code, "x"))).len(), 1);
-            // Timer B would be 32 s, and the patience with silent hops is 4 s. Then its connection fails.
+            // Timer B would fire after 32 s, and failover to another hop after 4 s. Then the connection
+            // fails.
             assert!(world.run_until(60_000).is_empty());
             world.service.send_failed(world.now, client);
             assert!(world.sent().is_empty(), "{named} {code}");
@@ -85,7 +86,7 @@ fn overlong_ringing_ends_the_hunt() {
             let mut world = world(named);
             let (invite, _) = first(&mut world, "INVITE");
             world.receive(&at(1), &response(&invite.text, 180, "x"));
-            // Timer C: it is cancelled, and says 487, or nothing.
+            // Timer C cancels the call. The hop responds with 487, or not at all.
             let mut sent = world.run_until(185_001);
             assert!(to(&sent, 1).iter().any(|one| one.first_line().starts_with("CANCEL")), "{sent:#?}");
             if told {
@@ -109,19 +110,19 @@ fn late_ringing_hop_is_cancelled_unless_it_answers() {
         let (invite, _) = first(&mut world, "INVITE");
         let sent = world.run_until(4001);
         let second = (*to(&sent, 2).first().expect("the next hop")).clone();
-        // It was asked so often that its answer comes late.
+        // The first hop responds late, after many retransmissions.
         let late = world.receive(&at(1), &response(&invite.text, 180, "x"));
         assert!(to(&late, 1).iter().any(|one| one.first_line().starts_with("CANCEL")), "{late:#?}");
         assert!(answers(&late).is_empty(), "{late:#?}");
         let refused = world.receive(&at(1), &response(&invite.text, 487, "x"));
         assert!(answers(&refused).is_empty(), "{refused:#?}");
-        // The one that was asked then goes on.
+        // The call continues at the second hop.
         assert_eq!(answers(&world.receive(&at(2), &response(&second.text, 180, "y"))), ["180 Ringing"]);
         assert_eq!(answers(&world.receive(&at(2), &response(&second.text, 200, "y"))), ["200 OK"]);
         world.run_until(300_000);
         assert_eq!(world.service.transactions(), (0, 0));
 
-        // Or somebody has answered before the CANCEL came.
+        // The callee answers before the CANCEL arrives.
         let mut world = self::world(named);
         let (invite, _) = first(&mut world, "INVITE");
         let sent = world.run_until(4001);
@@ -196,7 +197,7 @@ fn next_flow_is_tried_after_430() {
         flows(&mut world, "bob", 1, &[(11, ""), (12, ""), (13, "")]);
         flows(&mut world, "bob", 2, &[(21, ""), (22, "")]);
         flows(&mut world, "bob", 3, &[(31, "q=0.5;")]);
-        // One flow of each phone, the one that was refreshed last.
+        // One flow for each phone, the most recently refreshed.
         let sent = world.invite(&alice(), &alice().invite("bob", "1"));
         assert_eq!(invites(&sent), [13, 22]);
         world.receive(&flow(22), &response(&invite_on(&sent, 22), 180, "two"));
@@ -204,7 +205,7 @@ fn next_flow_is_tried_after_430() {
         assert_eq!(invites(&next), [12], "{next:#?}");
         let last = world.receive(&flow(12), &response(&invite_on(&next, 12), code, "one"));
         assert_eq!(invites(&last), [11], "{last:#?}");
-        // That phone refuses, the other one as well: only now those of lower q.
+        // Both phones reject the call. Only then are contacts of lower `q` tried.
         let refused = world.receive(&flow(11), &response(&invite_on(&last, 11), 486, "one"));
         assert!(invites(&refused).is_empty(), "{refused:#?}");
         let refused = world.receive(&flow(22), &response(&invite_on(&sent, 22), 480, "two"));
@@ -228,7 +229,7 @@ fn answered_phone_gets_no_second_flow() {
     assert!(invites(&busy).is_empty(), "{busy:#?}");
     let ok = world.receive(&flow(21), &response(&invite_on(&sent, 21), 200, "two"));
     assert_eq!(answers(&ok), ["200 OK"]);
-    // Nor after somebody else has answered, or the caller has hung up.
+    // Nor after another phone has answered, or the caller has hung up.
     let sent = world.invite(&alice(), &alice().invite("bob", "2").replace("Call-ID: call", "Call-ID: 2"));
     world.receive(&flow(21), &response(&invite_on(&sent, 21), 200, "two"));
     let late = world.receive(&flow(12), &response(&invite_on(&sent, 12), 430, "one"));
@@ -259,7 +260,7 @@ fn ended_connection_moves_to_the_next_flow() {
     assert_eq!(invites(&sent), [12, 21]);
     world.service.connection_closed(12);
     assert_eq!(invites(&world.run_until(20)), [11]);
-    // Who has said something is waited for: the answer may come over another connection.
+    // A phone that has responded is waited for: its final response may come over another connection.
     let mut world = World::new();
     flows(&mut world, "bob", 1, &[(11, ""), (12, "")]);
     let sent = world.invite(&alice(), &alice().invite("bob", "1"));
@@ -277,7 +278,7 @@ fn earlier_ended_connections_do_not_block() {
         flows(&mut world, "bob", 1, &[(one, ""), (two, ""), (three, "")]);
         let invite = alice.invite("bob", &number.to_string()).replace("ID: call", &format!("ID: {number}"));
         let sent = world.invite(&alice, &invite);
-        // It isn't told of this one: nothing depends on it yet.
+        // The service is not told of this closed connection, because nothing depends on it yet.
         world.service.connection_closed(two);
         let failed = response(&invite_on(&sent, three), 430, "x");
         world.service.handle_message(world.now, flow(three).0, failed.as_bytes());

@@ -76,7 +76,7 @@ fn a_forged_via_does_not_send_answers_elsewhere() {
     assert!(sent.line("Via").unwrap().contains("received=192.0.2.66"), "{}", sent.text);
 }
 
-/// Bytes that a source sent, and that were sent there.
+/// The bytes received from a source, and the bytes sent to it.
 fn exchanged(world: &mut World, count: usize, text: impl Fn(usize) -> String) -> (usize, usize) {
     let (mut came, mut sent) = (0, 0);
     for number in 0..count {
@@ -87,7 +87,7 @@ fn exchanged(world: &mut World, count: usize, text: impl Fn(usize) -> String) ->
     (came, sent)
 }
 
-/// Beyond what came, and 64 bytes for each request.
+/// Bytes that may be sent beyond what was received and 64 bytes for each request.
 const BEYOND_MAX: usize = 16 << 10;
 
 #[test]
@@ -99,11 +99,11 @@ fn unproved_udp_source_gets_little_more() {
         let register = from.register("bob", 1, &contact).replace("reg-bob", &format!("reg{number}"));
         world.receive(&from, &register);
     }
-    // A short question would be answered with all contacts of a user.
+    // A short request would get a response with all contacts of a user.
     let list = |number: usize| phone().register("bob", 100 + number as u32, "").replace("reg-bob", "forged");
     let (came, sent) = exchanged(&mut world, 1000, list);
     assert!(sent <= came + 1000 * 64 + BEYOND_MAX, "{sent} for {came}");
-    // What is refused is answered, always, if the answer isn't larger by more than a tag and where it came from.
+    // A rejection is always sent if it is larger only by a tag and the source address.
     let mut world = World::new();
     let (came, sent) = exchanged(&mut world, 1000, |number| phone().invite("nobody", &format!("n{number}")));
     assert!(sent > 0 && sent <= came + 1000 * 64, "{sent} for {came}");
@@ -139,8 +139,9 @@ fn an_ack_that_comes_too_early_leaves_nothing() {
     assert_eq!(world.service.transactions(), (0, 0));
 }
 
-/// What a forged source brings its owner: INVITEs come from there, the callee answers what `answers` makes of each, after so many
-/// milliseconds, and nobody acknowledges anything. Bytes that came, and that went there, within so many seconds.
+/// The traffic that the owner of a forged source receives. INVITEs come from that source, the callee sends
+/// the responses from `answers` after the given milliseconds, and nothing is acknowledged. Returns the bytes
+/// received from the source and sent to it within `secs` seconds.
 fn reflected(count: usize, secs: u64, answers: impl Fn(&str) -> Vec<(u64, String)>) -> (usize, usize) {
     let mut world = World::new();
     let bob = Phone::udp("192.0.2.2:5060");
@@ -161,7 +162,7 @@ fn reflected(count: usize, secs: u64, answers: impl Fn(&str) -> Vec<(u64, String
         came += invite.len();
         take(world.receive(&phone(), &invite), &mut due);
     }
-    // Who is in league with the callee knows its tags, and the tokens of dialogs.
+    // An attacker who cooperates with the callee knows its tags and the tokens of dialogs.
     for (_, answer) in
         due.iter().filter(|(_, answer)| !answer.starts_with("SIP/2.0 1")).take(1).cloned().collect::<Vec<_>>()
     {
@@ -184,7 +185,7 @@ fn reflected(count: usize, secs: u64, answers: impl Fn(&str) -> Vec<(u64, String
     (came, went)
 }
 
-/// An answer with more in it.
+/// A padded response.
 fn long(request: &str, code: u16) -> String {
     let more = format!("X: {}\r\nContent-Length: 0\r\n", "x".repeat(1000));
     response(request, code, "bob").replace("Content-Length: 0\r\n", &more)
@@ -194,7 +195,8 @@ fn long(request: &str, code: u16) -> String {
 fn forged_source_gets_little_of_a_call() {
     const CALLS: usize = 100;
     let repeated = [0, 500, 1500, 3500, 7500, 11_500, 15_500, 19_500, 23_500, 27_500, 31_500];
-    // Refused, and that is repeated by timer G; taken, and that is repeated by the callee; ringing on and on, until it is given up.
+    // Rejected calls, whose responses timer G retransmits; accepted calls, whose callee retransmits; and
+    // calls that ring until they are given up.
     let refused = reflected(CALLS, 40, |invite| vec![(0, long(invite, 486))]);
     let taken = reflected(CALLS, 40, |invite| repeated.map(|at| (at, long(invite, 200))).to_vec());
     let rings = |invite: &str| (0..20).map(|number| (number * 1000, long(invite, 183))).collect();
@@ -215,7 +217,8 @@ fn redirections_are_weighed_as_well() {
     assert!(sent > BEYOND_MAX / 2 && sent <= came + 1000 * 64 + BEYOND_MAX, "{sent} for {came}");
 }
 
-/// An INVITE with so many bytes more, half of them in a header and half in a body. All have the same Call-ID but their own branch.
+/// An INVITE with `bytes` more, half in a header and half in a body. All have the same Call-ID and different
+/// branches.
 fn large_invite(from: &Phone, to: &str, number: usize, bytes: usize) -> String {
     let body = "b".repeat(bytes / 2);
     let more = format!("X: {}\r\nContent-Length: {}\r\n\r\n{body}", "h".repeat(bytes / 2), body.len());
@@ -250,7 +253,7 @@ fn large_udp_calls_have_half_the_memory() {
     let alice = Phone::tcp("192.0.2.1:4000", 1);
     world.register(&bob, "bob");
     world.register(&carol, "carol");
-    // A call of before, in which both hang up meanwhile.
+    // An earlier call, which ends meanwhile.
     let invite = world.invite(&alice, &alice.invite("carol", "before"));
     let ok = world.one(&carol, &response(&invite[0].text, 200, "carol"));
     let mut refused = 0;
@@ -268,7 +271,7 @@ fn large_udp_calls_have_half_the_memory() {
     }
     let bye = in_dialog("BYE", &ok.text, "sip:carol@192.0.2.3:4000;transport=tcp", &alice, 2, true);
     assert!(world.one(&alice, &bye).first_line().starts_with("BYE "));
-    // All of it is given back.
+    // All memory is released.
     world.run_until(100_000);
     assert_eq!((world.service.transactions(), world.service.kept_bytes()), ((0, 0), 0));
     let sent = world.receive(&phone(), &large_invite(&phone(), "bob", 10_000, 50_000));

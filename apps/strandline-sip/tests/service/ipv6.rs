@@ -1,4 +1,4 @@
-//! SIP over IPv6: addresses in brackets where the grammar has them (RFC 5118).
+//! SIP over IPv6: addresses are in brackets where the grammar requires them (RFC 5118).
 
 use strandline_sip::service::{Advertised, Settings};
 use strandline_sip::transaction::Protocol;
@@ -60,10 +60,10 @@ fn link_local_phones_are_reached_on_their_links() {
     assert!(!sent.text.contains('%'), "zones are for this host only: {}", sent.text);
     let ok = world.one(&bob, &response(&sent.text, 200, "bob"));
     assert_eq!(ok.flow, alice.0);
-    // The ways to both ends stand in the Record-Route.
+    // The Record-Route contains the flows to both ends.
     let bye = world.one(&bob, &in_dialog("BYE", &ok.text, "sip:alice@[fe80::a]:5060", &bob, 1, false));
     assert_eq!(bye.flow, alice.0);
-    // Without rport an answer goes to the port of Via, on the same link.
+    // Without rport, a response goes to the port in the Via, on the same link.
     let options = alice.request("OPTIONS", "sip:[2001:db8::1]", "2", "").replace(";rport", "");
     let other_port = Phone::udp("[fe80::a%2]:40000");
     assert_eq!(world.one(&other_port, &options).flow, alice.0);

@@ -1,4 +1,4 @@
-//! Requests too large for a datagram: RFC 3261 section 18.1.1.
+//! Requests that are too large for a datagram: RFC 3261 section 18.1.1.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn bob() -> Phone {
     Phone::udp("192.0.2.2:5070")
 }
 
-/// So many bytes in a header.
+/// A header with a value of `len` bytes.
 fn filler(len: usize) -> String {
     format!("Subject: {}\r\n", "x".repeat(len))
 }
@@ -25,7 +25,7 @@ fn large(branch: &str) -> String {
     alice().request("INVITE", "sip:bob@example.com", branch, &filler(1200))
 }
 
-/// Sends it, and returns what goes on with its transaction.
+/// Sends a request, and returns it as forwarded, with its transaction.
 fn forwarded(world: &mut World, text: &str) -> (Sent, ClientId) {
     world.service.handle_message(world.now, alice().0, text.as_bytes());
     let client = world.service.out.iter().find_map(|(item, _)| item.client).unwrap();
@@ -45,7 +45,7 @@ fn request_over_1300_bytes_uses_tcp() {
     assert_eq!(sent.flow, over(Protocol::Tcp, &bob()));
     assert!(sent.line("Via").unwrap().starts_with("SIP/2.0/TCP 198.51.100.1;"), "{}", sent.text);
     assert!(sent.line("Record-Route").unwrap().contains(";transport=tcp;lr"), "{}", sent.text);
-    // The dialog goes on there, and back to the caller over UDP.
+    // The dialog continues over TCP, and over UDP towards the caller.
     let ok = world.one(&Phone(sent.flow), &response(&sent.text, 200, "bob"));
     assert_eq!(ok.flow, alice().0);
     let bye = world.one(&alice(), &in_dialog("BYE", &ok.text, "sip:bob@192.0.2.2:5070", &alice(), 2, true));
@@ -84,7 +84,7 @@ fn refused_tcp_falls_back_to_udp_at_once() {
         assert_eq!(ok.last().unwrap().first_line(), "SIP/2.0 200 OK");
         let (next, _) = forwarded(&mut world, &text.replace("z9hG4bK1", "z9hG4bK2").replace("call", "2"));
         assert_eq!(next.flow, bob().0);
-        // After a while it is asked again.
+        // After a while, TCP is tried again.
         world.run_until(301_000);
         let (later, _) = forwarded(&mut world, &text.replace("z9hG4bK1", "z9hG4bK3").replace("call", "3"));
         assert_eq!(later.flow.protocol, Protocol::Tcp);
@@ -98,7 +98,7 @@ fn large_request_behind_nat_uses_its_flow() {
     world.register_with(&nat, "bob", "Contact: <sip:bob@10.0.0.5:5060>\r\n");
     let (sent, _) = forwarded(&mut world, &large("1"));
     assert_eq!(sent.flow, nat.0);
-    // Also within the dialog, in which nothing says that somebody listens there.
+    // Within the dialog as well, where nothing says that the phone listens on TCP.
     let ok = world.receive(&nat, &response(&sent.text, 200, "bob")).remove(0);
     let info = in_dialog("INFO", &ok.text, "sip:bob@10.0.0.5:5060", &alice(), 2, true);
     let info = info.replace("Content-Length", &format!("{}Content-Length", filler(1200)));

@@ -1,4 +1,4 @@
-//! Registrar and proxy in virtual time, a file for each procedure.
+//! Registrar and proxy in virtual time, one file for each procedure.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests say what they measure")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -1,4 +1,5 @@
-//! Contacts that lead nowhere from here: of phones behind NATs, and with host names that nobody knows (RFC 5626 section 5.3, RFC 3581).
+//! Contacts that this server can't reach: those of phones behind NATs, and unknown host names (RFC 5626
+//! section 5.3, RFC 3581).
 
 use std::time::Duration;
 
@@ -13,12 +14,12 @@ fn alice() -> Phone {
     Phone::udp("192.0.2.1:5060")
 }
 
-/// From the port that a NAT has chosen for us.
+/// A phone at the port that a NAT has assigned.
 fn bob() -> Phone {
     Phone::udp("192.0.2.2:40001")
 }
 
-/// Where an INVITE goes, with this contact, and Via in place of the source.
+/// The destination of an INVITE, for a phone with this contact, and with `via` in place of its source.
 fn reached(contact: &str, via: Option<&str>) -> String {
     let mut world = World::new();
     let register = bob().register("bob", 1, &format!("Contact: <{contact}>\r\n"));
@@ -34,7 +35,7 @@ fn stun_contact_behind_symmetric_nat_uses_the_flow() {
         assert_eq!(reached("sip:bob@192.0.2.2:40000", Some(via)), "192.0.2.2:40001", "{via}");
     }
     assert_eq!(reached("sip:bob@192.0.2.2", Some("10.0.0.5")), "192.0.2.2:40001");
-    // Without a NAT the contact says where the phone listens.
+    // Without a NAT, the contact's port is used.
     assert_eq!(reached("sip:bob@192.0.2.2:5070", None), "192.0.2.2:5070");
 }
 
@@ -53,11 +54,11 @@ fn invalid_host_name_uses_the_flow() {
     for contact in ["sip:bob@df7jal23ls0d.invalid", "sip:bob@X.INVALID.:5070"] {
         assert_eq!(reached(contact, None), "192.0.2.2:40001", "{contact}");
     }
-    // Without DNS no name means any.
+    // Without DNS, no name can be resolved.
     assert_eq!(reached("sip:bob@phone-7.lan", None), "192.0.2.2:40001");
 }
 
-/// What is sent once DNS has answered.
+/// The messages sent once DNS has answered.
 fn called(found: &Found) -> (World, Vec<Sent>) {
     let mut world = World::with(Settings { names_max: 10, ..settings() });
     world.register_with(&bob(), "bob", "Contact: <sip:bob@phone-7.lan:5060>\r\n");
@@ -78,7 +79,7 @@ fn unknown_host_is_reached_over_its_flow() {
         let (mut world, sent) = called(&found);
         let invite = sent.iter().find(|one| one.first_line().starts_with("INVITE ")).unwrap();
         assert_eq!(invite.flow, bob().0, "{found:?}");
-        // It is known by now.
+        // The result is cached by now.
         let sent = world.invite(&alice(), &alice().invite("bob", "2").replace("Call-ID: call", "Call-ID: 2"));
         assert_eq!(sent[0].flow, bob().0, "{found:?}");
     }

@@ -1,10 +1,10 @@
-//! Downstream neighbours that say what they can take, for the tests of RFC 7339 and RFC 7415.
+//! Downstream neighbours that report their capacity, for the tests of RFC 7339 and RFC 7415.
 
 use strandline_sip::service::{Directory, End, Offer, Relay, Settings};
 
 use crate::harness::{Phone, Sent, World, response, settings};
 
-/// What our Via asks.
+/// The parameters in this server's Via.
 pub const ASKED: &str = ";oc;oc-algo=\"loss,rate\"";
 
 pub fn alice() -> Phone {
@@ -15,7 +15,7 @@ fn end(phone: &Phone) -> End {
     End { flow: phone.0, host: 0 }
 }
 
-/// A neighbour's address.
+/// A neighbour at this port.
 pub fn at(port: u16) -> Phone {
     Phone::udp(&format!("203.0.113.1:{port}"))
 }
@@ -25,11 +25,11 @@ pub struct Neighbours {
     count: u32,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub enum Fate {
     Sent(Sent),
-    /// It was answered by us.
+    /// The service rejected the request itself.
     Withheld(Sent),
 }
 
@@ -40,7 +40,7 @@ impl Neighbours {
         Self { world: World::with(Settings { relay, names_max: 100, directory, ..settings() }), count: 0 }
     }
 
-    /// A request for a neighbour, as each that comes.
+    /// Sends a request to a neighbour, and returns its outcome.
     pub fn send(&mut self, port: u16, more: &str) -> Fate {
         self.count += 1;
         let branch = format!("n{}", self.count);
@@ -65,24 +65,24 @@ impl Neighbours {
         matches!(self.send(port, more), Fate::Sent(_))
     }
 
-    /// A neighbour answers a request, and says something of what it can take.
+    /// A neighbour responds to a request, and reports its capacity.
     pub fn answer(&mut self, request: &Sent, says: &str) {
         assert!(request.text.contains(ASKED), "{}", request.text);
         let ok = response(&request.text, 200, "b").replacen(ASKED, says, 1);
         self.world.receive(&Phone(request.flow), &ok);
     }
 
-    /// A request that gets through, answered so.
+    /// Sends a request and has the neighbour report its capacity.
     pub fn told(&mut self, port: u16, says: &str) {
         loop {
-            // Emergencies get through unless nothing does.
+            // An emergency request passes unless nothing does.
             if let Fate::Sent(request) = self.send(port, "Priority: emergency\r\n") {
                 return self.answer(&request, says);
             }
         }
     }
 
-    /// So many of 1000 requests that are made at once are sent.
+    /// How many of 1,000 simultaneous requests are sent.
     pub fn sent_of_1000(&mut self, more: &str) -> usize {
         (0..1000).filter(|_| self.is_sent(5060, more)).count()
     }

@@ -1,4 +1,5 @@
-//! Overload control as a client (RFC 7339): what downstream neighbours ask for is what they get.
+//! Overload control as a client (RFC 7339): the server obeys the reductions that downstream neighbours
+//! request.
 
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ fn share_is_dropped_with_503_without_retry_5_10() {
     assert_eq!(all.sent_of_1000(""), 1000);
     all.told(5060, ";oc=25;oc-algo=\"loss\";oc-validity=100000;oc-seq=1.0");
     all.sent_of_1000("");
-    // What can be spared is counted: now it is nearly all.
+    // The share of low-priority requests has been measured; now it is nearly all.
     all.at_millis(6000);
     let sent = all.sent_of_1000("");
     assert!((690..810).contains(&sent), "{sent}");
@@ -42,7 +43,7 @@ fn share_is_dropped_with_503_without_retry_5_10() {
     let (counters, limited) = all.world.service.throttled(all.world.now);
     assert_eq!((counters.heeded, limited), (1, 1));
     assert!(counters.withheld > 200, "{counters:?}");
-    // It is about that address and port, not about another.
+    // The reduction applies to that address and port only.
     assert!((0..200).all(|_| all.is_sent(5070, "")));
 }
 
@@ -68,13 +69,13 @@ fn throttling_ends_by_time_or_request_5_7() {
     assert!(!all.is_sent(5060, ""));
     all.at_millis(2000);
     assert!(all.is_sent(5060, ""));
-    // Without a time it is half a second (4.3).
+    // Without a validity, it lasts for 500 ms (section 4.3).
     all.told(5060, ";oc=100;oc-seq=2.0");
     all.at_millis(2499);
     assert!(!all.is_sent(5060, ""));
     all.at_millis(2500);
     assert!(all.is_sent(5060, ""));
-    // It may also be ended: by an answer to what was sent before.
+    // A neighbour may end it, even in a response to an earlier request.
     let Fate::Sent(earlier) = all.send(5060, "") else { panic!("withheld") };
     all.told(5060, ";oc=100;oc-validity=60000;oc-seq=3.0");
     assert!(!all.is_sent(5060, ""));
@@ -104,14 +105,14 @@ fn late_or_invalid_oc_changes_nothing_5_4() {
         answers(&mut all, late);
         assert!(!all.is_sent(5060, ""), "{late}");
     }
-    // The same number doesn't begin its time anew; a larger one does.
+    // An equal sequence number doesn't restart the validity; a larger one does.
     all.at_millis(600);
     answers(&mut all, ";oc=100;oc-algo=\"loss\";oc-validity=1000;oc-seq=1700000010.5");
     all.at_millis(1000);
     assert!(all.is_sent(5060, ""));
     answers(&mut all, ";oc=100;oc-algo=\"loss\";oc-validity=1000;oc-seq=1700000012.0");
     assert!(!all.is_sent(5060, ""));
-    // One that is much smaller has begun anew (4.4).
+    // A much smaller sequence number means that the neighbour has restarted (section 4.4).
     answers(&mut all, ";oc=0;oc-algo=\"loss\";oc-validity=1000;oc-seq=1.0");
     assert!(all.is_sent(5060, ""));
 }
@@ -123,9 +124,10 @@ fn dialogs_and_emergencies_come_first_5_10_1() {
     assert_eq!(all.sent_of_1000(IN_DIALOG), 1000);
     assert_eq!(all.sent_of_1000("Resource-Priority: esnet.0\r\n"), 1000);
     let spared = all.sent_of_1000("");
-    // Half of all, where four in five can be spared at first: 50 / 80.
+    // Half of all requests, where initially 4 in 5 count as low priority: 50 / 80.
     assert!((300..450).contains(&spared), "{spared}");
-    // Now every second one can be spared; nine tenths of all are none of these, and four fifths of the others.
+    // Now every second request has low priority. Reducing by nine tenths takes all of these, and four fifths
+    // of the others.
     let mut all = Neighbours::new();
     for _ in 0..500 {
         all.is_sent(5060, "");
@@ -166,7 +168,7 @@ fn other_server_takes_the_excess_5_10() {
 #[test]
 fn silent_neighbour_gets_only_probes_5_9() {
     let mut all = Neighbours::new();
-    // Three requests are lost in a row.
+    // Three requests in a row are lost.
     for _ in 0..3 {
         assert!(all.is_sent(5060, ""));
     }
@@ -175,12 +177,12 @@ fn silent_neighbour_gets_only_probes_5_9() {
     all.at_millis(33_100);
     assert!(all.is_sent(5060, ""), "a probe");
     assert!(!all.is_sent(5060, ""), "one at a time");
-    // Probes that are lost are longer and longer apart.
+    // Lost probes are sent at increasing intervals.
     all.at_millis(66_000);
     assert!(!all.is_sent(5060, ""));
     all.at_millis(68_000);
     let Fate::Sent(probe) = all.send(5060, "") else { panic!("no probe") };
-    // Any answer ends it.
+    // Any response ends the pause.
     all.answer(&probe, ASKED);
     assert_eq!(all.sent_of_1000(""), 1000);
     assert!(all.world.service.throttled(all.world.now).0.silent >= 3);
@@ -193,7 +195,7 @@ fn what_is_remembered_is_bounded() {
         all.told(port, ";oc=100;oc-validity=1000;oc-seq=1.0");
     }
     assert_eq!(all.world.service.throttled(all.world.now).1, 4096);
-    // Those that came last aren't heeded, until there is room.
+    // Reports of the last neighbours are ignored until there is room.
     assert!(all.is_sent(14_999, "") && !all.is_sent(10_000, ""));
     all.at_millis(200_000);
     all.told(14_999, ";oc=100;oc-validity=1000;oc-seq=1.0");

@@ -1,4 +1,4 @@
-//! Overload control by rates, as a client (RFC 7415).
+//! Rate-based overload control as a client (RFC 7415).
 
 use crate::neighbours::Neighbours;
 
@@ -8,7 +8,7 @@ fn rate(per_sec: u32, validity_ms: u32, seq: u32) -> String {
     format!(";oc={per_sec};oc-algo=\"rate\";oc-validity={validity_ms};oc-seq={seq}.0")
 }
 
-/// So many of the requests are sent that come, one every `every` milliseconds.
+/// How many requests are sent, if one arrives every `every` milliseconds.
 fn sent(all: &mut Neighbours, from: u64, to: u64, every: usize, more: &str) -> usize {
     (from..to)
         .step_by(every)
@@ -24,12 +24,12 @@ fn rate_and_burst_bound_the_requests_3_5_1() {
     for per_sec in [5, 10, 50] {
         let mut all = Neighbours::new();
         all.told(5060, &rate(per_sec, 60_000, 1));
-        // Twenty times as much as is wanted, for 20 seconds.
+        // Twenty times the allowed rate, for 20 seconds.
         let every = (1000 / per_sec / 20) as usize;
         let count = sent(&mut all, 1, 20_001, every, "");
         let most = per_sec as usize * 20 + 7;
         assert!((most * 9 / 10..=most).contains(&count), "{per_sec}: {count}");
-        // Less than the rate passes as it comes.
+        // Less than the allowed rate passes unchanged.
         let gentle = (2000 / per_sec) as usize;
         let offered = (22_000..30_000).step_by(gentle).count();
         assert_eq!(sent(&mut all, 22_000, 30_000, gentle, ""), offered, "{per_sec}");
@@ -41,12 +41,13 @@ fn burst_is_within_the_tolerance_3_5_2() {
     let mut all = Neighbours::new();
     all.told(5060, &rate(10, 600_000, 1));
     all.at_millis(60_000);
-    // An empty bucket takes TAU1 = 5 T, and what goes over that; urgent requests up to TAU2 = 10 T.
+    // An empty bucket admits TAU1 = 5 T, and one request beyond; urgent requests are admitted up to TAU2 = 10
+    // T.
     let burst = (0..100).filter(|_| all.is_sent(5060, "")).count();
     assert!((5..=7).contains(&burst), "{burst}");
     let urgent = (0..100).filter(|_| all.is_sent(5060, IN_DIALOG)).count();
     assert!((4..=6).contains(&urgent), "{urgent}");
-    // As long as those keep it full, the others don't get in.
+    // While urgent requests keep it full, other requests are not admitted.
     let (mut spared, mut within) = (0, 0);
     for millis in (60_001..70_000).step_by(10) {
         all.at_millis(millis);
@@ -88,7 +89,7 @@ fn buckets_started_together_drift_apart_3_5_3() {
     for port in 6000..6040 {
         all.told(port, &rate(1, 600_000, 1));
     }
-    // When each of them is full, the moments at which the next request is let in differ.
+    // Once the buckets of all neighbours are full, the times of their next requests differ.
     let mut moments = std::collections::BTreeSet::new();
     for port in 6000..6040 {
         while all.is_sent(port, "") {}

@@ -1,4 +1,4 @@
-//! Several nodes that share a store: phones that have registered at one are called through another.
+//! Nodes that share a store: a phone registered at one node is called through another.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub fn two() -> (World, World) {
     (a, b)
 }
 
-/// A registers, and the answer that waits for the store is sent.
+/// Registers a phone, and sends the response that waits for the store.
 fn register(world: &mut World, phone: &Phone, user: &str, cseq: u32, more: &str) {
     if phone.0.connection != 0 {
         world.service.connection_opened(phone.0.connection);
@@ -53,7 +53,7 @@ fn register(world: &mut World, phone: &Phone, user: &str, cseq: u32, more: &str)
     world.service.held.clear();
 }
 
-/// What one has written down comes to the other.
+/// Delivers the changes recorded by one node to the other.
 pub fn follow(from: &mut World, name: &str, to: &mut World) {
     let journal = std::mem::take(&mut from.service.journal);
     for (aor, state) in Journal::read(journal.as_bytes()) {
@@ -79,7 +79,7 @@ fn register_over_connection(world: &mut World, user: &str, cseq: u32) -> Phone {
     phone
 }
 
-/// What a node sends to another comes there over a connection.
+/// A message from one node to another, as it arrives over a connection.
 fn at_other(sent: &Sent) -> (Phone, &str) {
     assert_eq!(sent.flow, Flow::to(Protocol::Tcp, address(A).address));
     (Phone::tcp("10.0.0.2:40000", 99), &sent.text)
@@ -98,7 +98,7 @@ fn call_goes_through_the_node_with_connection() {
     assert_eq!(at_phone[0].flow, phone.0);
     assert_eq!(at_phone[0].line("Route"), None);
     assert_eq!(at_phone[0].lines("Record-Route").len(), 3, "{}", at_phone[0].text);
-    // The connection ends: its node says so, and so do others once they know.
+    // The connection closes. Its node reports that, and so do others once they know.
     let again = b.invite(&caller, &caller.invite("bob", "2"));
     a.service.connection_closed(7);
     let gone = a.one(&from_b, &again[0].text);
@@ -116,7 +116,7 @@ fn flows_are_given_to_nodes_only() {
     let caller = Phone::udp("192.0.2.1:5060");
     let sent = b.invite(&caller, &caller.invite("bob", "1"));
     let (_, text) = at_other(&sent[0]);
-    // The same from elsewhere, and from a node with a token that isn't whole.
+    // The request from a stranger, and from a node with a damaged token.
     let stranger = Phone::tcp("192.0.2.66:5060", 66);
     assert_eq!(a.one(&stranger, text).first_line(), "SIP/2.0 403 Relaying Denied");
     let forged = text.replacen("\r\nRoute: <sip:", "\r\nRoute: <sip:A", 1).replace("z9hG4bK", "z9hG4bKx");
@@ -137,9 +137,10 @@ fn lost_node_takes_its_connections_along() {
     let gone = b.one(&caller, &caller.invite("bob", "1"));
     assert_eq!(gone.first_line(), "SIP/2.0 480 Temporarily Unavailable");
     assert_eq!(b.invite(&caller, &caller.invite("eve", "2"))[0].flow, udp.0);
-    // This one listens at its address as well.
+    // This phone also listens at its address.
     assert_eq!(b.invite(&caller, &caller.invite("ann", "3"))[0].flow, Flow::to(Protocol::Tcp, tcp.0.peer));
-    // It registers elsewhere, with the same CSeq because it heard no answer, and is reached over the new connection.
+    // The phone registers at the other node, with the same CSeq because it received no response. It is then
+    // reached over the new connection.
     let (phone, _) = over_connection();
     register_over_connection(&mut b, "bob", 1);
     assert_eq!(b.invite(&caller, &caller.invite("bob", "4"))[0].flow, phone.0);
@@ -171,7 +172,7 @@ fn concurrent_changes_at_nodes_keep_all_contacts() {
         a.service.merge("b", aor, state);
     }
     assert_eq!((bindings(&a, "bob"), bindings(&b, "bob")), (2, 2));
-    // In whatever order and how often they come, a third node has the same.
+    // A third node reaches the same state, whatever the order and number of deliveries.
     for order in [["a", "b", "a"], ["b", "a", "b"]] {
         let mut c = node("c", "10.0.0.3");
         for name in order {
@@ -194,17 +195,17 @@ fn moved_or_removed_bindings_stay_so_everywhere() {
     register(&mut b, &phone, "bob", 2, "");
     let moved = b.service.journal.clone();
     follow(&mut b, "b", &mut a);
-    // The one that has lost it forgets it, in the store too.
+    // The node that lost the binding removes it, from the store too.
     let forgotten = a.service.journal.clone();
     assert_eq!(Journal::read(forgotten.as_bytes()).last(), Some((&b"bob@example.com"[..], &b""[..])));
     assert_eq!((bindings(&a, "bob"), bindings(&b, "bob")), (1, 1));
-    // Removed where it was not made.
+    // Removed at a node that didn't create it.
     a.service.journal.clear();
     register(&mut a, &phone, "bob", 3, "Expires: 0\r\n");
     let removed = a.service.journal.clone();
     follow(&mut a, "a", &mut b);
     assert_eq!((bindings(&a, "bob"), bindings(&b, "bob")), (0, 0));
-    // A node that reads all of it in another order, or old states, agrees.
+    // A node that reads everything in another order, or outdated states, agrees.
     let mut c = node("c", "10.0.0.3");
     for (name, journal) in [("a", &removed), ("b", &moved), ("a", &removed)] {
         Journal::read(journal.as_bytes()).for_each(|(aor, state)| {
@@ -212,7 +213,7 @@ fn moved_or_removed_bindings_stay_so_everywhere() {
         });
     }
     assert_eq!(bindings(&c, "bob"), 0);
-    // What was removed is remembered until it would have expired, and the store told then.
+    // A removal is kept until the binding would have expired, and is then removed from the store.
     let mut d = node("d", "10.0.0.4");
     for (name, journal) in [("b", &moved), ("a", &old)] {
         Journal::read(journal.as_bytes()).for_each(|(aor, state)| {
@@ -231,7 +232,7 @@ fn moved_or_removed_bindings_stay_so_everywhere() {
     assert!(swept);
 }
 
-/// Whoever looks after one node may take away what was bound at another.
+/// A request at one node may remove a binding created at another.
 #[test]
 fn removal_by_another_node_reaches_the_owner() {
     let (mut a, mut b) = two();
@@ -252,11 +253,11 @@ fn contact_changes_elsewhere_spare_the_others() {
     register(&mut a, &first, "bob", 1, "");
     register(&mut a, &second, "bob", 2, "");
     follow(&mut a, "a", &mut b);
-    // The one that registered last goes at the other node.
+    // The most recent contact is removed at the other node.
     register(&mut b, &second, "bob", 3, "Expires: 0\r\n");
     follow(&mut b, "b", &mut a);
     assert_eq!((bindings(&a, "bob"), bindings(&b, "bob")), (1, 1));
-    // The other node needs not remember that any more once this one has forgotten the contact, and says so.
+    // Once the first node has reported the removal, the other node needn't keep it.
     let note = b"\tremoved\ta\t";
     follow(&mut a, "a", &mut b);
     let told = b.service.journal.clone();
@@ -276,7 +277,7 @@ fn full_report_of_a_node_replaces_its_state() {
     register(&mut b, &Phone::udp("192.0.2.3:5060"), "bob", 1, "");
     b.service.forget_node("a");
     assert_eq!((bindings(&b, "bob"), bindings(&b, "eve")), (1, 0));
-    // Of itself a node forgets nothing.
+    // A node never drops its own bindings.
     b.service.forget_node("b");
     assert_eq!(bindings(&b, "bob"), 1);
 }
@@ -321,7 +322,7 @@ fn request_waits_for_its_users_lookup() {
     let mut world = World::new();
     subscribers(&mut world);
     let phone = Phone::udp("192.0.2.1:5060");
-    // Nobody looks for who has no nonce of ours.
+    // No lookup for a request without one of this server's nonces.
     let challenge = world.one(&phone, &phone.register("bob", 1, ""));
     assert!(challenge.first_line().starts_with("SIP/2.0 401"));
     assert!(world.service.wanted_subscribers().is_empty());
@@ -337,7 +338,7 @@ fn request_waits_for_its_users_lookup() {
     assert_eq!(sent.len(), 1, "{sent:#?}");
     assert_eq!(sent[0].first_line(), "SIP/2.0 200 OK");
     assert_eq!(world.service.waiting_for_subscribers(), 0);
-    // The next time nobody has to look.
+    // The next time, no lookup is needed.
     let challenge = world.one(&phone, &phone.register("bob", 3, ""));
     let text = with_credentials(&phone, "bob", &challenge, "wonder", 4);
     assert_eq!(world.one(&phone, &text).first_line(), "SIP/2.0 200 OK");
@@ -360,7 +361,7 @@ fn failed_lookup_is_503_and_unknown_challenged() {
     assert_eq!(world.service.wanted_subscribers(), std::slice::from_ref(&eve));
     world.service.looked_up(world.now, eve, Some(None));
     assert!(world.sent().remove(0).first_line().starts_with("SIP/2.0 401"));
-    // Known not to exist: nobody looks again.
+    // The user is known not to exist, so no lookup is made.
     let sent = world.one(&phone, &text.replace("z9hG4bK", "z9hG4bKy"));
     assert!(sent.first_line().starts_with("SIP/2.0 401"));
     assert!(world.service.wanted_subscribers().is_empty());

@@ -1,4 +1,4 @@
-//! The overload control that neighbours are offered in our Via (RFC 7339 section 5.1).
+//! The overload control offered to neighbours in this server's Via (RFC 7339 section 5.1).
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ fn call(world: &mut World, user: &str) -> Sent {
         .unwrap_or_else(|| panic!("no INVITE to {user}"))
 }
 
-/// The first INVITE of `user` in a new world.
+/// The topmost Via of the first INVITE to `user` in a new world.
 fn via_of(offer: Offer, routes: Vec<Route>, user: &str) -> String {
     let mut world = world(offer, routes);
     let sent = world.receive(&alice(), &alice().invite(user, "1"));

@@ -22,9 +22,9 @@ fn rejected_request_gets_503_and_leaves_nothing() {
         let later: u32 = sent[0].line("Retry-After").unwrap().parse().unwrap();
         assert!((2..10).contains(&later));
         moments.push(later);
-        // The same again for the same request.
+        // A retransmission gets the same response.
         assert_eq!(refused(&mut world, &alice, &invite)[0].text, sent[0].text);
-        // Its ACK goes nowhere.
+        // The ACK is absorbed.
         let ack = invite.replace("INVITE", "ACK");
         assert!(world.receive(&alice, &ack).is_empty());
     }
@@ -71,14 +71,14 @@ fn neighbours_that_ask_are_told_in_every_answer() {
     world.service.look_at(&Load { secs: 1.0, handled: 1, refused: 1 });
     assert!(world.service.allowed_share() < 0.5);
     let wanted = ";oc=1;oc-algo=\"rate\";oc-validity=2000;oc-seq=1700000001.0;rport=5060";
-    // Refused, answered here, and answered by a phone.
+    // Rejected, answered by the server, and answered by a phone.
     let invite = asking(trunk.invite("bob", "1"));
     let no = refused(&mut world, &trunk, &invite);
     assert!(no[0].line("Via").unwrap().contains(wanted), "{}", no[0].text);
     let unknown = world.one(&trunk, &asking(trunk.request("OPTIONS", "sip:nobody@example.com", "2", "")));
     assert!(unknown.line("Via").unwrap().contains(wanted), "{}", unknown.text);
     let sent = world.invite(&trunk, &invite);
-    // What it can do is for its neighbour alone (RFC 7339 section 5.6).
+    // The client's capabilities concern only its neighbour (RFC 7339 section 5.6).
     assert!(
         !sent[0].lines("Via")[1].contains("oc") && sent[0].lines("Via")[1].contains(";rport="),
         "{}",
@@ -87,7 +87,7 @@ fn neighbours_that_ask_are_told_in_every_answer() {
     let ok = world.receive(&bob, &response(&sent[0].text, 200, "b"));
     assert_eq!(ok[0].lines("Via").len(), 1);
     assert!(ok[0].line("Via").unwrap().contains(wanted), "{}", ok[0].text);
-    // A phone that doesn't ask hears nothing.
+    // A phone that doesn't ask gets no overload parameters.
     let phone = Phone::udp("192.0.2.3:5060");
     let plain = world.one(&phone, &phone.request("OPTIONS", "sip:example.com", "3", ""));
     assert!(!plain.text.contains("oc="), "{}", plain.text);

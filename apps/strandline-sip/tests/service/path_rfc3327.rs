@@ -37,7 +37,7 @@ fn flows_need_a_first_hop_that_keeps_them() {
     let refused = world.one(&edge, &edge.register("bob", 1, &asks));
     assert_eq!(refused.first_line(), "SIP/2.0 439 First Hop Lacks Outbound Support");
     assert!(world.service.locations().is_empty());
-    // Who doesn't ask for it is bound without.
+    // A phone that doesn't ask for outbound is registered without it.
     let ok = world.one(&edge, &edge.register("bob", 2, &flows));
     assert_eq!((ok.first_line(), ok.line("Require")), ("SIP/2.0 200 OK", None));
     let keeps = asks.replace("192.0.2.51;lr", "192.0.2.51;lr;ob");
@@ -47,7 +47,8 @@ fn flows_need_a_first_hop_that_keeps_them() {
 
 #[test]
 fn flow_timer_is_for_direct_flows() {
-    // RFC 5626 section 6: the edge proxy keeps the flow, and its own connection isn't one that must say something every two minutes.
+    // RFC 5626 section 6: the edge proxy maintains the flow, and its own connection needs no keep-alive every
+    // two minutes.
     let edge = Phone::tcp("192.0.2.50:5070", 7);
     let flows =
         PATH.replace("<sip:bob@10.0.0.5>", "<sip:bob@10.0.0.5>;reg-id=1;+sip.instance=\"<urn:uuid:1>\"");

@@ -1,4 +1,4 @@
-//! What proves that who sends over UDP gets what is sent to its address.
+//! Proofs that a UDP sender receives what is sent to its address.
 
 use strandline_sip::auth::Algorithm;
 
@@ -18,7 +18,7 @@ fn bob() -> Phone {
     Phone::udp("192.0.2.2:5060")
 }
 
-/// Bob is there, and somebody whose contacts make a long answer.
+/// Bob, and a user whose contacts make a long response.
 fn world() -> World {
     let mut world = World::new();
     world.register(&bob(), "bob");
@@ -31,7 +31,7 @@ fn world() -> World {
     world
 }
 
-/// Is what goes there weighed? Then not every one of many short questions gets its long answer.
+/// Returns true if responses to the phone are limited: not every short request then gets its long response.
 fn is_weighed(world: &mut World, phone: &Phone) -> bool {
     let asks =
         |number: u32| phone.register("long", number, "").replace("reg-long", &format!("{}", phone.0.peer));
@@ -47,7 +47,7 @@ fn tag(answer: &Sent) -> String {
     answer.line("To").unwrap().split_once(";tag=").unwrap().1.to_owned()
 }
 
-/// A call that bob takes: what he was sent, what he answers and what the caller gets.
+/// A call that bob answers. Returns the INVITE at bob, his response, and what the caller receives.
 fn call(world: &mut World, from: &Phone, number: &str) -> (String, String, Sent) {
     let invite = world.invite(from, &from.invite("bob", number)).remove(0);
     assert_eq!(invite.flow, bob().0);
@@ -59,15 +59,16 @@ fn call(world: &mut World, from: &Phone, number: &str) -> (String, String, Sent)
 #[test]
 fn ack_proves_its_address_for_ten_minutes() {
     let mut world = world();
-    // To register without a password proves nothing.
+    // Registering without a password proves nothing.
     world.register(&caller(), "alice");
     let (at_bob, answer, ok) = call(&mut world, &caller(), "1");
-    // The caller is told what the callee isn't.
+    // The caller receives a proof that the callee doesn't see.
     assert!(ok.line("Record-Route").unwrap().contains(";lr;proof="), "{}", ok.text);
     assert!(!at_bob.contains("proof"), "{at_bob}");
     let target = "sip:bob@192.0.2.2:5060";
     let ack = |ok: &str, phone: &Phone| in_dialog("ACK", ok, target, phone, 1, true);
-    // The callee knows the token of the dialog, and its own tag; and what one address was told is worth nothing at another.
+    // The callee knows the token of the dialog and its own tag. A proof sent to one address is invalid at
+    // another.
     world.receive(&caller(), &ack(&answer, &caller()));
     assert!(is_weighed(&mut world, &caller()));
     world.receive(&other(), &ack(&ok.text, &other()));
@@ -76,14 +77,14 @@ fn ack_proves_its_address_for_ten_minutes() {
     assert!(forwarded.flow == bob().0 && !forwarded.text.contains("proof"), "{}", forwarded.text);
     assert!(!is_weighed(&mut world, &caller()));
     assert!(is_weighed(&mut world, &other()));
-    // Who has proved it needn't be told again.
+    // A proven caller needs no further proof.
     let (.., ok) = call(&mut world, &caller(), "2");
     assert!(!ok.text.contains("proof"), "{}", ok.text);
     world.run_until(599_000);
     assert!(!is_weighed(&mut world, &caller()));
     world.run_until(601_000);
     assert!(is_weighed(&mut world, &caller()));
-    // What it got so is forgotten.
+    // A proof expires.
     world.run_until(620_000);
     let (.., ok) = call(&mut world, &caller(), "3");
     assert!(ok.text.contains(";proof="), "{}", ok.text);
@@ -97,7 +98,7 @@ fn what_was_told_long_ago_proves_nothing() {
     let (.., ok) = call(&mut world, &caller(), "1");
     world.run_until(3_000_000);
     let bye = in_dialog("BYE", &ok.text, "sip:bob@192.0.2.2:5060", &caller(), 2, true);
-    // It goes its way all the same.
+    // It is forwarded nevertheless.
     assert!(world.receive(&caller(), &bye).iter().any(|sent| sent.flow == bob().0));
     assert!(is_weighed(&mut world, &caller()));
 }
@@ -114,7 +115,7 @@ fn ack_of_refusal_proves_by_our_tag() {
     assert!(is_weighed(&mut world, &other()));
     assert!(world.receive(&caller(), &ack(&caller())).is_empty());
     assert!(!is_weighed(&mut world, &caller()));
-    // Within one: bob says nothing.
+    // Within a transaction: bob doesn't respond.
     let silent = Phone::udp("203.0.113.9:5060");
     world.invite(&silent, &silent.invite("bob", "2"));
     let out = world.run_until(33_000);
@@ -139,7 +140,7 @@ fn the_tag_of_a_callee_proves_nothing() {
 fn credentials_prove_if_their_nonce_went_there() {
     let mut world = auth_22::world(&[Algorithm::Sha256], 16);
     let challenge = world.one(&caller(), &caller().register("bob", 1, ""));
-    // They are good for others as well: phones move.
+    // The nonce is accepted from other addresses as well, because phones move.
     let register = with_credentials(&other(), "bob", &challenge, "secret", 2);
     assert_eq!(world.one(&other(), &register).first_line(), "SIP/2.0 200 OK");
     assert!(is_weighed(&mut world, &other()));

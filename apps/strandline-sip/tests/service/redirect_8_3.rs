@@ -1,4 +1,4 @@
-//! A redirecting server (section 8.3).
+//! A redirect server (section 8.3).
 
 use strandline_sip::service::{Directory, Hop, Mode, Relay, Route, Settings};
 
@@ -31,7 +31,7 @@ fn world() -> World {
     World::with(Settings { mode: Mode::Redirect, directory, relay, ..settings() })
 }
 
-/// With bob, who is registered.
+/// A world in which bob is registered.
 fn with_bob() -> World {
     let mut world = world();
     let bob = Phone::udp("192.0.2.5:5060");
@@ -56,7 +56,7 @@ fn it_tells_where_users_are() {
     let hops = ["<sip:+44200@203.0.113.1>;q=1.000", "<sip:+44200@203.0.113.2:5070;transport=tcp>;q=0.900"];
     assert_eq!(told.lines("Contact"), hops);
     assert!(world.one(&alice(), &alice().invite("carol", "c")).first_line().starts_with("SIP/2.0 404"));
-    // Whoever asks for a host that is none of ours would be sent to where they were going anyway.
+    // A redirection for a foreign host would name the destination that the caller already has.
     let foreign =
         alice().invite("dave", "d").replace("INVITE sip:dave@example.com", "INVITE sip:dave@203.0.113.9");
     assert_eq!(world.one(&alice(), &foreign).first_line(), "SIP/2.0 404 Not Our Domain");
@@ -93,7 +93,7 @@ fn a_redirection_is_repeated_until_its_ack() {
     let invite = alice().invite("bob", "a");
     let told = world.one(&alice(), &invite);
     assert_eq!(world.service.transactions(), (1, 0));
-    // Timer G: after T1, 2 T1 and so on; and whenever the INVITE comes again.
+    // Timer G: after T1, 2 T1 and so on, and whenever the INVITE is retransmitted.
     let again = world.run_until(1600);
     assert_eq!(again.iter().map(|one| one.text.as_str()).collect::<Vec<_>>(), [&told.text, &told.text]);
     assert_eq!(world.one(&alice(), &invite).text, told.text);
@@ -101,7 +101,7 @@ fn a_redirection_is_repeated_until_its_ack() {
     assert!(world.receive(&alice(), &ack).is_empty());
     assert!(world.run_until(60_000).is_empty(), "it was acknowledged");
     assert_eq!(world.service.transactions(), (0, 0));
-    // One that comes late is nobody's.
+    // A late ACK belongs to no transaction.
     assert!(world.receive(&alice(), &ack).is_empty());
 }
 
@@ -129,7 +129,7 @@ fn repeated_non_invite_is_redirected_again() {
     let text = alice().request("MESSAGE", "sip:bob@example.com", "a", "");
     let told = world.one(&alice(), &text);
     assert_eq!(told.first_line(), MOVED);
-    // Also when bob isn't there any more: it is one transaction.
+    // Also when bob is no longer registered, because it is the same transaction.
     let bob = Phone::udp("192.0.2.5:5060");
     world.one(&bob, &bob.register("bob", 2, "Contact: *\r\nExpires: 0\r\n"));
     assert_eq!(world.one(&alice(), &text).text, told.text);

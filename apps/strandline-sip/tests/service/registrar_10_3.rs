@@ -46,7 +46,7 @@ fn older_cseq_of_a_call_id_changes_nothing() {
     world.one(&phone, &phone.register("bob", 5, contact));
     let old = world.one(&phone, &phone.register("bob", 4, "Contact: <sip:bob@192.0.2.1>;expires=0\r\n"));
     assert_eq!(old.first_line(), "SIP/2.0 500 CSeq Out Of Order");
-    // A retransmission is no older one, and gets the same answer.
+    // A retransmission doesn't count as old, and gets the same response.
     let again = world.one(&phone, &phone.register("bob", 5, contact));
     assert_eq!(again.lines("Contact"), ["<sip:bob@192.0.2.1>;expires=3600"]);
     // All or nothing: the second contact isn't bound either.
@@ -137,7 +137,7 @@ fn register_waits_until_bindings_are_durable() {
     let contact = "Contact: <sip:bob@192.0.2.1>\r\n";
     assert!(world.receive(&phone, &phone.register("bob", 1, contact)).is_empty());
     assert_eq!((world.service.held.len(), world.service.journal.len()), (1, 1));
-    // Handed over, and not written down yet.
+    // Submitted to the store, but not yet durable.
     world.service.held.clear();
     world.service.journal.clear();
     world.service.set_unsettled(true);
@@ -190,7 +190,7 @@ fn expired_binding_is_ignored_before_its_sweep() {
     let contact = "Contact: <sip:bob@192.0.2.1>;expires=60\r\n";
     world.one(&phone, &phone.register("bob", 7, contact));
     world.run_until(61_000);
-    // A phone that has begun anew counts from 1 again.
+    // A restarted phone counts from 1 again.
     let ok = world.one(&phone, &phone.register("bob", 1, contact));
     assert_eq!(
         (ok.first_line(), ok.line("Contact")),
@@ -213,7 +213,7 @@ fn contact_may_replace_another_at_the_limit() {
     let moved = "Contact: <sip:a@192.0.2.1>;expires=0, <sip:c@192.0.2.1>\r\n";
     let ok = world.one(&phone, &phone.register("bob", 2, moved));
     assert_eq!(ok.lines("Contact").len(), 2, "{}", ok.text);
-    // To take one away twice makes no room for two.
+    // Removing a contact twice doesn't make room for two.
     let twice = "Contact: <sip:c@192.0.2.1>;expires=0, <sip:c@192.0.2.1>;expires=0\r\n\
                  Contact: <sip:d@192.0.2.1>, <sip:e@192.0.2.1>\r\n";
     let refused = world.one(&phone, &phone.register("bob", 3, twice));
@@ -227,7 +227,7 @@ fn all_extensions_that_are_not_known_are_told() {
     let more = "Require: magic, path\r\nRequire: tricks\r\n";
     let refused = world.one(&phone, &phone.register("bob", 1, more));
     assert_eq!(refused.line("Unsupported"), Some("magic, tricks"));
-    // Nobody gets more than came: of a list without end only the first.
+    // The response is no larger than the request: of a long list, only the first options are reported.
     let endless = format!("Require: {}\r\n", vec!["x"; 2000].join(","));
     let refused = world.one(&phone, &phone.register("bob", 2, &endless));
     assert!(refused.text.len() < 1000, "{}", refused.text.len());

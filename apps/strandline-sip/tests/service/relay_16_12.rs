@@ -1,4 +1,5 @@
-//! No open relay: where requests of who holds a token, or knows a GRUU, may go (RFC 3261 sections 16.4 and 16.12, decision 73).
+//! No open relay: where requests with a token or a GRUU may go (RFC 3261 sections 16.4 and 16.12, decision
+//! 73).
 
 use std::time::Duration;
 
@@ -18,13 +19,13 @@ fn bob() -> Phone {
     Phone::udp("192.0.2.2:5070")
 }
 
-/// Nobody here may send requests to other hosts, but for the networks named.
+/// A service that relays requests only from the given networks.
 fn world(from: &[&str]) -> World {
     let from = from.iter().map(|network| (network.parse().unwrap(), 32)).collect();
     World::with(Settings { relay: Relay { open: false, from }, names_max: 100, ..settings() })
 }
 
-/// A request in the dialog, with more Routes behind ours.
+/// A request in the dialog, with more Routes after this server's.
 fn routed(request: &str, routes: &str) -> String {
     request.replacen("From:", &format!("Route: {routes}\r\nFrom:"), 1)
 }
@@ -40,7 +41,7 @@ fn answer(world: &mut World, addresses: &[&str], protocol: Protocol) -> Vec<Sent
     world.sent()
 }
 
-/// A call of `caller` for a user who is at `callee`; the 200 that the caller gets.
+/// A call from `caller` to a user at `callee`. Returns the 200 that the caller receives.
 fn call(world: &mut World, caller: &Phone, callee: &Phone, more: &str) -> String {
     world.register(callee, "bob");
     let invite = caller.request("INVITE", "sip:bob@example.com", "1", more);
@@ -98,7 +99,7 @@ fn tls_dialogs_token_leads_to_its_domain() {
 
 #[test]
 fn proxy_on_the_path_is_followed() {
-    // A proxy that may send us anything tells its name, at which it is found again.
+    // A proxy with relay permission states its name, by which it can be found again.
     let mut world = world(&["203.0.113.9"]);
     let edge = Phone::tcp("203.0.113.9:40000", 7);
     world.service.connection_opened(7);
@@ -127,7 +128,7 @@ fn strangers_name_leads_only_to_its_address() {
         let record = "Record-Route: <sip:edge.partner.example;transport=tcp;lr>\r\n";
         let ok = call(&mut world, &edge, &bob(), record);
         let info = |cseq| in_dialog("INFO", &ok, "sip:alice@10.0.0.1", &bob(), cseq, false);
-        // While its connection stands that is the way.
+        // Its connection is used while it exists.
         let sent = world.one(&bob(), &info(2));
         assert_eq!(sent.flow, edge.0);
         assert_eq!(sent.lines("Route"), ["<sip:edge.partner.example;transport=tcp;lr>"]);

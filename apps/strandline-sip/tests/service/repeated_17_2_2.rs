@@ -32,12 +32,12 @@ fn a_repeated_register_gets_the_same_answer() {
     let ok = world.one(&phone(), &text);
     assert_eq!(ok.first_line(), "SIP/2.0 200 OK");
     assert_eq!(world.one(&phone(), &text).text, ok.text);
-    // A NAT may have given it another port meanwhile, and an edge another branch.
+    // A NAT may have assigned another port meanwhile, and an edge proxy another branch.
     let again = world.one(&Phone::udp("192.0.2.1:7777"), &text.replace("z9hG4bKrbob2", "z9hG4bKother"));
     assert_eq!(again.first_line(), "SIP/2.0 200 OK");
     world.run_until(31_000);
     assert_eq!(world.one(&phone(), &text).first_line(), "SIP/2.0 200 OK");
-    // From elsewhere it is somebody else's.
+    // From another address it is a different request.
     let stolen = world.one(&Phone::udp("192.0.2.66:5060"), &text);
     assert_eq!(stolen.first_line(), "SIP/2.0 401 Unauthorized");
     assert!(stolen.text.contains("stale=true"));
@@ -97,7 +97,7 @@ fn a_slow_store_is_not_overtaken() {
     let text = register(&mut world, &phone(), bob(), 1, CONTACT);
     assert!(world.receive(&phone(), &text).is_empty());
     assert_eq!(world.service.held.len(), 1);
-    // The store has it, and isn't done.
+    // Submitted to the store, but not yet durable.
     world.service.journal.clear();
     world.service.set_unsettled(true);
     assert!(world.receive(&phone(), &text).is_empty(), "an answer overtakes the commit");
@@ -182,7 +182,7 @@ fn retransmission_waits_during_the_lookup() {
         let text = request(&mut world, &phone(), method, &uri, method, "");
         assert!(world.receive(&phone(), &text).is_empty());
         if method == "MESSAGE" {
-            // Alice is looked for once.
+            // Only one lookup is made for alice.
             assert!(world.receive(&phone(), &text).is_empty());
             assert!(find(&mut world, true).is_empty());
         }

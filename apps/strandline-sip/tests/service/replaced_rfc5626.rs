@@ -1,5 +1,5 @@
-//! Flows that phones have replaced: the same instance registers with the same reg-id over another one (RFC 5626 section 6), or the
-//! same contact from elsewhere.
+//! Replaced flows: the same instance registers with the same reg-id over another flow (RFC 5626 section 6),
+//! or the same contact registers from elsewhere.
 
 use strandline_sip::bindings::Journal;
 use strandline_sip::transaction::{Flow, Protocol};
@@ -32,7 +32,7 @@ fn register(world: &mut World, connection: u64, reg_id: u32) {
     assert_eq!(ok.first_line(), "SIP/2.0 200 OK", "{}", ok.text);
 }
 
-/// A call to bob over connection 1: the 200 that alice gets.
+/// A call to bob over connection 1. Returns the 200 that alice receives.
 fn call(world: &mut World) -> String {
     register(world, 1, 1);
     let invite = world.invite(&alice(), &alice().invite("bob", "1")).remove(0);
@@ -53,12 +53,12 @@ fn dialog_follows_its_phone_to_a_new_connection() {
     register(&mut world, 2, 1);
     assert_eq!(world.service.take_replaced(), [bob(1).0]);
     assert_eq!(bye(&mut world, &ok, 2).flow, bob(2).0);
-    // Once more, and the first one has been closed.
+    // The flow is replaced once more, and the first one has been closed.
     world.service.connection_closed(1);
     register(&mut world, 3, 1);
     world.service.connection_closed(2);
     assert_eq!(bye(&mut world, &ok, 3).flow, bob(3).0);
-    // Where all are gone there is nobody.
+    // With all flows closed, bob can't be reached.
     world.service.connection_closed(3);
     assert_eq!(bye(&mut world, &ok, 4).first_line(), "SIP/2.0 430 Flow Failed");
 }
@@ -94,7 +94,7 @@ fn another_flow_of_the_phone_replaces_nothing() {
 fn a_connection_that_others_need_stays() {
     let mut world = World::new();
     let ok = call(&mut world);
-    // A second account of the same telephone.
+    // A second account of the same phone.
     let carol = |connection: u64| {
         let contact = contact(40_000 + connection as u16, 1).replace("bob@", "carol@");
         bob(connection).register("carol", connection as u32, &contact)
@@ -103,18 +103,19 @@ fn a_connection_that_others_need_stays() {
     register(&mut world, 2, 1);
     assert!(world.service.take_replaced().is_empty());
     assert_eq!(bye(&mut world, &ok, 2).flow, bob(1).0);
-    // It follows, and then nobody needs the old one.
+    // It moves too, and then the old flow is no longer needed.
     assert_eq!(world.one(&bob(2), &carol(2)).first_line(), "SIP/2.0 200 OK");
     assert_eq!(world.service.take_replaced(), [bob(1).0]);
     assert_eq!(bye(&mut world, &ok, 3).flow, bob(2).0);
 }
 
-/// A phone behind a NAT, at this port of it.
+/// A phone behind a NAT, at this port of the NAT.
 fn behind_nat(port: u16) -> Phone {
     Phone::udp(&format!("203.0.113.7:{port}"))
 }
 
-/// A call over UDP to bob, who registers with this at port 1000 and then at port 2000: the 200 that alice gets.
+/// A call over UDP to bob, who registers with these headers from port 1000 and then from port 2000. Returns
+/// the 200 that alice receives.
 fn moved(world: &mut World, more: &str) -> String {
     let (old, new) = (behind_nat(1000), behind_nat(2000));
     assert_eq!(world.one(&old, &old.register("bob", 1, more)).first_line(), "SIP/2.0 200 OK");
@@ -139,7 +140,7 @@ fn a_dialog_over_udp_follows_its_phone() {
         let ok = moved(&mut world, more);
         assert_eq!(bye_over_udp(&mut world, &ok, 2), behind_nat(2000).0, "{more}");
         assert!(world.service.take_replaced().is_empty());
-        // And back.
+        // Back again.
         let old = behind_nat(1000);
         world.one(&old, &old.register("bob", 3, more));
         assert_eq!(bye_over_udp(&mut world, &ok, 3), old.0, "{more}");
@@ -150,7 +151,7 @@ fn a_dialog_over_udp_follows_its_phone() {
 fn source_reused_by_another_phone_is_its_own() {
     let mut world = World::new();
     moved(&mut world, AT_HOME);
-    // The NAT gives the port to carol: registered or not, her dialogs stay with her.
+    // The NAT reassigns the port to carol. Her dialogs stay with her, whether she is registered or not.
     let carol = behind_nat(1000);
     let invite = world.invite(&carol, &carol.invite("bob", "2").replace("Call-ID: call", "Call-ID: 2"));
     let ok = response(&invite[0].text, 200, "bob");
@@ -172,7 +173,7 @@ fn phone_with_equal_private_address_replaces_nothing() {
     assert_eq!(bye_over_udp(&mut world, &ok, 2), old.0);
 }
 
-/// Bob registers where 200 waits for the store.
+/// Bob registers at a service where responses wait for the store.
 fn register_durably(world: &mut World, connection: u64) {
     world.service.connection_opened(connection);
     let phone = bob(connection);
@@ -183,7 +184,7 @@ fn register_durably(world: &mut World, connection: u64) {
 
 #[test]
 fn phone_moving_to_another_worker_is_followed() {
-    // The numbers of connections name their workers.
+    // Connection numbers identify their workers.
     let (old, new) = (129, 130);
     let mut workers = [worker(0, 3), worker(1, 3), worker(2, 3)];
     register_durably(&mut workers[1], old);
@@ -203,7 +204,7 @@ fn phone_moving_to_another_worker_is_followed() {
             other.service.merge("sip.3", aor, state);
         });
     }
-    // The one that has the connection closes it, and all know the new one.
+    // The worker that owns the connection closes it, and all workers know the new one.
     assert_eq!(second.service.take_replaced(), [bob(old).0]);
     assert!(first.service.take_replaced().is_empty() && third.service.take_replaced().is_empty());
     for (number, world) in workers.iter_mut().enumerate() {

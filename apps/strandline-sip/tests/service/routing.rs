@@ -1,4 +1,4 @@
-//! What an operator has written down: aliases, trunks that stand in for one another (RFC 3261 section 16.6).
+//! Configured routing: aliases, and trunks with failover (RFC 3261 section 16.6).
 
 use strandline_sip::service::{Alias, Directory, Hop, Relay, Route, Settings};
 
@@ -58,7 +58,7 @@ fn longest_prefix_chooses_the_trunk() {
         peers(&world.invite(&alice(), &there)),
         ["INVITE sip:bob@Partner.example SIP/2.0 203.0.113.7"]
     );
-    // A user of that name comes first; whoever isn't known and has no route isn't there.
+    // A registered user of that name takes precedence. An unknown user without a route gets an error.
     let phone = Phone::udp("192.0.2.5:5060");
     world.register(&phone, "+44200");
     let sent = world.invite(&alice(), &alice().invite("+44200", "e"));
@@ -89,15 +89,15 @@ fn unavailable_hop_is_replaced_and_refusing_kept() {
             "INVITE sip:+44200@203.0.113.2 SIP/2.0 203.0.113.2"
         ]
     );
-    // Silence, but for the INVITE sent again; after four seconds the third is asked.
+    // The second trunk is silent, so after four seconds the third is tried.
     let sent = world.run_until(4000);
     let third: Vec<&Sent> =
         sent.iter().filter(|one| one.flow.peer.ip().to_string() == "203.0.113.3").collect();
     assert_eq!(third.len(), 1, "{sent:#?}");
-    // What it refuses is the caller's answer.
+    // Its rejection is passed to the caller.
     let refused = world.receive(&trunk(3), &response(&third[0].text, 486, "z"));
     assert!(refused.iter().any(|one| one.first_line() == "SIP/2.0 486 Busy Here"), "{refused:#?}");
-    // One that is there and rings is waited for, and one that refuses is the last.
+    // A trunk that rings is waited for, and one that rejects the call is the last.
     let mut world = trunks();
     let first = world.invite(&alice(), &alice().invite("+44201", "b")).remove(0);
     assert_eq!(world.receive(&trunk(1), &response(&first.text, 180, "x")).len(), 1);
@@ -152,7 +152,7 @@ fn domains_and_users_stand_for_others() {
     let directory = Directory { domains: domains.into(), users: users.into(), ..Directory::default() };
     let mut world = world(directory);
     let bob = Phone::udp("192.0.2.5:5060");
-    // Who registers in one domain is there in the other.
+    // A user registered in one domain is reached in the other.
     let text = bob
         .register("bob", 1, &format!("Contact: {}\r\n", bob.contact("bob")))
         .replace("example.com", "example.net");

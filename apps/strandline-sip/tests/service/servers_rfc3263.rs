@@ -1,4 +1,4 @@
-//! Requests for names: RFC 3263 section 4.3 (the next server), section 5 (responses), and what waits.
+//! Requests to names: RFC 3263 section 4.3 (failover), section 5 (responses), and waiting requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +39,7 @@ fn names(questions: &[Arc<Question>]) -> Vec<&str> {
     questions.iter().map(|question| &*question.name).collect()
 }
 
-/// DNS answers all that was asked.
+/// Answers all pending DNS queries.
 fn answer(world: &mut World, found: &Found) -> Vec<Sent> {
     let now = world.now;
     for question in wanted(world) {
@@ -67,7 +67,7 @@ fn at(last: u8) -> Phone {
 fn request_waits_for_dns_once() {
     let mut world = relaying();
     assert!(world.invite(&alice(), &invite("bob", "a")).is_empty());
-    // The same again, and another one for the same name.
+    // A retransmission, and another request for the same name.
     assert_eq!(firsts(&world.receive(&alice(), &invite("bob", "a"))), ["SIP/2.0 100 Trying 192.0.2.1"]);
     assert!(world.invite(&alice(), &invite("carol", "b").replace("Call-ID: call", "Call-ID: 2")).is_empty());
     let questions = wanted(&mut world);
@@ -84,7 +84,7 @@ fn request_waits_for_dns_once() {
     let third = world.invite(&alice(), &invite("dave", "c").replace("Call-ID: call", "Call-ID: 3"));
     assert_eq!(firsts(&third), ["INVITE sip:dave@other.example 203.0.113.1"]);
     assert!(wanted(&mut world).is_empty());
-    // When its time is over somebody asks again.
+    // A new query once the result has expired.
     world.run_until(60_001);
     let fourth = invite("eve", "d").replace("Call-ID: call", "Call-ID: 4");
     assert!(world.invite(&alice(), &fourth).is_empty());
@@ -102,7 +102,7 @@ fn dialog_continues_without_dns() {
     assert_eq!(firsts(&passed), ["SIP/2.0 200 OK 192.0.2.1"]);
     let ack = in_dialog("ACK", &passed[0].text, "sip:bob@pc.other.example", &alice(), 1, true);
     assert_eq!(firsts(&world.receive(&alice(), &ack)), ["ACK sip:bob@pc.other.example 203.0.113.1"]);
-    // Another proxy on the way has written a Route with a name: ACK waits too.
+    // A proxy on the path has inserted a Route with a name, so the ACK waits too.
     let routed =
         ack.replace("Max-Forwards: 70\r\n", "Max-Forwards: 70\r\nRoute: <sip:edge.other.example;lr>\r\n");
     let (ours, theirs) = (routed.find("Route: <sip:edge").unwrap(), routed.rfind("Route: ").unwrap());
@@ -129,7 +129,7 @@ fn next_server_follows_503_silence_or_failure() {
         ["ACK sip:bob@other.example 203.0.113.1", "INVITE sip:bob@other.example 203.0.113.2"]
     );
     assert_ne!(first.line("Via"), second[1].line("Via"));
-    // Silence for four seconds, but for the INVITE sent again.
+    // Silence for four seconds, except for retransmissions.
     let sent = world.run_until(4000);
     let third: Vec<&Sent> =
         sent.iter().filter(|one| one.flow.peer.ip().to_string() == "203.0.113.3").collect();
@@ -139,7 +139,7 @@ fn next_server_follows_503_silence_or_failure() {
     let refused = world.receive(&at(3), &response(&third[0].text, 486, "z"));
     assert!(firsts(&refused).contains(&"SIP/2.0 486 Busy Here 192.0.2.1".to_owned()), "{refused:#?}");
     assert_eq!(world.service.locate_counters().failed_over, 2);
-    // Who was gone or busy is tried last by the next request.
+    // Failed or busy servers are tried last by the next request.
     let next = world.invite(&alice(), &invite("bob", "b").replace("Call-ID: call", "Call-ID: 2"));
     assert_eq!(firsts(&next), ["INVITE sip:bob@other.example 203.0.113.3"]);
 }
@@ -171,7 +171,8 @@ fn ringing_server_is_final_and_refusing_too() {
 
 #[test]
 fn caller_is_told_without_any_server() {
-    // 503 of all is 500, as it would keep the caller from all of us; silence of all is 408.
+    // 503 from all servers becomes 500, because it would keep the caller away from this server. Silence of
+    // all becomes 408.
     let mut world = relaying();
     world.invite(&alice(), &invite("bob", "a"));
     let first = answer(&mut world, &servers(&[1, 2])).remove(0);
@@ -198,14 +199,14 @@ fn what_dns_doesnt_know_is_told_and_remembered() {
         let told = answer(&mut world, &found);
         assert_eq!(told.len(), 1, "{told:#?}");
         assert_eq!(told[0].first_line(), line);
-        // The caller of an INVITE hears the code.
+        // The caller of an INVITE receives the status code.
         let sent = world.receive(&alice(), &invite("bob", "a"));
         assert!(sent.iter().any(|one| one.first_line().starts_with(&line[..11])), "{sent:#?}");
         assert!(wanted(&mut world).is_empty());
         world.run_until(40_000);
         assert_eq!(world.service.transactions(), (0, 0));
     }
-    // Where names aren't looked up, there are none.
+    // Without name resolution, names lead nowhere.
     let mut world = World::relaying();
     let options = alice().request("OPTIONS", "sip:bob@other.example", "o", "");
     assert!(world.one(&alice(), &options).first_line().starts_with("SIP/2.0 502"));
@@ -249,7 +250,7 @@ fn names_work_in_routes_contacts_and_hops() {
     questions.sort_by(|one, other| one.name.cmp(&other.name));
     assert_eq!(names(&questions), ["branch.example", "next.example", "path.example", "trunk.example"]);
     assert_eq!(questions[1].protocol, Some(Protocol::Tcp));
-    // The trunk's name leads nowhere: its next hop is an address.
+    // The trunk's name can't be resolved; its next hop is an address.
     let now = world.now;
     let nothing = Answer { found: Found::Nothing, ttl: Duration::from_secs(60) };
     world.service.located(now, &questions[3], nothing);
@@ -272,7 +273,7 @@ fn tls_next_hop_is_known_by_name() {
     assert_eq!((sent.flow.protocol, sent.flow.connection), (Protocol::Tls, 0));
     assert_eq!(world.service.domain(&sent.flow), Some("other.example"));
     assert_eq!(world.service.domain(&Flow::to(Protocol::Tls, sent.flow.peer)), None);
-    // A request in the dialog goes to the domain again, not to whoever has the address then.
+    // A request in the dialog goes to the domain again, not to the current owner of the address.
     let ok = response(&sent.text, 200, "bob");
     let passed = world.receive(&Phone(sent.flow), &ok);
     let bye = in_dialog("BYE", &passed[0].text, "sips:bob@other.example", &alice(), 2, true);
@@ -296,7 +297,7 @@ fn what_is_remembered_and_what_waits_is_bounded() {
     assert_eq!(world.service.names(), (0, 16, 16));
     answer(&mut world, &servers(&[1]));
     assert_eq!(world.service.names(), (16, 0, 0));
-    // New names take the place of old ones.
+    // New names replace old ones.
     world.receive(&alice(), &alice().request("OPTIONS", "sip:bob@new.example", "new", ""));
     assert_eq!(names(&wanted(&mut world)), ["new.example"]);
     assert_eq!(world.service.names(), (15, 1, 1));
@@ -315,7 +316,7 @@ fn response_without_connection_follows_its_via() {
     world.service.response_failed(now, gone, ok.as_bytes());
     let sent = world.sent();
     assert_eq!(sent[0].flow, Flow::to(Protocol::Tcp, "203.0.113.50:5060".parse().unwrap()));
-    // Nobody is there: the name is looked up, with the transport of the Via.
+    // The connection fails, so the name is looked up, with the transport of the Via.
     world.service.response_failed(now, sent[0].flow, ok.as_bytes());
     assert!(world.sent().is_empty());
     let mut other = server(1, 51);
@@ -331,10 +332,10 @@ fn response_without_connection_follows_its_via() {
     world.service.located(now, &questions[0], known);
     let sent = world.sent();
     assert_eq!(sent[0].flow, Flow::to(Protocol::Tcp, "203.0.113.51:5060".parse().unwrap()));
-    // And nobody there either: that is the end of it.
+    // The second connection fails too, and the response is dropped.
     world.service.response_failed(now, sent[0].flow, ok.as_bytes());
     assert!(world.sent().is_empty() && wanted(&mut world).is_empty());
-    // Whoever closes connections has no more than so many opened each second.
+    // A peer that keeps closing connections causes only a limited number of new ones per second.
     for number in 0..1000 {
         world.service.response_failed(now, Phone::tcp("203.0.113.50:40000", 100 + number).0, ok.as_bytes());
     }
@@ -357,7 +358,7 @@ fn cached_servers_serve_while_dns_fails() {
         firsts(&sent)
     };
     assert_eq!(call(&mut world, 1, &servers(&[1])), ["INVITE sip:bob@other.example 203.0.113.1"]);
-    // It is asked again whenever the time of the last answer is over.
+    // A new query once the last result has expired.
     for (number, secs) in [(2, 61), (3, 130), (4, 355)] {
         world.run_until(secs * 1000);
         assert_eq!(
@@ -369,7 +370,7 @@ fn cached_servers_serve_while_dns_fails() {
     world.run_until(420_000);
     let told = |sent: Vec<String>, status: &str| sent.len() == 1 && sent[0].starts_with(status);
     assert!(told(call(&mut world, 5, &Found::NoAnswer), "SIP/2.0 504"));
-    // DNS is back; and what it says that isn't there is no more.
+    // DNS works again, and an authoritative negative result is obeyed.
     world.run_until(500_000);
     assert_eq!(call(&mut world, 6, &servers(&[2])), ["INVITE sip:bob@other.example 203.0.113.2"]);
     world.run_until(561_000);

@@ -1,4 +1,5 @@
-//! Workers of one server, at the same addresses: what goes over another's connection, and what comes to the wrong one.
+//! Workers of one server at the same addresses: messages for a connection of another worker, and messages
+//! that arrive at the wrong worker.
 
 use strandline_sip::bindings::Journal;
 use strandline_sip::service::Astray;
@@ -19,7 +20,8 @@ pub fn worker(own: u8, count: u8) -> World {
     world
 }
 
-/// A phone over TCP that asks to be reached over its connection, registered at the second worker; both know it.
+/// A TCP phone that asks to be reached over its connection and is registered at the second worker; both
+/// workers know it.
 fn registered(first: &mut World, second: &mut World, more: &str) -> Phone {
     let phone = Phone::tcp("192.0.2.7:4000", OF_SECOND);
     second.service.connection_opened(OF_SECOND);
@@ -30,7 +32,7 @@ fn registered(first: &mut World, second: &mut World, more: &str) -> Phone {
 }
 
 const OVER_FLOW: &str = "Contact: <sip:bob@10.9.9.9;transport=tcp;ob>\r\nSupported: outbound\r\n";
-/// It listens elsewhere than its connection comes from, and doesn't ask for anything.
+/// The phone listens at another port than that of its connection, and asks for nothing.
 const LISTENS: &str = "Contact: <sip:bob@192.0.2.7:5060;transport=tcp>\r\n";
 
 fn follow(from: &mut World, name: &str, to: &mut World) {
@@ -51,7 +53,7 @@ fn astray(world: &mut World) -> Astray {
     astray.remove(0)
 }
 
-/// What one has for another is handed over.
+/// Hands over what one worker has for another.
 fn handed(to: &mut World, astray: &Astray) -> Vec<Sent> {
     to.service.handle_astray(to.now, astray.flow, astray.first, &astray.bytes);
     to.sent()
@@ -66,14 +68,14 @@ fn call_uses_another_workers_connection_directly() {
     assert_eq!((invite.flow, worker_of(invite.flow.connection)), (phone.0, 1));
     assert_eq!((invite.line("Route"), invite.lines("Via").len()), (None, 2));
     assert_eq!(invite.lines("Record-Route").len(), 2, "one for each transport");
-    // The answer comes over the phone's connection, to the worker that has that.
+    // The response comes over the phone's connection, to the worker that owns it.
     let ok = response(&invite.text, 200, "bob");
     assert!(second.receive(&phone, &ok).is_empty());
     let stray = astray(&mut second);
     assert_eq!((stray.worker, stray.first), (0, 1));
     let at_caller = only(handed(&mut first, &stray));
     assert_eq!((at_caller.flow, at_caller.first_line()), (caller.0, "SIP/2.0 200 OK"));
-    // Within the dialog any worker knows the ways to both ends.
+    // Within the dialog, any worker knows the flows to both ends.
     for (number, world) in [&mut first, &mut second].into_iter().enumerate() {
         let cseq = 2 + number as u32;
         let target = "sip:bob@10.9.9.9;transport=tcp;ob";
@@ -93,7 +95,7 @@ fn stray_response_is_handed_over_once() {
     let ok = response(&invite.text, 200, "bob");
     assert!(second.receive(&phone, &ok).is_empty());
     let stray = astray(&mut second);
-    // Another run of the first worker knows nothing of it, and a third has no business with it.
+    // Another run of the first worker doesn't know it, and it doesn't concern a third one.
     let mut again = worker(0, 2);
     assert!(handed(&mut again, &stray).is_empty());
     assert!(again.service.take_astray().is_empty());
@@ -107,18 +109,18 @@ fn vanished_connection_at_a_worker_is_480() {
     let (mut first, mut second) = (worker(0, 2), worker(1, 2));
     registered(&mut first, &mut second, OVER_FLOW);
     let caller = Phone::udp("192.0.2.1:5060");
-    // The other worker says that it could not send.
+    // The other worker reports that sending failed.
     let message = caller.request("MESSAGE", "sip:bob@example.com", "m", "");
     let client = client_of(&mut first, &caller, &message);
     first.service.send_failed(first.now, client);
     assert_eq!(only(first.sent()).first_line(), "SIP/2.0 480 Temporarily Unavailable");
-    // The worker is gone.
+    // The worker has ended.
     first.service.set_siblings_alive(1);
     let gone = first.one(&caller, &caller.invite("bob", "2").replace("Call-ID: call", "Call-ID: other"));
     assert_eq!(gone.first_line(), "SIP/2.0 480 Temporarily Unavailable");
 }
 
-/// The transaction of what goes on because of a request.
+/// The transaction of the request that is forwarded.
 fn client_of(world: &mut World, phone: &Phone, text: &str) -> strandline_sip::transaction::ClientId {
     world.service.handle_message(world.now, phone.0, text.as_bytes());
     let client = world.service.out.iter().find_map(|(item, _)| item.client);
@@ -150,7 +152,7 @@ fn cancel_visits_one_worker_after_another() {
     let invite = only(workers[2].invite(&caller, &caller.invite("bob", "1")));
     let ringing = response(&invite.text, 180, "bob");
     assert_eq!(only(workers[2].receive(&callee, &ringing)).first_line(), "SIP/2.0 180 Ringing");
-    // It comes from another port, to a worker that knows nothing of it.
+    // The CANCEL comes from another port, to a worker that doesn't know the call.
     let other = Phone::udp("192.0.2.1:6060");
     let cancel = caller.request("CANCEL", "sip:bob@example.com", "1", "");
     assert!(workers[0].receive(&other, &cancel).is_empty());
@@ -162,7 +164,7 @@ fn cancel_visits_one_worker_after_another() {
     let sent = handed(&mut workers[2], &stray);
     assert_eq!((sent[0].flow, sent[0].first_line()), (other.0, "SIP/2.0 200 OK"));
     assert!(sent[1].text.starts_with("CANCEL ") && sent[1].flow.peer == callee.0.peer);
-    // One that belongs to nothing is answered by the last.
+    // A CANCEL that matches nothing is answered by the last worker.
     let unknown = caller.request("CANCEL", "sip:bob@example.com", "9", "");
     assert!(workers[1].receive(&other, &unknown).is_empty());
     let stray = astray(&mut workers[1]);
@@ -178,7 +180,7 @@ fn cancel_visits_one_worker_after_another() {
 fn contact_moving_between_workers_exists_once() {
     let (mut first, mut second) = (worker(0, 2), worker(1, 2));
     registered(&mut first, &mut second, LISTENS);
-    // The phone connects again, and the kernel gives the connection to the other worker.
+    // The phone reconnects, and the kernel assigns the connection to the other worker.
     let phone = Phone::tcp("192.0.2.7:4001", OF_FIRST);
     first.service.connection_opened(OF_FIRST);
     assert!(first.receive(&phone, &phone.register("bob", 2, LISTENS)).is_empty());
@@ -188,7 +190,7 @@ fn contact_moving_between_workers_exists_once() {
         let bindings = world.service.locations().bindings(b"bob@example.com");
         assert_eq!(bindings.iter().map(|one| one.flow).collect::<Vec<_>>(), [phone.0]);
     }
-    // The second drops its own, and says so.
+    // The second worker drops its binding and reports that.
     follow(&mut second, "sip.2", &mut first);
     assert_eq!(first.service.locations().bindings(b"bob@example.com").len(), 1);
 }

@@ -1,4 +1,4 @@
-//! Record-Routes that each side can use (RFC 3261 section 16.7, step 8; RFC 5658).
+//! Record-Routes usable by both sides (RFC 3261 section 16.7, step 8; RFC 5658).
 
 use strandline_sip::transaction::{Flow, Protocol};
 
@@ -8,7 +8,7 @@ fn tls(address: &str, connection: u64) -> Phone {
     Phone(Flow { protocol: Protocol::Tls, ..Phone::tcp(address, connection).0 })
 }
 
-/// The INVITE at a phone with a `sips` contact, and what its caller gets for a 200.
+/// Calls a phone with a `sips` contact. Returns the INVITE there and the 200 that the caller receives.
 fn answered(caller: &Phone, uri: &str) -> (World, Phone, Sent, Sent) {
     let callee = tls("192.0.2.2:40000", 12);
     let mut world = World::new();
@@ -29,7 +29,7 @@ fn a_caller_without_tls_gets_sip_record_routes() {
     ];
     for (caller, its_side) in callers {
         let (mut world, callee, invite, ok) = answered(&caller, "sip:bob@example.com");
-        // Nobody may listen between here and the callee.
+        // The path to the callee must be secure.
         let routes = invite.lines("Record-Route");
         assert!(routes.iter().all(|route| route.starts_with("<sips:")), "{routes:?}");
         let routes = ok.lines("Record-Route");
@@ -42,7 +42,7 @@ fn a_caller_without_tls_gets_sip_record_routes() {
         assert_eq!((ack.flow, ack.lines("Route").len()), (callee.0, 0), "{}", ack.text);
         let bye = world.one(&caller, &in_dialog("BYE", &ok.text, target, &caller, 2, true));
         assert_eq!((bye.flow, bye.lines("Route").len()), (callee.0, 0), "{}", bye.text);
-        // The callee has the route set of its INVITE.
+        // The callee uses the route set of the INVITE.
         let taken = response(&invite.text, 200, "bob");
         let bye = in_dialog("BYE", &taken, "sip:alice@192.0.2.1:5060", &callee, 3, false);
         assert_eq!(world.one(&callee, &bye).flow, caller.0);

@@ -1,32 +1,32 @@
-//! What a registrar and proxy does with the torture messages of RFC 4475 and RFC 5118: how it reads them is tested in
+//! How a registrar and proxy handles the torture messages of RFC 4475 and RFC 5118. Parsing them is tested in
 //! tests/rfc4475.rs and tests/rfc5118.rs.
 
 use strandline_sip::service::{Relay, Settings};
 
 use crate::harness::{Phone, Sent, World, settings};
 
-/// Where messages come from.
+/// The source of the messages.
 fn peer() -> Phone {
     Phone::udp("192.0.2.200:5060")
 }
 
-/// A proxy for example.com that sends requests for others on, and may ask DNS for them.
+/// A proxy for example.com that relays other requests and may use DNS.
 fn nobody_there() -> World {
     let relay = Relay { open: true, from: Vec::new() };
     World::with(Settings { relay, names_max: 100, ..settings() })
 }
 
-/// A world with a phone of `user`.
+/// A world in which `user` has registered a phone.
 fn world() -> World {
     let mut world = nobody_there();
     world.register(&Phone::udp("192.0.2.9:5060"), "user");
     world
 }
 
-/// What becomes of a message: what is sent, or how many names are looked up.
+/// Receives a message. Returns what is sent, and the number of names looked up.
 fn comes(world: &mut World, bytes: &[u8]) -> (Vec<Sent>, usize) {
     world.service.handle_message(world.now, peer().0, bytes);
-    // Some have bodies that are no text.
+    // Some messages have bodies that are not text.
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let sent =
         world.service.out.iter().map(|(item, bytes)| Sent { flow: item.flow, text: text(bytes) }).collect();
@@ -58,7 +58,8 @@ macro_rules! rfc5118 {
     };
 }
 
-/// RFC 4475 sections 3.1.1 and 3.1.2.12, 3.3.6, 3.3.15, 3.4.1; RFC 5118 section 4: they go on, to phones and names.
+/// RFC 4475 sections 3.1.1 and 3.1.2.12, 3.3.6, 3.3.15, 3.4.1; RFC 5118 section 4: these are forwarded to
+/// phones and names.
 #[test]
 fn what_is_valid_goes_on_its_way() {
     for (bytes, method) in [
@@ -88,7 +89,7 @@ fn what_is_valid_goes_on_its_way() {
     }
 }
 
-/// All but ACK and responses are told.
+/// All but ACKs and responses get an error response.
 #[test]
 fn what_is_invalid_is_refused() {
     for (bytes, code) in [
@@ -139,13 +140,13 @@ fn responses_to_nothing_go_nowhere() {
     }
 }
 
-/// RFC 4475 section 3.3.5: what a proxy must know is the proxy's to refuse, all of it.
+/// RFC 4475 section 3.3.5: the proxy rejects options that it must support, and lists all of them.
 #[test]
 fn what_a_proxy_must_know_is_told() {
     let told = answer(rfc4475!("bext01"));
     assert_eq!(told.first_line(), "SIP/2.0 420 Bad Extension");
     assert_eq!(told.line("Unsupported"), Some("noProxiesSupportThis, norDoAnyProxiesSupportThis"));
-    // The server itself is asked: what it must know as the one that answers.
+    // Addressed to the server itself: options that the server must support as the destination.
     let text = std::str::from_utf8(rfc4475!("bext01"))
         .unwrap()
         .replace("sip:user@example.com SIP", "sip:example.com SIP");
@@ -153,7 +154,8 @@ fn what_a_proxy_must_know_is_told() {
     assert_eq!(told.line("Unsupported"), Some("nothingSupportsThis, nothingSupportsThisEither"));
 }
 
-/// RFC 4475 sections 3.1.1.4, 3.1.1.8, 3.3.7, 3.3.12 to 3.3.14: contacts are bound as they were written, and told so.
+/// RFC 4475 sections 3.1.1.4, 3.1.1.8, 3.3.7, 3.3.12 to 3.3.14: contacts are bound and reported as they were
+/// written.
 #[test]
 fn registrations_are_bound_as_they_were_written() {
     for (bytes, contacts) in [
@@ -172,7 +174,8 @@ fn registrations_are_bound_as_they_were_written() {
     }
 }
 
-/// RFC 4475 sections 3.1.1.2 and 3.1.1.9: whatever is in them, users are users, and nobody is there.
+/// RFC 4475 sections 3.1.1.2 and 3.1.1.9: unusual characters in user names are allowed; these users are
+/// unknown.
 #[test]
 fn users_of_unusual_characters_are_looked_for() {
     for bytes in [rfc4475!("intmeth"), rfc4475!("semiuri")] {
@@ -180,7 +183,7 @@ fn users_of_unusual_characters_are_looked_for() {
     }
 }
 
-/// RFC 4475 section 3.4.1: what was written for RFC 2543 is understood.
+/// RFC 4475 section 3.4.1: messages of RFC 2543 are understood.
 #[test]
 fn what_is_written_for_rfc_2543_goes_on() {
     let text = std::str::from_utf8(rfc4475!("inv2543"))

@@ -1,14 +1,14 @@
-//! A proxy of another domain that sends many calls over UDP from one address, of which nothing is known: what is sent to it is weighed
-//! until it has acknowledged one of them, and that must harm none.
+//! A proxy of another domain that sends many calls over UDP from one unproven address. Traffic to it is
+//! limited until it has acknowledged one call, which must not harm any call.
 
 use crate::harness::{Phone, Sent, World, in_dialog, response};
 
 const CALLS: u64 = 2000;
-/// Between calls: 200 a second.
+/// Milliseconds between calls: 200 calls per second.
 const EVERY_MS: u64 = 5;
-/// How long bob rings.
+/// How long bob's phone rings, in milliseconds.
 const RINGS_MS: u64 = 5000;
-/// When an INVITE is sent again that nobody has answered, and a 200 that nobody has acknowledged.
+/// Retransmission times of an unanswered INVITE and of an unacknowledged 200, in milliseconds.
 const AGAIN_MS: [u64; 6] = [500, 1500, 3500, 7500, 11_500, 15_500];
 
 const BODY: &str = "v=0\r\no=- 1 1 IN IP4 203.0.113.7\r\ns=-\r\nc=IN IP4 203.0.113.7\r\nt=0 0\r\n\
@@ -17,11 +17,11 @@ const BODY: &str = "v=0\r\no=- 1 1 IN IP4 203.0.113.7\r\ns=-\r\nc=IN IP4 203.0.1
 #[derive(Default)]
 struct Call {
     invite: String,
-    /// The caller has heard anything.
+    /// True once the caller has received any response.
     heard: bool,
     rang_ms: Option<u64>,
     taken_ms: Option<u64>,
-    /// What bob got.
+    /// The INVITE that bob received.
     at_bob: Option<String>,
     acknowledged: bool,
 }
@@ -105,7 +105,7 @@ impl Trunk {
         now_ms >= since_ms && (now_ms == since_ms || AGAIN_MS.contains(&(now_ms - since_ms)))
     }
 
-    /// What callers and bob do at this time.
+    /// The actions of the callers and bob at this time.
     fn step(&mut self, now_ms: u64) {
         let sent = self.world.run_and_try_until(now_ms);
         self.deliver(sent);
@@ -146,7 +146,8 @@ fn calls_from_a_trunk_are_never_late() {
         let lost = trunk.calls.iter().filter(|call| call.taken_ms.is_none() || !call.acknowledged).count();
         assert_eq!(lost, 0, "body: {body}");
         assert_eq!(trunk.calls.iter().enumerate().filter(late).count(), 0, "body: {body}");
-        // Who has offered much has been told that it rings at once; who has offered little, once somebody has answered.
+        // Calls with a body are told at once that bob is ringing. Calls without one are told so only once a
+        // call was answered.
         let quiet = |(number, call): &(usize, &Call)| call.rang_ms != Some(begun(*number));
         let first = if body { 0 } else { (RINGS_MS / EVERY_MS) as usize + 1 };
         assert_eq!(trunk.calls.iter().enumerate().skip(first).filter(quiet).count(), 0, "body: {body}");

@@ -1,9 +1,9 @@
-//! What the tests of torture messages share.
+//! Helpers for the torture tests.
 #![allow(dead_code, reason = "each user of this module needs a part of it")]
 
 use strandline_sip::codec::{Error, ErrorKind, Essentials, HeaderName, Index, Message};
 
-/// Parses a message that must be accepted, and shows it with what every message must have.
+/// Parses a message that must be accepted, and passes it to `check` with its mandatory headers.
 pub fn accepted(bytes: &[u8], check: impl FnOnce(Message<'_>, Essentials<'_>)) {
     let mut index = Index::new();
     let message = Message::parse(bytes, &mut index).unwrap_or_else(|rejected| panic!("{}", rejected.error));
@@ -11,8 +11,7 @@ pub fn accepted(bytes: &[u8], check: impl FnOnce(Message<'_>, Essentials<'_>)) {
     check(message, essentials);
 }
 
-/// What a server answers: the error, found when parsing or when the essentials are looked at; and whether it can be
-/// answered.
+/// The error found in a message, by parsing or in the mandatory headers, and whether it can be answered.
 pub fn rejected(bytes: &[u8]) -> (Error, bool) {
     let mut index = Index::new();
     match Message::parse(bytes, &mut index) {
@@ -21,7 +20,7 @@ pub fn rejected(bytes: &[u8]) -> (Error, bool) {
     }
 }
 
-/// The message is a request that is answered with this code because of this.
+/// Checks that the message is a request that is answered with this code, for this error.
 #[track_caller]
 pub fn answered(bytes: &[u8], code: u16, kind: ErrorKind, header: Option<HeaderName>) {
     let (error, answerable) = rejected(bytes);
@@ -29,7 +28,7 @@ pub fn answered(bytes: &[u8], code: u16, kind: ErrorKind, header: Option<HeaderN
     assert!(answerable);
 }
 
-/// A message added to a folder and not to the tests would go unnoticed: looks for its name in quotes.
+/// Checks that every message in a folder has a test, by searching for its name in quotes.
 pub fn every_message_is_named(folder: &str, source: &str, count: usize) {
     let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/torture").join(folder);
     let names: Vec<String> = std::fs::read_dir(here)

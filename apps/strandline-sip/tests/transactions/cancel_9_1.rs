@@ -57,7 +57,7 @@ fn a_cancel_finds_the_invite_with_its_branch() {
     let id = world.server(&invite, Protocol::Udp);
     assert_eq!(world.receive(&request("CANCEL", "z9hG4bKone")), Received::Cancel(Some(id)));
     assert_eq!(world.receive(&request("CANCEL", "z9hG4bKtwo")), Received::Cancel(None));
-    // There is none for a request that isn't an INVITE.
+    // Only an INVITE can be cancelled.
     world.server(&request("BYE", "z9hG4bKtwo"), Protocol::Udp);
     assert_eq!(world.receive(&request("CANCEL", "z9hG4bKtwo")), Received::Cancel(None));
 }
@@ -68,7 +68,7 @@ fn large_invite_keeps_enough_for_cancel_and_ack() {
         let mut world = World::new();
         let id = world.transactions.reserve_client(true, flow(protocol), 42).unwrap();
         let usual = own_request("INVITE", id);
-        // More lines than others may send: what is ours was added.
+        // More lines than a received message may have: this server may exceed its own limits.
         let more = format!("{}Content-Length: 50000", "X: y\r\n".repeat(300));
         let large = usual.replace("Content-Length: 0", &more) + &"b".repeat(50_000);
         world.transactions.start_client(world.now, id, large.as_bytes());

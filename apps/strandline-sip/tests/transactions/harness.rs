@@ -1,4 +1,4 @@
-//! Transactions and a clock that goes on when it is told to.
+//! Transactions with a clock that the test advances.
 
 use bytes::BytesMut;
 use strandline_sip::codec::{Essentials, Index, Message, Reply, StatusCode, WriteError};
@@ -20,7 +20,7 @@ pub fn flow(protocol: Protocol) -> Flow {
     Flow { connection, ..Flow::to(protocol, PEER.parse().unwrap()) }
 }
 
-/// A request as another would send it.
+/// A request as a peer sends it.
 pub fn request(method: &str, branch: &str) -> String {
     request_with(method, branch, "5 ")
 }
@@ -33,7 +33,7 @@ pub fn request_with(method: &str, branch: &str, cseq: &str) -> String {
     )
 }
 
-/// A request of our own in a client transaction.
+/// A request of this server, in a client transaction.
 pub fn own_request(method: &str, id: ClientId) -> String {
     let branch = ViaBranch { client: Some(id), mark: 0 }.write(0);
     let branch = String::from_utf8(branch.to_vec()).unwrap();
@@ -42,7 +42,7 @@ pub fn own_request(method: &str, id: ClientId) -> String {
         .replace("Max-Forwards", "Route: <sip:next.example.com;lr>\r\nMax-Forwards")
 }
 
-/// The response to a request, as its receiver would send it.
+/// A response as the peer sends it.
 pub fn response(request: &str, code: u16) -> String {
     let mut index = Index::new();
     let request = Message::parse(request.as_bytes(), &mut index).unwrap();
@@ -63,7 +63,7 @@ impl World {
         Self { transactions, now: Time::ZERO, out: Outbox::new() }
     }
 
-    /// The first lines of what was sent since the last call.
+    /// The first lines of the messages sent since the last call.
     pub fn sent(&mut self) -> Vec<String> {
         self.sent_whole().iter().map(|message| message.lines().next().unwrap().to_owned()).collect()
     }
@@ -74,7 +74,7 @@ impl World {
         all
     }
 
-    /// Lets time go on; tells when something was sent, in milliseconds since the start.
+    /// Advances the time, and returns when messages were sent, in milliseconds since the start.
     pub fn run_until(&mut self, millis: u64) -> Vec<u64> {
         let mut times = Vec::new();
         while let Some(deadline) = self.transactions.next_deadline().filter(|at| at.as_millis() <= millis) {
@@ -87,7 +87,7 @@ impl World {
         times
     }
 
-    /// What happened, without names.
+    /// The events, without identifiers.
     pub fn events(&mut self) -> Vec<&'static str> {
         std::iter::from_fn(|| self.transactions.poll_event())
             .map(|event| match event {
@@ -123,7 +123,7 @@ impl World {
         }
     }
 
-    /// A new server transaction.
+    /// Begins a server transaction.
     pub fn server(&mut self, text: &str, protocol: Protocol) -> ServerId {
         let arriving = self.arriving(text);
         self.transactions.begin_server(arriving, flow(protocol), None, 0).unwrap()
@@ -139,7 +139,7 @@ impl World {
         self.transactions.respond(self.now, id, code, &mut self.out, write).unwrap()
     }
 
-    /// A new server transaction of a request that ends here; `None` if it came already on another way.
+    /// Begins a server transaction for a request that ends at this server. `None` if the request was merged.
     pub fn ending(&mut self, text: &str) -> Option<ServerId> {
         let arriving = self.arriving(text);
         let begun = self.parsed(text, |world, _, essentials| {
@@ -152,12 +152,12 @@ impl World {
         }
     }
 
-    /// Keeps what 100 for an INVITE is made of.
+    /// Prepares the 100 response to an INVITE.
     pub fn trying(&mut self, id: ServerId, request: &str) {
         self.parsed(request, |world, message, _| world.transactions.trying(world.now, id, message));
     }
 
-    /// A new client transaction and its request.
+    /// Begins a client transaction, and returns its request.
     pub fn client(&mut self, method: &str, protocol: Protocol) -> (ClientId, String) {
         let id = self.transactions.reserve_client(method == "INVITE", flow(protocol), 42).unwrap();
         let request = own_request(method, id);
@@ -166,7 +166,7 @@ impl World {
         (id, request)
     }
 
-    /// A response comes: is it passed on?
+    /// Receives a response, and returns whether it is passed on.
     pub fn answer(&mut self, text: &str) -> bool {
         self.parsed(text, |world, message, essentials| {
             let found = world.transactions.receive_response(world.now, message, essentials, &mut world.out);
@@ -174,7 +174,7 @@ impl World {
         })
     }
 
-    /// Neither a transaction nor a timer is left.
+    /// Returns true if no transaction and no timer is left.
     pub fn is_empty(&mut self) -> bool {
         (self.transactions.counts(), self.transactions.kept_bytes()) == ((0, 0), 0)
             && self.transactions.next_deadline().is_none()

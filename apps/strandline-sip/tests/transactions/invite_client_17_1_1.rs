@@ -59,8 +59,8 @@ fn error_is_acknowledged_each_time_and_passed_once() {
     assert!(world.answer(&response(&invite, 486)));
     let acks = world.sent_whole();
     let [ack] = &acks[..] else { panic!("{acks:?}") };
-    // Section 17.1.1.3: request URI, topmost Via, From, Call-ID, number of CSeq and Routes are the INVITE's; To is the
-    // response's.
+    // Section 17.1.1.3: the request URI, the topmost Via, From, Call-ID, the number of CSeq and the Routes
+    // come from the INVITE, and To from the response.
     let via = invite.lines().find(|line| line.starts_with("Via")).unwrap();
     for line in [
         "ACK sip:b@example.com SIP/2.0",

@@ -35,7 +35,7 @@ fn trying_is_sent_after_200_ms() {
         let (mut world, id) = kept(protocol);
         assert_eq!(world.run_until(1000), [200], "once");
         assert!(world.respond(id, &invite, 180));
-        // Who has been answered isn't told that it is tried.
+        // No 100 after another response.
         for code in [180, 200, 486] {
             let (mut world, id) = kept(protocol);
             assert!(world.respond(id, &invite, code));
@@ -56,7 +56,7 @@ fn who_asks_again_before_that_hears_trying() {
     world.trying(id, &invite);
     assert_eq!(world.receive(&invite), Received::Absorbed);
     assert_eq!(world.sent(), ["SIP/2.0 100 Trying"]);
-    // What is made of it has its headers.
+    // A response derived from the 100 has its headers.
     let code = strandline_sip::codec::StatusCode::REQUEST_TIMEOUT;
     let sent = world.transactions.respond_alike(world.now, id, code, b"mine", &mut world.out);
     assert_eq!(sent, Ok(true));
@@ -87,7 +87,7 @@ fn late_trying_equals_the_prepared_one() {
         assert!(world.sent().is_empty() && world.run_until(199).is_empty());
         (world, id)
     };
-    // By time, once; and to who asks again before that or after it.
+    // Sent once when its timer expires, and for each retransmission before or after that.
     let (mut world, _) = kept(Protocol::Udp);
     world.now = world.transactions.next_deadline().unwrap();
     world.transactions.handle_timeout(world.now, &mut world.out);
@@ -98,7 +98,7 @@ fn late_trying_equals_the_prepared_one() {
     let (mut world, _) = kept(Protocol::Udp);
     assert_eq!(world.receive(&invite), Received::Absorbed);
     assert_eq!(world.sent_whole(), [expected.as_str()]);
-    // What is made of it before it was ever sent has its headers.
+    // A response derived from the 100 before that was sent has its headers.
     let (mut world, id) = kept(Protocol::Tcp);
     let sent =
         world.transactions.respond_alike(world.now, id, StatusCode::REQUEST_TIMEOUT, b"mine", &mut world.out);
@@ -108,7 +108,7 @@ fn late_trying_equals_the_prepared_one() {
         sent.starts_with("SIP/2.0 408") && sent.contains("zero.example") && sent.contains(";tag=mine"),
         "{sent}"
     );
-    // Who has been answered isn't told that it is tried.
+    // No 100 after another response.
     for code in [180, 200, 486] {
         let (mut world, id) = kept(Protocol::Udp);
         assert!(world.respond(id, &invite, code));

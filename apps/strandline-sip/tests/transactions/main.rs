@@ -1,4 +1,4 @@
-//! Transactions in virtual time, a file for each section of RFC 3261 and RFC 6026.
+//! Transactions in virtual time, one file for each section of RFC 3261 and RFC 6026.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod cancel_9_1;

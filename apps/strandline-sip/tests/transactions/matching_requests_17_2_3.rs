@@ -17,7 +17,7 @@ fn branch_sender_and_method_tell_transactions_apart() {
     ] {
         assert!(matches!(world.receive(&other), Received::New(_)), "{other}");
     }
-    // Everything else may differ, and hosts are compared without case.
+    // Everything else may differ, and hosts are compared without regard to case.
     let same =
         invite.replace("client.example.com", "CLIENT.example.com").replace("Call-ID: cid", "Call-ID: other");
     assert_eq!(world.receive(&same), Received::Absorbed);
@@ -39,7 +39,7 @@ fn without_cookie_rfc_2543_matching_applies() {
         assert!(matches!(world.receive(&other), Received::New(_)), "{other}");
     }
     assert_eq!(world.receive(&invite), Received::Absorbed);
-    // The ACK has the tag of the response.
+    // The ACK contains the tag of the response.
     let ack = request("ACK", "1").replace("To: <sip:b@example.com>", "To: <sip:b@example.com>;tag=tt");
     assert_eq!(world.receive(&ack), Received::Acknowledged(id));
     world.run_until(5000);
@@ -50,7 +50,7 @@ fn without_cookie_rfc_2543_matching_applies() {
 fn an_ack_of_nothing_is_passed_on() {
     let mut world = World::new();
     assert_eq!(world.receive(&request("ACK", "z9hG4bKone")), Received::Ack);
-    // One that comes before there was a final response is nothing.
+    // An ACK before any final response is absorbed.
     world.server(&request("INVITE", "z9hG4bKone"), Protocol::Udp);
     assert_eq!(world.receive(&request("ACK", "z9hG4bKone")), Received::Absorbed);
 }

@@ -1,4 +1,4 @@
-//! RFC 6026: the state that follows a 2xx to INVITE.
+//! RFC 6026: the state after a 2xx response to an INVITE.
 
 use strandline_sip::transaction::{Protocol, Received};
 
@@ -14,7 +14,7 @@ fn client_passes_every_2xx_until_timer_m() {
         assert!(world.answer(&ok));
         world.run_until(10_000);
         assert!(world.answer(&ok));
-        // Another branch behind a proxy further on.
+        // Another branch, forked by a proxy further on.
         assert!(world.answer(&ok.replace("tag=tt", "tag=other")));
         assert!(!world.answer(&response(&invite, 486)), "too late");
         assert!(world.sent().is_empty(), "a 2xx is acknowledged by whoever called");
