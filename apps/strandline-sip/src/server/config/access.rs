@@ -1,4 +1,4 @@
-//! `[access]`: whose messages are taken at all.
+//! `[access]`: the addresses that may use the server.
 
 use serde::Deserialize;
 

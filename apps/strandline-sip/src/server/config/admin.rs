@@ -1,4 +1,4 @@
-//! `[admin]`: looking after the server over HTTP.
+//! `[admin]`: administration over HTTP.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::error::{ConfigError, wrong};
 use super::files::Files;
 use super::host::{check_hosts, socket_address_if_any};
 
-/// Letters of a token at least: fewer could be guessed.
+/// Minimum length of a token, in characters, so that it can't be guessed.
 const TOKEN_MIN: usize = 16;
 
 #[derive(Debug, Deserialize, Default)]
@@ -21,14 +21,14 @@ pub(super) struct Table {
     hosts: Vec<String>,
 }
 
-/// Where it is asked, and what who asks must show.
+/// The address and the credentials of the administration interface.
 #[derive(Clone)]
 pub struct Admin {
-    /// Where.
+    /// The address to listen on.
     pub address: SocketAddr,
-    /// What.
+    /// The token that requests must present.
     pub token: String,
-    /// Names that requests may address it by, beside its address and `localhost`.
+    /// Host names accepted in requests, besides the address and `localhost`.
     pub hosts: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ impl core::fmt::Debug for Admin {
     }
 }
 
-/// As the file says, unless the command line does.
+/// Checks the table. The command line takes precedence over the file.
 pub(super) fn check(
     file: Table,
     address: Option<SocketAddr>,

@@ -1,4 +1,4 @@
-//! `[aliases]`: domains and users that stand for others.
+//! `[aliases]`: aliases of domains and users.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ pub(super) struct Table {
     users: HashMap<String, Vec<String>>,
 }
 
-/// Domains, each with the one that it stands for.
+/// The aliases of domains.
 pub(super) fn domains(file: &Table, ours: &[String]) -> Result<HashMap<String, String>, ConfigError> {
     let mut domains = HashMap::new();
     for (name, other) in &file.domains {
@@ -33,7 +33,7 @@ pub(super) fn domains(file: &Table, ours: &[String]) -> Result<HashMap<String, S
     Ok(domains)
 }
 
-/// Users, each with whom it stands for: users of one of `ours`, and others.
+/// The aliases of users: for users of the domains in `ours`, and their targets.
 pub(super) fn users(
     file: &Table,
     ours: &[String],
@@ -73,7 +73,7 @@ fn read(text: &str, ours: &[String], names: bool) -> Result<Alias, ConfigError> 
         write_aor(&uri, &mut aor);
         return Ok(Alias::User(aor));
     }
-    // What looks like a user is one of ours: elsewhere is said with a scheme.
+    // A target without scheme is a local user. Other targets need a scheme.
     if uri.host.ip().is_none() && !(names && has_scheme) {
         let message = if names {
             format!("{text:?}: {host} is none of domains; for elsewhere write \"sip:{text}\"")

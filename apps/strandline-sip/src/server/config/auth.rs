@@ -1,4 +1,4 @@
-//! `[auth]`: who has to prove who they are.
+//! `[auth]`: authentication of users.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,27 +28,27 @@ pub(super) struct Table {
     wrong_max: Option<u32>,
 }
 
-/// Where users and their secrets are.
+/// The users and their secrets.
 #[derive(Debug, Clone)]
 pub enum Users {
-    /// All of them here.
+    /// All users, in memory.
     File(auth::Users),
-    /// In a table, and how much of it is kept for how long.
+    /// Users in a table, and the settings of its cache.
     Table(SubscriberTable, CacheSettings),
 }
 
-/// How users prove who they are.
+/// How users authenticate.
 #[derive(Debug, Clone)]
 pub struct Auth {
     /// The realm.
     pub realm: String,
     /// The users and their secrets.
     pub users: Users,
-    /// What is offered, the most preferred first.
+    /// The algorithms offered, the preferred ones first.
     pub algorithms: Vec<Algorithm>,
-    /// How long a nonce can be used.
+    /// The lifetime of a nonce.
     pub nonce_lifetime: Duration,
-    /// Wrong passwords from one address for one user that are put up with; 0: all.
+    /// Maximum number of wrong passwords for one user from one address; 0 for no limit.
     pub wrong_max: u32,
 }
 
@@ -85,7 +85,7 @@ fn table(text: &str, store: Option<&Store>) -> Result<SubscriberTable, ConfigErr
                         \"sqlite:/etc/strandline/subscribers.db\"";
             Err(wrong(key, hint))
         }
-        // It isn't shown: whoever writes a URL here may have put a password in it.
+        // The value is not shown, because it may contain a password.
         _ => Err(wrong(key, "neither \"store\" nor like \"sqlite:/etc/strandline/subscribers.db\"")),
     }
 }
@@ -147,7 +147,7 @@ pub(super) fn check(file: Table, store: Option<&Store>, files: &mut Files) -> Re
     Ok(Auth { realm: file.realm, users, algorithms, nonce_lifetime, wrong_max })
 }
 
-/// Checks that the domains of users are some of ours: nobody of another could register.
+/// Checks that the domains of users are served here. Users of other domains could not register.
 pub(super) fn check_domains(config: &Config) -> Result<(), ConfigError> {
     let Some(Auth { users: Users::File(users), .. }) = &config.auth else { return Ok(()) };
     let aliases = &config.settings.directory.domains;

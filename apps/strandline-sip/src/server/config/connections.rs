@@ -1,4 +1,4 @@
-//! `[connections]`: what becomes of those over which nothing goes.
+//! `[connections]`: timeouts and buffers of connections.
 
 use std::time::Duration;
 
@@ -18,7 +18,8 @@ pub(super) struct Table {
     buffered_bytes_max: Option<usize>,
 }
 
-/// The least that may be buffered for all connections: one with messages of the usual limits has room.
+/// Minimum for the buffers of all connections, in bytes: enough for one connection with messages of usual
+/// limits.
 const BUFFERED_MIN: usize = 1 << 20;
 
 pub(super) fn check(file: &Table) -> Result<Patience, ConfigError> {

@@ -1,4 +1,4 @@
-//! `[dns]`: where names are looked up.
+//! `[dns]`: name resolution.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -25,7 +25,7 @@ impl Default for Table {
     }
 }
 
-/// `None` if names are not looked up.
+/// Checks the table. Returns `None` if names are not resolved.
 pub(super) fn check(file: &Table) -> Result<Option<Dns>, ConfigError> {
     let servers = file.servers.iter().map(|text| server(text)).collect::<Result<Vec<_>, _>>()?;
     if servers.len() > 8 {
@@ -42,11 +42,11 @@ pub(super) fn check(file: &Table) -> Result<Option<Dns>, ConfigError> {
     Ok(Some(dns).filter(|_| file.enabled))
 }
 
-/// An address, perhaps with a port.
+/// Parses an address with an optional port.
 fn server(text: &str) -> Result<SocketAddr, ConfigError> {
     let bare = text.parse::<IpAddr>().ok().map(|address| SocketAddr::new(address, 53));
     let server = bare.or_else(|| text.parse().ok());
-    // The resolver's library keeps no zones.
+    // The resolver library doesn't support zones.
     let is_fit =
         |server: &SocketAddr| server.port() != 0 && !server.ip().is_unspecified() && !is_link_local(server);
     server.filter(is_fit).ok_or_else(|| {

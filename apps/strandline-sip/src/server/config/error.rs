@@ -1,43 +1,43 @@
-//! What can be wrong with a configuration.
+//! Errors of a configuration.
 
 use std::path::PathBuf;
 
-/// What is wrong with a configuration, and where.
+/// An error of a configuration, and where it is.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The file can't be read.
+    /// A file can't be read.
     #[error("{path}: {cause}")]
     Unreadable {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         cause: std::io::Error,
     },
-    /// It is no TOML, or has a key or value that it must not have.
+    /// A file is not TOML, or contains an invalid key or value.
     #[error("{path}:\n{cause}")]
     Malformed {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// What and where.
+        /// What is wrong, and where.
         cause: Box<toml::de::Error>,
     },
-    /// It is to be read again, and there is no file.
+    /// A reload was requested without a configuration file.
     #[error("there is no file to read again: the server was started without --config")]
     NoFile,
-    /// The system gives no random numbers.
+    /// The system provides no random numbers.
     #[error("{0}")]
     Random(String),
-    /// A value that makes no sense.
+    /// A value is invalid.
     #[error("{key}: {message}")]
     Value {
         /// The key, as `table.key`.
         key: String,
-        /// What is wrong, and what would be right.
+        /// What is wrong, and what is expected.
         message: String,
     },
 }
 
-/// A value that makes no sense.
+/// The error for an invalid value.
 pub(super) fn wrong(key: impl Into<String>, message: impl Into<String>) -> ConfigError {
     ConfigError::Value { key: key.into(), message: message.into() }
 }

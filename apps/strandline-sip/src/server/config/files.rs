@@ -1,4 +1,4 @@
-//! The files that a configuration is made of: the one that the command line names, and those that it names.
+//! The files of a configuration: the one named on the command line, and those that it names.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -11,13 +11,14 @@ use strandline_tls::Pem;
 
 use super::error::{ConfigError, wrong};
 
-/// The longest file: one of some million users.
+/// Maximum size of a file, in bytes: enough for some million users.
 const BYTES_MAX: u64 = 256 << 20;
 
-/// What was read of them: all of a configuration that is not on the command line. There are secrets in it.
+/// The contents of the files, which together with the command line make up the configuration. They contain
+/// secrets.
 #[derive(Default, Clone, PartialEq, Eq)]
 pub struct Files {
-    /// No others are read.
+    /// If true, no further files are read.
     whole: bool,
     all: BTreeMap<PathBuf, Vec<u8>>,
 }
@@ -29,16 +30,16 @@ impl core::fmt::Debug for Files {
 }
 
 impl Files {
-    /// As they are now: each is read when it is asked for, once.
+    /// Reads from disk: each file is read once, on first access.
     #[must_use]
     pub fn of_disk() -> Self {
         Self::default()
     }
 
-    /// As another process has read them.
+    /// Restores the files that another process has read.
     ///
     /// # Errors
-    /// If these are not the bytes of [`to_bytes`](Self::to_bytes).
+    /// Returns an error if `bytes` was not made by [`to_bytes`](Self::to_bytes).
     pub(in crate::server) fn from_bytes(mut bytes: &[u8]) -> io::Result<Self> {
         let broken = || io::Error::from(io::ErrorKind::InvalidData);
         let mut all = BTreeMap::new();
@@ -50,10 +51,10 @@ impl Files {
         Ok(Self { whole: true, all })
     }
 
-    /// For another process: path and content of each, behind their lengths.
+    /// Encodes the files for another process: the path and content of each, preceded by their lengths.
     ///
     /// # Errors
-    /// If one has more than 4 GiB.
+    /// Returns an error if a file is larger than 4 GiB.
     pub(in crate::server) fn to_bytes(&self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         for (path, content) in &self.all {
@@ -81,12 +82,12 @@ impl Files {
         text.map_err(|cause| ConfigError::Unreadable { path: path.to_owned(), cause })
     }
 
-    /// The file that a key names.
+    /// The text of the file that a key names.
     pub(super) fn text_of(&mut self, key: &str, path: &Path) -> Result<String, ConfigError> {
         self.text(path).map_err(|error| wrong(key, error.to_string()))
     }
 
-    /// The text of a PEM file.
+    /// The contents of a PEM file.
     pub(super) fn pem(&mut self, key: &str, path: &Path) -> Result<Pem, ConfigError> {
         match self.bytes(path) {
             Ok(bytes) => Ok(Pem { path: path.to_owned(), bytes: bytes.to_vec() }),
@@ -95,7 +96,7 @@ impl Files {
     }
 }
 
-/// What stands behind its length.
+/// Takes a byte string that is preceded by its length.
 fn take<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (len, rest) = bytes.split_first_chunk()?;
     let (part, rest) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;

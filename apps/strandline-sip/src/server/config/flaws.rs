@@ -1,4 +1,5 @@
-//! What is odd about a configuration and doesn't keep a server from running: a certificate that others will not take.
+//! Warnings about a configuration with which the server can run, such as a certificate that peers will
+//! reject.
 
 use core::net::IpAddr;
 
@@ -9,19 +10,19 @@ use crate::server::clock::Clock;
 use super::Config;
 
 const DAY_SECS: u64 = 86_400;
-/// A certificate that ends within so many days is to be replaced now.
+/// A certificate that expires within this number of days should be replaced now.
 const SOON_DAYS: u64 = 14;
-/// Names that are told.
+/// Maximum number of names in a warning.
 const NAMES_TOLD: usize = 5;
 
-/// What is odd.
+/// A warning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flaw {
     /// The key, as `table.key`.
     pub key: &'static str,
-    /// What is odd, and what would be right.
+    /// What is wrong, and what is expected.
     pub message: String,
-    /// It is no good at all: `--check` takes it for an error. A server that runs goes on, for what needs no TLS.
+    /// True if TLS can't work at all. `--check` reports an error; a running server continues without TLS.
     pub is_error: bool,
 }
 
@@ -32,14 +33,14 @@ impl core::fmt::Display for Flaw {
 }
 
 impl Config {
-    /// What is odd about it now.
+    /// The current warnings.
     #[must_use]
     pub fn flaws(&self, unix_secs: u64) -> Vec<Flaw> {
         let time = self.tls.as_ref().and_then(|tls| of_time(validity(&tls.own)?, unix_secs));
         time.into_iter().chain(self.of_names()).chain(self.of_addresses()).chain(self.of_exposure()).collect()
     }
 
-    /// Pages that others than this machine's users reach, without TLS.
+    /// Warns about metrics and administration pages that are reachable from other machines, without TLS.
     fn of_exposure(&self) -> impl Iterator<Item = Flaw> {
         let pages = [
             ("metrics.address", self.metrics),
@@ -54,14 +55,15 @@ impl Config {
         })
     }
 
-    /// Says what is odd about it now in the log.
+    /// Logs the current warnings.
     pub(in crate::server) fn warn(&self) {
         for flaw in self.flaws(Clock::unix().as_secs()) {
             tracing::warn!("{flaw}");
         }
     }
 
-    /// What is told of a listener with TLS is to be a name: certificates are for names, and few phones look for addresses in them.
+    /// A TLS listener should advertise a name: certificates are issued for names, and few phones accept
+    /// addresses in them.
     fn of_addresses(&self) -> Vec<Flaw> {
         let secure = self.listen.iter().filter(|listen| listen.protocol.is_secure());
         let told = secure.filter(|listen| listen.host().parse::<IpAddr>().is_ok());
@@ -78,8 +80,8 @@ impl Config {
         .collect()
     }
 
-    /// Others want a certificate for the domain in the URI that has led them here (RFC 5922 sections 7.1 and 7.3): one of `domains`, or
-    /// the host that Record-Routes name.
+    /// Peers require a certificate for the domain of the URI that led them here (RFC 5922 sections 7.1 and
+    /// 7.3): one of `domains`, or the host in Record-Route.
     fn of_names(&self) -> Option<Flaw> {
         let own = &self.tls.as_ref()?.own;
         let secure: Vec<String> =

@@ -1,4 +1,4 @@
-//! Any bytes as a configuration. The files that it names aren't read.
+//! Fuzz target: arbitrary bytes as a configuration. The files that it names aren't read.
 #![allow(clippy::panic, reason = "a fuzz target stops at what breaks a promise")]
 
 use std::path::PathBuf;
@@ -17,7 +17,8 @@ struct Line {
 
 static ARGS: LazyLock<Args> = LazyLock::new(|| Line::parse_from(["sip", "--config", "strandline.toml"]).args);
 
-/// A configuration that is taken listens somewhere. An error names what is wrong, and is no longer than what it quotes.
+/// A valid configuration has a listener. An error names what is wrong, and is not much longer than what it
+/// quotes.
 pub fn run(bytes: &[u8]) {
     let name = "strandline.toml";
     let mut packed = Vec::new();
@@ -38,7 +39,7 @@ pub fn run(bytes: &[u8]) {
         }
         Err(error) => {
             let text = error.to_string();
-            // Whatever is quoted may need escapes.
+            // Quoted text may need escapes.
             assert!(!text.is_empty() && text.len() <= 12 * bytes.len() + 4096, "{text}");
         }
     }

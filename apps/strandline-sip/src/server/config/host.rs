@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::error::{ConfigError, wrong};
 
-/// A name or an address, in small letters.
+/// Checks a name or an address. Returns it in lowercase.
 pub(super) fn check_domain(key: &str, domain: &str) -> Result<String, ConfigError> {
     let lower = domain.to_ascii_lowercase();
     let host = if lower.parse::<IpAddr>().is_ok() {
@@ -19,24 +19,24 @@ pub(super) fn check_domain(key: &str, domain: &str) -> Result<String, ConfigErro
     Ok(lower)
 }
 
-/// Names and addresses, in small letters.
+/// Checks names and addresses. Returns them in lowercase.
 pub(super) fn check_hosts(key: &str, hosts: &[String]) -> Result<Vec<String>, ConfigError> {
     hosts.iter().map(|host| check_domain(key, host)).collect()
 }
 
-/// An address and a port; a link-local address has a zone, too.
+/// Parses an address and a port. A link-local address needs a zone.
 pub(super) fn socket_address<'de, D: Deserializer<'de>>(file: D) -> Result<SocketAddr, D::Error> {
     strandline::socket_address(&String::deserialize(file)?).map_err(D::Error::custom)
 }
 
-/// Of keys that may be left out.
+/// As [`socket_address`], for optional keys.
 pub(super) fn socket_address_if_any<'de, D: Deserializer<'de>>(
     file: D,
 ) -> Result<Option<SocketAddr>, D::Error> {
     socket_address(file).map(Some)
 }
 
-/// Networks: an address and the length of its prefix each.
+/// Parses networks: an address and a prefix length each.
 pub(super) fn networks(key: &str, texts: &[String]) -> Result<Vec<(IpAddr, u8)>, ConfigError> {
     let network = |text: &String| {
         let form = || wrong(key, format!("{text:?} is not like 192.0.2.0/24 or 2001:db8::/32"));

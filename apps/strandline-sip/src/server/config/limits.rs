@@ -1,4 +1,4 @@
-//! `[limits]`.
+//! `[limits]`: maximum numbers and sizes.
 
 use serde::Deserialize;
 
@@ -6,7 +6,8 @@ use super::error::{ConfigError, wrong};
 use crate::codec::Limits;
 use crate::transaction::TransactionLimits;
 
-/// With less the largest messages could not be kept, of which new ones have half.
+/// Minimum for the memory of messages, in bytes. New messages may use half of it, which must hold the largest
+/// one.
 const BYTES_LEAST: usize = 1 << 20;
 
 #[derive(Debug, Deserialize, Default)]
@@ -21,18 +22,18 @@ pub(super) struct Table {
     udp_request_bytes_max: Option<usize>,
 }
 
-/// How much there may be of what.
+/// The checked limits.
 pub(super) struct Checked {
     pub(super) users: usize,
     pub(super) transactions: TransactionLimits,
     pub(super) connections: usize,
     pub(super) message: Limits,
-    /// Of a request that goes in a datagram; 0 for no limit.
+    /// Maximum size of a request sent in a datagram, in bytes; 0 for no limit.
     pub(super) udp_request_bytes: usize,
 }
 
 /// # Errors
-/// For what would let nothing work.
+/// Checks the table, and rejects values with which nothing would work.
 pub(super) fn check(
     file: &Table,
     users: usize,

@@ -1,4 +1,4 @@
-//! `[[listen]]` and `--listen`: where it listens.
+//! `[[listen]]` and `--listen`: the addresses that the server listens on.
 
 use std::net::SocketAddr;
 
@@ -23,31 +23,31 @@ pub(super) struct Table {
     carrier: Option<SctpCarrier>,
 }
 
-/// Where to listen.
+/// A listening address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
-    /// For what.
+    /// The transport protocol.
     pub protocol: Protocol,
-    /// Where; of SCTP in UDP, the socket that carries it.
+    /// The address; for SCTP in UDP, that of the UDP socket.
     pub address: SocketAddr,
-    /// The host that others are told.
+    /// The host that is advertised.
     pub advertise: Option<String>,
     /// The SCTP port.
     pub sctp_port: u16,
-    /// Its sockets.
+    /// The style of the SCTP sockets.
     pub sctp_style: SctpStyle,
-    /// What carries it.
+    /// The carrier of SCTP.
     pub sctp_carrier: SctpCarrier,
 }
 
 impl Listen {
-    /// What others are told: a name, or an address.
+    /// The advertised host: a name or an address.
     pub(in crate::server) fn host(&self) -> String {
         self.advertise.clone().unwrap_or_else(|| self.address.ip().to_string())
     }
 }
 
-/// Of the file.
+/// Checks an entry of the file.
 pub(super) fn check(listen: Table) -> Result<Listen, ConfigError> {
     let protocol = protocol("listen.protocol", &listen.protocol)?;
     let of_sctp = [
@@ -79,14 +79,14 @@ pub(super) fn check(listen: Table) -> Result<Listen, ConfigError> {
 
 fn protocol(key: &str, name: &str) -> Result<Protocol, ConfigError> {
     Protocol::from_name(name.as_bytes()).ok_or_else(|| {
-        // In a file it is a key of its own that says so.
+        // In a file, the carrier has its own key.
         let on_ip = if key == "--listen" { ", \"sctp-ip\"" } else { "" };
         let names = format!("\"udp\", \"tcp\", \"sctp\"{on_ip}, \"tls\", \"ws\" and \"wss\"");
         wrong(key, format!("{name:?} is none of {names}"))
     })
 }
 
-/// Of the command line.
+/// Parses an option of the command line.
 pub(super) fn parse_listen(text: &str, sctp_style: SctpStyle) -> Result<Listen, ConfigError> {
     let form =
         || wrong("--listen", format!("{text:?} is not like udp:192.0.2.1:5060 or tcp:[2001:db8::1]:5060"));
@@ -101,7 +101,7 @@ pub(super) fn parse_listen(text: &str, sctp_style: SctpStyle) -> Result<Listen, 
     Ok(Listen { protocol, address, advertise: None, sctp_port, sctp_style, sctp_carrier })
 }
 
-/// Checks that others can be told an address.
+/// Checks that there is an address to advertise.
 pub(super) fn check_listen(listen: &Listen) -> Result<(), ConfigError> {
     match &listen.advertise {
         None if listen.address.ip().is_unspecified() => Err(wrong(
@@ -113,7 +113,8 @@ pub(super) fn check_listen(listen: &Listen) -> Result<(), ConfigError> {
     }
 }
 
-/// SCTP may be there twice: in UDP and on IP, under one address and port, for what phones are told holds for both.
+/// SCTP may be configured twice, in UDP and on IP, with one address and port, because the advertised ones
+/// apply to both.
 pub(super) fn check_carriers(all: &[Listen]) -> Result<(), ConfigError> {
     let sctp: Vec<&Listen> = all.iter().filter(|listen| listen.protocol == Protocol::Sctp).collect();
     let [one, other] = sctp.as_slice() else {
@@ -147,7 +148,7 @@ pub(super) fn check_carriers(all: &[Listen]) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Checks that several processes can listen there.
+/// Checks that several processes can share the addresses.
 pub(super) fn check_shared(all: &[Listen]) -> Result<(), ConfigError> {
     if all.iter().any(|listen| listen.sctp_carrier == SctpCarrier::Ip) {
         let message = "SCTP on IP goes with one process: each would get the packets of all. With `processes` there is SCTP in UDP";

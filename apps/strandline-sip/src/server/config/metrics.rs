@@ -1,4 +1,4 @@
-//! `[metrics]`.
+//! `[metrics]`: the metrics page.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! The configuration: TOML, checked as a whole before anything starts. A module for each table.
+//! The configuration: a TOML file, checked as a whole before anything starts. Each table has its own module.
 
 mod access;
 mod admin;
@@ -93,52 +93,52 @@ enum FileMode {
     FrontEnd,
 }
 
-/// A configuration that makes sense.
+/// A valid configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Of the service. Its addresses are known once it listens.
+    /// Settings of the service. Its addresses are added once the server listens.
     pub settings: Settings,
-    /// Where to listen.
+    /// The listening addresses.
     pub listen: Vec<Listen>,
-    /// Where bindings are kept; memory only without it.
+    /// The store for bindings; without one, they are kept in memory only.
     pub store: Option<Store>,
-    /// How long an answer may wait for the store.
+    /// How long a response may wait for the store.
     pub store_timeout: Duration,
-    /// Who has to prove who they are; nobody without it.
+    /// Authentication; `None` disables it.
     pub auth: Option<Auth>,
-    /// Connections at most.
+    /// Maximum number of connections.
     pub connections_max: usize,
-    /// How long connections are waited for, and how much is kept for them.
+    /// Timeouts and buffer limits of connections.
     pub patience: Patience,
-    /// Too much to do.
+    /// Overload control.
     pub overload: Overload,
-    /// Where metrics are.
+    /// The address of the metrics page.
     pub metrics: Option<SocketAddr>,
-    /// Names that requests may address the metrics by, beside their address and `localhost`.
+    /// Host names accepted in requests for metrics, besides the address and `localhost`.
     pub metrics_hosts: Vec<String>,
     /// Certificates.
     pub tls: Option<Tls>,
-    /// Connections of browsers.
+    /// Settings of WebSocket connections.
     pub websocket: WebSockets,
-    /// Whose messages are taken.
+    /// The addresses that may use the server.
     pub access: Access,
-    /// Where names are looked up; they aren't without it.
+    /// Name resolution; `None` disables it.
     pub(super) dns: Option<Dns>,
-    /// Where copies of messages go.
+    /// The collector for copies of messages.
     pub(super) hep: Option<HepSettings>,
-    /// Who looks after it, over HTTP.
+    /// Administration over HTTP.
     pub admin: Option<Admin>,
-    /// Processes that serve, all at the same addresses.
+    /// Number of processes, which all serve the same addresses.
     pub processes: u8,
-    /// The file as it stands.
+    /// The parsed file.
     pub(super) document: toml::Table,
 }
 
 impl Config {
-    /// Reads the file that the command line names, and adds what else stands there.
+    /// Reads the file named on the command line, and adds the other options.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// Returns the first error.
     pub fn of(args: &Args, files: &mut Files) -> Result<Self, ConfigError> {
         let (mut file, document) = match &args.config {
             Some(path) => read(path, files)?,
@@ -203,7 +203,8 @@ impl Config {
 }
 
 impl Config {
-    /// The transports that others are reached by. Connections may go to any family, datagrams to that of their socket.
+    /// The transports for outgoing requests. Connections can use any address family, datagrams only that of
+    /// their socket.
     pub(super) fn ours(&self) -> Ours {
         let usable = self.listen.iter().filter(|listen| !listen.protocol.is_websocket());
         let usable = usable.filter(|listen| {
@@ -227,7 +228,7 @@ impl Config {
         Ours { protocols }
     }
 
-    /// What connections with TLS need.
+    /// The TLS settings for both kinds of connections.
     pub(super) fn tls_sides(&self) -> TlsSides {
         self.tls.as_ref().map_or_else(TlsSides::default, |tls| TlsSides {
             server: Some(tls.server.clone()),

@@ -1,4 +1,4 @@
-//! `[node]`: this server among others that share its store.
+//! `[node]`: this server, as one of several that share a store.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(super) struct Table {
     lease_ms: Option<u64>,
 }
 
-/// A server that doesn't say who it is.
+/// The settings of a server without a name.
 pub(super) fn alone() -> NodeSettings {
     NodeSettings {
         name: "sip".to_owned(),
@@ -29,7 +29,7 @@ pub(super) fn alone() -> NodeSettings {
     }
 }
 
-/// This node, if there may be others.
+/// The settings of this node, if there may be others.
 pub(super) fn check(table: &Table) -> Result<Option<NodeSettings>, ConfigError> {
     let defaults = alone();
     let Some(name) = table.name.clone() else {

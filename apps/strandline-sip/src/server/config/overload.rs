@@ -1,4 +1,4 @@
-//! `[overload]`: what is done when there is more than can be done.
+//! `[overload]`: overload control.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use crate::service::Offer;
 
 use super::error::{ConfigError, wrong};
 
-/// With 4 ms a city's traffic takes more than a twentieth of a core.
+/// Default interval for gathering datagrams, in milliseconds. With 4 ms, a city's traffic takes more than a
+/// twentieth of a core.
 const GATHER_MS: u64 = 6;
 
 #[derive(Debug, Deserialize, Default)]
@@ -25,7 +26,7 @@ pub(super) struct Table {
     pub(super) oc: Oc,
 }
 
-/// The algorithms of overload control that neighbours are offered.
+/// The overload control algorithms offered to neighbours.
 #[derive(Debug, Clone, Copy, Deserialize, Default)]
 pub(super) enum Oc {
     #[serde(rename = "none")]
@@ -47,20 +48,20 @@ impl Oc {
     }
 }
 
-/// What is done when there is more than can be done.
+/// The settings of overload control.
 #[derive(Debug, Clone, Copy)]
 pub struct Overload {
     pub(in crate::server) settings: InboxSettings,
-    /// Who is refused may be told so, so often.
+    /// Maximum number of 503 responses per second.
     pub(in crate::server) refusals_per_sec: u32,
-    /// How often it is looked for datagrams while that pays; none if never.
+    /// The interval at which datagrams are gathered while that pays; `None` disables gathering.
     pub(in crate::server) gather: Option<Duration>,
     pub(in crate::server) source_messages_per_sec: Option<u32>,
     pub(in crate::server) source_connections: Option<u32>,
 }
 
 impl Overload {
-    /// The inbox; `key` must be random.
+    /// Creates the inbox. `key` must be random.
     pub(in crate::server) fn inbox(&self, key: [u8; 16]) -> Inbox {
         Inbox::new(self.settings, self.sources(key), key)
     }
@@ -69,7 +70,7 @@ impl Overload {
         self.source_messages_per_sec.map(|per_sec| Sources::new(per_sec, key))
     }
 
-    /// From now on the inbox does as it says here.
+    /// Applies the settings to an existing inbox.
     pub(in crate::server) fn configure(&self, inbox: &mut Inbox, key: [u8; 16]) {
         inbox.configure(self.settings, self.sources(key));
     }
@@ -82,7 +83,7 @@ pub(super) fn check(file: &Table) -> Result<Overload, ConfigError> {
         value => Err(wrong(format!("overload.{key}"), format!("{value} is not between {least} and {most}"))),
     };
     let patience_ms = file.patience_ms.unwrap_or(defaults.patience.as_millis() as u64);
-    // Longer than half of T1, and senders over UDP ask again before they are refused.
+    // With more than half of T1, clients on UDP would retransmit before they are rejected.
     let patience = Duration::from_millis(within("patience_ms", patience_ms, 10, 250)?);
     let bytes_max = file.queue_bytes_max.unwrap_or(defaults.bytes_max) as u64;
     let bytes_max = within("queue_bytes_max", bytes_max, 1 << 20, 1 << 36)? as usize;

@@ -1,4 +1,4 @@
-//! `[registrar]`.
+//! `[registrar]`: registrations.
 
 use serde::Deserialize;
 
@@ -33,7 +33,7 @@ pub(super) fn check(file: &Table) -> Result<RegistrarSettings, ConfigError> {
         ..defaults
     };
     if settings.expires_min_secs > 3600 {
-        // RFC 3261 section 10.3: an hour must never be refused.
+        // RFC 3261 section 10.3: an hour must never be rejected.
         return Err(wrong(
             "registrar.expires_min_secs",
             "more than 3600 would refuse what must not be refused",
@@ -55,7 +55,7 @@ pub(super) fn check(file: &Table) -> Result<RegistrarSettings, ConfigError> {
     Ok(settings)
 }
 
-/// The value of Service-Route: URIs in brackets, in the order in which requests pass them (RFC 3608).
+/// The value of Service-Route (RFC 3608): URIs in brackets, in the order in which requests traverse them.
 pub(super) fn service_route(file: &Table) -> Result<Vec<u8>, ConfigError> {
     let mut value = String::new();
     for text in &file.service_route {

@@ -1,4 +1,4 @@
-//! `[relay]`: whose requests go to hosts that are none of ours.
+//! `[relay]`: the clients whose requests to foreign hosts are relayed.
 
 use serde::Deserialize;
 

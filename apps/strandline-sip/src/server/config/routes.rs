@@ -1,4 +1,4 @@
-//! `[[route]]`: where requests go that are for none of our users.
+//! `[[route]]`: destinations of requests that are not for local users.
 
 use serde::Deserialize;
 
@@ -38,7 +38,7 @@ struct HopTable {
 pub(super) fn check(files: &[Table], ours: &[String], names: bool) -> Result<Vec<Route>, ConfigError> {
     let route = |(number, file): (usize, &Table)| {
         one(file, ours, names).map_err(|error| match error {
-            // Which of them.
+            // Add the number of the entry.
             ConfigError::Value { key, message } if files.len() > 1 => {
                 wrong(key.replacen("route", &format!("route[{}]", number + 1), 1), message)
             }
@@ -77,7 +77,7 @@ fn one(file: &Table, ours: &[String], names: bool) -> Result<Route, ConfigError>
     if file.to.is_empty() {
         return Err(wrong("route.to", "at least one is needed, such as \"sip:192.0.2.1\""));
     }
-    // One after the other, unless they say otherwise.
+    // Hops are tried in order, unless they have explicit priorities.
     let hop = |(number, to): (usize, &To)| match to {
         To::Uri(uri) => Hop { uri: uri.clone(), priority: number as u16 },
         To::Hop(HopTable { uri, priority }) => Hop { uri: uri.clone(), priority: *priority },
@@ -108,7 +108,7 @@ fn one(file: &Table, ours: &[String], names: bool) -> Result<Route, ConfigError>
     })
 }
 
-/// The protocol that a URI names or stands for; `None` if DNS chooses it.
+/// The protocol of a URI; `None` if DNS chooses it.
 fn protocol_of(uri: &SipUri<'_>) -> Result<Option<Protocol>, ()> {
     match uri.transport() {
         _ if uri.secure => Ok(Some(Protocol::Tls)),
@@ -118,7 +118,8 @@ fn protocol_of(uri: &SipUri<'_>) -> Result<Option<Protocol>, ()> {
     }
 }
 
-/// Does it send by what the URIs want to be reached by? It sends from where it listens. Otherwise each request would be refused.
+/// Checks that the server can send over the transports of the routes. It sends from its listening addresses,
+/// and would otherwise have to reject each request.
 pub(super) fn check_reached(directory: &Directory, listens: &[Protocol]) -> Result<(), ConfigError> {
     let hops =
         directory.routes.iter().flat_map(|route| &route.hops).map(|hop| ("route.to", hop.uri.as_bytes()));

@@ -1,4 +1,4 @@
-//! `[server]`: how many processes serve.
+//! `[server]`: the number of processes.
 
 use serde::Deserialize;
 
@@ -22,8 +22,8 @@ enum Given {
 }
 
 impl Config {
-    /// Brings it into the form that it has for one of several processes: what holds for all is divided among them, and who looks after
-    /// the server asks the one that has started them.
+    /// Adapts the configuration for one of several processes: common limits are divided among them, and the
+    /// parent process provides administration.
     pub(in crate::server) fn share(&mut self, worker: u8, count: u8) {
         let of_all = |all: &mut usize| *all = all.div_ceil(usize::from(count.max(1)));
         of_all(&mut self.connections_max);
@@ -33,7 +33,7 @@ impl Config {
         of_all(&mut self.overload.settings.bytes_max);
         of_all(&mut self.patience.buffered_bytes_max);
         (self.metrics, self.admin) = (None, None);
-        // Others are told of bindings, whether or not they are kept.
+        // Other workers receive the bindings, whether or not these are stored.
         self.settings.durable = true;
         if let Some(Store::Shared(settings)) = &mut self.store {
             settings.node.name = worker_name(&settings.node.server, worker);
@@ -41,7 +41,7 @@ impl Config {
     }
 }
 
-/// How many processes serve.
+/// The number of processes.
 pub(super) fn check(file: &Table, option: Option<&str>) -> Result<u8, ConfigError> {
     match (option, &file.processes) {
         (Some(text), _) => read("--processes", text),

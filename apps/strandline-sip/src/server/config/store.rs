@@ -1,4 +1,4 @@
-//! `[store]`: where bindings are kept.
+//! `[store]`: the store for bindings.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,24 +24,24 @@ pub(super) struct Table {
 
 impl core::fmt::Debug for Table {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        // The URL may hold a password.
+        // The URL may contain a password.
         f.debug_struct("Table").field("kind", &self.kind).field("path", &self.path).finish_non_exhaustive()
     }
 }
 
-/// Where bindings are kept.
+/// The store for bindings.
 #[derive(Debug, Clone)]
 pub enum Store {
-    /// In this file, for one server.
+    /// An SQLite file, for one server.
     Sqlite(PathBuf),
-    /// In a database that several nodes may share.
+    /// A database that several nodes may share.
     Shared(Box<Shared>),
 }
 
-/// How long an answer may wait, unless it is configured.
+/// Default for how long a response may wait for the store, in milliseconds.
 const TIMEOUT_MS: u64 = 2000;
 
-/// The store, none for memory only; and how long an answer may wait for it.
+/// Checks the table. Returns the store, if any, and how long a response may wait for it.
 pub(super) fn check(
     table: Table,
     node: Option<NodeSettings>,
@@ -123,7 +123,7 @@ fn check_shared(
         Kind::PostgreSql => &["postgresql://", "postgres://"],
         Kind::Redis => &["redis://", "redis+unix://", "unix://", "valkey://", "rediss://", "valkeys://"],
     };
-    // It isn't shown: there may be a password in it.
+    // The value is not shown, because it may contain a password.
     if !schemes.iter().any(|scheme| url.starts_with(scheme)) {
         return Err(wrong("store.url", format!("not like {example:?}, which goes with kind = {name:?}")));
     }

@@ -1,4 +1,4 @@
-//! `[timers]`.
+//! `[timers]`: the timers of transactions.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub(super) fn check(file: &Table) -> Result<Timings, ConfigError> {
     Ok(Timings { t1, t2, t4, c })
 }
 
-/// How long a hop of a trunk may say nothing.
+/// How long a hop may be silent before the next one is tried.
 pub(super) fn check_failover(file: &Table) -> Result<Duration, ConfigError> {
     match file.failover_ms.unwrap_or(4000) {
         millis @ 500..=32_000 => Ok(Duration::from_millis(millis)),

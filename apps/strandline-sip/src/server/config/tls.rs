@@ -21,25 +21,25 @@ pub(super) struct Table {
     peers: Vec<String>,
 }
 
-/// What TLS needs.
+/// The TLS settings.
 #[derive(Debug, Clone)]
 pub struct Tls {
-    /// For connections that are accepted.
+    /// For accepted connections.
     pub server: ServerTls,
-    /// For those that are opened, if anybody is trusted.
+    /// For outgoing connections, if any certificates are trusted.
     pub client: Option<ClientTls>,
-    /// Domains whose owners may send requests for other hosts.
+    /// Domains that may relay requests to foreign hosts.
     pub peers: Vec<String>,
-    /// What others are shown.
+    /// The server's own certificate.
     pub(super) own: CertificateDer<'static>,
 }
 
-/// The key of the configuration that names this file.
+/// The configuration key that names this file.
 fn key_of(file: &Table, error: &TlsError) -> &'static str {
     let path = match error {
         TlsError::Certificate { path, .. } | TlsError::File { path, .. } => path,
     };
-    // Certificate and key may be in one file.
+    // The certificate and the key may be in one file.
     let is_key = *path == file.key && matches!(error, TlsError::File { .. });
     if is_key && *path != file.certificate {
         "tls.key"

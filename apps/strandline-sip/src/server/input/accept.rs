@@ -1,4 +1,4 @@
-//! Accepting connections, with and without TLS and WebSocket.
+//! Accepts connections, with and without TLS and WebSocket.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,14 +17,14 @@ use super::fresh::Fresh;
 use super::set::Set;
 use super::tcp::{SHED, greet, wire};
 
-/// What connections are accepted from.
+/// A listening socket.
 pub(in crate::server) type Listening = AsyncFd<std::net::TcpListener>;
 
 pub(in crate::server) fn listen(address: SocketAddr, patience: &Patience) -> io::Result<Listening> {
     listening(bind(address, patience, false)?)
 }
 
-/// A socket that listens; one that `joins` listens where others do.
+/// Creates a listening socket. With `joins`, it shares its address with the sockets of other processes.
 pub(in crate::server) fn bind(
     address: SocketAddr,
     patience: &Patience,
@@ -34,7 +34,7 @@ pub(in crate::server) fn bind(
     let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
-    // Those that are accepted have it from here.
+    // Accepted connections inherit these options.
     socket.set_tcp_nodelay(true)?;
     patience.apply(&socket)?;
     socket.set_reuse_port(joins)?;
@@ -43,7 +43,7 @@ pub(in crate::server) fn bind(
     Ok(socket)
 }
 
-/// Waits for connections on it.
+/// Registers a listening socket with the runtime.
 pub(in crate::server) fn listening(socket: socket2::Socket) -> io::Result<Listening> {
     #[allow(
         deprecated,
@@ -52,7 +52,7 @@ pub(in crate::server) fn listening(socket: socket2::Socket) -> io::Result<Listen
     AsyncFd::new(socket.into())
 }
 
-/// Accepts until the task is ended.
+/// Accepts connections until the task is ended.
 pub(in crate::server) async fn serve(listening: Listening, hub: Rc<Hub>, set: Rc<Set>, protocol: Protocol) {
     let fresh = Fresh::start(&hub, set);
     let mut errors = AcceptErrors::default();
@@ -73,7 +73,7 @@ pub(in crate::server) async fn serve(listening: Listening, hub: Rc<Hub>, set: Rc
     }
 }
 
-/// Takes a connection that was accepted, if its peer may send and there is room.
+/// Takes an accepted connection, if its peer has access and there is room.
 fn take(
     stream: std::net::TcpStream,
     peer: SocketAddr,
@@ -96,8 +96,8 @@ fn take(
     Ok(())
 }
 
-/// Waits after an error. When descriptors or memory are used up it first lets go connections that have ended, and the oldest on
-/// which no message has come.
+/// Pauses after an error. If descriptors or memory are exhausted, it first closes connections that have
+/// ended, and the oldest ones without a message.
 async fn recover(error: &io::Error, errors: &mut AcceptErrors, hub: &Rc<Hub>, fresh: &Fresh) {
     let found = errors.on_error(error);
     if let Some(unlogged) = found.log {
@@ -113,7 +113,7 @@ async fn recover(error: &io::Error, errors: &mut AcceptErrors, hub: &Rc<Hub>, fr
     tokio::time::sleep(pause).await;
 }
 
-/// The next connection, which never waits.
+/// Accepts a connection, without blocking.
 pub(super) fn accept(listener: &std::net::TcpListener) -> io::Result<(std::net::TcpStream, SocketAddr)> {
     let (socket, peer) = acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
     let peer = peer.ok_or(io::ErrorKind::ConnectionAborted)?;

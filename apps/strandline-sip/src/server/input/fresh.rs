@@ -1,7 +1,7 @@
-//! Connections that were just accepted. Many are for one request only: their client sends it at once, and closes when it has
-//! the answer. To have the system watch each, and a task wait for it, only to undo all that a moment later, would take a quarter of
-//! what serving them does. So one whose first message was there already is left alone for a few milliseconds: then it has ended, or
-//! it is one that stays.
+//! Newly accepted connections. Many carry one request only: the client sends it at once, and closes the
+//! connection once it has the response. Registering each with epoll and a task, only to undo that a moment
+//! later, would take a quarter of the time that serving them takes. So a connection whose first message was
+//! already there is left unregistered for a few milliseconds. By then it has ended, or it is one that stays.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -22,49 +22,50 @@ use super::set::Set;
 use super::taker::{End, Taker};
 use super::work::work_between;
 
-/// How long nobody waits for a connection: what comes on it meanwhile waits for so long.
+/// How long a new connection stays unregistered; a message that arrives meanwhile is delayed by up to this
+/// time.
 const ALONE: Duration = Duration::from_millis(5);
-/// Connections without a message that are kept for the second look.
+/// Maximum number of connections without a message that are kept for a second look.
 const EMPTY_MAX: usize = 64;
 
-/// One that was accepted, and what cuts its messages.
+/// An accepted connection and its framer.
 type Young = (Rc<Connection>, Reader);
 
-/// One that is left alone.
+/// An unregistered connection.
 struct Alone {
-    /// So long.
+    /// The time at which it is looked at again.
     until: Duration,
-    /// Its last message, as the inbox counts.
+    /// The number of its last message in the inbox.
     message: u64,
     young: Young,
 }
 
-/// Those of a listening socket.
+/// The new connections of a listening socket.
 pub(super) struct Fresh {
-    /// In the order in which they are looked at.
+    /// Unregistered connections, in the order in which they are looked at.
     alone: RefCell<VecDeque<Alone>>,
-    /// Nothing had come on these when they were accepted.
+    /// Connections from which nothing had arrived when they were accepted.
     empty: RefCell<Vec<Young>>,
     came: Notify,
-    /// Who takes those that stay.
+    /// Takes the connections that stay.
     set: Rc<Set>,
 }
 
-/// What a look at a connection found.
+/// The result of reading from a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Found {
-    /// Whole messages, and nothing else.
+    /// Whole messages only.
     Messages,
     Nothing,
-    /// Part of a message.
+    /// An incomplete message.
     More,
-    /// What makes no sense.
+    /// Bytes that are not SIP.
     Nonsense,
     End,
 }
 
 impl Fresh {
-    /// Those that are left alone are looked at until the task that accepts is gone.
+    /// Starts looking after unregistered connections, until the task that accepts them ends.
     pub(super) fn start(hub: &Rc<Hub>, set: Rc<Set>) -> Rc<Self> {
         let (alone, empty) = Default::default();
         let fresh = Rc::new(Self { alone, empty, came: Notify::new(), set });
@@ -72,7 +73,7 @@ impl Fresh {
         fresh
     }
 
-    /// A connection was accepted.
+    /// Takes an accepted connection.
     pub(super) fn begin(&self, stream: TcpStream, peer: SocketAddr, hub: &Rc<Hub>) {
         let connection = hub.connections.add(Protocol::Tcp, peer);
         connection.accepted(stream);
@@ -87,7 +88,7 @@ impl Fresh {
         work_between(hub);
     }
 
-    /// No more are to be accepted now: what had sent nothing yet mostly has by now.
+    /// Looks again at connections that had sent nothing. Most have by now, after the last accept of a batch.
     pub(super) fn look_again(&self, hub: &Rc<Hub>) {
         let empty = &mut *self.empty.borrow_mut();
         for (connection, mut reader) in empty.drain(..) {
@@ -110,7 +111,7 @@ impl Fresh {
     }
 }
 
-/// Looks at those that were left alone for long enough.
+/// Looks at unregistered connections when their time is up.
 async fn watch(fresh: Rc<Fresh>, hub: Rc<Hub>) {
     loop {
         let first = fresh.alone.borrow().front().map(|alone| alone.until);
@@ -133,7 +134,7 @@ async fn watch(fresh: Rc<Fresh>, hub: Rc<Hub>) {
     }
 }
 
-/// Takes what is there.
+/// Reads what has arrived.
 fn look(connection: &Connection, reader: &mut Reader, hub: &Rc<Hub>) -> Found {
     with_room(|room| match connection.read_bare(room) {
         Ok(0) => Found::End,
@@ -147,7 +148,8 @@ fn look(connection: &Connection, reader: &mut Reader, hub: &Rc<Hub>) -> Found {
     })
 }
 
-/// It has ended, or is ended because what came makes no sense; or from now on it is waited for. `message` is its last one.
+/// Closes a connection that has ended or sent nonsense, or registers it with the set. `message` is the number
+/// of its last message.
 fn settle(found: Found, message: u64, (connection, reader): Young, hub: &Rc<Hub>, set: &Set) {
     if matches!(found, Found::End | Found::Nonsense) {
         if hub.inbox(|inbox| inbox.is_done_with(message)) {

@@ -1,46 +1,50 @@
-//! When datagrams are gathered. Some thousands a second that come one by one wake the server for each of them, which takes longer than
-//! to handle them. A busy server looks for them every few milliseconds instead, and takes several at a time; one that is idle most of
-//! the time takes each as it comes. No I/O, no clock.
+//! Decides when to gather datagrams. A few thousand datagrams per second that arrive one by one wake the
+//! server for each of them, which costs more than handling them. A busy server therefore polls for them every
+//! few milliseconds and takes several at a time. A mostly idle server takes each one as it arrives. No I/O,
+//! no clock.
 
 use std::time::Duration;
 
-/// Datagrams a second for which gathering pays: of fewer only some would be taken together, and of more many come at a time anyway.
+/// The rates, in datagrams per second, at which gathering pays. Below, few would be gathered at a time;
+/// above, many arrive at a time anyway.
 const PER_SEC: core::ops::Range<f64> = 1000.0..4000.0;
-/// The share of the time that the thread must be busy before gathering begins, and below which it ends. Gathering halves it.
+/// Share of the time for which the thread must be busy before gathering begins. Gathering halves that share.
 const BUSY: f64 = 0.5;
+/// Share of the time below which gathering ends.
 const BUSY_STILL: f64 = 0.15;
-/// How long is counted.
+/// The interval over which datagrams are counted.
 const LOOK: Duration = Duration::from_millis(100);
-/// If so many looks in a row say that it pays.
+/// Number of intervals in a row that must favour gathering before it begins.
 const LOOKS: u32 = 2;
-/// How long it is done until it is looked how many come by themselves.
+/// How long gathering lasts before the rate without it is measured again.
 const TURN: Duration = Duration::from_secs(2);
-/// So many times fewer than before come of who waits for each answer before he goes on.
+/// Gathering is stopped if the rate falls by more than this factor: the senders then wait for each response
+/// before they send again.
 const FEWER: f64 = 1.5;
-/// How long it isn't done then.
+/// How long gathering is then avoided.
 const LEFT_ALONE: Duration = Duration::from_secs(10);
 
-/// Counts what comes.
+/// Measures the rate and decides.
 #[derive(Debug, Default)]
 pub(super) struct Gathering {
     began: Duration,
-    /// How long the thread had waited for something to do by then.
+    /// The total idle time of the thread at that point.
     idle: Duration,
     came: usize,
     looks: u32,
-    /// Datagrams are gathered until then; how many came each second before.
+    /// While gathering: when to measure again, and the rate before gathering began.
     turn: Option<(Duration, f64)>,
-    /// They aren't until then.
+    /// The time until which gathering is avoided.
     not_until: Duration,
 }
 
 impl Gathering {
-    /// Datagrams are gathered now.
+    /// Returns true if datagrams are being gathered.
     pub(super) fn is_on(&self) -> bool {
         self.turn.is_some()
     }
 
-    /// So many were taken. `idle` is how long the thread has waited for something to do, in all.
+    /// Records that `count` datagrams were taken. `idle` is the total idle time of the thread.
     pub(super) fn on_taken(&mut self, now: Duration, idle: Duration, count: usize) {
         self.came += count;
         let elapsed = now.saturating_sub(self.began);
@@ -55,7 +59,7 @@ impl Gathering {
             Some((_, before)) if busy < BUSY_STILL || !PER_SEC.contains(&rate) || rate * FEWER < before => {
                 (self.turn, self.looks, self.not_until) = (None, 0, now + LEFT_ALONE);
             }
-            // One look at what comes by itself.
+            // Measure one interval without gathering.
             Some((end, _)) if now >= end => (self.turn, self.looks) = (None, LOOKS - 1),
             Some(_) => {}
         }

@@ -1,11 +1,11 @@
-//! What other workers of this server have for this one.
+//! Messages from other workers of this server.
 
 use std::rc::Rc;
 
 use crate::server::hub::Hub;
 use crate::server::socket::{Letter, Mail};
 
-/// Takes what comes, until the task is ended.
+/// Handles messages from other workers, until the task is ended.
 pub(in crate::server) async fn serve(mail: Rc<Mail>, hub: Rc<Hub>) {
     loop {
         if let Err(error) = mail.readable().await {

@@ -1,4 +1,4 @@
-//! What comes in: a task for each socket and each connection.
+//! Input: a task for each socket, and for each connection with TLS or WebSocket.
 
 pub(super) mod accept;
 mod fresh;

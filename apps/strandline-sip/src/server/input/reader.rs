@@ -1,4 +1,4 @@
-//! What all readers of connections share: room, what cuts messages, and what is to be done at the end.
+//! The common parts of all readers of connections: the read buffer, the framer, and closing.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,16 +11,16 @@ use crate::transaction::Flow;
 
 use super::taker::{End, Taker};
 
-/// Bytes read at a time, into room that all connections of a shard share.
+/// Size of the read buffer that all connections of a shard share, in bytes.
 const READ: usize = 256 << 10;
-/// How long a message may take to arrive whole: who sends it slower occupies room for nothing.
+/// How long a message may take to arrive completely. A slower sender occupies memory for nothing.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 thread_local! {
     static ROOM: RefCell<Vec<u8>> = RefCell::new(vec![0; READ]);
 }
 
-/// What it still asked for is answered, if it listens.
+/// Closes a connection. Responses to its pending requests are still sent if the peer reads them.
 pub(super) async fn end(hub: Rc<Hub>, connection: Rc<Connection>, reader: impl Taker) {
     hub.connections.closes(&connection);
     hub.is_done().await;
@@ -32,27 +32,27 @@ pub(super) fn ended(hub: &Rc<Hub>, connection: &Connection, reader: impl Taker) 
     gone(hub, connection);
 }
 
-/// Nothing goes over it any more.
+/// Removes a connection that can't be used any more.
 pub(super) fn gone(hub: &Rc<Hub>, connection: &Connection) {
     hub.connections.remove(connection);
     hub.with(|service, _| service.connection_closed(connection.id));
     connection.ended();
 }
 
-/// Lends out the room that all connections of a shard share.
+/// Lends the read buffer that all connections of a shard share.
 pub(super) fn with_room<T>(work: impl FnOnce(&mut [u8]) -> T) -> T {
     ROOM.with_borrow_mut(|room| work(room))
 }
 
-/// Cuts what arrives on a connection into messages. Bytes are kept only of a message that isn't whole yet.
+/// Splits the bytes of a connection into messages. Only the bytes of an incomplete message are kept.
 pub(super) struct Reader {
     connection: Rc<Connection>,
     flow: Flow,
     framer: StreamFramer,
     begun: Vec<u8>,
-    /// So many more messages are among the first.
+    /// How many more messages count as the first ones of the connection.
     first_left: u8,
-    /// Where the stream stopped to make sense, and why.
+    /// The error that ended the stream, and the bytes from there.
     broken: Option<(crate::codec::Error, Box<[u8]>)>,
 }
 
@@ -70,7 +70,7 @@ impl Reader {
         }
     }
 
-    /// Takes in all whole messages, and returns how many bytes they were.
+    /// Takes all complete messages, and returns their total length.
     fn cut(&mut self, hub: &Rc<Hub>, bytes: &[u8]) -> Result<usize, End> {
         let (mut used, mut result, mut pings) = (0, Ok(()), 0);
         let (flow, framer) = (self.flow, &mut self.framer);
@@ -120,7 +120,7 @@ impl Taker for Reader {
         if self.broken.is_some() { Err(End) } else { Ok(()) }
     }
 
-    /// Takes what was read; an error if the stream makes no sense any more.
+    /// Takes bytes that were read. Returns an error if the stream can't be framed any more.
     fn take(&mut self, hub: &Rc<Hub>, read: &[u8]) -> Result<(), End> {
         self.connection.life.on_sign();
         if self.begun.is_empty() {
@@ -141,7 +141,7 @@ impl Taker for Reader {
         Ok(())
     }
 
-    /// What made no sense may still be a message that can be answered.
+    /// The bytes that broke the framing may still be a request that can be answered.
     fn end(self, hub: &Rc<Hub>) {
         if let Some((error, rest)) = self.broken {
             hub.with(|service, now| service.handle_unframed(now, self.flow, &rest, error));

@@ -1,4 +1,4 @@
-//! SCTP: messages and ends of associations.
+//! Receives SCTP messages and notifications.
 
 use std::rc::Rc;
 
@@ -8,12 +8,12 @@ use crate::codec::Datagram;
 use crate::server::hub::Hub;
 use crate::server::socket::{FIRST, Failed, Many, Met, One, Opened, REFUSED};
 
-/// Messages taken at a time from all associations.
+/// Maximum number of messages received at a time from a one-to-many socket.
 const BATCH: usize = 256;
-/// Messages taken at a time from one.
+/// Maximum number of messages received at a time from one association.
 const BATCH_OF_ONE: usize = 64;
 
-/// Receives from a one-to-many socket until the task is ended.
+/// Receives from a one-to-many socket, until the task is ended.
 pub(in crate::server) async fn serve_many(many: Rc<Many>, hub: Rc<Hub>) {
     let mut messages = Vec::with_capacity(BATCH);
     loop {
@@ -47,7 +47,7 @@ pub(in crate::server) async fn serve_many(many: Rc<Many>, hub: Rc<Hub>) {
     }
 }
 
-/// Waits for the end of associations of a one-to-many socket until the task is ended.
+/// Watches the notifications of a one-to-many socket, until the task is ended.
 pub(in crate::server) async fn watch_many(many: Rc<Many>, hub: Rc<Hub>) {
     let mut notifications = many.endpoint.notifications();
     while let Some((id, notification)) = notifications.next().await {
@@ -66,8 +66,8 @@ pub(in crate::server) async fn watch_many(many: Rc<Many>, hub: Rc<Hub>) {
     }
 }
 
-/// Not more than may be, with the one that has just come: the oldest over which nothing has come makes way, and its number is added to
-/// `shed`.
+/// Makes room for a new association. If there are too many, the oldest one without a message is closed, and
+/// its number is added to `shed`.
 fn makes_room(many: &Many, hub: &Hub, shed: &mut Vec<u64>) -> bool {
     let below = hub.connections.settled_below(hub.clock.elapsed());
     let room = hub.room.get().connections;
@@ -77,7 +77,7 @@ fn makes_room(many: &Many, hub: &Hub, shed: &mut Vec<u64>) -> bool {
     many.len() <= room
 }
 
-/// The service forgets those that were shed.
+/// Reports closed associations to the service.
 fn closed(hub: &Rc<Hub>, shed: Vec<u64>) {
     for connection in shed {
         tracing::debug!(connection, "an association was ended to make room: no message has come");
@@ -85,7 +85,7 @@ fn closed(hub: &Rc<Hub>, shed: Vec<u64>) {
     }
 }
 
-/// A peer has set up an association. One that says nothing counts as well.
+/// Handles an association that a peer has set up, even if no message has come yet.
 fn came(many: &Many, hub: &Rc<Hub>, id: AssociationId) {
     let Some(Met { flow, is_new: true, .. }) = many.meet(&hub.connections, id, false) else { return };
     let mut shed = Vec::new();
@@ -103,7 +103,7 @@ fn ended(many: &Many, hub: &Rc<Hub>, id: AssociationId) {
     }
 }
 
-/// Accepts one-to-one sockets until the task is ended.
+/// Accepts associations of one-to-one style, until the task is ended.
 pub(in crate::server) async fn serve_one(one: Rc<One>, hub: Rc<Hub>) {
     loop {
         match one.listener.accept().await {
@@ -122,19 +122,20 @@ pub(in crate::server) async fn serve_one(one: Rc<One>, hub: Rc<Hub>) {
     }
 }
 
-/// May another one come? The oldest over which nothing has come makes way.
+/// Returns true if there is room for another association, after closing the oldest one without a message if
+/// need be.
 fn has_place(one: &One, hub: &Hub) -> bool {
     let below = hub.connections.settled_below(hub.clock.elapsed());
     one.len() < hub.room.get().connections || one.shed(below)
 }
 
-/// May the peer send anything at all?
+/// Returns true if the peer has access.
 fn may_send(association: &Association, hub: &Hub) -> bool {
     let status = association.status();
     status.is_none_or(|status| hub.inbox(|inbox| inbox.allows(status.primary.ip())))
 }
 
-/// Waits for those associations that are set up from here, until the task is ended.
+/// Handles associations that this server sets up, until the task is ended.
 pub(in crate::server) async fn open_wanted(mut opened: Opened, one: Rc<One>, hub: Rc<Hub>) {
     while let Some(peer) = opened.recv().await {
         let Some(association) = one.is_begun(peer) else { continue };
@@ -150,7 +151,7 @@ pub(in crate::server) async fn open_wanted(mut opened: Opened, one: Rc<One>, hub
     }
 }
 
-/// Tells transactions of what could not be sent because no association could be set up, until the task is ended.
+/// Reports messages that could not be sent because no association could be set up, until the task is ended.
 pub(in crate::server) async fn report_failed(mut failed: Failed, hub: Rc<Hub>) {
     while let Some(unsent) = failed.recv().await {
         hub.with(|service, now| match unsent.client {
@@ -163,7 +164,7 @@ pub(in crate::server) async fn report_failed(mut failed: Failed, hub: Rc<Hub>) {
     }
 }
 
-/// Receives from a one-to-one socket until its association ends.
+/// Receives from a one-to-one socket, until its association ends.
 async fn receive(one: Rc<One>, hub: Rc<Hub>, association: Rc<Association>, is_incoming: bool) {
     let Some(flow) = one.add(&hub.connections, &association) else { return };
     if is_incoming {
@@ -172,7 +173,7 @@ async fn receive(one: Rc<One>, hub: Rc<Hub>, association: Rc<Association>, is_in
     hub.service.borrow_mut().connection_opened(flow.connection);
     let mut first_left = FIRST;
     loop {
-        // While it waits it keeps no room.
+        // No buffer is held while waiting.
         let mut messages = Vec::new();
         match association.recv_many(&mut messages, BATCH_OF_ONE).await {
             Ok(0) | Err(_) => break,
@@ -197,7 +198,7 @@ async fn receive(one: Rc<One>, hub: Rc<Hub>, association: Rc<Association>, is_in
     hub.with(|service, _| service.connection_closed(flow.connection));
 }
 
-/// A whole message of SIP, not a part of one that is too large, nor a keep-alive.
+/// Returns true for a complete SIP message. Keep-alives and parts of oversized messages are not.
 fn is_sip(message: &Message) -> bool {
     message.begins && message.ends && Datagram::of(&message.data) == Datagram::Sip
 }

@@ -1,5 +1,6 @@
-//! TCP connections that stay, without TLS and WebSocket: one set, which one task waits for and reads. To wake a task for each
-//! would touch five more places in memory for each message, which are cold in the caches when there are many connections.
+//! Established TCP connections without TLS and WebSocket, which one task waits for and reads. With a task for
+//! each, every message would touch five more places in memory, which are not in the cache when there are many
+//! connections.
 
 use std::cell::RefCell;
 use std::io::{self, ErrorKind};
@@ -19,13 +20,13 @@ use super::reader::{PATIENCE, Reader, end, ended, with_room};
 use super::taker::Taker;
 use super::work::work_between;
 
-/// Connections that are asked for at a time.
+/// Maximum number of events taken at a time.
 const EVENTS: usize = 256;
-/// How often one is read at a time that has more than there is room for.
+/// Maximum number of reads from one connection before others have their turn.
 const READS_MAX: usize = 4;
-/// How often it is looked for messages that take too long to come.
+/// How often to check for messages that take too long to arrive.
 const LOOK: Duration = Duration::from_secs(1);
-/// The peer has said its last word, or is gone.
+/// The flags that report the end of the stream or of the connection.
 const OVER: epoll::EventFlags =
     epoll::EventFlags::RDHUP.union(epoll::EventFlags::HUP).union(epoll::EventFlags::ERR);
 
@@ -33,45 +34,46 @@ const OVER: epoll::EventFlags =
 struct Member {
     connection: Rc<Connection>,
     reader: Reader,
-    /// Whether it is in the midst of a message, and since when.
+    /// Since when a message has been incomplete, if any.
     begun: Begun,
-    /// It is in the list of those.
+    /// True if the connection is in the list of those with an incomplete message.
     listed: bool,
 }
 
-/// Room for a member.
+/// A slot for a connection.
 #[derive(Default)]
 struct Place {
-    /// How often it was used before: what is told of an earlier connection doesn't count.
+    /// The number of earlier uses; events for an earlier connection are ignored.
     generation: u32,
-    /// None also while it is read.
+    /// The connection; absent while it is being read.
     member: Option<Box<Member>>,
 }
 
-/// What a connection came to.
+/// The result of reading from a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Became {
-    /// It waits.
+    /// Everything was read.
     Read,
-    /// There may be more, and others have their turn.
+    /// More may be available, but other connections have their turn.
     More,
     Over,
 }
 
-/// The set.
+/// The set of connections.
 pub(in crate::server) struct Set {
     epoll: AsyncFd<OwnedFd>,
     places: RefCell<Vec<Place>>,
     free: RefCell<Vec<u32>>,
-    /// Those in the midst of a message, or that were at the last look; with their generations.
+    /// The slots and generations of connections that have an incomplete message, or had one at the last
+    /// check.
     begun: RefCell<Vec<(u32, u32)>>,
-    /// There are some.
+    /// Notified when that list becomes non-empty.
     begins: Notify,
 }
 
 impl Set {
     /// # Errors
-    /// If the system has no more descriptors.
+    /// Returns an error if the system has no more descriptors.
     pub(in crate::server) fn new() -> io::Result<Rc<Self>> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         #[allow(
@@ -83,10 +85,10 @@ impl Set {
         Ok(Rc::new(Self { epoll, places, free, begun, begins: Notify::new() }))
     }
 
-    /// From now on it is read when something comes: also what is there already.
+    /// Adds a connection. Bytes that have already arrived are read too.
     ///
     /// # Errors
-    /// If the system can't watch it.
+    /// Returns an error if epoll can't watch it.
     pub(super) fn add(&self, connection: Rc<Connection>, reader: Reader, hub: &Hub) -> io::Result<()> {
         let mut places = self.places.borrow_mut();
         let number = self.free.borrow_mut().pop().unwrap_or_else(|| {
@@ -108,7 +110,8 @@ impl Set {
         Ok(())
     }
 
-    /// Something came, or there is room again, or it has ended. True if it must be looked at again.
+    /// Handles an event: input, room for output, or the end. Returns true if the connection must be looked at
+    /// again.
     fn on_event(&self, mark: u64, flags: epoll::EventFlags, hub: &Rc<Hub>) -> bool {
         let (number, generation) = (mark as u32, (mark >> 32) as u32);
         let Some(mut member) = self.take(number, generation) else { return false };
@@ -127,12 +130,12 @@ impl Set {
         became == Became::More
     }
 
-    /// Notes whether it is in the midst of a message.
+    /// Records whether the connection has an incomplete message.
     fn note(&self, member: &mut Member, number: u32, generation: u32, hub: &Hub) {
         let waits = member.reader.is_waiting();
         let now = if waits { hub.clock.elapsed() } else { Duration::ZERO };
         if member.begun.look(now, &member.connection.life, waits).is_none() {
-            // It leaves the list when that is looked through.
+            // The next check removes it from the list.
             return;
         }
         if !std::mem::replace(&mut member.listed, true) {
@@ -146,7 +149,8 @@ impl Set {
         places.get_mut(number as usize).filter(|place| place.generation == generation)?.member.take()
     }
 
-    /// The connection has ended; what it still asked for is answered, if it listens.
+    /// Removes a connection that has ended. Responses to its pending requests are still sent if the peer
+    /// reads them.
     fn forget(&self, number: u32, Member { connection, reader, .. }: Member, hub: &Rc<Hub>) {
         if let Some(place) = self.places.borrow_mut().get_mut(number as usize) {
             place.generation = place.generation.wrapping_add(1);
@@ -159,7 +163,8 @@ impl Set {
         }
     }
 
-    /// Ends those whose message takes too long. Who begins a message must end it: there is no time limit between messages.
+    /// Closes connections whose message takes too long. A message must be completed in time, but there is no
+    /// time limit between messages.
     fn end_slow(&self, hub: &Rc<Hub>) {
         let now = hub.clock.elapsed();
         let mut slow = Vec::new();
@@ -183,7 +188,7 @@ impl Set {
 }
 
 impl Member {
-    /// Takes what has come. `over`: it ends.
+    /// Reads what has arrived. If `over` is set, it reads up to the end.
     fn read(&mut self, hub: &Rc<Hub>, over: bool) -> Became {
         with_room(|room| {
             for _ in 0..READS_MAX {
@@ -192,7 +197,7 @@ impl Member {
                     Ok(len) if self.reader.take(hub, room.get(..len).unwrap_or(&[])).is_err() => {
                         return Became::Over;
                     }
-                    // Less than there was room for: no more is there, and more will be told.
+                    // The buffer was not filled, so nothing more is available, and epoll will report more.
                     Ok(len) if len < room.len() && !over => return Became::Read,
                     Ok(_) => {}
                     Err(error) if error.kind() == ErrorKind::WouldBlock => return Became::Read,
@@ -204,7 +209,7 @@ impl Member {
     }
 }
 
-/// Reads what comes until the task is ended.
+/// Reads from the connections, until the task is ended.
 pub(in crate::server) async fn serve(set: Rc<Set>, hub: Rc<Hub>) {
     let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS);
     let mut again: Vec<(u64, epoll::EventFlags)> = Vec::new();
@@ -237,7 +242,7 @@ pub(in crate::server) async fn serve(set: Rc<Set>, hub: Rc<Hub>) {
     }
 }
 
-/// Looks for messages that take too long to come, while there are some that have begun, until the task is ended.
+/// Checks for messages that take too long, as long as any is incomplete, until the task is ended.
 pub(in crate::server) async fn end_slow(set: Rc<Set>, hub: Rc<Hub>) {
     loop {
         if set.begun.borrow().is_empty() {

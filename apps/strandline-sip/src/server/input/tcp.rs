@@ -1,5 +1,5 @@
-//! TCP, with and without TLS and WebSocket. Without them one task reads all (see `set`); with them each connection has a task, which
-//! waits without a buffer of its own.
+//! TCP, with and without TLS and WebSocket. Plain TCP connections are read by one task (see `set`). With TLS
+//! or WebSocket, each connection has a task, which holds no buffer while it waits.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -23,9 +23,9 @@ use super::taker::Taker;
 use super::work::work_between;
 use super::ws;
 
-/// How long connections that are shed may take to free their descriptors.
+/// How long to wait until closed connections have freed their descriptors.
 pub(super) const SHED: Duration = Duration::from_millis(5);
-/// How long opening a connection may take.
+/// Timeout for opening a connection.
 const OPEN: Duration = Duration::from_secs(5);
 
 pub(super) fn wire(stream: TcpStream, hub: &Hub, protocol: Protocol) -> io::Result<Wire> {
@@ -35,7 +35,7 @@ pub(super) fn wire(stream: TcpStream, hub: &Hub, protocol: Protocol) -> io::Resu
     }
 }
 
-/// Lets TLS and WebSocket come to an understanding before anything else.
+/// Performs the handshakes of TLS and WebSocket.
 pub(super) async fn greet(hub: Rc<Hub>, connection: Rc<Connection>, wire: Wire) {
     let wire = Rc::new(wire);
     connection.greeting(Rc::clone(&wire));
@@ -73,7 +73,7 @@ pub(super) async fn greet(hub: Rc<Hub>, connection: Rc<Connection>, wire: Wire) 
     }
 }
 
-/// A connection stands, and a task reads from it.
+/// Starts the task that reads from an established connection.
 pub(super) fn stand(hub: Rc<Hub>, connection: Rc<Connection>, wire: Rc<Wire>, taker: impl Taker + 'static) {
     hub.service.borrow_mut().connection_opened(connection.id);
     if connection.opened(Rc::clone(&wire)) {
@@ -82,7 +82,7 @@ pub(super) fn stand(hub: Rc<Hub>, connection: Rc<Connection>, wire: Rc<Wire>, ta
     tokio::task::spawn_local(receive(hub, connection, wire, taker));
 }
 
-/// Opens those connections that are wanted, until the task is ended.
+/// Opens the requested connections, until the task is ended.
 pub(in crate::server) async fn open_wanted(
     mut wanted: UnboundedReceiver<Rc<Connection>>,
     hub: Rc<Hub>,
@@ -94,7 +94,7 @@ pub(in crate::server) async fn open_wanted(
     }
 }
 
-/// Opens a connection for what is queued on it already.
+/// Opens a connection for the messages already queued on it.
 async fn open(hub: Rc<Hub>, set: Rc<Set>, connection: Rc<Connection>, tls: Option<ClientTls>) {
     let (from, name) = {
         let service = hub.service.borrow();
@@ -110,7 +110,7 @@ async fn open(hub: Rc<Hub>, set: Rc<Set>, connection: Rc<Connection>, tls: Optio
         || connect(connection.protocol, connection.peer, from, name.clone(), tls.clone(), patience);
     let opened = tokio::time::timeout(OPEN, async {
         match connecting().await {
-            // Strangers make way for a connection that a request needs.
+            // Connections without a message make way for one that a request needs.
             Err(error) if is_exhausted(&error) && hub.connections.shed_strangers(hub.clock.elapsed()) > 0 => {
                 tokio::time::sleep(SHED).await;
                 connecting().await
@@ -155,7 +155,7 @@ async fn open(hub: Rc<Hub>, set: Rc<Set>, connection: Rc<Connection>, tls: Optio
     }
 }
 
-/// Responses among messages that could not be sent.
+/// The responses among the messages that could not be sent.
 fn responses(mut unsent: &[u8], limits: crate::codec::Limits) -> impl Iterator<Item = &[u8]> {
     let mut framer = StreamFramer::new(Side::Opened, limits);
     let messages = std::iter::from_fn(move || {
@@ -167,13 +167,14 @@ fn responses(mut unsent: &[u8], limits: crate::codec::Limits) -> impl Iterator<I
     messages.filter(|message| message.starts_with(b"SIP/2.0 "))
 }
 
-/// A connection that was opened.
+/// A connection opened by this server.
 enum Opened {
     Plain(std::net::TcpStream),
     Tls(Wire),
 }
 
-/// The certificate of a peer must be for the domain that led there, or else for its address.
+/// Opens a connection. With TLS, the peer's certificate must be for the domain that led there, or else for
+/// its address.
 async fn connect(
     protocol: Protocol,
     peer: SocketAddr,
@@ -204,8 +205,9 @@ async fn connect(
     Ok(Opened::Tls(wire))
 }
 
-/// Receives until the connection ends. What is needed seldom is put aside, so that who waits for a message takes little room; and
-/// it is a block, which keeps what it is given once, where an `async fn` keeps it twice.
+/// Receives until the connection ends. Rarely used state is boxed, so that a waiting connection takes little
+/// memory. An explicit `async` block stores its captures once, while an `async fn` stores its arguments
+/// twice.
 #[allow(clippy::manual_async_fn, reason = "an idle connection takes a fifth less")]
 fn receive(
     hub: Rc<Hub>,
@@ -219,7 +221,7 @@ fn receive(
         while stands {
             let (waiting, idle) = (reader.is_waiting(), reader.idle_max());
             let read = std::future::poll_fn(|context| poll_read(&wire, context, &mut reader, &hub));
-            // Who begins a message must end it: there is no time limit between messages.
+            // A message must be completed in time, but there is no time limit between messages.
             let now = hub.clock.elapsed();
             let most = match begun.look(now, &connection.life, waiting) {
                 Some(since) => Some((since + PATIENCE).saturating_sub(now)),
@@ -238,7 +240,7 @@ fn receive(
     }
 }
 
-/// Reads into the room that all share, and handles what came while it is there. False at the end.
+/// Reads into the shared buffer and handles the bytes there. Returns false at the end of the stream.
 fn poll_read(wire: &Wire, context: &mut Context<'_>, reader: &mut impl Taker, hub: &Rc<Hub>) -> Poll<bool> {
     with_room(|room| {
         loop {

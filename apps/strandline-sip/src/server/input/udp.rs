@@ -1,4 +1,4 @@
-//! UDP: takes in what comes.
+//! Receives from the UDP socket.
 
 use std::rc::Rc;
 
@@ -8,10 +8,10 @@ use crate::server::socket::Udp;
 
 use super::gathering::Gathering;
 
-/// Datagrams, about, before others may do something.
+/// Approximate maximum number of datagrams taken before other tasks have their turn.
 const TAKEN_MAX: usize = 2048;
 
-/// Receives until the task is ended.
+/// Receives datagrams until the task is ended.
 pub(in crate::server) async fn serve(udp: Rc<Udp>, hub: Rc<Hub>) {
     let mut gathering = Gathering::default();
     loop {
@@ -25,13 +25,14 @@ pub(in crate::server) async fn serve(udp: Rc<Udp>, hub: Rc<Hub>) {
         let (count, more) = take(&udp, &hub);
         gathering.on_taken(hub.clock.elapsed(), hub.clock.idle(), count);
         if more {
-            // Others want their turn. Otherwise this waits anyway: to yield would cost a system call.
+            // Other tasks have their turn. Without more datagrams this task waits anyway, and a yield would
+            // cost a system call.
             tokio::task::yield_now().await;
         }
     }
 }
 
-/// Takes in all datagrams that are there, up to a limit. Returns how many those were, and whether there may be more.
+/// Takes all available datagrams, up to a limit. Returns their number, and whether more may be available.
 pub(super) fn take(udp: &Udp, hub: &Hub) -> (usize, bool) {
     let mut taken = 0;
     while taken < TAKEN_MAX {

@@ -1,4 +1,4 @@
-//! Handles what has come, the most urgent first, and tells whom there is no time for.
+//! Handles received messages, the most urgent first, and rejects those that there is no time for.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -8,53 +8,55 @@ use crate::server::urgency::Urgency;
 
 use super::udp;
 
-/// Messages handled before what comes of them is sent.
+/// Number of messages handled before the results are sent.
 const BATCH: usize = 128;
-/// So many wait when they are handled before more is read from connections: some answers are on their way then, and whoever waits
-/// for them works, while other requests are read.
+/// Number of waiting messages from which they are handled before more is read from connections. Some
+/// responses are then on their way, and their receivers can work while further requests are read.
 const SOME: usize = 16;
-/// How long it may take until all connections are read: longer, and messages would wait where nobody sees how long, behind others
-/// that are less urgent.
+/// Maximum time for reading all connections. If it took longer, messages would wait unseen in sockets, behind
+/// less urgent ones.
 const READING_MAX: Duration = Duration::from_millis(5);
-/// How long to work at least before others have their turn.
+/// Minimum time for handling messages before other tasks have their turn.
 const QUANTUM_MIN: Duration = Duration::from_millis(1);
-/// How long at most: so long may a message lie in a connection before it is seen.
+/// Maximum time, which is also how long a message may wait in a socket unseen.
 const QUANTUM_MAX: Duration = Duration::from_millis(20);
-/// The longest quantum in overload.
+/// As [`QUANTUM_MAX`], in overload.
 const QUANTUM_MAX_OVERLOADED: Duration = Duration::from_millis(40);
-/// While there is work, so many times what others took: so that reading from connections, each of which costs a system
-/// call, doesn't take the time from what was read. The longer they lie, the more is read at a time.
+/// While messages wait, they get this many times the time that other tasks took. Reading from connections
+/// costs a system call each, and would otherwise take the time from messages already read. The longer
+/// connections wait, the more is read from each at a time.
 const SHARE: u32 = 6;
-/// [`SHARE`] in overload.
+/// As [`SHARE`], in overload.
 const SHARE_OVERLOADED: u32 = 12;
-/// [`SHARE`] when most phones use SCTP: nothing is saved by receiving less often, and what has begun waits behind the rest.
+/// As [`SHARE`], if most traffic is SCTP. Receiving less often then saves nothing, and requests of existing
+/// transactions would wait behind the others.
 const SHARE_SCTP: u32 = 4;
 const QUANTUM_MAX_SCTP: Duration = Duration::from_millis(8);
-/// How long datagrams may lie in the system, which keeps few of them.
+/// How long datagrams may wait in the socket buffer, which is small.
 const UDP_EVERY: Duration = Duration::from_micros(500);
-/// The share of the processor time that telling refusals may take.
+/// Share of the processor time that may be spent on sending rejections.
 const TELLING: f64 = 0.02;
-/// So many times what it takes to tell one: there is an ACK for each to be read, or acknowledgements.
+/// Factor for the full cost of a rejection, with the ACK or the acknowledgements to be read.
 const WITH_ACK: f64 = 3.0;
-/// Time that may be saved up for telling, seconds.
+/// Maximum processor time saved up for rejections, in seconds.
 const SAVED_MAX: f64 = 0.01;
-/// What one costs, until that is known, seconds.
+/// Initial estimate of the cost of a rejection, in seconds.
 const COST: f64 = 10e-6;
-/// Refusals told at a time.
+/// Maximum number of rejections sent at a time.
 const TOLD_AT_ONCE: usize = 16;
 
-/// How many are told that they are refused. The others hear nothing, which RFC 3261 section 21.5.4 allows: to answer all
-/// would leave no time for those that can be served.
+/// Limits the number of rejections sent. Further requests are dropped silently, which RFC 3261 section 21.5.4
+/// allows, because answering all of them would leave no time for those that can be served.
 struct Telling {
     per_sec: f64,
-    /// So many may be told, for `per_sec`.
+    /// Number of rejections that `per_sec` currently allows.
     left: f64,
-    /// Seconds that may be spent.
+    /// Processor time available for rejections, in seconds.
     saved: f64,
-    /// Seconds that one takes.
+    /// Estimated cost of a rejection, in seconds.
     cost: f64,
     at: Duration,
-    /// Processor time of this thread until then: what others have meanwhile isn't time of ours.
+    /// Processor time of this thread at `at`; time used by other processes doesn't count.
     worked: Duration,
 }
 
@@ -64,7 +66,7 @@ impl Telling {
         Self { per_sec: f64::from(per_sec), left: 0.0, saved: SAVED_MAX, cost: COST, at, worked }
     }
 
-    /// Returns how many may be told.
+    /// Returns the number of rejections allowed now.
     fn refill(&mut self, now: Duration, worked: Duration) -> usize {
         let elapsed = now.saturating_sub(self.at).as_secs_f64();
         let own = worked.saturating_sub(self.worked).as_secs_f64();
@@ -74,7 +76,7 @@ impl Telling {
         (self.saved / self.cost).min(self.left).max(0.0) as usize
     }
 
-    /// So many were told, in so much processor time.
+    /// Records that `count` rejections were sent, and the processor time that this took.
     fn spent(&mut self, count: usize, time: Duration) {
         let (count, time) = (count as f64, time.as_secs_f64() * WITH_ACK);
         self.left -= count;
@@ -89,7 +91,7 @@ fn processor_time() -> Duration {
     Duration::new(time.tv_sec.try_into().unwrap_or_default(), time.tv_nsec.try_into().unwrap_or_default())
 }
 
-/// Works until the task is ended.
+/// Handles messages until the task is ended.
 pub(in crate::server) async fn work(hub: Rc<Hub>) {
     let mut telling = Telling::new(hub.refusals_per_sec.get());
     let mut ended = hub.clock.elapsed();
@@ -110,18 +112,18 @@ pub(in crate::server) async fn work(hub: Rc<Hub>) {
         ended = hub.clock.elapsed();
         hub.worked.set(ended);
         if !hub.inbox(|inbox| inbox.is_empty()) {
-            // Without work this waits anyway: to yield would cost a system call.
+            // Without messages this task waits anyway, and a yield would cost a system call.
             tokio::task::yield_now().await;
         }
     }
 }
 
-/// To be called between reads from connections: handles what waits if that is enough. In overload it is left to [`work`], which
-/// sees to it that reading doesn't take the time from working; and so it is when reading takes long.
+/// Called between reads from connections: handles the waiting messages if there are enough. In overload, or
+/// if reading takes long, this is left to [`work`], which balances reading and handling.
 pub(super) fn work_between(hub: &Rc<Hub>) {
     let enough = hub.inbox(|inbox| inbox.len() >= SOME && !inbox.admission.is_overloaded());
     if enough && hub.clock.elapsed().saturating_sub(hub.worked.get()) < READING_MAX {
-        // If there is more, it is handled soon.
+        // Any remaining messages are handled soon.
         let _ = handle_batch(hub);
         hub.inbox(|inbox| inbox.tell_done());
     }
@@ -140,14 +142,14 @@ fn work_until(hub: &Rc<Hub>, end: Duration, telling: &mut Telling) {
         if now >= udp_at {
             udp_at = now + UDP_EVERY;
             if let Some(udp) = hub.udp.borrow().as_ref() {
-                // What is left is taken when it is looked for again.
+                // Any remaining datagrams are taken the next time.
                 let _ = udp::take(udp, hub);
             }
         }
     }
 }
 
-/// Returns whether there may be more.
+/// Handles a batch of messages. Returns whether more may be waiting.
 fn handle_batch(hub: &Rc<Hub>) -> bool {
     let mut more = true;
     let begin = hub.clock.elapsed();
@@ -174,7 +176,7 @@ fn handle_batch(hub: &Rc<Hub>) -> bool {
     more
 }
 
-/// Tells some that they are refused. Returns whether there may be more.
+/// Sends some rejections. Returns whether more may be due.
 fn tell_batch(hub: &Rc<Hub>, telling: &mut Telling) -> bool {
     if !hub.inbox(|inbox| inbox.admission.is_overloaded() || inbox.has_to_tell()) {
         return false;

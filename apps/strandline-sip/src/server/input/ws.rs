@@ -1,4 +1,5 @@
-//! WebSocket (RFC 7118): the handshake, and messages out of frames. What is under it is TCP's.
+//! WebSocket (RFC 7118): the handshake, and extracting messages from frames. The connection itself is handled
+//! by `tcp`.
 
 use std::io::{self, ErrorKind};
 use std::rc::Rc;
@@ -18,19 +19,19 @@ use crate::transaction::Flow;
 use super::reader::with_room;
 use super::taker::{End, Taker};
 
-/// Bytes that a handshake may have.
+/// Maximum size of a handshake, in bytes.
 const HEAD_MAX: usize = 8192;
 
-/// Waits for the handshake and answers it. Returns what came after it.
+/// Waits for the handshake and answers it. Returns the bytes that follow it.
 ///
 /// # Errors
-/// If it isn't one that asks for SIP: the client has been told why.
+/// Returns an error if it doesn't ask for SIP; the client has then received the reason.
 pub(super) async fn greet(wire: &Wire, hub: &Hub) -> io::Result<Vec<u8>> {
     let settings = Rc::clone(&hub.websocket.borrow());
     greet_by(wire, &hub.connections, &settings).await
 }
 
-/// While it waits it keeps no more than what has come of the head.
+/// While waiting, this keeps only the received part of the handshake.
 async fn greet_by(wire: &Wire, connections: &Connections, settings: &WebSockets) -> io::Result<Vec<u8>> {
     let (mut head, share) = (Vec::new(), connections.head());
     loop {
@@ -63,15 +64,15 @@ async fn greet_by(wire: &Wire, connections: &Connections, settings: &WebSockets)
     }
 }
 
-/// What has come so far.
+/// The state of a handshake.
 enum Found {
-    /// Nothing more.
+    /// No more bytes have arrived.
     Nothing,
-    /// The beginning of a handshake.
+    /// The handshake is incomplete.
     Half(Vec<u8>),
-    /// One that asks for SIP, and what came after it.
+    /// A handshake that asks for SIP, and the bytes that follow it.
     Whole { answer: String, rest: Vec<u8> },
-    /// Nothing that is welcome.
+    /// The handshake is rejected.
     None(Refusal),
 }
 
@@ -87,10 +88,10 @@ fn look(came: &[u8], settings: &WebSockets) -> Found {
     }
 }
 
-/// Why there is no WebSocket for this client.
+/// Why a handshake is rejected.
 struct Refusal {
     status: &'static str,
-    /// Lines of headers.
+    /// Further header lines.
     headers: &'static str,
     why: &'static str,
 }
@@ -144,7 +145,7 @@ impl Refusal {
     }
 }
 
-/// The answer to a handshake that asks for SIP.
+/// The response to a handshake that asks for SIP.
 fn accept(request: &Request, settings: &WebSockets) -> Result<String, Refusal> {
     create_response(request).map_err(|error| Refusal::of(&error))?;
     let headers = request.headers();
@@ -178,23 +179,23 @@ async fn write(wire: &Wire, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes messages out of the frames of a connection. Bytes are kept only of a frame that isn't whole yet.
+/// Extracts messages from the frames of a connection. Only the bytes of an incomplete frame are kept.
 pub(super) struct Frames {
     flow: Flow,
     connection: Rc<Connection>,
     begun: Vec<u8>,
-    /// Parts of a message have come, and more are to come.
+    /// True if a fragmented message is incomplete.
     unfinished: bool,
-    /// So many bytes of those.
+    /// Number of bytes in the fragments received so far.
     parts: usize,
     message_bytes_max: usize,
     settings: Rc<WebSockets>,
-    /// It was asked whether it is there, and nothing has come since.
+    /// True if a ping was sent and nothing was received since.
     asked: bool,
 }
 
 impl Frames {
-    /// `rest` came after the handshake.
+    /// Creates the state of a connection. `rest` holds the bytes that follow the handshake.
     pub(super) fn new(hub: &Hub, connection: &Rc<Connection>, rest: Vec<u8>) -> Self {
         let limits = hub.service.borrow().message_limits();
         let message_bytes_max = limits.header_bytes_max + limits.body_bytes_max;
@@ -211,7 +212,7 @@ impl Frames {
         }
     }
 
-    /// Takes in all whole frames, and returns how many bytes they were; `None` at the end of the connection.
+    /// Takes all complete frames, and returns their total length; `None` if the connection must be closed.
     fn cut(&mut self, hub: &Rc<Hub>, bytes: &[u8]) -> Option<usize> {
         let (mut used, mut on, mut pings) = (0, true, 0);
         hub.take_in(|taking| {
@@ -271,7 +272,8 @@ impl Taker for Frames {
             let used = self.cut(hub, read).ok_or(End)?;
             kept = read.get(used..).unwrap_or(&[]).to_vec();
         } else {
-            // Half a frame grows where it is: to copy it at each read takes the square of its length from who sends it slowly.
+            // An incomplete frame grows in place. Copying it for each read would take quadratic time if the
+            // peer sends slowly.
             kept.extend_from_slice(read);
             let used = self.cut(hub, &kept).ok_or(End)?;
             if used > 0 {

@@ -1,9 +1,9 @@
-//! What is kept for all connections together: half messages, and what waits to be written.
+//! Accounts for the memory of all connections: incomplete messages, and bytes that wait to be written.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// All of it, bytes.
+/// The total in bytes.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Account(Cell<usize>);
 
@@ -13,7 +13,7 @@ impl Account {
     }
 }
 
-/// What is kept for one connection. It is given back with it.
+/// The bytes kept for one connection, which leave the account when this is dropped.
 #[derive(Debug)]
 pub(super) struct Share {
     account: Rc<Account>,
@@ -30,12 +30,12 @@ impl Share {
         self.begun.get() + self.pending.get()
     }
 
-    /// So much is kept of a message that isn't whole.
+    /// Sets the number of bytes kept of an incomplete message.
     pub(super) fn set_begun(&self, bytes: usize) {
         self.set(&self.begun, bytes);
     }
 
-    /// So much waits to be written.
+    /// Sets the number of bytes that wait to be written.
     pub(super) fn set_pending(&self, bytes: usize) {
         self.set(&self.pending, bytes);
     }
@@ -56,8 +56,8 @@ impl Drop for Share {
     }
 }
 
-/// Those that are to go, the largest first, until no more than three quarters of `most` are kept: so it isn't looked for them
-/// again at once. `shares` are of all.
+/// The connections to close, the largest first, so that at most three quarters of `most` bytes remain and the
+/// next search isn't due at once. `shares` lists all connections.
 pub(super) fn largest<T>(mut shares: Vec<(usize, T)>, bytes: usize, most: usize) -> Vec<T> {
     shares.sort_unstable_by_key(|(share, _)| core::cmp::Reverse(*share));
     let mut left = bytes;

@@ -1,5 +1,5 @@
-//! Connections that neighbours have opened, and over which requests may go in the other direction (RFC 5923): only over TLS,
-//! only if the neighbour has shown a certificate, and only for a domain that it is for.
+//! Connections opened by neighbours that may carry requests in the other direction (RFC 5923). This requires
+//! TLS and a certificate of the neighbour, and applies only to domains of that certificate.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -9,16 +9,16 @@ use strandline_tls::is_domain;
 
 use crate::transaction::Numbers;
 
-/// Who is at the other end of a connection.
+/// The peer of a connection.
 #[derive(Debug)]
 struct Neighbour {
-    /// What its certificate proves.
+    /// The domains that its certificate proves.
     domains: Rc<[String]>,
-    /// Where it listens, by its own word.
+    /// The address on which it claims to listen.
     listens_at: Option<SocketAddr>,
 }
 
-/// The alias table of RFC 5923 section 5. A connection has one alias at most.
+/// The alias table of RFC 5923 section 5. A connection has at most one alias.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Aliases {
     neighbours: HashMap<u64, Neighbour, Numbers>,
@@ -26,12 +26,13 @@ pub(in crate::server) struct Aliases {
 }
 
 impl Aliases {
-    /// The peer of a connection has proved to speak for these.
+    /// Records the domains that the peer of a connection has proved.
     pub(in crate::server) fn prove(&mut self, connection: u64, domains: Vec<String>) {
         self.neighbours.insert(connection, Neighbour { domains: domains.into(), listens_at: None });
     }
 
-    /// Requests for this address may go over a connection. That counts only of one whose peer has proved who it is.
+    /// Adds an alias: requests for this address may use the connection. It has no effect if the peer has not
+    /// proved its identity.
     pub(in crate::server) fn alias(&mut self, connection: u64, address: SocketAddr) {
         let Some(neighbour) = self.neighbours.get_mut(&connection) else { return };
         let last = neighbour.listens_at.replace(address);
@@ -44,7 +45,8 @@ impl Aliases {
         self.by_address.entry(address).or_default().push(connection);
     }
 
-    /// The connection for a request to an address that was found for a domain: the last one that has an alias for it.
+    /// The connection for a request to an address that was found for a domain: the latest one with a matching
+    /// alias.
     pub(in crate::server) fn find(&self, address: SocketAddr, domain: &str) -> Option<u64> {
         let all = self.by_address.get(&address)?;
         let proves = |connection: &&u64| {
@@ -54,12 +56,12 @@ impl Aliases {
         all.iter().rev().find(proves).copied()
     }
 
-    /// There are none.
+    /// Returns true if there are no aliases.
     pub(in crate::server) fn is_empty(&self) -> bool {
         self.by_address.is_empty()
     }
 
-    /// A connection is gone, or will be.
+    /// Removes a connection that has ended or will end.
     pub(in crate::server) fn remove(&mut self, connection: u64) {
         if let Some(address) = self.neighbours.remove(&connection).and_then(|neighbour| neighbour.listens_at)
         {

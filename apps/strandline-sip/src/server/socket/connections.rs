@@ -1,4 +1,4 @@
-//! Connections of a shard: what is to be written to them, and which there are.
+//! The connections of a shard, and the bytes to be written to them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -22,27 +22,29 @@ use super::marks::Marks;
 use super::patience::Patience;
 use super::websocket::WebSocket;
 
-/// Bytes that may wait to be written to one connection: who reads more slowly is cut off.
+/// Maximum number of bytes that may wait for one connection. A connection whose peer reads too slowly is
+/// closed.
 const PENDING_MAX: usize = 1 << 20;
 
-/// Buffers that are kept for those to come, and how large they may be.
+/// Maximum number of spare buffers kept for reuse.
 const SPARE_MAX: usize = 256;
+/// Maximum size of a spare buffer, in bytes.
 const SPARE_BYTES_MAX: usize = 8 << 10;
 
-/// How a connection is read and written.
+/// The state of a connection's stream.
 #[derive(Debug)]
 enum Way {
-    /// It is being opened, with the requests that fail if it can't be.
+    /// The stream is being opened. Holds the requests that fail if it can't be.
     Opening(Option<Box<Asked>>),
-    /// It has ended.
+    /// The stream has ended.
     Ended,
-    /// It was accepted, and TLS or WebSocket is shaking hands.
+    /// The stream was accepted, and the handshake of TLS or WebSocket is running.
     Greeting(Rc<Wire>),
-    /// It was accepted a moment ago, and no task waits for it yet.
+    /// The stream was just accepted, and is not registered for events yet.
     Bare(TcpStream),
-    /// It is in the set that one task reads.
+    /// The stream is in the set that one task reads.
     Watched(TcpStream),
-    /// A task of its own reads from it.
+    /// The stream is established, and has a task that reads from it.
     Stands(Rc<Wire>),
 }
 
@@ -50,14 +52,15 @@ enum Way {
 #[derive(Debug, Default)]
 struct Asked(Vec<ClientId>);
 
-/// What became of what was to be written.
+/// The outcome of writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Written {
-    /// Nothing is left, or nothing will ever go.
+    /// Everything was written, or the stream can't be written to any more.
     All,
-    /// There is no room now.
+    /// There is no room in the socket now.
     Waits,
-    /// There is no room now, and nobody watches the connection yet: its watcher hears of room once there is one.
+    /// There is no room in the socket now, and it is not registered yet. Once registered, an event will
+    /// report room.
     WaitsBare,
 }
 
@@ -66,61 +69,62 @@ pub(in crate::server) struct Connection {
     pub(in crate::server) id: u64,
     pub(in crate::server) protocol: Protocol,
     pub(in crate::server) peer: SocketAddr,
-    /// Of one that is opened: the domain that the peer has to prove, by its number; 0 for its address.
+    /// For outgoing connections, the number of the domain that the peer must prove; 0 for its address.
     pub(in crate::server) domain: u32,
     way: RefCell<Way>,
-    /// Of those that carry frames, once they may.
+    /// The frame layer of WebSocket connections, once established.
     websocket: RefCell<Option<Box<WebSocket>>>,
     pending: RefCell<Vec<u8>>,
-    /// Who is there asked for it.
+    /// True if the peer opened the connection.
     pub(super) accepted: Cell<bool>,
-    /// It is in the list of those to be written to, or its own task writes.
+    /// True if the connection is in the list of those to be written to, or its own task writes.
     busy: Cell<bool>,
     pub(in crate::server) life: Life,
     share: Share,
 }
 
-/// How many connections there may be.
+/// Limits on the number of connections.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::server) struct Room {
     pub(in crate::server) connections: usize,
-    /// From one source.
+    /// Maximum number from one source.
     pub(in crate::server) of_source: Option<u32>,
 }
 
 /// All connections of a shard.
 pub(in crate::server) struct Connections {
     pub(super) by_id: RefCell<HashMap<u64, Rc<Connection>, Numbers>>,
-    /// Numbers, by protocol, peer and domain.
+    /// Connection numbers by protocol, peer and domain.
     by_peer: RefCell<HashTable<u64>>,
-    /// Peers choose their addresses: their hashes have a key.
+    /// The hasher is keyed, because peers choose their addresses.
     hasher: RandomState,
-    /// How many each source has: no more sources than connections.
+    /// The number of connections of each source.
     by_source: RefCell<HashMap<u64, u32>>,
-    /// Those that neighbours opened, for requests to them.
+    /// Connections opened by neighbours that may be used for requests to them.
     pub(in crate::server) aliases: RefCell<Aliases>,
     dirty: RefCell<Vec<Rc<Connection>>>,
-    /// Empty buffers.
+    /// Empty buffers for reuse.
     spare: RefCell<Vec<Vec<u8>>>,
     next: Cell<u64>,
-    /// From one number to the next.
+    /// The difference between consecutive connection numbers.
     step: Cell<u64>,
-    /// Takes those that are to be opened.
+    /// Sends the connections that are to be opened.
     wanted: UnboundedSender<Rc<Connection>>,
     pub(super) account: Rc<Account>,
-    /// What is kept of handshakes that aren't whole.
+    /// The account of incomplete handshakes.
     pub(super) heads: Rc<Account>,
     pub(super) watch: RefCell<Watch>,
-    /// Since the start of the server, at the last look.
+    /// The time of the last check, in seconds since the start of the server.
     pub(super) now_secs: Cell<u32>,
     pub(in crate::server) patience: Cell<Patience>,
     pub(super) strangers: RefCell<Marks>,
 }
 
 impl Connections {
-    /// Numbers are never those of an earlier run: bindings and flow tokens may still name them.
+    /// Creates an empty list. Connection numbers never repeat those of an earlier run, because bindings and
+    /// flow tokens may still contain them.
     ///
-    /// Those that the receiver gives are to be opened.
+    /// The receiver yields the connections to open.
     pub(in crate::server) fn new(epoch_unix_secs: u64) -> (Self, UnboundedReceiver<Rc<Connection>>) {
         let (wanted, to_open) = unbounded_channel();
         let all = Self {
@@ -144,40 +148,42 @@ impl Connections {
         (all, to_open)
     }
 
-    /// From now on numbers say that they are this worker's, and are none of its earlier runs, which began in earlier seconds.
+    /// Makes new numbers identify this worker. They also differ from those of its earlier runs, which began
+    /// in earlier seconds.
     pub(in crate::server) fn number_for(&self, worker: u8, begun_unix_secs: u64) {
         let workers = u64::from(WORKERS_MAX);
         self.next.set((begun_unix_secs << 28) + workers + u64::from(worker));
         self.step.set(workers);
     }
 
-    /// How many there are.
+    /// The number of connections.
     pub(in crate::server) fn len(&self) -> usize {
         self.by_id.borrow().len()
     }
 
-    /// The ways over all of them.
+    /// The flows of all connections.
     pub(in crate::server) fn flows(&self) -> Vec<Flow> {
         self.by_id.borrow().values().map(|one| one.flow()).collect()
     }
 
-    /// May this peer have another one? That takes one look-up, however many there are.
+    /// Returns true if this peer may open another connection. This is a single lookup, whatever the number of
+    /// connections.
     pub(in crate::server) fn has_room(&self, peer: SocketAddr, room: &Room) -> bool {
         let of_source = || self.by_source.borrow().get(&network(peer.ip())).copied().unwrap_or(0);
         self.len() < room.connections && room.of_source.is_none_or(|max| of_source() < max)
     }
 
-    /// The number that the next connection gets: those of all earlier ones are smaller.
+    /// The number of the next connection. All earlier connections have lower numbers.
     pub(super) fn next_number(&self) -> u64 {
         self.next.get()
     }
 
-    /// A number for a connection or an association.
+    /// Allocates a number for a connection or an association.
     pub(in crate::server) fn number(&self) -> u64 {
         self.next.replace(self.next.get() + self.step.get())
     }
 
-    /// A new connection, which nothing goes over yet.
+    /// Adds an accepted connection.
     pub(in crate::server) fn add(&self, protocol: Protocol, peer: SocketAddr) -> Rc<Connection> {
         let connection = self.add_to(protocol, peer, 0);
         connection.accepted.set(true);
@@ -205,7 +211,7 @@ impl Connections {
         connection
     }
 
-    /// It is gone.
+    /// Removes a connection.
     pub(in crate::server) fn remove(&self, connection: &Connection) {
         if self.by_id.borrow_mut().remove(&connection.id).is_some() {
             let mut by_source = self.by_source.borrow_mut();
@@ -220,7 +226,8 @@ impl Connections {
         self.closes(connection);
     }
 
-    /// Its peer has ended it: it is for answers only to what came over it, until it is removed. Others to the peer get another one.
+    /// Handles a connection that its peer has closed. Until it is removed, it is used only for responses to
+    /// its own requests; other messages to the peer use another connection.
     pub(in crate::server) fn closes(&self, connection: &Connection) {
         if connection.protocol == Protocol::Tls {
             self.aliases.borrow_mut().remove(connection.id);
@@ -231,7 +238,7 @@ impl Connections {
         }
     }
 
-    /// From now on it is the one to its peer.
+    /// Makes this the connection for messages to its peer.
     fn note_peer(&self, connection: &Connection) {
         let by_id = self.by_id.borrow();
         let key = |id: &u64| by_id.get(id).map(|one| one.key());
@@ -263,7 +270,7 @@ impl Connections {
         self.by_id.borrow().get(&id).cloned()
     }
 
-    /// Requests to a port of a connection's peer may go over it.
+    /// Adds an alias: requests to this port of the connection's peer may use the connection.
     pub(in crate::server) fn alias(&self, connection: u64, port: u16) {
         let peer = self.by_id.borrow().get(&connection).map(|found| found.peer);
         if let Some(mut peer) = peer {
@@ -272,7 +279,7 @@ impl Connections {
         }
     }
 
-    /// Ends a connection: whoever reads from it finds the end. False if it is gone already.
+    /// Closes a connection, so that its reader finds the end. Returns false if it no longer exists.
     pub(in crate::server) fn close(&self, flow: &Flow) -> bool {
         let found = self.find(flow).filter(|_| flow.connection != 0);
         found.is_some_and(|connection| {
@@ -281,11 +288,12 @@ impl Connections {
         })
     }
 
-    /// Queues a message on a connection, which is opened if none is asked for and none is there. False if it is gone.
+    /// Queues a message on a connection. If the flow names no connection, an existing one to the peer is
+    /// used, or a new one is opened. Returns false if the named connection no longer exists.
     pub(in crate::server) fn queue(&self, flow: Flow, client: Option<ClientId>, bytes: &[u8]) -> bool {
         let is_answer = bytes.starts_with(b"SIP/2.0 ");
         let found = self.find(&flow).filter(|connection| {
-            // What goes to a peer that has gone, which nobody has seen yet, would be lost without a sign.
+            // A message to a peer that has closed the connection unnoticed would be lost without an error.
             let gone = !is_answer && connection.has_ended_unseen();
             if gone {
                 self.closes(connection);
@@ -331,7 +339,7 @@ impl Connections {
         true
     }
 
-    /// Lets something be done with the frames of a connection, and queues what comes of it.
+    /// Calls `work` with the frame layer of a connection, and queues the frames that it writes.
     pub(in crate::server) fn with_frames<R>(
         &self,
         connection: &Rc<Connection>,
@@ -349,8 +357,7 @@ impl Connections {
         Some(result)
     }
 
-    /// A buffer that isn't needed any more is used for another connection: to ask the heap for one for each message would cost
-    /// more.
+    /// Keeps a buffer for reuse, which is cheaper than allocating one for each message.
     fn take_back(&self, mut buffer: Vec<u8>) {
         let mut spare = self.spare.borrow_mut();
         if spare.len() < SPARE_MAX && (1..=SPARE_BYTES_MAX).contains(&buffer.capacity()) {
@@ -359,12 +366,12 @@ impl Connections {
         }
     }
 
-    /// Something waits to be written.
+    /// Returns true if any bytes wait to be written.
     pub(in crate::server) fn has_unwritten(&self) -> bool {
         self.by_id.borrow().values().any(|one| one.busy.get() && !one.is_over())
     }
 
-    /// There is room again on one that is watched: what waits for it is written.
+    /// Continues writing to a registered connection that has room again.
     pub(in crate::server) fn has_room_again(&self, connection: &Connection) {
         if !connection.pending.borrow().is_empty() && connection.write() == Written::All {
             connection.busy.set(false);
@@ -372,7 +379,7 @@ impl Connections {
         }
     }
 
-    /// Writes what was queued.
+    /// Writes everything that was queued.
     pub(in crate::server) fn flush(&self) {
         self.keep_to_account();
         loop {
@@ -395,39 +402,39 @@ impl Connections {
 }
 
 impl Connection {
-    /// What it can be found by.
+    /// The key by which it is found.
     const fn key(&self) -> (Protocol, SocketAddr, u32) {
         (self.protocol, self.peer, self.domain)
     }
 
-    /// What was to be written, and won't be any more.
+    /// Takes the bytes that could not be written.
     pub(in crate::server) fn unsent(&self) -> Vec<u8> {
         self.share.set_pending(0);
         self.pending.take()
     }
 
-    /// Something waits to be written.
+    /// Returns true if bytes wait to be written.
     pub(super) fn waits(&self) -> bool {
         !self.pending.borrow().is_empty()
     }
 
-    /// So much is kept of a message that isn't whole.
+    /// Sets the number of bytes kept of an incomplete message.
     pub(in crate::server) fn keeps(&self, bytes: usize) {
         self.share.set_begun(bytes);
     }
 
-    /// What is kept for it, bytes.
+    /// The number of bytes kept for the connection.
     pub(super) fn kept(&self) -> usize {
         self.share.bytes()
     }
 
-    /// The way over it.
+    /// The flow over this connection.
     pub(in crate::server) fn flow(&self) -> Flow {
         Flow { connection: self.id, ..Flow::to(self.protocol, self.peer) }
     }
 
-    /// Writes as much as goes without waiting. If nothing is left the buffer is to be taken away, for an idle connection keeps
-    /// none.
+    /// Writes as much as possible without blocking. If nothing is left, the caller takes the buffer away,
+    /// because idle connections hold none.
     fn write(&self) -> Written {
         let wire = match &*self.way.borrow() {
             Way::Opening(_) | Way::Greeting(_) | Way::Ended => return Written::All,
@@ -478,7 +485,7 @@ impl Connection {
         Written::All
     }
 
-    /// Nothing will ever go over it.
+    /// Returns true if the connection can't be used any more.
     fn is_over(&self) -> bool {
         matches!(*self.way.borrow(), Way::Ended)
     }
@@ -490,8 +497,8 @@ impl Connection {
         }
     }
 
-    /// Writes what didn't go at once, waiting for room; also if the connection has ended meanwhile: what was said last, such as
-    /// why it ends, is to arrive.
+    /// Writes the rest, waiting for room. This continues after the connection has been closed, so that final
+    /// messages, such as the reason, still arrive.
     pub(in crate::server) async fn write_rest(self: Rc<Self>, wire: Rc<Wire>) {
         while self.write_to(&wire) != Written::All {
             if wire.tcp().writable().await.is_err() {
@@ -502,9 +509,9 @@ impl Connection {
         self.busy.set(false);
     }
 
-    /// Ends it: whoever reads from it finds the end.
+    /// Closes the connection, so that its reader finds the end.
     pub(super) fn close(&self) {
-        // If it has ended already, that is what was wanted.
+        // An error means that it is closed already.
         let _ = match &*self.way.borrow() {
             Way::Opening(_) | Way::Ended => Ok(()),
             Way::Bare(stream) | Way::Watched(stream) => stream.shutdown(std::net::Shutdown::Both),
@@ -514,23 +521,23 @@ impl Connection {
         };
     }
 
-    /// Ends it, and forgets what was to be written.
+    /// Closes the connection and drops the bytes to be written.
     pub(super) fn give_up(&self) {
         self.unsent();
         self.close();
     }
 
-    /// It was accepted, and TLS or WebSocket is about to shake hands over it.
+    /// Sets the state of an accepted connection before the handshake of TLS or WebSocket.
     pub(in crate::server) fn greeting(&self, wire: Rc<Wire>) {
         self.way.replace(Way::Greeting(wire));
     }
 
-    /// It was accepted, and nobody waits for it yet.
+    /// Sets the state of an accepted connection that is not registered yet.
     pub(in crate::server) fn accepted(&self, stream: TcpStream) {
         self.way.replace(Way::Bare(stream));
     }
 
-    /// Reads what is there, of one that has no task of its own.
+    /// Reads from a connection that has no task of its own.
     pub(in crate::server) fn read_bare(&self, room: &mut [u8]) -> io::Result<usize> {
         match &*self.way.borrow() {
             Way::Bare(stream) | Way::Watched(stream) => io::Read::read(&mut &*stream, room),
@@ -538,7 +545,7 @@ impl Connection {
         }
     }
 
-    /// Its peer has closed it, and that hasn't been read.
+    /// Returns true if the peer has closed the connection and that was not read yet.
     fn has_ended_unseen(&self) -> bool {
         match &*self.way.borrow() {
             Way::Bare(stream) | Way::Watched(stream) => matches!(stream.peek(&mut [0]), Ok(0)),
@@ -546,7 +553,7 @@ impl Connection {
         }
     }
 
-    /// From now on one that nobody waited for is watched.
+    /// Registers a connection with `watch`.
     pub(in crate::server) fn watched<E>(
         &self,
         watch: impl FnOnce(&TcpStream) -> Result<(), E>,
@@ -565,7 +572,7 @@ impl Connection {
         }
     }
 
-    /// Opening it is over: who asked for it, of those who wait for an answer.
+    /// Takes the requests that wait for the connection to open.
     pub(in crate::server) fn take_clients(&self) -> Vec<ClientId> {
         match &mut *self.way.borrow_mut() {
             Way::Opening(asked) => asked.take().unwrap_or_default().0,
@@ -573,18 +580,18 @@ impl Connection {
         }
     }
 
-    /// Nothing goes over it any more. Who still holds it, such as a task that writes, finds it closed.
+    /// Marks the connection as ended. Any task that still holds it finds it closed.
     pub(in crate::server) fn ended(&self) {
         self.way.replace(Way::Ended);
     }
 
-    /// From now on it carries frames.
+    /// Adds the frame layer.
     pub(in crate::server) fn carry_frames(&self, websocket: WebSocket) {
         self.websocket.replace(Some(Box::new(websocket)));
     }
 
-    /// The stream is open. True if something is left to be written by [`write_rest`](Self::write_rest): what was queued
-    /// meanwhile, or the end of TLS's handshake.
+    /// Marks the stream as established. Returns true if something must be written by
+    /// [`write_rest`](Self::write_rest): queued messages, or the end of the TLS handshake.
     pub(in crate::server) fn opened(&self, wire: Rc<Wire>) -> bool {
         self.way.replace(Way::Stands(wire));
         let waits = self.protocol.is_secure() || !self.pending.borrow().is_empty();

@@ -1,11 +1,11 @@
-//! When connections are looked at.
+//! The schedule for checking connections.
 
 use std::collections::VecDeque;
 
-/// How often a connection is looked at. That costs a look-up, so it isn't done more often than it has to.
+/// Interval between checks of a connection, in seconds. Each check costs a lookup.
 const LOOK_SECS: u32 = 30;
 
-/// When connections are to be looked at, in that order.
+/// The connections to check, in the order of their due times.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     due: VecDeque<(u32, u64)>,
@@ -16,7 +16,7 @@ impl Watch {
         self.due.push_back((now_secs.saturating_add(LOOK_SECS), id));
     }
 
-    /// The next one that is due.
+    /// Takes the next connection that is due.
     pub(super) fn next(&mut self, now_secs: u32) -> Option<u64> {
         let (due, id) = *self.due.front()?;
         if due > now_secs {
@@ -26,7 +26,7 @@ impl Watch {
         Some(id)
     }
 
-    /// Forgets those that are gone, if there are more than `most`.
+    /// Removes entries of closed connections if there are more than `most` entries.
     pub(super) fn forget(&mut self, most: usize, stands: impl Fn(u64) -> bool) {
         if self.due.len() > most {
             self.due.retain(|(_, id)| stands(*id));

@@ -1,22 +1,23 @@
-//! A gate in the kernel for datagrams: when far more comes than can be done, a share of the requests that begin something is
-//! dropped before it takes any time from this process, as a program that the kernel runs for each datagram (a classic BPF
-//! filter on the socket).
+//! A packet filter in the kernel for datagrams. If far more arrives than the server can handle, a share of
+//! the requests that begin a transaction is dropped before it costs this process any time. A classic BPF
+//! program on the socket decides this for each datagram.
 //!
-//! Which ones is decided by their bytes: a request that is sent again, byte for byte, is dropped again. So who gets through
-//! does so at the first attempt, and what has begun, emergencies (by their URI) and whatever isn't a request that begins
-//! something always do.
+//! The decision depends on a hash of the message, so a retransmission is treated like the original: a request
+//! that passes does so at the first attempt. Emergency requests (recognised by their URI), requests within
+//! dialogs and all other messages always pass.
 
 use std::time::Duration;
 
 use socket2::SockFilter;
 
-/// Where the message is: after the header of UDP.
+/// Offset of the message in the packet, after the UDP header.
 const MESSAGE: u32 = 8;
-/// Where the URI of an INVITE is.
+/// Offset of the request URI of an INVITE.
 const INVITE_URI: u32 = MESSAGE + 7;
-/// Bytes that the decision depends on, from the second header line or so on: branch and Call-ID are among them.
+/// The bytes that are hashed. They start about at the second header line and include the branch and the
+/// Call-ID.
 const HASHED: core::ops::Range<u32> = MESSAGE + 32..MESSAGE + 288;
-/// Bytes that are hashed if the message is long enough for all of them.
+/// Number of bytes hashed together, if the message is long enough.
 const PART: u32 = 32;
 
 const LOAD_WORD: u16 = 0x20;
@@ -31,21 +32,21 @@ const XOR_X: u16 = 0xac;
 const OR: u16 = 0x44;
 const SHIFT_RIGHT: u16 = 0x74;
 
-/// What is taken: all of it.
+/// The return value of the program that accepts the whole packet.
 const ALL: u32 = u32::MAX;
-/// 2^32 divided by the golden ratio: odd, and its products are well mixed in their upper bits.
+/// 2^32 divided by the golden ratio: an odd factor that mixes the upper bits well.
 const FACTOR: u32 = 0x9e37_79b1;
 
-/// The methods that begin something, by their first four letters.
+/// The first four letters of the methods that begin a transaction.
 const BEGINS: [&[u8; 4]; 7] = [b"INVI", b"REGI", b"OPTI", b"SUBS", b"MESS", b"PUBL", b"REFE"];
 
-/// An instruction: code, jumps if true and if false, and a constant.
+/// A BPF instruction: opcode, jump offsets for true and false, and a constant.
 pub(super) type Step = (u16, u8, u8, u32);
 
-/// The program that lets this share through of what begins something, 0 to 1.
+/// The program that passes this share, from 0 to 1, of the requests that begin a transaction.
 pub(super) fn program(share: f64) -> Vec<Step> {
     let mut steps = vec![
-        // What is too short to be told from others is taken.
+        // Messages that are too short to classify pass.
         (LOAD_LEN, 0, 0, 0),
         (JUMP_AT_LEAST, 1, 0, HASHED.start),
         (RETURN, 0, 0, ALL),
@@ -64,7 +65,7 @@ pub(super) fn program(share: f64) -> Vec<Step> {
     steps
 }
 
-/// Takes what has these letters there, small or large.
+/// Passes messages that have one of these words at the offset, in any case.
 fn emergency(at: u32, words: &[&[u8; 4]]) -> Vec<Step> {
     const SMALL: u32 = 0x2020_2020;
     let mut steps = Vec::new();
@@ -82,10 +83,10 @@ fn emergency(at: u32, words: &[&[u8; 4]]) -> Vec<Step> {
 
 /// Leaves a hash of the message in the accumulator.
 fn hash() -> Vec<Step> {
-    // The hash so far is in X.
+    // X holds the hash so far.
     let mut steps = vec![(LOAD_LEN, 0, 0, 0), (TO_X, 0, 0, 0)];
     let parts: Vec<u32> = HASHED.step_by(PART as usize).collect();
-    /// Steps of a part.
+    /// Number of instructions for each part.
     const STEPS: u32 = 3 + 4 * (PART / 4);
     for (number, part) in parts.iter().enumerate() {
         let rest = (parts.len() - number) as u32 * STEPS - 3;
@@ -105,13 +106,13 @@ fn hash() -> Vec<Step> {
     steps
 }
 
-/// As the kernel takes it.
+/// The program in the form of the kernel.
 pub(super) fn filter(share: f64) -> Vec<SockFilter> {
     program(share).into_iter().map(|(code, yes, no, k)| SockFilter::new(code, yes, no, k)).collect()
 }
 
-/// What the kernel compares with the share: a message that begins something comes through if this is less than
-/// [`threshold`] of the share. None if it always does, emergencies aside.
+/// The hash that the kernel compares with the share: a request passes if its hash is less than the
+/// [`threshold`] of the share. `None` if the message always passes, emergencies aside.
 pub(in crate::server) fn mark(message: &[u8]) -> Option<u32> {
     let len = MESSAGE + message.len() as u32;
     let begins = BEGINS.iter().any(|method| message.starts_with(&method[..]));
@@ -126,98 +127,103 @@ pub(in crate::server) fn mark(message: &[u8]) -> Option<u32> {
     Some((mixed >> 15 ^ mixed).wrapping_mul(FACTOR))
 }
 
-/// Below this, marks are of the share.
+/// The threshold for a share: hashes below it pass.
 pub(in crate::server) fn threshold(share: f64) -> u32 {
     (share.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u32
 }
 
-/// Requests that begin something, each second.
+/// The rates of requests that begin a transaction, per second, in one interval.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::server) struct Came {
-    /// How long was counted.
+    /// The length of the interval.
     pub(in crate::server) elapsed: Duration,
-    /// Requests that came for the first time, as far as is known, and aren't on trial.
+    /// First transmissions, as far as known, without those on trial.
     pub(in crate::server) first: f64,
     pub(in crate::server) all: f64,
-    /// Datagrams that the kernel has stopped.
+    /// Datagrams dropped by the kernel.
     pub(in crate::server) stopped: f64,
-    /// Requests that were handled, over all transports.
+    /// Requests handled, over all transports.
     pub(in crate::server) handled: f64,
-    /// Requests that were refused, over all transports.
+    /// Requests rejected, over all transports.
     pub(in crate::server) refused: f64,
-    /// The share of the time in which the server didn't wait for something to do, 0 to 1. That others had its processor meanwhile is
-    /// in it: this time wasn't there to be used.
+    /// The share of the time, from 0 to 1, in which the server was not idle. Time in which other processes
+    /// had the processor is included, because the server could not use it.
     pub(in crate::server) busy: f64,
 }
 
-/// How much is let through.
+/// Decides which share of the requests passes.
 #[derive(Debug)]
 pub(in crate::server) struct Gate {
-    /// By the kernel.
+    /// The share that the kernel passes.
     share: f64,
-    /// What is let through beyond this is on trial.
+    /// Requests that pass beyond this share are on trial.
     admitted: f64,
     trial_ends: Option<Duration>,
-    /// Averages of late: what was handled each second, with what could have been in place of refusing others, and the share of the time
-    /// that was used.
+    /// Recent averages: the requests handled per second, including those that could have been handled instead
+    /// of sending rejections, and the share of the time in use.
     work: f64,
     busy: f64,
-    /// How much of the time that was looked at for these was used.
+    /// The busy time that these averages cover.
     looked: Duration,
-    /// What can be handled: what was done in the time that was used, if all of it had been. Of late, the most.
+    /// The estimated capacity in requests per second: the rate at full use of the time. The maximum of recent
+    /// values.
     can: f64,
-    /// Looks in a row at which too much came, and time was left.
+    /// Number of intervals in a row with too many requests.
     much: u32,
     little: u32,
-    /// What came for the first time at those last ones, each second, added up.
+    /// The rates of first transmissions in the intervals with spare time, added up.
     little_first: f64,
     overloaded: bool,
 }
 
-/// To read a request and refuse it without a word takes as long as a part of handling one, as measured.
+/// The cost of reading and silently dropping a request, as a share of the cost of handling one (measured).
 const READING: f64 = 1.0 / 20.0;
-/// So much time that was used is looked at to find what can be handled: a tenth of a second is too short where the processor is shared,
-/// and most of the first one goes into what began before.
+/// The busy time after which the capacity is known. A tenth of a second is too short on a shared processor,
+/// and most of the first one goes into work that began before.
 const AVERAGED: Duration = Duration::from_secs(1);
-/// When too much begins to come, what was seen before counts like so much time: it may have been requests of another kind.
+/// When an overload begins, earlier observations count as this much time, because the requests may have been
+/// of another kind.
 const BEFORE: Duration = Duration::from_millis(200);
-/// A look counts for the share of the time that was used, and for no less than this: who is held up by something else, such as a
-/// database, uses little.
+/// Minimum weight of an interval; otherwise its weight is the share of the time in use. A server that waits
+/// for something else, such as a database, uses little time.
 const COUNTS_MIN: f64 = 0.02;
-/// Who used less of the time isn't believed to have more than this would leave: a server that may use a part of a processor learns of
-/// that only when it is used up, and refusing those who ask again, all that there is to do then, takes less than it counts for.
+/// The lowest share of busy time used to extrapolate the capacity. A server that may use only part of a
+/// processor notices that only when this part is used up. Rejecting retransmissions, which is all that
+/// remains to be done then, takes less time than it is charged for.
 const BUSY_MIN: f64 = 0.5;
-/// A look after a longer time counts like one after so long: the server was held up.
+/// Maximum length of an interval. After a longer one, the server was stalled.
 const LOOK_MAX: Duration = Duration::from_millis(200);
-/// More than so many times what can be handled, repetitions included, is too much: up to there, to read it and refuse it costs
-/// little.
+/// The gate closes if more than this multiple of the capacity arrives, including retransmissions. Below that,
+/// reading and rejecting them costs little.
 const CLOSE_AT: f64 = 2.0;
-/// So many times what can be handled is let in then, and when more may come. Too much costs little, and too little can't be
-/// mended before a trial is over.
+/// The multiple of the capacity that is then let in. Slightly too much costs little, while too little can't
+/// be corrected before a trial ends.
 const WANTED: f64 = 1.15;
-/// [`WANTED`] while the capacity isn't known well.
+/// As [`WANTED`], while the capacity is not well known.
 const WANTED_FIRST: f64 = 1.5;
-/// What is let in is as much as is wanted, within this: for less the gate isn't moved.
+/// Tolerance within which the share is not changed.
 const NEARLY: f64 = 1.1;
-/// If it is more so often in a row: what comes in bursts isn't more for that.
+/// Number of intervals in a row with too many requests before the gate closes. Bursts alone don't close it.
 const LOOKS_UNTIL_CLOSED: u32 = 3;
-/// With so many times of what is wanted the gate doesn't wait for that.
+/// Multiple of the wanted rate at which the gate closes at once.
 const FAR_TOO_MUCH: f64 = 2.0;
-/// With less of the time in use, more is let in, on trial.
+/// Share of busy time below which more requests are let in, on trial.
 const OPEN_AT: f64 = 0.92;
-/// If it is less so often in a row: who sends in bursts pauses between them.
+/// Number of intervals in a row with spare time before more requests are let in. Pauses between bursts alone
+/// don't open the gate.
 const LOOKS_UNTIL_OPEN: u32 = 5;
-/// Once nobody has to be refused any more, and no more than so many times of what can be handled is stopped, the gate opens without
-/// a trial.
+/// The gate opens without trial once no request is rejected and the kernel drops no more than this multiple
+/// of the capacity.
 const OVER_AT: f64 = 0.5;
-/// How fast it does so, each tenth of a second.
+/// Factor by which it then opens in each interval of a tenth of a second.
 const OPENING: f64 = 1.3;
-/// How long those who were kept out are refused when they ask again: as long as requests are sent again at least once by who
-/// has asked within the last 7.5 s (T2 of RFC 3261, and the fourth time that an INVITE is sent). They are remembered, and refused
-/// from then on. To serve them would be too late for whom it is for, and let those wait who ask for the first time.
+/// Length of a trial. During it, clients that were kept out before are rejected when they retransmit; every
+/// client whose request is at most 7.5 s old retransmits at least once in this time (T2 of RFC 3261, and the
+/// fourth transmission of an INVITE). They are remembered and rejected from then on. Serving them would be
+/// too late for their users and delay new requests.
 const TRIAL: Duration = Duration::from_secs(4);
-/// How fast it is forgotten what could be done, each second that is used: half of it in seven. Who is held up for a second by others on its machine
-/// can do as much afterwards.
+/// Factor by which the capacity estimate decays per second of busy time; it halves in seven seconds. A server
+/// that other processes delay for a second has the same capacity afterwards.
 const FORGETTING: f64 = 0.9;
 
 impl Gate {
@@ -237,33 +243,33 @@ impl Gate {
         }
     }
 
-    /// The share that isn't on trial.
+    /// The share of requests that is not on trial.
     pub(in crate::server) fn admitted(&self) -> f64 {
         self.admitted
     }
 
-    /// Returns the share that the kernel is to let through from now on, if that changes. To be called every tenth of a second or so.
+    /// Returns the new share for the kernel, if it changes. Call it about every tenth of a second.
     pub(in crate::server) fn look(&mut self, now: Duration, came: Came, overloaded: bool) -> Option<f64> {
         let before = self.share;
         self.learn(&came, overloaded);
         if self.trial_ends.is_some_and(|end| now >= end) {
             (self.admitted, self.trial_ends) = (self.share, None);
         }
-        // Those who are stopped hear nothing, and ask again. While there are many the load isn't over, even if the few that come
-        // through are all served: the others have waited for seconds.
+        // Dropped clients retransmit without having got a response. While there are many, the overload isn't
+        // over, even if all requests that pass are served.
         if overloaded || came.stopped > self.can * OVER_AT {
             self.look_at_overload(now, came);
         } else {
             self.share = (self.share * OPENING).min(1.0);
             (self.admitted, self.trial_ends) = (self.share, None);
         }
-        // A machine that can do nothing at all still hears of one in a thousand.
+        // The minimum, so that a server that can handle nothing still receives one request in a thousand.
         self.share = self.share.max(SHARE_MIN);
         self.admitted = self.admitted.max(SHARE_MIN);
         (self.share != before).then_some(self.share)
     }
 
-    /// What can be handled.
+    /// Updates the estimate of the capacity.
     fn learn(&mut self, came: &Came, overloaded: bool) {
         if overloaded && !self.overloaded {
             (self.looked, self.can) = (self.looked.min(BEFORE), 0.0);
@@ -271,7 +277,7 @@ impl Gate {
         self.overloaded = overloaded;
         let refusing = came.refused * READING;
         if self.is_known() && came.handled < refusing {
-            // Those who are refused ask again, and that is all there is to do: it says little of what could be handled instead.
+            // Only rejections of retransmissions were sent, which says little about the capacity.
             return;
         }
         let elapsed = came.elapsed.min(LOOK_MAX).as_secs_f64();
@@ -286,7 +292,7 @@ impl Gate {
         self.can = rate.max(before);
     }
 
-    /// Was enough seen to tell what can be handled?
+    /// Returns true if the capacity is known well enough.
     fn is_known(&self) -> bool {
         self.looked >= AVERAGED
     }

@@ -1,24 +1,25 @@
-//! What is kept of handshakes that aren't whole, of all connections together.
+//! The memory of incomplete handshakes, for all connections together.
 
 use super::account::Share;
 use super::connections::Connections;
 
-/// What is kept of a handshake that isn't whole. It is given back with it.
+/// The bytes kept of an incomplete handshake, which leave the account when this is dropped.
 pub(in crate::server) struct Head(Share);
 
 impl Connections {
-    /// What is kept of all of them, bytes.
+    /// The total in bytes.
     pub(in crate::server) fn heads_bytes(&self) -> usize {
         self.heads.bytes()
     }
 
-    /// Nothing is kept of a handshake that begins.
+    /// Begins to account for a handshake.
     pub(in crate::server) fn head(&self) -> Head {
         Head(Share::of(&self.heads))
     }
 
-    /// So much is kept of this one. False if of all together it is more than a quarter of what may be kept for connections: nobody
-    /// can tell which of them are honest, and no other connection is to end for their sake.
+    /// Sets the number of bytes kept of this handshake. Returns false if all handshakes together exceed a
+    /// quarter of the limit for connections. In that case the honest ones can't be told apart, and other
+    /// connections must not be closed for their sake.
     pub(in crate::server) fn keeps_head(&self, head: &Head, bytes: usize) -> bool {
         head.0.set_begun(bytes);
         self.heads_bytes() <= self.patience.get().buffered_bytes_max / 4

@@ -1,44 +1,44 @@
-//! What is known of how a connection is used.
+//! The activity of a connection.
 
 use std::cell::Cell;
 use std::time::Duration;
 
-/// How a connection is used. Times are seconds since the server was started.
+/// Records the activity of a connection. Times are in seconds since the start of the server.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Life {
-    /// Whole messages that came, modulo 2^32.
+    /// Number of complete messages received, modulo 2^32.
     messages: Cell<u32>,
-    /// One came.
+    /// True once a message was received.
     spoke: Cell<bool>,
-    /// Anything came since it was looked at last.
+    /// True if anything was received since the last check.
     heard: Cell<bool>,
-    /// When it was found that something had come.
+    /// The time of the last check that found input.
     heard_secs: Cell<u32>,
-    /// Something was taken of what is to be written since it was looked at last.
+    /// True if the peer has accepted output since the last check.
     wrote: Cell<bool>,
-    /// When it was found that nothing was; 0 if something is.
+    /// The time of the first check that found output stuck; 0 if it is not.
     stuck_secs: Cell<u32>,
 }
 
 impl Life {
-    /// A whole message came.
+    /// Records a complete message.
     pub(in crate::server) fn on_message(&self) {
         self.messages.set(self.messages.get().wrapping_add(1));
         self.spoke.set(true);
         self.heard.set(true);
     }
 
-    /// A sign of life came.
+    /// Records input that is a sign of life.
     pub(in crate::server) fn on_sign(&self) {
         self.heard.set(true);
     }
 
-    /// The peer has taken something.
+    /// Records that the peer has accepted output.
     pub(super) fn on_written(&self) {
         self.wrote.set(true);
     }
 
-    /// For how long nothing was taken of what `waits` to be written, seconds.
+    /// How long the peer has accepted no output, in seconds. `waits` tells whether output is waiting.
     pub(super) fn stuck(&self, now_secs: u32, waits: bool) -> u32 {
         if self.wrote.replace(false) || !waits {
             self.stuck_secs.set(0);
@@ -50,12 +50,12 @@ impl Life {
         now_secs.saturating_sub(self.stuck_secs.get())
     }
 
-    /// No message has come so far.
+    /// Returns true if no message was received so far.
     pub(super) fn is_mute(&self) -> bool {
         !self.spoke.get()
     }
 
-    /// Since when nothing has come, as far as these looks can tell: no earlier than that.
+    /// The time since which nothing was received, as far as the checks can tell; never too early.
     pub(super) fn silent_since(&self, now_secs: u32) -> u32 {
         if self.heard.replace(false) || self.heard_secs.get() == 0 {
             self.heard_secs.set(now_secs);
@@ -64,19 +64,19 @@ impl Life {
     }
 }
 
-/// How long a message has been coming: who begins one must end it.
+/// Measures how long a message has been incomplete. A message must be completed in time.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Begun {
-    /// There is one that isn't whole since then.
+    /// Since when a message has been incomplete.
     since: Option<Duration>,
-    /// So many messages were whole at that time.
+    /// The number of complete messages at that time.
     messages: u32,
 }
 
 impl Begun {
-    /// Tells since when the message at the end of what came is under way; `None` if there is none.
+    /// Returns since when the last message has been incomplete, or `None` if there is none.
     pub(in crate::server) fn look(&mut self, now: Duration, life: &Life, waiting: bool) -> Option<Duration> {
-        // If others became whole meanwhile, it is another one.
+        // If further messages were completed meanwhile, it is a new one.
         if !waiting || self.messages != life.messages.get() {
             self.since = None;
         }
@@ -87,7 +87,7 @@ impl Begun {
         self.since
     }
 
-    /// Since when it was under way at the last look.
+    /// Since when the message was incomplete at the last check.
     pub(in crate::server) fn since(&self) -> Option<Duration> {
         self.since
     }

@@ -1,4 +1,5 @@
-//! What the workers of a server send one another: over whose connection something is to go, and whose a message is that came.
+//! Messages between the workers of a server: to be sent over another worker's connection, or received by the
+//! wrong worker.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -13,29 +14,30 @@ use tokio::sync::Notify;
 
 use crate::transaction::{ClientId, Flow, Numbers, Protocol, worker_of};
 
-/// Letters that go together, about: one that is longer goes alone.
+/// Approximate maximum size of a batch, in bytes. A longer letter is sent alone.
 const TOGETHER: usize = 32 << 10;
-/// The longest: a message with all that it may have.
+/// Maximum size of a letter, in bytes: a message of maximum size fits.
 const LETTERS_MAX: usize = 256 << 10;
-/// Bytes that may wait for a worker that takes nothing.
+/// Maximum number of bytes that may wait for a worker that doesn't read.
 const WAITING_MAX: usize = 8 << 20;
-/// Batches of letters that are taken before others may do something.
+/// Maximum number of batches taken before other tasks have their turn.
 pub(in crate::server) const TAKEN_MAX: usize = 64;
 
-/// What a worker has for another one.
+/// A letter from one worker to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::server) enum Letter<'a> {
-    /// To be sent over a connection of the other's; a request with its transaction, which is told if that can't be.
+    /// A message to send over a connection of the receiver. A request has its transaction, which is notified
+    /// if sending fails.
     Send { from: u8, flow: Flow, client: Option<ClientId>, bytes: &'a [u8] },
     /// The request of this transaction could not be sent.
     Failed { client: ClientId },
     /// This response could not be sent.
     Unsent { flow: Flow, bytes: &'a [u8] },
-    /// A message that is the other's, and to whom it came first.
+    /// A message for the receiver, and the worker at which it arrived first.
     Astray { first: u8, flow: Flow, bytes: &'a [u8] },
-    /// A connection of the other's is to end.
+    /// A connection of the receiver is to be closed.
     Close { flow: Flow },
-    /// A connection over which the other has sent a request has ended.
+    /// A connection over which the receiver has sent a request has ended.
     Closed { connection: u64 },
 }
 
@@ -144,7 +146,7 @@ fn take_flow(rest: &mut &[u8]) -> Option<Flow> {
     Some(Flow { connection, ..Flow::to(protocol, peer) })
 }
 
-/// The letters in a batch, up to the first thing that is none.
+/// Iterates over the letters of a batch, up to the first malformed one.
 fn letters(bytes: &[u8]) -> impl Iterator<Item = Letter<'_>> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -155,15 +157,15 @@ fn letters(bytes: &[u8]) -> impl Iterator<Item = Letter<'_>> {
     })
 }
 
-/// The way to a worker.
+/// The socket to a worker, with its queue.
 struct Way {
     socket: AsyncFd<OwnedFd>,
-    /// What was posted and is not on its way.
+    /// Posted letters that were not sent yet.
     batch: RefCell<Vec<u8>>,
-    /// What there was no room for.
+    /// Batches for which the socket had no room.
     waiting: RefCell<VecDeque<Vec<u8>>>,
     waiting_bytes: Cell<usize>,
-    /// Something waits.
+    /// Notified when a batch has to wait.
     waits: Notify,
 }
 
@@ -178,7 +180,7 @@ impl Way {
         }))
     }
 
-    /// Sends the batch, or has it wait.
+    /// Sends the batch, or queues it.
     fn flush(&self) {
         let mut batch = self.batch.borrow_mut();
         if batch.is_empty() {
@@ -193,7 +195,7 @@ impl Way {
         batch.clear();
     }
 
-    /// Sends what waits, until the task is ended.
+    /// Sends queued batches until the task is ended.
     async fn work(self: Rc<Self>) {
         loop {
             self.waits.notified().await;
@@ -223,18 +225,19 @@ fn registered(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::new(socket)
 }
 
-/// The ways to the other workers, and from them.
+/// The sockets to and from the other workers.
 pub(in crate::server) struct Mail {
     own: u8,
     from: AsyncFd<OwnedFd>,
     room: RefCell<Vec<u8>>,
     to: Vec<Option<Rc<Way>>>,
-    /// Connections of this worker over which others have sent requests: a bit for each worker.
+    /// For each connection of this worker over which other workers have sent requests, a bit set of these
+    /// workers.
     used: RefCell<HashMap<u64, u64, Numbers>>,
 }
 
 impl Mail {
-    /// With a socket to each worker, this one's too.
+    /// Creates the mail of a worker from a socket for each worker, including its own.
     pub(in crate::server) fn new(own: u8, from: OwnedFd, to: Vec<OwnedFd>) -> io::Result<Rc<Self>> {
         let ways = (0u8..).zip(to).map(|(worker, socket)| match worker == own {
             true => Ok(None),
@@ -253,18 +256,19 @@ impl Mail {
         }))
     }
 
-    /// This worker's number.
+    /// The number of this worker.
     pub(in crate::server) const fn own(&self) -> u8 {
         self.own
     }
 
-    /// The worker with a connection, if that is another one.
+    /// The worker that owns a connection, if it is another one.
     pub(in crate::server) fn other(&self, flow: &Flow) -> Option<u8> {
         let worker = worker_of(flow.connection);
         (flow.connection != 0 && flow.protocol != Protocol::Udp && worker != self.own).then_some(worker)
     }
 
-    /// Posts a letter, which goes with the next [`flush`](Self::flush). False if there is no such worker, or it takes nothing.
+    /// Posts a letter, to be sent by the next [`flush`](Self::flush). Returns false if the worker doesn't
+    /// exist or doesn't read.
     pub(in crate::server) fn post(&self, worker: u8, letter: &Letter<'_>) -> bool {
         let Some(Some(way)) = self.to.get(usize::from(worker)) else { return false };
         if way.waiting_bytes.get() > WAITING_MAX {
@@ -279,17 +283,17 @@ impl Mail {
         true
     }
 
-    /// Sends what was posted.
+    /// Sends the posted letters.
     pub(in crate::server) fn flush(&self) {
         self.to.iter().flatten().for_each(|way| way.flush());
     }
 
-    /// Waits until there is something.
+    /// Waits until letters arrive.
     pub(in crate::server) async fn readable(&self) -> io::Result<()> {
         self.from.readable().await.map(|_| ())
     }
 
-    /// Takes what is there, up to a limit. Returns whether there may be more.
+    /// Takes the letters that have arrived, up to a limit. Returns whether more may be available.
     pub(in crate::server) fn take(&self, mut each: impl FnMut(Letter<'_>)) -> bool {
         let mut room = self.room.borrow_mut();
         for _ in 0..TAKEN_MAX {
@@ -308,12 +312,13 @@ impl Mail {
         true
     }
 
-    /// A worker has sent a request over a connection here: it hears of its end.
+    /// Records that a worker has sent a request over a connection of this worker. It will be notified when
+    /// the connection ends.
     pub(in crate::server) fn uses(&self, connection: u64, worker: u8) {
         *self.used.borrow_mut().entry(connection).or_default() |= 1 << (worker % 64);
     }
 
-    /// A connection has ended.
+    /// Notifies the workers that used a connection of its end.
     pub(in crate::server) fn closed(&self, connection: u64) {
         let users = self.used.borrow_mut().remove(&connection).unwrap_or_default();
         for worker in (0..64).filter(|worker| users >> worker & 1 == 1) {

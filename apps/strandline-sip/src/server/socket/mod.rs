@@ -1,4 +1,4 @@
-//! The sockets, and what is to be sent on them. They know nothing of the service.
+//! The sockets and their output. They don't depend on the service.
 
 mod account;
 mod aliases;
@@ -17,7 +17,8 @@ mod udp;
 mod watch;
 mod websocket;
 
-/// Messages of a connection or an association that are its first ones: a REGISTER, and one more with credentials.
+/// Number of messages that count as the first ones of a connection or an association: a REGISTER, and its
+/// repetition with credentials.
 pub(super) const FIRST: u8 = 2;
 
 pub(super) use connections::{Connection, Connections, Room};

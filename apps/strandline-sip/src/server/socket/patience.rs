@@ -1,31 +1,33 @@
-//! How long connections are waited for, and how much is kept for them.
+//! Timeouts and buffer limits of connections.
 
 use std::io;
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 
-/// Questions that may go unanswered before a silent peer counts as gone, and the time between them.
+/// Number of unanswered keep-alive probes after which a silent peer counts as gone, and the interval between
+/// them.
 const PROBES: u32 = 4;
 const PROBE: Duration = Duration::from_secs(15);
 
-/// How long connections are waited for, and how much is kept for them.
+/// Timeouts and buffer limits of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
-    /// Until the first whole message on one that was accepted.
+    /// Time until the first complete message on an accepted connection.
     pub first_message: Duration,
-    /// While nothing comes on one over which nobody is reached; for ever without it.
+    /// Time without input on a connection over which no user is reached; `None` for no limit.
     pub idle: Option<Duration>,
-    /// Until a silent peer is asked by TCP whether it is there.
+    /// Time without input after which TCP probes the peer.
     pub keep_alive: Duration,
-    /// While nothing of what is written is taken.
+    /// Time in which the peer must accept output.
     pub write: Duration,
-    /// Bytes of half messages, and of what waits to be written, of all connections.
+    /// Maximum size of incomplete messages and waiting output of all connections, in bytes.
     pub buffered_bytes_max: usize,
 }
 
 impl Default for Patience {
-    /// 30 s; 30 min, which is longer than session timers (RFC 4028) let a call be silent; 5 min; 30 s; 256 MiB.
+    /// 30 s; 30 min, which is longer than a call may be silent with session timers (RFC 4028); 5 min; 30 s;
+    /// 256 MiB.
     fn default() -> Self {
         Self {
             first_message: Duration::from_secs(30),
@@ -38,16 +40,17 @@ impl Default for Patience {
 }
 
 impl Patience {
-    /// Lets the system find out whose peer doesn't answer any more. What is accepted from a listening socket has it from there.
+    /// Enables TCP keep-alive, so that the system detects dead peers. Accepted connections inherit it from
+    /// the listening socket.
     ///
     /// # Errors
-    /// If the system doesn't know these options.
+    /// Returns an error if the system doesn't support these options.
     pub(in crate::server) fn apply<'a>(&self, socket: impl Into<SockRef<'a>>) -> io::Result<()> {
         let socket = socket.into();
         let keep_alive =
             TcpKeepalive::new().with_time(self.keep_alive).with_interval(PROBE).with_retries(PROBES);
         socket.set_tcp_keepalive(&keep_alive)?;
-        // With a shorter one a single question that is lost would end the connection.
+        // With a shorter timeout, one lost probe would end the connection.
         socket.set_tcp_user_timeout(Some(self.keep_alive + PROBE * PROBES))
     }
 }

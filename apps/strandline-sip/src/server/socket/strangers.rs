@@ -1,5 +1,5 @@
-//! Strangers: accepted connections on which no whole message has come yet. They make way for others when descriptors or places
-//! are used up.
+//! Strangers: accepted connections on which no complete message has arrived yet. They make way for others
+//! when descriptors or places are used up.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use super::connections::{Connection, Connections, Room};
 
-/// Strangers shed at a time: at least so many, and otherwise a quarter of them.
+/// Minimum number of strangers closed at a time; otherwise a quarter of them is closed.
 const SHED_MIN: usize = 16;
 
 impl Connections {
-    /// Returns whether this peer may have another connection. When there are too many in all, the oldest strangers make way.
+    /// Returns true if this peer may have another connection. If there are too many in total, the oldest
+    /// strangers are closed.
     pub(in crate::server) fn makes_room(&self, peer: SocketAddr, room: &Room, now: Duration) -> bool {
         self.strangers.borrow_mut().mark(now, self.next_number());
         if self.has_room(peer, room) {
@@ -31,14 +32,16 @@ impl Connections {
         has_place
     }
 
-    /// Connections and associations with lower numbers are no newcomers: their first message would have come.
+    /// Connections and associations with lower numbers than this are not new: their first message would have
+    /// arrived.
     pub(in crate::server) fn settled_below(&self, now: Duration) -> u64 {
         let mut strangers = self.strangers.borrow_mut();
         strangers.mark(now, self.next_number());
         strangers.old_below(now)
     }
 
-    /// Closes the oldest strangers, to free their descriptors. Returns how many. They end once their readers have seen it.
+    /// Closes the oldest strangers to free their descriptors, and returns how many. They end once their
+    /// readers notice.
     pub(in crate::server) fn shed_strangers(&self, now: Duration) -> usize {
         let mut strangers = self.strangers.borrow_mut();
         strangers.mark(now, self.next_number());

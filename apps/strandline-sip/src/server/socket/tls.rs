@@ -1,4 +1,4 @@
-//! What TLS needs on connections that are accepted and opened.
+//! The TLS settings for accepted and opened connections.
 
 use std::rc::Rc;
 
@@ -8,6 +8,6 @@ use strandline_tls::{ClientTls, ServerTls};
 pub(in crate::server) struct TlsSides {
     pub(in crate::server) server: Option<ServerTls>,
     pub(in crate::server) client: Option<ClientTls>,
-    /// Domains whose owners may send requests for other hosts (RFC 5922).
+    /// Domains that may relay requests to foreign hosts (RFC 5922).
     pub(in crate::server) peers: Rc<[String]>,
 }

@@ -1,4 +1,4 @@
-//! UDP: many datagrams with each system call.
+//! UDP, with many datagrams for each system call.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, ErrorKind};
@@ -14,28 +14,28 @@ use crate::transaction::{Flow, Outbox, Protocol};
 
 use super::gate::filter;
 
-/// What the kernel is asked to keep for us while we are busy, bytes.
+/// Requested size of the kernel's socket buffers, in bytes.
 const RECEIVE_BUFFER: usize = 8 << 20;
 
-/// A UDP socket. Nobody waits for room in it: each datagram that its receiver takes makes some, and to hear of that would wake
-/// the server once more for each answer.
+/// A UDP socket. Nothing waits for room in it: each datagram taken by its receiver makes some, and an event
+/// for that would wake the server once more for each response.
 pub(in crate::server) struct Udp {
     socket: UdpSocket,
-    /// The socket once more, while it is waited for input.
+    /// The socket as registered for input, while it is waited for.
     watch: RefCell<Option<Rc<AsyncFd<UdpSocket>>>>,
     sending: RefCell<Sending>,
     receiving: RefCell<Receiving>,
     gate: Cell<Closed>,
 }
 
-/// What the kernel has stopped.
+/// Datagrams dropped by the kernel.
 #[derive(Debug, Clone, Copy, Default)]
 struct Closed {
-    /// There is a filter.
+    /// True if a filter is attached.
     is_closed: bool,
-    /// The socket's own count of what it dropped, when that was last asked for.
+    /// The socket's drop counter when it was last read.
     dropped: u32,
-    /// Datagrams since the start, while there was a filter.
+    /// Number of datagrams dropped since the start while a filter was attached.
     stopped: u64,
 }
 
@@ -44,13 +44,13 @@ impl Udp {
         Self::of(UdpSocket::bind(address)?)
     }
 
-    /// With a socket that was opened before, and perhaps used.
+    /// Wraps a socket that was opened before, and perhaps used.
     pub(in crate::server) fn of(socket: UdpSocket) -> io::Result<Rc<Self>> {
         socket.set_nonblocking(true)?;
         let reference = socket2::SockRef::from(&socket);
-        // Another process may have had it before, in an overload; mostly there is none.
+        // A previous process may have left a filter from an overload. Usually there is none.
         let _ = reference.detach_filter();
-        // More than the system allows is cut to that.
+        // The system limits this to its maximum.
         reference.set_recv_buffer_size(RECEIVE_BUFFER)?;
         reference.set_send_buffer_size(RECEIVE_BUFFER)?;
         if let Err(error) = take_trains(&socket, true) {
@@ -70,7 +70,7 @@ impl Udp {
         self.socket.local_addr()
     }
 
-    /// Waits until there are datagrams.
+    /// Waits until datagrams arrive.
     pub(in crate::server) async fn readable(&self) -> io::Result<()> {
         let watch = self.watch()?;
         watch.readable().await.map(|_| ())
@@ -90,13 +90,13 @@ impl Udp {
         Ok(watch)
     }
 
-    /// Nobody is woken any more by what comes, until it is waited for that again.
+    /// Stops waiting for input, so that arriving datagrams don't wake the thread.
     pub(in crate::server) fn look_away(&self) {
         self.watch.take();
     }
 
-    /// Takes as many as go with one call, and returns how many datagrams those were and whether there may be more. What comes
-    /// is there until `take` returns, which says of a question with STUN whether it may be answered.
+    /// Takes the datagrams of one system call, and returns their number and whether more may be available. A
+    /// datagram is valid until `take` returns, which decides whether a STUN request is answered.
     pub(in crate::server) fn take(
         &self,
         mut take: impl FnMut(Datagram, Flow, &[u8]) -> bool,
@@ -110,8 +110,8 @@ impl Udp {
         let more = match received {
             Ok(BATCH) => true,
             Ok(_) => {
-                // No more are there, and more will be told: what the next attempt would find out with a system call can be
-                // said now.
+                // No more datagrams are available, and the next ones will be reported. This marks the socket
+                // as not ready without another system call.
                 let none = |_: &UdpSocket| Err::<(), _>(ErrorKind::WouldBlock.into());
                 if let Some(watch) = watch.as_ref() {
                     let _ = watch.try_io(Interest::READABLE, none);
@@ -119,7 +119,7 @@ impl Udp {
                 false
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => return (0, false),
-            // What came back from a peer that is gone; there is nothing to do about it.
+            // An ICMP error from a closed peer, which can't be handled.
             Err(error) => {
                 tracing::debug!(%error, "receiving datagrams");
                 return (0, false);
@@ -141,7 +141,7 @@ impl Udp {
         (count, more)
     }
 
-    /// Lets this share through of requests that begin something: all with 1. The others take no time any more.
+    /// Passes this share of the requests that begin a transaction; 1 passes all. The kernel drops the others.
     pub(in crate::server) fn let_through(&self, share: f64) -> io::Result<()> {
         self.stopped();
         let socket = socket2::SockRef::from(&self.socket);
@@ -150,19 +150,19 @@ impl Udp {
             socket.detach_filter()?;
             return take_trains(&self.socket, true);
         }
-        // A filter is asked once for each train: it would drop all of it, or nothing.
+        // The filter is run once for a GRO batch, and would drop all of it or nothing.
         take_trains(&self.socket, false)?;
         let gate = self.gate.get();
         if !gate.is_closed {
-            // What was dropped before was lost for want of room.
+            // Earlier drops were caused by a full buffer.
             let dropped = dropped(&self.socket).unwrap_or_default();
             self.gate.set(Closed { is_closed: true, dropped, ..gate });
         }
         socket.attach_filter(&filter(share))
     }
 
-    /// How many datagrams the kernel has stopped so far, with those that it had no room for meanwhile. Costs a system call while
-    /// not all are let through.
+    /// The number of datagrams that the kernel has dropped so far, including those for which it had no room
+    /// meanwhile. It costs a system call while a filter is attached.
     pub(in crate::server) fn stopped(&self) -> u64 {
         let mut gate = self.gate.get();
         if gate.is_closed
@@ -175,7 +175,7 @@ impl Udp {
         gate.stopped
     }
 
-    /// Sends all that goes over UDP. What the kernel has no room for is lost, as datagrams may be.
+    /// Sends all UDP messages. Datagrams for which the kernel has no room are lost.
     pub(in crate::server) fn send(&self, out: &Outbox) {
         let items = out.iter().filter(|(item, _)| item.flow.protocol == Protocol::Udp);
         let datagrams = items.map(|(item, bytes)| (Some(item.flow.peer), bytes));

@@ -1,4 +1,4 @@
-//! Connections over which nothing goes are let go.
+//! Closes idle connections.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -7,10 +7,11 @@ use super::account::largest;
 use super::connections::{Connection, Connections};
 use super::patience::Patience;
 
-/// Entries of connections that are gone which are put up with.
+/// Maximum number of schedule entries for closed connections.
 const GONE_MAX: usize = 4096;
 
-/// Is a connection to be let go? `silent` is how long nothing came, and `silence_max` how long that may be.
+/// Returns true if a connection must be closed. `silent` is how long nothing was received, and `silence_max`
+/// the limit for that.
 fn is_over(
     (accepted, mute): (bool, bool),
     silent: Duration,
@@ -21,10 +22,10 @@ fn is_over(
 }
 
 impl Connections {
-    /// Lets go those over which nothing goes, and the largest if too much is kept for all. `silence_max` tells how long nothing may
-    /// come on one. To be called every second.
+    /// Closes idle connections, and the largest ones if the buffers exceed their limit. `silence_max` returns
+    /// how long a connection may be silent. Call it every second.
     pub(in crate::server) fn let_go(&self, now: Duration, silence_max: impl Fn(u64) -> Option<Duration>) {
-        // None of them is as old as 0 s: see `Life`.
+        // Never 0, which has a special meaning in `Life`.
         let now_secs = now.as_secs().saturating_add(1) as u32;
         self.now_secs.set(now_secs);
         let patience = self.patience.get();
@@ -50,7 +51,7 @@ impl Connections {
         self.keep_to_account();
     }
 
-    /// Ends the connections for which most is kept if that is too much for all together.
+    /// Closes the connections with the largest buffers if the total exceeds the limit.
     pub(in crate::server) fn keep_to_account(&self) {
         let (bytes, most) = (self.account.bytes(), self.patience.get().buffered_bytes_max);
         if bytes <= most {

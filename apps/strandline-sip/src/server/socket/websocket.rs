@@ -1,5 +1,5 @@
-//! WebSocket (RFC 6455) as far as it carries SIP (RFC 7118): frames are cut out of a stream here, and what is in them, their
-//! masks, fragments, texts and answers to pings are the library's business.
+//! WebSocket (RFC 6455), as far as it carries SIP (RFC 7118). Frames are cut out of the stream here; the
+//! library handles their contents: masks, fragments, texts and responses to pings.
 
 use std::io::{self, Cursor, ErrorKind, Read, Write};
 
@@ -10,33 +10,34 @@ use tungstenite::protocol::frame::coding::{CloseCode, OpCode};
 use tungstenite::protocol::frame::{CloseFrame, FrameHeader};
 use tungstenite::protocol::{Role, WebSocketConfig, WebSocketContext};
 
-/// Bytes that the library reads at a time, and keeps for each connection.
+/// Size of the buffer that the library keeps for each connection, in bytes.
 const READ: usize = 1024;
 
 /// A frame at the front of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::server) struct Frame {
-    /// With its header, bytes.
+    /// The length in bytes, including the header.
     pub(in crate::server) len: usize,
-    /// It is a part of a message, of which this isn't the last; `None` of one that is no part of a message.
+    /// `Some(true)` for a fragment of a message that is not the last one; `None` if the frame is not part of
+    /// a message.
     pub(in crate::server) unfinished: Option<bool>,
 }
 
-/// What came in a frame.
+/// The content of a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::server) enum Opened {
-    /// A whole message, of which this frame was the last part.
+    /// A whole message, which this frame completes.
     Message(Bytes),
-    /// Nothing to be handled.
+    /// Nothing to handle.
     Nothing,
-    /// The peer ends it, or it makes no sense any more: what is to be said about that has been written.
+    /// The peer closes the connection, or has sent an invalid frame. The response has been written.
     End,
 }
 
-/// Finds the frame at the front of a stream: `None` if it isn't whole yet.
+/// Finds the frame at the front of a stream. Returns `None` if it is incomplete.
 ///
 /// # Errors
-/// If its header makes no sense, or if it is longer than `max`.
+/// Returns an error if its header is invalid, or if it is longer than `max`.
 pub(in crate::server) fn frame(bytes: &[u8], max: usize) -> Result<Option<Frame>, CloseCode> {
     let mut cursor = Cursor::new(bytes);
     let parsed = FrameHeader::parse(&mut cursor).map_err(|_| CloseCode::Protocol)?;
@@ -47,12 +48,12 @@ pub(in crate::server) fn frame(bytes: &[u8], max: usize) -> Result<Option<Frame>
     Ok((len <= bytes.len()).then_some(Frame { len, unfinished }))
 }
 
-/// The server's end of a connection whose handshake is over.
+/// The server side of a WebSocket connection after the handshake.
 #[derive(Debug)]
 pub(in crate::server) struct WebSocket(WebSocketContext);
 
 impl WebSocket {
-    /// Messages may be so long, bytes.
+    /// Creates the frame layer. `message_bytes_max` limits the size of a message.
     pub(in crate::server) fn new(message_bytes_max: usize) -> Self {
         let config = WebSocketConfig::default()
             .read_buffer_size(READ)
@@ -62,7 +63,7 @@ impl WebSocket {
         Self(WebSocketContext::new(Role::Server, Some(config)))
     }
 
-    /// Takes a whole frame. Answers to it are appended to `out`.
+    /// Handles a whole frame. Responses to it are appended to `out`.
     pub(in crate::server) fn open(&mut self, frame: &[u8], out: &mut Vec<u8>) -> Opened {
         let mut pipe = Pipe { input: frame, out };
         let opened = match self.0.read(&mut pipe) {
@@ -81,13 +82,13 @@ impl WebSocket {
                 return Opened::End;
             }
         };
-        // An answer to a ping or a close waits to be written. If there is nothing to answer, nothing is written; and at the
-        // end of the connection there is nobody to be told.
+        // Writes the response to a ping or a close, if there is one. At the end of the connection, errors
+        // don't matter.
         let _ = self.0.flush(&mut pipe);
         opened
     }
 
-    /// Appends a message to `out`: as text if it is one. False if the connection has ended.
+    /// Appends a message to `out`, as text if it is UTF-8. Returns false if the connection has ended.
     pub(in crate::server) fn seal(&mut self, message: &[u8], out: &mut Vec<u8>) -> bool {
         let message = match core::str::from_utf8(message) {
             Ok(text) => Message::text(text),
@@ -96,16 +97,16 @@ impl WebSocket {
         self.write(message, out)
     }
 
-    /// Asks whether the peer is there.
+    /// Sends a ping.
     pub(in crate::server) fn ping(&mut self, out: &mut Vec<u8>) -> bool {
         self.write(Message::Ping(Bytes::new()), out)
     }
 
-    /// Says why it ends.
+    /// Sends a close frame with this code.
     pub(in crate::server) fn close(&mut self, code: CloseCode, out: &mut Vec<u8>) {
         let mut pipe = Pipe { input: &[], out };
         let frame = CloseFrame { code, reason: "".into() };
-        // Who has said so already needn't again.
+        // An error means that a close frame was sent before.
         let _ = self.0.close(&mut pipe, Some(frame)).and_then(|()| self.0.flush(&mut pipe));
     }
 
@@ -115,7 +116,7 @@ impl WebSocket {
     }
 }
 
-/// What the library reads from and writes to: nothing waits.
+/// The input and output of the library; neither blocks.
 struct Pipe<'a> {
     input: &'a [u8],
     out: &'a mut Vec<u8>,

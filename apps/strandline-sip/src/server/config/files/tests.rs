@@ -21,7 +21,7 @@ fn files_of_another_process_are_complete() {
     std::fs::write(&absent, "it is on the disk").unwrap();
     assert!(matches!(given.text(&absent), Err(ConfigError::Unreadable { .. })));
     assert_eq!(Files::of_disk().text(&path).unwrap(), "second");
-    // Nothing of the content is shown.
+    // The content is not shown.
     assert!(!format!("{given:?}").contains("first"));
     for len in 1..bytes.len() {
         let cut = Files::from_bytes(&bytes[..len]);

@@ -1,12 +1,12 @@
 use super::*;
 
-/// Lets datagrams come for so long to a thread that is busy, `come` each millisecond while they are gathered or not; returns how long
-/// they were gathered.
+/// Runs a busy thread for a time, with `come` datagrams each millisecond, which depends on whether they are
+/// gathered. Returns the milliseconds of gathering.
 fn run(gathering: &mut Gathering, from: u64, ms: u64, come: impl Fn(u64, bool) -> usize) -> u64 {
     run_busy(gathering, 0.6, from..from + ms, come)
 }
 
-/// To a thread that is busy for this share of the time, and a third of that while datagrams are gathered.
+/// As `run`, for a thread that is busy for this share of the time, and for a third of that while gathering.
 fn run_busy(
     gathering: &mut Gathering,
     busy: f64,
@@ -32,7 +32,7 @@ fn a_busy_server_gathers_nearly_all_the_time() {
     let mut gathering = Gathering::default();
     assert!(run(&mut gathering, 0, 150, |_, _| 2) == 0);
     assert!(run(&mut gathering, 150, 10_000, |_, _| 2) > 9000);
-    // When little comes they are taken one by one.
+    // With little traffic, datagrams are taken one by one.
     run(&mut gathering, 10_150, 200, |now, _| usize::from(now % 10 == 0));
     assert_eq!(run(&mut gathering, 10_350, 60_000, |now, _| usize::from(now % 10 == 0)), 0);
 }
@@ -43,7 +43,7 @@ fn idle_server_answers_at_once() {
         let on = run_busy(&mut Gathering::default(), 0.4, 0..60_000, |_, _| rate);
         assert_eq!(on, 0, "{rate} each millisecond");
     }
-    // One that becomes idle stops gathering.
+    // A thread that becomes idle stops gathering.
     let mut gathering = Gathering::default();
     assert!(run_busy(&mut gathering, 0.6, 0..10_000, |_, _| 2) > 9000);
     run_busy(&mut gathering, 0.1, 10_000..10_200, |_, _| 2);
@@ -60,7 +60,7 @@ fn few_and_many_are_not_gathered() {
 #[test]
 fn closed_loop_client_is_answered_at_once() {
     let mut gathering = Gathering::default();
-    // Two that go on when they are answered: every millisecond, or when it is looked for them.
+    // Two senders that wait for responses: they send every millisecond, or whenever the server polls.
     let on = run(&mut gathering, 0, 60_000, |now, on| if !on || now.is_multiple_of(4) { 2 } else { 0 });
     assert!(on < 60_000 / 50, "{on} ms");
 }

@@ -13,7 +13,8 @@ const PATIENCE_OF_TEST: Patience = Patience {
     buffered_bytes_max: 1 << 20,
 };
 
-/// The system asks who is silent for so long, four times in a minute, and gives up who doesn't answer then.
+/// Checks that TCP keep-alive is on: after this time of silence, the system probes the peer four times within
+/// a minute, and then gives up.
 fn is_asked(socket: &impl AsFd) {
     let socket = SockRef::from(socket);
     assert!(socket.keepalive().unwrap(), "SO_KEEPALIVE");

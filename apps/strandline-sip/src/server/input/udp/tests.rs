@@ -7,12 +7,12 @@ use crate::server::inbox::{Inbox, InboxSettings};
 use crate::server::socket::Connections;
 use crate::service::{Seeds, Service, Settings};
 
-/// However slow the machine is.
+/// Enough time for any machine.
 const LONG: Duration = Duration::from_secs(120);
-/// How many come before one of them is handled.
+/// Number of datagrams sent before one of them is handled.
 const AT_ONCE: usize = 100;
 
-/// A shard that nobody looks after but who reads, and its socket.
+/// A shard in which only the receiver runs, and its socket.
 fn shard() -> (Rc<Hub>, Rc<Udp>) {
     let clock = Clock::start();
     let seeds = Seeds { own: [1; 64], tokens: [2; 16] };
@@ -25,7 +25,7 @@ fn shard() -> (Rc<Hub>, Rc<Udp>) {
     (hub, udp)
 }
 
-/// Sends calls that were never made before.
+/// Sends new calls.
 fn flood(from: &UdpSocket, made: &mut u64) {
     for _ in 0..AT_ONCE {
         *made += 1;
@@ -38,7 +38,7 @@ fn flood(from: &UdpSocket, made: &mut u64) {
     }
 }
 
-/// In a flood timers wait behind who reads: he alone closes the gate.
+/// In a flood, timers are late, so the receiver itself must close the gate.
 #[test]
 fn who_reads_closes_the_gate() {
     let (hub, udp) = shard();
@@ -48,12 +48,12 @@ fn who_reads_closes_the_gate() {
     while hub.let_through.get() == 1.0 {
         flood(&from, &mut made);
         while take(&udp, &hub).0 > 0 {}
-        // One of all that came.
+        // Handle one of them.
         hub.inbox(|inbox| inbox.next(hub.clock.elapsed()));
         assert!(hub.clock.elapsed() < LONG, "of {made} calls that came at once nobody was stopped");
     }
     assert!(hub.let_through.get() < 0.9, "{}", hub.let_through.get());
-    // It is the kernel that stops them.
+    // The kernel drops the others.
     let before = udp.stopped();
     flood(&from, &mut made);
     assert!(udp.stopped() > before);

@@ -1,10 +1,10 @@
-//! Any bytes as a handshake.
+//! Fuzz target: arbitrary bytes as a handshake.
 
 use crate::server::hub::WebSockets;
 
 use super::{Found, HEAD_MAX, look};
 
-/// What is kept and what is left over came, and answers are short.
+/// What is kept or left over was received, and responses are short.
 pub(in crate::server) fn run(bytes: &[u8]) {
     let settings = WebSockets { origins: vec!["https://example.com".to_owned()], ping: None };
     match look(bytes, &settings) {

@@ -16,7 +16,7 @@ fn pair() -> (Wire, TcpStream) {
     (Wire::plain(tokio::net::TcpStream::from_std(stream).unwrap()), browser)
 }
 
-/// Lets a handshake go on until so much is kept of it.
+/// Runs a handshake until this number of bytes is kept of it.
 async fn until(connections: &Connections, bytes: usize, greeting: &mut (impl Future + Unpin)) {
     let kept = async {
         while connections.heads_bytes() != bytes {
@@ -41,7 +41,7 @@ async fn partial_handshake_keeps_only_its_bytes() {
         until(&connections, GET.len(), &mut greeting).await;
         browser.write_all(b"X: y\r\n").unwrap();
         until(&connections, GET.len() + 6, &mut greeting).await;
-        // A client may be ahead of the answer.
+        // A client may send before it has the response.
         browser.write_all(b"\r\n\x81\x80").unwrap();
         assert_eq!(greeting.await.unwrap(), b"\x81\x80");
     }

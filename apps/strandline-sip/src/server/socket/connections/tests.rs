@@ -7,7 +7,7 @@ use super::*;
 const REQUEST: &[u8] = b"OPTIONS sip:bob@127.0.0.1 SIP/2.0\r\n\r\n";
 const ANSWER: &[u8] = b"SIP/2.0 200 OK\r\n\r\n";
 
-/// A connection that was accepted and that nobody waits for yet, and its other end.
+/// An accepted connection that is not registered yet, and its other end.
 fn bare(all: &Connections) -> (Rc<Connection>, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let phone = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -44,7 +44,7 @@ fn just_closed_connection_gets_no_request() {
     let (connection, phone) = bare(&all);
     end(&connection, phone);
     assert!(!all.queue(connection.flow(), None, REQUEST), "it would be lost without a sign");
-    // What may go over any connection to the peer gets another one.
+    // A message that may use any connection to the peer gets another one.
     let any = Flow::to(Protocol::Tcp, connection.peer);
     assert!(all.queue(any, None, REQUEST));
     let opened = wanted.try_recv().unwrap();

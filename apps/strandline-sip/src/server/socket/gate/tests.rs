@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use super::*;
 
-/// Two sockets, and how much one lets through of what the other sends.
+/// Two sockets, to measure how much one passes of what the other sends.
 struct Pair {
     from: UdpSocket,
     to: UdpSocket,
@@ -18,13 +18,13 @@ impl Pair {
         Self { from, to }
     }
 
-    /// Which of these come through. On the loopback they are there when they were sent.
+    /// The messages that pass. On loopback, they arrive as soon as they are sent.
     fn through(&self, messages: &[String]) -> Vec<String> {
         let mut through = Vec::new();
         let mut room = [0; 2000];
         for message in messages {
             self.from.send(message.as_bytes()).unwrap();
-            // Too short to be dropped: it tells where the others end.
+            // Too short to be dropped: it marks the end of the others.
             self.from.send(b"end").unwrap();
             loop {
                 let len = self.to.recv(&mut room).unwrap();
@@ -56,7 +56,7 @@ fn closed_gate_drops_only_new_requests() {
     ];
     let stopped: Vec<String> = closed.iter().map(|line| request(line, 1)).collect();
     assert_eq!(pair.through(&stopped), Vec::<String>::new());
-    // The kernel tells how many those were.
+    // The kernel counts the dropped ones.
     assert_eq!(strandline_udp::dropped(&pair.to).unwrap(), 4);
     let open = [
         "ACK sip:b@example.com",
@@ -84,7 +84,7 @@ fn gate_passes_the_same_share_again() {
     assert!((400..600).contains(&through.len()), "{} of 2000", through.len());
     assert_eq!(pair.through(&messages), through);
     assert_eq!(pair.through(&through), through);
-    // More are those and others.
+    // With a larger share, the same ones pass, and more.
     let more = Pair::new(0.5).through(&messages);
     assert!((900..1100).contains(&more.len()) && through.iter().all(|message| more.contains(message)));
     assert_eq!(Pair::new(1.0).through(&messages).len(), 2000);
@@ -94,7 +94,7 @@ fn gate_passes_the_same_share_again() {
 fn packet_mark_matches_the_kernels_filter() {
     let mut messages: Vec<String> =
         (0..500).map(|number| request("REGISTER sip:example.com", number)).collect();
-    // Of every length.
+    // Messages of all lengths.
     let longest = request("INVITE sip:b@example.com", 7);
     messages.extend((8..longest.len()).map(|len| longest[..len].to_owned()));
     for share in [0.1, 0.5, 0.9] {
@@ -109,7 +109,8 @@ fn at(tenths: u64) -> Duration {
     Duration::from_millis(tenths * 100)
 }
 
-/// All of it for the first time, and so many were handled, with all the time that there was.
+/// An interval in which all requests were first transmissions, and `handled` of them were handled, with all
+/// the time in use.
 fn came(first: f64, handled: f64) -> Came {
     let elapsed = Duration::from_millis(100);
     Came { elapsed, first, all: first, stopped: 0.0, handled, refused: 0.0, busy: 1.0 }
@@ -125,12 +126,12 @@ fn gate_closes_as_needed_and_stays() {
     let done = |first| came(first, 10_000.0);
     assert_eq!(gate.look(at(0), done(1e6), false), None);
     assert_eq!(gate.look(at(1), done(15_000.0), true), None);
-    // Not far, as long as it isn't known well what can be handled.
+    // The gate doesn't close far while the capacity is not well known.
     assert!(near(gate.look(at(2), done(100_000.0), true), 0.15));
     assert!((3..11).all(|tenths| gate.look(at(tenths), done(15_500.0), true).is_none()));
-    // It is known now, and not enough of it for the costs of reading to matter.
+    // The capacity is known now, and too little arrives for the cost of reading to matter.
     assert!((11..20).all(|tenths| gate.look(at(tenths), done(15_500.0), true).is_none()));
-    // Repetitions are read as well, and a burst is none.
+    // Retransmissions are read as well, but a single burst is ignored.
     let many = Came { all: 50_000.0, ..done(15_500.0) };
     assert!((20..22).all(|tenths| gate.look(at(tenths), many, true).is_none()));
     assert_eq!(gate.look(at(22), done(11_500.0), true), None);
@@ -138,7 +139,7 @@ fn gate_closes_as_needed_and_stays() {
     let share = gate.look(at(25), many, true);
     assert!(near(share, 0.15 * 11_500.0 / 15_500.0), "{share:?}");
     assert_eq!(Some(gate.admitted()), share);
-    // Held up for a moment, it isn't closed, and not opened afterwards.
+    // After a short stall, it neither closes nor opens.
     assert_eq!(gate.look(at(26), came(11_500.0, 1000.0), true), None);
     assert!((27..60).all(|tenths| gate.look(at(tenths), done(11_500.0), true).is_none()));
 }
@@ -181,7 +182,7 @@ fn earlier_throughput_fades_under_load() {
 fn rejects_alone_show_no_capacity() {
     let mut gate = Gate::new();
     assert!(near(gate.look(at(0), came(100_000.0, 10_000.0), true), 0.15));
-    // Those who were refused ask again, for eight seconds.
+    // Rejected clients retransmit for eight seconds.
     let again = Came { all: 8000.0, refused: 8000.0, busy: 0.04, ..came(0.0, 0.0) };
     for tenths in 1..80 {
         gate.look(at(tenths), again, true);
@@ -200,23 +201,23 @@ fn trial_opening_grows_without_rejects() {
     let part = |first: f64| Came { busy: first / 10_000.0, ..came(first, first) };
     assert!(near(gate.look(at(0), came(100_000.0, 10_000.0), true), 0.15));
     assert!((1..20).all(|tenths| gate.look(at(tenths), came(11_500.0, 10_000.0), true).is_none()));
-    // A pause between two bursts is none.
+    // A pause between two bursts is ignored.
     assert!((20..24).all(|tenths| gate.look(at(tenths), part(100.0), true).is_none()));
     assert!((24..40).all(|tenths| gate.look(at(tenths), came(11_500.0, 10_000.0), true).is_none()));
     let opened = (40..70).find_map(|tenths| Some((tenths, gate.look(at(tenths), part(5000.0), true)?)));
     let (tenths, share) = opened.unwrap();
-    // As much more as there is time for.
+    // More requests are let in, as time permits.
     assert!(tenths < 50 && (0.25..0.36).contains(&share) && gate.admitted() < 0.16, "{opened:?}");
-    // Those on trial aren't counted, and the trial isn't begun again.
+    // Requests on trial aren't counted, and the trial isn't restarted.
     assert!((tenths + 1..tenths + 40).all(|tenths| gate.look(at(tenths), part(5000.0), true).is_none()));
     assert!(gate.admitted() < 0.16);
-    // It is over, and what comes now is as much as can be handled.
+    // The trial has ended, and as much arrives as can be handled.
     assert_eq!(gate.look(at(tenths + 40), came(10_000.0, 10_000.0), true), None);
     assert!(near(Some(gate.admitted()), share));
-    // Nobody is refused, and many are stopped: the load is still there.
+    // No request is rejected, but many are dropped: the overload continues.
     let many = Came { stopped: 50_000.0, ..came(10_000.0, 10_000.0) };
     assert!((100..130).all(|tenths| gate.look(at(tenths), many, false).is_none()));
-    // Few are: all may.
+    // Few are dropped: the gate opens completely.
     let (few, mut tenths) = (Came { stopped: 1000.0, ..part(2000.0) }, 130);
     while let Some(share) = gate.look(at(tenths), few, false) {
         assert_eq!(gate.admitted(), share);

@@ -10,7 +10,7 @@ fn message_timer_starts_with_the_message() {
     assert_eq!(begun.look(at(1), &life, false), None);
     assert_eq!(begun.look(at(2), &life, true), Some(at(2)));
     assert_eq!(begun.look(at(9), &life, true), Some(at(2)), "more of the same");
-    // It is whole, and each read ends within the next one.
+    // The message is complete, and each read ends within the next one.
     for now in 10..100 {
         life.on_message();
         assert_eq!(begun.look(at(now), &life, true), Some(at(now)));

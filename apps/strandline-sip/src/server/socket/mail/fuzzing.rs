@@ -1,8 +1,8 @@
-//! Any bytes as a letter between workers.
+//! Fuzz target: arbitrary bytes as a letter between workers.
 
 use super::Letter;
 
-/// A letter that was read is written so that it reads the same.
+/// A letter that was read and written again reads the same.
 pub(in crate::server) fn run(bytes: &[u8]) {
     let Some(letter) = Letter::read(bytes) else { return };
     let mut out = Vec::new();

@@ -31,7 +31,7 @@ fn letters_arrive_as_they_were_written() {
     let mut batch = Vec::new();
     all.iter().for_each(|letter| letter.write(&mut batch));
     assert_eq!(letters(&batch).collect::<Vec<_>>(), all);
-    // Cut anywhere, what is whole is there.
+    // A truncated batch yields its complete letters.
     for len in 0..batch.len() {
         let whole = letters(&batch[..len]).count();
         assert!(whole < all.len());

@@ -1,4 +1,4 @@
-//! One socket for all associations.
+//! One socket for all associations (one-to-many style).
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -17,38 +17,38 @@ use crate::transaction::{ClientId, Flow, Numbers, Protocol};
 use super::silent::Silent;
 use super::{Failed, REFUSED, TAKEN_AWAY, Unsent, Waiting, report, unordered};
 
-/// An association, as a flow.
+/// The state of an association.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     flow: Flow,
-    /// Messages that came, as far as they are among the first.
+    /// Number of messages received, as far as they count as the first ones.
     heard: u8,
 }
 
-/// What is known of an association.
+/// The result of looking up an association.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::server) struct Met {
     pub(in crate::server) flow: Flow,
-    /// It wasn't known before.
+    /// True if the association was unknown before.
     pub(in crate::server) is_new: bool,
-    /// One that comes now is among the first.
+    /// True if the next message counts as one of the first.
     pub(in crate::server) is_first: bool,
 }
 
-/// The one-to-many socket, and the numbers that its associations have as flows.
+/// The one-to-many socket, and the flows of its associations.
 pub(in crate::server) struct Many {
     pub(in crate::server) endpoint: Endpoint,
     flows: RefCell<HashMap<AssociationId, Known>>,
     ids: RefCell<HashMap<u64, AssociationId, Numbers>>,
     silent: Silent,
     waiting: Waiting,
-    /// What was sent to peers with which an association is being set up.
+    /// Messages sent to peers whose association is being set up.
     begun: RefCell<HashMap<AssociationId, Vec<Unsent>>>,
     failed: UnboundedSender<Unsent>,
 }
 
 impl Many {
-    /// The receiver tells of what could not be sent.
+    /// Creates the socket state. The receiver yields messages that could not be sent.
     pub(in crate::server) fn new(endpoint: Endpoint) -> (Self, Failed) {
         let (failed, unsent) = unbounded_channel();
         let many = Self {
@@ -63,7 +63,7 @@ impl Many {
         (many, unsent)
     }
 
-    /// An association that was begun here stands.
+    /// Records that an association set up by this server is established.
     pub(in crate::server) fn stands(&self, id: AssociationId) {
         self.begun.borrow_mut().remove(&id);
     }
@@ -80,7 +80,7 @@ impl Many {
         self.flows.borrow().values().map(|known| known.flow).collect()
     }
 
-    /// The flow of an association that stands, or over which a `message` of SIP has come.
+    /// The flow of an association that is established, or over which a SIP `message` has arrived.
     pub(in crate::server) fn meet(
         &self,
         connections: &Connections,
@@ -107,7 +107,8 @@ impl Many {
         Some(Met { flow, is_new: true, is_first: true })
     }
 
-    /// Ends the oldest association over which nothing has come, if its number is lower than this. Returns its number.
+    /// Closes the oldest association without a message, if its number is lower than `below`. Returns its
+    /// number.
     pub(in crate::server) fn shed(&self, below: u64) -> Option<u64> {
         let oldest = self.silent.take_oldest(below)?;
         let id = self.ids.borrow().get(&oldest).copied()?;
@@ -115,16 +116,16 @@ impl Many {
         Some(oldest)
     }
 
-    /// Ends an association that there is no room for, or whose peer may not send.
+    /// Closes an association for which there is no room, or whose peer has no access.
     pub(in crate::server) fn refuse(&self, id: AssociationId) {
-        // If it has ended already, that is what was wanted.
+        // An error means that it has ended already.
         if let Ok(control) = self.endpoint.control(id) {
             control.abort(REFUSED);
         }
         self.ended(id);
     }
 
-    /// The flow of an association that has ended.
+    /// Removes an association that has ended, and returns its flow.
     pub(in crate::server) fn ended(&self, id: AssociationId) -> Option<Flow> {
         report(&self.failed, self.begun.borrow_mut().remove(&id).unwrap_or_default());
         let flow = self.flows.borrow_mut().remove(&id)?.flow;
@@ -133,7 +134,7 @@ impl Many {
         Some(flow)
     }
 
-    /// Associations that have ended without a notification.
+    /// Associations that ended without a notification.
     pub(in crate::server) fn missed(&self) -> Vec<AssociationId> {
         let mut ids: Vec<AssociationId> = self.flows.borrow().keys().copied().collect();
         ids.extend(self.begun.borrow().keys().copied());
@@ -162,7 +163,7 @@ impl Many {
             return true;
         }
         let Some(id) = self.ids.borrow().get(&connection).copied() else { return false };
-        // There is room almost always: only without it does a task wait.
+        // There is almost always room, so a task is started only if there is none.
         let sent = {
             let attempt = pin!(self.endpoint.send_to(id, data.clone(), unordered()));
             attempt.poll(&mut Context::from_waker(Waker::noop()))
@@ -182,7 +183,7 @@ impl Many {
         }
     }
 
-    /// Sends to a peer, with which an association is set up if there is none.
+    /// Sends to a peer, and sets up an association if there is none.
     async fn send_to_peer(&self, unsent: Unsent, data: Bytes) {
         let peer = unsent.flow.peer;
         match self.endpoint.send_to_peer((Address::of(peer), peer.port()), data, unordered()).await {
@@ -197,7 +198,7 @@ impl Many {
         }
     }
 
-    /// Is it being set up, from here?
+    /// Returns true if this server is setting up the association.
     fn is_begun(&self, id: AssociationId) -> bool {
         let status = self.endpoint.control(id).ok().and_then(|control| control.status());
         status.is_some_and(|status| status.state.in_setup())

@@ -1,5 +1,5 @@
-//! SCTP (RFC 4168), in UDP and on IP: a message of SIP in each message of SCTP, on one socket for all associations or on one
-//! for each.
+//! SCTP (RFC 4168), in UDP and on IP. Each SIP message is one SCTP message. There is one socket for all
+//! associations, or one for each.
 
 mod many;
 mod one;
@@ -18,16 +18,17 @@ use crate::transaction::{ClientId, Flow};
 pub(in crate::server) use many::{Many, Met};
 pub(in crate::server) use one::{One, Opened};
 
-/// Bytes that may wait for room in one association: who reads more slowly hears no more.
+/// Maximum number of bytes that may wait for room in one association. If the peer reads too slowly, further
+/// messages are dropped.
 const WAITING_MAX: usize = 1 << 20;
 
-/// What was sent to a peer with which no association could be set up.
+/// A message to a peer with which no association could be set up.
 #[derive(Debug, Clone)]
 pub(in crate::server) struct Unsent {
     /// The transaction of a request.
     pub(in crate::server) client: Option<ClientId>,
     pub(in crate::server) flow: Flow,
-    /// If it is none of a transaction.
+    /// The message, if it belongs to no client transaction.
     pub(in crate::server) message: Bytes,
 }
 
@@ -38,10 +39,10 @@ impl Unsent {
     }
 }
 
-/// Tells of them.
+/// Yields the messages that could not be sent.
 pub(in crate::server) type Failed = UnboundedReceiver<Unsent>;
 
-/// Takes what failed. Nobody hears it any more when the server ends.
+/// Reports failed messages. Nothing receives them any more when the server ends.
 fn report(failed: &UnboundedSender<Unsent>, unsent: Vec<Unsent>) {
     unsent.into_iter().for_each(|one| drop(failed.send(one)));
 }
@@ -54,22 +55,22 @@ pub(in crate::server) enum Sctp {
     One(Rc<One>),
 }
 
-/// The sockets over each carrier: in UDP, on IP, or both. What the server begins itself goes over the first.
+/// The sockets over each carrier: in UDP, on IP, or both. Associations set up by this server use the first.
 #[derive(Default)]
 pub(in crate::server) struct Carriers(Vec<Sctp>);
 
 impl Carriers {
-    /// One more.
+    /// Adds a carrier.
     pub(in crate::server) fn push(&mut self, sctp: Sctp) {
         self.0.push(sctp);
     }
 
-    /// How many associations there are.
+    /// The number of associations.
     pub(in crate::server) fn len(&self) -> usize {
         self.0.iter().map(Sctp::len).sum()
     }
 
-    /// The ways over all of them.
+    /// The flows of all associations.
     pub(in crate::server) fn flows(&self) -> Vec<Flow> {
         let of_one = |sctp: &Sctp| match sctp {
             Sctp::Many(many) => many.flows(),
@@ -78,12 +79,12 @@ impl Carriers {
         self.0.iter().flat_map(of_one).collect()
     }
 
-    /// Ends an association. False if it is gone already.
+    /// Closes an association. Returns false if it no longer exists.
     pub(in crate::server) fn close(&self, flow: &Flow) -> bool {
         self.0.iter().any(|sctp| sctp.close(flow))
     }
 
-    /// Sends a message. False if the association is gone.
+    /// Sends a message. Returns false if the association no longer exists.
     pub(in crate::server) fn send(&self, flow: Flow, client: Option<ClientId>, bytes: &[u8]) -> bool {
         match self.0.as_slice() {
             [only] => only.send(flow, client, bytes),
@@ -97,7 +98,7 @@ impl Carriers {
 }
 
 impl Sctp {
-    /// Is this one of its associations?
+    /// Returns true if this is one of its associations.
     fn has(&self, connection: u64) -> bool {
         match self {
             Self::Many(many) => many.has(connection),
@@ -105,7 +106,7 @@ impl Sctp {
         }
     }
 
-    /// How many associations there are.
+    /// The number of associations.
     pub(in crate::server) fn len(&self) -> usize {
         match self {
             Self::Many(many) => many.len(),
@@ -113,7 +114,7 @@ impl Sctp {
         }
     }
 
-    /// Ends an association. False if it is gone already.
+    /// Closes an association. Returns false if it no longer exists.
     pub(in crate::server) fn close(&self, flow: &Flow) -> bool {
         match self {
             Self::Many(many) => many.close(flow),
@@ -121,8 +122,8 @@ impl Sctp {
         }
     }
 
-    /// Sends a message. False if the association is gone. What goes to a peer without one sets it up, and if that fails it is
-    /// among those that have [`Failed`].
+    /// Sends a message. Returns false if the association no longer exists. A message to a peer without an
+    /// association sets one up; if that fails, the message is reported through [`Failed`].
     pub(in crate::server) fn send(&self, flow: Flow, client: Option<ClientId>, bytes: &[u8]) -> bool {
         let data = Bytes::copy_from_slice(bytes);
         match self {
@@ -132,23 +133,23 @@ impl Sctp {
     }
 }
 
-/// Why an association is ended that somebody was taken away with.
+/// The abort reason when an administrator removes the binding.
 const TAKEN_AWAY: &str = "the registration was taken away";
 
-/// Why an association is ended that was hardly begun.
+/// The abort reason for a new association without room or access.
 pub(in crate::server) const REFUSED: &str = "too many associations, or none from there";
 
-/// No order between messages: none waits for another that was lost (RFC 4168 section 5.1).
+/// Sends unordered, so that no message waits for another one that was lost (RFC 4168 section 5.1).
 fn unordered() -> SendInfo {
     SendInfo::default().unordered()
 }
 
-/// Bytes that wait for room, by connection.
+/// The number of bytes that wait for room, for each connection.
 #[derive(Debug, Default)]
 struct Waiting(RefCell<HashMap<u64, usize>>);
 
 impl Waiting {
-    /// More wait. False if they may not.
+    /// Adds waiting bytes. Returns false if there would be too many.
     fn add(&self, connection: u64, len: usize) -> bool {
         let mut all = self.0.borrow_mut();
         let waiting = all.entry(connection).or_default();
@@ -157,7 +158,7 @@ impl Waiting {
         fits
     }
 
-    /// They wait no more.
+    /// Removes bytes that no longer wait.
     fn remove(&self, connection: u64, len: usize) {
         let mut all = self.0.borrow_mut();
         if let Some(waiting) = all.get_mut(&connection) {

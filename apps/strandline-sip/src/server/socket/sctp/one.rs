@@ -1,4 +1,4 @@
-//! A socket for each association.
+//! A socket for each association (one-to-one style).
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -15,32 +15,33 @@ use crate::transaction::{ClientId, Flow, Protocol};
 use super::silent::Silent;
 use super::{Failed, REFUSED, TAKEN_AWAY, Unsent, Waiting, report, unordered};
 
-/// An association that was begun here, to be received from.
+/// Yields the peers of associations set up by this server, so that they are received from.
 pub(in crate::server) type Opened = UnboundedReceiver<SocketAddr>;
 
-/// The listening socket, and the associations.
+/// The listening socket and the associations.
 pub(in crate::server) struct One {
     pub(in crate::server) listener: Listener,
     stack: Stack,
     associations: RefCell<HashMap<u64, Rc<Association>>>,
     by_peer: RefCell<HashMap<SocketAddr, u64>>,
-    /// Those that are being set up from here, with what waits for them.
+    /// Associations that this server is setting up, with the messages that wait for them.
     begun: RefCell<HashMap<SocketAddr, Begun>>,
-    /// Takes the peers of those that were begun.
+    /// Sends the peers of associations that were begun.
     wanted: UnboundedSender<SocketAddr>,
     silent: Silent,
     waiting: Waiting,
     failed: UnboundedSender<Unsent>,
 }
 
-/// An association that is being set up from here.
+/// An association that this server is setting up.
 struct Begun {
     association: Rc<Association>,
     unsent: Vec<Unsent>,
 }
 
 impl One {
-    /// The receivers tell of associations that were begun here, and of what could not be sent.
+    /// Creates the socket state. The receivers yield associations that were begun, and messages that could
+    /// not be sent.
     pub(in crate::server) fn new(stack: Stack, listener: Listener) -> (Self, Opened, Failed) {
         let (failed, unsent) = unbounded_channel();
         let (wanted, opened) = unbounded_channel();
@@ -74,7 +75,7 @@ impl One {
         self.associations.borrow().iter().filter_map(flow).collect()
     }
 
-    /// The flow of an association that stands from now on; `None` if it is gone already.
+    /// Adds an established association and returns its flow; `None` if it has ended already.
     pub(in crate::server) fn add(
         &self,
         connections: &Connections,
@@ -89,28 +90,29 @@ impl One {
         Some(flow)
     }
 
-    /// Nothing has come over it yet: it makes way when there are too many.
+    /// Records that no message has arrived yet. The association makes way if there are too many.
     pub(in crate::server) fn is_silent(&self, flow: &Flow) {
         self.silent.add(flow.connection);
     }
 
-    /// A message of SIP has come over it.
+    /// Records that a SIP message has arrived.
     pub(in crate::server) fn heard(&self, flow: &Flow) {
         self.silent.remove(flow.connection);
     }
 
-    /// Ends the oldest association over which nothing has come, if its number is lower than this. Returns whether there was one.
+    /// Closes the oldest association without a message, if its number is lower than `below`. Returns whether
+    /// there was one.
     pub(in crate::server) fn shed(&self, below: u64) -> bool {
         let oldest = self.silent.take_oldest(below);
         let found = oldest.and_then(|oldest| self.associations.borrow_mut().remove(&oldest));
-        // Who receives from it finds the end.
+        // The task that receives from it finds the end.
         found.is_some_and(|association| {
             association.abort(REFUSED);
             true
         })
     }
 
-    /// It is gone.
+    /// Removes an association that has ended.
     pub(in crate::server) fn remove(&self, flow: &Flow) {
         self.silent.remove(flow.connection);
         self.associations.borrow_mut().remove(&flow.connection);
@@ -120,7 +122,7 @@ impl One {
         }
     }
 
-    /// What was begun with this peer either stands now or has failed.
+    /// Completes setting up an association with this peer, which has succeeded if `stands` is set.
     pub(in crate::server) fn has_begun(&self, peer: SocketAddr, stands: bool) {
         let begun = self.begun.borrow_mut().remove(&peer);
         if let Some(begun) = begun.filter(|_| !stands) {
@@ -145,14 +147,14 @@ impl One {
         }
     }
 
-    /// Begins to set up an association: what is sent meanwhile goes along with the COOKIE ECHO.
+    /// Begins to set up an association. Messages sent meanwhile go with the COOKIE ECHO.
     fn begin(&self, peer: SocketAddr) -> Option<Rc<Association>> {
         match Association::start(&self.stack, (Address::of(peer), peer.port()), 0, None) {
             Ok(association) => {
                 let association = Rc::new(association);
                 let begun = Begun { association: Rc::clone(&association), unsent: Vec::new() };
                 self.begun.borrow_mut().insert(peer, begun);
-                // Nobody takes it when the server ends.
+                // Nothing receives it when the server ends.
                 self.wanted.send(peer).ok()?;
                 Some(association)
             }

@@ -8,7 +8,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Accepts a connection; returns the server's end and the peer's.
+/// Accepts a connection, and returns the server's end and the peer's.
 fn pair(connections: &Connections) -> (Rc<Connection>, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

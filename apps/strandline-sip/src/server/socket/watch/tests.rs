@@ -5,7 +5,7 @@ fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
-/// A connection to a listener, with the server's end and the phone's.
+/// Accepts a connection, and returns the server's end and the phone's.
 fn pair(connections: &Connections) -> (Rc<Connection>, std::net::TcpStream) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let phone = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -15,7 +15,7 @@ fn pair(connections: &Connections) -> (Rc<Connection>, std::net::TcpStream) {
     (connection, phone)
 }
 
-/// The server has ended it: the phone reads the end. Until then there is nothing to read.
+/// Returns true if the server has closed the connection, which the phone reads as the end.
 fn is_closed(phone: &mut std::net::TcpStream) -> bool {
     phone.set_nonblocking(true).unwrap();
     match std::io::Read::read(phone, &mut [0]) {
@@ -38,7 +38,7 @@ fn who_says_nothing_is_let_go() {
     let mut ended = [None; 3];
     for now in 1..1000 {
         connections.let_go(secs(now), limit);
-        // A ping now and then keeps nobody who has never spoken.
+        // Pings don't keep a connection that has never carried a message.
         if now == 100 {
             idle.life.on_sign();
         }

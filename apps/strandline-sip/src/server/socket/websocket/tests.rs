@@ -1,4 +1,4 @@
-//! Frames as a client sends them, which masks them.
+//! Frames as a client sends them, with masks.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::*;
@@ -32,7 +32,7 @@ fn a_frame_is_cut_once_it_is_whole() {
     let found = Some(Frame { len: bytes.len(), unfinished: Some(false) });
     assert_eq!(frame(&[&bytes[..], b"more"].concat(), 1000), Ok(found));
     assert_eq!(frame(&bytes, 299), Err(CloseCode::Size));
-    // Who claims more than there can be is told so before it sends it.
+    // A frame that claims to be too long is rejected before it arrives.
     let claim = [0x82, 0xff, 0x40, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4];
     assert_eq!(frame(&claim, 1000), Err(CloseCode::Size));
     assert_eq!(frame(&sent(FINAL | 3, b""), 1000), Err(CloseCode::Protocol));
@@ -55,7 +55,7 @@ fn frames_become_messages_and_pings_are_answered() {
     assert_eq!(out, b"\x8a\x06there?");
     let two = Opened::Message(Bytes::from_static(b"two"));
     assert_eq!(websocket.open(&sent(FINAL, b"o"), &mut out), two);
-    // And the other way.
+    // In the other direction.
     out.clear();
     assert!(websocket.seal("grüß".as_bytes(), &mut out) && websocket.seal(&[0xff], &mut out));
     assert_eq!(out, [&[0x81, 6], "grüß".as_bytes(), &[0x82, 1, 0xff]].concat());
@@ -76,7 +76,7 @@ fn invalid_frames_close_with_a_reason() {
         assert_eq!((last, &out), (Some(Opened::End), &close(code)));
         assert!(!websocket.seal(b"too late", &mut out));
     }
-    // Who says good-bye is answered.
+    // A close frame is answered.
     let (mut websocket, mut out) = (WebSocket::new(100), Vec::new());
     assert_eq!(websocket.open(&sent(FINAL | 8, &1000u16.to_be_bytes()), &mut out), Opened::End);
     assert_eq!(out, close(1000));
