@@ -1,20 +1,20 @@
-//! Networks whose messages are taken, and those whose aren't.
+//! Access control by network.
 
 use std::net::IpAddr;
 
 use crate::service::contains;
 
-/// Address and length of the prefix of each.
+/// The allowed and denied networks, as pairs of address and prefix length.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Access {
-    /// Only these, if there are any.
+    /// If not empty, only these networks have access.
     pub(super) allow: Vec<(IpAddr, u8)>,
-    /// None of these.
+    /// Networks without access.
     pub(super) deny: Vec<(IpAddr, u8)>,
 }
 
 impl Access {
-    /// May who is there send?
+    /// Returns true if the peer has access.
     pub(super) fn allows(&self, peer: IpAddr) -> bool {
         let peer = peer.to_canonical();
         let within = |networks: &[(IpAddr, u8)]| {

@@ -1,57 +1,57 @@
-//! How many may wait to begin something, once there is more than can be done: as many as can be served within half of the
-//! time that anybody may wait. Who comes when so many wait is refused where it is read, which costs next to nothing.
-//! No I/O, no clock.
+//! Admission control: once there is more load than can be handled, limits how many new requests may wait, to
+//! as many as can be served within half of the maximum waiting time. Further requests are rejected as they
+//! are read, which costs next to nothing. No I/O, no clock.
 
 use std::time::Duration;
 
 use crate::transaction::Time;
 
-/// How long is counted before the load is looked at again.
+/// The measurement interval.
 const WINDOW: Duration = Duration::from_millis(100);
-/// Windows in which nobody was refused, after which the overload is over.
+/// Number of intervals without rejections after which the overload is over.
 const QUIET: u32 = 10;
-/// So many may always wait.
+/// Minimum number of requests that may wait.
 const ROOM_MIN: f64 = 32.0;
-/// How fast more is let in while there was time left.
+/// Factor by which the estimated capacity grows while there was spare time.
 const GROWTH: f64 = 1.25;
-/// So many times what was done is believed to be possible, at most.
+/// Maximum ratio of the estimated to the measured capacity.
 const AHEAD: f64 = 1.5;
 
-/// What is known of the load.
+/// The state of admission control.
 #[derive(Debug, Default)]
 pub(super) struct Admission {
-    /// Requests each millisecond that can be handled; none while there is no overload.
+    /// Estimated capacity in requests per millisecond; `None` while there is no overload.
     per_ms: Option<f64>,
     began: Time,
     handled: u32,
     refused: u32,
-    /// There was nothing to do at some time: more could have been handled.
+    /// True if the inbox was empty at some time, so more could have been handled.
     dry: bool,
     quiet: u32,
 }
 
 impl Admission {
-    /// A request that begins something was given to be handled.
+    /// Records that a request that begins something was handled.
     pub(super) fn on_handled(&mut self) {
         self.handled += 1;
     }
 
-    /// One was refused.
+    /// Records that such a request was rejected.
     pub(super) fn on_refused(&mut self) {
         self.refused += 1;
     }
 
-    /// Nothing is left to be done.
+    /// Records that the inbox is empty.
     pub(super) fn on_dry(&mut self) {
         self.dry = true;
     }
 
-    /// There is more than can be done.
+    /// Returns true during an overload.
     pub(super) fn is_overloaded(&self) -> bool {
         self.per_ms.is_some()
     }
 
-    /// How many may wait, so that they are served within half of `patience`.
+    /// How many requests may wait, so that they are served within half of `patience`.
     pub(super) fn room(&self, patience: Duration) -> usize {
         match self.per_ms {
             Some(per_ms) => (per_ms * patience.as_millis() as f64 / 2.0).max(ROOM_MIN) as usize,
@@ -59,7 +59,7 @@ impl Admission {
         }
     }
 
-    /// Looks at what was counted, now and then.
+    /// Updates the estimate at the end of each interval. Call it often.
     pub(super) fn look(&mut self, now: Time) {
         let elapsed = now - self.began;
         if elapsed < WINDOW {
@@ -72,7 +72,7 @@ impl Admission {
             None if self.refused > 0 => Some(measured),
             None => None,
             Some(_) if self.quiet >= QUIET => None,
-            // Less was done than could be: how much that is shows when more is let in, step by step.
+            // The measured rate was below the capacity, which is found by letting in more, step by step.
             Some(per_ms) if self.dry => {
                 Some((per_ms.max(measured) * GROWTH).min(measured * AHEAD).max(per_ms))
             }

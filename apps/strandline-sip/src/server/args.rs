@@ -6,18 +6,19 @@ use std::path::PathBuf;
 use super::style::SctpStyle;
 use super::{admin_client, parts, top};
 
-/// Other things than serving.
+/// Subcommands besides serving.
 #[derive(Debug, Clone, clap::Subcommand)]
 pub enum Command {
-    /// Show what a server does, in the terminal
+    /// Show a server's activity in the terminal
     Top(top::Args),
-    /// Look after a running server: registrations, draining, the configuration read again
+    /// Administer a running server: registrations, draining, reloading the configuration
     Admin(admin_client::Args),
-    /// Take a REGISTER apart: how long each part of the work takes, and how often it is done
+    /// Measure what a REGISTER costs in each part of the server
     Parts(parts::Args),
 }
 
-/// `strandline sip`: without a configuration it serves UDP and TCP on 127.0.0.1:5060, and SCTP in UDP at 9899.
+/// `strandline sip`: without a configuration, serves UDP and TCP on 127.0.0.1:5060, and SCTP in UDP on port
+/// 9899.
 #[derive(Debug, Clone, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -43,52 +44,52 @@ pub struct Args {
     #[allow(missing_docs)]
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// Configuration file; the options below add to it
+    /// Configuration file; other options add to it
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Check the configuration and end
+    /// Check the configuration and exit
     #[arg(long)]
     pub check: bool,
-    /// Listen at udp:ADDRESS:PORT, tcp:, ws: (WebSocket), tls: and wss: (these two with a table `tls` in the configuration),
-    /// sctp: (there the address is that of the UDP socket which carries it, and the SCTP port is 5060), or sctp-ip: (on IP itself,
-    /// with an SCTP port; needs CAP_NET_RAW)
+    /// Listening address: udp:ADDRESS:PORT, tcp:, ws: (WebSocket), tls: or wss: (these two need a `tls` table
+    /// in the configuration), sctp: (SCTP in UDP: the address is that of the UDP socket, and the SCTP port is
+    /// 5060), or sctp-ip: (SCTP directly over IP at the given SCTP port; needs CAP_NET_RAW)
     #[arg(long, value_name = "PROTOCOL:ADDRESS:PORT")]
     pub listen: Vec<String>,
-    /// Of those SCTP ports that --listen names or that are there by default: one socket for all associations, or one for
-    /// each
+    /// Socket style of the SCTP listeners given by --listen or opened by default: one socket for all
+    /// associations, or one for each
     #[arg(long, value_enum, default_value = "one-to-many", value_name = "STYLE")]
     pub sctp_style: SctpStyle,
-    /// The live page at http://ADDRESS:PORT/, metrics for Prometheus at http://ADDRESS:PORT/metrics
+    /// Serve the live page at http://ADDRESS:PORT/ and Prometheus metrics at http://ADDRESS:PORT/metrics
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = strandline::socket_address)]
     pub metrics: Option<SocketAddr>,
-    /// Look after the server over HTTP at ADDRESS:PORT (`strandline sip admin`); needs --admin-token
+    /// Enable administration over HTTP at ADDRESS:PORT (`strandline sip admin`); needs --admin-token
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = strandline::socket_address)]
     pub admin: Option<SocketAddr>,
-    /// A file with the secret that who looks after the server must show
+    /// File with the token that administration requests must present
     #[arg(long, value_name = "FILE")]
     pub admin_token: Option<PathBuf>,
     /// A domain of the users
     #[arg(long, value_name = "NAME")]
     pub domain: Vec<String>,
-    /// The name or address that others reach this server at, if it isn't the one that it listens at
+    /// Name or address that phones are given, if it differs from the listening address
     #[arg(long, value_name = "HOST")]
     pub advertise: Option<String>,
     /// Keep bindings in this SQLite file
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
-    /// Send requests on to hosts that are none of ours, whoever asks: only for closed networks
+    /// Forward requests for other hosts from anybody; for closed networks only
     #[arg(long)]
     pub open_relay: bool,
-    /// Answer 200 to everything
+    /// Answer everything with 200
     #[arg(long)]
     pub front_end: bool,
-    /// Serve with so many processes, all at the same addresses; `auto`: one for each core that they may use
+    /// Number of processes that serve all addresses; `auto`: one for each available core
     #[arg(long, value_name = "N")]
     pub processes: Option<String>,
-    /// This process is one of those, with this number
+    /// Number of this process among several
     #[arg(long, hide = true, value_name = "N")]
     pub worker: Option<u8>,
-    /// Say as JSON what listens where
+    /// Print the listening addresses as JSON
     #[arg(long)]
     pub json: bool,
 }

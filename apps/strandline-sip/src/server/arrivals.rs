@@ -1,18 +1,18 @@
-//! How many requests come each second, as far as a server can tell that is held up now and then: what came meanwhile is taken in
-//! all at once, and isn't a flood. No I/O, no clock.
+//! Measures the request rates of a server that is stalled now and then. The requests that arrive during a
+//! stall are received all at once afterwards, which must not be mistaken for a flood. No I/O, no clock.
 
 use std::time::Duration;
 
 use super::socket::Came;
 
-/// How much time is looked at, at least.
+/// Minimum length of a measurement interval.
 const LOOK: Duration = Duration::from_millis(100);
-/// Somebody who is to be called every ten milliseconds was held up if he is called after so long.
+/// If the calls, due every ten milliseconds, are this far apart, the server was stalled.
 const HELD_UP: Duration = Duration::from_millis(50);
-/// How much time is looked at, at most: who is always held up looks then.
+/// Maximum length of a measurement interval, for a server that is stalled all the time.
 const LOOK_MAX: Duration = Duration::from_secs(2);
 
-/// Requests that begin something, since the start: see [`Came`].
+/// Counters of requests that begin something, since the start: see [`Came`].
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Counts {
     pub(super) first: u64,
@@ -20,25 +20,26 @@ pub(super) struct Counts {
     pub(super) stopped: u64,
     pub(super) handled: u64,
     pub(super) refused: u64,
-    /// Microseconds in which there was nothing to do.
+    /// Idle time in microseconds.
     pub(super) idle_us: u64,
 }
 
-/// Counts from one look to the next.
+/// Computes rates from one measurement to the next.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals {
-    /// When it was last looked, and what had come until then.
+    /// The time of the last measurement, and the counters at that time.
     looked: Duration,
     counts: Counts,
-    /// When it was last called.
+    /// The time of the last call.
     called: Duration,
-    /// When the server was last held up, until then.
+    /// The end of the last stall, if any.
     held_up: Option<Duration>,
 }
 
 impl Arrivals {
-    /// To be called every ten milliseconds or so. Returns what came each second since the last look, if it is time for one: not
-    /// before what was taken in after a pause is counted as what came in all of that pause.
+    /// Call this about every ten milliseconds. Returns the rates since the last measurement, if a new one is
+    /// due. After a stall it waits until the backlog has been received, so that the backlog is spread over
+    /// the whole stall.
     pub(super) fn look(&mut self, now: Duration, counts: Counts) -> Option<Came> {
         if now.saturating_sub(self.called) > HELD_UP {
             self.held_up = Some(now);

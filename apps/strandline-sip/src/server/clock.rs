@@ -6,31 +6,31 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::transaction::Time;
 
 thread_local! {
-    /// When this thread began to wait for something to do, and how long it has waited so far.
+    /// The time at which this thread began to wait for work, and its idle time so far.
     static WAITING: Cell<(Option<Instant>, Duration)> = const { Cell::new((None, Duration::ZERO)) };
 }
 
-/// This thread has nothing to do, until [`has_work`].
+/// Marks the thread as idle, until [`has_work`] is called.
 pub(super) fn waits() {
     WAITING.set((Some(now()), WAITING.get().1));
 }
 
-/// This thread has something to do again.
+/// Marks the thread as busy again.
 pub(super) fn has_work() {
     let (since, so_far) = WAITING.get();
     let waited = since.map_or(Duration::ZERO, |since| now().duration_since(since));
     WAITING.set((None, so_far + waited));
 }
 
-/// Time since the server was started, and when that was.
+/// The time since the start of the server, and the time of the start.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Clock {
     start: Instant,
-    /// Seconds since 1970 at the start.
+    /// The time of the start, in seconds since 1970-01-01.
     pub(super) epoch_unix_secs: u64,
 }
 
-/// The moment, for what has no server's clock.
+/// The current time, for code without access to a [`Clock`].
 #[allow(clippy::disallowed_methods)]
 pub(super) fn now() -> Instant {
     Instant::now()
@@ -43,18 +43,18 @@ impl Clock {
         Self { start: Instant::now(), epoch_unix_secs: epoch.as_secs() }
     }
 
-    /// Since the start, as fine as the system can tell.
+    /// The time since the start, at the full resolution of the system.
     #[allow(clippy::disallowed_methods)]
     pub(super) fn elapsed(&self) -> Duration {
         Instant::now().duration_since(self.start)
     }
 
-    /// How long this thread has waited for something to do, since it was started.
+    /// The idle time of this thread since its start.
     pub(super) fn idle(&self) -> Duration {
         WAITING.get().1
     }
 
-    /// Time since 1970, as the system has it now.
+    /// The current system time since 1970-01-01.
     #[allow(clippy::disallowed_methods)]
     pub(super) fn unix() -> Duration {
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()

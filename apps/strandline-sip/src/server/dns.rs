@@ -1,4 +1,4 @@
-//! DNS, asked by a library: nobody waits for it but the request.
+//! DNS queries, made through a library. Only the request concerned waits for them.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -14,29 +14,29 @@ use hickory_resolver::{TokioResolver, system_conf};
 
 use crate::resolution::{Answer, Asked, Found, Naptr, NoAnswer, Ours, Question, Records, Srv, locate};
 
-/// How long it is known that there is nothing, if DNS doesn't say.
+/// Lifetime of a negative result without a TTL.
 const NEGATIVE: Duration = Duration::from_secs(30);
-/// How long a name that can't stand in DNS is known to have nothing.
+/// Lifetime of the negative result for a name that DNS can't represent.
 const IMPOSSIBLE: Duration = Duration::from_secs(3600);
-/// A name is given up after so many times what one question may take.
+/// Timeout of a whole lookup, as a multiple of the timeout of one query.
 const STEPS: u32 = 3;
-/// Nobody could say, and isn't asked again for a while.
+/// The result of a failed lookup, which is not repeated for a while.
 pub(super) const NOBODY: Answer = Answer { found: Found::NoAnswer, ttl: Duration::from_secs(5) };
 
-/// Where names are looked up.
+/// Settings of name resolution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Dns {
-    /// Name servers; the system's without any.
+    /// Name servers; if empty, those of the system.
     pub(super) servers: Vec<SocketAddr>,
-    /// How long one question may take.
+    /// Timeout of one query.
     pub(super) timeout: Duration,
-    /// Names, and answers, that are remembered.
+    /// Maximum number of cached names and results.
     pub(super) cache_max: usize,
-    /// The system's file of hosts counts.
+    /// Whether the system's hosts file is used.
     pub(super) hosts: bool,
 }
 
-/// Asks name servers.
+/// Queries name servers.
 #[derive(Debug)]
 pub(super) struct Resolver {
     dns: TokioResolver,
@@ -45,7 +45,7 @@ pub(super) struct Resolver {
 }
 
 impl Resolver {
-    /// With the name servers that are configured, or else the system's.
+    /// Creates a resolver with the configured name servers, or else those of the system.
     pub(super) fn new(dns: &Dns, ours: Ours) -> Result<Self, NetError> {
         let (config, mut options) = if dns.servers.is_empty() {
             system_conf::read_system_conf()?
@@ -62,7 +62,7 @@ impl Resolver {
         Ok(Self { dns: dns_client, ours, patience: dns.timeout * STEPS })
     }
 
-    /// The servers of a name; nobody can say if it takes too long.
+    /// Finds the servers of a name. Fails on timeout.
     pub(super) async fn locate(&self, question: &Question) -> Answer {
         let located = locate(question, &self.ours, self);
         tokio::time::timeout(self.patience, located).await.unwrap_or(NOBODY)
@@ -74,7 +74,7 @@ impl Resolver {
         kind: RecordType,
         mut read: impl FnMut(&RData) -> Option<T>,
     ) -> Asked<T> {
-        // With the dot at its end it is the whole name: no domain of the system's is added to it.
+        // The final dot makes the name absolute, so that no search domain is appended.
         let whole = format!("{}.", name.trim_end_matches('.'));
         let Ok(name) = Name::from_ascii(whole) else { return Ok((Vec::new(), IMPOSSIBLE)) };
         match self.dns.lookup(name, kind).await {
@@ -104,7 +104,7 @@ fn name_server(address: SocketAddr) -> NameServerConfig {
     NameServerConfig::new(address.ip(), true, connections.into())
 }
 
-/// The library says until when something is valid by this clock.
+/// The clock by which the library reports how long a result is valid.
 #[allow(clippy::disallowed_methods)]
 fn now() -> Instant {
     Instant::now()

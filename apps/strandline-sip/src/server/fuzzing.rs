@@ -1,4 +1,4 @@
-//! Fuzz targets of the server's own parsers.
+//! Fuzz targets for the server's own parsers.
 #![allow(clippy::panic, reason = "a fuzz target stops at what breaks a promise")]
 
 pub use super::config::fuzzing::run as config;
@@ -8,10 +8,10 @@ use super::input::handshake;
 use super::socket::{OpenedFrame, WebSocket, frame, letter};
 use super::workers::frames;
 
-/// Bytes of a message over WebSocket at most.
+/// Maximum size of a WebSocket message, in bytes.
 const MESSAGE_MAX: usize = 4096;
 
-/// WebSocket: a handshake, and frames of a connection.
+/// WebSocket: a handshake, and the frames of a connection.
 pub fn websocket(bytes: &[u8]) {
     handshake(bytes);
     frames_of(bytes);
@@ -23,7 +23,8 @@ pub fn websocket(bytes: &[u8]) {
     }
 }
 
-/// Frames are cut within what came, messages keep to their limit, and answers are not larger than what they answer.
+/// Frames stay within the input, messages within their limit, and responses are not larger than what they
+/// answer.
 fn frames_of(bytes: &[u8]) {
     let (mut socket, mut rest, mut out) = (WebSocket::new(MESSAGE_MAX), bytes, Vec::new());
     while let Ok(Some(found)) = frame(rest, MESSAGE_MAX) {
@@ -36,11 +37,11 @@ fn frames_of(bytes: &[u8]) {
             OpenedFrame::End => break,
         }
     }
-    // A close of its own has a code.
+    // The server's own close frame contains a code.
     assert!(out.len() <= bytes.len() + 8);
 }
 
-/// What processes of one server say to one another.
+/// The protocol between processes of one server.
 pub fn worker(bytes: &[u8]) {
     frames(bytes);
     letter(bytes);

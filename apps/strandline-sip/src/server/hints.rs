@@ -1,8 +1,8 @@
-//! What to do when an address can't be listened on.
+//! Advice for errors when listening.
 
 use std::io;
 
-/// The hint that goes with an error, after a colon; empty if there is none.
+/// The advice for an error, starting with a colon; empty if there is none.
 pub(super) fn listening(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => ": is another server there, or another entry of this configuration?",
@@ -17,7 +17,7 @@ pub(super) fn listening(error: &io::Error) -> &'static str {
     }
 }
 
-/// The hint of the first error of the system in a chain.
+/// The advice for the first system error in a chain.
 pub(super) fn of_chain(error: &anyhow::Error) -> &'static str {
     error.chain().find_map(|cause| cause.downcast_ref::<io::Error>()).map_or("", listening)
 }

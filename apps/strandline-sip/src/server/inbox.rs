@@ -1,8 +1,9 @@
-//! What has come and waits to be handled: sorted by urgency, and refused when it has waited for too long.
+//! The inbox: received messages that wait to be handled, sorted by urgency, and rejected when they have
+//! waited for too long.
 //!
-//! Everything that comes is taken from the sockets first and looked at no further than its first line. So the time that a
-//! message waits here is the load, as its sender feels it: nothing is guessed from the processor's use or the length of
-//! queues. See docs/decisions/0031-overload-control-by-queueing-delay.md.
+//! All messages are taken from the sockets first, and only their first line is examined. The time that a
+//! message waits here is therefore the load as its sender experiences it. Nothing is inferred from processor
+//! usage or queue lengths. See docs/decisions/0031-overload-control-by-queueing-delay.md.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -21,34 +22,37 @@ use super::socket::{mark, threshold};
 use super::sources::Sources;
 use super::urgency::Urgency;
 
-/// Once somebody waits for this long, what comes is looked at more closely.
+/// Waiting time from which new messages are examined more closely.
 const CLOSER: Duration = Duration::from_millis(5);
-/// Of so many messages at least one is not of the most urgent kind: nobody can keep all others out with messages that look
-/// urgent.
+/// At least one of this number of messages is of a less urgent kind, so that messages that look urgent can't
+/// lock out all others.
 const TURNS: u32 = 16;
-/// Refusals that may wait to be told.
+/// Maximum number of requests that wait for a rejection to be sent.
 const TO_TELL_MAX: usize = 1024;
 
-/// How long a registration may wait that is among the first on a connection. After a failure all phones come at once: to refuse
-/// them would have them come twice. Less than 64 T1, after which they give up (RFC 3261 section 17.1.2.2).
+/// Maximum waiting time of a registration among the first messages of a connection. After a failure, all
+/// phones return at once, and rejecting them would make them return twice. It is less than 64 T1, after which
+/// they give up (RFC 3261 section 17.1.2.2).
 const ARRIVAL_PATIENCE: Duration = Duration::from_secs(16);
 
 /// What is known of a phone that registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phone {
-    /// One has registered from there before.
+    /// A phone has registered from there before.
     Known,
     Unknown,
-    /// Its connection was just opened.
+    /// The connection was just opened.
     Arriving,
 }
 
-/// What the inbox does with those who come.
+/// Settings of the inbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct InboxSettings {
-    /// Who has waited for longer is refused: there is more than can be done, and whoever waits longer asks again.
+    /// Maximum waiting time of a message that may be rejected. A longer wait means overload, and clients
+    /// retransmit.
     pub(super) patience: Duration,
-    /// Bytes that may wait, with what each message takes besides; what isn't urgent may have three quarters of them.
+    /// Maximum size of the waiting messages in bytes, with overhead. Messages that are not urgent may use
+    /// three quarters of it.
     pub(super) bytes_max: usize,
 }
 
@@ -58,49 +62,50 @@ impl Default for InboxSettings {
     }
 }
 
-/// A message that waits.
+/// A waiting message.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) flow: Flow,
     pub(super) bytes: Bytes,
     pub(super) urgency: Urgency,
-    /// When, since the start of the server.
+    /// The time of arrival, since the start of the server.
     pub(super) came: Duration,
     number: u64,
 }
 
-/// What a message that waits takes of the room: short ones must not be many more than it is for.
+/// The memory that a waiting message takes, including its entry, so that many short messages count fully.
 fn taken(bytes: &[u8]) -> usize {
     bytes.len() + size_of::<Waiting>()
 }
 
-/// What happened so far.
+/// Counters of the inbox.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct InboxCounters {
-    /// Messages that came, by urgency.
+    /// Messages received, by urgency.
     pub(super) came: [u64; Urgency::ALL.len()],
-    /// Messages that were given to be handled, by urgency.
+    /// Messages handled, by urgency.
     pub(super) handled: [u64; Urgency::ALL.len()],
-    /// Messages that had waited for too long, or would have, by urgency.
+    /// Messages that had waited too long or would have, by urgency.
     pub(super) late: [u64; Urgency::ALL.len()],
-    /// Of those, the ones whose senders hear nothing.
+    /// The ones of these that were dropped without a response.
     pub(super) untold: u64,
-    /// Messages that there was no room for.
+    /// Messages dropped for lack of room.
     pub(super) no_room: u64,
-    /// Messages from networks that may send none.
+    /// Messages from networks without access.
     pub(super) denied: u64,
-    /// Messages of sources that sent too many.
+    /// Messages from sources that exceeded their rate.
     pub(super) too_many: u64,
-    /// Requests over UDP that a gate in the kernel could have stopped, without those that were refused before.
+    /// Requests over UDP that the kernel's filter could have dropped, without those rejected before.
     pub(super) datagrams: u64,
-    /// All of them.
+    /// As `datagrams`, including those rejected before.
     pub(super) datagrams_all: u64,
-    /// Milliseconds that those who were handled had waited, in all.
+    /// Total waiting time of the handled messages, in milliseconds.
     pub(super) waited_ms: u64,
 }
 
 impl InboxCounters {
-    /// Of requests that begin something; the kernel has stopped so many, and for so long there was nothing to do.
+    /// The counters of requests that begin something, with the number of datagrams dropped by the kernel and
+    /// the idle time.
     pub(super) fn counts(&self, stopped: u64, idle: Duration) -> Counts {
         let begins = |counts: &[u64; Urgency::ALL.len()]| counts.iter().skip(Urgency::Renewal as usize).sum();
         Counts {
@@ -114,41 +119,42 @@ impl InboxCounters {
     }
 }
 
-/// Messages that wait.
+/// The waiting messages.
 #[derive(Debug)]
 pub(super) struct Inbox {
     settings: InboxSettings,
     sources: Option<Sources>,
     access: Access,
-    /// Opens those that stand in Routes within dialogs.
+    /// Decodes the tokens in the Routes of requests within dialogs.
     tokens: Option<Tokens>,
-    /// One for each urgency.
+    /// One queue for each urgency.
     queues: [VecDeque<Waiting>; Urgency::ALL.len()],
     bytes: usize,
-    /// How many wait.
+    /// Number of waiting messages.
     waiting: usize,
-    /// When it was last looked for those who have waited too long. Whoever came since then hasn't by that time.
+    /// The time of the last search for messages that have waited too long. Later messages can't have waited
+    /// too long at that time.
     looked: Option<Duration>,
-    /// Messages that came so far.
+    /// Number of messages received so far.
     came: u64,
-    /// Goes on with each message that is handled.
+    /// Counts the handled messages, to give less urgent ones their turn.
     turn: u32,
-    /// Who waits for the end of all that came before: in the order of the numbers.
+    /// Tasks that wait until all earlier messages are handled, in the order of message numbers.
     after: VecDeque<(u64, oneshot::Sender<()>)>,
     pub(super) admission: Admission,
-    /// What was refused without a word.
+    /// Requests that were rejected silently.
     repeats: Repeats,
-    /// Datagrams with such a mark or more are on trial; none without.
+    /// Datagrams whose hash is at or above this are on trial; `None` if no datagram is.
     on_trial: Option<u32>,
-    /// Requests whose senders are to be told that they are refused.
+    /// Requests for which a rejection is to be sent.
     to_tell: VecDeque<Waiting>,
-    /// How many of those there may be now.
+    /// Current limit on the number of these.
     tell_max: usize,
     pub(super) counters: InboxCounters,
 }
 
 impl Inbox {
-    /// `key` must be random.
+    /// Creates an inbox. `key` must be random.
     pub(super) fn new(settings: InboxSettings, sources: Option<Sources>, key: [u8; 16]) -> Self {
         Self {
             settings,
@@ -171,28 +177,28 @@ impl Inbox {
         }
     }
 
-    /// From now on only these may send.
+    /// Replaces the access rules.
     pub(super) fn set_access(&mut self, access: Access) {
         self.access = access;
     }
 
-    /// Requests with these are within dialogs.
+    /// Sets the tokens that identify requests within dialogs.
     pub(super) fn set_tokens(&mut self, tokens: Tokens) {
         self.tokens = Some(tokens);
     }
 
-    /// May who is there send?
+    /// Returns true if the peer has access.
     pub(super) fn allows(&self, peer: std::net::IpAddr) -> bool {
         self.access.allows(peer)
     }
 
-    /// From now on it does as these say. What sources have sent is forgotten.
+    /// Replaces the settings. The counts of sources start anew.
     pub(super) fn configure(&mut self, settings: InboxSettings, sources: Option<Sources>) {
         (self.settings, self.sources, self.looked) = (settings, sources, None);
     }
 
-    /// A message has come. `keep` makes a copy of it that lasts, and `knows` tells what is known of a phone that registers over a
-    /// flow.
+    /// Adds a message. `keep` makes a permanent copy of it, and `knows` returns what is known of a phone that
+    /// registers over a flow.
     pub(super) fn push(
         &mut self,
         now: Duration,
@@ -256,8 +262,8 @@ impl Inbox {
         }
     }
 
-    /// Datagrams beyond this share are on trial: they came here only now that the gate was opened, and those who sent them may
-    /// have asked before.
+    /// Puts datagrams beyond this share on trial: they pass only since the filter was opened further, and may
+    /// be retransmissions of requests that the kernel dropped.
     pub(super) fn admit(&mut self, share: f64) {
         self.on_trial = (share < 1.0).then(|| threshold(share));
     }
@@ -266,7 +272,8 @@ impl Inbox {
         self.on_trial.is_some_and(|from| mark(message).is_some_and(|mark| mark >= from))
     }
 
-    /// How many wait that are handled before such a one, or by turns with those that are; none if any number may wait.
+    /// The number of waiting messages that are handled before one of this urgency, or in turns with it;
+    /// `None` if any number may wait.
     fn waiting_like(&self, urgency: Urgency) -> Option<usize> {
         let [_, _, renewal, registration, _, new] = &self.queues;
         match urgency {
@@ -277,7 +284,7 @@ impl Inbox {
         }
     }
 
-    /// Its sender is told if there is time for that; `keep` is called only then.
+    /// Rejects a message. A response is sent only if there is time for it; `keep` is called only then.
     fn refuse(
         &mut self,
         now: Duration,
@@ -288,7 +295,7 @@ impl Inbox {
     ) {
         count(&mut self.counters.late, urgency);
         self.admission.on_refused();
-        // Those over UDP ask again by themselves if they hear nothing: others come first.
+        // Clients on UDP retransmit by themselves, so other clients take precedence.
         let reliable = flow.protocol.is_reliable();
         let max = if reliable { self.tell_max } else { self.tell_max - self.tell_max / 8 };
         if self.to_tell.len() < max {
@@ -301,34 +308,34 @@ impl Inbox {
         }
     }
 
-    /// Somebody is to be told that it is refused.
+    /// Returns true if a rejection is to be sent.
     pub(super) fn has_to_tell(&self) -> bool {
         !self.to_tell.is_empty()
     }
 
-    /// One who is to be told that it is refused.
+    /// The next request for which a rejection is to be sent.
     pub(super) fn next_to_tell(&mut self) -> Option<Waiting> {
         self.to_tell.pop_front()
     }
 
-    /// So many may be told from now on, until they have been.
+    /// Sets how many rejections may wait to be sent.
     pub(super) fn set_tell_max(&mut self, max: usize) {
         self.tell_max = max.min(TO_TELL_MAX);
     }
 
-    /// The one who has waited longest of those who may be refused.
+    /// The longest-waiting message of those that may be rejected.
     fn front(&self) -> Option<&Waiting> {
         let [_, queues @ ..] = &self.queues;
         queues.iter().filter_map(VecDeque::front).min_by_key(|waiting| waiting.number)
     }
 
-    /// How long the one has waited who has waited longest.
+    /// The time that the longest-waiting message has waited.
     pub(super) fn longest_wait(&self, now: Duration) -> Duration {
         let fronts = self.queues.iter().filter_map(VecDeque::front);
         fronts.map(|waiting| now.saturating_sub(waiting.came)).max().unwrap_or_default()
     }
 
-    /// How many wait.
+    /// The number of waiting messages.
     pub(super) fn len(&self) -> usize {
         self.waiting
     }
@@ -337,7 +344,8 @@ impl Inbox {
         self.waiting == 0 && self.to_tell.is_empty()
     }
 
-    /// Looks at the load also while nothing comes: once nobody was refused for a while there is no overload.
+    /// Updates admission control even if nothing arrives, because the overload ends after a time without
+    /// rejections.
     pub(super) fn look(&mut self, now: Duration) {
         if self.is_empty() {
             self.admission.on_dry();
@@ -345,17 +353,18 @@ impl Inbox {
         self.admission.look(Time::ZERO + now);
     }
 
-    /// The number of the last message that came.
+    /// The number of the last message received.
     pub(super) fn last(&self) -> u64 {
         self.came
     }
 
-    /// Has all been handled that came up to this number?
+    /// Returns true if all messages up to this number have been handled.
     pub(super) fn is_done_with(&self, number: u64) -> bool {
         self.queues.iter().filter_map(VecDeque::front).all(|waiting| waiting.number > number)
     }
 
-    /// Tells when all that has come so far is done; `None` if it is already.
+    /// Returns a receiver that is notified once all messages received so far have been handled; `None` if
+    /// they have been already.
     pub(super) fn after_all(&mut self) -> Option<oneshot::Receiver<()>> {
         if self.is_empty() {
             return None;
@@ -365,7 +374,8 @@ impl Inbox {
         Some(receiver)
     }
 
-    /// Tells those who wait for the end of what came before. To be called when what was taken has been handled.
+    /// Notifies the tasks whose earlier messages have all been handled. Call it after handling the messages
+    /// taken.
     pub(super) fn tell_done(&mut self) {
         if self.after.is_empty() {
             return;
@@ -373,14 +383,15 @@ impl Inbox {
         let first = self.queues.iter().filter_map(VecDeque::front).map(|waiting| waiting.number).min();
         while self.after.front().is_some_and(|(number, _)| first.is_none_or(|first| *number < first)) {
             if let Some((_, sender)) = self.after.pop_front() {
-                // Whoever waited may be gone.
+                // The task may have ended.
                 let _ = sender.send(());
             }
         }
     }
 
-    /// The next message to be handled. Who has waited too long is refused first: they may not take up room. What has begun
-    /// is never refused: to drop it would waste what was done for it.
+    /// Takes the next message to handle. Messages that have waited too long are rejected first, so that they
+    /// take no room. Messages of existing transactions and dialogs are never rejected, because that would
+    /// waste the work done for them.
     pub(super) fn next(&mut self, now: Duration) -> Option<Waiting> {
         if self.looked != Some(now) {
             self.looked = Some(now);
@@ -421,7 +432,7 @@ impl Inbox {
         let [begun, emergency, renewal, registration, arrival, new] = &mut self.queues;
         let mut phones =
             || renewal.pop_front().or_else(|| registration.pop_front()).or_else(|| arrival.pop_front());
-        // Registrations and what is new have their turns one after the other.
+        // Registrations and new requests take turns.
         let mut others = |first: bool| {
             if first { phones().or_else(|| new.pop_front()) } else { new.pop_front().or_else(&mut phones) }
         };
@@ -442,7 +453,7 @@ fn count(counters: &mut [u64; Urgency::ALL.len()], urgency: Urgency) {
     }
 }
 
-/// Tells what happened from one look to the next.
+/// Computes what happened between two looks.
 #[derive(Debug, Default)]
 pub(super) struct Looks {
     at: Duration,

@@ -2,20 +2,21 @@
 
 use bytes::{Bytes, BytesMut};
 
-/// Messages share blocks of this size.
+/// Size of the blocks shared by messages, in bytes.
 const BLOCK: usize = 64 << 10;
 
-/// Many copies to a block: a block goes when all of its messages are gone, or is used again if that is so when
-/// [`begin`](Self::begin) is called. To take memory from the heap for each message, and give it back, would cost more than to
-/// copy it.
+/// A pool with many copies per block. A block is freed once all of its messages are dropped, or reused if
+/// that is the case when [`begin`](Self::begin) is called. Allocating and freeing memory for each message
+/// would cost more than copying it.
 #[derive(Debug, Default)]
 pub(super) struct Kept(BytesMut);
 
 impl Kept {
-    /// Other messages have come: if none is left of those before, their block is used again from its start.
+    /// Prepares for a new batch of messages. If none of the earlier ones is left, their block is reused from
+    /// its start.
     pub(super) fn begin(&mut self) {
         if self.0.capacity() < BLOCK {
-            // If some of them are left, another block comes once this one is full.
+            // Otherwise a new block is allocated once this one is full.
             let _ = self.0.try_reclaim(BLOCK);
         }
     }

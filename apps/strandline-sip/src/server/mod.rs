@@ -1,7 +1,7 @@
 //! `strandline sip`: the service on sockets.
 //!
-//! A shard is one thread with everything on it: sockets, connections, transactions and timers; nothing is shared and no task
-//! is made for a message. Only the store, which waits for disks, has a thread of its own.
+//! A shard is one thread that holds everything: sockets, connections, transactions and timers. Nothing is
+//! shared, and no task is spawned for a message. Only the store, which waits for disks, has its own thread.
 
 mod access;
 mod admin;

@@ -1,23 +1,23 @@
-//! What this process takes of the machine, as other servers' metrics tell it too.
+//! Resource usage of this process, for the metrics common to all servers.
 
 use std::fs;
 
 use rustix::process::{Resource, getrlimit};
 
-/// Ticks a second of the times in /proc: the same on every architecture that this is built for.
+/// Ticks per second of the times in /proc, on every supported architecture.
 const TICKS_PER_SEC: f64 = 100.0;
 
-/// What it has taken.
+/// The resources used.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Taken {
-    /// Processor time, the kernel's for it as well.
+    /// Processor time in user and kernel mode, in seconds.
     pub(super) cpu_secs: f64,
     pub(super) resident_bytes: u64,
-    /// Open files that it may have; none if there is no limit.
+    /// Maximum number of open files; `None` for no limit.
     pub(super) files_max: Option<u64>,
 }
 
-/// `None` where /proc isn't there.
+/// Returns `None` if /proc isn't available.
 pub(super) fn taken() -> Option<Taken> {
     let (stat, status) = (fs::read_to_string("/proc/self/stat"), fs::read_to_string("/proc/self/status"));
     let cpu_secs = cpu_ticks(&stat.ok()?)? as f64 / TICKS_PER_SEC;
@@ -25,7 +25,8 @@ pub(super) fn taken() -> Option<Taken> {
     Some(Taken { cpu_secs, resident_bytes, files_max: getrlimit(Resource::Nofile).current })
 }
 
-/// The 14th and 15th of its fields (proc(5)). The second is a name in parentheses, which may have any letters.
+/// The sum of fields 14 and 15 (proc(5)). The second field is a name in parentheses, which may contain any
+/// characters.
 fn cpu_ticks(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(") ")?;
     let mut times = fields.split(' ').skip(11).map(str::parse::<u64>);

@@ -1,6 +1,6 @@
-//! Requests that were refused and not told so: whoever asks again over UDP hears nothing either, or that it is refused. To
-//! serve it then would be too late for whom it is for, and let those wait who ask for the first time. A filter of fixed
-//! size, which is wrong seldom.
+//! Recognises retransmissions of requests that were rejected silently. Clients on UDP that retransmit them
+//! get no response either, or a rejection: serving them would be too late for their users and delay new
+//! requests. It is a Bloom filter of fixed size with few false positives.
 
 use core::hash::Hasher;
 
@@ -8,29 +8,30 @@ use siphasher::sip::SipHasher13;
 
 use crate::transaction::Time;
 
-/// Bits of a filter: 4 MB, once something is refused.
+/// Size of a filter in bits: 4 MB, allocated with the first rejection.
 const BITS: usize = 1 << 25;
-/// Messages in a filter before the other takes its turn. With more it would be wrong too often, and refuse what comes for the
-/// first time: now once in 150 times at worst.
+/// Maximum number of messages in a filter before the other one takes over. With more, new requests would be
+/// rejected too often by mistake; the error rate is now at most 1 in 150.
 const MESSAGES_MAX: usize = BITS / 16;
-/// How long a filter is filled before the other takes its turn, milliseconds: 64 T1, for which requests are repeated.
+/// Maximum time for which a filter is filled, in milliseconds: 64 T1, during which requests are
+/// retransmitted.
 const TURN_MS: u64 = 32_000;
-/// Bytes of a message that tell it from others: branch and Call-ID are among them.
+/// Number of bytes that identify a message; they include the branch and the Call-ID.
 const TOLD_BY: usize = 320;
 
-/// What was refused of late.
+/// Requests that were rejected recently.
 #[derive(Debug)]
 pub(super) struct Repeats {
     hasher: SipHasher13,
     current: Vec<u64>,
     last: Vec<u64>,
     turned_ms: u64,
-    /// Messages in the current filter.
+    /// Number of messages in the current filter.
     messages: usize,
 }
 
 impl Repeats {
-    /// `key` must be random. The filters take no memory until something is refused.
+    /// Creates empty filters. `key` must be random. No memory is allocated until a request is rejected.
     pub(super) fn new(key: [u8; 16]) -> Self {
         Self {
             hasher: SipHasher13::new_with_key(&key),
@@ -41,18 +42,18 @@ impl Repeats {
         }
     }
 
-    /// The word and the bits of a message.
+    /// The index of the word and the bits for a message.
     fn place(&self, message: &[u8]) -> (usize, u64) {
         let mut hasher = self.hasher;
         hasher.write(message.get(..TOLD_BY).unwrap_or(message));
         hasher.write_usize(message.len());
         let hash = hasher.finish();
-        // Three bits in one word: one look at memory.
+        // Three bits in one word, for a single memory access.
         let bits = 1 << (hash & 63) | 1 << (hash >> 6 & 63) | 1 << (hash >> 12 & 63);
         ((hash >> 20) as usize % (BITS / 64), bits)
     }
 
-    /// It was refused and not told.
+    /// Adds a request that was rejected silently.
     pub(super) fn insert(&mut self, now: Time, message: &[u8]) {
         let full = now.as_millis() > self.turned_ms + TURN_MS || self.messages >= MESSAGES_MAX;
         if full || self.current.is_empty() {
@@ -70,7 +71,7 @@ impl Repeats {
         }
     }
 
-    /// Was it?
+    /// Returns true if the request was probably added before.
     pub(super) fn contains(&self, message: &[u8]) -> bool {
         if self.current.is_empty() {
             return false;

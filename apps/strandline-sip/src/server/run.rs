@@ -1,4 +1,4 @@
-//! From the command line to a server, and to its end.
+//! From the command line to a running server, and to its end.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -33,24 +33,26 @@ use super::told::{self, Told};
 use super::workers::{self, Worker};
 use super::{admin_client, hints, http, pages, parts, status, top, tries};
 
-/// How often deadlines are looked at.
+/// Interval between checks of the timers.
 const TICK: Duration = Duration::from_millis(10);
-/// How often deadlines are looked at while none is due: every wake-up of an idle server takes time from others on its core.
+/// Interval between checks of the timers while none is due. Each wake-up of an idle server takes time from
+/// other processes.
 const IDLE_TICK: Duration = Duration::from_millis(100);
-/// How often the load is looked at, for neighbours.
+/// Interval for measuring the load that is reported to neighbours.
 const LOOK: Duration = Duration::from_millis(500);
 const SECOND: Duration = Duration::from_secs(1);
-/// Users looked at for expired bindings each second, at least; all of them within five minutes.
+/// Minimum number of users checked for expired bindings per second; all users are checked within five
+/// minutes.
 const SWEEP: u32 = 1000;
-/// How long a graceful end may take: longer than a transaction.
+/// Maximum duration of a graceful shutdown, longer than any transaction.
 const DRAIN: Duration = Duration::from_secs(35);
-/// How long what waits to be written may take at the end.
+/// Maximum time to write pending output at the end.
 const WRITE: Duration = Duration::from_secs(2);
 
-/// Serves until it is told to end.
+/// Runs the server until it is told to end.
 ///
 /// # Errors
-/// If the configuration is wrong, or something can't be opened.
+/// Returns an error if the configuration is invalid, or something can't be opened.
 pub fn run(args: &Args) -> Result<ExitCode> {
     match &args.command {
         Some(Command::Top(args)) => return top::run(args),
@@ -78,7 +80,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What came of `--check`.
+/// Prints the results of `--check`.
 fn tell_of(flaws: &[Flaw]) -> ExitCode {
     for flaw in flaws {
         errln!("{}: {flaw}", if flaw.is_error { "error" } else { "warning" });
@@ -90,7 +92,7 @@ fn tell_of(flaws: &[Flaw]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// As one of several processes.
+/// Runs one of several processes.
 fn work(number: u8, args: &Args) -> Result<ExitCode> {
     raise_open_files();
     let (worker, config) = Worker::join(number, args)?;
@@ -121,7 +123,7 @@ fn raise_open_files() {
     }
 }
 
-/// What is made ready before there is a runtime: it waits for disks and databases.
+/// State that is prepared before the runtime starts, because it may wait for disks and databases.
 struct Prepared {
     clock: Clock,
     service: Service,
@@ -228,7 +230,7 @@ async fn serve(config: Config, prepared: Prepared, args: &Args, mut worker: Opti
     lost.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// Reads the configuration again; one of several processes leaves that to the one that was started.
+/// Reloads the configuration on SIGHUP. One of several processes leaves that to its parent.
 async fn heed_hangups(mut hangup: Signal, reloader: Rc<Reloader>, hub: Rc<Hub>, is_worker: bool) {
     while hangup.recv().await.is_some() {
         if is_worker {
@@ -237,12 +239,12 @@ async fn heed_hangups(mut hangup: Signal, reloader: Rc<Reloader>, hub: Rc<Hub>, 
             );
             continue;
         }
-        // What is wrong is told in the log.
+        // Errors are logged.
         let _ = reloader.reload(&hub);
     }
 }
 
-/// Returns when all is done, and why it ends if it has to.
+/// Waits for the end. Returns the error that forces it, if any.
 async fn until_end(hub: &Rc<Hub>, worker: Option<&Worker>) -> Result<Option<StoreError>> {
     tokio::select! {
         ended = end_wanted() => ended?,
@@ -259,7 +261,7 @@ async fn until_end(hub: &Rc<Hub>, worker: Option<&Worker>) -> Result<Option<Stor
     Ok(lost)
 }
 
-/// Timers, and bindings that expire.
+/// Drives the timers and removes expired bindings.
 async fn tick(hub: Rc<Hub>, store_timeout: Duration) {
     let mut looks = Looks::default();
     let (mut look_at, mut second_at) = (LOOK, SECOND);
@@ -294,8 +296,8 @@ async fn tick(hub: Rc<Hub>, store_timeout: Duration) {
     }
 }
 
-/// Until a deadline may be due: those that are set meanwhile are T1 away at least, and none is more than a twentieth of T1 late,
-/// so that several are met at a time.
+/// The time until the next check of the timers. Timers set meanwhile are at least T1 away, and none fires
+/// later than by a twentieth of T1, so that several are handled together.
 fn until_next_tick(hub: &Hub, store_timeout: Duration) -> Duration {
     if hub.inbox(|inbox| !inbox.is_empty() || inbox.admission.is_overloaded()) {
         return TICK;
@@ -304,7 +306,7 @@ fn until_next_tick(hub: &Hub, store_timeout: Duration) -> Duration {
     let mut service = hub.service.borrow_mut();
     let t1 = service.timings().t1;
     let most = (t1 / 5).clamp(TICK, IDLE_TICK);
-    // Who waits for the store waits no tenth longer than is allowed.
+    // Responses that wait for the store are at most a tenth of their timeout late.
     let most = if hub.is_settled() { most } else { (store_timeout / 10).clamp(TICK, most) };
     let least = (t1 / 20).clamp(TICK, most);
     service.next_deadline().map_or(most, |deadline| deadline - now).clamp(least, most)
@@ -318,12 +320,12 @@ async fn end_wanted() -> Result<()> {
     }
 }
 
-/// All that has begun has come to its end, as far as this server can tell.
+/// Returns true if all transactions have ended, as far as this server can tell.
 fn is_over(service: &Service, now: Time) -> bool {
     service.is_drained() && !service.awaits_ack(now)
 }
 
-/// Lets what has begun come to its end.
+/// Waits until existing transactions have ended.
 async fn drain(hub: &Rc<Hub>) {
     hub.service.borrow_mut().set_draining(true);
     let over = async {
@@ -335,7 +337,7 @@ async fn drain(hub: &Rc<Hub>) {
                 break;
             }
         }
-        // What was said last is to arrive, if it can.
+        // Wait until the last messages are written, if possible.
         let written = async {
             while hub.connections.has_unwritten() {
                 interval.tick().await;
@@ -350,7 +352,7 @@ async fn drain(hub: &Rc<Hub>) {
     }
 }
 
-/// Returns where they are.
+/// Serves the metrics page, and returns its address.
 async fn listen_for_metrics(address: SocketAddr, names: &[String], hub: &Rc<Hub>) -> Result<SocketAddr> {
     let hub = Rc::clone(hub);
     let handler = Rc::new(move |request: &_| pages::answer(&hub, request).into());
@@ -368,32 +370,32 @@ async fn listen_for_admin(
     http::listen_for("admin", address, names, Rc::new(move |request: &_| admin.answer(request))).await
 }
 
-/// Phones send little at a time, and an acknowledgement goes along with the answer. Packets of their own for every second
-/// request would cost more than the requests that there is no time for.
+/// The settings of SCTP associations. Phones send little at a time, and SACKs travel with the responses.
+/// Separate packets for every second request would cost more than the requests that there is no time for.
 fn association() -> AssociationConfig {
     AssociationConfig { sack_frequency: SackFrequency::Every(8), ..AssociationConfig::default() }
 }
 
-/// SCTP over one carrier.
+/// The SCTP sockets over one carrier.
 struct OfSctp {
     sctp: Sctp,
     /// Associations that the server sets up itself.
     opened: Option<Opened>,
-    /// What could not be sent.
+    /// Messages that could not be sent.
     failed: Failed,
 }
 
-/// What it listens on.
+/// The listening sockets.
 #[derive(Default)]
 struct Sockets {
     udp: Option<Rc<Udp>>,
-    /// With and without TLS and WebSocket.
+    /// Connection-oriented listeners, with and without TLS and WebSocket.
     connections: RefCell<Vec<(Protocol, input::accept::Listening)>>,
     sctp: RefCell<Vec<OfSctp>>,
     advertised: Vec<Advertised>,
-    /// The UDP ports that carry those that are SCTP in UDP.
+    /// The UDP ports that carry SCTP, for those that are SCTP in UDP.
     carriers: Vec<Option<u16>>,
-    /// Where it listens, as far as it knows its address.
+    /// The listening addresses, as far as known.
     local: Vec<(Protocol, SocketAddr)>,
 }
 
@@ -415,7 +417,7 @@ impl Sockets {
         Ok(sockets)
     }
 
-    /// Returns the port.
+    /// Opens a socket, and returns its port.
     fn open_one(&mut self, listen: &Listen, patience: &Patience, worker: Option<&mut Worker>) -> Result<u16> {
         match listen.protocol {
             Protocol::Udp => {
@@ -470,7 +472,7 @@ impl Sockets {
         }
     }
 
-    /// Says where it listens, as the one process that there is.
+    /// Prints the listening addresses, for a server with one process.
     fn tell(&self, users: usize, others: [(&str, Option<SocketAddr>); 2], json: bool) {
         let (advertised, carriers) = (&self.advertised, &self.carriers);
         told::print(&Told { advertised, carriers, users, processes: 1, others, json });

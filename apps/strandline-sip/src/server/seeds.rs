@@ -1,4 +1,4 @@
-//! Random keys, and what is made with them.
+//! Random keys, and objects that depend on them.
 
 use anyhow::Result;
 
@@ -7,7 +7,7 @@ use crate::service::Seeds;
 
 use super::config::{Auth, Users};
 
-/// Nonces in use at once, for which the server remembers what was used of them.
+/// Number of nonces that can be in use at once.
 const NONCES: usize = 1 << 20;
 
 pub(super) fn random_seeds() -> Result<Seeds> {
@@ -20,7 +20,7 @@ pub(super) fn random_seeds() -> Result<Seeds> {
 }
 
 impl Seeds {
-    /// By what is hashed with this key all processes of a server know the same: tags, and loops.
+    /// Sets the key for tags and loop detection, which is common to all processes of a server.
     pub(super) fn agree_on(&mut self, key: [u8; 16]) {
         if let Some(place) = self.own.get_mut(48..) {
             place.copy_from_slice(&key);
@@ -32,7 +32,7 @@ pub(super) fn random_key() -> Result<[u8; 16]> {
     Ok(random_seeds()?.tokens)
 }
 
-/// What nonces are sealed with: nodes that share a store have the same key, and each run of each has another number.
+/// The key that seals nonces, common to nodes that share a store, and a number that differs between runs.
 #[derive(Clone, Copy)]
 pub(super) struct NonceKey {
     pub(super) key: [u8; 16],
@@ -40,13 +40,13 @@ pub(super) struct NonceKey {
 }
 
 impl NonceKey {
-    /// Both random.
+    /// Creates a random key and number.
     pub(super) fn random() -> Result<Self> {
         let (key, run) = (random_key()?, u128::from_le_bytes(random_key()?) as u64);
         Ok(Self { key, run })
     }
 
-    /// The next one: what was used of earlier nonces isn't known with it, so they are stale.
+    /// The key for a new run. The used counts of earlier nonces are unknown to it, so these are stale.
     pub(super) const fn next(self) -> Self {
         Self { run: self.run.wrapping_add(1), ..self }
     }

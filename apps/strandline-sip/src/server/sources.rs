@@ -1,4 +1,4 @@
-//! How many messages each source may send: token buckets in a table of fixed size.
+//! Rate limits for the messages of each source: token buckets in a table of fixed size.
 
 use std::hash::Hasher;
 use std::net::IpAddr;
@@ -7,20 +7,21 @@ use siphasher::sip::SipHasher13;
 
 use crate::transaction::Time;
 
-/// Buckets in each of two rows.
+/// Number of buckets in each of the two rows.
 const BUCKETS: usize = 1 << 16;
-/// Seconds' worth of messages that may come at once.
+/// Maximum burst, in seconds of the allowed rate.
 const BURST_SECS: u32 = 2;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Bucket {
-    /// Thousandths of a message that were taken out and have not come back.
+    /// Tokens taken and not yet replenished, in thousandths of a message.
     taken: u32,
     at_ms: u32,
 }
 
-/// What each source has sent of late. Sources share buckets by hash, one in each of two rows, and are only refused if both
-/// are empty: whoever sends too much hurts another only if that one has both in common with such.
+/// The recent traffic of each source. Sources share buckets by hash, with one bucket in each row, and are
+/// rejected only if both are empty. A flooding source therefore affects another one only if both buckets of
+/// the latter are shared with flooding sources.
 #[derive(Debug)]
 pub(super) struct Sources {
     per_sec: u32,
@@ -29,7 +30,8 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// So many messages a second from an IPv4 address or from 64 bits of an IPv6 address; twice as many at once.
+    /// Creates a table that allows `per_sec` messages per second from an IPv4 address or an IPv6 /64, and
+    /// twice that in a burst.
     pub(super) fn new(per_sec: u32, key: [u8; 16]) -> Self {
         let row = || vec![Bucket::default(); BUCKETS];
         Self {
@@ -39,7 +41,7 @@ impl Sources {
         }
     }
 
-    /// May this source send a message? If so, that is counted.
+    /// Returns true if the source may send a message, and counts it.
     pub(super) fn allows(&mut self, now: Time, source: IpAddr) -> bool {
         let mut hasher = self.hasher;
         hasher.write_u64(network(source));
@@ -61,7 +63,7 @@ impl Sources {
     }
 }
 
-/// What one customer has: an IPv4 address, or a network of IPv6.
+/// The part of an address that one customer has: an IPv4 address, or an IPv6 network.
 pub(super) fn network(source: IpAddr) -> u64 {
     match source.to_canonical() {
         IpAddr::V4(address) => u64::from(address.to_bits()),

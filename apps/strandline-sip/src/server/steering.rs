@@ -1,14 +1,14 @@
-//! Looks at how much comes, and moves the gate. No I/O, no clock.
+//! Measures the request rates and adjusts the packet filter. No I/O, no clock.
 
 use std::time::Duration;
 
 use super::arrivals::{Arrivals, Counts};
 use super::socket::Gate;
 
-/// How often, at most: it takes a system call while not all are let through.
+/// Minimum interval between measurements. Each one costs a system call while the filter is attached.
 const EVERY: Duration = Duration::from_millis(10);
 
-/// What was seen so far.
+/// The state of measuring and adjusting.
 #[derive(Debug)]
 pub(super) struct Steering {
     gate: Gate,
@@ -16,12 +16,12 @@ pub(super) struct Steering {
     next: Duration,
 }
 
-/// What is let through from now on.
+/// An adjustment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Steered {
-    /// The share that the kernel is to let through, if that changes.
+    /// The share that the kernel passes from now on, if it changes.
     pub(super) share: Option<f64>,
-    /// The share that isn't on trial.
+    /// The share that is not on trial.
     pub(super) admitted: f64,
 }
 
@@ -30,7 +30,7 @@ impl Steering {
         Self { gate: Gate::new(), arrivals: Arrivals::default(), next: Duration::ZERO }
     }
 
-    /// Is it time for a look?
+    /// Returns true if a measurement is due.
     pub(super) fn is_due(&mut self, now: Duration) -> bool {
         let due = now >= self.next;
         if due {
@@ -39,7 +39,7 @@ impl Steering {
         due
     }
 
-    /// Returns what is to be done, if it was time for that.
+    /// Returns the adjustment, if a measurement interval has ended.
     pub(super) fn look(&mut self, now: Duration, counts: Counts, overloaded: bool) -> Option<Steered> {
         let came = self.arrivals.look(now, counts)?;
         let share = self.gate.look(now, came, overloaded);

@@ -1,17 +1,18 @@
-//! Times as a histogram of Prometheus has them: how many took at most so long, since the start.
+//! A histogram of durations in the form of Prometheus: how many were at most as long as each bound, since the
+//! start.
 
 use std::time::Duration;
 
-/// Up to which time each step counts, in microseconds.
+/// The upper bounds of the buckets, in microseconds.
 const BOUNDS: [u64; 13] = [
     500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000,
     5_000_000,
 ];
 
-/// So many took so long.
+/// A histogram of durations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Steps {
-    /// One for each bound, and one for those beyond the last.
+    /// One counter for each bound, and one for durations beyond the last.
     counts: [u64; BOUNDS.len() + 1],
     sum: Duration,
 }
@@ -26,7 +27,7 @@ impl Steps {
         self.sum = self.sum.saturating_add(time);
     }
 
-    /// The bounds in seconds, and how many took at most so long.
+    /// Pairs of a bound in seconds and the number of durations up to it.
     pub(super) fn cumulative(&self) -> impl Iterator<Item = (f64, u64)> {
         let mut sum = 0;
         BOUNDS.into_iter().zip(self.counts).map(move |(bound, count)| {

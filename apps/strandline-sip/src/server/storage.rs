@@ -1,4 +1,4 @@
-//! The store of a server: opened, read, and then written and followed by threads of their own.
+//! The store of a server: it is opened and read, and then written and followed by threads.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,25 +18,25 @@ use super::config::{self, Config};
 use super::hub::Hub;
 use super::seeds::NonceKey;
 
-/// News of other nodes that may wait.
+/// Maximum number of pending news from other nodes.
 pub(super) const NEWS: usize = 16;
-/// Users taken from other nodes before others have their turn.
+/// Number of users of other nodes that are applied before other tasks have their turn.
 const TURN: usize = 500;
-/// What the key of flow tokens is called in a store.
+/// The name of the key of flow tokens in a store.
 const TOKENS: &str = "flow tokens";
 
-/// What the key of nonces is called: all nodes have the same.
+/// The name of the key of nonces, which is the same for all nodes.
 const NONCES: &str = "nonces";
 
-/// A store that is open.
+/// An open store.
 pub(super) enum Storage {
-    /// Nothing is kept.
+    /// No store.
     Memory,
     Sqlite(Box<SqliteStore>),
     Shared(Box<SharedStore>, Arc<Shared>),
 }
 
-/// A store that is in use.
+/// A store in use.
 pub(super) struct Stored {
     pub(super) writer: Option<Writer>,
     pub(super) settled: UnboundedReceiver<Done>,
@@ -44,7 +44,7 @@ pub(super) struct Stored {
 }
 
 impl Storage {
-    /// Opens what is configured, and takes the keys of flow tokens and nonces from there.
+    /// Opens the configured store, and takes the keys of flow tokens and nonces from it.
     pub(super) fn open(
         config: &Config,
         tokens: &mut [u8; 16],
@@ -60,7 +60,7 @@ impl Storage {
             }
             Some(config::Store::Shared(settings)) => {
                 let settings = Arc::new((**settings).clone());
-                // Another one each time: the time, and in case that two begin at once, chance.
+                // It must differ for each run: the time, and random bits in case two runs begin at once.
                 let [a, b, ..] = *tokens;
                 let incarnation = (epoch_unix_secs << 16) as i64 | i64::from(u16::from_le_bytes([a, b]));
                 let kind = settings.kind.name();
@@ -73,7 +73,7 @@ impl Storage {
         }
     }
 
-    /// Gives the service what is kept, and starts the threads.
+    /// Loads the stored bindings into the service, and starts the threads.
     pub(super) fn start(self, service: &mut Service) -> Result<Stored> {
         let stats = Arc::new(StoreStats::default());
         let (done, settled) = unbounded_channel();
@@ -89,7 +89,7 @@ impl Storage {
                 load(&mut *store, service, &stats)?;
                 let (sender, news) = channel(NEWS);
                 let tell = move |news| {
-                    // At the end nobody waits for it any more.
+                    // Nothing receives it any more at the end.
                     let _ = sender.blocking_send(news);
                 };
                 let feed = store
@@ -103,8 +103,8 @@ impl Storage {
 }
 
 impl Stored {
-    /// Bindings are written down by the supervisor, and what others change comes from there.
-    /// `damage` is what could not be read of what was there.
+    /// The supervisor persists bindings and delivers the changes of other nodes. `damage` is what it found
+    /// damaged.
     pub(super) fn relayed(store: Box<dyn Store>, news: Receiver<News>, damage: &Damage) -> Result<Self> {
         let (done, settled) = unbounded_channel();
         let stats = Arc::<StoreStats>::default();
@@ -115,7 +115,7 @@ impl Stored {
     }
 }
 
-/// Gives the service what is kept, and logs and counts what can't be read of it.
+/// Loads the stored bindings into the service, and logs and counts the damage found.
 fn load(store: &mut dyn Store, service: &mut Service, stats: &StoreStats) -> Result<()> {
     let mut unreadable = Damage::default();
     let mut damage = store.load(&mut |node, aor, state| {
@@ -129,21 +129,21 @@ fn load(store: &mut dyn Store, service: &mut Service, stats: &StoreStats) -> Res
 
 fn write_with(store: Box<dyn Store>, stats: &Arc<StoreStats>, done: UnboundedSender<Done>) -> Result<Writer> {
     let tell = move |told| {
-        // At the end nobody waits for it any more.
+        // Nothing receives it any more at the end.
         let _ = done.send(told);
     };
     let started = Writer::start(store, Arc::clone(stats), tell);
     started.context("starting the thread that writes bindings down")
 }
 
-/// Other nodes are followed.
+/// The thread that follows other nodes, and its news.
 pub(super) struct Following {
-    /// Goes first: the thread must not wait for somebody to read it when it is to end.
+    /// Dropped first, so that the thread doesn't block on a full channel when it must end.
     news: Receiver<News>,
     feed: Option<Feed>,
 }
 
-/// A store that is followed, and the service that hears of it.
+/// A followed store, and the task that applies its news to the service.
 pub(super) struct Followed {
     feed: Option<Feed>,
     task: JoinHandle<()>,
@@ -156,28 +156,28 @@ impl Following {
 }
 
 impl Followed {
-    /// Tells the other nodes that this one leaves.
+    /// Signals to the other nodes that this one has left.
     pub(super) async fn end(self) {
-        // Nobody listens any more, so that the thread can't wait for that.
+        // Close the channel first, so that the thread doesn't block on it.
         self.task.abort();
         let _ = self.task.await;
         drop(self.feed);
     }
 }
 
-/// Subscribers in a table, and the thread that looks for them.
+/// Subscribers in a table, and the thread that looks them up.
 pub(super) struct Sought {
     seeker: Seeker,
     found: UnboundedReceiver<Found>,
 }
 
 impl Sought {
-    /// The table must be there.
+    /// Starts the thread. The table must exist.
     pub(super) fn start(table: SubscriberTable) -> Result<Self> {
         table.check().context("auth.subscribers: is the table there, with all of its columns?")?;
         let (sender, found) = unbounded_channel::<Found>();
         let tell = move |told| {
-            // At the end nobody waits for it any more.
+            // Nothing receives it any more at the end.
             let _ = sender.send(told);
         };
         let started = Seeker::start(table, tell);
@@ -195,7 +195,7 @@ impl Sought {
     }
 }
 
-/// Hands on what the writer gives back, until the task is ended.
+/// Passes the results of the writer to the hub, until the task is ended.
 pub(super) async fn settle(hub: Rc<Hub>, mut settled: UnboundedReceiver<Done>) {
     while let Some(done) = settled.recv().await {
         hub.settled(done);
@@ -219,7 +219,7 @@ async fn hear(hub: Rc<Hub>, mut news: Receiver<News>) {
             }
             News::Again { node } => hub.service.borrow_mut().forget_node(&node),
             News::Changes { node, changes } => take(&hub, &node, &changes).await,
-            // Whoever asked may be gone.
+            // The receiver may be gone.
             News::Known(known) => drop(known.send(())),
             News::Lost(error) => hub.lose(error),
         }

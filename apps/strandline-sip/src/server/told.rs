@@ -1,4 +1,4 @@
-//! What is said once it serves.
+//! The message printed once the server is running.
 
 use std::net::SocketAddr;
 
@@ -6,19 +6,19 @@ use strandline_output::outln;
 
 use crate::service::Advertised;
 
-/// Where it listens.
+/// The listening addresses and other facts to print.
 pub(super) struct Told<'a> {
     pub(super) advertised: &'a [Advertised],
-    /// The UDP ports that carry those that are SCTP in UDP.
+    /// The UDP ports that carry SCTP, for those that are SCTP in UDP.
     pub(super) carriers: &'a [Option<u16>],
     pub(super) users: usize,
     pub(super) processes: u8,
-    /// Metrics and admin.
+    /// The addresses of metrics and administration.
     pub(super) others: [(&'a str, Option<SocketAddr>); 2],
     pub(super) json: bool,
 }
 
-/// Says it.
+/// Prints the message.
 pub(super) fn print(told: &Told<'_>) {
     let Told { advertised, carriers, users, others, .. } = told;
     if told.json {

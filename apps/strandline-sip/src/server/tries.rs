@@ -1,4 +1,5 @@
-//! `--check` tries what a start would do: it binds the addresses and looks at the store. All that fails is told, not the first alone.
+//! `--check` tries what a start would do: it binds the addresses and opens the store. All failures are
+//! reported, not only the first.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -11,7 +12,7 @@ use super::config::{Config, Flaw, Store};
 use super::hints;
 use super::style::SctpCarrier;
 
-/// An address that is to be bound.
+/// An address to bind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Bound {
     key: &'static str,
@@ -20,7 +21,7 @@ struct Bound {
     is_udp: bool,
 }
 
-/// What would keep a server from starting now.
+/// The reasons why a server could not start now.
 pub(super) fn flaws(config: &Config) -> Vec<Flaw> {
     let bound = addresses(config);
     let mut flaws = twice(&bound);
@@ -31,7 +32,7 @@ pub(super) fn flaws(config: &Config) -> Vec<Flaw> {
     flaws
 }
 
-/// The addresses of a configuration; not that of SCTP on IP, which has no ports that others could take.
+/// The addresses of a configuration, except that of SCTP on IP, which has no ports.
 fn addresses(config: &Config) -> Vec<Bound> {
     let listens = config
         .listen
@@ -50,7 +51,7 @@ fn addresses(config: &Config) -> Vec<Bound> {
     listens.chain(metrics).chain(admin).collect()
 }
 
-/// Do two addresses exclude each other?
+/// Returns true if two addresses can't both be bound.
 fn overlap(one: &Bound, other: &Bound) -> bool {
     let covers = |one: IpAddr, other: IpAddr| {
         one == other || (one.is_unspecified() && (one.is_ipv6() || other.is_ipv4()))
@@ -78,7 +79,8 @@ fn twice(all: &[Bound]) -> Vec<Flaw> {
         .collect()
 }
 
-/// Why an address can't be bound. One that is taken may be taken by the server that is to read this configuration.
+/// Why an address can't be bound. If it is in use, it may be in use by the server for which this
+/// configuration is meant.
 fn not_bound(bound: &Bound) -> Option<Flaw> {
     let result = match bound.is_udp {
         true => UdpSocket::bind(bound.address).map(drop),
@@ -94,7 +96,7 @@ fn not_bound(bound: &Bound) -> Option<Flaw> {
     Some(Flaw { key: bound.key, message, is_error: !is_taken })
 }
 
-/// Why the file of a store can't be opened. A missing one is made by a start, and not here.
+/// Why a store's file can't be opened. A missing file would be created by a start, but is not created here.
 fn not_opened(path: &Path) -> Option<Flaw> {
     let flaw = |message| Some(Flaw { key: "store.path", message, is_error: true });
     match OpenOptions::new().read(true).write(true).open(path) {
@@ -107,12 +109,12 @@ fn not_opened(path: &Path) -> Option<Flaw> {
         Ok(found) if !found.is_dir() => flaw(format!("{} is no folder", folder.display())),
         Err(error) => flaw(format!("the folder {}: {error}; make it first", folder.display())),
         Ok(_) => {
-            // Nothing else tells whether a file can be made there, whoever the user is.
+            // Only creating a file shows whether one can be created there, whatever the user's privileges.
             let trial = path.with_extension(format!("check-{}", std::process::id()));
             let made = OpenOptions::new().write(true).create_new(true).open(&trial);
             let error = made.err();
             if error.is_none() {
-                // What can't be removed is empty, and in nobody's way.
+                // If it can't be removed, it is empty and harmless.
                 let _ = std::fs::remove_file(&trial);
             }
             flaw(format!("{}: {}; may this user write there?", folder.display(), error?))

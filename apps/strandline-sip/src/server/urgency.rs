@@ -1,34 +1,36 @@
-//! What comes first when there is more than can be done: told by the first line, before anything else is parsed; and where
-//! messages wait already, by a look at some of the headers.
+//! The urgency of messages in an overload. It is judged by the first line, before anything else is parsed,
+//! and by some headers if messages are already waiting.
 
 use crate::codec::{Method, header_lines, method_and_rest};
 
 #[cfg(test)]
 mod tests;
 
-/// How much depends on a message. The order is that in which messages are handled.
+/// The urgency of a message. Messages are handled in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Urgency {
-    /// It ends or goes on with something: responses, ACK, BYE, CANCEL and their like. To drop it wastes what was done before.
+    /// Ends or continues something: responses, ACK, BYE, CANCEL and others. Dropping it would waste earlier
+    /// work.
     Begun,
-    /// It begins a call that must get through.
+    /// Begins an emergency call.
     Emergency,
-    /// A phone that must stay reachable.
+    /// Refreshes the registration of a phone that must stay reachable.
     Renewal,
-    /// A phone that wasn't reachable before, as far as is known.
+    /// Registers a phone that was not reachable before, as far as known.
     Registration,
-    /// A registration on a connection that was just opened. It has nowhere else to go, and asks once: it may wait for long.
+    /// Registers over a connection that was just opened. The phone has no other server and sends the request
+    /// once, so it may wait for a long time.
     Arrival,
-    /// It begins something that costs more.
+    /// Begins something else, which costs more.
     New,
 }
 
 impl Urgency {
-    /// All, the most urgent first.
+    /// All urgencies, the most urgent first.
     pub(super) const ALL: [Self; 6] =
         [Self::Begun, Self::Emergency, Self::Renewal, Self::Registration, Self::Arrival, Self::New];
 
-    /// Its name in metrics.
+    /// The name in metrics.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Begun => "begun",
@@ -40,8 +42,8 @@ impl Urgency {
         }
     }
 
-    /// By the start of the first line, of which nothing is checked: that is done when the message is parsed. What is no request comes
-    /// first, and is rejected soon enough.
+    /// Judges by the start of the first line, without validation, which parsing does later. Anything that
+    /// isn't a request counts as most urgent and is rejected soon.
     pub(super) fn of(bytes: &[u8]) -> Self {
         let Some((method, rest)) = method_and_rest(bytes) else { return Self::Begun };
         match method {
@@ -58,9 +60,9 @@ impl Urgency {
         }
     }
 
-    /// By some of the headers as well: a request within a dialog has begun already, and some say that they matter more
-    /// (RFC 3261 section 20.26, RFC 4412). A To tag can be made up: the dialog is one that began here if the first Route holds
-    /// one of our tokens.
+    /// Also judges by some headers. A request within a dialog continues something, and some requests state a
+    /// priority (RFC 3261 section 20.26, RFC 4412). A To tag can be forged, so the dialog counts only if the
+    /// first Route contains one of this server's tokens.
     pub(super) fn looked_at(self, bytes: &[u8], is_token: impl Fn(&[u8]) -> bool) -> Self {
         if self != Self::New {
             return self;
@@ -88,20 +90,20 @@ impl Urgency {
     }
 }
 
-/// Does it begin with a service URN for emergencies (RFC 5031), or `sip:sos@`, as some phones write it?
+/// Returns true for a service URN for emergencies (RFC 5031), or for `sip:sos@`, as some phones write it.
 fn is_sos(rest: &[u8]) -> bool {
     let begins = |with: &[u8]| rest.get(..with.len()).is_some_and(|head| head.eq_ignore_ascii_case(with));
     begins(b"urn:service:sos") || begins(b"sip:sos@") || begins(b"sips:sos@")
 }
 
-/// The user part of the first URI of a list, if it looks like one of a token: without escapes and passwords.
+/// The user part of the first URI of a list, if it may be a token: without escapes and password.
 fn user(value: &[u8]) -> Option<&[u8]> {
     let (before, _) = value.split_at(value.iter().position(|byte| *byte == b'@')?);
     let at = before.iter().rposition(|byte| *byte == b':')?;
     before.get(at + 1..)
 }
 
-/// Is there a `tag` among the parameters after the address?
+/// Returns true if the parameters after the address include `tag`.
 fn has_tag(value: &[u8]) -> bool {
     let params = value.iter().rposition(|byte| *byte == b'>').unwrap_or(0);
     let params = value.get(params..).unwrap_or(&[]);

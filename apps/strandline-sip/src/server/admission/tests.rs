@@ -2,7 +2,7 @@ use super::*;
 
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// A tenth of a second in which so many were handled and refused.
+/// An interval in which requests were handled and rejected.
 fn window(admission: &mut Admission, number: u64, handled: u32, refused: u32, dry: bool) {
     (0..handled).for_each(|_| admission.on_handled());
     (0..refused).for_each(|_| admission.on_refused());
@@ -27,7 +27,7 @@ fn overload_queue_holds_half_the_patience() {
     assert_eq!(admission.room(PATIENCE), 500);
     window(&mut admission, 2, 2000, 100, false);
     assert_eq!(admission.room(PATIENCE), 750);
-    // However little is done, a few may wait.
+    // However little is handled, a few requests may wait.
     (3..20).for_each(|number| window(&mut admission, number, 0, 1, false));
     assert_eq!(admission.room(PATIENCE), 32);
 }
@@ -38,16 +38,16 @@ fn time_that_was_left_lets_more_in() {
     window(&mut admission, 1, 1000, 1, false);
     window(&mut admission, 2, 900, 1, true);
     assert_eq!(admission.room(PATIENCE), 625);
-    // Not for ever: what could be done must show.
+    // The growth is limited by the measured rate.
     (3..30).for_each(|number| window(&mut admission, number, 900, 1, true));
     assert_eq!(admission.room(PATIENCE), 675);
-    // Whoever began with nothing gets on as well.
+    // An estimate that starts at zero recovers.
     let mut slow = Admission::default();
     window(&mut slow, 1, 0, 1, true);
     assert_eq!(slow.room(PATIENCE), 32);
     window(&mut slow, 2, 1000, 1, true);
     assert_eq!(slow.room(PATIENCE), 625);
-    // Who does little because little comes isn't slower for that.
+    // Little traffic doesn't lower the estimate.
     window(&mut admission, 30, 10, 1, true);
     assert_eq!(admission.room(PATIENCE), 675);
 }

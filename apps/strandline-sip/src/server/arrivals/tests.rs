@@ -4,12 +4,12 @@ fn at(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// As many repetitions.
+/// As many retransmissions as first transmissions.
 fn counts(first: u64) -> Counts {
     Counts { first, all: 2 * first, ..Counts::default() }
 }
 
-/// Looks every ten milliseconds until one is made; returns when, and what came each second.
+/// Calls `look` every ten milliseconds until a measurement is made. Returns its time and rates.
 fn next(arrivals: &mut Arrivals, from: u64, come: impl Fn(u64) -> u64) -> (u64, f64, f64) {
     (from..from + 3000)
         .step_by(10)
@@ -31,10 +31,10 @@ fn it_is_looked_ten_times_a_second() {
 fn arrivals_during_a_stall_count_over_it() {
     let mut arrivals = Arrivals::default();
     assert_eq!(next(&mut arrivals, 10, |ms| ms), (100, 1000.0, 2000.0));
-    // A second long nothing is taken in, and then all of it within 30 ms.
+    // Nothing is received for a second, and then everything within 30 ms.
     let come = |ms: u64| if ms < 1130 { 100 + (ms - 1100) * 30 } else { ms };
     assert_eq!(next(&mut arrivals, 1100, come), (1200, 1000.0, 2000.0));
-    // The same with a look that was due in the midst of it.
+    // As above, with a measurement that is due during the stall.
     assert_eq!(next(&mut arrivals, 1210, |ms| ms), (1300, 1000.0, 2000.0));
     assert_eq!(arrivals.look(at(1390), counts(1390)).map(|came| came.first), None);
     assert_eq!(next(&mut arrivals, 1400, |ms| ms), (1490, 1000.0, 2000.0));

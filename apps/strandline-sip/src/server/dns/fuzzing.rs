@@ -1,4 +1,4 @@
-//! Any bytes as the answer of a name server.
+//! Fuzz target: arbitrary bytes as the response of a name server.
 #![allow(clippy::panic, reason = "a fuzz target stops at what breaks a promise")]
 
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use crate::codec::{Host, Uri};
 use crate::resolution::{Asked, Found, Naptr, Ours, Question, Records, Srv, locate};
 use crate::transaction::Protocol;
 
-/// Every question has this answer.
+/// Answers every query with this response.
 struct Always(Message);
 
 impl Always {
@@ -37,7 +37,7 @@ impl Records for Always {
     }
 }
 
-/// Servers that are found have addresses, and there is a limit to both and to how long they count.
+/// Servers found have addresses; both are limited in number and lifetime.
 pub fn run(bytes: &[u8]) {
     let Ok(answer) = Message::from_vec(bytes) else { return };
     let records = Always(answer);
@@ -45,7 +45,7 @@ pub fn run(bytes: &[u8]) {
     for text in ["sip:example.com", "sips:example.com", "sip:example.com:5070;transport=tcp"] {
         let Ok(Uri::Sip(uri)) = Uri::parse(text.as_bytes()) else { panic!("{text}") };
         let Some(question) = Question::of(&uri, &Host::Name(b"example.com")) else { panic!("{text}") };
-        // Nothing waits.
+        // No query waits.
         let Some(answer) = locate(&question, &ours, &records).now_or_never() else { panic!("it waits") };
         assert!((1..=86_400).contains(&answer.ttl.as_secs()));
         let Found::Servers(servers) = answer.found else { continue };

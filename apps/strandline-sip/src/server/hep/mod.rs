@@ -1,5 +1,5 @@
-//! Copies of messages for a collector such as Homer (HEP version 3). Nothing waits for it: what it doesn't take in time is
-//! left out and counted.
+//! Copies of messages for a collector such as Homer (HEP version 3). The server doesn't wait for the
+//! collector: copies that it doesn't accept in time are dropped and counted.
 
 mod packet;
 
@@ -18,41 +18,41 @@ use crate::transaction::{Flow, Protocol};
 
 use packet::Packet;
 
-/// Copies that may wait for the collector.
+/// Maximum number of copies that wait for the collector.
 const WAITING_MAX: usize = 4096;
-/// Bytes of them.
+/// Maximum size of these copies, in bytes.
 const BYTES_MAX: usize = 32 << 20;
-/// How long after a connection to the collector failed another is opened.
+/// The pause before reconnecting to the collector.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long a connection to it may take.
+/// Timeout for connecting to it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where copies go.
+/// Settings for the collector.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct HepSettings {
     pub(super) collector: SocketAddr,
-    /// Over TCP in place of UDP.
+    /// Whether to use TCP instead of UDP.
     pub(super) tcp: bool,
     pub(super) capture_id: u32,
     pub(super) password: Vec<u8>,
-    /// The share of calls that are copied: all messages of one, or none.
+    /// The share of calls to copy: either all messages of a call are copied, or none.
     pub(super) sample: f64,
-    /// Credentials are made unreadable.
+    /// Whether to mask credentials.
     pub(super) blank_credentials: bool,
 }
 
-/// What was done.
+/// Counters of copies.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct HepCounters {
     pub(super) sent: u64,
-    /// There were too many, or they could not be sent.
+    /// Copies that exceeded the limits or could not be sent.
     pub(super) dropped: u64,
 }
 
 /// Makes copies.
 pub(super) struct Hep {
     settings: HepSettings,
-    /// Where we listen, by protocol.
+    /// The listening address for each protocol.
     local: Vec<(Protocol, SocketAddr)>,
     queue: Sender<Vec<u8>>,
     shared: Rc<Shared>,
@@ -74,7 +74,7 @@ impl Shared {
 }
 
 impl Hep {
-    /// Sends copies from now on, until it is dropped. `last` is what was done before.
+    /// Starts sending copies, until this is dropped. `last` holds earlier counts.
     pub(super) fn start(
         settings: HepSettings,
         local: Vec<(Protocol, SocketAddr)>,
@@ -90,12 +90,12 @@ impl Hep {
         self.shared.counters.get()
     }
 
-    /// Copies a message that came or is sent.
+    /// Copies a message that was received or is being sent.
     pub(super) fn copy(&self, flow: &Flow, bytes: &[u8], is_incoming: bool, at: Duration) {
         if !self.is_sampled(bytes) {
             return;
         }
-        // In a flood nothing is made that would be left out.
+        // In a flood, no copy is made only to be dropped.
         let waiting = self.shared.waiting_bytes.get();
         if self.queue.capacity() == 0 || waiting + bytes.len() > BYTES_MAX {
             self.shared.count(|counters| counters.dropped += 1);
@@ -128,7 +128,7 @@ impl Hep {
         }
     }
 
-    /// All messages of a call are, or none: by the Call-ID.
+    /// All messages of a call are sampled, or none: the Call-ID decides.
     fn is_sampled(&self, bytes: &[u8]) -> bool {
         if self.settings.sample >= 1.0 {
             return true;
@@ -150,7 +150,8 @@ impl Hep {
     }
 }
 
-/// The message with asterisks for the credentials of Authorization and Proxy-Authorization; `None` if it has none.
+/// Masks the credentials of Authorization and Proxy-Authorization with asterisks. Returns `None` if there are
+/// none.
 fn blank_credentials(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut blanked: Option<Vec<u8>> = None;
     let is = |name: &[u8]| {
@@ -160,7 +161,7 @@ fn blank_credentials(bytes: &[u8]) -> Option<Vec<u8>> {
         let start = value.as_ptr() as usize - bytes.as_ptr() as usize;
         let copy = blanked.get_or_insert_with(|| bytes.to_vec());
         let place = copy.get_mut(start..start + value.len()).unwrap_or(&mut []);
-        // Line breaks of a folded line stay where they are, so that the length and all that follows do too.
+        // White space is kept, including folding, so that the length and all positions stay the same.
         place.iter_mut().filter(|byte| !byte.is_ascii_whitespace()).for_each(|byte| *byte = b'*');
     }
     blanked

@@ -12,7 +12,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// The length of a packet has 16 bits, and it has to fit into a datagram.
+/// The length field has 16 bits, and the packet must fit into a datagram.
 const LEN_MAX: usize = 65_507;
 
 const FAMILY: u16 = 1;
@@ -30,30 +30,30 @@ const CAPTURE_ID: u16 = 12;
 const PASSWORD: u16 = 14;
 const PAYLOAD: u16 = 15;
 
-/// `AF_INET` and `AF_INET6`, as Linux numbers them.
+/// `AF_INET` and `AF_INET6` of Linux.
 const V4: u8 = 2;
 const V6: u8 = 10;
-/// What is carried.
+/// The type of the payload.
 const SIP: u8 = 1;
 
-/// What a packet says.
+/// The contents of a packet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Packet<'a> {
-    /// IP's number: 17 for UDP, 6 for TCP, 132 for SCTP.
+    /// The IP protocol number: 17 for UDP, 6 for TCP, 132 for SCTP.
     pub(super) protocol: u8,
     pub(super) source: SocketAddr,
-    /// Of the same family.
+    /// The destination, of the same address family.
     pub(super) destination: SocketAddr,
-    /// Since 1970.
+    /// The time since 1970-01-01.
     pub(super) at: Duration,
     pub(super) capture_id: u32,
-    /// None if it is empty.
+    /// The password; left out if empty.
     pub(super) password: &'a [u8],
     pub(super) payload: &'a [u8],
 }
 
 impl Packet<'_> {
-    /// The whole packet; `None` if it would be too long.
+    /// Encodes the packet. Returns `None` if it would be too long.
     pub(super) fn write(&self) -> Option<Vec<u8>> {
         let mut out = Vec::with_capacity(160 + self.payload.len());
         out.extend_from_slice(b"HEP3\0\0");

@@ -31,7 +31,7 @@ fn reinvite() -> String {
     format!("INVITE sip:a SIP/2.0\r\nRoute: <sip:{token}@here;lr>\r\nTo: <sip:a>;tag=1\r\n\r\n")
 }
 
-/// Who sends REGISTER2 is known.
+/// Adds messages; the phone that sends REGISTER2 is known.
 fn push(inbox: &mut Inbox, now: Duration, names: &[&str]) {
     for name in names {
         let known = name.ends_with('2');
@@ -58,7 +58,7 @@ fn name(waiting: &Waiting) -> String {
     }
 }
 
-/// Takes all: `-` before what is refused.
+/// Takes all messages, with `-` before rejected ones.
 fn take(inbox: &mut Inbox, now: Duration) -> Vec<String> {
     let mut taken: Vec<String> =
         std::iter::from_fn(|| inbox.next(now)).map(|waiting| name(&waiting)).collect();
@@ -109,7 +109,7 @@ fn barrier_waits_for_all_earlier_messages() {
         assert!(taken);
         (first.try_recv().is_ok(), second.try_recv().is_ok())
     };
-    // The BYE goes first, and is not the one that was waited for.
+    // The BYE is handled first, and is not the one that was waited for.
     assert_eq!(told(&mut inbox), (false, false));
     assert_eq!(told(&mut inbox), (true, true));
 }
@@ -122,7 +122,7 @@ fn no_more_waits_than_there_is_room_for() {
         add(&mut inbox, at(0), flow(5060), filled("INVITE"), false);
     }
     assert_eq!(inbox.counters.no_room, 100 - 47);
-    // What has begun has room left.
+    // There is room left for urgent messages.
     add(&mut inbox, at(0), flow(5060), filled("BYE"), false);
     assert_eq!((inbox.counters.no_room, inbox.len()), (53, 48));
     while inbox.next(at(0)).is_some() {}
@@ -155,7 +155,7 @@ fn a_look_tells_what_happened_since_the_last() {
     assert_eq!(load, Load { secs: 2.0, handled: 0, refused: 2 });
 }
 
-/// Somebody was refused, and little was done since: a few may wait.
+/// An inbox in overload: a request was rejected and little handled since, so a few may wait.
 fn overloaded() -> Inbox {
     let mut inbox = inbox();
     push(&mut inbox, at(0), &["INVITE"; 101]);
@@ -176,7 +176,7 @@ fn overload_rejects_on_arrival() {
     let taken = take(&mut inbox, at(210));
     assert_eq!(taken.len(), room + 6);
     assert_eq!(taken[room + 3..], ["-INVITE", "-INVITE", "-INVITE"]);
-    // Registrations have room of their own.
+    // Registrations have their own room.
     push(&mut inbox, at(211), &many);
     push(&mut inbox, at(211), &["REGISTER2", "REGISTER"]);
     assert_eq!(take(&mut inbox, at(211)).iter().filter(|name| name.starts_with("REGISTER")).count(), 2);
@@ -192,11 +192,11 @@ fn silent_rejects_are_repeated_and_answered_later() {
     assert_eq!(inbox.counters.untold, 1);
     assert_eq!(take(&mut inbox, at(210)).len() as u32, room);
     inbox.set_tell_max(10);
-    // There is room, and for the one that asks again there is none.
+    // There is room, but not for the retransmission.
     add(&mut inbox, at(300), flow(5060), text(room), false);
     add(&mut inbox, at(300), flow(5060), text(room + 1), false);
     assert_eq!(take(&mut inbox, at(300)), [(room + 1).to_string(), format!("-{room}")]);
-    // Over a connection nobody asks again by himself.
+    // Over a connection, clients don't retransmit.
     let connection = Flow { protocol: Protocol::Tcp, ..flow(5060) };
     add(&mut inbox, at(300), connection, text(room), false);
     assert_eq!(take(&mut inbox, at(300)), [room.to_string()]);
@@ -210,12 +210,12 @@ fn returning_phones_wait_their_turn() {
     for port in 1..=10_000 {
         inbox.push(at(210), connection(port), &register, || register.clone(), |_| Phone::Arriving);
     }
-    // Calls and phones that were there go first, by turns.
+    // Calls and known phones are handled first, in turns.
     push(&mut inbox, at(210), &["INVITE", "REGISTER2"]);
     let first: Vec<String> =
         std::iter::from_fn(|| inbox.next(at(211))).take(3).map(|waiting| name(&waiting)).collect();
     assert!(first.iter().any(|name| name == "INVITE") && first.iter().any(|name| name == "REGISTER2"));
-    // None of the others was refused, and none is for long.
+    // No other message is rejected, for a long time.
     let served = std::iter::from_fn(|| inbox.next(at(10_000))).take(9000).count();
     assert_eq!((served, inbox.counters.late[Urgency::Arrival as usize]), (9000, 0));
     assert!(inbox.next(at(30_000)).is_none());
@@ -257,7 +257,7 @@ fn what_each_message_takes_besides_its_bytes_counts() {
         add(&mut inbox, at(0), flow(5060), short.clone(), false);
     }
     assert!((95..=100).contains(&inbox.len()), "{}", inbox.len());
-    // All of it is given back, also by those who have waited too long.
+    // All memory is released, also that of messages that waited too long.
     while inbox.next(at(50)).is_some() {}
     for _ in 0..90 {
         add(&mut inbox, at(60), flow(5060), short.clone(), false);

@@ -8,7 +8,7 @@ fn block_is_reused_once_empty() {
     let place = first.as_ptr();
     let second = kept.keep(&message);
     assert_eq!(second.as_ptr(), place.wrapping_add(1000));
-    // One of them still waits.
+    // One of the messages is still waiting.
     drop(first);
     kept.begin();
     let third = kept.keep(b"third");

@@ -1,4 +1,5 @@
-//! A phone and the server's sockets on this machine: the phone sends, and what the server does to take it is measured.
+//! A phone and the server's sockets on this machine. The phone sends requests, and the time that the server
+//! takes to receive them is measured.
 
 use std::future::Future;
 use std::io::{Read, Write};
@@ -16,10 +17,10 @@ use super::meter::{Meter, Part};
 use super::{Lifetime, Transport};
 
 const HERE: Ipv4Addr = Ipv4Addr::LOCALHOST;
-/// Bytes that are read at a time.
+/// Size of the read buffer, in bytes.
 const ROOM: usize = 64 << 10;
 
-/// One of the transports.
+/// A transport.
 pub(super) enum Link {
     Udp {
         phone: UdpSocket,
@@ -77,7 +78,7 @@ impl Link {
         })
     }
 
-    /// The phone sends a request; the server takes it. Returns where it came from, and its bytes.
+    /// The phone sends a request, and the server receives it. Returns its source and its bytes.
     pub(super) async fn take(&mut self, request: &[u8], meter: &mut Meter) -> Result<(SocketAddr, Vec<u8>)> {
         match self {
             Self::Udp { phone, server } => {
@@ -118,7 +119,8 @@ impl Link {
         }
     }
 
-    /// The server answers, the phone takes it, and with a connection for each transaction closes that.
+    /// The server responds and the phone receives the response. With a connection for each transaction, it is
+    /// then closed.
     pub(super) async fn answer(&mut self, to: SocketAddr, answer: &[u8], meter: &mut Meter) -> Result<()> {
         let mut room = vec![0; ROOM];
         match self {
@@ -183,7 +185,7 @@ fn connect(listener: &TcpListener, meter: Option<&mut Meter>) -> Result<(TcpStre
     Ok((phone, server))
 }
 
-/// Reads until a message is whole.
+/// Reads until a message is complete.
 fn read_message(server: &mut TcpStream, meter: &mut Meter) -> Result<Vec<u8>> {
     let (mut room, mut came) = (vec![0; ROOM], Vec::new());
     let mut framer = StreamFramer::new(Side::Accepted, Limits::default());
@@ -198,7 +200,7 @@ fn read_message(server: &mut TcpStream, meter: &mut Meter) -> Result<Vec<u8>> {
     }
 }
 
-/// Waits for something, and tells how long the call took that gave it: what came before that was waiting.
+/// Waits for `work`, and returns the duration of the last poll; earlier polls only waited.
 async fn timed<T>(work: impl Future<Output = T>, meter: &Meter) -> (T, Duration) {
     let mut work = pin!(work);
     std::future::poll_fn(|context| {

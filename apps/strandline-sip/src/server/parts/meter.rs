@@ -1,4 +1,4 @@
-//! How often the parts of the work are done, and how long each takes.
+//! Counts and durations of the parts of the work.
 
 use std::time::Duration;
 
@@ -6,22 +6,22 @@ use serde_json::{Map, Value, json};
 
 use crate::server::clock::Clock;
 
-/// What is done for a request, in this order.
+/// The parts of handling a request, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// A connection is taken.
+    /// A connection is accepted.
     Accept,
-    /// Bytes or a message are taken from the socket; the end of a connection is, too.
+    /// Bytes, a message, or the end of a connection are read from the socket.
     Read,
-    /// The end of the message is looked for.
+    /// The end of the message is found.
     Frame,
-    /// Its urgency is told by its first line.
+    /// The urgency is determined by the first line.
     Sort,
-    /// Its lines are found, and what routing needs is read.
+    /// The headers are indexed, and those needed for routing are parsed.
     Parse,
-    /// It is done, answer and parsing included.
+    /// The request is carried out, including parsing and the response.
     Operate,
-    /// The answer is given to the socket.
+    /// The response is written to the socket.
     Write,
     /// The connection is closed.
     Close,
@@ -38,7 +38,7 @@ const PARTS: [(Part, &str); 8] = [
     (Part::Close, "close"),
 ];
 
-/// Counts and times of all requests.
+/// Counts and durations for all requests.
 #[derive(Debug)]
 pub(super) struct Meter {
     clock: Clock,
@@ -57,12 +57,12 @@ impl Meter {
         }
     }
 
-    /// Since the start.
+    /// The time since the start.
     pub(super) fn elapsed(&self) -> Duration {
         self.clock.elapsed()
     }
 
-    /// Does a part, and counts it.
+    /// Performs a part and records it.
     pub(super) fn time<T>(&mut self, part: Part, work: impl FnOnce() -> T) -> T {
         let begin = self.clock.elapsed();
         let done = work();
@@ -70,7 +70,7 @@ impl Meter {
         done
     }
 
-    /// Counts a part that has taken so long.
+    /// Records the duration of a part.
     pub(super) fn count(&mut self, part: Part, took: Duration) {
         let place = part as usize;
         if let (Some(calls), Some(now)) = (self.calls.get_mut(place), self.now.get_mut(place)) {
@@ -79,12 +79,12 @@ impl Meter {
         }
     }
 
-    /// A request is over.
+    /// Ends a request.
     pub(super) fn end_request(&mut self) {
         self.requests.push(std::mem::take(&mut self.now));
     }
 
-    /// For each request: how often each part was done, and the median of how long that took in microseconds.
+    /// For each request, how often each part was performed, and its median duration in microseconds.
     pub(super) fn report(&self) -> (Map<String, Value>, Map<String, Value>) {
         let (mut calls, mut times) = (Map::new(), Map::new());
         let requests = self.requests.len().max(1);

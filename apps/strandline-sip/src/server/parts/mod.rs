@@ -1,5 +1,6 @@
-//! `strandline sip parts`: what a REGISTER takes of the server's own functions, one after the other, on one thread and on real
-//! sockets. Figures 20 and 21 of Ono and Schulzrinne's paper of 2008 measured their server so.
+//! `strandline sip parts`: measures what a REGISTER costs in each of the server's functions, one after the
+//! other, on one thread and on real sockets, as in figures 20 and 21 of the 2008 paper by Ono and
+//! Schulzrinne.
 
 mod link;
 mod meter;
@@ -20,7 +21,7 @@ use link::Link;
 use meter::{Meter, Part};
 use strandline_output::outln;
 
-/// What carries the requests.
+/// The transport of the requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Transport {
     /// UDP.
@@ -33,7 +34,7 @@ pub enum Transport {
     SctpOne,
 }
 
-/// How long a TCP connection lives.
+/// The lifetime of a TCP connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Lifetime {
     /// As long as this program.
@@ -44,7 +45,8 @@ pub enum Lifetime {
     Transaction,
 }
 
-/// Takes a REGISTER apart: how often each of the server's functions is called for it, and how long it takes.
+/// Measures what a REGISTER costs: how often each of the server's functions is called for it, and how long that
+/// takes.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -52,16 +54,16 @@ Examples:
   strandline sip parts --transport tcp --lifetime transaction     each on a connection of its own
   strandline sip parts --transport sctp-many --rate 100 --json    for programs")]
 pub struct Args {
-    /// What carries the requests
+    /// Transport of the requests
     #[arg(long, value_enum, default_value = "udp")]
     pub transport: Transport,
-    /// How long a TCP connection lives
+    /// Lifetime of a TCP connection
     #[arg(long, value_enum, default_value = "persistent")]
     pub lifetime: Lifetime,
-    /// Requests
+    /// Number of requests
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub count: u32,
-    /// Requests a second: few, so that none waits
+    /// Requests per second: few, so that none has to wait
     #[arg(long, value_name = "N", default_value_t = 10.0)]
     pub rate: f64,
     /// Print the result as JSON
@@ -69,10 +71,10 @@ pub struct Args {
     pub json: bool,
 }
 
-/// Runs it.
+/// Runs the measurement.
 ///
 /// # Errors
-/// If a socket can't be opened or used.
+/// Returns an error if a socket can't be opened or used.
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
     if !(args.rate > 0.0 && args.rate.is_finite()) {
         bail!("--rate must be more than 0");
@@ -105,7 +107,7 @@ async fn measure(args: &Args) -> Result<Value> {
     Ok(json!({
         "requests": args.count,
         "calls": calls,
-        // What the event loop does for a socket, and what is done for bytes.
+        // The work of the event loop for a socket, and the work for bytes.
         "socket_calls": of("accept") + of("close"),
         "reading_calls": of("read") + of("frame") + of("sort") + of("parse"),
         "threads": 0,
@@ -113,7 +115,7 @@ async fn measure(args: &Args) -> Result<Value> {
     }))
 }
 
-/// One REGISTER, as the server takes it.
+/// Measures one REGISTER.
 async fn one(
     service: &mut Service,
     link: &mut Link,
@@ -146,7 +148,7 @@ fn service(transport: Transport) -> Service {
         advertised: vec![advertised],
         ..Settings::default()
     };
-    // Nobody is to be kept from guessing here.
+    // No limit on password guessing.
     let mut service = Service::new(settings, &Seeds { own: [1; 64], tokens: [2; 16] }, 0);
     service.connection_opened(1);
     service

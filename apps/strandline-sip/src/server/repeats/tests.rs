@@ -30,7 +30,7 @@ fn many_rejects_do_not_hide_others() {
     let mut repeats = Repeats::new([1; 16]);
     let many = MESSAGES_MAX as u32 * 2 - 1;
     (0..many).for_each(|number| repeats.insert(Time::from_millis(5), &message(number)));
-    // Both filters are as full as they may be.
+    // Both filters are as full as allowed.
     assert!((many - 10_000..many).all(|number| repeats.contains(&message(number))));
     let wrong = (many..many + 100_000).filter(|number| repeats.contains(&message(*number))).count();
     assert!(wrong < 2000, "{wrong} of 100,000 others");

@@ -22,8 +22,7 @@ use super::marks::Marks;
 use super::patience::Patience;
 use super::websocket::WebSocket;
 
-/// Maximum number of bytes that may wait for one connection. A connection whose peer reads too slowly is
-/// closed.
+/// Maximum number of bytes that may wait for one connection; a slower reader is disconnected.
 const PENDING_MAX: usize = 1 << 20;
 
 /// Maximum number of spare buffers kept for reuse.
@@ -59,8 +58,7 @@ enum Written {
     All,
     /// There is no room in the socket now.
     Waits,
-    /// There is no room in the socket now, and it is not registered yet. Once registered, an event will
-    /// report room.
+    /// No room in the socket, and it is not registered yet. Once it is, an event will report room.
     WaitsBare,
 }
 
@@ -148,8 +146,7 @@ impl Connections {
         (all, to_open)
     }
 
-    /// Makes new numbers identify this worker. They also differ from those of its earlier runs, which began
-    /// in earlier seconds.
+    /// Makes new numbers identify this worker, and differ from those of its earlier runs.
     pub(in crate::server) fn number_for(&self, worker: u8, begun_unix_secs: u64) {
         let workers = u64::from(WORKERS_MAX);
         self.next.set((begun_unix_secs << 28) + workers + u64::from(worker));
@@ -166,8 +163,7 @@ impl Connections {
         self.by_id.borrow().values().map(|one| one.flow()).collect()
     }
 
-    /// Returns true if this peer may open another connection. This is a single lookup, whatever the number of
-    /// connections.
+    /// Returns true if this peer may open another connection. This takes a single lookup.
     pub(in crate::server) fn has_room(&self, peer: SocketAddr, room: &Room) -> bool {
         let of_source = || self.by_source.borrow().get(&network(peer.ip())).copied().unwrap_or(0);
         self.len() < room.connections && room.of_source.is_none_or(|max| of_source() < max)
@@ -433,8 +429,7 @@ impl Connection {
         Flow { connection: self.id, ..Flow::to(self.protocol, self.peer) }
     }
 
-    /// Writes as much as possible without blocking. If nothing is left, the caller takes the buffer away,
-    /// because idle connections hold none.
+    /// Writes without blocking. If nothing is left, the caller frees the buffer: idle connections hold none.
     fn write(&self) -> Written {
         let wire = match &*self.way.borrow() {
             Way::Opening(_) | Way::Greeting(_) | Way::Ended => return Written::All,
@@ -497,8 +492,8 @@ impl Connection {
         }
     }
 
-    /// Writes the rest, waiting for room. This continues after the connection has been closed, so that final
-    /// messages, such as the reason, still arrive.
+    /// Writes the rest, waiting for room, even after the close: final messages, such as the reason, must
+    /// arrive.
     pub(in crate::server) async fn write_rest(self: Rc<Self>, wire: Rc<Wire>) {
         while self.write_to(&wire) != Written::All {
             if wire.tcp().writable().await.is_err() {

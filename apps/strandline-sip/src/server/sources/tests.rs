@@ -18,7 +18,7 @@ fn a_source_has_its_rate_and_a_burst() {
     assert_eq!(allowed(&mut sources, 100, one, 100), 1);
     assert_eq!(allowed(&mut sources, 1100, one, 100), 10);
     assert_eq!(allowed(&mut sources, 1_000_000, one, 100), 20);
-    // An address written as IPv6 is the same.
+    // The same address, written as IPv6.
     assert_eq!(allowed(&mut sources, 1_000_000, "::ffff:192.0.2.1".parse().unwrap(), 100), 0);
 }
 
@@ -39,6 +39,6 @@ fn flooding_sources_barely_affect_others() {
     let hurt = (0..10_000u32)
         .filter(|other| allowed(&mut sources, 0, IpAddr::V4((0xc000_0000 + other).into()), 1) == 0)
         .count();
-    // Each row has 1.5 % of its buckets empty, both of them 0.02 %.
+    // In each row, 1.5 % of the buckets are empty; for 0.02 % of the sources, both are.
     assert!(hurt < 20, "{hurt}");
 }

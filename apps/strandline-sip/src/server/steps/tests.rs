@@ -11,7 +11,7 @@ fn each_time_counts_from_its_bound_on() {
     let cumulative: Vec<(f64, u64)> = steps.cumulative().collect();
     assert_eq!(cumulative.len(), 13);
     assert_eq!(&cumulative[..3], [(0.0005, 2), (0.001, 4), (0.002, 4)]);
-    // Two took longer than the last bound.
+    // Two durations are beyond the last bound.
     assert_eq!(cumulative.last(), Some(&(5.0, 5)));
     assert_eq!(steps.count(), 7);
     assert!(steps.sum() >= Duration::from_micros(u64::MAX));

@@ -1,4 +1,4 @@
-//! What is shown, as text and in a terminal.
+//! Renders the activity of a server, as text and in a terminal.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -12,10 +12,10 @@ use strandline_output::escape;
 
 use crate::server::live::{Live, OtherNode, Second, Share};
 
-/// Processes and nodes that have a line of their own on a terminal.
+/// Maximum number of processes and nodes with a line of their own in a terminal.
 const LISTED_MAX: usize = 8;
 
-/// Names and values.
+/// Pairs of a name and a value.
 fn rows(live: &Live) -> Vec<(&'static str, String)> {
     let now = live.seconds.last().copied().unwrap_or_default();
     let millis = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2} ms"));
@@ -40,7 +40,7 @@ fn rows(live: &Live) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// In a word, and how bad that is.
+/// The state in one word, and its colour.
 fn state(live: &Live) -> (String, Color) {
     let (missing, gone) = (live.missing(), live.gone());
     let (word, color) = match live {
@@ -62,7 +62,7 @@ fn uptime(live: &Live) -> String {
     format!("up {hours}:{minutes:02}:{secs:02}")
 }
 
-/// For programs, and for output that is no terminal.
+/// The text form, for programs and for output that is not a terminal.
 pub(super) fn text(live: &Live) -> String {
     let mut text = format!("{}, {}, {}\n", live.domains.join(", "), state(live).0, uptime(live));
     for (name, value) in rows(live) {
@@ -86,7 +86,7 @@ fn other_node(node: &OtherNode) -> String {
     format!("node {}: {}, {address}", node.name, if node.is_alive { "is there" } else { "is gone" })
 }
 
-/// What one of several processes has.
+/// The figures of one of several processes.
 fn share(one: &Share) -> String {
     let Share { worker, connections, associations, transactions, totals, .. } = one;
     format!(
@@ -95,7 +95,7 @@ fn share(one: &Share) -> String {
     )
 }
 
-/// On a terminal of any size.
+/// Draws the activity in a terminal of any size.
 pub(super) fn draw(frame: &mut Frame<'_>, address: SocketAddr, live: &Live) {
     let rows = rows(live);
     let lines = rows.len().div_ceil(2) as u16 + 2;
@@ -145,7 +145,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, address: SocketAddr, live: &Live) {
     frame.render_widget(Line::from(foot_text).dim(), foot);
 }
 
-/// Two columns of names and values.
+/// A table with two columns of names and values.
 fn table(rows: &[(&'static str, String)]) -> Table<'static> {
     let (left, right) = rows.split_at(rows.len().div_ceil(2));
     let lines = left.iter().enumerate().map(|(number, (name, value))| {
@@ -156,7 +156,7 @@ fn table(rows: &[(&'static str, String)]) -> Table<'static> {
     Table::new(lines, widths).block(Block::bordered())
 }
 
-/// The seconds that there is room for, the last ones.
+/// A chart of the most recent seconds that fit.
 fn spark(live: &Live, title: String, of: fn(&Second) -> f64, color: Color, area: Rect) -> Sparkline<'static> {
     let room = area.width.saturating_sub(2) as usize;
     let from = live.seconds.len().saturating_sub(room);
@@ -165,7 +165,7 @@ fn spark(live: &Live, title: String, of: fn(&Second) -> f64, color: Color, area:
     Sparkline::default().data(data).style(Style::new().fg(color)).block(Block::bordered().title(title))
 }
 
-/// There was no answer.
+/// Draws the error of a failed request.
 pub(super) fn nothing(frame: &mut Frame<'_>, error: &anyhow::Error) {
     let text = escape(&format!("{error:#}\n\nq ends; it goes on trying.")).into_owned();
     frame.render_widget(Paragraph::new(text).wrap(ratatui::widgets::Wrap { trim: true }), frame.area());

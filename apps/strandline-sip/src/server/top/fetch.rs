@@ -1,4 +1,4 @@
-//! Asks a server what goes on.
+//! Queries the activity of a server.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use anyhow::{Context, Result, bail};
 use crate::server::http::client::ask;
 use crate::server::live::Live;
 
-/// It asks every second.
+/// Timeout of a query.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What goes on at the server whose metrics are at this address.
+/// The activity of the server whose metrics are at this address.
 ///
 /// # Errors
-/// If there is none.
+/// Returns an error if the server doesn't respond properly.
 pub(super) fn fetch(address: SocketAddr) -> Result<Live> {
     let asked = ask(address, "GET", "/live.json", None, PATIENCE);
     let (status, body) = asked.with_context(|| {

@@ -1,4 +1,4 @@
-//! `strandline sip top`: what a server on this host or another does, in the terminal.
+//! `strandline sip top`: shows the activity of a server in the terminal.
 
 mod draw;
 mod fetch;
@@ -15,10 +15,10 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers
 use fetch::fetch;
 use strandline_output::out;
 
-/// How often it looks.
+/// Interval between queries.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Shows what a server does: phones, rates, response times and overload, looked at every second.
+/// Shows a server's activity: phones, rates, response times and overload, updated every second.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -27,18 +27,18 @@ Examples:
   strandline sip top 192.0.2.1:9090               at one elsewhere
   strandline sip top --once                       once, as text")]
 pub struct Args {
-    /// Where the server's metrics are
+    /// Address of the server's metrics
     #[arg(value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9090")]
     pub address: SocketAddr,
-    /// Print what there is now and end; so it is if the output is no terminal
+    /// Print the current state and exit; this is also done if the output is not a terminal
     #[arg(long)]
     pub once: bool,
 }
 
-/// Shows it until somebody presses q.
+/// Shows the activity until `q` is pressed.
 ///
 /// # Errors
-/// If there is no server, or no terminal any more.
+/// Returns an error if the server can't be reached, or the terminal fails.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let first = fetch(args.address)?;
     if args.once || !std::io::stdout().is_terminal() {
@@ -69,7 +69,7 @@ fn show(address: SocketAddr, terminal: &mut DefaultTerminal) -> Result<()> {
                 Event::Key(key) if key.kind == KeyEventKind::Press && ends(key.code, key.modifiers) => {
                     return Ok(());
                 }
-                // Its size has changed: it is drawn again.
+                // After a resize, draw again.
                 Event::Resize(..) => break,
                 _ => {}
             }

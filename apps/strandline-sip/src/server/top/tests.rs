@@ -37,7 +37,7 @@ fn live() -> Live {
     }
 }
 
-/// What stands on a terminal of this size.
+/// The contents of a terminal of this size.
 fn screen(width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw::draw(frame, "127.0.0.1:9090".parse().unwrap(), &live())).unwrap();
@@ -116,7 +116,7 @@ fn what_is_wrong_is_said_in_a_word() {
     assert_eq!(word(|_| {}), "example.com, in order, up 1:02:05");
     assert_eq!(word(|live| live.overloaded = true), "example.com, overloaded, up 1:02:05");
     assert_eq!(word(|live| live.draining = true), "example.com, draining, up 1:02:05");
-    // Who registers is refused then, whatever else there is.
+    // A failing store takes precedence, because registrations are then rejected.
     let all = |live: &mut Live| (live.store_failing, live.draining, live.overloaded) = (true, true, true);
     assert_eq!(word(all), "example.com, store fails, up 1:02:05");
 }

@@ -26,7 +26,7 @@ fn a_look_at_the_start_is_enough() {
         (b"sip/2.0 200 OK\r\n", Urgency::Begun),
         (b"", Urgency::Begun),
         (b"\r\n", Urgency::Begun),
-        // Who asks for what nobody knows is not urgent, whatever follows.
+        // An unknown method is not urgent, whatever follows.
         (b"FOO ", Urgency::New),
         (b"register sip:b SIP/2.0\r\n", Urgency::New),
         (b"REGISTER", Urgency::Begun),

@@ -1,5 +1,5 @@
-//! A server in overload over UDP, in virtual time: callers who ask again as RFC 3261 says, the gate in the kernel, and a
-//! processor that does so much and no more.
+//! A server in overload over UDP, in virtual time: clients that retransmit as RFC 3261 requires, the packet
+//! filter in the kernel, and a processor of limited speed.
 
 use std::collections::BTreeMap;
 
@@ -7,39 +7,40 @@ use super::*;
 use crate::server::arrivals::Arrivals;
 use crate::server::socket::{Gate, mark, threshold};
 
-/// Calls a second that can be taken in and handled, if nothing else is done.
+/// Capacity: calls per second that can be received and handled.
 const CAN: f64 = 2000.0;
-/// What it costs to take in a datagram, to handle a call, and to refuse one with an answer, in milliseconds of processor time.
+/// Cost of receiving a datagram, of handling a call, and of rejecting one with a response, in milliseconds of
+/// processor time.
 const READ: f64 = 1000.0 / CAN / 20.0;
 const CALL: f64 = READ * 19.0;
 const TELL: f64 = CALL / 3.0;
-/// What may be used for that.
+/// Share of the processor time that rejections may take.
 const TELLING: f64 = 0.02;
-/// Milliseconds after which a request is sent again (timer A, timer E).
+/// Retransmission times of a request (timers A and E), in milliseconds.
 const AGAIN: [u64; 4] = [500, 1500, 3500, 7500];
 
 struct World {
     inbox: Inbox,
     gate: Gate,
     share: f64,
-    /// Calls that are to be sent: when, which, and the how-manieth time.
+    /// Transmissions to come: the time, the call, and the number of earlier transmissions.
     to_send: BTreeMap<u64, Vec<(u32, usize)>>,
-    /// When each call began, until it is answered.
+    /// For each call, the time of its first transmission, until it is answered.
     began: Vec<Option<u64>>,
-    /// Milliseconds from the beginning of each call that was served to its end, and when that was.
+    /// For each call that was served: its duration in milliseconds, and the time of its end.
     served: Vec<(u64, u64)>,
     arrivals: Arrivals,
-    /// What the gate has stopped.
+    /// Number of datagrams dropped by the filter.
     stopped: u64,
-    /// What lies in the socket while the server is held up.
+    /// Datagrams in the socket buffer while the server is stalled.
     socket: Vec<Bytes>,
-    /// Calls that are due, and parts of one.
+    /// Calls due, including fractions.
     due: f64,
-    /// Processor time that is left.
+    /// Processor time left.
     left: f64,
-    /// Processor time that may go into refusals.
+    /// Processor time available for rejections.
     to_tell: f64,
-    /// Milliseconds of processor time that weren't used.
+    /// Unused processor time, in milliseconds.
     idle: f64,
 }
 
@@ -76,7 +77,7 @@ impl World {
         number.parse().unwrap()
     }
 
-    /// A millisecond, in which so many calls begin and the processor has so much time.
+    /// Simulates a millisecond, with this number of new calls and this much processor time.
     fn step(&mut self, now: u64, calls: f64, time: f64) {
         self.held_up(now, calls);
         self.left = self.left.min(0.0) + time;
@@ -98,7 +99,7 @@ impl World {
         }
     }
 
-    /// A millisecond in which so many calls begin, and the server does nothing at all.
+    /// Simulates a millisecond with this number of new calls in which the server is stalled.
     fn held_up(&mut self, now: u64, calls: f64) {
         self.due += calls;
         while self.due >= 1.0 {
@@ -142,7 +143,7 @@ impl World {
         }
     }
 
-    /// Calls a second that were served from one moment to another, and how long those had taken, sorted.
+    /// Calls served per second within an interval, and their sorted durations.
     fn between(&self, from: u64, to: u64) -> (f64, Vec<u64>) {
         let mut times: Vec<u64> =
             self.served.iter().filter(|(_, at)| (from..to).contains(at)).map(|(time, _)| *time).collect();
@@ -172,12 +173,12 @@ fn goodput_over_udp_holds_under_any_load() {
 fn stall_does_not_bring_late_calls() {
     let mut world = World::new();
     for now in 0..30_000 {
-        // Every now and then it has the processor to itself by a third only.
+        // Now and then it gets only a third of the processor.
         let time = if now % 5000 >= 4000 { 0.3 } else { 1.0 };
         world.step(now, CAN / 1000.0 * 10.0, time);
     }
     let (goodput, times) = world.between(1000, 30_000);
-    // Those who are refused meanwhile ask again afterwards.
+    // Clients rejected in that time retransmit afterwards.
     assert!(goodput > CAN * 0.86 * 0.85, "{goodput} calls a second of {}", CAN * 0.86);
     assert!(p99(&times) <= 500, "p99 {} ms", p99(&times));
 }
@@ -210,7 +211,7 @@ fn idle_second_does_not_reject_new_calls() {
             }
         }
         let (goodput, _) = world.between(6000, 9000);
-        // All that came in that second is read, and mostly refused.
+        // Everything received in that second is read, and mostly rejected.
         let wanted = f64::min(times_as_much, 1.0) * CAN * 0.85;
         assert!(goodput > wanted, "{times_as_much}: {goodput} calls a second, wanted {wanted}");
     }
@@ -218,7 +219,7 @@ fn idle_second_does_not_reject_new_calls() {
 
 #[test]
 fn second_flood_with_quota_is_like_the_first() {
-    /// Of every ten milliseconds so many may be used, one after the other; the others aren't there.
+    /// Milliseconds of processor time available in each ten, in sequence.
     const QUOTA: f64 = 2.0;
     let can = CAN * QUOTA / 10.0;
     let (mut world, mut quota) = (World::new(), QUOTA);
@@ -227,7 +228,7 @@ fn second_flood_with_quota_is_like_the_first() {
         if now % 10 == 0 {
             quota = QUOTA;
         }
-        // Between the floods those who were refused ask again, and nobody else.
+        // Between the floods, only rejected clients retransmit.
         let calls = match now {
             0..5_000 => can * 0.5,
             9_000..16_000 => 0.0,
