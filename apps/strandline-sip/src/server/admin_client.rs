@@ -1,4 +1,4 @@
-//! `strandline sip admin`: asks a running server.
+//! `strandline sip admin`: sends requests to a running server.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,13 +11,14 @@ use strandline_output::{out, outln};
 
 use crate::server::http::client::{NoAnswer, ask, escape};
 
-/// Longer than a server may take: `store.timeout_ms` is 30 s at most.
+/// Default timeout in seconds. It is longer than the server may take, since `store.timeout_ms` is at most 30
+/// s.
 const PATIENCE_SECS: u16 = 40;
 
-/// The longest file of a token.
+/// Maximum size of a token file, in bytes.
 const TOKEN_BYTES_MAX: u64 = 64 << 10;
 
-/// Looks after a running server: who is registered, draining, the configuration read again.
+/// Administers a running server: registrations, draining, reloading the configuration.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -30,56 +31,56 @@ Examples:
   strandline sip admin --token token reload                a wrong file changes nothing
 The exit code is 1 if there is nobody such, or nothing could be done. Without an answer in time it tells how to find out what was.")]
 pub struct Args {
-    /// Where the server's `admin` is
+    /// Address of the server's administration interface
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9091")]
     pub address: SocketAddr,
-    /// The file with the token, the same as the server's
+    /// File with the token, the same as the server's
     #[arg(long, value_name = "FILE")]
     pub token: PathBuf,
-    /// How long an answer may take: what has to be written down waits for the store
+    /// Timeout of a request; changes wait for the store
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = PATIENCE_SECS, value_parser = clap::value_parser!(u16).range(1..=3600))]
     pub timeout: u16,
-    /// Say it as JSON
+    /// Print JSON
     #[arg(long, global = true)]
     pub json: bool,
-    /// What to do
+    /// Command
     #[command(subcommand)]
     pub what: What,
 }
 
-/// What can be done.
+/// The commands.
 #[derive(Debug, Clone, clap::Subcommand)]
 pub enum What {
-    /// Show what the server does
+    /// Show the server's activity
     #[command(after_help = "\
 Examples:
   strandline sip admin --token token status                       a line for each figure
   strandline sip admin --token token status --json | jq .users    for programs")]
     Status,
-    /// List who is registered
+    /// List registered users
     #[command(after_help = "\
 Examples:
   strandline sip admin --token token bindings                     the first 1,000 users
   strandline sip admin --token token bindings alice --limit 20    20 whose addresses begin so
   strandline sip admin --token token bindings --limit 1000000 --json > bindings.json")]
     Bindings {
-        /// Only users whose addresses begin so
+        /// Only users whose addresses start with this
         #[arg(default_value = "", hide_default_value = true)]
         prefix: String,
-        /// So many at most
+        /// Maximum number of users
         #[arg(long, default_value_t = 1000)]
         limit: usize,
     },
-    /// Show where one user is registered
+    /// Show the bindings of a user
     #[command(after_help = "\
 Examples:
   strandline sip admin --token token show alice@example.com
   strandline sip admin --token token show alice@example.com --json | jq -r '.bindings[].contact'")]
     Show {
-        /// Such as alice@example.com
+        /// User, such as alice@example.com
         user: String,
     },
-    /// Take a user's bindings away, and close the connections that they came over
+    /// Remove a user's bindings, and close the connections over which they were registered
     #[command(after_help = "\
 Examples:
   strandline sip admin --token token kick alice@example.com    wherever she is registered
@@ -87,13 +88,13 @@ Examples:
                                                                there only; show tells where
 The answer comes once the store has forgotten them too.")]
     Kick {
-        /// Such as alice@example.com
+        /// User, such as alice@example.com
         user: String,
-        /// Only this contact's
+        /// Only the binding of this contact
         #[arg(long, value_name = "URI")]
         contact: Option<String>,
     },
-    /// Answer 503 to registrations and to what begins a dialog; what has begun goes on
+    /// Answer registrations and requests outside dialogs with 503; existing calls continue
     #[command(after_help = "\
 Examples:
   strandline sip admin --token token drain          before a new start
@@ -101,11 +102,11 @@ Examples:
   strandline sip admin --token token status         whether it drains, and what has not ended yet
 A server that is started again does not drain.")]
     Drain {
-        /// End that
+        /// Stop draining
         #[arg(long)]
         off: bool,
     },
-    /// Read the configuration again
+    /// Reload the configuration
     #[command(after_help = "\
 Examples:
   strandline sip --config sip.toml --check                       tells what is wrong before
@@ -115,7 +116,7 @@ Examples:
 }
 
 impl What {
-    /// What to do if it was asked for and no answer came.
+    /// Advice for a request that got no response.
     fn find_out(&self) -> String {
         let done = "what was asked for may have been done, or may be done yet";
         match self {
@@ -131,10 +132,10 @@ impl What {
     }
 }
 
-/// Does it.
+/// Runs the command.
 ///
 /// # Errors
-/// If the server isn't there, or can't do it.
+/// Returns an error if the server can't be reached or rejects the request.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let path = &args.token;
     let token =
@@ -191,7 +192,7 @@ impl Asking<'_> {
         }
     }
 
-    /// All pages in one, up to a number of users.
+    /// Fetches all pages, up to a number of users.
     fn list(&self, prefix: &str, limit: usize) -> Result<Value> {
         let (mut users, mut from) = (Vec::new(), 0);
         while users.len() < limit {
@@ -210,7 +211,7 @@ impl Asking<'_> {
     }
 }
 
-/// As a person reads it.
+/// Formats a response for humans.
 fn told(what: &What, value: &Value) -> String {
     let list = |key: &str| -> String {
         value[key].as_array().into_iter().flatten().map(|one| format!("  {}\n", text(one))).collect()
@@ -249,7 +250,7 @@ fn told(what: &What, value: &Value) -> String {
     }
 }
 
-/// A line for each figure, with the names that lead to it in JSON.
+/// Writes a line for each figure, with its path in the JSON.
 fn figures(name: &str, value: &Value, out: &mut String) {
     let below = |key: &str| if name.is_empty() { key.to_owned() } else { format!("{name}.{key}") };
     match value {
@@ -271,7 +272,7 @@ fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Processes of the server that have not said that they did it.
+/// A note about processes that have not confirmed the command.
 fn silent(value: &Value) -> String {
     match value["workers_silent"].as_u64() {
         Some(silent) if silent > 0 => {

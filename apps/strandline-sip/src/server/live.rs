@@ -1,4 +1,4 @@
-//! What goes on now: for the live page and for `strandline sip top`, second by second.
+//! Current activity, second by second, for the live page and `strandline sip top`.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -8,53 +8,54 @@ use serde::{Deserialize, Serialize};
 
 use super::steps::Steps;
 
-/// Seconds that are shown.
+/// Number of seconds of history.
 const SHOWN: usize = 120;
-/// Longest time that is told apart, microseconds.
+/// The longest duration recorded, in microseconds.
 const MICROS_MAX: u64 = 60_000_000;
 
-/// What the server says of itself.
+/// The activity of a server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Live {
-    /// Its domains, as far as they are configured.
+    /// The configured domains.
     pub(super) domains: Vec<String>,
     pub(super) uptime_secs: u64,
-    /// Users with bindings.
+    /// Number of users with bindings.
     pub(super) users: usize,
-    /// Bindings: registered phones.
+    /// Number of bindings (registered phones).
     #[serde(default)]
     pub(super) bindings: usize,
-    /// Over TCP, with and without TLS and WebSocket.
+    /// Number of TCP connections, including TLS and WebSocket.
     pub(super) connections: usize,
-    /// Over SCTP.
+    /// Number of SCTP associations.
     pub(super) associations: usize,
     pub(super) transactions: usize,
-    /// Messages that wait to be handled.
+    /// Number of messages that wait to be handled.
     pub(super) waiting: usize,
-    /// There is more than can be done.
+    /// True during an overload.
     pub(super) overloaded: bool,
-    /// What begins something is refused: somebody has asked for that, or it is about to end.
+    /// True while draining: requests that begin something are rejected, by request of an administrator or
+    /// because the server is ending.
     pub(super) draining: bool,
-    /// The store can't be written or followed: who registers is refused.
+    /// True if the store can't be written or followed, so that registrations are rejected.
     #[serde(default)]
     pub(super) store_failing: bool,
-    /// What neighbours are told (RFC 7339).
+    /// The share of their traffic that neighbours may send (RFC 7339).
     pub(super) allowed_share: f64,
-    /// Of requests over UDP, by the kernel.
+    /// The share of UDP requests that the kernel passes.
     pub(super) let_through_share: f64,
     pub(super) totals: Totals,
-    /// One for each second, the last one last.
+    /// The history, with the last second at the end.
     pub(super) seconds: Vec<Second>,
-    /// How many processes are to serve.
+    /// The number of processes that should serve.
     #[serde(default)]
     pub(super) processes: u16,
-    /// How often one of several has died and was started again.
+    /// Number of times that one of several processes has died and was restarted.
     #[serde(default)]
     pub(super) restarts: u64,
-    /// Of a server with several processes: how much each of them has that answers.
+    /// With several processes, the figures of each process that responds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) workers: Vec<Share>,
-    /// Other nodes that share its store.
+    /// Other nodes that share the store.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) nodes: Vec<OtherNode>,
 }
@@ -63,28 +64,28 @@ pub(super) struct Live {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct OtherNode {
     pub(super) name: String,
-    /// Where others reach it, as `tcp:192.0.2.2:5060`.
+    /// The node's address for other nodes, such as `tcp:192.0.2.2:5060`.
     pub(super) address: Option<String>,
     pub(super) is_alive: bool,
 }
 
 impl Live {
-    /// Processes that are to serve and don't answer.
+    /// The number of processes that should serve and don't respond.
     pub(super) fn missing(&self) -> usize {
         let processes = if self.processes > 1 { self.processes.into() } else { 0 };
         usize::saturating_sub(processes, self.workers.len())
     }
 
-    /// The names of other nodes that are gone.
+    /// The names of other nodes that are not alive.
     pub(super) fn gone(&self) -> Vec<&str> {
         self.nodes.iter().filter(|node| !node.is_alive).map(|node| node.name.as_str()).collect()
     }
 }
 
-/// What one of several processes has.
+/// The figures of one of several processes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Share {
-    /// Its number, from 1.
+    /// The number of the process, from 1.
     pub(super) worker: u16,
     pub(super) uptime_secs: u64,
     pub(super) connections: usize,
@@ -95,16 +96,16 @@ pub(super) struct Share {
     pub(super) totals: Totals,
 }
 
-/// Counted since the start.
+/// Counters since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Totals {
-    /// REGISTERs answered with 200.
+    /// REGISTER requests answered with 200.
     pub(super) registered: u64,
-    /// Calls that were answered.
+    /// Answered calls.
     pub(super) calls: u64,
     /// Requests of all kinds that were handled.
     pub(super) requests: u64,
-    /// Requests that there was no time for, told or not.
+    /// Requests that were rejected for lack of time, with or without a response.
     pub(super) refused: u64,
 }
 
@@ -117,7 +118,7 @@ impl Totals {
     }
 }
 
-/// What was counted by processes that have died: those who take their places begin at 0.
+/// The counts of processes that have died; their replacements start at 0.
 #[derive(Debug, Default)]
 pub(super) struct Ended {
     last: HashMap<u8, Totals>,
@@ -125,12 +126,12 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// A process tells what it has counted so far.
+    /// Records the counts of a process.
     pub(super) fn note(&mut self, worker: u8, so_far: Totals) {
         self.last.insert(worker, so_far);
     }
 
-    /// It has died.
+    /// Records that a process has died.
     pub(super) fn died(&mut self, worker: u8) {
         if let Some(last) = self.last.remove(&worker) {
             self.totals.add(&last);
@@ -138,28 +139,29 @@ impl Ended {
     }
 }
 
-/// What happened within a second.
+/// The activity of one second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Second {
-    /// A second.
+    /// Registrations per second.
     pub(super) registered: f64,
     pub(super) calls: f64,
     pub(super) requests: f64,
     pub(super) refused: f64,
-    /// From when a request that begins something came until it was answered or sent on; none without any.
+    /// The median time from the arrival of a request that begins something until it was answered or
+    /// forwarded; `None` if there was none.
     pub(super) p50_ms: Option<f64>,
     pub(super) p99_ms: Option<f64>,
-    /// How long answers waited for the store.
+    /// The 99th percentile of the time for which responses waited for the store.
     pub(super) commit_p99_ms: Option<f64>,
 }
 
-/// Times of a second.
+/// The durations recorded within a second.
 #[derive(Debug)]
 struct Times(Option<Histogram<u64>>);
 
 impl Times {
     fn new() -> Self {
-        // The bounds are constants that the histogram takes.
+        // The bounds are constants that are valid for the histogram.
         Self(Histogram::new_with_bounds(1, MICROS_MAX, 2).ok())
     }
 
@@ -174,7 +176,7 @@ impl Times {
         Some(recorded.value_at_quantile(quantile) as f64 / 1000.0)
     }
 
-    /// Times in microseconds, and how often there were.
+    /// Pairs of a duration in microseconds and its count.
     fn counts(&self) -> Vec<(u64, u64)> {
         let recorded = self.0.iter().flat_map(|histogram| histogram.iter_recorded());
         recorded.map(|step| (step.value_iterated_to(), step.count_at_value())).collect()
@@ -193,25 +195,25 @@ impl Times {
     }
 }
 
-/// What happened at one of several processes since it was asked last: times as they can be put together with those of others.
+/// The activity of one of several processes since the last query, in a form that can be merged with others.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct TakenSecond {
-    /// How long that was.
+    /// The length of the interval, in seconds.
     secs: f64,
     totals: Totals,
-    /// Since the start of that process.
+    /// The counters since the start of the process.
     #[serde(default)]
     pub(super) so_far: Totals,
     handled: Vec<(u64, u64)>,
     commits: Vec<(u64, u64)>,
 }
 
-/// What happened at all processes, second by second.
+/// The merged history of all processes.
 #[derive(Debug, Default)]
 pub(super) struct Seconds(VecDeque<Second>);
 
 impl Seconds {
-    /// One more.
+    /// Adds a second.
     pub(super) fn add<'a>(&mut self, taken: impl Iterator<Item = &'a TakenSecond>) {
         let (mut handled, mut commits) = (Times::new(), Times::new());
         let mut second = Second::default();
@@ -232,29 +234,29 @@ impl Seconds {
         self.0.push_back(second);
     }
 
-    /// All that are remembered, the last one last.
+    /// The history, with the last second at the end.
     pub(super) fn all(&self) -> Vec<Second> {
         self.0.iter().copied().collect()
     }
 }
 
-/// Watches what goes on.
+/// Records the activity.
 #[derive(Debug)]
 pub(super) struct Watch {
     handled: Times,
     commits: Times,
     last: (Duration, Totals),
-    /// Of several processes: since it was asked last, when that was, and the totals then.
+    /// With several processes, the activity since the last query.
     taken: Option<Box<Taken>>,
     seconds: VecDeque<Second>,
-    /// When the batches were handed over that the store still has.
+    /// The times at which the pending batches were submitted to the store.
     handed_over: VecDeque<Duration>,
     /// Handling times since the start.
     pub(super) handled_in: Steps,
     pub(super) committed_in: Steps,
 }
 
-/// What happened since somebody asked.
+/// The activity since the last query.
 #[derive(Debug)]
 struct Taken {
     handled: Times,
@@ -283,7 +285,7 @@ impl Watch {
         }
     }
 
-    /// A request that begins something was handled, so long after it came.
+    /// Records a handled request that begins something, and the time since its arrival.
     pub(super) fn on_handled(&mut self, time: Duration) {
         self.handled.record(time);
         self.handled_in.record(time);
@@ -292,12 +294,12 @@ impl Watch {
         }
     }
 
-    /// Answers wait for the store.
+    /// Records a batch of responses submitted to the store.
     pub(super) fn on_handed_over(&mut self, now: Duration) {
         self.handed_over.push_back(now);
     }
 
-    /// So many batches wait no more: those that came first.
+    /// Records that the oldest `batches` batches have been settled.
     pub(super) fn on_settled(&mut self, now: Duration, batches: usize) {
         for _ in 0..batches {
             let Some(since) = self.handed_over.pop_front() else { return };
@@ -310,7 +312,7 @@ impl Watch {
         }
     }
 
-    /// What happened since this was asked last.
+    /// Takes the activity since the last call.
     pub(super) fn take_second(&mut self, now: Duration, totals: Totals) -> TakenSecond {
         let taken = self.taken.get_or_insert_with(|| Box::new(Taken::new(now, totals)));
         let since = |now: u64, last: u64| now.saturating_sub(last);
@@ -332,12 +334,12 @@ impl Watch {
         second
     }
 
-    /// What happened in the last seconds, the last one last.
+    /// The history, with the last second at the end.
     pub(super) fn seconds(&self) -> Vec<Second> {
         self.seconds.iter().copied().collect()
     }
 
-    /// To be called every second.
+    /// Completes a second. Call it every second.
     pub(super) fn look(&mut self, now: Duration, totals: Totals) {
         let (at, last) = self.last;
         let secs = now.saturating_sub(at).as_secs_f64().max(0.001);

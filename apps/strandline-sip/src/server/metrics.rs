@@ -8,14 +8,14 @@ use super::process;
 use super::steps::Steps;
 use super::urgency::Urgency;
 
-/// What a supervisor has written down for all processes.
+/// The commits of a supervisor, for all processes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Commits {
     pub(super) durable: u64,
     pub(super) failed: u64,
-    /// How long those took that are durable.
+    /// Total duration of the durable commits.
     pub(super) time: Duration,
-    /// Rows of the file that were damaged, or missing, when it was read.
+    /// Numbers of damaged and missing rows found when the file was read.
     pub(super) damaged: u64,
     pub(super) missing: u64,
 }
@@ -23,11 +23,11 @@ pub(super) struct Commits {
 const DAMAGED: &str = "Rows of the store that were damaged when they were read.";
 const MISSING: &str = "Rows of the store's journals that were missing when they were read.";
 
-/// Writes lines of metrics. Writing to a text doesn't fail.
+/// Writes lines of metrics. Writing to a string doesn't fail.
 struct Page(String);
 
 impl Page {
-    /// What the samples that follow are.
+    /// Writes the header of a metric family, whose samples follow.
     fn family(&mut self, name: &str, kind: &str, help: &str) {
         let _ = writeln!(self.0, "# HELP strandline_sip_{name} {help}\n# TYPE strandline_sip_{name} {kind}");
     }
@@ -130,7 +130,7 @@ pub(super) fn text(hub: &Hub) -> String {
     page.0
 }
 
-/// What the process takes that has started the others, and what it writes down for them, if it does.
+/// The metrics of a supervisor: its process, and its commits if it has a store.
 pub(super) fn of_supervisor(begun_unix_secs: u64, commits: Option<&Commits>) -> String {
     let mut page = Page(String::with_capacity(2048));
     of_process(begun_unix_secs, &mut page);
@@ -154,7 +154,7 @@ pub(super) fn of_supervisor(begun_unix_secs: u64, commits: Option<&Commits>) -> 
     page.0
 }
 
-/// With the names that they have everywhere, behind ours.
+/// The process metrics, with their usual names, after the server's own.
 fn of_process(begun_unix_secs: u64, page: &mut Page) {
     page.family("build_info", "gauge", "1: what this is.");
     page.sample("build_info", concat!("version=\"", env!("CARGO_PKG_VERSION"), "\""), 1.0);
@@ -232,7 +232,7 @@ fn store(hub: &Hub, service: &crate::service::Service, page: &mut Page) {
         page.sample("node_info", &format!("node=\"{}\"", service.node_name().unwrap_or_default()), 1.0);
         page.family("node_alive", "gauge", "1 while this other node is there.");
         for node in service.other_nodes() {
-            // Names are letters, digits, and a few signs.
+            // Names consist of letters, digits and a few other characters.
             let alive = f64::from(u8::from(node.is_alive));
             page.sample("node_alive", &format!("node=\"{}\"", node.name.escape_default()), alive);
         }

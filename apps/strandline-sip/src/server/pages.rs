@@ -1,13 +1,13 @@
-//! The live page and metrics.
+//! The live page and the metrics page.
 
 use super::http::{Answer, Request};
 use super::hub::Hub;
 use super::{metrics, status};
 
-/// The live page: all of it, with what it needs.
+/// The live page, which is self-contained.
 pub(super) const PAGE: &str = include_str!("live.html");
 
-/// Answers a request for one of them.
+/// Answers a request for one of the pages.
 pub(super) fn answer(hub: &Hub, request: &Request) -> Answer {
     let page = |kind, body| match request.method.as_str() {
         "GET" => Answer::text(200, kind, body),

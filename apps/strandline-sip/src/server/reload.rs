@@ -1,4 +1,4 @@
-//! The configuration read again, without dropping a connection: all of it or nothing.
+//! Reloads the configuration without dropping a connection, either completely or not at all.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use super::hub::Hub;
 use super::seeds::{NonceKey, authenticator, random_key};
 use super::socket::Room;
 
-/// What stays as it is until the server is started again: tables, and keys of tables.
+/// Tables and keys that only a restart changes.
 const KEPT: [&str; 12] = [
     "server",
     "listen",
@@ -31,21 +31,21 @@ const KEPT: [&str; 12] = [
     "auth.subscribers",
 ];
 
-/// What came of it.
+/// The outcome of a reload.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Reloaded {
-    /// Tables that say something else now, and files that were read again.
+    /// Changed tables, and files that were reloaded.
     pub(super) changed: Vec<String>,
-    /// What says something else now and doesn't count yet.
+    /// Changes that need a restart.
     pub(super) kept: Vec<String>,
 }
 
-/// How often it was read again, and what was wrong the last time.
+/// The number of reloads, and the last error.
 #[derive(Default)]
 pub(super) struct Done(RefCell<(u64, Option<String>)>);
 
 impl Done {
-    /// It was read again.
+    /// Records a reload.
     pub(super) fn note(&self, result: &Result<Reloaded, ConfigError>) {
         let mut done = self.0.borrow_mut();
         done.0 += 1;
@@ -54,7 +54,7 @@ impl Done {
             Ok(Reloaded { changed, kept }) if kept.is_empty() => {
                 tracing::info!(target: "strandline_sip::reload", ?changed, "the configuration was read again");
             }
-            // Whoever asked for it by a signal hears of it nowhere else.
+            // After a signal, the result is reported only in the log.
             Ok(Reloaded { changed, kept }) => {
                 tracing::warn!(
                     ?changed,
@@ -72,15 +72,15 @@ impl Done {
     }
 }
 
-/// Reads it again.
+/// Reloads the configuration.
 pub(super) struct Reloader {
     args: Args,
-    /// Of so many processes this is one.
+    /// The number of processes that share the configuration.
     processes: u8,
-    /// What counts now, as it stands in the file.
+    /// The parsed file of the current configuration.
     document: RefCell<toml::Table>,
     nonces: Cell<NonceKey>,
-    /// What it listens on stays.
+    /// The listening addresses, which don't change.
     ours: Ours,
     local: Vec<(Protocol, SocketAddr)>,
     done: Done,
@@ -107,15 +107,15 @@ impl Reloader {
         })
     }
 
-    /// How often it was read again, and what was wrong the last time.
+    /// The number of reloads, and the last error.
     pub(super) fn told(&self) -> Value {
         self.done.told()
     }
 
-    /// Reads it again.
+    /// Reloads the configuration from disk.
     ///
     /// # Errors
-    /// What is wrong with it: then nothing has changed.
+    /// Returns an error if it is invalid; nothing has changed then.
     pub(super) fn reload(&self, hub: &Rc<Hub>) -> Result<Reloaded, ConfigError> {
         self.reload_from(hub, &mut Files::of_disk())
     }
@@ -123,7 +123,7 @@ impl Reloader {
     /// Applies a configuration from files that were read already.
     ///
     /// # Errors
-    /// What is wrong with it: then nothing has changed.
+    /// Returns an error if it is invalid; nothing has changed then.
     pub(super) fn reload_from(&self, hub: &Rc<Hub>, files: &mut Files) -> Result<Reloaded, ConfigError> {
         let result = self.try_reload(hub, files);
         self.done.note(&result);
@@ -135,11 +135,11 @@ impl Reloader {
         if let Some(worker) = self.args.worker {
             new.share(worker, self.processes);
         }
-        // Where there are several processes, the one that has read it says so for all.
+        // With several processes, the supervisor logs the warnings.
         if self.args.worker.is_none() {
             new.warn();
         }
-        // Whatever can fail comes first.
+        // Everything that can fail comes first.
         let key = random_key().map_err(|error| ConfigError::Random(error.to_string()))?;
         let nonces = self.nonces.get().next();
         let authenticator = new.auth.as_ref().map(|auth| authenticator(auth, nonces)).transpose();
@@ -167,7 +167,7 @@ impl Reloader {
         }
         let mut service = hub.service.borrow_mut();
         service.configure(&new.settings);
-        // The thread that looks for subscribers stays as it is.
+        // The thread that looks up subscribers is not replaced.
         let path = "auth.subscribers";
         if at(&self.document.borrow(), path) == at(&new.document, path) {
             service.authenticate(authenticator);
@@ -180,7 +180,7 @@ impl Reloader {
     }
 }
 
-/// What is to count from now on.
+/// Reads the new configuration.
 pub(super) fn read(args: &Args, files: &mut Files) -> Result<Config, ConfigError> {
     if args.config.is_none() {
         return Err(ConfigError::NoFile);
@@ -212,7 +212,7 @@ fn put(document: &mut toml::Table, path: &str, value: Option<toml::Value>) {
     }
 }
 
-/// A new document, with the old values of what is kept.
+/// The new document, with the old values of keys that only a restart changes.
 pub(super) fn counting(old: &toml::Table, new: toml::Table) -> toml::Table {
     let mut counting = new;
     for path in KEPT {
@@ -221,7 +221,7 @@ pub(super) fn counting(old: &toml::Table, new: toml::Table) -> toml::Table {
     counting
 }
 
-/// What says something else in a new document.
+/// The differences between two documents.
 pub(super) fn differences(old: &toml::Table, new: &toml::Table) -> Reloaded {
     let kept = KEPT.into_iter().filter(|path| at(old, path) != at(new, path));
     let kept = kept.map(|path| format!("{path}: needs a new start")).collect();

@@ -1,11 +1,11 @@
-//! What goes on at a shard, read off it.
+//! The figures of a shard.
 
 use crate::service::Peer;
 
 use super::hub::Hub;
 use super::live::{Live, OtherNode, Totals};
 
-/// What was counted so far.
+/// The counters since the start.
 pub(super) fn totals(hub: &Hub) -> Totals {
     let counters = *hub.service.borrow().counters();
     let refused = hub.inbox(|inbox| inbox.counters.late.iter().sum::<u64>() + inbox.counters.no_room);
@@ -45,20 +45,20 @@ fn other_node(peer: &Peer) -> OtherNode {
     OtherNode { name: peer.name.clone(), address, is_alive: peer.is_alive }
 }
 
-/// What happened since this was asked last, for who puts it together with what other processes say.
+/// The figures since the last call, for a supervisor that merges those of several processes.
 pub(super) fn second(hub: &Hub) -> serde_json::Value {
     let (now, totals) = (hub.clock.elapsed(), totals(hub));
-    // Numbers and texts: that can't fail.
+    // Numbers and strings, so this can't fail.
     serde_json::to_value(hub.watch.borrow_mut().take_second(now, totals)).unwrap_or_default()
 }
 
-/// What goes on, as JSON.
+/// The figures as JSON text.
 pub(super) fn json(hub: &Hub) -> String {
     value(hub).to_string()
 }
 
-/// The status as a JSON value, to be added to.
+/// The figures as a JSON value, which the caller may extend.
 pub(super) fn value(hub: &Hub) -> serde_json::Value {
-    // Numbers and texts: that can't fail.
+    // Numbers and strings, so this can't fail.
     serde_json::to_value(live(hub)).unwrap_or_default()
 }

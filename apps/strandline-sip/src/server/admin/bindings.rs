@@ -1,4 +1,4 @@
-//! Who is registered, and where.
+//! Bindings: lists registered users, and removes bindings.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::codec::Uri;
 use crate::server::http::{Answer, Reply, Request};
 use crate::server::hub::Hub;
 
-/// Users on a page, and how many may be.
+/// Default and maximum number of users on a page.
 const LIMIT: usize = 100;
 const LIMIT_MAX: usize = 1000;
-/// Places of users that are looked at for one page, so that nobody else waits for it.
+/// Maximum number of slots examined for a page, so that other requests aren't delayed.
 const LOOKED_AT: u32 = 20_000;
 
 /// A page of users.
@@ -38,7 +38,7 @@ pub(super) fn page(hub: &Hub, request: &Request) -> Answer {
     Answer::json(200, &json!({"users": users, "next": next}))
 }
 
-/// One user.
+/// A single user.
 pub(super) fn show(hub: &Hub, name: &str) -> Answer {
     let (aor, service) = (aor(name), hub.service.borrow());
     let bindings = service.locations().bindings(&aor);
@@ -48,8 +48,8 @@ pub(super) fn show(hub: &Hub, name: &str) -> Answer {
     Answer::json(200, &user(hub, &aor, bindings, hub.unix_secs()))
 }
 
-/// Takes away the bindings of a user, or one of them, and the connections that they came over. The answer waits until the store
-/// has forgotten them.
+/// Removes the bindings of a user, or one of them, and closes the connections over which they were
+/// registered. The response waits until the removal is durable.
 pub(super) fn kick(hub: &Rc<Hub>, name: &str, contact: Option<&str>, store_timeout: Duration) -> Reply {
     let aor = aor(name);
     let mut removed = Vec::new();
@@ -60,7 +60,7 @@ pub(super) fn kick(hub: &Rc<Hub>, name: &str, contact: Option<&str>, store_timeo
             None => nobody(name).into(),
         };
     }
-    // What goes over a connection that a proxy shares with others stays with them, and another node's has its number there.
+    // A connection that a proxy shares among phones stays open, and so do connections of other nodes.
     let is_own = |binding: &&Binding| hub.service.borrow().is_here(binding) && binding.path.is_empty();
     let flows = removed.iter().filter(is_own).filter(|binding| binding.flow.connection != 0);
     let closed = flows.filter(|binding| hub.close(&binding.flow)).count();
@@ -87,7 +87,7 @@ fn nobody(name: &str) -> Answer {
     Answer::error(404, &format!("{name} is not registered"), "a user is like alice@example.com")
 }
 
-/// The address of record in its one form, with and without its scheme.
+/// The address of record in canonical form. The scheme is optional.
 fn aor(name: &str) -> Vec<u8> {
     let bare = name.strip_prefix("sip:").or_else(|| name.strip_prefix("sips:")).unwrap_or(name);
     let uri = format!("sip:{bare}");

@@ -1,4 +1,5 @@
-//! Looking after a running server over HTTP: bindings, draining, the configuration read again. Who asks shows a token.
+//! Administration of a running server over HTTP: bindings, draining, reloading the configuration. Requests
+//! present a token.
 
 mod bindings;
 
@@ -12,17 +13,17 @@ use super::hub::Hub;
 use super::reload::Reloader;
 use super::status;
 
-/// What the answers are made with.
+/// Handles administrative requests.
 pub(super) struct Admin {
     pub(super) hub: Rc<Hub>,
     pub(super) token: String,
     pub(super) reloader: Rc<Reloader>,
-    /// How long an answer may wait for the store.
+    /// How long a response may wait for the store.
     pub(super) store_timeout: Duration,
 }
 
 impl Admin {
-    /// Whoever asks must show the token.
+    /// Creates a handler. Requests must present `token`.
     pub(super) fn new(
         hub: &Rc<Hub>,
         token: String,
@@ -32,7 +33,7 @@ impl Admin {
         Self { hub: Rc::clone(hub), token, reloader: Rc::clone(reloader), store_timeout }
     }
 
-    /// Answers a request.
+    /// Handles a request, after checking its token.
     pub(super) fn answer(&self, request: &Request) -> Reply {
         if !request.shows(&self.token) {
             return Answer::unauthorized().into();
@@ -40,7 +41,7 @@ impl Admin {
         self.serve(request)
     }
 
-    /// Answers who may ask.
+    /// Handles an authorised request.
     pub(super) fn serve(&self, request: &Request) -> Reply {
         let method = request.method.as_str();
         let answer = match (&request.parts()[..], method) {
@@ -76,7 +77,7 @@ impl Admin {
     fn status(&self) -> Value {
         let mut all = status::value(&self.hub);
         if let Some(all) = all.as_object_mut() {
-            // Second by second it stands on the live page.
+            // The history is on the live page.
             all.remove("seconds");
             all.insert("version".to_owned(), env!("CARGO_PKG_VERSION").into());
             all.insert("reloads".to_owned(), self.reloader.told());

@@ -19,7 +19,7 @@ fn each_second_tells_rates_and_percentiles() {
         near(first.p50_ms, 50.0) && near(first.p99_ms, 99.0) && near(first.commit_p99_ms, 5.0),
         "{first:?}"
     );
-    // Of two seconds in which nothing came.
+    // An interval of two seconds without timed requests.
     assert_eq!((second.registered, second.calls), (5.0, 10.0));
     assert_eq!((second.p50_ms, second.p99_ms, second.commit_p99_ms), (None, None, None));
 }
@@ -30,7 +30,7 @@ fn two_minutes_are_kept() {
     (1..=300).for_each(|second| watch.look(Duration::from_secs(second), totals(second * second)));
     assert_eq!(watch.seconds.len(), SHOWN);
     assert_eq!(watch.seconds.back().unwrap().registered, 599.0);
-    // What settles was handed over.
+    // Settled batches must have been submitted.
     watch.on_settled(Duration::from_secs(301), 5);
     assert!(watch.commits.quantile_ms(0.5).is_none());
 }
@@ -44,7 +44,7 @@ fn counters_survive_a_workers_death() {
     assert_eq!(ended.totals, Totals::default());
     ended.died(0);
     assert_eq!(ended.totals, totals(6));
-    // The one that took its place, too.
+    // The replacement dies too.
     ended.note(0, totals(1));
     ended.died(0);
     assert_eq!(ended.totals, totals(7));

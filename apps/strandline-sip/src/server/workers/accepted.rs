@@ -1,6 +1,6 @@
-//! The configuration that all workers have. They read no files: what was found right at the start is handed over to each, and what
-//! was found right when it was read again for the last time. So one that takes another's place has the same, whatever stands in the
-//! files meanwhile.
+//! The configuration accepted for all workers. Workers read no files: each receives the configuration that
+//! was valid at the start, and the last one that was valid at a reload. A replacement worker therefore has
+//! the same configuration as the others, whatever the files contain meanwhile.
 
 use std::cell::RefCell;
 use std::io;
@@ -12,14 +12,14 @@ use crate::server::args::Args;
 use crate::server::config::{Config, ConfigError, Files};
 use crate::server::reload::{Done, Reloaded, counting, differences, read};
 
-/// As bytes of [`Files`].
+/// The configuration, as the bytes of [`Files`].
 pub(super) struct Accepted {
     args: Args,
-    /// What doesn't change until the server is started again is as it is here.
+    /// The files at the start, which determine what only a restart changes.
     started: Vec<u8>,
-    /// All else, if the configuration was read again.
+    /// The files of the last reload, if any.
     last: RefCell<Option<Rc<[u8]>>>,
-    /// What counts, as it stands in the file.
+    /// The parsed file of the current configuration.
     document: RefCell<toml::Table>,
     done: Done,
 }
@@ -43,10 +43,10 @@ impl Accepted {
         self.last.borrow().clone()
     }
 
-    /// Reads it again. It counts from now on, for all.
+    /// Reloads the configuration, for all workers.
     ///
     /// # Errors
-    /// What is wrong with it: then nothing has changed.
+    /// Returns an error if it is invalid; nothing has changed then.
     pub(super) fn read_again(&self) -> Result<Reloaded, ConfigError> {
         let result = self.try_read_again();
         self.done.note(&result);
@@ -67,7 +67,7 @@ impl Accepted {
         Ok(told)
     }
 
-    /// How often it was read again, and what was wrong the last time.
+    /// The number of reloads, and the last error.
     pub(super) fn told(&self) -> Value {
         self.done.told()
     }

@@ -1,4 +1,4 @@
-//! Questions of those who look after the server, asked of its workers and answered for all of them.
+//! Administrative requests: forwarded to the workers, and answered for all of them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -25,46 +25,46 @@ use super::exchange::Exchange;
 use super::frame::ToWorker;
 use super::merged::{self, Own};
 
-/// What a worker is asked for each second.
+/// The request for the figures of the last second.
 pub(super) const SECOND: &str = "second";
-/// How long a worker may take, which may have other things to do.
+/// How long to wait for a worker, which may be busy.
 const PATIENCE: Duration = Duration::from_millis(1500);
-/// For what changes something, such as a configuration with a file of many users.
+/// As [`PATIENCE`], for changes such as a configuration with a large file of users.
 const PATIENCE_TO_CHANGE: Duration = Duration::from_secs(15);
 
-/// Asks workers.
+/// Forwards requests to the workers.
 pub(super) struct Asking {
     exchange: Arc<Exchange>,
     count: u8,
     next: Cell<u64>,
     pending: RefCell<HashMap<u64, oneshot::Sender<(u16, String)>>>,
-    /// What happened at all of them, second by second.
+    /// The history of all workers, second by second.
     seconds: RefCell<Seconds>,
     ended: RefCell<Ended>,
     begun: Instant,
     begun_unix_secs: u64,
-    /// Commits are the supervisor's.
+    /// True if the supervisor does the commits.
     commits: bool,
     token: Option<String>,
     store_timeout: Duration,
-    /// How often a worker was started again.
+    /// Number of worker restarts.
     restarts: Cell<u64>,
     accepted: Rc<Accepted>,
-    /// Nothing new begins, until somebody wants it again.
+    /// True while the server is draining.
     pub(super) draining: Cell<bool>,
 }
 
-/// A question to a worker: where the answer goes, until then.
+/// A pending request to a worker. Dropping it forgets the request.
 struct Asked<'a> {
     asking: &'a Asking,
     worker: u8,
     id: u64,
-    /// None if it is gone.
+    /// `None` if the worker has ended.
     answer: Option<oneshot::Receiver<(u16, String)>>,
 }
 
 impl Asked<'_> {
-    /// None if it is gone, or has no time.
+    /// The worker's response; `None` if the worker has ended or takes too long.
     async fn said(mut self, patience: Duration) -> Option<Said> {
         let answer = tokio::time::timeout(patience, self.answer.take()?).await.ok()?.ok()?;
         Some((self.worker, answer.0, answer.1))
@@ -77,7 +77,7 @@ impl Drop for Asked<'_> {
     }
 }
 
-/// What a worker says, and its number.
+/// The number of a worker, and its status and body.
 type Said = (u8, u16, String);
 
 impl Asking {
@@ -100,15 +100,15 @@ impl Asking {
         })
     }
 
-    /// A worker has answered.
+    /// Handles the response of a worker.
     pub(super) fn answered(&self, id: u64, status: u16, body: Vec<u8>) {
         if let Some(waiting) = self.pending.borrow_mut().remove(&id) {
-            // Whoever asked may be gone.
+            // The requester may have gone.
             let _ = waiting.send((status, String::from_utf8_lossy(&body).into_owned()));
         }
     }
 
-    /// Tells a worker something that it answers.
+    /// Sends a message that the worker answers.
     fn tell(&self, worker: u8, head: impl FnOnce(u64) -> ToWorker, body: &[u8]) -> Asked<'_> {
         let id = self.next.get() + 1;
         self.next.set(id);
@@ -123,19 +123,20 @@ impl Asking {
         self.tell(worker, |id| ToWorker::Ask { id, method, target }, &[])
     }
 
-    /// What those say that were asked, if they do so in time.
+    /// The responses that arrive in time.
     async fn said(asked: Vec<Asked<'_>>, patience: Duration) -> Vec<Said> {
         let said = asked.into_iter().map(|asked| asked.said(patience));
         futures_util::future::join_all(said).await.into_iter().flatten().collect()
     }
 
-    /// Asks all that serve, at once.
+    /// Sends a request to all serving workers at once.
     async fn ask_all(&self, method: &str, target: &str) -> Vec<Said> {
         let serving = self.exchange.serving().into_iter();
         Self::said(serving.map(|worker| self.ask(worker, method, target)).collect(), PATIENCE).await
     }
 
-    /// Has all do something. Those that don't serve yet do it before they do; only the others are waited for.
+    /// Sends a command to all workers. Those that don't serve yet will carry it out first; only the others
+    /// are waited for.
     async fn have_all<'a>(&'a self, tell: impl Fn(u8) -> Asked<'a>) -> Vec<Said> {
         let serving = self.exchange.serving();
         let linked = self.exchange.linked().into_iter();
@@ -144,7 +145,8 @@ impl Asking {
         Self::said(asked, PATIENCE_TO_CHANGE).await
     }
 
-    /// Asks one that serves, and another if that one says nothing; but what changes something is asked for once.
+    /// Sends a request to one serving worker, or to another one if that doesn't respond. A request for a
+    /// change is sent only once.
     async fn ask_any(&self, method: &str, target: &str, patience: Duration) -> Answer {
         let changes = method != "GET";
         for worker in self.exchange.serving() {
@@ -170,11 +172,11 @@ impl Asking {
             .filter_map(|(worker, _, body)| Some((worker, serde_json::from_str(&body).ok()?)))
             .collect();
         let seconds = self.seconds.borrow().all();
-        // Numbers and texts: that can't fail.
+        // Numbers and strings, so this can't fail.
         serde_json::to_value(merged::live(&workers, seconds, &self.own())).unwrap_or_default()
     }
 
-    /// A worker has died, and another takes its place.
+    /// Records that a worker has died and is replaced.
     pub(super) fn died(&self, worker: u8) {
         self.restarts.set(self.restarts.get() + 1);
         self.ended.borrow_mut().died(worker);
@@ -200,7 +202,7 @@ impl Asking {
     async fn status(&self) -> Answer {
         let mut all = self.live().await;
         if let Some(all) = all.as_object_mut() {
-            // Second by second it stands on the live page.
+            // The history is on the live page.
             all.remove("seconds");
             all.insert("version".to_owned(), env!("CARGO_PKG_VERSION").into());
             all.insert("reloads".to_owned(), self.accepted.told());
@@ -208,7 +210,7 @@ impl Asking {
         Answer::json(200, &all)
     }
 
-    /// What is done by all, and how many haven't said so yet.
+    /// A response for a command to all workers, with the number of those that have not confirmed it.
     fn done(&self, mut value: Value, said: &[Said]) -> Answer {
         let silent = usize::from(self.count).saturating_sub(said.len());
         if let Some(value) = value.as_object_mut().filter(|_| silent > 0) {
@@ -217,7 +219,7 @@ impl Asking {
         Answer::json(200, &value)
     }
 
-    /// Nothing new begins at any, nor at those that take their places; or it does again.
+    /// Starts or ends draining at all workers, including their replacements.
     async fn drain(&self, draining: bool) -> Answer {
         self.draining.set(draining);
         let method = if draining { "PUT" } else { "DELETE" };
@@ -225,7 +227,7 @@ impl Asking {
         self.done(json!({"draining": draining}), &said)
     }
 
-    /// Reads the configuration again, for all or for none: what is right counts from now on, also for those that take others' places.
+    /// Reloads the configuration for all workers, or for none. A valid one also applies to replacements.
     pub(super) async fn reload(&self) -> Answer {
         let Reloaded { changed, kept } = match self.accepted.read_again() {
             Ok(done) => done,
@@ -251,7 +253,7 @@ impl Asking {
         self.token.as_deref().is_some_and(|token| request.shows(token))
     }
 
-    /// Looks every second at what happened at all workers.
+    /// Collects the figures of all workers every second.
     async fn watch(self: Rc<Self>) {
         let mut interval = tokio::time::interval(Duration::from_secs(1));
         loop {
@@ -271,7 +273,7 @@ fn unavailable() -> Answer {
     Answer::error(503, "no process has answered", "one may be starting again: try it in a second")
 }
 
-/// Listens for them, where the configuration says so.
+/// Starts the configured listeners for administrative requests and metrics.
 pub(super) async fn listen(
     asking: &Rc<Asking>,
     config: &Config,
@@ -321,7 +323,7 @@ fn admin_of(asking: &Rc<Asking>) -> Handler {
 }
 
 impl Request {
-    /// As it stands in its first line.
+    /// The request target.
     fn target(&self) -> String {
         let path: String = self.path.iter().map(|part| format!("/{}", escape(part))).collect();
         let query: Vec<String> =

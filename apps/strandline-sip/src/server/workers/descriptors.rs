@@ -1,4 +1,4 @@
-//! Sockets handed from the supervisor to a worker.
+//! Passes sockets from the supervisor to a worker.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -17,11 +17,11 @@ use crate::transaction::Protocol;
 
 use super::frame::Handed;
 
-/// As many as the kernel takes at once.
+/// The maximum that the kernel passes at once (`SCM_MAX_FD`).
 const ALL_MAX: usize = 253;
 const MARK: u8 = b'S';
 
-/// Sends descriptors ahead of everything else.
+/// Sends the descriptors, before anything else.
 pub(super) fn send(stream: &UnixStream, all: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(ALL_MAX))];
     let mut ancillary = SendAncillaryBuffer::new(&mut room);
@@ -32,7 +32,7 @@ pub(super) fn send(stream: &UnixStream, all: &[BorrowedFd<'_>]) -> io::Result<()
     Ok(())
 }
 
-/// Takes them.
+/// Receives the descriptors.
 pub(super) fn receive(stream: &UnixStream) -> io::Result<Vec<OwnedFd>> {
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(ALL_MAX))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut room);
@@ -49,13 +49,13 @@ pub(super) fn receive(stream: &UnixStream) -> io::Result<Vec<OwnedFd>> {
     Ok(taken.flatten().collect())
 }
 
-/// Sockets to listen on that nobody has taken yet.
+/// Inherited listening sockets that were not taken yet.
 #[derive(Debug)]
 pub(super) struct Inherited(Vec<(Handed, OwnedFd)>);
 
 impl Inherited {
     /// # Errors
-    /// If there isn't one for each.
+    /// Returns an error if the numbers of sockets and descriptions differ.
     pub(super) fn new(handed: Vec<Handed>, sockets: Vec<OwnedFd>) -> Result<Self> {
         if handed.len() != sockets.len() {
             bail!("the supervisor has handed over {} sockets as {}", sockets.len(), handed.len());
@@ -63,10 +63,10 @@ impl Inherited {
         Ok(Self(handed.into_iter().zip(sockets).collect()))
     }
 
-    /// The one for this, whichever place it has among the others.
+    /// Takes the socket for an address.
     ///
     /// # Errors
-    /// If there is none, or it isn't what it should be.
+    /// Returns an error if there is none, or it is of another kind.
     pub(super) fn take(&mut self, listen: &Listen) -> Result<OwnedFd> {
         let name = listen.protocol.name();
         let is =

@@ -1,8 +1,10 @@
-//! What workers change: told to the others, written down, and then acknowledged. A thread of the supervisor's own.
+//! Changes made by workers: passed to the other workers, persisted, and then acknowledged. This is done by a
+//! thread of the supervisor.
 //!
-//! All that came from all workers while the last commit was under way goes into one commit. The others hear of it before that begins,
-//! so a worker is told that its changes are durable when they are, and the others know them: whoever got a 200 to a REGISTER can be
-//! called at any worker. One that doesn't confirm in time is not waited for.
+//! All changes that arrive while a commit is running go into the next one. The other workers receive them
+//! before it begins. A worker is told that its changes are durable once they are, and the other workers know
+//! them, so a user whose REGISTER got a 200 can be called at any worker. A worker that doesn't confirm in
+//! time is not waited for.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -19,18 +21,18 @@ use crate::server::metrics::Commits;
 use super::frame::{Hello, ToWorker, frame};
 use super::keep::{Keep, Table};
 
-/// How long a worker is waited for that doesn't say that it knows a change.
+/// How long to wait for a worker to confirm a change.
 const KNOWN: Duration = Duration::from_millis(250);
-/// How often those are looked at who wait for that.
+/// Interval for checking the workers that have not confirmed.
 const LOOK: Duration = Duration::from_millis(5);
-/// How long nothing must happen before the store is put in order.
+/// How long the store must be idle before maintenance starts.
 const QUIET: Duration = Duration::from_millis(200);
-/// Bytes of what users have that go to a worker at once.
+/// Approximate size of the messages with the initial state for a worker, in bytes.
 const SHOWN: usize = 1 << 20;
-/// Bytes that may wait for a worker that reads nothing, beside what there is at its start.
+/// Maximum number of bytes that may wait for a worker, besides its initial state.
 const WAITING_MAX: usize = 1 << 30;
 
-/// What is sent to a worker, by a thread that writes.
+/// The queue of messages to a worker, which a thread writes.
 #[derive(Clone)]
 pub(super) struct Outlet {
     sender: Sender<Vec<u8>>,
@@ -39,7 +41,7 @@ pub(super) struct Outlet {
 }
 
 impl Outlet {
-    /// To the worker at the other end of this; the receiver is for [`write_all`].
+    /// Creates the queue for the worker at the other end of `stream`. The receiver is for [`write_all`].
     pub(super) fn new(stream: UnixStream) -> (Self, Inlet) {
         let (sender, frames) = channel();
         let (waiting, stream) = (Arc::<AtomicUsize>::default(), Arc::new(stream));
@@ -47,18 +49,19 @@ impl Outlet {
         (Self { sender, waiting, stream }, theirs)
     }
 
-    /// False if it is gone, or reads nothing: then it is given up, for what it misses it would never know.
+    /// Queues a message. Returns false if the worker has ended. A worker that doesn't read is disconnected,
+    /// because it could not make up for missed messages.
     pub(super) fn send(&self, head: &ToWorker, body: &[u8]) -> bool {
         if self.waiting.load(Ordering::Relaxed) > WAITING_MAX {
             tracing::error!("a process that reads nothing is given up");
-            // It may be gone already.
+            // It may have ended already.
             let _ = self.stream.shutdown(Shutdown::Both);
             return false;
         }
         self.send_all_the_same(head, body)
     }
 
-    /// However much waits already.
+    /// Queues a message without a limit.
     fn send_all_the_same(&self, head: &ToWorker, body: &[u8]) -> bool {
         let Ok(whole) = frame(head, body) else { return false };
         self.waiting.fetch_add(whole.len(), Ordering::Relaxed);
@@ -66,14 +69,14 @@ impl Outlet {
     }
 }
 
-/// The other end.
+/// The receiving end of the queue.
 pub(super) struct Inlet {
     frames: Receiver<Vec<u8>>,
     waiting: Arc<AtomicUsize>,
     stream: Arc<UnixStream>,
 }
 
-/// Writes until the worker is gone, or nobody sends any more.
+/// Writes the messages until the worker or the queue has ended.
 pub(super) fn write_all(inlet: &Inlet) {
     let mut out = &*inlet.stream;
     while let Ok(whole) = inlet.frames.recv() {
@@ -85,14 +88,14 @@ pub(super) fn write_all(inlet: &Inlet) {
     }
 }
 
-/// What comes from workers to be written down.
+/// Requests to the thread that persists changes.
 pub(super) enum ToStore {
     Commit {
         worker: u8,
         number: u64,
         changes: Vec<u8>,
     },
-    /// All that a worker had to say was said.
+    /// Everything that the worker had sent has been handled.
     Gone {
         worker: u8,
         told: Box<dyn FnOnce() + Send>,
@@ -101,15 +104,15 @@ pub(super) enum ToStore {
 
 struct Link {
     outlet: Outlet,
-    /// It serves, so that others wait for it.
+    /// True if the worker serves, so that others wait for its confirmations.
     serves: bool,
-    /// Up to here it knows what others have changed.
+    /// The last change that it has confirmed.
     merged: u64,
-    /// It was waited for in vain, and isn't any more until it knows all.
+    /// True if it failed to confirm in time; it is not waited for until it catches up.
     late: bool,
 }
 
-/// A worker that waits to hear that others know what it has changed.
+/// A worker whose commit waits for confirmations.
 struct Waiting {
     number: u64,
     worker: u8,
@@ -120,14 +123,14 @@ struct Waiting {
 #[derive(Default)]
 struct State {
     table: Table,
-    /// How many changes there were.
+    /// Number of changes so far.
     changes: u64,
     links: Vec<Option<Link>>,
     waiting: VecDeque<Waiting>,
     commits: Commits,
 }
 
-/// What workers have, and who they are.
+/// The state of all workers and the links to them.
 pub(super) struct Exchange(Mutex<State>);
 
 impl Exchange {
@@ -142,8 +145,8 @@ impl Exchange {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A worker begins: it is told who it is, the configuration, as it was at the start and as it was read again, and what all have;
-    /// and from then on what changes.
+    /// Adds a worker. It is sent its identity, the initial and the reloaded configuration, the state of all
+    /// workers, and from then on all changes.
     pub(super) fn begin(
         &self,
         worker: u8,
@@ -155,7 +158,7 @@ impl Exchange {
         hello.alive = state.alive();
         hello.reloaded = last.is_some();
         let relays = hello.relays;
-        // If it is gone already, its end is heard of.
+        // If it has ended already, that will be noticed.
         outlet.send_all_the_same(&ToWorker::Hello(hello), started);
         if let Some(last) = last {
             outlet.send_all_the_same(&ToWorker::Reload { id: 0 }, last);
@@ -172,7 +175,7 @@ impl Exchange {
         }
     }
 
-    /// It serves.
+    /// Records that a worker serves.
     pub(super) fn serves(&self, worker: u8) {
         let mut state = self.state();
         if let Some(Some(link)) = state.links.get_mut(usize::from(worker)) {
@@ -181,7 +184,7 @@ impl Exchange {
         state.tell_alive();
     }
 
-    /// It knows changes up to these.
+    /// Records that a worker has confirmed all changes up to `number`.
     pub(super) fn merged(&self, worker: u8, number: u64) {
         let mut state = self.state();
         let changes = state.changes;
@@ -192,7 +195,7 @@ impl Exchange {
         state.release();
     }
 
-    /// It is gone: nobody waits for it.
+    /// Removes a worker that has ended.
     pub(super) fn gone(&self, worker: u8) {
         let mut state = self.state();
         if let Some(place) = state.links.get_mut(usize::from(worker)) {
@@ -203,21 +206,21 @@ impl Exchange {
         state.tell_alive();
     }
 
-    /// Tells a worker something. False if it is gone.
+    /// Sends a message to a worker. Returns false if it has ended.
     pub(super) fn tell(&self, worker: u8, head: &ToWorker, body: &[u8]) -> bool {
         let state = self.state();
         let link = state.links.get(usize::from(worker)).and_then(Option::as_ref);
         link.is_some_and(|link| link.outlet.send(head, body))
     }
 
-    /// Those that hear what they are told, now or once they serve.
+    /// The workers that can be sent messages, even if they don't serve yet.
     pub(super) fn linked(&self) -> Vec<u8> {
         let state = self.state();
         let all = (0u8..).zip(&state.links);
         all.filter(|(_, link)| link.is_some()).map(|(worker, _)| worker).collect()
     }
 
-    /// Those that serve.
+    /// The workers that serve.
     pub(super) fn serving(&self) -> Vec<u8> {
         let state = self.state();
         let all = (0u8..).zip(&state.links);
@@ -226,7 +229,7 @@ impl Exchange {
             .collect()
     }
 
-    /// Others hear of a change. Returns its number.
+    /// Passes a change to the other workers. Returns its number.
     fn spread(&self, worker: u8, changes: &[u8]) -> u64 {
         let mut state = self.state();
         state.table.apply(worker, changes);
@@ -239,12 +242,12 @@ impl Exchange {
         number
     }
 
-    /// A worker is to be told what became of its commit.
+    /// Queues the result of a commit for a worker.
     fn committed(&self, number: u64, worker: u8, told: ToWorker) {
         self.state().waiting.push_back(Waiting { number, worker, since: clock::now(), told });
     }
 
-    /// What was written down so far.
+    /// The counters of commits.
     pub(super) fn commits(&self) -> Commits {
         self.state().commits
     }
@@ -260,7 +263,7 @@ impl Exchange {
         }
     }
 
-    /// Returns whether somebody still waits.
+    /// Sends results that are due. Returns whether more are waiting.
     fn release(&self) -> bool {
         let mut state = self.state();
         state.release();
@@ -269,7 +272,7 @@ impl Exchange {
 }
 
 impl State {
-    /// A bit for each worker that serves.
+    /// The serving workers as a bit set.
     fn alive(&self) -> u64 {
         let serves = |link: &Option<Link>| link.as_ref().is_some_and(|link| link.serves);
         let serving = (0u8..).zip(&self.links).filter(|(_, link)| serves(link));
@@ -283,7 +286,7 @@ impl State {
         }
     }
 
-    /// Tells those whose changes are known by all that serve, but for those that were waited for in vain.
+    /// Sends the results of changes that all serving workers have confirmed, except those that are late.
     fn release(&mut self) {
         let Self { links, waiting, .. } = self;
         let now = clock::now();
@@ -307,7 +310,7 @@ impl State {
     }
 }
 
-/// Writes down until no worker can send anything any more.
+/// Persists changes until no worker can send any more.
 pub(super) fn serve(exchange: &Exchange, mut keep: Keep, work: &Receiver<ToStore>) {
     let (mut waits, mut more) = (false, true);
     let mut quiet_since = clock::now();

@@ -1,4 +1,4 @@
-//! What a supervisor and its workers say to one another: a head that names it, as JSON, and bytes that belong to it.
+//! The messages between a supervisor and its workers: a head in JSON, and a body of bytes.
 
 use std::io::{self, Read};
 use std::net::SocketAddr;
@@ -6,86 +6,87 @@ use std::net::SocketAddr;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// Nothing is longer: all bindings of a worker could be written down at once.
+/// Maximum length: all bindings of a worker may be in one message.
 const FRAME_MAX: usize = 1 << 30;
 
-/// From the supervisor.
+/// Messages to a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum ToWorker {
-    /// The first. The bytes are the configuration as it was at the start of all.
+    /// The first message. The body is the initial configuration.
     Hello(Hello),
-    /// The configuration was read again: the bytes are what counts now. To be answered, unless it comes right after the first.
+    /// A reloaded configuration in the body. It must be answered, unless it directly follows the first
+    /// message.
     Reload { id: u64 },
-    /// What users have at a worker, as a journal has it: part of what there is at the start.
+    /// Part of the state of a worker's users, in the form of a journal; sent at the start.
     State { worker: u8 },
-    /// The end of what a worker is told at its start.
+    /// The end of the initial messages.
     Loaded,
-    /// A worker has changed something; the bytes are a journal. To be confirmed.
+    /// Changes made by a worker, as a journal in the body. They must be confirmed.
     Changes { number: u64, worker: u8 },
-    /// A commit is durable, or why it is not.
+    /// A commit is durable or has failed.
     Committed { number: u64, error: Option<String> },
-    /// Which workers live.
+    /// The workers that are alive.
     Alive { workers: u64 },
-    /// Somebody asks, as over HTTP.
+    /// An administrative request.
     Ask { id: u64, method: String, target: String },
-    /// Nobody needs this worker any more.
+    /// The worker should end.
     End,
 }
 
-/// What a worker has to know.
+/// The parameters of a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Hello {
-    /// Of how many it is one.
+    /// The number of workers.
     pub(super) count: u8,
-    /// When it was begun: later than any earlier run of it.
+    /// The start of this run, later than that of any earlier run of this worker.
     pub(super) begun_unix_secs: u64,
-    /// The keys of flow tokens, of nonces, and of hashes that all workers have to agree on.
+    /// The keys of flow tokens, of nonces, and of the hashes on which all workers must agree.
     pub(super) tokens: [u8; 16],
     pub(super) nonces: [u8; 16],
     pub(super) hashes: [u8; 16],
-    /// Which workers serve: a bit for each.
+    /// The serving workers as a bit set.
     pub(super) alive: u64,
-    /// Its bindings are kept by the supervisor, and those of the others come from there.
+    /// True if the supervisor stores the worker's bindings and passes on those of the others.
     pub(super) relays: bool,
-    /// The SCTP port, and the UDP port that carries it, if they are known.
+    /// The SCTP port, and the UDP port that carries it, if known.
     pub(super) sctp: Option<(u16, u16)>,
-    /// The sockets that it has to listen on, in the order in which they were handed over.
+    /// Descriptions of the listening sockets, in the order of the descriptors.
     pub(super) sockets: Vec<Handed>,
-    /// The configuration was read again since the start.
+    /// True if the configuration was reloaded since the start.
     pub(super) reloaded: bool,
-    /// Nothing new begins.
+    /// True if the server is draining.
     pub(super) draining: bool,
 }
 
-/// What a socket is for.
+/// The description of a socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Handed {
-    /// The name of its protocol, as in the configuration.
+    /// The name of its protocol in the configuration.
     pub(super) protocol: String,
-    /// The address in the configuration, whose port may be 0.
+    /// The configured address, whose port may be 0.
     pub(super) address: SocketAddr,
-    /// Where it is.
+    /// The actual address.
     pub(super) bound: SocketAddr,
 }
 
-/// From a worker.
+/// Messages to the supervisor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum ToSupervisor {
-    /// It serves.
+    /// The worker serves.
     Ready { users: usize, sctp: Option<(u16, u16)> },
-    /// Changes to be written down: the bytes are a journal.
+    /// Changes to persist, as a journal in the body.
     Commit { number: u64 },
-    /// Changes of another worker are known here, up to these.
+    /// Changes of other workers up to this number have been applied.
     Merged { number: u64 },
-    /// What somebody asked for.
+    /// The response to an administrative request.
     Answer { id: u64, status: u16 },
-    /// It has the new configuration, or why it can't have it.
+    /// The reloaded configuration was applied, or why not.
     Reloaded { id: u64, error: Option<String> },
-    /// All that it had begun is over.
+    /// All transactions of the worker have ended.
     Drained,
 }
 
-/// As it is sent.
+/// Encodes a message.
 pub(super) fn frame(head: &impl Serialize, body: &[u8]) -> io::Result<Vec<u8>> {
     let head = serde_json::to_vec(head)?;
     let mut whole = Vec::with_capacity(8 + head.len() + body.len());
@@ -99,10 +100,10 @@ pub(super) fn frame(head: &impl Serialize, body: &[u8]) -> io::Result<Vec<u8>> {
     Ok(whole)
 }
 
-/// Reads one: its head and its body.
+/// Reads a message: its head and its body.
 ///
 /// # Errors
-/// If there is none, or something else.
+/// Returns an error if there is none, or it is malformed.
 pub(super) fn read<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<(T, Vec<u8>)> {
     let mut lens = [0; 8];
     from.read_exact(&mut lens)?;
@@ -112,7 +113,7 @@ pub(super) fn read<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<(T, 
     Ok((serde_json::from_slice(&head)?, body))
 }
 
-/// Room is made for it as it comes.
+/// Reads a part; the buffer grows as bytes arrive.
 fn part(from: &mut impl Read, len: u32) -> io::Result<Vec<u8>> {
     if len as usize > FRAME_MAX {
         return Err(io::Error::other("a frame is too long"));

@@ -1,6 +1,7 @@
-//! The sockets of all workers, which the supervisor opens: each address has one for each worker (SO_REUSEPORT), and the kernel
-//! chooses by the addresses and ports of both ends. A worker that dies leaves its sockets to the one that takes its place, so what
-//! comes meanwhile waits there, and nothing goes to another worker than before.
+//! The sockets of all workers, opened by the supervisor. Each address has one socket for each worker
+//! (SO_REUSEPORT), and the kernel chooses one by the addresses and ports of both ends. The sockets of a
+//! worker that dies are passed to its replacement. Input waits there meanwhile, and no input moves to another
+//! worker.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,28 +20,28 @@ use crate::transaction::Protocol;
 
 use super::frame::Handed;
 
-/// How long the last server may take to let go of its addresses.
+/// The pause between attempts to bind, while a previous server releases its addresses, and their number.
 const LET_GO: Duration = Duration::from_millis(50);
 const TRIES: usize = 20;
-/// What may be on its way to a worker at once, bytes.
+/// Size of the buffers of the workers' mail, in bytes.
 const MAIL: usize = 1 << 20;
 
-/// An address that all workers listen at.
+/// An address on which all workers listen.
 struct Shared {
-    /// With the port that it has.
+    /// The listener, with its actual port.
     listen: Listen,
-    /// As the configuration has it.
+    /// The configured address.
     configured: SocketAddr,
-    /// One for each worker.
+    /// One socket for each worker.
     sockets: Vec<Option<OwnedFd>>,
 }
 
 /// All sockets.
 pub(super) struct Group {
     patience: Patience,
-    /// For each `listen` of the configuration; none for SCTP.
+    /// One entry for each `listen` of the configuration; `None` for SCTP.
     shared: Vec<Option<Shared>>,
-    /// What a worker reads that others have sent it, and what they write to.
+    /// For each worker, the socket from which it reads mail, and the one to which others write.
     mail: Vec<(OwnedFd, OwnedFd)>,
 }
 
@@ -62,7 +63,8 @@ impl Group {
         Ok(group)
     }
 
-    /// Nobody else may be there: only from then on others may join, who must be of the same user.
+    /// Opens the first socket, which must have the address alone. Only afterwards can further ones join, from
+    /// the same user.
     fn open_first(&self, listen: &Listen) -> Result<Shared> {
         let mut first = self.bind(listen, listen.address, false);
         for _ in 1..TRIES {
@@ -93,7 +95,7 @@ impl Group {
         Ok(socket)
     }
 
-    /// Opens the sockets of a worker that are not open.
+    /// Opens the sockets of a worker that are closed.
     pub(super) fn reopen(&mut self, worker: u8) -> Result<()> {
         let place = usize::from(worker);
         for number in 0..self.shared.len() {
@@ -115,7 +117,7 @@ impl Group {
         Ok(())
     }
 
-    /// Closes the sockets of a worker that does not come back soon: what would come to it comes to others.
+    /// Closes the sockets of a worker that doesn't return soon, so that its input goes to the others.
     pub(super) fn close(&mut self, worker: u8) {
         for shared in self.shared.iter_mut().flatten() {
             if let Some(place) = shared.sockets.get_mut(usize::from(worker)) {
@@ -124,7 +126,8 @@ impl Group {
         }
     }
 
-    /// What a worker gets: its mail, the ways to all workers, and where it listens; and what these last ones are.
+    /// The sockets for a worker: its mail, the mail of all workers, and its listening sockets with their
+    /// descriptions.
     pub(super) fn of(&self, worker: u8) -> (Vec<BorrowedFd<'_>>, Vec<Handed>) {
         let place = usize::from(worker);
         let own = self.mail.get(place).map(|(own, _)| own.as_fd());
@@ -140,7 +143,7 @@ impl Group {
         (descriptors, handed)
     }
 
-    /// Where it listens; none for SCTP.
+    /// The listening addresses; `None` for SCTP.
     pub(super) fn addresses(&self) -> Vec<Option<SocketAddr>> {
         self.shared.iter().map(|shared| shared.as_ref().map(|shared| shared.listen.address)).collect()
     }
@@ -152,13 +155,13 @@ fn not_listening(listen: &Listen, error: io::Error) -> anyhow::Error {
     anyhow::Error::new(error).context(format!("listening on {name} {address}{hint}"))
 }
 
-/// What is written at the other end comes whole, in order, and is not lost.
+/// Creates a socket pair that transfers whole messages, in order and without loss.
 fn mail() -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let (own, to) = socketpair(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
     for end in [&own, &to] {
         let end = socket2::SockRef::from(end);
-        // More than the system allows is cut to that.
+        // The system limits this to its maximum.
         end.set_send_buffer_size(MAIL)?;
         end.set_recv_buffer_size(MAIL)?;
     }

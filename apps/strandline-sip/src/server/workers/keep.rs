@@ -1,15 +1,15 @@
-//! What the supervisor keeps for its workers: in memory, and in a file.
+//! The state that the supervisor keeps for its workers: in memory, and in a file.
 
 use std::collections::HashMap;
 
 use crate::bindings::Journal;
 use crate::store::{Damage, SqliteWorkers, States, StoreError};
 
-/// What each worker has of each user: who starts anew gets it from here.
+/// The state of each worker's users, from which a replacement worker is initialised.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     states: States,
-    /// What could not be read of the file.
+    /// Damage found in the file.
     pub(super) damage: Damage,
 }
 
@@ -19,7 +19,7 @@ impl Table {
         Self { states, damage }
     }
 
-    /// A worker has changed something.
+    /// Applies the changes of a worker.
     pub(super) fn apply(&mut self, worker: u8, changes: &[u8]) {
         let Some(users) = self.states.get_mut(usize::from(worker)) else { return };
         for (aor, state) in Journal::read(changes) {
@@ -39,7 +39,7 @@ impl Table {
         }
     }
 
-    /// Shows all that each worker has, as journals of about so many bytes.
+    /// Passes the state of each worker to `each`, as journals of about `bytes` bytes.
     pub(super) fn show(&self, bytes: usize, mut each: impl FnMut(u8, &[u8])) {
         for (worker, users) in (0u8..).zip(&self.states) {
             let mut some = Journal::default();
@@ -57,15 +57,15 @@ impl Table {
     }
 }
 
-/// Where it is written down.
+/// The persistent store.
 pub(super) enum Keep {
-    /// Nowhere: it lives as long as the supervisor.
+    /// No store: the state lives as long as the supervisor.
     Memory,
     Sqlite(SqliteWorkers),
 }
 
 impl Keep {
-    /// All or none.
+    /// Persists changes atomically.
     pub(super) fn commit(&mut self, changes: &[(u8, &[u8])]) -> Result<(), StoreError> {
         match self {
             Self::Memory => Ok(()),
@@ -73,7 +73,7 @@ impl Keep {
         }
     }
 
-    /// Returns whether there is more to put in order.
+    /// Does one step of maintenance. Returns whether more remains.
     pub(super) fn idle(&mut self) -> bool {
         match self {
             Self::Memory => false,

@@ -1,4 +1,4 @@
-//! A worker's way to its supervisor: bindings are written down there, and what others change comes from there.
+//! A worker's link to its supervisor, which persists its bindings and passes on the changes of others.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,33 +16,33 @@ use crate::store::{ALONE, Damage, Each, News, PeerNode, Store, StoreError, worke
 use super::descriptors;
 use super::frame::{Hello, ToSupervisor, ToWorker, frame, read};
 
-/// What the supervisor wants of a worker.
+/// A request from the supervisor.
 #[derive(Debug)]
 pub(super) enum Order {
-    /// These live.
+    /// The workers that are alive.
     Alive(u64),
-    /// Somebody asks.
+    /// An administrative request.
     Ask { id: u64, method: String, target: String },
-    /// The configuration was read again: this counts.
+    /// A reloaded configuration.
     Reload { id: u64, files: Files },
-    /// It may end.
+    /// The worker may end.
     End,
-    /// There is no supervisor any more.
+    /// The supervisor has ended.
     Lost,
 }
 
-/// The last commit that was answered, and how.
+/// The result of the last commit.
 #[derive(Debug, Default)]
 struct Answered {
     number: u64,
     error: Option<String>,
-    /// Nothing more will come.
+    /// No further results will arrive.
     lost: bool,
 }
 
 type Answers = Arc<(Mutex<Answered>, Condvar)>;
 
-/// To the supervisor, from any thread.
+/// Sends messages to the supervisor, from any thread.
 #[derive(Debug, Clone)]
 pub(super) struct Teller(Sender<Vec<u8>>);
 
@@ -53,13 +53,13 @@ impl Teller {
     }
 }
 
-/// The supervisor is there, and has said who this worker is.
+/// The link to the supervisor, which has sent the worker's parameters.
 pub(super) struct Link {
     stream: UnixStream,
     pub(super) hello: Hello,
     pub(super) own: u8,
     pub(super) descriptors: Vec<OwnedFd>,
-    /// The configuration as it was at the start of all, and as it was read again since.
+    /// The configuration at the start, and that of the last reload.
     pub(super) started: Files,
     pub(super) last: Option<Files>,
     teller: Teller,
@@ -67,7 +67,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// The supervisor is at the standard input.
+    /// Opens the link. The supervisor is connected to standard input.
     pub(super) fn open(own: u8) -> Result<Self> {
         let stream = std::io::stdin().as_fd().try_clone_to_owned().context("the supervisor's socket")?;
         let mut stream = UnixStream::from(stream);
@@ -87,7 +87,7 @@ impl Link {
         let mut out = stream.try_clone()?;
         let write = move || {
             use std::io::Write;
-            // Whoever reads finds out if nobody is there.
+            // If the supervisor has ended, the reading thread notices.
             while let Ok(whole) = frames.recv()
                 && out.write_all(&whole).is_ok()
             {}
@@ -101,12 +101,12 @@ impl Link {
         self.teller.clone()
     }
 
-    /// Where bindings are written down.
+    /// The store of bindings.
     pub(super) fn store(&self) -> RelayStore {
         RelayStore { teller: self.teller.clone(), answers: Arc::clone(&self.answers), number: 0 }
     }
 
-    /// What there is: to be called once, before [`follow`](Self::follow).
+    /// Loads the initial state. Call it once, before [`follow`](Self::follow).
     pub(super) fn load(&mut self, each: &mut Each<'_>) -> Result<()> {
         loop {
             let (head, body) = read(&mut self.stream).context("reading what the supervisor has")?;
@@ -121,7 +121,8 @@ impl Link {
         }
     }
 
-    /// Starts the thread that hears of the supervisor. `tell` hears of changes, and `orders` of all else.
+    /// Starts the thread that reads from the supervisor. It passes changes to `tell`, and everything else to
+    /// `orders`.
     pub(super) fn follow(
         self,
         tell: impl FnMut(News) + Send + 'static,
@@ -150,7 +151,7 @@ struct Hearing<F> {
 }
 
 impl<F: FnMut(News)> Hearing<F> {
-    /// Returns why there is no more to hear.
+    /// Reads messages, and returns the error that ended the link.
     fn hear(&mut self) -> io::Error {
         loop {
             let heard = read(&mut self.stream).and_then(|(head, body)| self.take(head, body));
@@ -168,7 +169,7 @@ impl<F: FnMut(News)> Hearing<F> {
                 (self.tell)(News::Changes { node, changes: body });
                 let (known, knows) = channel();
                 (self.tell)(News::Known(known));
-                // At the end nobody takes it in.
+                // The receiver may have ended.
                 if knows.recv().is_ok() {
                     self.teller.tell(&ToSupervisor::Merged { number }, &[])?;
                 }
@@ -206,12 +207,12 @@ impl<F: FnMut(News)> Hearing<F> {
     fn lost(&self) {
         self.answers.0.lock().unwrap_or_else(PoisonError::into_inner).lost = true;
         self.answers.1.notify_all();
-        // At the end nobody hears it.
+        // The receiver may have ended.
         let _ = self.orders.send(Order::Lost);
     }
 }
 
-/// The supervisor's store, as the thread that writes bindings down uses it.
+/// The supervisor's store, as used by the thread that persists bindings.
 #[derive(Debug)]
 pub(super) struct RelayStore {
     teller: Teller,

@@ -1,21 +1,22 @@
-//! What workers say of themselves, put together.
+//! Merges the figures of workers.
 
 use std::fmt::Write as _;
 
 use crate::server::live::{Live, OtherNode, Second, Share, Totals};
 
-/// What the supervisor knows itself.
+/// Figures of the supervisor itself.
 #[derive(Debug, Default)]
 pub(super) struct Own {
     pub(super) uptime_secs: u64,
-    /// How many there should be.
+    /// The number of workers that should serve.
     pub(super) processes: u8,
     pub(super) restarts: u64,
-    /// What those have counted that died.
+    /// Counts of the workers that have died.
     pub(super) ended: Totals,
 }
 
-/// What is said of all of them: numbers are added up, each user counts once, and the least of what neighbours are told counts.
+/// The figures of all workers: counts are added up, each user counts once, and the lowest share allowed to
+/// neighbours is used.
 pub(super) fn live(workers: &[(u8, Live)], seconds: Vec<Second>, own: &Own) -> Live {
     let all = || workers.iter().map(|(_, live)| live);
     let sum = |of: fn(&Live) -> usize| all().map(of).sum();
@@ -45,7 +46,7 @@ pub(super) fn live(workers: &[(u8, Live)], seconds: Vec<Second>, own: &Own) -> L
     }
 }
 
-/// Each node once. It lives if a worker says so: the others hear of it as well.
+/// All nodes. A node is alive if one worker says so; the others will notice too.
 fn nodes(workers: &[(u8, Live)]) -> Vec<OtherNode> {
     let mut nodes: Vec<OtherNode> = Vec::new();
     for node in workers.iter().flat_map(|(_, live)| &live.nodes) {
@@ -58,7 +59,7 @@ fn nodes(workers: &[(u8, Live)]) -> Vec<OtherNode> {
     nodes
 }
 
-/// What is said of one beside the whole.
+/// The figures of one worker.
 fn share((worker, live): &(u8, Live)) -> Share {
     Share {
         worker: u16::from(*worker) + 1,
@@ -72,7 +73,8 @@ fn share((worker, live): &(u8, Live)) -> Share {
     }
 }
 
-/// Metrics of all workers, and of the supervisor: what is said of each has a label with its number, or `supervisor`.
+/// The metrics of all workers and of the supervisor. Each sample has a label with the number of the worker,
+/// or `supervisor`.
 pub(super) fn metrics(pages: &[(u8, &str)], supervisor: &str, own: &Own) -> String {
     let mut page = String::with_capacity(pages.iter().map(|(_, text)| text.len()).sum::<usize>() + 2048);
     let totals = [
@@ -82,7 +84,7 @@ pub(super) fn metrics(pages: &[(u8, &str)], supervisor: &str, own: &Own) -> Stri
     ];
     for (name, kind, help, value) in totals {
         let name = format!("strandline_sip_{name}");
-        // Writing to a text does not fail.
+        // Writing to a string does not fail.
         let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
     }
     let label = |worker: &u8| (u16::from(*worker) + 1).to_string();
@@ -104,7 +106,7 @@ pub(super) fn metrics(pages: &[(u8, &str)], supervisor: &str, own: &Own) -> Stri
     page
 }
 
-/// The names of all families, in the order of their first mention.
+/// The names of all metric families, in the order of their first occurrence.
 fn families<'a>(pages: &[(String, &'a str)]) -> Vec<&'a str> {
     let mut names = Vec::new();
     let found = pages.iter().flat_map(|(_, text)| text.lines());
@@ -116,7 +118,7 @@ fn families<'a>(pages: &[(String, &'a str)]) -> Vec<&'a str> {
     names
 }
 
-/// The lines that begin a family, and its samples.
+/// The header lines of a family, and its samples.
 fn family_of<'a>(text: &'a str, name: &str) -> Option<(Vec<&'a str>, Vec<&'a str>)> {
     let begins =
         |line: &&str| line.strip_prefix("# HELP ").and_then(|rest| rest.split(' ').next()) == Some(name);
@@ -126,7 +128,7 @@ fn family_of<'a>(text: &'a str, name: &str) -> Option<(Vec<&'a str>, Vec<&'a str
     Some((head, lines.take_while(|line| !line.starts_with('#')).collect()))
 }
 
-/// A sample with one more label.
+/// A sample with an additional label.
 fn labelled(sample: &str, worker: &str) -> String {
     let (name, value) = sample.rsplit_once(' ').unwrap_or((sample, ""));
     match name.strip_suffix('}') {

@@ -1,9 +1,9 @@
 //! Several processes that serve the same addresses: a supervisor and its workers.
 //!
-//! Each worker is a server with a thread of its own for everything, as if it were alone. The kernel gives each connection, and all
-//! datagrams of one peer, to one of them ([`group`]). The supervisor opens the sockets, reads the configuration for all
-//! ([`accepted`]), keeps the bindings of all ([`exchange`]), starts workers that have died, and answers who looks after the server. What a worker has for a connection of another one goes there
-//! without it.
+//! Each worker is a complete single-threaded server. The kernel assigns each connection, and all datagrams of
+//! one peer, to one worker ([`group`]). The supervisor opens the sockets, reads the configuration for all
+//! workers ([`accepted`]), keeps their bindings ([`exchange`]), restarts workers that have died, and answers
+//! administrative requests. Workers exchange messages for each other's connections directly.
 
 mod accepted;
 mod asking;

@@ -37,19 +37,19 @@ use super::group::Group;
 use super::keep::{Keep, Table};
 use super::worker::has_sctp;
 
-/// Until a worker that died again is started again: twice as long each time.
+/// The pause before a worker that has died again is restarted; it doubles each time.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// From so long on its sockets are closed meanwhile, so that what would come to it comes to others.
+/// From this pause on, the sockets of the worker are closed meanwhile, so that its input goes to the others.
 const PAUSE_LONG: Duration = Duration::from_secs(1);
-/// Who has served for so long died by chance.
+/// A worker that has served for this long resets the pause.
 const PROVEN: Duration = Duration::from_secs(10);
-/// How long workers may take to end: longer than they allow themselves.
+/// How long workers may take to end; longer than they allow themselves.
 const END: Duration = Duration::from_secs(42);
-/// The exit code of a worker that must not be started again.
+/// The exit code of a worker that must not be restarted.
 pub(in crate::server) const LOST: u8 = 3;
 
-/// What is heard of workers.
+/// Events concerning workers.
 enum Event {
     Ready {
         worker: u8,
@@ -57,7 +57,7 @@ enum Event {
         sctp: Option<(u16, u16)>,
     },
     Drained(u8),
-    /// It says nothing more, and all that it had said was done.
+    /// The link has ended, and everything that the worker had sent was handled.
     Gone(u8),
     Exited(u8, ExitStatus),
     Answer {
@@ -65,7 +65,7 @@ enum Event {
         status: u16,
         body: Vec<u8>,
     },
-    /// It has the configuration that all have, or why it can't.
+    /// The reloaded configuration was applied, or why not.
     Reloaded {
         worker: u8,
         id: u64,
@@ -73,19 +73,19 @@ enum Event {
     },
 }
 
-/// A worker's process.
+/// The process of a worker.
 #[derive(Default)]
 struct Place {
     pid: Option<Pid>,
-    /// Its link has not ended.
+    /// True until its link has ended.
     linked: bool,
     ready: bool,
     drained: bool,
     begun: Option<Instant>,
     begun_unix_secs: u64,
-    /// The last pause before it was started.
+    /// The last pause before a restart.
     pause: Duration,
-    /// When it is started again.
+    /// When it is restarted.
     start_at: Option<Instant>,
 }
 
@@ -98,7 +98,7 @@ impl Place {
 /// Serves with several processes until they have ended.
 ///
 /// # Errors
-/// If something can't be opened, or no worker can serve.
+/// Returns an error if something can't be opened, or no worker can serve.
 pub(in crate::server) fn supervise(config: &Config, args: &Args, files: Files) -> Result<ExitCode> {
     let accepted = Accepted::new(args, config, &files).context("the files of the configuration")?;
     drop(files);
@@ -138,14 +138,15 @@ pub(in crate::server) fn supervise(config: &Config, args: &Args, files: Files) -
         supervisor.run(events).await
     });
     let code = code?;
-    // All links have ended, and nothing comes to the store any more. After an error workers end with this process.
+    // All links have ended, and the store receives nothing more. After an error, workers end with this
+    // process.
     if store.join().is_err() {
         tracing::error!("the thread that writes bindings down has failed");
     }
     Ok(code)
 }
 
-/// Keys that all workers have.
+/// Keys common to all workers.
 #[derive(Clone, Copy)]
 struct Keys {
     tokens: [u8; 16],
@@ -159,7 +160,7 @@ impl Keys {
     }
 }
 
-/// Where bindings are kept here; none if workers have a database.
+/// Opens the store; `None` if the workers use a database.
 fn open_store(config: &Config, keys: &mut Keys) -> Result<(Option<Keep>, Table)> {
     match &config.store {
         Some(Store::Shared(_)) => Ok((None, Table::default())),
@@ -186,15 +187,15 @@ struct Supervisor<'a> {
     to_store: Sender<ToStore>,
     sender: UnboundedSender<Event>,
     places: Vec<Place>,
-    /// Those that start once the first one serves: what it has found out of SCTP is for them.
+    /// The workers that start once the first one serves, because they need its SCTP ports.
     waiting: VecDeque<u8>,
     sctp: Option<(u16, u16)>,
     asking: Rc<Asking>,
     accepted: Rc<Accepted>,
-    /// All are to end, by then.
+    /// The deadline for ending, if the server is ending.
     ends: Option<Instant>,
     worst: u8,
-    /// Where it listens was said.
+    /// True once the listening addresses were printed.
     announced: bool,
 }
 
@@ -233,7 +234,7 @@ impl Supervisor<'_> {
         self.places.get_mut(usize::from(worker))
     }
 
-    /// When something is due.
+    /// The time of the next step.
     fn next_step(&self) -> Option<Instant> {
         let starts = self.places.iter().filter_map(|place| place.start_at).min();
         if self.ends.is_some() { self.ends } else { starts }
@@ -257,21 +258,21 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    /// What is wrong is told in the log.
+    /// Errors are logged.
     fn reload(&self) {
         let asking = Rc::clone(&self.asking);
         tokio::task::spawn_local(async move { asking.reload().await });
     }
 
-    /// Tells all workers.
+    /// Sends a signal to all workers.
     fn signal(&self, signal: Signal) {
         for pid in self.places.iter().filter_map(|place| place.pid) {
-            // It may have ended already; until that is heard its number isn't another's.
+            // It may have ended already; its process ID isn't reused until its exit was noticed.
             let _ = kill_process(pid, signal);
         }
     }
 
-    /// All are to end gracefully.
+    /// Begins a graceful end.
     fn end(&mut self) {
         if self.ends.is_none() {
             tracing::info!("ending gracefully");
@@ -283,7 +284,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Once all have nothing more to do they may end.
+    /// Ends the workers once all are drained.
     fn end_drained(&self) {
         let begun = |place: &&Place| place.pid.is_some();
         if self.ends.is_some() && self.places.iter().filter(begun).all(|place| place.drained) {
@@ -298,7 +299,7 @@ impl Supervisor<'_> {
         let (ours, theirs) = UnixStream::pair().context("a socket for a process")?;
         let (all, sockets) = self.group.of(worker);
         descriptors::send(&ours, &all).context("handing over sockets")?;
-        // This very program, also if another has taken its place in the file system since.
+        // This very program, even if the file was replaced since.
         let mut command = Command::new("/proc/self/exe");
         let mut words = std::env::args_os();
         words.next().map(|name| command.arg0(name));
@@ -308,7 +309,7 @@ impl Supervisor<'_> {
             .arg(worker.to_string())
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
-            // What a terminal says to all of its processes is for this one.
+            // Signals from a terminal should reach only this process.
             .process_group(0)
             .spawn()
             .context("starting a process")?;
@@ -344,7 +345,7 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    /// Starts the thread that hears of a worker.
+    /// Starts the thread that reads from a worker.
     fn hear(&self, worker: u8, stream: UnixStream) -> Result<()> {
         let (exchange, store) = (Arc::clone(&self.exchange), self.to_store.clone());
         let events = self.sender.clone();
@@ -372,7 +373,7 @@ impl Supervisor<'_> {
                     break;
                 }
             }
-            // At the end nobody wants to know.
+            // The receiver may have ended.
             let told = Box::new(move || drop(events.send(Event::Gone(worker))));
             drop(store.send(ToStore::Gone { worker, told }));
         };
@@ -427,7 +428,7 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    /// A worker can't have the configuration that all others have: one that has it takes its place.
+    /// Kills a worker that can't apply the configuration of all others; its replacement will have it.
     fn differs(&mut self, worker: u8, error: &str) {
         tracing::error!(worker = worker + 1, %error, "a process can't have the configuration that all have, and is ended");
         if let Some(pid) = self.place(worker).and_then(|place| place.pid) {
@@ -436,7 +437,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// A worker's process has ended: that was wanted, or another takes its place.
+    /// Handles the exit of a worker, which is restarted unless the exit was requested.
     fn on_exit(&mut self, worker: u8, status: ExitStatus) {
         let served = self.places.get(usize::from(worker)).is_some_and(|place| place.ready);
         if let Some(place) = self.place(worker) {
@@ -447,10 +448,11 @@ impl Supervisor<'_> {
             Some(code) => code.clamp(0, 255) as u8,
             None => 1,
         };
-        // One that can't begin because the database is away tries again; the others have what they need.
+        // A worker that can't start because the database is unavailable tries again; the others have what
+        // they need.
         let lost = served && status.code() == Some(i32::from(LOST));
         if self.ends.is_some() {
-            // One that didn't serve yet was told so before it could hear it.
+            // A worker that didn't serve yet may have received the signal too early.
             self.worst = self.worst.max(if served { code } else { 0 });
         } else if lost || !self.announced {
             self.worst = self.worst.max(code.max(1));
@@ -463,7 +465,7 @@ impl Supervisor<'_> {
         self.is_gone(worker);
     }
 
-    /// Once a worker's process and its link have ended it may begin again.
+    /// Restarts a worker once its process and its link have ended.
     fn is_gone(&mut self, worker: u8) {
         let ends = self.ends.is_some();
         if !ends && self.place(worker).is_some_and(|place| place.is_over()) {

@@ -30,33 +30,34 @@ use super::descriptors::Inherited;
 use super::frame::ToSupervisor;
 use super::link::{Link, Order, Teller};
 
-/// SCTP ports from which workers but the first set up associations: their number is added.
+/// The first of the SCTP ports from which workers other than the first set up associations; the worker's
+/// number is added.
 const OWN_PORTS: u16 = 49_152;
 
-/// This process, if it is one of several.
+/// This process, as one of several.
 pub(in crate::server) struct Worker {
     own: u8,
     count: u8,
     /// The name of the server, as other nodes know it.
     server: String,
-    /// Until others are heard.
+    /// The link, until it is read by its own thread.
     link: Option<Link>,
     teller: Teller,
     orders: Option<UnboundedReceiver<Order>>,
-    /// What it reads letters from, and where it writes them.
+    /// The socket from which it reads letters, and those to which it writes.
     mail: Option<(OwnedFd, Vec<OwnedFd>)>,
     sockets: Inherited,
-    /// The configuration as it was read again, until that is heard.
+    /// The reloaded configuration, until it is applied.
     last: Option<Files>,
     draining: bool,
     sctp: Option<(u16, u16)>,
     begun_unix_secs: u64,
-    /// It may end.
+    /// Notified when the worker may end.
     ends: Rc<Notify>,
 }
 
 impl Worker {
-    /// Hears of the supervisor. Returns the configuration that it has accepted, in the form that it has for one of several.
+    /// Connects to the supervisor. Returns the accepted configuration, adapted for one of several workers.
     pub(in crate::server) fn join(own: u8, args: &Args) -> Result<(Self, Config)> {
         let mut link = Link::open(own)?;
         let mut config =
@@ -90,12 +91,12 @@ impl Worker {
         Ok((worker, config))
     }
 
-    /// Of how many it is one.
+    /// The number of workers.
     pub(in crate::server) const fn count(&self) -> u8 {
         self.count
     }
 
-    /// What all workers have to agree on.
+    /// Sets the keys on which all workers must agree.
     pub(in crate::server) fn agree(&self, seeds: &mut Seeds, nonces: &mut NonceKey) {
         let Some(hello) = self.link.as_ref().map(|link| &link.hello) else { return };
         seeds.agree_on(hello.hashes);
@@ -104,12 +105,13 @@ impl Worker {
         }
     }
 
-    /// The supervisor keeps the bindings.
+    /// Returns true if the supervisor stores the bindings.
     pub(in crate::server) fn relays(&self) -> bool {
         self.link.as_ref().is_some_and(|link| link.hello.relays)
     }
 
-    /// Gives the service what the supervisor has, and starts the threads; if there is a store of its own, that was done.
+    /// Loads the supervisor's state into the service, and starts the threads. With a store of its own, the
+    /// worker has loaded that already.
     pub(in crate::server) fn follow(&mut self, service: &mut Service) -> Result<Option<Stored>> {
         let mut link = self.link.take().context("the supervisor was heard already")?;
         let alive = link.hello.alive;
@@ -124,7 +126,7 @@ impl Worker {
             let (sender, news) = channel(NEWS);
             let stored = Stored::relayed(Box::new(link.store()), news, &damage)?;
             let tell = move |news| {
-                // At the end nobody waits for it any more.
+                // The receiver may have ended.
                 let _ = sender.blocking_send(news);
             };
             link.follow(tell, orders).context("starting the thread that hears of the supervisor")?;
@@ -140,13 +142,13 @@ impl Worker {
         Ok(stored)
     }
 
-    /// The socket to listen on there, unless that is SCTP's.
+    /// The listening socket for an address other than SCTP.
     pub(in crate::server) fn socket(&mut self, listen: &Listen) -> Result<OwnedFd> {
         self.sockets.take(listen)
     }
 
-    /// SCTP is the first worker's. The others have it to set up associations themselves: they say that they are at the port that the
-    /// first has.
+    /// The first worker listens for SCTP. The others use it only to set up associations, and advertise the
+    /// first one's port.
     pub(in crate::server) fn sctp(&self, listen: &Listen) -> (Listen, Option<u16>) {
         let carrier = match self.own {
             0 => self.sctp.map_or(listen.address.port(), |(_, carrier)| carrier),
@@ -155,7 +157,8 @@ impl Worker {
         let mut address = listen.address;
         address.set_port(carrier);
         let port = self.sctp.filter(|_| self.own != 0).map(|(port, _)| port);
-        // To a peer an association is one of two addresses and SCTP ports: those of different workers must not look alike.
+        // For a peer, an association is identified by addresses and SCTP ports, so those of different workers
+        // must differ.
         let sctp_port = match (self.own, self.sctp) {
             (0, Some((port, _))) => port,
             (0, None) => listen.sctp_port,
@@ -164,7 +167,7 @@ impl Worker {
         (Listen { address, sctp_port, ..listen.clone() }, port)
     }
 
-    /// Letters come and go.
+    /// Starts exchanging letters with the other workers.
     pub(in crate::server) fn open_mail(&mut self, hub: &Rc<Hub>) -> Result<()> {
         hub.connections.number_for(self.own, self.begun_unix_secs);
         let (from, to) = self.mail.take().context("mail was opened already")?;
@@ -174,7 +177,7 @@ impl Worker {
         Ok(())
     }
 
-    /// What has changed since the start of all, for one that takes another's place: before it serves.
+    /// Applies the changes since the start of the server, before a replacement worker serves.
     pub(in crate::server) fn catch_up(&mut self, hub: &Rc<Hub>, reloader: &Reloader) -> Result<()> {
         hub.service.borrow_mut().set_draining(self.draining);
         if let Some(mut files) = self.last.take() {
@@ -183,7 +186,7 @@ impl Worker {
         Ok(())
     }
 
-    /// It serves: the supervisor is told, and heard from then on.
+    /// Reports to the supervisor that the worker serves, and follows its requests.
     pub(in crate::server) fn serve(
         &mut self,
         users: usize,
@@ -196,7 +199,8 @@ impl Worker {
         Ok(())
     }
 
-    /// All that had begun here is over: waits until that is so at all workers, whose phones may be here.
+    /// Reports that all transactions here have ended, and waits until that is so at all workers, whose phones
+    /// may be connected here.
     pub(in crate::server) async fn end(&self, hub: &Hub) {
         if self.teller.tell(&ToSupervisor::Drained, &[]).is_ok() {
             tokio::select! {
@@ -215,7 +219,7 @@ async fn obey(mut orders: UnboundedReceiver<Order>, teller: Arc<Teller>, ends: R
                 let teller = Arc::clone(&teller);
                 let tell = move |answer: Answer| {
                     let head = ToSupervisor::Answer { id, status: answer.status() };
-                    // Without a supervisor nobody asks.
+                    // If the supervisor has ended, nobody needs the response.
                     let _ = teller.tell(&head, answer.body().as_bytes());
                 };
                 match answer(&admin, &method, &target) {
@@ -228,7 +232,7 @@ async fn obey(mut orders: UnboundedReceiver<Order>, teller: Arc<Teller>, ends: R
             Order::Reload { id, mut files } => {
                 let result = admin.reloader.reload_from(&admin.hub, &mut files);
                 let error = result.err().map(|error| error.to_string());
-                // Without a supervisor nobody wants to know.
+                // If the supervisor has ended, nobody needs the result.
                 let _ = teller.tell(&ToSupervisor::Reloaded { id, error }, &[]);
             }
             Order::End => ends.notify_one(),
@@ -240,7 +244,7 @@ async fn obey(mut orders: UnboundedReceiver<Order>, teller: Arc<Teller>, ends: R
     }
 }
 
-/// The supervisor has seen whether who asks may.
+/// Answers a request that the supervisor has authorised.
 fn answer(admin: &Admin, method: &str, target: &str) -> Reply {
     match Request::asked(method, target) {
         Ok(request) => match request.parts().first() {
@@ -252,7 +256,7 @@ fn answer(admin: &Admin, method: &str, target: &str) -> Reply {
     }
 }
 
-/// Is SCTP listened for?
+/// Returns true if SCTP is configured.
 pub(super) fn has_sctp(config: &Config) -> bool {
     config.listen.iter().any(|listen| listen.protocol == Protocol::Sctp)
 }

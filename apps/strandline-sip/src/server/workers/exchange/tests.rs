@@ -6,7 +6,7 @@ use super::super::frame::read;
 use super::*;
 use crate::store::Damage;
 
-/// A worker's end.
+/// A worker's end of a link.
 struct End {
     stream: UnixStream,
 }

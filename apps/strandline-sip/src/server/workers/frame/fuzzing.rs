@@ -1,4 +1,4 @@
-//! Any bytes as what a supervisor and its workers say to one another.
+//! Fuzz target: arbitrary bytes as messages between a supervisor and its workers.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -10,7 +10,7 @@ pub(in crate::server) fn run(bytes: &[u8]) {
     one::<ToSupervisor>(bytes);
 }
 
-/// What was read is written so that it reads the same.
+/// A message that was read and written again reads the same.
 fn one<T: DeserializeOwned + Serialize + PartialEq + core::fmt::Debug>(bytes: &[u8]) {
     let mut rest = bytes;
     let Ok((head, body)) = read::<T>(&mut rest) else { return };

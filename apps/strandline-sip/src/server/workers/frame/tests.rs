@@ -25,7 +25,7 @@ fn a_part_of_one_is_none() {
 proptest! {
     #[test]
     fn anything_else_is_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
-        // Nothing that is short can be one by chance: a head has a name in it.
+        // Short input can't be a message by chance, because a head contains a name.
         prop_assert!(read::<ToWorker>(&mut bytes.as_slice()).is_err());
     }
 }

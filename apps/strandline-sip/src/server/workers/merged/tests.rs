@@ -62,7 +62,7 @@ fn figures_of_all_are_those_of_one_server() {
     let workers =
         [(0, live_of(20, &[("b", true), ("c", false)])), (2, live_of(3, &[("a", false), ("b", false)]))];
     let all = live(&workers, Vec::new(), &own());
-    // Each knows all users; and what one that died has counted was counted.
+    // Every worker knows all users, and the counts of the worker that died are included.
     assert_eq!(
         (all.bindings, all.users, all.connections, all.associations, all.totals.calls),
         (15, 12, 4, 6, 1023)
