@@ -56,7 +56,7 @@ pub(super) const PROTO: Rules = Rules {
 };
 
 /// The crates with layers.
-pub(super) const CRATES: [Rules; 6] = [
+pub(super) const CRATES: [Rules; 7] = [
     PROTO,
     Rules {
         root: "crates/strandline/src/lib.rs",
@@ -148,6 +148,16 @@ pub(super) const CRATES: [Rules; 6] = [
             apart(&["registrar", "store"]),
             apart(&["service"]),
             apart(&["server"]),
+        ],
+        exceptions: &[],
+    },
+    Rules {
+        root: "apps/strandline-http/src/lib.rs",
+        layers: &[
+            apart(&["control", "stall"]),
+            apart(&["streams"]),
+            apart(&["client", "server"]),
+            apart(&["fuzzing"]),
         ],
         exceptions: &[],
     },

@@ -1,0 +1,202 @@
+//! HTTP over the streams of associations: independence, reuse, failures, shutdown.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use common::{Body, World, full};
+use http_body_util::BodyExt;
+use hyper::client::conn::http1;
+use hyper::{Request, Response};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use strandline::memory::{Fate, Network, Passing};
+use strandline_http::{Connector, HttpAssociation, HttpStream, ServeOptions, Settings};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::oneshot;
+
+/// Sends a request on a connection of its own, and returns the response's head.
+async fn get(
+    http: &HttpAssociation,
+    path: &str,
+) -> Result<(Response<hyper::body::Incoming>, u16), hyper::Error> {
+    let stream = http.open().await.expect("a stream");
+    let number = stream.stream();
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(connection);
+    let request = Request::get(path).header("host", "example.com").header("connection", "close");
+    Ok((sender.send_request(request.body(full("")).expect("a request")).await?, number))
+}
+
+async fn raw(http: &HttpAssociation, request: &[u8]) -> HttpStream {
+    let mut stream = http.open().await.expect("a stream");
+    stream.write_all(request).await.expect("to write");
+    stream
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_use_streams_at_the_same_time() {
+    let world = World::new();
+    let http = world.client(10).await;
+    let never = raw(&http, b"GET /never HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    let ((one, first), (two, second)) = tokio::try_join!(get(&http, "/one"), get(&http, "/two")).unwrap();
+    assert_ne!(first, second);
+    assert_eq!(two.into_body().collect().await.unwrap().to_bytes(), "this is /two");
+    assert_eq!(one.into_body().collect().await.unwrap().to_bytes(), "this is /one");
+    drop(never);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_stream_serves_one_connection_after_another() {
+    let world = World::new();
+    let http = world.client(1).await;
+    for turn in 0..5 {
+        let (response, stream) = get(&http, &format!("/{turn}")).await.unwrap();
+        assert_eq!(stream, 0);
+        assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), format!("this is /{turn}"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn client_uses_idle_streams_again() {
+    let world = World::new();
+    let connector = Connector::new(world.here.clone());
+    let client: Client<_, Body> = Client::builder(TokioExecutor::new()).build(connector.clone());
+    for turn in 0..20 {
+        let uri = format!("http+sctp://10.0.0.2/{turn}").parse().unwrap();
+        let body = client.get(uri).await.unwrap().into_body().collect().await.unwrap();
+        assert_eq!(body.to_bytes(), format!("this is /{turn}"));
+    }
+    let association = connector.association("10.0.0.2", 80).await.unwrap();
+    assert_eq!(association.open().await.unwrap().stream(), 1, "twenty requests took one stream");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stalled_reader_delays_no_other() {
+    let world = World::new();
+    let http = world.client(10).await;
+    // More than the window of the stream, and nobody reads.
+    let (stalled, _) = get(&http, "/size/8000000").await.unwrap();
+    for _ in 0..3 {
+        let (response, _) = get(&http, "/size/3000000").await.unwrap();
+        assert_eq!(response.into_body().collect().await.unwrap().to_bytes().len(), 3_000_000);
+    }
+    assert_eq!(stalled.into_body().collect().await.unwrap().to_bytes().len(), 8_000_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn uploads_go_beyond_the_window() {
+    let world = World::new();
+    let http = world.client(2).await;
+    let stream = http.open().await.unwrap();
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let data = Bytes::from(vec![7; 5_000_000]);
+    let request = Request::post("/echo").header("host", "a").body(full(data.clone())).unwrap();
+    let response = sender.send_request(request).await.unwrap();
+    assert!(response.into_body().collect().await.unwrap().to_bytes() == data);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failing_bodies_are_errors_at_the_client() {
+    let world = World::new();
+    let http = world.client(2).await;
+    let (failed, stream) = get(&http, "/fail").await.unwrap();
+    assert!(failed.into_body().collect().await.is_err());
+    // HTTP/1.0 has no other end of the body than that of the connection.
+    let mut old = raw(&http, b"GET /fail HTTP/1.0\r\n\r\n").await;
+    assert_eq!(old.stream(), stream, "a stream is used again after a reset");
+    let error = old.read_to_end(&mut Vec::new()).await.unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    let (other, _) = get(&http, "/fine").await.unwrap();
+    assert_eq!(other.into_body().collect().await.unwrap().to_bytes(), "this is /fine");
+}
+
+#[tokio::test(start_paused = true)]
+async fn old_clients_read_up_to_the_end() {
+    let world = World::new();
+    let http = world.client(1).await;
+    let mut old = raw(&http, b"GET /old HTTP/1.0\r\n\r\n").await;
+    let mut text = String::new();
+    old.read_to_string(&mut text).await.unwrap();
+    assert!(text.ends_with("this is /old"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vanished_server_is_an_error() {
+    let is_gone = Arc::new(AtomicBool::new(false));
+    let judge = {
+        let is_gone = Arc::clone(&is_gone);
+        move |_: &Passing<'_>| if is_gone.load(Ordering::Relaxed) { Fate::Drop } else { Fate::Deliver }
+    };
+    let network = Network::builder().delay(Duration::from_millis(20)).judge(judge).build();
+    let world = World::on(&network, ServeOptions::default());
+    let http = world.client(2).await;
+    let (response, _) = get(&http, "/size/50000000").await.unwrap();
+    let mut waiting = raw(&http, b"GET /never HTTP/1.0\r\n\r\n").await;
+    is_gone.store(true, Ordering::Relaxed);
+    waiting.write_all(b"more").await.unwrap();
+    assert!(response.into_body().collect().await.is_err());
+    let error = waiting.read_to_end(&mut Vec::new()).await.unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+    assert!(http.open().await.is_err());
+    assert!(!http.is_usable());
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_answers_requests_in_progress() {
+    let mut world = World::new();
+    let http = world.client(4).await;
+    let (response, _) = get(&http, "/size/4000000").await.unwrap();
+    let idle = raw(&http, b"").await;
+    world.stop.take().unwrap().send(()).unwrap();
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes().len(), 4_000_000);
+    world.served.await.unwrap();
+    drop(idle);
+    assert_eq!(http.association().closed().await, strandline::Ended::ShutDown);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abandoned_response_frees_its_stream() {
+    let world = World::new();
+    let http = world.client(1).await;
+    let (response, _) = get(&http, "/size/50000000").await.unwrap();
+    drop(response);
+    let (next, stream) = get(&http, "/next").await.unwrap();
+    assert_eq!(stream, 0);
+    assert_eq!(next.into_body().collect().await.unwrap().to_bytes(), "this is /next");
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_handles_shut_the_association_down() {
+    let world = World::new();
+    let http = world.client(1).await;
+    let association = http.association().clone();
+    let (response, _) = get(&http, "/one").await.unwrap();
+    drop((response, http));
+    let (ended, received) = oneshot::channel();
+    tokio::spawn(async move { drop(ended.send(association.closed().await)) });
+    assert_eq!(received.await.unwrap(), strandline::Ended::ShutDown);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lossy_networks_deliver_every_response() {
+    let network = Network::builder().delay(Duration::from_millis(30)).loss(0.1).seed(5).build();
+    let world = World::on(&network, ServeOptions::default());
+    let client: Client<_, Body> = Client::builder(TokioExecutor::new())
+        .build(Connector::new(world.here.clone()).settings(Settings::default().stream_window(16 << 10)));
+    let fetches = (0..50).map(|turn| {
+        let client = client.clone();
+        tokio::spawn(async move {
+            let uri = format!("http+sctp://10.0.0.2/size/{}", 20_000 + turn).parse().unwrap();
+            let body = client.get(uri).await.unwrap().into_body().collect().await.unwrap();
+            assert_eq!(body.to_bytes().len(), 20_000 + turn);
+        })
+    });
+    for fetch in fetches.collect::<Vec<_>>() {
+        fetch.await.unwrap();
+    }
+}
