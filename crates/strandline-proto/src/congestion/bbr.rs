@@ -18,13 +18,67 @@ mod tests;
 use core::time::Duration;
 
 use self::contest::Contest;
-use self::model::{MEASURED_MIN, Model, Sample};
+use self::model::{BETA, MEASURED_MIN, Model, Sample};
 use super::controller::{Ack, Controller};
 use super::rfc9260::initial_window_of_ten;
 use crate::time::Time;
 
-/// Minimum number of packets in flight, whatever the model says, so that acknowledgements keep coming
-/// (BBRMinPipeCwnd).
+// Gains in percent, named as in draft-ietf-ccwg-bbr: pacing gains of the bandwidth, window gains of the
+// bandwidth-delay product.
+
+/// StartupPacingGain: 4 ln 2 (section 5.3.1).
+const STARTUP_PACING_GAIN: u64 = 277;
+/// Window gain of Startup. The draft's 200 doubles the flight only if no rate is measured slightly too low.
+const STARTUP_WINDOW_GAIN: u64 = 225;
+/// DrainPacingGain (section 5.3.2).
+const DRAIN_PACING_GAIN: u64 = 50;
+/// Pacing gain of Down (section 5.3.3.1).
+const DOWN_PACING_GAIN: u64 = 90;
+/// Pacing gain of Down beside competing flows that keep a queue: that of BBR version 1.
+const CONTESTED_DOWN_PACING_GAIN: u64 = 75;
+/// Pacing gain of Cruise and Refill (sections 5.3.3.2 and 5.3.3.3), and of ProbeRtt: the bandwidth itself.
+const UNITY_GAIN: u64 = 100;
+/// Pacing gain of Up (section 5.3.3.4).
+const UP_PACING_GAIN: u64 = 125;
+/// Window gain of Up (section 5.3.3.4).
+const UP_WINDOW_GAIN: u64 = 225;
+/// DefaultCwndGain, for all other states.
+const DEFAULT_WINDOW_GAIN: u64 = 200;
+/// ProbeRTTCwndGain (section 5.3.4).
+const PROBE_RTT_WINDOW_GAIN: u64 = 50;
+/// PacingMarginPercent: the rate is lower by this, so that no queue builds up (section 5.6.2).
+const PACING_MARGIN: u64 = 1;
+
+/// Twentieths of the flight limit that Down and Cruise use: 1 - Headroom (0.15), to leave room for other flows.
+const WITHOUT_HEADROOM: u64 = 17;
+
+/// ProbeRTTDuration: minimum time in ProbeRtt (section 5.3.4).
+const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
+
+/// Rounds without growth that end Startup (section 5.3.1.2).
+const FULL_ROUNDS: u8 = 3;
+
+/// Quarters of the bandwidth that a round of Startup must reach to count as growth (section 5.3.1.2).
+const STARTUP_GROWTH_QUARTERS: u64 = 5;
+
+/// Tenths of the bandwidth that a round of Up must exceed to count as growth.
+const UP_GROWTH_TENTHS: u64 = 11;
+
+/// Minimum time between two probes for bandwidth, in milliseconds (section 5.3.3). A random part of up to 2^10 ms is
+/// added.
+const CRUISE_MS_MIN: u64 = 2_000;
+const CRUISE_MS_BITS: u32 = 10;
+
+/// 2^64 divided by the golden ratio: multiplication by it spreads similar numbers (Fibonacci hashing).
+const SPREAD_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Rounds after which the losses of a phase belong to packets sent in it.
+const SETTLED_ROUNDS: u32 = 2;
+
+/// Packets in one batch of the pacer.
+const BATCH_PACKETS: u64 = 3;
+
+/// Minimum number of packets in flight, whatever the model says, so that acknowledgements keep coming (MinPipeCwnd).
 const WINDOW_MIN: u32 = 4;
 
 /// Length of a cruise beside competing flows that keep a queue, in rounds. It is that of BBR version 1, so that
@@ -96,6 +150,11 @@ struct PathModel {
     contest: Contest,
 }
 
+/// Returns the part of a flight limit that leaves headroom for other flows.
+const fn with_headroom(bytes: u64) -> u64 {
+    bytes / 20 * WITHOUT_HEADROOM
+}
+
 impl PathModel {
     fn enter(&mut self, now: Time, state: State) {
         self.state = state;
@@ -110,8 +169,8 @@ impl PathModel {
         if state == State::ProbeBw(Phase::Down) {
             self.model.begin_cycle();
             // A random part keeps flows from probing in step.
-            let spread = self.model.delivered().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 54;
-            self.cruise = Duration::from_millis(2_000 + spread);
+            let spread = self.model.delivered().wrapping_mul(SPREAD_FACTOR) >> (u64::BITS - CRUISE_MS_BITS);
+            self.cruise = Duration::from_millis(CRUISE_MS_MIN + spread);
         }
     }
 
@@ -123,16 +182,17 @@ impl PathModel {
     /// product.
     fn gains(&self) -> (u64, u64) {
         match self.state {
-            // The draft's window gain of 200 doubles the flight only if no rate is measured slightly too low.
-            State::Startup => (277, 225),
-            State::Drain => (50, 200),
-            State::ProbeBw(Phase::Down) if self.contest.contested() => (75, CONTESTED_FLIGHT),
-            State::ProbeBw(Phase::Up) if self.contest.contested() => (125, CONTESTED_FLIGHT),
-            State::ProbeBw(_) if self.contest.contested() => (100, CONTESTED_FLIGHT),
-            State::ProbeBw(Phase::Down) => (90, 200),
-            State::ProbeBw(Phase::Cruise | Phase::Refill) => (100, 200),
-            State::ProbeBw(Phase::Up) => (125, 225),
-            State::ProbeRtt => (100, 50),
+            State::Startup => (STARTUP_PACING_GAIN, STARTUP_WINDOW_GAIN),
+            State::Drain => (DRAIN_PACING_GAIN, DEFAULT_WINDOW_GAIN),
+            State::ProbeBw(phase) if self.contest.contested() => match phase {
+                Phase::Down => (CONTESTED_DOWN_PACING_GAIN, CONTESTED_FLIGHT),
+                Phase::Up => (UP_PACING_GAIN, CONTESTED_FLIGHT),
+                Phase::Cruise | Phase::Refill => (UNITY_GAIN, CONTESTED_FLIGHT),
+            },
+            State::ProbeBw(Phase::Down) => (DOWN_PACING_GAIN, DEFAULT_WINDOW_GAIN),
+            State::ProbeBw(Phase::Cruise | Phase::Refill) => (UNITY_GAIN, DEFAULT_WINDOW_GAIN),
+            State::ProbeBw(Phase::Up) => (UP_PACING_GAIN, UP_WINDOW_GAIN),
+            State::ProbeRtt => (UNITY_GAIN, PROBE_RTT_WINDOW_GAIN),
         }
     }
 
@@ -153,13 +213,13 @@ impl PathModel {
         match self.state {
             State::Startup => self.on_startup(now, sample),
             State::Drain => {
-                if u64::from(flight) <= self.without_queue(self.model.in_flight(100), pmdcs) {
+                if u64::from(flight) <= self.without_queue(self.model.in_flight(UNITY_GAIN), pmdcs) {
                     self.enter(now, State::ProbeBw(Phase::Down));
                 }
             }
             State::ProbeBw(phase) => self.on_probe_bw(now, sample, phase, flight, pmdcs),
             State::ProbeRtt => {
-                let waited = self.lasted(now) >= Duration::from_millis(200);
+                let waited = self.lasted(now) >= PROBE_RTT_DURATION;
                 if waited && self.model.rounds() != self.since_round {
                     self.model.renew_min_rtt(now);
                     let next = if self.filled { State::ProbeBw(Phase::Cruise) } else { State::Startup };
@@ -180,7 +240,7 @@ impl PathModel {
 
     fn on_startup(&mut self, now: Time, sample: &Sample) {
         if sample.round_began && !sample.app_limited {
-            if self.model.bandwidth() >= self.full_bandwidth / 4 * 5 {
+            if self.model.bandwidth() >= self.full_bandwidth / 4 * STARTUP_GROWTH_QUARTERS {
                 self.full_bandwidth = self.model.bandwidth();
                 (self.full_rounds, self.full_at) = (0, now);
             } else if now.since(self.full_at) >= MEASURED_MIN {
@@ -190,7 +250,7 @@ impl PathModel {
                 self.full_rounds += if self.model.queued() { 2 } else { 1 };
             }
         }
-        if self.full_rounds >= 3 || sample.often {
+        if self.full_rounds >= FULL_ROUNDS || sample.often {
             if sample.lossy {
                 self.model.on_start_overflowed(sample);
             }
@@ -201,7 +261,7 @@ impl PathModel {
     fn on_probe_bw(&mut self, now: Time, sample: &Sample, phase: Phase, flight: u32, pmdcs: u32) {
         let next = match phase {
             Phase::Down => {
-                let enough = self.model.in_flight(100).min(self.in_flight_high(pmdcs) / 20 * 17);
+                let enough = self.model.in_flight(UNITY_GAIN).min(with_headroom(self.in_flight_high(pmdcs)));
                 let drained = u64::from(flight) <= self.without_queue(enough, pmdcs);
                 // A queue of competing flows does not drain.
                 let enough = self.contest.contested() && self.lasted(now) > self.model.min_rtt();
@@ -212,7 +272,7 @@ impl PathModel {
             Phase::Up => self.on_up(now, sample, flight, pmdcs),
         };
         // The first losses of a phase belong to packets sent in the previous state, before this one could compensate.
-        let settled = self.model.rounds().wrapping_sub(self.since_round) >= 2;
+        let settled = self.model.rounds().wrapping_sub(self.since_round) >= SETTLED_ROUNDS;
         if sample.lossy && settled && phase == Phase::Cruise {
             self.model.on_congestion();
         }
@@ -249,12 +309,12 @@ impl PathModel {
         if !sample.round_began {
             return None;
         }
-        if self.model.bandwidth() > self.full_bandwidth / 10 * 11 {
+        if self.model.bandwidth() > self.full_bandwidth / 10 * UP_GROWTH_TENTHS {
             self.full_bandwidth = self.model.bandwidth();
             return None;
         }
         let a_round = self.model.rounds() != self.since_round && self.lasted(now) > self.model.min_rtt();
-        let full = u64::from(flight) >= Self::quantised(self.model.in_flight(125), pmdcs);
+        let full = u64::from(flight) >= Self::quantised(self.model.in_flight(UP_PACING_GAIN), pmdcs);
         // An application that sends less never fills the path.
         (a_round && (full || sample.app_limited)).then_some(Phase::Down)
     }
@@ -263,12 +323,12 @@ impl PathModel {
     /// covers within the measurement interval. With less, a burst of losses takes everything that a local network
     /// holds, and no acknowledgement reveals it.
     fn extra(&self, pmdcs: u32) -> u64 {
-        u64::from(pmdcs) * 3 + self.model.bandwidth() / 1_000 * 4
+        u64::from(pmdcs) * BATCH_PACKETS + self.model.bandwidth() / 1_000 * MEASURED_MIN.as_millis() as u64
     }
 
     /// Returns the flight in bytes that proved too large, at least as much as keeps the path busy.
     fn in_flight_high(&self, pmdcs: u32) -> u64 {
-        let least = Self::quantised(self.model.in_flight(70) + self.extra(pmdcs), pmdcs);
+        let least = Self::quantised(self.model.in_flight(BETA) + self.extra(pmdcs), pmdcs);
         self.model.in_flight_high().max(least)
     }
 
@@ -280,7 +340,7 @@ impl PathModel {
             // Competing flows take all the room that is left.
             _ if self.contest.contested() => u64::MAX,
             // Leave headroom for other flows.
-            State::ProbeBw(Phase::Cruise) => self.in_flight_high(pmdcs) / 20 * 17,
+            State::ProbeBw(Phase::Cruise) => with_headroom(self.in_flight_high(pmdcs)),
             _ => self.in_flight_high(pmdcs),
         };
         (self.model.in_flight(gain) + extra).min(high).min(self.model.in_flight_low())
@@ -368,7 +428,7 @@ impl Controller for Bbr {
             // A low measured rate must not prevent better measurements.
             _ => path.model.rate_min(self.pmdcs),
         };
-        let rate = path.model.bandwidth().max(least) / 100 * gain / 100 * 99;
+        let rate = path.model.bandwidth().max(least) / 100 * gain / 100 * (100 - PACING_MARGIN);
         // The measured bandwidth is what arrives. Send more to make up for losses.
         let sent = match path.state {
             State::ProbeBw(Phase::Cruise | Phase::Refill) => rate + rate / 1_000 * path.model.lost_permille(),

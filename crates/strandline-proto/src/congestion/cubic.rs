@@ -26,6 +26,10 @@ const QUEUE_DIVISOR: u32 = 16;
 const QUEUE_MIN_US: u32 = 500;
 /// The minimum round-trip time covers at most two such periods, in seconds, because the path may have become longer.
 const MIN_RTT_PERIOD_S: u16 = 30;
+/// Maximum target of the window as a multiple of cwnd (section 4.2).
+const TARGET_MAX: f64 = 1.5;
+/// Units of `credit` in a byte.
+const CREDIT_PER_BYTE: f64 = 65_536.0;
 /// Maximum growth for one SACK in slow start, in packets. One SACK may acknowledge a whole train of packets.
 const SLOW_START_MAX: u32 = 64;
 
@@ -43,7 +47,7 @@ pub struct Cubic {
     w_est: f64,
     /// K, in seconds.
     k: f32,
-    /// Fractional byte of window growth, in units of 1 / 65,536 byte.
+    /// Fractional byte of window growth, in units of 1 / `CREDIT_PER_BYTE`.
     credit: u16,
     /// Start of congestion avoidance, moved later by the time in which the window was not used; `Time::MAX` before it
     /// begins.
@@ -147,7 +151,7 @@ impl Cubic {
         let w_max = self.packets(self.w_max);
         let cubic = (C * (t - f64::from(self.k)).powi(3) + w_max) * f64::from(self.pmdcs);
         let cwnd = f64::from(self.cwnd);
-        let target = cubic.clamp(cwnd, 1.5 * cwnd);
+        let target = cubic.clamp(cwnd, TARGET_MAX * cwnd);
         let acked = f64::from(ack.acked_bytes);
         // Compare with W_max instead of cwnd_prior, whatever share the loss left (decision 24).
         let alpha = if self.w_est >= f64::from(self.w_max) { 1.0 } else { ALPHA };
@@ -156,9 +160,9 @@ impl Cubic {
         let friendly_growth = self.w_est - cwnd;
         let growth = if friendly_growth > 0.0 && cubic < self.w_est { friendly_growth } else { cubic_growth };
         // Grow no faster than slow start.
-        let growth = growth.min(acked) + f64::from(self.credit) / 65_536.0;
+        let growth = growth.min(acked) + f64::from(self.credit) / CREDIT_PER_BYTE;
         self.cwnd = self.cwnd.saturating_add(growth as u32);
-        self.credit = (growth.fract() * 65_536.0) as u16;
+        self.credit = (growth.fract() * CREDIT_PER_BYTE) as u16;
     }
 
     fn begin_epoch(&mut self, now: Time) {

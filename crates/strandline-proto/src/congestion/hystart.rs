@@ -35,6 +35,8 @@ const TRAIN_RTT_MIN_US: u32 = 10_000;
 /// minimum round-trip time over the divisor. It exceeds the delays of scheduling.
 const TRAIN_QUEUE_MIN_US: u32 = 4_000;
 const TRAIN_QUEUE_DIVISOR: u32 = 16;
+/// Halves of the minimum round-trip time at which a queue is long: the round trip is longer by half.
+const LONG_QUEUE_HALVES: u32 = 3;
 /// Largest gap between two acknowledgements of a train: the larger of this, in microseconds, and the minimum
 /// round-trip time over the divisor. At 100 Mbit/s an acknowledgement of 128 packets comes 15 ms after the one
 /// before.
@@ -133,7 +135,7 @@ impl HyStart {
     /// on the path.
     fn is_long_queue(&mut self, rtt: Option<Duration>) -> bool {
         if let Some(rtt) = rtt {
-            let late = rtt.as_micros() >= u128::from(self.min_us / 2 * 3);
+            let late = rtt.as_micros() >= u128::from(self.min_us / 2 * LONG_QUEUE_HALVES);
             self.long_queued = if late { self.long_queued + 1 } else { 0 };
         }
         self.long_queued >= SAMPLES_MIN && self.min_us >= TRAIN_RTT_MIN_US

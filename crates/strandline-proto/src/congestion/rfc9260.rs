@@ -24,18 +24,30 @@ pub struct Rfc9260 {
     l_max: u32,
 }
 
+/// Bytes of DATA chunks in three full Ethernet packets, in the initial window of section 7.2.1: 1,500 bytes less the IP
+/// header (20 or 40) and the common header (12) each.
+const THREE_PACKETS_IPV4: u32 = 3 * (1500 - 20 - 12);
+const THREE_PACKETS_IPV6: u32 = 3 * (1500 - 40 - 12);
+
+/// Bytes of ten full Ethernet packets in the initial window of RFC 6928 section 2, and its limit in smaller packets.
+const TEN_PACKETS: u32 = 14_600;
+const INITIAL_PACKETS_MAX: u32 = 12;
+
+/// Window in PMDCS below which a loss or idle time does not reduce it (sections 7.2.1 and 7.2.3), and upper bound of the
+/// initial window.
+const WINDOW_FLOOR: u32 = 4;
+
 /// Returns min(4 * PMDCS, max(2 * PMDCS, three packets)) in bytes (section 7.2.1).
 pub(super) fn initial_window(pmdcs: u32, ipv6: bool) -> u32 {
-    let three_packets = if ipv6 { 4344 } else { 4404 };
-    pmdcs.saturating_mul(4).min(pmdcs.saturating_mul(2).max(three_packets))
+    let three_packets = if ipv6 { THREE_PACKETS_IPV6 } else { THREE_PACKETS_IPV4 };
+    pmdcs.saturating_mul(WINDOW_FLOOR).min(pmdcs.saturating_mul(2).max(three_packets))
 }
 
 /// Returns the initial window of RFC 6928 section 2 in bytes: ten packets, fewer if packets are large. It is the size
 /// of ten full Ethernet packets even while the search for the path MTU has not found that size yet: twelve packets of
 /// 1,280 bytes put no more on the path.
 pub(crate) fn initial_window_of_ten(pmdcs: u32) -> u32 {
-    const FULL_PACKETS: u32 = 14_600;
-    pmdcs.saturating_mul(12).min(pmdcs.saturating_mul(2).max(FULL_PACKETS))
+    pmdcs.saturating_mul(INITIAL_PACKETS_MAX).min(pmdcs.saturating_mul(2).max(TEN_PACKETS))
 }
 
 impl Rfc9260 {
@@ -54,7 +66,7 @@ impl Rfc9260 {
 
     /// Returns max(cwnd / 2, 4 * PMDCS), the ssthresh after a loss.
     fn halved(&self) -> u32 {
-        (self.cwnd / 2).max(self.pmdcs.saturating_mul(4))
+        (self.cwnd / 2).max(self.pmdcs.saturating_mul(WINDOW_FLOOR))
     }
 
     /// Slow start (section 7.2.1). The Cumulative TSN Ack Point need not advance: RFC 9260 dropped that condition of
@@ -149,7 +161,7 @@ impl Controller for Rfc9260 {
         // The formula of section 7.2.1 would raise a window below 4 PMDCS. A time-out leaves such a window, and only
         // one packet may be sent until an acknowledgement arrives, however long that takes. Here idle time only
         // lowers the window.
-        let floor = self.pmdcs.saturating_mul(4);
+        let floor = self.pmdcs.saturating_mul(WINDOW_FLOOR);
         if rto_periods == 0 || self.cwnd <= floor {
             return;
         }

@@ -16,9 +16,10 @@ use super::controller::{Ack, Controller};
 use super::rfc9260::initial_window_of_ten;
 use crate::time::Time;
 
-/// Bounds of the target queueing delay, which is a quarter of the minimum round-trip time. A peer's acknowledgement
+/// Target queueing delay: the minimum round-trip time over the divisor, within the bounds. A peer's acknowledgement
 /// timers have a granularity of a millisecond, and programs wake up late, so that a smaller delay is no sign of a
 /// queue.
+const TARGET_DIVISOR: u32 = 4;
 const TARGET_MIN_US: u32 = 2_000;
 const TARGET_MAX_US: u32 = 10_000;
 /// Flow scaling: a window of one packet may cause 1 + `SCALING` times the target queueing delay, a window of
@@ -81,7 +82,7 @@ impl Swift {
     /// Returns the target delay in microseconds.
     fn target_us(&self) -> f64 {
         let base = self.min_rtt_us();
-        let queue = f64::from((base / 4).clamp(TARGET_MIN_US, TARGET_MAX_US));
+        let queue = f64::from((base / TARGET_DIVISOR).clamp(TARGET_MIN_US, TARGET_MAX_US));
         let packets = f64::from(self.cwnd) / f64::from(self.pmdcs);
         let least = SCALED_PACKETS.sqrt().recip();
         let share = (packets.max(1.0).sqrt().recip() - least).max(0.0) / (1.0 - least);

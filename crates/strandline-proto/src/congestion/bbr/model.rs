@@ -11,6 +11,14 @@ use crate::time::Time;
 const MOMENTS_EACH: u32 = 32;
 const MOMENTS_MAX: usize = 96;
 
+/// Beta: percent of the bandwidth-delay product that a loss leaves as the minimum flight limit.
+pub(super) const BETA: u64 = 70;
+
+const NANOS_PER_SECOND: u128 = 1_000_000_000;
+
+/// Stands for an unknown number of bytes: practically unlimited, and small enough to be multiplied by a gain.
+const UNLIMITED: u64 = u64::MAX / 1_000;
+
 /// Minimum interval for measuring a rate. On shorter paths timers and batches bunch the acknowledgements.
 pub(super) const MEASURED_MIN: Duration = Duration::from_millis(4);
 
@@ -37,8 +45,20 @@ const LOSSES_MIN: u32 = 6;
 
 /// A round-trip time within a thirty-second plus `NEAR_MIN` of the minimum shows an empty queue. The minimum then
 /// need not be probed for, but for no longer than `NEAR_MIN_HOLDS`.
+const NEAR_MIN_DIVISOR: u32 = 32;
 const NEAR_MIN: Duration = Duration::from_micros(100);
 const NEAR_MIN_HOLDS: Duration = Duration::from_secs(15);
+
+/// A round-trip time shows a queue if it exceeds the minimum by this fraction, and by at least `QUEUE_MIN`.
+const QUEUE_DIVISOR: u32 = 4;
+const QUEUE_MIN: Duration = Duration::from_micros(500);
+
+/// Thousandths of the losses without a queue that are made up for by a higher rate.
+const COMPENSATED_PERMILLE: u64 = 875;
+
+/// The flight limit grows by this fraction when the flight reaches `REACHED_EIGHTHS` of it without harm.
+const RAISE_DIVISOR: u64 = 32;
+const REACHED_EIGHTHS: u64 = 7;
 
 /// The state of delivery when an acknowledgement arrived.
 #[derive(Debug, Clone, Copy)]
@@ -164,7 +184,7 @@ impl Model {
                 self.min_rtt = rtt;
                 self.min_rtt_at = ack.now;
             }
-            if rtt <= self.min_rtt + self.min_rtt / 32 + NEAR_MIN {
+            if rtt <= self.min_rtt + self.min_rtt / NEAR_MIN_DIVISOR + NEAR_MIN {
                 self.near_min_at = ack.now;
             }
             let sent_at = Time::from_nanos(ack.now.as_nanos().saturating_sub(rtt.as_nanos() as u64));
@@ -196,7 +216,7 @@ impl Model {
         let elapsed = now.since(then.at).max(sent_at.since(then.sent_at));
         let elapsed = elapsed.max(self.min_rtt).max(MEASURED_MIN).as_nanos();
         let bytes = (self.delivered - then.delivered).min(self.sent.between(then.sent_at, sent_at));
-        let rate = u64::try_from(u128::from(bytes) * 1_000_000_000 / elapsed).unwrap_or(u64::MAX);
+        let rate = u64::try_from(u128::from(bytes) * NANOS_PER_SECOND / elapsed).unwrap_or(u64::MAX);
         let rate = if self.steady { rate.min(self.longer_rate(now, then)) } else { rate };
         sample.app_limited = then.app_limited;
         if !then.app_limited || rate > self.bandwidth() {
@@ -215,7 +235,7 @@ impl Model {
         let Some(before) = self.moment_before(before) else { return u64::MAX };
         let elapsed = now.since(before.at).as_nanos().max(1);
         let bytes = u128::from(self.delivered - before.delivered);
-        u64::try_from(bytes * 1_000_000_000 / elapsed).unwrap_or(u64::MAX)
+        u64::try_from(bytes * NANOS_PER_SECOND / elapsed).unwrap_or(u64::MAX)
     }
 
     fn end_round(&mut self, pmdcs: u32, sample: &mut Sample) {
@@ -271,7 +291,7 @@ impl Model {
         if self.queued || arrived == 0 {
             return 0;
         }
-        (self.lost_lately * 875 / arrived).min(LOSS_MAX_WITHOUT_QUEUE * 10)
+        (self.lost_lately * COMPENSATED_PERMILLE / arrived).min(LOSS_MAX_WITHOUT_QUEUE * 10)
     }
 
     fn remember(&mut self, now: Time, rtt: Option<Duration>, app_limited: bool) {
@@ -302,7 +322,7 @@ impl Model {
     /// True if all packets of this round met a queue.
     fn shows_queue(&self) -> bool {
         self.round_rtt != Duration::MAX
-            && self.round_rtt > self.min_rtt + (self.min_rtt / 4).max(Duration::from_micros(500))
+            && self.round_rtt > self.min_rtt + (self.min_rtt / QUEUE_DIVISOR).max(QUEUE_MIN)
     }
 
     /// True if all packets of the previous round met a queue.
@@ -362,7 +382,7 @@ impl Model {
     pub(super) fn on_congestion(&mut self) {
         if !core::mem::replace(&mut self.lowered, true) {
             let [now, before] = self.round_flight;
-            let least = self.in_flight(100) / 10 * 7;
+            let least = self.in_flight(100) / 10 * (BETA / 10);
             self.in_flight_high = u64::from(now.max(before)).max(least).min(self.in_flight_high);
         }
     }
@@ -392,8 +412,8 @@ impl Model {
 
     /// Raises the bound of the flight after `flight` bytes caused no congestion.
     pub(super) fn raise_in_flight_high(&mut self, flight: u32) {
-        if self.in_flight_high != u64::MAX && u64::from(flight) >= self.in_flight_high / 8 * 7 {
-            self.in_flight_high = self.in_flight_high.saturating_add(self.in_flight_high / 32);
+        if self.in_flight_high != u64::MAX && u64::from(flight) >= self.in_flight_high / 8 * REACHED_EIGHTHS {
+            self.in_flight_high = self.in_flight_high.saturating_add(self.in_flight_high / RAISE_DIVISOR);
         }
     }
 
@@ -423,28 +443,28 @@ impl Model {
     /// Returns `gain` percent of the bandwidth-delay product in bytes.
     pub(super) fn in_flight(&self, gain: u64) -> u64 {
         if self.min_rtt == Duration::MAX {
-            return u64::MAX / 1_000;
+            return UNLIMITED;
         }
-        let product = u128::from(self.bandwidth()) * self.min_rtt.as_nanos() / 1_000_000_000;
-        u64::try_from(product * u128::from(gain) / 100).unwrap_or(u64::MAX / 1_000)
+        let product = u128::from(self.bandwidth()) * self.min_rtt.as_nanos() / NANOS_PER_SECOND;
+        u64::try_from(product * u128::from(gain) / 100).unwrap_or(UNLIMITED)
     }
 
     /// Returns the bytes sent within the variation of round-trip times without a queue.
     pub(super) fn near_min_bytes(&self) -> u64 {
-        let bytes = u128::from(self.bandwidth()) * NEAR_MIN.as_nanos() / 1_000_000_000;
-        u64::try_from(bytes).unwrap_or(u64::MAX / 1_000)
+        let bytes = u128::from(self.bandwidth()) * NEAR_MIN.as_nanos() / NANOS_PER_SECOND;
+        u64::try_from(bytes).unwrap_or(UNLIMITED)
     }
 
     /// Returns the rate of `bytes` per minimum round-trip time, in bytes per second.
     pub(super) fn rate_of(&self, bytes: u32) -> u64 {
-        let rate = u128::from(bytes) * 1_000_000_000 / self.min_rtt.as_nanos().max(1);
-        u64::try_from(rate).unwrap_or(u64::MAX / 1_000)
+        let rate = u128::from(bytes) * NANOS_PER_SECOND / self.min_rtt.as_nanos().max(1);
+        u64::try_from(rate).unwrap_or(UNLIMITED)
     }
 
     /// Returns the rate of two packets per measurement interval, in bytes per second.
     pub(super) fn rate_min(&self, pmdcs: u32) -> u64 {
         let time = self.min_rtt.max(MEASURED_MIN).as_nanos();
-        u64::try_from(u128::from(pmdcs) * 2_000_000_000 / time).unwrap_or(u64::MAX)
+        u64::try_from(u128::from(pmdcs) * 2 * NANOS_PER_SECOND / time).unwrap_or(u64::MAX)
     }
 
     pub(super) fn bandwidth(&self) -> u64 {
