@@ -194,6 +194,20 @@ pub struct FailedMessage {
     pub data: Bytes,
     /// True if a part of it was sent, so that the peer may have it.
     pub sent: bool,
+    /// Why it was not delivered.
+    pub cause: FailureCause,
+}
+
+/// Why a message was not delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FailureCause {
+    /// The association ended before the peer acknowledged the whole message.
+    AssociationEnded,
+    /// The peer restarted the association before it acknowledged the whole message (section 5.2.4, action A).
+    Restarted,
+    /// The message was given before the set-up was complete, and the peer takes fewer streams (section 5.1.1).
+    InvalidStream,
 }
 
 /// A received datagram.

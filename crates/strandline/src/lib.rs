@@ -145,7 +145,7 @@ pub use strandline_proto::config::{
 };
 pub use strandline_proto::congestion::Algorithm;
 pub use strandline_proto::error::{ConfigureError, PathError};
-pub use strandline_proto::event::{FailedMessage, Message, PathChange, SendInfo};
+pub use strandline_proto::event::{FailedMessage, FailureCause, Message, PathChange, SendInfo};
 pub use strandline_proto::memory::MemoryAccount;
 pub use strandline_proto::number::{Ppid, Ssn, StreamId, Tsn};
 pub use strandline_proto::stats::{

@@ -13,7 +13,7 @@ use crate::config::PATHS_MAX;
 use crate::error::SendError;
 use crate::event::{CloseReason, Event, Message, SendInfo};
 use crate::inbound::DataOutcome;
-use crate::outbound::{ASKING_PACKETS, PathAck, SackOutcome};
+use crate::outbound::{ASKING_PACKETS, PathAck, Policy, SackOutcome};
 use crate::path::{PathIndex, PathLoss, PathSack};
 use crate::time::Time;
 
@@ -29,7 +29,8 @@ impl Association {
     ) -> Result<(), SendError> {
         let idle = self.begin_send(pressure)?;
         let (config, paths) = (&self.config, &self.paths);
-        self.outbound.push(info, data, config, || send_buffer(config, paths, pressure))?;
+        self.outbound
+            .push(now, (info, Policy::Reliable), data, config, || send_buffer(config, paths, pressure))?;
         self.end_send(now, idle);
         Ok(())
     }
@@ -45,7 +46,9 @@ impl Association {
     ) -> Result<(), SendError> {
         let idle = self.begin_send(pressure)?;
         let (config, paths) = (&self.config, &self.paths);
-        self.outbound.push_slice(info, data, config, || send_buffer(config, paths, pressure))?;
+        self.outbound.push_slice(now, (info, Policy::Reliable), data, config, || {
+            send_buffer(config, paths, pressure)
+        })?;
         self.end_send(now, idle);
         Ok(())
     }

@@ -13,7 +13,7 @@ use super::offer::encode_cause;
 use super::setup::paths_of;
 use super::{Association, State};
 use crate::config::Recovery;
-use crate::event::Event;
+use crate::event::{Event, FailureCause};
 use crate::outbound::Outbound;
 use crate::path::{Path, PathIndex, PathSet};
 use crate::time::Time;
@@ -121,7 +121,7 @@ impl Association {
     /// Handles action A: as if an ABORT and a new COOKIE ECHO had arrived, but the application keeps its association.
     /// Complete received messages can still be read; unacknowledged ones are reported as failed.
     fn restart(&mut self, cx: &mut Shared, now: Time, cookie: &Cookie) {
-        self.fail_queued(cx);
+        self.fail_queued(cx, FailureCause::Restarted);
         let config = Arc::clone(&self.config);
         let before = self.inbound.buffered_bytes();
         self.inbound.restart(cookie.peer_initial_tsn, cookie.inbound_streams, config.receive_buffer_start());

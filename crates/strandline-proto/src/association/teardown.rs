@@ -10,7 +10,7 @@ use super::context::{Route, Shared};
 use super::offer::encode_cause;
 use super::{Association, State};
 use crate::config::PATHS_MAX;
-use crate::event::{CloseReason, Event};
+use crate::event::{CloseReason, Event, FailureCause};
 use crate::outbound::PathAck;
 use crate::path::{PathIndex, PathState};
 use crate::time::Time;
@@ -104,7 +104,7 @@ impl Association {
             }
             _ => cx.stats.aborted += 1,
         }
-        self.fail_queued(cx);
+        self.fail_queued(cx, FailureCause::AssociationEnded);
         // Incomplete messages are dropped; complete ones can still be read.
         let before = self.inbound.buffered_bytes();
         self.inbound.close();
@@ -115,9 +115,9 @@ impl Association {
     }
 
     /// SEND FAILURE for every message that is not completely acknowledged.
-    pub(super) fn fail_queued(&mut self, cx: &mut Shared) {
+    pub(super) fn fail_queued(&mut self, cx: &mut Shared, cause: FailureCause) {
         cx.on_send_bytes_gone(self.outbound.buffered_bytes());
-        for failed in self.outbound.fail_all() {
+        for failed in self.outbound.fail_all(cause) {
             cx.events.push_back((self.id, Event::SendFailed(failed)));
         }
         for index in self.paths.indices() {

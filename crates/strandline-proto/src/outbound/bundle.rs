@@ -1,12 +1,11 @@
 //! Bundling of whole messages (RFC 9260 section 6.10): the path of messages that fit a packet, one packetful at a
 //! time.
 //!
-//! The result is what `Outbound::next_new` would return chunk by chunk. Common checks are made once, and the messages
-//! move from the queue to the send window together.
+//! The result is what `Outbound::next_new` would return chunk by chunk. Common checks are made once.
 
-use strandline_wire::{Data, PacketBuilder};
+use strandline_wire::PacketBuilder;
 
-use super::outstanding::chunk_len;
+use super::outstanding::{Piece, chunk_len};
 use super::{Busy, Outbound};
 use crate::time::Time;
 
@@ -49,9 +48,9 @@ impl Outbound {
         packet: &mut PacketBuilder<'_>,
     ) -> Bundled {
         let mut bundled = Bundled::default();
-        let Some(Busy { queue, sent, copies }) = self.busy.as_deref_mut() else { return bundled };
+        let Some(Busy { queue, sent, messages }) = self.busy.as_deref_mut() else { return bundled };
         let outstanding = &mut sent.outstanding;
-        if outstanding.marked() > 0 || outstanding.under_way().is_some() {
+        if outstanding.marked() > 0 || queue.is_under_way() {
             return bundled;
         }
         let mut space = packet.remaining().min(packet_space);
@@ -59,7 +58,9 @@ impl Outbound {
         let mut tsn = outstanding.next_tsn();
         let room = outstanding.room();
         let mut user_data = 0;
-        for message in queue.front().iter_mut().take(room) {
+        while (bundled.chunks as usize) < room
+            && let Some((fragment, message)) = queue.next_whole(messages)
+        {
             let len = message.len();
             let size = chunk_len(len) as usize;
             if size > space || len > rwnd {
@@ -68,23 +69,16 @@ impl Outbound {
             if !message.info.unordered {
                 message.ssn = self.numbers.take(message.info.stream);
             }
+            message.on_sent(len);
             bundled.bytes += size as u32;
-            let immediate = message.info.immediate | urgency.at(bundled.bytes);
-            bundled.asks |= immediate;
-            let data = Data {
-                tsn,
-                stream: message.info.stream,
-                ssn: message.ssn,
-                ppid: message.info.ppid,
-                unordered: message.info.unordered,
-                beginning: true,
-                ending: true,
-                immediate,
-                payload: message.payload.bytes(copies),
-            };
+            let Some(mut data) = messages.whole(fragment.message, tsn) else { break };
+            data.immediate |= urgency.at(bundled.bytes);
+            bundled.asks |= data.immediate;
             let pushed = packet.push(&data);
             debug_assert!(pushed, "it was measured");
-            outstanding.push_whole(bundled.chunks, path, len);
+            queue.on_sent(messages, &fragment, len, (true, true));
+            outstanding
+                .push(path, Piece { message: fragment.message, offset: 0, len: len as u16, ends: true });
             bundled.chunks += 1;
             user_data += len;
             space -= size;
@@ -95,9 +89,7 @@ impl Outbound {
             if let Some(rack) = &mut outstanding.rack {
                 rack.set_packet(packet_space);
             }
-            outstanding.goes_to(path);
-            outstanding.adopt(now, queue.take(bundled.chunks as usize), user_data);
-            queue.on_sent(user_data);
+            outstanding.on_sent(now, path, bundled.chunks, user_data);
             self.window.spend(user_data);
         }
         bundled

@@ -25,6 +25,9 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// No bytes, in no block that needs to know.
+    pub(super) const EMPTY: Self = Self { block: 0, start: 0, len: 0 };
+
     #[inline]
     pub(super) const fn len(self) -> usize {
         self.len as usize

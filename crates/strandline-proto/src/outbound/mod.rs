@@ -18,7 +18,7 @@ mod fragment;
 mod frto;
 mod gaps;
 mod loss_detection;
-mod message;
+mod messages;
 mod miss_indications;
 mod on_sack;
 mod outstanding;
@@ -40,6 +40,7 @@ mod tests;
 pub(crate) use ack::{PathAck, SackOutcome};
 pub(crate) use bundle::{Bundled, Urgency};
 pub(crate) use frto::ASKING_PACKETS;
+pub(crate) use messages::Policy;
 pub(crate) use retransmit::Retransmission;
 
 use bytes::Bytes;
@@ -47,16 +48,15 @@ use strandline_wire::{Data, Sack};
 
 use crate::config::{AssociationConfig, PATHS_MAX, Recovery};
 use crate::error::SendError;
-use crate::event::{FailedMessage, SendInfo};
+use crate::event::{FailedMessage, FailureCause, SendInfo};
 use crate::number::Tsn;
 use crate::stats::SentAgain;
 use crate::time::Time;
-use copies::{COPY_MAX, Copies};
-use fragment::Rest;
-use message::{Message, Payload};
+use copies::COPY_MAX;
+use messages::{Message, Messages, Payload};
 use miss_indications::Recovery as LossRecovery;
 use on_sack::{Cumulative, Progress, SendWindow};
-use outstanding::{FAST_MARKED, Outstanding, RESENT, State};
+use outstanding::{FAST_MARKED, Piece, RESENT, State};
 use queue::Queue;
 use rack::Learnt;
 use stream_numbers::StreamNumbers;
@@ -116,19 +116,19 @@ pub(crate) struct Outbound {
 struct Busy {
     queue: Queue,
     sent: SendWindow,
-    copies: Copies,
+    messages: Messages,
 }
 
 impl Busy {
     fn new(next: Tsn, learnt: Learnt, config: &AssociationConfig) -> Self {
         let mut queue = Queue::default();
         queue.set_limit(config.send_buffer_start());
-        Self { queue, sent: SendWindow::new(next, config.recovery, learnt), copies: Copies::default() }
+        Self { queue, sent: SendWindow::new(next, config.recovery, learnt), messages: Messages::default() }
     }
 
     fn knowing_nothing(next: Tsn) -> Self {
         let sent = SendWindow::new(next, Recovery::Rfc9260, Learnt::default());
-        Self { queue: Queue::default(), sent, copies: Copies::default() }
+        Self { queue: Queue::default(), sent, messages: Messages::default() }
     }
 }
 
@@ -157,17 +157,9 @@ impl Outbound {
         self.window.spend(self.outstanding_bytes() as usize);
         self.streams = streams;
         let Some(busy) = &mut self.busy else { return Vec::new() };
-        let failed = busy.queue.extract(|message| message.info.stream.0 >= streams);
-        let copies = &mut busy.copies;
-        let give_back = |message: Message| {
-            let place = if let Payload::Copied(place) = message.payload { Some(place) } else { None };
-            let failed = message.failed(false, copies);
-            if let Some(place) = place {
-                copies.release(place.block(), 1);
-            }
-            failed
-        };
-        failed.into_iter().map(give_back).collect()
+        let Busy { queue, messages, .. } = &mut **busy;
+        let failed = queue.extract(messages, |message| message.info.stream.0 >= streams);
+        failed.into_iter().filter_map(|key| messages.fail(key, FailureCause::InvalidStream)).collect()
     }
 
     /// Queues a message. A small one is copied; the buffer of a larger one is kept until it is acknowledged.
@@ -181,16 +173,17 @@ impl Outbound {
     #[inline]
     pub(crate) fn push(
         &mut self,
-        info: SendInfo,
+        now: Time,
+        (info, policy): (SendInfo, Policy),
         data: &mut Bytes,
         config: &AssociationConfig,
         send_buffer: impl FnOnce() -> u32,
     ) -> Result<(), SendError> {
-        let Busy { queue, copies, .. } = self.room_for(info, data.len(), config, send_buffer)?;
+        let Busy { queue, messages, .. } = self.room_for(info, data.len(), config, send_buffer)?;
         let data = core::mem::take(data);
         let small = data.len() <= SHARED_COPY_MAX;
-        let payload = if small { Payload::Copied(copies.push(&data)) } else { Payload::Shared(data) };
-        queue.push(Message::new(info, payload));
+        let payload = if small { messages.copy(&data) } else { Payload::Shared(data) };
+        queue.push(messages, Message::new(now, info, policy, payload));
         Ok(())
     }
 
@@ -201,19 +194,16 @@ impl Outbound {
     #[inline]
     pub(crate) fn push_slice(
         &mut self,
-        info: SendInfo,
+        now: Time,
+        (info, policy): (SendInfo, Policy),
         data: &[u8],
         config: &AssociationConfig,
         send_buffer: impl FnOnce() -> u32,
     ) -> Result<(), SendError> {
-        let Busy { queue, copies, .. } = self.room_for(info, data.len(), config, send_buffer)?;
+        let Busy { queue, messages, .. } = self.room_for(info, data.len(), config, send_buffer)?;
         let small = data.len() <= COPY_MAX;
-        let payload = if small {
-            Payload::Copied(copies.push(data))
-        } else {
-            Payload::Shared(Bytes::copy_from_slice(data))
-        };
-        queue.push(Message::new(info, payload));
+        let payload = if small { messages.copy(data) } else { Payload::Shared(Bytes::copy_from_slice(data)) };
+        queue.push(messages, Message::new(now, info, policy, payload));
         Ok(())
     }
 
@@ -262,15 +252,13 @@ impl Outbound {
     ///
     /// Messages that gap blocks acknowledged completely are included, since the peer may have revoked that: `sent`
     /// tells that it may have them.
-    pub(crate) fn fail_all(&mut self) -> impl Iterator<Item = FailedMessage> + use<> {
+    pub(crate) fn fail_all(&mut self, cause: FailureCause) -> Vec<FailedMessage> {
         self.idle_next = self.next_tsn();
-        let (queue, sent, copies) = match self.busy.take() {
-            Some(busy) => (Some(busy.queue), Some(busy.sent.outstanding), busy.copies),
-            None => (None, None, Copies::default()),
-        };
-        let sent = sent.into_iter().flat_map(Outstanding::into_messages).map(|message| (message, true));
-        let unsent = queue.into_iter().flat_map(Queue::into_messages).map(|message| (message, false));
-        sent.chain(unsent).map(move |(message, sent)| message.failed(sent, &copies))
+        let Some(busy) = self.busy.take() else { return Vec::new() };
+        let Busy { queue, sent, mut messages } = *busy;
+        let unsent = queue.into_keys(&mut messages);
+        let keys = sent.outstanding.messages().chain(unsent);
+        keys.filter_map(|key| messages.fail(key, cause)).collect()
     }
 
     /// Frees all heap memory that is not needed. Does nothing while anything is queued or outstanding.
@@ -288,8 +276,8 @@ impl Outbound {
     /// Returns the lowest chunk marked for retransmission, if it fits `space` bytes with its header and padding. It
     /// is in flight on `path` from now on.
     pub(crate) fn next_retransmission(&mut self, now: Time, path: u8, space: usize) -> Option<Data<'_>> {
-        let Busy { sent: SendWindow { outstanding, .. }, copies, .. } = self.busy.as_deref_mut()?;
-        let data = retransmit::next(now, outstanding, copies, path, space)?;
+        let Busy { sent: SendWindow { outstanding, .. }, messages, .. } = self.busy.as_deref_mut()?;
+        let data = retransmit::next(now, outstanding, messages, path, space)?;
         self.window.spend(data.payload.len());
         Some(data)
     }
@@ -309,29 +297,28 @@ impl Outbound {
         space: usize,
         packet_space: usize,
     ) -> Option<Data<'_>> {
-        let Busy { queue, sent: SendWindow { outstanding, .. }, copies } = self.busy.as_deref_mut()?;
+        let Busy { queue, sent: SendWindow { outstanding, .. }, messages } = self.busy.as_deref_mut()?;
         if outstanding.marked() > 0 || outstanding.is_full() {
             return None;
         }
-        let rest = match outstanding.under_way() {
-            Some(len) => Rest { len, begun: true },
-            None => Rest { len: queue.next_len()?, begun: false },
-        };
+        let fragment = queue.next(messages)?;
+        let message = messages.get_mut(fragment.message)?;
+        let rest = message.rest();
         let len = fragment::payload_len(rest, space, packet_space)?;
-        let len = self.window.admit(len, rest, packet_space, outstanding.is_empty())?;
-        if !rest.begun {
-            let mut message = queue.pop()?;
-            if !message.info.unordered {
-                message.ssn = self.numbers.take(message.info.stream);
-            }
-            outstanding.begin(message);
+        let len = self.window.admit(len, rest, packet_space, outstanding.is_empty())?.min(fragment.bytes_max);
+        if !rest.begun && !message.info.unordered {
+            message.ssn = self.numbers.take(message.info.stream);
         }
+        let (offset, ends) = (message.on_sent(len), len == rest.len);
         if let Some(rack) = &mut outstanding.rack {
             rack.set_packet(packet_space);
         }
-        queue.on_sent(len);
         self.window.spend(len);
-        outstanding.extend(now, path, len, copies)
+        let tsn = outstanding.next_tsn();
+        queue.on_sent(messages, &fragment, len, (!rest.begun, ends));
+        outstanding.push(path, Piece { message: fragment.message, offset, len: len as u16, ends });
+        outstanding.on_sent(now, path, 1, len);
+        messages.chunk(fragment.message, tsn, offset as usize, len, ends)
     }
 
     /// Returns the chunk that `next_retransmission` will return, if any is marked.
@@ -448,7 +435,7 @@ impl Outbound {
             let room = sack.a_rwnd().saturating_sub(in_flight) as usize;
             rack.can_ask = pending > 0 && pending.min(FULL_PACKET) <= room;
         }
-        let progress = busy.sent.acknowledge(now, steps, sack.gap_blocks(), &mut busy.copies, paths);
+        let progress = busy.sent.acknowledge(now, steps, sack.gap_blocks(), &mut busy.messages, paths);
         if progress.taken_back_too_often {
             return SackOutcome::Violation("SACKs take back again and again what they acknowledged");
         }
@@ -477,7 +464,7 @@ impl Outbound {
             // SHUTDOWN still counts; outstanding data waits for a SACK.
             Cumulative::Stale | Cumulative::Impossible => return SackOutcome::Ignored,
         };
-        let progress = busy.sent.acknowledge_cumulatively(now, steps, &mut busy.copies, paths);
+        let progress = busy.sent.acknowledge_cumulatively(now, steps, &mut busy.messages, paths);
         Self::outcome(busy, steps, progress)
     }
 

@@ -3,9 +3,9 @@
 use strandline_wire::GapBlock;
 
 use super::ack::{self, PathAck};
-use super::copies::Copies;
 use super::gaps::Gaps;
 use super::loss_detection::{self, Newly};
+use super::messages::Messages;
 use super::miss_indications::{self, Missing, Recovery};
 use super::outstanding::{CHUNKS_MAX, CREDITED, MOVED, Outstanding, RESENT, Record, State};
 use super::rack::Learnt;
@@ -85,14 +85,14 @@ impl SendWindow {
         &mut self,
         now: Time,
         steps: usize,
-        copies: &mut Copies,
+        messages: &mut Messages,
         paths: &mut [PathAck; PATHS_MAX],
     ) -> (bool, usize) {
         if let Some(rack) = &mut self.outstanding.rack {
             rack.begin(now);
         }
         let (newly_acked, delivered) =
-            self.outstanding.take_front(steps, self.gaps.last().unwrap_or(0), copies, paths);
+            self.outstanding.take_front(steps, self.gaps.last().unwrap_or(0), messages, paths);
         self.gaps.advance(steps);
         self.patience = TAKEN_BACK_MAX.min(self.patience + steps as u32);
         self.recovery.on_cumulative(self.outstanding.cumulative_ack());
@@ -105,10 +105,10 @@ impl SendWindow {
         now: Time,
         steps: usize,
         blocks: impl Iterator<Item = GapBlock> + Clone,
-        copies: &mut Copies,
+        messages: &mut Messages,
         paths: &mut [PathAck; PATHS_MAX],
     ) -> Progress {
-        let (newly_acked, delivered) = self.advance(now, steps, copies, paths);
+        let (newly_acked, delivered) = self.advance(now, steps, messages, paths);
         let mut progress = Progress {
             delivered,
             newly_acked,
@@ -135,10 +135,10 @@ impl SendWindow {
         &mut self,
         now: Time,
         steps: usize,
-        copies: &mut Copies,
+        messages: &mut Messages,
         paths: &mut [PathAck; PATHS_MAX],
     ) -> Progress {
-        let (newly_acked, delivered) = self.advance(now, steps, copies, paths);
+        let (newly_acked, delivered) = self.advance(now, steps, messages, paths);
         loss_detection::conclude(&mut self.outstanding, &self.gaps, now, Some(Newly::default()), paths);
         let in_fast_recovery = self.recovery.is_active();
         Progress { delivered, newly_acked, in_fast_recovery, ..Progress::default() }

@@ -1,8 +1,8 @@
-//! Chunks that were sent and not cumulatively acknowledged, in TSN order, with the messages that they belong to.
+//! Chunks that were sent and not cumulatively acknowledged, in TSN order.
 //!
-//! One ring holds a record of 16 bytes for each chunk, indexed by its TSN less the first one's. A second ring holds
-//! each message once, however many chunks it was cut into. A message stays whole until its last chunk leaves, so that
-//! a failure can report it whole. Sending times are stored for each instant, in [`SendTimes`].
+//! A ring holds a record of 16 bytes for each chunk, indexed by its TSN less the first one's. A record refers to its
+//! message in the slab ([`Messages`]), which stays whole until its last chunk leaves, so that a failure can report it
+//! whole. Sending times are stored for each instant, in [`SendTimes`].
 //!
 //! A chunk is in one of four states. `change` moves it from one to another, and `take_front` releases whole runs of
 //! chunks in one state: the sums of each state balance because they are maintained there.
@@ -14,8 +14,7 @@ use std::collections::VecDeque;
 use strandline_wire::{DATA_CHUNK_HEADER_LEN, Data};
 
 use super::ack::{self, PathAck};
-use super::copies::Copies;
-use super::message::{Message, Payload};
+use super::messages::{Leaving, MessageKey, Messages};
 use super::rack::{Learnt, Rack};
 use super::send_times::SendTimes;
 use crate::config::{PATHS_MAX, Recovery};
@@ -45,8 +44,7 @@ pub(super) enum State {
 #[derive(Debug, Clone, Copy)]
 #[repr(C)] // `alike` reads the last four fields as one number.
 pub(super) struct Record {
-    /// Number of its message, counted from the association's first one, modulo 2^32.
-    message: u32,
+    message: MessageKey,
     /// Offset in the message where its user data starts.
     offset: u32,
     /// Bytes of user data.
@@ -121,11 +119,6 @@ pub(super) struct Outstanding {
     /// TSN of the first record, or the next TSN if there is none.
     first: Tsn,
     records: VecDeque<Record>,
-    /// Number of the first message, modulo 2^32.
-    first_message: u32,
-    messages: VecDeque<Message>,
-    /// Bytes of the last message that have a TSN; 0 if it was sent to its end.
-    begun: u32,
     in_flight_bytes: u32,
     /// Bytes of all records.
     bytes: u32,
@@ -157,8 +150,18 @@ struct Run {
     /// Bytes of user data with headers and padding.
     bytes: u32,
     chunks: u32,
-    /// Number of messages that end in it.
-    endings: u32,
+}
+
+/// A part of a message that gets a TSN.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Piece {
+    pub(super) message: MessageKey,
+    /// Offset in the message where it starts.
+    pub(super) offset: u32,
+    /// Bytes of user data.
+    pub(super) len: u16,
+    /// It ends the message.
+    pub(super) ends: bool,
 }
 
 impl Outstanding {
@@ -166,9 +169,6 @@ impl Outstanding {
         Self {
             first,
             records: VecDeque::new(),
-            first_message: 0,
-            messages: VecDeque::new(),
-            begun: 0,
             in_flight_bytes: 0,
             bytes: 0,
             marked: 0,
@@ -190,89 +190,27 @@ impl Outstanding {
         }
     }
 
-    /// Starts a message; `extend` must follow until it was sent to its end.
+    /// Assigns the next TSN to a piece of a message; [`on_sent`](Self::on_sent) must follow.
     #[inline]
-    pub(super) fn begin(&mut self, message: Message) {
-        self.messages.push_back(message);
-        self.begun = 0;
-    }
-
-    /// Returns the bytes of the current message that have no TSN yet.
-    #[inline]
-    pub(super) fn under_way(&self) -> Option<usize> {
-        if self.begun == 0 {
-            return None;
-        }
-        self.messages.back().map(|message| message.len().saturating_sub(self.begun as usize))
-    }
-
-    /// Assigns a TSN to the next `len` bytes of the last message.
-    #[inline]
-    pub(super) fn extend<'a>(
-        &'a mut self,
-        now: Time,
-        path: u8,
-        len: usize,
-        copies: &'a Copies,
-    ) -> Option<Data<'a>> {
-        let message = self.messages.back()?;
-        let start = self.begun as usize;
-        let end = start + len;
-        let payload = message.payload.bytes(copies).get(start..end)?;
-        let ending = end >= message.len();
-        let len = u16::try_from(len).ok()?;
-        let tsn = self.first + self.records.len() as u32;
-        self.times.on_sent(tsn, now);
-        self.paths |= 1 << (path % PATHS_MAX as u8);
+    pub(super) fn push(&mut self, path: u8, piece: Piece) {
+        let Piece { message, offset, len, ends } = piece;
         self.records.push_back(Record {
-            message: self.first_message.wrapping_add(self.messages.len() as u32).wrapping_sub(1),
-            offset: start as u32,
+            message,
+            offset,
             len,
             state: State::InFlight,
             path: path % PATHS_MAX as u8,
             misses: 0,
-            flags: if ending { ENDING } else { 0 },
+            flags: if ends { ENDING } else { 0 },
             resent: 0,
         });
-        self.begun = if ending { 0 } else { end as u32 };
-        self.in_flight_bytes += u32::from(len);
-        self.bytes += u32::from(len);
-        Some(data(tsn, message, start, ending, payload))
     }
 
-    /// Records the path of the chunks from [`push_whole`](Self::push_whole).
+    /// Records that the last `chunks`, of `user_data` bytes in all, are sent to `path` now.
     #[inline]
-    pub(super) fn goes_to(&mut self, path: u8) {
+    pub(super) fn on_sent(&mut self, now: Time, path: u8, chunks: u32, user_data: usize) {
+        self.times.on_sent(self.first + (self.records.len() as u32 - chunks), now);
         self.paths |= 1 << (path % PATHS_MAX as u8);
-    }
-
-    /// Assigns a TSN to a whole message of `len` bytes, the `ahead`-th of those that [`adopt`](Self::adopt) takes
-    /// afterwards.
-    #[inline]
-    pub(super) fn push_whole(&mut self, ahead: u32, path: u8, len: usize) {
-        self.records.push_back(Record {
-            message: self.first_message.wrapping_add(self.messages.len() as u32).wrapping_add(ahead),
-            offset: 0,
-            len: len as u16,
-            state: State::InFlight,
-            path: path % PATHS_MAX as u8,
-            misses: 0,
-            flags: ENDING,
-            resent: 0,
-        });
-    }
-
-    /// Takes the messages, of `user_data` bytes in all, whose chunks got a TSN by `push_whole`.
-    #[inline]
-    pub(super) fn adopt(
-        &mut self,
-        now: Time,
-        messages: impl ExactSizeIterator<Item = Message>,
-        user_data: usize,
-    ) {
-        let first = self.first + (self.records.len() - messages.len()) as u32;
-        self.times.on_sent(first, now);
-        self.messages.extend(messages);
         self.in_flight_bytes += user_data as u32;
         self.bytes += user_data as u32;
     }
@@ -284,12 +222,10 @@ impl Outstanding {
     }
 
     /// Returns the chunk of a record, as it is sent.
-    pub(super) fn chunk<'a>(&'a self, index: usize, copies: &'a Copies) -> Option<Data<'a>> {
+    pub(super) fn chunk<'a>(&self, index: usize, messages: &'a Messages) -> Option<Data<'a>> {
         let record = self.records.get(index)?;
-        let message = self.messages.get(record.message.wrapping_sub(self.first_message) as usize)?;
-        let start = record.offset as usize;
-        let payload = message.payload.bytes(copies).get(start..start + usize::from(record.len))?;
-        Some(data(self.first + index as u32, message, start, record.has(ENDING), payload))
+        let (start, len) = (record.offset as usize, usize::from(record.len));
+        messages.chunk(record.message, self.tsn(index), start, len, record.has(ENDING))
     }
 
     /// Moves a record to another state and maintains the sums. Returns the record as it was.
@@ -323,18 +259,19 @@ impl Outstanding {
         &mut self,
         steps: usize,
         overtaken: usize,
-        copies: &mut Copies,
+        messages: &mut Messages,
         paths: &mut [PathAck; PATHS_MAX],
     ) -> (bool, usize) {
         let steps = steps.min(self.records.len());
         let before = self.bytes;
-        let (mut newly_acked, mut ended, mut from) = (false, 0, 0);
+        let (mut newly_acked, mut from) = (false, 0);
+        let mut leaving = messages.leaving();
         while from < steps {
-            let Some(run) = self.run_at(from, steps) else { break };
+            let Some(run) = self.run_at(from, steps, &mut leaving) else { break };
             from += run.chunks as usize;
-            ended += run.endings as usize;
             newly_acked |= self.settle(&run, from - 1, overtaken, paths);
         }
+        leaving.finish();
         self.records.drain(..steps);
         self.first += steps as u32;
         self.marked_from = self.marked_from.saturating_sub(steps);
@@ -345,12 +282,13 @@ impl Outstanding {
         if self.records.is_empty() {
             self.paths = 0;
         }
-        self.drop_messages(ended, copies);
         (newly_acked, (before - self.bytes) as usize)
     }
 
-    /// Returns the run of like records from `from` on, or `None` if there is no record.
-    fn run_at(&self, from: usize, end: usize) -> Option<Run> {
+    /// Returns the run of like records from `from` on, or `None` if there is no record. Adds the messages that end in it
+    /// to `leaving`.
+    #[inline]
+    fn run_at(&self, from: usize, end: usize, leaving: &mut Leaving<'_>) -> Option<Run> {
         let (front, back) = self.records.as_slices();
         let split = front.len();
         // A run that wraps around the end of the ring is returned as two.
@@ -358,7 +296,7 @@ impl Outstanding {
             if from < split { front.get(from..end.min(split)) } else { back.get(from - split..end - split) };
         let records = records.unwrap_or_default();
         let first = records.first()?;
-        let (alike, mut payload, mut padded, mut endings) = (first.alike(), 0, 0, 0);
+        let (alike, mut payload, mut padded) = (first.alike(), 0, 0);
         let mut chunks = 0;
         for record in records {
             if record.alike() != alike {
@@ -367,12 +305,14 @@ impl Outstanding {
             let len = u32::from(record.len);
             payload += len;
             padded += (len + 3) & !3;
-            endings += u32::from(record.flags & ENDING != 0);
+            if record.has(ENDING) {
+                leaving.add(record.message);
+            }
             chunks += 1;
         }
         let bytes = padded + chunks * DATA_CHUNK_HEADER_LEN as u32;
         let (path, state, flags) = (first.path, first.state, first.flags);
-        Some(Run { path, state, flags, payload, bytes, chunks, endings })
+        Some(Run { path, state, flags, payload, bytes, chunks })
     }
 
     /// Accounts for a run that leaves; its last record is at index `last`. Returns true if it was not acknowledged
@@ -448,25 +388,7 @@ impl Outstanding {
         }
     }
 
-    /// Releases the first `count` messages, which are delivered.
-    fn drop_messages(&mut self, count: usize, copies: &mut Copies) {
-        self.first_message = self.first_message.wrapping_add(count as u32);
-        // They are mostly in one block after another.
-        let (mut block, mut messages) = (0, 0);
-        for message in self.messages.drain(..count.min(self.messages.len())) {
-            let Payload::Copied(place) = message.payload else { continue };
-            if place.block() != block && messages > 0 {
-                copies.release(block, core::mem::take(&mut messages));
-            }
-            block = place.block();
-            messages += 1;
-        }
-        if messages > 0 {
-            copies.release(block, messages);
-        }
-    }
-
-    /// Returns the index of the lowest record marked for retransmission.
+    /// Index of the lowest record marked for retransmission.
     pub(super) fn first_marked(&mut self) -> Option<usize> {
         if self.marked == 0 {
             self.marked_from = self.records.len();
@@ -511,24 +433,8 @@ impl Outstanding {
         self.records.get_mut(index)
     }
 
-    /// Returns the messages that are not completely acknowledged, oldest first.
-    pub(super) fn into_messages(self) -> impl Iterator<Item = Message> {
-        self.messages.into_iter()
-    }
-}
-
-/// Returns a chunk of a message: `payload` begins at byte `start` of it.
-#[inline]
-fn data<'a>(tsn: Tsn, message: &Message, start: usize, ending: bool, payload: &'a [u8]) -> Data<'a> {
-    Data {
-        tsn,
-        stream: message.info.stream,
-        ssn: message.ssn,
-        ppid: message.info.ppid,
-        unordered: message.info.unordered,
-        beginning: start == 0,
-        ending,
-        immediate: ending && message.info.immediate,
-        payload,
+    /// Returns the message of each chunk, in TSN order.
+    pub(super) fn messages(&self) -> impl Iterator<Item = MessageKey> {
+        self.records.iter().map(|record| record.message)
     }
 }

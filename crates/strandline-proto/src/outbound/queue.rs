@@ -6,8 +6,8 @@
 use crate::config::AssociationConfig;
 use crate::error::SendError;
 
-use super::message::Message;
-use super::scheduler::Scheduler;
+use super::messages::{Message, MessageKey, Messages};
+use super::scheduler::{AnyScheduler, Fragment, Scheduler};
 
 /// When to notify the application that it may send again.
 #[derive(Debug, Clone, Copy)]
@@ -18,11 +18,18 @@ struct Blocked {
     messages_max: u32,
 }
 
-/// Messages that wait to be sent.
+/// Messages of which not everything has been sent.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    scheduler: Scheduler,
-    /// Payload bytes without a TSN, including those of a message that is partly sent.
+    scheduler: AnyScheduler,
+    /// The message that must be sent to its end before another one: the fragments in DATA chunks have consecutive TSNs
+    /// (RFC 9260 section 6.9).
+    under_way: Option<MessageKey>,
+    /// Fragments of several messages may alternate, so that no message is ever `under_way`.
+    interleaves: bool,
+    /// Messages of which nothing was sent.
+    waiting: usize,
+    /// Payload bytes without a TSN, including those of messages that are partly sent.
     pending_bytes: usize,
     /// Payload bytes from `push` to the cumulative acknowledgement.
     buffered_bytes: usize,
@@ -45,7 +52,7 @@ impl Queue {
         config: &AssociationConfig,
         limit: impl FnOnce() -> u32,
     ) -> Result<(), SendError> {
-        let crowded = self.scheduler.len() >= config.send_messages_max as usize;
+        let crowded = self.waiting >= config.send_messages_max as usize;
         if crowded || self.buffered_bytes + len > self.limit as usize {
             return self.check_full(len, config, limit);
         }
@@ -60,7 +67,7 @@ impl Queue {
         config: &AssociationConfig,
         limit: impl FnOnce() -> u32,
     ) -> Result<(), SendError> {
-        let crowded = self.scheduler.len() >= config.send_messages_max as usize;
+        let crowded = self.waiting >= config.send_messages_max as usize;
         if self.is_over(len) {
             self.limit = limit();
         }
@@ -77,10 +84,13 @@ impl Queue {
 
     /// Adds a message for which there is room.
     #[inline]
-    pub(super) fn push(&mut self, message: Message) {
+    pub(super) fn push(&mut self, messages: &mut Messages, message: Message) {
         self.buffered_bytes += message.len();
         self.pending_bytes += message.len();
-        self.scheduler.push(message);
+        self.waiting += 1;
+        let stream = message.info.stream;
+        let key = messages.insert(message);
+        self.scheduler.push(messages, stream, key);
     }
 
     /// Remembers to notify the application: once half of the buffer is free, or later if the refused message needs
@@ -112,38 +122,51 @@ impl Queue {
     /// Returns true once when there is room again after a refusal.
     pub(super) fn take_writable(&mut self) -> bool {
         let Some(Blocked { bytes_max, messages_max }) = self.blocked else { return false };
-        let room = self.buffered_bytes <= bytes_max as usize && self.scheduler.len() <= messages_max as usize;
+        let room = self.buffered_bytes <= bytes_max as usize && self.waiting <= messages_max as usize;
         if room {
             self.blocked = None;
         }
         room
     }
 
-    /// Returns the length in bytes of the next message.
-    pub(super) fn next_len(&self) -> Option<usize> {
-        self.scheduler.next().map(|message| message.len())
-    }
-
-    /// Returns the next messages in order: not all that wait, but at least one if any does.
+    /// Returns what must be sent next.
     #[inline]
-    pub(super) fn front(&mut self) -> &mut [Message] {
-        self.scheduler.front()
+    pub(super) fn next(&self, messages: &Messages) -> Option<Fragment> {
+        match self.under_way {
+            Some(key) => Fragment::of(messages, key),
+            None => self.scheduler.next(messages),
+        }
     }
 
-    /// Takes the first `count` messages of [`front`](Self::front) to send them.
+    /// Returns what must be sent next, if that is a message of which nothing was sent and which may go as a whole.
     #[inline]
-    pub(super) fn take(&mut self, count: usize) -> impl ExactSizeIterator<Item = Message> + '_ {
-        self.scheduler.take(count)
+    pub(super) fn next_whole<'a>(&self, messages: &'a mut Messages) -> Option<(Fragment, &'a mut Message)> {
+        let fragment = self.scheduler.next(messages)?;
+        let message = messages.get_mut(fragment.message)?;
+        let whole = !message.is_begun() && fragment.bytes_max >= message.len();
+        whole.then_some((fragment, message))
     }
 
-    /// Takes the next message to send it.
-    pub(super) fn pop(&mut self) -> Option<Message> {
-        self.scheduler.pop()
+    /// Returns true if a message must be sent to its end before another one.
+    #[inline]
+    pub(super) fn is_under_way(&self) -> bool {
+        self.under_way.is_some()
     }
 
-    /// Records that `len` bytes got a TSN.
-    pub(super) fn on_sent(&mut self, len: usize) {
+    /// Records that `len` bytes of `fragment` get a TSN: the first ones of their message if it `begins`, the last ones if it
+    /// `ends`.
+    #[inline]
+    pub(super) fn on_sent(
+        &mut self,
+        messages: &mut Messages,
+        fragment: &Fragment,
+        len: usize,
+        (begins, ends): (bool, bool),
+    ) {
         self.pending_bytes = self.pending_bytes.saturating_sub(len);
+        self.waiting -= usize::from(begins);
+        self.under_way = (!ends && !self.interleaves).then_some(fragment.message);
+        self.scheduler.on_sent(messages, fragment, len, ends);
     }
 
     /// Records that `len` bytes were cumulatively acknowledged.
@@ -151,17 +174,50 @@ impl Queue {
         self.buffered_bytes = self.buffered_bytes.saturating_sub(len);
     }
 
-    /// Removes messages that can never be sent.
-    pub(super) fn extract(&mut self, wanted: impl FnMut(&Message) -> bool) -> Vec<Message> {
-        let taken = self.scheduler.extract(wanted);
-        let bytes: usize = taken.iter().map(|message| message.len()).sum();
-        self.pending_bytes = self.pending_bytes.saturating_sub(bytes);
-        self.buffered_bytes = self.buffered_bytes.saturating_sub(bytes);
+    /// Removes messages of which nothing was sent and that can never be sent; the others keep their order.
+    pub(super) fn extract(
+        &mut self,
+        messages: &mut Messages,
+        wanted: impl Fn(&Message) -> bool,
+    ) -> Vec<MessageKey> {
+        let all: Vec<_> = core::iter::from_fn(|| self.scheduler.pop(messages)).collect();
+        let mut taken = Vec::new();
+        for key in all {
+            let Some(message) = messages.get(key) else { continue };
+            if message.is_begun() || !wanted(message) {
+                let stream = message.info.stream;
+                self.scheduler.push(messages, stream, key);
+                continue;
+            }
+            self.pending_bytes = self.pending_bytes.saturating_sub(message.len());
+            self.buffered_bytes = self.buffered_bytes.saturating_sub(message.len());
+            self.waiting -= 1;
+            taken.push(key);
+        }
         taken
     }
 
-    pub(super) fn into_messages(self) -> impl Iterator<Item = Message> {
-        self.scheduler.into_messages()
+    /// Moves all messages to another scheduler. `interleaves`: it may choose another message before one is sent to its end.
+    #[cfg(test)]
+    pub(super) fn set_scheduler(
+        &mut self,
+        messages: &mut Messages,
+        scheduler: AnyScheduler,
+        interleaves: bool,
+    ) {
+        let mut before = core::mem::replace(&mut self.scheduler, scheduler);
+        while let Some(key) = before.pop(messages) {
+            let stream = messages.get(key).map(|message| message.info.stream).unwrap_or_default();
+            self.scheduler.push(messages, stream, key);
+        }
+        self.interleaves = interleaves;
+    }
+
+    /// Returns the messages that are not sent to their ends, in the order in which they would have been. It may contain the
+    /// message that is under way twice.
+    pub(super) fn into_keys(mut self, messages: &mut Messages) -> Vec<MessageKey> {
+        let waiting = core::iter::from_fn(|| self.scheduler.pop(messages));
+        self.under_way.into_iter().chain(waiting).collect()
     }
 
     pub(super) fn pending_bytes(&self) -> usize {
@@ -169,7 +225,7 @@ impl Queue {
     }
 
     pub(super) fn pending_messages(&self) -> usize {
-        self.scheduler.len()
+        self.waiting
     }
 
     pub(super) fn buffered_bytes(&self) -> usize {

@@ -2,8 +2,8 @@
 
 use strandline_wire::Data;
 
-use super::copies::Copies;
 use super::fragment;
+use super::messages::Messages;
 use super::outstanding::{FAST_MARKED, Outstanding, PROBE, RESENT, State};
 use crate::config::PATHS_MAX;
 use crate::time::Time;
@@ -66,8 +66,8 @@ pub(super) fn peek(outstanding: &mut Outstanding) -> Option<Retransmission> {
 /// packet, and of successive packets, ascend.
 pub(super) fn next<'a>(
     now: Time,
-    outstanding: &'a mut Outstanding,
-    copies: &'a Copies,
+    outstanding: &mut Outstanding,
+    messages: &'a Messages,
     path: u8,
     space: usize,
 ) -> Option<Data<'a>> {
@@ -77,5 +77,5 @@ pub(super) fn next<'a>(
         return None;
     }
     outstanding.resend(now, index, path);
-    outstanding.chunk(index, copies)
+    outstanding.chunk(index, messages)
 }

@@ -12,9 +12,9 @@ use crate::number::Tsn;
 pub(crate) struct OutboundHeap {
     /// The structure that holds the others.
     pub(crate) fixed: usize,
-    /// Messages not sent yet.
+    /// What the scheduler keeps beside the messages.
     pub(crate) queue: usize,
-    /// Messages sent and not acknowledged.
+    /// Messages not acknowledged, sent or not.
     pub(crate) messages: usize,
     /// A record for each chunk sent and not acknowledged.
     pub(crate) chunks: usize,
@@ -90,7 +90,7 @@ impl Outbound {
     /// Returns the number of messages that were begun and are not completely acknowledged.
     #[must_use]
     pub(crate) fn unacknowledged_messages(&self) -> usize {
-        self.sent().map_or(0, |sent| sent.outstanding.messages())
+        self.busy.as_ref().map_or(0, |busy| busy.messages.len() - busy.queue.pending_messages())
     }
 
     /// Returns the bytes of user data that were never sent.
@@ -182,10 +182,10 @@ impl Outbound {
         OutboundHeap {
             fixed: size_of::<Busy>(),
             queue: busy.queue.heap_bytes(),
-            messages: busy.sent.outstanding.message_heap_bytes(),
+            messages: busy.messages.heap_bytes(),
             chunks: busy.sent.outstanding.record_heap_bytes(),
             gaps: busy.sent.gaps.heap_bytes(),
-            copies: busy.copies.heap_bytes(),
+            copies: busy.messages.copies_heap_bytes(),
             streams,
         }
     }

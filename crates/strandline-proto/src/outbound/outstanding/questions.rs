@@ -1,6 +1,6 @@
 //! Read-only queries of outstanding chunks.
 
-use super::{CHUNKS_MAX, Message, Outstanding, RESENT, Record, State};
+use super::{CHUNKS_MAX, Outstanding, RESENT, Record, State};
 use crate::config::PATHS_MAX;
 use crate::number::Tsn;
 use crate::time::Time;
@@ -102,16 +102,8 @@ impl Outstanding {
         self.marked
     }
 
-    pub(in crate::outbound) fn messages(&self) -> usize {
-        self.messages.len()
-    }
-
     pub(in crate::outbound) fn record_heap_bytes(&self) -> usize {
         let rack = self.rack.as_ref().map_or(0, |rack| rack.heap_bytes());
         self.records.capacity() * size_of::<Record>() + self.times.heap_bytes() + rack
-    }
-
-    pub(in crate::outbound) fn message_heap_bytes(&self) -> usize {
-        self.messages.capacity() * size_of::<Message>()
     }
 }

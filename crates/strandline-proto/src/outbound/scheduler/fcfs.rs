@@ -1,56 +1,34 @@
 //! First come, first served over all streams: the order in which the application sent (RFC 8260 section 3.1).
 
-use std::collections::VecDeque;
+use super::super::messages::{List, MessageKey, Messages};
+use super::{Fragment, Scheduler};
+use crate::number::StreamId;
 
-use super::super::message::Message;
-
-/// One ring for all streams, allocated with the first message.
+/// One list for all streams.
 #[derive(Debug, Default)]
 pub(in super::super) struct Fcfs {
-    messages: VecDeque<Message>,
+    messages: List,
 }
 
-impl Fcfs {
-    pub(super) fn push(&mut self, message: Message) {
-        self.messages.push_back(message);
-    }
-
-    pub(super) fn next(&self) -> Option<&Message> {
-        self.messages.front()
+impl Scheduler for Fcfs {
+    #[inline]
+    fn push(&mut self, messages: &mut Messages, _stream: StreamId, message: MessageKey) {
+        self.messages.push(messages, message);
     }
 
     #[inline]
-    pub(super) fn front(&mut self) -> &mut [Message] {
-        self.messages.as_mut_slices().0
+    fn next(&self, messages: &Messages) -> Option<Fragment> {
+        Fragment::of(messages, self.messages.first()?)
     }
 
     #[inline]
-    pub(super) fn take(&mut self, count: usize) -> impl ExactSizeIterator<Item = Message> + '_ {
-        self.messages.drain(..count.min(self.messages.len()))
-    }
-
-    pub(super) fn pop(&mut self) -> Option<Message> {
-        self.messages.pop_front()
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.messages.len()
-    }
-
-    pub(super) fn extract(&mut self, mut wanted: impl FnMut(&Message) -> bool) -> Vec<Message> {
-        if !self.messages.iter().any(&mut wanted) {
-            return Vec::new();
+    fn on_sent(&mut self, messages: &mut Messages, _fragment: &Fragment, _len: usize, ends: bool) {
+        if ends {
+            self.messages.pop(messages);
         }
-        let (taken, kept) = self.messages.drain(..).partition::<Vec<_>, _>(wanted);
-        self.messages = kept.into();
-        taken
     }
 
-    pub(super) fn into_messages(self) -> impl Iterator<Item = Message> {
-        self.messages.into_iter()
-    }
-
-    pub(super) fn heap_bytes(&self) -> usize {
-        self.messages.capacity() * size_of::<Message>()
+    fn heap_bytes(&self) -> usize {
+        0
     }
 }

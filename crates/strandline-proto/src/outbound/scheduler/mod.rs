@@ -1,88 +1,110 @@
-//! Selects the next message. A scheduler chooses among queued messages. Once a message is begun, it is sent to its
-//! end before another one (RFC 9260 section 6.9 numbers the fragments of a message in sequence).
+//! Selects the next fragment (RFC 8260 section 3).
+//!
+//! [`Queue`](super::queue::Queue) asks the [`Scheduler`] of the association. With DATA chunks it sends a message that is
+//! begun to its end first, whatever the scheduler would choose, because their fragments have consecutive TSNs (RFC 9260
+//! section 6.9). A scheduler therefore chooses among messages, and among fragments only if they may be interleaved.
+//!
+//! To add a scheduler, implement [`Scheduler`] in a file beside [`fcfs`] and add a variant to [`AnyScheduler`] and to
+//! `each!`. The messages stay in the slab: a scheduler has [`List`](super::messages::List)s of them, one for each stream
+//! or one for all. `round_robin` is an example with a list for each stream.
 
 mod fcfs;
+#[cfg(test)]
+mod round_robin;
 
 use fcfs::Fcfs;
+#[cfg(test)]
+pub(super) use round_robin::RoundRobin;
 
-use super::message::Message;
+use super::messages::{MessageKey, Messages};
+use crate::number::StreamId;
 
-/// The scheduler of an association.
-#[derive(Debug)]
-pub(super) enum Scheduler {
-    /// First come, first served.
-    Fcfs(Fcfs),
+/// The choice of a scheduler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Fragment {
+    pub(super) stream: StreamId,
+    pub(super) message: MessageKey,
+    /// Maximum number of bytes of the message that may be sent before the scheduler is asked again. `usize::MAX` stands
+    /// for all that are left. Fewer are sent if the packet has no room for more.
+    pub(super) bytes_max: usize,
 }
 
-impl Default for Scheduler {
+impl Fragment {
+    /// Returns a fragment with all that is left of the message.
+    #[inline]
+    pub(super) fn of(messages: &Messages, key: MessageKey) -> Option<Self> {
+        let stream = messages.get(key)?.info.stream;
+        Some(Self { stream, message: key, bytes_max: usize::MAX })
+    }
+}
+
+/// The order in which the messages of an association are sent.
+pub(super) trait Scheduler {
+    /// Adds a message as the last one of its stream. It is in no list.
+    fn push(&mut self, messages: &mut Messages, stream: StreamId, message: MessageKey);
+
+    /// Returns what must be sent next, or `None` if nothing is queued. Only `push` and `on_sent` change the choice.
+    fn next(&self, messages: &Messages) -> Option<Fragment>;
+
+    /// Records that `len` bytes of the fragment were sent. It is the choice of `next`, or a further fragment of a message
+    /// that must be sent to its end. `ends`: nothing of the message is left, so it must be removed from its list.
+    fn on_sent(&mut self, messages: &mut Messages, fragment: &Fragment, len: usize, ends: bool);
+
+    /// Removes the next message without sending it.
+    fn pop(&mut self, messages: &mut Messages) -> Option<MessageKey> {
+        let next = self.next(messages)?;
+        self.on_sent(messages, &next, 0, true);
+        Some(next.message)
+    }
+
+    /// Returns the heap bytes, without messages.
+    fn heap_bytes(&self) -> usize;
+}
+
+/// The scheduler of an association. An enum is cheaper than a call through a vtable for each message.
+#[derive(Debug)]
+pub(super) enum AnyScheduler {
+    /// First come, first served.
+    Fcfs(Fcfs),
+    /// One fragment of each stream in turn.
+    #[cfg(test)]
+    RoundRobin(RoundRobin),
+}
+
+impl Default for AnyScheduler {
     fn default() -> Self {
         Self::Fcfs(Fcfs::default())
     }
 }
 
-impl Scheduler {
-    /// Adds a message.
-    pub(super) fn push(&mut self, message: Message) {
-        match self {
-            Self::Fcfs(fcfs) => fcfs.push(message),
+/// Evaluates an expression for the scheduler of the variant.
+macro_rules! each {
+    ($any:expr, $scheduler:ident => $call:expr) => {
+        match $any {
+            AnyScheduler::Fcfs($scheduler) => $call,
+            #[cfg(test)]
+            AnyScheduler::RoundRobin($scheduler) => $call,
         }
-    }
+    };
+}
 
-    /// Returns the message that `pop` would return.
-    pub(super) fn next(&self) -> Option<&Message> {
-        match self {
-            Self::Fcfs(fcfs) => fcfs.next(),
-        }
-    }
-
-    /// Returns the next messages, as far as they are available in one slice; at least one if any waits.
+impl Scheduler for AnyScheduler {
     #[inline]
-    pub(super) fn front(&mut self) -> &mut [Message] {
-        match self {
-            Self::Fcfs(fcfs) => fcfs.front(),
-        }
+    fn push(&mut self, messages: &mut Messages, stream: StreamId, message: MessageKey) {
+        each!(self, scheduler => scheduler.push(messages, stream, message));
     }
 
-    /// Takes the first `count` messages of `front`.
     #[inline]
-    pub(super) fn take(&mut self, count: usize) -> impl ExactSizeIterator<Item = Message> + '_ {
-        match self {
-            Self::Fcfs(fcfs) => fcfs.take(count),
-        }
+    fn next(&self, messages: &Messages) -> Option<Fragment> {
+        each!(self, scheduler => scheduler.next(messages))
     }
 
-    /// Takes the message that must be sent next.
-    pub(super) fn pop(&mut self) -> Option<Message> {
-        match self {
-            Self::Fcfs(fcfs) => fcfs.pop(),
-        }
+    #[inline]
+    fn on_sent(&mut self, messages: &mut Messages, fragment: &Fragment, len: usize, ends: bool) {
+        each!(self, scheduler => scheduler.on_sent(messages, fragment, len, ends));
     }
 
-    /// Returns the number of queued messages.
-    pub(super) fn len(&self) -> usize {
-        match self {
-            Self::Fcfs(fcfs) => fcfs.len(),
-        }
-    }
-
-    /// Removes the messages that `wanted` selects; the others keep their order.
-    pub(super) fn extract(&mut self, wanted: impl FnMut(&Message) -> bool) -> Vec<Message> {
-        match self {
-            Self::Fcfs(fcfs) => fcfs.extract(wanted),
-        }
-    }
-
-    /// Returns all messages, in the order in which they would have been sent.
-    pub(super) fn into_messages(self) -> impl Iterator<Item = Message> {
-        match self {
-            Self::Fcfs(fcfs) => fcfs.into_messages(),
-        }
-    }
-
-    /// Returns the heap bytes, without user data.
-    pub(super) fn heap_bytes(&self) -> usize {
-        match self {
-            Self::Fcfs(fcfs) => fcfs.heap_bytes(),
-        }
+    fn heap_bytes(&self) -> usize {
+        each!(self, scheduler => scheduler.heap_bytes())
     }
 }

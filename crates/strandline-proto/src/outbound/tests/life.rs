@@ -24,12 +24,16 @@ fn what_can_never_be_sent_is_refused() {
     let mut fixture = Fixture::new();
     let info = SendInfo::default();
     assert_eq!(
-        fixture.out.push(info, &mut Bytes::new(), &fixture.config, || fixture.config.send_buffer_start()),
+        fixture.out.push(Time::ZERO, (info, Policy::Reliable), &mut Bytes::new(), &fixture.config, || {
+            fixture.config.send_buffer_start()
+        }),
         Err(SendError::Empty)
     );
     fixture.config.message_size_max = 10;
     let refused =
-        fixture.out.push(info, &mut message(11), &fixture.config, || fixture.config.send_buffer_start());
+        fixture.out.push(Time::ZERO, (info, Policy::Reliable), &mut message(11), &fixture.config, || {
+            fixture.config.send_buffer_start()
+        });
     assert_eq!(refused, Err(SendError::TooLarge { size: 11, limit: 10 }));
     assert_eq!(fixture.out.heap_bytes(), 0);
 }
@@ -42,9 +46,13 @@ fn full_send_buffer_blocks_until_half_free() {
         fixture.push(1000);
     }
     assert_eq!(fixture.out.buffered_bytes(), 10_000);
-    let refused = fixture
-        .out
-        .push(SendInfo::default(), &mut message(1), &fixture.config, || fixture.config.send_buffer_start());
+    let refused = fixture.out.push(
+        Time::ZERO,
+        (SendInfo::default(), Policy::Reliable),
+        &mut message(1),
+        &fixture.config,
+        || fixture.config.send_buffer_start(),
+    );
     assert_eq!(refused, Err(SendError::WouldBlock));
     assert_eq!(fixture.packets(0).len(), 10);
     assert_eq!(fixture.out.buffered_bytes(), 10_000, "until it is acknowledged");
@@ -75,7 +83,9 @@ fn large_message_waits_for_its_room() {
     }
     let info = SendInfo::default();
     assert_eq!(
-        fixture.out.push(info, &mut message(9000), &fixture.config, || fixture.config.send_buffer_start()),
+        fixture.out.push(Time::ZERO, (info, Policy::Reliable), &mut message(9000), &fixture.config, || {
+            fixture.config.send_buffer_start()
+        }),
         Err(SendError::WouldBlock)
     );
     fixture.packets(0);
@@ -83,7 +93,9 @@ fn large_message_waits_for_its_room() {
     assert!(applied(fixture.sack(4, &[]).0).writable);
     fixture
         .out
-        .push(info, &mut message(9000), &fixture.config, || fixture.config.send_buffer_start())
+        .push(Time::ZERO, (info, Policy::Reliable), &mut message(9000), &fixture.config, || {
+            fixture.config.send_buffer_start()
+        })
         .unwrap();
 }
 
@@ -94,7 +106,9 @@ fn oversized_message_enters_an_empty_buffer() {
     let info = SendInfo::default();
     fixture.push(20_000);
     assert_eq!(
-        fixture.out.push(info, &mut message(20_000), &fixture.config, || fixture.config.send_buffer_start()),
+        fixture.out.push(Time::ZERO, (info, Policy::Reliable), &mut message(20_000), &fixture.config, || {
+            fixture.config.send_buffer_start()
+        }),
         Err(SendError::WouldBlock)
     );
     let last = fixture.tsns(0).len() as u32;
@@ -110,9 +124,13 @@ fn number_of_messages_that_wait_is_limited() {
     for _ in 0..4 {
         fixture.push(1);
     }
-    let refused = fixture
-        .out
-        .push(SendInfo::default(), &mut message(1), &fixture.config, || fixture.config.send_buffer_start());
+    let refused = fixture.out.push(
+        Time::ZERO,
+        (SendInfo::default(), Policy::Reliable),
+        &mut message(1),
+        &fixture.config,
+        || fixture.config.send_buffer_start(),
+    );
     assert_eq!(refused, Err(SendError::WouldBlock));
     assert!(!fixture.out.take_writable());
     fixture.packet(0);
@@ -128,7 +146,16 @@ fn who_waits_may_ask_again() {
     let mut given = 0;
     let mut give = |fixture: &mut Fixture| {
         given += 1;
-        fixture.out.push(SendInfo::default(), &mut message(60_000), &fixture.config, || start).map(|_| given)
+        fixture
+            .out
+            .push(
+                Time::ZERO,
+                (SendInfo::default(), Policy::Reliable),
+                &mut message(60_000),
+                &fixture.config,
+                || start,
+            )
+            .map(|_| given)
     };
     let refused = loop {
         match give(&mut fixture) {
@@ -151,7 +178,9 @@ fn failures_are_reported_whole() {
         let info = SendInfo { context: context as u32, ..SendInfo::default() };
         fixture
             .out
-            .push(info, &mut message(len), &fixture.config, || fixture.config.send_buffer_start())
+            .push(Time::ZERO, (info, Policy::Reliable), &mut message(len), &fixture.config, || {
+                fixture.config.send_buffer_start()
+            })
             .unwrap();
     }
     // 10 and a part; full; a part with 20 and 30 and the start of the next.
@@ -161,13 +190,18 @@ fn failures_are_reported_whole() {
     let next = fixture.out.next_tsn();
     let (outcome, _) = fixture.sack(3, &[(4, 4)]);
     assert!(applied(outcome).newly_acked);
-    let failed: Vec<_> = fixture.out.fail_all().map(|f| (f.info.context, f.data.len(), f.sent)).collect();
+    let failed: Vec<_> = fixture
+        .out
+        .fail_all(FailureCause::AssociationEnded)
+        .into_iter()
+        .map(|f| (f.info.context, f.data.len(), f.sent))
+        .collect();
     let expected =
         [(1, 2 * FULL + 5, true), (2, 20, true), (3, 30, true), (4, 3 * FULL, true), (5, 40, false)];
     assert_eq!(failed, expected, "of 1, fragments were acknowledged; 2 only by a gap block");
     assert!(fixture.out.is_empty());
     assert_eq!((fixture.out.next_tsn(), fixture.out.heap_bytes()), (next, 0));
-    assert_eq!(fixture.out.fail_all().count(), 0);
+    assert_eq!(fixture.out.fail_all(FailureCause::AssociationEnded).len(), 0);
 }
 
 /// The user's buffer is shared, not copied, and released with the last chunk of the message.
@@ -177,7 +211,9 @@ fn buffer_is_kept_until_all_is_acknowledged() {
     let data = message(2 * FULL);
     fixture
         .out
-        .push(SendInfo::default(), &mut data.clone(), &fixture.config, || fixture.config.send_buffer_start())
+        .push(Time::ZERO, (SendInfo::default(), Policy::Reliable), &mut data.clone(), &fixture.config, || {
+            fixture.config.send_buffer_start()
+        })
         .unwrap();
     let chunk = fixture.out.next_new(fixture.now, 0, ROOM, ROOM).unwrap();
     assert_eq!(chunk.payload.as_ptr(), data.as_ptr());

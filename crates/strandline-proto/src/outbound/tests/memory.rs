@@ -8,7 +8,7 @@ use super::*;
 fn outbound_is_small_and_idle_without_heap() {
     assert!(size_of::<Outbound>() <= 64, "{}", size_of::<Outbound>());
     assert!(size_of::<outstanding::Record>() <= 16);
-    assert!(size_of::<crate::outbound::message::Message>() <= 48);
+    assert!(size_of::<crate::outbound::messages::Message>() <= 56);
     let mut fixture = Fixture::new();
     assert_eq!(fixture.out.heap(), super::super::state::OutboundHeap::default());
     fixture.push(1);
@@ -69,9 +69,13 @@ impl Rig {
             for len in [5000, 64, 1000] {
                 let info = SendInfo { stream: StreamId((round % 10) as u16), ..SendInfo::default() };
                 self.out
-                    .push(info, &mut self.message.slice(..len), &self.config, || {
-                        self.config.send_buffer_start()
-                    })
+                    .push(
+                        Time::ZERO,
+                        (info, Policy::Reliable),
+                        &mut self.message.slice(..len),
+                        &self.config,
+                        || self.config.send_buffer_start(),
+                    )
                     .unwrap();
             }
             self.send();

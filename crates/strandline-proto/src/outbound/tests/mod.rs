@@ -4,6 +4,7 @@
 mod events;
 mod full_sacks;
 mod hostile;
+mod interleaving;
 mod life;
 mod memory;
 mod model;
@@ -143,7 +144,11 @@ impl Fixture {
 
     fn push_on(&mut self, stream: u16, len: usize) {
         let info = SendInfo { stream: StreamId(stream), ..SendInfo::default() };
-        self.out.push(info, &mut message(len), &self.config, || self.config.send_buffer_start()).unwrap();
+        self.out
+            .push(Time::ZERO, (info, Policy::Reliable), &mut message(len), &self.config, || {
+                self.config.send_buffer_start()
+            })
+            .unwrap();
     }
 
     fn new_chunk(&mut self, path: u8, space: usize) -> Option<Sent> {
@@ -277,7 +282,7 @@ impl Outbound {
         assert_eq!(busy.queue.buffered_bytes(), unsent + outstanding.bytes() as usize);
         assert!(
             (0..outstanding.len())
-                .all(|index| outstanding.chunk(index, &busy.copies).is_some_and(|c| !c.payload.is_empty()))
+                .all(|index| outstanding.chunk(index, &busy.messages).is_some_and(|c| !c.payload.is_empty()))
         );
     }
 }

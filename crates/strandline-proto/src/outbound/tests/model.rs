@@ -265,7 +265,9 @@ impl Run {
         if self
             .fixture
             .out
-            .push(info, &mut message(len), &self.fixture.config, || self.fixture.config.send_buffer_start())
+            .push(Time::ZERO, (info, Policy::Reliable), &mut message(len), &self.fixture.config, || {
+                self.fixture.config.send_buffer_start()
+            })
             .is_ok()
         {
             self.waiting.push_back((stream, len, unordered));
@@ -444,7 +446,7 @@ proptest! {
             run.step(command);
         }
         run.finish();
-        let failed = run.fixture.out.fail_all().count();
+        let failed = run.fixture.out.fail_all(FailureCause::AssociationEnded).len();
         prop_assert_eq!(failed, 0);
     }
 
@@ -461,15 +463,15 @@ proptest! {
             }
             // The TSN that ended each message is read off the ring once, when it was sent.
             for tsn in next..run.model.next {
-                let Busy { sent, copies, .. } = run.fixture.out.busy.as_deref().unwrap();
+                let Busy { sent, messages, .. } = run.fixture.out.busy.as_deref().unwrap();
                 let index = sent.outstanding.index_of(Tsn(INITIAL) + tsn).unwrap();
-                if sent.outstanding.chunk(index, copies).unwrap().ending {
+                if sent.outstanding.chunk(index, messages).unwrap().ending {
                     ends.push(tsn);
                 }
             }
         }
         let delivered = ends.iter().filter(|&&tsn| tsn < run.model.cumulative).count();
-        let failed: Vec<_> = run.fixture.out.fail_all().map(|failure| failure.data.len()).collect();
+        let failed: Vec<_> = run.fixture.out.fail_all(FailureCause::AssociationEnded).into_iter().map(|failure| failure.data.len()).collect();
         prop_assert_eq!(&failed[..], &pushed[delivered..]);
     }
 }

@@ -154,7 +154,9 @@ fn immediate_is_set_on_the_last_chunk_only() {
     let info = SendInfo { immediate: true, ..SendInfo::default() };
     fixture
         .out
-        .push(info, &mut message(FULL + 1), &fixture.config, || fixture.config.send_buffer_start())
+        .push(Time::ZERO, (info, Policy::Reliable), &mut message(FULL + 1), &fixture.config, || {
+            fixture.config.send_buffer_start()
+        })
         .unwrap();
     fixture.push(1);
     let chunks = fixture.packets(0).concat();

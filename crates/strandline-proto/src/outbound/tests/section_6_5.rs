@@ -31,7 +31,12 @@ fn unordered_messages_leave_the_number_alone() {
     let mut fixture = Fixture::new();
     fixture.push(1);
     let info = SendInfo { unordered: true, ppid: Ppid(9), ..SendInfo::default() };
-    fixture.out.push(info, &mut message(1), &fixture.config, || fixture.config.send_buffer_start()).unwrap();
+    fixture
+        .out
+        .push(Time::ZERO, (info, Policy::Reliable), &mut message(1), &fixture.config, || {
+            fixture.config.send_buffer_start()
+        })
+        .unwrap();
     fixture.push(1);
     let chunks = fixture.packets(0).concat();
     let seen: Vec<_> = chunks.iter().map(|c| (c.unordered, c.ssn)).collect();
@@ -43,7 +48,9 @@ fn stream_beyond_the_last_is_refused() {
     let mut fixture = Fixture::new();
     let info = SendInfo { stream: StreamId(100), ..SendInfo::default() };
     let refused =
-        fixture.out.push(info, &mut message(1), &fixture.config, || fixture.config.send_buffer_start());
+        fixture.out.push(Time::ZERO, (info, Policy::Reliable), &mut message(1), &fixture.config, || {
+            fixture.config.send_buffer_start()
+        });
     assert_eq!(refused, Err(SendError::InvalidStream { stream: 100, streams: 100 }));
     assert_eq!(fixture.out.heap_bytes(), 0);
 }
