@@ -90,7 +90,9 @@ impl Session {
     /// Waits until the peer has restarted the association.
     pub fn restarted(&mut self) {
         let id = self.id;
-        self.driver.event("Restarted", |of, event| (of == id && *event == Event::Restarted).then_some(()));
+        self.driver.event("Restarted", |of, event| {
+            (of == id && matches!(event, Event::Restarted { .. })).then_some(())
+        });
     }
 
     /// Shuts down from this side, and checks that both sides see the graceful end and no other.

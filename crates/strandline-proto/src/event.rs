@@ -30,7 +30,12 @@ pub enum Event {
     /// RESTART: the peer lost its state and set up the association anew (section 5.2.4, action A). Sequence numbers
     /// start again, and unacknowledged messages are reported as failed. A shutdown that the application requested
     /// continues with the new association.
-    Restarted,
+    Restarted {
+        /// Number of messages received before the restart, or parts of them, that `recv` still returns.
+        unread: usize,
+        /// The stream of a message of which a part was or will be returned by `recv` and the rest is lost.
+        cut: Option<StreamId>,
+    },
     /// Messages can be received. Not repeated until `recv` returned `None`.
     Readable,
     /// The send buffer has room again after `send` returned `WouldBlock`.

@@ -89,6 +89,8 @@ pub(crate) struct Context<'a> {
     pub(crate) random: &'a mut Random,
     /// How long after the last fault an association may still end because of it.
     pub(crate) last_expiry: Duration,
+    /// Age from which on a host may have dropped the key of a cookie.
+    pub(crate) keys_last: Duration,
     /// When applications want to act next.
     pub(crate) wakes: &'a mut Vec<(Time, AssociationId)>,
 }
@@ -101,6 +103,8 @@ pub(crate) struct App {
     /// Index of the scenario's client, if it connected.
     pub(crate) client: Option<usize>,
     pub(crate) closed: Option<CloseReason>,
+    /// When it was created.
+    began: Time,
     plan: Plan,
     tags: (u32, u32),
     up: bool,
@@ -120,12 +124,13 @@ pub(crate) struct App {
 }
 
 impl App {
-    pub(crate) fn new(end: End, peer_host: usize, client: Option<usize>, plan: Plan) -> Self {
+    pub(crate) fn new(now: Time, end: End, peer_host: usize, client: Option<usize>, plan: Plan) -> Self {
         Self {
             end,
             peer_host,
             client,
             closed: None,
+            began: now,
             tags: (0, 0),
             up: false,
             ends_at: None,
@@ -163,7 +168,7 @@ impl App {
                     cx.wakes.push((at, end.id));
                 }
             }
-            Event::Restarted => {
+            Event::Restarted { .. } => {
                 demand(self.up, || format!("{end:?}: restarted before it was established"))?;
                 cx.ledger.restarted(end);
                 self.learn_tags(cx);
@@ -219,8 +224,11 @@ impl App {
                 // Losses before the calm may cause one expiry after it.
                 let late = self.calm.is_some_and(|since| cx.now > since + cx.last_expiry);
                 // A crashed host no longer knows its own cookies, and one whose association ended abnormally refuses
-                // its cookie for a second one. In both cases a COOKIE ECHO stays unanswered.
-                let forgotten = !self.up && cx.ledger.may_have_forgotten(self.peer_host);
+                // its cookie for a second one. In both cases a COOKIE ECHO stays unanswered. So it does if the cookie's key
+                // is gone (RFC 9260 section 5.1.5); the INIT ACK of a set-up that began before the calm may be that old.
+                let outdated = self.calm.is_some_and(|since| self.began < since)
+                    && cx.now.since(self.began) > cx.keys_last;
+                let forgotten = !self.up && (outdated || cx.ledger.may_have_forgotten(self.peer_host));
                 demand(!late || forgotten, || format!("{end:?} timed out though nothing is lost any more"))
             }
             CloseReason::Aborted | CloseReason::Unreachable | CloseReason::NoRoute => Ok(()),

@@ -1,6 +1,7 @@
 //! The flight of an association as the packets on the wire show it: each chunk that was sent, whether a SACK has
 //! reported it since, and whether anything indicated that it may be lost. Nothing here asks the engine.
 
+mod arrival;
 mod behind;
 mod late;
 mod quiet;
@@ -14,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use strandline_proto::config::Recovery;
 use strandline_proto::time::Time;
-use strandline_wire::chunk::{Chunk, Sack, kind};
+use strandline_wire::chunk::{Chunk, kind};
 use strandline_wire::{Data, Packet, Tsn};
 
 use self::behind::BehindGaps;
@@ -409,120 +410,6 @@ impl Board {
         self.first.is_some_and(|first| !first.is_before(tsn))
     }
 
-    /// Processes a packet of the peer.
-    pub(crate) fn on_arrival(&mut self, now: Time, packet: &Packet<'_>) {
-        for (at, chunk) in packet.chunks().flatten().enumerate() {
-            match chunk.kind {
-                kind::SACK | kind::SHUTDOWN => {
-                    if let Ok(answer) = chunk.parse() {
-                        self.on_answer(now, &answer);
-                    }
-                }
-                kind::ECNE => {
-                    if let Ok(Chunk::Ecne(ecne)) = chunk.parse() {
-                        self.on_ecne(ecne.lowest_tsn);
-                    }
-                }
-                // The peer has lost the COOKIE ACK, and what followed it (RFC 9260 section 5.2.4).
-                kind::COOKIE_ECHO if at == 0 => {
-                    self.excuse(None);
-                    self.chunks.iter().for_each(|chunk| self.silences.end(now, chunk.to));
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn on_ecne(&mut self, tsn: Tsn) {
-        let chunk = self.first.and_then(|first| self.chunks.get(tsn.distance_from(first) as usize));
-        let sent_at = chunk.filter(|chunk| !chunk.resent).map(|chunk| chunk.at);
-        self.marks.unknown |= sent_at.is_none();
-        self.marks.sent_at = self.marks.sent_at.max(sent_at);
-        self.told = Some((tsn, sent_at));
-    }
-
-    fn on_answer(&mut self, now: Time, answer: &Chunk<'_>) {
-        self.least.clear();
-        let before = self.traffic.clone();
-        self.judge(now);
-        match answer {
-            Chunk::Sack(sack) => self.on_sack(now, sack),
-            Chunk::Shutdown(shutdown) => {
-                self.advance(now, shutdown.cumulative_tsn);
-            }
-            _ => {}
-        }
-        self.late.values_mut().for_each(Late::settle);
-        for (of, traffic) in &mut self.traffic {
-            if traffic.delivered > before.get(of).map_or(0, |before| before.delivered) {
-                traffic.sacks += 1;
-                self.quiet.entry(*of).or_default().ends(now);
-                self.silences.end(now, *of);
-            }
-        }
-    }
-
-    fn on_sack(&mut self, now: Time, sack: &Sack<'_>) {
-        if !self.advance(now, sack.cumulative_tsn()) {
-            return;
-        }
-        let before = self.a_rwnd.replace(sack.a_rwnd());
-        self.opened |= before.is_some_and(|before| before < sack.a_rwnd() && self.has_no_room(before));
-        let mut named: Vec<bool> = Vec::new();
-        for block in sack.gap_blocks().filter(|block| block.start >= 1 && block.start <= block.end) {
-            let end = usize::from(block.end).min(self.chunks.len() + 1);
-            if named.len() < end {
-                named.resize(end, false);
-            }
-            named.iter_mut().take(end).skip(usize::from(block.start) - 1).for_each(|named| *named = true);
-        }
-        // Offset 1 would be the chunk after the cumulative TSN, the first of those left.
-        let highest = named.len();
-        let first = sack.cumulative_tsn().next();
-        self.behind.begin();
-        for (at, chunk) in self.chunks.iter_mut().enumerate() {
-            let is_named = named.get(at).copied().unwrap_or(false);
-            if is_named && !chunk.acknowledged {
-                let tsn = Tsn(first.0.wrapping_add(at as u32));
-                credit(now, &mut self.traffic, &mut self.late, chunk, (tsn, self.unnamed));
-            }
-            self.behind.look(chunk.to, chunk.bytes, is_named, is_named && !chunk.acknowledged);
-            chunk.acknowledged |= is_named;
-            chunk.misses += u32::from(!is_named && at < highest);
-            chunk.named = is_named;
-        }
-        self.behind.end();
-        // With this many blocks it may have been full (decision 83).
-        let full = sack.gap_blocks().count() >= MAY_BE_ALL;
-        let next = Tsn(first.0.wrapping_add(self.chunks.len() as u32));
-        self.unnamed = full.then(|| (Tsn(first.0.wrapping_add(highest as u32).wrapping_sub(1)), next));
-    }
-
-    /// Advances the cumulative acknowledgement. Returns false if it is old, or covers data that was never sent.
-    fn advance(&mut self, now: Time, cumulative: Tsn) -> bool {
-        let Some(first) = self.first else { return false };
-        let steps = cumulative.next().distance_from(first) as usize;
-        if steps > self.chunks.len() {
-            return false;
-        }
-        for (at, chunk) in self.chunks.drain(..steps).enumerate() {
-            if !chunk.acknowledged {
-                let tsn = Tsn(first.0.wrapping_add(at as u32));
-                credit(now, &mut self.traffic, &mut self.late, &chunk, (tsn, self.unnamed));
-            }
-        }
-        self.first = Some(cumulative.next());
-        for late in self.late.values_mut() {
-            late.on_cumulative(cumulative);
-        }
-        if self.chunks.is_empty() {
-            // An idle association resets its state.
-            self.late.values_mut().for_each(Late::rest);
-            self.behind = BehindGaps::default();
-        }
-        true
-    }
-
     /// Returns the minimum flight of an address: the outstanding chunks that nothing indicates as lost. May be larger
     /// if it stays below `flight`.
     pub(crate) fn in_flight_least(&mut self, now: Time, to: IpAddr, recovery: Recovery, flight: u32) -> u32 {
@@ -580,16 +467,4 @@ impl Board {
             *traffic = Traffic { delivered: traffic.delivered, sacks: traffic.sacks, ..Traffic::default() };
         }
     }
-}
-
-fn credit(
-    now: Time,
-    traffic: &mut BTreeMap<IpAddr, Traffic>,
-    late: &mut BTreeMap<IpAddr, Late>,
-    chunk: &Sent,
-    (tsn, unnamed): (Tsn, Option<(Tsn, Tsn)>),
-) {
-    traffic.entry(chunk.to).or_default().delivered += chunk.bytes;
-    let unnamed = unnamed.is_some_and(|(named, next)| tsn.is_after(named) && tsn.is_before(next));
-    late.entry(chunk.to).or_default().on_acknowledged(now, (chunk.at, tsn), chunk.resent || unnamed);
 }

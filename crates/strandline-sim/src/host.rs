@@ -39,6 +39,8 @@ pub(crate) struct Shared<'a> {
     pub(crate) wakes: &'a mut Vec<(Time, AssociationId)>,
     /// How long after the last fault an association may still end because of it.
     pub(crate) last_expiry: Duration,
+    /// See [`Context::keys_last`].
+    pub(crate) keys_last: Duration,
     /// Clients of the scenario whose association has ended.
     pub(crate) ended: &'a mut Vec<usize>,
 }
@@ -114,7 +116,7 @@ impl Host {
                     .trace
                     .note(shared.now, (self.number, id), || format!("host {} connects: {id:?}", self.number));
                 let end = End { host: self.number, life: self.life, id };
-                let mut app = App::new(end, to, Some(client), plan);
+                let mut app = App::new(shared.now, end, to, Some(client), plan);
                 if let Some(since) = self.calm {
                     app.calm_down(since);
                 }
@@ -176,7 +178,7 @@ impl Host {
             return violation(format!("host {}: an association with nobody: {status:?}", self.number));
         };
         let end = End { host: self.number, life: self.life, id };
-        let mut app = App::new(end, *peer, None, self.plan.server.clone());
+        let mut app = App::new(shared.now, end, *peer, None, self.plan.server.clone());
         if let Some(since) = self.calm {
             app.calm_down(since);
         }
@@ -191,8 +193,9 @@ impl Host {
         act: impl FnOnce(&mut App, &mut Context<'_>) -> Result<(), Violation>,
     ) -> Result<(), Violation> {
         let (Some(endpoint), Some(app)) = (&mut self.endpoint, self.apps.get_mut(&id)) else { return Ok(()) };
-        let Shared { now, ledger, random, wakes, last_expiry, .. } = shared;
-        act(app, &mut Context { now: *now, endpoint, ledger, random, wakes, last_expiry: *last_expiry })?;
+        let Shared { now, ledger, random, wakes, last_expiry, keys_last, .. } = shared;
+        let (now, last_expiry, keys_last) = (*now, *last_expiry, *keys_last);
+        act(app, &mut Context { now, endpoint, ledger, random, wakes, last_expiry, keys_last })?;
         if app.is_done() {
             let client = app.client;
             endpoint.release(id);

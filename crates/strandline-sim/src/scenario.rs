@@ -81,6 +81,8 @@ pub(crate) struct Scenario {
     pub(crate) patience: Duration,
     /// How long after that an association may still end because of a fault.
     pub(crate) last_expiry: Duration,
+    /// The shortest time after which a host drops the key of its cookies.
+    pub(crate) keys_last: Duration,
     /// Hosts between which an attacker alters packets under the right tags.
     pub(crate) tampered: Option<(usize, usize)>,
     /// True if nothing is lost or late, and nobody crashes or aborts: every message must arrive.
@@ -195,6 +197,8 @@ impl Scenario {
         if plans::keep_to_rfc9260(&mut hosts, seed) {
             names.push("RFC 9260 recovery");
         }
+        let keys = hosts.iter().map(|host| host.config.cookie_key_lifetime);
+        let keys_last = keys.min().unwrap_or(Duration::MAX);
         let calm_at = Time::ZERO + random.millis(2_000, 20_000);
         let clients = plans::clients(&features, &hosts, calm_at, &mut random);
         let links = config::link(&features, &mut random);
@@ -207,6 +211,7 @@ impl Scenario {
         let patient = !features.odd_timers && (!features.multihomed || features.icmp);
         let lost = features.rebinding || (features.small_mtu && !patient);
         Self {
+            keys_last,
             last_expiry: if lost { Duration::MAX } else { rto_max + Duration::from_secs(1) },
             clients,
             special_links,

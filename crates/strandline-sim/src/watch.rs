@@ -219,7 +219,7 @@ impl Watch {
             let known =
                 endpoint.paths(*id).is_some_and(|paths| paths.iter().any(|path| path.address.ip() == source));
             if whole && known {
-                memory.board.on_arrival(now, &packet);
+                memory.board.on_arrival(now, &packet, status.state);
             }
         }
     }

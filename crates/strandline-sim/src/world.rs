@@ -294,6 +294,7 @@ impl World {
             wakes: &mut wakes,
             ended: &mut ended,
             last_expiry: self.scenario.last_expiry,
+            keys_last: self.scenario.keys_last,
         };
         let outcome = act(host, &mut shared).and_then(|()| host.pump(&mut shared));
         if outcome.is_err() {

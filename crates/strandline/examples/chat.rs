@@ -126,7 +126,9 @@ impl Server {
             }
             Notification::Closed { how, addresses, stats, .. } => {
                 println!("{id} at {addresses:?}: {how}, {} packets received", stats.packets_received);
-                self.joiner.forget(id);
+                if self.joiner.forget(id) {
+                    println!("{id} left in the middle of a message");
+                }
                 if let Some(name) = self.names.remove(&id) {
                     self.broadcast(None, PRESENCE, &format!("* {name} has left"));
                 }

@@ -189,7 +189,8 @@ impl Association {
     /// [`ends`](Message::ends).
     ///
     /// # Errors
-    /// If the association ended in any way other than a shutdown.
+    /// If the association ended in any way other than a shutdown. [`RecvError::Restarted`] once if the peer
+    /// restarted and a message of which parts were returned will not be completed.
     ///
     /// # Cancel safety
     /// Dropping the future loses no message.

@@ -251,7 +251,9 @@ impl Endpoint {
         Ok(State::request(peer.port(), self.bound.port, remotes, None))
     }
 
-    /// Receives the next message of any association.
+    /// Receives the next message of any association. A message too large for the receive buffer arrives in
+    /// parts: see [`ends`](Message::ends). After a [`Restarted`](crate::Notification::Restarted) notification the
+    /// rest of a message in parts doesn't arrive.
     ///
     /// # Errors
     /// If the stack is gone. [`Ended::ShutDown`] once the endpoint was [shut down](Self::shutdown_all) and

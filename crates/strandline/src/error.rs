@@ -255,6 +255,11 @@ pub enum RecvError {
     /// The stack has no shard with this index.
     #[error("the stack has no shard {0}: they are numbered from 0")]
     NoSuchShard(usize),
+    /// The peer lost its state and set up the association anew, so what was received before may be incomplete.
+    /// Reported once, after the data from before the restart; the next call returns data of the new
+    /// association.
+    #[error("the peer restarted: the rest of what it was sending is lost")]
+    Restarted,
     /// The association did not end gracefully.
     #[error(transparent)]
     Ended(#[from] Ended),

@@ -150,6 +150,13 @@ impl Joiner {
         self.bytes
     }
 
+    /// Returns whether a message has begun and not ended. Such a message is lost if the association ends or
+    /// [`recv`](crate::Association::recv) reports that the peer [restarted](crate::RecvError::Restarted).
+    #[must_use]
+    pub fn has_incomplete(&self) -> bool {
+        !self.held.is_empty()
+    }
+
     /// Drops all incomplete messages.
     pub fn clear(&mut self) {
         self.held.clear();
@@ -202,7 +209,11 @@ impl Joiner {
 ///                 break message;
 ///             }
 ///         }
-///         Some((Some(id), Notification::Closed { .. })) = notifications.next() => joiner.forget(id),
+///         Some((Some(id), Notification::Closed { .. })) = notifications.next() => {
+///             if joiner.forget(id) {
+///                 eprintln!("a message of {id} was cut off");
+///             }
+///         }
 ///     }
 /// };
 /// assert_eq!(message.data, "hello");
@@ -234,10 +245,10 @@ impl EndpointJoiner {
         joined
     }
 
-    /// Drops the incomplete messages of an association. Call it when the association has ended, since the rest
-    /// will never arrive.
-    pub fn forget(&mut self, association: AssociationId) {
-        self.joiners.remove(&association);
+    /// Drops the incomplete messages of an association, and returns whether there were any. Call it when the
+    /// association has ended, since the rest will never arrive.
+    pub fn forget(&mut self, association: AssociationId) -> bool {
+        self.joiners.remove(&association).is_some_and(|joiner| joiner.has_incomplete())
     }
 
     /// Returns the bytes held in incomplete messages of all associations.

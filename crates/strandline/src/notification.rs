@@ -28,8 +28,8 @@ pub enum Notification {
         addresses: Vec<SocketAddr>,
     },
     /// The peer lost its state (it crashed or was restarted) and set up the association anew. Messages that were not
-    /// acknowledged are reported as failed; sequence numbers start again. A shutdown that was asked for goes on with the
-    /// new association.
+    /// acknowledged are reported as failed; sequence numbers start again. A message of which only parts have arrived will
+    /// not be completed. A shutdown that was asked for goes on with the new association.
     Restarted,
     /// The state of a path changed.
     #[non_exhaustive]
@@ -71,7 +71,7 @@ impl Notification {
                 let addresses = addresses(engine, id);
                 Self::Established { incoming, outbound_streams, inbound_streams, addresses }
             }
-            Event::Restarted => Self::Restarted,
+            Event::Restarted { .. } => Self::Restarted,
             Event::PathChanged { address, change } => Self::PathChanged { address, change },
             Event::SendFailed(message) => Self::SendFailed(message),
             Event::PeerShutdown => Self::PeerShutdown,

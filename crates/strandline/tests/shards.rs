@@ -6,12 +6,12 @@ mod common;
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use common::{SERVER, server, stays, until};
-use strandline::memory::{Fate, Network, NetworkBuilder, Passing};
+use common::{SERVER, server, stays, until, with_switch};
+use strandline::memory::Network;
 use strandline::{
     AcceptError, Association, AssociationConfig, AssociationState, BindError, ConnectError, Ended, Endpoint,
     EndpointConfig, Listener, Notification, Peer, SendError, SendInfo, Stack, StackError,
@@ -131,16 +131,6 @@ async fn transfer_misled(loss: f64) {
         // Retransmissions after a lost answer may arrive for an association that is gone.
         assert!(stack.stats().out_of_the_blue == 0 || loss > 0.0);
     }
-}
-
-/// Returns a network with a switch that drops all packets from and to the client.
-fn with_switch() -> (NetworkBuilder, Arc<AtomicBool>) {
-    let dead = Arc::new(AtomicBool::new(false));
-    let switch = Arc::clone(&dead);
-    let judge = move |_: &Passing<'_>| {
-        if switch.load(Ordering::Relaxed) { Fate::Drop } else { Fate::Deliver }
-    };
-    (Network::builder().judge(judge), dead)
 }
 
 #[tokio::test(start_paused = true)]

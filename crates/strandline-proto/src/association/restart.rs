@@ -124,7 +124,11 @@ impl Association {
         self.fail_queued(cx, FailureCause::Restarted);
         let config = Arc::clone(&self.config);
         let before = self.inbound.buffered_bytes();
-        self.inbound.restart(cookie.peer_initial_tsn, cookie.inbound_streams, config.receive_buffer_start());
+        let (unread, cut) = self.inbound.restart(
+            cookie.peer_initial_tsn,
+            cookie.inbound_streams,
+            config.receive_buffer_start(),
+        );
         let freed = before.saturating_sub(self.inbound.buffered_bytes());
         cx.memory.on_read(freed);
         self.outbound = Outbound::new(cookie.local_initial_tsn, cookie.peer_rwnd, cookie.outbound_streams);
@@ -149,7 +153,7 @@ impl Association {
         self.start_heartbeats(cx, now);
         self.touch_idle(now);
         cx.stats.restarts += 1;
-        cx.event(self.id, Event::Restarted);
+        cx.event(self.id, Event::Restarted { unread, cut });
         cx.event(self.id, Event::Writable);
         self.announce_readable(cx);
         // The application may be gone, and would not ask again.
@@ -176,7 +180,11 @@ impl Association {
             return;
         }
         let config = Arc::clone(&self.config);
-        self.inbound.restart(cookie.peer_initial_tsn, cookie.inbound_streams, config.receive_buffer_start());
+        let _ = self.inbound.restart(
+            cookie.peer_initial_tsn,
+            cookie.inbound_streams,
+            config.receive_buffer_start(),
+        );
         for failed in self.outbound.set_peer(cookie.peer_rwnd, cookie.outbound_streams) {
             cx.on_send_bytes_gone(failed.data.len());
             cx.event(self.id, Event::SendFailed(failed));

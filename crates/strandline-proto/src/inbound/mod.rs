@@ -42,7 +42,7 @@ use self::tsn_map::TsnMap;
 use self::window::{Window, message_cost};
 use crate::config::{AssociationConfig, SackFrequency};
 use crate::event::Message;
-use crate::number::Tsn;
+use crate::number::{StreamId, Tsn};
 use crate::time::Time;
 
 /// Number of round-trip times of reading that the receive window holds. A sender in slow start has twice as much in
@@ -137,17 +137,29 @@ impl Inbound {
 
     /// Handles a restart of the peer (section 5.2.4): its numbers begin anew, incomplete messages are lost, and
     /// readable ones stay.
-    pub(crate) fn restart(&mut self, peer_initial_tsn: Tsn, inbound_streams: u16, receive_buffer: u32) {
+    ///
+    /// Returns the number of messages, or parts of messages, that remain readable, and the stream of a message of which
+    /// a part was handed over and the rest is lost.
+    pub(crate) fn restart(
+        &mut self,
+        peer_initial_tsn: Tsn,
+        inbound_streams: u16,
+        receive_buffer: u32,
+    ) -> (usize, Option<StreamId>) {
+        let open = self.reassembly.as_ref().and_then(|reassembly| reassembly.open.as_ref());
+        let cut = open.filter(|open| !open.begins).map(|open| open.header.stream);
         let ready = core::mem::take(&mut self.ready);
+        let unread = ready.len();
         *self = Self::new(peer_initial_tsn, inbound_streams, receive_buffer);
         for message in ready {
             self.make_ready(message);
         }
+        (unread, cut)
     }
 
     /// Closes the receiving half: incomplete messages are lost, and readable ones stay.
     pub(crate) fn close(&mut self) {
-        self.restart(self.map.cumulative().next(), self.streams, 0);
+        let _ = self.restart(self.map.cumulative().next(), self.streams, 0);
     }
 
     /// Returns what is missing of the data that the peer has visibly sent, as a violation text, or `None` if

@@ -10,6 +10,8 @@
 
 use strandline_wire::GapBlock;
 
+use crate::number::Tsn;
+
 /// Indices of outstanding chunks, from 0 for the one after the Cumulative TSN Ack Point, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Run {
@@ -231,5 +233,28 @@ impl Iterator for Difference<'_> {
                 return Some(Run { start: run.start, end: cut.start - 1 });
             }
         }
+    }
+}
+
+/// What is acknowledged of a path beyond its first missing chunk (RFC 8985 section 6.2 step 4).
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct BeyondGap {
+    /// The missing chunk.
+    first: Option<Tsn>,
+    /// Bytes of user data.
+    pub(super) bytes: u32,
+    /// Number of SACKs that reported some of it.
+    pub(super) sacks: u32,
+}
+
+impl BeyondGap {
+    /// Takes in a SACK. `reports` is true if it reported something beyond the gap for the first time. What was reported
+    /// beyond another gap does not count.
+    pub(super) fn update(&mut self, first: Option<Tsn>, bytes: u32, reports: bool) {
+        if self.first != first || bytes == 0 {
+            self.sacks = 0;
+        }
+        (self.first, self.bytes) = (first, bytes);
+        self.sacks = self.sacks.saturating_add(u32::from(reports));
     }
 }

@@ -113,14 +113,8 @@ impl Rack {
             }
         }
         for ((path, gap), newly) in self.paths.iter_mut().zip(found).zip(newly) {
-            path.behind_gap = gap.behind;
-            match (gap.first, newly) {
-                (Some(first), Some(newly)) if newly > first => {
-                    path.gap_sacks = path.gap_sacks.saturating_add(1)
-                }
-                _ if gap.behind == 0 => path.gap_sacks = 0,
-                _ => {}
-            }
+            let reports = gap.first.zip(newly).is_some_and(|(first, newly)| newly > first);
+            path.beyond_gap.update(gap.first.map(|index| outstanding.tsn(index)), gap.behind, reports);
         }
     }
 
@@ -130,8 +124,8 @@ impl Rack {
         let mut newest = Time::ZERO;
         for (stick, path) in sticks.iter_mut().zip(&mut self.paths) {
             let Some(latest) = path.latest else { continue };
-            let many_acked = path.gap_sacks >= PACKETS_ACKED
-                || (self.packet > 0 && path.behind_gap >= PACKETS_ACKED * self.packet);
+            let many_acked = path.beyond_gap.sacks >= PACKETS_ACKED
+                || (self.packet > 0 && path.beyond_gap.bytes >= PACKETS_ACKED * self.packet);
             let patience_ns = path.rtt_ns.max(1) + path.reordering_window_ns(many_acked);
             *stick = Some(Yardstick { latest, patience_ns });
             newest = newest.max(latest.0);

@@ -14,6 +14,7 @@ use strandline_wire::DATA_CHUNK_HEADER_LEN;
 use super::ack::PathAck;
 use super::congestion_event::{Moment, Sent};
 use super::frto::{Decision, Frto};
+use super::gaps::BeyondGap;
 use super::resent::ResentLog;
 use super::spurious::Spurious;
 use crate::config::PATHS_MAX;
@@ -139,9 +140,7 @@ pub(super) struct PathRack {
     pub(super) deadline: Option<Time>,
     /// The criteria of the last judgement.
     pub(super) judged_by: Option<Yardstick>,
-    /// Bytes of user data acknowledged beyond a gap of this path, and number of SACKs that reported some of it.
-    pub(super) behind_gap: u32,
-    pub(super) gap_sacks: u32,
+    pub(super) beyond_gap: BeyondGap,
     /// When an acknowledgement was last revoked by a SACK that may have been overtaken (same cumulative TSN).
     pub(super) taken_back: Time,
 }

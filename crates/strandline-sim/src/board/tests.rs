@@ -1,5 +1,6 @@
 //! Made-up packets, retransmitted with a reason and without.
 
+use strandline_proto::stats::AssociationState;
 use strandline_wire::chunk::sack;
 use strandline_wire::{GapBlock, PacketBuilder, Ppid, Ssn, StreamId, VerificationTag};
 
@@ -43,12 +44,17 @@ fn sends_under(board: &mut Board, ms: u64, tag: u32, (tsn, to): (u32, IpAddr)) -
 
 /// Receives a SACK.
 fn hears(board: &mut Board, ms: u64, cumulative: u32, gaps: &[(u16, u16)]) {
+    hears_in(board, AssociationState::Established, ms, (cumulative, gaps));
+}
+
+/// A SACK arrives in this state.
+fn hears_in(board: &mut Board, state: AssociationState, ms: u64, (cumulative, gaps): (u32, &[(u16, u16)])) {
     let mut buffer = [0; 1500];
     let mut packet = PacketBuilder::new(&mut buffer, 2, 1, VerificationTag(4));
     let blocks = gaps.iter().map(|&(start, end)| GapBlock { start, end });
     assert!(sack::write(&mut packet, Tsn(cumulative), 100_000, blocks, &[]));
     let len = packet.finish();
-    board.on_arrival(at(ms), &Packet::parse(&buffer[..len]).expect("just built"));
+    board.on_arrival(at(ms), &Packet::parse(&buffer[..len]).expect("just built"), state);
 }
 
 /// Returns a board with TSNs 1 to 5 in flight and a round-trip time of 10 ms.
@@ -217,9 +223,9 @@ fn gaps_of_another_address_do_not_count() {
     let (one, other) = (TO.into(), [10, 0, 0, 2].into());
     let sack = |behind: &mut BehindGaps, of_others_missing: bool| {
         behind.begin();
-        behind.look(if of_others_missing { other } else { one }, 1000, false, false);
-        for _ in 0..4 {
-            behind.look(one, 1000, true, true);
+        behind.look(if of_others_missing { other } else { one }, (Tsn(1), 1000), false, false);
+        for tsn in 2..6 {
+            behind.look(one, (Tsn(tsn), 1000), true, true);
         }
         behind.end();
     };
@@ -227,6 +233,33 @@ fn gaps_of_another_address_do_not_count() {
     assert!(!behind.are_many(one, 1500) && !behind.are_many(other, 1500));
     sack(&mut behind, false);
     assert!(behind.are_many(one, 1500) && !behind.are_many(other, 1500));
+}
+
+/// SACKs that named chunks behind one gap say nothing of the next.
+#[test]
+fn each_gap_counts_its_own_sacks() {
+    let mut behind = BehindGaps::default();
+    let of = TO.into();
+    let sack = |behind: &mut BehindGaps, gap: u32| {
+        behind.begin();
+        behind.look(of, (Tsn(gap), 100), false, false);
+        behind.look(of, (Tsn(gap + 1), 100), true, true);
+        behind.end();
+        behind.are_many(of, 1500)
+    };
+    assert_eq!([1, 1, 7, 7, 7].map(|gap| sack(&mut behind, gap)), [false, false, false, false, true]);
+}
+
+/// RFC 9260 section 5.1: until the COOKIE ACK no SACK is processed.
+#[test]
+fn sacks_during_set_up_acknowledge_nothing() {
+    let mut board = five();
+    for state in [AssociationState::CookieWait, AssociationState::CookieEchoed] {
+        hears_in(&mut board, state, 10, (5, &[]));
+        assert!(!board.is_idle() && board.a_rwnd().is_none(), "{state}");
+    }
+    hears(&mut board, 10, 5, &[]);
+    assert!(board.is_idle());
 }
 
 /// The peer's window opens and closes, and nothing is acknowledged: a chunk without room is retransmitted at most

@@ -95,4 +95,10 @@ pub const SEEDS: &[(u64, &str)] = &[
     ),
     (6_206_643, "a loss was found as T3-rtx expired, and only the time-out was undone (of the checker)"),
     (6_008_025, "a window that opened asked after a time-out (of the checker)"),
+    (6_304_718, "SACKs that named chunks behind one gap counted for the next one"),
+    (
+        6_512_708,
+        "a SACK and a SHUTDOWN that came before the COOKIE ACK counted as processed (of the checker)",
+    ),
+    (6_510_303, "a set-up whose cookie was older than its key had to go on (of the checker)"),
 ];

@@ -4,6 +4,7 @@ use std::task::Waker;
 
 use strandline_proto::event::CloseReason;
 
+use super::restarts::{Restart, Restarts};
 use super::routes::Routes;
 use crate::notification::{Notification, NotificationQueue};
 use crate::wait::{Line, WaitQueue};
@@ -18,6 +19,8 @@ pub(crate) struct Cell {
     pub(crate) change: WaitQueue,
     /// Streams with their own reader.
     pub(crate) routes: Option<Box<Routes>>,
+    /// Restarts of the peer behind messages that the engine still holds.
+    pub(crate) restarts: Option<Box<Restarts>>,
     /// Notifications, if the application asked for them.
     pub(crate) notifications: Option<Box<NotificationQueue<Notification>>>,
     /// How the association ended, once it has.
@@ -39,6 +42,45 @@ impl Cell {
         {
             queue.push(notification);
             queue.waiters.wake_all(to_wake);
+        }
+    }
+
+    /// Counts messages taken from the engine towards the next restart.
+    #[inline]
+    pub(crate) fn count_taken(&mut self, count: usize) {
+        if let Some(restarts) = &mut self.restarts {
+            restarts.advance(count);
+        }
+    }
+
+    /// Returns the number of messages that may be taken from the engine before the next restart.
+    pub(crate) fn before_restart(&self) -> usize {
+        self.restarts.as_ref().map_or(usize::MAX, |restarts| restarts.ahead())
+    }
+
+    /// Removes the next restart if all messages before it were taken from the engine.
+    #[inline]
+    pub(crate) fn take_restart(&mut self) -> Option<Restart> {
+        let due = self.restarts.as_mut()?.take_due();
+        self.forget_reached_restarts();
+        due
+    }
+
+    /// Removes restarts that readers have reached. Returns the first that cut off a message.
+    #[inline]
+    pub(crate) fn take_cut(&mut self) -> Option<Restart> {
+        while let Some(restart) = self.take_restart() {
+            if restart.cut.is_some() {
+                return Some(restart);
+            }
+        }
+        None
+    }
+
+    /// Frees the list of restarts once it is empty.
+    pub(crate) fn forget_reached_restarts(&mut self) {
+        if self.restarts.as_ref().is_some_and(|restarts| restarts.is_empty()) {
+            self.restarts = None;
         }
     }
 
@@ -66,6 +108,7 @@ impl Cell {
             && self.write.is_empty()
             && self.change.is_empty()
             && self.routes.is_none()
+            && self.restarts.is_none()
             && self.notifications.is_none()
             && self.outcome.is_none()
     }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use strandline_proto::event::{AssociationId, CloseReason, Event};
 use strandline_proto::time::Time;
 
+use super::restarts::Restart;
 use super::socket::Socket;
 use super::state::State;
 use super::table::Owner;
@@ -60,6 +61,15 @@ impl State {
             }
             Event::PeerShutdown => {
                 self.refuse_writers(id);
+                self.endpoint_notification(socket, id, event);
+            }
+            Event::Restarted { unread, cut } => {
+                // Kept for the handle that the association may be peeled off to.
+                if cut.is_some()
+                    && let Some(entry) = self.table.get_mut(id)
+                {
+                    entry.cell_mut().restarts.get_or_insert_default().push(unread, Restart { cut });
+                }
                 self.endpoint_notification(socket, id, event);
             }
             Event::Closed(reason) => {
@@ -121,8 +131,16 @@ impl State {
                 cell.established = true;
                 cell.change.wake_all(to_wake);
             }
-            // The peer has lost its state, including a shutdown in progress.
-            Event::Restarted => cell.peer_done = false,
+            Event::Restarted { unread, cut } => {
+                // The peer has lost its state, including a shutdown in progress.
+                cell.peer_done = false;
+                cell.restarts.get_or_insert_default().push(*unread, Restart { cut: *cut });
+                if let Some(routes) = &mut cell.routes {
+                    routes.expect_restart();
+                }
+                cell.wake_readers(to_wake);
+                self.route(now, id);
+            }
             Event::PeerShutdown => {
                 cell.peer_done = true;
                 cell.wake_readers(to_wake);
@@ -134,7 +152,8 @@ impl State {
             }
             _ => {}
         }
-        let engine = &self.engine;
+        let Some(cell) = self.table.cell_mut(id) else { return };
+        let (engine, to_wake) = (&self.engine, &mut self.to_wake);
         cell.notify(|| Notification::of(event, engine, id), to_wake);
     }
 
@@ -151,10 +170,19 @@ impl State {
     pub(crate) fn route(&mut self, now: Time, id: AssociationId) {
         let Some(cell) = self.table.cell_mut(id) else { return };
         let Some(routes) = &mut cell.routes else { return };
-        while !routes.is_full()
-            && let Some(message) = self.engine.recv(now, id)
-        {
+        while !routes.is_full() {
+            if let Some(restarts) = &mut cell.restarts
+                && let Some(restart) = restarts.take_due()
+            {
+                routes.push_restart(restart);
+                continue;
+            }
+            let Some(message) = self.engine.recv(now, id) else { break };
+            if let Some(restarts) = &mut cell.restarts {
+                restarts.advance(1);
+            }
             routes.push(message, &mut cell.read, &mut self.to_wake);
         }
+        cell.forget_reached_restarts();
     }
 }

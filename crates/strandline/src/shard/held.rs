@@ -11,7 +11,8 @@ use strandline_proto::event::{AssociationId, CloseReason, Message, SendInfo};
 use strandline_proto::number::StreamId;
 use strandline_proto::time::Time;
 
-use super::routes::Routes;
+use super::cell::Cell;
+use super::routes::{Item, Routes};
 use super::state::State;
 use super::table::Owner;
 use crate::engine::Engine;
@@ -118,19 +119,21 @@ impl State {
         stream: Option<StreamId>,
     ) -> Poll<Result<Option<Message>, RecvError>> {
         let Some(cell) = self.table.cell_mut(id) else { return Poll::Ready(Ok(None)) };
-        let message = match &mut cell.routes {
-            None => self.engine.recv(now, id),
+        let item = match &mut cell.routes {
+            None => recv_unrouted(&mut self.engine, cell, now, id),
             Some(routes) => {
                 let was_full = routes.is_full();
-                let message = routes.pop(stream);
-                if message.is_some() && was_full {
+                let item = routes.pop(stream);
+                if item.is_some() && was_full {
                     self.route(now, id);
                 }
-                message
+                item
             }
         };
-        if message.is_some() {
-            return Poll::Ready(Ok(message));
+        match item {
+            Some(Item::Message(message)) => return Poll::Ready(Ok(Some(message))),
+            Some(Item::Restart(_)) => return Poll::Ready(Err(RecvError::Restarted)),
+            None => {}
         }
         let Some(cell) = self.table.cell_mut(id) else { return Poll::Ready(Ok(None)) };
         // Unread messages of streams with their own reader may keep messages of this one in the engine.
@@ -153,8 +156,12 @@ impl State {
         messages: &mut Vec<Message>,
         limit: usize,
     ) -> Poll<Result<usize, RecvError>> {
-        if self.table.cell_mut(id).is_some_and(|cell| cell.routes.is_none()) {
-            let count = self.engine.recv_many(now, id, messages, limit);
+        if let Some(cell) = self.table.cell_mut(id).filter(|cell| cell.routes.is_none()) {
+            if cell.take_cut().is_some() {
+                return Poll::Ready(Err(RecvError::Restarted));
+            }
+            let count = self.engine.recv_many(now, id, messages, limit.min(cell.before_restart()));
+            cell.count_taken(count);
             if count > 0 {
                 return Poll::Ready(Ok(count));
             }
@@ -238,4 +245,14 @@ impl State {
     ) -> Connect {
         Connect { local_port, peer_port, remotes, config }
     }
+}
+
+/// Takes the next message from the engine, or the restart that cut off the one before it.
+fn recv_unrouted(engine: &mut Engine, cell: &mut Cell, now: Time, id: AssociationId) -> Option<Item> {
+    if let Some(restart) = cell.take_cut() {
+        return Some(Item::Restart(restart));
+    }
+    let message = engine.recv(now, id)?;
+    cell.count_taken(1);
+    Some(Item::Message(message))
 }

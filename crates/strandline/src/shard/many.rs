@@ -85,6 +85,11 @@ impl State {
                 continue;
             };
             if let Some(message) = self.engine.recv(now, id) {
+                if let Some(cell) = &mut entry.cell {
+                    // Reported by a notification; see `peel_off`.
+                    while cell.take_restart().is_some() {}
+                    cell.count_taken(1);
+                }
                 many.turn += 1;
                 if many.turn >= TURN_MAX {
                     many.turn = 0;

@@ -6,16 +6,43 @@ use std::task::Waker;
 use strandline_proto::event::Message;
 use strandline_proto::number::StreamId;
 
+use super::restarts::Restart;
 use crate::wait::WaitQueue;
 
 /// Bytes counted for each queued message besides its payload, towards the limit of messages taken from the
 /// engine and not read yet.
 const MESSAGE_OVERHEAD: usize = 64;
 
+/// What a reader gets next.
+#[derive(Debug)]
+pub(crate) enum Item {
+    Message(Message),
+    /// The peer restarted: what came before is incomplete.
+    Restart(Restart),
+}
+
+impl Item {
+    fn is_restart(&self) -> bool {
+        matches!(self, Self::Restart(_))
+    }
+}
+
 #[derive(Debug, Default)]
 struct Route {
-    queue: VecDeque<Message>,
+    queue: VecDeque<Item>,
     waiters: WaitQueue,
+    /// Its reader got nothing yet, and the peer has not restarted since it was registered: restarts before its
+    /// first message do not concern it.
+    fresh: bool,
+}
+
+impl Route {
+    /// Queues a restart. Restarts without a message between them count as one.
+    fn push_restart(&mut self, cut: Option<StreamId>) {
+        if !(self.fresh && cut.is_none()) && !self.queue.back().is_some_and(Item::is_restart) {
+            self.queue.push_back(Item::Restart(Restart { cut }));
+        }
+    }
 }
 
 /// The queues of an association's messages by stream. While they are full, no message is taken from the engine,
@@ -23,7 +50,8 @@ struct Route {
 #[derive(Debug)]
 pub(crate) struct Routes {
     streams: HashMap<StreamId, Route>,
-    rest: VecDeque<Message>,
+    /// Messages of the streams without their own reader, and all restarts among them.
+    rest: VecDeque<Item>,
     held_bytes: usize,
     limit_bytes: usize,
 }
@@ -38,10 +66,24 @@ impl Routes {
         if self.streams.contains_key(&stream) {
             return false;
         }
+        let mut route = Route { fresh: true, ..Route::default() };
         // Messages that arrived before the reader was registered.
-        let (mine, rest) = std::mem::take(&mut self.rest).into_iter().partition(|m| m.stream == stream);
-        self.rest = rest;
-        self.streams.insert(stream, Route { queue: mine, waiters: WaitQueue::default() });
+        for item in std::mem::take(&mut self.rest) {
+            match item {
+                Item::Message(message) if message.stream == stream => {
+                    route.fresh = false;
+                    route.queue.push_back(Item::Message(message));
+                }
+                Item::Message(_) => self.rest.push_back(item),
+                Item::Restart(restart) => {
+                    let mine = restart.cut.filter(|cut| *cut == stream);
+                    route.push_restart(mine);
+                    let cut = restart.cut.filter(|cut| *cut != stream);
+                    self.rest.push_back(Item::Restart(Restart { cut }));
+                }
+            }
+        }
+        self.streams.insert(stream, route);
         true
     }
 
@@ -65,25 +107,55 @@ impl Routes {
         self.held_bytes += message.data.len() + MESSAGE_OVERHEAD;
         match self.streams.get_mut(&message.stream) {
             Some(route) => {
-                route.queue.push_back(message);
+                route.fresh = false;
+                route.queue.push_back(Item::Message(message));
                 route.waiters.wake_all(to_wake);
             }
             None => {
-                self.rest.push_back(message);
+                self.rest.push_back(Item::Message(message));
                 read.wake_all(to_wake);
             }
         }
     }
 
-    /// Removes the next message of a stream, or of the streams without their own reader.
-    pub(crate) fn pop(&mut self, stream: Option<StreamId>) -> Option<Message> {
+    /// Notes that the peer restarted: every reader that exists now is told, at the position that
+    /// [`push_restart`](Self::push_restart) marks.
+    pub(crate) fn expect_restart(&mut self) {
+        for route in self.streams.values_mut() {
+            route.fresh = false;
+        }
+    }
+
+    /// Queues a restart of the peer behind the messages that were queued before. The caller wakes the readers.
+    pub(crate) fn push_restart(&mut self, restart: Restart) {
+        for (stream, route) in &mut self.streams {
+            route.push_restart(restart.cut.filter(|cut| cut == stream));
+        }
+        let cut = restart.cut.filter(|cut| !self.streams.contains_key(cut));
+        match self.rest.back_mut() {
+            Some(Item::Restart(last)) => last.cut = last.cut.or(cut),
+            None if cut.is_none() => {}
+            _ => self.rest.push_back(Item::Restart(Restart { cut })),
+        }
+    }
+
+    /// Removes the next message of a stream, or of the streams without their own reader, or the restart of the
+    /// peer that comes before it.
+    pub(crate) fn pop(&mut self, stream: Option<StreamId>) -> Option<Item> {
         let queue = match stream {
             Some(stream) => &mut self.streams.get_mut(&stream)?.queue,
             None => &mut self.rest,
         };
-        let message = queue.pop_front()?;
-        self.held_bytes -= message.data.len() + MESSAGE_OVERHEAD;
-        Some(message)
+        // Whole messages are not affected by a restart.
+        let skipped = |item: &Item| stream.is_none() && matches!(item, Item::Restart(Restart { cut: None }));
+        while queue.front().is_some_and(skipped) {
+            queue.pop_front();
+        }
+        let item = queue.pop_front()?;
+        if let Item::Message(message) = &item {
+            self.held_bytes -= message.data.len() + MESSAGE_OVERHEAD;
+        }
+        Some(item)
     }
 
     pub(crate) fn waiters(&mut self, stream: StreamId) -> Option<&mut WaitQueue> {

@@ -6,10 +6,12 @@
     reason = "helpers of tests, of which each file uses a part"
 )]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use strandline::memory::{Network, NetworkBuilder};
+use strandline::memory::{Fate, Network, NetworkBuilder, Passing};
 use strandline::{Association, AssociationConfig, Listener, Message, Peer, Stack, StackError};
 use tokio::time::{interval, timeout};
 
@@ -33,6 +35,16 @@ pub fn stacks_with(network: NetworkBuilder, config: &AssociationConfig) -> (Stac
         builder.memory(&network, [address.into()]).unwrap()
     };
     (stack([10, 0, 0, 1], 1), stack(SERVER, 2))
+}
+
+/// Returns a network with a switch that drops all packets from and to the client.
+pub fn with_switch() -> (NetworkBuilder, Arc<AtomicBool>) {
+    let dead = Arc::new(AtomicBool::new(false));
+    let switch = Arc::clone(&dead);
+    let judge = move |_: &Passing<'_>| {
+        if switch.load(Ordering::Relaxed) { Fate::Drop } else { Fate::Deliver }
+    };
+    (Network::builder().judge(judge), dead)
 }
 
 /// Returns both ends of an association between two stacks.

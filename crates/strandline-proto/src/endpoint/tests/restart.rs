@@ -24,7 +24,12 @@ fn a_peer_that_restarts_keeps_the_association() {
     pair.send(CLIENT, again, 0, b"after");
     pair.run();
     assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 1);
-    assert!(pair.hosts[SERVER].events.iter().any(|(id, event)| *id == server && *event == Event::Restarted));
+    assert!(
+        pair.hosts[SERVER]
+            .events
+            .iter()
+            .any(|(id, event)| *id == server && matches!(event, Event::Restarted { .. }))
+    );
     let failed =
         |event: &Event| matches!(event, Event::SendFailed(failed) if failed.data == "lost in the crash");
     assert!(pair.hosts[SERVER].events.iter().any(|(_, event)| failed(event)));

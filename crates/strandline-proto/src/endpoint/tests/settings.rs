@@ -249,7 +249,7 @@ fn path_may_have_its_own_controller() {
     let request = Connect { local_port: PORT, peer_port: 5000, remotes, config: None };
     pair.hosts[SERVER].endpoint.connect(now, request).unwrap();
     pair.pass(ms(3000));
-    assert!(pair.hosts[CLIENT].events.iter().any(|(_, event)| matches!(event, Event::Restarted)));
+    assert!(pair.hosts[CLIENT].events.iter().any(|(_, event)| matches!(event, Event::Restarted { .. })));
     assert_eq!(names(&pair), ["swift", "bbr"]);
     choose(&mut pair, 1, None).unwrap();
     assert_eq!(names(&pair), ["swift", "swift"]);

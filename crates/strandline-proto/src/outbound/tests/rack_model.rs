@@ -38,7 +38,7 @@ struct Oracle {
     quarters: u8,
     /// Everything before this is acknowledged.
     next: u32,
-    /// TSNs in gap blocks, and how many SACKs reported something new since there is a gap.
+    /// TSNs in gap blocks, and how many SACKs reported something new beyond the first gap.
     gaps: BTreeSet<u32>,
     gap_sacks: u32,
     /// The maximum number of runs in gap blocks, and the chunks that the latest SACK may have had no room for.
@@ -136,7 +136,8 @@ impl Oracle {
                 (self.latest, self.rtt) = (sent, rtt);
             }
         }
-        self.next = self.next.max(next);
+        let before = self.next;
+        self.next = before.max(next);
         self.gaps = gaps.clone();
         let runs = gaps.iter().filter(|tsn| !gaps.contains(&(**tsn + 1))).count();
         self.runs_max = self.runs_max.max(runs);
@@ -152,6 +153,8 @@ impl Oracle {
         }
         self.gap_sacks = match (gaps.is_empty(), beyond) {
             (true, _) => 0,
+            (false, true) if self.next != before => 1,
+            (false, false) if self.next != before => 0,
             (false, true) => self.gap_sacks + 1,
             (false, false) => self.gap_sacks,
         };

@@ -20,7 +20,29 @@ fn three_packets_beyond_a_gap_show_loss() {
     assert!(fixture.out.in_fast_recovery());
 }
 
-/// Fewer than three: a packet that may only be late is waited for by a quarter of the round trip.
+/// Packets beyond one gap say nothing of the next one (step 4): that waits for reordering again.
+#[test]
+fn each_gap_counts_its_own_packets() {
+    let mut fixture = Fixture::by_time(3);
+    for last in [1, 2] {
+        fixture.wait(1);
+        fixture.sack(0, &[(1, last)]);
+    }
+    fixture.loss_timer().unwrap();
+    assert_eq!(fixture.tsns(0), [0]);
+    for tsn in [3, 4] {
+        fixture.push(FULL);
+        assert_eq!(fixture.tsns(0), [tsn]);
+    }
+    fixture.wait(100);
+    let (_, acks) = fixture.sack(3, &[(4, 4)]);
+    assert_eq!(acks[0].lost_bytes, 0, "one packet beyond the second gap");
+    let acks = fixture.loss_timer().unwrap();
+    assert_eq!(acks[0].lost_bytes, LOST);
+    assert_eq!(fixture.tsns(0), [3]);
+}
+
+/// Fewer than three: a quarter of the round trip is waited for a packet that may only be late.
 #[test]
 fn one_packet_beyond_a_gap_waits() {
     let mut fixture = Fixture::by_time(2);

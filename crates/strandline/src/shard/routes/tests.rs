@@ -15,6 +15,14 @@ fn message(stream: u16, size: usize) -> Message {
     }
 }
 
+/// Removes the next item: the message's stream and size, or `None` for a restart.
+fn pop(routes: &mut Routes, stream: Option<u16>) -> Option<Option<(u16, usize)>> {
+    routes.pop(stream.map(StreamId)).map(|item| match item {
+        Item::Message(message) => Some((message.stream.0, message.data.len())),
+        Item::Restart(_) => None,
+    })
+}
+
 #[test]
 fn readers_get_their_streams_within_the_bound() {
     let (mut read, mut woken) = (WaitQueue::default(), Vec::new());
@@ -24,10 +32,10 @@ fn readers_get_their_streams_within_the_bound() {
     routes.push(message(1, 400), &mut read, &mut woken);
     routes.push(message(2, 500), &mut read, &mut woken);
     assert!(routes.is_full());
-    assert_eq!(routes.pop(None).map(|m| m.stream), Some(StreamId(2)));
+    assert_eq!(pop(&mut routes, None), Some(Some((2, 500))));
     assert!(!routes.is_full());
     assert!(routes.pop(None).is_none());
-    assert_eq!(routes.pop(Some(StreamId(1))).map(|m| m.data.len()), Some(400));
+    assert_eq!(pop(&mut routes, Some(1)), Some(Some((1, 400))));
     assert_eq!(routes.held_bytes, 0);
 }
 
@@ -39,8 +47,28 @@ fn late_reader_finds_earlier_messages() {
     routes.push(message(4, 2), &mut read, &mut woken);
     routes.push(message(3, 3), &mut read, &mut woken);
     assert!(routes.claim(StreamId(3)));
-    assert_eq!(routes.pop(Some(StreamId(3))).map(|m| m.data.len()), Some(1));
+    assert_eq!(pop(&mut routes, Some(3)), Some(Some((3, 1))));
     routes.unclaim(StreamId(3), &mut read, &mut woken);
-    let rest: Vec<usize> = std::iter::from_fn(|| routes.pop(None)).map(|m| m.data.len()).collect();
-    assert_eq!(rest, [2, 3]);
+    let rest: Vec<_> = std::iter::from_fn(|| pop(&mut routes, None)).collect();
+    assert_eq!(rest, [Some((4, 2)), Some((3, 3))]);
+}
+
+#[test]
+fn restarts_concern_the_readers_they_interrupt() {
+    let (mut read, mut woken) = (WaitQueue::default(), Vec::new());
+    let mut routes = Routes::new(10_000);
+    routes.push(message(3, 1), &mut read, &mut woken);
+    assert!(routes.claim(StreamId(4)));
+    routes.push_restart(Restart { cut: None });
+    assert_eq!(pop(&mut routes, Some(4)), None, "its reader came after the restart");
+    routes.expect_restart();
+    routes.push_restart(Restart { cut: Some(StreamId(3)) });
+    routes.push_restart(Restart { cut: None });
+    assert_eq!([pop(&mut routes, Some(4)), pop(&mut routes, Some(4))], [Some(None), None]);
+    routes.push(message(3, 2), &mut read, &mut woken);
+    // A reader of the stream that was cut off takes the restart over.
+    assert!(routes.claim(StreamId(3)));
+    let three: Vec<_> = std::iter::from_fn(|| pop(&mut routes, Some(3))).collect();
+    assert_eq!(three, [Some((3, 1)), None, Some((3, 2))]);
+    assert_eq!(pop(&mut routes, None), None);
 }

@@ -1,0 +1,64 @@
+//! Restarts of the peer among the messages of an association that the engine still holds.
+
+use std::collections::VecDeque;
+
+use strandline_proto::number::StreamId;
+
+/// A restart of the peer, at its position among the received messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Restart {
+    /// The stream of a message that was handed over in part and of which the rest is lost.
+    pub(crate) cut: Option<StreamId>,
+}
+
+/// Restarts that readers have not reached yet. Two restarts without a message between them count as one, so
+/// there are at most as many as unread messages, and one more.
+#[derive(Debug, Default)]
+pub(crate) struct Restarts {
+    /// Each restart with the number of unread messages between it and the one before.
+    marks: VecDeque<(usize, Restart)>,
+    /// Unread messages before the last restart.
+    total: usize,
+}
+
+impl Restarts {
+    /// Adds a restart after which the engine still holds `unread` messages from before it.
+    pub(crate) fn push(&mut self, unread: usize, restart: Restart) {
+        let between = unread.saturating_sub(self.total);
+        match self.marks.back_mut() {
+            Some((_, last)) if between == 0 => last.cut = last.cut.or(restart.cut),
+            _ => {
+                self.marks.push_back((between, restart));
+                self.total += between;
+            }
+        }
+    }
+
+    /// Returns the number of unread messages before the next restart.
+    pub(crate) fn ahead(&self) -> usize {
+        self.marks.front().map_or(usize::MAX, |(ahead, _)| *ahead)
+    }
+
+    /// Counts messages that were taken from the engine, at most [`ahead`](Self::ahead).
+    pub(crate) fn advance(&mut self, count: usize) {
+        if let Some((ahead, _)) = self.marks.front_mut() {
+            *ahead = ahead.saturating_sub(count);
+            self.total = self.total.saturating_sub(count);
+        }
+    }
+
+    /// Removes the next restart if all messages before it were taken.
+    pub(crate) fn take_due(&mut self) -> Option<Restart> {
+        if self.ahead() > 0 {
+            return None;
+        }
+        self.marks.pop_front().map(|(_, restart)| restart)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.marks.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests;
