@@ -27,6 +27,9 @@ const SAVED_PACKETS: u32 = 10;
 const FIFTHS: u64 = 6;
 const SLOW_START_FIFTHS: u64 = 20;
 
+const MICROS_PER_SECOND: u64 = 1_000_000;
+const NANOS_PER_SECOND: u128 = 1_000_000_000;
+
 /// Minimum number of packets in a batch.
 const BATCH_PACKETS: u32 = 2;
 
@@ -43,7 +46,7 @@ pub(super) struct Pacer {
 
 /// Returns the bytes that a rate in bytes per second yields in a time.
 fn bytes_in(rate: u64, time: Duration) -> i64 {
-    let bytes = u128::from(rate) * time.as_nanos() / 1_000_000_000;
+    let bytes = u128::from(rate) * time.as_nanos() / NANOS_PER_SECOND;
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
@@ -56,7 +59,7 @@ impl Pacer {
     /// own.
     pub(super) fn rate_of(window: u32, slow_start: bool, srtt: Duration) -> u64 {
         let fifths = if slow_start { SLOW_START_FIFTHS } else { FIFTHS };
-        (u64::from(window) * fifths * 200_000 / (srtt.as_micros() as u64).max(1)).max(1)
+        (u64::from(window) * fifths * (MICROS_PER_SECOND / 5) / (srtt.as_micros() as u64).max(1)).max(1)
     }
 
     /// Updates the credit. `rate` is in bytes per second, or `None` without pacing. `late` extends the duration of
@@ -118,7 +121,7 @@ impl Pacer {
         let Some(rate) = rate.filter(|_| !self.may_send()) else { return };
         let batch = bytes_in(rate, BATCH).max(i64::from(pmdcs.saturating_mul(BATCH_PACKETS)));
         let missing = u128::try_from(batch.saturating_sub(self.credit)).unwrap_or(0);
-        let nanos = missing * 1_000_000_000 / u128::from(rate.max(1));
+        let nanos = missing * NANOS_PER_SECOND / u128::from(rate.max(1));
         self.release = self.at + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX / 4));
     }
 

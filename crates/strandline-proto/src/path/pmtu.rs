@@ -56,6 +56,11 @@ const HEADER_IPV4: u16 = 20;
 const HEADER_IPV6: u16 = 40;
 /// Lower bound of [`Pmtu::packet_len`] in bytes, whatever the configured overhead.
 const PACKET_LEN_MIN: u16 = 256;
+/// The length of an SCTP packet in bytes is a multiple of this, because chunks are padded (RFC 9260 section 3.2).
+const PACKET_LEN_UNIT: usize = 4;
+/// Acknowledged bytes show that full packets arrive if they are fewer than those of a full packet by less than this
+/// fraction.
+const FULL_PACKET_DIVISOR: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -154,7 +159,7 @@ impl Pmtu {
     /// longer than the interface's MTU, which is assumed to be at most the largest size of the search. Returns 0 on
     /// IPv4.
     pub(crate) fn cut_from(&self) -> usize {
-        if self.ipv6 { self.packet_len_of(self.max) + 4 } else { 0 }
+        if self.ipv6 { self.packet_len_of(self.max) + PACKET_LEN_UNIT } else { 0 }
     }
 
     /// Records that an SCTP packet of `len` bytes with data was sent.
@@ -221,7 +226,9 @@ impl Pmtu {
     /// packets arrive. Messages that must not be fragmented leave a part of each packet empty.
     pub(crate) fn on_acked(&mut self, bytes: u32) {
         let full = self.packet_len();
-        if usize::try_from(bytes).unwrap_or(usize::MAX) + COMMON_HEADER_LEN + full / 8 > full {
+        if usize::try_from(bytes).unwrap_or(usize::MAX) + COMMON_HEADER_LEN + full / FULL_PACKET_DIVISOR
+            > full
+        {
             self.timeouts = 0;
             self.losses = 0;
         }

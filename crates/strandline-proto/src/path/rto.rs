@@ -11,6 +11,9 @@ use crate::time::Time;
 /// Clock granularity G in microseconds: the resolution of the timing wheel.
 const GRANULARITY_US: u32 = 1_000;
 
+/// RTO = SRTT + `DEVIATIONS` * RTTVAR (section 6.3.1 rules C2 and C3).
+const DEVIATIONS: u32 = 4;
+
 /// Minimum RTO of a set-up on a known path, in microseconds.
 const SETUP_RTO_MIN_US: u32 = 200_000;
 
@@ -43,7 +46,7 @@ impl RtoEstimator {
         }
         // G1 assumes a clock that counts in units of G and shows 0 below G.
         self.rttvar_us = self.rttvar_us.max(GRANULARITY_US);
-        self.rto_us = self.srtt_us.saturating_add(self.rttvar_us.saturating_mul(4));
+        self.rto_us = self.srtt_us.saturating_add(self.rttvar_us.saturating_mul(DEVIATIONS));
         self.clamp(config);
     }
 
@@ -51,7 +54,7 @@ impl RtoEstimator {
     /// 200 ms and RTO.Initial. RTO.Min does not apply: it allows for delayed acknowledgements, and INIT and COOKIE
     /// ECHO are answered at once. The value holds until [`clamp`](Self::clamp).
     pub(crate) fn begin_from(&mut self, srtt: Duration, rttvar: Duration) {
-        let expected = micros(srtt).saturating_add(micros(rttvar).saturating_mul(4));
+        let expected = micros(srtt).saturating_add(micros(rttvar).saturating_mul(DEVIATIONS));
         self.rto_us = self.rto_us.min(expected.max(SETUP_RTO_MIN_US));
     }
 
@@ -64,7 +67,7 @@ impl RtoEstimator {
     /// Restores the RTO that follows from the measurements, if there are any.
     pub(crate) fn forget_back_off(&mut self, config: &AssociationConfig) {
         if self.srtt_us != 0 {
-            self.rto_us = self.srtt_us.saturating_add(self.rttvar_us.saturating_mul(4));
+            self.rto_us = self.srtt_us.saturating_add(self.rttvar_us.saturating_mul(DEVIATIONS));
             self.clamp(config);
         }
     }
