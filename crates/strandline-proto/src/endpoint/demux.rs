@@ -8,7 +8,7 @@ use siphasher::sip::SipHasher13;
 use strandline_wire::Packet;
 use strandline_wire::number::VerificationTag;
 
-use super::split::SplitTable;
+use super::split::{SplitTable, hash_tag};
 use crate::event::Datagram;
 
 /// The identity of an association besides its tag: one of the peer's addresses and both ports (RFC 9260 section 1.3).
@@ -50,12 +50,6 @@ impl Demux {
         Self { tags: SplitTable::new(), peers: SplitTable::new(), keys }
     }
 
-    /// Hashes a tag. Tags are random, so mixing is enough. The low bits of all tags may be equal, since they can
-    /// contain the shard number. The table therefore takes its low bits from the high half of the product.
-    fn hash_tag(tag: u32) -> u64 {
-        u64::from(tag).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
-    }
-
     fn hash_peer(keys: (u64, u64), key: &PeerKey) -> u64 {
         let ports = u32::from(key.peer_port) << 16 | u32::from(key.local_port);
         let mut hasher = SipHasher13::new_with_keys(keys.0, keys.1);
@@ -74,16 +68,16 @@ impl Demux {
     }
 
     pub(super) fn by_tag(&self, tag: VerificationTag) -> Option<u32> {
-        self.tags.find(Self::hash_tag(tag.0), |entry| entry.tag == tag.0).map(|entry| entry.slot)
+        self.tags.find(hash_tag(tag.0), |entry| entry.tag == tag.0).map(|entry| entry.slot)
     }
 
     pub(super) fn insert_tag(&mut self, tag: VerificationTag, slot: u32) {
-        let hasher = |entry: &TagEntry| Self::hash_tag(entry.tag);
-        self.tags.insert_unique(Self::hash_tag(tag.0), TagEntry { tag: tag.0, slot }, hasher);
+        let hasher = |entry: &TagEntry| hash_tag(entry.tag);
+        self.tags.insert_unique(hash_tag(tag.0), TagEntry { tag: tag.0, slot }, hasher);
     }
 
     pub(super) fn remove_tag(&mut self, tag: VerificationTag) {
-        self.tags.remove(Self::hash_tag(tag.0), |entry| entry.tag == tag.0);
+        self.tags.remove(hash_tag(tag.0), |entry| entry.tag == tag.0);
     }
 
     /// Returns the slot for a key. `matches` returns whether the association in a slot has the key.

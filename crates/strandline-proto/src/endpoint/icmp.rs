@@ -3,6 +3,7 @@
 use core::net::SocketAddr;
 
 use strandline_wire::number::VerificationTag;
+use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN};
 
 use super::Endpoint;
 use super::demux::PeerKey;
@@ -11,6 +12,12 @@ use crate::association::State;
 use crate::event::{IcmpError, IcmpKind};
 use crate::time::Time;
 use crate::zone;
+
+// Positions in an SCTP packet, in bytes (RFC 9260 sections 3.1 and 3.3.2).
+const SOURCE_PORT_AT: usize = 0;
+const DESTINATION_PORT_AT: usize = 2;
+const TAG_AT: usize = 4;
+const INITIATE_TAG_AT: usize = COMMON_HEADER_LEN + CHUNK_HEADER_LEN;
 
 /// The parts of the quoted packet that matter: ports, tag and, for an INIT, the Initiate Tag.
 struct Quoted {
@@ -24,10 +31,10 @@ fn quoted(bytes: &[u8]) -> Option<Quoted> {
     let u16_at = |at: usize| Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
     let u32_at = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     Some(Quoted {
-        source_port: u16_at(0)?,
-        destination_port: u16_at(2)?,
-        tag: VerificationTag(u32_at(4)?),
-        initiate_tag: if quotes_init(bytes) { u32_at(16).map(VerificationTag) } else { None },
+        source_port: u16_at(SOURCE_PORT_AT)?,
+        destination_port: u16_at(DESTINATION_PORT_AT)?,
+        tag: VerificationTag(u32_at(TAG_AT)?),
+        initiate_tag: if quotes_init(bytes) { u32_at(INITIATE_TAG_AT).map(VerificationTag) } else { None },
     })
 }
 

@@ -5,11 +5,11 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use rand_core::RngCore;
-use strandline_wire::Packet;
 use strandline_wire::cause::{Cause, Causes};
 use strandline_wire::chunk::{Chunk, CookieEcho, Error, Init, kind};
 use strandline_wire::number::{Tsn, VerificationTag};
 use strandline_wire::parameter::{Parameter, Parameters};
+use strandline_wire::{Packet, TLV_HEADER_LEN};
 
 use super::Endpoint;
 use super::demux::PeerKey;
@@ -424,9 +424,12 @@ fn added_addresses(association: &Association, offer: &Offer<'_>, source: IpAddr)
     all.filter(|address| association.paths.by_address(*address).is_none()).collect()
 }
 
+/// Maximum length of an address parameter in bytes: that of an IPv6 address (RFC 9260 section 3.3.2.1.2).
+const ADDRESS_LEN_MAX: usize = TLV_HEADER_LEN + 16;
+
 /// Addresses as parameters, for the cause "Restart of an Association with New Addresses".
 fn encode_addresses(addresses: &[IpAddr]) -> Vec<u8> {
-    let mut buffer = vec![0; addresses.len() * 20];
+    let mut buffer = vec![0; addresses.len() * ADDRESS_LEN_MAX];
     let mut writer = strandline_wire::TlvWriter::new(&mut buffer);
     for address in addresses {
         let parameter = match zone::bare(*address) {

@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use super::split::SPREAD_FACTOR;
 use crate::time::Time;
 
 /// How long a port counts as ours after its last association has ended: as long as a peer repeats SHUTDOWN ACK with
@@ -18,21 +19,15 @@ const ENDED_MAX: usize = 1024;
 #[derive(Debug, Default)]
 struct PortHasher(u64);
 
-impl PortHasher {
-    /// The fraction of the golden ratio as a 64-bit integer (Fibonacci hashing); it spreads neighbouring ports over
-    /// all bits.
-    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-}
-
 impl Hasher for PortHasher {
     fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(Self::FACTOR);
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(SPREAD_FACTOR);
         }
     }
 
     fn write_u16(&mut self, port: u16) {
-        self.0 = u64::from(port).wrapping_mul(Self::FACTOR);
+        self.0 = u64::from(port).wrapping_mul(SPREAD_FACTOR);
     }
 
     fn finish(&self) -> u64 {

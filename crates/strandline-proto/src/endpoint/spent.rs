@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use hashbrown::HashTable;
 use strandline_wire::number::VerificationTag;
 
+use super::split::hash_tag;
 use crate::time::Time;
 
 /// Maximum number of remembered tags, of 16 bytes each. Beyond it the oldest are forgotten early.
@@ -20,11 +21,6 @@ pub(super) struct SpentCookies {
     order: VecDeque<(Time, u32)>,
 }
 
-/// Hashes a tag. Tags are random, so mixing is enough.
-fn hash(tag: u32) -> u64 {
-    u64::from(tag).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
-}
-
 impl SpentCookies {
     /// Records that the association with this tag has ended. Its cookie is valid for at most `lifetime`.
     pub(super) fn insert(&mut self, now: Time, tag: VerificationTag, lifetime: Duration) {
@@ -32,18 +28,18 @@ impl SpentCookies {
             && (until <= now || self.order.len() >= SPENT_MAX)
         {
             self.order.pop_front();
-            if let Ok(entry) = self.tags.find_entry(hash(oldest), |tag| *tag == oldest) {
+            if let Ok(entry) = self.tags.find_entry(hash_tag(oldest), |tag| *tag == oldest) {
                 entry.remove();
             }
         }
         if !self.contains(tag) {
-            self.tags.insert_unique(hash(tag.0), tag.0, |tag| hash(*tag));
+            self.tags.insert_unique(hash_tag(tag.0), tag.0, |tag| hash_tag(*tag));
             self.order.push_back((now + lifetime, tag.0));
         }
     }
 
     pub(super) fn contains(&self, tag: VerificationTag) -> bool {
-        self.tags.find(hash(tag.0), |known| *known == tag.0).is_some()
+        self.tags.find(hash_tag(tag.0), |known| *known == tag.0).is_some()
     }
 }
 

@@ -12,6 +12,15 @@ const MEAN: usize = 800;
 /// that a bucket stores.
 const PART_SHIFT: u32 = 16;
 
+/// 2^64 divided by the golden ratio: multiplication by it spreads similar numbers over all bits (Fibonacci hashing).
+pub(super) const SPREAD_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Hashes a tag. Tags are random, so mixing is enough. The low bits of all tags may be equal, since they can contain
+/// the shard number. The hash therefore has the high half of the product in its low bits.
+pub(super) fn hash_tag(tag: u32) -> u64 {
+    u64::from(tag).wrapping_mul(SPREAD_FACTOR).rotate_left(u64::BITS / 2)
+}
+
 /// A table of entries by hash.
 #[derive(Debug)]
 pub(super) struct SplitTable<T> {

@@ -2,7 +2,7 @@ use super::*;
 use core::cell::Cell;
 
 fn hash(entry: &u32) -> u64 {
-    u64::from(*entry).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
+    hash_tag(*entry)
 }
 
 #[test]
