@@ -15,6 +15,12 @@ const ROUND_MIN: Duration = Duration::from_millis(2);
 /// Resolution of timers.
 pub(super) const PATIENCE_MIN: Duration = Duration::from_millis(1);
 
+/// An acknowledgement of several packets waits for at most this fraction of a round-trip time.
+const PATIENCE_DIVISOR: u32 = 4;
+
+/// The rate grows if a round has more packets than the one before by more than this fraction.
+const GROWTH_DIVISOR: u32 = 4;
+
 /// Lifetime of a measured round-trip time.
 const RTT_AGE_MAX: Duration = Duration::from_secs(2);
 
@@ -167,7 +173,7 @@ impl Flow {
     }
 
     fn end_round(&mut self) {
-        let grows = self.packets > self.packets_before.saturating_add(self.packets_before / 4);
+        let grows = self.packets > self.packets_before.saturating_add(self.packets_before / GROWTH_DIVISOR);
         self.packets_before = self.packets;
         self.calm_rounds = self.calm_rounds.saturating_add(1);
         if self.calm_rounds >= ROUNDS_FORGIVEN && self.every_max < EVERY_MAX {
@@ -227,7 +233,7 @@ impl Flow {
 
     fn set_rtt(&mut self, rtt: Duration) {
         self.rtt = Some(rtt);
-        self.patience = (rtt / 4).max(PATIENCE_MIN);
+        self.patience = (rtt / PATIENCE_DIVISOR).max(PATIENCE_MIN);
         if self.until == Time::MAX {
             self.until = Time::ZERO;
         }

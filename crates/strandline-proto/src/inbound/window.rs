@@ -6,6 +6,8 @@
 //! accepted; otherwise each such shrinking would look like loss. The promise grows only in steps that are worth
 //! reporting.
 
+use strandline_wire::{COMMON_HEADER_LEN, DATA_CHUNK_HEADER_LEN};
+
 /// Minimum cost of an unread message in bytes: more than its entry in the queue. Longer messages cost their bytes. It
 /// must not exceed the usual cost of small messages: a larger one would make the window shrink faster than the data
 /// that the peer counts, and stall a sender of small messages while half of the buffer is free.
@@ -16,8 +18,19 @@ const _: () = assert!(MESSAGE_COST_MIN >= size_of::<crate::event::Message>());
 /// the lists and maps of reassembly or of its stream.
 pub(super) const HELD_COST: usize = 256;
 
-/// Minimum window growth worth reporting, in bytes: the payload of a packet of 1,500 bytes.
-const STEP: u32 = 1452;
+/// Minimum window growth worth reporting, in bytes: the user data of a packet of 1,500 bytes over IPv4 (RFC 9260
+/// sections 3.1 and 3.3.1).
+const STEP: u32 = 1500 - 20 - COMMON_HEADER_LEN as u32 - DATA_CHUNK_HEADER_LEN as u32;
+
+/// Bytes that the data of the next TSN may cost beyond twice the buffer. A packet may hold hundreds of the smallest
+/// chunks.
+const NEXT_MAX: u32 = 128 << 10;
+
+/// Bytes that all held data may cost beyond four times the buffer: a few chunks of the maximum size.
+const OVERRUN_MAX: u32 = 256 << 10;
+
+/// Fraction of the buffer by which reading must open the window before the peer is told without further data.
+const UPDATE_DIVISOR: u32 = 4;
 
 /// Accounts for the receive buffer of one association.
 #[derive(Debug)]
@@ -112,16 +125,14 @@ impl Window {
         self.used < self.size.saturating_mul(2)
     }
 
-    /// True if the next TSN may be accepted even though there is something to read. A packet may hold hundreds of the
-    /// smallest chunks.
+    /// True if the next TSN may be accepted even though there is something to read.
     pub(super) const fn takes_next(&self) -> bool {
-        self.used < self.size.saturating_mul(2).saturating_add(1 << 17)
+        self.used < self.size.saturating_mul(2).saturating_add(NEXT_MAX)
     }
 
-    /// True if held data exceeds even what is granted for filling the lowest gap: as much again, and a few chunks of
-    /// the maximum size.
+    /// True if held data exceeds even what is granted for filling the lowest gap.
     pub(super) const fn is_overrun(&self) -> bool {
-        self.used >= self.size.saturating_mul(4).saturating_add(1 << 18)
+        self.used >= self.size.saturating_mul(4).saturating_add(OVERRUN_MAX)
     }
 
     /// True if the peer has used up half of the advertised window, and may be waiting for more.
@@ -158,8 +169,9 @@ impl Window {
     pub(super) const fn update_due(&self, drained: bool) -> bool {
         let gain = self.free().saturating_sub(self.promised);
         let step = self.step();
-        let quarter = if self.size / 4 > step { self.size / 4 } else { step };
-        gain > 0 && (gain >= quarter || (drained && self.promised < step && gain >= step))
+        let part = self.size / UPDATE_DIVISOR;
+        let part = if part > step { part } else { step };
+        gain > 0 && (gain >= part || (drained && self.promised < step && gain >= step))
     }
 }
 
