@@ -48,7 +48,12 @@ const LARGER: [Larger; 15] = [
         (29, METHODS_MAX),
         "the ways out of a shard; to be split by transport",
     ),
-    larger("apps/strandline-sip", "Service", (41, 212), "the proxy of a shard; to be split by state"),
+    larger(
+        "apps/strandline-sip",
+        "Service",
+        (FIELDS_MAX, 66),
+        "the front of a shard's states; to be entered by state",
+    ),
     larger(
         "apps/strandline-sip",
         "Transactions",

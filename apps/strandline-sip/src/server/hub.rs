@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use crate::codec::{HeaderName, Index, Message, MessageWriter, StatusCode};
 use crate::resolution::{Ours, Question};
-use crate::service::{Astray, Service};
+use crate::service::{Astray, Output, Service};
 use crate::store::{Damage, Done, Seeker, StoreError, StoreFigures, Writer};
 use crate::transaction::{ClientId, Flow, Outbox, Protocol, Time};
 
@@ -277,26 +277,26 @@ impl Hub {
         {
             let mut service = self.service.borrow_mut();
             work(&mut service, now);
-            std::mem::swap(&mut out, &mut service.out);
+            std::mem::swap(&mut out, &mut service.output_mut().out);
             if let Some(seeker) = self.seeker.borrow().as_ref() {
                 service.wanted_subscribers().into_iter().for_each(|who| seeker.seek(who));
             }
             for question in service.wanted_servers() {
                 self.locate(question);
             }
-            for (connection, port) in service.take_aliased() {
+            for (connection, port) in service.output_mut().take_aliased() {
                 self.connections.alias(connection, port);
             }
-            replaced = service.take_replaced();
+            replaced = service.output_mut().take_replaced();
             if let Some(mail) = self.mail.borrow().as_ref() {
-                for Astray { worker, flow, first, bytes } in service.take_astray() {
+                for Astray { worker, flow, first, bytes } in service.output_mut().take_astray() {
                     // If there is no room, it is lost as a datagram may be.
                     let _ = mail.post(worker, &Letter::Astray { first, flow, bytes: &bytes });
                 }
-                service.take_closed().into_iter().for_each(|connection| mail.closed(connection));
+                service.output_mut().take_closed().into_iter().for_each(|connection| mail.closed(connection));
                 mail.flush();
             }
-            self.hand_over(&mut service);
+            self.hand_over(service.output_mut());
         }
         self.send(&mut out);
         for flow in &replaced {
@@ -317,20 +317,19 @@ impl Hub {
         found.map_or(flow, |connection| Flow { connection, ..flow })
     }
 
-    fn hand_over(&self, service: &mut Service) {
+    fn hand_over(&self, output: &mut Output) {
         let Some(writer) = &self.writer else {
-            service.journal.clear();
+            output.journal.clear();
             return;
         };
-        if service.journal.is_empty() && service.held.is_empty() {
+        if output.journal.is_empty() && output.held.is_empty() {
             return;
         }
-        let waits = !service.held.is_empty();
-        let Service { journal, held, .. } = service;
+        let waits = !output.held.is_empty();
         let at = self.clock.elapsed();
-        self.submitted.set(writer.submit(journal, held, at));
-        // A repetition must not be answered before what it repeats is durable.
-        service.set_unsettled(true);
+        self.submitted.set(writer.submit(&mut output.journal, &mut output.held, at));
+        // A retransmission must not be answered before the change that it repeats is durable.
+        output.unsettled = true;
         if waits {
             self.unsettled.set(self.unsettled.get() + 1);
             self.watch.borrow_mut().on_handed_over(at);
@@ -345,7 +344,7 @@ impl Hub {
                 self.durable.set(through);
                 self.became_durable.notify_waiters();
                 if through == self.submitted.get() {
-                    self.service.borrow_mut().set_unsettled(false);
+                    self.service.borrow_mut().output_mut().unsettled = false;
                 }
                 // All together: more of them go with one call.
                 let mut all = self.spare.take();

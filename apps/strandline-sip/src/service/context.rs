@@ -4,9 +4,11 @@ use core::net::IpAddr;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::codec::StatusCode;
+use bytes::BytesMut;
+
+use crate::codec::{Edits, HeaderName, Index, Limits, Message, StatusCode};
 use crate::resolution::Question;
-use crate::transaction::{Charge, ClientId, Flow, Held, Protocol, ServerId};
+use crate::transaction::{Account, Charge, ClientId, Flow, Held, OF_RESPONSE, Protocol, ServerId, pare};
 
 /// Targets with a `q` from here on are hops of a trunk: one at a time, and the next one only if nobody is there.
 pub(crate) const HOP_Q: u16 = 60_000;
@@ -171,7 +173,12 @@ impl Branch {
         self.way.map(|(client, _)| client)
     }
 
-    /// There is another server to go to.
+    /// Tells whether the branch waits for a first response over a connection.
+    pub(crate) fn waits_over(&self, connection: u64) -> bool {
+        !self.heard && !self.done && self.way.is_some_and(|(_, flow)| flow.connection == connection)
+    }
+
+    /// Tells whether there is another server to go to.
     pub(crate) fn has_more(&self) -> bool {
         self.named.as_ref().is_some_and(|named| !named.left.is_empty())
     }
@@ -179,12 +186,14 @@ impl Branch {
 
 /// A request that may have to be sent again.
 #[derive(Debug)]
-pub(crate) struct Kept {
-    /// Together with the targets that it may be sent to.
+pub(crate) struct StoredRequest {
+    /// The message. It is charged together with the targets that it may be sent to.
     pub(crate) bytes: Held,
     pub(crate) flow: Flow,
-    /// Who sent it has proved who they are.
+    /// Its sender has authenticated.
     pub(crate) proved: bool,
+    /// The mark of the host that requests of the callee go to within the dialog; 0 for none.
+    pub(crate) caller_host: u32,
 }
 
 /// The best response so far.
@@ -196,6 +205,7 @@ pub(crate) struct Best {
     pub(crate) charge: Option<Charge>,
 }
 
+/// The response context of a request that is forwarded.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) server: ServerId,
@@ -213,7 +223,7 @@ pub(crate) struct Context {
     pub(crate) challenges_charge: Option<Charge>,
     /// Targets to be tried after these, and the request for that.
     pub(crate) later: Vec<Target>,
-    pub(crate) request: Option<Arc<Kept>>,
+    pub(crate) request: Option<Arc<StoredRequest>>,
     /// Its targets are hops of a trunk.
     pub(crate) hops: bool,
     /// Its targets are bindings of one phone.
@@ -288,7 +298,52 @@ impl Context {
             && (!self.invite || !self.later.is_empty() || self.branches.iter().any(may_go_elsewhere))
     }
 
-    /// Keeps a response if it is better than the best so far; tells whether it is.
+    /// Stores a response for the choice of the best, and the challenges of all (section 16.7, step 7).
+    pub(crate) fn collect(
+        &mut self,
+        code: StatusCode,
+        message: &Message<'_>,
+        account: &Account,
+        limits: Limits,
+    ) {
+        let mut popped = BytesMut::new();
+        let mut edits = Edits::new(*message);
+        edits.pop_via();
+        if edits.write(&mut popped).is_err() {
+            return;
+        }
+        if !account.has_room(popped.len()) {
+            // The status is worth more than the rest, and room for others is worth more than both.
+            let mut index = Index::with_limits(limits);
+            let pared = Message::parse(&popped, &mut index).map(|whole| {
+                let mut out = BytesMut::new();
+                pare(&whole, &OF_RESPONSE, &mut out);
+                out
+            });
+            popped = pared.ok().filter(|pared| account.has_room(pared.len())).unwrap_or_default();
+        }
+        let challenges =
+            |code| matches!(code, StatusCode::UNAUTHORIZED | StatusCode::PROXY_AUTHENTICATION_REQUIRED);
+        // Those of the best stand in it. It isn't replaced by another one with challenges.
+        let is_challenged = self.best.as_ref().is_some_and(|best| challenges(best.code));
+        if challenges(code) && is_challenged {
+            for name in [HeaderName::WwwAuthenticate, HeaderName::ProxyAuthenticate] {
+                for line in
+                    message.lines(name).map(|line| line.line()).filter(|line| account.has_room(line.len()))
+                {
+                    self.challenges_charge.get_or_insert_with(|| account.holder().charge(0)).add(line.len());
+                    self.challenges.extend_from_slice(line);
+                }
+            }
+        }
+        if self.offer(code, &popped)
+            && let Some(best) = &mut self.best
+        {
+            best.charge = Some(account.holder().charge(best.response.capacity()));
+        }
+    }
+
+    /// Stores a response if it is better than the best so far. Returns whether it is.
     pub(crate) fn offer(&mut self, code: StatusCode, response: &[u8]) -> bool {
         let rank_of = |code, response: &[u8]| match code {
             // That a phone was not reached says less than what another one says.

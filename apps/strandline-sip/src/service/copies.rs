@@ -1,12 +1,22 @@
-//! What copies of a request are made of.
+//! The copies of a request that are forwarded (RFC 3261 section 16.6): what they are made of, and how they are written.
 
 use std::borrow::Cow;
 
-use crate::codec::{Uri, unescape};
-use crate::transaction::Flow;
+use bytes::BytesMut;
 
+use crate::codec::{
+    Edits, Essentials, HeaderName, Host, Message, Method, NewVia, Uri, WriteError, decimal, unescape, unfold,
+};
+use crate::transaction::{Flow, Protocol};
+
+use super::context::Fallback;
+use super::edge::requires;
+use super::feedback::is_oc;
 use super::incoming::Incoming;
 use super::route::Way;
+use super::setup::Setup;
+use super::strict::{self, Strict};
+use super::token::End;
 
 /// The most copies of a request that may be on their way at once (RFC 5393 section 5.3.3).
 pub(super) const BREADTH: u32 = 60;
@@ -26,11 +36,35 @@ pub(super) struct Copy<'a> {
     pub(super) by_uri: bool,
 }
 
-/// What is copied.
+impl Copy<'_> {
+    /// The fallback of a copy that goes over TCP for its size: as it is, in a datagram.
+    pub(super) fn fallback(&self) -> Fallback {
+        Fallback {
+            flow: self.flow,
+            host: self.host,
+            uri: self.uri.map(Box::from),
+            path: self.path.into(),
+            breadth: self.breadth,
+            neighbour: self.neighbour,
+            shuns: true,
+        }
+    }
+}
+
+/// A request that is copied.
 pub(super) struct Copied<'a> {
     pub(super) incoming: &'a Incoming<'a>,
     pub(super) way: &'a Way<'a>,
+    /// The mark of all that it is routed by.
     pub(super) mark: u64,
+    /// The mark of the host that requests of the callee go to within the dialog; 0 for none.
+    pub(super) caller_host: u32,
+}
+
+/// Tells whether a request begins a dialog and gets a Record-Route.
+pub(super) fn begins_dialog(essentials: &Essentials<'_>) -> bool {
+    let method = essentials.cseq.method;
+    matches!(method, Method::Invite | Method::Subscribe | Method::Refer) && essentials.to.tag.is_none()
 }
 
 /// A target's URI as a request URI: without headers and `method`, which may not stand there (RFC 3261 section 16.6, step 2, and table 1).
@@ -58,4 +92,194 @@ pub(super) fn request_uri(uri: &[u8]) -> Cow<'_, [u8]> {
         out.extend_from_slice(param);
     }
     out.into()
+}
+
+impl Setup {
+    /// Writes a copy of a request.
+    pub(super) fn write_copy(
+        &self,
+        copied: &Copied<'_>,
+        copy: &Copy<'_>,
+        out: &mut BytesMut,
+    ) -> Result<(), WriteError> {
+        let Copied { incoming, way, .. } = copied;
+        let Incoming { message, essentials, flow, proved, .. } = incoming;
+        let here = self.settings.address(copy.flow.protocol).ok_or(WriteError::Target)?;
+        let via = NewVia {
+            transport: copy.flow.protocol.in_via(),
+            host: here.host(),
+            port: Some(here.port).filter(|port| (*port, copy.flow.protocol.default_port()) != (5060, 5060)),
+            branch: copy.via_branch,
+            rport: false,
+            params: self.asking(incoming, way, copy),
+        };
+        let routes = remaining(message, way);
+        let target = copy.uri.map(request_uri);
+        let own = target.as_deref().or_else(|| message.request_line().map(|line| line.uri)).unwrap_or(&[]);
+        let strict = strict::next(copy.path, way);
+        let secure = strict::is_sips(own) || strict::is_sips(strict::first_uri(copy.path, way));
+        let back = self.record_routes(copied, copy, secure)?;
+        let flow_path =
+            if self.adds_path(incoming) { self.path(copy.flow.protocol, flow)? } else { Vec::new() };
+        let mut edits = Edits::new(*message);
+        edits.push_via(&via).source(flow.peer).decrement_max_forwards(70);
+        // What the one before us can keep to is for us alone (RFC 7339 section 5.6).
+        if essentials.via.oc {
+            edits.remove_via_params(is_oc);
+        }
+        if let Some(uri) = strict.as_ref().map(|strict| strict.uri).or(target.as_deref()) {
+            edits.request_uri(uri);
+        }
+        let last = strict.as_ref().map(|_| [b"<", own, b">"].concat());
+        edit_routes(&mut edits, way, &routes, strict.as_ref().zip(last.as_deref()));
+        let path = strict.as_ref().map_or(Some(copy.path), |strict| strict.path).unwrap_or_default();
+        if !path.is_empty() {
+            edits.push_route(path);
+        }
+        for route in &back {
+            edits.push_record_route(route);
+        }
+        if !flow_path.is_empty() {
+            edits.push_value(HeaderName::Path, &flow_path);
+            if !requires(message, b"path") {
+                edits.add(b"Require", b"path");
+            }
+        }
+        if essentials.cseq.method != Method::Ack {
+            edits.remove(HeaderName::MaxBreadth).add_number(HeaderName::MaxBreadth, copy.breadth);
+        }
+        // Credentials that were for us go no further; if there are others, they are left alone.
+        if *proved && message.lines(HeaderName::ProxyAuthorization).count() == 1 {
+            edits.remove(HeaderName::ProxyAuthorization);
+        }
+        if copy.flow.protocol.is_reliable() {
+            edits.ensure_content_length();
+        }
+        edits.write(out)
+    }
+
+    /// The parameters of our Via for a neighbour: the overload control that it is offered; and over TLS, that requests come back over the
+    /// same connection.
+    fn asking(&self, incoming: &Incoming<'_>, way: &Way<'_>, copy: &Copy<'_>) -> &'static [u8] {
+        if !copy.neighbour {
+            return b"";
+        }
+        // Within a dialog the token knows the name that led to this neighbour.
+        let host = match &way.token {
+            Some(token) if copy.host == 0 => {
+                self.tokens.far_end(token, incoming.essentials.from.tag.unwrap_or(&[])).host
+            }
+            _ => copy.host,
+        };
+        self.offers.of(&copy.flow, host).params(copy.flow.protocol == Protocol::Tls)
+    }
+
+    /// The Record-Routes of a request that begins a dialog, or of a NOTIFY that gives the other end its route set: one for each of the
+    /// two transports, the last one on top.
+    fn record_routes(
+        &self,
+        copied: &Copied<'_>,
+        copy: &Copy<'_>,
+        secure: bool,
+    ) -> Result<Vec<Vec<u8>>, WriteError> {
+        let Copied { incoming: Incoming { essentials, flow, .. }, way, caller_host, .. } = copied;
+        let method = essentials.cseq.method;
+        let tag = essentials.from.tag.unwrap_or(&[]);
+        let mut routes = Vec::new();
+        let next = copy.flow;
+        let (here, there) = match way.token {
+            // Who subscribes takes its route set from NOTIFY, and not from the answer to SUBSCRIBE (RFC 6665 sections 4.3 and 4.4.1).
+            Some(token) if method == Method::Notify => {
+                (self.tokens.near_end(&token, tag).host, self.tokens.far_end(&token, tag).host)
+            }
+            _ if begins_dialog(essentials) => (*caller_host, copy.host),
+            _ => return Ok(routes),
+        };
+        let caller = End { flow: *flow, host: here };
+        let callee = End { flow: next, host: there };
+        let user = |out: &mut Vec<u8>| self.tokens.write(&caller, &callee, tag, out);
+        let inner = Some(flow.protocol).filter(|protocol| *protocol != next.protocol);
+        for protocol in inner.into_iter().chain([next.protocol]) {
+            routes.push(self.own_route((protocol, secure), user, "lr")?);
+        }
+        Ok(routes)
+    }
+
+    /// `<sip:token@host:port;transport=tcp;lr>`; with `sips` if the request is for such a URI (section 16.6, step 4), at an address
+    /// that is one for TLS then.
+    pub(super) fn own_route(
+        &self,
+        (protocol, secure): (Protocol, bool),
+        user: impl FnOnce(&mut Vec<u8>),
+        params: &str,
+    ) -> Result<Vec<u8>, WriteError> {
+        let tls = self.settings.address(Protocol::Tls).filter(|_| secure && !protocol.is_secure());
+        let here = tls.or_else(|| self.settings.address(protocol)).ok_or(WriteError::Target)?;
+        let protocol = here.protocol;
+        let mut out = Vec::with_capacity(160);
+        out.extend_from_slice(if secure { b"<sips:" } else { b"<sip:" });
+        user(&mut out);
+        let mut digits = [0; 20];
+        let port = decimal(u64::from(here.port), &mut digits);
+        out.push(b'@');
+        match here.host() {
+            // Most are one of these, and formatting costs ten times as much as to copy what stands there.
+            Host::Name(_) | Host::V4(_) => out.extend_from_slice(here.name().as_bytes()),
+            Host::V6(address) => out.extend_from_slice(format!("[{address}]").as_bytes()),
+        }
+        let transport: [&[u8]; 2] = match protocol {
+            Protocol::Udp => [b"", b""],
+            // RFC 5630 section 3.1.3: `transport=tls` is a thing of the past.
+            Protocol::Tls if secure => [b"", b""],
+            _ => [b";transport=", protocol.in_uri().as_bytes()],
+        };
+        let [named, transport] = transport;
+        let parts: [&[u8]; 7] = [b":", port, named, transport, b";", params.as_bytes(), b">"];
+        parts.into_iter().for_each(|part| out.extend_from_slice(part));
+        Ok(out)
+    }
+
+    /// The Path back to a phone that registers elsewhere: by the protocol that its registrar is reached by (RFC 5626 section 5.1).
+    fn path(&self, protocol: Protocol, phone: &Flow) -> Result<Vec<u8>, WriteError> {
+        self.own_route((protocol, false), |out| self.tokens.write_path(phone, out), "lr;ob")
+    }
+}
+
+/// Takes away our Routes, and what a strict router that is next stands for; the request URI becomes the last one for it.
+fn edit_routes<'a>(
+    edits: &mut Edits<'a>,
+    way: &Way<'_>,
+    routes: &'a [Cow<'a, [u8]>],
+    strict: Option<(&Strict<'_>, &'a [u8])>,
+) {
+    match (way.ours, way.last_taken, strict) {
+        (0, false, None) => {}
+        (1, false, None) => {
+            edits.pop_route();
+        }
+        _ => {
+            edits.remove(HeaderName::Route);
+            let taken = usize::from(strict.is_some_and(|(strict, _)| strict.path.is_none()));
+            for route in routes.iter().skip(taken) {
+                edits.add(b"Route", route);
+            }
+            if let Some((_, last)) = strict {
+                edits.add(b"Route", last);
+            }
+        }
+    }
+}
+
+/// The Routes that are left once ours and what became the request URI are gone, each in one line; empty where they needn't be written
+/// anew.
+fn remaining<'a>(message: &Message<'a>, way: &Way<'_>) -> Vec<Cow<'a, [u8]>> {
+    if way.ours < 2 && !way.last_taken && way.next.is_none() {
+        return Vec::new();
+    }
+    let mut routes: Vec<Cow<'a, [u8]>> =
+        message.routes().flatten().skip(way.ours).map(|route| unfold(route.text())).collect();
+    if way.last_taken {
+        routes.pop();
+    }
+    routes
 }

@@ -139,8 +139,8 @@ impl Feedback {
         Some(place)
     }
 
-    /// Looks at what happened since the last time.
-    pub(super) fn look(&mut self, load: &Load) {
+    /// Updates what neighbours are told, from the load since the last call.
+    pub(super) fn on_load(&mut self, load: &Load) {
         self.seq += 1;
         let overloaded = load.refused > 0;
         let done = load.handled as f64 / (load.handled + load.refused).max(1) as f64;

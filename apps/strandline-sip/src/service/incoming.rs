@@ -1,24 +1,27 @@
-//! What the steps of handling a request hand on.
+//! A request on its way through the steps that handle it.
 
-use crate::codec::{Essentials, Message};
+use crate::codec::{Essentials, Message, StatusCode};
 use crate::transaction::{Arriving, Flow};
 
-/// A request that has been looked at.
+/// The status that a request is refused with, and a reason phrase if it isn't the usual one.
+pub(super) type Verdict = (StatusCode, Option<&'static str>);
+
+/// A request that has been parsed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Incoming<'a> {
     pub(super) message: Message<'a>,
     pub(super) essentials: &'a Essentials<'a>,
     pub(super) flow: Flow,
-    /// Who sent it has proved who they are.
+    /// Its sender has authenticated.
     pub(super) proved: bool,
-    /// It may come from somebody else than who is at its address: answers are weighed.
+    /// Its source address may be spoofed: responses are weighed against what came from there.
     pub(super) weighed: bool,
-    /// Its credentials were taken, so it is answered within a transaction only: a retransmission would be challenged otherwise.
+    /// Set once its credentials were taken: it is answered within a transaction only, as a retransmission would be challenged otherwise.
     pub(super) arriving: Option<Arriving>,
 }
 
 impl<'a> Incoming<'a> {
-    /// A request of which nothing is known yet.
+    /// A request of whose sender nothing is known yet.
     pub(super) const fn new(message: Message<'a>, essentials: &'a Essentials<'a>, flow: Flow) -> Self {
         Self { message, essentials, flow, proved: false, weighed: false, arriving: None }
     }

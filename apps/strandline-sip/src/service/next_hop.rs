@@ -4,27 +4,20 @@
 //! Who holds the token of a dialog may send to its two ends, and nowhere else (decision 73): what stands behind our Route is
 //! followed as far as it leads there.
 
-use core::net::IpAddr;
-
 use crate::codec::{Host, SipUri, StatusCode, unescape};
 use crate::transaction::{Flow, Protocol};
 
-use super::Service;
 use super::context::{Detour, Place, Target};
-use super::incoming::Incoming;
+use super::copies::begins_dialog;
+use super::incoming::{Incoming, Verdict};
 use super::replaced::Moved;
 use super::route::Way;
+use super::router::Router;
 use super::token::{End, NAMED};
-
-/// A status and a phrase of our own.
-type Verdict = (StatusCode, Option<&'static str>);
 
 const DENIED: Verdict = (StatusCode::FORBIDDEN, Some("Relaying Denied"));
 const UNRESOLVED: Verdict = (StatusCode::BAD_GATEWAY, Some("Unresolvable Destination"));
 const FAILED: Verdict = (StatusCode::FLOW_FAILED, None);
-
-/// Domains above a name that are looked at.
-const LABELS_MAX: usize = 16;
 
 fn target(place: Place) -> Target {
     Target { by_uri: true, ..Target::new(None, place, 0) }
@@ -34,7 +27,7 @@ fn over(flow: Flow) -> Target {
     Target { by_uri: false, ..target(Place::Flow(flow)) }
 }
 
-impl Service {
+impl Router<'_> {
     /// The one target of a request that isn't for one of our users.
     pub(super) fn direct_target(&self, incoming: &Incoming<'_>, way: &Way<'_>) -> Result<Target, Verdict> {
         if let Some(phone) = way.phone.filter(|phone| !is_same_way(phone, &incoming.flow)) {
@@ -46,17 +39,17 @@ impl Service {
             Some(Err(_)) => return Err((StatusCode::BAD_REQUEST, Some("Malformed Route"))),
         };
         let free = incoming.proved || self.may_relay(&incoming.flow);
-        let to_registrar = next.is_some_and(|uri| self.settings.directory.is_registrar(&uri));
+        let to_registrar = next.is_some_and(|uri| self.setup.settings.directory.is_registrar(&uri));
         if way.token.is_none() && !free && !to_registrar {
             return Err(DENIED);
         }
-        let far_end = |token| self.tokens.far_end(token, incoming.essentials.from.tag.unwrap_or(&[]));
+        let far_end = |token| self.setup.tokens.far_end(token, incoming.essentials.from.tag.unwrap_or(&[]));
         let far = match way.asked {
             Some(flow) => Some(End { flow, host: 0 }),
             None => way.token.as_ref().map(far_end),
         };
         if let Some(uri) = next {
-            let place = self.place(&uri);
+            let place = self.setup.place(&uri);
             let may =
                 |place: &Place| free || to_registrar || far.is_some_and(|far| self.leads_to(place, &far));
             match place {
@@ -71,9 +64,9 @@ impl Service {
         }
         let uri = way.uri.sip().ok_or((StatusCode::UNSUPPORTED_URI_SCHEME, None))?;
         let Some(bare) = self.without_maddr(uri) else {
-            return self.place(uri).map(target).ok_or(UNRESOLVED);
+            return self.setup.place(uri).map(target).ok_or(UNRESOLVED);
         };
-        let place = self.place_of(&bare).ok_or(UNRESOLVED)?;
+        let place = self.setup.place_of(&bare).ok_or(UNRESOLVED)?;
         Ok(Target { uri: Some(bare.into()), ..target(place) })
     }
 
@@ -82,7 +75,7 @@ impl Service {
     fn without_maddr(&self, uri: &SipUri<'_>) -> Option<Vec<u8>> {
         use std::io::Write as _;
         let maddr = Host::parse(uri.maddr()?).ok()?;
-        if !self.settings.is_here(&maddr, uri.port_or_default()) {
+        if !self.setup.settings.is_here(&maddr, uri.port_or_default()) {
             return None;
         }
         let mut bare = if uri.secure { b"sips:".to_vec() } else { b"sip:".to_vec() };
@@ -113,10 +106,10 @@ impl Service {
 
     /// A phone that has registered elsewhere is reached over the flow that its Path names, or not at all.
     fn to_phone(&self, flow: Flow) -> Result<Target, Verdict> {
-        if flow.connection != 0 && !self.stands_anywhere(flow.connection) {
+        if flow.connection != 0 && !self.is_open(flow.connection) {
             return Err(FAILED);
         }
-        Ok(Target { neighbour: false, over_node: self.is_of_sibling(&flow), ..over(flow) })
+        Ok(Target { neighbour: false, over_node: self.setup.is_at_worker(&flow), ..over(flow) })
     }
 
     /// The other end of a dialog.
@@ -135,24 +128,31 @@ impl Service {
         };
         if flow.domain == NAMED {
             // Where it went to a domain over TLS, whoever is there has to prove that again.
-            let place = way.uri.sip().and_then(|uri| self.place(uri));
-            let place = place.filter(|place| free || self.has_mark(place, far.host));
+            let place = way.uri.sip().and_then(|uri| self.setup.place(uri));
+            let place = place.filter(|place| free || self.setup.has_mark(place, far.host));
             let known =
                 || self.servers.domain_of(far.host).map(|domain| Place::Flow(Flow { domain, ..flow }));
             return place.or_else(known).map(target).ok_or(FAILED);
         }
-        if flow.connection != 0 && !self.stands_anywhere(flow.connection) {
+        if flow.connection != 0 && !self.is_open(flow.connection) {
             return self.where_it_listens(way, &flow).ok_or(FAILED);
         }
         let neighbour = flow.connection == 0;
         let by_uri = neighbour && way.next.is_none() && self.is_at(way, &flow);
-        Ok(Target { neighbour, by_uri, over_node: self.is_of_sibling(&flow), ..over(flow) })
+        Ok(Target { neighbour, by_uri, over_node: self.setup.is_at_worker(&flow), ..over(flow) })
+    }
+
+    /// Where the phone is now that a flow led to; `None` if it is still there.
+    fn moved(&self, flow: &Flow) -> Option<Moved> {
+        let is_open =
+            |flow: &Flow| !self.setup.is_at_worker(flow) && self.connections.is_open(flow.connection);
+        self.replaced.moved(flow, is_open)
     }
 
     /// Does the request URI name this very address, as that of somebody who can be reached there?
     fn is_at(&self, way: &Way<'_>, flow: &Flow) -> bool {
         let uri = way.uri.sip().filter(|uri| !uri.is_outbound());
-        matches!(uri.and_then(|uri| self.place(uri)), Some(Place::Flow(place)) if place == *flow)
+        matches!(uri.and_then(|uri| self.setup.place(uri)), Some(Place::Flow(place)) if place == *flow)
     }
 
     /// Where the other end of a dialog says that it listens, if that is the host where its connection came from, which is gone: a
@@ -161,7 +161,7 @@ impl Service {
         let address = flow.peer.ip().to_canonical();
         let next = way.next.and_then(|next| next.sip_uri().ok());
         let own = || way.uri.sip().filter(|uri| !uri.is_outbound() && way.next.is_none()).copied();
-        let place = next.or_else(own).and_then(|uri| self.place(&uri));
+        let place = next.or_else(own).and_then(|uri| self.setup.place(&uri));
         let neighbour = way.next.is_some();
         match place {
             Some(Place::Flow(listens)) if listens.peer.ip().to_canonical() == address => {
@@ -170,54 +170,30 @@ impl Service {
             }
             // Where the name leads isn't known yet.
             Some(place @ Place::Name(_)) => Some(Target { neighbour, only: Some(address), ..target(place) }),
-            _ => self.node_at(address).map(over),
+            _ => self.setup.nodes.as_ref().and_then(|nodes| nodes.flow_to(address)).map(over),
         }
     }
 
     /// Does this place belong to an end of a dialog?
     fn leads_to(&self, place: &Place, end: &End) -> bool {
         let is_there = matches!(place, Place::Flow(flow) if is_same_host(flow, &end.flow));
-        is_there || self.has_mark(place, end.host)
+        is_there || self.setup.has_mark(place, end.host)
     }
 
-    /// Does it have the name or the address that led to an end of a dialog, or a name below that?
-    fn has_mark(&self, place: &Place, mark: u32) -> bool {
-        if mark == 0 {
-            return false;
-        }
-        let is_marked = |name: &str| self.tokens.host_mark(name.as_bytes()) == mark;
-        match place {
-            Place::Flow(flow) => is_marked(&flow.peer.ip().to_canonical().to_string()),
-            Place::Name(question) => {
-                let name = Some(&*question.name);
-                let mut names = core::iter::successors(name, |name| Some(name.split_once('.')?.1));
-                names.by_ref().take(LABELS_MAX).any(is_marked)
-            }
-        }
-    }
-
-    /// The mark of the host that a request within the dialog goes to if its callee sends it: what the proxy before us calls
-    /// itself. Only those are believed who may send requests anywhere.
-    pub(super) fn caller_mark(&self, incoming: &Incoming<'_>) -> u32 {
-        let Incoming { message, flow, proved, .. } = incoming;
-        if !(*proved || self.may_relay(flow) || self.is_from_node(flow)) {
+    /// The mark of the host that requests of the callee go to within a dialog that this request begins: the name of the proxy before
+    /// us. 0 if there is none, or if the sender may not send requests to any host.
+    pub(super) fn caller_host(&self, incoming: &Incoming<'_>) -> u32 {
+        let Incoming { message, essentials, flow, proved, .. } = incoming;
+        if !begins_dialog(essentials) || !(*proved || self.may_relay(flow) || self.setup.is_from_node(flow)) {
             return 0;
         }
         let mut routes = message.record_routes();
         let Some(Ok(route)) = routes.next() else { return 0 };
         route.sip_uri().map_or(0, |uri| match uri.host {
-            Host::Name(name) => self.tokens.host_mark(name),
-            Host::V4(address) => self.address_mark(address.into()),
-            Host::V6(address) => self.address_mark(address.into()),
+            Host::Name(name) => self.setup.tokens.host_mark(name),
+            Host::V4(address) => self.setup.address_mark(address.into()),
+            Host::V6(address) => self.setup.address_mark(address.into()),
         })
-    }
-
-    fn address_mark(&self, address: IpAddr) -> u32 {
-        self.tokens.host_mark(address.to_canonical().to_string().as_bytes())
-    }
-
-    pub(super) fn may_relay(&self, flow: &Flow) -> bool {
-        self.settings.relay.allows(&flow.peer) || self.trusted.contains(&flow.connection)
     }
 }
 

@@ -1,6 +1,6 @@
-//! Log lines for senders who were refused, for operators and for programs such as fail2ban.
+//! Log lines about refused requests, for operators and for programs such as fail2ban.
 //!
-//! There are at most so many a second, so that nobody can fill a disk. What a sender wrote is escaped and cut.
+//! Their number in a second is limited, so that nobody can fill a disk. What a sender wrote is escaped and cut.
 
 use core::fmt;
 use core::net::IpAddr;
@@ -12,16 +12,16 @@ const LINES_PER_SEC: u32 = 20;
 /// Bytes of a user's name that are logged.
 const USER_MAX: usize = 64;
 
-/// Limits the lines.
+/// Logs refused requests, with a limit for the lines in a second.
 #[derive(Debug, Default)]
-pub(super) struct Refused {
+pub(super) struct RefusedLog {
     second: u64,
     lines: u32,
     /// Lines that were left out since the last one.
     left_out: u64,
 }
 
-impl Refused {
+impl RefusedLog {
     /// Logs that a request was refused.
     pub(super) fn log(&mut self, now: Time, source: IpAddr, user: &[u8], reason: &str) {
         let Some(left_out) = self.allows(now) else { return };

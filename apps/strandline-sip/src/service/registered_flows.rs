@@ -1,5 +1,5 @@
-//! Over which flows phones have registered of late: who is known there renews its registration. A filter of fixed size, so
-//! that the answer costs one look at memory and can be wrong, seldom and only to somebody's advantage.
+//! Flows over which phones have registered recently: a request from there renews a registration. A filter of fixed size: a query costs
+//! one access to memory. A wrong result is rare, and only to a sender's advantage.
 
 use core::net::IpAddr;
 
@@ -17,16 +17,16 @@ fn mix(one: u64, other: u64) -> u64 {
     (product >> 64) as u64 ^ product as u64
 }
 
-/// The flows.
+/// Flows over which phones have registered recently.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct RegisteredFlows {
     key: [u64; 2],
     current: Vec<u64>,
     last: Vec<u64>,
     turned_ms: u64,
 }
 
-impl Known {
+impl RegisteredFlows {
     pub(super) fn new(key: [u8; 16]) -> Self {
         let filter = || vec![0; BITS / 64];
         let (halves, _) = key.as_chunks::<8>();
@@ -34,7 +34,7 @@ impl Known {
         Self { key: [half(0), half(1)], current: filter(), last: filter(), turned_ms: 0 }
     }
 
-    /// The word and the bit of a flow. The number of a connection doesn't matter: after a restart it is another.
+    /// The word and the bit of a flow. The number of its connection doesn't count: after a restart it is another.
     fn place(&self, flow: &Flow) -> (usize, u64) {
         let (kind, high, low) = match flow.peer.ip() {
             IpAddr::V4(address) => (4, 0, u64::from(address.to_bits())),
@@ -50,7 +50,7 @@ impl Known {
         ((hash >> 6) as usize % (BITS / 64), 1 << (hash & 63))
     }
 
-    /// A phone has registered over this flow.
+    /// Adds a flow over which a phone has registered.
     pub(super) fn insert(&mut self, now: Time, flow: &Flow) {
         if now.as_millis() > self.turned_ms + TURN_MS {
             self.turned_ms = now.as_millis();
@@ -63,7 +63,7 @@ impl Known {
         }
     }
 
-    /// Has one?
+    /// Tells whether a phone has registered over a flow.
     pub(super) fn contains(&self, flow: &Flow) -> bool {
         let (word, bit) = self.place(flow);
         [&self.current, &self.last].iter().any(|filter| filter.get(word).is_some_and(|word| word & bit != 0))

@@ -11,8 +11,7 @@ use std::collections::{HashMap, VecDeque};
 use crate::bindings::{Binding, FlowUse, is_same_instance};
 use crate::transaction::{Flow, Protocol};
 
-use super::Service;
-use super::incoming::Incoming;
+use super::setup::Setup;
 
 /// Replaced flows that are remembered. The oldest one is forgotten first.
 const REPLACED_MAX: usize = 65_536;
@@ -45,18 +44,16 @@ pub(super) enum Moved {
     Node(u16, Box<[u8]>),
 }
 
-/// Flows, and what has taken their place.
+/// Flows, and the flows that have replaced them.
 #[derive(Debug, Default)]
-pub(super) struct Replaced {
+pub(super) struct ReplacedFlows {
     by: HashMap<Key, (u64, Moved)>,
     /// In the order in which they were noted, each with the number of the note.
     order: VecDeque<(Key, u64)>,
     notes: u64,
-    /// Connections to be closed.
-    closing: Vec<Flow>,
 }
 
-impl Replaced {
+impl ReplacedFlows {
     fn note(&mut self, old: Key, new: Moved) {
         self.notes += 1;
         self.by.insert(old, (self.notes, new));
@@ -76,15 +73,56 @@ impl Replaced {
         }
     }
 
-    /// A transaction begins. A dialog that begins with it has this source for an end.
-    pub(super) fn on_begun(&mut self, incoming: &Incoming<'_>) {
-        if incoming.essentials.to.tag.is_none() {
-            self.is_used_again(&incoming.flow);
-        }
+    fn successor(&self, flow: &Flow) -> Option<&Moved> {
+        self.by.get(&key(flow)?).map(|(_, moved)| moved)
     }
 
-    fn after(&self, flow: &Flow) -> Option<&Moved> {
-        self.by.get(&key(flow)?).map(|(_, moved)| moved)
+    /// Where the phone is now that a flow led to. `None` if it is still there, or no other flow is known. `is_open` tells whether a
+    /// connection of this worker is open; those of other workers count as open, whether they are or not.
+    pub(super) fn moved(&self, flow: &Flow, is_open: impl Fn(&Flow) -> bool) -> Option<Moved> {
+        let (mut now, mut found) = (*flow, None);
+        for _ in 0..STEPS_MAX {
+            if now.connection != 0 && is_open(&now) {
+                break;
+            }
+            match self.successor(&now) {
+                Some(Moved::Flow(next)) => now = *next,
+                Some(Moved::Node(node, token)) => return Some(Moved::Node(*node, token.clone())),
+                None => break,
+            }
+            found = Some(Moved::Flow(now));
+        }
+        found
+    }
+
+    /// Notes which flows were replaced when a user's bindings changed from `before`. A flow that others depend on stays. Returns the
+    /// flows that the same instance has replaced with the same reg-id: their connections are to be closed.
+    pub(super) fn on_change(
+        &mut self,
+        setup: &Setup,
+        before: &[Before],
+        bindings: &[Binding],
+        is_needed: impl Fn(u64) -> bool,
+    ) -> Vec<Flow> {
+        let mut replaced = Vec::new();
+        for old in before {
+            let still = |binding: &Binding| setup.is_here(binding) && binding.flow == old.flow;
+            let Some(new) = bindings.iter().find(|binding| old.is(binding)) else { continue };
+            if bindings.iter().any(still) || is_needed(old.flow.connection) {
+                continue;
+            }
+            let moved = match &new.origin {
+                Some(origin) if !setup.is_of_worker(new) => Moved::Node(origin.node, origin.token.clone()),
+                _ => Moved::Flow(new.flow),
+            };
+            if let Some(key) = key(&old.flow) {
+                self.note(key, moved);
+            }
+            if old.reg_id > 0 {
+                replaced.push(old.flow);
+            }
+        }
+        replaced
     }
 }
 
@@ -111,80 +149,22 @@ impl Before {
     }
 }
 
-impl Service {
-    /// The bindings of a user that a change may move to another flow than `flow`, or to any other if there is none.
-    pub(super) fn before_change(&self, aor: &[u8], flow: Option<&Flow>) -> Vec<Before> {
-        let lives_by_its_flow = |binding: &&Binding| {
-            matches!(binding.flow_use, FlowUse::First | FlowUse::Only)
-                && binding.path.is_empty()
-                && flow != Some(&binding.flow)
-                && self.is_here(binding)
-        };
-        let before = self.locations.bindings(aor).iter().filter(lives_by_its_flow).map(|binding| Before {
-            instance: binding.instance.clone(),
-            reg_id: binding.reg_id,
-            contact: Box::from(&*binding.contact),
-            call_id: Box::from(&*binding.call_id),
-            flow: binding.flow,
-        });
-        before.collect()
-    }
-
-    /// The bindings of a user have changed: notes which flows were replaced. Nothing is noted of a flow over which others are reached.
-    /// A connection of ours that the same instance and reg-id have replaced is closed.
-    pub(super) fn after_change(&mut self, aor: &[u8], before: &[Before]) {
-        for old in before {
-            let bindings = self.locations.bindings(aor);
-            let still = |binding: &Binding| self.is_here(binding) && binding.flow == old.flow;
-            let Some(new) = bindings.iter().find(|binding| old.is(binding)) else { continue };
-            if bindings.iter().any(still) || self.is_needed(old.flow.connection) {
-                continue;
-            }
-            let moved = match &new.origin {
-                Some(origin) if !self.is_siblings(new) => Moved::Node(origin.node, origin.token.clone()),
-                _ => Moved::Flow(new.flow),
-            };
-            if let Some(key) = key(&old.flow) {
-                self.replaced.note(key, moved);
-            }
-            if old.reg_id > 0 && self.connections.remove(&old.flow.connection) {
-                self.replaced.closing.push(old.flow);
-            }
-        }
-    }
-
-    /// Does anybody else need this connection?
-    fn is_needed(&self, connection: u64) -> bool {
-        connection != 0
-            && (self.edges.contains(&connection)
-                || self.trusted.contains(&connection)
-                || self.proved.contains(&connection)
-                || self.locations.reaches_over(connection))
-    }
-
-    /// Where the phone is now that this flow led to; `None` if it is still there, or nothing is known of another way.
-    pub(super) fn moved(&self, flow: &Flow) -> Option<Moved> {
-        let (mut now, mut found) = (*flow, None);
-        for _ in 0..STEPS_MAX {
-            // A connection of another worker is taken to stand, whether it does or not.
-            if now.connection != 0 && !self.is_of_sibling(&now) && self.connections.contains(&now.connection)
-            {
-                break;
-            }
-            match self.replaced.after(&now) {
-                Some(Moved::Flow(next)) => now = *next,
-                Some(Moved::Node(node, token)) => return Some(Moved::Node(*node, token.clone())),
-                None => break,
-            }
-            found = Some(Moved::Flow(now));
-        }
-        found
-    }
-
-    /// Connections that their phones have replaced, to be closed; once.
-    pub fn take_replaced(&mut self) -> Vec<Flow> {
-        core::mem::take(&mut self.replaced.closing)
-    }
+/// The bindings of a user that a change may move to another flow than `flow`, or to any other if there is none.
+pub(super) fn before_change(setup: &Setup, bindings: &[Binding], flow: Option<&Flow>) -> Vec<Before> {
+    let lives_by_its_flow = |binding: &&Binding| {
+        matches!(binding.flow_use, FlowUse::First | FlowUse::Only)
+            && binding.path.is_empty()
+            && flow != Some(&binding.flow)
+            && setup.is_here(binding)
+    };
+    let before = bindings.iter().filter(lives_by_its_flow).map(|binding| Before {
+        instance: binding.instance.clone(),
+        reg_id: binding.reg_id,
+        contact: Box::from(&*binding.contact),
+        call_id: Box::from(&*binding.call_id),
+        flow: binding.flow,
+    });
+    before.collect()
 }
 
 #[cfg(test)]

@@ -1,33 +1,30 @@
-//! Answers of the service's own.
-
-use core::hash::Hasher;
-use core::net::IpAddr;
+//! Responses of the service's own.
 
 use bytes::BytesMut;
 
-use crate::codec::{HeaderName, Message, Method, Reply, StatusCode, Via, WriteError};
-use crate::transaction::{Flow, ServerId, Time, hex};
+use crate::auth::Asking;
+use crate::codec::{HeaderName, Message, Method, Reply, StatusCode, Uri, Via, WriteError};
+use crate::transaction::{Arriving, Flow, Outbox, ServerId, Time, Transactions};
 
-use super::Service;
+use super::context::Target;
 use super::feedback::Feedback;
-use super::incoming::Incoming;
-use super::proofs::Scale;
+use super::incoming::{Incoming, Verdict};
+use super::marks::Tag;
+use super::proofs::{Scale, is_proven};
+use super::setup::Setup;
 
-/// A header to add to an answer.
+/// A header to add to a response.
 pub(super) type Extra<'a> = Option<(HeaderName, &'a [u8])>;
 
-/// Names a transaction whose request goes nowhere: no context has this slot.
+/// Names a transaction whose request isn't forwarded: no context has this slot.
 const NO_CONTEXT: u64 = u64::MAX;
 
-/// Bytes of From that are logged.
+/// Maximum number of bytes of From that are logged.
 const FROM_MAX: usize = 128;
 
-/// A tag as text.
-pub(super) type Tag = [u8; 16];
-
-/// Where the answer to a request goes (RFC 3261 section 18.2.2, RFC 3581): back over its connection; or to the address
-/// that it came from, at the port that its Via names unless that asks for the one it came from. `maddr` is not followed: it
-/// would send answers to whom the sender likes.
+/// Where the response to a request goes (RFC 3261 section 18.2.2, RFC 3581): back over its connection; or to its source address, at the
+/// port of its Via, or at the source port if the Via has `rport`. `maddr` is not followed: a sender could direct responses to others
+/// with it.
 pub(super) fn answer_flow(flow: Flow, via: Option<&Via<'_>>) -> Flow {
     match via {
         Some(via) if !flow.protocol.is_reliable() && via.rport.is_none() => {
@@ -40,7 +37,7 @@ pub(super) fn answer_flow(flow: Flow, via: Option<&Via<'_>>) -> Flow {
     }
 }
 
-/// Writes an answer.
+/// Writes a response.
 pub(super) fn write(
     request: &Message<'_>,
     flow: Flow,
@@ -60,7 +57,16 @@ pub(super) fn write(
     writer.finish(b"")
 }
 
-/// Logs an answer of the service's own that refuses a request.
+/// The reason phrase of a response of our own, if it isn't the usual one.
+pub(super) fn reason(code: StatusCode) -> Option<&'static str> {
+    match code {
+        StatusCode::BAD_GATEWAY => Some("Unresolvable Destination"),
+        StatusCode::SERVER_TIME_OUT => Some("No Answer From DNS"),
+        _ => None,
+    }
+}
+
+/// Logs a response of the service's own that refuses a request.
 pub(super) fn log_answer(request: &Message<'_>, flow: &Flow, code: StatusCode, reason: Option<&str>) {
     if code.class() < 3 || !tracing::enabled!(tracing::Level::DEBUG) {
         return;
@@ -72,57 +78,37 @@ pub(super) fn log_answer(request: &Message<'_>, flow: &Flow, code: StatusCode, r
     tracing::debug!(source = %flow.peer, %method, %from, code = code.code(), reason, "answered");
 }
 
-/// Writes a response, and into it what there is to tell whoever `asked` how much it may send.
+/// Writes a response, with overload feedback in its Via if there is any.
 pub(super) fn noting<E>(
-    asked: Option<&Feedback>,
+    feedback: Option<&Feedback>,
     flow: Flow,
     out: &mut BytesMut,
     write: impl FnOnce(&mut BytesMut) -> Result<(), E>,
 ) -> Result<(), E> {
     let start = out.len();
     write(out)?;
-    if let Some(feedback) = asked {
+    if let Some(feedback) = feedback {
         feedback.note(flow.peer.ip(), false, out, start);
     }
     Ok(())
 }
 
-impl Service {
-    /// The tag of To in answers to a request: the same for each retransmission, and told again from its ACK (section 8.2.7), whose
-    /// method is another. Who knows it gets what is sent to that address.
-    pub(super) fn tag(&self, request: &Message<'_>, flow: &Flow) -> Tag {
-        let mut hasher = self.hasher;
-        // Nothing else is hashed that could be taken for this.
-        match flow.peer.ip().to_canonical() {
-            IpAddr::V4(address) => {
-                hasher.write(b"tag4");
-                hasher.write_u32(address.to_bits());
-            }
-            IpAddr::V6(address) => {
-                hasher.write(b"tag6");
-                hasher.write(&address.octets());
-            }
-        }
-        for name in [HeaderName::CallId, HeaderName::From] {
-            hasher.write(request.first_value(name));
-        }
-        let cseq = request.first_value(HeaderName::CSeq);
-        hasher.write(cseq.split(u8::is_ascii_whitespace).next().unwrap_or(&[]));
-        hex(hasher.finish())
-    }
+/// Responds to requests that aren't forwarded: a view on the states that this touches.
+pub(super) struct Responder<'a> {
+    pub(super) now: Time,
+    pub(super) setup: &'a Setup,
+    pub(super) transactions: &'a mut Transactions,
+    /// What upstream neighbours are told.
+    pub(super) feedback: &'a Feedback,
+    pub(super) out: &'a mut Outbox,
+    /// When an INVITE was last answered finally.
+    pub(super) invite_answered_at: &'a mut Option<Time>,
+}
 
-    /// The tag when the request isn't at hand any more: no other transaction has it.
-    pub(super) fn tag_of(&self, server: ServerId) -> Tag {
-        let mut hasher = self.hasher;
-        hasher.write(b"server");
-        hasher.write_u32(server.slot);
-        hasher.write_u32(server.generation);
-        hex(hasher.finish())
-    }
-
-    /// Begins the server transaction of a request that goes nowhere. `None` if its credentials were not taken, so that it needs none,
+impl Responder<'_> {
+    /// Begins the server transaction of a request that isn't forwarded. `None` if its credentials were not taken, so that it needs none,
     /// or if there are too many transactions.
-    pub(super) fn begin_answer(&mut self, incoming: &Incoming<'_>) -> Option<ServerId> {
+    pub(super) fn begin(&mut self, incoming: &Incoming<'_>) -> Option<ServerId> {
         let back = answer_flow(incoming.flow, Some(&incoming.essentials.via));
         let server = self.transactions.begin_server(incoming.arriving?, back, None, NO_CONTEXT).ok()?;
         if incoming.weighed {
@@ -131,47 +117,45 @@ impl Service {
         Some(server)
     }
 
-    /// Answers a request that goes nowhere: within a transaction if its credentials were taken, so that a retransmission gets the
-    /// same answer (section 17.2), and else without.
-    pub(super) fn answer_last(
+    /// Responds to a request: within a transaction if its credentials were taken, so that a retransmission gets the same response
+    /// (section 17.2), and otherwise without.
+    pub(super) fn respond(
         &mut self,
-        now: Time,
         incoming: &Incoming<'_>,
         code: StatusCode,
         reason: Option<&str>,
         extra: Extra<'_>,
     ) {
-        match self.begin_answer(incoming) {
-            Some(server) => self.answer_begun(now, incoming, server, (code, reason, extra)),
-            None => self.answer(&incoming.message, incoming.flow, code, reason, extra),
+        match self.begin(incoming) {
+            Some(server) => self.respond_within(incoming, server, (code, reason, extra)),
+            None => self.respond_statelessly(&incoming.message, incoming.flow, code, reason, extra),
         }
     }
 
-    /// Answers a request within its server transaction.
-    pub(super) fn answer_begun(
+    /// Responds to a request within its server transaction.
+    pub(super) fn respond_within(
         &mut self,
-        now: Time,
         incoming: &Incoming<'_>,
         server: ServerId,
         (code, reason, extra): (StatusCode, Option<&str>, Extra<'_>),
     ) {
         let Incoming { message, essentials, flow, .. } = incoming;
         log_answer(message, flow, code, reason);
-        let tag = self.tag(message, flow);
-        let asked = essentials.via.oc.then_some(&self.feedback);
-        let written = self.transactions.respond(now, server, code, &mut self.out, |out| {
-            noting(asked, *flow, out, |out| write(message, *flow, code, reason, extra, &tag, out))
+        let tag = self.setup.tag(message, flow);
+        let feedback = essentials.via.oc.then_some(self.feedback);
+        let written = self.transactions.respond(self.now, server, code, self.out, |out| {
+            noting(feedback, *flow, out, |out| write(message, *flow, code, reason, extra, &tag, out))
         });
         if let Err(error) = written {
-            tracing::debug!(%error, "an answer can't be written");
+            tracing::debug!(%error, "a response can't be written");
             self.transactions.forget_server(server);
         } else if essentials.cseq.method == Method::Invite {
-            self.told_end = Some(now);
+            *self.invite_answered_at = Some(self.now);
         }
     }
 
-    /// Answers without a transaction.
-    pub(super) fn answer(
+    /// Responds to a request without a transaction.
+    pub(super) fn respond_statelessly(
         &mut self,
         request: &Message<'_>,
         flow: Flow,
@@ -185,14 +169,98 @@ impl Service {
         log_answer(request, &flow, code, reason);
         let via = request.via().ok();
         let to = answer_flow(flow, via.as_ref());
-        let tag = self.tag(request, &flow);
-        let asked = via.is_some_and(|via| via.oc).then_some(&self.feedback);
-        let mut scale = Scale::new(!self.is_proven(&flow), &mut self.transactions, &flow);
-        // What can't be written again safely gets no answer.
+        let tag = self.setup.tag(request, &flow);
+        let feedback = via.is_some_and(|via| via.oc).then_some(self.feedback);
+        let weighed = !is_proven(self.setup, self.transactions, &flow);
+        let mut scale = Scale::new(weighed, self.transactions, &flow);
+        // What can't be written again safely gets no response.
         let _ = self.out.write(to, None, |out| {
             let start = out.len();
-            noting(asked, flow, out, |out| write(request, flow, code, reason, extra, &tag, out))?;
+            noting(feedback, flow, out, |out| write(request, flow, code, reason, extra, &tag, out))?;
             scale.weigh(out.len() - start)
         });
+    }
+
+    /// Responds with 503 and a Retry-After.
+    pub(super) fn refuse_for_now(&mut self, flow: Flow, request: &Message<'_>) {
+        // Not all at the same time again: 2 to 9 seconds.
+        let [digit, ..] = self.setup.tag(request, &flow);
+        let later = &[b'2' + digit % 8];
+        let later = Some((HeaderName::RetryAfter, &later[..]));
+        self.respond_statelessly(request, flow, StatusCode::SERVICE_UNAVAILABLE, None, later);
+    }
+
+    /// Challenges the sender of a request (section 22).
+    pub(super) fn challenge(&mut self, incoming: &Incoming<'_>, asking: Asking, challenges: &[String]) {
+        let code = match asking {
+            Asking::Server => StatusCode::UNAUTHORIZED,
+            Asking::Proxy => StatusCode::PROXY_AUTHENTICATION_REQUIRED,
+        };
+        let Incoming { message, flow, .. } = incoming;
+        let to = answer_flow(*flow, Some(&incoming.essentials.via));
+        let tag = self.setup.tag(message, flow);
+        let reply = Reply { to_tag: Some(&tag), source: Some(flow.peer), ..Reply::new(code) };
+        let weighed = !is_proven(self.setup, self.transactions, flow);
+        let mut scale = Scale::new(weighed, self.transactions, flow);
+        let written = self.out.write(to, None, |out| {
+            let start = out.len();
+            let mut writer = reply.write(message, out);
+            for challenge in challenges {
+                writer.header(asking.challenge(), challenge.as_bytes());
+            }
+            writer.finish(b"")?;
+            scale.weigh(out.len() - start)
+        });
+        if let Err(error) = written {
+            tracing::debug!(%error, "a challenge can't be written");
+        }
+    }
+
+    /// Redirects a request to its targets with 302 (section 8.3). The response is repeated until its ACK, as all errors within
+    /// transactions are.
+    ///
+    /// # Errors
+    /// If there is nowhere to redirect it to, or there are too many transactions.
+    pub(super) fn redirect(
+        &mut self,
+        incoming: &Incoming<'_>,
+        arriving: Arriving,
+        targets: &[Target],
+    ) -> Result<(), Verdict> {
+        let Incoming { message, essentials, flow, .. } = incoming;
+        let own = message.request_line().map_or(&b""[..], |line| line.uri);
+        let is_own = |uri: &[u8]| match (Uri::parse(uri), Uri::parse(own)) {
+            (Ok(Uri::Sip(one)), Ok(Uri::Sip(other))) => one.matches(&other),
+            _ => uri == own,
+        };
+        // Each flow of a phone that has several. The request URI itself is no redirection.
+        let all = targets.iter().flat_map(|target| core::iter::once(target).chain(&target.others));
+        let all = all.filter_map(|target| Some((target.uri.as_deref()?, target.q)));
+        let all: Vec<(&[u8], u16)> = all.filter(|(uri, _)| !is_own(uri)).collect();
+        if all.is_empty() {
+            return Err((StatusCode::NOT_FOUND, None));
+        }
+        let full = (StatusCode::SERVICE_UNAVAILABLE, None);
+        let begun = Incoming { arriving: Some(arriving), ..*incoming };
+        let server = self.begin(&begun).ok_or(full)?;
+        let tag = self.setup.tag(message, flow);
+        let code = StatusCode::MOVED_TEMPORARILY;
+        let reply = Reply { to_tag: Some(&tag), source: Some(flow.peer), ..Reply::new(code) };
+        let written = self.transactions.respond(self.now, server, code, self.out, |out| {
+            let mut writer = reply.write(message, out);
+            for (number, (uri, q)) in all.iter().enumerate() {
+                let q = if *q > 1000 { 1000u16.saturating_sub(100 * number as u16) } else { *q };
+                let q = format!(">;q={}.{:03}", q / 1000, q % 1000);
+                writer.header(HeaderName::Contact, &[&b"<"[..], uri, q.as_bytes()].concat());
+            }
+            writer.finish(b"")
+        });
+        if let Err(error) = written {
+            tracing::debug!(%error, "a redirection can't be written");
+            self.transactions.forget_server(server);
+        } else if essentials.cseq.method == Method::Invite {
+            *self.invite_answered_at = Some(self.now);
+        }
+        Ok(())
     }
 }

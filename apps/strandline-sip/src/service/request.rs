@@ -1,224 +1,212 @@
-//! Requests: checked (RFC 3261 section 16.3), and then done here or sent on.
+//! The way of a request, from top to bottom: received, parsed, REGISTER or any other, authenticated, validated (RFC 3261 section 16.3),
+//! its targets found (section 16.5), forwarded.
 
-use core::hash::Hasher;
+use crate::auth::{Asking, Subscriber};
+use crate::codec::{HeaderName, Message, Method, SipUri, StatusCode, Uri};
+use crate::registrar::supports;
+use crate::transaction::{Arriving, Flow, Protocol, Received, ServerId, Time};
 
-use crate::auth::Asking;
-use crate::codec::{HeaderName, Host, Message, Method, StatusCode, Uri, Via};
-use crate::transaction::{Arriving, Flow, Protocol, Received, ServerId, Time, ViaBranch};
-
-use super::checks::Proof;
+use super::access::{Checked, Claim, Existence, NOT_YOURS};
+use super::branches::breadth;
 use super::context::{Place, Target, is_allowed};
-use super::incoming::Incoming;
+use super::copies::Copied;
+use super::core::{Buffers, Core, Scratch};
+use super::incoming::{Incoming, Verdict};
+use super::locate::room_to_wait;
+use super::proofs;
 use super::route::Way;
+use super::routing::Found;
 use super::servers::{Waiter, Ways};
-use super::{Mode, Service};
+use super::settings::Mode;
+use super::subscriber_queries::{Admission, Purpose, Waiting};
 
-/// Extensions that are known here.
+/// Extensions that are supported.
 const SUPPORTED: [&str; 3] = ["path", "outbound", "gruu"];
 const SUPPORTED_LINE: &str = "path, outbound, gruu";
-/// Bytes of names of extensions, about, that are told to be unknown: beyond that nobody means what he asks for.
+/// Number of bytes of an Unsupported header after which no more extensions are added to it.
 const UNSUPPORTED_MAX: usize = 256;
 
-/// The credentials are another user's.
-pub(super) const NOT_YOURS: Verdict = (StatusCode::FORBIDDEN, Some("Not Your Address"));
-/// The credentials are for another request URI (RFC 7616 section 3.4.6).
-pub(super) const OTHER_RESOURCE: Verdict =
-    (StatusCode::BAD_REQUEST, Some("Digest URI Is Not The Request URI"));
-/// Who has sent too many wrong passwords.
-pub(super) const GUESSES: Verdict = (StatusCode::FORBIDDEN, Some("Too Many Wrong Passwords"));
+/// How a message comes here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// From the network.
+    Network,
+    /// It has waited here.
+    Resumed,
+    /// From the worker that received it.
+    Worker(u8),
+}
 
-/// A status and a phrase of our own.
-type Verdict = (StatusCode, Option<&'static str>);
+impl Arrival {
+    /// The other worker that received the message.
+    const fn first_worker(self) -> Option<u8> {
+        match self {
+            Self::Worker(worker) => Some(worker),
+            Self::Network | Self::Resumed => None,
+        }
+    }
+}
 
-impl Service {
-    /// `weighed` if it may come from somebody else than who is at its address.
-    pub(super) fn on_request(&mut self, now: Time, flow: Flow, message: &Message<'_>, weighed: bool) {
+/// Whether a request comes from the user that it names.
+#[derive(Debug)]
+pub(super) enum Proof {
+    /// It does.
+    Given,
+    /// There is no authentication.
+    NotNeeded,
+    /// The sender was challenged, or the request waits until the user has been looked up.
+    Pending,
+    /// The credentials are another user's.
+    OfAnother,
+    /// The request is refused.
+    Refused(Verdict),
+}
+
+impl Core {
+    /// Parses a message and handles it.
+    pub(super) fn handle(
+        &mut self,
+        scratch: &mut Scratch,
+        now: Time,
+        flow: Flow,
+        bytes: &[u8],
+        arrival: Arrival,
+    ) {
+        self.transactions.balance_mut().set_now(now);
+        match Message::parse(bytes, &mut scratch.index) {
+            Ok(message) if message.is_request() => {
+                let weighed = match arrival {
+                    Arrival::Network => proofs::credit(&self.setup, &mut self.transactions, &flow, &message),
+                    // It counted where and when it was received.
+                    _ => !proofs::is_proven(&self.setup, &self.transactions, &flow),
+                };
+                self.on_request(&mut scratch.buffers, now, (flow, arrival), &message, weighed);
+            }
+            Ok(message) => self.on_response(now, (flow, arrival), &message),
+            Err(rejected) => {
+                self.counters.malformed += 1;
+                if let Some(request) = rejected.answerable() {
+                    proofs::credit(&self.setup, &mut self.transactions, &flow, &request);
+                    let (code, reason) = (rejected.error.status(), Some(rejected.error.kind.text()));
+                    self.responder(now).respond_statelessly(&request, flow, code, reason, None);
+                }
+            }
+        }
+    }
+
+    /// Handles a request. `weighed` if its source address may be spoofed.
+    fn on_request(
+        &mut self,
+        buffers: &mut Buffers,
+        now: Time,
+        (flow, arrival): (Flow, Arrival),
+        message: &Message<'_>,
+        weighed: bool,
+    ) {
         self.counters.requests += 1;
         let essentials = match message.essentials() {
             Ok(essentials) => essentials,
             Err(error) => {
                 self.counters.malformed += 1;
-                return self.answer(message, flow, error.status(), Some(error.kind.text()), None);
+                let reason = Some(error.kind.text());
+                return self.responder(now).respond_statelessly(message, flow, error.status(), reason, None);
             }
         };
         if essentials.via.oc {
-            self.feedback.asked(now, flow.peer.ip(), &essentials.via);
+            self.overload.feedback.asked(now, flow.peer.ip(), &essentials.via);
         }
         // RFC 5923 section 9: over anything but TLS, and without a certificate, `alias` means nothing.
-        if flow.protocol == Protocol::Tls && essentials.via.alias && self.proved.contains(&flow.connection) {
-            self.aliased.push((flow.connection, essentials.via.port.unwrap_or(Protocol::Tls.default_port())));
+        if flow.protocol == Protocol::Tls
+            && essentials.via.alias
+            && self.connections.is_certified(flow.connection)
+        {
+            let port = essentials.via.port.unwrap_or(Protocol::Tls.default_port());
+            self.output.aliased.push((flow.connection, port));
         }
-        let weighed = weighed && !self.takes_proof(now, &flow, message, &essentials);
+        let has_proof = weighed && self.setup.has_proof(now, flow.peer.ip(), message, &essentials);
+        if has_proof {
+            self.transactions.balance_mut().prove(flow.peer.ip());
+        }
+        let weighed = weighed && !has_proof;
         let incoming = Incoming { weighed, ..Incoming::new(*message, &essentials, flow) };
-        if self.settings.mode == Mode::FrontEnd {
-            return self.answer(message, flow, StatusCode::OK, None, None);
+        if self.setup.settings.mode == Mode::FrontEnd {
+            return self.responder(now).respond_statelessly(message, flow, StatusCode::OK, None, None);
         }
-        if let Some(result) = self.register_here(now, &incoming) {
+        if let Some(result) = self.register_here(buffers, now, &incoming) {
             if let Err((code, reason)) = result {
-                self.answer(message, flow, code, reason, None);
+                self.responder(now).respond_statelessly(message, flow, code, reason, None);
             }
             return;
         }
-        match self.transactions.receive_request(now, message, &essentials, &mut self.out) {
+        match self.transactions.receive_request(now, message, &essentials, &mut self.output.out) {
             Received::Absorbed => {}
-            Received::Acknowledged(id) => self.on_acknowledged(&incoming, id),
-            Received::Cancel(invite) => self.on_cancel(now, &incoming, invite),
-            Received::Ack => self.on_ack(now, &incoming),
+            Received::Acknowledged(id) => {
+                proofs::on_acknowledged(&self.setup, &mut self.transactions, &incoming, id);
+            }
+            Received::Cancel(invite) => self.on_cancel(now, &incoming, invite, arrival),
+            Received::Ack => self.on_ack(buffers, now, &incoming),
             Received::New(arriving) => {
-                if let Err((code, reason)) = self.on_new(now, &incoming, arriving) {
-                    self.answer(message, flow, code, reason, None);
+                if let Err((code, reason)) = self.on_new(buffers, now, &incoming, arriving) {
+                    self.responder(now).respond_statelessly(message, flow, code, reason, None);
                 }
             }
         }
-        self.on_events(now);
+        self.proxy(now).on_events();
     }
 
-    /// CANCEL is answered at once, and goes on from here as our own (section 16.10).
-    fn on_cancel(&mut self, now: Time, incoming: &Incoming<'_>, invite: Option<ServerId>) {
-        let known = invite.and_then(|id| Some((id, self.transactions.server_flow(id)?.1)));
-        let Some((id, user)) = known else {
-            if self.asks_siblings(incoming) {
-                return;
-            }
-            return self.answer(
-                &incoming.message,
-                incoming.flow,
-                StatusCode::NO_SUCH_TRANSACTION,
-                None,
-                None,
-            );
-        };
-        self.answer(&incoming.message, incoming.flow, StatusCode::OK, None, None);
-        // The transaction may outlive its context, whose slot is another's then.
-        if self.contexts.get(user as u32).is_some_and(|context| context.server == id) {
-            self.stop(now, user as u32);
-        }
-    }
-
-    /// ACK of a 2xx: it goes where the dialog goes, without a transaction. That of what was refused without one ends here (section
-    /// 8.2.7).
-    fn on_ack(&mut self, now: Time, incoming: &Incoming<'_>) {
-        let tag = self.tag(&incoming.message, &incoming.flow);
-        let is_of_ours = incoming.essentials.to.tag == Some(&tag[..]);
-        if is_of_ours && incoming.weighed {
-            self.transactions.balance_mut().prove(incoming.flow.peer.ip());
-        }
-        if is_of_ours || matches!(self.settings.mode, Mode::Redirect) {
-            return;
-        }
-        let Ok(way) = self.way(&incoming.message, incoming.essentials) else { return };
-        if incoming.essentials.max_forwards == Some(0) || self.loop_mark(incoming).is_err() {
-            return;
-        }
-        let ours =
-            self.is_for_us(&way) || way.uri.sip().is_some_and(|uri| self.is_ours(uri) && way.token.is_none());
-        let target = match self.gruu_of(&way) {
-            Some(uri) => self.find_gruu(now, incoming, &uri, &way),
-            None if ours => return,
-            None => self.direct_target(incoming, &way),
-        };
-        let Ok(Target { place, uri, path, only, .. }) = target else { return };
-        let flow = match place {
-            Place::Flow(flow) => Some(flow),
-            Place::Name(question) => {
-                let flow = incoming.flow;
-                let (holder, kept) = self.room_to_wait(incoming.message.as_bytes());
-                let waiter = || Waiter::Message { flow, bytes: holder.hold(kept) };
-                match self.ways(now, &question, self.call_seed(incoming), waiter) {
-                    Ways::Known(ways) => ways.into_iter().find(|way| is_allowed(way, only)),
-                    Ways::Waits | Ways::None(_) => None,
-                }
-            }
-        };
-        if let Some(flow) = flow {
-            self.forward_stateless(incoming, &way, flow, (uri.as_deref(), &path));
-        }
-    }
-
-    fn on_new(&mut self, now: Time, incoming: &Incoming<'_>, arriving: Arriving) -> Result<(), Verdict> {
+    /// Handles a new request other than REGISTER for one of our domains: answers OPTIONS for the domain, makes sure of room, and
+    /// authenticates the sender.
+    fn on_new(
+        &mut self,
+        buffers: &mut Buffers,
+        now: Time,
+        incoming: &Incoming<'_>,
+        arriving: Arriving,
+    ) -> Result<(), Verdict> {
         let Incoming { message, essentials, flow, .. } = incoming;
         let mut way =
-            self.way(message, essentials).map_err(|error| (error.status(), Some(error.kind.text())))?;
-        way.asked = way.asked.filter(|_| self.is_from_node(flow));
-        let gruu = self.gruu_of(&way);
-        let here = gruu.is_some() || self.is_for_us(&way);
-        if self.draining && way.token.is_none() {
-            self.refuse_for_now(*flow, message);
+            self.setup.way(message, essentials).map_err(|error| (error.status(), Some(error.kind.text())))?;
+        way.asked = way.asked.filter(|_| self.setup.is_from_node(flow));
+        if self.setup.draining && way.token.is_none() {
+            self.responder(now).refuse_for_now(*flow, message);
             return Ok(());
         }
-        if let (true, Uri::Sip(uri)) = (here, &way.uri)
+        if let Uri::Sip(uri) = &way.uri
             && uri.user.is_none()
             && essentials.cseq.method == Method::Options
+            && (self.setup.gruu_of(&way).is_some() || self.setup.is_for_us(&way))
         {
-            if !self.lacks(now, incoming, HeaderName::Require)? {
+            if !self.refuse_unsupported(now, incoming, HeaderName::Require)? {
                 let supported = Some((HeaderName::Supported, SUPPORTED_LINE.as_bytes()));
-                self.answer(message, *flow, StatusCode::OK, None, supported);
+                self.responder(now).respond_statelessly(message, *flow, StatusCode::OK, None, supported);
             }
             return Ok(());
         }
-        // It is kept when it is begun, with what 100 is made of; a copy of it is kept in a moment, if there is room.
-        let within = essentials.to.tag.is_some() && way.token.is_some();
-        if self.settings.mode == Mode::Proxy && !self.has_room(message.as_bytes().len(), 2, within) {
+        // The transaction will store what 100 is made of, and a copy of the request if there is room.
+        let in_dialog = essentials.to.tag.is_some() && way.token.is_some();
+        if self.setup.settings.mode == Mode::Proxy
+            && !self.transactions.account().has_room_for(message.as_bytes().len(), 2, in_dialog)
+        {
             self.counters.crowded += 1;
-            self.refuse_for_now(*flow, message);
+            self.responder(now).refuse_for_now(*flow, message);
             return Ok(());
         }
-        let proved = match way.asked {
-            // The other node has asked who it is.
+        let authenticated = match way.asked {
+            // The other node has authenticated the sender.
             Some(_) => Some(Incoming { proved: true, ..*incoming }),
-            None => self.proved(now, incoming, &way, arriving)?,
+            None => self.authenticate(now, incoming, &way, arriving)?,
         };
-        let Some(incoming) = proved else { return Ok(()) };
-        if let Err((code, reason)) = self.on_checked(now, &incoming, &way, arriving) {
-            self.answer_last(now, &incoming, code, reason, None);
+        let Some(incoming) = authenticated else { return Ok(()) };
+        if let Err((code, reason)) = self.route(buffers, now, &incoming, &way, arriving) {
+            self.responder(now).respond(&incoming, code, reason, None);
         }
         Ok(())
     }
 
-    /// A new request whose sender has proved who they are, where that is asked.
-    fn on_checked(
-        &mut self,
-        now: Time,
-        incoming: &Incoming<'_>,
-        way: &Way<'_>,
-        arriving: Arriving,
-    ) -> Result<(), Verdict> {
-        let gruu = self.gruu_of(way);
-        let here = gruu.is_some() || self.is_for_us(way);
-        if incoming.essentials.max_forwards == Some(0) {
-            return Err((StatusCode::TOO_MANY_HOPS, None));
-        }
-        if self.lacks(now, incoming, HeaderName::ProxyRequire)? || self.lacks_path(now, incoming) {
-            return Ok(());
-        }
-        let mark = self.loop_mark(incoming)?;
-        self.check_contact(now, incoming)?;
-        let mut targets = core::mem::take(&mut self.targets);
-        let redirects = matches!(self.settings.mode, Mode::Redirect);
-        let found = match &way.uri {
-            Uri::Sip(uri) if gruu.is_some() => self.find_instance(now, incoming, uri, way, &mut targets),
-            Uri::Sip(uri) if here => self.find(now, incoming, uri, &mut targets),
-            _ => match self.to_domain(incoming, way, &mut targets) {
-                Some(found) => found,
-                // Nobody is sent to where they were going anyway.
-                None if redirects => Err((StatusCode::NOT_FOUND, Some("Not Our Domain"))),
-                None => self.direct_target(incoming, way).map(|target| targets.push(target)),
-            },
-        };
-        let result = match redirects {
-            // It waits until somebody has looked for its user.
-            _ if found.is_ok() && targets.is_empty() => Ok(()),
-            true => found.and_then(|()| self.redirect(now, incoming, arriving, &targets)),
-            false => found.and_then(|()| self.begin(now, incoming, way, arriving, mark, &mut targets)),
-        };
-        targets.clear();
-        self.targets = targets;
-        result
-    }
-
-    /// One of our users has to prove who they are. `None` if they were asked to. Not within a dialog that began here, to which its
-    /// token leads; a To tag alone can be made up, and dialogs that began elsewhere lead nowhere without a proof.
-    fn proved<'a>(
+    /// Authenticates the sender if it names one of our users. Returns `None` if it was challenged. Within a dialog that began here, to
+    /// which its token leads, nobody has to authenticate. A To tag alone can be made up, and dialogs that began elsewhere lead nowhere
+    /// without authentication.
+    fn authenticate<'a>(
         &mut self,
         now: Time,
         incoming: &Incoming<'a>,
@@ -226,91 +214,264 @@ impl Service {
         arriving: Arriving,
     ) -> Result<Option<Incoming<'a>>, Verdict> {
         let essentials = &incoming.essentials;
-        // Who sends to a phone that is registered elsewhere has been asked there.
-        let within = (essentials.to.tag.is_some() && way.token.is_some()) || way.phone.is_some();
+        // The registrar elsewhere has authenticated a sender to a phone that is registered there.
+        let in_dialog = (essentials.to.tag.is_some() && way.token.is_some()) || way.phone.is_some();
         let ours = match essentials.from.sip_uri() {
-            Ok(uri) if !within && self.settings.is_domain(&uri.host, uri.port) => uri,
+            Ok(uri) if !in_dialog && self.setup.settings.is_domain(&uri.host, uri.port) => uri,
             _ => return Ok(Some(*incoming)),
         };
-        let key = self.answered_key(incoming, Asking::Proxy);
-        let known = Incoming { arriving: Some(arriving), ..*incoming };
-        match self.prove(now, incoming, &ours, Asking::Proxy, key) {
+        let key = self.access.key(incoming, Asking::Proxy);
+        match self.prove(now, incoming, Claim { uri: &ours, asking: Asking::Proxy, key }) {
             Proof::NotNeeded => Ok(Some(*incoming)),
-            Proof::Given => Ok(Some(Incoming { proved: true, ..known })),
-            Proof::Asked | Proof::Waits => Ok(None),
-            Proof::TooMany => Err((StatusCode::SERVICE_UNAVAILABLE, None)),
+            Proof::Given => Ok(Some(Incoming { proved: true, arriving: Some(arriving), ..*incoming })),
+            Proof::Pending => Ok(None),
             Proof::OfAnother => {
-                let (code, reason) = NOT_YOURS;
-                self.answer_last(now, &known, code, reason, None);
+                let incoming = Incoming { arriving: Some(arriving), ..*incoming };
+                self.responder(now).respond(&incoming, NOT_YOURS.0, NOT_YOURS.1, None);
                 Ok(None)
             }
-            Proof::Guesses => Err(GUESSES),
-            Proof::OtherResource => Err(OTHER_RESOURCE),
+            Proof::Refused(verdict) => Err(verdict),
         }
     }
 
-    /// What the request is routed by, as a mark; and an error if one that is marked so was sent from here before: it has
-    /// come back unchanged (RFC 5393 section 4.2).
-    fn loop_mark(&self, incoming: &Incoming<'_>) -> Result<u64, Verdict> {
-        let mark = self.mark(incoming);
-        let is_ours = |via: &Via<'_>| {
-            self.settings.is_here(&via.host, via.port.unwrap_or(5060))
-                && via.branch_id().and_then(ViaBranch::read).is_some_and(|branch| branch.mark == mark)
+    /// Checks a claim, and challenges the sender or lets the request wait if need be.
+    pub(super) fn prove(&mut self, now: Time, incoming: &Incoming<'_>, claim: Claim<'_>) -> Proof {
+        let (setup, registrations) = (&self.setup, &self.registrations);
+        let standing = || registrations.standing(now, setup, incoming, claim.uri);
+        let (checked, proves_address) = self.access.check(now, setup, incoming, claim, standing);
+        if proves_address && incoming.weighed {
+            self.transactions.balance_mut().prove(incoming.flow.peer.ip());
+        }
+        match checked {
+            Checked::Proved => Proof::Given,
+            Checked::NotNeeded => Proof::NotNeeded,
+            Checked::OfAnother => Proof::OfAnother,
+            Checked::Refused(verdict) => Proof::Refused(verdict),
+            Checked::Challenge(challenges) => {
+                self.responder(now).challenge(incoming, claim.asking, &challenges);
+                Proof::Pending
+            }
+            Checked::LookUp(who) => match self.wait_for(now, incoming, who, Purpose::Proof) {
+                true => Proof::Pending,
+                false => Proof::Refused((StatusCode::SERVICE_UNAVAILABLE, None)),
+            },
+        }
+    }
+
+    /// Lets a request wait until a subscriber has been looked up. Returns false if too many wait.
+    fn wait_for(&mut self, now: Time, incoming: &Incoming<'_>, who: Subscriber, purpose: Purpose) -> bool {
+        let bytes = incoming.message.as_bytes();
+        let has_room = self.transactions.account().has_room_for_new(bytes.len(), 1);
+        match self.access.queries.admit(&who, bytes, purpose, has_room) {
+            Admission::Waits => return true,
+            Admission::Full => return false,
+            Admission::Admitted => {}
+        }
+        let bytes = self.transactions.account().holder().hold(bytes);
+        let server = self.responder(now).begin(incoming);
+        if let Some(server) = server.filter(|_| incoming.essentials.cseq.method == Method::Invite) {
+            self.transactions.trying(now, server, &incoming.message);
+        }
+        self.access.queries.push(who, Waiting { purpose, flow: incoming.flow, bytes, server });
+        true
+    }
+
+    /// Validates a request, finds its targets, and forwards it.
+    fn route(
+        &mut self,
+        buffers: &mut Buffers,
+        now: Time,
+        incoming: &Incoming<'_>,
+        way: &Way<'_>,
+        arriving: Arriving,
+    ) -> Result<(), Verdict> {
+        let Buffers { aor, targets } = buffers;
+        let Some(mark) = self.validate(now, incoming, aor)? else { return Ok(()) };
+        let found = self.find_targets(now, incoming, way, aor, targets);
+        let result = match found {
+            Ok(Found::Targets) if self.setup.settings.mode == Mode::Redirect => {
+                self.responder(now).redirect(incoming, arriving, targets)
+            }
+            Ok(Found::Targets) => self.forward(now, incoming, (way, mark), arriving, targets),
+            Ok(Found::Unregistered) => self.on_unregistered(now, incoming, way),
+            Err(verdict) => Err(verdict),
         };
-        let top = &incoming.essentials.via;
-        if incoming.message.has_only(top) {
-            return if is_ours(top) { Err((StatusCode::LOOP_DETECTED, None)) } else { Ok(mark) };
-        }
-        for via in incoming.message.vias() {
-            let Ok(via) = via else { return Err((StatusCode::BAD_REQUEST, Some("Malformed Via"))) };
-            if is_ours(&via) {
-                return Err((StatusCode::LOOP_DETECTED, None));
-            }
-        }
-        Ok(mark)
+        targets.clear();
+        result
     }
 
-    pub(super) fn mark(&self, incoming: &Incoming<'_>) -> u64 {
-        let Incoming { message, essentials, .. } = incoming;
-        let mut hasher = self.hasher;
-        let mut part = |part: &[u8]| {
-            hasher.write_u32(part.len() as u32);
-            hasher.write(part);
+    /// Validates a request (section 16.3). Returns the mark of all that it is routed by; `None` if it was refused.
+    fn validate(
+        &mut self,
+        now: Time,
+        incoming: &Incoming<'_>,
+        aor: &mut Vec<u8>,
+    ) -> Result<Option<u64>, Verdict> {
+        if incoming.essentials.max_forwards == Some(0) {
+            return Err((StatusCode::TOO_MANY_HOPS, None));
+        }
+        if self.refuse_unsupported(now, incoming, HeaderName::ProxyRequire)? {
+            return Ok(None);
+        }
+        // A phone that registers elsewhere has to support Path: it would not be reached without (RFC 3327 section 5.2).
+        if self.setup.adds_path(incoming) && !supports(&incoming.message, b"path") {
+            let extra = Some((HeaderName::Require, &b"path"[..]));
+            self.responder(now).respond(incoming, StatusCode::EXTENSION_REQUIRED, None, extra);
+            return Ok(None);
+        }
+        let mark = self.setup.loop_mark(incoming)?;
+        self.router(now).check_contact(incoming, aor)?;
+        Ok(Some(mark))
+    }
+
+    /// Finds the targets of a request (section 16.5): the phones of one of our users, what an operator has configured, the other end of
+    /// its dialog, its next Route, or the host of its request URI.
+    fn find_targets(
+        &self,
+        now: Time,
+        incoming: &Incoming<'_>,
+        way: &Way<'_>,
+        aor: &mut Vec<u8>,
+        targets: &mut Vec<Target>,
+    ) -> Result<Found, Verdict> {
+        let router = self.router(now);
+        let found = match &way.uri {
+            Uri::Sip(uri) if self.setup.gruu_of(way).is_some() => {
+                router.find_instance(incoming, uri, way, aor, targets)
+            }
+            Uri::Sip(uri) if self.setup.is_for_us(way) => return router.find(incoming, uri, aor, targets),
+            _ => match router.to_domain(incoming, way, targets) {
+                Some(found) => found,
+                // A redirection to the request URI itself would lead nowhere.
+                None if self.setup.settings.mode == Mode::Redirect => {
+                    Err((StatusCode::NOT_FOUND, Some("Not Our Domain")))
+                }
+                None => router.direct_target(incoming, way).map(|target| targets.push(target)),
+            },
         };
-        part(message.request_line().map_or(&[], |line| line.uri));
-        part(essentials.from.tag.unwrap_or(&[]));
-        part(essentials.to.tag.unwrap_or(&[]));
-        part(essentials.call_id);
-        for name in [HeaderName::Route, HeaderName::ProxyRequire, HeaderName::ProxyAuthorization] {
-            if message.has(name) {
-                message.lines(name).for_each(|line| part(line.value()));
+        found.map(|()| Found::Targets)
+    }
+
+    /// Refuses a request for a user without bindings: with 404 only if there is no such user, or there is no authentication (sections
+    /// 16.5, 21.4.5 and 21.4.18). The request waits until the user has been looked up, if that is necessary.
+    fn on_unregistered(&mut self, now: Time, incoming: &Incoming<'_>, way: &Way<'_>) -> Result<(), Verdict> {
+        let unavailable = (StatusCode::TEMPORARILY_UNAVAILABLE, None);
+        let existence = way.uri.sip().map(|uri| self.access.existence(now, &self.setup, uri));
+        match existence {
+            Some(Existence::Absent) | None => Err((StatusCode::NOT_FOUND, None)),
+            Some(Existence::Exists) => Err(unavailable),
+            // Not for strangers, who could keep the database busy.
+            Some(Existence::LookUp(who)) => {
+                let is_known = incoming.proved || self.router(now).may_relay(&incoming.flow);
+                let waits = is_known && self.wait_for(now, incoming, who, Purpose::Callee);
+                if waits { Ok(()) } else { Err(unavailable) }
             }
         }
-        hasher.write_u32(essentials.cseq.number);
-        hasher.finish()
     }
 
-    /// Is this a request for one of our users or for their phone, as who has it from the caller has to answer for?
-    pub(super) fn is_for_callee(&self, way: &Way<'_>) -> bool {
-        way.asked.is_none() && way.phone.is_none() && (self.gruu_of(way).is_some() || self.is_for_us(way))
+    /// Forwards a request to its targets (section 16.6).
+    fn forward(
+        &mut self,
+        now: Time,
+        incoming: &Incoming<'_>,
+        (way, mark): (&Way<'_>, u64),
+        arriving: Arriving,
+        targets: &mut Vec<Target>,
+    ) -> Result<(), Verdict> {
+        if breadth(&incoming.message) == 0 {
+            return Err((StatusCode::MAX_BREADTH_EXCEEDED, None));
+        }
+        // A dialog that begins with it has this source for an end.
+        if incoming.essentials.to.tag.is_none() {
+            self.registrations.replaced.is_used_again(&incoming.flow);
+        }
+        let caller_host = self.router(now).caller_host(incoming);
+        self.proxy(now).begin(&Copied { incoming, way, mark, caller_host }, arriving, targets)
     }
 
-    /// A request for one of our users, or for the domain itself; and not by `maddr` for somewhere else (section 16.5).
-    pub(super) fn is_for_us(&self, way: &Way<'_>) -> bool {
-        match &way.uri {
-            Uri::Sip(uri) if way.is_without_routes() => {
-                let port = uri.port_or_default();
-                let is_here = |maddr| Host::parse(maddr).is_ok_and(|host| self.settings.is_here(&host, port));
-                self.settings.is_domain(&uri.host, uri.port)
-                    && (uri.params.is_empty() || uri.maddr().is_none_or(is_here))
+    /// Handles CANCEL: answers it, and cancels the branches of its INVITE (section 16.10).
+    fn on_cancel(&mut self, now: Time, incoming: &Incoming<'_>, invite: Option<ServerId>, arrival: Arrival) {
+        let known = invite.and_then(|id| Some((id, self.transactions.server_flow(id)?.1)));
+        let Incoming { message, flow, .. } = incoming;
+        let Some((id, user)) = known else {
+            // Its INVITE may be another worker's, if it came from another port or over another connection.
+            let first = arrival.first_worker();
+            let workers = self.setup.workers.as_ref();
+            if let Some((workers, next)) = workers.and_then(|workers| Some((workers, workers.next(first)?))) {
+                self.output.astray.push(workers.astray(next, *flow, first, message));
+                return;
             }
-            _ => false,
+            let code = StatusCode::NO_SUCH_TRANSACTION;
+            return self.responder(now).respond_statelessly(message, *flow, code, None, None);
+        };
+        self.responder(now).respond_statelessly(message, *flow, StatusCode::OK, None, None);
+        // The transaction may outlive its context, whose slot is another's then.
+        if self.contexts.of_server(user as u32, id).is_some() {
+            self.proxy(now).stop(user as u32);
         }
     }
 
-    /// A request requires of us, in this header, what isn't known here, and has been refused for that: all of it is told (section
-    /// 8.2.2.3), as far as anybody needs to know.
-    pub(super) fn lacks(
+    /// Handles ACK of a 2xx: it goes where the dialog goes, without a transaction. The ACK of an error that was sent without a transaction
+    /// ends here (section 8.2.7).
+    fn on_ack(&mut self, buffers: &mut Buffers, now: Time, incoming: &Incoming<'_>) {
+        let tag = self.setup.tag(&incoming.message, &incoming.flow);
+        let is_of_ours = incoming.essentials.to.tag == Some(&tag[..]);
+        if is_of_ours && incoming.weighed {
+            self.transactions.balance_mut().prove(incoming.flow.peer.ip());
+        }
+        if is_of_ours || matches!(self.setup.settings.mode, Mode::Redirect) {
+            return;
+        }
+        let Ok(way) = self.setup.way(&incoming.message, incoming.essentials) else { return };
+        if incoming.essentials.max_forwards == Some(0) || self.setup.loop_mark(incoming).is_err() {
+            return;
+        }
+        let is_route_of_ours = |uri: &SipUri<'_>| self.setup.is_ours(uri) && way.token.is_none();
+        let target = match self.setup.gruu_of(&way) {
+            Some(uri) => self.router(now).find_gruu(incoming, &uri, &way, &mut buffers.aor),
+            None if self.setup.is_for_us(&way) || way.uri.sip().is_some_and(is_route_of_ours) => return,
+            None => self.router(now).direct_target(incoming, &way),
+        };
+        let Ok(Target { place, uri, path, only, .. }) = target else { return };
+        let mut proxy = self.proxy(now);
+        let flow = match place {
+            Place::Flow(flow) => Some(flow),
+            Place::Name(question) => {
+                let flow = incoming.flow;
+                let (holder, held) = room_to_wait(proxy.transactions.account(), incoming.message.as_bytes());
+                let waiter = || Waiter::Message { flow, bytes: holder.hold(held) };
+                match proxy.ways(&question, proxy.setup.call_seed(incoming), waiter) {
+                    Ways::Known(ways) => ways.into_iter().find(|way| is_allowed(way, only)),
+                    Ways::Waits | Ways::None(_) => None,
+                }
+            }
+        };
+        if let Some(flow) = flow {
+            let copied = Copied { incoming, way: &way, mark: 0, caller_host: 0 };
+            proxy.forward_stateless(&copied, flow, (uri.as_deref(), &path));
+        }
+    }
+
+    /// Handles a response: one that another worker waits for goes there.
+    fn on_response(&mut self, now: Time, (flow, arrival): (Flow, Arrival), message: &Message<'_>) {
+        let workers = self.setup.workers.as_ref();
+        if let Some((workers, worker)) = workers.and_then(|all| Some((all, all.waiting_for(message)?))) {
+            // What another worker has sent here was this one's, or nobody's.
+            if arrival.first_worker().is_none() {
+                self.output.astray.push(workers.astray(worker, flow, None, message));
+            }
+            return;
+        }
+        if let Some(flow) = self.proxy(now).on_response(message) {
+            // A registrar elsewhere has taken the phone: its connection is needed.
+            self.registrations.on_registered(now, &flow);
+            self.connections.set_edge(flow.connection);
+        }
+    }
+
+    /// Refuses a request that requires unsupported extensions in this header. The response names all of them (section 8.2.2.3), up to a
+    /// limit. Returns false if there are none.
+    pub(super) fn refuse_unsupported(
         &mut self,
         now: Time,
         incoming: &Incoming<'_>,
@@ -339,7 +500,7 @@ impl Service {
             return Ok(false);
         }
         let extra = Some((HeaderName::Unsupported, &missing[..]));
-        self.answer_last(now, incoming, StatusCode::BAD_EXTENSION, None, extra);
+        self.responder(now).respond(incoming, StatusCode::BAD_EXTENSION, None, extra);
         Ok(true)
     }
 }

@@ -1,17 +1,21 @@
-//! Where a request is to go (RFC 3261 sections 16.4 and 16.5).
+//! Route preprocessing (RFC 3261 section 16.4), and what a URI leads to.
 
 use core::net::SocketAddr;
+use std::sync::Arc;
 
-use crate::codec::{Essentials, Host, Message, Route, SipUri, Uri};
+use crate::bindings::write_aor;
+use crate::codec::{Error, Essentials, Host, Message, Route, SipUri, Uri};
+use crate::resolution::Question;
 use crate::transaction::{Flow, Protocol};
 
-use super::Service;
+use super::context::Place;
+use super::setup::Setup;
 use super::token::Token;
 
-/// A request's way.
+/// What a request URI and its Routes say of the way of a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Way<'a> {
-    /// The request URI, or what a strict router has put in its place.
+    /// The request URI, or the last Route if a strict router has replaced the request URI.
     pub(super) uri: Uri<'a>,
     /// The request URI as text if it must be replaced.
     pub(super) replaced: Option<&'a [u8]>,
@@ -30,24 +34,25 @@ pub(super) struct Way<'a> {
 }
 
 impl Way<'_> {
-    /// Nothing but the request URI tells where it goes.
+    /// Tells whether the request URI alone says where the request goes.
     pub(super) const fn is_without_routes(&self) -> bool {
         self.next.is_none() && self.token.is_none() && self.asked.is_none() && self.phone.is_none()
     }
 }
 
-impl Service {
+impl Setup {
+    /// Tells whether a URI of a Route leads here.
     pub(super) fn is_ours(&self, uri: &SipUri<'_>) -> bool {
         self.settings.is_here(&uri.host, uri.port_or_default())
             || (uri.is_loose_router() && self.settings.is_domain(&uri.host, uri.port))
     }
 
-    /// Looks at the Routes of a request.
+    /// Reads the Routes of a request.
     pub(super) fn way<'a>(
         &self,
         message: &Message<'a>,
         essentials: &Essentials<'a>,
-    ) -> Result<Way<'a>, crate::codec::Error> {
+    ) -> Result<Way<'a>, Error> {
         let uri = essentials.routable_uri()?;
         let mut way = Way {
             uri,
@@ -90,7 +95,7 @@ impl Service {
     }
 
     /// A strict router has put our Route in place of the request URI, and that at the end of the Routes (section 16.4).
-    fn repair<'a>(&self, way: &mut Way<'a>, last: Option<Route<'a>>) -> Result<(), crate::codec::Error> {
+    fn repair<'a>(&self, way: &mut Way<'a>, last: Option<Route<'a>>) -> Result<(), Error> {
         let (Uri::Sip(uri), Some(last)) = (&way.uri, last) else { return Ok(()) };
         if !uri.is_loose_router() || !self.is_ours(uri) || way.ours > 0 {
             return Ok(());
@@ -109,7 +114,7 @@ impl Service {
         Ok(())
     }
 
-    /// The flow to a URI's host, if that is an address and we have its protocol.
+    /// The flow to a host of a URI, if that is an address and we have its protocol.
     pub(super) fn resolve(&self, uri: &SipUri<'_>, host: &Host<'_>) -> Option<Flow> {
         let protocol = match uri.transport() {
             // RFC 3261 section 26.2.2: `sips` is TLS, whatever else it says.
@@ -123,5 +128,68 @@ impl Service {
             return None;
         }
         Some(Flow::to(protocol, SocketAddr::new(host.ip()?, port)))
+    }
+
+    /// The host of a URI as a flow or as a name to be located. `None` if no protocol of ours leads there.
+    pub(super) fn place(&self, uri: &SipUri<'_>) -> Option<Place> {
+        let host = match uri.maddr() {
+            Some(maddr) => Host::parse(maddr).ok()?,
+            None => uri.host,
+        };
+        if host.ip().is_some() {
+            return self.resolve(uri, &host).map(Place::Flow);
+        }
+        let question = Question::of(uri, &host).filter(|_| self.settings.names_max > 0)?;
+        match question.protocol {
+            Some(protocol) => self.settings.address(protocol).map(|_| ())?,
+            None if question.secure => self.settings.address(Protocol::Tls).map(|_| ())?,
+            None => {}
+        }
+        Some(Place::Name(Arc::new(question)))
+    }
+
+    /// The host of a URI in text.
+    pub(super) fn place_of(&self, text: &[u8]) -> Option<Place> {
+        Uri::parse(text).ok().and_then(|uri| self.place(uri.sip()?))
+    }
+
+    /// The request URI if it is a GRUU of one of our domains, whatever Route stands above it.
+    pub(super) fn gruu_of<'a>(&self, way: &Way<'a>) -> Option<SipUri<'a>> {
+        let uri = way.uri.sip().filter(|_| way.asked.is_none() && way.phone.is_none())?;
+        (uri.gruu().is_some() && self.settings.is_domain(&uri.host, uri.port)).then_some(*uri)
+    }
+
+    /// Tells whether a request is for one of our users or for their phone, so that this server answers for its failures.
+    pub(super) fn is_for_callee(&self, way: &Way<'_>) -> bool {
+        way.asked.is_none() && way.phone.is_none() && (self.gruu_of(way).is_some() || self.is_for_us(way))
+    }
+
+    /// Tells whether a request is for one of our users or for the domain itself, and not by `maddr` for another host (section 16.5).
+    pub(super) fn is_for_us(&self, way: &Way<'_>) -> bool {
+        match &way.uri {
+            Uri::Sip(uri) if way.is_without_routes() => {
+                let port = uri.port_or_default();
+                let is_here = |maddr| Host::parse(maddr).is_ok_and(|host| self.settings.is_here(&host, port));
+                self.settings.is_domain(&uri.host, uri.port)
+                    && (uri.params.is_empty() || uri.maddr().is_none_or(is_here))
+            }
+            _ => false,
+        }
+    }
+
+    /// Replaces `aor` by the address of record of a URI of ours, in the domain that its own is an alias of.
+    pub(super) fn write_aor(&self, uri: &SipUri<'_>, aor: &mut Vec<u8>) {
+        aor.clear();
+        write_aor(uri, aor);
+        let domains = &self.settings.directory.domains;
+        if domains.is_empty() {
+            return;
+        }
+        let at = aor.iter().rposition(|byte| *byte == b'@').map_or(0, |at| at + 1);
+        let domain = aor.get(at..).and_then(|domain| core::str::from_utf8(domain).ok());
+        if let Some(other) = domain.and_then(|domain| domains.get(domain)) {
+            aor.truncate(at);
+            aor.extend_from_slice(other.as_bytes());
+        }
     }
 }

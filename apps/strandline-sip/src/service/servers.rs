@@ -5,12 +5,11 @@ use core::time::Duration;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use crate::codec::{Host, Index, Message, SipUri, StatusCode, Uri};
+use crate::codec::StatusCode;
 use crate::resolution::{Answer, Found, Question, in_order};
-use crate::transaction::{Flow, Held, Holder, Protocol, ServerId, Time};
+use crate::transaction::{Flow, Held, Protocol, ServerId, Time};
 
-use super::Service;
-use super::context::Place;
+use super::contexts::BranchId;
 
 /// Questions that may be under way.
 const ASKED_MAX: usize = 1000;
@@ -55,8 +54,8 @@ pub struct LocateCounters {
 /// What waits for an answer.
 #[derive(Debug)]
 pub(super) enum Waiter {
-    /// A branch of a context, which may be another's by now.
-    Branch { slot: u32, number: usize, server: ServerId },
+    /// A branch of a context, whose slot may be another's by now.
+    Branch { branch: BranchId, server: ServerId },
     /// An ACK, to be looked at again.
     Message { flow: Flow, bytes: Held },
     /// A response, and where it could not be sent to.
@@ -91,7 +90,7 @@ struct Entry {
 
 /// Names and their servers.
 #[derive(Debug, Default)]
-pub(super) struct Servers {
+pub struct Servers {
     entries: HashMap<Arc<Question>, Entry>,
     names: HashMap<u32, Arc<Question>>,
     /// Domains by the marks of their names.
@@ -111,8 +110,40 @@ pub(super) struct Servers {
 }
 
 impl Servers {
+    /// Returns, once, the names whose servers are to be located: see [`Service::located`](super::Service::located).
+    pub fn take_wanted(&mut self) -> Vec<Arc<Question>> {
+        core::mem::take(&mut self.wanted)
+    }
+
+    /// Counters of questions and answers.
+    #[must_use]
+    pub const fn counters(&self) -> &LocateCounters {
+        &self.counters
+    }
+
+    /// Number of names that are known, of questions under way, and of requests that wait for these.
+    #[must_use]
+    pub fn counts(&self) -> (usize, usize, usize) {
+        (self.entries.len() - self.asked, self.asked, self.waiting)
+    }
+
+    /// The name that the certificate of a flow's peer has to prove.
+    #[must_use]
+    pub fn domain(&self, flow: &Flow) -> Option<&str> {
+        self.names.get(&flow.domain).map(|question| &*question.name)
+    }
+
+    /// Expires all answers: every name is asked for again.
+    pub fn expire(&mut self) {
+        for entry in self.entries.values_mut() {
+            if let State::Known { until, .. } = &mut entry.state {
+                *until = Time::ZERO;
+            }
+        }
+    }
+
     /// The ways to the servers of a name, chosen by `seed`; or what `waiter` makes waits for them.
-    fn ways(
+    pub(super) fn ways(
         &mut self,
         now: Time,
         question: &Arc<Question>,
@@ -205,12 +236,19 @@ impl Servers {
     }
 
     /// May another response look for another way?
-    fn may_return(&mut self, now: Time) -> bool {
+    pub(super) fn may_return(&mut self, now: Time) -> bool {
         if now - self.returns.0 >= Duration::from_secs(1) {
             self.returns = (now, 0);
         }
         self.returns.1 += 1;
         self.returns.1 <= RETURNS_PER_SEC
+    }
+
+    /// Notes that a server could not be reached or is busy: for a while others are tried before it.
+    pub(super) fn on_failed(&mut self, now: Time, flow: &Flow, retry_after_secs: Option<u32>) {
+        let time = retry_after_secs.map(|secs| Duration::from_secs(secs.min(SHUNNED_LONGEST).into()));
+        self.shun(now, flow, time.unwrap_or(SHUNNED));
+        self.counters.failed_over += 1;
     }
 
     fn shun(&mut self, now: Time, flow: &Flow, time: Duration) {
@@ -239,7 +277,7 @@ impl Servers {
     }
 
     /// What waits for this answer, which is known from now on.
-    fn answered(&mut self, now: Time, question: &Question, answer: Answer) -> Vec<Waiter> {
+    pub(super) fn on_answer(&mut self, now: Time, question: &Question, answer: Answer) -> Vec<Waiter> {
         match &answer.found {
             Found::Servers(_) => self.counters.found += 1,
             Found::Nothing => self.counters.nothing += 1,
@@ -280,165 +318,5 @@ fn chance(seed: u64) -> impl FnMut(u32) -> u32 {
         let value = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         ((u128::from(value ^ (value >> 31)) * (u128::from(most) + 1)) >> 64) as u32
-    }
-}
-
-impl Service {
-    /// Names whose servers are to be located, each once, until [`located`](Self::located) tells what was found.
-    pub fn wanted_servers(&mut self) -> Vec<Arc<Question>> {
-        core::mem::take(&mut self.servers.wanted)
-    }
-
-    /// What was asked and answered so far.
-    #[must_use]
-    pub const fn locate_counters(&self) -> &LocateCounters {
-        &self.servers.counters
-    }
-
-    /// Names that are known, questions under way, and requests that wait for them.
-    #[must_use]
-    pub fn names(&self) -> (usize, usize, usize) {
-        (self.servers.entries.len() - self.servers.asked, self.servers.asked, self.servers.waiting)
-    }
-
-    /// The name that the certificate of a flow's peer has to prove.
-    #[must_use]
-    pub fn domain(&self, flow: &Flow) -> Option<&str> {
-        self.servers.names.get(&flow.domain).map(|question| &*question.name)
-    }
-
-    /// From now on all names are asked for again.
-    pub fn forget_servers(&mut self) {
-        for entry in self.servers.entries.values_mut() {
-            if let State::Known { until, .. } = &mut entry.state {
-                *until = Time::ZERO;
-            }
-        }
-    }
-
-    /// Where the host of a URI is: an address that we have a way to, or a name.
-    pub(super) fn place(&self, uri: &SipUri<'_>) -> Option<Place> {
-        let host = match uri.maddr() {
-            Some(maddr) => Host::parse(maddr).ok()?,
-            None => uri.host,
-        };
-        if host.ip().is_some() {
-            return self.resolve(uri, &host).map(Place::Flow);
-        }
-        let question = Question::of(uri, &host).filter(|_| self.settings.names_max > 0)?;
-        match question.protocol {
-            Some(protocol) => self.settings.address(protocol).map(|_| ())?,
-            None if question.secure => self.settings.address(Protocol::Tls).map(|_| ())?,
-            None => {}
-        }
-        Some(Place::Name(Arc::new(question)))
-    }
-
-    pub(super) fn ways(
-        &mut self,
-        now: Time,
-        question: &Arc<Question>,
-        seed: u64,
-        waiter: impl FnOnce() -> Waiter,
-    ) -> Ways {
-        let mark = |question: &Question| self.tokens.host_mark(question.name.as_bytes());
-        self.servers.ways(now, question, self.settings.names_max, seed, mark, waiter)
-    }
-
-    /// A server could not be reached, or has too much to do: others are tried before it for a while.
-    pub(super) fn shun(&mut self, now: Time, flow: &Flow, retry_after_secs: Option<u32>) {
-        let time = retry_after_secs.map(|secs| Duration::from_secs(secs.min(SHUNNED_LONGEST).into()));
-        self.servers.shun(now, flow, time.unwrap_or(SHUNNED));
-        self.servers.counters.failed_over += 1;
-    }
-
-    /// DNS was asked: what has waited for it goes on.
-    pub fn located(&mut self, now: Time, question: &Arc<Question>, answer: Answer) {
-        for waiter in self.servers.answered(now, question, answer) {
-            match waiter {
-                Waiter::Branch { slot, number, server } => {
-                    let is_same = self.contexts.get(slot).is_some_and(|context| context.server == server);
-                    if is_same {
-                        self.branch_located(now, slot, number, question);
-                    }
-                }
-                Waiter::Message { bytes, .. } if bytes.is_empty() => {}
-                Waiter::Message { flow, bytes } => self.handle(now, flow, &bytes, false),
-                Waiter::Response { failed, bytes } => self.response_located(now, question, failed, &bytes),
-            }
-        }
-        self.on_events(now);
-    }
-
-    /// A response could not be sent over its flow: it goes where RFC 3261 section 18.2.2 says, and if nobody is there, where the
-    /// name in its Via leads to (RFC 3263 section 5).
-    pub fn response_failed(&mut self, now: Time, flow: Flow, bytes: &[u8]) {
-        if !self.servers.may_return(now) {
-            return;
-        }
-        let mut index =
-            self.index.take().unwrap_or_else(|| Box::new(Index::with_limits(self.settings.message)));
-        let via = Message::parse(bytes, &mut index).ok().filter(|message| !message.is_request());
-        if let Some(via) = via.and_then(|message| message.via().ok()) {
-            let port = via.port.unwrap_or(flow.protocol.default_port());
-            let first = via.received.or(via.host.ip()).map(|address| SocketAddr::new(address, port));
-            match first {
-                Some(first) if flow.connection != 0 && !flow.protocol.is_websocket() => {
-                    self.out.push(Flow::to(flow.protocol, first), None, bytes);
-                }
-                // Where the name led to there is nobody either.
-                None if flow.connection == 0 => {}
-                Some(first) if flow.connection == 0 && flow.peer != first => {}
-                _ => self.locate_for_response(now, &flow, &via.host, via.port, bytes),
-            }
-        }
-        self.index = Some(index);
-    }
-
-    /// What holds a message that may have to wait for DNS; nothing of it is left to wait if there is no room.
-    pub(super) fn room_to_wait<'a>(&self, bytes: &'a [u8]) -> (Holder, &'a [u8]) {
-        let account = self.transactions.account();
-        (account.holder().clone(), if account.has_room(bytes.len()) { bytes } else { &[] })
-    }
-
-    fn locate_for_response(
-        &mut self,
-        now: Time,
-        flow: &Flow,
-        host: &Host<'_>,
-        port: Option<u16>,
-        bytes: &[u8],
-    ) {
-        let question =
-            Question::of_response(host, port, flow.protocol).filter(|_| self.settings.names_max > 0);
-        let Some(question) = question.map(Arc::new) else { return };
-        let failed = flow.peer;
-        let (holder, kept) = self.room_to_wait(bytes);
-        let waiter = || Waiter::Response { failed, bytes: holder.hold(kept) };
-        if let Ways::Known(ways) = self.ways(now, &question, 0, waiter) {
-            self.send_response(&ways, failed, bytes);
-        }
-    }
-
-    fn response_located(&mut self, now: Time, question: &Arc<Question>, failed: SocketAddr, bytes: &[u8]) {
-        let holder = self.transactions.account().holder().clone();
-        let waiter = || Waiter::Response { failed, bytes: holder.hold(&[]) };
-        if let Ways::Known(ways) = self.ways(now, question, 0, waiter)
-            && !bytes.is_empty()
-        {
-            self.send_response(&ways, failed, bytes);
-        }
-    }
-
-    /// To the first that isn't where nobody was.
-    fn send_response(&mut self, ways: &[Flow], failed: SocketAddr, bytes: &[u8]) {
-        if let Some(flow) = ways.iter().find(|flow| flow.peer != failed) {
-            self.out.push(*flow, None, bytes);
-        }
-    }
-
-    /// Where a URI in the configuration leads to.
-    pub(super) fn place_of(&self, text: &[u8]) -> Option<Place> {
-        Uri::parse(text).ok().and_then(|uri| self.place(uri.sip()?))
     }
 }

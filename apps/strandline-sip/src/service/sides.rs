@@ -5,14 +5,14 @@
 
 use crate::codec::{HeaderName, Message};
 
-use super::Service;
 use super::proofs::ROUTES_MAX;
+use super::setup::Setup;
 use super::strict::is_sips;
 
 /// Record-Routes of ours that are rewritten in one answer.
 const REWRITTEN_MAX: usize = 4;
 
-impl Service {
+impl Setup {
     /// The URIs of our Record-Routes in an answer that its receiver can't use, each with the URI that takes its place.
     pub(super) fn rewritten_routes<'a>(&self, answer: &Message<'a>) -> Vec<(&'a [u8], Vec<u8>)> {
         let mut rewritten: Vec<(&'a [u8], Vec<u8>)> = Vec::new();

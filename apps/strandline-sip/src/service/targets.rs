@@ -1,39 +1,36 @@
-//! Where a user's phones are (RFC 3261 section 16.5, RFC 5626 section 7, RFC 5627 section 6.1).
+//! The targets of a request for one of our users (RFC 3261 section 16.5, RFC 5626 section 7, RFC 5627 section 6.1).
 
 use crate::bindings::{Binding, FlowUse, bindings_of, instance_of, is_later, is_same_instance};
 use crate::codec::{SipUri, StatusCode, Uri, unescape};
-use crate::transaction::{Flow, Protocol, Time};
+use crate::transaction::{Flow, Protocol};
 
-use super::Service;
 use super::context::{Detour, HOP_Q, INSTANCE_Q, Place, Target};
-use super::incoming::Incoming;
-use super::nodes::Over;
+use super::incoming::{Incoming, Verdict};
+use super::nodes::{self, Over};
 use super::route::Way;
-
-/// A status and a phrase of our own.
-type Verdict = (StatusCode, Option<&'static str>);
+use super::router::Router;
 
 const NO_GRUU: Verdict = (StatusCode::NOT_FOUND, Some("No Such GRUU"));
 
 /// How a binding is reached.
 enum Reached {
     At(Target),
-    /// It can't be: the flow that it lives by is gone.
+    /// It can't be reached: the flow that it depends on is gone.
     Dead,
-    /// It is not to be.
+    /// It must not be used for this request.
     Not,
 }
 
-impl Service {
-    /// The contacts of the user whose address was written last, the most preferred first.
+impl Router<'_> {
+    /// Appends the contacts of a user, the most preferred first. `uri` is the request URI.
     pub(super) fn look_up(
         &self,
-        now: Time,
+        aor: &[u8],
         uri: &SipUri<'_>,
         targets: &mut Vec<Target>,
     ) -> Result<(), Verdict> {
-        let unix_secs = self.unix_secs(now);
-        let bindings = self.locations.bindings(&self.aor);
+        let unix_secs = self.unix_secs();
+        let bindings = self.locations.bindings(aor);
         let mut dead = false;
         let mut found: Vec<(usize, Target)> = Vec::with_capacity(bindings.len());
         for (place, binding) in bindings.iter().enumerate() {
@@ -59,34 +56,34 @@ impl Service {
     }
 
     fn reached(&self, binding: &Binding, uri: &SipUri<'_>) -> Reached {
-        let sibling = self.is_siblings(binding);
-        match if sibling { None } else { self.over_node(binding) } {
+        let of_worker = self.setup.is_of_worker(binding);
+        match if of_worker { None } else { nodes::over(self.setup.nodes.as_ref(), binding) } {
             Some(Over::Node(target)) if !uri.secure || target.place.is_tls() => return Reached::At(target),
             Some(Over::Node(_)) => return Reached::Not,
             Some(Over::Gone) => return Reached::Dead,
             Some(Over::Contact) | None => {}
         }
-        let is_here = self.is_here(binding);
-        let stands = is_here && self.stands_anywhere(binding.flow.connection);
+        let is_here = self.setup.is_here(binding);
+        let is_open = is_here && self.is_open(binding.flow.connection);
         let over_flow = match binding.flow_use {
             FlowUse::None | FlowUse::Last => None,
             FlowUse::Only if !is_here => None,
-            FlowUse::First => Some(binding.flow).filter(|_| stands),
-            FlowUse::Only if binding.flow.protocol == Protocol::Udp || stands => Some(binding.flow),
+            FlowUse::First => Some(binding.flow).filter(|_| is_open),
+            FlowUse::Only if binding.flow.protocol == Protocol::Udp || is_open => Some(binding.flow),
             FlowUse::Only => return Reached::Dead,
         };
         let own = || match Uri::parse(&binding.contact) {
-            Ok(Uri::Sip(uri)) => self.place(&uri),
+            Ok(Uri::Sip(uri)) => self.setup.place(&uri),
             _ => None,
         };
         let next = || match crate::codec::Element::parse(first_of(&binding.path)) {
             Ok(crate::codec::Route { address, .. }) => {
-                address.sip_uri().ok().and_then(|uri| self.place(&uri))
+                address.sip_uri().ok().and_then(|uri| self.setup.place(&uri))
             }
             Err(_) => None,
         };
         let fallback = match (binding.flow_use, over_flow.is_some() && binding.path.is_empty()) {
-            (FlowUse::First, true) if sibling => own().and_then(|place| match place {
+            (FlowUse::First, true) if of_worker => own().and_then(|place| match place {
                 // Whether the connection stands isn't known for sure.
                 Place::Flow(flow) => Some(Detour::over(flow)),
                 Place::Name(_) => None,
@@ -98,7 +95,7 @@ impl Service {
             _ => None,
         };
         // If it turns out to be gone there, that is a flow that has failed.
-        let over_node = over_flow.is_some_and(|flow| fallback.is_none() && self.is_of_sibling(&flow));
+        let over_node = over_flow.is_some_and(|flow| fallback.is_none() && self.setup.is_at_worker(&flow));
         let over_flow = over_flow.map(Place::Flow);
         let by_uri = over_flow.is_none() || !binding.path.is_empty();
         let is_sips = || matches!(Uri::parse(&binding.contact), Ok(Uri::Sip(uri)) if uri.secure);
@@ -119,59 +116,58 @@ impl Service {
         Reached::At(Target { path, neighbour, fallback, by_uri, over_node, ..target })
     }
 
-    /// The flow of a phone whose host nobody may know, or the way to it over the node that the phone has registered at.
+    /// The flow of a phone whose host may be unknown, or the detour through the node that the phone has registered at.
     fn last_way(&self, binding: &Binding) -> Option<Detour> {
         match &binding.origin {
             _ if !binding.path.is_empty() => None,
-            Some(origin) if !self.is_here(binding) => self.through_node(origin.node, &origin.token),
+            Some(origin) if !self.setup.is_here(binding) => self.through_node(origin.node, &origin.token),
             _ => Some(Detour::over(binding.flow)),
         }
     }
 
-    /// The request URI if it is a GRUU of one of our domains, whatever is in Route above it.
-    pub(super) fn gruu_of<'a>(&self, way: &Way<'a>) -> Option<SipUri<'a>> {
-        let uri = way.uri.sip().filter(|_| way.asked.is_none() && way.phone.is_none())?;
-        (uri.gruu().is_some() && self.settings.is_domain(&uri.host, uri.port)).then_some(*uri)
+    /// The detour through another node over the flow that it calls by this name, if the node runs.
+    pub(super) fn through_node(&self, node: u16, token: &[u8]) -> Option<Detour> {
+        self.setup.nodes.as_ref().and_then(|nodes| nodes.through(node, token))
     }
 
-    /// Writes the address of record of a GRUU, and returns its instance. Public GRUUs are valid as long as their users are; who
-    /// these are isn't known here.
-    fn open_gruu(&mut self, now: Time, uri: &SipUri<'_>) -> Result<Box<[u8]>, Verdict> {
-        self.name(uri);
+    /// Replaces `aor` by the address of record of a GRUU, and returns its instance. A public GRUU is valid as long as its user is;
+    /// which users there are isn't known here.
+    fn open_gruu(&self, uri: &SipUri<'_>, aor: &mut Vec<u8>) -> Result<Box<[u8]>, Verdict> {
+        self.setup.write_aor(uri, aor);
         if let Some(Some(value)) = uri.gruu() {
             return Ok(unescape(value).collect());
         }
         let domain_of =
             |aor: &[u8]| aor.iter().rposition(|byte| *byte == b'@').map(|at| aor.split_at(at).1.to_vec());
-        let domain = domain_of(&self.aor);
-        let gruu = uri.user.and_then(|user| self.gruus.read(user)).ok_or(NO_GRUU)?;
-        let (aor, bindings) = self.locations.with_gruu(gruu).ok_or(NO_GRUU)?;
-        let instance = instance_of(bindings, gruu, self.unix_secs(now)).ok_or(NO_GRUU)?;
-        if domain_of(aor) != domain {
+        let domain = domain_of(aor);
+        let gruu = uri.user.and_then(|user| self.setup.gruus.read(user)).ok_or(NO_GRUU)?;
+        let (owner, bindings) = self.locations.with_gruu(gruu).ok_or(NO_GRUU)?;
+        let instance = instance_of(bindings, gruu, self.unix_secs()).ok_or(NO_GRUU)?;
+        if domain_of(owner) != domain {
             return Err(NO_GRUU);
         }
-        let instance = instance.into();
-        self.aor = aor.to_vec();
-        Ok(instance)
+        aor.clear();
+        aor.extend_from_slice(owner);
+        Ok(instance.into())
     }
 
     /// The bindings of a GRUU's instance, one after the other, the one that was refreshed last first.
     pub(super) fn find_instance(
-        &mut self,
-        now: Time,
+        &self,
         incoming: &Incoming<'_>,
         uri: &SipUri<'_>,
         way: &Way<'_>,
+        aor: &mut Vec<u8>,
         targets: &mut Vec<Target>,
     ) -> Result<(), Verdict> {
-        let instance = self.open_gruu(now, uri)?;
-        let bindings = bindings_of(self.locations.bindings(&self.aor), &instance, self.unix_secs(now));
+        let instance = self.open_gruu(uri, aor)?;
+        let bindings = bindings_of(self.locations.bindings(aor), &instance, self.unix_secs());
         if bindings.is_empty() {
             return Err((StatusCode::TEMPORARILY_UNAVAILABLE, None));
         }
         // Where a Route leads that isn't ours not everybody may go, unless the registration leads there as well.
         let direct = way.next.map(|_| self.direct_target(incoming, way));
-        let routed = way.next.and_then(|next| self.place(&next.sip_uri().ok()?));
+        let routed = way.next.and_then(|next| self.setup.place(&next.sip_uri().ok()?));
         let (mut dead, mut denied) = (false, None);
         for binding in bindings {
             let target = match (&direct, self.reached(binding, uri)) {
@@ -206,22 +202,22 @@ impl Service {
         }
     }
 
-    /// The first of them.
+    /// The first binding of a GRUU's instance, as a target.
     pub(super) fn find_gruu(
-        &mut self,
-        now: Time,
+        &self,
         incoming: &Incoming<'_>,
         uri: &SipUri<'_>,
         way: &Way<'_>,
+        aor: &mut Vec<u8>,
     ) -> Result<Target, Verdict> {
         let mut targets = Vec::new();
-        self.find_instance(now, incoming, uri, way, &mut targets)?;
+        self.find_instance(incoming, uri, way, aor, &mut targets)?;
         targets.into_iter().next().ok_or(NO_GRUU)
     }
 
-    /// Who begins a dialog with a GRUU of ours has to be the one whom it stands for (section 6.2).
-    pub(super) fn check_contact(&mut self, now: Time, incoming: &Incoming<'_>) -> Result<(), Verdict> {
-        if !incoming.proved || incoming.essentials.to.tag.is_some() || !self.settings.gives_gruus() {
+    /// Refuses a request that begins a dialog if its Contact is the GRUU of another of our users (section 6.2).
+    pub(super) fn check_contact(&self, incoming: &Incoming<'_>, aor: &mut Vec<u8>) -> Result<(), Verdict> {
+        if !incoming.proved || incoming.essentials.to.tag.is_some() || !self.setup.settings.gives_gruus() {
             return Ok(());
         }
         let has_gruu = |text: &[u8]| text.windows(3).any(|three| three.eq_ignore_ascii_case(b";gr"));
@@ -235,16 +231,16 @@ impl Service {
         let (Ok(contact), Ok(from)) = (contact.sip_uri(), incoming.essentials.from.sip_uri()) else {
             return Ok(());
         };
-        if contact.gruu().is_none() || !self.settings.is_domain(&contact.host, contact.port) {
+        if contact.gruu().is_none() || !self.setup.settings.is_domain(&contact.host, contact.port) {
             return Ok(());
         }
         // One that is not valid is the caller's own problem.
-        if self.open_gruu(now, &contact).is_err() {
+        let mut owner = Vec::new();
+        if self.open_gruu(&contact, &mut owner).is_err() {
             return Ok(());
         }
-        let owner = core::mem::take(&mut self.aor);
-        self.name(&from);
-        if owner == self.aor { Ok(()) } else { Err((StatusCode::FORBIDDEN, Some("Not Your GRUU"))) }
+        self.setup.write_aor(&from, aor);
+        if owner == *aor { Ok(()) } else { Err((StatusCode::FORBIDDEN, Some("Not Your GRUU"))) }
     }
 }
 

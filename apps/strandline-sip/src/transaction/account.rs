@@ -49,6 +49,12 @@ impl Account {
         self.is_below(most, request.saturating_mul(copies))
     }
 
+    /// Tells whether there is room for so many copies of a request. One within a dialog that began here may take more than a new one.
+    #[cfg(feature = "server")]
+    pub(crate) fn has_room_for(&self, request: usize, copies: usize, in_dialog: bool) -> bool {
+        if in_dialog { self.has_room(request) } else { self.has_room_for_new(request, copies) }
+    }
+
     fn is_below(&self, most: usize, bytes: usize) -> bool {
         self.bytes().saturating_add(bytes) <= most
     }

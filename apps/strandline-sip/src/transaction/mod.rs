@@ -34,7 +34,7 @@ mod step;
 mod time;
 mod timings;
 
-pub(crate) use account::{Charge, Held, Holder};
+pub(crate) use account::{Account, Charge, Held, Holder};
 pub(crate) use balance::Balance;
 pub use client::{ClientStep, Ended};
 pub(crate) use derive::{OF_RESPONSE, pare};

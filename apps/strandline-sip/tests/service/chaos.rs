@@ -135,15 +135,16 @@ impl Chaos {
     fn deliver(&mut self, most: usize) {
         let service = &mut self.world.service;
         let sent: Vec<(Flow, Option<ClientId>, String)> = service
+            .output()
             .out
             .iter()
-            .chain(service.held.iter())
+            .chain(service.output().held.iter())
             .map(|(item, bytes)| (item.flow, item.client, String::from_utf8_lossy(bytes).into_owned()))
             .collect();
         assert!(sent.len() <= most, "{} messages", sent.len());
-        service.out.clear();
-        service.held.clear();
-        service.journal.clear();
+        service.output_mut().out.clear();
+        service.output_mut().held.clear();
+        service.output_mut().journal.clear();
         self.sent_in_all += sent.len();
         for (flow, client, text) in sent {
             let mut index = Index::new();

@@ -181,7 +181,7 @@ fn ended_flow_is_reported_to_the_registrar() {
         let mut world = world();
         let (_, path) = path(&mut world, &phone());
         world.service.handle_message(world.now, registrar().0, by_path("INVITE", &path, "1").as_bytes());
-        let client = world.service.out.iter().find_map(|(item, _)| item.client).unwrap();
+        let client = world.service.output().out.iter().find_map(|(item, _)| item.client).unwrap();
         world.sent();
         match sent_before {
             true => world.service.connection_closed(9),

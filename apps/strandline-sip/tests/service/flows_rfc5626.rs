@@ -129,7 +129,7 @@ fn request_falls_back_to_the_contact_address() {
             world.register_with(&bob, "bob", &format!("Contact: {contact}\r\n"));
             let what = format!("{contact} {sent_before}");
             world.service.handle_message(world.now, alice.0, alice.invite("bob", "1").as_bytes());
-            let client = world.service.out.iter().find_map(|(item, _)| item.client).unwrap();
+            let client = world.service.output().out.iter().find_map(|(item, _)| item.client).unwrap();
             let invite = world.sent().remove(0);
             assert_eq!(invite.flow, bob.0, "{what}");
             match sent_before {
@@ -170,7 +170,7 @@ fn binding_of_an_earlier_run_is_480() {
     let mut before = World::journaled();
     before.register_with(&bob, "bob", OUTBOUND);
     let mut world = World::new();
-    for (aor, state) in strandline_sip::bindings::Journal::read(before.service.journal.as_bytes()) {
+    for (aor, state) in strandline_sip::bindings::Journal::read(before.service.output().journal.as_bytes()) {
         world.service.load("", aor, state);
     }
     let gone = world.one(&alice, &alice.invite("bob", "1"));

@@ -146,7 +146,7 @@ fn a_request_that_reaches_no_phone_is_480() {
     let (mut world, _) = call(&["1"]);
     let invite = alice().invite("bob", "2");
     world.service.handle_message(world.now, alice().0, invite.as_bytes());
-    let client = world.service.out.iter().find_map(|(item, _)| item.client).unwrap();
+    let client = world.service.output().out.iter().find_map(|(item, _)| item.client).unwrap();
     world.sent();
     world.service.send_failed(world.now, client);
     assert_eq!(world.sent()[0].first_line(), "SIP/2.0 480 Temporarily Unavailable");
@@ -164,7 +164,7 @@ fn refusal_precedes_an_unreachable_branch() {
         );
         let text = alice().invite("bob", "2");
         world.service.handle_message(world.now, alice().0, text.as_bytes());
-        let client = world.service.out.iter().find_map(|(item, _)| item.client).unwrap();
+        let client = world.service.output().out.iter().find_map(|(item, _)| item.client).unwrap();
         let sent = world.sent();
         let busy = crate::harness::response(&sent[1].text, 486, "busy");
         if dead_first {

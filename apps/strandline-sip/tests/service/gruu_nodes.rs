@@ -29,7 +29,7 @@ fn nodes() -> [World; 2] {
 }
 
 fn follow(nodes: &mut [World; 2], from: usize) {
-    let journal = std::mem::take(&mut nodes[from].service.journal);
+    let journal = std::mem::take(&mut nodes[from].service.output_mut().journal);
     for (aor, state) in Journal::read(journal.as_bytes()) {
         nodes[1 - from].service.merge(NAMES[from], aor, state);
     }
@@ -44,8 +44,8 @@ fn register(world: &mut World, phone: &Phone, (id, cseq, call_id): (u32, u32, &s
     );
     let register = phone.register("bob", cseq, &contact).replace("reg-bob", call_id);
     assert!(world.receive(phone, &register).is_empty());
-    let ok = String::from_utf8(world.service.held.get(0).unwrap().1.to_vec()).unwrap();
-    world.service.held.clear();
+    let ok = String::from_utf8(world.service.output().held.get(0).unwrap().1.to_vec()).unwrap();
+    world.service.output_mut().held.clear();
     ok.split("temp-gruu=\"").last().unwrap().split('"').next().unwrap().to_owned()
 }
 

@@ -276,7 +276,7 @@ fn gruus_survive_a_restart() {
     let mut before = World::journaled();
     let gruu = register(&mut before, &bob(), 1);
     let mut world = World::new();
-    for (aor, state) in Journal::read(before.service.journal.as_bytes()) {
+    for (aor, state) in Journal::read(before.service.output().journal.as_bytes()) {
         world.service.load("", aor, state);
     }
     assert_eq!(world.invite(&alice(), &invite_uri(&gruu, "1"))[0].flow, bob().0);

@@ -152,7 +152,7 @@ impl World {
     /// A service that records its changes in a journal.
     pub fn journaled() -> Self {
         let mut world = Self::new();
-        world.service.journal = Journal::default();
+        world.service.output_mut().journal = Journal::default();
         world
     }
 
@@ -165,11 +165,12 @@ impl World {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         let sent = self
             .service
+            .output()
             .out
             .iter()
             .map(|(item, bytes)| Sent { flow: item.flow, text: text(bytes) })
             .collect();
-        self.service.out.clear();
+        self.service.output_mut().out.clear();
         sent
     }
 

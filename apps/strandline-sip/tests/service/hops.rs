@@ -47,7 +47,7 @@ fn first(world: &mut World, method: &str) -> (Sent, ClientId) {
         let found = Found::Servers(vec![server(1), server(2)]);
         world.service.located(world.now, &question, Answer { found, ttl: Duration::from_secs(600) });
     }
-    let client = world.service.out.iter().find_map(|(item, _)| item.client).unwrap();
+    let client = world.service.output().out.iter().find_map(|(item, _)| item.client).unwrap();
     let sent = world.sent().into_iter().find(|sent| sent.flow.peer == at(1).0.peer).expect("the first hop");
     (sent, client)
 }
@@ -282,7 +282,7 @@ fn earlier_ended_connections_do_not_block() {
         world.service.connection_closed(two);
         let failed = response(&invite_on(&sent, three), 430, "x");
         world.service.handle_message(world.now, flow(three).0, failed.as_bytes());
-        let client = world.service.out.iter().find_map(|(item, _)| item.client).unwrap();
+        let client = world.service.output().out.iter().find_map(|(item, _)| item.client).unwrap();
         assert_eq!(invites(&world.sent()), [two]);
         world.service.send_failed(world.now, client);
         let sent = world.sent();

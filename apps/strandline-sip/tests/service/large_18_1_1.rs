@@ -28,7 +28,7 @@ fn large(branch: &str) -> String {
 /// Sends a request, and returns it as forwarded, with its transaction.
 fn forwarded(world: &mut World, text: &str) -> (Sent, ClientId) {
     world.service.handle_message(world.now, alice().0, text.as_bytes());
-    let client = world.service.out.iter().find_map(|(item, _)| item.client).unwrap();
+    let client = world.service.output().out.iter().find_map(|(item, _)| item.client).unwrap();
     let sent = world.sent().into_iter().find(|sent| !sent.first_line().starts_with("SIP/2.0")).unwrap();
     (sent, client)
 }
@@ -136,7 +136,7 @@ fn named_server_is_tried_by_tcp_then_udp() {
     let question = world.service.wanted_servers().remove(0);
     let found = Found::Servers(vec![server(1), server(2)]);
     world.service.located(world.now, &question, Answer { found, ttl: Duration::from_secs(60) });
-    let client = world.service.out.iter().find_map(|(item, _)| item.client).unwrap();
+    let client = world.service.output().out.iter().find_map(|(item, _)| item.client).unwrap();
     assert_eq!(world.sent()[0].flow, Flow::to(Protocol::Tcp, "203.0.113.1:5060".parse().unwrap()));
     world.service.send_failed(world.now, client);
     assert_eq!(world.sent()[0].flow, Flow::to(Protocol::Udp, "203.0.113.1:5060".parse().unwrap()));

@@ -108,7 +108,7 @@ fn another_node_reaches_an_unknown_host() {
     let (mut a, mut b) = two();
     let register = bob().register("bob", 1, "Contact: <sip:bob@phone-7.lan>\r\n");
     assert!(a.receive(&bob(), &register).is_empty());
-    a.service.held.clear();
+    a.service.output_mut().held.clear();
     follow(&mut a, "a", &mut b);
     let between = b.invite(&alice(), &alice().invite("bob", "1")).remove(0);
     assert_eq!(between.flow.peer, "10.0.0.1:5060".parse().unwrap());

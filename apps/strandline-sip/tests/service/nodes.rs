@@ -48,14 +48,14 @@ fn register(world: &mut World, phone: &Phone, user: &str, cseq: u32, more: &str)
     }
     let contact = format!("Contact: {}\r\n{more}", phone.contact(user));
     assert!(world.receive(phone, &phone.register(user, cseq, &contact)).is_empty());
-    let (_, answer) = world.service.held.get(0).unwrap();
+    let (_, answer) = world.service.output().held.get(0).unwrap();
     assert!(answer.starts_with(b"SIP/2.0 200"));
-    world.service.held.clear();
+    world.service.output_mut().held.clear();
 }
 
 /// Delivers the changes recorded by one node to the other.
 pub fn follow(from: &mut World, name: &str, to: &mut World) {
-    let journal = std::mem::take(&mut from.service.journal);
+    let journal = std::mem::take(&mut from.service.output_mut().journal);
     for (aor, state) in Journal::read(journal.as_bytes()) {
         to.service.merge(name, aor, state);
     }
@@ -75,7 +75,7 @@ fn register_over_connection(world: &mut World, user: &str, cseq: u32) -> Phone {
     world.service.connection_opened(7);
     let contact = format!("Contact: <sip:{user}@10.9.9.9;transport=tcp;ob>\r\n{more}");
     assert!(world.receive(&phone, &phone.register(user, cseq, &contact)).is_empty());
-    world.service.held.clear();
+    world.service.output_mut().held.clear();
     phone
 }
 
@@ -154,7 +154,7 @@ fn unreachable_node_counts_as_failed_flow() {
     follow(&mut a, "a", &mut b);
     let caller = Phone::udp("192.0.2.1:5060");
     b.service.handle_message(b.now, caller.0, caller.invite("bob", "1").as_bytes());
-    let client = b.service.out.iter().find_map(|(item, _)| item.client).unwrap();
+    let client = b.service.output().out.iter().find_map(|(item, _)| item.client).unwrap();
     b.sent();
     b.service.send_failed(b.now, client);
     assert_eq!(b.sent()[0].first_line(), "SIP/2.0 480 Temporarily Unavailable");
@@ -166,7 +166,7 @@ fn concurrent_changes_at_nodes_keep_all_contacts() {
     let (first, second) = (Phone::udp("192.0.2.1:5060"), Phone::udp("192.0.2.2:5060"));
     register(&mut a, &first, "bob", 1, "");
     register(&mut b, &second, "bob", 1, "");
-    let (from_a, from_b) = (a.service.journal.clone(), b.service.journal.clone());
+    let (from_a, from_b) = (a.service.output().journal.clone(), b.service.output().journal.clone());
     follow(&mut a, "a", &mut b);
     for (aor, state) in Journal::read(from_b.as_bytes()) {
         a.service.merge("b", aor, state);
@@ -190,19 +190,19 @@ fn moved_or_removed_bindings_stay_so_everywhere() {
     let (mut a, mut b) = two();
     let phone = Phone::udp("192.0.2.1:5060");
     register(&mut a, &phone, "bob", 1, "");
-    let old = a.service.journal.clone();
+    let old = a.service.output().journal.clone();
     follow(&mut a, "a", &mut b);
     register(&mut b, &phone, "bob", 2, "");
-    let moved = b.service.journal.clone();
+    let moved = b.service.output().journal.clone();
     follow(&mut b, "b", &mut a);
     // The node that lost the binding removes it, from the store too.
-    let forgotten = a.service.journal.clone();
+    let forgotten = a.service.output().journal.clone();
     assert_eq!(Journal::read(forgotten.as_bytes()).last(), Some((&b"bob@example.com"[..], &b""[..])));
     assert_eq!((bindings(&a, "bob"), bindings(&b, "bob")), (1, 1));
     // Removed at a node that didn't create it.
-    a.service.journal.clear();
+    a.service.output_mut().journal.clear();
     register(&mut a, &phone, "bob", 3, "Expires: 0\r\n");
-    let removed = a.service.journal.clone();
+    let removed = a.service.output().journal.clone();
     follow(&mut a, "a", &mut b);
     assert_eq!((bindings(&a, "bob"), bindings(&b, "bob")), (0, 0));
     // A node that reads everything in another order, or outdated states, agrees.
@@ -227,7 +227,7 @@ fn moved_or_removed_bindings_stay_so_everywhere() {
         register(&mut a, &phone, "other", 9, "");
         a.service.sweep(later, 1000);
     }
-    let swept = Journal::read(a.service.journal.as_bytes())
+    let swept = Journal::read(a.service.output().journal.as_bytes())
         .any(|(aor, state)| aor == b"bob@example.com" && state.is_empty());
     assert!(swept);
 }
@@ -260,11 +260,11 @@ fn contact_changes_elsewhere_spare_the_others() {
     // Once the first node has reported the removal, the other node needn't keep it.
     let note = b"\tremoved\ta\t";
     follow(&mut a, "a", &mut b);
-    let told = b.service.journal.clone();
+    let told = b.service.output().journal.clone();
     let (_, state) = Journal::read(told.as_bytes()).last().unwrap();
     assert!(!state.windows(note.len()).any(|part| part == note), "{}", String::from_utf8_lossy(state));
     follow(&mut b, "b", &mut a);
-    assert!(a.service.journal.is_empty());
+    assert!(a.service.output().journal.is_empty());
     assert_eq!((bindings(&a, "bob"), bindings(&b, "bob")), (1, 1));
 }
 

@@ -99,7 +99,7 @@ fn flows_that_registered_are_known() {
     let mut world = World::journaled();
     world.register(&bob, "bob");
     assert!(world.service.knows(&bob.0) && !world.service.knows(&eve.0));
-    let journal = world.service.journal.clone();
+    let journal = world.service.output().journal.clone();
     let mut restarted = World::new();
     for (aor, state) in strandline_sip::bindings::Journal::read(journal.as_bytes()) {
         restarted.service.load("", aor, state);

@@ -121,7 +121,7 @@ fn the_journal_has_what_a_restart_needs() {
     world.register(&phone, "eve");
     world.receive(&phone, &phone.register("eve", 2, "Contact: *\r\nExpires: 0\r\n"));
     let mut after = World::new();
-    for (aor, state) in Journal::read(world.service.journal.as_bytes()) {
+    for (aor, state) in Journal::read(world.service.output().journal.as_bytes()) {
         after.service.load("", aor, state);
     }
     assert_eq!(after.service.locations().len(), 1);
@@ -136,14 +136,14 @@ fn register_waits_until_bindings_are_durable() {
     let phone = phone();
     let contact = "Contact: <sip:bob@192.0.2.1>\r\n";
     assert!(world.receive(&phone, &phone.register("bob", 1, contact)).is_empty());
-    assert_eq!((world.service.held.len(), world.service.journal.len()), (1, 1));
+    assert_eq!((world.service.output().held.len(), world.service.output().journal.len()), (1, 1));
     // Submitted to the store, but not yet durable.
-    world.service.held.clear();
-    world.service.journal.clear();
-    world.service.set_unsettled(true);
+    world.service.output_mut().held.clear();
+    world.service.output_mut().journal.clear();
+    world.service.output_mut().unsettled = true;
     assert!(world.receive(&phone, &phone.register("bob", 1, contact)).is_empty());
-    assert_eq!((world.service.held.len(), world.service.journal.len()), (1, 0));
-    world.service.set_unsettled(false);
+    assert_eq!((world.service.output().held.len(), world.service.output().journal.len()), (1, 0));
+    world.service.output_mut().unsettled = false;
     assert_eq!(world.receive(&phone, &phone.register("bob", 1, contact)).len(), 1);
 }
 
@@ -157,12 +157,12 @@ fn expired_bindings_are_swept() {
     world.service.sweep(world.now, 1000);
     assert_eq!(world.service.locations().len(), 100);
     world.run_until(3_601_000);
-    world.service.journal.clear();
+    world.service.output_mut().journal.clear();
     world.service.sweep(world.now, 60);
     assert_eq!(world.service.locations().len(), 40);
     world.service.sweep(world.now, 60);
     assert!(world.service.locations().is_empty());
-    assert_eq!(world.service.journal.len(), 100, "the store forgets them too");
+    assert_eq!(world.service.output().journal.len(), 100, "the store forgets them too");
 }
 
 #[test]

@@ -92,16 +92,16 @@ fn a_refused_register_is_refused_again() {
 #[test]
 fn a_slow_store_is_not_overtaken() {
     let mut world = World::with(Settings { durable: true, ..settings() });
-    world.service.journal = Journal::default();
+    world.service.output_mut().journal = Journal::default();
     ask(&mut world);
     let text = register(&mut world, &phone(), bob(), 1, CONTACT);
     assert!(world.receive(&phone(), &text).is_empty());
-    assert_eq!(world.service.held.len(), 1);
+    assert_eq!(world.service.output().held.len(), 1);
     // Submitted to the store, but not yet durable.
-    world.service.journal.clear();
-    world.service.set_unsettled(true);
+    world.service.output_mut().journal.clear();
+    world.service.output_mut().unsettled = true;
     assert!(world.receive(&phone(), &text).is_empty(), "an answer overtakes the commit");
-    let all: Vec<_> = world.service.held.iter().map(|(_, bytes)| bytes.to_vec()).collect();
+    let all: Vec<_> = world.service.output().held.iter().map(|(_, bytes)| bytes.to_vec()).collect();
     assert!(all.iter().all(|one| one.starts_with(b"SIP/2.0 200 OK")));
 }
 

@@ -49,9 +49,9 @@ fn bye(world: &mut World, ok: &str, cseq: u32) -> Sent {
 fn dialog_follows_its_phone_to_a_new_connection() {
     let mut world = World::new();
     let ok = call(&mut world);
-    assert!(world.service.take_replaced().is_empty());
+    assert!(world.service.output_mut().take_replaced().is_empty());
     register(&mut world, 2, 1);
-    assert_eq!(world.service.take_replaced(), [bob(1).0]);
+    assert_eq!(world.service.output_mut().take_replaced(), [bob(1).0]);
     assert_eq!(bye(&mut world, &ok, 2).flow, bob(2).0);
     // The flow is replaced once more, and the first one has been closed.
     world.service.connection_closed(1);
@@ -86,7 +86,7 @@ fn another_flow_of_the_phone_replaces_nothing() {
     let mut world = World::new();
     let ok = call(&mut world);
     register(&mut world, 2, 2);
-    assert!(world.service.take_replaced().is_empty());
+    assert!(world.service.output_mut().take_replaced().is_empty());
     assert_eq!(bye(&mut world, &ok, 2).flow, bob(1).0);
 }
 
@@ -101,11 +101,11 @@ fn a_connection_that_others_need_stays() {
     };
     assert_eq!(world.one(&bob(1), &carol(1)).first_line(), "SIP/2.0 200 OK");
     register(&mut world, 2, 1);
-    assert!(world.service.take_replaced().is_empty());
+    assert!(world.service.output_mut().take_replaced().is_empty());
     assert_eq!(bye(&mut world, &ok, 2).flow, bob(1).0);
     // It moves too, and then the old flow is no longer needed.
     assert_eq!(world.one(&bob(2), &carol(2)).first_line(), "SIP/2.0 200 OK");
-    assert_eq!(world.service.take_replaced(), [bob(1).0]);
+    assert_eq!(world.service.output_mut().take_replaced(), [bob(1).0]);
     assert_eq!(bye(&mut world, &ok, 3).flow, bob(2).0);
 }
 
@@ -139,7 +139,7 @@ fn a_dialog_over_udp_follows_its_phone() {
         let mut world = World::new();
         let ok = moved(&mut world, more);
         assert_eq!(bye_over_udp(&mut world, &ok, 2), behind_nat(2000).0, "{more}");
-        assert!(world.service.take_replaced().is_empty());
+        assert!(world.service.output_mut().take_replaced().is_empty());
         // Back again.
         let old = behind_nat(1000);
         world.one(&old, &old.register("bob", 3, more));
@@ -179,7 +179,7 @@ fn register_durably(world: &mut World, connection: u64) {
     let phone = bob(connection);
     let register = phone.register("bob", connection as u32, &contact(phone.0.peer.port(), 1));
     assert!(world.receive(&phone, &register).is_empty());
-    world.service.held.clear();
+    world.service.output_mut().held.clear();
 }
 
 #[test]
@@ -191,22 +191,25 @@ fn phone_moving_to_another_worker_is_followed() {
     let invite = workers[1].invite(&alice(), &alice().invite("bob", "1")).remove(0);
     let ok = workers[1].one(&bob(old), &response(&invite.text, 200, "bob")).text;
     let [first, second, third] = &mut workers;
-    let journal = second.service.journal.clone();
+    let journal = second.service.output().journal.clone();
     for other in [&mut *first, &mut *third] {
         Journal::read(journal.as_bytes()).for_each(|(aor, state)| {
             other.service.merge("sip.2", aor, state);
         });
     }
     register_durably(third, new);
-    let journal = third.service.journal.clone();
+    let journal = third.service.output().journal.clone();
     for other in [&mut *first, &mut *second] {
         Journal::read(journal.as_bytes()).for_each(|(aor, state)| {
             other.service.merge("sip.3", aor, state);
         });
     }
     // The worker that owns the connection closes it, and all workers know the new one.
-    assert_eq!(second.service.take_replaced(), [bob(old).0]);
-    assert!(first.service.take_replaced().is_empty() && third.service.take_replaced().is_empty());
+    assert_eq!(second.service.output_mut().take_replaced(), [bob(old).0]);
+    assert!(
+        first.service.output_mut().take_replaced().is_empty()
+            && third.service.output_mut().take_replaced().is_empty()
+    );
     for (number, world) in workers.iter_mut().enumerate() {
         assert_eq!(bye(world, &ok, 2 + number as u32).flow, bob(new).0, "{number}");
     }
@@ -221,7 +224,7 @@ fn phone_moving_to_another_node_is_followed() {
     follow(&mut a, "a", &mut b);
     register_durably(&mut b, 8);
     follow(&mut b, "b", &mut a);
-    assert_eq!(a.service.take_replaced(), [bob(7).0]);
+    assert_eq!(a.service.output_mut().take_replaced(), [bob(7).0]);
     let between = bye(&mut a, &ok, 2);
     assert_eq!(between.flow.peer, "10.0.0.2:5060".parse().unwrap());
     let at_phone = b.one(&Phone::tcp("10.0.0.1:40000", 99), &between.text);

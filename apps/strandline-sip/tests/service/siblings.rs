@@ -26,7 +26,7 @@ fn registered(first: &mut World, second: &mut World, more: &str) -> Phone {
     let phone = Phone::tcp("192.0.2.7:4000", OF_SECOND);
     second.service.connection_opened(OF_SECOND);
     assert!(second.receive(&phone, &phone.register("bob", 1, more)).is_empty());
-    second.service.held.clear();
+    second.service.output_mut().held.clear();
     follow(second, "sip.2", first);
     phone
 }
@@ -36,7 +36,7 @@ const OVER_FLOW: &str = "Contact: <sip:bob@10.9.9.9;transport=tcp;ob>\r\nSupport
 const LISTENS: &str = "Contact: <sip:bob@192.0.2.7:5060;transport=tcp>\r\n";
 
 fn follow(from: &mut World, name: &str, to: &mut World) {
-    let journal = std::mem::take(&mut from.service.journal);
+    let journal = std::mem::take(&mut from.service.output_mut().journal);
     for (aor, state) in Journal::read(journal.as_bytes()) {
         to.service.merge(name, aor, state);
     }
@@ -48,7 +48,7 @@ fn only(mut sent: Vec<Sent>) -> Sent {
 }
 
 fn astray(world: &mut World) -> Astray {
-    let mut astray = world.service.take_astray();
+    let mut astray = world.service.output_mut().take_astray();
     assert_eq!(astray.len(), 1, "{astray:#?}");
     astray.remove(0)
 }
@@ -98,10 +98,10 @@ fn stray_response_is_handed_over_once() {
     // Another run of the first worker doesn't know it, and it doesn't concern a third one.
     let mut again = worker(0, 2);
     assert!(handed(&mut again, &stray).is_empty());
-    assert!(again.service.take_astray().is_empty());
+    assert!(again.service.output_mut().take_astray().is_empty());
     let mut third = worker(2, 3);
     assert!(handed(&mut third, &stray).is_empty());
-    assert!(third.service.take_astray().is_empty());
+    assert!(third.service.output_mut().take_astray().is_empty());
 }
 
 #[test]
@@ -123,8 +123,8 @@ fn vanished_connection_at_a_worker_is_480() {
 /// The transaction of the request that is forwarded.
 fn client_of(world: &mut World, phone: &Phone, text: &str) -> strandline_sip::transaction::ClientId {
     world.service.handle_message(world.now, phone.0, text.as_bytes());
-    let client = world.service.out.iter().find_map(|(item, _)| item.client);
-    world.service.out.clear();
+    let client = world.service.output().out.iter().find_map(|(item, _)| item.client);
+    world.service.output_mut().out.clear();
     client.unwrap()
 }
 
@@ -136,7 +136,7 @@ fn connection_ending_at_a_worker_falls_back() {
     let invite = only(first.invite(&caller, &caller.invite("bob", "1")));
     assert_eq!(invite.flow, phone.0);
     second.service.connection_closed(OF_SECOND);
-    assert_eq!(second.service.take_closed(), [OF_SECOND]);
+    assert_eq!(second.service.output_mut().take_closed(), [OF_SECOND]);
     first.service.sibling_closed(OF_SECOND);
     let again = only(first.run_until(1));
     assert_eq!((again.flow.connection, again.flow.peer), (0, "192.0.2.7:5060".parse().unwrap()));
@@ -173,7 +173,7 @@ fn cancel_visits_one_worker_after_another() {
     assert_eq!((stray.worker, stray.first), (0, 1));
     let refused = only(handed(&mut workers[0], &stray));
     assert_eq!(refused.first_line(), "SIP/2.0 481 Call/Transaction Does Not Exist");
-    assert!(workers[0].service.take_astray().is_empty());
+    assert!(workers[0].service.output_mut().take_astray().is_empty());
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn contact_moving_between_workers_exists_once() {
     let phone = Phone::tcp("192.0.2.7:4001", OF_FIRST);
     first.service.connection_opened(OF_FIRST);
     assert!(first.receive(&phone, &phone.register("bob", 2, LISTENS)).is_empty());
-    first.service.held.clear();
+    first.service.output_mut().held.clear();
     follow(&mut first, "sip.1", &mut second);
     for world in [&first, &second] {
         let bindings = world.service.locations().bindings(b"bob@example.com");

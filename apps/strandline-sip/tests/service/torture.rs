@@ -28,9 +28,14 @@ fn comes(world: &mut World, bytes: &[u8]) -> (Vec<Sent>, usize) {
     world.service.handle_message(world.now, peer().0, bytes);
     // Some messages have bodies that are not text.
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let sent =
-        world.service.out.iter().map(|(item, bytes)| Sent { flow: item.flow, text: text(bytes) }).collect();
-    world.service.out.clear();
+    let sent = world
+        .service
+        .output()
+        .out
+        .iter()
+        .map(|(item, bytes)| Sent { flow: item.flow, text: text(bytes) })
+        .collect();
+    world.service.output_mut().out.clear();
     (sent, world.service.wanted_servers().len())
 }
 

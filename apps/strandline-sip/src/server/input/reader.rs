@@ -105,7 +105,9 @@ impl Reader {
             }
         });
         if pings > 0 {
-            hub.with(|service, _| (0..pings).for_each(|_| service.out.push(flow, None, b"\r\n")));
+            hub.with(|service, _| {
+                (0..pings).for_each(|_| service.output_mut().out.push(flow, None, b"\r\n"))
+            });
         }
         result.map(|()| used)
     }

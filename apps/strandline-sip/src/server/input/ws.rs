@@ -249,7 +249,9 @@ impl Frames {
         });
         hub.connections.flush();
         if pings > 0 {
-            hub.with(|service, _| (0..pings).for_each(|_| service.out.push(self.flow, None, b"\r\n")));
+            hub.with(|service, _| {
+                (0..pings).for_each(|_| service.output_mut().out.push(self.flow, None, b"\r\n"))
+            });
         }
         on.then_some(used)
     }

@@ -135,8 +135,8 @@ async fn one(
     let flow = Flow { connection: 1, ..Flow::to(protocol(transport), from) };
     let flow = if transport == Transport::Udp { Flow { connection: 0, ..flow } } else { flow };
     meter.time(Part::Operate, || service.handle_message(now, flow, &bytes));
-    let answer = service.out.iter().next().map(|(_, bytes)| bytes.to_vec());
-    service.out.clear();
+    let answer = service.output().out.iter().next().map(|(_, bytes)| bytes.to_vec());
+    service.output_mut().out.clear();
     let answer = answer.filter(|answer| answer.starts_with(b"SIP/2.0 200 "));
     link.answer(from, &answer.context("the REGISTER was not answered with 200")?, meter).await
 }

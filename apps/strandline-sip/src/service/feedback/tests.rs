@@ -53,18 +53,18 @@ fn overloaded_server_reports_rate_or_loss() {
     asked(&mut feedback, 1, ASKS, 3000);
     asked(&mut feedback, 2, LOSS, 1000);
     // Half of what came was done.
-    feedback.look(&Load { secs: 2.0, handled: 2000, refused: 2000 });
+    feedback.on_load(&Load { secs: 2.0, handled: 2000, refused: 2000 });
     let (rate, loss) = (told(&feedback, 1, ASKS), told(&feedback, 2, LOSS));
     assert!(rate.contains(";oc=675;oc-algo=\"rate\";oc-validity=2000;oc-seq=1001.0"), "{rate}");
     assert!(loss.contains(";oc=55;oc-algo=\"loss\";oc-validity=2000;oc-seq=1001.0"), "{loss}");
     // They keep to it, and may soon send more and then as much as they like.
     asked(&mut feedback, 1, ASKS, 1350);
     asked(&mut feedback, 2, LOSS, 450);
-    feedback.look(&Load { secs: 2.0, handled: 1800, refused: 0 });
+    feedback.on_load(&Load { secs: 2.0, handled: 1800, refused: 0 });
     assert!(told(&feedback, 1, ASKS).contains(";oc=743;"), "{}", told(&feedback, 1, ASKS));
     assert!(told(&feedback, 2, LOSS).contains(";oc=50;"), "{}", told(&feedback, 2, LOSS));
     for _ in 0..20 {
-        feedback.look(&Load { secs: 2.0, handled: 100, refused: 0 });
+        feedback.on_load(&Load { secs: 2.0, handled: 100, refused: 0 });
     }
     assert!(told(&feedback, 2, LOSS).contains(";oc=0;oc-algo=\"loss\";oc-validity=0;oc-seq=1022.0"));
 }
@@ -145,11 +145,11 @@ fn who_is_silent_is_forgotten() {
     asked(&mut feedback, 2, ASKS, 1);
     for _ in 0..SILENT_SECS as usize + 1 {
         asked(&mut feedback, 1, ASKS, 1);
-        feedback.look(&Load { secs: 1.0, handled: 1, refused: 0 });
+        feedback.on_load(&Load { secs: 1.0, handled: 1, refused: 0 });
     }
     assert!(told(&feedback, 1, ASKS).contains(";oc=0;") && !told(&feedback, 2, ASKS).contains(";oc=0;"));
     for _ in 0..SILENT_SECS as usize + 1 {
-        feedback.look(&Load { secs: 1.0, handled: 0, refused: 0 });
+        feedback.on_load(&Load { secs: 1.0, handled: 0, refused: 0 });
     }
     assert!(feedback.is_empty());
 }

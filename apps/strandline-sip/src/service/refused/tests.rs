@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn there_are_so_many_lines_a_second() {
-    let mut refused = Refused::default();
+    let mut refused = RefusedLog::default();
     let at = Time::from_millis;
     assert_eq!((0..50).filter(|_| refused.allows(at(5_500)).is_some()).count(), 20);
     assert_eq!(refused.allows(at(6_000)), Some(30));

@@ -7,7 +7,7 @@ fn flow(protocol: Protocol, host: u8, port: u16) -> Flow {
 
 #[test]
 fn registered_source_is_known_for_an_hour() {
-    let mut known = Known::new([7; 16]);
+    let mut known = RegisteredFlows::new([7; 16]);
     let udp = flow(Protocol::Udp, 1, 5060);
     known.insert(Time::ZERO, &udp);
     assert!(known.contains(&udp));
@@ -20,7 +20,7 @@ fn registered_source_is_known_for_an_hour() {
 
 #[test]
 fn a_phone_that_connects_anew_is_known() {
-    let mut known = Known::new([7; 16]);
+    let mut known = RegisteredFlows::new([7; 16]);
     let old = Flow { connection: 7, ..flow(Protocol::Tcp, 1, 40_000) };
     known.insert(Time::ZERO, &old);
     assert!(known.contains(&Flow { connection: 8, ..flow(Protocol::Tcp, 1, 40_001) }));
@@ -28,7 +28,7 @@ fn a_phone_that_connects_anew_is_known() {
 
 #[test]
 fn flows_fall_into_places_all_over_the_filter() {
-    let known = Known::new(*b"0123456789abcdef");
+    let known = RegisteredFlows::new(*b"0123456789abcdef");
     let mut places = std::collections::HashSet::new();
     let (mut words, mut bits) = (vec![0u32; 64], vec![0u32; 64]);
     for number in 0..50_000u32 {
@@ -46,7 +46,7 @@ fn flows_fall_into_places_all_over_the_filter() {
     assert!(places.len() > 49_500, "{}", places.len());
     // 781 each, with a standard deviation of 28.
     assert!(words.iter().chain(&bits).all(|count| (600..960).contains(count)), "{words:?} {bits:?}");
-    let other = Known::new(*b"another key.....");
+    let other = RegisteredFlows::new(*b"another key.....");
     let flow = flow(Protocol::Udp, 1, 5060);
     assert_ne!(known.place(&flow), other.place(&flow));
 }

@@ -7,15 +7,15 @@ fn source(number: u32) -> Flow {
 
 #[test]
 fn what_is_remembered_is_bounded() {
-    let mut replaced = Replaced::default();
+    let mut replaced = ReplacedFlows::default();
     let new = source(0);
     let count = REPLACED_MAX as u32 + 10;
     for number in 1..=count {
         replaced.note(key(&source(number)).unwrap(), Moved::Flow(new));
     }
     assert_eq!((replaced.by.len(), replaced.order.len()), (REPLACED_MAX, REPLACED_MAX));
-    assert!(replaced.after(&source(10)).is_none());
-    assert!(replaced.after(&source(11)).is_some());
+    assert!(replaced.successor(&source(10)).is_none());
+    assert!(replaced.successor(&source(11)).is_some());
     // One flow that is replaced again and again is one entry.
     for _ in 0..2 * REPLACED_MAX {
         replaced.note(key(&source(1)).unwrap(), Moved::Flow(new));
@@ -23,5 +23,5 @@ fn what_is_remembered_is_bounded() {
     }
     assert_eq!((replaced.by.len(), replaced.order.len()), (1, REPLACED_MAX));
     replaced.is_used_again(&source(1));
-    assert!(replaced.after(&source(1)).is_none());
+    assert!(replaced.successor(&source(1)).is_none());
 }

@@ -1,0 +1,250 @@
+//! Access: whether a request comes from the user that it names (RFC 3261 section 22).
+
+use core::net::SocketAddr;
+
+use crate::auth::{
+    Asking, Authenticator, GuessCounters, Guesser, Secret, Sender, Standing, Subscriber,
+    Verdict as Credentials, subscriber,
+};
+use crate::codec::{Message, SipUri, StatusCode, Via, unescape};
+use crate::transaction::Time;
+
+use super::answered::{Answered, Outcome, RequestKey};
+use super::incoming::{Incoming, Verdict};
+use super::refused::RefusedLog;
+use super::settings::Relay;
+use super::setup::Setup;
+use super::subscriber_queries::{SubscriberQueries, Waiting};
+
+/// The credentials are another user's.
+pub(super) const NOT_YOURS: Verdict = (StatusCode::FORBIDDEN, Some("Not Your Address"));
+/// The credentials are for another request URI (RFC 7616 section 3.4.6).
+const OTHER_RESOURCE: Verdict = (StatusCode::BAD_REQUEST, Some("Digest URI Is Not The Request URI"));
+/// The sender has sent too many wrong passwords.
+const GUESSES: Verdict = (StatusCode::FORBIDDEN, Some("Too Many Wrong Passwords"));
+
+/// The claim of a request to come from the user of a URI.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Claim<'a> {
+    pub(super) uri: &'a SipUri<'a>,
+    pub(super) asking: Asking,
+    /// The key of its outcome, if it has credentials.
+    pub(super) key: Option<RequestKey>,
+}
+
+/// The result of checking a claim.
+#[derive(Debug)]
+pub(super) enum Checked {
+    /// The request is from the user.
+    Proved,
+    /// There is no authentication.
+    NotNeeded,
+    /// The sender is to be challenged, with these values.
+    Challenge(Vec<String>),
+    /// The credentials are another user's.
+    OfAnother,
+    /// It isn't known yet: this subscriber has to be looked up.
+    LookUp(Subscriber),
+    /// The request is refused.
+    Refused(Verdict),
+}
+
+/// What is known of a user without bindings.
+#[derive(Debug)]
+pub(super) enum Existence {
+    Exists,
+    Absent,
+    /// Nothing until this subscriber has been looked up.
+    LookUp(Subscriber),
+}
+
+/// Authentication, and what is remembered of it.
+#[derive(Debug)]
+pub struct Access {
+    /// Without it nobody is asked for a password.
+    authenticator: Option<Authenticator>,
+    /// Outcomes of requests with credentials, for retransmissions.
+    answered: Answered,
+    refused_log: RefusedLog,
+    /// Requests that wait for a subscriber.
+    pub(super) queries: SubscriberQueries,
+}
+
+impl Access {
+    /// Without authentication.
+    pub(super) fn new(answered: Answered) -> Self {
+        Self {
+            authenticator: None,
+            answered,
+            refused_log: RefusedLog::default(),
+            queries: SubscriberQueries::default(),
+        }
+    }
+
+    /// Sets the authenticator; without one nobody has to authenticate. A client with a nonce of the last one gets a new nonce.
+    pub fn set_authenticator(&mut self, authenticator: Option<Authenticator>) {
+        let last = self.authenticator.take();
+        self.authenticator = authenticator.map(|authenticator| authenticator.inherit(last));
+    }
+
+    /// Counters of wrong passwords.
+    #[must_use]
+    pub fn guesses(&self) -> GuessCounters {
+        self.authenticator.as_ref().map_or_else(GuessCounters::default, Authenticator::guesses)
+    }
+
+    /// Returns, once, the subscribers to be looked up: see [`Service::looked_up`](super::Service::looked_up).
+    pub fn wanted_subscribers(&mut self) -> Vec<Subscriber> {
+        self.queries.take_wanted()
+    }
+
+    /// Number of requests that wait for a subscriber.
+    #[must_use]
+    pub const fn waiting_for_subscribers(&self) -> usize {
+        self.queries.len()
+    }
+
+    /// The key of a request whose credentials are checked; `None` if it has none.
+    pub(super) fn key(&self, incoming: &Incoming<'_>, asking: Asking) -> Option<RequestKey> {
+        self.authenticator.as_ref()?;
+        self.answered.key(incoming, asking)
+    }
+
+    /// The outcome of a request that came before.
+    pub(super) fn outcome(&self, key: Option<RequestKey>) -> Option<Outcome> {
+        self.answered.get(key?)
+    }
+
+    /// Remembers the outcome of a request.
+    pub(super) fn set_outcome(&mut self, now: Time, key: Option<RequestKey>, outcome: Outcome) {
+        if let Some(key) = key {
+            self.answered.insert(now, key, outcome);
+        }
+    }
+
+    /// Checks whether a request comes from a user. `standing` tells whether the user is registered from the same source. Returns also
+    /// whether the credentials prove that the sender receives what is sent to its address.
+    pub(super) fn check(
+        &mut self,
+        now: Time,
+        setup: &Setup,
+        incoming: &Incoming<'_>,
+        claim: Claim<'_>,
+        standing: impl FnOnce() -> Standing,
+    ) -> (Checked, bool) {
+        let Claim { uri, asking, key } = claim;
+        let before = self.outcome(key);
+        let Some(authenticator) = &mut self.authenticator else { return (Checked::NotNeeded, false) };
+        let source = incoming.flow.peer.ip();
+        if before == Some(Outcome::Challenged) {
+            // A retransmission of wrong credentials is no further guess.
+            return (Checked::Challenge(authenticator.challenges(now, false, source)), false);
+        }
+        let host = setup.settings.directory.domain_of(&uri.host);
+        let guesser = guesser(incoming, &setup.settings.relay);
+        let sender = Sender { domain: &host, source, guesser, standing: Standing::Unknown };
+        let mut verdict = authenticator.check(now, &incoming.message, asking, &sender);
+        if verdict == Credentials::Guesses {
+            let standing = standing();
+            if standing != Standing::Unknown {
+                let sender = Sender { standing, ..sender };
+                verdict = authenticator.check(now, &incoming.message, asking, &sender);
+            }
+        }
+        let mut proves_address = false;
+        let (checked, logged) = match verdict {
+            Credentials::Guesses => {
+                authenticator.refused();
+                (Checked::Refused(GUESSES), Some("too many wrong passwords"))
+            }
+            Credentials::OtherResource => {
+                (Checked::Refused(OTHER_RESOURCE), Some("credentials for another URI"))
+            }
+            Credentials::Is { user, asked_here } => {
+                // They are made with a nonce that was sent there.
+                proves_address = asked_here;
+                let named = uri.user.map(|user| unescape(user));
+                match named.is_some_and(|named| named.eq(user.iter().copied())) {
+                    true => (Checked::Proved, None),
+                    false => (Checked::OfAnother, Some("credentials of another user")),
+                }
+            }
+            Credentials::LookUp(user) => (Checked::LookUp(subscriber(user, &host)), None),
+            Credentials::Challenge { stale, wrong } => {
+                let challenges = authenticator.challenges(now, stale, source);
+                if wrong {
+                    // Their retransmission is no further guess.
+                    self.set_outcome(now, key, Outcome::Challenged);
+                }
+                (Checked::Challenge(challenges), wrong.then_some("wrong password"))
+            }
+        };
+        if let Some(reason) = logged {
+            // Behind an edge it is the phone's address.
+            self.refused_log.log(now, guesser.address.ip(), uri.user.unwrap_or(&[]), reason);
+        }
+        (checked, proves_address)
+    }
+
+    /// Tells whether a user exists who has no bindings.
+    pub(super) fn existence(&mut self, now: Time, setup: &Setup, uri: &SipUri<'_>) -> Existence {
+        let (Some(authenticator), Some(user)) = (&mut self.authenticator, uri.user) else {
+            return Existence::Absent;
+        };
+        let user: Vec<u8> = unescape(user).collect();
+        let host = setup.settings.directory.domain_of(&uri.host);
+        match authenticator.knows(now, &user, &host) {
+            Some(true) => Existence::Exists,
+            Some(false) => Existence::Absent,
+            None => Existence::LookUp(subscriber(&user, &host)),
+        }
+    }
+
+    /// Takes the result of a look-up. Returns what has waited for it, and whether the subscriber is known now.
+    pub(super) fn on_looked_up(
+        &mut self,
+        now: Time,
+        who: Subscriber,
+        found: Option<Option<Secret>>,
+    ) -> (Vec<Waiting>, bool) {
+        let waiting = self.queries.take(&who);
+        let is_known = self.authenticator.as_mut().is_some_and(|auth| auth.looked_up(now, who, found));
+        (waiting, is_known)
+    }
+}
+
+/// Maximum number of edges on the way that are passed to find the phone behind them.
+const EDGES_MAX: usize = 8;
+
+/// The source that wrong passwords of a request count for. Behind an edge that may relay it is the phone's address in the edge's Via
+/// (RFC 3261 section 18.2.1, RFC 3581), so that a guesser behind an edge doesn't lock out the other phones there.
+fn guesser(incoming: &Incoming<'_>, relay: &Relay) -> Guesser {
+    let Incoming { message, essentials, flow, .. } = incoming;
+    let is_own_port = message.has_only(&essentials.via) || message.vias().take(2).count() == 1;
+    let direct = Guesser { address: flow.peer, is_own_port, edge: None };
+    // An open relay believes none of them.
+    if is_own_port || relay.open || !relay.allows(&flow.peer) {
+        return direct;
+    }
+    let mut last = direct;
+    for via in message.vias().skip(1).take(EDGES_MAX) {
+        let Some(address) = via.ok().and_then(|via| sent_from(&via)) else { break };
+        last = Guesser { address, edge: Some(flow.peer.ip()), ..direct };
+        if !relay.allows(&address) {
+            break;
+        }
+    }
+    Guesser { is_own_port: is_last(message, &last), ..last }
+}
+
+/// Tells whether a guesser is the phone that has written the last Via.
+fn is_last(message: &Message<'_>, guesser: &Guesser) -> bool {
+    let last = message.vias().last().and_then(Result::ok).and_then(|via| sent_from(&via));
+    last == Some(guesser.address)
+}
+
+/// The source address that a proxy has noted in this Via, or the one that the Via names.
+fn sent_from(via: &Via<'_>) -> Option<SocketAddr> {
+    let port = via.rport.flatten().or(via.port).unwrap_or(5060);
+    Some(SocketAddr::new(via.received.or_else(|| via.host.ip())?, port))
+}

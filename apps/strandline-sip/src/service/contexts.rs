@@ -1,0 +1,222 @@
+//! The response contexts of forwarded requests (RFC 3261 section 16), and what their branches wait for: the next hop of a trunk, or the
+//! end of a connection.
+
+use core::time::Duration;
+use std::collections::{HashMap, VecDeque};
+
+use crate::transaction::{ClientId, Numbers, ServerId, Slots, Time};
+
+use super::context::{Branch, Context};
+
+/// Maximum number of branches that wait for the end of one connection.
+const WAITING_MAX: usize = 1024;
+/// Number of them from which those are removed that don't depend on the connection any more.
+const WAITING_SOME: usize = 64;
+/// Number of watched connections from which those are removed that nothing depends on any more.
+const WATCHED_SOME: usize = 1024;
+
+/// Identifies a branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct BranchId {
+    /// The slot of its context.
+    pub(super) slot: u32,
+    /// Its number in the context.
+    pub(super) number: usize,
+}
+
+impl BranchId {
+    /// The branch that a client transaction belongs to, from the number that names it there.
+    pub(super) const fn of(user: u64) -> Self {
+        Self { slot: user as u32, number: (user >> 32) as usize }
+    }
+
+    /// The number that names the branch in its client transaction.
+    pub(super) const fn user(self) -> u64 {
+        self.slot as u64 | (self.number as u64) << 32
+    }
+}
+
+/// A hop of a trunk that is to respond until a deadline.
+#[derive(Debug, Clone, Copy)]
+struct TriedHop {
+    deadline: Time,
+    client: ClientId,
+    branch: BranchId,
+}
+
+/// Response contexts by their slots.
+#[derive(Debug)]
+pub struct Contexts {
+    slots: Slots<Context>,
+    /// By their deadlines.
+    tried_hops: VecDeque<TriedHop>,
+    watched: WatchedConnections,
+}
+
+impl Contexts {
+    pub(super) fn new(max: usize) -> Self {
+        Self { slots: Slots::new(max), tried_hops: VecDeque::new(), watched: WatchedConnections::default() }
+    }
+
+    /// Where the next context will be put.
+    pub(super) fn next_free(&self) -> u32 {
+        self.slots.next_free()
+    }
+
+    /// Adds a context; `None` if there are too many.
+    pub(super) fn insert(&mut self, context: Context) -> Option<u32> {
+        self.slots.insert(context)
+    }
+
+    pub(super) fn remove(&mut self, slot: u32) -> Option<Context> {
+        self.slots.remove(slot)
+    }
+
+    pub(super) fn get(&self, slot: u32) -> Option<&Context> {
+        self.slots.get(slot)
+    }
+
+    pub(super) fn get_mut(&mut self, slot: u32) -> Option<&mut Context> {
+        self.slots.get_mut(slot)
+    }
+
+    /// The context of a server transaction, unless the slot is another's by now.
+    pub(super) fn of_server(&self, slot: u32, server: ServerId) -> Option<&Context> {
+        self.get(slot).filter(|context| context.server == server)
+    }
+
+    pub(super) fn branch(&self, id: BranchId) -> Option<&Branch> {
+        self.get(id.slot).and_then(|context| context.branches.get(id.number))
+    }
+
+    pub(super) fn branch_mut(&mut self, id: BranchId) -> Option<&mut Branch> {
+        self.get_mut(id.slot).and_then(|context| context.branches.get_mut(id.number))
+    }
+
+    /// Tells whether every forwarded request has been answered.
+    pub(super) fn are_answered(&self) -> bool {
+        self.slots.iter().all(|context| context.answered)
+    }
+
+    /// Tells whether another client transaction has taken the place of this one, or another hop was asked because this one said nothing.
+    pub(super) fn is_left(&self, id: BranchId, client: ClientId) -> bool {
+        self.branch(id).is_some_and(|branch| branch.left || branch.client() != Some(client))
+    }
+
+    /// Removes a context that has nothing more to do.
+    pub(super) fn tidy(&mut self, slot: u32) {
+        if self.get(slot).is_some_and(|context| context.live == 0 && context.answered) {
+            self.slots.remove(slot);
+        }
+    }
+
+    /// Notes that a client transaction of a context is over.
+    pub(super) fn on_client_over(&mut self, slot: u32) {
+        if let Some(context) = self.get_mut(slot) {
+            context.live = context.live.saturating_sub(1);
+        }
+        self.tidy(slot);
+    }
+
+    /// Drops the stored request of a context that doesn't need it any more: a phone may ring for long.
+    pub(super) fn drop_request(&mut self, slot: u32) {
+        let context = self.get_mut(slot).filter(|context| context.request.is_some());
+        if let Some(context) = context.filter(|context| !context.needs_request()) {
+            context.request = None;
+        }
+    }
+
+    /// Notes that the next hop is tried after a time if this branch gets no response.
+    pub(super) fn try_hop(&mut self, now: Time, time: Duration, client: ClientId, branch: BranchId) {
+        self.tried_hops.push_back(TriedHop { deadline: now + time, client, branch });
+    }
+
+    /// Returns a branch whose hop has not responded in time, if there is another one to try; `None` once there is no more.
+    pub(super) fn next_silent_hop(&mut self, now: Time) -> Option<BranchId> {
+        while let Some(hop) = self.tried_hops.front().copied().filter(|hop| hop.deadline <= now) {
+            self.tried_hops.pop_front();
+            let branch = self.branch(hop.branch);
+            let is_silent =
+                |branch: &Branch| branch.client() == Some(hop.client) && !branch.done && !branch.heard;
+            let has_more = branch.is_some_and(Branch::has_more)
+                || self
+                    .get(hop.branch.slot)
+                    .is_some_and(|context| !context.heard && !context.later.is_empty());
+            if branch.is_some_and(is_silent) && has_more {
+                return Some(hop.branch);
+            }
+        }
+        None
+    }
+
+    /// When a hop has to have responded, or a closed connection is to be handled.
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        match self.watched.ended.is_empty() {
+            true => self.tried_hops.front().map(|hop| hop.deadline),
+            false => Some(Time::ZERO),
+        }
+    }
+
+    /// Watches a connection: when it ends, a branch over it goes elsewhere, unless it got a response.
+    pub(super) fn watch(&mut self, connection: u64, branch: BranchId) {
+        let slots = &self.slots;
+        let depends = |connection: u64, id: BranchId| {
+            let branch = slots.get(id.slot).and_then(|context| context.branches.get(id.number));
+            branch.is_some_and(|branch| branch.waits_over(connection))
+        };
+        self.watched.insert(connection, branch, depends);
+    }
+
+    /// Notes that a connection has ended, of this or another worker.
+    pub(super) fn on_connection_ended(&mut self, connection: u64) {
+        self.watched.on_ended(connection);
+    }
+
+    /// Returns a connection that has ended and the branches that may have waited over it; `None` once there is no more.
+    pub(super) fn next_ended(&mut self) -> Option<(u64, Vec<BranchId>)> {
+        let connection = self.watched.ended.pop_front()?;
+        Some((connection, self.watched.branches.remove(&connection).unwrap_or_default()))
+    }
+
+    /// Number of connections that are watched.
+    #[must_use]
+    pub fn watched_connections(&self) -> usize {
+        self.watched.branches.len()
+    }
+}
+
+/// Connections whose end branches wait for.
+#[derive(Debug, Default)]
+struct WatchedConnections {
+    branches: HashMap<u64, Vec<BranchId>, Numbers>,
+    /// Connections that have ended.
+    ended: VecDeque<u64>,
+    /// Number of connections at which those are removed that nothing depends on.
+    cleaned_at: usize,
+}
+
+impl WatchedConnections {
+    fn insert(&mut self, connection: u64, branch: BranchId, depends: impl Fn(u64, BranchId) -> bool) {
+        // No end is reported of a connection that had ended before, nor of those of a worker that has died.
+        if self.branches.len() >= self.cleaned_at {
+            self.branches.retain(|connection, branches| {
+                branches.retain(|branch| depends(*connection, *branch));
+                !branches.is_empty()
+            });
+            self.cleaned_at = self.branches.len() * 2 + WATCHED_SOME;
+        }
+        let waiting = self.branches.entry(connection).or_default();
+        if waiting.len() >= WAITING_SOME {
+            waiting.retain(|branch| depends(connection, *branch));
+        }
+        if waiting.len() < WAITING_MAX {
+            waiting.push(branch);
+        }
+    }
+
+    fn on_ended(&mut self, connection: u64) {
+        if self.branches.contains_key(&connection) {
+            self.ended.push_back(connection);
+        }
+    }
+}

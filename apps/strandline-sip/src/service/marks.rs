@@ -1,0 +1,131 @@
+//! Keyed hashes that stand for a request: of how it is routed, of its call, and the tags of our responses.
+
+use core::hash::Hasher;
+use core::net::IpAddr;
+
+use crate::codec::{HeaderName, Message, StatusCode, Via};
+use crate::transaction::{Flow, ServerId, ViaBranch, hex};
+
+use super::context::Place;
+use super::incoming::{Incoming, Verdict};
+use super::setup::Setup;
+
+/// A tag as text.
+pub(super) type Tag = [u8; 16];
+
+/// Domains above a name that are compared with a mark.
+const LABELS_MAX: usize = 16;
+
+impl Setup {
+    /// A mark of all that a request is routed by.
+    ///
+    /// # Errors
+    /// If the request has a Via of ours with the same mark: it has come back unchanged (RFC 5393 section 4.2).
+    pub(super) fn loop_mark(&self, incoming: &Incoming<'_>) -> Result<u64, Verdict> {
+        let mark = self.routing_mark(incoming);
+        let is_ours = |via: &Via<'_>| {
+            self.settings.is_here(&via.host, via.port.unwrap_or(5060))
+                && via.branch_id().and_then(ViaBranch::read).is_some_and(|branch| branch.mark == mark)
+        };
+        let top = &incoming.essentials.via;
+        if incoming.message.has_only(top) {
+            return if is_ours(top) { Err((StatusCode::LOOP_DETECTED, None)) } else { Ok(mark) };
+        }
+        for via in incoming.message.vias() {
+            let Ok(via) = via else { return Err((StatusCode::BAD_REQUEST, Some("Malformed Via"))) };
+            if is_ours(&via) {
+                return Err((StatusCode::LOOP_DETECTED, None));
+            }
+        }
+        Ok(mark)
+    }
+
+    /// A mark of all that a request is routed by.
+    pub(super) fn routing_mark(&self, incoming: &Incoming<'_>) -> u64 {
+        let Incoming { message, essentials, .. } = incoming;
+        let mut hasher = self.hasher;
+        let mut part = |part: &[u8]| {
+            hasher.write_u32(part.len() as u32);
+            hasher.write(part);
+        };
+        part(message.request_line().map_or(&[], |line| line.uri));
+        part(essentials.from.tag.unwrap_or(&[]));
+        part(essentials.to.tag.unwrap_or(&[]));
+        part(essentials.call_id);
+        for name in [HeaderName::Route, HeaderName::ProxyRequire, HeaderName::ProxyAuthorization] {
+            if message.has(name) {
+                message.lines(name).for_each(|line| part(line.value()));
+            }
+        }
+        hasher.write_u32(essentials.cseq.number);
+        hasher.finish()
+    }
+
+    /// A seed that all requests of a call share: they go to the same one of several servers.
+    pub(super) fn call_seed(&self, incoming: &Incoming<'_>) -> u64 {
+        let mut hasher = self.hasher;
+        hasher.write(incoming.essentials.call_id);
+        hasher.finish()
+    }
+
+    /// The branch of a request that is forwarded without a transaction: the same for each retransmission (RFC 3261 section 16.11).
+    pub(super) fn stateless_branch(&self, incoming: &Incoming<'_>) -> u64 {
+        let mut hasher = self.hasher;
+        hasher.write(incoming.essentials.via.branch.unwrap_or(&[]));
+        hasher.write(incoming.essentials.call_id);
+        hasher.finish()
+    }
+
+    /// The To tag of responses to a request: the same for each retransmission, and for the ACK (section 8.2.7), whose method is another.
+    /// Only a receiver at the address of `flow` knows it.
+    pub(super) fn tag(&self, request: &Message<'_>, flow: &Flow) -> Tag {
+        let mut hasher = self.hasher;
+        // Nothing else is hashed that could be taken for this.
+        match flow.peer.ip().to_canonical() {
+            IpAddr::V4(address) => {
+                hasher.write(b"tag4");
+                hasher.write_u32(address.to_bits());
+            }
+            IpAddr::V6(address) => {
+                hasher.write(b"tag6");
+                hasher.write(&address.octets());
+            }
+        }
+        for name in [HeaderName::CallId, HeaderName::From] {
+            hasher.write(request.first_value(name));
+        }
+        let cseq = request.first_value(HeaderName::CSeq);
+        hasher.write(cseq.split(u8::is_ascii_whitespace).next().unwrap_or(&[]));
+        hex(hasher.finish())
+    }
+
+    /// The To tag of responses to a request that isn't stored any more. No other transaction has it.
+    pub(super) fn tag_of(&self, server: ServerId) -> Tag {
+        let mut hasher = self.hasher;
+        hasher.write(b"server");
+        hasher.write_u32(server.slot);
+        hasher.write_u32(server.generation);
+        hex(hasher.finish())
+    }
+
+    /// The mark of an address, as [`Tokens::host_mark`](super::Tokens::host_mark) of a name.
+    pub(super) fn address_mark(&self, address: IpAddr) -> u32 {
+        self.tokens.host_mark(address.to_canonical().to_string().as_bytes())
+    }
+
+    /// Tells whether a mark is that of a place's name or address, or of a domain above the name.
+    pub(super) fn has_mark(&self, place: &Place, mark: u32) -> bool {
+        if mark == 0 {
+            return false;
+        }
+        let is_marked = |name: &str| self.tokens.host_mark(name.as_bytes()) == mark;
+        match place {
+            Place::Flow(flow) => is_marked(&flow.peer.ip().to_canonical().to_string()),
+            Place::Name(question) => {
+                let name = Some(&*question.name);
+                let mut names = core::iter::successors(name, |name| Some(name.split_once('.')?.1));
+                names.by_ref().take(LABELS_MAX).any(is_marked)
+            }
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Overload control in both directions (RFC 7339, RFC 7415).
+
+use crate::transaction::Time;
+
+use super::feedback::{Feedback, Load};
+use super::throttle::{Throttle, ThrottleCounters};
+
+/// Overload control: what upstream neighbours are told, and what downstream neighbours have asked for.
+#[derive(Debug)]
+pub struct Overload {
+    pub(super) feedback: Feedback,
+    pub(super) throttle: Throttle,
+}
+
+impl Overload {
+    pub(super) fn new(epoch_unix_secs: u64, seed: u64) -> Self {
+        Self { feedback: Feedback::new(epoch_unix_secs), throttle: Throttle::new(seed) }
+    }
+
+    /// Updates what upstream neighbours are told, from the load since the last call. To be called about every second.
+    pub fn on_load(&mut self, load: &Load) {
+        self.feedback.on_load(load);
+    }
+
+    /// The share of their requests that upstream neighbours may send: 1 without overload.
+    #[must_use]
+    pub fn allowed_share(&self) -> f64 {
+        self.feedback.share()
+    }
+
+    /// Counters of the requests that downstream neighbours had asked not to be sent.
+    #[must_use]
+    pub const fn throttled(&self) -> &ThrottleCounters {
+        &self.throttle.counters
+    }
+
+    /// Number of downstream neighbours that limit their requests now.
+    #[must_use]
+    pub fn limiting_neighbours(&self, now: Time) -> usize {
+        self.throttle.len(now)
+    }
+}

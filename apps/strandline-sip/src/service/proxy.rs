@@ -1,0 +1,80 @@
+//! The proxy of a shard (RFC 3261 section 16): a view on the states that forwarding touches.
+
+use std::sync::Arc;
+
+use crate::codec::{Index, Message};
+use crate::resolution::Question;
+use crate::transaction::{Flow, Outbox, Time, Transactions};
+
+use super::Counters;
+use super::context::StoredRequest;
+use super::contexts::Contexts;
+use super::copies::Copied;
+use super::incoming::Incoming;
+use super::overload::Overload;
+use super::reply::Responder;
+use super::servers::{Servers, Waiter, Ways};
+use super::setup::Setup;
+
+/// Forwards requests and responses.
+///
+/// `forward` begins a response context, `branches` sends its copies, `response` chooses the best response, `locate` goes on once DNS has
+/// answered.
+pub(super) struct Proxy<'a> {
+    pub(super) now: Time,
+    pub(super) setup: &'a Setup,
+    pub(super) transactions: &'a mut Transactions,
+    pub(super) contexts: &'a mut Contexts,
+    pub(super) servers: &'a mut Servers,
+    pub(super) overload: &'a mut Overload,
+    pub(super) out: &'a mut Outbox,
+    pub(super) counters: &'a mut Counters,
+    /// When an INVITE was last answered finally.
+    pub(super) invite_answered_at: &'a mut Option<Time>,
+}
+
+impl Proxy<'_> {
+    /// The flows to the servers of a name, chosen by `seed`; or what `waiter` makes waits for them.
+    pub(super) fn ways(
+        &mut self,
+        question: &Arc<Question>,
+        seed: u64,
+        waiter: impl FnOnce() -> Waiter,
+    ) -> Ways {
+        let mark = |question: &Question| self.setup.tokens.host_mark(question.name.as_bytes());
+        self.servers.ways(self.now, question, self.setup.settings.names_max, seed, mark, waiter)
+    }
+
+    /// Notes that a server could not be reached or is busy: for a while others are tried before it.
+    pub(super) fn shun(&mut self, flow: &Flow, retry_after_secs: Option<u32>) {
+        self.servers.on_failed(self.now, flow, retry_after_secs);
+    }
+
+    /// The view that responds to the clients of forwarded requests.
+    pub(super) fn responder(&mut self) -> Responder<'_> {
+        Responder {
+            now: self.now,
+            setup: self.setup,
+            transactions: self.transactions,
+            feedback: &self.overload.feedback,
+            out: self.out,
+            invite_answered_at: self.invite_answered_at,
+        }
+    }
+
+    /// Parses a stored request again and works on it. `None` if it can't be parsed.
+    pub(super) fn with_stored<T>(
+        &mut self,
+        stored: &StoredRequest,
+        work: impl FnOnce(&mut Self, &Copied<'_>) -> T,
+    ) -> Option<T> {
+        let mut index = Index::with_limits(self.setup.settings.message);
+        let message = Message::parse(&stored.bytes, &mut index).ok()?;
+        let essentials = message.essentials().ok()?;
+        let way = self.setup.way(&message, &essentials).ok()?;
+        let StoredRequest { flow, proved, caller_host, .. } = *stored;
+        let incoming = Incoming { proved, ..Incoming::new(message, &essentials, flow) };
+        let mark = self.setup.routing_mark(&incoming);
+        Some(work(self, &Copied { incoming: &incoming, way: &way, mark, caller_host }))
+    }
+}

@@ -1,0 +1,160 @@
+//! Registrations: users and their bindings, the flows that phones have registered over, and the flows that they have replaced.
+
+use crate::auth::{Standing, is_same_origin};
+use crate::bindings::{Binding, Journal, Locations};
+use crate::codec::SipUri;
+use crate::registrar::{Registered, Registrar, Request};
+use crate::transaction::{Flow, Time};
+
+use super::incoming::Incoming;
+use super::registered_flows::RegisteredFlows;
+use super::replaced::{Before, ReplacedFlows, before_change};
+use super::setup::Setup;
+
+/// Users, their bindings and their flows.
+#[derive(Debug)]
+pub struct Registrations {
+    pub(super) locations: Locations,
+    pub(super) registrar: Registrar,
+    flows: RegisteredFlows,
+    pub(super) replaced: ReplacedFlows,
+}
+
+impl Registrations {
+    /// `key` must be random.
+    pub(super) fn new(locations: Locations, registrar: Registrar, key: [u8; 16]) -> Self {
+        Self { locations, registrar, flows: RegisteredFlows::new(key), replaced: ReplacedFlows::default() }
+    }
+
+    /// Users and their bindings.
+    #[must_use]
+    pub const fn locations(&self) -> &Locations {
+        &self.locations
+    }
+
+    /// Tells whether a phone has registered over a flow recently.
+    #[must_use]
+    pub fn is_registered(&self, flow: &Flow) -> bool {
+        self.flows.contains(flow)
+    }
+
+    /// Notes that a phone has registered over a flow, here or elsewhere.
+    pub(super) fn on_registered(&mut self, now: Time, flow: &Flow) {
+        self.flows.insert(now, flow);
+    }
+
+    /// Does what a REGISTER for `aor` asks for, all of it or nothing.
+    pub(super) fn register(
+        &mut self,
+        request: &Request<'_>,
+        aor: &[u8],
+        journal: &mut Journal,
+    ) -> Registered {
+        self.registrar.register(request, aor, &mut self.locations, journal)
+    }
+
+    /// Notes that a user is reached over a flow again, if a binding says so.
+    pub(super) fn is_used_again(&mut self, aor: &[u8], flow: &Flow) {
+        if self.locations.bindings(aor).iter().any(|binding| binding.flow == *flow) {
+            self.replaced.is_used_again(flow);
+        }
+    }
+
+    /// Takes a user's bindings from the store. Returns the number of lines that can't be read.
+    pub(super) fn load(&mut self, aor: &[u8], state: &[u8]) -> usize {
+        let unreadable = self.locations.load(aor, state);
+        for binding in self.locations.bindings(aor) {
+            self.flows.insert(Time::ZERO, &binding.flow);
+        }
+        count(unreadable)
+    }
+
+    /// Merges what a user has at a node with what is known here. Returns the number of lines that can't be read, and the flows that were
+    /// replaced.
+    pub(super) fn merge(
+        &mut self,
+        setup: &Setup,
+        node: u16,
+        (aor, state): (&[u8], &[u8]),
+        journal: &mut Journal,
+        is_needed: impl Fn(u64) -> bool,
+    ) -> (usize, Vec<Flow>) {
+        let before = self.before_change(setup, aor, None);
+        let unreadable = self.locations.merge(node, aor, state, journal);
+        for binding in self.locations.bindings(aor) {
+            self.flows.insert(Time::ZERO, &binding.flow);
+            if binding.node() == 0 || setup.is_worker_node(binding.node()) {
+                self.replaced.is_used_again(&binding.flow);
+            }
+        }
+        (count(unreadable), self.on_change(setup, aor, &before, is_needed))
+    }
+
+    /// Removes the bindings of a user, or the one for a contact, and returns them; those of other nodes too, which learn of it as of any
+    /// change.
+    pub(super) fn unbind(
+        &mut self,
+        unix_ms: u64,
+        aor: &[u8],
+        contact: Option<&[u8]>,
+        journal: &mut Journal,
+    ) -> Vec<Binding> {
+        let is_meant = |binding: &Binding| contact.is_none_or(|contact| *binding.contact == *contact);
+        if !self.locations.bindings(aor).iter().any(is_meant) {
+            return Vec::new();
+        }
+        // The removal is remembered with its time, so that nothing older brings the binding back.
+        self.locations.set_now(unix_ms);
+        let change = |bindings: &mut Vec<Binding>| bindings.extract_if(.., |one| is_meant(one)).collect();
+        self.locations.change(aor, journal, change).unwrap_or_default()
+    }
+
+    /// Tells whether the user of a URI is registered from where a request comes.
+    pub(super) fn standing(
+        &self,
+        now: Time,
+        setup: &Setup,
+        incoming: &Incoming<'_>,
+        uri: &SipUri<'_>,
+    ) -> Standing {
+        let mut aor = Vec::new();
+        setup.write_aor(uri, &mut aor);
+        let (peer, unix_secs) = (incoming.flow.peer, setup.unix_secs(now));
+        let live = || self.locations.bindings(&aor).iter().filter(|binding| !binding.has_expired(unix_secs));
+        if live().any(|binding| binding.flow.peer == peer) {
+            Standing::Port
+        } else if live().any(|binding| is_same_origin(binding.flow.peer.ip(), peer.ip())) {
+            Standing::Address
+        } else {
+            Standing::Unknown
+        }
+    }
+
+    /// The bindings of a user that a change may move to another flow than `flow`, or to any other if there is none.
+    pub(super) fn before_change(&self, setup: &Setup, aor: &[u8], flow: Option<&Flow>) -> Vec<Before> {
+        before_change(setup, self.locations.bindings(aor), flow)
+    }
+
+    /// Notes which flows were replaced when a user's bindings changed from `before`. Returns the flows whose connections are to be
+    /// closed. `is_needed` tells whether anything but bindings depends on a connection.
+    pub(super) fn on_change(
+        &mut self,
+        setup: &Setup,
+        aor: &[u8],
+        before: &[Before],
+        is_needed: impl Fn(u64) -> bool,
+    ) -> Vec<Flow> {
+        let locations = &self.locations;
+        let is_needed =
+            |connection| connection != 0 && (is_needed(connection) || locations.reaches_over(connection));
+        self.replaced.on_change(setup, before, locations.bindings(aor), is_needed)
+    }
+}
+
+/// The number of unreadable lines; a warning if there was no room for the user.
+fn count(unreadable: Option<usize>) -> usize {
+    if unreadable.is_none() {
+        tracing::warn!("there are more users than limits.users_max");
+    }
+    unreadable.unwrap_or(0)
+}

@@ -1,0 +1,107 @@
+//! What a service is set up with: its settings and keys, and the nodes and workers that it works with.
+
+use siphasher::sip::SipHasher13;
+
+use crate::bindings::Binding;
+use crate::registrar::Gruus;
+use crate::transaction::{Flow, Time};
+
+use super::Seeds;
+use super::directory::Directory;
+use super::nodes::OtherNodes;
+use super::offers::Offers;
+use super::settings::Settings;
+use super::token::Tokens;
+use super::workers::Workers;
+
+/// What a service is set up with. The operator and the I/O change it; no message does.
+#[derive(Debug)]
+pub struct Setup {
+    pub(super) settings: Settings,
+    /// Seals and opens the tokens in Record-Route, Path and the names of flows.
+    pub(super) tokens: Tokens,
+    pub(super) gruus: Gruus,
+    /// For marks and tags. Its key is random.
+    pub(super) hasher: SipHasher13,
+    /// The overload control that downstream neighbours are offered.
+    pub(super) offers: Offers,
+    /// Seconds since 1970 at `Time::ZERO`.
+    epoch_unix_secs: u64,
+    /// Other nodes that share the store, if there may be any.
+    pub(super) nodes: Option<OtherNodes>,
+    /// Other workers of this server, if there are any.
+    pub(super) workers: Option<Workers>,
+    /// Nothing new begins here.
+    pub(super) draining: bool,
+}
+
+impl Setup {
+    pub(super) fn new(settings: Settings, seeds: &Seeds, hasher: SipHasher13, epoch_unix_secs: u64) -> Self {
+        let tokens = Tokens::new(seeds.tokens);
+        Self {
+            offers: Offers::new(&settings.directory, &tokens),
+            tokens,
+            gruus: Gruus::new(&seeds.tokens, &seeds.own),
+            hasher,
+            epoch_unix_secs,
+            nodes: None,
+            workers: None,
+            draining: false,
+            settings,
+        }
+    }
+
+    /// Takes over new settings. Its addresses, timers, limits of users and transactions, and whether bindings are durable stay as they
+    /// are.
+    pub(super) fn configure(&mut self, new: &Settings) {
+        let Settings { advertised, users_max, timings, limits, durable, directory, .. } = &self.settings;
+        let directory = Directory { failover: directory.failover, ..new.directory.clone() };
+        let settings = Settings {
+            advertised: advertised.clone(),
+            users_max: *users_max,
+            timings: *timings,
+            limits: *limits,
+            durable: *durable,
+            directory,
+            ..new.clone()
+        };
+        self.offers = Offers::new(&settings.directory, &self.tokens);
+        self.settings = settings;
+    }
+
+    /// Milliseconds since 1970.
+    pub(super) fn unix_ms(&self, now: Time) -> u64 {
+        self.epoch_unix_secs * 1000 + now.as_millis()
+    }
+
+    /// Seconds since 1970.
+    pub(super) fn unix_secs(&self, now: Time) -> u64 {
+        self.epoch_unix_secs + now.as_millis() / 1000
+    }
+
+    /// Tells whether a binding was made at this server, by whichever of its workers.
+    pub(super) fn is_here(&self, binding: &Binding) -> bool {
+        binding.origin.is_none() || self.is_of_worker(binding)
+    }
+
+    /// Tells whether a binding was made at another worker of this server.
+    pub(super) fn is_of_worker(&self, binding: &Binding) -> bool {
+        let node = binding.node();
+        node != 0 && self.is_worker_node(node)
+    }
+
+    /// Tells whether a node is another worker of this server.
+    pub(super) fn is_worker_node(&self, number: u16) -> bool {
+        self.workers.as_ref().is_some_and(|workers| workers.has_node(number))
+    }
+
+    /// Tells whether a flow's connection belongs to another worker.
+    pub(super) fn is_at_worker(&self, flow: &Flow) -> bool {
+        self.workers.as_ref().is_some_and(|workers| workers.is_other(flow.connection))
+    }
+
+    /// Tells whether a flow's peer is another node.
+    pub(super) fn is_from_node(&self, flow: &Flow) -> bool {
+        self.nodes.as_ref().is_some_and(|nodes| nodes.is_node(flow.peer.ip()))
+    }
+}

@@ -1,0 +1,78 @@
+//! Other workers of this server: they serve the same addresses, and each sends over the connections of the others.
+//!
+//! The number of a connection and the branch of a request name the worker that they belong to. So a request needs no hop of its own
+//! from the worker that received it to the phone: the message goes to the worker with the connection as it is. A response that
+//! arrives at another worker goes back to the worker that waits for it.
+
+use crate::codec::Message;
+use crate::transaction::{Flow, ViaBranch, WORKERS_MAX, worker_of};
+
+/// A message that arrived here and belongs to another worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Astray {
+    /// The worker that it belongs to, or that looks at it next.
+    pub worker: u8,
+    /// Where it came from.
+    pub flow: Flow,
+    /// The worker that received it.
+    pub first: u8,
+    /// The message.
+    pub bytes: Vec<u8>,
+}
+
+/// The workers of this server.
+#[derive(Debug)]
+pub(super) struct Workers {
+    own: u8,
+    /// A bit for each that lives.
+    pub(super) alive: u64,
+    /// Their numbers among the nodes.
+    nodes: Vec<u16>,
+}
+
+impl Workers {
+    /// `own` is this worker; `nodes` are the numbers of the others among the nodes.
+    pub(super) const fn new(own: u8, nodes: Vec<u16>) -> Self {
+        Self { own, alive: 0, nodes }
+    }
+
+    /// Tells whether this is the number of a node that is another worker.
+    pub(super) fn has_node(&self, number: u16) -> bool {
+        self.nodes.contains(&number)
+    }
+
+    /// Tells whether a connection belongs to another worker.
+    pub(super) fn is_other(&self, connection: u64) -> bool {
+        connection != 0 && worker_of(connection) != self.own
+    }
+
+    /// Tells whether the worker lives that a connection belongs to.
+    pub(super) fn lives_with(&self, connection: u64) -> bool {
+        self.lives(worker_of(connection))
+    }
+
+    fn lives(&self, worker: u8) -> bool {
+        self.alive >> (worker % WORKERS_MAX) & 1 == 1
+    }
+
+    /// The other worker that waits for a response, as its branch tells.
+    pub(super) fn waiting_for(&self, response: &Message<'_>) -> Option<u8> {
+        let essentials = response.essentials().ok()?;
+        let client = essentials.via.branch_id().and_then(ViaBranch::read)?.client?;
+        Some(client.worker()).filter(|worker| *worker != self.own)
+    }
+
+    /// What a message to another worker is sent as. `first` is the worker that received it, if that isn't this one.
+    pub(super) fn astray(&self, worker: u8, flow: Flow, first: Option<u8>, message: &Message<'_>) -> Astray {
+        let bytes = message.as_bytes().to_vec();
+        Astray { worker, flow, first: first.unwrap_or(self.own), bytes }
+    }
+
+    /// The living worker that looks after this one for what a CANCEL belongs to: each worker looks in turn, from `first` on. `None` if
+    /// this is the last one.
+    pub(super) fn next(&self, first: Option<u8>) -> Option<u8> {
+        let first = first.unwrap_or(self.own);
+        let after = (1..WORKERS_MAX).map(|step| (self.own + step) % WORKERS_MAX);
+        after.take_while(|worker| *worker != first).find(|worker| self.lives(*worker))
+    }
+}
