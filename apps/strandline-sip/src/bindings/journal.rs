@@ -66,10 +66,10 @@ impl Journal {
         self.bytes.extend_from_slice(&(aor.len() as u32).to_le_bytes());
         self.bytes.extend_from_slice(aor);
         let at = self.bytes.len();
-        self.bytes.extend_from_slice(&[0; 4]);
+        self.bytes.extend_from_slice(&[0; LEN_BYTES]);
         write(&mut self.bytes);
-        let len = (self.bytes.len() - at - 4) as u32;
-        if let Some(place) = self.bytes.get_mut(at..at + 4) {
+        let len = (self.bytes.len() - at - LEN_BYTES) as u32;
+        if let Some(place) = self.bytes.get_mut(at..at + LEN_BYTES) {
             place.copy_from_slice(&len.to_le_bytes());
         }
         self.changes += 1;
@@ -126,10 +126,12 @@ impl Journal {
     }
 }
 
+/// The size of a length field, in bytes.
+const LEN_BYTES: usize = size_of::<u32>();
 /// Marks the seal, in place of the length of another change. Older versions stop reading there.
-const SEAL: [u8; 4] = [0xff; 4];
+const SEAL: [u8; LEN_BYTES] = [0xff; LEN_BYTES];
 /// The length of the marker and the checksum, in bytes.
-const SEAL_BYTES: usize = 12;
+const SEAL_BYTES: usize = SEAL.len() + size_of::<u64>();
 
 /// The checksum detects accidental damage. It does not protect against tampering.
 fn checksum(bytes: &[u8]) -> u64 {
@@ -185,7 +187,7 @@ impl<'a> Iterator for Changes<'a> {
 /// Takes a text that is preceded by its length, and returns it with the rest.
 fn take(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let len = u32::from_le_bytes(*bytes.first_chunk()?) as usize;
-    bytes.get(4..)?.split_at_checked(len)
+    bytes.get(LEN_BYTES..)?.split_at_checked(len)
 }
 
 /// The lines of a user's state, and whether the last line is complete. An incomplete line is left out,

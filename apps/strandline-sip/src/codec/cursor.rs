@@ -13,6 +13,9 @@ pub struct Cursor<'a> {
     at: usize,
 }
 
+/// A number of decimal digits that always fits into 64 bits: 2^64 has 20 digits.
+const U64_DIGITS: usize = 19;
+
 /// The start and the end of a range in a text.
 pub(crate) type Span = (usize, usize);
 
@@ -162,7 +165,7 @@ impl<'a> Cursor<'a> {
             return Err(self.error(ErrorKind::Number));
         }
         self.at += len;
-        if value > u64::from(max) || len > 19 && !starts_with_zeros(self.since(start)) {
+        if value > u64::from(max) || len > U64_DIGITS && !starts_with_zeros(self.since(start)) {
             return Err(Error::new(ErrorKind::TooLarge, start));
         }
         Ok(value as u32)
@@ -251,11 +254,11 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Returns true if all digits before the last 19 are zeros. A number with more than 19 significant digits may
-/// not fit into 64 bits.
+/// Returns true if all digits before the last [`U64_DIGITS`] are zeros. A number with more significant digits
+/// may not fit into 64 bits.
 #[cold]
 fn starts_with_zeros(digits: &[u8]) -> bool {
-    digits.iter().rev().skip(19).all(|digit| *digit == b'0')
+    digits.iter().rev().skip(U64_DIGITS).all(|digit| *digit == b'0')
 }
 
 /// The number of leading bytes that belong to the class. It takes four bytes per step, because most of a

@@ -126,8 +126,11 @@ pub(crate) type Words = [u64; NAME_BYTES_MAX / 8];
 /// control characters would change and are excluded beforehand.
 const SMALL: u64 = 0x2020_2020_2020_2020;
 
+/// The number of compact forms.
+const COMPACT_FORMS: usize = 19;
+
 /// The number of names and compact forms.
-const KEYS_LEN: usize = NAMES_LEN + 19;
+const KEYS_LEN: usize = NAMES_LEN + COMPACT_FORMS;
 
 /// All names and compact forms as words.
 static KEYS: [(Words, HeaderName); KEYS_LEN] = keys();
@@ -136,13 +139,16 @@ static KEYS: [(Words, HeaderName); KEYS_LEN] = keys();
 /// time.
 const MULTIPLIER: u64 = 0xb77b_6341_f10f_7d3b;
 
+/// The number of slots in the hash table, as a power of two.
+const PLACES_LOG2: u32 = 9;
+
 /// For each slot, the number of its key, or the number of keys if the slot is empty.
-static PLACES: [u8; 512] = table();
+static PLACES: [u8; 1 << PLACES_LOG2] = table();
 
 #[inline(always)]
 const fn place(words: &Words) -> usize {
     let [a, b, c] = *words;
-    ((a ^ (b >> 3) ^ (c >> 5)).wrapping_mul(MULTIPLIER) >> 55) as usize
+    ((a ^ (b >> 3) ^ (c >> 5)).wrapping_mul(MULTIPLIER) >> (u64::BITS - PLACES_LOG2)) as usize
 }
 
 /// Compares word by word. An array comparison would read the words back from memory in other sizes than they

@@ -15,8 +15,11 @@
 
 use core::net::{IpAddr, SocketAddr};
 
+/// Length of the header, in bytes (RFC 8489 section 5).
 const HEADER: usize = 20;
+/// The magic cookie (section 5).
 const MAGIC: [u8; 4] = [0x21, 0x12, 0xa4, 0x42];
+// Message types and attributes (section 18).
 const BINDING_REQUEST: u16 = 0x0001;
 const BINDING_SUCCESS: [u8; 2] = [0x01, 0x01];
 const BINDING_ERROR: [u8; 2] = [0x01, 0x11];

@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use std::borrow::Cow;
 
 use crate::bindings::{Binding, FlowUse, Locations, bindings_of, is_same_instance, write_aor};
-use crate::codec::{Address, HeaderName, Host, Message, Params, Route, SipUri, Uri, Values, unfold};
+use crate::codec::{Address, HeaderName, Host, Message, Params, Q_MAX, Route, SipUri, Uri, Values, unfold};
 
 use super::settings::RegistrarSettings;
 use super::{
@@ -159,7 +159,7 @@ fn one<'a>(
         params: if has.others { own_params(address).into() } else { in_line(address.params.as_bytes()) },
         reg_id: if instance.is_empty() { 0 } else { reg_id },
         instance: in_line(instance),
-        q: if has.q { address.q().ok().flatten().unwrap_or(1000) } else { 1000 },
+        q: if has.q { address.q().ok().flatten().unwrap_or(Q_MAX) } else { Q_MAX },
         expires: asked.min(settings.expires_max_secs),
         flow_use,
     })

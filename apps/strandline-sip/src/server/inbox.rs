@@ -30,6 +30,9 @@ const TURNS: u32 = 16;
 /// Maximum number of requests that wait for a rejection to be sent.
 const TO_TELL_MAX: usize = 1024;
 
+/// One in this many places for rejections is reserved for clients that use a reliable transport.
+const RELIABLE_SHARE: usize = 8;
+
 /// Maximum waiting time of a registration among the first messages of a connection. After a failure, all
 /// phones return at once, and rejecting them would make them return twice. It is less than 64 T1, after which
 /// they give up (RFC 3261 section 17.1.2.2).
@@ -57,6 +60,7 @@ pub(super) struct InboxSettings {
 }
 
 impl Default for InboxSettings {
+    /// 100 ms, which is well below T1, and 64 MiB.
     fn default() -> Self {
         Self { patience: Duration::from_millis(100), bytes_max: 64 << 20 }
     }
@@ -297,7 +301,7 @@ impl Inbox {
         self.admission.on_refused();
         // Clients on UDP retransmit by themselves, so other clients take precedence.
         let reliable = flow.protocol.is_reliable();
-        let max = if reliable { self.tell_max } else { self.tell_max - self.tell_max / 8 };
+        let max = if reliable { self.tell_max } else { self.tell_max - self.tell_max / RELIABLE_SHARE };
         if self.to_tell.len() < max {
             self.to_tell.push_back(Waiting { flow, bytes: keep(), urgency, came: now, number: self.came });
             return;

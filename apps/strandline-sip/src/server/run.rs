@@ -41,8 +41,9 @@ const IDLE_TICK: Duration = Duration::from_millis(100);
 /// Interval for measuring the load that is reported to neighbours.
 const LOOK: Duration = Duration::from_millis(500);
 const SECOND: Duration = Duration::from_secs(1);
-/// Minimum number of users checked for expired bindings per second; all users are checked within five
-/// minutes.
+/// Time in which all users are checked for expired bindings, in seconds.
+const SWEEP_SECS: usize = 300;
+/// Minimum number of users checked for expired bindings per second.
 const SWEEP: u32 = 1000;
 /// Maximum duration of a graceful shutdown, longer than any transaction.
 const DRAIN: Duration = Duration::from_secs(35);
@@ -289,7 +290,7 @@ async fn tick(hub: Rc<Hub>, store_timeout: Duration) {
                 service.handle_timeout(now);
             }
             if second {
-                let users = (service.locations().len() / 300) as u32;
+                let users = (service.locations().len() / SWEEP_SECS) as u32;
                 service.sweep(now, users.max(SWEEP));
             }
         });

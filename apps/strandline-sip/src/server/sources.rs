@@ -11,6 +11,10 @@ use crate::transaction::Time;
 const BUCKETS: usize = 1 << 16;
 /// Maximum burst, in seconds of the allowed rate.
 const BURST_SECS: u32 = 2;
+/// A message in the unit of [`Bucket::taken`]. A rate per second is then also one in this unit per millisecond.
+const MESSAGE: u32 = 1000;
+/// Maximum rate, in messages per second: a burst at this rate still fits into 32 bits.
+const PER_SEC_MAX: u32 = 1_000_000;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Bucket {
@@ -35,7 +39,7 @@ impl Sources {
     pub(super) fn new(per_sec: u32, key: [u8; 16]) -> Self {
         let row = || vec![Bucket::default(); BUCKETS];
         Self {
-            per_sec: per_sec.min(1_000_000),
+            per_sec: per_sec.min(PER_SEC_MAX),
             hasher: SipHasher13::new_with_key(&key),
             rows: [row(), row()],
         }
@@ -47,15 +51,15 @@ impl Sources {
         hasher.write_u64(network(source));
         let hash = hasher.finish();
         let now_ms = now.as_millis() as u32;
-        let (per_sec, capacity) = (self.per_sec, self.per_sec * BURST_SECS * 1000);
+        let (per_sec, capacity) = (self.per_sec, self.per_sec * BURST_SECS * MESSAGE);
         let mut allowed = false;
         for (row, hash) in self.rows.iter_mut().zip([hash as usize, (hash >> 32) as usize]) {
             let Some(bucket) = row.get_mut(hash % BUCKETS) else { continue };
             let elapsed_ms = now_ms.wrapping_sub(bucket.at_ms);
             bucket.at_ms = now_ms;
             bucket.taken = bucket.taken.saturating_sub(elapsed_ms.saturating_mul(per_sec));
-            if bucket.taken + 1000 <= capacity {
-                bucket.taken += 1000;
+            if bucket.taken + MESSAGE <= capacity {
+                bucket.taken += MESSAGE;
                 allowed = true;
             }
         }

@@ -2,7 +2,7 @@
 
 use core::net::SocketAddr;
 
-use crate::codec::Transport;
+use crate::codec::{SIP_PORT, SIPS_PORT, Transport};
 
 /// A transport protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -50,8 +50,8 @@ impl Protocol {
     #[must_use]
     pub const fn default_port(self) -> u16 {
         match self {
-            Self::Udp | Self::Tcp | Self::Sctp => 5060,
-            Self::Tls => 5061,
+            Self::Udp | Self::Tcp | Self::Sctp => SIP_PORT,
+            Self::Tls => SIPS_PORT,
             Self::Ws => 80,
             Self::Wss => 443,
         }

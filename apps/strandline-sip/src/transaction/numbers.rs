@@ -5,6 +5,9 @@ use core::hash::{BuildHasherDefault, Hasher};
 /// Hasher for maps keyed by connection numbers.
 pub type Numbers = BuildHasherDefault<OfNumber>;
 
+/// 2^64 divided by the golden ratio: an odd factor that mixes the bits well.
+const FACTOR: u128 = 0x9e37_79b9_7f4a_7c15;
+
 /// Hashes a single number.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct OfNumber(u64);
@@ -20,7 +23,7 @@ impl Hasher for OfNumber {
 
     /// Hash tables use both the upper and the lower bits.
     fn write_u64(&mut self, number: u64) {
-        let product = u128::from(self.0 ^ number) * 0x9e37_79b9_7f4a_7c15;
+        let product = u128::from(self.0 ^ number) * FACTOR;
         self.0 = (product >> 64) as u64 ^ product as u64;
     }
 }

@@ -105,23 +105,29 @@ impl<'a> Address<'a> {
     }
 }
 
+/// Maximum number of decimals in a `qvalue` (RFC 3261 section 25.1).
+const Q_DECIMALS_MAX: usize = 3;
+
+/// The largest `qvalue`, which is also the default, in thousandths.
+pub(crate) const Q_MAX: u16 = 1000;
+
 /// Parses a `qvalue`, in thousandths.
 pub(crate) fn quality(text: &[u8]) -> Result<u16> {
     let error = Error::new(ErrorKind::Number, 0);
     let (whole, decimals) = match text {
         [whole] => (whole, &[][..]),
-        [whole, b'.', decimals @ ..] if decimals.len() <= 3 => (whole, decimals),
+        [whole, b'.', decimals @ ..] if decimals.len() <= Q_DECIMALS_MAX => (whole, decimals),
         _ => return Err(error),
     };
     let mut value = u16::from(whole.wrapping_sub(b'0'));
-    for place in 0..3 {
+    for place in 0..Q_DECIMALS_MAX {
         let digit = decimals.get(place).unwrap_or(&b'0');
         if !digit.is_ascii_digit() {
             return Err(error);
         }
         value = value.saturating_mul(10).saturating_add(u16::from(digit - b'0'));
     }
-    if value <= 1000 { Ok(value) } else { Err(error) }
+    if value <= Q_MAX { Ok(value) } else { Err(error) }
 }
 
 /// Takes the display name, up to the `<` of the URI. Takes nothing if there is no `<`.

@@ -19,6 +19,11 @@ pub struct Date {
     pub time: (u8, u8, u8),
 }
 
+/// Days from 0000-03-01 to 1970-01-01 in the Gregorian calendar.
+const DAYS_TO_1970: i64 = 719_468;
+/// Seconds in a day, without leap seconds.
+const DAY_SECS: i64 = 86_400;
+
 const DAYS: [&[u8]; 7] = [b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat", b"Sun"];
 const MONTHS: [&[u8]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
@@ -35,14 +40,14 @@ impl Date {
     /// ```
     #[must_use]
     pub fn unix_seconds(&self) -> i64 {
-        // The year starts in March here, so that the leap day comes last.
+        // The year starts in March here, so that the leap day comes last. Any five months from March have 153 days.
         let late = self.month <= 2;
         let year = i64::from(self.year) - i64::from(late);
         let month = i64::from(self.month) + if late { 9 } else { -3 };
         let day = (153 * month + 2) / 5 + i64::from(self.day) - 1;
-        let days = year * 365 + year / 4 - year / 100 + year / 400 + day - 719_468;
+        let days = year * 365 + year / 4 - year / 100 + year / 400 + day - DAYS_TO_1970;
         let (hour, minute, second) = self.time;
-        days * 86_400 + i64::from(hour) * 3600 + i64::from(minute) * 60 + i64::from(second)
+        days * DAY_SECS + i64::from(hour) * 3600 + i64::from(minute) * 60 + i64::from(second)
     }
 }
 

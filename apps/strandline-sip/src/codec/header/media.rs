@@ -4,7 +4,7 @@ use crate::codec::class;
 use crate::codec::cursor::{Cursor, Result};
 use crate::codec::error::ErrorKind;
 
-use super::address::quality;
+use super::address::{Q_MAX, quality};
 use super::params::Params;
 use super::values::{Element, sealed};
 
@@ -47,7 +47,7 @@ impl<'a> MediaType<'a> {
     /// # Errors
     /// Returns an error if it is malformed.
     pub fn q(&self) -> Result<u16> {
-        self.params.value(b"q").map_or(Ok(1000), quality)
+        self.params.value(b"q").map_or(Ok(Q_MAX), quality)
     }
 
     /// The `boundary` of a multipart type.
@@ -91,7 +91,7 @@ impl Choice<'_> {
     /// # Errors
     /// Returns an error if it is malformed.
     pub fn q(&self) -> Result<u16> {
-        self.params.value(b"q").map_or(Ok(1000), quality)
+        self.params.value(b"q").map_or(Ok(Q_MAX), quality)
     }
 }
 

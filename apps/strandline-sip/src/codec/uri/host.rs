@@ -173,11 +173,17 @@ fn name_end(cursor: &Cursor<'_>, top: Option<u8>) -> Option<usize> {
     if top.is_some_and(|top| top.is_ascii_digit()) { None } else { Some(cursor.at()) }
 }
 
+/// How far the `]` of an IPv6 reference is searched for, in bytes; no address is that long.
+const REFERENCE_BYTES_MAX: usize = 64;
+
+/// Maximum length of an IPv6 address with an IPv4 part and an extra colon, in bytes: the longest has 46.
+const MENDED_BYTES_MAX: usize = 48;
+
 /// Parses `[address]`. An extra colon before an IPv4 part, which the grammar of RFC 3261 wrongly requires, is
 /// accepted (RFC 5118 section 4.10).
 fn reference(text: &[u8]) -> Option<(Host<'_>, usize)> {
     let inside = text.get(1..)?;
-    let len = inside.iter().take(64).position(|byte| *byte == b']')?;
+    let len = inside.iter().take(REFERENCE_BYTES_MAX).position(|byte| *byte == b']')?;
     let address = ipv6(inside.get(..len)?)?;
     Some((Host::V6(address), len + 2))
 }
@@ -189,7 +195,7 @@ pub(crate) fn ipv6(text: &[u8]) -> Option<Ipv6Addr> {
         return Some(address);
     }
     let (before, after) = text.split_once(":::")?;
-    if !after.contains('.') || text.len() > 48 {
+    if !after.contains('.') || text.len() > MENDED_BYTES_MAX {
         return None;
     }
     let mended = format!("{before}::{after}");

@@ -7,6 +7,11 @@ use crate::codec::error::{Error, ErrorKind};
 use super::host::Host;
 use super::params::{UriHeaders, UriParams};
 
+/// Default port of SIP (RFC 3261 section 19.1.2).
+pub(crate) const SIP_PORT: u16 = 5060;
+/// Default port of SIP over TLS (RFC 3261 section 19.1.2).
+pub(crate) const SIPS_PORT: u16 = 5061;
+
 /// `sip:user:password@host:port;parameters?headers`
 ///
 /// The parts are views of the text, with their escapes.
@@ -45,7 +50,7 @@ impl<'a> SipUri<'a> {
     /// The port, or the default: 5061 for `sips:`, 5060 otherwise.
     #[must_use]
     pub fn port_or_default(&self) -> u16 {
-        self.port.unwrap_or(if self.secure { 5061 } else { 5060 })
+        self.port.unwrap_or(if self.secure { SIPS_PORT } else { SIP_PORT })
     }
 
     /// `transport`, such as `tcp`; case-insensitive.

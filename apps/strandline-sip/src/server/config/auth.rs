@@ -28,6 +28,9 @@ pub(super) struct Table {
     wrong_max: Option<u32>,
 }
 
+/// Default lifetime of a nonce, in seconds.
+const NONCE_SECS: u64 = 300;
+
 /// The users and their secrets.
 #[derive(Debug, Clone)]
 pub enum Users {
@@ -134,7 +137,7 @@ pub(super) fn check(file: Table, store: Option<&Store>, files: &mut Files) -> Re
     if algorithms.is_empty() {
         return Err(wrong("auth.algorithms", "at least one is needed"));
     }
-    let nonce_lifetime_secs = file.nonce_lifetime_secs.unwrap_or(300);
+    let nonce_lifetime_secs = file.nonce_lifetime_secs.unwrap_or(NONCE_SECS);
     if !(10..=86_400).contains(&nonce_lifetime_secs) {
         let message = format!("{nonce_lifetime_secs} is not between 10 and 86,400");
         return Err(wrong("auth.nonce_lifetime_secs", message));

@@ -25,11 +25,16 @@ impl Default for Table {
     }
 }
 
+/// Maximum number of name servers.
+const SERVERS_MAX: usize = 8;
+/// The port of DNS (RFC 1035 section 4.2).
+const DNS_PORT: u16 = 53;
+
 /// Checks the table. Returns `None` if names are not resolved.
 pub(super) fn check(file: &Table) -> Result<Option<Dns>, ConfigError> {
     let servers = file.servers.iter().map(|text| server(text)).collect::<Result<Vec<_>, _>>()?;
-    if servers.len() > 8 {
-        return Err(wrong("dns.servers", format!("{} of them: there can be 8", servers.len())));
+    if servers.len() > SERVERS_MAX {
+        return Err(wrong("dns.servers", format!("{} of them: there can be {SERVERS_MAX}", servers.len())));
     }
     if !(100..=10_000).contains(&file.timeout_ms) {
         return Err(wrong("dns.timeout_ms", format!("{} is not between 100 and 10000", file.timeout_ms)));
@@ -44,7 +49,7 @@ pub(super) fn check(file: &Table) -> Result<Option<Dns>, ConfigError> {
 
 /// Parses an address with an optional port.
 fn server(text: &str) -> Result<SocketAddr, ConfigError> {
-    let bare = text.parse::<IpAddr>().ok().map(|address| SocketAddr::new(address, 53));
+    let bare = text.parse::<IpAddr>().ok().map(|address| SocketAddr::new(address, DNS_PORT));
     let server = bare.or_else(|| text.parse().ok());
     // The resolver library doesn't support zones.
     let is_fit =

@@ -31,6 +31,9 @@ impl core::fmt::Debug for Table {
     }
 }
 
+/// Maximum length of the password, in bytes.
+const PASSWORD_BYTES_MAX: usize = 255;
+
 pub(super) fn check(file: Table, files: &mut Files) -> Result<HepSettings, ConfigError> {
     let tcp = match file.transport.as_deref() {
         None | Some("udp") => false,
@@ -48,8 +51,8 @@ pub(super) fn check(file: Table, files: &mut Files) -> Result<HepSettings, Confi
         }
         (None, None) => String::new(),
     };
-    if password.len() > 255 {
-        return Err(wrong("hep.password", "longer than 255 bytes"));
+    if password.len() > PASSWORD_BYTES_MAX {
+        return Err(wrong("hep.password", format!("longer than {PASSWORD_BYTES_MAX} bytes")));
     }
     if file.collector.port() == 0 || file.collector.ip().is_unspecified() {
         return Err(wrong("hep.collector", format!("{} is nobody's address", file.collector)));

@@ -9,6 +9,13 @@ use crate::transaction::TransactionLimits;
 /// Minimum for the memory of messages, in bytes. New messages may use half of it, which must hold the largest
 /// one.
 const BYTES_LEAST: usize = 1 << 20;
+/// Minimum for the size of headers and bodies, in bytes.
+const MESSAGE_BYTES_LEAST: usize = 1024;
+/// Default for the number of connections.
+const CONNECTIONS_MAX: usize = 1_000_000;
+/// Default for the size of a request sent in a datagram, in bytes, if the path MTU is unknown (RFC 3261 section
+/// 18.1.1).
+const UDP_REQUEST_BYTES_MAX: usize = 1300;
 
 #[derive(Debug, Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
@@ -45,8 +52,8 @@ pub(super) fn check(
         ("transactions_max", file.transactions_max, 1),
         ("transactions_bytes_max", file.transactions_bytes_max, BYTES_LEAST),
         ("connections_max", file.connections_max, 1),
-        ("message_header_bytes_max", file.message_header_bytes_max, 1024),
-        ("message_body_bytes_max", file.message_body_bytes_max, 1024),
+        ("message_header_bytes_max", file.message_header_bytes_max, MESSAGE_BYTES_LEAST),
+        ("message_body_bytes_max", file.message_body_bytes_max, MESSAGE_BYTES_LEAST),
     ] {
         if let Some(value) = value.filter(|value| *value < least) {
             return Err(wrong(format!("limits.{key}"), format!("{value} is less than {least}, the least")));
@@ -63,9 +70,9 @@ pub(super) fn check(
     Ok(Checked {
         users: file.users_max.unwrap_or(users),
         transactions,
-        connections: file.connections_max.unwrap_or(1_000_000),
+        connections: file.connections_max.unwrap_or(CONNECTIONS_MAX),
         message,
-        udp_request_bytes: file.udp_request_bytes_max.unwrap_or(1300),
+        udp_request_bytes: file.udp_request_bytes_max.unwrap_or(UDP_REQUEST_BYTES_MAX),
     })
 }
 

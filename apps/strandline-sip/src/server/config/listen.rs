@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use serde::Deserialize;
 use strandline::ParseAddressError;
 
+use crate::codec::SIP_PORT;
 use crate::server::style::{SctpCarrier, SctpStyle};
 use crate::transaction::Protocol;
 
@@ -66,7 +67,7 @@ pub(super) fn check(listen: Table) -> Result<Listen, ConfigError> {
         let message = "goes with carrier = \"udp\": on IP the SCTP port is that of the address";
         return Err(wrong("listen.sctp_port", message));
     }
-    let port = listen.sctp_port.unwrap_or(5060);
+    let port = listen.sctp_port.unwrap_or(SIP_PORT);
     Ok(Listen {
         protocol,
         address: listen.address,
@@ -97,7 +98,7 @@ pub(super) fn parse_listen(text: &str, sctp_style: SctpStyle) -> Result<Listen, 
         ParseAddressError::NoSocketAddress(_) => form(),
         other => wrong("--listen", other.to_string()),
     })?;
-    let sctp_port = if sctp_carrier == SctpCarrier::Ip { address.port() } else { 5060 };
+    let sctp_port = if sctp_carrier == SctpCarrier::Ip { address.port() } else { SIP_PORT };
     Ok(Listen { protocol, address, advertise: None, sctp_port, sctp_style, sctp_carrier })
 }
 

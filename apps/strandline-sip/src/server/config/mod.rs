@@ -33,6 +33,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::codec::SIP_PORT;
 use crate::resolution::Ours;
 use crate::service::{Directory, Mode, Settings};
 use crate::transaction::Protocol;
@@ -92,6 +93,9 @@ enum FileMode {
     Redirect,
     FrontEnd,
 }
+
+/// The UDP port of SCTP in UDP (RFC 6951 section 5.1), as assigned by IANA.
+const SCTP_IN_UDP_PORT: u16 = 9899;
 
 /// A valid configuration.
 #[derive(Debug, Clone)]
@@ -159,12 +163,15 @@ impl Config {
                 protocol,
                 address: SocketAddr::from(([127, 0, 0, 1], port)),
                 advertise: None,
-                sctp_port: 5060,
+                sctp_port: SIP_PORT,
                 sctp_style: args.sctp_style,
                 sctp_carrier: SctpCarrier::Udp,
             };
-            config.listen =
-                vec![local(Protocol::Udp, 5060), local(Protocol::Tcp, 5060), local(Protocol::Sctp, 9899)];
+            config.listen = vec![
+                local(Protocol::Udp, SIP_PORT),
+                local(Protocol::Tcp, SIP_PORT),
+                local(Protocol::Sctp, SCTP_IN_UDP_PORT),
+            ];
         }
         for listen in &mut config.listen {
             listen.advertise = listen.advertise.take().or_else(|| args.advertise.clone());

@@ -29,6 +29,9 @@ pub(super) fn alone() -> NodeSettings {
     }
 }
 
+/// Maximum length of a node's name, in bytes.
+const NAME_BYTES_MAX: usize = 64;
+
 /// The settings of this node, if there may be others.
 pub(super) fn check(table: &Table) -> Result<Option<NodeSettings>, ConfigError> {
     let defaults = alone();
@@ -39,8 +42,9 @@ pub(super) fn check(table: &Table) -> Result<Option<NodeSettings>, ConfigError> 
         };
     };
     let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
-    if name.is_empty() || name.len() > 64 || !name.bytes().all(is_fit) {
-        let message = format!("{name:?} is not made of up to 64 letters, digits, '.', '-' and '_'");
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(is_fit) {
+        let message =
+            format!("{name:?} is not made of up to {NAME_BYTES_MAX} letters, digits, '.', '-' and '_'");
         return Err(wrong("node.name", message));
     }
     let Some(address) = table.address.clone() else {

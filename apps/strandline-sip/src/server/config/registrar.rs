@@ -20,6 +20,9 @@ pub(super) struct Table {
     service_route: Vec<String>,
 }
 
+/// A registrar must not reject this lifetime or a longer one as too brief, in seconds (RFC 3261 section 10.3).
+const REFUSED_SECS_MAX: u32 = 3600;
+
 pub(super) fn check(file: &Table) -> Result<RegistrarSettings, ConfigError> {
     let defaults = RegistrarSettings::default();
     let settings = RegistrarSettings {
@@ -32,8 +35,7 @@ pub(super) fn check(file: &Table) -> Result<RegistrarSettings, ConfigError> {
         gruu: file.gruu.unwrap_or(defaults.gruu),
         ..defaults
     };
-    if settings.expires_min_secs > 3600 {
-        // RFC 3261 section 10.3: an hour must never be rejected.
+    if settings.expires_min_secs > REFUSED_SECS_MAX {
         return Err(wrong(
             "registrar.expires_min_secs",
             "more than 3600 would refuse what must not be refused",

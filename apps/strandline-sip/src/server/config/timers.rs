@@ -18,6 +18,11 @@ pub(super) struct Table {
     failover_ms: Option<u64>,
 }
 
+/// Minimum of timer C, which must exceed three minutes (RFC 3261 section 16.6, step 11).
+const C_MIN: Duration = Duration::from_secs(181);
+/// Default for how long a hop may be silent before the next one is tried, in milliseconds.
+const FAILOVER_MS: u64 = 4000;
+
 pub(super) fn check(file: &Table) -> Result<Timings, ConfigError> {
     let defaults = Timings::default();
     let millis = |key: &str, value: Option<u64>, default: Duration, max: u64| match value {
@@ -29,8 +34,7 @@ pub(super) fn check(file: &Table) -> Result<Timings, ConfigError> {
     let t2 = millis("t2_ms", file.t2_ms, defaults.t2, 60_000)?;
     let t4 = millis("t4_ms", file.t4_ms, defaults.t4, 60_000)?;
     let c = file.c_secs.map_or(defaults.c, Duration::from_secs);
-    if c < Duration::from_secs(181) {
-        // RFC 3261 section 16.6, step 11.
+    if c < C_MIN {
         return Err(wrong("timers.c_secs", "must be more than 180"));
     }
     Ok(Timings { t1, t2, t4, c })
@@ -38,7 +42,7 @@ pub(super) fn check(file: &Table) -> Result<Timings, ConfigError> {
 
 /// How long a hop may be silent before the next one is tried.
 pub(super) fn check_failover(file: &Table) -> Result<Duration, ConfigError> {
-    match file.failover_ms.unwrap_or(4000) {
+    match file.failover_ms.unwrap_or(FAILOVER_MS) {
         millis @ 500..=32_000 => Ok(Duration::from_millis(millis)),
         millis => Err(wrong("timers.failover_ms", format!("{millis} is not between 500 and 32000"))),
     }

@@ -15,6 +15,9 @@ pub(super) struct Table {
     ping_secs: Option<u64>,
 }
 
+/// Default interval of pings on a silent connection, in seconds.
+const PING_SECS: u64 = 30;
+
 pub(super) fn check(file: Table) -> Result<WebSockets, ConfigError> {
     for origin in &file.origins {
         let host = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
@@ -23,7 +26,7 @@ pub(super) fn check(file: Table) -> Result<WebSockets, ConfigError> {
             return Err(wrong("websocket.origins", message));
         }
     }
-    let ping = match file.ping_secs.unwrap_or(30) {
+    let ping = match file.ping_secs.unwrap_or(PING_SECS) {
         0 => None,
         secs @ 5..=3600 => Some(Duration::from_secs(secs)),
         secs => {

@@ -27,6 +27,11 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Timeout for connecting to it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Protocol numbers of IP, as assigned by IANA.
+const IP_TCP: u8 = 6;
+const IP_UDP: u8 = 17;
+const IP_SCTP: u8 = 132;
+
 /// Settings for the collector.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct HepSettings {
@@ -107,9 +112,9 @@ impl Hep {
         let blanked = self.settings.blank_credentials.then(|| blank_credentials(bytes)).flatten();
         let packet = Packet {
             protocol: match flow.protocol {
-                Protocol::Udp => 17,
-                Protocol::Sctp => 132,
-                Protocol::Tcp | Protocol::Tls | Protocol::Ws | Protocol::Wss => 6,
+                Protocol::Udp => IP_UDP,
+                Protocol::Sctp => IP_SCTP,
+                Protocol::Tcp | Protocol::Tls | Protocol::Ws | Protocol::Wss => IP_TCP,
             },
             source,
             destination,
@@ -136,7 +141,10 @@ impl Hep {
         let is = |name: &[u8]| name.eq_ignore_ascii_case(b"call-id") || name.eq_ignore_ascii_case(b"i");
         let call_id = header_lines(bytes).find(|(name, _)| is(name)).map_or(&b""[..], |(_, value)| value);
         let hash = self.hasher.hash_one(call_id.trim_ascii());
-        (hash >> 11) as f64 / ((1u64 << 53) as f64) < self.settings.sample
+        // A number from 0 to 1 with as many bits as an `f64` has.
+        let share =
+            (hash >> (u64::BITS - f64::MANTISSA_DIGITS)) as f64 / (1u64 << f64::MANTISSA_DIGITS) as f64;
+        share < self.settings.sample
     }
 
     fn local(&self, protocol: Protocol, peer: IpAddr) -> SocketAddr {

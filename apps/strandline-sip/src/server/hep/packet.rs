@@ -12,8 +12,14 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// The length field has 16 bits, and the packet must fit into a datagram.
+/// Maximum length of a packet, in bytes: a UDP datagram over IPv4 holds no more, and the length field has 16 bits.
 const LEN_MAX: usize = 65_507;
+
+/// Length of the header of a chunk (vendor, type and length), in bytes.
+const CHUNK_HEADER_BYTES: usize = 6;
+
+/// Room for everything but the payload, in bytes.
+const OVERHEAD_BYTES: usize = 160;
 
 const FAMILY: u16 = 1;
 const PROTOCOL: u16 = 2;
@@ -55,7 +61,7 @@ pub(super) struct Packet<'a> {
 impl Packet<'_> {
     /// Encodes the packet. Returns `None` if it would be too long.
     pub(super) fn write(&self) -> Option<Vec<u8>> {
-        let mut out = Vec::with_capacity(160 + self.payload.len());
+        let mut out = Vec::with_capacity(OVERHEAD_BYTES + self.payload.len());
         out.extend_from_slice(b"HEP3\0\0");
         let is_v4 = self.source.is_ipv4();
         put(&mut out, FAMILY, &[if is_v4 { V4 } else { V6 }]);
@@ -76,7 +82,7 @@ impl Packet<'_> {
         if !self.password.is_empty() {
             put(&mut out, PASSWORD, self.password);
         }
-        if out.len() + 6 + self.payload.len() > LEN_MAX {
+        if out.len() + CHUNK_HEADER_BYTES + self.payload.len() > LEN_MAX {
             return None;
         }
         put(&mut out, PAYLOAD, self.payload);
@@ -89,7 +95,7 @@ impl Packet<'_> {
 fn put(out: &mut Vec<u8>, kind: u16, value: &[u8]) {
     out.extend_from_slice(&[0, 0]);
     out.extend_from_slice(&kind.to_be_bytes());
-    out.extend_from_slice(&(value.len() as u16 + 6).to_be_bytes());
+    out.extend_from_slice(&((value.len() + CHUNK_HEADER_BYTES) as u16).to_be_bytes());
     out.extend_from_slice(value);
 }
 

@@ -45,6 +45,11 @@ const COST: f64 = 10e-6;
 /// Maximum number of rejections sent at a time.
 const TOLD_AT_ONCE: usize = 16;
 
+/// Maximum burst of rejections, in seconds of their allowed rate.
+const BURST_SECS: f64 = 0.02;
+/// Weight of the latest measurement in the estimated cost of a rejection.
+const LATEST: f64 = 0.1;
+
 /// Limits the number of rejections sent. Further requests are dropped silently, which RFC 3261 section 21.5.4
 /// allows, because answering all of them would leave no time for those that can be served.
 struct Telling {
@@ -72,7 +77,7 @@ impl Telling {
         let own = worked.saturating_sub(self.worked).as_secs_f64();
         (self.at, self.worked) = (now, worked);
         self.saved = (self.saved + own * TELLING).min(SAVED_MAX);
-        self.left = (self.left + elapsed * self.per_sec).min(1.0 + self.per_sec / 50.0);
+        self.left = (self.left + elapsed * self.per_sec).min(1.0 + self.per_sec * BURST_SECS);
         (self.saved / self.cost).min(self.left).max(0.0) as usize
     }
 
@@ -81,7 +86,7 @@ impl Telling {
         let (count, time) = (count as f64, time.as_secs_f64() * WITH_ACK);
         self.left -= count;
         self.saved -= time;
-        self.cost = self.cost * 0.9 + time / count.max(1.0) * 0.1;
+        self.cost = self.cost * (1.0 - LATEST) + time / count.max(1.0) * LATEST;
     }
 }
 

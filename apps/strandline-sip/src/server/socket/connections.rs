@@ -14,6 +14,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use crate::server::sources::network;
 use crate::transaction::{ClientId, Flow, Numbers, Protocol, WORKERS_MAX};
 
+use super::PER_SEC_LOG2;
 use super::account::{Account, Share};
 use super::aliases::Aliases;
 use super::due::Watch;
@@ -133,7 +134,7 @@ impl Connections {
             aliases: RefCell::default(),
             dirty: RefCell::default(),
             spare: RefCell::default(),
-            next: Cell::new((epoch_unix_secs << 28) + 1),
+            next: Cell::new((epoch_unix_secs << PER_SEC_LOG2) + 1),
             step: Cell::new(1),
             wanted,
             account: Rc::default(),
@@ -149,7 +150,7 @@ impl Connections {
     /// Makes new numbers identify this worker, and differ from those of its earlier runs.
     pub(in crate::server) fn number_for(&self, worker: u8, begun_unix_secs: u64) {
         let workers = u64::from(WORKERS_MAX);
-        self.next.set((begun_unix_secs << 28) + workers + u64::from(worker));
+        self.next.set((begun_unix_secs << PER_SEC_LOG2) + workers + u64::from(worker));
         self.step.set(workers);
     }
 
@@ -222,8 +223,7 @@ impl Connections {
         self.closes(connection);
     }
 
-    /// Handles a connection that its peer has closed. Until it is removed, it is used only for responses to
-    /// its own requests; other messages to the peer use another connection.
+    /// Handles a close by the peer: until it is removed, the connection carries only responses to its requests.
     pub(in crate::server) fn closes(&self, connection: &Connection) {
         if connection.protocol == Protocol::Tls {
             self.aliases.borrow_mut().remove(connection.id);

@@ -14,6 +14,8 @@ use tokio::sync::Notify;
 
 use crate::transaction::{ClientId, Flow, Numbers, Protocol, worker_of};
 
+/// The size of a length field, in bytes.
+const LEN_BYTES: usize = size_of::<u32>();
 /// Approximate maximum size of a batch, in bytes. A longer letter is sent alone.
 const TOGETHER: usize = 32 << 10;
 /// Maximum size of a letter, in bytes: a message of maximum size fits.
@@ -44,7 +46,7 @@ pub(in crate::server) enum Letter<'a> {
 impl<'a> Letter<'a> {
     fn write(&self, out: &mut Vec<u8>) {
         let at = out.len();
-        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&[0; LEN_BYTES]);
         match self {
             Self::Send { from, flow, client, bytes } => {
                 out.extend_from_slice(&[0, *from, u8::from(client.is_some())]);
@@ -75,8 +77,8 @@ impl<'a> Letter<'a> {
                 out.extend_from_slice(&connection.to_le_bytes());
             }
         }
-        let len = (out.len() - at - 4) as u32;
-        if let Some(place) = out.get_mut(at..at + 4) {
+        let len = (out.len() - at - LEN_BYTES) as u32;
+        if let Some(place) = out.get_mut(at..at + LEN_BYTES) {
             place.copy_from_slice(&len.to_le_bytes());
         }
     }

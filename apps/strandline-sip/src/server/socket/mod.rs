@@ -17,6 +17,9 @@ mod udp;
 mod watch;
 mod websocket;
 
+/// Connection numbers for each second between two starts of a server, as a power of two.
+const PER_SEC_LOG2: u32 = 28;
+
 /// Number of messages that count as the first ones of a connection or an association: a REGISTER, and its
 /// repetition with credentials.
 pub(super) const FIRST: u8 = 2;

@@ -28,6 +28,9 @@ use super::step::{Timer, Timers};
 use super::time::Time;
 use super::timings::Timings;
 
+/// Maximum number of slots of each kind: the keys of timers have 32 bits, two of which name the timer.
+const SLOTS_MAX: usize = 1 << 30;
+
 /// Limits on the number of transactions and on their memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransactionLimits {
@@ -234,8 +237,8 @@ impl Transactions {
         Self {
             timings,
             keys: Keys::new(&half(first)),
-            servers: Slots::new(limits.servers_max.min(1 << 30)),
-            clients: Slots::new(limits.clients_max.min(1 << 30)),
+            servers: Slots::new(limits.servers_max.min(SLOTS_MAX)),
+            clients: Slots::new(limits.clients_max.min(SLOTS_MAX)),
             by_key: KeyMap::default(),
             merged: KeyMap::default(),
             deadlines: DeadlineQueues::default(),

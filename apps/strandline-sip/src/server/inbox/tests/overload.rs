@@ -9,10 +9,14 @@ use crate::server::socket::{Gate, mark, threshold};
 
 /// Capacity: calls per second that can be received and handled.
 const CAN: f64 = 2000.0;
+/// Processor time for each call, receiving it and handling it, in milliseconds.
+const EACH: f64 = 1000.0 / CAN;
+/// The share of it that goes into receiving, as in the gate's `READING`.
+const READING: f64 = 1.0 / 20.0;
 /// Cost of receiving a datagram, of handling a call, and of rejecting one with a response, in milliseconds of
 /// processor time.
-const READ: f64 = 1000.0 / CAN / 20.0;
-const CALL: f64 = READ * 19.0;
+const READ: f64 = EACH * READING;
+const CALL: f64 = EACH * (1.0 - READING);
 const TELL: f64 = CALL / 3.0;
 /// Share of the processor time that rejections may take.
 const TELLING: f64 = 0.02;
