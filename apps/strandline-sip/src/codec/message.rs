@@ -132,7 +132,7 @@ impl<'a> Message<'a> {
     ///     CSeq: 1826 REGISTER\r\n\
     ///     Contact: <sips:bob@192.0.2.4>;expires=600,\r\n <sips:bob@192.0.2.5>\r\n\
     ///     Content-Length: 0\r\n\r\n";
-    /// let mut index = Index::new(); // used for message after message
+    /// let mut index = Index::new(); // reused for all messages
     /// let message = Message::parse(bytes, &mut index).map_err(|rejected| rejected.error)?;
     /// assert_eq!(message.method(), Some(Method::Register));
     /// assert_eq!(message.contacts()?.count(), 2);

@@ -10,14 +10,14 @@ use super::timings::Timings;
 
 /// ```text
 ///              INVITE sent
-///                  |        A: sent again
-///              Calling  ------------------- B or no way: told, ends
+///                  |        A: retransmit
+///              Calling  ------------------- B or failure to send: report, end
 ///        1xx /    |    \ 300-699: ACK
-///   Proceeding    | 2xx  `-----> Completed --- D: ends
-///     |   \       |                ^  300-699 again: ACK again
-///     |    `------+------> Accepted --- M: ends
-///     |   2xx              2xx again: passed on
-///     `-- 300-699: ACK, Completed;  C: told
+///   Proceeding    | 2xx  `-----> Completed --- D: end
+///     |   \       |                ^  300-699 again: repeat ACK
+///     |    `------+------> Accepted --- M: end
+///     |   2xx              2xx again: pass on
+///     `-- 300-699: ACK, Completed;  C: report
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InviteClient {

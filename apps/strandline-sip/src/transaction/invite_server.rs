@@ -9,14 +9,14 @@ use super::step::{Timer, Timers};
 use super::timings::Timings;
 
 /// ```text
-///              INVITE came: 100 is sent after 200 ms, unless something else was
-///                  |        INVITE again: last response again
+///              INVITE received: send 100 after 200 ms without another response
+///                  |        INVITE again: repeat last response
 ///             Proceeding
 ///      300-699 /      \ 2xx
-///     Completed        Accepted --- L: ends
-///      |   |  H: told, ends     INVITE again: absorbed; 2xx again: sent; ACK: passed on
+///     Completed        Accepted --- L: end
+///      |   |  H: report, end    INVITE again: absorb; 2xx again: send; ACK: pass on
 ///      | ACK
-///  Confirmed --- I: ends
+///  Confirmed --- I: end
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InviteServer {

@@ -10,11 +10,11 @@ use super::timings::Timings;
 
 /// ```text
 ///            request sent
-///                |       E: sent again
-///             Trying ------------------- F or no way: told, ends
+///                |       E: retransmit
+///             Trying ------------------- F or failure to send: report, end
 ///          1xx /    \ 200-699
-///      Proceeding -- Completed --- K: ends
-///        E: sent again, every T2;  F: told, ends
+///      Proceeding -- Completed --- K: end
+///        E: retransmit every T2;  F: report, end
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NonInviteClient {

@@ -7,12 +7,12 @@ use super::step::Timers;
 use super::timings::Timings;
 
 /// ```text
-///        request came
-///             |            request again: absorbed
+///        request received
+///             |            request again: absorb
 ///          Trying
 ///       1xx /    \ 200-699
-///   Proceeding -- Completed --- J: ends
-///     request again: last response again
+///   Proceeding -- Completed --- J: end
+///     request again: repeat last response
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NonInviteServer {

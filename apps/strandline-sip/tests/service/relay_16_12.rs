@@ -139,7 +139,7 @@ fn strangers_name_leads_only_to_its_address() {
             None => assert_eq!(sent.flow, Flow::to(Protocol::Tcp, leads_to.parse().unwrap())),
             Some(code) => assert_eq!(sent.first_line(), code),
         }
-        // The same for an ACK, of which nobody is told; and for what is known by now.
+        // An ACK, which gets no error response, and a request to a name whose servers are known by now.
         let ack = world.receive(&bob(), &in_dialog("ACK", &ok, "sip:alice@10.0.0.1", &bob(), 4, false));
         assert_eq!(ack.len(), usize::from(code.is_none()), "{ack:#?}");
         let sent = world.one(&bob(), &info(5));

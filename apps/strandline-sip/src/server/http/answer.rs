@@ -1,8 +1,8 @@
-//! What somebody is told.
+//! Responses.
 
 use serde_json::{Value, json};
 
-/// Headers of all answers.
+/// Headers of all responses.
 const OF_ALL: [(&str, &str); 3] = [
     ("Cache-Control", "no-store"),
     (
@@ -12,12 +12,12 @@ const OF_ALL: [(&str, &str); 3] = [
     ("X-Content-Type-Options", "nosniff"),
 ];
 
-/// An answer.
+/// A response.
 #[derive(Debug, Clone)]
 pub(in crate::server) struct Answer {
     status: u16,
     kind: &'static str,
-    /// One besides those that all have.
+    /// A header besides those that all responses have.
     header: Option<(&'static str, String)>,
     body: String,
 }
@@ -31,14 +31,14 @@ impl Answer {
         Self::text(status, "application/json", format!("{value}\n"))
     }
 
-    /// What is wrong, and what would be right, if that isn't said by it.
+    /// An error, with optional advice.
     pub(in crate::server) fn error(status: u16, what: &str, hint: &str) -> Self {
         let body =
             if hint.is_empty() { json!({"error": what}) } else { json!({"error": what, "hint": hint}) };
         Self::json(status, &body)
     }
 
-    /// 405: there is something here, for other methods.
+    /// 405: the resource exists, but only for other methods.
     pub(in crate::server) fn not_allowed(methods: &str) -> Self {
         let mut answer = Self::error(405, "that can't be done here", &format!("there is {methods}"));
         answer.header = Some(("Allow", methods.to_owned()));
@@ -64,7 +64,7 @@ impl Answer {
         &self.body
     }
 
-    /// The status, headers with their values, and the body.
+    /// The status, the headers and the body.
     pub(super) fn into_parts(self) -> (u16, Vec<(&'static str, String)>, String) {
         let mut headers = vec![("Content-Type", self.kind.to_owned())];
         headers.extend(self.header);

@@ -1,4 +1,4 @@
-//! Asks a server of ours.
+//! A client for the server's own pages.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,40 +6,40 @@ use std::time::{Duration, Instant};
 
 pub(in crate::server) use super::request::escape;
 
-/// How long a connection may take: nobody asks over a longer way.
+/// Timeout for connecting.
 const CONNECT: Duration = Duration::from_secs(3);
-/// No answer is longer.
+/// Maximum size of a response, in bytes.
 const ANSWER_MAX: u64 = 16 << 20;
 const HEADERS_MAX: usize = 32;
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::server) enum NoAnswer {
-    /// There is no connection, so nothing was asked.
+    /// Connecting failed, so no request was sent.
     #[error("{0}")]
     NotThere(io::Error),
-    /// It was asked, and whether it does it nobody knows.
+    /// The request was sent; whether it took effect is unknown.
     #[error("no answer within {} s", .0.as_secs_f64())]
     Late(Duration),
-    /// The connection ended after the request; whether it took effect is unknown.
+    /// The connection ended after the request was sent; whether it took effect is unknown.
     #[error("the connection ended before the answer did{}", .0.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
     Ended(Option<io::Error>),
-    /// Somebody else is there.
+    /// The response came from another kind of server.
     #[error("what answers there doesn't speak HTTP as a SIP server's pages do")]
     Other,
 }
 
 impl NoAnswer {
-    /// The request has left, so that it may have been carried out, or will be.
+    /// Returns true if the request was sent, so it may have taken effect or still may.
     pub(in crate::server) const fn may_be_done(&self) -> bool {
         matches!(self, Self::Late(_) | Self::Ended(_))
     }
 }
 
-/// The status and the body of the answer to a request without a body, if it comes in so long.
+/// Sends a request without a body. Returns the status and the body of the response.
 ///
 /// # Errors
-/// If nobody is there, or somebody else is, or it takes longer.
+/// Returns an error if the server can't be reached, is another kind of server, or takes too long.
 #[allow(clippy::disallowed_methods, reason = "it waits for a server in real time")]
 pub(in crate::server) fn ask(
     address: SocketAddr,
@@ -54,7 +54,7 @@ pub(in crate::server) fn ask(
     let token = token.map_or(String::new(), |token| format!("Authorization: Bearer {token}\r\n"));
     let request =
         format!("{method} {target} HTTP/1.1\r\nHost: {address}\r\n{token}Connection: close\r\n\r\n");
-    // It is short: there is room for it however little the other side reads.
+    // The request is short enough for the socket buffer, even if the server doesn't read.
     stream.write_all(request.as_bytes()).map_err(|error| NoAnswer::Ended(Some(error)))?;
     let mut answer = Vec::new();
     loop {
@@ -83,19 +83,19 @@ pub(in crate::server) fn ask(
     Ok((answer.status, answer.body))
 }
 
-/// An answer, and how long its body should be.
+/// A response, and the expected length of its body.
 struct Parsed {
     status: u16,
     body: String,
     len: Option<usize>,
 }
 
-/// Nothing has come yet.
+/// Returns true if nothing has arrived yet.
 fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
-/// `None` if it is no answer.
+/// Parses a response; `None` if it is malformed.
 fn parse(answer: &[u8]) -> Option<Parsed> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut parsed = httparse::Response::new(&mut headers);
@@ -107,7 +107,7 @@ fn parse(answer: &[u8]) -> Option<Parsed> {
     Some(Parsed { status, body, len })
 }
 
-/// The body of an answer.
+/// The body of a response.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(super) fn body(answer: &[u8]) -> Option<String> {
     parse(answer).map(|answer| answer.body)

@@ -1,4 +1,4 @@
-//! Any bytes as a request, and as an answer.
+//! Fuzz target: arbitrary bytes as a request and as a response.
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue, ORIGIN};
 use hyper::{Method, Uri, Version};
@@ -7,19 +7,19 @@ use super::client;
 use super::hosts::Hosts;
 use super::request::{Request, escape};
 
-/// Requests, in whole and of the target only, and answers.
+/// Whole requests, request targets, and responses.
 pub fn run(bytes: &[u8]) {
     if let Ok(target) = core::str::from_utf8(bytes) {
         asked(target);
     }
     head(bytes);
     if let Some(body) = client::body(bytes) {
-        // What is no UTF-8 becomes a sign of three bytes.
+        // Invalid UTF-8 is replaced by a character of three bytes.
         assert!(body.len() <= 3 * bytes.len());
     }
 }
 
-/// What was asked for is written so that it reads the same, and what looks like an escape is one.
+/// A target that was read and written again reads the same, and everything that looks like an escape is one.
 fn asked(target: &str) {
     let Ok(request) = Request::asked("GET", target) else { return };
     let digits = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
@@ -31,7 +31,7 @@ fn asked(target: &str) {
     assert_eq!(again, Ok(request));
 }
 
-/// A request that is served names the server, and comes from no page elsewhere.
+/// A request that is accepted names the server, and doesn't come from a foreign page.
 fn head(bytes: &[u8]) {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut parsed = httparse::Request::new(&mut headers);

@@ -1,5 +1,6 @@
-//! What a request may address the server by (RFC 9110 section 7.2), and from which pages a browser may ask. Without that a page
-//! elsewhere reads answers once its own name resolves to the server's address (DNS rebinding).
+//! Checks the host names by which requests may address the server (RFC 9110 section 7.2), and the pages from
+//! which a browser may send them. Otherwise a foreign page could read responses after changing its own name
+//! to resolve to the server's address (DNS rebinding).
 
 use std::net::IpAddr;
 
@@ -8,10 +9,10 @@ use hyper::{Uri, Version};
 
 use super::Answer;
 
-/// What the server goes by.
+/// The names of the server.
 #[derive(Debug)]
 pub(super) struct Hosts {
-    /// The table that names others: `metrics` or `admin`.
+    /// The configuration table with further names: `metrics` or `admin`.
     table: String,
     bound: IpAddr,
     names: Vec<String>,
@@ -26,7 +27,7 @@ impl Hosts {
     /// Checks Host and Origin.
     ///
     /// # Errors
-    /// The answer for a request that may not be served: 400, 421 or 403.
+    /// Returns the response for a request that is rejected: 400, 421 or 403.
     pub(super) fn check(
         &self,
         version: Version,
@@ -36,11 +37,11 @@ impl Hosts {
         let mut hosts = headers.get_all(HOST).iter();
         let host = match (hosts.next(), hosts.next()) {
             (Some(host), None) => host.to_str().unwrap_or_default(),
-            // Clients of HTTP/1.0 may leave it out, and browsers are none.
+            // HTTP/1.0 clients may omit it; they are not browsers.
             (None, None) if version < Version::HTTP_11 => "localhost",
             _ => return Err(Answer::error(400, "a request has one Host", "RFC 9112 section 3.2")),
         };
-        // What an absolute target says counts instead of Host (RFC 9112 section 3.2.2).
+        // The host of an absolute target takes precedence over Host (RFC 9112 section 3.2.2).
         let host = target.authority().map_or(host, |authority| authority.as_str());
         if !self.is_own(host) {
             let hint = format!("add the name of {host:?} to {}.hosts in the configuration", self.table);
@@ -63,7 +64,8 @@ impl Hosts {
         let listed = name == "localhost" || self.names.contains(&name);
         match name.parse::<IpAddr>().map(|address| address.to_canonical()) {
             _ if listed => true,
-            // An address is no name that somebody else resolves. Which of them lead here is unknown.
+            // An attacker can't make a literal address resolve to the server. On a wildcard address, the
+            // server's addresses are unknown.
             Ok(_) if self.bound.is_unspecified() => true,
             Ok(address) => address == self.bound || (address.is_loopback() && self.bound.is_loopback()),
             Err(_) => false,
@@ -71,7 +73,7 @@ impl Hosts {
     }
 }
 
-/// A host without brackets or a final dot, and its port. `None` if it is neither a name nor an address.
+/// The host, without brackets or a final dot, and the port. `None` if it is neither a name nor an address.
 fn split(host: &str) -> Option<(&str, &str)> {
     let (name, rest) = match host.strip_prefix('[') {
         Some(inner) => inner.split_once(']')?,
@@ -84,7 +86,7 @@ fn split(host: &str) -> Option<(&str, &str)> {
     (is_port && !name.is_empty()).then_some((name, port))
 }
 
-/// Is this origin that of pages of this host (RFC 6454)?
+/// Returns true if this is the origin of pages of this host (RFC 6454).
 fn is_same(origin: &str, host: &str) -> bool {
     let (default, of_page) = match origin.split_once("://") {
         Some(("http", rest)) => ("80", rest),

@@ -1,4 +1,5 @@
-//! HTTP for those who look after the server: hyper speaks it, on the shard's own thread, so that nothing waits for a lock.
+//! HTTP for administration and metrics, based on hyper. It runs on the shard's own thread, so nothing waits
+//! for a lock.
 
 mod answer;
 pub(super) mod client;
@@ -21,7 +22,7 @@ pub(super) use answer::Answer;
 use hosts::Hosts;
 pub(super) use request::Request;
 
-/// An answer, at once or when something is done.
+/// A response that is available now or later.
 pub(super) enum Reply {
     Now(Answer),
     Later(Pin<Box<dyn Future<Output = Answer>>>),
@@ -33,14 +34,14 @@ impl From<Answer> for Reply {
     }
 }
 
-/// Answers a request. HEAD comes as a GET.
+/// Handles a request. HEAD is passed as GET.
 pub(super) type Handler = Rc<dyn Fn(&Request) -> Reply>;
 
-/// Listens there and answers until the runtime ends. `names` are those that a request may address the server by, beside its
-/// addresses and `localhost`. Returns the address.
+/// Listens and serves until the runtime ends. `names` are the host names by which requests may address the
+/// server, besides its addresses and `localhost`. Returns the address.
 ///
 /// # Errors
-/// If it can't listen.
+/// Returns an error if it can't listen.
 pub(super) async fn listen_for(
     what: &str,
     address: SocketAddr,

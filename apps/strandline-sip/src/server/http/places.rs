@@ -1,16 +1,16 @@
-//! Places for connections of HTTP: limits in all and for each source. A connection over which nothing was asked yet makes way for a
-//! newcomer, so that silent ones lock out nobody.
+//! Limits on the number of HTTP connections, in total and for each source. A connection without a request
+//! makes way for a new one, so that silent connections can't lock out others.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use tokio::sync::Notify;
 
-/// Connections in all, and from one IPv4 address or IPv6 /64.
+/// Maximum number of connections in total, and from one IPv4 address or IPv6 /64.
 const PLACES: usize = 64;
 const PLACES_OF_SOURCE: usize = 16;
 
-/// A connection's place.
+/// The place of a connection.
 #[derive(Debug)]
 pub(super) struct Place {
     number: u64,
@@ -27,12 +27,12 @@ impl Place {
 #[derive(Debug)]
 struct Taken {
     source: u64,
-    /// Something was asked.
+    /// True once a request has arrived.
     is_asked: bool,
     evicted: Rc<Notify>,
 }
 
-/// The places of a listening socket, by number: older ones first.
+/// The places of a listening socket by number, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     next: u64,
@@ -40,8 +40,8 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Gives a newcomer a place, if need be that of the oldest connection over which nothing was asked. `None` if all are asked
-    /// something.
+    /// Gives a new connection a place, if necessary that of the oldest connection without a request. Returns
+    /// `None` if all connections have requests.
     pub(super) fn take(&mut self, source: u64) -> Option<Place> {
         let of_source = |taken: &Taken| taken.source == source;
         if self.taken.values().filter(|taken| of_source(taken)).count() >= PLACES_OF_SOURCE {
@@ -55,19 +55,19 @@ impl Places {
         Some(Place { number, evicted })
     }
 
-    /// Something was asked over this connection.
+    /// Records that a request has arrived over the connection.
     pub(super) fn is_asked(&mut self, place: &Place) {
         if let Some(taken) = self.taken.get_mut(&place.number) {
             taken.is_asked = true;
         }
     }
 
-    /// The connection has ended.
+    /// Frees the place of a connection that has ended.
     pub(super) fn leave(&mut self, place: &Place) {
         self.taken.remove(&place.number);
     }
 
-    /// Ends the oldest connection over which nothing was asked.
+    /// Closes the oldest connection without a request.
     pub(super) fn evict_oldest(&mut self) {
         self.evict(|_| true);
     }

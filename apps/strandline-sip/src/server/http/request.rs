@@ -1,4 +1,4 @@
-//! What somebody asks for.
+//! Requests.
 
 use std::borrow::Cow;
 
@@ -6,22 +6,22 @@ use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use hyper::{Method, Uri};
 use subtle::ConstantTimeEq;
 
-/// A request without a body: what it asks for stands in its first line.
+/// A request without a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::server) struct Request {
     pub(in crate::server) method: String,
-    /// The parts of the path between its slashes, without escapes; none of `/`.
+    /// The decoded segments of the path; empty for `/`.
     pub(in crate::server) path: Vec<String>,
     query: Vec<(String, String)>,
-    /// Of `Authorization: Bearer`.
+    /// The token of `Authorization: Bearer`.
     token: Option<String>,
 }
 
 impl Request {
-    /// Reads the head of a request, of which HEAD becomes GET.
+    /// Reads the head of a request. HEAD becomes GET.
     ///
     /// # Errors
-    /// What is wrong with its target.
+    /// Returns what is wrong with the target.
     pub(in crate::server) fn of(
         method: &Method,
         target: &Uri,
@@ -33,10 +33,10 @@ impl Request {
         Ok(Self { token, ..Self::asked(method, target)? })
     }
 
-    /// A request without headers.
+    /// Creates a request without headers.
     ///
     /// # Errors
-    /// What is wrong with its target.
+    /// Returns what is wrong with the target.
     pub(in crate::server) fn asked(method: &str, target: &str) -> Result<Self, &'static str> {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let Some(path) = path.strip_prefix('/') else { return Err("the path must begin with /") };
@@ -50,7 +50,7 @@ impl Request {
         Ok(Self { method: method.to_owned(), path, query: query.collect::<Result<_, &str>>()?, token: None })
     }
 
-    /// Returns whether the request shows this token. It takes as long for a wrong one, whatever its letters.
+    /// Returns true if the request presents this token. The comparison takes constant time.
     pub(in crate::server) fn shows(&self, token: &str) -> bool {
         let shown = self.token.as_deref().unwrap_or_default();
         !token.is_empty() && bool::from(shown.as_bytes().ct_eq(token.as_bytes()))
@@ -61,24 +61,24 @@ impl Request {
         self.query.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
-    /// All values of the query, with their names.
+    /// All names and values of the query.
     pub(in crate::server) fn query(&self) -> &[(String, String)] {
         &self.query
     }
 
-    /// Its path as patterns are made of.
+    /// The path in a form for pattern matching.
     pub(in crate::server) fn parts(&self) -> Vec<&str> {
         self.path.iter().map(String::as_str).collect()
     }
 }
 
-/// The token of credentials for the scheme Bearer (RFC 6750), whose letters may be small or capital (RFC 9110 section 11.1).
+/// The token of Bearer credentials (RFC 6750). The scheme is case-insensitive (RFC 9110 section 11.1).
 fn bearer(credentials: &str) -> Option<String> {
     let (scheme, token) = credentials.trim().split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
 }
 
-/// `%40` becomes `@`; `None` if that isn't possible.
+/// Decodes escapes such as `%40`. Returns `None` if one is malformed.
 fn unescape(text: &str) -> Option<String> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -89,7 +89,7 @@ fn unescape(text: &str) -> Option<String> {
             continue;
         }
         let (digits, after) = rest.split_at_checked(2)?;
-        // A sign would be taken for a digit.
+        // The parser would accept a sign in place of a digit.
         if !digits.iter().all(u8::is_ascii_hexdigit) {
             return None;
         }
@@ -99,7 +99,7 @@ fn unescape(text: &str) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
-/// A text as it may stand in a path or a query.
+/// Escapes a text for a path or a query.
 pub(in crate::server) fn escape(text: &str) -> Cow<'_, str> {
     let plain =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'@' | b':');

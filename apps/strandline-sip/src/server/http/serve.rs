@@ -1,4 +1,4 @@
-//! Connections of HTTP: how many, for how long, and what is asked over them.
+//! Serves HTTP connections: limits on their number and duration, and their requests.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -23,9 +23,9 @@ use super::places::{Place, Places};
 use super::request::Request;
 use super::{Answer, Handler, Reply};
 
-/// How long the head of a request may take to come, and an answer to be taken.
+/// Time for receiving the head of a request, and for sending a response.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes that are read at a time: the head of a request fits.
+/// Size of the read buffer, in bytes, which limits the head of a request.
 const HEAD_MAX: usize = 8192;
 const HEADERS_MAX: usize = 64;
 
@@ -33,7 +33,7 @@ const HEADERS_MAX: usize = 64;
 #[derive(Default)]
 struct Open {
     places: RefCell<Places>,
-    /// A descriptor that is kept for a connection while there are no others.
+    /// A spare descriptor, for accepting a connection when no others are left.
     reserve: RefCell<Option<File>>,
 }
 
@@ -46,7 +46,7 @@ impl Open {
     }
 }
 
-/// Answers until the task is ended.
+/// Serves connections until the task is ended.
 pub(super) async fn serve(listener: TcpListener, hosts: Rc<Hosts>, handler: Handler) {
     let open = Rc::new(Open::default());
     open.keep_reserve();
@@ -80,7 +80,7 @@ pub(super) async fn serve(listener: TcpListener, hosts: Rc<Hosts>, handler: Hand
     }
 }
 
-/// Answers one request. The connection ends early if another one needs its place.
+/// Answers one request. The connection is closed early if another one needs its place.
 async fn answer(stream: TcpStream, place: &Place, open: &Open, hosts: &Hosts, handler: &Handler) {
     let answered = Notify::new();
     let service = service_fn(|request: hyper::Request<Incoming>| {
@@ -106,7 +106,7 @@ async fn answer(stream: TcpStream, place: &Place, open: &Open, hosts: &Hosts, ha
         tokio::time::sleep(PATIENCE).await;
     };
     tokio::select! {
-        // A client that goes away early doesn't want the answer.
+        // A client that disconnects early doesn't need the response.
         _ = connection => {}
         () = place.evicted() => {}
         () = is_late => {}

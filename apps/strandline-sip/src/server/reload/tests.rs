@@ -18,7 +18,7 @@ fn reload_reports_changes_precisely() {
     assert_eq!(told.changed, ["domains", "auth", "auth.users: read again"]);
     let restart = |key: &str| format!("{key}: needs a new start");
     assert_eq!(told.kept, ["store", "admin", "limits.users_max"].map(restart));
-    // What was kept is still different the next time, and what changed isn't.
+    // At the next reload, changes that need a restart are still different, and the others aren't.
     let counting = counting(&old, new.clone());
     let again = differences(&counting, &new);
     assert_eq!(again.changed, ["auth.users: read again"]);

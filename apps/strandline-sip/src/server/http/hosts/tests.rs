@@ -39,7 +39,7 @@ fn hosts_are_addresses_localhost_and_configured_names() {
 fn a_request_has_one_host() {
     assert_eq!(check("127.0.0.1", &[], "/", &[]), 400);
     assert_eq!(check("127.0.0.1", &[], "/", &[("host", "localhost"), ("host", "localhost")]), 400);
-    // An absolute target counts instead.
+    // The host of an absolute target takes precedence.
     let rebound = "http://rebound.example.net/live.json";
     assert_eq!(check("127.0.0.1", &[], rebound, &[("host", "localhost")]), 421);
 }

@@ -3,7 +3,7 @@ use std::net::{SocketAddr, TcpStream as Client};
 
 use super::*;
 
-/// A server, on a task of this thread, that answers with what was asked for.
+/// Starts a server on this thread that responds with the method of the request.
 async fn start() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -14,7 +14,7 @@ async fn start() -> SocketAddr {
     address
 }
 
-/// Sends this and returns all that comes until the end.
+/// Sends `text`, and returns everything received until the end.
 async fn ask(address: SocketAddr, text: &'static [u8]) -> String {
     let asked = tokio::task::spawn_blocking(move || {
         let mut client = Client::connect(address).unwrap();
