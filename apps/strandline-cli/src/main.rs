@@ -30,6 +30,7 @@ Examples:
   strandline netem exec --help         run programs on an emulated network
   strandline lab run --short --all     papers' experiments, in minutes; then strandline lab report
   strandline perf server               throughput; on another host strandline perf client ADDR
+  strandline http serve DIR            a directory's files over TCP and SCTP streams
   strandline sip --domain example.com  SIP registrar and proxy on 127.0.0.1:5060
   strandline completions bash          completions for a shell
 Logging: -v, -vv, or RUST_LOG=strandline=debug; --log-format json for programs"
@@ -89,6 +90,15 @@ Examples:
   strandline lab report                        lab-report/index.html, and the figures as PNG"
     )]
     Lab(strandline_lab::Lab),
+    /// HTTP over TCP and over SCTP streams
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  strandline http serve DIR                    the files of a directory, on TCP and on SCTP
+  strandline http serve DIR --list --access-log -"
+    )]
+    Http(strandline_http::command::Http),
     /// SIP server: registrar and proxy on UDP, TCP and SCTP
     Sip(strandline_sip::server::Args),
     /// Measure SCTP, TCP and UDP on this machine, and print the tables of a 2008 paper beside them
@@ -152,6 +162,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Load(load) => load.run(),
         Command::Netem(netem) => netem.run(),
         Command::Lab(lab) => lab.run(env!("STRANDLINE_COMMIT")),
+        Command::Http(http) => http.run(),
         Command::Sip(args) => strandline_sip::server::run(&args),
         Command::Demo(args) => strandline_load::demo::run(&args),
         Command::Completions { shell } => {

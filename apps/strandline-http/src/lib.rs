@@ -67,7 +67,10 @@
 #![forbid(unsafe_code)]
 
 mod client;
+pub mod command;
 mod control;
+pub mod file_server;
+mod files;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod server;

@@ -163,6 +163,13 @@ impl ServerTls {
         config.send_tls13_tickets = 1;
         Ok(Self(Arc::new(config)))
     }
+
+    /// Offers these application protocols (ALPN, RFC 7301), the preferred one first. Default: none.
+    #[must_use]
+    pub fn with_alpn(mut self, protocols: &[&[u8]]) -> Self {
+        Arc::make_mut(&mut self.0).alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        self
+    }
 }
 
 impl ClientTls {

@@ -154,10 +154,11 @@ pub(super) const CRATES: [Rules; 7] = [
     Rules {
         root: "apps/strandline-http/src/lib.rs",
         layers: &[
-            apart(&["control", "stall"]),
+            apart(&["control", "files", "stall"]),
             apart(&["streams"]),
             apart(&["client", "server"]),
-            apart(&["fuzzing"]),
+            apart(&["file_server", "fuzzing"]),
+            apart(&["command"]),
         ],
         exceptions: &[],
     },

@@ -1,0 +1,24 @@
+//! The subcommands of `strandline http`.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+/// HTTP over TCP and over SCTP streams.
+#[derive(Debug, clap::Subcommand)]
+pub enum Http {
+    /// Serve the files of a directory over TCP and SCTP
+    Serve(crate::file_server::Args),
+}
+
+impl Http {
+    /// Runs the subcommand.
+    ///
+    /// # Errors
+    /// If it fails.
+    pub fn run(&self) -> Result<ExitCode> {
+        match self {
+            Self::Serve(args) => crate::file_server::run(args).map(|()| ExitCode::SUCCESS),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The access log: combined format, or a JSON object a line.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use hyper::header::{HeaderName, REFERER, USER_AGENT};
+use hyper::{Request, Response};
+
+use crate::files::FileBody;
+
+/// Format of the access log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// The combined format of Apache and nginx
+    Combined,
+    /// A JSON object a line
+    Json,
+}
+
+/// The way in which a request came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Transport {
+    Tcp,
+    Tls,
+    Sctp,
+}
+
+/// The sender of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sender {
+    pub(crate) address: Option<SocketAddr>,
+    pub(crate) transport: Transport,
+    pub(crate) stream: Option<u16>,
+}
+
+/// An access log. Lines are written when a response has been sent or given up.
+pub(crate) struct AccessLog {
+    format: Format,
+    to: Mutex<Box<dyn Write + Send>>,
+}
+
+impl std::fmt::Debug for AccessLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AccessLog").field("format", &self.format).finish_non_exhaustive()
+    }
+}
+
+impl AccessLog {
+    /// Opens a log that is appended to a file, or goes to standard output if the path is `-`.
+    pub(crate) fn open(path: &Path, format: Format) -> io::Result<Self> {
+        let to: Box<dyn Write + Send> = if path == Path::new("-") {
+            Box::new(io::stdout())
+        } else {
+            Box::new(OpenOptions::new().create(true).append(true).open(path)?)
+        };
+        Ok(Self { format, to: Mutex::new(to) })
+    }
+
+    fn write(&self, entry: &Entry) {
+        let line = match self.format {
+            Format::Combined => entry.combined(),
+            Format::Json => serde_json::to_string(entry).unwrap_or_default(),
+        };
+        let mut to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
+        // Requests are still answered when the log's disk is full.
+        let _ = to.write_all(format!("{line}\n").as_bytes());
+    }
+}
+
+/// A line of the log.
+#[derive(Debug, serde::Serialize)]
+struct Entry {
+    time: String,
+    client: Option<String>,
+    transport: Transport,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream: Option<u16>,
+    method: String,
+    target: String,
+    version: String,
+    status: u16,
+    body_bytes: u64,
+    /// Whether the whole body was handed to the connection.
+    complete: bool,
+    referer: Option<String>,
+    user_agent: Option<String>,
+}
+
+impl Entry {
+    fn new<B>(request: &Request<B>, sender: Sender) -> Self {
+        #[allow(clippy::disallowed_methods, reason = "the time of day for a log")]
+        let now = SystemTime::now();
+        let text = |name: HeaderName| {
+            request.headers().get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+        };
+        Self {
+            time: httpdate::fmt_http_date(now),
+            client: sender.address.map(|address| address.ip().to_string()),
+            transport: sender.transport,
+            stream: sender.stream,
+            method: request.method().to_string(),
+            target: request.uri().path_and_query().map_or_else(String::new, ToString::to_string),
+            version: format!("{:?}", request.version()),
+            status: 0,
+            body_bytes: 0,
+            complete: false,
+            referer: text(REFERER),
+            user_agent: text(USER_AGENT),
+        }
+    }
+
+    fn combined(&self) -> String {
+        format!(
+            "{} - - [{}] \"{} {} {}\" {} {} \"{}\" \"{}\"",
+            self.client.as_deref().unwrap_or("-"),
+            clf_time(&self.time),
+            self.method,
+            escape(&self.target),
+            self.version,
+            self.status,
+            self.body_bytes,
+            escape(self.referer.as_deref().unwrap_or("-")),
+            escape(self.user_agent.as_deref().unwrap_or("-")),
+        )
+    }
+}
+
+/// Turns `Tue, 14 Nov 2023 22:13:20 GMT` into `14/Nov/2023:22:13:20 +0000`.
+fn clf_time(http_date: &str) -> String {
+    let mut parts = http_date.split(' ').skip(1);
+    let mut next = || parts.next().unwrap_or_default();
+    let (day, month, year, time) = (next(), next(), next(), next());
+    format!("{day}/{month}/{year}:{time} +0000")
+}
+
+/// Escapes quotes, backslashes and control characters, so that a client can't forge a line.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => escaped.extend(['\\', character]),
+            _ if character.is_control() => escaped.push_str(&format!("\\x{:02X}", u32::from(character))),
+            _ => escaped.push(character),
+        }
+    }
+    escaped
+}
+
+/// A body that is logged once it was sent or dropped.
+#[derive(Debug)]
+pub(crate) struct LoggedBody {
+    inner: FileBody,
+    entry: Option<(Entry, Arc<AccessLog>)>,
+}
+
+impl LoggedBody {
+    /// Makes a response one that is logged, if there is a log.
+    pub(crate) fn respond<B>(
+        request: &Request<B>,
+        sender: Sender,
+        response: Response<FileBody>,
+        log: Option<&Arc<AccessLog>>,
+    ) -> Response<Self> {
+        let status = response.status().as_u16();
+        let entry = log.map(|log| (Entry { status, ..Entry::new(request, sender) }, Arc::clone(log)));
+        response.map(|inner| Self { inner, entry })
+    }
+}
+
+impl Body for LoggedBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let this = self.get_mut();
+        let frame = Pin::new(&mut this.inner).poll_frame(cx);
+        if let (Some((entry, _)), Poll::Ready(Some(Ok(frame)))) = (&mut this.entry, &frame) {
+            entry.body_bytes += frame.data_ref().map_or(0, Bytes::len) as u64;
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+impl Drop for LoggedBody {
+    fn drop(&mut self) {
+        if let Some((mut entry, log)) = self.entry.take() {
+            entry.complete = self.inner.is_end_stream();
+            log.write(&entry);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

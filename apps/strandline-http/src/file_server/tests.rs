@@ -1,0 +1,195 @@
+//! The whole server on loopback sockets.
+
+use std::fs;
+
+use bytes::Bytes;
+use clap::Parser;
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Incoming;
+use hyper::header::{ALT_SVC, HeaderName};
+use hyper::{Uri, Version};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use strandline_tls::{ClientTls, Wire};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::client::Connector;
+use crate::files::testing::Folder;
+
+#[derive(Debug, Parser)]
+struct Program {
+    #[command(flatten)]
+    args: Args,
+}
+
+struct Running {
+    folder: Folder,
+    listening: Listening,
+    signals: watch::Sender<u32>,
+    ended: JoinHandle<Result<()>>,
+}
+
+impl Running {
+    /// Serves a page, and a file that doesn't fit any buffer.
+    async fn start(more: &[&str]) -> Self {
+        let folder = Folder::new("server");
+        let site = folder.path().join("site");
+        fs::create_dir(&site).unwrap();
+        fs::write(site.join("index.html"), "<h1>hello</h1>").unwrap();
+        fs::write(site.join("large"), vec![7; 20 << 20]).unwrap();
+        let log = folder.path().join("log");
+        let paths = ["program", site.to_str().unwrap(), "--access-log", log.to_str().unwrap()];
+        let local = ["--listen", "127.0.0.1:0", "--encapsulation", "127.0.0.1:0", "--sctp", "0"];
+        let arguments = paths.iter().chain(&local).chain(more);
+        let args = Program::try_parse_from(arguments).unwrap().args;
+        let server = Server::bind(&args).await.unwrap();
+        let listening = server.listening.clone();
+        let (signals, told) = watch::channel(0);
+        Self { folder, listening, signals, ended: tokio::spawn(server.run(told)) }
+    }
+
+    fn uri(&self, port: u16, path: &str) -> Uri {
+        format!("http://127.0.0.1:{port}{path}").parse().unwrap()
+    }
+
+    fn tcp(&self, path: &str) -> Uri {
+        self.uri(self.listening.tcp.port(), path)
+    }
+
+    fn sctp(&self, path: &str) -> Uri {
+        self.uri(self.listening.sctp, path)
+    }
+
+    fn over_sctp(&self) -> Client<Connector, Empty<Bytes>> {
+        let stack = Stack::builder().udp("127.0.0.1:0".parse().unwrap()).unwrap();
+        let udp = self.listening.encapsulation.unwrap().port();
+        Client::builder(TokioExecutor::new()).build(Connector::new(stack).encapsulation_port(udp))
+    }
+
+    fn over_tcp(http2_only: bool) -> Client<HttpConnector, Empty<Bytes>> {
+        Client::builder(TokioExecutor::new()).http2_only(http2_only).build_http()
+    }
+
+    async fn end(self) -> String {
+        self.signals.send_replace(1);
+        self.ended.await.unwrap().unwrap();
+        fs::read_to_string(self.folder.path().join("log")).unwrap()
+    }
+}
+
+async fn text(response: Response<Incoming>) -> Bytes {
+    response.into_body().collect().await.unwrap().to_bytes()
+}
+
+fn header(response: &Response<Incoming>, name: HeaderName) -> &str {
+    response.headers().get(name).map_or("", |value| value.to_str().unwrap())
+}
+
+#[tokio::test]
+async fn one_site_is_served_on_every_transport() {
+    let server = Running::start(&[]).await;
+    let old = Running::over_tcp(false).get(server.tcp("/")).await.unwrap();
+    assert_eq!(old.version(), Version::HTTP_11);
+    let (sctp, udp) = (server.listening.sctp, server.listening.encapsulation.unwrap().port());
+    assert_eq!(header(&old, ALT_SVC), format!("h1-sctp=\":{sctp}\"; udp={udp}; ma=86400"));
+    assert_eq!(text(old).await, "<h1>hello</h1>");
+    let new = Running::over_tcp(true).get(server.tcp("/")).await.unwrap();
+    assert_eq!(new.version(), Version::HTTP_2);
+    assert_eq!(text(new).await, "<h1>hello</h1>");
+    let streams = server.over_sctp().get(server.sctp("/")).await.unwrap();
+    assert_eq!(header(&streams, ALT_SVC), "", "a client of SCTP needn't be told");
+    assert_eq!(text(streams).await, "<h1>hello</h1>");
+    let log = server.end().await;
+    let lines: Vec<&str> = log.lines().collect();
+    for (line, version) in lines.iter().zip(["HTTP/1.1", "HTTP/2.0", "HTTP/1.1"]) {
+        assert!(line.ends_with(&format!("\"GET / {version}\" 200 14 \"-\" \"-\"")), "{log}");
+    }
+    assert_eq!(lines.len(), 3);
+}
+
+#[tokio::test]
+async fn large_files_arrive_whole() {
+    let server = Running::start(&[]).await;
+    let over_sctp = server.over_sctp();
+    let (sctp, tcp) =
+        tokio::join!(async { text(over_sctp.get(server.sctp("/large")).await.unwrap()).await }, async {
+            text(Running::over_tcp(true).get(server.tcp("/large")).await.unwrap()).await
+        },);
+    assert!(sctp == tcp && sctp.len() == 20 << 20 && sctp.iter().all(|byte| *byte == 7));
+}
+
+#[tokio::test]
+async fn requests_in_progress_outlive_the_signal() {
+    let server = Running::start(&[]).await;
+    let over_sctp = server.over_sctp();
+    let sctp = over_sctp.get(server.sctp("/large")).await.unwrap();
+    let tcp = Running::over_tcp(false).get(server.tcp("/large")).await.unwrap();
+    server.signals.send_replace(1);
+    assert_eq!(text(sctp).await.len(), 20 << 20);
+    assert_eq!(text(tcp).await.len(), 20 << 20);
+    drop(over_sctp);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn slow_clients_are_closed() {
+    let server = Running::start(&["--head-timeout", "1", "--write-timeout", "1"]).await;
+    for head in ["", "PRI * HT", "GET / HTTP/1.1\r\nHost"] {
+        let mut slow = TcpStream::connect(server.listening.tcp).await.unwrap();
+        slow.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        let _ = slow.read_to_end(&mut answer).await;
+        assert!(!answer.starts_with(b"HTTP/1.1 200"), "{head:?}");
+    }
+    let mut deaf = TcpStream::connect(server.listening.tcp).await.unwrap();
+    deaf.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    // Its line appears in the log once the server has given up.
+    let log = server.folder.path().join("log");
+    while !fs::read_to_string(&log).unwrap().contains("/large") {
+        tokio::task::yield_now().await;
+    }
+    let mut part = Vec::new();
+    let _ = deaf.read_to_end(&mut part).await;
+    assert!(part.len() < 20 << 20);
+}
+
+#[tokio::test]
+async fn tls_offers_http2_on_tcp() {
+    let folder = Folder::new("certificate");
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    fs::write(&certificate, made.cert.pem()).unwrap();
+    fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let files = ["--certificate", certificate.to_str().unwrap(), "--key", key.to_str().unwrap()];
+    let server = Running::start(&files).await;
+    assert!(server.listening.tls);
+    let tcp = TcpStream::connect(server.listening.tcp).await.unwrap();
+    let wire = Wire::opened(tcp, &ClientTls::new(&certificate, None).unwrap(), "localhost").unwrap();
+    wire.handshake().await.unwrap();
+    wire.try_write(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let (mut answer, mut room) = (Vec::new(), vec![0; 32 << 10]);
+    loop {
+        match wire.try_read(&mut room) {
+            Ok(0) => break,
+            Ok(count) => answer.extend_from_slice(&room[..count]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                std::future::poll_fn(|context| wire.poll_read_ready(context)).await.unwrap();
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    let answer = String::from_utf8(answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("<h1>hello</h1>"), "{answer}");
+    assert!(!answer.to_ascii_lowercase().contains("alt-svc"), "https has no alternative without TLS");
+}
+
+#[tokio::test]
+async fn a_directory_that_is_none_is_an_error() {
+    let args = Program::try_parse_from(["program", "/nonexistent/site"]).unwrap().args;
+    let error = Server::bind(&args).await.unwrap_err();
+    assert!(format!("{error:#}").contains("opening /nonexistent/site"), "{error:#}");
+}

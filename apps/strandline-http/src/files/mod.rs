@@ -1,0 +1,226 @@
+//! Static files as a service: paths, conditions, ranges, precompressed files, listings.
+
+mod body;
+mod conditions;
+mod encodings;
+mod listing;
+mod path;
+mod root;
+#[cfg(test)]
+pub(crate) mod testing;
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::path::Path;
+
+use hyper::header::{
+    ACCEPT_RANGES, ALLOW, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, HOST, HeaderMap, HeaderName,
+    HeaderValue, LAST_MODIFIED, LOCATION, VARY, X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::{Method, Request, Response, StatusCode, Version};
+
+pub(crate) use self::body::FileBody;
+use self::conditions::{Outcome, Part, Validators};
+use self::path::Target;
+use self::root::Root;
+
+/// The file that stands for its directory.
+const INDEX: &str = "index.html";
+
+/// The files of a directory.
+#[derive(Debug)]
+pub(crate) struct Files {
+    root: Root,
+    lists_directories: bool,
+}
+
+/// A file to send.
+struct Found {
+    file: File,
+    metadata: Metadata,
+    encoding: Option<&'static str>,
+    content_type: String,
+}
+
+impl Files {
+    /// Opens a directory. With `lists_directories`, directories without an index file are listed.
+    pub(crate) fn open(path: &Path, lists_directories: bool) -> io::Result<Self> {
+        Ok(Self { root: Root::open(path)?, lists_directories })
+    }
+
+    /// Answers a request.
+    pub(crate) fn answer<B>(&self, request: &Request<B>) -> Response<FileBody> {
+        if !has_valid_host(request) {
+            return status(StatusCode::BAD_REQUEST);
+        }
+        if request.method() != Method::GET && request.method() != Method::HEAD {
+            let mut response = status(StatusCode::METHOD_NOT_ALLOWED);
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return response;
+        }
+        let Some(target) = Target::parse(request.uri().path()) else { return status(StatusCode::NOT_FOUND) };
+        self.look_up(&target, request).unwrap_or_else(|error| failure(&error))
+    }
+
+    fn look_up<B>(&self, target: &Target, request: &Request<B>) -> io::Result<Response<FileBody>> {
+        let file = self.root.file(&target.path)?;
+        let metadata = file.metadata()?;
+        if metadata.is_dir() {
+            return self.directory(target, &file, request);
+        }
+        if target.is_directory || !metadata.is_file() {
+            return Ok(status(StatusCode::NOT_FOUND));
+        }
+        self.file(&target.path, (file, metadata), request.headers())
+    }
+
+    fn directory<B>(
+        &self,
+        target: &Target,
+        directory: &File,
+        request: &Request<B>,
+    ) -> io::Result<Response<FileBody>> {
+        if !target.is_directory {
+            return Ok(redirect(&target.path, request.uri().query()));
+        }
+        let slash = if target.path.is_empty() { "" } else { "/" };
+        let index = format!("{}{slash}{INDEX}", target.path);
+        match self.root.file(&index) {
+            Ok(file) => {
+                let metadata = file.metadata()?;
+                if metadata.is_file() {
+                    return self.file(&index, (file, metadata), request.headers());
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        if !self.lists_directories {
+            return Ok(status(StatusCode::NOT_FOUND));
+        }
+        let html = listing::html(directory, &target.path)?;
+        let mut response = Response::new(FileBody::text(html));
+        insert(response.headers_mut(), CONTENT_TYPE, "text/html; charset=utf-8");
+        Ok(response)
+    }
+
+    fn file(
+        &self,
+        path: &str,
+        plain: (File, Metadata),
+        headers: &HeaderMap,
+    ) -> io::Result<Response<FileBody>> {
+        let content_type = content_type(path);
+        for encoding in encodings::accepted(headers) {
+            let Ok(file) = self.root.file(&format!("{path}{}", encoding.suffix)) else { continue };
+            let metadata = file.metadata()?;
+            if metadata.is_file() {
+                let found = Found { file, metadata, encoding: Some(encoding.name), content_type };
+                return send(found, headers);
+            }
+        }
+        let (file, metadata) = plain;
+        send(Found { file, metadata, encoding: None, content_type }, headers)
+    }
+}
+
+/// Returns whether a request names its host exactly once, as HTTP/1.1 demands (RFC 9112 section 3.2).
+fn has_valid_host<B>(request: &Request<B>) -> bool {
+    let hosts = request.headers().get_all(HOST).iter().count();
+    hosts == 1 || (hosts == 0 && request.version() != Version::HTTP_11)
+}
+
+fn send(found: Found, headers: &HeaderMap) -> io::Result<Response<FileBody>> {
+    let len = found.metadata.len();
+    let variant = found.encoding.map_or(String::new(), |name| format!("-{name}"));
+    let validators = Validators::new(found.metadata.modified()?, len, &variant);
+    let outcome = conditions::evaluate(headers, &validators);
+    let mut response = match outcome {
+        Outcome::Failed => return Ok(status(StatusCode::PRECONDITION_FAILED)),
+        Outcome::NotModified => {
+            let mut response = Response::new(FileBody::text(""));
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            response
+        }
+        Outcome::Send => content(found.file, conditions::part(headers, &validators, len), len),
+    };
+    let to = response.headers_mut();
+    insert(to, ETAG, &validators.etag);
+    insert(to, LAST_MODIFIED, &httpdate::fmt_http_date(validators.modified));
+    insert(to, VARY, "accept-encoding");
+    if outcome == Outcome::Send {
+        insert(to, ACCEPT_RANGES, "bytes");
+        insert(to, CONTENT_TYPE, &found.content_type);
+        insert(to, X_CONTENT_TYPE_OPTIONS, "nosniff");
+        if let Some(encoding) = found.encoding {
+            insert(to, CONTENT_ENCODING, encoding);
+        }
+    }
+    Ok(response)
+}
+
+fn content(file: File, part: Part, len: u64) -> Response<FileBody> {
+    match part {
+        Part::Whole => Response::new(FileBody::file(file, 0, len)),
+        Part::Range { first, last } => {
+            let mut response = Response::new(FileBody::file(file, first, last - first + 1));
+            *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+            insert(response.headers_mut(), CONTENT_RANGE, &format!("bytes {first}-{last}/{len}"));
+            response
+        }
+        Part::Unsatisfiable => {
+            let mut response = status(StatusCode::RANGE_NOT_SATISFIABLE);
+            insert(response.headers_mut(), CONTENT_RANGE, &format!("bytes */{len}"));
+            response
+        }
+    }
+}
+
+/// Redirects to a directory's own path, below this server whatever the target began with.
+fn redirect(path: &str, query: Option<&str>) -> Response<FileBody> {
+    let encoded: Vec<String> = path.split('/').map(path::encode).collect();
+    let query = query.map_or(String::new(), |query| format!("?{query}"));
+    let mut response = status(StatusCode::PERMANENT_REDIRECT);
+    insert(response.headers_mut(), LOCATION, &format!("/{}/{query}", encoded.join("/")));
+    response
+}
+
+fn failure(error: &io::Error) -> Response<FileBody> {
+    status(match error.kind() {
+        io::ErrorKind::PermissionDenied => StatusCode::FORBIDDEN,
+        _ if matches!(error.raw_os_error(), Some(EMFILE | ENFILE)) => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::NOT_FOUND,
+    })
+}
+
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
+
+/// A response with a status alone.
+pub(crate) fn status(status: StatusCode) -> Response<FileBody> {
+    let mut response = Response::new(FileBody::text(format!("{status}\n")));
+    *response.status_mut() = status;
+    insert(response.headers_mut(), CONTENT_TYPE, "text/plain; charset=utf-8");
+    response
+}
+
+/// Inserts a header. Values are made of ASCII here; any other would be left out.
+fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}
+
+/// Returns the media type by a file name's extension. Text is UTF-8.
+fn content_type(path: &str) -> String {
+    let guessed = mime_guess::from_path(path).first_or_octet_stream();
+    let is_text = guessed.type_() == "text" || matches!(guessed.subtype().as_str(), "javascript" | "json");
+    if is_text {
+        format!("{}; charset=utf-8", guessed.essence_str())
+    } else {
+        guessed.essence_str().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests;
