@@ -12,6 +12,9 @@ use crate::stats::Buffers;
 /// loss in it is repaired, and one fills the next window.
 const WINDOWS: u32 = 3;
 
+/// On a short path the buffer holds one congestion window and this fraction.
+const SHORT_PATH_DIVISOR: u32 = 8;
+
 /// Minimum send buffer in bytes, even when all memory is in use.
 const SEND_BUFFER_MIN: u32 = 64 << 10;
 
@@ -101,5 +104,9 @@ pub(super) fn send_buffer(config: &AssociationConfig, paths: &PathSet, pressure:
 /// only leaves the processor's cache.
 fn windows(path: &Path) -> u32 {
     let window = path.window();
-    if path.is_short() { window.saturating_add(window / 8) } else { window.saturating_mul(WINDOWS) }
+    if path.is_short() {
+        window.saturating_add(window / SHORT_PATH_DIVISOR)
+    } else {
+        window.saturating_mul(WINDOWS)
+    }
 }

@@ -32,9 +32,9 @@ impl Ports {
     }
 }
 
-/// Maximum length of packets with control chunks, in bytes: what every network carries (the IPv6 minimum MTU of 1,280
-/// less 40 of IPv6 and 8 of UDP).
-pub(crate) const CONTROL_PACKET_LEN_MAX: usize = 1232;
+/// Maximum length of packets with control chunks, in bytes: what every network carries. It is the minimum MTU of IPv6
+/// (RFC 8200 section 5) less the headers of IPv6 and UDP.
+pub(crate) const CONTROL_PACKET_LEN_MAX: usize = 1280 - 40 - 8;
 
 /// Queues a packet with one chunk.
 pub(crate) fn control_packet(queue: &mut PacketQueue, route: Route, ports: Ports, chunk: &impl Encode) {

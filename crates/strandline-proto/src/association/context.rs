@@ -26,6 +26,8 @@ use crate::zone;
 const EVENTS_SOFT_MAX: usize = 1 << 16;
 /// Maximum number of associations that may keep their buffers for all of `idle_release` after the last exchange.
 const BUFFERS_KEPT: u32 = 1 << 12;
+/// Fraction of the limit on received data by which data that releases held data may exceed it.
+const RESERVE_DIVISOR: u64 = 8;
 
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -62,13 +64,13 @@ impl Shared {
         self.memory.received_in_all() < self.config.receive_bytes_max || self.is_within_share(held)
     }
 
-    /// True if data that releases held data may still be accepted although the shared limit is reached. An eighth
-    /// beyond the limit is reserved for it: otherwise an association with a gap would hold its data for as long as
-    /// others hold theirs.
+    /// True if data that releases held data may still be accepted although the shared limit is reached. A reserve
+    /// beyond the limit is kept for it: otherwise an association with a gap would hold its data for as long as others
+    /// hold theirs.
     #[cold]
     pub(crate) fn has_reserve(&self) -> bool {
         let limit = self.config.receive_bytes_max;
-        self.memory.received_in_all() < limit.saturating_add(limit / 8)
+        self.memory.received_in_all() < limit.saturating_add(limit / RESERVE_DIVISOR)
     }
 
     #[cold]
@@ -219,11 +221,12 @@ pub(crate) struct PacketQueue {
 /// Maximum number of bytes in one queue: answers to HEARTBEATs may be as long as these.
 const QUEUE_BYTES_MAX: usize = 16 << 20;
 
-/// Maximum length in bytes of packets that share a burst: what nearly every path carries.
-const SHARED_MAX: usize = 1232;
+/// Maximum length in bytes of packets that share a burst: what nearly every path carries. It is the minimum MTU of IPv6
+/// less the headers of IPv6 and UDP.
+const SHARED_MAX: usize = 1280 - 40 - 8;
 
-/// Length in bytes that every IPv4 path carries: 576 less the headers of IPv4 (20) and UDP (8).
-const CONTROL_FLOOR_IPV4: usize = 548;
+/// Length in bytes that every IPv4 host reassembles (RFC 1122 section 3.3.2), less the headers of IPv4 and UDP.
+const CONTROL_FLOOR_IPV4: usize = 576 - 20 - 8;
 /// Size in bytes to which longer IPv4 packets are fragmented; routers may fragment them further (BASE_PLPMTU, RFC
 /// 8899 section 5.1.2).
 const CONTROL_BASE_IPV4: u16 = 1200;

@@ -23,6 +23,12 @@ use crate::time::Time;
 /// Length of the MAC in bytes: half of the hash, as RFC 2104 section 5 allows. Every packet with data given before
 /// the set-up carries it.
 const MAC_LEN: usize = 16;
+/// Length of HMAC-SHA256 and of its keys in bytes (RFC 2104 section 3).
+const HASH_LEN: usize = 32;
+/// Bytes before an address in a cookie, for its family.
+const NO_ADDRESS: u8 = 0;
+const IPV4: u8 = 4;
+const IPV6: u8 = 6;
 /// Maximum length of a cookie in bytes: fixed fields, two transport addresses, and `PATHS_MAX` IPv6 addresses.
 pub(crate) const COOKIE_LEN_MAX: usize = 65 + 2 * 20 + PATHS_MAX * 17 + MAC_LEN;
 
@@ -67,7 +73,7 @@ pub(crate) enum CookieError {
 type Key = Hmac<Sha256>;
 
 /// Prepares a key.
-fn prepare(key: [u8; 32]) -> Key {
+fn prepare(key: [u8; HASH_LEN]) -> Key {
     // A key shorter than a block of the hash is padded with zeros (RFC 2104 section 2).
     let mut block = hmac::digest::Key::<Key>::default();
     for (place, byte) in block.iter_mut().zip(key) {
@@ -87,7 +93,7 @@ pub(crate) struct CookieKeys {
 }
 
 impl CookieKeys {
-    pub(crate) fn new(key: [u8; 32], lifetime: Duration, now: Time) -> Self {
+    pub(crate) fn new(key: [u8; HASH_LEN], lifetime: Duration, now: Time) -> Self {
         Self { current: prepare(key), previous: None, generation: 0, rotate_at: now + lifetime, lifetime }
     }
 
@@ -96,7 +102,7 @@ impl CookieKeys {
         now >= self.rotate_at
     }
 
-    pub(crate) fn rotate(&mut self, key: [u8; 32], now: Time) {
+    pub(crate) fn rotate(&mut self, key: [u8; HASH_LEN], now: Time) {
         // A key that was not rotated for two lifetimes must not verify anything any more.
         let stale = now.since(self.rotate_at) >= self.lifetime;
         self.previous = (!stale).then(|| self.current.clone());
@@ -108,7 +114,7 @@ impl CookieKeys {
     fn mac(key: &Key, body: &[u8]) -> [u8; MAC_LEN] {
         let mut mac = key.clone();
         mac.update(body);
-        let whole: [u8; 32] = mac.finalize().into_bytes().into();
+        let whole: [u8; HASH_LEN] = mac.finalize().into_bytes().into();
         let mut half = [0; MAC_LEN];
         half.copy_from_slice(whole.split_at(MAC_LEN).0);
         half
@@ -184,13 +190,13 @@ impl CookieKeys {
 
 fn put_address(out: &mut Vec<u8>, address: Option<IpAddr>) {
     match address {
-        None => out.push(0),
+        None => out.push(NO_ADDRESS),
         Some(IpAddr::V4(v4)) => {
-            out.push(4);
+            out.push(IPV4);
             out.extend_from_slice(&v4.octets());
         }
         Some(IpAddr::V6(v6)) => {
-            out.push(6);
+            out.push(IPV6);
             out.extend_from_slice(&v6.octets());
         }
     }
@@ -215,9 +221,9 @@ impl Reader<'_> {
 
     fn address(&mut self) -> Option<Option<IpAddr>> {
         match self.take::<1>()? {
-            [0] => Some(None),
-            [4] => Some(Some(IpAddr::V4(Ipv4Addr::from(self.take::<4>()?)))),
-            [6] => Some(Some(IpAddr::V6(Ipv6Addr::from(self.take::<16>()?)))),
+            [NO_ADDRESS] => Some(None),
+            [IPV4] => Some(Some(IpAddr::V4(Ipv4Addr::from(self.take::<4>()?)))),
+            [IPV6] => Some(Some(IpAddr::V6(Ipv6Addr::from(self.take::<16>()?)))),
             _ => None,
         }
     }

@@ -14,6 +14,7 @@ use core::net::SocketAddr;
 use std::sync::Arc;
 
 use strandline_wire::chunk::{Heartbeat, Pad, kind};
+use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, padded};
 
 use super::Association;
 use super::build::CONTROL_PACKET_LEN_MAX;
@@ -23,7 +24,8 @@ use crate::event::Event;
 use crate::path::{PathIndex, PathState};
 use crate::time::Time;
 
-const INFO_LEN: usize = 17;
+/// Length of our Heartbeat Info in bytes.
+pub(super) const INFO_LEN: usize = 17;
 
 fn info(path: PathIndex, nonce: u64, now: Time) -> [u8; INFO_LEN] {
     let mut bytes = [0; INFO_LEN];
@@ -43,7 +45,7 @@ impl Association {
         let local = self.paths.by_address(source.ip()).and_then(|index| self.paths.get(index).local);
         let route = Route { destination: source, source: local };
         let ports = self.ports();
-        let size = (value.len() + 20).max(CONTROL_PACKET_LEN_MAX);
+        let size = (padded(value.len()) + COMMON_HEADER_LEN + CHUNK_HEADER_LEN).max(CONTROL_PACKET_LEN_MAX);
         cx.control.push(route, size, |buffer| {
             let mut packet = ports.packet(buffer);
             let Some(place) = packet.push_raw(kind::HEARTBEAT_ACK, 0, value.len()) else { return 0 };
@@ -129,7 +131,7 @@ impl Association {
             if !packet.push(&Heartbeat { info: &info }) {
                 return 0;
             }
-            let rest = packet.remaining().saturating_sub(4);
+            let rest = packet.remaining().saturating_sub(CHUNK_HEADER_LEN);
             if packet.push(&Pad { padding_len: rest }) { ports.finish(packet) } else { 0 }
         });
     }

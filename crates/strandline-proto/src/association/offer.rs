@@ -18,6 +18,8 @@ use crate::zone;
 pub(crate) const A_RWND_MIN: u32 = 1500;
 /// Maximum number of bytes of unrecognised parameters reported back: they share a packet with the State Cookie.
 const REPORT_LEN_MAX: usize = 300;
+/// Maximum length of an encoded cause in bytes.
+const CAUSE_LEN_MAX: usize = 1024;
 
 /// An EDMID that no method has (RFC 9653 section 8).
 const EDMID_RESERVED: u32 = 0;
@@ -199,7 +201,7 @@ pub(crate) fn refuse(cause: &Cause<'_>, tag: VerificationTag, reflected: bool) -
 /// Encodes one cause, without padding: Chunk Length counts the padding of every cause except the last (section 3.2).
 /// [`append_tlv`] adds a further one. Returns nothing if the cause quotes more than fits.
 pub(crate) fn encode_cause(cause: &Cause<'_>) -> Vec<u8> {
-    let mut buffer = vec![0; 1024];
+    let mut buffer = vec![0; CAUSE_LEN_MAX];
     let mut writer = TlvWriter::new(&mut buffer);
     let _ = writer.push(cause);
     let len = writer.len();

@@ -17,7 +17,7 @@ use super::cookie::Cookie;
 use super::ecn::Ecn;
 use super::offer::{Offer, Refusal, read};
 use super::state::{Setup, State};
-use super::verification::VerificationCredit;
+use super::verification::{INIT_LEN, VerificationCredit};
 use super::zero_checksum::ZeroChecksum;
 use super::{Association, Flags};
 use crate::config::AssociationConfig;
@@ -77,7 +77,7 @@ pub(crate) fn init_packet(
     offer: Option<&Offer<'_>>,
     more: &[Parameter<'_>],
 ) {
-    let mut buffer = [0; CONTROL_PACKET_LEN_MAX - 32];
+    let mut buffer = [0; CONTROL_PACKET_LEN_MAX - INIT_LEN];
     let peer = route.destination.ip();
     let takes = |address| offer.is_none_or(|offer| offer.takes(address, peer));
     let parameters = Parameters::new(parameters(&mut buffer, cx, peer, takes, more));

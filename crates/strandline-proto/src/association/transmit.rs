@@ -37,12 +37,15 @@ fn chunk_len(data: &Data<'_>) -> u32 {
 /// A burst continues with packets as short as its first one only if that one is at least this full.
 const FULL_ENOUGH: (usize, usize) = (3, 4);
 
-/// Approximate bytes of chunks in a packet of 1,500 bytes.
-const FULL_PACKET: u32 = 1460;
+/// Bytes of chunks in a packet of 1,500 bytes over IPv4 (20) and UDP (8).
+const FULL_PACKET: u32 = 1500 - 20 - 8 - COMMON_HEADER_LEN as u32;
 
 /// With this many bytes in flight an acknowledgement arrives in any case: the maximum that an adaptive receiver like
 /// ours acknowledges at a time.
 const ACKNOWLEDGED_ANYWAY: u32 = 16 * FULL_PACKET;
+
+/// Bytes for which a packet needs room besides the cookie: headers, padding and a margin.
+const COOKIE_OVERHEAD: usize = 32;
 
 /// Number of attempts to send a COOKIE ECHO together with DATA.
 const COOKIE_ECHO_WITH_DATA_MAX: u16 = 2;
@@ -500,7 +503,7 @@ impl Association {
         let full = if most > 0 { payload_max.min(most) } else { payload_max };
         let State::CookieEchoed(setup) = &self.state else { return None };
         // A cookie larger than the path MTU is sent alone, and IP may fragment it.
-        let oversize = setup.cookie.len() + 32 > full;
+        let oversize = setup.cookie.len() + COOKIE_OVERHEAD > full;
         let cut_from = self.paths.get(index).pmtu.cut_from();
         let leaves_room = setup.cookie.len() <= full / 2;
         let (attempts, echoes) = (setup.attempts, setup.echoes);

@@ -6,18 +6,23 @@
 use core::net::IpAddr;
 use std::sync::Arc;
 
-use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN};
+use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, TLV_HEADER_LEN, padded};
 
 use super::Association;
 use super::context::Shared;
-use crate::path::PathIndex;
+use super::heartbeat::INFO_LEN;
+use crate::path::{HEADER_IPV4, HEADER_IPV6, PathIndex};
 use crate::time::Time;
 
 /// Bytes allowed to unconfirmed addresses for each received byte.
 const FACTOR: u32 = 3;
 
 /// Length of our HEARTBEAT packet in bytes, from the common header on.
-const HEARTBEAT_LEN: u32 = 40;
+const HEARTBEAT_LEN: u32 = (COMMON_HEADER_LEN + CHUNK_HEADER_LEN + padded(TLV_HEADER_LEN + INFO_LEN)) as u32;
+
+/// Lengths of address parameters in bytes (RFC 9260 section 3.3.2.1).
+const IPV4_PARAMETER_LEN: usize = TLV_HEADER_LEN + 4;
+const IPV6_PARAMETER_LEN: usize = TLV_HEADER_LEN + 16;
 
 /// Bytes that may still be sent to unconfirmed addresses. Headers below SCTP count only when sent.
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,7 +31,9 @@ pub(super) struct VerificationCredit(u32);
 impl VerificationCredit {
     /// Returns the credit of a peer's INIT, of which only the cookie was kept: it had at least these addresses.
     pub(super) fn for_init(listed: impl Iterator<Item = IpAddr>) -> Self {
-        let addresses: usize = listed.map(|address| if address.is_ipv4() { 8 } else { 20 }).sum();
+        let len_of =
+            |address: IpAddr| if address.is_ipv4() { IPV4_PARAMETER_LEN } else { IPV6_PARAMETER_LEN };
+        let addresses: usize = listed.map(len_of).sum();
         let mut credit = Self::default();
         credit.on_received(INIT_LEN + addresses);
         credit
@@ -47,14 +54,15 @@ impl VerificationCredit {
     }
 }
 
-/// Length of an INIT without parameters in bytes, from the common header on.
-const INIT_LEN: usize = COMMON_HEADER_LEN + CHUNK_HEADER_LEN + 16;
+/// Length of an INIT without parameters in bytes, from the common header on (RFC 9260 section 3.3.2).
+pub(super) const INIT_LEN: usize = COMMON_HEADER_LEN + CHUNK_HEADER_LEN + 16;
 
 impl Association {
     /// Returns true if a HEARTBEAT may be sent to an unconfirmed address now, and charges it.
     pub(super) fn may_verify(&mut self, cx: &mut Shared, now: Time, index: PathIndex) -> bool {
         let address = self.paths.get(index).remote.ip();
-        let below = u32::from(cx.config.encapsulation_overhead) + if address.is_ipv4() { 20 } else { 40 };
+        let header = if address.is_ipv4() { HEADER_IPV4 } else { HEADER_IPV6 };
+        let below = u32::from(cx.config.encapsulation_overhead) + u32::from(header);
         let len = HEARTBEAT_LEN + below;
         // The association's own limit comes first, so that what it may not send does not count against others.
         let allowed = self.verification.has(len) && cx.verification.take(now, address);

@@ -48,12 +48,13 @@ const BLACK_HOLE_TIMEOUTS: u8 = 2;
 const BLACK_HOLE_LOSSES: u8 = 4;
 /// BASE_PLPMTU of IPv4, in bytes.
 const BASE_IPV4: u16 = 1200;
-/// Smallest PMTU used on IPv4, in bytes: the size that every host reassembles (RFC 1122 section 3.3.3).
+/// Smallest PMTU used on IPv4, in bytes: the size that every host reassembles (RFC 1122 section 3.3.2).
 const FLOOR_IPV4: u16 = 576;
 /// BASE_PLPMTU and MIN_PLPMTU of IPv6, in bytes: the size that every link carries (RFC 8200 section 5).
 const FLOOR_IPV6: u16 = 1280;
-const HEADER_IPV4: u16 = 20;
-const HEADER_IPV6: u16 = 40;
+/// Lengths of IP headers in bytes (RFC 791 section 3.1, RFC 8200 section 3).
+pub(crate) const HEADER_IPV4: u16 = 20;
+pub(crate) const HEADER_IPV6: u16 = 40;
 /// Lower bound of [`Pmtu::packet_len`] in bytes, whatever the configured overhead.
 const PACKET_LEN_MIN: u16 = 256;
 /// The length of an SCTP packet in bytes is a multiple of this, because chunks are padded (RFC 9260 section 3.2).
