@@ -44,6 +44,9 @@ const KEPT: usize = 256;
 /// holds.
 const MAY_BE_ALL: usize = 16;
 
+/// A SACK counts as full if it has as many blocks as the longest one, or fewer by less than this fraction.
+const FULL_DIVISOR: usize = 16;
+
 /// Number of SACKs with many blocks in each group of `blocks_max`.
 const LATEST: u16 = 1 << 10;
 
@@ -104,7 +107,7 @@ impl Gaps {
             (self.blocks_max, self.many) = ([0, self.blocks_max[0]], 0);
         }
         let [latest, before] = &mut self.blocks_max;
-        let full = blocks + blocks / 16 >= (*latest).max(*before);
+        let full = blocks + blocks / FULL_DIVISOR >= (*latest).max(*before);
         *latest = blocks.max(*latest);
         self.many += 1;
         full

@@ -25,6 +25,9 @@ const PACKETS_ACKED: u32 = 3;
 /// so that a SACK costs little however many chunks are missing.
 const LOOKED_AT_MAX: usize = 4096;
 
+/// Eighths of the round-trip time within which the answer to a chunk is still in flight.
+const ANSWER_EIGHTHS: u64 = 7;
+
 /// Draws the conclusions after a SACK or a deadline: what is lost, whether recovery continues, and whether reactions
 /// were spurious. `news` contains for each path the highest index that the SACK reported for the first time beyond a
 /// gap; `None` if it repeats the previous SACK for every chunk.
@@ -356,8 +359,8 @@ pub(super) fn path_to_ask(outstanding: &Outstanding, now: Time) -> Option<u8> {
         true => rack.log.at(lowest.resent),
         false => outstanding.sent_at(0),
     };
-    let recent =
-        sent_at.is_some_and(|at| now.since(at).as_nanos() < u128::from(rack.round_trip_ns() / 8 * 7));
+    let recent = sent_at
+        .is_some_and(|at| now.since(at).as_nanos() < u128::from(rack.round_trip_ns() / 8 * ANSWER_EIGHTHS));
     (!recent).then_some(lowest.path)
 }
 

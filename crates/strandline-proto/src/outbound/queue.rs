@@ -9,6 +9,10 @@ use crate::error::SendError;
 use super::messages::{Message, MessageKey, Messages};
 use super::scheduler::{AnyScheduler, Fragment, Scheduler};
 
+/// Fraction of a send buffer that has grown with the congestion window which must be free before the application is
+/// notified.
+const GROWN_FREE_DIVISOR: u32 = 4;
+
 /// When to notify the application that it may send again.
 #[derive(Debug, Clone, Copy)]
 struct Blocked {
@@ -101,7 +105,7 @@ impl Queue {
         let send_buffer = self.limit;
         let len = u32::try_from(len).unwrap_or(u32::MAX);
         let grown = send_buffer > config.send_buffer_start();
-        let low = if grown { send_buffer - send_buffer / 4 } else { send_buffer / 2 };
+        let low = if grown { send_buffer - send_buffer / GROWN_FREE_DIVISOR } else { send_buffer / 2 };
         let bytes_max = send_buffer.saturating_sub(len).min(low);
         let messages_max = config.send_messages_max / 2;
         let before = self.blocked.unwrap_or(Blocked { bytes_max, messages_max });
