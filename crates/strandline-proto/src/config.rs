@@ -14,6 +14,31 @@ pub const PATHS_MAX: usize = 8;
 /// Initial size of auto-tuned receive and send buffers, in bytes.
 pub const BUFFER_START: u32 = 1 << 20;
 
+/// Minimum size of a buffer in bytes: the minimum a_rwnd (RFC 9260 section 3.3.2).
+const BUFFER_MIN: u32 = 1500;
+
+/// Maximum size of a buffer or message in bytes.
+const SIZE_MAX: u32 = 1 << 30;
+
+/// Minimum path MTU in bytes: the size that every IPv4 host reassembles (RFC 1122 section 3.3.2).
+const PATH_MTU_MIN: u16 = 576;
+
+/// Upper limit of RTO.Max.
+const RTO_MAX_LIMIT: Duration = Duration::from_secs(3600);
+
+/// Maximum shift for RTO.Alpha and RTO.Beta, which are then 2^-8.
+const RTO_SHIFT_MAX: u8 = 8;
+
+/// T5-shutdown-guard in multiples of RTO.Max (RFC 9260 section 9.2).
+const SHUTDOWN_GUARD_RTOS: u32 = 5;
+
+/// Maximum number of bits in a tag for the shard number.
+const SHARD_BITS_MAX: u8 = 10;
+
+/// Limits of associations, whose numbers have 28 bits, and of remembered paths.
+const ASSOCIATIONS_END: u32 = 1 << 28;
+const KNOWN_PATHS_LIMIT: u32 = 1 << 24;
+
 /// An alternate error detection method (RFC 9653 section 3), which makes the checksum of SCTP superfluous. An
 /// application that selects one guarantees for the lower layer, on all paths and in both directions:
 ///
@@ -298,11 +323,11 @@ impl AssociationConfig {
         let ms = Duration::from_millis(1);
         check(self.rto_min >= ms, "rto_min", "at least 1 ms")?;
         check(self.rto_min <= self.rto_max, "rto_min", "at most rto_max")?;
-        check(self.rto_max <= Duration::from_secs(3600), "rto_max", "at most 1 hour")?;
+        check(self.rto_max <= RTO_MAX_LIMIT, "rto_max", "at most 1 hour")?;
         check(self.rto_initial >= self.rto_min, "rto_initial", "at least rto_min")?;
         check(self.rto_initial <= self.rto_max, "rto_initial", "at most rto_max")?;
-        check((1..=8).contains(&self.rto_alpha_shift), "rto_alpha_shift", "1 to 8")?;
-        check((1..=8).contains(&self.rto_beta_shift), "rto_beta_shift", "1 to 8")?;
+        check((1..=RTO_SHIFT_MAX).contains(&self.rto_alpha_shift), "rto_alpha_shift", "1 to 8")?;
+        check((1..=RTO_SHIFT_MAX).contains(&self.rto_beta_shift), "rto_beta_shift", "1 to 8")?;
         let ordered = match (self.potentially_failed_retrans_max, self.primary_switchover_retrans_max) {
             (Some(failed), Some(switchover)) => switchover >= failed,
             (None, Some(switchover)) => switchover >= self.path_retrans_max,
@@ -333,12 +358,12 @@ impl AssociationConfig {
         check(self.heartbeat_burst_max >= 1, "heartbeat_burst_max", "at least 1")?;
         check(self.outbound_streams >= 1, "outbound_streams", "at least 1")?;
         check(self.inbound_streams_max >= 1, "inbound_streams_max", "at least 1")?;
-        let sound = |bytes: u32| (1500..=1 << 30).contains(&bytes);
+        let sound = |bytes: u32| (BUFFER_MIN..=SIZE_MAX).contains(&bytes);
         check(self.receive_buffer.is_none_or(sound), "receive_buffer", "1,500 bytes to 1 GiB, or none")?;
         check(sound(self.receive_buffer_max), "receive_buffer_max", "1,500 bytes to 1 GiB")?;
         check(self.send_buffer.is_none_or(sound), "send_buffer", "1,500 bytes to 1 GiB, or none")?;
         check(sound(self.send_buffer_max), "send_buffer_max", "1,500 bytes to 1 GiB")?;
-        check((1..=1 << 30).contains(&self.message_size_max), "message_size_max", "1 byte to 1 GiB")?;
+        check((1..=SIZE_MAX).contains(&self.message_size_max), "message_size_max", "1 byte to 1 GiB")?;
         check(self.partial_delivery_point >= 1, "partial_delivery_point", "at least 1")?;
         check(
             self.partial_delivery_point <= self.receive_buffer_start(),
@@ -346,7 +371,7 @@ impl AssociationConfig {
             "at most receive_buffer, or 1 MiB where that tunes itself",
         )?;
         check(self.send_messages_max >= 1, "send_messages_max", "at least 1")?;
-        check(self.path_mtu_initial >= 576, "path_mtu_initial", "at least 576")?;
+        check(self.path_mtu_initial >= PATH_MTU_MIN, "path_mtu_initial", "at least 576")?;
         check(self.path_mtu_max >= self.path_mtu_initial, "path_mtu_max", "at least path_mtu_initial")?;
         check(self.cookie_lifetime >= ms, "cookie_lifetime", "at least 1 ms")?;
         Ok(())
@@ -390,7 +415,7 @@ impl AssociationConfig {
     /// Returns T5-shutdown-guard as configured, or 5 times RTO.Max.
     #[must_use]
     pub fn shutdown_guard(&self) -> Duration {
-        self.shutdown_guard.unwrap_or(self.rto_max * 5)
+        self.shutdown_guard.unwrap_or(self.rto_max * SHUTDOWN_GUARD_RTOS)
     }
 }
 
@@ -504,13 +529,13 @@ impl EndpointConfig {
             "cookie_key_lifetime",
             "at least cookie_lifetime, so that a cookie outlives at most one change of key",
         )?;
-        check(self.shard.bits <= 10, "shard.bits", "at most 10")?;
+        check(self.shard.bits <= SHARD_BITS_MAX, "shard.bits", "at most 10")?;
         check(self.shard.index < 1 << self.shard.bits, "shard.index", "below 1 << shard.bits")?;
-        check(self.associations_max < 1 << 28, "associations_max", "below 2^28")?;
+        check(self.associations_max < ASSOCIATIONS_END, "associations_max", "below 2^28")?;
         check(self.init_rate_max >= 1, "init_rate_max", "at least 1")?;
         check(self.verification_rate_max >= 1, "verification_rate_max", "at least 1")?;
         check(self.ephemeral_ports.0 >= 1, "ephemeral_ports", "ports from 1")?;
         check(self.ephemeral_ports.0 <= self.ephemeral_ports.1, "ephemeral_ports", "first at most last")?;
-        check(self.known_paths_max <= 1 << 24, "known_paths_max", "at most 2^24")
+        check(self.known_paths_max <= KNOWN_PATHS_LIMIT, "known_paths_max", "at most 2^24")
     }
 }
