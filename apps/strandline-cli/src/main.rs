@@ -95,8 +95,9 @@ Examples:
         subcommand,
         after_help = "\
 Examples:
-  strandline http serve DIR                    the files of a directory, on TCP and on SCTP
-  strandline http serve DIR --list --access-log -"
+  strandline http serve DIR                             the files of a directory, on TCP and on SCTP
+  strandline http get http+sctp://127.0.0.1:8080/       a page, over SCTP
+  strandline http get --page --directory page http://127.0.0.1:8080/"
     )]
     Http(strandline_http::command::Http),
     /// SIP server: registrar and proxy on UDP, TCP and SCTP

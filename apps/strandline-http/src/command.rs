@@ -9,6 +9,8 @@ use anyhow::Result;
 pub enum Http {
     /// Serve the files of a directory over TCP and SCTP
     Serve(crate::file_server::Args),
+    /// Fetch URLs in parallel over SCTP streams or TCP
+    Get(crate::get::Args),
 }
 
 impl Http {
@@ -19,6 +21,7 @@ impl Http {
     pub fn run(&self) -> Result<ExitCode> {
         match self {
             Self::Serve(args) => crate::file_server::run(args).map(|()| ExitCode::SUCCESS),
+            Self::Get(args) => crate::get::run(args),
         }
     }
 }

@@ -73,6 +73,7 @@ pub mod file_server;
 mod files;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+pub mod get;
 mod server;
 mod stall;
 mod streams;

@@ -157,7 +157,7 @@ pub(super) const CRATES: [Rules; 7] = [
             apart(&["control", "files", "stall"]),
             apart(&["streams"]),
             apart(&["client", "server"]),
-            apart(&["file_server", "fuzzing"]),
+            apart(&["file_server", "fuzzing", "get"]),
             apart(&["command"]),
         ],
         exceptions: &[],

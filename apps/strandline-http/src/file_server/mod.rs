@@ -4,6 +4,8 @@ mod log;
 mod preface;
 mod site;
 mod tcp;
+#[cfg(test)]
+pub(crate) mod testing;
 mod tls;
 
 use std::io;

@@ -14,71 +14,31 @@ use hyper_util::rt::TokioExecutor;
 use strandline_tls::{ClientTls, Wire};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::task::JoinHandle;
 
+use super::testing::{Program, Running};
 use super::*;
 use crate::client::Connector;
 use crate::files::testing::Folder;
 
-#[derive(Debug, Parser)]
-struct Program {
-    #[command(flatten)]
-    args: Args,
+fn uri(port: u16, path: &str) -> Uri {
+    format!("http://127.0.0.1:{port}{path}").parse().unwrap()
 }
 
-struct Running {
-    folder: Folder,
-    listening: Listening,
-    signals: watch::Sender<u32>,
-    ended: JoinHandle<Result<()>>,
+fn tcp(server: &Running, path: &str) -> Uri {
+    uri(server.tcp_port(), path)
 }
 
-impl Running {
-    /// Serves a page, and a file that doesn't fit any buffer.
-    async fn start(more: &[&str]) -> Self {
-        let folder = Folder::new("server");
-        let site = folder.path().join("site");
-        fs::create_dir(&site).unwrap();
-        fs::write(site.join("index.html"), "<h1>hello</h1>").unwrap();
-        fs::write(site.join("large"), vec![7; 20 << 20]).unwrap();
-        let log = folder.path().join("log");
-        let paths = ["program", site.to_str().unwrap(), "--access-log", log.to_str().unwrap()];
-        let local = ["--listen", "127.0.0.1:0", "--encapsulation", "127.0.0.1:0", "--sctp", "0"];
-        let arguments = paths.iter().chain(&local).chain(more);
-        let args = Program::try_parse_from(arguments).unwrap().args;
-        let server = Server::bind(&args).await.unwrap();
-        let listening = server.listening.clone();
-        let (signals, told) = watch::channel(0);
-        Self { folder, listening, signals, ended: tokio::spawn(server.run(told)) }
-    }
+fn sctp(server: &Running, path: &str) -> Uri {
+    uri(server.sctp_port(), path)
+}
 
-    fn uri(&self, port: u16, path: &str) -> Uri {
-        format!("http://127.0.0.1:{port}{path}").parse().unwrap()
-    }
+fn over_sctp(server: &Running) -> Client<Connector, Empty<Bytes>> {
+    let stack = Stack::builder().udp("127.0.0.1:0".parse().unwrap()).unwrap();
+    Client::builder(TokioExecutor::new()).build(Connector::new(stack).encapsulation_port(server.udp_port()))
+}
 
-    fn tcp(&self, path: &str) -> Uri {
-        self.uri(self.listening.tcp.port(), path)
-    }
-
-    fn sctp(&self, path: &str) -> Uri {
-        self.uri(self.listening.sctp, path)
-    }
-
-    fn over_sctp(&self) -> Client<Connector, Empty<Bytes>> {
-        let stack = Stack::builder().udp("127.0.0.1:0".parse().unwrap()).unwrap();
-        let udp = self.listening.encapsulation.unwrap().port();
-        Client::builder(TokioExecutor::new()).build(Connector::new(stack).encapsulation_port(udp))
-    }
-
-    fn over_tcp(http2_only: bool) -> Client<HttpConnector, Empty<Bytes>> {
-        Client::builder(TokioExecutor::new()).http2_only(http2_only).build_http()
-    }
-
-    async fn end(self) -> String {
-        self.signals.send_replace(1);
-        self.ended.await.unwrap().unwrap();
-        fs::read_to_string(self.folder.path().join("log")).unwrap()
-    }
+fn over_tcp(http2_only: bool) -> Client<HttpConnector, Empty<Bytes>> {
+    Client::builder(TokioExecutor::new()).http2_only(http2_only).build_http()
 }
 
 async fn text(response: Response<Incoming>) -> Bytes {
@@ -92,15 +52,15 @@ fn header(response: &Response<Incoming>, name: HeaderName) -> &str {
 #[tokio::test]
 async fn one_site_is_served_on_every_transport() {
     let server = Running::start(&[]).await;
-    let old = Running::over_tcp(false).get(server.tcp("/")).await.unwrap();
+    let old = over_tcp(false).get(tcp(&server, "/")).await.unwrap();
     assert_eq!(old.version(), Version::HTTP_11);
-    let (sctp, udp) = (server.listening.sctp, server.listening.encapsulation.unwrap().port());
-    assert_eq!(header(&old, ALT_SVC), format!("h1-sctp=\":{sctp}\"; udp={udp}; ma=86400"));
+    let (port, udp) = (server.sctp_port(), server.udp_port());
+    assert_eq!(header(&old, ALT_SVC), format!("h1-sctp=\":{port}\"; udp={udp}; ma=86400"));
     assert_eq!(text(old).await, "<h1>hello</h1>");
-    let new = Running::over_tcp(true).get(server.tcp("/")).await.unwrap();
+    let new = over_tcp(true).get(tcp(&server, "/")).await.unwrap();
     assert_eq!(new.version(), Version::HTTP_2);
     assert_eq!(text(new).await, "<h1>hello</h1>");
-    let streams = server.over_sctp().get(server.sctp("/")).await.unwrap();
+    let streams = over_sctp(&server).get(sctp(&server, "/")).await.unwrap();
     assert_eq!(header(&streams, ALT_SVC), "", "a client of SCTP needn't be told");
     assert_eq!(text(streams).await, "<h1>hello</h1>");
     let log = server.end().await;
@@ -114,10 +74,10 @@ async fn one_site_is_served_on_every_transport() {
 #[tokio::test]
 async fn large_files_arrive_whole() {
     let server = Running::start(&[]).await;
-    let over_sctp = server.over_sctp();
+    let over_sctp = over_sctp(&server);
     let (sctp, tcp) =
-        tokio::join!(async { text(over_sctp.get(server.sctp("/large")).await.unwrap()).await }, async {
-            text(Running::over_tcp(true).get(server.tcp("/large")).await.unwrap()).await
+        tokio::join!(async { text(over_sctp.get(sctp(&server, "/large")).await.unwrap()).await }, async {
+            text(over_tcp(true).get(tcp(&server, "/large")).await.unwrap()).await
         },);
     assert!(sctp == tcp && sctp.len() == 20 << 20 && sctp.iter().all(|byte| *byte == 7));
 }
@@ -125,10 +85,10 @@ async fn large_files_arrive_whole() {
 #[tokio::test]
 async fn requests_in_progress_outlive_the_signal() {
     let server = Running::start(&[]).await;
-    let over_sctp = server.over_sctp();
-    let sctp = over_sctp.get(server.sctp("/large")).await.unwrap();
-    let tcp = Running::over_tcp(false).get(server.tcp("/large")).await.unwrap();
-    server.signals.send_replace(1);
+    let over_sctp = over_sctp(&server);
+    let sctp = over_sctp.get(sctp(&server, "/large")).await.unwrap();
+    let tcp = over_tcp(false).get(tcp(&server, "/large")).await.unwrap();
+    server.tell();
     assert_eq!(text(sctp).await.len(), 20 << 20);
     assert_eq!(text(tcp).await.len(), 20 << 20);
     drop(over_sctp);
@@ -148,8 +108,7 @@ async fn slow_clients_are_closed() {
     let mut deaf = TcpStream::connect(server.listening.tcp).await.unwrap();
     deaf.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
     // Its line appears in the log once the server has given up.
-    let log = server.folder.path().join("log");
-    while !fs::read_to_string(&log).unwrap().contains("/large") {
+    while !server.log().contains("/large") {
         tokio::task::yield_now().await;
     }
     let mut part = Vec::new();

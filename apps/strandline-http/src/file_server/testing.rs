@@ -1,0 +1,76 @@
+//! A server on loopback sockets, for tests.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Result;
+use clap::Parser;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::{Args, Listening, Server};
+use crate::files::testing::Folder;
+
+#[derive(Debug, Parser)]
+pub(super) struct Program {
+    #[command(flatten)]
+    pub(super) args: Args,
+}
+
+pub(crate) struct Running {
+    folder: Folder,
+    pub(super) listening: Listening,
+    signals: watch::Sender<u32>,
+    ended: JoinHandle<Result<()>>,
+}
+
+impl Running {
+    /// Serves a page, and a file that doesn't fit any buffer.
+    pub(crate) async fn start(more: &[&str]) -> Self {
+        let folder = Folder::new("server");
+        let site = folder.path().join("site");
+        fs::create_dir(&site).unwrap();
+        fs::write(site.join("index.html"), "<h1>hello</h1>").unwrap();
+        fs::write(site.join("large"), vec![7; 20 << 20]).unwrap();
+        let log = folder.path().join("log");
+        let paths = ["program", site.to_str().unwrap(), "--access-log", log.to_str().unwrap()];
+        let local = ["--listen", "127.0.0.1:0", "--encapsulation", "127.0.0.1:0", "--sctp", "0"];
+        let arguments = paths.iter().chain(&local).chain(more);
+        let args = Program::try_parse_from(arguments).unwrap().args;
+        let server = Server::bind(&args).await.unwrap();
+        let listening = server.listening.clone();
+        let (signals, told) = watch::channel(0);
+        Self { folder, listening, signals, ended: tokio::spawn(server.run(told)) }
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn tcp_port(&self) -> u16 {
+        self.listening.tcp.port()
+    }
+
+    pub(crate) fn sctp_port(&self) -> u16 {
+        self.listening.sctp
+    }
+
+    pub(crate) fn udp_port(&self) -> u16 {
+        self.listening.encapsulation.unwrap().port()
+    }
+
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap()
+    }
+
+    pub(super) fn tell(&self) {
+        self.signals.send_replace(1);
+    }
+
+    /// Ends the server, and returns its access log.
+    pub(crate) async fn end(self) -> String {
+        self.tell();
+        self.ended.await.unwrap().unwrap();
+        fs::read_to_string(self.folder.path().join("log")).unwrap()
+    }
+}

@@ -1,0 +1,86 @@
+//! Why a URL could not be fetched, with curl's exit codes.
+
+use std::io;
+
+/// A failed fetch.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    /// The URL is malformed.
+    #[error("malformed URL: {0}")]
+    Url(String),
+    /// The URL has a scheme that isn't supported.
+    #[error("unsupported scheme {0}: http:// and http+sctp:// are supported")]
+    Scheme(String),
+    /// The host has no address.
+    #[error("can't resolve the host: {0}")]
+    Host(String),
+    /// No connection could be set up.
+    #[error("can't connect: {0}")]
+    Connect(String),
+    /// The response ended early.
+    #[error("the response ended after {received} bytes: {cause}")]
+    Partial {
+        /// Bytes of the body that arrived.
+        received: u64,
+        /// What happened.
+        cause: String,
+    },
+    /// The server answered with an error.
+    #[error("the server answered {0}")]
+    Status(u16),
+    /// The file can't be written.
+    #[error("{file}: {cause}")]
+    Write {
+        /// The file.
+        file: String,
+        /// What happened.
+        cause: io::Error,
+    },
+    /// The time is over.
+    #[error("not done in time")]
+    Timeout,
+    /// The connection failed before the response.
+    #[error("the connection failed: {0}")]
+    Receive(String),
+}
+
+impl Failure {
+    /// Returns the code with which curl reports it.
+    pub(super) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Scheme(_) => 1,
+            Self::Url(_) => 3,
+            Self::Host(_) => 6,
+            Self::Connect(_) => 7,
+            Self::Partial { .. } => 18,
+            Self::Status(_) => 22,
+            Self::Write { .. } => 23,
+            Self::Timeout => 28,
+            Self::Receive(_) => 56,
+        }
+    }
+
+    /// Returns whether another attempt may succeed.
+    pub(super) fn is_transient(&self) -> bool {
+        match self {
+            Self::Connect(_) | Self::Partial { .. } | Self::Receive(_) => true,
+            Self::Status(status) => matches!(status, 429 | 502 | 503 | 504),
+            _ => false,
+        }
+    }
+}
+
+/// Returns the causes of an error, from the outermost to the innermost.
+pub(super) fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let more = cause.to_string();
+        if !text.ends_with(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        next = cause.source();
+    }
+    text
+}

@@ -1,0 +1,135 @@
+//! Fetches from a server of this crate on loopback sockets.
+
+use std::fs;
+use std::net::{TcpListener, UdpSocket};
+
+use clap::Parser;
+
+use super::*;
+use crate::file_server::testing::Running;
+
+#[derive(Debug, Parser)]
+struct Program {
+    #[command(flatten)]
+    args: Args,
+}
+
+/// Fetches, and returns the exit code.
+async fn get(server: &Running, arguments: &[&str]) -> u8 {
+    let udp = server.udp_port().to_string();
+    let own = ["get", "--quiet", "--encapsulation-port", &udp];
+    let args = Program::try_parse_from(own.iter().chain(arguments)).unwrap().args;
+    fetch_all(&args).await.unwrap()
+}
+
+fn url(server: &Running, scheme: &str, path: &str) -> String {
+    let port = if scheme == "http" { server.tcp_port() } else { server.sctp_port() };
+    format!("{scheme}://127.0.0.1:{port}/{path}")
+}
+
+/// The content of a file, which differs from that of every other.
+fn content(file: usize) -> Vec<u8> {
+    (0..file * file * 10).map(|at| (at % 251 + file) as u8).collect()
+}
+
+/// Serves 200 files of growing sizes, and a page with a style, a script and an image.
+async fn server() -> Running {
+    let server = Running::start(&[]).await;
+    let site = server.folder().join("site");
+    for file in 0..200 {
+        fs::write(site.join(format!("file{file}")), content(file)).unwrap();
+    }
+    let page = "<link rel=stylesheet href=style.css><script src=/app.js></script><img src='a b.png'>";
+    for (name, text) in [("page.html", page), ("style.css", "s"), ("app.js", "j"), ("a b.png", "p")] {
+        fs::write(site.join(name), text).unwrap();
+    }
+    server
+}
+
+#[tokio::test]
+async fn two_hundred_files_arrive_each_way() {
+    let server = server().await;
+    for scheme in ["http", "http+sctp"] {
+        let urls: Vec<String> = (0..200).map(|file| url(&server, scheme, &format!("file{file}"))).collect();
+        let directory = server.folder().join(scheme);
+        let mut arguments = vec!["--directory", directory.to_str().unwrap()];
+        arguments.extend(urls.iter().map(String::as_str));
+        assert_eq!(get(&server, &arguments).await, 0);
+        for file in 0..200 {
+            let got = fs::read(directory.join(format!("file{file}"))).unwrap();
+            assert!(got == content(file), "{scheme} {file}");
+        }
+    }
+    let log = server.log();
+    assert_eq!(log.lines().count(), 400);
+}
+
+#[tokio::test]
+async fn a_page_comes_with_its_objects() {
+    let server = server().await;
+    let directory = server.folder().join("page");
+    let page = url(&server, "http+sctp", "page.html");
+    assert_eq!(get(&server, &["--page", "--directory", directory.to_str().unwrap(), &page]).await, 0);
+    for (name, text) in [("style.css", "s"), ("app.js", "j"), ("a%20b.png", "p")] {
+        assert_eq!(fs::read_to_string(directory.join(name)).unwrap(), text);
+    }
+}
+
+#[tokio::test]
+async fn partial_files_are_continued() {
+    let server = server().await;
+    let part = server.folder().join("part");
+    let whole = content(100);
+    for have in [0, 1, whole.len() - 1, whole.len()] {
+        fs::write(&part, &whole[..have]).unwrap();
+        let url = url(&server, "http+sctp", "file100");
+        assert_eq!(get(&server, &["--continue", "--output", part.to_str().unwrap(), &url]).await, 0);
+        assert!(fs::read(&part).unwrap() == whole, "{have}");
+    }
+}
+
+#[tokio::test]
+async fn files_with_one_name_are_all_kept() {
+    let server = server().await;
+    let directory = server.folder().join("d");
+    let url = url(&server, "http+sctp", "file3");
+    assert_eq!(get(&server, &["--directory", directory.to_str().unwrap(), &url, &url, &url]).await, 0);
+    for name in ["file3", "file3.1", "file3.2"] {
+        assert_eq!(fs::read(directory.join(name)).unwrap(), content(3));
+    }
+}
+
+#[tokio::test]
+async fn exit_codes_are_those_of_curl() {
+    let server = server().await;
+    // Ports where nothing listens.
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let refused = format!("http://127.0.0.1:{tcp}/");
+    let (missing, page) = (url(&server, "http+sctp", "missing"), url(&server, "http+sctp", "file5"));
+    let cases: [(&[&str], u8); 7] = [
+        (&["ftp://127.0.0.1/"], 1),
+        (&["http://"], 3),
+        (&["http+sctp:///path"], 3),
+        (&[&refused], 7),
+        (&["http+sctp://127.0.0.1:9/"], 7),
+        (&[&missing], 22),
+        (&["--output", "/dev/full", &page], 23),
+    ];
+    for (arguments, code) in cases {
+        assert_eq!(get(&server, arguments).await, code, "{arguments:?}");
+    }
+    let args = ["get", "--quiet", "--encapsulation-port", &udp, "http+sctp://127.0.0.1:80/"];
+    let args = Program::try_parse_from(args).unwrap().args;
+    assert_eq!(fetch_all(&args).await.unwrap(), 7, "nothing speaks SCTP there");
+}
+
+#[tokio::test]
+async fn sctp_serves_where_tcp_is_refused() {
+    let server = server().await;
+    let output = server.folder().join("out");
+    // The SCTP port is no TCP port.
+    let url = format!("http://127.0.0.1:{}/file9", server.sctp_port());
+    assert_eq!(get(&server, &["--output", output.to_str().unwrap(), &url]).await, 0);
+    assert_eq!(fs::read(output).unwrap(), content(9));
+}
