@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`receive`] | input, from chunk to readable message |
 //! | [`tsn_map`] | cumulative TSN, gaps |
-//! | [`reassembly`] | fragments |
+//! | [`reassembly`] | fragments, by the form in which they are numbered |
 //! | [`ordering`], [`stream_tree`] | streams |
 //! | [`window`] | receive buffer, a_rwnd |
 //! | [`sack`], [`duplicates`] | when to acknowledge, duplicates |
@@ -110,7 +110,7 @@ pub(crate) struct Inbound {
     /// Readable messages.
     ready: VecDeque<Message>,
     order: StreamOrder,
-    reassembly: Option<Box<Reassembly>>,
+    reassembly: Reassembly,
     sack: SackPolicy,
     window: Window,
     /// Allocated by the first duplicate, and once data arrives in volume.
@@ -127,7 +127,7 @@ impl Inbound {
             map: TsnMap::new(peer_initial_tsn),
             ready: VecDeque::new(),
             order: StreamOrder::default(),
-            reassembly: None,
+            reassembly: Reassembly::default(),
             sack: SackPolicy::new(),
             window: Window::new(receive_buffer),
             flow: None,
@@ -146,8 +146,7 @@ impl Inbound {
         inbound_streams: u16,
         receive_buffer: u32,
     ) -> (usize, Option<StreamId>) {
-        let open = self.reassembly.as_ref().and_then(|reassembly| reassembly.open.as_ref());
-        let cut = open.filter(|open| !open.begins).map(|open| open.header.stream);
+        let cut = self.reassembly.partly_delivered();
         let ready = core::mem::take(&mut self.ready);
         let unread = ready.len();
         *self = Self::new(peer_initial_tsn, inbound_streams, receive_buffer);
@@ -169,7 +168,7 @@ impl Inbound {
         if self.map.has_gaps() {
             return Some("shutdown while DATA is missing: a TSN below the highest one has not arrived");
         }
-        if self.reassembly.as_ref().is_some_and(|reassembly| !reassembly.is_empty()) {
+        if !self.reassembly.is_empty() {
             return Some("shutdown in the middle of a message: its last fragment has not arrived");
         }
         if self.order.has_waiting() {
@@ -408,17 +407,13 @@ impl Inbound {
         }
         self.order.release_idle();
         self.ready.shrink_to_fit();
-        match &mut self.reassembly {
-            Some(reassembly) if !reassembly.is_empty() => reassembly.unpin(),
-            _ => self.reassembly = None,
-        }
+        self.reassembly.release_idle();
     }
 
     /// Returns the heap bytes by kind.
     #[must_use]
     pub(crate) fn memory(&self) -> InboundMemory {
-        let (reassembly, fragments) =
-            self.reassembly.as_ref().map_or((0, 0), |reassembly| reassembly.heap_bytes());
+        let (reassembly, fragments) = self.reassembly.heap_bytes();
         let (ordering, waiting) = self.order.heap_bytes();
         let ready: usize = self.ready.iter().map(|message| message.data.len()).sum();
         InboundMemory {

@@ -1,18 +1,24 @@
-//! Reassembly of fragmented messages (RFC 9260 section 6.9).
+//! Reassembly of fragmented messages.
 //!
-//! The fragments of a message have consecutive TSNs, so at most one message can be open at the cumulative TSN; its
-//! fragments are joined as they arrive. Fragments beyond a gap are kept as runs of consecutive TSNs of one message. A
-//! run that has both ends is a message, whatever is missing before it.
+//! [`super::receive`] uses only [`Reassembly`], an enum of the forms in which fragments are numbered. DATA chunks number
+//! them by TSN, and messages by SSN ([`by_tsn`]). A second form, such as that of I-DATA chunks by MID and FSN (RFC 8260
+//! section 2), is a file beside it and a variant.
 
-use core::cmp::Ordering;
-use std::collections::{BTreeMap, VecDeque};
+mod by_tsn;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use strandline_wire::Data;
 
+use self::by_tsn::ByTsn;
 use super::arena::Arena;
+use super::ordering::StreamOrder;
+use super::tsn_map::{Place, TsnMap};
+use super::window::Window;
 use crate::event::Message;
 use crate::number::{Ppid, Ssn, StreamId, Tsn};
+
+/// A description of the violation.
+pub(super) type Violation = &'static str;
 
 /// The fields that all fragments of a message have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,197 +43,109 @@ impl Header {
         let Self { stream, ssn, ppid, unordered } = self;
         Message { stream, ssn, tsn, ppid, unordered, begins: true, ends: true, data }
     }
-}
 
-/// The message that has begun at or before the cumulative TSN and has not ended.
-#[derive(Debug)]
-pub(super) struct Open {
-    pub(super) header: Header,
-    /// TSN of the first fragment in `data`.
-    pub(super) first: Tsn,
-    /// TSN of the last fragment that was joined.
-    pub(super) last: Tsn,
-    /// True if no part of it was delivered yet.
-    pub(super) begins: bool,
-    pub(super) data: BytesMut,
-}
-
-impl Open {
-    pub(super) fn new(header: Header, first: Tsn) -> Self {
-        Self { header, first, last: first, begins: true, data: BytesMut::new() }
-    }
-
+    /// Returns true if the message can be read as soon as it is complete.
     #[inline]
-    pub(super) fn append(&mut self, tsn: Tsn, fragment: &[u8], arena: &mut Arena) {
-        if self.data.is_empty() {
-            self.first = tsn;
-        }
-        self.last = tsn;
-        arena.append(&mut self.data, fragment);
-    }
-
-    /// Takes out what has been joined, as a part of the message.
-    pub(super) fn take(&mut self, ends: bool) -> Message {
-        let data = core::mem::take(&mut self.data).freeze();
-        let begins = core::mem::replace(&mut self.begins, false);
-        Message { begins, ends, ..self.header.message(self.first, data) }
+    fn is_next(self, order: &StreamOrder) -> bool {
+        self.unordered || order.is_next(self.stream, self.ssn)
     }
 }
 
-/// A TSN as a key. All keys lie within 65,536 of one another, so that serial order is a total order among them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Key(Tsn);
-
-impl Ord for Key {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (self.0.distance_from(other.0).cast_signed()).cmp(&0)
-    }
+/// The parts of the receiving half that reassembly uses. It charges the window for what it holds.
+pub(super) struct Context<'a> {
+    pub(super) map: &'a TsnMap,
+    pub(super) order: &'a StreamOrder,
+    pub(super) window: &'a mut Window,
+    pub(super) arena: &'a mut Arena,
 }
 
-impl PartialOrd for Key {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-/// Fragments of one message with consecutive TSNs, held because something before them is missing.
+/// The fragments of incomplete messages. Allocates with the first one.
 #[derive(Debug)]
-pub(super) struct Run {
-    pub(super) header: Header,
-    pub(super) first: Tsn,
-    /// True if it contains the first fragment of the message.
-    pub(super) begins: bool,
-    /// True if it contains the last fragment of the message.
-    pub(super) ends: bool,
-    /// Total payload in bytes.
-    pub(super) bytes: usize,
-    /// One fragment for each TSN.
-    pub(super) fragments: VecDeque<Bytes>,
+pub(super) enum Reassembly {
+    /// DATA chunks: the fragments of a message have consecutive TSNs (RFC 9260 section 6.9).
+    ByTsn(ByTsn),
 }
 
-impl Run {
-    fn after(&self) -> Tsn {
-        self.first + self.fragments.len() as u32
+impl Default for Reassembly {
+    fn default() -> Self {
+        Self::ByTsn(ByTsn::default())
     }
-}
-
-/// The state at the border of a TSN, as far as its neighbour has arrived.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Neighbour {
-    /// The message of this header continues across the border.
-    Joined(Header),
-    /// A message ends or begins at the border.
-    Apart,
-}
-
-/// State of fragments. Allocated for the first one.
-#[derive(Debug, Default)]
-pub(super) struct Reassembly {
-    pub(super) open: Option<Open>,
-    /// Runs by their first TSN, all beyond the cumulative TSN. Adjacent runs of one message are always joined.
-    runs: BTreeMap<Key, Run>,
 }
 
 impl Reassembly {
+    /// Returns true if nothing is held.
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.open.is_none() && self.runs.is_empty()
-    }
-
-    /// Returns whether the chunk before `tsn`, which has arrived and is beyond the cumulative TSN, expects a
-    /// continuation.
-    pub(super) fn before(&self, tsn: Tsn) -> Neighbour {
-        match self.runs.range(..Key(tsn)).next_back() {
-            Some((_, run)) if run.after() == tsn && !run.ends => Neighbour::Joined(run.header),
-            _ => Neighbour::Apart,
+        match self {
+            Self::ByTsn(form) => form.is_empty(),
         }
     }
 
-    /// Returns whether the chunk `tsn`, which has arrived, expects a chunk before it.
-    pub(super) fn at(&self, tsn: Tsn) -> Neighbour {
-        match self.runs.get(&Key(tsn)) {
-            Some(run) if !run.begins => Neighbour::Joined(run.header),
-            _ => Neighbour::Apart,
+    /// Returns true if the chunk is the next TSN and the next fragment of a message, so that `take` needs no `check`.
+    #[inline]
+    pub(super) fn goes_on(&self, data: &Data<'_>, map: &TsnMap) -> bool {
+        match self {
+            Self::ByTsn(form) => form.goes_on(data, map),
         }
     }
 
-    /// Holds a fragment beyond a gap, as a copy so that it pins no block. Returns the message's run if it is now
-    /// complete. The caller has checked that it agrees with its neighbours.
-    pub(super) fn hold(&mut self, data: &Data<'_>) -> Option<Run> {
-        let first = self.join_before(data);
-        self.join_after(first);
-        let whole = self.runs.get(&Key(first)).is_some_and(|run| run.begins && run.ends);
-        if whole { self.runs.remove(&Key(first)) } else { None }
-    }
-
-    /// Adds a fragment to the run that ends before it, or as a new run. Returns the run's first TSN.
-    fn join_before(&mut self, data: &Data<'_>) -> Tsn {
-        let payload = Bytes::copy_from_slice(data.payload);
-        if let Some((_, run)) = self.runs.range_mut(..Key(data.tsn)).next_back()
-            && !data.beginning
-            && run.after() == data.tsn
-        {
-            run.bytes += payload.len();
-            run.fragments.push_back(payload);
-            run.ends = data.ending;
-            return run.first;
+    /// Checks that the numbers and flags of a chunk agree with those of the chunks that have arrived.
+    #[inline]
+    pub(super) fn check(&self, data: &Data<'_>, place: Place, map: &TsnMap) -> Result<(), Violation> {
+        match self {
+            Self::ByTsn(form) => form.check(data, place, map),
         }
-        let bytes = payload.len();
-        let mut fragments = VecDeque::with_capacity(1);
-        fragments.push_back(payload);
-        let header = Header::of(data);
-        let run =
-            Run { header, first: data.tsn, begins: data.beginning, ends: data.ending, bytes, fragments };
-        self.runs.insert(Key(data.tsn), run);
-        data.tsn
     }
 
-    /// Joins the run that begins at `first` with the following one, if that belongs to the same message. The shorter
-    /// list moves to the longer one: a message costs n log n whatever the order of its fragments.
-    fn join_after(&mut self, first: Tsn) {
-        let Some(run) = self.runs.get(&Key(first)) else { return };
-        let after = run.after();
-        if run.ends || self.runs.get(&Key(after)).is_none_or(|next| next.begins) {
-            return;
+    /// Takes a fragment that is checked and recorded in the TSN map. Returns the message, or its last part, if it is
+    /// complete.
+    #[inline(always)]
+    pub(super) fn take(&mut self, data: &Data<'_>, place: Place, cx: &mut Context<'_>) -> Option<Message> {
+        match self {
+            Self::ByTsn(form) => form.take(data, place, cx),
         }
-        let Some(mut next) = self.runs.remove(&Key(after)) else { return };
-        let Some(run) = self.runs.get_mut(&Key(first)) else { return };
-        if run.fragments.len() >= next.fragments.len() {
-            run.fragments.append(&mut next.fragments);
-        } else {
-            while let Some(fragment) = run.fragments.pop_back() {
-                next.fragments.push_front(fragment);
-            }
-            run.fragments = next.fragments;
+    }
+
+    /// Processes a new cumulative TSN. Returns a message, or its last part, that is complete now. Must be called until it
+    /// returns none.
+    pub(super) fn on_cumulative(&mut self, cx: &mut Context<'_>) -> Result<Option<Message>, Violation> {
+        match self {
+            Self::ByTsn(form) => form.on_cumulative(cx),
         }
-        run.bytes += next.bytes;
-        run.ends = next.ends;
     }
 
-    /// Takes the lowest run if the cumulative TSN has reached it.
-    pub(super) fn take_reached(&mut self, cumulative: Tsn) -> Option<Run> {
-        let lowest = self.runs.first_entry()?;
-        if lowest.key().0.is_at_or_before(cumulative) { Some(lowest.remove()) } else { None }
+    /// Takes a part of a message whose turn has come: of one with at least `point` bytes, or of any if the association is
+    /// `stuck`. The window is still charged for it.
+    #[inline]
+    pub(super) fn take_part(
+        &mut self,
+        point: usize,
+        order: &StreamOrder,
+        stuck: impl FnOnce() -> bool,
+    ) -> Option<Message> {
+        match self {
+            Self::ByTsn(form) => form.take_part(point, order, stuck),
+        }
     }
 
-    /// Copies the message under assembly out of the arena, so that it does not pin a block while its sender pauses.
-    pub(super) fn unpin(&mut self) {
-        if let Some(open) = &mut self.open {
-            open.data = BytesMut::from(&*open.data);
+    /// Returns the stream of a message of which a part was taken and the rest is missing.
+    pub(super) fn partly_delivered(&self) -> Option<StreamId> {
+        match self {
+            Self::ByTsn(form) => form.partly_delivered(),
+        }
+    }
+
+    /// Frees memory that is not needed while nothing arrives.
+    pub(super) fn release_idle(&mut self) {
+        match self {
+            Self::ByTsn(form) => form.release_idle(),
         }
     }
 
     /// Returns the heap bytes of the records, and of the held payload.
     pub(super) fn heap_bytes(&self) -> (usize, usize) {
-        let entry = size_of::<(Key, Run)>();
-        let (mut records, mut payload) =
-            (size_of::<Self>(), self.open.as_ref().map_or(0, |open| open.data.len()));
-        for run in self.runs.values() {
-            records += entry + run.fragments.capacity() * size_of::<Bytes>();
-            payload += run.bytes;
+        match self {
+            Self::ByTsn(form) => form.heap_bytes(),
         }
-        (records, payload)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,13 +1,13 @@
 //! Input: from a DATA chunk to the queue of readable messages (RFC 9260 sections 6.2, 6.5, 6.6 and 6.9).
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use strandline_wire::Data;
 
 use super::Inbound;
 use super::arena::Arena;
 use super::flow::Flow;
 use super::ordering::Turn;
-use super::reassembly::{Header, Neighbour, Open, Run};
+use super::reassembly::{Context, Header, Violation};
 use super::tsn_map::{AHEAD_MAX, Place};
 use super::window::{HELD_COST, message_cost};
 use crate::event::Message;
@@ -43,9 +43,6 @@ pub(crate) enum DropReason {
     TooFarAhead,
 }
 
-/// A description of the violation.
-type Violation = &'static str;
-
 impl Inbound {
     /// Processes a DATA chunk. A message under assembly is delivered in parts once it has `partial_delivery_point`
     /// bytes and its turn has come (section 6.9).
@@ -76,7 +73,7 @@ impl Inbound {
             && !self.map.has_gaps()
             && data.tsn == self.map.cumulative().next()
             && data.stream.0 < self.streams
-            && self.reassembly.as_ref().is_none_or(|reassembly| reassembly.is_empty())
+            && self.reassembly.is_empty()
             && (data.unordered || (self.order.is_next(data.stream, data.ssn) && !self.order.has_waiting()))
             && self.window.takes_new()
     }
@@ -95,17 +92,10 @@ impl Inbound {
         self.make_ready(message);
     }
 
-    /// True for nearly all continuing fragments: the next fragment of the open message, with nothing missing and room
-    /// for it.
+    /// True for nearly all continuing fragments: the next fragment of a message, with nothing missing and room for it.
     #[inline]
     fn goes_on_plainly(&self, data: &Data<'_>) -> bool {
-        let Some(open) = self.reassembly.as_ref().and_then(|held| held.open.as_ref()) else { return false };
-        !data.beginning
-            && !data.payload.is_empty()
-            && !self.map.has_gaps()
-            && data.tsn == self.map.cumulative().next()
-            && open.header == Header::of(data)
-            && self.window.takes_new()
+        self.reassembly.goes_on(data, &self.map) && !data.payload.is_empty() && self.window.takes_new()
     }
 
     /// Does what the general procedure does for such a fragment.
@@ -119,7 +109,7 @@ impl Inbound {
         self.sack.on_chunk(data.immediate);
         self.map.advance();
         self.window.on_taken(data.payload.len());
-        if let Err(why) = self.take_fragment(data, arena) {
+        if let Err(why) = self.take_fragment(data, Place::Next, arena) {
             return DataOutcome::Violation(why);
         }
         if !data.ending {
@@ -165,7 +155,7 @@ impl Inbound {
         }
         if data.stream.0 >= self.streams {
             self.record(data.tsn, place);
-            return match self.join_reached(arena) {
+            return match self.on_cumulative(arena) {
                 Ok(()) => DataOutcome::InvalidStream,
                 Err(why) => DataOutcome::Violation(why),
             };
@@ -216,60 +206,19 @@ impl Inbound {
         arena: &mut Arena,
         partial_delivery_point: u32,
     ) -> Result<(), Violation> {
-        self.check_sequence(data, place)?;
+        self.reassembly.check(data, place, &self.map)?;
         self.record(data.tsn, place);
         self.window.on_taken(data.payload.len());
         if data.beginning && data.ending {
             self.take_whole(data, arena)?;
-        } else if place == Place::Next {
-            self.take_fragment(data, arena)?;
         } else {
-            self.hold_fragment(data, arena)?;
+            self.take_fragment(data, place, arena)?;
         }
-        if self.reassembly.is_some() && place == Place::Next {
-            self.join_reached(arena)?;
+        if place == Place::Next && !self.reassembly.is_empty() {
+            self.on_cumulative(arena)?;
             self.hand_over_part(partial_delivery_point as usize);
         }
         Ok(())
-    }
-
-    /// Checks that the B and E bits, the stream, SSN, PPID and U bit agree with the chunks on both sides, as far as
-    /// these have arrived. Fragments of a message have consecutive TSNs and share these fields (sections 3.3.1 and
-    /// 6.9).
-    #[inline]
-    fn check_sequence(&self, data: &Data<'_>, place: Place) -> Result<(), Violation> {
-        let header = Header::of(data);
-        let before = match (&self.reassembly, place) {
-            (Some(reassembly), Place::Next) => match &reassembly.open {
-                Some(open) => Some(Neighbour::Joined(open.header)),
-                None => Some(Neighbour::Apart),
-            },
-            (None, Place::Next) => Some(Neighbour::Apart),
-            (reassembly, _) if self.map.contains(data.tsn.previous()) => {
-                Some(reassembly.as_ref().map_or(Neighbour::Apart, |held| held.before(data.tsn)))
-            }
-            _ => None,
-        };
-        match before {
-            Some(Neighbour::Apart) if !data.beginning => return Err("a fragment without the one before it"),
-            Some(Neighbour::Joined(_)) if data.beginning => {
-                return Err("a message begins before the last one ended");
-            }
-            Some(Neighbour::Joined(other)) if other != header => {
-                return Err("fragments of one message differ");
-            }
-            _ => {}
-        }
-        let next = data.tsn.next();
-        if !self.map.has_gaps() || !self.map.contains(next) {
-            return Ok(());
-        }
-        match self.reassembly.as_ref().map_or(Neighbour::Apart, |held| held.at(next)) {
-            Neighbour::Apart if !data.ending => Err("a fragment without the one after it"),
-            Neighbour::Joined(_) if data.ending => Err("a message ends before its last fragment"),
-            Neighbour::Joined(other) if other != header => Err("fragments of one message differ"),
-            _ => Ok(()),
-        }
     }
 
     /// Processes a message in one chunk.
@@ -285,77 +234,29 @@ impl Inbound {
         self.dispatch(header.message(data.tsn, bytes))
     }
 
-    /// Joins a fragment with the next TSN to its message.
+    /// Processes a fragment that is checked and recorded.
     #[inline]
-    fn take_fragment(&mut self, data: &Data<'_>, arena: &mut Arena) -> Result<(), Violation> {
-        let reassembly = self.reassembly.get_or_insert_default();
-        let open = reassembly.open.get_or_insert_with(|| Open::new(Header::of(data), data.tsn));
-        open.append(data.tsn, data.payload, arena);
-        self.window.charge(data.payload.len());
-        if data.ending { self.finish_open() } else { Ok(()) }
-    }
-
-    /// Processes a fragment beyond a gap.
-    fn hold_fragment(&mut self, data: &Data<'_>, arena: &mut Arena) -> Result<(), Violation> {
-        self.window.charge(data.payload.len() + HELD_COST);
-        let Some(run) = self.reassembly.get_or_insert_default().hold(data) else { return Ok(()) };
-        self.release_run(&run);
-        let header = run.header;
-        let at_once = header.unordered || self.order.is_next(header.stream, header.ssn);
-        let mut message = if at_once { arena.buffer(run.bytes) } else { BytesMut::with_capacity(run.bytes) };
-        for fragment in &run.fragments {
-            message.extend_from_slice(fragment);
-        }
-        self.dispatch(header.message(run.first, message.freeze()))
-    }
-
-    /// Joins the runs that the cumulative TSN has reached to the open message. At most two: one that continues it,
-    /// and one that begins the next. Everything between is complete and was dispatched when it arrived.
-    fn join_reached(&mut self, arena: &mut Arena) -> Result<(), Violation> {
-        while let Some(run) =
-            self.reassembly.as_mut().and_then(|held| held.take_reached(self.map.cumulative()))
-        {
-            self.release_run(&run);
-            self.window.charge(run.bytes);
-            let reassembly = self.reassembly.get_or_insert_default();
-            let open = match &mut reassembly.open {
-                Some(open) if !run.begins && open.header == run.header && open.last.next() == run.first => {
-                    open
-                }
-                None if run.begins => reassembly.open.insert(Open::new(run.header, run.first)),
-                _ => return Err("fragments of a message are not consecutive"),
-            };
-            let mut tsn = run.first;
-            for fragment in &run.fragments {
-                open.append(tsn, fragment, arena);
-                tsn = tsn.next();
-            }
-            if run.ends {
-                self.finish_open()?;
-            }
-        }
-        // What follows an open message must continue it; a chunk on an invalid stream does not.
-        match self.reassembly.as_ref().and_then(|held| held.open.as_ref()) {
-            Some(open) if open.last != self.map.cumulative() => Err("a message was not ended"),
-            _ => Ok(()),
+    fn take_fragment(&mut self, data: &Data<'_>, place: Place, arena: &mut Arena) -> Result<(), Violation> {
+        let Self { map, order, window, .. } = self;
+        match self.reassembly.take(data, place, &mut Context { map, order, window, arena }) {
+            Some(message) => self.finish(message),
+            None => Ok(()),
         }
     }
 
-    fn release_run(&mut self, run: &Run) {
-        self.window.release(run.bytes + run.fragments.len() * HELD_COST);
+    /// Processes what is complete now that the cumulative TSN has moved.
+    fn on_cumulative(&mut self, arena: &mut Arena) -> Result<(), Violation> {
+        loop {
+            let Self { map, order, window, .. } = self;
+            let message = self.reassembly.on_cumulative(&mut Context { map, order, window, arena })?;
+            let Some(message) = message else { return Ok(()) };
+            self.finish(message)?;
+        }
     }
 
-    /// Completes the open message, or delivers its last part.
-    fn finish_open(&mut self) -> Result<(), Violation> {
-        let Some(mut open) = self.reassembly.as_mut().and_then(|held| held.open.take()) else {
-            return Ok(());
-        };
-        self.window.release(open.data.len());
-        let mut message = open.take(true);
+    /// Processes a message that is complete, or its last part.
+    fn finish(&mut self, message: Message) -> Result<(), Violation> {
         if message.begins {
-            if !message.unordered && !self.order.is_next(message.stream, message.ssn) {
-                message.data = Bytes::copy_from_slice(&message.data);
-            }
             return self.dispatch(message);
         }
         // Its turn had come before its first part was delivered.
@@ -363,16 +264,12 @@ impl Inbound {
         Ok(())
     }
 
-    /// Delivers what there is of the open message if its turn has come, and if it has at least `point` bytes or if
-    /// nothing else can free the buffer that it fills.
+    /// Delivers what there is of a message if its turn has come, and if it has at least `point` bytes or if nothing else
+    /// can free the buffer that it fills.
+    #[inline]
     pub(super) fn hand_over_part(&mut self, point: usize) {
-        let Some(open) = self.reassembly.as_mut().and_then(|held| held.open.as_mut()) else { return };
         let stuck = || self.window.is_low() && self.ready.is_empty() && !self.map.has_gaps();
-        if open.data.is_empty() || (open.data.len() < point && !stuck()) {
-            return;
-        }
-        if open.header.unordered || self.order.is_next(open.header.stream, open.header.ssn) {
-            let part = open.take(false);
+        if let Some(part) = self.reassembly.take_part(point, &self.order, stuck) {
             self.window.release(part.data.len());
             self.make_ready(part);
         }

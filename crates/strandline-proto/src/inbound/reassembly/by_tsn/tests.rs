@@ -2,8 +2,8 @@
 
 use allocation_counter::measure;
 
-use super::super::window::HELD_COST;
 use super::*;
+use crate::number::{Ppid, Ssn};
 
 const BYTES: [u8; 256] = {
     let mut bytes = [0; 256];
@@ -35,7 +35,7 @@ fn fragment(tsn: u32, first: u32, last: u32) -> Data<'static> {
 fn any_order_of_fragments_makes_the_message() {
     let orders = [[10, 11, 12, 13, 14], [14, 13, 12, 11, 10], [10, 12, 14, 11, 13], [12, 10, 14, 13, 11]];
     for order in orders {
-        let mut reassembly = Reassembly::default();
+        let mut reassembly = Held::default();
         for &tsn in &order[..4] {
             assert!(reassembly.hold(&fragment(tsn, 10, 14)).is_none());
         }
@@ -48,7 +48,7 @@ fn any_order_of_fragments_makes_the_message() {
 
 #[test]
 fn a_run_may_cross_the_wrap() {
-    let mut reassembly = Reassembly::default();
+    let mut reassembly = Held::default();
     let at = |offset: u32| (u32::MAX - 1).wrapping_add(offset);
     for offset in [3, 1, 0] {
         assert!(reassembly.hold(&fragment(at(offset), at(0), at(3))).is_none());
@@ -59,7 +59,7 @@ fn a_run_may_cross_the_wrap() {
 
 #[test]
 fn adjoining_messages_stay_apart() {
-    let mut reassembly = Reassembly::default();
+    let mut reassembly = Held::default();
     assert!(reassembly.hold(&fragment(11, 10, 11)).is_none());
     assert!(reassembly.hold(&fragment(12, 12, 13)).is_none());
     assert_eq!(reassembly.before(Tsn(12)), Neighbour::Apart);
@@ -72,7 +72,7 @@ fn adjoining_messages_stay_apart() {
 
 #[test]
 fn runs_leave_when_the_cumulative_tsn_arrives() {
-    let mut reassembly = Reassembly::default();
+    let mut reassembly = Held::default();
     for tsn in [20, 21, 30] {
         assert!(reassembly.hold(&fragment(tsn, 10, 40)).is_none());
     }
@@ -92,7 +92,7 @@ fn joining_is_cheap_in_any_order() {
         (0..=last).step_by(2).chain((1..last).step_by(2).rev()).collect(),
     ];
     for order in orders {
-        let mut reassembly = Reassembly::default();
+        let mut reassembly = Held::default();
         let mut whole = None;
         let heap = measure(|| {
             for &tsn in &order {
@@ -111,7 +111,7 @@ fn held_costs_cover_the_memory() {
     let descending = ascending.iter().rev().copied().collect();
     let mixed = (0..30_000).map(|number| 2 * (number * 7919 % 30_000)).collect();
     for order in [ascending, descending, mixed] {
-        let mut reassembly = Reassembly::default();
+        let mut reassembly = Held::default();
         let heap = measure(|| {
             for &tsn in &order {
                 assert!(reassembly.hold(&fragment(tsn, 70_000, 70_001)).is_none());
