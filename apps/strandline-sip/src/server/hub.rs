@@ -46,14 +46,18 @@ impl Taking<'_> {
     /// A message has come, of which `keep` makes a copy that lasts.
     pub(super) fn push(&mut self, flow: Flow, bytes: &[u8], keep: impl FnOnce() -> Bytes) {
         self.copy(&flow, bytes);
-        let knows = |flow: &Flow| if self.service.knows(flow) { Phone::Known } else { Phone::Unknown };
+        let knows = |flow: &Flow| {
+            if self.service.registrations().is_registered(flow) { Phone::Known } else { Phone::Unknown }
+        };
         self.inbox.push(self.now, flow, bytes, keep, knows);
     }
 
     /// A message has come whose bytes are used for others afterwards.
     pub(super) fn push_copy(&mut self, flow: Flow, bytes: &[u8]) {
         self.copy(&flow, bytes);
-        let knows = |flow: &Flow| if self.service.knows(flow) { Phone::Known } else { Phone::Unknown };
+        let knows = |flow: &Flow| {
+            if self.service.registrations().is_registered(flow) { Phone::Known } else { Phone::Unknown }
+        };
         self.inbox.push(self.now, flow, bytes, || self.kept.keep(bytes), knows);
     }
 
@@ -279,9 +283,9 @@ impl Hub {
             work(&mut service, now);
             std::mem::swap(&mut out, &mut service.output_mut().out);
             if let Some(seeker) = self.seeker.borrow().as_ref() {
-                service.wanted_subscribers().into_iter().for_each(|who| seeker.seek(who));
+                service.access_mut().take_wanted().into_iter().for_each(|who| seeker.seek(who));
             }
-            for question in service.wanted_servers() {
+            for question in service.servers_mut().take_wanted() {
                 self.locate(question);
             }
             for (connection, port) in service.output_mut().take_aliased() {
@@ -313,7 +317,7 @@ impl Hub {
             return flow;
         }
         let service = self.service.borrow();
-        let found = service.domain(&flow).and_then(|domain| aliases.find(flow.peer, domain));
+        let found = service.servers().domain(&flow).and_then(|domain| aliases.find(flow.peer, domain));
         found.map_or(flow, |connection| Flow { connection, ..flow })
     }
 
@@ -424,7 +428,7 @@ impl Hub {
             .ok()
         });
         self.resolver.replace(resolver.map(Rc::new));
-        self.service.borrow_mut().forget_servers();
+        self.service.borrow_mut().servers_mut().expire();
     }
 
     /// Subscribers are looked for by this from now on.

@@ -74,7 +74,7 @@ pub(super) fn text(hub: &Hub) -> String {
     inbox(hub, &mut page);
     of_process(hub.clock.epoch_unix_secs, &mut page);
     let service = hub.service.borrow();
-    let draining = f64::from(u8::from(service.is_draining()));
+    let draining = f64::from(u8::from(service.setup().is_draining()));
     page.gauge(
         "draining",
         "1 while what begins something is answered with 503, as somebody has asked.",
@@ -99,13 +99,17 @@ pub(super) fn text(hub: &Hub) -> String {
         "Requests that were refused, and copies that were not sent, because too many bytes are kept.",
         counters.crowded,
     );
-    page.gauge("users", "Users with bindings.", service.locations().len() as f64);
-    page.gauge("bindings", "Bindings: registered phones.", service.locations().bindings_len() as f64);
-    let (servers, clients) = service.transactions();
+    page.gauge("users", "Users with bindings.", service.registrations().locations().len() as f64);
+    page.gauge(
+        "bindings",
+        "Bindings: registered phones.",
+        service.registrations().locations().bindings_len() as f64,
+    );
+    let (servers, clients) = service.transactions().counts();
     page.family("transactions", "gauge", "Transactions that are not over.");
     page.sample("transactions", "side=\"server\"", servers as f64);
     page.sample("transactions", "side=\"client\"", clients as f64);
-    let kept = service.kept_bytes() as f64;
+    let kept = service.transactions().kept_bytes() as f64;
     page.gauge("kept_bytes", "Bytes of messages that transactions keep, and what waits to be sent on.", kept);
     page.gauge(
         "connections",
@@ -114,9 +118,9 @@ pub(super) fn text(hub: &Hub) -> String {
     );
     let associations = hub.associations();
     page.gauge("associations", "SCTP associations.", associations as f64);
-    let share = service.allowed_share();
+    let share = service.overload().allowed_share();
     page.gauge("allowed_share", "Share of what they have that neighbours may send (RFC 7339).", share);
-    let guesses = service.guesses();
+    let guesses = service.access().guesses();
     page.counter("wrong_passwords_total", "Wrong passwords.", guesses.wrong);
     page.counter(
         "guesses_refused_total",
@@ -170,7 +174,7 @@ fn of_process(begun_unix_secs: u64, page: &mut Page) {
 }
 
 fn neighbours(hub: &Hub, service: &crate::service::Service, page: &mut Page) {
-    let (counters, limited) = service.throttled(hub.now());
+    let (counters, limited) = service.overload().throttled(hub.now());
     page.gauge("neighbours_limited", "Downstream neighbours that want less now (RFC 7339).", limited as f64);
     page.counter("neighbours_heeded_total", "Values that they gave.", counters.heeded);
     page.family(
@@ -189,7 +193,7 @@ fn copies(hub: &Hub, page: &mut Page) {
 }
 
 fn names(service: &crate::service::Service, page: &mut Page) {
-    let counters = service.locate_counters();
+    let counters = service.servers().counters();
     page.family("names_total", "counter", "Names of other hosts (RFC 3263), by what came of them.");
     for (label, value) in [
         ("known", counters.known),
@@ -201,7 +205,7 @@ fn names(service: &crate::service::Service, page: &mut Page) {
     ] {
         page.sample("names_total", &format!("result=\"{label}\""), value as f64);
     }
-    let (known, asked, waiting) = service.names();
+    let (known, asked, waiting) = service.servers().counts();
     page.gauge("names_known", "Names of other hosts that are remembered.", known as f64);
     page.gauge("names_asked", "Questions to DNS that have no answer yet.", asked as f64);
     page.gauge("names_waiting", "Requests and responses that wait for them.", waiting as f64);
@@ -227,11 +231,15 @@ fn store(hub: &Hub, service: &crate::service::Service, page: &mut Page) {
     let backlog = figures.backlog_bytes as f64;
     page.gauge("store_backlog_bytes", "Changes that are being written, or can't be.", backlog);
     if figures.followed_at > Duration::ZERO {
-        page.gauge("nodes_alive", "Other nodes that are there.", service.nodes_alive() as f64);
+        page.gauge("nodes_alive", "Other nodes that are there.", service.setup().nodes_alive() as f64);
         page.family("node_info", "gauge", "1: what this node is called.");
-        page.sample("node_info", &format!("node=\"{}\"", service.node_name().unwrap_or_default()), 1.0);
+        page.sample(
+            "node_info",
+            &format!("node=\"{}\"", service.setup().node_name().unwrap_or_default()),
+            1.0,
+        );
         page.family("node_alive", "gauge", "1 while this other node is there.");
-        for node in service.other_nodes() {
+        for node in service.setup().other_nodes() {
             // Names consist of letters, digits and a few other characters.
             let alive = f64::from(u8::from(node.is_alive));
             page.sample("node_alive", &format!("node=\"{}\"", node.name.escape_default()), alive);

@@ -170,7 +170,7 @@ impl Reloader {
         // The thread that looks up subscribers is not replaced.
         let path = "auth.subscribers";
         if at(&self.document.borrow(), path) == at(&new.document, path) {
-            service.authenticate(authenticator);
+            service.access_mut().set_authenticator(authenticator);
             self.nonces.set(nonces);
         }
         drop(service);

@@ -148,7 +148,7 @@ impl Prepared {
         let mut service = Service::new(config.settings.clone(), &seeds, clock.epoch_unix_secs);
         let mut sought = None;
         if let Some(auth) = &config.auth {
-            service.authenticate(Some(authenticator(auth, nonces)?));
+            service.access_mut().set_authenticator(Some(authenticator(auth, nonces)?));
             if let Users::Table(table, _) = &auth.users {
                 sought = Some(Sought::start(table.clone())?);
             }
@@ -166,14 +166,14 @@ impl Prepared {
 async fn serve(config: Config, prepared: Prepared, args: &Args, mut worker: Option<Worker>) -> Result<()> {
     let Prepared { clock, mut service, nonces, stored, sought } = prepared;
     let sockets = Sockets::open(&config, worker.as_mut())?;
-    service.set_advertised(&sockets.advertised);
+    service.setup_mut().add_addresses(&sockets.advertised);
     let Stored { writer, settled, following } = stored;
     let (connections, wanted) = Connections::new(clock.epoch_unix_secs);
     let overload = config.overload;
-    let tokens = service.tokens().clone();
+    let tokens = service.setup().tokens().clone();
     let hub = Hub::new(service, clock, connections, writer, overload.inbox(random_key()?));
     hub.inbox(|inbox| inbox.set_tokens(tokens));
-    let users = hub.service.borrow().locations().len();
+    let users = hub.service.borrow().registrations().locations().len();
     if let Some(worker) = worker.as_mut() {
         worker.open_mail(&hub)?;
     }
@@ -274,7 +274,7 @@ async fn tick(hub: Rc<Hub>, store_timeout: Duration) {
         if now >= look_at {
             look_at = now + LOOK;
             let load = hub.inbox(|inbox| looks.look(now, &inbox.counters));
-            hub.service.borrow_mut().look_at(&load);
+            hub.service.borrow_mut().overload_mut().on_load(&load);
         }
         let second = now >= second_at;
         if second {
@@ -290,7 +290,7 @@ async fn tick(hub: Rc<Hub>, store_timeout: Duration) {
                 service.handle_timeout(now);
             }
             if second {
-                let users = (service.locations().len() / SWEEP_SECS) as u32;
+                let users = (service.registrations().locations().len() / SWEEP_SECS) as u32;
                 service.sweep(now, users.max(SWEEP));
             }
         });
@@ -305,7 +305,7 @@ fn until_next_tick(hub: &Hub, store_timeout: Duration) -> Duration {
     }
     let now = hub.now();
     let mut service = hub.service.borrow_mut();
-    let t1 = service.timings().t1;
+    let t1 = service.transactions().timings().t1;
     let most = (t1 / 5).clamp(TICK, IDLE_TICK);
     // Responses that wait for the store are at most a tenth of their timeout late.
     let most = if hub.is_settled() { most } else { (store_timeout / 10).clamp(TICK, most) };
@@ -323,12 +323,12 @@ async fn end_wanted() -> Result<()> {
 
 /// Returns true if all transactions have ended, as far as this server can tell.
 fn is_over(service: &Service, now: Time) -> bool {
-    service.is_drained() && !service.awaits_ack(now)
+    service.contexts().are_answered() && !service.awaits_ack(now)
 }
 
 /// Waits until existing transactions have ended.
 async fn drain(hub: &Rc<Hub>) {
-    hub.service.borrow_mut().set_draining(true);
+    hub.service.borrow_mut().setup_mut().set_draining(true);
     let over = async {
         let mut interval = tokio::time::interval(TICK);
         loop {

@@ -16,27 +16,27 @@ fn live(hub: &Hub) -> Live {
     let (waiting, overloaded) = hub.inbox(|inbox| (inbox.len(), inbox.admission.is_overloaded()));
     let totals = totals(hub);
     let service = hub.service.borrow();
-    let (servers, clients) = service.transactions();
+    let (servers, clients) = service.transactions().counts();
     Live {
-        domains: service.domains().to_vec(),
+        domains: service.setup().domains().to_vec(),
         uptime_secs: hub.clock.elapsed().as_secs(),
-        users: service.locations().len(),
-        bindings: service.locations().bindings_len(),
+        users: service.registrations().locations().len(),
+        bindings: service.registrations().locations().bindings_len(),
         connections: hub.connections.len(),
         associations: hub.associations(),
         transactions: servers + clients,
         waiting,
         overloaded,
-        draining: service.is_draining(),
+        draining: service.setup().is_draining(),
         store_failing: hub.store_figures().is_some_and(|figures| figures.is_failing),
-        allowed_share: service.allowed_share(),
+        allowed_share: service.overload().allowed_share(),
         let_through_share: hub.let_through.get(),
         totals,
         seconds: hub.watch.borrow().seconds(),
         processes: 1,
         restarts: 0,
         workers: Vec::new(),
-        nodes: service.other_nodes().map(other_node).collect(),
+        nodes: service.setup().other_nodes().map(other_node).collect(),
     }
 }
 

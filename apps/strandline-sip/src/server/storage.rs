@@ -232,7 +232,7 @@ async fn take(hub: &Rc<Hub>, node: &str, changes: &[u8]) {
         let (mut count, mut damage) = (0, Damage::default());
         hub.with(|service, _| {
             for (aor, state) in changes.by_ref().take(TURN) {
-                damage.on_user(node, aor, service.merge(node, aor, state));
+                damage.on_user(node, aor, service.load(node, aor, state));
                 count += 1;
             }
         });

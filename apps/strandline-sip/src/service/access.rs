@@ -94,13 +94,13 @@ impl Access {
     }
 
     /// Returns, once, the subscribers to be looked up: see [`Service::looked_up`](super::Service::looked_up).
-    pub fn wanted_subscribers(&mut self) -> Vec<Subscriber> {
+    pub fn take_wanted(&mut self) -> Vec<Subscriber> {
         self.queries.take_wanted()
     }
 
     /// Number of requests that wait for a subscriber.
     #[must_use]
-    pub const fn waiting_for_subscribers(&self) -> usize {
+    pub const fn waiting(&self) -> usize {
         self.queries.len()
     }
 

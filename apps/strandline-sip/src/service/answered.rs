@@ -2,7 +2,7 @@
 //! section 17.2.2).
 //!
 //! Credentials are taken once, so a retransmission would be challenged as if its nonce were stale, and that challenge would overtake
-//! the answer that the request waits for. The outcome is kept rather than the answer, which is written again from the bindings: so a
+//! the answer that the request waits for. The outcome is stored rather than the answer, which is written again from the bindings: so a
 //! retransmission changes nothing, however late it comes.
 
 use core::hash::{Hash, Hasher};
@@ -17,9 +17,10 @@ use crate::transaction::Time;
 
 use super::incoming::Incoming;
 
-/// Outcomes in each of the two tables, which take 9 MB together. With more of them in 32 s each is kept for a shorter time.
+/// Maximum number of outcomes in each of the two tables, which take 9 MB together. With more of them in 32 s each is stored for a shorter
+/// time.
 const EACH_MAX: usize = (1 << 17) / 8 * 7;
-/// How long a table is filled, milliseconds: 64 T1, for which requests are retransmitted. An outcome is kept for that long at least.
+/// How long a table is filled, milliseconds: 64 T1, for which requests are retransmitted. An outcome is stored for that long at least.
 const TURN_MS: u64 = 32_000;
 
 /// The outcome of a request.
@@ -88,7 +89,7 @@ impl Answered {
         Some(RequestKey(hasher.finish()))
     }
 
-    /// Keeps the outcome of a request.
+    /// Stores the outcome of a request.
     pub(super) fn insert(&mut self, now: Time, key: RequestKey, outcome: Outcome) {
         if now.as_millis() > self.turned_ms + TURN_MS || self.current.len() >= EACH_MAX {
             self.turned_ms = now.as_millis();

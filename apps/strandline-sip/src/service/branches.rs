@@ -1,4 +1,4 @@
-//! The copies of a request: sent, and sent to the next server if one is not there (RFC 3263 section 4.3).
+//! The branches of a forwarded request: sent, and sent to the next server if one isn't reached (RFC 3263 section 4.3).
 
 use core::net::IpAddr;
 use std::collections::VecDeque;
@@ -76,7 +76,7 @@ impl Proxy<'_> {
         let is_named = matches!(target.place, Place::Name(_));
         let (ways, path) = match (ways, &target.fallback) {
             (Ok(ways), _) => (ways, &target.path),
-            // Nobody knows the host that the phone names.
+            // The host that the phone names is unknown.
             (Err(_), Some(detour)) if is_named => (Some(vec![detour.flow]), &detour.path),
             (Err(code), _) => {
                 context.offer(code, &[]);
@@ -145,7 +145,7 @@ impl Proxy<'_> {
         };
         let context = self.contexts.get(slot).ok_or(StatusCode::SERVER_INTERNAL_ERROR)?;
         let (server, branch) = (context.server, BranchId { slot, number: context.branches.len() });
-        let seed = self.setup.call_seed(copied.incoming);
+        let seed = self.setup.marks.call_seed(copied.incoming);
         match self.ways(question, seed, || Waiter::Branch { branch, server }) {
             Ways::Known(ways) => allowed(ways, target.only).map(Some),
             Ways::Waits => Ok(None),
@@ -348,7 +348,8 @@ impl Proxy<'_> {
         let waits =
             context.branches.get(id.number).is_some_and(|branch| !branch.done && branch.way.is_none());
         let ways = context.request.clone().filter(|_| waits).map(|stored| {
-            let seed = self.with_stored(&stored, |proxy, copied| proxy.setup.call_seed(copied.incoming));
+            let seed =
+                self.with_stored(&stored, |proxy, copied| proxy.setup.marks.call_seed(copied.incoming));
             self.ways(question, seed.unwrap_or_default(), || Waiter::Branch { branch: id, server })
         });
         let code = match ways {
@@ -365,7 +366,7 @@ impl Proxy<'_> {
                 // None of them could be sent to: they want nothing now.
                 if left == 0 { StatusCode::FLOW_FAILED } else { StatusCode::SERVICE_UNAVAILABLE }
             }
-            // What was known a moment ago is so no more.
+            // The answer has expired meanwhile.
             Some(Ways::Waits) => {
                 if let Some(context) = self.contexts.get_mut(id.slot) {
                     context.live += 1;

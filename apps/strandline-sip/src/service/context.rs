@@ -1,4 +1,4 @@
-//! A request on its way through the proxy: its branches, and the best response so far (RFC 3261 section 16.7).
+//! The response context of a forwarded request: its branches, and the best response so far (RFC 3261 section 16.7).
 
 use core::net::IpAddr;
 use std::collections::VecDeque;
@@ -17,17 +17,17 @@ pub(crate) const HOP_Q: u16 = 60_000;
 /// there (RFC 5626 section 7).
 pub(crate) const INSTANCE_Q: u16 = 50_000;
 
-/// How to get somewhere.
+/// The place of a target: a flow, or a name whose servers have to be located.
 #[derive(Debug, Clone)]
 pub(crate) enum Place {
-    /// There.
+    /// A flow.
     Flow(Flow),
-    /// To the servers of a name.
+    /// The servers of a name.
     Name(Arc<Question>),
 }
 
 impl Place {
-    /// Nobody between here and there can listen.
+    /// Tells whether nobody on the way can listen.
     pub(crate) fn is_secure(&self) -> bool {
         match self {
             Self::Flow(flow) => flow.protocol.is_secure(),
@@ -35,7 +35,7 @@ impl Place {
         }
     }
 
-    /// It is TLS over TCP.
+    /// Tells whether it is reached by TLS over TCP.
     pub(crate) fn is_tls(&self) -> bool {
         match self {
             Self::Flow(flow) => flow.protocol == Protocol::Tls,
@@ -44,7 +44,7 @@ impl Place {
     }
 }
 
-/// Another way to a phone.
+/// Another way to a phone: a flow with Routes.
 #[derive(Debug, Clone)]
 pub(crate) struct Detour {
     pub(crate) flow: Flow,
@@ -53,18 +53,18 @@ pub(crate) struct Detour {
 }
 
 impl Detour {
-    /// Straight over a flow.
+    /// A detour over a flow, without Routes.
     pub(crate) fn over(flow: Flow) -> Self {
         Self { flow, path: Box::default() }
     }
 }
 
-/// Where a request is sent to.
+/// A target of a request.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     /// The request URI; that of the request if there is none.
     pub(crate) uri: Option<Box<[u8]>>,
-    /// How to get there.
+    /// The place that it is sent to.
     pub(crate) place: Place,
     /// Routes to be pushed, separated by commas.
     pub(crate) path: Box<[u8]>,
@@ -74,23 +74,23 @@ pub(crate) struct Target {
     pub(crate) over_node: bool,
     /// A proxy, rather than a phone: it may say how much it can take (RFC 7339).
     pub(crate) neighbour: bool,
-    /// Where the phone listens, if its connection turns out to have ended; or its flow, if nobody knows the host that it names.
+    /// The address where the phone listens, in case its connection has ended; or its flow, in case the host of its contact is unknown.
     pub(crate) fallback: Option<Detour>,
-    /// A URI names the place: who listens there over UDP may do so over TCP too.
+    /// A URI names the place: what listens there for UDP may listen for TCP too.
     pub(crate) by_uri: bool,
-    /// Its name counts only as far as it leads to this address.
+    /// Of the servers of its name, only those with this address are used.
     pub(crate) only: Option<IpAddr>,
     /// Other flows to the same phone, for when this one fails (RFC 5626 section 7).
     pub(crate) others: Vec<Target>,
 }
 
-/// May a request go there, if it may go to one address only?
+/// Tells whether a request may use a flow. `only` limits it to one address.
 pub(crate) fn is_allowed(flow: &Flow, only: Option<IpAddr>) -> bool {
     only.is_none_or(|only| flow.peer.ip().to_canonical() == only)
 }
 
 impl Target {
-    /// A proxy without a path.
+    /// A target that is a proxy, without a Path.
     pub(crate) fn new(uri: Option<Box<[u8]>>, place: Place, q: u16) -> Self {
         Self {
             uri,
@@ -107,33 +107,33 @@ impl Target {
     }
 }
 
-/// A request sent to one target.
+/// A branch: the request sent to one target.
 #[derive(Debug)]
 pub(crate) struct Branch {
-    /// Its last transaction, and where that went; none before its servers are located.
+    /// Its last transaction and the flow of that; none before its servers are located.
     pub(crate) way: Option<(ClientId, Flow)>,
     /// A final response came, or none will.
     pub(crate) done: bool,
-    /// Any response came.
+    /// It got a response.
     pub(crate) heard: bool,
-    /// A provisional one came that isn't 100: whoever is there works on it.
+    /// It got a provisional response other than 100.
     pub(crate) rang: bool,
-    /// It said nothing for too long, and others were asked; it may say something later.
+    /// Its hop has not responded in time, and another was tried. It may respond later.
     pub(crate) left: bool,
     /// It went to another node.
     pub(crate) over_node: bool,
     /// It went to a proxy.
     pub(crate) neighbour: bool,
-    /// Of a target with a name.
+    /// The other servers of its target, if that is a name.
     pub(crate) named: Option<Box<Named>>,
-    /// Where the phone listens, if its connection turns out to have ended before it said anything; or where nobody takes
-    /// connections, for what is too large for a datagram.
+    /// The address where the phone listens, in case its connection ends before any response; or the address for a datagram, in case
+    /// nothing listens for TCP there.
     pub(crate) fallback: Option<Box<Fallback>>,
     /// Other flows to the same phone.
     pub(crate) others: Option<Box<Others>>,
 }
 
-/// What a request by another way to the same place is made from.
+/// What the copy of a request by another way to the same place is made from.
 #[derive(Debug)]
 pub(crate) struct Fallback {
     pub(crate) flow: Flow,
@@ -142,25 +142,25 @@ pub(crate) struct Fallback {
     pub(crate) path: Box<[u8]>,
     pub(crate) breadth: u32,
     pub(crate) neighbour: bool,
-    /// Nobody takes connections there, which is remembered.
+    /// Nothing listens for TCP at the address, which is remembered.
     pub(crate) shuns: bool,
 }
 
-/// What requests over other flows to the same phone are made from.
+/// What copies of a request over other flows to the same phone are made from.
 #[derive(Debug)]
 pub(crate) struct Others {
     pub(crate) left: Vec<Target>,
     pub(crate) breadth: u32,
 }
 
-/// What a request to another server of a target is made from.
+/// What the copy of a request to another server of a target is made from.
 #[derive(Debug)]
 pub(crate) struct Named {
-    /// Where it has not been sent to yet.
+    /// Servers that were not tried yet.
     pub(crate) left: VecDeque<Flow>,
     /// The mark of the name.
     pub(crate) host: u32,
-    /// The name counts only as far as it leads to this address.
+    /// Only servers with this address are used.
     pub(crate) only: Option<IpAddr>,
     pub(crate) uri: Option<Box<[u8]>>,
     pub(crate) path: Box<[u8]>,
@@ -221,7 +221,7 @@ pub(crate) struct Context {
     /// Header lines with challenges of other branches than the best one's.
     pub(crate) challenges: Vec<u8>,
     pub(crate) challenges_charge: Option<Charge>,
-    /// Targets to be tried after these, and the request for that.
+    /// Targets to be tried after these.
     pub(crate) later: Vec<Target>,
     pub(crate) request: Option<Arc<StoredRequest>>,
     /// Its targets are hops of a trunk.
@@ -230,13 +230,13 @@ pub(crate) struct Context {
     pub(crate) instance: bool,
     /// Its targets are where one of our users is.
     pub(crate) callee: bool,
-    /// The last of them has said something.
+    /// The last branch got a response.
     pub(crate) heard: bool,
-    /// The last of them has sent a provisional response other than 100.
+    /// The last branch got a provisional response other than 100.
     pub(crate) rang: bool,
-    /// A REGISTER that goes to another registrar, and the flow over which it came.
+    /// The flow of a REGISTER that goes to another registrar.
     pub(crate) registers: Option<Flow>,
-    /// Whoever sent it asked what it may send (RFC 7339).
+    /// Its Via has `oc`: the client asks how much it may send (RFC 7339).
     pub(crate) oc: bool,
 }
 
@@ -264,14 +264,14 @@ impl Context {
         }
     }
 
-    /// No branch can get a final response any more.
+    /// Tells whether no branch can get a final response any more.
     pub(crate) fn is_done(&self) -> bool {
         self.branches.iter().all(|branch| branch.done)
     }
 
-    /// The next targets are not to be tried: who was asked last is there, and has refused.
+    /// Tells whether the next targets are not to be tried, as the last one was reached and has refused.
     pub(crate) fn is_refused(&self) -> bool {
-        // Who has rung for too long was there.
+        // A phone that has rung for too long was reached.
         let silent = |best: &Best| best.response.is_empty() && !self.rang;
         let unavailable = |best: &Best| silent(best) || best.code == StatusCode::SERVICE_UNAVAILABLE;
         let not_reached = |best: &Best| {
@@ -283,7 +283,7 @@ impl Context {
             .is_some_and(|best| (self.hops && !unavailable(best)) || (self.instance && !not_reached(best)))
     }
 
-    /// Marks a branch as done; false if it was.
+    /// Marks a branch as done. Returns false if it was.
     pub(crate) fn finish_branch(&mut self, number: usize) -> bool {
         match self.branches.get_mut(number) {
             Some(branch) => !core::mem::replace(&mut branch.done, true),
@@ -291,7 +291,7 @@ impl Context {
         }
     }
 
-    /// Whether the request has to be kept: it may have to be sent again elsewhere, or answered from.
+    /// Tells whether the request has to stay stored: it may have to be sent elsewhere, or a response be made from it.
     pub(crate) fn needs_request(&self) -> bool {
         let may_go_elsewhere = |branch: &Branch| !branch.done && (!branch.rang || branch.has_more());
         !self.answered
@@ -346,7 +346,7 @@ impl Context {
     /// Stores a response if it is better than the best so far. Returns whether it is.
     pub(crate) fn offer(&mut self, code: StatusCode, response: &[u8]) -> bool {
         let rank_of = |code, response: &[u8]| match code {
-            // That a phone was not reached says less than what another one says.
+            // A phone that was not reached counts less than the response of another.
             StatusCode::TEMPORARILY_UNAVAILABLE if response.is_empty() => 4700,
             code => rank(code),
         };
@@ -365,7 +365,7 @@ impl Context {
 }
 
 impl Target {
-    /// Bytes that it takes besides its own.
+    /// Number of bytes that it takes besides its own size.
     pub(crate) fn bytes(&self) -> usize {
         let others: usize = self.others.iter().map(|other| size_of::<Self>() + other.bytes()).sum();
         let detour = self.fallback.as_ref().map_or(0, |detour| detour.path.len());
@@ -373,7 +373,8 @@ impl Target {
     }
 }
 
-/// Lower is better: 6xx, then the lowest class; within one those that tell how to do it better (section 16.7, step 6).
+/// The rank of a response, lower is better: 6xx, then the lowest class; within a class those that affect resubmission (section 16.7,
+/// step 6).
 fn rank(code: StatusCode) -> u16 {
     match (code.class(), code.code()) {
         (6, _) => 0,

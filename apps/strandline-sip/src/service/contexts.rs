@@ -94,7 +94,8 @@ impl Contexts {
     }
 
     /// Tells whether every forwarded request has been answered.
-    pub(super) fn are_answered(&self) -> bool {
+    #[must_use]
+    pub fn are_answered(&self) -> bool {
         self.slots.iter().all(|context| context.answered)
     }
 

@@ -18,10 +18,10 @@ use super::setup::Setup;
 use super::strict::{self, Strict};
 use super::token::End;
 
-/// The most copies of a request that may be on their way at once (RFC 5393 section 5.3.3).
+/// Maximum number of copies of a request that may be on their way at once (RFC 5393 section 5.3.3).
 pub(super) const BREADTH: u32 = 60;
 
-/// What a copy of a request differs in from others.
+/// What a copy of a request has of its own.
 pub(super) struct Copy<'a> {
     pub(super) uri: Option<&'a [u8]>,
     pub(super) path: &'a [u8],
@@ -30,9 +30,9 @@ pub(super) struct Copy<'a> {
     pub(super) breadth: u32,
     /// The mark of the name that led there; 0 without.
     pub(super) host: u32,
-    /// It goes to a proxy, which is asked how much it can take.
+    /// It goes to a proxy, which is asked for overload feedback.
     pub(super) neighbour: bool,
-    /// A URI names the place: who listens there over UDP may do so over TCP too.
+    /// A URI names the place: what listens there for UDP may listen for TCP too.
     pub(super) by_uri: bool,
 }
 
@@ -119,11 +119,15 @@ impl Setup {
         let strict = strict::next(copy.path, way);
         let secure = strict::is_sips(own) || strict::is_sips(strict::first_uri(copy.path, way));
         let back = self.record_routes(copied, copy, secure)?;
-        let flow_path =
-            if self.adds_path(incoming) { self.path(copy.flow.protocol, flow)? } else { Vec::new() };
+        // The way back to a phone that registers elsewhere, by the protocol that its registrar is reached by (RFC 5626 section 5.1).
+        let side = (copy.flow.protocol, false);
+        let flow_path = match self.adds_path(incoming) {
+            true => self.own_route(side, |out| self.tokens.write_path(flow, out), "lr;ob")?,
+            false => Vec::new(),
+        };
         let mut edits = Edits::new(*message);
         edits.push_via(&via).source(flow.peer).decrement_max_forwards(70);
-        // What the one before us can keep to is for us alone (RFC 7339 section 5.6).
+        // The overload control that the client offers is for this hop alone (RFC 7339 section 5.6).
         if essentials.via.oc {
             edits.remove_via_params(is_oc);
         }
@@ -188,7 +192,7 @@ impl Setup {
         let mut routes = Vec::new();
         let next = copy.flow;
         let (here, there) = match way.token {
-            // Who subscribes takes its route set from NOTIFY, and not from the answer to SUBSCRIBE (RFC 6665 sections 4.3 and 4.4.1).
+            // A subscriber takes its route set from NOTIFY, and not from the response to SUBSCRIBE (RFC 6665 sections 4.3 and 4.4.1).
             Some(token) if method == Method::Notify => {
                 (self.tokens.near_end(&token, tag).host, self.tokens.far_end(&token, tag).host)
             }
@@ -237,11 +241,6 @@ impl Setup {
         let parts: [&[u8]; 7] = [b":", port, named, transport, b";", params.as_bytes(), b">"];
         parts.into_iter().for_each(|part| out.extend_from_slice(part));
         Ok(out)
-    }
-
-    /// The Path back to a phone that registers elsewhere: by the protocol that its registrar is reached by (RFC 5626 section 5.1).
-    fn path(&self, protocol: Protocol, phone: &Flow) -> Result<Vec<u8>, WriteError> {
-        self.own_route((protocol, false), |out| self.tokens.write_path(phone, out), "lr;ob")
     }
 }
 

@@ -1,4 +1,4 @@
-//! Who is who, and which way calls go elsewhere: what an operator has written down.
+//! The directory that an operator configures: aliases of domains and users, and routes to trunks.
 
 use core::time::Duration;
 use std::collections::HashMap;
@@ -7,49 +7,49 @@ use crate::codec::{Host, SipUri, Uri};
 
 use super::offer::Offer;
 
-/// What an address stands for.
+/// What an address is an alias of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Alias {
-    /// A user of ours: an address of record in its one form.
+    /// A user of ours: a canonical address of record.
     User(Vec<u8>),
     /// A SIP URI elsewhere.
     Uri(Vec<u8>),
 }
 
-/// One of the ways to a trunk.
+/// A hop of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hop {
-    /// A SIP URI; where a name leads is looked up.
+    /// Its SIP URI. The servers of a name are located.
     pub uri: String,
-    /// Lower ones are tried first; the same ones by turns.
+    /// Lower ones are tried first; those with the same priority rotate.
     pub priority: u16,
 }
 
-/// Where requests for some numbers or a domain go.
+/// A route for requests to some numbers or to a domain.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Route {
-    /// What the user must begin with.
+    /// The prefix of the user.
     pub prefix: Option<String>,
-    /// The domain that it must be; one of ours without it.
+    /// The domain of the request; one of ours without it.
     pub domain: Option<String>,
-    /// The ways there, by priority.
+    /// Its hops, by priority.
     pub hops: Vec<Hop>,
-    /// They lead to the registrar of the domain, at which phones register through here (RFC 5626 section 5).
+    /// The hops lead to the registrar of the domain, at which phones register through here (RFC 5626 section 5).
     pub registrar: bool,
     /// The overload control that its hops are offered; that of the directory without it.
     pub offer: Option<Offer>,
 }
 
-/// All of it.
+/// Aliases and routes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Directory {
-    /// Domains whose users are those of another.
+    /// Domains that are aliases of others.
     pub domains: HashMap<String, String>,
-    /// Addresses that stand for others.
+    /// Addresses that are aliases of others.
     pub users: HashMap<Vec<u8>, Vec<Alias>>,
-    /// Where requests go that are for none of our users.
+    /// Routes of requests that are for none of our users.
     pub routes: Vec<Route>,
-    /// How long a hop may say nothing until the next one is tried.
+    /// How long to wait for a response of a hop until the next one is tried.
     pub failover: Duration,
     /// The overload control that neighbours are offered.
     pub offer: Offer,
@@ -68,7 +68,7 @@ impl Default for Directory {
 }
 
 impl Directory {
-    /// The domain that one of ours stands for: itself, unless it is an alias.
+    /// The domain that one of ours is an alias of, or itself.
     pub(super) fn domain_of<'a>(&'a self, host: &Host<'a>) -> Host<'a> {
         match host {
             _ if self.domains.is_empty() => *host,
@@ -80,7 +80,7 @@ impl Directory {
         }
     }
 
-    /// Does a URI lead to a registrar for which phones come through here, or to its domain?
+    /// Tells whether a URI leads to a registrar at which phones register through here, or to its domain.
     pub(super) fn is_registrar(&self, uri: &SipUri<'_>) -> bool {
         let leads =
             |text: &str| matches!(Uri::parse(text.as_bytes()), Ok(Uri::Sip(hop)) if is_host(uri, &hop.host));
@@ -102,7 +102,7 @@ impl Directory {
     }
 }
 
-/// Does a URI lead to this host, and not by `maddr` elsewhere?
+/// Tells whether a URI leads to this host, and not by `maddr` elsewhere.
 fn is_host(uri: &SipUri<'_>, host: &Host<'_>) -> bool {
     uri.maddr().is_none() && uri.host == *host
 }

@@ -14,7 +14,7 @@ impl Setup {
         }
         let uri = incoming.essentials.routable_uri();
         let to_registrar = matches!(uri, Ok(Uri::Sip(uri)) if self.settings.directory.is_registrar(&uri));
-        // Who isn't the first hop knows nothing of the phone's flow.
+        // Only the first hop knows the phone's flow.
         to_registrar && incoming.message.vias().take(2).count() == 1
     }
 }

@@ -1,5 +1,5 @@
-//! What neighbours are told of the load (RFC 7339, RFC 7415): how much less to send, in the Via of answers to those who ask
-//! with `oc`. No I/O, no clock.
+//! Overload feedback to upstream neighbours (RFC 7339, RFC 7415): how much less to send, in the Via of responses to those that ask with
+//! `oc`. No I/O, no clock.
 
 use core::net::IpAddr;
 use std::fmt::Write as _;
@@ -9,73 +9,73 @@ use bytes::BytesMut;
 use crate::codec::{Index, Message, Via, via_param_places};
 use crate::transaction::Time;
 
-/// Neighbours that are remembered; others are told nothing.
+/// Maximum number of neighbours; others get no feedback.
 const NEIGHBOURS: usize = 64;
-/// Who has sent nothing for so long gives up its place.
+/// A neighbour that has sent nothing for so many milliseconds gives up its place.
 const GONE_MS: u64 = 60_000;
-/// A neighbour that has sent fewer requests gives its place to a new one when all are taken: addresses of requests over UDP may be made up, and would
-/// keep out those who mean it.
+/// A neighbour that has sent fewer requests gives up its place to a new one when all are taken: source addresses over UDP may be spoofed,
+/// and would keep out real neighbours.
 const FEW: u64 = 16;
-/// Who has sent nothing for so many seconds is forgotten: as long as there are neighbours, responses are looked through for them.
+/// A neighbour that has sent nothing for so many seconds is forgotten: while there are neighbours, every response is parsed again.
 const SILENT_SECS: f64 = 300.0;
-/// How long an algorithm stays that was chosen for a neighbour (RFC 7339 section 5.8).
+/// How long a neighbour keeps its algorithm, in milliseconds (RFC 7339 section 5.8).
 const CHOSEN_MS: u64 = 3_600_000;
-/// How long a neighbour is to keep to what it was told, milliseconds: longer than until it is looked at again.
+/// `oc-validity` in milliseconds: longer than the time between two updates.
 const VALIDITY_MS: u32 = 2000;
-/// How much less than was done is asked for, so that what waits gets less.
+/// The share of the handled requests that is asked for, so that the queue gets shorter.
 const BACK_OFF: f64 = 0.9;
-/// How fast more is allowed again.
+/// The factor by which more is allowed with each update after overload.
 const GROWTH: f64 = 1.1;
 
-/// What happened since the last look.
+/// The load since the last update.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Load {
-    /// Seconds since then.
+    /// Seconds since the last update.
     pub secs: f64,
-    /// Requests that begin something and were handled.
+    /// Handled requests outside of dialogs.
     pub handled: u64,
-    /// Requests that begin something and were refused.
+    /// Refused requests outside of dialogs.
     pub refused: u64,
 }
 
-/// A neighbour that asks what it may send.
+/// An upstream neighbour that asks how much it may send.
 #[derive(Debug)]
 struct Neighbour {
     address: IpAddr,
     /// It keeps to a rate (RFC 7415).
     rate: bool,
-    /// Since when, or since when it doesn't.
+    /// When its algorithm was chosen.
     chosen: Time,
-    /// Requests since the last look.
+    /// Requests since the last update.
     came: u64,
-    /// Requests a second that it may send, while there are too many.
+    /// Requests in a second that it may send under overload.
     allowed: f64,
     seen: Time,
-    /// Seconds in which none came.
+    /// Seconds without a request.
     silent: f64,
-    /// In all.
+    /// Requests in all.
     requests: u64,
 }
 
 impl Neighbour {
-    /// Nothing was chosen yet.
+    /// Tells whether no algorithm was chosen yet.
     fn is_new(&self) -> bool {
         self.requests <= 1
     }
 }
 
-/// Is this a parameter of Via for the control of overload (RFC 7339 section 4)?
+/// Tells whether this is a parameter of Via for overload control (RFC 7339 section 4).
 pub(super) fn is_oc(name: &[u8]) -> bool {
     [&b"oc"[..], b"oc-algo", b"oc-validity", b"oc-seq"].iter().any(|oc| oc.eq_ignore_ascii_case(name))
 }
 
-/// The neighbours, and the share of what they want to send that is allowed.
+/// Overload feedback: upstream neighbours, and the share of their requests that they may send.
 #[derive(Debug)]
 pub(super) struct Feedback {
     neighbours: Vec<Neighbour>,
-    /// 1: no control.
+    /// 1 without overload.
     share: f64,
-    /// Grows with each look, from the time of the start on.
+    /// `oc-seq`: it grows with each update, from the time of the start on.
     seq: u64,
 }
 
@@ -84,17 +84,17 @@ impl Feedback {
         Self { neighbours: Vec::new(), share: 1.0, seq: epoch_unix_secs }
     }
 
-    /// Nobody asks.
+    /// Tells whether no neighbour asks.
     pub(super) fn is_empty(&self) -> bool {
         self.neighbours.is_empty()
     }
 
-    /// The share of what they want to send that neighbours are allowed.
+    /// The share of their requests that neighbours may send.
     pub(super) fn share(&self) -> f64 {
         self.share
     }
 
-    /// A request came whose Via has `oc`.
+    /// Notes a request whose Via has `oc`.
     pub(super) fn asked(&mut self, now: Time, address: IpAddr, via: &Via<'_>) {
         let place = self.neighbours.iter().position(|neighbour| neighbour.address == address);
         let place = place.or_else(|| self.place(now, address));
@@ -106,7 +106,7 @@ impl Feedback {
             let rate = algorithms
                 .split(|byte| matches!(byte, b',' | b'"' | b' '))
                 .any(|name| name.eq_ignore_ascii_case(b"rate"));
-            // What it doesn't know any more it can't keep to; all know the other.
+            // A neighbour that stops to offer `rate` gets `loss` at once, which all support.
             let old = now.as_millis() > neighbour.chosen.as_millis() + CHOSEN_MS;
             if neighbour.rate != rate && (!rate || old || neighbour.is_new()) {
                 (neighbour.rate, neighbour.chosen) = (rate, now);
@@ -162,7 +162,7 @@ impl Feedback {
         self.neighbours.retain(|neighbour| neighbour.silent < SILENT_SECS);
     }
 
-    /// What to tell this neighbour, as parameters.
+    /// The feedback for a neighbour, as parameters of Via.
     fn value(&self, address: IpAddr) -> Option<String> {
         let neighbour = self.neighbours.iter().find(|neighbour| neighbour.address == address)?;
         let algorithm = if neighbour.rate { "rate" } else { "loss" };
@@ -175,9 +175,8 @@ impl Feedback {
         Some(format!(";oc={oc};oc-algo=\"{algorithm}\";oc-validity={validity};oc-seq={seq}.0"))
     }
 
-    /// Writes what there is to tell into the topmost Via of a response that stands in `out` from `start` on, if the
-    /// neighbour asks for it there; and takes away what others wrote there. `asked` if the request had it there: it was taken
-    /// away when the request was sent on.
+    /// Writes feedback into the topmost Via of a response, which stands in `out` from `start` on, if that Via asks for it; and removes the
+    /// feedback of others from there. `asked` if the Via of the request had `oc`: it was removed when the request was forwarded.
     pub(super) fn note(&self, address: IpAddr, asked: bool, out: &mut BytesMut, start: usize) {
         let value = self.value(address);
         let whole = out.split_off(start);
@@ -190,7 +189,7 @@ impl Feedback {
                 places.extend(branch.map(|(_, end)| (end, end)).take(1));
             }
         }
-        // Nobody but us tells them: a value that stands there already is another's.
+        // Only this server gives them feedback: a value that stands there already is another's.
         let is_told = |(from, to): &(usize, usize)| {
             let text = whole.get(*from..*to).unwrap_or(&[]);
             let bare = text.iter().filter(|byte| !byte.is_ascii_whitespace());

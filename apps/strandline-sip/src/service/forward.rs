@@ -100,7 +100,7 @@ impl Proxy<'_> {
             return self.conclude(slot);
         }
         let Some(context) = self.contexts.remove(slot) else { return };
-        let tag = self.setup.tag(message, &flow);
+        let tag = self.setup.marks.tag(message, &flow);
         let _ = self.transactions.respond(self.now, context.server, code, self.out, |out| {
             reply::write(message, flow, code, reason(code), None, &tag, out)
         });
@@ -113,7 +113,7 @@ impl Proxy<'_> {
         flow: Flow,
         (uri, path): (Option<&[u8]>, &[u8]),
     ) {
-        let stateless = self.setup.stateless_branch(copied.incoming);
+        let stateless = self.setup.marks.stateless_branch(copied.incoming);
         let via_branch = ViaBranch { client: None, mark: 0 }.write(stateless);
         let uri = uri.or(copied.way.replaced);
         let (breadth, neighbour, by_uri) = (BREADTH, false, false);

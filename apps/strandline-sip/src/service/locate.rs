@@ -22,7 +22,7 @@ impl Proxy<'_> {
             Some(first) if flow.connection != 0 && !flow.protocol.is_websocket() => {
                 self.out.push(Flow::to(flow.protocol, first), None, bytes);
             }
-            // Where the name led to there is nobody either.
+            // It was sent to a server of the name already.
             None if flow.connection == 0 => {}
             Some(first) if flow.connection == 0 && flow.peer != first => {}
             _ => self.locate_for_response(flow, &via.host, via.port, bytes),

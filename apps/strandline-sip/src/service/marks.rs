@@ -3,12 +3,14 @@
 use core::hash::Hasher;
 use core::net::IpAddr;
 
-use crate::codec::{HeaderName, Message, StatusCode, Via};
-use crate::transaction::{Flow, ServerId, ViaBranch, hex};
+use siphasher::sip::SipHasher13;
+
+use crate::codec::{HeaderName, Message};
+use crate::transaction::{Flow, ServerId, hex};
 
 use super::context::Place;
-use super::incoming::{Incoming, Verdict};
-use super::setup::Setup;
+use super::incoming::Incoming;
+use super::token::Tokens;
 
 /// A tag as text.
 pub(super) type Tag = [u8; 16];
@@ -16,28 +18,16 @@ pub(super) type Tag = [u8; 16];
 /// Domains above a name that are compared with a mark.
 const LABELS_MAX: usize = 16;
 
-impl Setup {
-    /// A mark of all that a request is routed by.
-    ///
-    /// # Errors
-    /// If the request has a Via of ours with the same mark: it has come back unchanged (RFC 5393 section 4.2).
-    pub(super) fn loop_mark(&self, incoming: &Incoming<'_>) -> Result<u64, Verdict> {
-        let mark = self.routing_mark(incoming);
-        let is_ours = |via: &Via<'_>| {
-            self.settings.is_here(&via.host, via.port.unwrap_or(5060))
-                && via.branch_id().and_then(ViaBranch::read).is_some_and(|branch| branch.mark == mark)
-        };
-        let top = &incoming.essentials.via;
-        if incoming.message.has_only(top) {
-            return if is_ours(top) { Err((StatusCode::LOOP_DETECTED, None)) } else { Ok(mark) };
-        }
-        for via in incoming.message.vias() {
-            let Ok(via) = via else { return Err((StatusCode::BAD_REQUEST, Some("Malformed Via"))) };
-            if is_ours(&via) {
-                return Err((StatusCode::LOOP_DETECTED, None));
-            }
-        }
-        Ok(mark)
+/// Makes the marks and tags of requests.
+#[derive(Debug)]
+pub(super) struct Marks {
+    hasher: SipHasher13,
+}
+
+impl Marks {
+    /// `hasher` must have a random key.
+    pub(super) const fn new(hasher: SipHasher13) -> Self {
+        Self { hasher }
     }
 
     /// A mark of all that a request is routed by.
@@ -107,10 +97,12 @@ impl Setup {
         hasher.write_u32(server.generation);
         hex(hasher.finish())
     }
+}
 
-    /// The mark of an address, as [`Tokens::host_mark`](super::Tokens::host_mark) of a name.
+impl Tokens {
+    /// The mark of an address, as [`Tokens::host_mark`] of a name.
     pub(super) fn address_mark(&self, address: IpAddr) -> u32 {
-        self.tokens.host_mark(address.to_canonical().to_string().as_bytes())
+        self.host_mark(address.to_canonical().to_string().as_bytes())
     }
 
     /// Tells whether a mark is that of a place's name or address, or of a domain above the name.
@@ -118,7 +110,7 @@ impl Setup {
         if mark == 0 {
             return false;
         }
-        let is_marked = |name: &str| self.tokens.host_mark(name.as_bytes()) == mark;
+        let is_marked = |name: &str| self.host_mark(name.as_bytes()) == mark;
         match place {
             Place::Flow(flow) => is_marked(&flow.peer.ip().to_canonical().to_string()),
             Place::Name(question) => {

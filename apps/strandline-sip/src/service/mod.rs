@@ -56,16 +56,15 @@ mod throttle;
 mod token;
 mod workers;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::auth::{Authenticator, Secret, Subscriber};
+use crate::auth::{Secret, Subscriber};
 use crate::bindings::{Binding, Nodes};
 use crate::codec::{Error, Index, Message};
 use crate::registrar::Registrar;
 use crate::resolution::{Answer, Question};
-use crate::transaction::{ClientId, Flow, Time, Timings};
+use crate::transaction::{ClientId, Flow, Time, Transactions};
 
 use self::core::{Buffers, Core, Scratch};
 pub use access::Access;
@@ -168,7 +167,7 @@ impl Service {
         self.core.refuse(&mut self.scratch, now, flow, bytes);
     }
 
-    /// Takes the result of a DNS query that [`wanted_servers`](Self::wanted_servers) has named: what has waited for it goes on.
+    /// Takes the result of a DNS query that [`Servers::take_wanted`] has returned: what has waited for it goes on.
     pub fn located(&mut self, now: Time, question: &Arc<Question>, answer: Answer) {
         for waiter in self.core.servers.on_answer(now, question, answer) {
             match waiter {
@@ -189,7 +188,7 @@ impl Service {
         self.core.proxy(now).on_events();
     }
 
-    /// Takes the result of the look-up of a subscriber: `None` if the look-up failed, `Some(None)` if there is no such subscriber. What has
+    /// Takes the result of the look-up of a subscriber that [`Access::take_wanted`] has returned: `None` if the look-up failed, `Some(None)` if there is no such subscriber. What has
     /// waited for it goes on.
     pub fn looked_up(&mut self, now: Time, who: Subscriber, found: Option<Option<Secret>>) {
         let is_absent = found.as_ref().is_some_and(Option::is_none);
@@ -238,30 +237,9 @@ impl Service {
         self.core.registrations.locations.sweep(users, unix_secs, &mut self.core.output.journal);
     }
 
-    /// What it wants done.
-    #[must_use]
-    pub const fn output(&self) -> &Output {
-        &self.core.output
-    }
-
-    /// What it wants done, to be taken away.
-    pub const fn output_mut(&mut self) -> &mut Output {
-        &mut self.core.output
-    }
-
     /// Notes that a connection or an association is open.
     pub fn connection_opened(&mut self, connection: u64) {
         self.core.connections.open(connection);
-    }
-
-    /// Notes that the peer of a connection has proved to be a neighbour, whose requests may go to other hosts.
-    pub fn connection_trusted(&mut self, connection: u64) {
-        self.core.connections.trust(connection);
-    }
-
-    /// Notes that the peer of a TLS connection has shown a certificate.
-    pub fn connection_proved(&mut self, connection: u64) {
-        self.core.connections.certify(connection);
     }
 
     /// Handles a connection or an association that has closed. Bindings that depend on it go too.
@@ -270,7 +248,7 @@ impl Service {
     }
 
     /// Handles a connection of another worker that has closed, over which a request may have gone from here.
-    pub fn sibling_closed(&mut self, connection: u64) {
+    pub fn worker_connection_closed(&mut self, connection: u64) {
         self.core.contexts.on_connection_ended(connection);
     }
 
@@ -284,7 +262,7 @@ impl Service {
 
     /// Tells whether a connection or an association is open, here or at another worker.
     #[must_use]
-    pub fn stands(&self, connection: u64) -> bool {
+    pub fn is_open(&self, connection: u64) -> bool {
         let workers = self.core.setup.workers.as_ref();
         self.core.connections.is_open_anywhere(workers, connection)
     }
@@ -295,21 +273,6 @@ impl Service {
         self.core.setup.configure(new);
         self.core.registrations.registrar = Registrar::new(new.registrar);
         self.scratch.index = Index::with_limits(new.message);
-    }
-
-    /// Sets the authenticator; without one nobody has to authenticate.
-    pub fn authenticate(&mut self, authenticator: Option<Authenticator>) {
-        self.core.access.set_authenticator(authenticator);
-    }
-
-    /// Adds its addresses, once it listens.
-    pub fn set_advertised(&mut self, advertised: &[Advertised]) {
-        self.core.setup.settings.advertised.splice(0..0, advertised.iter().cloned());
-    }
-
-    /// While it drains, registrations and requests outside of dialogs are refused with 503.
-    pub const fn set_draining(&mut self, draining: bool) {
-        self.core.setup.draining = draining;
     }
 
     /// Makes it one of several nodes, with a name and perhaps an address for the others.
@@ -331,28 +294,17 @@ impl Service {
     }
 
     /// Makes it one of several workers, whose nodes have these names; to be called after [`join`](Self::join).
-    pub fn set_siblings(&mut self, own: u8, names: &[String]) {
+    pub fn set_workers(&mut self, own: u8, names: &[String]) {
         self.core.transactions.set_worker(own);
         let locations = &mut self.core.registrations.locations;
         let nodes = names.iter().map(|name| locations.node(name)).filter(|node| *node != 0).collect();
         self.core.setup.workers = Some(Workers::new(own, nodes));
     }
 
-    /// Sets which workers live: a bit for each.
-    pub const fn set_siblings_alive(&mut self, alive: u64) {
-        if let Some(workers) = &mut self.core.setup.workers {
-            workers.alive = alive;
-        }
-    }
-
-    /// Takes a user's bindings from the store, of another node if that has a name. Returns the number of lines that can't be read.
+    /// Takes a user's bindings from the store, as they were or as they have changed; those of another node if that has a name. Returns the
+    /// number of lines that can't be read.
     pub fn load(&mut self, node: &str, aor: &[u8], state: &[u8]) -> usize {
         self.core.load(node, aor, state)
-    }
-
-    /// Takes what a user has at a node now. Returns the number of lines that can't be read.
-    pub fn merge(&mut self, node: &str, aor: &[u8], state: &[u8]) -> usize {
-        self.core.merge(node, aor, state)
     }
 
     /// Forgets what a node has told of, before it tells all again.
@@ -371,185 +323,97 @@ impl Service {
     }
 }
 
-/// What it knows and counts.
+/// Its states.
 impl Service {
-    /// Counters.
+    /// What it wants done.
+    #[must_use]
+    pub const fn output(&self) -> &Output {
+        &self.core.output
+    }
+
+    /// What it wants done, to be taken away.
+    pub const fn output_mut(&mut self) -> &mut Output {
+        &mut self.core.output
+    }
+
+    /// Its counters.
     #[must_use]
     pub const fn counters(&self) -> &Counters {
         &self.core.counters
     }
 
-    /// Users and their bindings.
+    /// Its settings and keys, and the nodes and workers that it works with.
     #[must_use]
-    pub const fn locations(&self) -> &crate::bindings::Locations {
-        &self.core.registrations.locations
+    pub const fn setup(&self) -> &Setup {
+        &self.core.setup
     }
 
-    /// Seals and opens the tokens in its Record-Routes.
-    #[must_use]
-    pub const fn tokens(&self) -> &Tokens {
-        &self.core.setup.tokens
+    /// Its settings, to be changed while it runs.
+    pub const fn setup_mut(&mut self) -> &mut Setup {
+        &mut self.core.setup
     }
 
-    /// Tells whether a phone has registered over a flow recently.
-    #[must_use]
-    pub fn knows(&self, flow: &Flow) -> bool {
-        self.core.registrations.is_registered(flow)
+    /// Open connections, to note what their peers have proved.
+    pub const fn connections_mut(&mut self) -> &mut ConnectionBook {
+        &mut self.core.connections
     }
 
-    /// Updates what upstream neighbours are told (RFC 7339), from the load since the last call. To be called about every second.
-    pub fn look_at(&mut self, load: &Load) {
-        self.core.overload.on_load(load);
+    /// Users, their bindings and their flows.
+    #[must_use]
+    pub const fn registrations(&self) -> &Registrations {
+        &self.core.registrations
     }
 
-    /// The share of their requests that upstream neighbours may send: 1 without overload.
+    /// Authentication.
     #[must_use]
-    pub fn allowed_share(&self) -> f64 {
-        self.core.overload.allowed_share()
+    pub const fn access(&self) -> &Access {
+        &self.core.access
     }
 
-    /// Counters of the requests that downstream neighbours had asked not to be sent (RFC 7339), and the number of those that limit their
-    /// requests now.
-    #[must_use]
-    pub fn throttled(&self, now: Time) -> (ThrottleCounters, usize) {
-        (*self.core.overload.throttled(), self.core.overload.limiting_neighbours(now))
+    /// Authentication: the authenticator to be set, and subscribers to be looked up.
+    pub const fn access_mut(&mut self) -> &mut Access {
+        &mut self.core.access
     }
 
-    /// Number of server and client transactions.
+    /// Transactions.
     #[must_use]
-    pub fn transactions(&self) -> (usize, usize) {
-        self.core.transactions.counts()
+    pub const fn transactions(&self) -> &Transactions {
+        &self.core.transactions
     }
 
-    /// Bytes of stored messages.
+    /// Forwarded requests.
     #[must_use]
-    pub fn kept_bytes(&self) -> usize {
-        self.core.transactions.kept_bytes()
+    pub const fn contexts(&self) -> &Contexts {
+        &self.core.contexts
     }
 
-    /// Limits of a message.
+    /// Names of other hosts and their servers.
     #[must_use]
-    pub const fn message_limits(&self) -> crate::codec::Limits {
-        self.core.setup.settings.message
+    pub const fn servers(&self) -> &Servers {
+        &self.core.servers
     }
 
-    /// Counters of wrong passwords.
-    #[must_use]
-    pub fn guesses(&self) -> crate::auth::GuessCounters {
-        self.core.access.guesses()
+    /// Names of other hosts, to be located.
+    pub const fn servers_mut(&mut self) -> &mut Servers {
+        &mut self.core.servers
     }
 
-    /// Tells whether nothing new begins here.
+    /// Overload control.
     #[must_use]
-    pub const fn is_draining(&self) -> bool {
-        self.core.setup.draining
+    pub const fn overload(&self) -> &Overload {
+        &self.core.overload
+    }
+
+    /// Overload control, to be told of the load.
+    pub const fn overload_mut(&mut self) -> &mut Overload {
+        &mut self.core.overload
     }
 
     /// Tells whether an ACK may follow: for 4 T1 after the last final response to an INVITE, so that a 2xx over UDP can be sent twice
     /// more.
     #[must_use]
     pub fn awaits_ack(&self, now: Time) -> bool {
-        let patience = self.timings().t1.saturating_mul(4);
+        let patience = self.core.transactions.timings().t1.saturating_mul(4);
         self.core.invite_answered_at.is_some_and(|at| now < at + patience)
-    }
-
-    /// The domains of its users, without its addresses.
-    #[must_use]
-    pub fn domains(&self) -> &[String] {
-        &self.core.setup.settings.domains
-    }
-
-    /// Tells whether every forwarded request has been answered.
-    #[must_use]
-    pub fn is_drained(&self) -> bool {
-        self.core.contexts.are_answered()
-    }
-
-    /// The values of its timers.
-    #[must_use]
-    pub const fn timings(&self) -> &Timings {
-        self.core.transactions.timings()
-    }
-
-    /// Tells whether a binding was made at this server, by whichever of its workers.
-    #[must_use]
-    pub fn is_here(&self, binding: &Binding) -> bool {
-        self.core.setup.is_here(binding)
-    }
-
-    /// The name of this node, if there may be others.
-    #[must_use]
-    pub fn node_name(&self) -> Option<&str> {
-        self.core.setup.nodes.as_ref().map(OtherNodes::own_name)
-    }
-
-    /// The other nodes, without other workers of this server.
-    pub fn other_nodes(&self) -> impl Iterator<Item = &Peer> {
-        let setup = &self.core.setup;
-        let nodes = setup.nodes.iter().flat_map(OtherNodes::iter);
-        nodes.filter(|(number, _)| !setup.is_worker_node(*number)).map(|(_, peer)| peer)
-    }
-
-    /// Number of other nodes that run.
-    #[must_use]
-    pub fn nodes_alive(&self) -> usize {
-        self.core.setup.nodes.as_ref().map_or(0, OtherNodes::alive)
-    }
-
-    /// Tells whether this is the address of a node.
-    #[must_use]
-    pub fn is_node(&self, address: IpAddr) -> bool {
-        self.core.setup.nodes.as_ref().is_some_and(|nodes| nodes.is_node(address))
-    }
-
-    /// The local address for connections to this address: nodes know one another by their addresses.
-    #[must_use]
-    pub fn address_for(&self, peer: IpAddr) -> Option<IpAddr> {
-        self.core.setup.nodes.as_ref()?.local_address_for(peer)
-    }
-
-    /// Number of connections whose end branches wait for.
-    #[must_use]
-    pub fn watched_connections(&self) -> usize {
-        self.core.contexts.watched_connections()
-    }
-
-    /// Returns, once, the subscribers to be looked up, until [`looked_up`](Self::looked_up).
-    pub fn wanted_subscribers(&mut self) -> Vec<Subscriber> {
-        self.core.access.wanted_subscribers()
-    }
-
-    /// Number of requests that wait for a subscriber.
-    #[must_use]
-    pub const fn waiting_for_subscribers(&self) -> usize {
-        self.core.access.waiting_for_subscribers()
-    }
-
-    /// Returns, once, the names whose servers are to be located, until [`located`](Self::located).
-    pub fn wanted_servers(&mut self) -> Vec<Arc<Question>> {
-        self.core.servers.take_wanted()
-    }
-
-    /// Counters of DNS queries and answers.
-    #[must_use]
-    pub const fn locate_counters(&self) -> &LocateCounters {
-        self.core.servers.counters()
-    }
-
-    /// Number of names that are known, of questions under way, and of requests that wait for these.
-    #[must_use]
-    pub fn names(&self) -> (usize, usize, usize) {
-        self.core.servers.counts()
-    }
-
-    /// The name that the certificate of a flow's peer has to prove.
-    #[must_use]
-    pub fn domain(&self, flow: &Flow) -> Option<&str> {
-        self.core.servers.domain(flow)
-    }
-
-    /// Expires all answers of DNS: every name is asked for again.
-    pub fn forget_servers(&mut self) {
-        self.core.servers.expire();
     }
 }

@@ -1,8 +1,8 @@
-//! Where a request goes that is for none of our users: to a phone that has registered elsewhere through here, to the other end
-//! of its dialog, to the next Route, or to the host of its request URI (RFC 3261 sections 16.4 and 16.12, RFC 5626 section 5.3).
+//! The target of a request that is for none of our users: a phone that has registered elsewhere through here, the other end of its
+//! dialog, its next Route, or the host of its request URI (RFC 3261 sections 16.4 and 16.12, RFC 5626 section 5.3).
 //!
-//! Who holds the token of a dialog may send to its two ends, and nowhere else (decision 73): what stands behind our Route is
-//! followed as far as it leads there.
+//! A holder of a dialog's token may send to the two ends of the dialog, and nowhere else (decision 73): Routes behind ours are followed as
+//! far as they lead there.
 
 use crate::codec::{Host, SipUri, StatusCode, unescape};
 use crate::transaction::{Flow, Protocol};
@@ -28,7 +28,7 @@ fn over(flow: Flow) -> Target {
 }
 
 impl Router<'_> {
-    /// The one target of a request that isn't for one of our users.
+    /// The target of a request that isn't for one of our users.
     pub(super) fn direct_target(&self, incoming: &Incoming<'_>, way: &Way<'_>) -> Result<Target, Verdict> {
         if let Some(phone) = way.phone.filter(|phone| !is_same_way(phone, &incoming.flow)) {
             return self.to_phone(phone);
@@ -55,7 +55,7 @@ impl Router<'_> {
             match place {
                 Some(place) if may(&place) => return Ok(target(place)),
                 None if far.is_none() => return Err(UNRESOLVED),
-                // The other end has to find the way from there.
+                // The other end routes it from there.
                 _ => {}
             }
         }
@@ -127,9 +127,9 @@ impl Router<'_> {
             }
         };
         if flow.domain == NAMED {
-            // Where it went to a domain over TLS, whoever is there has to prove that again.
+            // It went to a domain over TLS: the peer has to prove the domain again.
             let place = way.uri.sip().and_then(|uri| self.setup.place(uri));
-            let place = place.filter(|place| free || self.setup.has_mark(place, far.host));
+            let place = place.filter(|place| free || self.setup.tokens.has_mark(place, far.host));
             let known =
                 || self.servers.domain_of(far.host).map(|domain| Place::Flow(Flow { domain, ..flow }));
             return place.or_else(known).map(target).ok_or(FAILED);
@@ -149,14 +149,14 @@ impl Router<'_> {
         self.replaced.moved(flow, is_open)
     }
 
-    /// Does the request URI name this very address, as that of somebody who can be reached there?
+    /// Tells whether the request URI names this very address, and its peer can be reached there.
     fn is_at(&self, way: &Way<'_>, flow: &Flow) -> bool {
         let uri = way.uri.sip().filter(|uri| !uri.is_outbound());
         matches!(uri.and_then(|uri| self.setup.place(uri)), Some(Place::Flow(place)) if place == *flow)
     }
 
-    /// Where the other end of a dialog says that it listens, if that is the host where its connection came from, which is gone: a
-    /// proxy, or a phone that isn't behind a NAT and doesn't ask to be reached over its flow only (RFC 5626).
+    /// The address where the other end of a dialog says that it listens, if that is the source host of its connection, which is gone. The
+    /// other end is a proxy, or a phone that isn't behind a NAT and doesn't ask to be reached over its flow only (RFC 5626).
     fn where_it_listens(&self, way: &Way<'_>, flow: &Flow) -> Option<Target> {
         let address = flow.peer.ip().to_canonical();
         let next = way.next.and_then(|next| next.sip_uri().ok());
@@ -168,16 +168,16 @@ impl Router<'_> {
                 let elsewhere = listens.peer.port() != flow.peer.port();
                 elsewhere.then(|| Target { neighbour, ..target(Place::Flow(listens)) })
             }
-            // Where the name leads isn't known yet.
+            // The servers of the name aren't known yet.
             Some(place @ Place::Name(_)) => Some(Target { neighbour, only: Some(address), ..target(place) }),
             _ => self.setup.nodes.as_ref().and_then(|nodes| nodes.flow_to(address)).map(over),
         }
     }
 
-    /// Does this place belong to an end of a dialog?
+    /// Tells whether a place belongs to an end of a dialog.
     fn leads_to(&self, place: &Place, end: &End) -> bool {
         let is_there = matches!(place, Place::Flow(flow) if is_same_host(flow, &end.flow));
-        is_there || self.setup.has_mark(place, end.host)
+        is_there || self.setup.tokens.has_mark(place, end.host)
     }
 
     /// The mark of the host that requests of the callee go to within a dialog that this request begins: the name of the proxy before
@@ -191,8 +191,8 @@ impl Router<'_> {
         let Some(Ok(route)) = routes.next() else { return 0 };
         route.sip_uri().map_or(0, |uri| match uri.host {
             Host::Name(name) => self.setup.tokens.host_mark(name),
-            Host::V4(address) => self.setup.address_mark(address.into()),
-            Host::V6(address) => self.setup.address_mark(address.into()),
+            Host::V4(address) => self.setup.tokens.address_mark(address.into()),
+            Host::V6(address) => self.setup.tokens.address_mark(address.into()),
         })
     }
 }
@@ -201,7 +201,7 @@ fn is_same_host(one: &Flow, other: &Flow) -> bool {
     one.peer.ip().to_canonical() == other.peer.ip().to_canonical()
 }
 
-/// Does a request come from where its token leads? It is on its way out (RFC 5626 section 5.3).
+/// Tells whether a request comes over the flow that its token leads to: then it is an outgoing one (RFC 5626 section 5.3).
 fn is_same_way(one: &Flow, other: &Flow) -> bool {
     match one.protocol {
         Protocol::Udp => (one.protocol, one.peer) == (other.protocol, other.peer),

@@ -28,15 +28,9 @@ impl Overload {
         self.feedback.share()
     }
 
-    /// Counters of the requests that downstream neighbours had asked not to be sent.
+    /// Counters of the requests that were withheld from downstream neighbours, and the number of those that limit their requests now.
     #[must_use]
-    pub const fn throttled(&self) -> &ThrottleCounters {
-        &self.throttle.counters
-    }
-
-    /// Number of downstream neighbours that limit their requests now.
-    #[must_use]
-    pub fn limiting_neighbours(&self, now: Time) -> usize {
-        self.throttle.len(now)
+    pub fn throttled(&self, now: Time) -> (ThrottleCounters, usize) {
+        (self.throttle.counters, self.throttle.len(now))
     }
 }

@@ -76,7 +76,7 @@ pub(super) fn on_acknowledged(
         return;
     }
     let tag = essentials.to.tag.unwrap_or(&[]);
-    if tag == setup.tag_of(server) || tag == setup.tag(message, flow) {
+    if tag == setup.marks.tag_of(server) || tag == setup.marks.tag(message, flow) {
         transactions.balance_mut().prove(flow.peer.ip());
     }
 }

@@ -74,7 +74,7 @@ impl Proxy<'_> {
         let way = self.setup.way(&message, &essentials).ok()?;
         let StoredRequest { flow, proved, caller_host, .. } = *stored;
         let incoming = Incoming { proved, ..Incoming::new(message, &essentials, flow) };
-        let mark = self.setup.routing_mark(&incoming);
+        let mark = self.setup.marks.routing_mark(&incoming);
         Some(work(self, &Copied { incoming: &incoming, way: &way, mark, caller_host }))
     }
 }

@@ -7,9 +7,9 @@ use core::net::IpAddr;
 
 use crate::transaction::Time;
 
-/// Lines in a second.
+/// Maximum number of lines in a second.
 const LINES_PER_SEC: u32 = 20;
-/// Bytes of a user's name that are logged.
+/// Maximum number of bytes of a user's name that are logged.
 const USER_MAX: usize = 64;
 
 /// Logs refused requests, with a limit for the lines in a second.
@@ -29,7 +29,7 @@ impl RefusedLog {
         tracing::info!(target: "strandline_sip::refused", %source, %user, reason, left_out, "refused");
     }
 
-    /// May another line be written? Returns how many were left out before it.
+    /// Counts a line. Returns the number of lines that were left out before it; `None` if there are too many in this second.
     fn allows(&mut self, now: Time) -> Option<u64> {
         let second = now.as_millis() / 1000;
         if second != self.second {

@@ -138,7 +138,7 @@ impl Core {
         let has_flow_timer = !matches!(result, Registered::Refused(_))
             && flow.connection != 0
             && has_flow_timer(&request, bindings);
-        let tag = setup.tag(message, flow);
+        let tag = setup.marks.tag(message, flow);
         let feedback = essentials.via.oc.then_some(&self.overload.feedback);
         let mut scale = Scale::new(!is_proven(setup, transactions, flow), transactions, flow);
         let mut weighed = Ok(());

@@ -7,8 +7,7 @@ use crate::transaction::{Flow, Time};
 
 /// Bits of a filter: a million flows leave one in five of them set.
 const BITS: usize = 1 << 22;
-/// How long a filter is filled before the other takes its turn, milliseconds: who is not heard of for twice as long is
-/// forgotten.
+/// How long a filter is filled before the other takes its turn, in milliseconds: a flow is forgotten after twice as long.
 const TURN_MS: u64 = 3_600_000;
 
 /// Both halves of a product.

@@ -13,12 +13,12 @@ use crate::transaction::{Flow, Protocol};
 
 use super::setup::Setup;
 
-/// Replaced flows that are remembered. The oldest one is forgotten first.
+/// Maximum number of replaced flows that are remembered. The oldest one is forgotten first.
 const REPLACED_MAX: usize = 65_536;
-/// Replacements that are followed from one flow on.
+/// Maximum number of replacements that are followed from one flow on.
 const STEPS_MAX: usize = 16;
 
-/// What identifies a flow here.
+/// The key of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Key {
     /// The number of a connection or an association, which is given once.
@@ -35,7 +35,7 @@ fn key(flow: &Flow) -> Option<Key> {
     }
 }
 
-/// Where a phone is reached now.
+/// The flow that a phone is reached over now.
 #[derive(Debug, Clone)]
 pub(super) enum Moved {
     /// Over this flow.
@@ -66,7 +66,7 @@ impl ReplacedFlows {
         }
     }
 
-    /// Datagrams come from this source again, from the same phone or from another one that has it now.
+    /// Notes that datagrams come from this source again, from the same phone or from another one that has it now.
     pub(super) fn is_used_again(&mut self, flow: &Flow) {
         if !self.by.is_empty() && flow.connection == 0 && flow.protocol == Protocol::Udp {
             self.by.remove(&Key::Datagrams(flow.peer));
@@ -137,7 +137,7 @@ pub(super) struct Before {
 }
 
 impl Before {
-    /// Is this binding the later state of the one before? The same contact counts if the same user agent has registered it, which
+    /// Tells whether a binding is the later state of the one before. The same contact counts if the same user agent has registered it, which
     /// keeps its Call-ID (RFC 3261 section 10.2.4): two phones in different networks may have the same private address.
     fn is(&self, binding: &Binding) -> bool {
         match self.reg_id {

@@ -98,7 +98,7 @@ pub(super) struct Responder<'a> {
     pub(super) now: Time,
     pub(super) setup: &'a Setup,
     pub(super) transactions: &'a mut Transactions,
-    /// What upstream neighbours are told.
+    /// The overload feedback for clients.
     pub(super) feedback: &'a Feedback,
     pub(super) out: &'a mut Outbox,
     /// When an INVITE was last answered finally.
@@ -141,7 +141,7 @@ impl Responder<'_> {
     ) {
         let Incoming { message, essentials, flow, .. } = incoming;
         log_answer(message, flow, code, reason);
-        let tag = self.setup.tag(message, flow);
+        let tag = self.setup.marks.tag(message, flow);
         let feedback = essentials.via.oc.then_some(self.feedback);
         let written = self.transactions.respond(self.now, server, code, self.out, |out| {
             noting(feedback, *flow, out, |out| write(message, *flow, code, reason, extra, &tag, out))
@@ -169,11 +169,11 @@ impl Responder<'_> {
         log_answer(request, &flow, code, reason);
         let via = request.via().ok();
         let to = answer_flow(flow, via.as_ref());
-        let tag = self.setup.tag(request, &flow);
+        let tag = self.setup.marks.tag(request, &flow);
         let feedback = via.is_some_and(|via| via.oc).then_some(self.feedback);
         let weighed = !is_proven(self.setup, self.transactions, &flow);
         let mut scale = Scale::new(weighed, self.transactions, &flow);
-        // What can't be written again safely gets no response.
+        // A request that can't be quoted safely gets no response.
         let _ = self.out.write(to, None, |out| {
             let start = out.len();
             noting(feedback, flow, out, |out| write(request, flow, code, reason, extra, &tag, out))?;
@@ -184,7 +184,7 @@ impl Responder<'_> {
     /// Responds with 503 and a Retry-After.
     pub(super) fn refuse_for_now(&mut self, flow: Flow, request: &Message<'_>) {
         // Not all at the same time again: 2 to 9 seconds.
-        let [digit, ..] = self.setup.tag(request, &flow);
+        let [digit, ..] = self.setup.marks.tag(request, &flow);
         let later = &[b'2' + digit % 8];
         let later = Some((HeaderName::RetryAfter, &later[..]));
         self.respond_statelessly(request, flow, StatusCode::SERVICE_UNAVAILABLE, None, later);
@@ -198,7 +198,7 @@ impl Responder<'_> {
         };
         let Incoming { message, flow, .. } = incoming;
         let to = answer_flow(*flow, Some(&incoming.essentials.via));
-        let tag = self.setup.tag(message, flow);
+        let tag = self.setup.marks.tag(message, flow);
         let reply = Reply { to_tag: Some(&tag), source: Some(flow.peer), ..Reply::new(code) };
         let weighed = !is_proven(self.setup, self.transactions, flow);
         let mut scale = Scale::new(weighed, self.transactions, flow);
@@ -243,7 +243,7 @@ impl Responder<'_> {
         let full = (StatusCode::SERVICE_UNAVAILABLE, None);
         let begun = Incoming { arriving: Some(arriving), ..*incoming };
         let server = self.begin(&begun).ok_or(full)?;
-        let tag = self.setup.tag(message, flow);
+        let tag = self.setup.marks.tag(message, flow);
         let code = StatusCode::MOVED_TEMPORARILY;
         let reply = Reply { to_tag: Some(&tag), source: Some(flow.peer), ..Reply::new(code) };
         let written = self.transactions.respond(self.now, server, code, self.out, |out| {

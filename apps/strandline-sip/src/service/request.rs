@@ -414,7 +414,7 @@ impl Core {
     /// Handles ACK of a 2xx: it goes where the dialog goes, without a transaction. The ACK of an error that was sent without a transaction
     /// ends here (section 8.2.7).
     fn on_ack(&mut self, buffers: &mut Buffers, now: Time, incoming: &Incoming<'_>) {
-        let tag = self.setup.tag(&incoming.message, &incoming.flow);
+        let tag = self.setup.marks.tag(&incoming.message, &incoming.flow);
         let is_of_ours = incoming.essentials.to.tag == Some(&tag[..]);
         if is_of_ours && incoming.weighed {
             self.transactions.balance_mut().prove(incoming.flow.peer.ip());
@@ -440,7 +440,7 @@ impl Core {
                 let flow = incoming.flow;
                 let (holder, held) = room_to_wait(proxy.transactions.account(), incoming.message.as_bytes());
                 let waiter = || Waiter::Message { flow, bytes: holder.hold(held) };
-                match proxy.ways(&question, proxy.setup.call_seed(incoming), waiter) {
+                match proxy.ways(&question, proxy.setup.marks.call_seed(incoming), waiter) {
                     Ways::Known(ways) => ways.into_iter().find(|way| is_allowed(way, only)),
                     Ways::Waits | Ways::None(_) => None,
                 }

@@ -4,11 +4,12 @@ use core::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::bindings::write_aor;
-use crate::codec::{Error, Essentials, Host, Message, Route, SipUri, Uri};
+use crate::codec::{Error, Essentials, Host, Message, Route, SipUri, StatusCode, Uri, Via};
 use crate::resolution::Question;
-use crate::transaction::{Flow, Protocol};
+use crate::transaction::{Flow, Protocol, ViaBranch};
 
 use super::context::Place;
+use super::incoming::{Incoming, Verdict};
 use super::setup::Setup;
 use super::token::Token;
 
@@ -191,5 +192,28 @@ impl Setup {
             aor.truncate(at);
             aor.extend_from_slice(other.as_bytes());
         }
+    }
+
+    /// A mark of all that a request is routed by.
+    ///
+    /// # Errors
+    /// If the request has a Via of ours with the same mark: it has come back unchanged (RFC 5393 section 4.2).
+    pub(super) fn loop_mark(&self, incoming: &Incoming<'_>) -> Result<u64, Verdict> {
+        let mark = self.marks.routing_mark(incoming);
+        let is_ours = |via: &Via<'_>| {
+            self.settings.is_here(&via.host, via.port.unwrap_or(5060))
+                && via.branch_id().and_then(ViaBranch::read).is_some_and(|branch| branch.mark == mark)
+        };
+        let top = &incoming.essentials.via;
+        if incoming.message.has_only(top) {
+            return if is_ours(top) { Err((StatusCode::LOOP_DETECTED, None)) } else { Ok(mark) };
+        }
+        for via in incoming.message.vias() {
+            let Ok(via) = via else { return Err((StatusCode::BAD_REQUEST, Some("Malformed Via"))) };
+            if is_ours(&via) {
+                return Err((StatusCode::LOOP_DETECTED, None));
+            }
+        }
+        Ok(mark)
     }
 }

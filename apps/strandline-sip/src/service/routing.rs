@@ -104,7 +104,7 @@ impl Router<'_> {
         if !route.registrar && !incoming.proved && !self.may_relay(&incoming.flow) {
             return Some(Err(DENIED));
         }
-        self.hops(route, user, self.setup.call_seed(incoming) as usize, targets);
+        self.hops(route, user, self.setup.marks.call_seed(incoming) as usize, targets);
         let none = (StatusCode::BAD_GATEWAY, Some("Unresolvable Destination"));
         Some(if targets.is_empty() { Err(none) } else { Ok(()) })
     }

@@ -1,4 +1,4 @@
-//! Servers that were located (RFC 3263), and requests that wait until somebody has asked DNS. All of it is bounded.
+//! Located servers (RFC 3263), and requests that wait for DNS. All of it is bounded.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -11,28 +11,28 @@ use crate::transaction::{Flow, Held, Protocol, ServerId, Time};
 
 use super::contexts::BranchId;
 
-/// Questions that may be under way.
+/// Maximum number of questions under way.
 const ASKED_MAX: usize = 1000;
-/// Requests that may wait for answers.
+/// Maximum number of requests that wait for answers.
 const WAITING_MAX: usize = 20_000;
-/// Servers that are remembered as gone or busy.
+/// Maximum number of servers that are remembered as gone or busy.
 const SHUNNED_MAX: usize = 1024;
-/// Those who take no connections that are remembered.
+/// Maximum number of addresses that are remembered to refuse TCP.
 const NO_TCP_MAX: usize = 256;
-/// Servers of one name that are tried for one request.
+/// Maximum number of servers of a name that are tried for one request.
 const TRIED_MAX: usize = 16;
-/// Responses a second that look for another way: who closes connections chooses where that leads to.
+/// Maximum number of responses in a second that are sent another way: a peer that closes connections chooses where that leads.
 const RETURNS_PER_SEC: u32 = 100;
-/// How long a server is tried after the others that could not be reached.
+/// How long a server that could not be reached is tried after the others.
 const SHUNNED: Duration = Duration::from_secs(30);
-/// How long servers are used that were known, once their time is over, if nobody can tell of others (RFC 8767 has hours).
+/// How long expired answers are used if DNS doesn't answer (RFC 8767 has hours).
 const STALE: Duration = Duration::from_secs(300);
-/// How long somebody who takes no connections gets large requests in datagrams.
+/// How long an address that refuses TCP gets large requests in datagrams.
 const NO_TCP: Duration = Duration::from_secs(300);
-/// How long at most, whatever its Retry-After says.
+/// Maximum time that a busy server is tried after the others, in seconds, whatever its Retry-After says.
 const SHUNNED_LONGEST: u32 = 300;
 
-/// What was asked, and answered.
+/// Counters of questions and answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LocateCounters {
     /// Requests for names whose servers were known.
@@ -43,7 +43,7 @@ pub struct LocateCounters {
     pub found: u64,
     /// Answers that there are none.
     pub nothing: u64,
-    /// Questions that nobody could answer.
+    /// Questions that DNS did not answer.
     pub no_answer: u64,
     /// Requests for which there was no room to wait.
     pub no_room: u64,
@@ -51,25 +51,25 @@ pub struct LocateCounters {
     pub failed_over: u64,
 }
 
-/// What waits for an answer.
+/// A request or a response that waits for an answer.
 #[derive(Debug)]
 pub(super) enum Waiter {
     /// A branch of a context, whose slot may be another's by now.
     Branch { branch: BranchId, server: ServerId },
-    /// An ACK, to be looked at again.
+    /// An ACK, to be handled again.
     Message { flow: Flow, bytes: Held },
-    /// A response, and where it could not be sent to.
+    /// A response, and the address that it could not be sent to.
     Response { failed: SocketAddr, bytes: Held },
 }
 
-/// Where a request for a name goes.
+/// The flows of a request for a name.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Ways {
-    /// There, in this order.
+    /// These, in this order.
     Known(Vec<Flow>),
     /// It waits.
     Waits,
-    /// Nowhere.
+    /// There are none.
     None(StatusCode),
 }
 
@@ -81,10 +81,10 @@ enum State {
 
 #[derive(Debug)]
 struct Entry {
-    /// What connections are known by that were opened for this name.
+    /// The number of the name in the flows of connections that were opened for it.
     domain: u32,
     state: State,
-    /// The servers that were known last, and how long they may be used if nobody can tell of others.
+    /// The last answer with servers, and how long it may be used if DNS doesn't answer.
     last: Option<(Found, Time)>,
 }
 
@@ -95,16 +95,16 @@ pub struct Servers {
     names: HashMap<u32, Arc<Question>>,
     /// Domains by the marks of their names.
     marks: HashMap<u32, u32>,
-    /// The oldest first.
+    /// Questions, the oldest first.
     order: VecDeque<Arc<Question>>,
     wanted: Vec<Arc<Question>>,
     asked: usize,
     waiting: usize,
     last_domain: u32,
     shunned: HashMap<(Protocol, SocketAddr), Time>,
-    /// Who takes no connections; those that are older are asked again.
+    /// Addresses that refuse TCP, and since when.
     no_tcp: VecDeque<(Time, SocketAddr)>,
-    /// Since when, and how many responses have looked for another way since.
+    /// The beginning of a second, and the number of responses that were sent another way in it.
     returns: (Time, u32),
     counters: LocateCounters,
 }
@@ -142,7 +142,7 @@ impl Servers {
         }
     }
 
-    /// The ways to the servers of a name, chosen by `seed`; or what `waiter` makes waits for them.
+    /// The flows to the servers of a name, chosen by `seed`; or what `waiter` makes waits for them.
     pub(super) fn ways(
         &mut self,
         now: Time,
@@ -195,7 +195,7 @@ impl Servers {
         Ways::Waits
     }
 
-    /// Forgets the oldest name if there are too many. False if all are being asked for.
+    /// Forgets the oldest names if there are too many. Returns false if all are under way.
     fn make_room(&mut self, max: usize, mark: impl Fn(&Question) -> u32) -> bool {
         for _ in 0..self.order.len() {
             if self.entries.len() < max {
@@ -223,7 +223,7 @@ impl Servers {
         self.marks.get(&mark).copied()
     }
 
-    /// Those that are gone or busy come last.
+    /// The flows to servers; those that are gone or busy come last.
     fn flows(&mut self, now: Time, order: Vec<(Protocol, SocketAddr)>, domain: u32) -> Vec<Flow> {
         let is_shunned =
             |key: &(Protocol, SocketAddr)| self.shunned.get(key).is_some_and(|until| now < *until);
@@ -235,7 +235,7 @@ impl Servers {
         first.into_iter().chain(last).take(TRIED_MAX).map(flow).collect()
     }
 
-    /// May another response look for another way?
+    /// Counts a response that is to be sent another way. Returns false if there are too many.
     pub(super) fn may_return(&mut self, now: Time) -> bool {
         if now - self.returns.0 >= Duration::from_secs(1) {
             self.returns = (now, 0);
@@ -261,7 +261,7 @@ impl Servers {
         }
     }
 
-    /// Nobody takes connections there, for large requests.
+    /// Notes that an address refuses TCP.
     pub(super) fn refused_tcp(&mut self, now: Time, peer: SocketAddr) {
         while self.no_tcp.len() >= NO_TCP_MAX
             || self.no_tcp.front().is_some_and(|(at, _)| now - *at >= NO_TCP)
@@ -271,12 +271,12 @@ impl Servers {
         self.no_tcp.push_back((now, peer));
     }
 
-    /// Is that known?
+    /// Tells whether an address refuses TCP.
     pub(super) fn has_refused_tcp(&self, now: Time, peer: SocketAddr) -> bool {
         self.no_tcp.iter().any(|(at, one)| *one == peer && now - *at < NO_TCP)
     }
 
-    /// What waits for this answer, which is known from now on.
+    /// Takes an answer. Returns what has waited for it.
     pub(super) fn on_answer(&mut self, now: Time, question: &Question, answer: Answer) -> Vec<Waiter> {
         match &answer.found {
             Found::Servers(_) => self.counters.found += 1,

@@ -1,4 +1,4 @@
-//! What a service is to be.
+//! Settings of a service.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -8,7 +8,7 @@ use crate::transaction::{Protocol, Timings, TransactionLimits};
 
 use super::directory::Directory;
 
-/// What it does with requests.
+/// What a service does with requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
     /// Registrar and proxy.
@@ -16,20 +16,20 @@ pub enum Mode {
     Proxy,
     /// Registrar, and 302 with where users are in place of going there.
     Redirect,
-    /// Answers 200 to everything, as the front end of Ono and Schulzrinne's measurements does.
+    /// Responds with 200 to every request, as the front end of Ono and Schulzrinne's measurements does.
     FrontEnd,
 }
 
-/// An address under which it is known to others.
+/// An address that a service advertises.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advertised {
-    /// For what.
+    /// The protocol that it listens for.
     pub protocol: Protocol,
     /// The port.
     pub port: u16,
     /// A name or an address, an IPv6 address without brackets.
     host: String,
-    /// The address that it is, if it is one: each message asks for that.
+    /// The host as an address, if it is one: each message asks for it.
     ip: Option<IpAddr>,
 }
 
@@ -59,17 +59,17 @@ impl Advertised {
     }
 }
 
-/// Whose requests go to hosts that are none of ours.
+/// Senders whose requests may go to other hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Relay {
-    /// Everybody's: an open relay, for closed networks only.
+    /// Every sender: an open relay, for closed networks only.
     pub open: bool,
-    /// Those that come from one of these networks: address and length of its prefix.
+    /// Senders in one of these networks: address and length of the prefix.
     pub from: Vec<(IpAddr, u8)>,
 }
 
 impl Relay {
-    /// May who sends from here?
+    /// Tells whether a sender may.
     #[must_use]
     pub fn allows(&self, peer: &SocketAddr) -> bool {
         self.open
@@ -77,7 +77,7 @@ impl Relay {
     }
 }
 
-/// Is an address in a network, which is an address and the length of its prefix?
+/// Tells whether an address is in a network, given as an address and the length of its prefix.
 pub(crate) fn contains(network: IpAddr, prefix: u8, address: IpAddr) -> bool {
     match (network, address) {
         (IpAddr::V4(network), IpAddr::V4(address)) => {
@@ -95,13 +95,13 @@ pub(crate) fn contains(network: IpAddr, prefix: u8, address: IpAddr) -> bool {
 /// All settings of a service.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// What it does.
+    /// What the service does with requests.
     pub mode: Mode,
-    /// Domains of its users, in small letters. Its addresses are domains too.
+    /// Domains of its users, in lower case. Its addresses are domains too.
     pub domains: Vec<String>,
     /// Its addresses.
     pub advertised: Vec<Advertised>,
-    /// Requests for elsewhere.
+    /// Senders whose requests may go to other hosts.
     pub relay: Relay,
     /// Aliases, and routes to trunks.
     pub directory: Directory,
@@ -109,19 +109,20 @@ pub struct Settings {
     pub registrar: RegistrarSettings,
     /// The value of Service-Route in answers to REGISTER (RFC 3608); empty for none.
     pub service_route: Vec<u8>,
-    /// Users at most.
+    /// Maximum number of users.
     pub users_max: usize,
     /// The values of timers.
     pub timings: Timings,
-    /// Transactions at most.
+    /// Limits of transactions.
     pub limits: TransactionLimits,
-    /// How large a message may be.
+    /// Limits of a message.
     pub message: Limits,
-    /// Requests that are larger go over TCP to those who listen there, rather than in a datagram (RFC 3261 section 18.1.1); 0: none.
+    /// Maximum size of a request in a datagram, in bytes; a larger one goes over TCP to where that is possible (RFC 3261 section 18.1.1). 0
+    /// for no limit.
     pub udp_request_bytes_max: usize,
-    /// Names of other hosts that are known at once; they aren't looked up if there may be none.
+    /// Maximum number of names of other hosts that are known at once; 0 to locate none.
     pub names_max: usize,
-    /// Bindings are written down: a 200 to REGISTER is held until that is done.
+    /// Bindings are stored: a 200 to REGISTER is held until they are durable.
     pub durable: bool,
 }
 
@@ -147,7 +148,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Do phones get GRUUs? They must not be redirected (RFC 5627 section 6.1).
+    /// Tells whether phones get GRUUs: requests to these must not be redirected (RFC 5627 section 6.1).
     #[must_use]
     pub fn gives_gruus(&self) -> bool {
         self.registrar.gruu && self.mode == Mode::Proxy
@@ -159,19 +160,19 @@ impl Settings {
         self.advertised.iter().find(|advertised| advertised.protocol == protocol)
     }
 
-    /// Is this one of its addresses?
+    /// Tells whether this is one of its addresses.
     #[must_use]
     pub fn is_here(&self, host: &Host<'_>, port: u16) -> bool {
         self.advertised.iter().any(|advertised| advertised.port == port && advertised.host() == *host)
     }
 
-    /// Is this a domain of its users?
+    /// Tells whether this is a domain of its users.
     #[must_use]
     pub fn is_domain(&self, host: &Host<'_>, port: Option<u16>) -> bool {
         let here =
             || port.is_none_or(|port| self.advertised.iter().any(|advertised| advertised.port == port));
         let named = || match host {
-            // Mostly it is written as it is here: that is seen at once, other spellings byte by byte.
+            // The usual spelling is compared first, as it is faster.
             Host::Name(name) => {
                 let is = |domain: &String| domain.as_bytes() == *name;
                 self.domains.iter().any(is)

@@ -1,16 +1,20 @@
 //! What a service is set up with: its settings and keys, and the nodes and workers that it works with.
 
+use core::net::IpAddr;
+
 use siphasher::sip::SipHasher13;
 
 use crate::bindings::Binding;
+use crate::codec::Limits;
 use crate::registrar::Gruus;
 use crate::transaction::{Flow, Time};
 
 use super::Seeds;
 use super::directory::Directory;
-use super::nodes::OtherNodes;
+use super::marks::Marks;
+use super::nodes::{OtherNodes, Peer};
 use super::offers::Offers;
-use super::settings::Settings;
+use super::settings::{Advertised, Settings};
 use super::token::Tokens;
 use super::workers::Workers;
 
@@ -21,8 +25,8 @@ pub struct Setup {
     /// Seals and opens the tokens in Record-Route, Path and the names of flows.
     pub(super) tokens: Tokens,
     pub(super) gruus: Gruus,
-    /// For marks and tags. Its key is random.
-    pub(super) hasher: SipHasher13,
+    /// Makes marks and tags.
+    pub(super) marks: Marks,
     /// The overload control that downstream neighbours are offered.
     pub(super) offers: Offers,
     /// Seconds since 1970 at `Time::ZERO`.
@@ -42,7 +46,7 @@ impl Setup {
             offers: Offers::new(&settings.directory, &tokens),
             tokens,
             gruus: Gruus::new(&seeds.tokens, &seeds.own),
-            hasher,
+            marks: Marks::new(hasher),
             epoch_unix_secs,
             nodes: None,
             workers: None,
@@ -69,6 +73,71 @@ impl Setup {
         self.settings = settings;
     }
 
+    /// Adds addresses, once the service listens.
+    pub fn add_addresses(&mut self, advertised: &[Advertised]) {
+        self.settings.advertised.splice(0..0, advertised.iter().cloned());
+    }
+
+    /// Starts or stops draining: meanwhile registrations and requests outside of dialogs are refused with 503.
+    pub const fn set_draining(&mut self, draining: bool) {
+        self.draining = draining;
+    }
+
+    /// Tells whether the service drains.
+    #[must_use]
+    pub const fn is_draining(&self) -> bool {
+        self.draining
+    }
+
+    /// Sets which workers live: a bit for each.
+    pub const fn set_workers_alive(&mut self, alive: u64) {
+        if let Some(workers) = &mut self.workers {
+            workers.alive = alive;
+        }
+    }
+
+    /// Seals and opens the tokens in Record-Routes.
+    #[must_use]
+    pub const fn tokens(&self) -> &Tokens {
+        &self.tokens
+    }
+
+    /// The domains of the users, without the addresses.
+    #[must_use]
+    pub fn domains(&self) -> &[String] {
+        &self.settings.domains
+    }
+
+    /// Limits of a message.
+    #[must_use]
+    pub const fn message_limits(&self) -> Limits {
+        self.settings.message
+    }
+
+    /// The name of this node, if there may be others.
+    #[must_use]
+    pub fn node_name(&self) -> Option<&str> {
+        self.nodes.as_ref().map(OtherNodes::own_name)
+    }
+
+    /// The other nodes, without other workers of this server.
+    pub fn other_nodes(&self) -> impl Iterator<Item = &Peer> {
+        let nodes = self.nodes.iter().flat_map(OtherNodes::iter);
+        nodes.filter(|(number, _)| !self.is_worker_node(*number)).map(|(_, peer)| peer)
+    }
+
+    /// Number of other nodes that run.
+    #[must_use]
+    pub fn nodes_alive(&self) -> usize {
+        self.nodes.as_ref().map_or(0, OtherNodes::alive)
+    }
+
+    /// The local address for connections to a node; `None` for any other peer.
+    #[must_use]
+    pub fn local_address_for(&self, peer: IpAddr) -> Option<IpAddr> {
+        self.nodes.as_ref()?.local_address_for(peer)
+    }
+
     /// Milliseconds since 1970.
     pub(super) fn unix_ms(&self, now: Time) -> u64 {
         self.epoch_unix_secs * 1000 + now.as_millis()
@@ -80,7 +149,8 @@ impl Setup {
     }
 
     /// Tells whether a binding was made at this server, by whichever of its workers.
-    pub(super) fn is_here(&self, binding: &Binding) -> bool {
+    #[must_use]
+    pub fn is_here(&self, binding: &Binding) -> bool {
         binding.origin.is_none() || self.is_of_worker(binding)
     }
 

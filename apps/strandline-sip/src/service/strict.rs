@@ -30,7 +30,7 @@ pub(super) fn first_uri<'a>(path: &'a [u8], way: &Way<'a>) -> &'a [u8] {
     first.map_or(&[], |route| route.uri_bytes())
 }
 
-/// Must nobody between here and there listen?
+/// Tells whether this is a SIPS URI.
 pub(super) fn is_sips(uri: &[u8]) -> bool {
     uri.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"sips:"))
 }

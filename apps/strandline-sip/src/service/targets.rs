@@ -165,7 +165,7 @@ impl Router<'_> {
         if bindings.is_empty() {
             return Err((StatusCode::TEMPORARILY_UNAVAILABLE, None));
         }
-        // Where a Route leads that isn't ours not everybody may go, unless the registration leads there as well.
+        // Not every sender may use a Route that isn't ours, unless the registration leads there as well.
         let direct = way.next.map(|_| self.direct_target(incoming, way));
         let routed = way.next.and_then(|next| self.setup.place(&next.sip_uri().ok()?));
         let (mut dead, mut denied) = (false, None);
@@ -244,7 +244,7 @@ impl Router<'_> {
     }
 }
 
-/// Do both lead to one host?
+/// Tells whether both lead to one host.
 fn is_same_place(one: &Place, other: Option<&Place>) -> bool {
     match (one, other) {
         (Place::Flow(one), Some(Place::Flow(other))) => {
@@ -255,7 +255,7 @@ fn is_same_place(one: &Place, other: Option<&Place>) -> bool {
     }
 }
 
-/// Where a contact says that it is, unless that is the other end of its connection.
+/// The flow that a contact names, unless that is the other end of its connection.
 fn listens_elsewhere(place: &Place, binding: &Binding) -> Option<Flow> {
     match place {
         Place::Flow(flow) if flow.peer != binding.flow.peer => Some(*flow),
@@ -263,15 +263,15 @@ fn listens_elsewhere(place: &Place, binding: &Binding) -> Option<Flow> {
     }
 }
 
-/// One after the other, in this order, and the next one only if the last isn't there.
+/// Makes targets be tried in this order, the next one only if the last isn't reached.
 fn in_sequence(targets: &mut [Target]) {
     for (number, target) in targets.iter_mut().enumerate() {
         target.q = (HOP_Q - 1).saturating_sub(number as u16).max(INSTANCE_Q);
     }
 }
 
-/// No two targets lead to the same phone: of its bindings the one that was refreshed last counts, and the others are for when that
-/// one fails (RFC 5626 section 7), also while other phones ring. All are tried when the first one's turn has come, by its `q`.
+/// Leaves one target for each phone: the binding that was refreshed last. The phone's other bindings are tried when that one fails (RFC
+/// 5626 section 7), also while other phones ring. All have the place of the first one in the order of `q`.
 fn one_of_each_instance(bindings: &[Binding], found: &mut Vec<(usize, Target)>) {
     let instance = |place: usize| bindings.get(place).map_or(&[][..], |binding| &binding.instance);
     let is_same = |one: usize, other: usize| {

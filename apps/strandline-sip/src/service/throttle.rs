@@ -8,11 +8,11 @@ use std::collections::HashMap;
 use crate::codec::{HeaderName, Message, ParamValue, Via};
 use crate::transaction::Time;
 
-/// Neighbours that are remembered; what others ask for isn't heeded.
+/// Maximum number of neighbours; feedback of others isn't heeded.
 const NEIGHBOURS_MAX: usize = 4096;
-/// How long a value counts that doesn't say so, milliseconds (RFC 7339 section 4.3).
+/// Validity of feedback without `oc-validity`, in milliseconds (RFC 7339 section 4.3).
 const VALIDITY_MS: u64 = 500;
-/// How long one counts at most.
+/// Maximum validity of feedback, in milliseconds.
 const VALIDITY_MS_MAX: u64 = 600_000;
 /// What is asked of all requests is taken from those that can be spared: how many those are is counted over so long.
 const MIX_MS: u64 = 5000;
@@ -27,12 +27,12 @@ const SILENT_MAX: u32 = 3;
 const PROBE_MS: u64 = 1000;
 const PROBE_MS_MAX: u64 = 32_000;
 
-/// How less is sent.
+/// How requests are withheld.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Algorithm {
-    /// This percentage of all requests is left out (RFC 7339 section 7).
+    /// This percentage of all requests is withheld (RFC 7339 section 7).
     Loss(f64),
-    /// So many a second are sent: a bucket that leaks (RFC 7415 section 3.5).
+    /// So many requests in a second are sent: a leaky bucket (RFC 7415 section 3.5).
     Rate { per_sec: f64, content_secs: f64, at: Time },
 }
 
@@ -62,14 +62,14 @@ struct Neighbour {
     seen: Time,
 }
 
-/// What was done.
+/// Counters of feedback and of withheld requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThrottleCounters {
-    /// Values that neighbours gave.
+    /// Feedback that was heeded.
     pub heeded: u64,
     /// Requests that were not sent because of them.
     pub withheld: u64,
-    /// Requests that were not sent because a neighbour says nothing any more.
+    /// Requests that were not sent because a neighbour doesn't respond any more.
     pub silent: u64,
 }
 
@@ -81,7 +81,7 @@ pub(super) struct Throttle {
     pub(super) counters: ThrottleCounters,
 }
 
-/// Must this request get through before others (RFC 7339 section 5.10.1)? Those within dialogs, and emergencies.
+/// Tells whether a request has priority (RFC 7339 section 5.10.1): those within dialogs, and emergencies.
 pub(super) fn is_urgent(message: &Message<'_>, in_dialog: bool) -> bool {
     let uri = message.request_line().map_or(&b""[..], |line| line.uri);
     let begins = |with: &[u8]| uri.get(..with.len()).is_some_and(|head| head.eq_ignore_ascii_case(with));
@@ -98,13 +98,13 @@ impl Throttle {
         Self { neighbours: HashMap::new(), random: seed, counters: ThrottleCounters::default() }
     }
 
-    /// Neighbours that want less now.
+    /// Number of neighbours that limit their requests now.
     pub(super) fn len(&self, now: Time) -> usize {
         let wants = |one: &&Neighbour| one.wanted.is_some_and(|wanted| now < wanted.until);
         self.neighbours.values().filter(wants).count()
     }
 
-    /// From 0 up to 1.
+    /// A random number from 0 up to 1.
     fn chance(&mut self) -> f64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let value = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -112,7 +112,7 @@ impl Throttle {
         ((value ^ (value >> 31)) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// A neighbour has answered, with this Via of ours.
+    /// Takes the feedback in our Via of a neighbour's response.
     pub(super) fn heard(&mut self, now: Time, peer: SocketAddr, via: &Via<'_>) {
         if let Some(neighbour) = self.neighbours.get_mut(&peer) {
             neighbour.silent = 0;
@@ -146,7 +146,7 @@ impl Throttle {
         }
     }
 
-    /// A neighbour could not be reached, or has said nothing for as long as a transaction lasts.
+    /// Notes that a neighbour could not be reached, or has not responded for as long as a transaction lasts.
     pub(super) fn failed(&mut self, now: Time, peer: SocketAddr) {
         if let Some(neighbour) = self.place(now, peer) {
             neighbour.silent = neighbour.silent.saturating_add(1);
@@ -180,7 +180,7 @@ impl Throttle {
         Some(self.neighbours.entry(peer).or_insert(new))
     }
 
-    /// May this request be sent there now?
+    /// Tells whether a request may be sent to a neighbour now.
     pub(super) fn allows(&mut self, now: Time, peer: SocketAddr, urgent: bool) -> bool {
         if self.neighbours.is_empty() {
             return true;
@@ -254,7 +254,7 @@ fn leak(per_sec: f64, content_secs: &mut f64, at: &mut Time, now: Time, urgent: 
     true
 }
 
-/// What a Via says.
+/// The feedback in a Via.
 struct Told {
     value: Option<u32>,
     is_rate: bool,
@@ -321,7 +321,7 @@ impl Told {
     }
 }
 
-/// One that is much smaller has begun anew: it is no late one (RFC 7339 section 4.4).
+/// Tells whether a sequence number is later. A much smaller one has begun anew (RFC 7339 section 4.4).
 fn is_later(seq: Sequence, last: Sequence) -> bool {
     seq > last || seq.0 < last.0 / 2
 }

@@ -24,7 +24,10 @@ fn world() -> World {
 fn ask_with(world: &mut World, users: Source) {
     let nonces = Nonces::new([9; 16], Duration::from_secs(300), 1 << 10);
     let (realm, all) = ("example.com".to_owned(), vec![Algorithm::Sha256]);
-    world.service.authenticate(Some(Authenticator::new(realm, all, users, nonces, [1; 16])));
+    world
+        .service
+        .access_mut()
+        .set_authenticator(Some(Authenticator::new(realm, all, users, nonces, [1; 16])));
 }
 
 fn file(text: &str) -> Source {
@@ -96,7 +99,7 @@ fn known_user_is_480_and_unknown_404() {
         }
     }
     // A registered user is reached, and is unavailable again after the registration ends.
-    world.service.authenticate(None);
+    world.service.access_mut().set_authenticator(None);
     let bob = Phone::udp("192.0.2.2:5060");
     world.register_with(&bob, "bob", &format!("Contact: {};expires=60\r\n", bob.contact("bob")));
     ask_with(&mut world, file("bob:password:x\n"));
@@ -114,7 +117,7 @@ fn call_waits_for_the_subscriber_lookup() {
         let text = call(&gateway(), &format!("sip:user{number}@example.com"), &number.to_string());
         assert!(world.receive(&gateway(), &text).is_empty());
         assert!(world.receive(&gateway(), &text).is_empty(), "a repetition waits as well");
-        let wanted = world.service.wanted_subscribers();
+        let wanted = world.service.access_mut().take_wanted();
         assert_eq!(wanted.len(), 1);
         assert_eq!(*wanted[0].user, *format!("user{number}").as_bytes());
         assert_eq!(*wanted[0].domain, *b"example.com");
@@ -126,9 +129,9 @@ fn call_waits_for_the_subscriber_lookup() {
         let other = Phone::udp("192.0.2.66:5060");
         let text = call(&other, &format!("sip:user{number}@example.com"), "other");
         assert_eq!(world.one(&other, &text).first_line(), line);
-        assert!(world.service.wanted_subscribers().is_empty());
+        assert!(world.service.access_mut().take_wanted().is_empty());
     }
-    assert_eq!((world.service.waiting_for_subscribers(), world.service.transactions()), (0, (0, 0)));
+    assert_eq!((world.service.access().waiting(), world.service.transactions().counts()), (0, (0, 0)));
 }
 
 #[test]
@@ -144,7 +147,7 @@ fn registered_users_and_strangers_need_no_lookup() {
     // The domain itself is not a subscriber.
     let text = call(&gateway(), "sip:example.com", "3");
     assert_eq!(world.one(&gateway(), &text).first_line(), NOT_FOUND);
-    assert!(world.service.wanted_subscribers().is_empty());
+    assert!(world.service.access_mut().take_wanted().is_empty());
 }
 
 #[test]
@@ -152,7 +155,7 @@ fn while_nobody_can_look_a_callee_is_unavailable() {
     let mut world = with_table();
     let text = call(&gateway(), "sip:bob@example.com", "1");
     assert!(world.receive(&gateway(), &text).is_empty());
-    let bob = world.service.wanted_subscribers().remove(0);
+    let bob = world.service.access_mut().take_wanted().remove(0);
     world.service.looked_up(world.now, bob, None);
     let sent = world.sent();
     // 503 would tell others that this whole server is unavailable.
@@ -169,8 +172,8 @@ fn calls_in_lookup_leave_room_for_registers() {
             sent.iter().any(|one| one.first_line() == UNAVAILABLE)
         })
         .count();
-    assert_eq!((answered, world.service.waiting_for_subscribers()), (8, 8));
-    assert_eq!(world.service.wanted_subscribers().len(), 1);
+    assert_eq!((answered, world.service.access().waiting()), (8, 8));
+    assert_eq!(world.service.access_mut().take_wanted().len(), 1);
 }
 
 #[test]
@@ -179,11 +182,11 @@ fn callee_lookup_keeps_the_callers_password() {
     let alice = Phone::udp("192.0.2.1:5060");
     let challenge = world.one(&alice, &own_call(&alice, "bob", "1", None));
     assert!(world.receive(&alice, &own_call(&alice, "bob", "2", Some(&challenge))).is_empty());
-    let mut wanted = world.service.wanted_subscribers();
+    let mut wanted = world.service.access_mut().take_wanted();
     assert_eq!(*wanted[0].user, *b"alice");
     world.service.looked_up(world.now, wanted.remove(0), Some(password("wonder")));
     assert!(world.sent().is_empty());
-    let mut wanted = world.service.wanted_subscribers();
+    let mut wanted = world.service.access_mut().take_wanted();
     assert_eq!(*wanted[0].user, *b"bob");
     world.service.looked_up(world.now, wanted.remove(0), Some(password("x")));
     let sent = world.sent();

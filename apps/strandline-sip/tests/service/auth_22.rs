@@ -26,7 +26,7 @@ fn run(algorithms: &[Algorithm], places: usize, run: u64) -> World {
         nonces,
         [1; 16],
     );
-    world.service.authenticate(Some(authenticator));
+    world.service.access_mut().set_authenticator(Some(authenticator));
     world
 }
 
@@ -103,7 +103,7 @@ fn each_algorithm_registers_once_per_nonce_count() {
         challenges.iter().map(|one| param(one, "algorithm")).collect::<Vec<_>>(),
         ["SHA-256", "SHA-512-256", "MD5"]
     );
-    assert!(world.service.locations().is_empty());
+    assert!(world.service.registrations().locations().is_empty());
     for (number, challenge) in challenges.iter().enumerate() {
         let number = number as u32 + 1;
         let text = authorized(number + 1, challenge, "bob", "secret", Some(number));
@@ -192,7 +192,7 @@ fn wrong_password_user_and_realm_look_alike() {
         let sent = world.one(&phone(), &text);
         assert!(!challenges(&sent)[0].contains("stale"), "{text}");
     }
-    assert!(world.service.locations().is_empty());
+    assert!(world.service.registrations().locations().is_empty());
     // Credentials are valid only for the user's own address.
     let eve = authorized(9, &challenge, "bob", "secret", Some(1))
         .replace("sip:bob@example.com", "sip:eve@example.com");
@@ -226,7 +226,7 @@ fn guessers_are_ignored_and_others_served() {
     // Accepted from the address at which bob is registered.
     let home = Phone::udp("192.0.2.9:5060");
     assert!(world.one(&home, &right).first_line().starts_with("SIP/2.0 200"));
-    assert_eq!((world.service.guesses().wrong, world.service.guesses().refused), (10, 1));
+    assert_eq!((world.service.access().guesses().wrong, world.service.access().guesses().refused), (10, 1));
     // After a wait, another attempt is allowed.
     world.run_until(31_000);
     let later = authorized(21, &asked[0], "bob", "secret", Some(21));
@@ -244,7 +244,7 @@ fn credentials_of_an_earlier_run_are_stale() {
     let mut after = run(&[Algorithm::Sha256], 16, 2);
     let replay = after.one(&phone(), &text);
     assert!(challenges(&replay)[0].contains("stale=true"), "{}", replay.text);
-    assert!(after.service.locations().is_empty());
+    assert!(after.service.registrations().locations().is_empty());
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn requests_in_own_dialogs_are_not_challenged() {
     let invite = caller.request("INVITE", "sip:alice@198.51.100.1", "1", "");
     let invite = invite.replace("From: <sip:alice@example.com>", "From: <sip:carol@example.net>");
     // Register alice without authentication.
-    world.service.authenticate(None);
+    world.service.access_mut().set_authenticator(None);
     world.register(&alice, "alice");
     let sent = world.invite(&caller, &invite.replace("sip:alice@198.51.100.1", "sip:alice@example.com"));
     let users = Users::read(USERS).unwrap();
@@ -283,7 +283,10 @@ fn requests_in_own_dialogs_are_not_challenged() {
     let source = Source::Users(users);
     let all = vec![Algorithm::Sha256];
     let realm = "example.com".to_owned();
-    world.service.authenticate(Some(Authenticator::new(realm, all, source, nonces, [1; 16])));
+    world
+        .service
+        .access_mut()
+        .set_authenticator(Some(Authenticator::new(realm, all, source, nonces, [1; 16])));
     let ok = world.one(&alice, &crate::harness::response(&sent[0].text, 200, "callee"));
     let target = "sip:carol@192.0.2.7:5060";
     for method in ["BYE", "NOTIFY", "INVITE"] {
@@ -307,7 +310,7 @@ fn users_of_several_domains_have_one_file() {
     let mut world = World::with(Settings { domains: names, ..base });
     let nonces = Nonces::new([9; 16], Duration::from_secs(300), 1 << 10);
     let realm = "example.com".to_owned();
-    world.service.authenticate(Some(Authenticator::new(
+    world.service.access_mut().set_authenticator(Some(Authenticator::new(
         realm,
         vec![Algorithm::Sha256],
         Source::Users(users),
@@ -396,12 +399,12 @@ fn domain_alias_may_be_an_address() {
     let mut world = World::with(base);
     let text = phone().register("bob", 1, "Contact: <sip:bob@192.0.2.1>\r\n");
     world.one(&phone(), &text.replace("sip:bob@example.com", "sip:bob@198.51.100.1"));
-    assert_eq!(world.service.locations().bindings(b"bob@example.com").len(), 1);
+    assert_eq!(world.service.registrations().locations().bindings(b"bob@example.com").len(), 1);
     let users = Users::read("bob@example.com:password:secret\n").unwrap();
     let nonces = Nonces::new([9; 16], Duration::from_secs(300), 16);
     let (realm, all) = ("example.com".to_owned(), vec![Algorithm::Sha256]);
     let authenticator = Authenticator::new(realm, all, Source::Users(users), nonces, [1; 16]);
-    world.service.authenticate(Some(authenticator));
+    world.service.access_mut().set_authenticator(Some(authenticator));
     let asked = challenges(&world.one(&phone(), &phone().register("bob", 3, "")));
     let text = authorized(4, &asked[0], "bob", "secret", Some(1));
     let text = text.replace("<sip:bob@example.com>", "<sip:bob@198.51.100.1>");

@@ -319,7 +319,7 @@ impl Chaos {
 
     fn locate(&mut self) {
         let now = self.world.now;
-        for question in self.world.service.wanted_servers() {
+        for question in self.world.service.servers_mut().take_wanted() {
             let server = |last: u8| Server {
                 protocol: Protocol::Udp,
                 priority: last.into(),
@@ -368,8 +368,8 @@ impl Chaos {
                 self.world.service.unbind(self.world.now, user.as_bytes(), None);
             }
             95 => {
-                let draining = !self.world.service.is_draining();
-                self.world.service.set_draining(draining);
+                let draining = !self.world.service.setup().is_draining();
+                self.world.service.setup_mut().set_draining(draining);
             }
             _ => {
                 let millis = *self.random.of(&[1, 50, 210, 500, 2000, 33_000, 190_000]);
@@ -393,10 +393,10 @@ fn whatever_comes_nothing_is_left_of_it() {
                 chaos.deliver(usize::MAX);
                 chaos.wait(100_000);
             }
-            assert_eq!(chaos.world.service.transactions(), (0, 0));
-            assert_eq!(chaos.world.service.kept_bytes(), 0);
-            assert!(chaos.world.service.is_drained(), "a request is not answered");
-            let (_, asked, waiting) = chaos.world.service.names();
+            assert_eq!(chaos.world.service.transactions().counts(), (0, 0));
+            assert_eq!(chaos.world.service.transactions().kept_bytes(), 0);
+            assert!(chaos.world.service.contexts().are_answered(), "a request is not answered");
+            let (_, asked, waiting) = chaos.world.service.servers().counts();
             assert_eq!((asked, waiting), (0, 0), "names");
             chaos.sent_in_all
         });

@@ -103,7 +103,7 @@ fn the_ack_of_a_refusal_ends_here() {
         .request("ACK", "sip:nobody@example.com", "4", "")
         .replace("com>\r\nCall", "com>;tag=old\r\nCall");
     assert!(world.receive(&caller, &late).is_empty());
-    assert!(world.service.wanted_servers().is_empty());
+    assert!(world.service.servers_mut().take_wanted().is_empty());
     // The ACK of a 2xx is forwarded.
     let ack =
         caller.request("ACK", "sip:x@192.0.2.77", "5", "").replace("77>\r\nCall", "77>;tag=theirs\r\nCall");

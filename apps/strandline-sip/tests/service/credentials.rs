@@ -17,7 +17,10 @@ pub fn ask(world: &mut World) {
 pub fn ask_with(world: &mut World, users: Source) {
     let nonces = Nonces::new([9; 16], Duration::from_secs(300), 1 << 10);
     let (realm, all) = ("example.com".to_owned(), vec![Algorithm::Md5]);
-    world.service.authenticate(Some(Authenticator::new(realm, all, users, nonces, [1; 16])));
+    world
+        .service
+        .access_mut()
+        .set_authenticator(Some(Authenticator::new(realm, all, users, nonces, [1; 16])));
 }
 
 /// The header with credentials for the first challenge of a response.

@@ -56,7 +56,7 @@ fn register_through_edge_carries_a_path() {
     assert!(path.starts_with("<sip:") && path.ends_with("@198.51.100.1:5060;transport=tcp;lr;ob>"), "{path}");
     assert_eq!(sent.lines("Require"), ["path"]);
     assert!(sent.line("Contact").unwrap().starts_with("<sip:bob@192.0.2.2:40000"), "{}", sent.text);
-    assert!(world.service.locations().is_empty(), "it isn't bound here");
+    assert!(world.service.registrations().locations().is_empty(), "it isn't bound here");
     // A challenge, and then 200 with the registrar's Service-Route.
     let asked = world.one(&registrar(), &response(&sent.text, 401, "r"));
     assert_eq!((asked.flow, asked.first_line()), (phone().0, "SIP/2.0 401 Unauthorized"));
@@ -162,7 +162,7 @@ fn connection_of_a_foreign_registration_is_kept() {
     assert_eq!(world.service.silence_max(9, idle), idle, "nobody has taken it yet");
     world.one(&registrar(), &response(&sent.text, 200, "r"));
     assert_eq!(world.service.silence_max(9, idle), None);
-    assert!(world.service.knows(&phone().0));
+    assert!(world.service.registrations().is_registered(&phone().0));
     world.service.connection_closed(9);
     assert_eq!(world.service.silence_max(9, idle), idle);
 }

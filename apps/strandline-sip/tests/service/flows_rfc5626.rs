@@ -14,7 +14,7 @@ fn contact_uses_its_connection_and_ends_with_it() {
     let sent = world.invite(&alice, &alice.invite("bob", "1"));
     assert_eq!(sent[0].flow, bob.0);
     world.service.connection_closed(9);
-    assert!(world.service.locations().is_empty());
+    assert!(world.service.registrations().locations().is_empty());
     assert_eq!(world.one(&alice, &alice.invite("bob", "2")).first_line(), "SIP/2.0 404 Not Found");
 }
 
@@ -233,7 +233,7 @@ fn a_flow_is_registered_alone() {
     let two = format!("{OUTBOUND}Contact: <sip:bob@192.0.2.7>\r\n");
     let refused = world.one(&bob, &bob.register("bob", 1, &two));
     assert!(refused.first_line().starts_with("SIP/2.0 400"), "{}", refused.text);
-    assert!(world.service.locations().is_empty());
+    assert!(world.service.registrations().locations().is_empty());
     // The same request may remove other contacts.
     let moves = format!("{OUTBOUND}Contact: <sip:bob@192.0.2.7>;expires=0\r\n");
     let ok = world.one(&bob, &bob.register("bob", 2, &moves));

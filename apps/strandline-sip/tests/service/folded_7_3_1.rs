@@ -17,7 +17,7 @@ fn folded_contact_is_stored_on_one_line() {
     assert_eq!(ok.first_line(), "SIP/2.0 200 OK", "{}", ok.text);
     let one_line = "<sip:bob@192.0.2.2:5060>;methods=\"INVITE, ACK\";x;expires=600";
     assert_eq!(ok.lines("Contact"), [one_line]);
-    let kept = &world.service.locations().bindings(b"bob@example.com")[0];
+    let kept = &world.service.registrations().locations().bindings(b"bob@example.com")[0];
     assert_eq!(&kept.params[..], b";methods=\"INVITE, ACK\";x");
 }
 

@@ -31,7 +31,7 @@ fn nodes() -> [World; 2] {
 fn follow(nodes: &mut [World; 2], from: usize) {
     let journal = std::mem::take(&mut nodes[from].service.output_mut().journal);
     for (aor, state) in Journal::read(journal.as_bytes()) {
-        nodes[1 - from].service.merge(NAMES[from], aor, state);
+        nodes[1 - from].service.load(NAMES[from], aor, state);
     }
 }
 

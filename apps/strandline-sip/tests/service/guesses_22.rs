@@ -21,12 +21,12 @@ fn bob() -> (&'static str, &'static str) {
 
 /// Guesses the passwords of 300 users, and returns how many guesses were checked.
 fn guess(world: &mut World, from: &Phone) -> u64 {
-    let before = world.service.guesses().wrong;
+    let before = world.service.access().guesses().wrong;
     for user in 0..300 {
         let text = register(world, from, (&format!("x{user}"), "guess"), 1, "");
         world.one(from, &text);
     }
-    world.service.guesses().wrong - before
+    world.service.access().guesses().wrong - before
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn what_is_known_of_guesses_outlives_a_reload() {
     assert_eq!(guess(&mut world, &guesser()), 0);
     let again = register(&mut world, &phone(), bob(), 3, "");
     assert_eq!(world.one(&phone(), &again).first_line(), "SIP/2.0 200 OK");
-    assert_eq!(world.service.guesses().wrong, 200);
+    assert_eq!(world.service.access().guesses().wrong, 200);
 }
 
 #[test]

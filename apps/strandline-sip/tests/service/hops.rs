@@ -43,7 +43,7 @@ fn first(world: &mut World, method: &str) -> (Sent, ClientId) {
         weight: 0,
         addresses: vec![([203, 0, 113, last], 5060).into()],
     };
-    for question in world.service.wanted_servers() {
+    for question in world.service.servers_mut().take_wanted() {
         let found = Found::Servers(vec![server(1), server(2)]);
         world.service.located(world.now, &question, Answer { found, ttl: Duration::from_secs(600) });
     }
@@ -98,7 +98,7 @@ fn overlong_ringing_ends_the_hunt() {
                 answers(&sent).first(),
                 Some(&if told { "487 Request Terminated" } else { "408 Request Timeout" })
             );
-            assert_eq!(world.service.transactions(), (0, 0));
+            assert_eq!(world.service.transactions().counts(), (0, 0));
         }
     }
 }
@@ -120,7 +120,7 @@ fn late_ringing_hop_is_cancelled_unless_it_answers() {
         assert_eq!(answers(&world.receive(&at(2), &response(&second.text, 180, "y"))), ["180 Ringing"]);
         assert_eq!(answers(&world.receive(&at(2), &response(&second.text, 200, "y"))), ["200 OK"]);
         world.run_until(300_000);
-        assert_eq!(world.service.transactions(), (0, 0));
+        assert_eq!(world.service.transactions().counts(), (0, 0));
 
         // The callee answers before the CANCEL arrives.
         let mut world = self::world(named);
@@ -134,7 +134,7 @@ fn late_ringing_hop_is_cancelled_unless_it_answers() {
         let rest = world.receive(&at(2), &response(&second.text, 487, "y"));
         assert!(answers(&rest).is_empty(), "{rest:#?}");
         world.run_until(300_000);
-        assert_eq!(world.service.transactions(), (0, 0));
+        assert_eq!(world.service.transactions().counts(), (0, 0));
     }
 }
 
@@ -148,7 +148,7 @@ fn non_invite_takes_the_first_final_response() {
         assert_eq!(answers(&world.receive(&at(1), &response(&message.text, 200, "x"))), ["200 OK"]);
         assert!(answers(&world.receive(&at(2), &response(&second.text, 200, "y"))).is_empty());
         world.run_until(300_000);
-        assert_eq!(world.service.transactions(), (0, 0));
+        assert_eq!(world.service.transactions().counts(), (0, 0));
     }
 }
 
@@ -214,7 +214,7 @@ fn next_flow_is_tried_after_430() {
         let refused = world.receive(&flow(31), &response(&invite_on(&refused, 31), 486, "three"));
         assert_eq!(answers(&refused).len(), 1, "{refused:#?}");
         world.run_until(300_000);
-        assert_eq!(world.service.transactions(), (0, 0));
+        assert_eq!(world.service.transactions().counts(), (0, 0));
     }
 }
 
@@ -289,6 +289,10 @@ fn earlier_ended_connections_do_not_block() {
         let busy = world.receive(&flow(one), &response(&invite_on(&sent, one), 486, "x"));
         assert!(busy.iter().any(|one| one.first_line() == "SIP/2.0 486 Busy Here"), "{busy:#?}");
         [one, three].into_iter().for_each(|connection| world.service.connection_closed(connection));
-        assert!(world.service.watched_connections() <= 1100, "{}", world.service.watched_connections());
+        assert!(
+            world.service.contexts().watched_connections() <= 1100,
+            "{}",
+            world.service.contexts().watched_connections()
+        );
     }
 }

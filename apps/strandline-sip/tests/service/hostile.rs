@@ -16,12 +16,12 @@ fn call_flood_stays_within_its_limit() {
     for number in 0..1000 {
         let sent = world.receive(&phone(), &phone().invite("bob", &format!("flood{number}")));
         refused += usize::from(sent[0].first_line().starts_with("SIP/2.0 503"));
-        let (servers, clients) = world.service.transactions();
+        let (servers, clients) = world.service.transactions().counts();
         assert!(servers <= 100 && clients <= 100);
     }
     assert_eq!(refused, 900);
     world.run_until(200_000);
-    assert_eq!(world.service.transactions(), (0, 0));
+    assert_eq!(world.service.transactions().counts(), (0, 0));
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn unanswerable_messages_are_dropped() {
             }
         }
     }
-    assert_eq!(world.service.transactions(), (0, 0));
+    assert_eq!(world.service.transactions().counts(), (0, 0));
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn an_ack_that_comes_too_early_leaves_nothing() {
     let out = world.run_until(40_000);
     assert!(out.iter().any(|one| one.first_line() == "SIP/2.0 408 Request Timeout"), "{out:?}");
     world.run_until(100_000);
-    assert_eq!(world.service.transactions(), (0, 0));
+    assert_eq!(world.service.transactions().counts(), (0, 0));
 }
 
 /// The traffic that the owner of a forged source receives. INVITEs come from that source, the callee sends
@@ -237,11 +237,14 @@ fn ringing_large_calls_leave_little_behind() {
             world.receive(&bob, &response(&sent[0].text, 180, "bob"));
         }
     }
-    assert_eq!(world.service.transactions(), (10_000, 10_000));
-    let kept = world.service.kept_bytes();
+    assert_eq!(world.service.transactions().counts(), (10_000, 10_000));
+    let kept = world.service.transactions().kept_bytes();
     assert!((1000..20 << 20).contains(&kept), "{kept}");
     world.run_until(400_000);
-    assert_eq!((world.service.transactions(), world.service.kept_bytes()), ((0, 0), 0));
+    assert_eq!(
+        (world.service.transactions().counts(), world.service.transactions().kept_bytes()),
+        ((0, 0), 0)
+    );
 }
 
 #[test]
@@ -260,7 +263,7 @@ fn large_udp_calls_have_half_the_memory() {
     for number in 0..10_000 {
         let sent = world.receive(&phone(), &large_invite(&phone(), "bob", number, 50_000));
         refused += usize::from(sent.iter().any(|one| one.first_line().starts_with("SIP/2.0 503")));
-        let kept = world.service.kept_bytes();
+        let kept = world.service.transactions().kept_bytes();
         assert!(kept <= BYTES_MAX / 2 + (1 << 16), "{kept}");
     }
     assert!((9000..9999).contains(&refused), "{refused}");
@@ -273,7 +276,10 @@ fn large_udp_calls_have_half_the_memory() {
     assert!(world.one(&alice, &bye).first_line().starts_with("BYE "));
     // All memory is released.
     world.run_until(100_000);
-    assert_eq!((world.service.transactions(), world.service.kept_bytes()), ((0, 0), 0));
+    assert_eq!(
+        (world.service.transactions().counts(), world.service.transactions().kept_bytes()),
+        ((0, 0), 0)
+    );
     let sent = world.receive(&phone(), &large_invite(&phone(), "bob", 10_000, 50_000));
     assert!(sent.iter().any(|one| one.first_line().starts_with("INVITE ")), "{sent:?}");
 }

@@ -133,7 +133,7 @@ fn named_server_is_tried_by_tcp_then_udp() {
         weight: 0,
         addresses: vec![([203, 0, 113, last], 5060).into()],
     };
-    let question = world.service.wanted_servers().remove(0);
+    let question = world.service.servers_mut().take_wanted().remove(0);
     let found = Found::Servers(vec![server(1), server(2)]);
     world.service.located(world.now, &question, Answer { found, ttl: Duration::from_secs(60) });
     let client = world.service.output().out.iter().find_map(|(item, _)| item.client).unwrap();

@@ -63,7 +63,7 @@ fn called(found: &Found) -> (World, Vec<Sent>) {
     let mut world = World::with(Settings { names_max: 10, ..settings() });
     world.register_with(&bob(), "bob", "Contact: <sip:bob@phone-7.lan:5060>\r\n");
     world.receive(&alice(), &alice().invite("bob", "1"));
-    let questions = world.service.wanted_servers();
+    let questions = world.service.servers_mut().take_wanted();
     assert_eq!(questions.len(), 1);
     for question in questions {
         let answer = Answer { found: found.clone(), ttl: Duration::from_secs(600) };

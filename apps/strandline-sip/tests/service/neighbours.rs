@@ -50,7 +50,12 @@ impl Neighbours {
         let text = match more.contains("X-Dialog") {
             true => {
                 let mut token = Vec::new();
-                self.world.service.tokens().write(&end(&alice()), &end(&at(port)), b"alice", &mut token);
+                self.world.service.setup().tokens().write(
+                    &end(&alice()),
+                    &end(&at(port)),
+                    b"alice",
+                    &mut token,
+                );
                 let route =
                     format!("Route: <sip:{}@198.51.100.1:5060;lr>", String::from_utf8(token).unwrap());
                 text.replace(&format!("To: <{uri}>"), &format!("{route}\r\nTo: <{uri}>;tag=bob"))

@@ -40,7 +40,7 @@ fn share_is_dropped_with_503_without_retry_5_10() {
     let withheld = withheld.unwrap();
     assert_eq!(withheld.first_line(), "SIP/2.0 503 Service Unavailable");
     assert_eq!(withheld.line("Retry-After"), None);
-    let (counters, limited) = all.world.service.throttled(all.world.now);
+    let (counters, limited) = all.world.service.overload().throttled(all.world.now);
     assert_eq!((counters.heeded, limited), (1, 1));
     assert!(counters.withheld > 200, "{counters:?}");
     // The reduction applies to that address and port only.
@@ -57,7 +57,7 @@ fn dropped_invite_gets_503() {
     assert_eq!(last.first_line(), "SIP/2.0 503 Service Unavailable");
     assert_eq!(last.line("Retry-After"), None);
     all.at_millis(90_000);
-    assert_eq!(all.world.service.transactions(), (0, 0));
+    assert_eq!(all.world.service.transactions().counts(), (0, 0));
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn other_server_takes_the_excess_5_10() {
     };
     let found = Found::Servers(vec![server(0, 5060), server(1, 5070)]);
     let now = all.world.now;
-    for question in all.world.service.wanted_servers() {
+    for question in all.world.service.servers_mut().take_wanted() {
         let answer = Answer { found: found.clone(), ttl: Duration::from_secs(60) };
         all.world.service.located(now, &question, answer);
     }
@@ -185,7 +185,7 @@ fn silent_neighbour_gets_only_probes_5_9() {
     // Any response ends the pause.
     all.answer(&probe, ASKED);
     assert_eq!(all.sent_of_1000(""), 1000);
-    assert!(all.world.service.throttled(all.world.now).0.silent >= 3);
+    assert!(all.world.service.overload().throttled(all.world.now).0.silent >= 3);
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn what_is_remembered_is_bounded() {
     for port in 10_000..15_000 {
         all.told(port, ";oc=100;oc-validity=1000;oc-seq=1.0");
     }
-    assert_eq!(all.world.service.throttled(all.world.now).1, 4096);
+    assert_eq!(all.world.service.overload().throttled(all.world.now).1, 4096);
     // Reports of the last neighbours are ignored until there is room.
     assert!(all.is_sent(14_999, "") && !all.is_sent(10_000, ""));
     all.at_millis(200_000);

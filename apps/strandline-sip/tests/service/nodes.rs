@@ -57,12 +57,12 @@ fn register(world: &mut World, phone: &Phone, user: &str, cseq: u32, more: &str)
 pub fn follow(from: &mut World, name: &str, to: &mut World) {
     let journal = std::mem::take(&mut from.service.output_mut().journal);
     for (aor, state) in Journal::read(journal.as_bytes()) {
-        to.service.merge(name, aor, state);
+        to.service.load(name, aor, state);
     }
 }
 
 fn bindings(world: &World, user: &str) -> usize {
-    world.service.locations().bindings(format!("{user}@example.com").as_bytes()).len()
+    world.service.registrations().locations().bindings(format!("{user}@example.com").as_bytes()).len()
 }
 
 /// A phone that asks to be reached over its connection.
@@ -169,7 +169,7 @@ fn concurrent_changes_at_nodes_keep_all_contacts() {
     let (from_a, from_b) = (a.service.output().journal.clone(), b.service.output().journal.clone());
     follow(&mut a, "a", &mut b);
     for (aor, state) in Journal::read(from_b.as_bytes()) {
-        a.service.merge("b", aor, state);
+        a.service.load("b", aor, state);
     }
     assert_eq!((bindings(&a, "bob"), bindings(&b, "bob")), (2, 2));
     // A third node reaches the same state, whatever the order and number of deliveries.
@@ -178,7 +178,7 @@ fn concurrent_changes_at_nodes_keep_all_contacts() {
         for name in order {
             let journal = if name == "a" { &from_a } else { &from_b };
             Journal::read(journal.as_bytes()).for_each(|(aor, state)| {
-                c.service.merge(name, aor, state);
+                c.service.load(name, aor, state);
             });
         }
         assert_eq!(bindings(&c, "bob"), 2);
@@ -209,7 +209,7 @@ fn moved_or_removed_bindings_stay_so_everywhere() {
     let mut c = node("c", "10.0.0.3");
     for (name, journal) in [("a", &removed), ("b", &moved), ("a", &removed)] {
         Journal::read(journal.as_bytes()).for_each(|(aor, state)| {
-            c.service.merge(name, aor, state);
+            c.service.load(name, aor, state);
         });
     }
     assert_eq!(bindings(&c, "bob"), 0);
@@ -217,7 +217,7 @@ fn moved_or_removed_bindings_stay_so_everywhere() {
     let mut d = node("d", "10.0.0.4");
     for (name, journal) in [("b", &moved), ("a", &old)] {
         Journal::read(journal.as_bytes()).for_each(|(aor, state)| {
-            d.service.merge(name, aor, state);
+            d.service.load(name, aor, state);
         });
     }
     assert_eq!(bindings(&d, "bob"), 1);
@@ -288,7 +288,7 @@ fn subscribers(world: &mut World) {
     let nonces = Nonces::new([9; 16], Duration::from_secs(300), 16);
     let users = Source::Table(Subscribers::new(cache));
     let realm = "example.com".to_owned();
-    world.service.authenticate(Some(Authenticator::new(
+    world.service.access_mut().set_authenticator(Some(Authenticator::new(
         realm,
         vec![Algorithm::Sha256],
         users,
@@ -325,11 +325,11 @@ fn request_waits_for_its_users_lookup() {
     // No lookup for a request without one of this server's nonces.
     let challenge = world.one(&phone, &phone.register("bob", 1, ""));
     assert!(challenge.first_line().starts_with("SIP/2.0 401"));
-    assert!(world.service.wanted_subscribers().is_empty());
+    assert!(world.service.access_mut().take_wanted().is_empty());
     let text = with_credentials(&phone, "bob", &challenge, "wonder", 2);
     assert!(world.receive(&phone, &text).is_empty());
     assert!(world.receive(&phone, &text).is_empty(), "a repetition waits as well");
-    let wanted = world.service.wanted_subscribers();
+    let wanted = world.service.access_mut().take_wanted();
     assert_eq!(wanted.len(), 1);
     assert_eq!((&*wanted[0].user, &*wanted[0].domain), (&b"bob"[..], &b"example.com"[..]));
     let secret = Secret::of(Some(b"wonder".to_vec()), Vec::new());
@@ -337,7 +337,7 @@ fn request_waits_for_its_users_lookup() {
     let sent = world.sent();
     assert_eq!(sent.len(), 1, "{sent:#?}");
     assert_eq!(sent[0].first_line(), "SIP/2.0 200 OK");
-    assert_eq!(world.service.waiting_for_subscribers(), 0);
+    assert_eq!(world.service.access().waiting(), 0);
     // The next time, no lookup is needed.
     let challenge = world.one(&phone, &phone.register("bob", 3, ""));
     let text = with_credentials(&phone, "bob", &challenge, "wonder", 4);
@@ -352,19 +352,19 @@ fn failed_lookup_is_503_and_unknown_challenged() {
     let challenge = world.one(&phone, &phone.register("eve", 1, ""));
     let text = with_credentials(&phone, "eve", &challenge, "guess", 2);
     assert!(world.receive(&phone, &text).is_empty());
-    let eve = world.service.wanted_subscribers().remove(0);
+    let eve = world.service.access_mut().take_wanted().remove(0);
     world.service.looked_up(world.now, eve.clone(), None);
     let later = world.sent().remove(0);
     assert_eq!(later.first_line(), "SIP/2.0 503 Service Unavailable");
     assert_eq!(later.line("Retry-After"), Some("10"));
     assert!(world.receive(&phone, &text.replace("z9hG4bK", "z9hG4bKx")).is_empty());
-    assert_eq!(world.service.wanted_subscribers(), std::slice::from_ref(&eve));
+    assert_eq!(world.service.access_mut().take_wanted(), std::slice::from_ref(&eve));
     world.service.looked_up(world.now, eve, Some(None));
     assert!(world.sent().remove(0).first_line().starts_with("SIP/2.0 401"));
     // The user is known not to exist, so no lookup is made.
     let sent = world.one(&phone, &text.replace("z9hG4bK", "z9hG4bKy"));
     assert!(sent.first_line().starts_with("SIP/2.0 401"));
-    assert!(world.service.wanted_subscribers().is_empty());
+    assert!(world.service.access_mut().take_wanted().is_empty());
 }
 
 #[test]
@@ -375,7 +375,7 @@ fn nonce_of_another_node_is_stale() {
     let own = Nonces::new([9; 16], Duration::from_secs(300), 16).of_run(2);
     let realm = "example.com".to_owned();
     let source = Source::Users(users());
-    world.service.authenticate(Some(Authenticator::new(
+    world.service.access_mut().set_authenticator(Some(Authenticator::new(
         realm,
         vec![Algorithm::Sha256],
         source,
@@ -406,7 +406,7 @@ fn alias_subscribers_are_sought_in_their_domain() {
     let text = with_credentials(&phone, "bob", &challenge, "wonder", 2);
     let text = text.replace("<sip:bob@example.com>", "<sip:bob@Example.NET>");
     assert!(world.receive(&phone, &text).is_empty());
-    let wanted = world.service.wanted_subscribers().remove(0);
+    let wanted = world.service.access_mut().take_wanted().remove(0);
     assert_eq!((&*wanted.user, &*wanted.domain), (&b"bob"[..], &b"example.com"[..]));
     world.service.looked_up(world.now, wanted, Some(Secret::of(Some(b"wonder".to_vec()), Vec::new())));
     assert_eq!(world.sent()[0].first_line(), "SIP/2.0 200 OK");

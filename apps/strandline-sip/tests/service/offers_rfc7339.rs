@@ -25,7 +25,7 @@ fn world(offer: Offer, routes: Vec<Route>) -> World {
 
 fn call(world: &mut World, user: &str) -> Sent {
     let mut sent = world.receive(&alice(), &alice().invite(user, user));
-    for question in world.service.wanted_servers() {
+    for question in world.service.servers_mut().take_wanted() {
         let server = Server {
             protocol: Protocol::Udp,
             priority: 0,

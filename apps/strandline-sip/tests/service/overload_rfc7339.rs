@@ -31,7 +31,7 @@ fn rejected_request_gets_503_and_leaves_nothing() {
     moments.sort_unstable();
     moments.dedup();
     assert!(moments.len() > 3, "all would come back at once: {moments:?}");
-    assert_eq!(world.service.transactions(), (0, 0));
+    assert_eq!(world.service.transactions().counts(), (0, 0));
 }
 
 #[test]
@@ -68,8 +68,8 @@ fn neighbours_that_ask_are_told_in_every_answer() {
         "{}",
         calm.text
     );
-    world.service.look_at(&Load { secs: 1.0, handled: 1, refused: 1 });
-    assert!(world.service.allowed_share() < 0.5);
+    world.service.overload_mut().on_load(&Load { secs: 1.0, handled: 1, refused: 1 });
+    assert!(world.service.overload().allowed_share() < 0.5);
     let wanted = ";oc=1;oc-algo=\"rate\";oc-validity=2000;oc-seq=1700000001.0;rport=5060";
     // Rejected, answered by the server, and answered by a phone.
     let invite = asking(trunk.invite("bob", "1"));
@@ -98,11 +98,17 @@ fn flows_that_registered_are_known() {
     let (bob, eve) = (Phone::udp("192.0.2.2:5060"), Phone::udp("192.0.2.3:5060"));
     let mut world = World::journaled();
     world.register(&bob, "bob");
-    assert!(world.service.knows(&bob.0) && !world.service.knows(&eve.0));
+    assert!(
+        world.service.registrations().is_registered(&bob.0)
+            && !world.service.registrations().is_registered(&eve.0)
+    );
     let journal = world.service.output().journal.clone();
     let mut restarted = World::new();
     for (aor, state) in strandline_sip::bindings::Journal::read(journal.as_bytes()) {
         restarted.service.load("", aor, state);
     }
-    assert!(restarted.service.knows(&bob.0) && !restarted.service.knows(&eve.0));
+    assert!(
+        restarted.service.registrations().is_registered(&bob.0)
+            && !restarted.service.registrations().is_registered(&eve.0)
+    );
 }

@@ -24,7 +24,7 @@ fn phone_without_path_support_gets_no_path() {
         (refused.first_line(), refused.line("Unsupported")),
         ("SIP/2.0 420 Bad Extension", Some("path"))
     );
-    assert!(world.service.locations().is_empty());
+    assert!(world.service.registrations().locations().is_empty());
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn flows_need_a_first_hop_that_keeps_them() {
     let asks = flows.replace("Supported: path", "Supported: path, outbound");
     let refused = world.one(&edge, &edge.register("bob", 1, &asks));
     assert_eq!(refused.first_line(), "SIP/2.0 439 First Hop Lacks Outbound Support");
-    assert!(world.service.locations().is_empty());
+    assert!(world.service.registrations().locations().is_empty());
     // A phone that doesn't ask for outbound is registered without it.
     let ok = world.one(&edge, &edge.register("bob", 2, &flows));
     assert_eq!((ok.first_line(), ok.line("Require")), ("SIP/2.0 200 OK", None));

@@ -92,7 +92,7 @@ fn a_redirection_is_repeated_until_its_ack() {
     let mut world = with_bob();
     let invite = alice().invite("bob", "a");
     let told = world.one(&alice(), &invite);
-    assert_eq!(world.service.transactions(), (1, 0));
+    assert_eq!(world.service.transactions().counts(), (1, 0));
     // Timer G: after T1, 2 T1 and so on, and whenever the INVITE is retransmitted.
     let again = world.run_until(1600);
     assert_eq!(again.iter().map(|one| one.text.as_str()).collect::<Vec<_>>(), [&told.text, &told.text]);
@@ -100,7 +100,7 @@ fn a_redirection_is_repeated_until_its_ack() {
     let ack = ack(&invite, &told);
     assert!(world.receive(&alice(), &ack).is_empty());
     assert!(world.run_until(60_000).is_empty(), "it was acknowledged");
-    assert_eq!(world.service.transactions(), (0, 0));
+    assert_eq!(world.service.transactions().counts(), (0, 0));
     // A late ACK belongs to no transaction.
     assert!(world.receive(&alice(), &ack).is_empty());
 }
@@ -110,7 +110,7 @@ fn a_redirection_that_nobody_acknowledges_is_given_up() {
     let mut world = with_bob();
     world.one(&alice(), &alice().invite("bob", "a"));
     let again = world.run_until(40_000);
-    assert_eq!((again.len(), world.service.transactions()), (10, (0, 0)));
+    assert_eq!((again.len(), world.service.transactions().counts()), (10, (0, 0)));
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn over_a_connection_a_redirection_is_sent_once() {
     world.service.connection_opened(7);
     assert_eq!(world.one(&caller, &caller.invite("bob", "a")).first_line(), MOVED);
     assert!(world.run_until(40_000).is_empty());
-    assert_eq!(world.service.transactions(), (0, 0));
+    assert_eq!(world.service.transactions().counts(), (0, 0));
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn repeated_non_invite_is_redirected_again() {
     world.one(&bob, &bob.register("bob", 2, "Contact: *\r\nExpires: 0\r\n"));
     assert_eq!(world.one(&alice(), &text).text, told.text);
     assert!(world.run_until(40_000).is_empty());
-    assert_eq!(world.service.transactions(), (0, 0));
+    assert_eq!(world.service.transactions().counts(), (0, 0));
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn star_removes_all_only_with_expires_0() {
     }
     let ok = world.one(&phone, &phone.register("bob", 3, "Contact: *\r\nExpires: 0\r\n"));
     assert_eq!((ok.first_line(), ok.lines("Contact").len()), ("SIP/2.0 200 OK", 0));
-    assert!(world.service.locations().is_empty());
+    assert!(world.service.registrations().locations().is_empty());
 }
 
 #[test]
@@ -124,9 +124,9 @@ fn the_journal_has_what_a_restart_needs() {
     for (aor, state) in Journal::read(world.service.output().journal.as_bytes()) {
         after.service.load("", aor, state);
     }
-    assert_eq!(after.service.locations().len(), 1);
-    let kept = after.service.locations().bindings(b"bob@example.com");
-    assert_eq!(kept, world.service.locations().bindings(b"bob@example.com"));
+    assert_eq!(after.service.registrations().locations().len(), 1);
+    let kept = after.service.registrations().locations().bindings(b"bob@example.com");
+    assert_eq!(kept, world.service.registrations().locations().bindings(b"bob@example.com"));
     assert_eq!(kept.len(), 1);
 }
 
@@ -155,13 +155,13 @@ fn expired_bindings_are_swept() {
     }
     world.run_until(3_599_000);
     world.service.sweep(world.now, 1000);
-    assert_eq!(world.service.locations().len(), 100);
+    assert_eq!(world.service.registrations().locations().len(), 100);
     world.run_until(3_601_000);
     world.service.output_mut().journal.clear();
     world.service.sweep(world.now, 60);
-    assert_eq!(world.service.locations().len(), 40);
+    assert_eq!(world.service.registrations().locations().len(), 40);
     world.service.sweep(world.now, 60);
-    assert!(world.service.locations().is_empty());
+    assert!(world.service.registrations().locations().is_empty());
     assert_eq!(world.service.output().journal.len(), 100, "the store forgets them too");
 }
 
@@ -181,7 +181,7 @@ fn stored_contact_data_is_bounded() {
             refused.text
         );
     }
-    assert!(world.service.locations().is_empty());
+    assert!(world.service.registrations().locations().is_empty());
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn answer(world: &mut World, addresses: &[&str], protocol: Protocol) -> Vec<Sent
     let now = world.now;
     let addresses = addresses.iter().map(|one| one.parse().unwrap()).collect();
     let server = Server { protocol, priority: 0, weight: 0, addresses };
-    for question in world.service.wanted_servers() {
+    for question in world.service.servers_mut().take_wanted() {
         let found = Found::Servers(vec![server.clone()]);
         world.service.located(now, &question, Answer { found, ttl: Duration::from_secs(60) });
     }
@@ -61,7 +61,7 @@ fn token_leads_only_to_its_dialogs_ends() {
                 let request =
                     in_dialog(method, &ok, "sip:x@203.0.113.66", &phone, 2 + cseq as u32, from_caller);
                 let sent = world.receive(&phone, &routed(&request, routes));
-                assert!(world.service.wanted_servers().is_empty(), "{routes}");
+                assert!(world.service.servers_mut().take_wanted().is_empty(), "{routes}");
                 assert_eq!(sent.len(), 1, "{sent:#?}");
                 assert_eq!(sent[0].flow.peer, other.0.peer, "{routes} {}", sent[0].text);
             }
@@ -93,7 +93,7 @@ fn tls_dialogs_token_leads_to_its_domain() {
         sent.extend(answer(&mut world, &["203.0.113.1:5061"], Protocol::Tls));
         assert_eq!(sent.len(), 1, "{sent:#?}");
         assert_eq!(sent[0].flow.protocol, Protocol::Tls, "{}", sent[0].text);
-        assert_eq!(world.service.domain(&sent[0].flow), Some(leads_to), "{uri} {routes:?}");
+        assert_eq!(world.service.servers().domain(&sent[0].flow), Some(leads_to), "{uri} {routes:?}");
     }
 }
 

@@ -65,7 +65,7 @@ fn a_late_repetition_brings_no_binding_back() {
     assert_eq!(world.one(&phone(), &gone).line("Contact"), None);
     let late = world.one(&phone(), &bound);
     assert_eq!((late.first_line(), late.line("Contact")), ("SIP/2.0 200 OK", None));
-    assert!(world.service.locations().is_empty());
+    assert!(world.service.registrations().locations().is_empty());
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn retransmission_waits_during_the_lookup() {
     let (lifetime, unknown) = (Duration::from_secs(300), Duration::from_secs(10));
     ask_with(&mut world, Source::Table(Subscribers::new(CacheSettings { max: 1000, lifetime, unknown })));
     let find = |world: &mut World, known: bool| {
-        let who = world.service.wanted_subscribers().remove(0);
+        let who = world.service.access_mut().take_wanted().remove(0);
         let secret = known.then(|| Secret::of(Some("alice-secret".into()), Vec::new())).flatten();
         world.service.looked_up(world.now, who, Some(secret));
         world.sent()
@@ -201,7 +201,7 @@ fn a_repeated_wrong_password_is_one_guess() {
     for _ in 0..20 {
         assert_eq!(world.one(&phone(), &wrong).first_line(), "SIP/2.0 401 Unauthorized");
     }
-    assert_eq!(world.service.guesses().wrong, 1);
+    assert_eq!(world.service.access().guesses().wrong, 1);
     let uri = "sip:carol@example.com";
     let asked = world.one(&phone(), &phone().request("MESSAGE", uri, "1", ""));
     let header = credentials(&asked, "alice", "guess", "MESSAGE", uri, 1);
@@ -209,7 +209,7 @@ fn a_repeated_wrong_password_is_one_guess() {
         let sent = world.one(&phone(), &phone().request("MESSAGE", uri, "2", &header));
         assert_eq!(sent.first_line(), "SIP/2.0 407 Proxy Authentication Required");
     }
-    assert_eq!(world.service.guesses().wrong, 2);
+    assert_eq!(world.service.access().guesses().wrong, 2);
     let right = register(&mut world, &phone(), bob(), 3, CONTACT);
     assert_eq!(world.one(&phone(), &right).first_line(), "SIP/2.0 200 OK");
 }

@@ -194,14 +194,14 @@ fn phone_moving_to_another_worker_is_followed() {
     let journal = second.service.output().journal.clone();
     for other in [&mut *first, &mut *third] {
         Journal::read(journal.as_bytes()).for_each(|(aor, state)| {
-            other.service.merge("sip.2", aor, state);
+            other.service.load("sip.2", aor, state);
         });
     }
     register_durably(third, new);
     let journal = third.service.output().journal.clone();
     for other in [&mut *first, &mut *second] {
         Journal::read(journal.as_bytes()).for_each(|(aor, state)| {
-            other.service.merge("sip.3", aor, state);
+            other.service.load("sip.3", aor, state);
         });
     }
     // The worker that owns the connection closes it, and all workers know the new one.

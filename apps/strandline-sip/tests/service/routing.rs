@@ -120,7 +120,7 @@ fn caller_is_told_without_any_hop() {
             .is_some_and(|line| line.starts_with("SIP/2.0 408") || line.starts_with("SIP/2.0 500")),
         "{answers:?}"
     );
-    assert_eq!(world.service.transactions(), (0, 0));
+    assert_eq!(world.service.transactions().counts(), (0, 0));
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn domains_and_users_stand_for_others() {
         .register("bob", 1, &format!("Contact: {}\r\n", bob.contact("bob")))
         .replace("example.com", "example.net");
     assert_eq!(world.one(&bob, &text).first_line(), "SIP/2.0 200 OK");
-    assert_eq!(world.service.locations().bindings(b"bob@example.com").len(), 1);
+    assert_eq!(world.service.registrations().locations().bindings(b"bob@example.com").len(), 1);
     for (branch, uri) in [("a", "sip:bob@example.com"), ("b", "sip:bob@EXAMPLE.net")] {
         let sent = world.invite(&alice(), &alice().request("INVITE", uri, branch, ""));
         assert_eq!(peers(&sent), ["INVITE sip:bob@192.0.2.5:5060 SIP/2.0 192.0.2.5"]);

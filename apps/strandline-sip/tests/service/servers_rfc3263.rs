@@ -32,7 +32,7 @@ fn servers(lasts: &[u8]) -> Found {
 }
 
 fn wanted(world: &mut World) -> Vec<Arc<Question>> {
-    world.service.wanted_servers()
+    world.service.servers_mut().take_wanted()
 }
 
 fn names(questions: &[Arc<Question>]) -> Vec<&str> {
@@ -72,7 +72,7 @@ fn request_waits_for_dns_once() {
     assert!(world.invite(&alice(), &invite("carol", "b").replace("Call-ID: call", "Call-ID: 2")).is_empty());
     let questions = wanted(&mut world);
     assert_eq!(names(&questions), ["other.example"]);
-    assert_eq!(world.service.names(), (0, 1, 2));
+    assert_eq!(world.service.servers().counts(), (0, 1, 2));
     let known = Answer { found: servers(&[1]), ttl: Duration::from_secs(60) };
     let now = world.now;
     world.service.located(now, &questions[0], known);
@@ -138,7 +138,7 @@ fn next_server_follows_503_silence_or_failure() {
     assert_eq!(firsts(&ringing), ["SIP/2.0 180 Ringing 192.0.2.1"]);
     let refused = world.receive(&at(3), &response(&third[0].text, 486, "z"));
     assert!(firsts(&refused).contains(&"SIP/2.0 486 Busy Here 192.0.2.1".to_owned()), "{refused:#?}");
-    assert_eq!(world.service.locate_counters().failed_over, 2);
+    assert_eq!(world.service.servers().counters().failed_over, 2);
     // Failed or busy servers are tried last by the next request.
     let next = world.invite(&alice(), &invite("bob", "b").replace("Call-ID: call", "Call-ID: 2"));
     assert_eq!(firsts(&next), ["INVITE sip:bob@other.example 203.0.113.3"]);
@@ -184,7 +184,7 @@ fn caller_is_told_without_any_server() {
     answer(&mut world, &servers(&[1, 2]));
     let sent = world.run_until(300_000);
     assert!(sent.iter().any(|one| one.first_line().starts_with("SIP/2.0 408")), "{sent:#?}");
-    assert_eq!(world.service.transactions(), (0, 0));
+    assert_eq!(world.service.transactions().counts(), (0, 0));
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn what_dns_doesnt_know_is_told_and_remembered() {
         assert!(sent.iter().any(|one| one.first_line().starts_with(&line[..11])), "{sent:#?}");
         assert!(wanted(&mut world).is_empty());
         world.run_until(40_000);
-        assert_eq!(world.service.transactions(), (0, 0));
+        assert_eq!(world.service.transactions().counts(), (0, 0));
     }
     // Without name resolution, names lead nowhere.
     let mut world = World::relaying();
@@ -222,8 +222,8 @@ fn cancel_during_dns_is_answered_at_once() {
     assert_eq!(told, ["SIP/2.0 200 OK 192.0.2.1", "SIP/2.0 487 Request Terminated 192.0.2.1"]);
     assert!(answer(&mut world, &servers(&[1])).is_empty());
     world.run_until(40_000);
-    assert_eq!(world.service.transactions(), (0, 0));
-    assert!(world.service.is_drained());
+    assert_eq!(world.service.transactions().counts(), (0, 0));
+    assert!(world.service.contexts().are_answered());
 }
 
 #[test]
@@ -271,14 +271,14 @@ fn tls_next_hop_is_known_by_name() {
     one.protocol = Protocol::Tls;
     let sent = answer(&mut world, &Found::Servers(vec![one])).remove(0);
     assert_eq!((sent.flow.protocol, sent.flow.connection), (Protocol::Tls, 0));
-    assert_eq!(world.service.domain(&sent.flow), Some("other.example"));
-    assert_eq!(world.service.domain(&Flow::to(Protocol::Tls, sent.flow.peer)), None);
+    assert_eq!(world.service.servers().domain(&sent.flow), Some("other.example"));
+    assert_eq!(world.service.servers().domain(&Flow::to(Protocol::Tls, sent.flow.peer)), None);
     // A request in the dialog goes to the domain again, not to the current owner of the address.
     let ok = response(&sent.text, 200, "bob");
     let passed = world.receive(&Phone(sent.flow), &ok);
     let bye = in_dialog("BYE", &passed[0].text, "sips:bob@other.example", &alice(), 2, true);
     let sent = world.receive(&alice(), &bye);
-    assert_eq!(world.service.domain(&sent[0].flow), Some("other.example"), "{sent:#?}");
+    assert_eq!(world.service.servers().domain(&sent[0].flow), Some("other.example"), "{sent:#?}");
 }
 
 #[test]
@@ -294,13 +294,13 @@ fn what_is_remembered_and_what_waits_is_bounded() {
             assert!(told[0].first_line().starts_with("SIP/2.0 503"), "{told:#?}");
         }
     }
-    assert_eq!(world.service.names(), (0, 16, 16));
+    assert_eq!(world.service.servers().counts(), (0, 16, 16));
     answer(&mut world, &servers(&[1]));
-    assert_eq!(world.service.names(), (16, 0, 0));
+    assert_eq!(world.service.servers().counts(), (16, 0, 0));
     // New names replace old ones.
     world.receive(&alice(), &alice().request("OPTIONS", "sip:bob@new.example", "new", ""));
     assert_eq!(names(&wanted(&mut world)), ["new.example"]);
-    assert_eq!(world.service.names(), (15, 1, 1));
+    assert_eq!(world.service.servers().counts(), (15, 1, 1));
 }
 
 #[test]

@@ -15,8 +15,8 @@ pub fn worker(own: u8, count: u8) -> World {
     let mut world = World::with(strandline_sip::service::Settings { durable: true, ..settings() });
     world.service.join(&format!("sip.{}", own + 1), None);
     let names: Vec<String> = (0..count).map(|worker| format!("sip.{}", worker + 1)).collect();
-    world.service.set_siblings(own, &names);
-    world.service.set_siblings_alive((1 << count) - 1);
+    world.service.set_workers(own, &names);
+    world.service.setup_mut().set_workers_alive((1 << count) - 1);
     world
 }
 
@@ -38,7 +38,7 @@ const LISTENS: &str = "Contact: <sip:bob@192.0.2.7:5060;transport=tcp>\r\n";
 fn follow(from: &mut World, name: &str, to: &mut World) {
     let journal = std::mem::take(&mut from.service.output_mut().journal);
     for (aor, state) in Journal::read(journal.as_bytes()) {
-        to.service.merge(name, aor, state);
+        to.service.load(name, aor, state);
     }
 }
 
@@ -115,7 +115,7 @@ fn vanished_connection_at_a_worker_is_480() {
     first.service.send_failed(first.now, client);
     assert_eq!(only(first.sent()).first_line(), "SIP/2.0 480 Temporarily Unavailable");
     // The worker has ended.
-    first.service.set_siblings_alive(1);
+    first.service.setup_mut().set_workers_alive(1);
     let gone = first.one(&caller, &caller.invite("bob", "2").replace("Call-ID: call", "Call-ID: other"));
     assert_eq!(gone.first_line(), "SIP/2.0 480 Temporarily Unavailable");
 }
@@ -137,7 +137,7 @@ fn connection_ending_at_a_worker_falls_back() {
     assert_eq!(invite.flow, phone.0);
     second.service.connection_closed(OF_SECOND);
     assert_eq!(second.service.output_mut().take_closed(), [OF_SECOND]);
-    first.service.sibling_closed(OF_SECOND);
+    first.service.worker_connection_closed(OF_SECOND);
     let again = only(first.run_until(1));
     assert_eq!((again.flow.connection, again.flow.peer), (0, "192.0.2.7:5060".parse().unwrap()));
 }
@@ -187,10 +187,10 @@ fn contact_moving_between_workers_exists_once() {
     first.service.output_mut().held.clear();
     follow(&mut first, "sip.1", &mut second);
     for world in [&first, &second] {
-        let bindings = world.service.locations().bindings(b"bob@example.com");
+        let bindings = world.service.registrations().locations().bindings(b"bob@example.com");
         assert_eq!(bindings.iter().map(|one| one.flow).collect::<Vec<_>>(), [phone.0]);
     }
     // The second worker drops its binding and reports that.
     follow(&mut second, "sip.2", &mut first);
-    assert_eq!(first.service.locations().bindings(b"bob@example.com").len(), 1);
+    assert_eq!(first.service.registrations().locations().bindings(b"bob@example.com").len(), 1);
 }

@@ -36,7 +36,7 @@ fn comes(world: &mut World, bytes: &[u8]) -> (Vec<Sent>, usize) {
         .map(|(item, bytes)| Sent { flow: item.flow, text: text(bytes) })
         .collect();
     world.service.output_mut().out.clear();
-    (sent, world.service.wanted_servers().len())
+    (sent, world.service.servers_mut().take_wanted().len())
 }
 
 fn answer(bytes: &[u8]) -> Sent {

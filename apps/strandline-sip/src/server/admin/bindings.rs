@@ -33,7 +33,7 @@ pub(super) fn page(hub: &Hub, request: &Request) -> Answer {
     };
     let prefix = request.value("prefix").unwrap_or_default();
     let (service, now) = (hub.service.borrow(), hub.unix_secs());
-    let (found, next) = service.locations().page(from, LOOKED_AT, limit, prefix.as_bytes());
+    let (found, next) = service.registrations().locations().page(from, LOOKED_AT, limit, prefix.as_bytes());
     let users: Vec<Value> = found.iter().map(|(aor, bindings)| user(hub, aor, bindings, now)).collect();
     Answer::json(200, &json!({"users": users, "next": next}))
 }
@@ -41,7 +41,7 @@ pub(super) fn page(hub: &Hub, request: &Request) -> Answer {
 /// A single user.
 pub(super) fn show(hub: &Hub, name: &str) -> Answer {
     let (aor, service) = (aor(name), hub.service.borrow());
-    let bindings = service.locations().bindings(&aor);
+    let bindings = service.registrations().locations().bindings(&aor);
     if bindings.is_empty() {
         return nobody(name);
     }
@@ -61,7 +61,8 @@ pub(super) fn kick(hub: &Rc<Hub>, name: &str, contact: Option<&str>, store_timeo
         };
     }
     // A connection that a proxy shares among phones stays open, and so do connections of other nodes.
-    let is_own = |binding: &&Binding| hub.service.borrow().is_here(binding) && binding.path.is_empty();
+    let is_own =
+        |binding: &&Binding| hub.service.borrow().setup().is_here(binding) && binding.path.is_empty();
     let flows = removed.iter().filter(is_own).filter(|binding| binding.flow.connection != 0);
     let closed = flows.filter(|binding| hub.close(&binding.flow)).count();
     let aor = text(&aor);
@@ -131,7 +132,7 @@ fn one(hub: &Hub, binding: &Binding, now: u64) -> Value {
         "from": {"protocol": flow.protocol.name(), "address": flow.peer.to_string()},
         "connected": connected.then(|| {
             let service = hub.service.borrow();
-            service.is_here(binding) && service.stands(flow.connection)
+            service.setup().is_here(binding) && service.is_open(flow.connection)
         }),
     })
 }

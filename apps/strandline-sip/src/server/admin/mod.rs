@@ -53,7 +53,7 @@ impl Admin {
             }
             (["drain"], "PUT" | "DELETE") => {
                 let draining = method == "PUT";
-                self.hub.service.borrow_mut().set_draining(draining);
+                self.hub.service.borrow_mut().setup_mut().set_draining(draining);
                 tracing::info!(draining, "as somebody has asked for");
                 Answer::json(200, &json!({"draining": draining}))
             }

@@ -24,7 +24,7 @@ pub(in crate::server) async fn serve(mail: Rc<Mail>, hub: Rc<Hub>) {
                 Letter::Close { flow } => {
                     hub.close(&flow);
                 }
-                Letter::Closed { connection } => service.sibling_closed(connection),
+                Letter::Closed { connection } => service.worker_connection_closed(connection),
             });
         });
         hub.connections.flush();

@@ -58,7 +58,7 @@ pub(super) struct Reader {
 
 impl Reader {
     pub(super) fn new(hub: &Hub, connection: &Rc<Connection>, side: Side) -> Self {
-        let limits = hub.service.borrow().message_limits();
+        let limits = hub.service.borrow().setup().message_limits();
         let flow = connection.flow();
         Self {
             connection: Rc::clone(connection),

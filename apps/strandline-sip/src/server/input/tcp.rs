@@ -49,10 +49,10 @@ pub(super) async fn greet(hub: Rc<Hub>, connection: Rc<Connection>, wire: Wire) 
             let peers = Rc::clone(&hub.tls.borrow().peers);
             let is_peer = |proved: &String| peers.iter().any(|peer| is_domain(proved, peer));
             if proved.iter().any(is_peer) {
-                hub.service.borrow_mut().connection_trusted(connection.id);
+                hub.service.borrow_mut().connections_mut().trust(connection.id);
             }
             if !proved.is_empty() && connection.protocol == Protocol::Tls {
-                hub.service.borrow_mut().connection_proved(connection.id);
+                hub.service.borrow_mut().connections_mut().certify(connection.id);
                 hub.connections.aliases.borrow_mut().prove(connection.id, proved);
             }
             if connection.protocol.is_websocket() {
@@ -101,9 +101,9 @@ async fn open(hub: Rc<Hub>, set: Rc<Set>, connection: Rc<Connection>, tls: Optio
         let named = Flow { domain: connection.domain, ..connection.flow() };
         let name = match connection.domain {
             0 => Some(connection.peer.ip().to_string()),
-            _ => service.domain(&named).map(str::to_owned),
+            _ => service.servers().domain(&named).map(str::to_owned),
         };
-        (service.address_for(connection.peer.ip()), name)
+        (service.setup().local_address_for(connection.peer.ip()), name)
     };
     let patience = hub.connections.patience.get();
     let connecting =
@@ -148,7 +148,7 @@ async fn open(hub: Rc<Hub>, set: Rc<Set>, connection: Rc<Connection>, tls: Optio
             hub.with(|service, now| {
                 clients.into_iter().for_each(|client| service.send_failed(now, client));
                 let flow = Flow { connection: 0, ..connection.flow() };
-                responses(&unsent, service.message_limits())
+                responses(&unsent, service.setup().message_limits())
                     .for_each(|response| service.response_failed(now, flow, response));
             });
         }

@@ -197,7 +197,7 @@ pub(super) struct Frames {
 impl Frames {
     /// Creates the state of a connection. `rest` holds the bytes that follow the handshake.
     pub(super) fn new(hub: &Hub, connection: &Rc<Connection>, rest: Vec<u8>) -> Self {
-        let limits = hub.service.borrow().message_limits();
+        let limits = hub.service.borrow().setup().message_limits();
         let message_bytes_max = limits.header_bytes_max + limits.body_bytes_max;
         connection.carry_frames(WebSocket::new(message_bytes_max));
         Self {

@@ -137,8 +137,8 @@ impl Worker {
             None
         };
         let names: Vec<String> = (0..self.count).map(|worker| worker_name(&self.server, worker)).collect();
-        service.set_siblings(self.own, &names);
-        service.set_siblings_alive(alive);
+        service.set_workers(self.own, &names);
+        service.setup_mut().set_workers_alive(alive);
         Ok(stored)
     }
 
@@ -179,7 +179,7 @@ impl Worker {
 
     /// Applies the changes since the start of the server, before a replacement worker serves.
     pub(in crate::server) fn catch_up(&mut self, hub: &Rc<Hub>, reloader: &Reloader) -> Result<()> {
-        hub.service.borrow_mut().set_draining(self.draining);
+        hub.service.borrow_mut().setup_mut().set_draining(self.draining);
         if let Some(mut files) = self.last.take() {
             reloader.reload_from(hub, &mut files).context("the configuration of the supervisor")?;
         }
@@ -214,7 +214,7 @@ impl Worker {
 async fn obey(mut orders: UnboundedReceiver<Order>, teller: Arc<Teller>, ends: Rc<Notify>, admin: Admin) {
     while let Some(order) = orders.recv().await {
         match order {
-            Order::Alive(workers) => admin.hub.service.borrow_mut().set_siblings_alive(workers),
+            Order::Alive(workers) => admin.hub.service.borrow_mut().setup_mut().set_workers_alive(workers),
             Order::Ask { id, method, target } => {
                 let teller = Arc::clone(&teller);
                 let tell = move |answer: Answer| {
