@@ -8,7 +8,7 @@ use crate::time::Time;
 ///
 /// Bytes are those of DATA chunks, header and padding included (section 7.2). Every byte that a chunk added to a
 /// path's flight when it was sent leaves it again through exactly one of `flight_drop`, `lost_bytes`, `overdue_bytes`
-/// and the result of `Outbound::on_timeout`; see [`flight_after`](Self::flight_after).
+/// and the result of `Outbound::on_timeout`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PathAck {
     /// Bytes acknowledged for the first time, of chunks last sent on this path: the congestion window may grow by

@@ -85,8 +85,7 @@ const FULL_PACKET: usize = 1500;
 /// - **New data waits** while anything is marked for retransmission (section 6.1 C): `next_new` returns `None` then.
 /// - **Too large:** if [`retransmission`](Self::retransmission) is larger than an empty packet, the path MTU has
 ///   fallen, and the caller passes a packet of that size for IP to fragment.
-/// - **Acknowledgements:** the caller passes an array of default [`PathAck`]s and applies each to its path afterwards;
-///   [`PathAck::flight_after`] returns the new flight.
+/// - **Acknowledgements:** the caller passes an array of default [`PathAck`]s and applies each to its path afterwards.
 /// - **T3-rtx:** on expiry the caller checks with [`zero_window_probing`](Self::zero_window_probing) whether it counts
 ///   as an error, then calls [`on_timeout`](Self::on_timeout) and subtracts its result from the path's flight.
 /// - **Zero window:** if [`window_probe_wanted`](Self::window_probe_wanted) after the caller has sent what it could,

@@ -134,8 +134,8 @@ impl Outbound {
         }
     }
 
-    /// Returns true once when there is room again after `push` returned `WouldBlock`. [`SackOutcome::Applied`]
-    /// reports it too.
+    /// Returns true once when there is room again after `push` returned `WouldBlock`.
+    /// [`SackOutcome::Applied`](super::SackOutcome::Applied) reports it too.
     pub(crate) fn take_writable(&mut self) -> bool {
         self.busy.as_mut().is_some_and(|busy| busy.queue.take_writable())
     }

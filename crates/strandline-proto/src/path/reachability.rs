@@ -113,7 +113,7 @@ impl Path {
     }
 
     /// True if a HEARTBEAT should be sent. Build it with a nonce and call
-    /// [`on_heartbeat_sent`](Self::on_heartbeat_sent), or [defer](Heartbeat::defer) it.
+    /// [`on_heartbeat_sent`](Self::on_heartbeat_sent), or [defer](super::heartbeat::Heartbeat::defer) it.
     pub(crate) fn heartbeat_due(&mut self, now: Time, random: u32, config: &AssociationConfig) -> bool {
         let pace = self.pace(config);
         self.heartbeat.is_due(now, self.last_sent, pace, self.rto.rto(), random)
