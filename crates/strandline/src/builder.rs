@@ -353,12 +353,13 @@ impl Plan {
         seed
     }
 
-    /// Sets a shard's share of the limit of associations, the shared memory account, and the shard's index in
-    /// verification tags.
+    /// Sets a shard's share of the limits of associations and of unanswered HEARTBEATs, the shared memory account,
+    /// and the shard's index in verification tags.
     fn divide(&self, config: &mut EndpointConfig, shard: u16) {
         let shards = self.rule.places();
         config.shard = ShardOfTags { index: shard.into(), bits: self.rule.tag_bits() };
         config.associations_max = config.associations_max.div_ceil(shards.into());
+        config.verification_rate_max = config.verification_rate_max.div_ceil(shards.into());
         config.account.get_or_insert_with(|| Arc::clone(&self.account));
     }
 }

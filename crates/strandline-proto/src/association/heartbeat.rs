@@ -70,12 +70,13 @@ impl Association {
         self.on_size_proved(now, index, nonce);
         let config = Arc::clone(&self.config);
         let random = cx.rng_word();
+        let peer = self.primary_address();
         let path = self.paths.get_mut(index);
         let verified = path.state == PathState::Unconfirmed;
         let Some(answer) = path.on_heartbeat_ack(now, nonce, random, &config) else { return };
         let address = path.remote;
         if verified {
-            cx.verification.on_answer(address.ip());
+            cx.verification.on_answer(peer, address.ip());
         }
         if answer.mtu_rose {
             cx.known.learn_mtu(now, address.ip(), path.pmtu.mtu());

@@ -86,6 +86,7 @@ impl Association {
         self.flags.cookie_ack_again =
             repeated && !self.flags.cookie_ack_due && self.config.recovery != Recovery::Rfc9260;
         self.flags.cookie_ack_due |= !self.flags.cookie_ack_again;
+        self.resume_shutdown(cx, now);
         true
     }
 
@@ -156,10 +157,6 @@ impl Association {
         cx.event(self.id, Event::Restarted { unread, cut });
         cx.event(self.id, Event::Writable);
         self.announce_readable(cx);
-        // The application may be gone, and would not ask again.
-        if self.flags.shutdown_wanted {
-            self.shutdown(cx, now);
-        }
     }
 
     /// Keeps controllers that the application selected for paths.

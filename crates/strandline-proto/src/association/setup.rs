@@ -296,6 +296,7 @@ impl Association {
                 self.paths.get_mut(self.control_path).rto.on_sample(rtt, &config);
             }
             self.establish(cx, now);
+            self.resume_shutdown(cx, now);
             // All data may already be acknowledged, so that nothing else would trigger a probe.
             self.probe_mtu(cx, now, self.control_path);
         }
@@ -325,9 +326,6 @@ impl Association {
             inbound_streams: self.inbound.streams(),
         };
         cx.event(self.id, event);
-        if self.flags.shutdown_wanted {
-            self.shutdown(cx, now);
-        }
     }
 
     /// Builds the listener's association from its cookie (section 5.1.5 step 5).

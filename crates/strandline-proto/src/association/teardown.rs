@@ -3,9 +3,9 @@
 use bytes::Bytes;
 
 use strandline_wire::cause::Cause;
-use strandline_wire::chunk::{Abort, Shutdown, ShutdownAck, ShutdownComplete};
+use strandline_wire::chunk::{Abort, CookieAck, Shutdown, ShutdownAck, ShutdownComplete};
 
-use super::build::abort_packet;
+use super::build::{CONTROL_PACKET_LEN_MAX, abort_packet};
 use super::context::{Route, Shared};
 use super::offer::encode_cause;
 use super::{Association, State};
@@ -33,6 +33,14 @@ impl Association {
             self.flags.burst_open = true;
             self.restart_linger(now);
             self.progress_shutdown(cx, now);
+        }
+    }
+
+    /// Begins the shutdown that the application requested during set-up, or before the peer restarted. The COOKIE ACK,
+    /// if one is due, is already [flagged](Self::send_shutdown).
+    pub(super) fn resume_shutdown(&mut self, cx: &mut Shared, now: Time) {
+        if self.flags.shutdown_wanted {
+            self.shutdown(cx, now);
         }
     }
 
@@ -151,10 +159,17 @@ impl Association {
         }
     }
 
-    /// Sends SHUTDOWN and starts T2-shutdown.
+    /// Sends SHUTDOWN and starts T2-shutdown. A COOKIE ACK that is due goes before it in the packet, because a peer that
+    /// waits for one ignores SHUTDOWN.
     pub(super) fn send_shutdown(&mut self, cx: &mut Shared, now: Time) {
         let shutdown = Shutdown { cumulative_tsn: self.inbound.cumulative_tsn() };
-        self.send_control(cx, self.control_path, &shutdown);
+        let (route, ports) = (self.route(self.control_path), self.ports());
+        let cookie_ack = core::mem::take(&mut self.flags.cookie_ack_due);
+        cx.control.push(route, CONTROL_PACKET_LEN_MAX, |buffer| {
+            let mut packet = ports.packet(buffer);
+            let fits = (!cookie_ack || packet.push(&CookieAck)) && packet.push(&shutdown);
+            if fits { ports.finish(packet) } else { 0 }
+        });
         self.restart_t2(now);
     }
 

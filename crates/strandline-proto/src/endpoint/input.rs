@@ -188,18 +188,15 @@ impl Endpoint {
     fn handle_wrong_tag(&mut self, now: Time, slot: u32, packet: &Packet<'_>, datagram: &Datagram<'_>) {
         let from_here = self.has_own_source(datagram);
         let Some(association) = self.table.at_mut(slot) else { return };
-        let mut chunks = packet.chunks();
-        let first = chunks.next().and_then(Result::ok).and_then(|raw| raw.parse().ok());
-        let alone = chunks.next().is_none();
         let reflected = packet.verification_tag() == association.peer_tag;
-        match first {
+        match ending(packet) {
             Some(Chunk::Abort(abort)) if abort.tag_reflected && reflected => {
                 if from_here && association.refuse_address(&mut self.shared, datagram.source.ip()) {
                     return self.settle(now, slot);
                 }
                 association.on_abort(&mut self.shared, now, &abort);
             }
-            Some(Chunk::ShutdownComplete(complete)) if complete.tag_reflected && reflected && alone => {
+            Some(Chunk::ShutdownComplete(complete)) if complete.tag_reflected && reflected => {
                 association.on_shutdown_complete(&mut self.shared, now, &complete);
             }
             _ if association.state.in_setup() && contains(packet, kind::SHUTDOWN_ACK) => {
@@ -218,6 +215,24 @@ impl Endpoint {
         let destination: SocketAddr = datagram.source;
         crate::association::context::Route { destination, source: datagram.destination }
     }
+}
+
+/// Returns the chunk that ends the association of a packet: a SHUTDOWN COMPLETE that is alone, or the first ABORT.
+/// Control chunks may come before an ABORT; DATA and chunks that must be alone may not (section 3.3.7).
+fn ending<'a>(packet: &Packet<'a>) -> Option<Chunk<'a>> {
+    let mut before = 0;
+    for raw in packet.chunks() {
+        let raw = raw.ok()?;
+        match raw.kind {
+            kind::ABORT => return raw.parse().ok(),
+            kind::SHUTDOWN_COMPLETE if before == 0 && packet.chunks().count() == 1 => {
+                return raw.parse().ok();
+            }
+            kind::DATA | kind::INIT | kind::INIT_ACK | kind::SHUTDOWN_COMPLETE => return None,
+            _ => before += 1,
+        }
+    }
+    None
 }
 
 /// The result of checking the chunks before any DATA in a packet with our tag. Chunks after DATA are checked when

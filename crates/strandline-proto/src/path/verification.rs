@@ -23,6 +23,12 @@ const PLACE_RATE: u32 = 5;
 /// Maximum number of HEARTBEATs in flight to the addresses of a bucket that answer.
 const PLACE_MOST: u32 = 64;
 
+/// Number of buckets that a keyed hash spreads peers over, by the address of their primary path.
+const PEERS: usize = 256;
+
+/// Divisor of the total rate that gives the rate of one peer, so that no peer delays the confirmation of all others.
+const PEER_SHARE: u32 = 4;
+
 /// Divisor of the rate per second that gives the burst to all addresses together after a quiet period.
 const STORM_SHARE: u32 = 4;
 
@@ -34,6 +40,7 @@ pub(crate) struct VerificationBudget {
     all: Bucket,
     rate: u32,
     places: Vec<Bucket>,
+    peers: Vec<Bucket>,
     keys: (u64, u64),
 }
 
@@ -42,45 +49,54 @@ impl VerificationBudget {
     /// that nobody can choose addresses that share the bucket of another one.
     pub(crate) fn new(rate: u32, keys: (u64, u64), now: Time) -> Self {
         let all = Bucket { left: storm(rate), filled: now };
-        Self { all, rate, places: Vec::new(), keys }
+        Self { all, rate, places: Vec::new(), peers: Vec::new(), keys }
     }
 
-    /// Returns true if one more HEARTBEAT may be sent to the address. It counts until it is
-    /// [answered](Self::on_answer).
-    pub(crate) fn take(&mut self, now: Time, address: IpAddr) -> bool {
+    /// Returns true if an association with the peer may send one more HEARTBEAT to the address. It counts until it is
+    /// [answered](Self::on_answer). `peer` is the address of the association's primary path.
+    pub(crate) fn take(&mut self, now: Time, peer: IpAddr, address: IpAddr) -> bool {
+        let peer_rate = (self.rate / PEER_SHARE).max(1);
         if self.places.is_empty() {
             self.places = vec![Bucket { left: PLACE_RATE, filled: now }; PLACES];
+            self.peers = vec![Bucket { left: storm(peer_rate), filled: now }; PEERS];
         }
         self.all.fill(now, self.rate, storm(self.rate));
-        let place = self.place(address);
-        let Some(place) = self.places.get_mut(place) else { return false };
+        let (place, peer) = (self.hash(address) % PLACES, self.hash(peer) % PEERS);
+        let (Some(place), Some(peer)) = (self.places.get_mut(place), self.peers.get_mut(peer)) else {
+            return false;
+        };
         place.fill(now, PLACE_RATE, PLACE_RATE);
-        if self.all.left == 0 || place.left == 0 {
+        peer.fill(now, peer_rate, storm(peer_rate));
+        if self.all.left == 0 || place.left == 0 || peer.left == 0 {
             return false;
         }
         self.all.left -= 1;
         place.left -= 1;
+        peer.left -= 1;
         true
     }
 
     /// Records that a HEARTBEAT that was [taken](Self::take) has been answered. It no longer counts, and one more may
     /// be in flight to that address.
-    pub(crate) fn on_answer(&mut self, address: IpAddr) {
+    pub(crate) fn on_answer(&mut self, peer: IpAddr, address: IpAddr) {
         self.all.left += u32::from(self.all.left < storm(self.rate));
-        let place = self.place(address);
+        let (place, peer) = (self.hash(address) % PLACES, self.hash(peer) % PEERS);
+        if let Some(peer) = self.peers.get_mut(peer) {
+            peer.left += u32::from(peer.left < storm((self.rate / PEER_SHARE).max(1)));
+        }
         if let Some(place) = self.places.get_mut(place) {
             place.left = place.left.saturating_add(2).min(PLACE_MOST);
         }
     }
 
-    fn place(&self, address: IpAddr) -> usize {
+    fn hash(&self, address: IpAddr) -> usize {
         let mut hasher = SipHasher13::new_with_keys(self.keys.0, self.keys.1);
         match address.to_canonical() {
             IpAddr::V4(v4) => hasher.write_u32(v4.to_bits()),
             // A /64 network is mostly one host or one link.
             IpAddr::V6(v6) => hasher.write_u64((v6.to_bits() >> 64) as u64),
         }
-        hasher.finish() as usize % PLACES
+        hasher.finish() as usize
     }
 }
 

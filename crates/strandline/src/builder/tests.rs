@@ -50,3 +50,14 @@ fn outside_of_a_runtime_there_is_a_hint() {
     let error = Stack::builder().memory(&Network::new(), [[10, 0, 0, 1].into()]).unwrap_err();
     assert!(matches!(error, StackError::NoRuntime), "{error}");
 }
+
+#[tokio::test]
+async fn shards_share_the_limits_of_the_stack() {
+    for (shards, share) in [(1, 10_000), (4, 2500), (3, 3334)] {
+        let plan = Stack::builder().shards(shards).plan().unwrap();
+        let limits = EndpointConfig::default();
+        let mut config = EndpointConfig { verification_rate_max: 10_000, associations_max: 10_000, ..limits };
+        plan.divide(&mut config, 0);
+        assert_eq!((config.verification_rate_max, config.associations_max), (share, share));
+    }
+}

@@ -12,7 +12,7 @@ use strandline_proto::time::Time;
 use strandline_proto::zone;
 use strandline_wire::chunk::{Chunk, kind};
 use strandline_wire::number::VerificationTag;
-use strandline_wire::{COMMON_HEADER_LEN, Init, Packet, Parameter};
+use strandline_wire::{Init, Packet, Parameter};
 
 use super::post::{Item, Mail, Post};
 use crate::engine::Engine;
@@ -87,7 +87,7 @@ impl Steer {
             let ours = !engine.has_time_for_init(now, datagram.source.ip());
             return if ours { None } else { self.init_elsewhere(engine, &packet, datagram, asked) };
         }
-        if has_reflected_tag(datagram.bytes) {
+        if has_reflected_tag(&packet) {
             // The tag is the peer's own and says nothing.
             let (local, source) = (packet.destination_port(), zone::key(datagram.source));
             if engine.find(local, source, packet.source_port()).is_some() {
@@ -165,12 +165,17 @@ pub(crate) fn home(
     addresses.min().map_or(0, |smallest| rule.home(smallest, peer_port, local_port))
 }
 
-/// Returns whether the packet is an ABORT or SHUTDOWN COMPLETE with the T bit (RFC 9260 section 8.5.1).
-fn has_reflected_tag(bytes: &[u8]) -> bool {
-    match bytes.get(COMMON_HEADER_LEN..COMMON_HEADER_LEN + 2) {
-        Some([first, flags]) => matches!(*first, kind::ABORT | kind::SHUTDOWN_COMPLETE) && flags & 1 != 0,
-        _ => false,
+/// Returns whether the packet has an ABORT or SHUTDOWN COMPLETE with the T bit (RFC 9260 section 8.5.1). Control
+/// chunks may come before an ABORT (section 3.3.7).
+fn has_reflected_tag(packet: &Packet<'_>) -> bool {
+    for raw in packet.chunks().map_while(Result::ok) {
+        match raw.kind {
+            kind::ABORT | kind::SHUTDOWN_COMPLETE => return raw.flags & 1 != 0,
+            kind::DATA => return false,
+            _ => {}
+        }
     }
+    false
 }
 
 fn is_init(bytes: &[u8]) -> bool {

@@ -291,6 +291,36 @@ fn section_8_5_1_a_tag_0_is_for_inits() {
     assert!(raw.read().is_empty());
 }
 
+/// 8.5.1 B: ABORT is accepted with our own tag, or with the peer's and the T bit. Section 3.3.7: control chunks may come
+/// before it, but DATA and chunks that must be alone may not.
+#[test]
+fn section_8_5_1_b_abort_after_other_chunks() {
+    let causes = || strandline_wire::Causes::new(&[]);
+    let error = strandline_wire::chunk::Error { causes: causes() };
+    let (init, data) = (init(Tsn(1)), whole(Tsn(1), 0, b"x"));
+    type Before<'a> = &'a dyn Fn(&mut PacketBuilder<'_>) -> bool;
+    let cases: [(Before<'_>, bool); 5] = [
+        (&|_| true, true),
+        (&|p| p.push(&error), true),
+        (&|p| p.push(&error) && p.push(&strandline_wire::chunk::CookieAck), true),
+        (&|p| p.push(&data), false),
+        (&|p| p.push(&init), false),
+    ];
+    for (number, (before, allowed)) in cases.into_iter().enumerate() {
+        for (tag, tag_reflected) in [(RAW_TAG, true), (RAW_TAG, false), (VerificationTag(77), true)] {
+            let mut raw = Raw::new();
+            let abort = strandline_wire::chunk::Abort { tag_reflected, causes: causes() };
+            let sent = raw.pair.forge(CLIENT, (RAW_PORT, PORT), tag, |packet| {
+                assert!(before(packet) && packet.push(&abort));
+            });
+            raw.pair.deliver(&sent);
+            let accepted = allowed && tag_reflected && tag == RAW_TAG;
+            assert_eq!(raw.state() == "CLOSED", accepted, "{number} {tag:?} {tag_reflected}");
+            assert!(raw.heard().is_empty());
+        }
+    }
+}
+
 /// 8.5.1 C: SHUTDOWN COMPLETE is accepted with our own tag, or with the peer's and the T bit, and only in
 /// SHUTDOWN-ACK-SENT.
 #[test]

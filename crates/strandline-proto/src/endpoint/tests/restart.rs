@@ -68,6 +68,26 @@ fn a_shutdown_goes_on_after_a_restart() {
     }
 }
 
+/// A peer that waits for the COOKIE ACK ignores a SHUTDOWN that comes before it (section 9.2).
+#[test]
+fn cookie_ack_precedes_a_pending_shutdown() {
+    let (mut pair, _, server) = Pair::established();
+    pair.send(SERVER, server, 0, b"lost in the crash");
+    pair.collect();
+    pair.wire.clear();
+    pair.hosts[SERVER].endpoint.shutdown(pair.now, server).unwrap();
+    crash(&mut pair);
+    pair.log.clear();
+    pair.connect();
+    pair.run();
+    let mine = |sent: &&Sent| sent.source == address(SERVER, 0);
+    let kinds: Vec<u8> = pair.log.iter().filter(mine).flat_map(Sent::kinds).collect();
+    let at = |wanted| kinds.iter().position(|kind| *kind == wanted);
+    assert!(at(kind::COOKIE_ACK).unwrap() < at(kind::SHUTDOWN).unwrap(), "{kinds:?}");
+    assert_eq!(kinds.iter().filter(|kind| **kind == kind::COOKIE_ACK).count(), 1);
+    assert_eq!(pair.closed(SERVER), Some(&CloseReason::Shutdown), "without a time-out");
+}
+
 #[test]
 fn tags_change_with_a_restart() {
     let (mut pair, _, server) = Pair::established();

@@ -8,9 +8,20 @@ fn v4(last: u8) -> IpAddr {
     IpAddr::from([192, 0, 2, last])
 }
 
+const PEER: IpAddr = IpAddr::V4(core::net::Ipv4Addr::new(198, 51, 100, 1));
+
+/// Returns another peer for each address and number, so that only the limits of addresses and of all peers apply.
+fn peer_of(address: IpAddr, number: u32) -> IpAddr {
+    let bits = match address {
+        IpAddr::V4(v4) => v4.to_bits(),
+        IpAddr::V6(v6) => v6.to_bits() as u32,
+    };
+    IpAddr::from((bits + number * 65_537).to_be_bytes())
+}
+
 /// Returns how many of `asked` HEARTBEATs may be sent.
 fn taken(budget: &mut VerificationBudget, now: Time, address: IpAddr, asked: u32) -> u32 {
-    (0..asked).map(|_| u32::from(budget.take(now, address))).sum()
+    (0..asked).map(|number| u32::from(budget.take(now, peer_of(address, number), address))).sum()
 }
 
 #[test]
@@ -56,12 +67,12 @@ fn all_addresses_together_have_a_limit() {
 fn what_is_answered_does_not_count() {
     let mut budget = budget(100);
     for _ in 0..10_000 {
-        assert!(budget.take(Time::ZERO, v4(1)));
-        budget.on_answer(v4(1));
+        assert!(budget.take(Time::ZERO, PEER, v4(1)));
+        budget.on_answer(PEER, v4(1));
     }
     // More may be in flight to an address that answers, up to a limit.
     assert_eq!(taken(&mut budget, Time::ZERO, v4(1), 100), 25);
-    budget.on_answer(v4(2));
+    budget.on_answer(PEER, v4(2));
     let later = Time::ZERO + Duration::from_millis(250);
     assert_eq!(taken(&mut budget, later, v4(1), 100), 25);
     let left = taken(&mut budget, later + Duration::from_secs(1), v4(1), 100);
@@ -76,4 +87,24 @@ fn an_ipv6_network_shares_a_place() {
     assert_eq!(sent, 5);
     assert_eq!(taken(&mut budget, Time::ZERO, "::ffff:192.0.2.1".parse().unwrap(), 9), 5);
     assert_eq!(taken(&mut budget, Time::ZERO, v4(1), 9), 0, "an IPv4 address in the other notation");
+}
+
+#[test]
+fn one_peer_leaves_room_for_others() {
+    let mut budget = budget(1000);
+    let addresses = |first: u32| (first..first + 1000).map(|n| IpAddr::from((0x0a00_0000 + n).to_be_bytes()));
+    let sent = |budget: &mut VerificationBudget, now, peer, first| -> u32 {
+        addresses(first).map(|address| u32::from(budget.take(now, peer, address))).sum()
+    };
+    assert_eq!(sent(&mut budget, Time::ZERO, PEER, 0), 62, "a quarter of the burst of 250");
+    assert_eq!(sent(&mut budget, Time::ZERO, v4(1), 1000), 62);
+    let now = Time::ZERO + Duration::from_millis(200);
+    assert_eq!(sent(&mut budget, now, PEER, 2000), 50, "250 a second");
+    // What is answered counts for nobody.
+    let mut all = 0;
+    for address in addresses(3000) {
+        all += u32::from(budget.take(now, v4(2), address));
+        budget.on_answer(v4(2), address);
+    }
+    assert_eq!(all, 1000);
 }

@@ -2,6 +2,7 @@ use std::net::SocketAddr;
 
 use strandline_proto::config::EndpointConfig;
 use strandline_proto::endpoint::Connect;
+use strandline_wire::chunk::CookieAck;
 use strandline_wire::number::{Tsn, VerificationTag};
 use strandline_wire::parameter::Parameters;
 use strandline_wire::{Abort, Cause, Causes, PacketBuilder, ShutdownComplete, TlvWriter};
@@ -152,15 +153,18 @@ fn reflected_tag_is_asked_of_all_once() {
     assert!(writer.push(&Cause::OutOfResource));
     let causes = Causes::new(writer.finish());
     let abort = packet(1234, |builder| assert!(builder.push(&Abort { tag_reflected: true, causes })));
+    let later = packet(1234, |builder| {
+        assert!(builder.push(&CookieAck) && builder.push(&Abort { tag_reflected: true, causes }));
+    });
     let complete = packet(7, |builder| assert!(builder.push(&ShutdownComplete { tag_reflected: true })));
-    for bytes in [&abort, &complete] {
+    for bytes in [&abort, &later, &complete] {
         for first in 0..SHARDS {
             let way = way(&shards, first, &datagram([10, 0, 0, 9], bytes));
             assert_eq!(way.len(), usize::from(SHARDS), "{way:?}");
         }
     }
     connect(&mut shards[2], &[[10, 0, 0, 9]]);
-    for bytes in [&abort, &complete] {
+    for bytes in [&abort, &later, &complete] {
         for first in 0..SHARDS {
             assert_eq!(way(&shards, first, &datagram([10, 0, 0, 9], bytes)).last(), Some(&2));
         }
