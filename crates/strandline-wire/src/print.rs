@@ -194,6 +194,9 @@ fn show_parameter(f: &mut Formatter<'_>, raw: &RawParameter<'_>) -> fmt::Result 
         Parameter::HeartbeatInfo(bytes) | Parameter::StateCookie(bytes) => show_len(f, bytes),
         Parameter::Pad { padding_len } => write!(f, " {padding_len} bytes"),
         Parameter::EcnCapable => Ok(()),
+        Parameter::SupportedExtensions(kinds) => {
+            show_list(f, "", kinds.iter(), |f, kind| write!(f, " {kind}"))
+        }
         Parameter::ZeroChecksumAcceptable { edmid } => write!(f, " EDMID {edmid}"),
         Parameter::Unknown(raw) => show_len(f, raw.value),
     }

@@ -16,7 +16,7 @@ use sha2::Sha256;
 use strandline_wire::number::{Tsn, VerificationTag};
 use subtle::ConstantTimeEq;
 
-use super::zero_checksum::ZeroChecksum;
+use super::features::Features;
 use crate::config::PATHS_MAX;
 use crate::time::Time;
 
@@ -48,10 +48,8 @@ pub(crate) struct Cookie {
     pub(crate) peer_rwnd: u32,
     pub(crate) outbound_streams: u16,
     pub(crate) inbound_streams: u16,
-    /// The declarations of the INIT and of our INIT ACK.
-    pub(crate) zero_checksum: ZeroChecksum,
-    /// True if both sides asked for explicit congestion notification.
-    pub(crate) ecn: bool,
+    /// The extensions that both sides agreed on.
+    pub(crate) features: Features,
     /// The source of the INIT, to which the INIT ACK went.
     pub(crate) source: SocketAddr,
     /// The local address at which the INIT arrived.
@@ -146,8 +144,7 @@ impl CookieKeys {
         ] {
             out.extend_from_slice(&half.to_be_bytes());
         }
-        out.push(cookie.zero_checksum.to_byte());
-        out.push(u8::from(cookie.ecn));
+        out.extend_from_slice(&cookie.features.to_bytes());
         put_address(&mut out, Some(cookie.source.ip()));
         let scope = if let SocketAddr::V6(v6) = cookie.source { v6.scope_id() } else { 0 };
         out.extend_from_slice(&scope.to_be_bytes());
@@ -241,7 +238,7 @@ fn read(body: &[u8]) -> Option<Cookie> {
     let (local_port, peer_port) = (r.u16()?, r.u16()?);
     let (outbound_streams, inbound_streams) = (r.u16()?, r.u16()?);
     let port = r.u16()?;
-    let [zero_checksum, ecn] = r.take::<2>()?;
+    let features = Features::from_bytes(r.take()?);
     let ip = r.address()??;
     let scope = r.u32()?;
     let source = match ip {
@@ -267,8 +264,7 @@ fn read(body: &[u8]) -> Option<Cookie> {
         peer_rwnd,
         outbound_streams,
         inbound_streams,
-        zero_checksum: ZeroChecksum::from_byte(zero_checksum),
-        ecn: ecn == 1,
+        features,
         source,
         destination,
         addresses,

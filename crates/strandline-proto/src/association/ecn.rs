@@ -11,7 +11,6 @@
 use strandline_wire::PacketBuilder;
 use strandline_wire::chunk::{Cwr, Ecne};
 use strandline_wire::number::Tsn;
-use strandline_wire::parameter::Parameter;
 
 use super::Association;
 use crate::congestion::{Algorithm, Congestion, Controller};
@@ -89,11 +88,6 @@ impl Ecn {
     /// Returns the state according to a State Cookie.
     pub(crate) fn agreed(agreed: bool) -> Option<Box<Self>> {
         agreed.then(|| Box::new(Self { agreed, ..Self::default() }))
-    }
-
-    /// Returns the parameter for INIT and INIT ACK.
-    pub(crate) fn parameter(wanted: bool) -> Option<Parameter<'static>> {
-        wanted.then_some(Parameter::EcnCapable)
     }
 }
 

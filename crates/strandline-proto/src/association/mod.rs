@@ -7,6 +7,7 @@ pub(crate) mod context;
 pub(crate) mod cookie;
 mod data;
 pub(crate) mod ecn;
+pub(crate) mod features;
 mod heartbeat;
 pub(crate) mod offer;
 pub(crate) mod own;
@@ -31,11 +32,11 @@ use strandline_wire::number::{Tsn, VerificationTag};
 
 pub(crate) use self::build::{Ports as AnswerPorts, abort_packet, control_packet};
 use self::ecn::Ecn;
+use self::features::Features;
 pub(crate) use self::receive::{contains, starts_with};
 pub(crate) use self::setup::{Opening, PRESERVATIVE_MAX, init_packet};
 pub(crate) use self::state::State;
 use self::verification::VerificationCredit;
-use self::zero_checksum::ZeroChecksum;
 use crate::config::AssociationConfig;
 use crate::event::AssociationId;
 use crate::inbound::Inbound;
@@ -84,8 +85,7 @@ pub(crate) struct Association {
     /// Bytes that may still be sent to unconfirmed addresses.
     verification: VerificationCredit,
     flags: Flags,
-    /// Which packets may have a checksum of zero.
-    pub(crate) zero_checksum: ZeroChecksum,
+    pub(crate) features: Features,
     /// Allocated if explicit congestion notification was requested.
     pub(crate) ecn: Option<Box<Ecn>>,
     /// The proof that long SACKs arrive; allocated if there are any.
@@ -134,7 +134,7 @@ impl Association {
             source: self.local_port,
             destination: self.peer_port,
             tag: self.peer_tag,
-            zero_checksum: self.zero_checksum.by_peer,
+            zero_checksum: self.features.zero_checksum.by_peer,
         }
     }
 

@@ -11,6 +11,7 @@ use strandline_wire::number::{Tsn, VerificationTag};
 use strandline_wire::parameter::{Parameter, RawParameter, SupportedAddressTypes};
 
 use super::context::acceptable;
+use super::features::Declared;
 use crate::config::PATHS_MAX;
 use crate::zone;
 
@@ -20,9 +21,6 @@ pub(crate) const A_RWND_MIN: u32 = 1500;
 const REPORT_LEN_MAX: usize = 300;
 /// Maximum length of an encoded cause in bytes.
 const CAUSE_LEN_MAX: usize = 1024;
-
-/// An EDMID that no method has (RFC 9653 section 8).
-const EDMID_RESERVED: u32 = 0;
 
 /// The contents of an INIT or INIT ACK.
 #[derive(Debug)]
@@ -36,10 +34,8 @@ pub(crate) struct Offer<'a> {
     pub(crate) addresses: Vec<IpAddr>,
     pub(crate) cookie: Option<&'a [u8]>,
     pub(crate) preservative_ms: u32,
-    /// The peer's error detection method for a checksum of zero (RFC 9653); `None` if it accepts no such packets.
-    pub(crate) edmid: Option<u32>,
-    /// True if the peer understands ECNE and CWR.
-    pub(crate) ecn: bool,
+    /// The peer's extensions.
+    pub(crate) declared: Declared,
     /// Address types that the peer can use, if it lists them (section 3.3.2.1.5).
     address_types: Option<SupportedAddressTypes<'a>>,
     /// True if it lists IPv4 addresses, adopted or not.
@@ -108,8 +104,7 @@ pub(crate) fn read<'a>(
         addresses: Vec::new(),
         cookie: None,
         preservative_ms: 0,
-        edmid: None,
-        ecn: false,
+        declared: Declared::default(),
         address_types: None,
         names_ipv4: false,
         names_ipv6: false,
@@ -152,16 +147,6 @@ fn read_parameter<'a>(
             offer.preservative_ms = increment_ms;
             return Ok(true);
         }
-        Ok(Parameter::ZeroChecksumAcceptable { edmid }) => {
-            // The parameter must not occur twice (RFC 9653 section 4); its value is then ignored.
-            let again = offer.edmid.is_some();
-            offer.edmid = Some(if again { EDMID_RESERVED } else { edmid });
-            return Ok(true);
-        }
-        Ok(Parameter::EcnCapable) => {
-            offer.ecn = true;
-            return Ok(true);
-        }
         Ok(Parameter::HostName(_)) => {
             let cause = Cause::UnresolvableAddress(raw.as_bytes());
             return Err(refuse(&cause, offer.tag, false));
@@ -172,7 +157,10 @@ fn read_parameter<'a>(
             return Ok(true);
         }
         // Unrecognized Parameter needs no reaction.
-        Ok(_) => return Ok(true),
+        Ok(other) => {
+            offer.declared.read(&other);
+            return Ok(true);
+        }
         Err(_) => return Err(refuse(&Cause::ProtocolViolation(b"parameter length"), offer.tag, false)),
     };
     offer.names_ipv4 |= address.is_ipv4();

@@ -34,7 +34,7 @@ impl Association {
             receive_buffer: self.inbound.receive_buffer(),
             send_buffer: send_buffer(&self.config, &self.paths, pressure),
             accepts_zero_checksum: self.accepts_zero_checksum(),
-            sends_zero_checksum: self.zero_checksum.by_peer,
+            sends_zero_checksum: self.features.zero_checksum.by_peer,
             ecn: self.ecn.as_ref().is_some_and(|ecn| ecn.agreed),
             marks_answered: self.ecn.as_ref().map_or(0, |ecn| ecn.answered),
             error_count: self.error_count.max(self.data_timeouts),

@@ -9,6 +9,8 @@ use strandline_wire::number::VerificationTag;
 
 use super::context::Shared;
 use super::cookie::Cookie;
+use super::ecn::Ecn;
+use super::features::Extensions;
 use super::offer::encode_cause;
 use super::setup::paths_of;
 use super::{Association, State};
@@ -138,8 +140,8 @@ impl Association {
         self.flags.recovery_due = false;
         self.local_tag = cookie.local_tag;
         self.peer_tag = cookie.peer_tag;
-        self.zero_checksum = cookie.zero_checksum;
-        self.ecn = super::ecn::Ecn::agreed(cookie.ecn);
+        self.features = cookie.features;
+        self.ecn = Ecn::agreed(cookie.features.has(Extensions::ECN));
         self.initial_tsn = cookie.local_initial_tsn;
         self.state = State::Established;
         self.control_deadline = Time::MAX;
@@ -171,8 +173,8 @@ impl Association {
     /// Handles action B: our tag stays, the peer's is the cookie's.
     fn collide(&mut self, cx: &mut Shared, now: Time, cookie: &Cookie) {
         self.peer_tag = cookie.peer_tag;
-        self.zero_checksum = cookie.zero_checksum;
-        self.ecn = super::ecn::Ecn::agreed(cookie.ecn);
+        self.features = cookie.features;
+        self.ecn = Ecn::agreed(cookie.features.has(Extensions::ECN));
         if !self.state.in_setup() {
             return;
         }

@@ -15,10 +15,10 @@ use super::build::{CONTROL_PACKET_LEN_MAX, Ports, abort_packet};
 use super::context::{Route, Shared};
 use super::cookie::Cookie;
 use super::ecn::Ecn;
+use super::features::{Extensions, Features};
 use super::offer::{Offer, Refusal, read};
 use super::state::{Setup, State};
 use super::verification::{INIT_LEN, VerificationCredit};
-use super::zero_checksum::ZeroChecksum;
 use super::{Association, Flags};
 use crate::config::AssociationConfig;
 use crate::event::{AssociationId, CloseReason, Event};
@@ -111,6 +111,7 @@ impl Association {
         for remote in remotes {
             let _ = paths.add(new_path(remote));
         }
+        let features = Features::offered_by(&config);
         let mut association = Self {
             id,
             state: State::CookieWait(Box::new(Setup {
@@ -142,8 +143,8 @@ impl Association {
             control_path: PathIndex(0),
             verification: VerificationCredit::default(),
             flags: Flags::default(),
-            zero_checksum: ZeroChecksum::declaring(config.zero_checksum),
-            ecn: Ecn::declaring(config.wants_ecn()),
+            features,
+            ecn: Ecn::declaring(features.offers(Extensions::ECN)),
             proof: None,
             config,
         };
@@ -157,9 +158,8 @@ impl Association {
         setup.sent_at = now;
         let increment_ms = setup.preservative_ms;
         let preservative = (increment_ms > 0).then_some(Parameter::CookiePreservative { increment_ms });
-        let ecn = Ecn::parameter(self.ecn.is_some());
-        let more: Vec<_> =
-            self.zero_checksum.parameter().into_iter().chain(ecn).chain(preservative).collect();
+        let mut kinds = Vec::new();
+        let more: Vec<_> = self.features.offer(&mut kinds).chain(preservative).collect();
         let init = self.own_init(self.local_tag);
         let ports = Ports { tag: VerificationTag(0), zero_checksum: false, ..self.ports() };
         init_packet(cx, self.route(self.control_path), ports, init, None, &more);
@@ -203,9 +203,9 @@ impl Association {
             }
         };
         self.peer_tag = offer.tag;
-        self.zero_checksum = self.zero_checksum.agreed_with(offer.edmid);
+        self.features = self.features.agreed_with(&offer.declared);
         if let Some(ecn) = &mut self.ecn {
-            ecn.agreed = offer.ecn;
+            ecn.agreed = self.features.has(Extensions::ECN);
         }
         self.adopt_addresses(cx, now, &offer, source);
         self.adopt_numbers(cx, &offer);
@@ -363,8 +363,8 @@ impl Association {
             control_path: PathIndex(0),
             verification: VerificationCredit::for_init(cookie.addresses.iter().copied()),
             flags: Flags { incoming: true, ..Flags::default() },
-            zero_checksum: cookie.zero_checksum,
-            ecn: Ecn::agreed(cookie.ecn),
+            features: cookie.features,
+            ecn: Ecn::agreed(cookie.features.has(Extensions::ECN)),
             proof: None,
             config,
         };
@@ -404,7 +404,7 @@ impl Association {
         let State::CookieEchoed(setup) = core::mem::replace(&mut self.state, State::Closed) else { return };
         self.state = State::CookieWait(setup);
         self.flags.cookie_echo_due = false;
-        self.zero_checksum.by_peer = false;
+        self.features = self.features.offered_again();
         self.retract_cookie_data();
         self.send_init(cx, now);
     }

@@ -56,11 +56,11 @@ impl ZeroChecksum {
 impl Association {
     /// True if packets of the peer may have a checksum of zero (section 5.3).
     pub(crate) fn accepts_zero_checksum(&self) -> bool {
-        self.zero_checksum.declared.is_some()
+        self.features.zero_checksum.declared.is_some()
     }
 
     /// True if `poll_transmit` builds packets with a checksum of zero: all except COOKIE ECHO (section 5.2).
     pub(crate) fn sends_zero_checksum(&self) -> bool {
-        self.zero_checksum.by_peer && !matches!(self.state, State::CookieEchoed(_))
+        self.features.zero_checksum.by_peer && !matches!(self.state, State::CookieEchoed(_))
     }
 }

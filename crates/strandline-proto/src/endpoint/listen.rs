@@ -16,10 +16,9 @@ use super::demux::PeerKey;
 use super::input::never_answered;
 use crate::association::context::Route;
 use crate::association::cookie::{Cookie, CookieError};
-use crate::association::ecn::Ecn;
+use crate::association::features::Features;
 use crate::association::offer::{Offer, Refusal, encode_cause, read, refuse};
 use crate::association::restart::CookieAction;
-use crate::association::zero_checksum::ZeroChecksum;
 use crate::association::{
     AnswerPorts, Association, PRESERVATIVE_MAX, State, abort_packet, control_packet, init_packet,
 };
@@ -35,8 +34,7 @@ struct Answer {
     inbound_streams: u16,
     a_rwnd: u32,
     ties: (u32, u32),
-    zero_checksum: ZeroChecksum,
-    ecn: bool,
+    features: Features,
 }
 
 impl Endpoint {
@@ -164,8 +162,7 @@ impl Endpoint {
             inbound_streams: config.inbound_streams_max,
             a_rwnd: config.receive_buffer_start(),
             ties: (0, 0),
-            zero_checksum: ZeroChecksum::declaring(config.zero_checksum),
-            ecn: config.wants_ecn(),
+            features: Features::offered_by(&config),
         }
     }
 
@@ -183,10 +180,9 @@ impl Endpoint {
             shared.rng.fill_bytes(&mut key);
             shared.cookies.rotate(key, now);
         }
-        let zero_checksum = answer.zero_checksum.agreed_with(offer.edmid);
-        let ecn = answer.ecn && offer.ecn;
+        let features = answer.features.agreed_with(&offer.declared);
         // The peer relies on this from the first packet on.
-        let ports = AnswerPorts { zero_checksum: zero_checksum.by_peer, ..ports };
+        let ports = AnswerPorts { zero_checksum: features.zero_checksum.by_peer, ..ports };
         let increment = Duration::from_millis(u64::from(offer.preservative_ms)).min(PRESERVATIVE_MAX);
         let lifetime = shared.config.association.cookie_lifetime + increment;
         let cookie = shared.cookies.seal(&Cookie {
@@ -203,8 +199,7 @@ impl Endpoint {
             peer_rwnd: offer.a_rwnd,
             outbound_streams: answer.outbound_streams.min(offer.inbound_streams),
             inbound_streams: answer.inbound_streams.min(offer.outbound_streams),
-            zero_checksum,
-            ecn,
+            features,
             source: route.destination,
             destination: route.source,
             addresses: offer.addresses.clone(),
@@ -224,8 +219,8 @@ impl Endpoint {
             unrecognised.iter().flatten().map(|raw| Parameter::UnrecognisedParameter(raw.as_bytes()));
         // The declaration comes first, because parameters that do not fit are left out and the peer relies on this
         // one.
-        let declared = zero_checksum.parameter().into_iter().chain(Ecn::parameter(ecn));
-        let more: Vec<Parameter<'_>> = declared.chain(cookie).chain(reported).collect();
+        let mut kinds = Vec::new();
+        let more: Vec<Parameter<'_>> = features.answer(&mut kinds).chain(cookie).chain(reported).collect();
         init_packet(shared, route, ports, init, Some(offer), &more);
         shared.stats.inits += 1;
     }
@@ -403,8 +398,7 @@ fn answer_of(association: &Association, tag: VerificationTag, ties: (u32, u32)) 
         a_rwnd: init.a_rwnd,
         ties,
         // What was declared before stands.
-        zero_checksum: ZeroChecksum::declaring(association.zero_checksum.declared),
-        ecn: association.ecn.is_some(),
+        features: association.features.offered_again(),
     }
 }
 

@@ -9,6 +9,7 @@ pub use super::ipv6_address::KIND as IPV6_ADDRESS;
 pub use super::pad::KIND as PAD;
 pub use super::state_cookie::KIND as STATE_COOKIE;
 pub use super::supported_address_types::KIND as SUPPORTED_ADDRESS_TYPES;
+pub use super::supported_extensions::KIND as SUPPORTED_EXTENSIONS;
 pub use super::unrecognised_parameter::KIND as UNRECOGNISED_PARAMETER;
 pub use super::zero_checksum_acceptable::KIND as ZERO_CHECKSUM_ACCEPTABLE;
 
@@ -25,6 +26,7 @@ pub const fn name(kind: u16) -> Option<&'static str> {
         HOST_NAME => "Host Name Address",
         SUPPORTED_ADDRESS_TYPES => "Supported Address Types",
         ECN_CAPABLE => "ECN Capable",
+        SUPPORTED_EXTENSIONS => "Supported Extensions",
         ZERO_CHECKSUM_ACCEPTABLE => "Zero Checksum Acceptable",
         PAD => "Padding",
         _ => return None,

@@ -12,6 +12,7 @@ mod pad;
 mod raw;
 mod state_cookie;
 mod supported_address_types;
+mod supported_extensions;
 mod unrecognised_parameter;
 mod zero_checksum_acceptable;
 
@@ -48,6 +49,8 @@ pub enum Parameter<'a> {
     SupportedAddressTypes(SupportedAddressTypes<'a>),
     /// The sender supports ECNE and CWR.
     EcnCapable,
+    /// Chunk types of extensions that the sender supports.
+    SupportedExtensions(&'a [u8]),
     /// The sender accepts packets with checksum zero.
     ZeroChecksumAcceptable {
         /// Error Detection Method Identifier of the alternative error detection, assigned or not.
@@ -92,6 +95,7 @@ impl<'a> RawParameter<'a> {
             kind::ZERO_CHECKSUM_ACCEPTABLE => {
                 Parameter::ZeroChecksumAcceptable { edmid: zero_checksum_acceptable::parse(self)? }
             }
+            kind::SUPPORTED_EXTENSIONS => Parameter::SupportedExtensions(supported_extensions::parse(self)),
             kind::PAD => Parameter::Pad { padding_len: pad::parse(self) },
             _ => Parameter::Unknown(*self),
         })
@@ -120,6 +124,7 @@ impl EncodeTlv for Parameter<'_> {
             Self::HostName(_) => kind::HOST_NAME,
             Self::SupportedAddressTypes(_) => kind::SUPPORTED_ADDRESS_TYPES,
             Self::EcnCapable => kind::ECN_CAPABLE,
+            Self::SupportedExtensions(_) => kind::SUPPORTED_EXTENSIONS,
             Self::ZeroChecksumAcceptable { .. } => kind::ZERO_CHECKSUM_ACCEPTABLE,
             Self::Pad { .. } => kind::PAD,
             Self::Unknown(raw) => raw.kind,
@@ -131,6 +136,7 @@ impl EncodeTlv for Parameter<'_> {
             Self::HeartbeatInfo(bytes)
             | Self::StateCookie(bytes)
             | Self::UnrecognisedParameter(bytes)
+            | Self::SupportedExtensions(bytes)
             | Self::HostName(bytes) => bytes.len(),
             Self::Ipv4Address(_) | Self::CookiePreservative { .. } | Self::ZeroChecksumAcceptable { .. } => 4,
             Self::Ipv6Address(_) => 16,
@@ -146,6 +152,7 @@ impl EncodeTlv for Parameter<'_> {
             Self::HeartbeatInfo(bytes)
             | Self::StateCookie(bytes)
             | Self::UnrecognisedParameter(bytes)
+            | Self::SupportedExtensions(bytes)
             | Self::HostName(bytes) => put(out, bytes),
             Self::Ipv4Address(address) => put(out, &address.octets()),
             Self::Ipv6Address(address) => put(out, &address.octets()),

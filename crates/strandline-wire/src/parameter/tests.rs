@@ -83,6 +83,12 @@ fn ecn_capable() {
 }
 
 #[test]
+fn supported_extensions() {
+    round_trip(&Parameter::SupportedExtensions(&[130, 192, 193]), &[0x80, 8, 0, 7, 130, 192, 193]);
+    round_trip(&Parameter::SupportedExtensions(&[]), &[0x80, 8, 0, 4]);
+}
+
+#[test]
 fn zero_checksum_acceptable() {
     let parameter = Parameter::ZeroChecksumAcceptable { edmid: EDMID_SCTP_OVER_DTLS };
     round_trip(&parameter, &[0x80, 1, 0, 8, 0, 0, 0, 1]);
@@ -116,5 +122,5 @@ fn unknown_parameters_say_what_to_do() {
 #[test]
 fn kinds_have_names() {
     let named: Vec<u16> = (0..=u16::MAX).filter(|&kind| kind::name(kind).is_some()).collect();
-    assert_eq!(named, [1, 5, 6, 7, 8, 9, 11, 12, 0x8000, 0x8001, 0x8005]);
+    assert_eq!(named, [1, 5, 6, 7, 8, 9, 11, 12, 0x8000, 0x8001, 0x8005, 0x8008]);
 }

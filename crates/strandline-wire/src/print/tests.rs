@@ -52,6 +52,7 @@ fn init_with_every_parameter() {
         Parameter::HostName(b"a\n\0"),
         Parameter::SupportedAddressTypes(SupportedAddressTypes::BOTH),
         Parameter::EcnCapable,
+        Parameter::SupportedExtensions(&[130, 192]),
         Parameter::ZeroChecksumAcceptable { edmid: 1 },
         Parameter::Pad { padding_len: 8 },
     ]);
@@ -67,7 +68,7 @@ fn init_with_every_parameter() {
         &[Chunk::InitAck(init)],
         "INIT ACK tag 0x0000000a rwnd 1500 out 1 in 2 tsn 7 [IPv4 Address 192.0.2.1, \
          IPv6 Address 2001:db8::1, State Cookie 30 bytes, Unrecognized Parameter 0xc001, 4 bytes, Cookie Preservative 500 ms, \
-         Host Name Address \"a\\n\\x00\", Supported Address Types IPv4 Address IPv6 Address, ECN Capable, \
+         Host Name Address \"a\\n\\x00\", Supported Address Types IPv4 Address IPv6 Address, ECN Capable, Supported Extensions 130 192, \
          Zero Checksum Acceptable EDMID 1, Padding 8 bytes]",
     );
     let broken = Init { parameters: Parameters::new(&[0, 5, 0, 6, 1, 2, 0, 0, 0x44, 1, 0, 9]), ..init };

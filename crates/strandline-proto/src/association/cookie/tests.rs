@@ -1,5 +1,4 @@
 use super::*;
-use crate::config::ErrorDetectionMethod;
 
 fn cookie() -> Cookie {
     Cookie {
@@ -16,8 +15,8 @@ fn cookie() -> Cookie {
         peer_rwnd: 9,
         outbound_streams: 10,
         inbound_streams: 11,
-        ecn: true,
-        zero_checksum: ZeroChecksum { declared: Some(ErrorDetectionMethod::SctpOverDtls), by_peer: true },
+        // Both sides use ECN, and SCTP over DTLS without checksums.
+        features: Features::from_bytes([0x81, 1]),
         source: "[fe80::1%0]:9899".parse().unwrap(),
         destination: Some("10.0.0.1".parse().unwrap()),
         addresses: vec!["10.0.0.2".parse().unwrap(), "::2".parse().unwrap()],

@@ -7,7 +7,7 @@ use strandline_wire::parameter::{Parameter, Parameters};
 use super::raw::*;
 use super::*;
 use crate::association::cookie::Cookie;
-use crate::association::zero_checksum::ZeroChecksum;
+use crate::association::features::Features;
 use crate::stats::Reachability;
 
 /// Returns a cookie of the server for the association of `raw`, with its tags and Tie-Tags. Tests change it by struct
@@ -29,8 +29,7 @@ fn cookie(raw: &Raw) -> Cookie {
         peer_rwnd: 65_536,
         outbound_streams: 10,
         inbound_streams: 10,
-        ecn: false,
-        zero_checksum: ZeroChecksum::default(),
+        features: Features::default(),
         source: address(CLIENT, 0),
         destination: None,
         addresses: Vec::new(),
@@ -195,7 +194,6 @@ fn section_5_2_4_b_and_d_end_the_set_up() {
             let tag = if same_tag { RAW_TAG } else { VerificationTag(77) };
             let made = Cookie {
                 created: pair.now,
-                ecn: false,
                 lifetime_ms: 60_000,
                 local_tag: own,
                 peer_tag: tag,
@@ -214,7 +212,7 @@ fn section_5_2_4_b_and_d_end_the_set_up() {
                 peer_rwnd: 65_536,
                 outbound_streams: 10,
                 inbound_streams: 10,
-                zero_checksum: ZeroChecksum::default(),
+                features: Features::default(),
                 source: address(SERVER, 0),
                 destination: None,
                 addresses: Vec::new(),

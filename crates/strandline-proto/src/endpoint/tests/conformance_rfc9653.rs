@@ -287,7 +287,7 @@ fn section_5_3_oob_without_checksum_is_answered_by_default() {
 #[test]
 fn section_5_3_unknown_tag_is_judged_by_address() {
     let (mut pair, _, server) = pair(None, DTLS).establish();
-    pair.hosts[SERVER].endpoint.table.at_mut(0).unwrap().zero_checksum = ZeroChecksum::default();
+    pair.hosts[SERVER].endpoint.table.at_mut(0).unwrap().features.zero_checksum = ZeroChecksum::default();
     let status = pair.hosts[SERVER].endpoint.status(server).unwrap();
     let abort = Abort { tag_reflected: true, causes: strandline_wire::Causes::new(&[]) };
     let sent = pair.forge(CLIENT, (5000, PORT), status.peer_tag, |packet| assert!(packet.push(&abort)));

@@ -1,0 +1,170 @@
+//! Extensions of the protocol: which ones each side offers in INIT and INIT ACK, which ones both agree on, and how the
+//! State Cookie keeps the result.
+//!
+//! A new extension is a constant of [`Extensions`] and a row of [`TABLE`]. From there it is offered if the
+//! configuration asks for it, as a parameter or by its chunk types in Supported Extensions (RFC 5061 section 4.2.7),
+//! agreed on if the peer offers it too, and kept in the cookie. The extension asks [`Features::has`]. The zero checksum
+//! stands beside the table, because its declaration has a value and each direction counts by itself.
+
+use strandline_wire::parameter::Parameter;
+
+use super::zero_checksum::ZeroChecksum;
+use crate::config::AssociationConfig;
+
+/// An EDMID that no method has (RFC 9653 section 8).
+const EDMID_RESERVED: u32 = 0;
+
+/// A set of extensions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Extensions(u8);
+
+impl Extensions {
+    /// Explicit congestion notification by ECNE and CWR.
+    pub(crate) const ECN: Self = Self(1);
+
+    const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// An extension, and how it is declared.
+#[derive(Debug)]
+struct Extension {
+    extension: Extensions,
+    /// Returns true if the configuration asks for it.
+    wanted: fn(&AssociationConfig) -> bool,
+    /// Its parameter in INIT and INIT ACK, if it has one.
+    parameter: Option<Parameter<'static>>,
+    /// Its chunk types in Supported Extensions; none if only the parameter declares it.
+    chunks: &'static [u8],
+}
+
+/// All extensions that are negotiated.
+const TABLE: &[Extension] = &[Extension {
+    extension: Extensions::ECN,
+    wanted: AssociationConfig::wants_ecn,
+    parameter: Some(Parameter::EcnCapable),
+    chunks: &[],
+}];
+
+/// Returns the extensions that a configuration asks for.
+fn wanted(table: &[Extension], config: &AssociationConfig) -> Extensions {
+    let rows = table.iter().filter(|row| (row.wanted)(config));
+    rows.fold(Extensions::default(), |all, row| all.or(row.extension))
+}
+
+/// Returns the extensions that a parameter declares.
+fn declared_by(table: &[Extension], parameter: &Parameter<'_>) -> Extensions {
+    let declares = |row: &&Extension| match parameter {
+        Parameter::SupportedExtensions(kinds) => {
+            !row.chunks.is_empty() && row.chunks.iter().all(|kind| kinds.contains(kind))
+        }
+        other => row.parameter.as_ref() == Some(other),
+    };
+    table.iter().filter(declares).fold(Extensions::default(), |all, row| all.or(row.extension))
+}
+
+/// Returns the parameters that declare extensions. Supported Extensions borrows the chunk types from `kinds`.
+fn parameters<'a>(
+    table: &'static [Extension],
+    extensions: Extensions,
+    kinds: &'a mut Vec<u8>,
+) -> impl Iterator<Item = Parameter<'a>> {
+    let rows = move || table.iter().filter(move |row| extensions.has(row.extension));
+    kinds.extend(rows().flat_map(|row| row.chunks));
+    let list = (!kinds.is_empty()).then_some(Parameter::SupportedExtensions(kinds));
+    rows().filter_map(|row| row.parameter).chain(list)
+}
+
+/// The declarations of a peer's INIT or INIT ACK.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Declared {
+    /// The error detection method for a checksum of zero (RFC 9653); `None` if the peer accepts no such packets.
+    edmid: Option<u32>,
+    extensions: Extensions,
+}
+
+impl Declared {
+    /// Reads a parameter of the INIT or INIT ACK; most declare nothing.
+    pub(crate) fn read(&mut self, parameter: &Parameter<'_>) {
+        if let Parameter::ZeroChecksumAcceptable { edmid } = parameter {
+            // The parameter must not occur twice (RFC 9653 section 4); its value is then ignored.
+            let again = self.edmid.is_some();
+            self.edmid = Some(if again { EDMID_RESERVED } else { *edmid });
+        }
+        self.extensions = self.extensions.or(declared_by(TABLE, parameter));
+    }
+}
+
+/// The extensions of an association.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Features {
+    /// Which packets may have a checksum of zero.
+    pub(crate) zero_checksum: ZeroChecksum,
+    /// Offered by this side.
+    offered: Extensions,
+    /// Offered by both sides.
+    agreed: Extensions,
+}
+
+impl Features {
+    /// Returns what a configuration offers, before anything is known about the peer.
+    pub(crate) fn offered_by(config: &AssociationConfig) -> Self {
+        let zero_checksum = ZeroChecksum::declaring(config.zero_checksum);
+        Self { zero_checksum, offered: wanted(TABLE, config), agreed: Extensions::default() }
+    }
+
+    /// Returns what was offered, for another attempt to set the association up.
+    pub(crate) fn offered_again(self) -> Self {
+        let zero_checksum = ZeroChecksum::declaring(self.zero_checksum.declared);
+        Self { zero_checksum, agreed: Extensions::default(), ..self }
+    }
+
+    /// Returns the state after the peer's declarations.
+    pub(crate) fn agreed_with(self, peer: &Declared) -> Self {
+        let zero_checksum = self.zero_checksum.agreed_with(peer.edmid);
+        Self { zero_checksum, agreed: self.offered.and(peer.extensions), ..self }
+    }
+
+    /// Returns true if both sides offered the extension.
+    pub(crate) const fn has(self, extension: Extensions) -> bool {
+        self.agreed.has(extension)
+    }
+
+    /// Returns true if this side offered the extension.
+    pub(crate) const fn offers(self, extension: Extensions) -> bool {
+        self.offered.has(extension)
+    }
+
+    /// Returns the parameters of an INIT. `kinds` holds the chunk types of Supported Extensions.
+    pub(crate) fn offer(self, kinds: &mut Vec<u8>) -> impl Iterator<Item = Parameter<'_>> {
+        self.zero_checksum.parameter().into_iter().chain(parameters(TABLE, self.offered, kinds))
+    }
+
+    /// Returns the parameters of an INIT ACK. `kinds` holds the chunk types of Supported Extensions.
+    pub(crate) fn answer(self, kinds: &mut Vec<u8>) -> impl Iterator<Item = Parameter<'_>> {
+        self.zero_checksum.parameter().into_iter().chain(parameters(TABLE, self.agreed, kinds))
+    }
+
+    /// Returns the bytes of a State Cookie.
+    pub(crate) fn to_bytes(self) -> [u8; 2] {
+        [self.zero_checksum.to_byte(), self.agreed.0]
+    }
+
+    /// Returns the state according to a State Cookie.
+    pub(crate) fn from_bytes([zero_checksum, agreed]: [u8; 2]) -> Self {
+        let agreed = Extensions(agreed);
+        Self { zero_checksum: ZeroChecksum::from_byte(zero_checksum), offered: agreed, agreed }
+    }
+}
+
+#[cfg(test)]
+mod tests;
