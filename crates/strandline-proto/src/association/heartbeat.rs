@@ -70,7 +70,7 @@ impl Association {
         self.on_size_proved(now, index, nonce);
         let config = Arc::clone(&self.config);
         let random = cx.rng_word();
-        let peer = self.primary_address();
+        let peer = self.paths.primary_address();
         let path = self.paths.get_mut(index);
         let verified = path.state == PathState::Unconfirmed;
         let Some(answer) = path.on_heartbeat_ack(now, nonce, random, &config) else { return };

@@ -88,7 +88,10 @@ impl Association {
         self.flags.cookie_ack_again =
             repeated && !self.flags.cookie_ack_due && self.config.recovery != Recovery::Rfc9260;
         self.flags.cookie_ack_due |= !self.flags.cookie_ack_again;
-        self.resume_shutdown(cx, now);
+        // The application has requested it before, and may be gone by now.
+        if self.flags.shutdown_wanted {
+            self.shutdown(cx, now);
+        }
         true
     }
 

@@ -296,7 +296,10 @@ impl Association {
                 self.paths.get_mut(self.control_path).rto.on_sample(rtt, &config);
             }
             self.establish(cx, now);
-            self.resume_shutdown(cx, now);
+            // The application has requested it before, and may be gone by now.
+            if self.flags.shutdown_wanted {
+                self.shutdown(cx, now);
+            }
             // All data may already be acknowledged, so that nothing else would trigger a probe.
             self.probe_mtu(cx, now, self.control_path);
         }

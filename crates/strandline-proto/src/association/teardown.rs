@@ -36,14 +36,6 @@ impl Association {
         }
     }
 
-    /// Begins the shutdown that the application requested during set-up, or before the peer restarted. The COOKIE ACK,
-    /// if one is due, is already [flagged](Self::send_shutdown).
-    pub(super) fn resume_shutdown(&mut self, cx: &mut Shared, now: Time) {
-        if self.flags.shutdown_wanted {
-            self.shutdown(cx, now);
-        }
-    }
-
     /// ABORT (section 11.1.4).
     pub(crate) fn abort(&mut self, cx: &mut Shared, now: Time, reason: &[u8]) {
         if self.state.is_closed() {

@@ -61,7 +61,7 @@ impl Association {
     /// Returns true if a HEARTBEAT may be sent to an unconfirmed address now, and charges it.
     pub(super) fn may_verify(&mut self, cx: &mut Shared, now: Time, index: PathIndex) -> bool {
         let address = self.paths.get(index).remote.ip();
-        let peer = self.primary_address();
+        let peer = self.paths.primary_address();
         let header = if address.is_ipv4() { HEADER_IPV4 } else { HEADER_IPV6 };
         let below = u32::from(cx.config.encapsulation_overhead) + u32::from(header);
         let len = HEARTBEAT_LEN + below;
@@ -71,11 +71,6 @@ impl Association {
             self.verification.spend(len);
         }
         allowed
-    }
-
-    /// Returns the address that stands for the peer in limits for each peer.
-    pub(super) fn primary_address(&self) -> IpAddr {
-        self.paths.get(self.paths.primary()).remote.ip()
     }
 
     /// Retries after an RTO, which doubles each time, so that a peer with many such associations causes no work.

@@ -99,6 +99,11 @@ impl PathSet {
         self.primary
     }
 
+    /// Returns the address of the primary path, which stands for the peer in limits for each peer.
+    pub(crate) fn primary_address(&self) -> IpAddr {
+        self.get(self.primary).remote.ip()
+    }
+
     /// Sets the primary path (section 6.4). Returns false without a change if the path is not confirmed.
     pub(crate) fn set_primary(&mut self, index: PathIndex) -> bool {
         let confirmed = self.get(index).state != PathState::Unconfirmed;
