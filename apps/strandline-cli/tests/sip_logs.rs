@@ -122,7 +122,7 @@ fn logs_contain_no_secrets() {
         assert_eq!(secrets.len(), 11);
         server.terminate();
         let log = std::fs::read_to_string(folder.0.join("log")).unwrap();
-        assert!(log.contains("the configuration was read again"), "{log}");
+        assert!(log.contains("configuration reloaded"), "{log}");
         for secret in &secrets {
             let line = log.lines().find(|line| line.contains(secret.as_str()));
             assert!(secret.len() > 10 && line.is_none(), "{secret} stands in {line:?}");
@@ -143,7 +143,7 @@ fn each_log_line_is_a_json_object() {
             assert!(line[key].is_string(), "{line}");
         }
     }
-    let read = lines.iter().find(|line| line["message"] == "the configuration was read again").unwrap();
+    let read = lines.iter().find(|line| line["message"] == "configuration reloaded").unwrap();
     assert_eq!(read["level"], "INFO");
     assert!(
         read["changed"].is_string() && read["target"].as_str().unwrap().starts_with("strandline_sip"),

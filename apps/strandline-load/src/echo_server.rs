@@ -192,7 +192,7 @@ async fn serve_tcp(listener: TcpListener, lines: bool) -> Result<()> {
             Ok((stream, _)) => {
                 tokio::spawn(async move {
                     if let Err(error) = echo_tcp(stream, lines).await {
-                        tracing::debug!(%error, "a TCP connection ended");
+                        tracing::debug!(%error, "TCP connection ended");
                     }
                 });
             }
@@ -276,7 +276,7 @@ fn serve_sctp(
                 loop {
                     let (from, message) = endpoint.recv_on(shard).await?;
                     if let Err(error) = echo_many(&endpoint, from, message, lines) {
-                        tracing::debug!(%error, association = %from, "an echo could not be sent");
+                        tracing::debug!(%error, association = %from, "sending an echo failed");
                     }
                 }
             };
@@ -295,7 +295,7 @@ async fn echo_sctp(association: Association, lines: bool) {
             continue;
         }
         if let Err(error) = association.send_bytes(answer, info).await {
-            tracing::debug!(%error, "an echo could not be sent");
+            tracing::debug!(%error, "sending an echo failed");
             return;
         }
     }
@@ -318,7 +318,7 @@ fn echo_many(endpoint: &Endpoint, from: AssociationId, message: Message, lines: 
     tokio::spawn(async move {
         match association.send_bytes(answer, info).await {
             Ok(()) => echo_sctp(association, lines).await,
-            Err(error) => tracing::debug!(%error, "an echo could not be sent"),
+            Err(error) => tracing::debug!(%error, "sending an echo failed"),
         }
     });
     Ok(())

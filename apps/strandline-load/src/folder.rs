@@ -35,7 +35,7 @@ fn remove_left(all: &Path, prefix: &str) {
         if test_kill_process(pid) == Err(Errno::SRCH)
             && let Err(error) = std::fs::remove_dir_all(entry.path())
         {
-            tracing::debug!(%error, folder = %entry.path().display(), "removing a folder that was left");
+            tracing::debug!(%error, folder = %entry.path().display(), "removing a folder of an ended process failed");
         }
     }
 }
@@ -43,7 +43,7 @@ fn remove_left(all: &Path, prefix: &str) {
 impl Drop for Folder {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            tracing::warn!(%error, folder = %self.0.display(), "removing a folder");
+            tracing::warn!(%error, folder = %self.0.display(), "removing the folder failed");
         }
     }
 }

@@ -134,7 +134,7 @@ impl Errors {
                 Ok(None) => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    tracing::debug!(%error, "reading the error queue");
+                    tracing::debug!(%error, "reading the socket's error queue failed");
                     return;
                 }
             }
@@ -163,7 +163,7 @@ impl Errors {
             destination.set_port(0);
         }
         if let Some(kind) = kind {
-            tracing::trace!(%destination, ?kind, "ICMP");
+            tracing::trace!(%destination, ?kind, "ICMP message received");
             state.push(destination, kind, quoted);
         }
     }

@@ -108,7 +108,7 @@ impl Fragmenter {
                 // The remaining fragments would be useless: the datagram is lost, as if the network had lost
                 // a fragment.
                 Err(error) => {
-                    tracing::debug!(%error, destination = %to, "fragment refused");
+                    tracing::debug!(%error, destination = %to, "sending a fragment failed");
                     return Ok(());
                 }
                 Ok(_) => {}

@@ -110,10 +110,10 @@ impl Links {
             known.remove(0);
         }
         let link = self.look_up(destination, source).unwrap_or_else(|error| {
-            tracing::debug!(%error, %destination, "asking the kernel for a route");
+            tracing::debug!(%error, %destination, "looking up a route failed");
             None
         });
-        tracing::trace!(%destination, ?link, "link");
+        tracing::trace!(%destination, ?link, "link chosen");
         let usable = link.filter(|link| !link.confirm);
         known.push(Entry { destination, source, link: link.map(|link| Link { confirm: false, ..link }) });
         usable

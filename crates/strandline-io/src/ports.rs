@@ -100,7 +100,7 @@ impl PortLock {
             Ok(_) => Ok(Self { claim, _socket: socket }),
             // Without /proc, only equal claims are excluded.
             Err(error) => {
-                tracing::debug!(%error, "{UNIX_SOCKETS} can't be read");
+                tracing::debug!(%error, "reading {UNIX_SOCKETS} failed");
                 Ok(Self { claim, _socket: socket })
             }
         }

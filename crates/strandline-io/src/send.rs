@@ -154,7 +154,7 @@ impl Sender {
                     continue;
                 }
                 _ => {
-                    tracing::debug!(%error, destination = %first.destination, source = ?first.source, "packet refused");
+                    tracing::debug!(%error, destination = %first.destination, source = ?first.source, "sending a packet failed");
                     refused(&first, errno);
                 }
             }
@@ -193,7 +193,7 @@ impl Sender {
         if faults >= GSO_FAULTS_MAX && self.gso.swap(false, Ordering::Relaxed) {
             tracing::info!(
                 errno,
-                "the system refuses segmentation offload; packets are sent one by one from now on"
+                "segmentation offload is not available; packets are sent one by one from now on"
             );
         }
     }

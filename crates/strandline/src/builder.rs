@@ -368,7 +368,7 @@ impl Plan {
 /// also this host's. The engine detects addresses missing here by its own packets coming back.
 fn note_own_addresses(config: &mut EndpointConfig, carrier: &Carrier) {
     let all = strandline_io::local_addresses().unwrap_or_else(|error| {
-        tracing::debug!(%error, "listing the addresses of this host");
+        tracing::debug!(%error, "listing this host's addresses failed");
         Vec::new()
     });
     let all = all.into_iter().map(|local| zone::key_of(local.address, local.interface_index));

@@ -164,13 +164,13 @@ fn send_back(
         match endpoint.try_send_to(from, message.data.clone(), info) {
             Ok(()) => {}
             Err(TrySendError::Full) => slow.push((from, vec![message])),
-            Err(error) => tracing::debug!(%error, association = %from, "an echo could not be sent"),
+            Err(error) => tracing::debug!(%error, association = %from, "sending an echo failed"),
         }
     }
     for (from, waiting) in slow {
         match endpoint.peel_off(from) {
             Ok(association) => drop(tokio::spawn(echo_slowly(association, waiting))),
-            Err(error) => tracing::debug!(%error, association = %from, "an echo could not be sent"),
+            Err(error) => tracing::debug!(%error, association = %from, "sending an echo failed"),
         }
     }
 }

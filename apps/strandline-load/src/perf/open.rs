@@ -80,7 +80,7 @@ fn tcp_socket(common: &Common, address: SocketAddr, may_lack: bool) -> Result<Tc
     {
         // A server may be used for SCTP only, which has this congestion control.
         ensure!(may_lack, "TCP's congestion control {name:?}: {error}; the kernel has: {}", controllers());
-        tracing::warn!(name, %error, "TCP keeps the system's congestion control");
+        tracing::warn!(name, %error, "setting TCP's congestion control failed; the system's default is used");
     }
     Ok(socket)
 }

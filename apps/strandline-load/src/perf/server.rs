@@ -292,7 +292,7 @@ impl Server {
         }
         // A server also has clients with other addresses.
         if let Err(error) = self.args.common.tuning.apply_to_paths(association) {
-            tracing::warn!(%error, "a path keeps the association's congestion control");
+            tracing::warn!(%error, "setting a path's congestion control failed; the association's is used");
         }
     }
 

@@ -89,7 +89,7 @@ impl Resolver {
                 Ok((Vec::new(), ttl.unwrap_or(NEGATIVE)))
             }
             Err(error) => {
-                tracing::debug!(%error, "DNS");
+                tracing::debug!(%error, "DNS query failed");
                 Err(NoAnswer)
             }
         }

@@ -260,7 +260,7 @@ impl Hub {
         let (Some(share), Some(udp)) = (steered.share, udp.as_ref()) else { return };
         self.let_through.set(share);
         if let Err(error) = udp.let_through(share) {
-            tracing::warn!(%error, share, "a filter for datagrams");
+            tracing::warn!(%error, share, "attaching the overload filter failed");
         }
     }
 
@@ -407,7 +407,7 @@ impl Hub {
                     break answer;
                 }
             };
-            tracing::debug!(name = %question.name, ?answer, "located");
+            tracing::debug!(name = %question.name, ?answer, "name resolved");
             hub.with(|service, now| service.located(now, &question, answer));
         });
     }
@@ -423,7 +423,7 @@ impl Hub {
         let resolver = dns.map(|dns| Resolver::new(dns, ours));
         let resolver = resolver.and_then(|made| {
             made.inspect_err(
-                |error| tracing::warn!(%error, "names can't be looked up: is there no /etc/resolv.conf?"),
+                |error| tracing::warn!(%error, "names are not resolved: reading /etc/resolv.conf failed"),
             )
             .ok()
         });
@@ -558,7 +558,7 @@ fn refused(held: &Outbox) -> Outbox {
             writer.finish(b"")
         });
         if let Err(error) = written {
-            tracing::debug!(%error, "an answer can't be written");
+            tracing::debug!(%error, "writing a response failed");
         }
     }
     out

@@ -52,17 +52,17 @@ impl Done {
         done.1 = result.as_ref().err().map(ToString::to_string);
         match result {
             Ok(Reloaded { changed, kept }) if kept.is_empty() => {
-                tracing::info!(target: "strandline_sip::reload", ?changed, "the configuration was read again");
+                tracing::info!(target: "strandline_sip::reload", ?changed, "configuration reloaded");
             }
             // After a signal, the result is reported only in the log.
             Ok(Reloaded { changed, kept }) => {
                 tracing::warn!(
                     ?changed,
                     ?kept,
-                    "the configuration was read again, and not all of it counts yet"
+                    "configuration reloaded; some changes take effect after a restart"
                 );
             }
-            Err(error) => tracing::error!(%error, "the configuration is wrong, and nothing has changed"),
+            Err(error) => tracing::error!(%error, "configuration not reloaded; the old one stays in use"),
         }
     }
 

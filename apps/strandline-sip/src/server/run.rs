@@ -100,7 +100,7 @@ fn work(number: u8, args: &Args) -> Result<ExitCode> {
     let _span = tracing::error_span!("worker", number = number + 1).entered();
     match start(config, args, Some(worker)) {
         Err(error) if error.is::<StoreError>() => {
-            tracing::error!(%error, "this process has to end");
+            tracing::error!(%error, "the worker process ends");
             Ok(ExitCode::from(workers::LOST))
         }
         done => done.map(|()| ExitCode::SUCCESS),
@@ -120,7 +120,7 @@ fn raise_open_files() {
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE)
         && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, most, most)
     {
-        tracing::debug!(%error, "raising the limit of open files");
+        tracing::debug!(%error, "raising the limit of open files failed");
     }
 }
 
@@ -236,7 +236,7 @@ async fn heed_hangups(mut hangup: Signal, reloader: Rc<Reloader>, hub: Rc<Hub>, 
     while hangup.recv().await.is_some() {
         if is_worker {
             tracing::warn!(
-                "SIGHUP is for the process that was started, which reads the configuration for all"
+                "SIGHUP ignored: send it to the supervisor, which reloads the configuration of all workers"
             );
             continue;
         }
@@ -253,7 +253,7 @@ async fn until_end(hub: &Rc<Hub>, worker: Option<&Worker>) -> Result<Option<Stor
     }
     let lost = hub.why_lost();
     if lost.is_none() {
-        tracing::info!("ending gracefully");
+        tracing::info!("shutting down gracefully");
         drain(hub).await;
         if let Some(worker) = worker {
             worker.end(hub).await;
@@ -345,11 +345,11 @@ async fn drain(hub: &Rc<Hub>) {
             }
         };
         if tokio::time::timeout(WRITE, written).await.is_err() {
-            tracing::warn!("some answers could not be written in time");
+            tracing::warn!("some responses were not written before the shutdown time limit");
         }
     };
     if tokio::time::timeout(DRAIN, over).await.is_err() {
-        tracing::warn!("some transactions did not end in time");
+        tracing::warn!("some transactions did not end before the shutdown time limit");
     }
 }
 

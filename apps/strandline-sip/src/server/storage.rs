@@ -208,7 +208,7 @@ async fn hear(hub: Rc<Hub>, mut news: Receiver<News>) {
             News::Nodes(nodes) => {
                 for node in &nodes {
                     let (name, is_alive) = (&node.name, node.is_alive);
-                    tracing::info!(%name, is_alive, address = %node.address, "a node");
+                    tracing::info!(%name, is_alive, address = %node.address, "node state changed");
                 }
                 let peer = |node: PeerNode| Peer {
                     address: NodeAddress::read(&node.address),

@@ -75,7 +75,7 @@ pub(super) fn log_answer(request: &Message<'_>, flow: &Flow, code: StatusCode, r
     let from = request.first_value(HeaderName::From);
     let from = from.get(..from.len().min(FROM_MAX)).unwrap_or(&[]).escape_ascii();
     let reason = reason.unwrap_or_else(|| code.reason());
-    tracing::debug!(source = %flow.peer, %method, %from, code = code.code(), reason, "answered");
+    tracing::debug!(source = %flow.peer, %method, %from, code = code.code(), reason, "request refused");
 }
 
 /// Writes a response, with overload feedback in its Via if there is any.

@@ -55,7 +55,7 @@ impl Damage {
     fn on_fault(&mut self, table: &str, node: &str, number: i64, fault: Fault) {
         self.rows += 1;
         if self.logs() {
-            tracing::error!(table, node, number, reason = %fault, "a row of the store is damaged");
+            tracing::error!(table, node, number, reason = %fault, "damaged row in the store");
         }
     }
 
@@ -63,7 +63,7 @@ impl Damage {
     pub(super) fn on_row(&mut self, table: &str, number: i64, reason: &str) {
         self.rows += 1;
         if self.logs() {
-            tracing::error!(table, number, reason, "a row of the store is damaged");
+            tracing::error!(table, number, reason, "damaged row in the store");
         }
     }
 
@@ -75,8 +75,8 @@ impl Damage {
         self.rows += 1;
         if self.logs() {
             let user = String::from_utf8_lossy(aor);
-            let reason = "lines that are no bindings, or of a later version; they are left out";
-            tracing::error!(node, %user, lines = unreadable, reason, "a user's row of the store is damaged");
+            let reason = "lines that are not bindings, or bindings of a later version, are skipped";
+            tracing::error!(node, %user, lines = unreadable, reason, "damaged bindings of a user in the store");
         }
     }
 
@@ -84,7 +84,7 @@ impl Damage {
     pub(super) fn on_missing(&mut self, table: &str, node: &str, from: i64, to: i64) {
         self.missing += to.abs_diff(from) + 1;
         if self.logs() {
-            tracing::error!(table, node, from, to, "rows of the store are missing");
+            tracing::error!(table, node, from, to, "missing rows in the store");
         }
     }
 
@@ -102,8 +102,8 @@ impl Damage {
             tracing::error!(
                 damaged,
                 missing,
-                "the store is damaged: what could be read is in use; phones whose bindings are gone or old are there again \
-                 once they have refreshed their registration"
+                "the store is damaged; bindings that could be read are in use, and lost ones return when their phones \
+                 refresh their registration"
             );
         }
     }

@@ -86,7 +86,7 @@ impl Drop for Feed {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!("the thread that follows other nodes has failed");
+            tracing::error!("the thread that follows other nodes panicked");
         }
     }
 }
@@ -145,7 +145,7 @@ impl<D: Database> Follower<D> {
                     return;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "other nodes can't be followed");
+                    tracing::warn!(%error, "following other nodes failed");
                     stats.on_not_followed();
                     self.database = None;
                     let wait = pause;
@@ -169,7 +169,7 @@ impl<D: Database> Follower<D> {
         if let Some(database) = &mut self.database
             && let Err(error) = database.beat(&run, true)
         {
-            tracing::debug!(%error, "leaving");
+            tracing::debug!(%error, "marking this node as stopped failed");
         }
     }
 

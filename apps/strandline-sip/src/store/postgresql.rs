@@ -75,7 +75,7 @@ impl PostgreSql {
             runtime.block_on(in_time(what, settings.timeout, config.connect(NoTls)))?;
         let task = runtime.spawn(async move {
             if let Err(error) = connection.await {
-                tracing::debug!(%error, "PostgreSQL");
+                tracing::debug!(%error, "PostgreSQL connection failed");
             }
         });
         Ok(Self { runtime, client, task, timeout: settings.timeout })

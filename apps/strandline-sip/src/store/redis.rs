@@ -82,7 +82,7 @@ impl Redis {
         let policy = cmd("CONFIG").arg("GET").arg("appendfsync").query::<Vec<String>>(&mut self.connection);
         if policy.is_ok_and(|policy| policy.last().is_some_and(|policy| policy != "always")) {
             tracing::warn!(
-                "Redis: appendfsync isn't always: the last second may be lost if its machine fails"
+                "Redis has appendfsync other than always: bindings of the last second may be lost if its machine fails"
             );
         }
         Ok(())

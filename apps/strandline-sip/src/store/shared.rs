@@ -274,10 +274,10 @@ impl<D: Database> Store for Journaled<D> {
         if self.folding.is_due()
             && let Err(error) = self.fold_some()
         {
-            tracing::warn!(%error, "the journal grows");
+            tracing::warn!(%error, "compacting the journal failed");
         }
         if let Err(error) = self.trim() {
-            tracing::warn!(%error, "the journal grows");
+            tracing::warn!(%error, "trimming the journal failed");
         }
         Ok(())
     }

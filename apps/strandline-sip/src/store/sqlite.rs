@@ -97,7 +97,7 @@ impl SqliteStore {
         if !self.connection.is_autocommit()
             && let Err(error) = self.connection.execute_batch("ROLLBACK")
         {
-            tracing::warn!(%error, "rolling back");
+            tracing::warn!(%error, "rolling back a transaction failed");
         }
     }
 
@@ -144,7 +144,7 @@ impl Store for SqliteStore {
         if self.folding.is_due() {
             // An error here doesn't affect what was committed.
             if let Err(error) = self.fold_some() {
-                tracing::warn!(%error, "the journal grows");
+                tracing::warn!(%error, "compacting the journal failed");
             }
         }
         Ok(())

@@ -92,7 +92,7 @@ pub(super) fn damaged_secret(name: &str, bytes: usize) {
     tracing::error!(
         name,
         bytes,
-        "a secret of the store doesn't have 16 bytes; a new one is used: dialogs and phones that hold a token of the old one \
-         have to begin again"
+        "a secret in the store does not have 16 bytes and is replaced: dialogs and phones with tokens of the old one must \
+         start again"
     );
 }

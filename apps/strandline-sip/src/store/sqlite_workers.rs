@@ -125,7 +125,7 @@ impl SqliteWorkers {
             if folding.is_due()
                 && let Err(error) = self.fold_some(*worker)
             {
-                tracing::warn!(%error, "the journal grows");
+                tracing::warn!(%error, "compacting the journal failed");
             }
         }
         Ok(())
@@ -216,7 +216,7 @@ fn in_transaction<T>(
         && !connection.is_autocommit()
         && let Err(error) = connection.execute_batch("ROLLBACK")
     {
-        tracing::warn!(%error, "rolling back");
+        tracing::warn!(%error, "rolling back a transaction failed");
     }
     result
 }

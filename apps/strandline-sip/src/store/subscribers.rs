@@ -153,7 +153,7 @@ impl Seeker {
     /// Queues a lookup.
     pub fn seek(&self, who: Subscriber) {
         if self.wanted.send(who).is_err() {
-            tracing::error!("the thread that looks for subscribers has failed");
+            tracing::error!("the thread that looks up subscribers panicked");
         }
     }
 }
@@ -216,7 +216,7 @@ fn rows_of(table: Opener<'_>, open: &mut Option<Box<dyn Table>>, users: &[&[u8]]
     match result {
         Ok(rows) => Some(rows),
         Err(error) => {
-            tracing::error!(%error, "subscribers can't be looked for");
+            tracing::error!(%error, "looking up subscribers failed");
             *open = None;
             None
         }

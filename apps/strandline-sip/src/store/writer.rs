@@ -147,7 +147,7 @@ impl Drop for Writer {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!("the thread that writes bindings down has failed");
+            tracing::error!("the thread that writes bindings panicked");
         }
     }
 }
@@ -173,14 +173,14 @@ impl Complaint {
         if !self.logged.as_ref().is_none_or(is_new) {
             return false;
         }
-        tracing::error!(%error, failures = self.since, "bindings are not durable: REGISTERs get 503");
+        tracing::error!(%error, failures = self.since, "writing bindings failed; REGISTER requests get 503");
         self.logged = Some((at, text));
         true
     }
 
     fn done(&mut self) {
         if self.logged.take().is_some() {
-            tracing::info!(failures = self.since, "bindings are durable again");
+            tracing::info!(failures = self.since, "writing bindings works again");
             self.since = 0;
         }
     }
@@ -227,7 +227,7 @@ impl<D: FnMut(Done)> Worker<D> {
                 return;
             } else if more {
                 more = self.store.idle().unwrap_or_else(|error| {
-                    tracing::warn!(%error, "the store can't be put in order");
+                    tracing::warn!(%error, "compacting the store failed");
                     false
                 });
             }
@@ -293,7 +293,7 @@ impl<D: FnMut(Done)> Worker<D> {
     }
 
     fn give_up(mut self, submitted: u64, error: StoreError) {
-        tracing::error!(%error, users = self.changes.len(), "what was not acknowledged is not written down");
+        tracing::error!(%error, users = self.changes.len(), "changes that were not acknowledged are discarded");
         let held = lock(&self.shared).take(submitted);
         (self.done)(Done::Failed { held });
         if error.is_final {

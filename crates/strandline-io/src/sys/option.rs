@@ -68,7 +68,7 @@ fn enlarge(fd: BorrowedFd<'_>, bytes: usize, name: c_int, force: c_int) {
     if result.is_err() || !has_enough(fd) {
         tracing::debug!(
             wanted,
-            "the socket buffer stays smaller than wanted (net.core.rmem_max, net.core.wmem_max)"
+            "the socket buffer is smaller than requested (see net.core.rmem_max and net.core.wmem_max)"
         );
     }
 }

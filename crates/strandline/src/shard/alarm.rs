@@ -48,7 +48,7 @@ impl Alarm {
             match Self::of_the_kernel() {
                 Ok(alarm) => return alarm,
                 Err(error) => {
-                    tracing::debug!(%error, "no timer of the kernel's: timers are whole milliseconds")
+                    tracing::debug!(%error, "creating a kernel timer failed; timers have a resolution of 1 ms")
                 }
             }
         }
@@ -81,7 +81,7 @@ impl Alarm {
             Self::Kernel(timer) => timer.get_ref().0.set(at.since(now)).err(),
         };
         if let Some(error) = error {
-            tracing::warn!(%error, "the kernel's timer failed: timers are whole milliseconds from now on");
+            tracing::warn!(%error, "the kernel timer failed; timers have a resolution of 1 ms from now on");
             *self = Self::of_the_runtime(clock);
             self.set(at, now, clock);
         }
@@ -100,7 +100,7 @@ impl Alarm {
             Self::Kernel(timer) => timer.poll_read_ready(cx).map(|ready| match ready {
                 // Setting the timer again ends its readiness, so nothing has to be read.
                 Ok(mut guard) => guard.clear_ready(),
-                Err(error) => tracing::debug!(%error, "the runtime watches no timer: it ends"),
+                Err(error) => tracing::debug!(%error, "the kernel timer is no longer polled: the runtime is shutting down"),
             }),
         }
     }

@@ -66,7 +66,7 @@ impl Driver {
         let received = match self.receive(cx, answering) {
             Ok(received) => received,
             Err(error) => {
-                tracing::error!(%error, "the carrier failed: the stack ends");
+                tracing::error!(%error, "receiving failed; the stack shuts down");
                 return Round::End;
             }
         };

@@ -113,7 +113,7 @@ impl Outbox {
     /// retransmitted like packets lost on the way.
     fn settle(&mut self, result: io::Result<()>) {
         if let Err(error) = result {
-            tracing::debug!(%error, "the carrier refused what was to be sent");
+            tracing::debug!(%error, "sending packets failed");
             self.bursts.clear();
         }
     }

@@ -260,7 +260,7 @@ async fn be_called(shared: Rc<Shared>, source: usize, listener: TcpListener, loa
 /// Handles messages on such a connection until either side closes it.
 async fn hear(shared: Rc<Shared>, source: usize, stream: TcpStream, load: Rc<Load>) {
     if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "a connection of a caller");
+        tracing::debug!(%error, "setting TCP_NODELAY failed");
     }
     let stream = Rc::new(Wire::plain(stream));
     let line = Rc::new(Line::default());

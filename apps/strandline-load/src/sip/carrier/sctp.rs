@@ -86,7 +86,7 @@ impl Carrier for Sctp {
                 // unanswered.
                 match association.try_send_bytes(data, info) {
                     Ok(()) | Err(TrySendError::Full) => {}
-                    Err(error) => tracing::debug!(%error, "sending over SCTP"),
+                    Err(error) => tracing::debug!(%error, "sending over SCTP failed"),
                 }
             }
         }

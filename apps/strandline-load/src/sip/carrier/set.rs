@@ -209,7 +209,7 @@ impl Carrier for Rc<Set> {
             if !self.persistent {
                 for message in messages {
                     if let Err(error) = self.begin(source, bytes(out, message)) {
-                        tracing::debug!(%error, "a connection for a request");
+                        tracing::debug!(%error, "connecting for a request failed");
                         load.count_lost();
                     }
                 }
@@ -247,7 +247,7 @@ impl Carrier for Rc<Set> {
         match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&most)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => {
-                tracing::error!(%error, "waiting for connections");
+                tracing::error!(%error, "epoll_wait failed");
                 return false;
             }
         }
@@ -375,7 +375,7 @@ async fn open_again(set: Rc<Set>, number: usize, load: Rc<Load>) {
     let mut places = set.places.borrow_mut();
     let Some(place) = places.get_mut(number) else { return };
     if let Err(error) = set.watch(&stream, number, place.generation, true) {
-        tracing::error!(%error, "a connection that was opened again");
+        tracing::error!(%error, "adding a reopened connection to epoll failed");
         return;
     }
     place.stream = Some(stream);

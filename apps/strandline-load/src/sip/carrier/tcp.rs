@@ -132,7 +132,7 @@ pub(super) async fn connect_plain(local: IpAddr, server: SocketAddr) -> io::Resu
     // destination, or was used to the server until a moment ago. Finding a port that is entirely unused takes
     // longer the more connections there are.
     if setsockopt(&socket, IpBindAddressNoPort, &true).is_err() {
-        tracing::debug!("ports are chosen at once");
+        tracing::debug!("setting IP_BIND_ADDRESS_NO_PORT failed; bind chooses the ports");
     }
     socket.bind((local, 0).into())?;
     let stream = socket.connect(server).await?;

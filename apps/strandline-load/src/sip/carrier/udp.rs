@@ -42,7 +42,7 @@ pub(in crate::sip) async fn open(
         socket.set_nonblocking(true)?;
         socket2::SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER)?;
         if let Err(error) = take_trains(&socket, true) {
-            tracing::debug!(%error, "datagrams come one by one");
+            tracing::debug!(%error, "enabling UDP GRO failed; datagrams are received one by one");
         }
         addresses.push(socket.local_addr()?);
         #[allow(
@@ -94,7 +94,7 @@ async fn receive(socket: Rc<Source>, source: usize, room: Rc<RefCell<Receiving>>
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             // The server isn't listening, or not yet: requests are retransmitted.
-            Err(error) => tracing::debug!(%error, "receiving"),
+            Err(error) => tracing::debug!(%error, "receiving datagrams failed"),
         }
     }
 }

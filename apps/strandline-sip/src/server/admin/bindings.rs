@@ -66,7 +66,7 @@ pub(super) fn kick(hub: &Rc<Hub>, name: &str, contact: Option<&str>, store_timeo
     let flows = removed.iter().filter(is_own).filter(|binding| binding.flow.connection != 0);
     let closed = flows.filter(|binding| hub.close(&binding.flow)).count();
     let aor = text(&aor);
-    tracing::info!(user = aor, removed = removed.len(), closed, "bindings taken away");
+    tracing::info!(user = aor, removed = removed.len(), closed, "bindings removed by an administrator");
     let done = Answer::json(200, &json!({"user": aor, "removed": removed.len(), "closed": closed}));
     if hub.store_figures().is_none() {
         return done.into();

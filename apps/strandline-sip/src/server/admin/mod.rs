@@ -54,12 +54,12 @@ impl Admin {
             (["drain"], "PUT" | "DELETE") => {
                 let draining = method == "PUT";
                 self.hub.service.borrow_mut().setup_mut().set_draining(draining);
-                tracing::info!(draining, "as somebody has asked for");
+                tracing::info!(draining, "draining changed by an administrator");
                 Answer::json(200, &json!({"draining": draining}))
             }
             (["reload"], "POST") => match self.reloader.reload(&self.hub) {
                 Ok(done) => Answer::json(200, &json!({"changed": done.changed, "kept": done.kept})),
-                Err(error) => Answer::error(422, &error.to_string(), "nothing has changed"),
+                Err(error) => Answer::error(422, &error.to_string(), "the configuration is unchanged"),
             },
             (["status" | "bindings"], _) => Answer::not_allowed("GET, HEAD"),
             (["bindings", _], _) => Answer::not_allowed("GET, HEAD, DELETE"),
@@ -67,8 +67,8 @@ impl Admin {
             (["reload"], _) => Answer::not_allowed("POST"),
             _ => Answer::error(
                 404,
-                "there is nothing here",
-                "there are /status, /bindings, /drain and /reload",
+                "not found",
+                "the paths are /status, /bindings, /drain and /reload",
             ),
         };
         answer.into()

@@ -183,7 +183,7 @@ async fn serve(collector: SocketAddr, tcp: bool, mut waiting: Receiver<Vec<u8>>,
             way = match open(collector, tcp).await {
                 Ok(open) => Some(open),
                 Err(error) => {
-                    tracing::debug!(%error, %collector, "HEP");
+                    tracing::debug!(%error, %collector, "connecting to the HEP collector failed");
                     shared.count(|counters| counters.dropped += 1);
                     tokio::time::sleep(PAUSE).await;
                     continue;
@@ -198,7 +198,7 @@ async fn serve(collector: SocketAddr, tcp: bool, mut waiting: Receiver<Vec<u8>>,
         match sent {
             Ok(()) => shared.count(|counters| counters.sent += 1),
             Err(error) => {
-                tracing::debug!(%error, %collector, "HEP");
+                tracing::debug!(%error, %collector, "sending to the HEP collector failed");
                 shared.count(|counters| counters.dropped += 1);
                 way = None;
             }

@@ -160,7 +160,7 @@ fn settle(found: Found, message: u64, (connection, reader): Young, hub: &Rc<Hub>
         return;
     }
     if let Err(error) = set.add(Rc::clone(&connection), reader, hub) {
-        tracing::warn!(%error, "waiting for a connection");
+        tracing::warn!(%error, "adding a connection to epoll failed");
         gone(hub, &connection);
     }
 }

@@ -9,7 +9,7 @@ use crate::server::socket::{Letter, Mail};
 pub(in crate::server) async fn serve(mail: Rc<Mail>, hub: Rc<Hub>) {
     loop {
         if let Err(error) = mail.readable().await {
-            tracing::error!(%error, "waiting for other workers");
+            tracing::error!(%error, "waiting for messages from other workers failed");
             return;
         }
         let mut more = false;

@@ -18,7 +18,7 @@ pub(in crate::server) async fn serve_many(many: Rc<Many>, hub: Rc<Hub>) {
     let mut messages = Vec::with_capacity(BATCH);
     loop {
         if let Err(error) = many.endpoint.recv_many_from(&mut messages, BATCH).await {
-            tracing::error!(%error, "receiving over SCTP");
+            tracing::error!(%error, "receiving over SCTP failed");
             return;
         }
         let (mut opened, mut shed) = (Vec::new(), Vec::new());
@@ -80,7 +80,7 @@ fn makes_room(many: &Many, hub: &Hub, shed: &mut Vec<u64>) -> bool {
 /// Reports closed associations to the service.
 fn closed(hub: &Rc<Hub>, shed: Vec<u64>) {
     for connection in shed {
-        tracing::debug!(connection, "an association was ended to make room: no message has come");
+        tracing::debug!(connection, "association without a message aborted to make room");
         hub.with(|service, _| service.connection_closed(connection));
     }
 }
@@ -115,7 +115,7 @@ pub(in crate::server) async fn serve_one(one: Rc<One>, hub: Rc<Hub>) {
                 tokio::task::spawn_local(receive(Rc::clone(&one), Rc::clone(&hub), association, true));
             }
             Err(error) => {
-                tracing::error!(%error, "accepting associations");
+                tracing::error!(%error, "accepting associations failed");
                 return;
             }
         }
@@ -145,7 +145,7 @@ pub(in crate::server) async fn open_wanted(mut opened: Opened, one: Rc<One>, hub
             one.has_begun(peer, stands.is_ok());
             match stands {
                 Ok(()) => receive(one, hub, association, false).await,
-                Err(error) => tracing::debug!(%error, %peer, "setting up an association"),
+                Err(error) => tracing::debug!(%error, %peer, "setting up an association failed"),
             }
         });
     }

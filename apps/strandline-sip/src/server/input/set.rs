@@ -221,7 +221,7 @@ pub(in crate::server) async fn serve(set: Rc<Set>, hub: Rc<Hub>) {
             Ok(_) if again.is_empty() => ready.clear_ready(),
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => {
-                tracing::error!(%error, "waiting for connections");
+                tracing::error!(%error, "epoll_wait failed");
                 return;
             }
         }

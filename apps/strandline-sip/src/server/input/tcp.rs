@@ -65,7 +65,7 @@ pub(super) async fn greet(hub: Rc<Hub>, connection: Rc<Connection>, wire: Wire) 
         }
         failed => {
             if let Ok(Err(error)) = failed {
-                tracing::debug!(%error, peer = %connection.peer, "a connection can't be taken");
+                tracing::debug!(%error, peer = %connection.peer, "accepting a connection failed");
             }
             hub.connections.remove(&connection);
             connection.ended();
@@ -126,7 +126,7 @@ async fn open(hub: Rc<Hub>, set: Rc<Set>, connection: Rc<Connection>, tls: Optio
             hub.service.borrow_mut().connection_opened(connection.id);
             connection.accepted(stream);
             if let Err(error) = set.add(Rc::clone(&connection), reader, &hub) {
-                tracing::warn!(%error, "waiting for a connection");
+                tracing::warn!(%error, "adding a connection to epoll failed");
                 gone(&hub, &connection);
             }
         }
@@ -142,7 +142,7 @@ async fn open(hub: Rc<Hub>, set: Rc<Set>, connection: Rc<Connection>, tls: Optio
                     Err(error) => error.to_string(),
                 },
             );
-            tracing::debug!(peer = %connection.peer, why, "a connection can't be opened");
+            tracing::debug!(peer = %connection.peer, why, "connecting failed");
             hub.connections.remove(&connection);
             let unsent = connection.unsent();
             hub.with(|service, now| {
@@ -193,7 +193,7 @@ async fn connect(
     };
     let _ = stream.set_nodelay(true);
     if let Err(error) = patience.apply(&stream) {
-        tracing::debug!(%error, "the system can't tell who is gone");
+        tracing::debug!(%error, "setting TCP keep-alive failed");
     }
     if protocol != Protocol::Tls {
         return Ok(Opened::Plain(stream.into_std()?));

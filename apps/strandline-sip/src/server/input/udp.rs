@@ -19,7 +19,7 @@ pub(in crate::server) async fn serve(udp: Rc<Udp>, hub: Rc<Hub>) {
             udp.look_away();
             tokio::time::sleep(every).await;
         } else if let Err(error) = udp.readable().await {
-            tracing::error!(%error, "waiting for datagrams");
+            tracing::error!(%error, "waiting for datagrams failed");
             return;
         }
         let (count, more) = take(&udp, &hub);

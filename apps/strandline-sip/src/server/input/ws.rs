@@ -293,7 +293,7 @@ impl Taker for Frames {
 
     fn on_idle(&mut self, hub: &Rc<Hub>) -> bool {
         if std::mem::replace(&mut self.asked, true) {
-            tracing::debug!(peer = %self.connection.peer, "it doesn't answer any more");
+            tracing::debug!(peer = %self.connection.peer, "connection closed: no answer to a WebSocket ping");
             return false;
         }
         let sent = hub.connections.with_frames(&self.connection, |frames, out| frames.ping(out));

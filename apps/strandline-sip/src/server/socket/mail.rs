@@ -210,7 +210,7 @@ impl Way {
                     Ok(sent) => {
                         self.waiting_bytes.set(self.waiting_bytes.get().saturating_sub(first.len()));
                         if let Err(error) = sent {
-                            tracing::warn!(%error, "letters to another worker are lost");
+                            tracing::warn!(%error, "sending messages to another worker failed; they are lost");
                         }
                     }
                 }
@@ -306,7 +306,7 @@ impl Mail {
                 Ok((len, _)) => letters(room.get(..len).unwrap_or(&[])).for_each(&mut each),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
                 Err(error) => {
-                    tracing::warn!(%error, "letters of other workers");
+                    tracing::warn!(%error, "receiving messages from other workers failed");
                     return false;
                 }
             }

@@ -58,7 +58,7 @@ impl Connections {
         found.sort_unstable_by_key(|one| one.id);
         found.truncate(count);
         for stranger in &found {
-            tracing::debug!(peer = %stranger.peer, "closed to make room: no message has come");
+            tracing::debug!(peer = %stranger.peer, "connection without a message closed to make room");
             stranger.close();
         }
         count

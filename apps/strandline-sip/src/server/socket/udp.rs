@@ -54,7 +54,7 @@ impl Udp {
         reference.set_recv_buffer_size(RECEIVE_BUFFER)?;
         reference.set_send_buffer_size(RECEIVE_BUFFER)?;
         if let Err(error) = take_trains(&socket, true) {
-            tracing::debug!(%error, "datagrams come one by one");
+            tracing::debug!(%error, "enabling UDP GRO failed; datagrams are received one by one");
         }
         let receiving = RefCell::new(Receiving::new(TRAIN));
         Ok(Rc::new(Self {
@@ -121,7 +121,7 @@ impl Udp {
             Err(error) if error.kind() == ErrorKind::WouldBlock => return (0, false),
             // An ICMP error from a closed peer, which can't be handled.
             Err(error) => {
-                tracing::debug!(%error, "receiving datagrams");
+                tracing::debug!(%error, "receiving datagrams failed");
                 return (0, false);
             }
         };

@@ -37,10 +37,10 @@ impl Connections {
             let stuck = Duration::from_secs(u64::from(connection.life.stuck(now_secs, connection.waits())));
             let what = (connection.accepted.get(), connection.life.is_mute());
             if is_over(what, silent, silence_max(id), &patience) {
-                tracing::debug!(peer = %connection.peer, "nothing comes any more");
+                tracing::debug!(peer = %connection.peer, "idle connection closed");
                 connection.close();
             } else if stuck >= patience.write {
-                tracing::debug!(peer = %connection.peer, "it takes nothing any more");
+                tracing::debug!(peer = %connection.peer, "connection closed: the peer stopped reading");
                 connection.give_up();
             }
             self.watch.borrow_mut().add(now_secs, id);
@@ -62,7 +62,7 @@ impl Connections {
             by_id.values().filter(|one| one.kept() > 0).map(|one| (one.kept(), Rc::clone(one))).collect();
         drop(by_id);
         for connection in largest(shares, bytes, most) {
-            tracing::debug!(peer = %connection.peer, "too much is kept for all connections");
+            tracing::debug!(peer = %connection.peer, "connection closed: connections.buffered_bytes_max is exceeded");
             connection.give_up();
         }
     }

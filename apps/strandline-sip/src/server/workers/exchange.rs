@@ -53,7 +53,7 @@ impl Outlet {
     /// because it could not make up for missed messages.
     pub(super) fn send(&self, head: &ToWorker, body: &[u8]) -> bool {
         if self.waiting.load(Ordering::Relaxed) > WAITING_MAX {
-            tracing::error!("a process that reads nothing is given up");
+            tracing::error!("worker disconnected: it stopped reading");
             // It may have ended already.
             let _ = self.stream.shutdown(Shutdown::Both);
             return false;
@@ -82,7 +82,7 @@ pub(super) fn write_all(inlet: &Inlet) {
     while let Ok(whole) = inlet.frames.recv() {
         inlet.waiting.fetch_sub(whole.len(), Ordering::Relaxed);
         if let Err(error) = out.write_all(&whole) {
-            tracing::debug!(%error, "a worker takes nothing more");
+            tracing::debug!(%error, "writing to a worker failed");
             return;
         }
     }

@@ -78,7 +78,7 @@ impl Keep {
         match self {
             Self::Memory => false,
             Self::Sqlite(store) => store.idle().unwrap_or_else(|error| {
-                tracing::warn!(%error, "the store can't be put in order");
+                tracing::warn!(%error, "compacting the store failed");
                 false
             }),
         }

@@ -133,7 +133,7 @@ impl Link {
         let mut hearing = Hearing { stream, own, count, teller, answers, tell, orders };
         let hear = move || {
             let why = hearing.hear();
-            tracing::info!(%why, "the supervisor is gone");
+            tracing::info!(%why, "connection to the supervisor lost");
             hearing.lost();
         };
         std::thread::Builder::new().name("supervisor".to_owned()).spawn(hear).map(|_| ())

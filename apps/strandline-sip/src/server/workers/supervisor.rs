@@ -141,7 +141,7 @@ pub(in crate::server) fn supervise(config: &Config, args: &Args, files: Files) -
     // All links have ended, and the store receives nothing more. After an error, workers end with this
     // process.
     if store.join().is_err() {
-        tracing::error!("the thread that writes bindings down has failed");
+        tracing::error!("the thread that writes bindings panicked");
     }
     Ok(code)
 }
@@ -242,7 +242,7 @@ impl Supervisor<'_> {
 
     fn step(&mut self) -> Result<()> {
         if self.ends.is_some_and(|by| by <= Instant::now()) {
-            tracing::error!("some processes did not end in time");
+            tracing::error!("some workers did not end in time and are killed");
             self.signal(Signal::KILL);
             self.ends = Some(Instant::now() + END);
             return Ok(());
@@ -251,7 +251,7 @@ impl Supervisor<'_> {
         for worker in 0..self.count {
             let is_due = self.place(worker).is_some_and(|place| place.start_at.is_some_and(|at| at <= now));
             if is_due && let Err(error) = self.start(worker) {
-                tracing::error!(worker = worker + 1, %error, "a process can't be started");
+                tracing::error!(worker = worker + 1, %error, "starting a worker failed");
                 self.pause(worker);
             }
         }
@@ -275,7 +275,7 @@ impl Supervisor<'_> {
     /// Begins a graceful end.
     fn end(&mut self) {
         if self.ends.is_none() {
-            tracing::info!("ending gracefully");
+            tracing::info!("shutting down gracefully");
             self.ends = Some(Instant::now() + END);
             self.places.iter_mut().for_each(|place| place.start_at = None);
             self.waiting.clear();
@@ -386,7 +386,7 @@ impl Supervisor<'_> {
         tokio::task::spawn_local(async move {
             match child.wait().await {
                 Ok(status) => drop(events.send(Event::Exited(worker, status))),
-                Err(error) => tracing::error!(%error, "waiting for a process"),
+                Err(error) => tracing::error!(%error, "waiting for a worker's exit failed"),
             }
         });
     }
@@ -403,7 +403,7 @@ impl Supervisor<'_> {
                 self.end_drained();
             }
             Event::Ready { worker, users, sctp } => {
-                tracing::info!(worker = worker + 1, "a process serves");
+                tracing::info!(worker = worker + 1, "worker ready");
                 self.exchange.serves(worker);
                 self.sctp = self.sctp.or(sctp);
                 if let Some(place) = self.place(worker) {
@@ -430,7 +430,7 @@ impl Supervisor<'_> {
 
     /// Kills a worker that can't apply the configuration of all others; its replacement will have it.
     fn differs(&mut self, worker: u8, error: &str) {
-        tracing::error!(worker = worker + 1, %error, "a process can't have the configuration that all have, and is ended");
+        tracing::error!(worker = worker + 1, %error, "worker killed: it could not apply the new configuration");
         if let Some(pid) = self.place(worker).and_then(|place| place.pid) {
             // It may have ended already.
             let _ = kill_process(pid, Signal::KILL);
@@ -458,7 +458,7 @@ impl Supervisor<'_> {
             self.worst = self.worst.max(code.max(1));
             self.end();
         } else {
-            tracing::error!(worker = worker + 1, %status, "a process has ended, and is started again");
+            tracing::error!(worker = worker + 1, %status, "worker exited and is restarted");
             self.asking.died(worker);
         }
         self.end_drained();

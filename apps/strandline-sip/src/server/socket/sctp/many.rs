@@ -174,7 +174,7 @@ impl Many {
             Poll::Pending => {
                 tokio::task::spawn_local(async move {
                     if let Err(error) = many.endpoint.send_to(id, data, unordered()).await {
-                        tracing::debug!(%error, "sending over SCTP");
+                        tracing::debug!(%error, "sending over SCTP failed");
                     }
                     many.waiting.remove(connection, len);
                 });
@@ -192,7 +192,7 @@ impl Many {
             }
             Ok(_) => {}
             Err(error) => {
-                tracing::debug!(%error, %peer, "sending over SCTP");
+                tracing::debug!(%error, %peer, "sending over SCTP failed");
                 report(&self.failed, vec![unsent]);
             }
         }

@@ -159,7 +159,7 @@ impl One {
                 Some(association)
             }
             Err(error) => {
-                tracing::debug!(%error, %peer, "setting up an association");
+                tracing::debug!(%error, %peer, "setting up an association failed");
                 None
             }
         }
@@ -187,7 +187,7 @@ impl One {
                 let one = Rc::clone(self);
                 tokio::task::spawn_local(async move {
                     if let Err(error) = association.send_bytes(data, unordered()).await {
-                        tracing::debug!(%error, "sending over SCTP");
+                        tracing::debug!(%error, "sending over SCTP failed");
                     }
                     one.waiting.remove(connection, len);
                 });
@@ -195,7 +195,7 @@ impl One {
             }
             Err(TrySendError::Full) => false,
             Err(error) => {
-                tracing::debug!(%error, "sending over SCTP");
+                tracing::debug!(%error, "sending over SCTP failed");
                 false
             }
         }
