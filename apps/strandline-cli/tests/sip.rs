@@ -290,14 +290,14 @@ fn configuration_check_names_what_is_wrong() {
         (right.replace("domains", "domain"), "line 1, column 1"),
         (
             right.replace("\"udp\"", "\"tls1\""),
-            "listen.protocol: \"tls1\" is none of \"udp\", \"tcp\", \"sctp\", \"tls\", \"ws\" and \"wss\"",
+            "listen.protocol: unknown protocol \"tls1\": use \"udp\", \"tcp\", \"sctp\", \"tls\", \"ws\" or \"wss\"",
         ),
         (
             right.replace("advertise = \"sip.example.com\"", ""),
-            "listen.advertise: needed with address 0.0.0.0:5060",
+            "listen.advertise: required with address 0.0.0.0:5060",
         ),
-        (right.replace("path = \"/tmp/a.db\"", ""), "store.path: needed with kind = \"sqlite\""),
-        (right.replace("0/24", "0/33"), "relay.from: \"192.0.2.0/33\" is not like 192.0.2.0/24"),
+        (right.replace("path = \"/tmp/a.db\"", ""), "store.path: required with kind = \"sqlite\""),
+        (right.replace("0/24", "0/33"), "relay.from: expected a network such as 192.0.2.0/24 or"),
         (
             format!("{right}[overload]\npatience_ms = 900\n"),
             "overload.patience_ms: 900 is not between 10 and 250",
@@ -308,43 +308,44 @@ fn configuration_check_names_what_is_wrong() {
         ),
         (format!("{right}[timers]\nt1_ms = 1\n"), "timers.t1_ms: 1 is not between 10 and 10000"),
         (format!("{right}[timers]\nfailover_ms = 1\n"), "timers.failover_ms: 1 is not between 500 and 32000"),
-        (format!("{right}[access]\ndeny = [\"x\"]\n"), "access.deny: \"x\" is not like 192.0.2.0/24"),
+        (
+            format!("{right}[access]\ndeny = [\"x\"]\n"),
+            "access.deny: expected a network such as 192.0.2.0/24",
+        ),
         (
             format!("{right}[auth]\nrealm = \"a\"\nusers = \"/nowhere/users\"\n"),
             "auth.users: /nowhere/users: No such file",
         ),
         (
             format!("{right}[tls]\ncertificate = \"/dev/null\"\nkey = \"/dev/null\"\n"),
-            "tls.certificate: /dev/null: no private key in PEM there",
+            "tls.certificate: /dev/null: the file contains no PEM private key",
         ),
         (
             format!("{right}[aliases]\ndomains = {{ \"example.net\" = \"example.org\" }}\n"),
-            "aliases.domains: \"example.net\" = \"example.org\": the second must be one of domains",
+            "aliases.domains: \"example.net\" = \"example.org\": the first must not be one of `domains`",
         ),
         (
             format!("{right}[aliases]\nusers = {{ \"a@example.com\" = [\"b@elsewhere.example\"] }}\n"),
-            "elsewhere.example is none of domains; for elsewhere write \"sip:b@elsewhere.example\"",
+            "elsewhere.example is not one of `domains`; for another domain write \"sip:b@elsewhere.example\"",
         ),
         (
             format!("{right}[aliases]\nusers = {{ \"a@example.com\" = [\"a@example.com\"] }}\n"),
-            "aliases.users: \"a@example.com\" stands for itself",
+            "aliases.users: \"a@example.com\" is an alias of itself",
         ),
         (
             format!("{right}[registrar]\nexpires_min_secs = 7200\n"),
-            "registrar.expires_min_secs: more than 3600",
+            "registrar.expires_min_secs: must be at most 3600",
         ),
-        (format!("{right}[limits]\nusers_max = 0\n"), "limits.users_max: 0 is less than 1, the least"),
+        (format!("{right}[limits]\nusers_max = 0\n"), "limits.users_max: 0 is less than the minimum of 1"),
         (
             format!("{right}[limits]\nmessage_body_bytes_max = 10\n"),
-            "limits.message_body_bytes_max: 10 is less than 1024, the least",
+            "limits.message_body_bytes_max: 10 is less than the minimum of 1024",
         ),
         (
-            format!(
-                "{right}[auth]\nrealm = \"example.com\"\nusers = \"/dev/null\"\nnonce_lifetime_secs = 0\n"
-            ),
-            "auth.nonce_lifetime_secs: 0 is not between 10 and 86,400",
+            format!("{right}[auth]\nrealm = \"a\"\nusers = \"/dev/null\"\nnonce_lifetime_secs = 0\n"),
+            "auth.nonce_lifetime_secs: 0 is not between 10 and 86400",
         ),
-        (format!("{right}[server]\nprocesses = 2.5\n"), "`processes` is a whole number, or \"auto\""),
+        (format!("{right}[server]\nprocesses = 2.5\n"), "`processes` must be a whole number or \"auto\""),
     ] {
         let (success, stderr) = check(&text);
         assert!(!success && stderr.contains(error), "{stderr} lacks {error}");
@@ -365,11 +366,11 @@ fn unopenable_file_error_has_a_hint() {
     };
     for processes in ["1", "2"] {
         let told = start(&["--store", file.to_str().unwrap(), "--processes", processes]);
-        assert!(told.contains("database is locked: another server has it open"), "{told}");
+        assert!(told.contains("database is locked: another server or program has it open"), "{told}");
     }
     drop(server);
     let told = start(&["--store", folder.join("none/sip.db").to_str().unwrap()]);
-    assert!(told.contains("is the folder that store.path or --store names there"), "{told}");
+    assert!(told.contains("does the directory of store.path or --store exist"), "{told}");
     let told = start(&["--config", "/nowhere/sip.toml"]);
     assert!(told.contains("--config: /nowhere/sip.toml: No such file"), "{told}");
     std::fs::remove_dir_all(folder).unwrap();
@@ -388,11 +389,8 @@ fn users_of_domains_that_are_none_are_told() {
     );
     for (users, says) in [
         ("a:password:x\na@Example.com:password:x\nb@sip.example.com:password:x\n", ""),
-        ("# all\na@example.org:password:x\n", "auth.users: line 2: example.org is none of domains"),
-        (
-            "a@example.net:password:x\n",
-            "auth.users: line 1: example.net is an alias of example.com: write that",
-        ),
+        ("# all\na@example.org:password:x\n", "auth.users: line 2: example.org is not one of `domains`"),
+        ("a@example.net:password:x\n", "auth.users: line 1: example.net is an alias: use example.com"),
     ] {
         std::fs::write(&file, users).unwrap();
         checked::says(&config, says);
@@ -406,46 +404,46 @@ fn route_errors_name_what_is_wrong() {
     for (text, error) in [
         (
             format!("{right}[[route]]\nto = [\"sip:192.0.2.1\"]\n"),
-            "route: a prefix, such as \"+44\", or a domain",
+            "route: a route requires a prefix, such as \"+44\", or a domain",
         ),
         (
             format!("{right}[[route]]\nprefix = \"+\"\nto = [{{ uri = \"sip:192.0.2.1\", prioriti = 1 }}]\n"),
-            "each of `to` is a SIP URI, or a table with `uri` and `priority`",
+            "each entry of `to` must be a SIP URI, or a table with `uri` and `priority`",
         ),
         (
             format!("{right}[[route]]\nprefix = \"+\"\nto = [\"tel:+1\"]\n"),
-            "route.to: \"tel:+1\" is not like \"sip:trunk.example.net\" or \"sip:192.0.2.1:5060;transport=tcp\"",
+            "route.to: expected a URI such as \"sip:trunk.example.net\" or \"sip:192.0.2.1:5060;transport=tcp\", not \"tel:+1\"",
         ),
         (
             format!(
                 "{right}[[route]]\nprefix = \"+\"\nto = [\"sip:192.0.2.1\"]\n[[route]]\nprefix = \"0\"\nto = [\"192.0.2.1\"]\n"
             ),
-            "route[2].to: \"192.0.2.1\" is not like",
+            "route[2].to: expected a URI such as",
         ),
         (format!("{right}[overload]\ngather_ms = 50\n"), "overload.gather_ms: 50 is not between 0 and 20"),
         (
             format!("{right}[[route]]\ndomain = \"example.com\"\nto = [\"sip:192.0.2.1\"]\n"),
-            "route.domain: \"example.com\" is one of domains",
+            "route.domain: \"example.com\" is one of `domains`",
         ),
         (
             format!("{right}[[route]]\nprefix = \"+\"\nto = [\"sip:192.0.2.1;transport=tcp\"]\n"),
-            "route.to: \"sip:192.0.2.1;transport=tcp\" is reached over tcp, and nothing listens for tcp: add a [[listen]]",
+            "route.to: \"sip:192.0.2.1;transport=tcp\" uses tcp, but nothing listens for tcp: add a [[listen]]",
         ),
         (
             format!("{right}[[route]]\nprefix = \"+\"\nto = [\"sip:trunk.example;transport=dccp\"]\n"),
-            "route.to: \"sip:trunk.example;transport=dccp\" has none of the transports udp, tcp, tls and sctp",
+            "route.to: \"sip:trunk.example;transport=dccp\" has an unknown transport: use udp, tcp, tls or sctp",
         ),
         (
             format!("{right}[[route]]\nprefix = \"+\"\nto = [\"sip:trunk.example;transport=wss\"]\n"),
-            "nobody is reached over WebSocket",
+            "WebSocket reaches only phones that have connected",
         ),
         (
             format!("{right}[aliases]\nusers = {{ \"a@example.com\" = [\"sips:b@elsewhere.example\"] }}\n"),
-            "aliases.users: \"sips:b@elsewhere.example\" is reached over tls, and nothing listens for tls",
+            "aliases.users: \"sips:b@elsewhere.example\" uses tls, but nothing listens for tls",
         ),
         (
             format!("{right}[[route]]\nprefix = \"+\"\nregistrar = true\nto = [\"sip:192.0.2.1\"]\n"),
-            "route.registrar: a registrar is one for a domain: leave out prefix, and name the domain",
+            "route.registrar: a registrar requires a domain and no prefix",
         ),
     ] {
         let (success, stderr) = check(&text);
@@ -458,10 +456,10 @@ fn route_errors_name_what_is_wrong() {
 #[test]
 fn sctp_carriers_serve_only_sctp_on_one_port() {
     for (entry, error) in [
-        ("protocol = \"tcp\"\ncarrier = \"ip\"\n", "listen.carrier: goes with protocol = \"sctp\""),
+        ("protocol = \"tcp\"\ncarrier = \"ip\"\n", "listen.carrier: requires protocol = \"sctp\""),
         (
             "protocol = \"sctp\"\ncarrier = \"ip\"\nsctp_port = 5\n",
-            "listen.sctp_port: goes with carrier = \"udp\"",
+            "listen.sctp_port: requires carrier = \"udp\"",
         ),
         ("protocol = \"sctp\"\ncarrier = \"tcp\"\n", "unknown variant `tcp`"),
     ] {
@@ -478,9 +476,12 @@ fn sctp_has_one_listener_for_each_carrier() {
     let (udp, ip) = (entry(""), entry("carrier = \"ip\""));
     assert_eq!(check(&format!("{udp}{ip}")), (true, String::new()));
     for (second, error) in [
-        (entry(""), "two entries for sctp in UDP: there can be one in UDP and one on IP"),
-        (entry("sctp_port = 5062"), "two entries for sctp in UDP"),
-        (entry("carrier = \"ip\"").replace("5060", "5070"), "need the same SCTP port, not 5060 and 5070"),
+        (entry(""), "two entries for sctp over UDP: at most one over UDP and one over IP are allowed"),
+        (entry("sctp_port = 5062"), "two entries for sctp over UDP"),
+        (
+            entry("carrier = \"ip\"").replace("5060", "5070"),
+            "must have the same SCTP port, not 5060 and 5070",
+        ),
         (entry("carrier = \"ip\"\nadvertise = \"sip.example.com\""), "not 127.0.0.1 and sip.example.com"),
         (format!("{ip}{udp}"), "3 entries for sctp"),
     ] {
@@ -501,9 +502,9 @@ fn a_service_route_is_told_to_who_registers() {
     assert!(ok.contains(told), "{ok}");
     for (uri, error) in [
         ("sip:edge.example.com", "registrar.service_route: \"sip:edge.example.com\" lacks ;lr"),
-        ("tel:+441", "is no SIP URI such as sip:192.0.2.1;lr"),
-        ("sip:edge.example.com;lr?subject=x", "has headers, which a route must not have"),
-        ("sip:edge example.com;lr", "is no SIP URI"),
+        ("tel:+441", "expected a SIP URI such as sip:192.0.2.1;lr, not"),
+        ("sip:edge.example.com;lr?subject=x", "has headers, which are not allowed in a route"),
+        ("sip:edge example.com;lr", "expected a SIP URI"),
     ] {
         let (success, stderr) = check(&format!("[registrar]\nservice_route = [\"{uri}\"]\n"));
         assert!(!success && stderr.contains(error), "{stderr} lacks {error}");

@@ -183,7 +183,7 @@ fn only_who_shows_the_token_is_answered() {
         .output()
         .unwrap();
     let told = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success() && told.contains("who asks must show the token"), "{told}");
+    assert!(!output.status.success() && told.contains("a token is required"), "{told}");
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn bindings_are_paged_and_removed_with_connections() {
     // Formatted for the terminal.
     let listed = world.told("bindings bob --limit 4");
     assert_eq!(listed.lines().filter(|line| line.starts_with("bob")).count(), 4, "{listed}");
-    assert!(listed.ends_with("... and more: --limit\n"), "{listed}");
+    assert!(listed.ends_with("... more users exist; raise --limit\n"), "{listed}");
     assert!(world.told("show alice@example.com").contains("  from tcp 127.0.0.1:"));
     let json: Value = serde_json::from_str(&world.told("--json bindings alice")).unwrap();
     assert_eq!(json["users"][0]["user"], "alice@example.com");
@@ -264,7 +264,7 @@ fn draining_refuses_new_dialogs_and_keeps_others() {
     let len = again(|| callee.recv(&mut room)).unwrap();
     let invite = String::from_utf8_lossy(&room[..len]).into_owned();
     let route = invite.lines().find_map(|line| line.strip_prefix("Record-Route: ")).unwrap();
-    assert_eq!(world.told("drain"), "draining: what begins something gets 503\n");
+    assert_eq!(world.told("drain"), "draining: new requests get 503\n");
     for text in [register("carol", "example.com", "UDP"), request("INVITE", bob, "two", "")] {
         let refused = world.udp(&text);
         assert!(refused.starts_with("SIP/2.0 503") && refused.contains("\r\nRetry-After: "), "{refused}");
@@ -336,8 +336,8 @@ fn what_is_wrong_with_the_configuration_is_told() {
     let (path, token) = (folder.join("sip.toml"), folder.join("short"));
     fs::write(&token, "short").unwrap();
     for (text, says) in [
-        ("[admin]\naddress = \"127.0.0.1:0\"", "admin.token: needed: a file with a secret"),
-        ("[admin]\ntoken = \"TOKEN\"", "admin.address: needed with a token"),
+        ("[admin]\naddress = \"127.0.0.1:0\"", "admin.token: required: a file with a secret"),
+        ("[admin]\ntoken = \"TOKEN\"", "admin.address: required with admin.token"),
         ("[admin]\naddress = \"127.0.0.1:0\"\ntoken = \"TOKEN\"", "must hold one word of 16 letters or more"),
         ("[admin]\naddress = \"127.0.0.1:0\"\ntoken = \"/nowhere/token\"", "/nowhere/token: No such file"),
     ] {
@@ -453,32 +453,41 @@ fn unanswered_admin_request_says_what_may_have_happened() {
         assert_eq!(again(|| stream.read(&mut [0])).unwrap(), 0);
     };
     let told = told_by(Some(says_nothing), "--timeout 1 kick alice@example.com");
-    for says in
-        ["no answer within 1 s", "may have been done, or may be done yet", "`show alice@example.com` tells"]
-    {
+    for says in [
+        "no response within 1 s",
+        "may have been carried out, or still may be",
+        "check with `show alice@example.com`",
+    ] {
         assert!(told.contains(says), "{says}: {told}");
     }
     let told = told_by(Some(says_nothing), "drain --timeout 1");
     assert!(
-        told.contains("no answer within 1 s") && told.contains("`status` tells, at `draining`"),
+        told.contains("no response within 1 s")
+            && told.contains("check `draining` in the output of `status`"),
         "{told}"
     );
     // A read-only request, without effects.
     let told = told_by(Some(says_nothing), "bindings --timeout 1");
-    assert!(told.contains("--timeout has it wait longer") && !told.contains("may have been done"), "{told}");
+    assert!(
+        told.contains("a larger --timeout waits longer") && !told.contains("may have been carried out"),
+        "{told}"
+    );
     // The response never arrives, or is incomplete.
     let told = told_by(Some(drop), "reload");
     assert!(
-        told.contains("the connection ended before the answer") && told.contains("at `reloads`"),
+        told.contains("the connection closed before the response") && told.contains("check `reloads`"),
         "{told}"
     );
     let half: fn(TcpStream) =
         |mut stream| stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{").unwrap();
     let told = told_by(Some(half), "kick alice@example.com");
-    assert!(told.contains("the connection ended before the answer"), "{told}");
+    assert!(told.contains("the connection closed before the response"), "{told}");
     // Another kind of server listens there, or none.
     let other: fn(TcpStream) = |mut stream| stream.write_all(b"220 mail.example.com ESMTP\r\n").unwrap();
     let told = told_by(Some(other), "status");
-    assert!(told.contains("doesn't speak HTTP") && told.contains("--admin?"), "{told}");
+    assert!(
+        told.contains("not that of a SIP server's HTTP interface") && told.contains("--admin?"),
+        "{told}"
+    );
     assert!(told_by(None, "drain").contains("nothing was asked"));
 }

@@ -184,15 +184,15 @@ fn what_is_wrong_with_the_table_is_told() {
     let fine = "[hep]\ncollector = \"192.0.2.1:9060\"\n";
     for (text, says) in [
         (fine.to_owned(), ""),
-        (format!("{fine}transport = \"tls\"\n"), "hep.transport: \"tls\" is neither"),
+        (format!("{fine}transport = \"tls\"\n"), "hep.transport: unknown transport \"tls\""),
         (format!("{fine}sample = 2.0\n"), "hep.sample: 2 is not between 0 and 1"),
         (
             format!("{fine}password = \"a\"\npassword_file = \"/b\"\n"),
-            "hep.password_file: goes without hep.password",
+            "hep.password_file: use either hep.password or hep.password_file",
         ),
         (
             "[hep]\ncollector = \"0.0.0.0:9060\"\n".to_owned(),
-            "hep.collector: 0.0.0.0:9060 is nobody's address",
+            "hep.collector: 0.0.0.0:9060 is not the address and port of a host",
         ),
         ("[hep]\n".to_owned(), "missing field `collector`"),
     ] {

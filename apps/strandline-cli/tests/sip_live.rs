@@ -115,7 +115,7 @@ fn top_prints_text_without_a_terminal() {
     let phones = server.address("tcp").to_string();
     assert!(told(top(&phones)).contains(&phones));
     drop(server);
-    assert!(told(top(&address)).contains("was started with --metrics"));
+    assert!(told(top(&address)).contains("is a SIP server running there with --metrics"));
 }
 
 #[test]

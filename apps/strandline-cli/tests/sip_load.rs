@@ -144,7 +144,7 @@ fn what_is_wrong_is_told() {
     fails(&udp, "register --rate 0", "--rate must be more than 0");
     fails(&tcp, "call --transport tcp --lifetime open", "calls have dialog, transaction or persistent");
     fails(&tcp, "register --transport tcp --lifetime dialog", "REGISTER begins no dialog");
-    fails(&udp, "register --lifetime transaction", "goes with --transport tcp");
+    fails(&udp, "register --lifetime transaction", "requires --transport tcp");
     fails(&udp, "register --durable", "--serve");
     drop(server);
     fails(&tcp, "register --transport tcp", "connecting to 127.0.0.1");

@@ -178,7 +178,7 @@ fn pages_beyond_loopback_are_warned_of() {
         let log = std::fs::read_to_string(folder.0.join("log")).unwrap();
         for told in [&String::from_utf8(checked.stderr).unwrap(), &log] {
             for key in ["metrics.address", "admin.address"] {
-                let warning = format!("{key}: {address} is reached by other machines, and there is no TLS");
+                let warning = format!("{key}: {address} is reachable from other machines without TLS");
                 assert_eq!(told.contains(&warning), warns, "{address}: {told}");
             }
         }

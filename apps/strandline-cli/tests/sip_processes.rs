@@ -222,7 +222,7 @@ fn restarted_process_drains_with_the_others() {
             phone.register().starts_with(code)
         })
     };
-    assert_eq!(told(&["drain"]), "draining: what begins something gets 503\n");
+    assert_eq!(told(&["drain"]), "draining: new requests get 503\n");
     assert!(all_get("SIP/2.0 503"));
     kill(workers(&server)[1]);
     at_last("another has taken its place", || {

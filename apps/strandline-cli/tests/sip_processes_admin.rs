@@ -137,11 +137,14 @@ fn figures_are_right_while_a_process_dies() {
 #[test]
 fn what_goes_with_one_process_only_is_told() {
     for (arguments, error) in [
-        (vec!["--processes", "0"], "--processes: \"0\" is neither a number between 1 and 64 nor \"auto\""),
-        (vec!["--processes", "many"], "--processes: \"many\" is neither"),
+        (
+            vec!["--processes", "0"],
+            "--processes: expected a number from 1 to 64 or \"auto\" (one for each usable core), not \"0\"",
+        ),
+        (vec!["--processes", "many"], "--processes: expected a number from 1 to 64"),
         (
             vec!["--processes", "2", "--listen", "sctp-ip:127.0.0.1:5060"],
-            "listen.carrier: SCTP on IP goes with one process",
+            "listen.carrier: SCTP over IP requires a single process",
         ),
     ] {
         let output = Command::new(PROGRAM).args(["sip", "--check"]).args(&arguments).output().unwrap();
@@ -160,6 +163,6 @@ fn what_goes_with_one_process_only_is_told() {
             .output()
             .unwrap();
         let told = String::from_utf8(second.stderr).unwrap();
-        assert!(told.contains("is another server there"), "{told}");
+        assert!(told.contains("is another server running there"), "{told}");
     }
 }

@@ -88,7 +88,7 @@ fn what_is_acknowledged_survives(kind: Kind) {
     let second = Command::new(PROGRAM).args(["sip", "--config"]).arg(&config).output().unwrap();
     let error = String::from_utf8(second.stderr).unwrap();
     assert!(
-        !second.status.success() && error.contains("each needs a [node] with a name of its own"),
+        !second.status.success() && error.contains("give each server a [node] with a unique name"),
         "{error}"
     );
     assert!(phone.register(&server, "u0", 3600).starts_with("SIP/2.0 200"));

@@ -161,33 +161,45 @@ fn store_and_node_errors_are_reported() {
     let auth = "[auth]\nrealm = \"example.com\"\nsubscribers = \"store\"\n";
     assert_eq!(check(&format!("{mysql}{node}{auth}")), (true, String::new()));
     for (text, error) in [
-        ("[store]\nkind = \"oracle\"\n".to_owned(), "store.kind: \"oracle\" is none of"),
-        ("[store]\nkind = \"redis\"\n".to_owned(), "store.url: needed with kind = \"redis\", such as"),
-        (
-            mysql.replace("/sip\"", "/sip?ssl-mode=REQUIRED\""),
-            "store.url: asks for TLS, which there is none of",
-        ),
-        (mysql.replace("/sip\"", "/sip?a=b&require_ssl=true\""), "store.url: asks for TLS"),
+        ("[store]\nkind = \"oracle\"\n".to_owned(), "store.kind: unknown kind \"oracle\""),
+        ("[store]\nkind = \"redis\"\n".to_owned(), "store.url: required with kind = \"redis\", such as"),
+        (mysql.replace("/sip\"", "/sip?ssl-mode=REQUIRED\""), "store.url: TLS to databases is not supported"),
+        (mysql.replace("/sip\"", "/sip?a=b&require_ssl=true\""), "store.url: TLS to databases"),
         (
             mysql.replace("mysql", "postgresql").replace("/sip\"", "/sip?sslmode=verify-full\""),
-            "store.url: asks for TLS",
+            "store.url: TLS to databases",
         ),
-        (mysql.replace("mysql", "redis").replace("redis://", "rediss://"), "store.url: asks for TLS"),
-        (mysql.replace("mysql://", "redis://"), "store.url: not like \"mysql://user@host:3306/database\""),
-        (format!("{mysql}path = \"a.db\"\n"), "store.path: goes with kind = \"sqlite\""),
-        (format!("{mysql}replicas_min = 1\n"), "store.replicas_min: goes with kind = \"redis\""),
+        (mysql.replace("mysql", "redis").replace("redis://", "rediss://"), "store.url: TLS to databases"),
+        (
+            mysql.replace("mysql://", "redis://"),
+            "store.url: expected a URL such as \"mysql://user@host:3306/database\"",
+        ),
+        (format!("{mysql}path = \"a.db\"\n"), "store.path: requires kind = \"sqlite\""),
+        (format!("{mysql}replicas_min = 1\n"), "store.replicas_min: requires kind = \"redis\""),
         (format!("{mysql}timeout_ms = 1\n"), "store.timeout_ms: 1 is not between 50 and 30000"),
-        (format!("{mysql}password_env = \"NO_SUCH_VARIABLE\"\n"), "store.password_env: there is no variable"),
+        (
+            format!("{mysql}password_env = \"NO_SUCH_VARIABLE\"\n"),
+            "store.password_env: the environment variable",
+        ),
         (format!("{mysql}password_file = \"/no/such/file\"\n"), "/no/such/file: No such file"),
-        (node.to_owned(), "node: needs a store that nodes can share"),
-        (format!("{mysql}[node]\naddress = \"tcp:192.0.2.1:5060\"\n"), "node.name: needed"),
-        (format!("{mysql}[node]\nname = \"a\"\n"), "node.address: needed"),
-        (format!("{mysql}{}", node.replace("\"a\"", "\"a b\"")), "node.name: \"a b\" is not made of"),
-        (format!("{mysql}{}", node.replace("tcp:", "")), "node.address: \"192.0.2.1:5060\" is not like"),
+        (node.to_owned(), "node: requires a shared store"),
+        (format!("{mysql}[node]\naddress = \"tcp:192.0.2.1:5060\"\n"), "node.name: required"),
+        (format!("{mysql}[node]\nname = \"a\"\n"), "node.address: required"),
+        (
+            format!("{mysql}{}", node.replace("\"a\"", "\"a b\"")),
+            "node.name: \"a b\" must be 1 to 64 letters",
+        ),
+        (format!("{mysql}{}", node.replace("tcp:", "")), "node.address: expected an address such as"),
         (format!("{mysql}{node}lease_ms = 1\n"), "node.lease_ms: 1 is not between 1500 and 60000"),
-        (auth.to_owned(), "auth.subscribers: needs a [store] with kind = \"mysql\" or \"postgresql\""),
-        (auth.replace("subscribers = \"store\"\n", ""), "auth.users: needed"),
-        (auth.replace("\"store\"", "\"mysql://a:secret@b\""), "auth.subscribers: neither \"store\" nor like"),
+        (
+            auth.to_owned(),
+            "auth.subscribers: \"store\" requires a [store] with kind = \"mysql\" or \"postgresql\"",
+        ),
+        (auth.replace("subscribers = \"store\"\n", ""), "auth.users: required"),
+        (
+            auth.replace("\"store\"", "\"mysql://a:secret@b\""),
+            "auth.subscribers: expected \"store\" or a file such as",
+        ),
         (format!("{mysql}{auth}cache_secs = 0\n"), "auth.cache_secs: 0 is not between 1 and 86400"),
     ] {
         let (success, stderr) = check(&text);
@@ -215,7 +227,7 @@ fn missing_store_error_hides_its_password() {
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success());
         assert!(
-            stderr.contains(&format!("the store ({kind}): is it there, and is store.url right?")),
+            stderr.contains(&format!("opening the store ({kind}): is it running, and is store.url right?")),
             "{stderr}"
         );
         assert!(!stderr.contains("secret"), "{stderr}");

@@ -173,15 +173,19 @@ fn what_is_wrong_with_the_table_is_told() {
     for (more, replace, says) in [
         ("", ("server.key", "other.key"), "server.pem"),
         ("", ("ca = ", "# "), ""),
-        ("client_certificates = \"some\"\n", ("", ""), "tls.client_certificates: \"some\" is none of"),
-        ("peers = [\"trunk.example.net\"]\n", ("ca = ", "# "), "tls.ca: needed to check"),
+        ("client_certificates = \"some\"\n", ("", ""), "tls.client_certificates: unknown value \"some\""),
+        ("peers = [\"trunk.example.net\"]\n", ("ca = ", "# "), "tls.ca: required to verify"),
         ("", ("certificate = ", "# "), "missing field `certificate`"),
         ("", ("server.pem", "none.pem"), "strandline: tls.certificate: "),
         ("", ("server.key", "none.pem"), "strandline: tls.key: "),
         ("", ("ca.pem", "none.pem"), "strandline: tls.ca: "),
         ("servers_ca = \"/none.pem\"\n", ("", ""), "strandline: tls.servers_ca: /none.pem: No such file"),
-        ("", ("server.key", "server.pem"), "server.pem: no private key in PEM there"),
-        ("servers_ca = \"/dev/null\"\n", ("", ""), "tls.servers_ca: /dev/null: no certificate in PEM there"),
+        ("", ("server.key", "server.pem"), "server.pem: the file contains no PEM private key"),
+        (
+            "servers_ca = \"/dev/null\"\n",
+            ("", ""),
+            "tls.servers_ca: /dev/null: the file contains no PEM certificate",
+        ),
     ] {
         let (right, told) = check(folder.config(more), replace);
         assert_eq!(right, says.is_empty(), "{told}");
@@ -189,7 +193,7 @@ fn what_is_wrong_with_the_table_is_told() {
     }
     let output =
         Command::new(PROGRAM).args(["sip", "--check", "--listen", "tls:127.0.0.1:0"]).output().unwrap();
-    assert!(String::from_utf8(output.stderr).unwrap().contains("tls: needed to listen for tls"));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("tls: listening for tls requires"));
 }
 
 #[test]
@@ -209,12 +213,42 @@ fn certificate_others_reject_is_reported() {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     for (names, from, until, right, says) in [
         (names, now - DAY, now + 90 * DAY, true, ""),
-        (names, now - DAY, now + 10 * DAY - 60, true, "warning: tls.certificate: it ends in 9 days"),
-        (names, now - 9 * DAY, now - DAY - 60, false, "error: tls.certificate: it has ended 1 day ago"),
-        (names, now + DAY + 3600, now + 9 * DAY, false, "error: tls.certificate: it begins in 1 day"),
-        (&["sip.example.com"], now - DAY, now + 90 * DAY, true, "it is not for example.com, and who looks"),
-        (&["*.example.com"], now - DAY, now + 90 * DAY, true, "it is not for sip.example.com, example.com, "),
-        (&["*.example.com"], now - DAY, now + 90 * DAY, true, "wildcards prove nothing"),
+        (
+            names,
+            now - DAY,
+            now + 10 * DAY - 60,
+            true,
+            "warning: tls.certificate: the certificate expires in 9 days",
+        ),
+        (
+            names,
+            now - 9 * DAY,
+            now - DAY - 60,
+            false,
+            "error: tls.certificate: the certificate expired 1 day ago",
+        ),
+        (
+            names,
+            now + DAY + 3600,
+            now + 9 * DAY,
+            false,
+            "error: tls.certificate: the certificate becomes valid in 1 day",
+        ),
+        (
+            &["sip.example.com"],
+            now - DAY,
+            now + 90 * DAY,
+            true,
+            "the certificate is not valid for example.com: TLS peers",
+        ),
+        (
+            &["*.example.com"],
+            now - DAY,
+            now + 90 * DAY,
+            true,
+            "the certificate is not valid for sip.example.com, example.com: ",
+        ),
+        (&["*.example.com"], now - DAY, now + 90 * DAY, true, "wildcards do not count"),
     ] {
         folder.certificate_for("server", names, (from, until));
         let (success, told) = check();

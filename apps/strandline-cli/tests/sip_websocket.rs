@@ -269,9 +269,9 @@ fn what_is_wrong_with_the_configuration_is_told() {
     for (text, says) in [
         ("[websocket]\norigins = [\"phone.example.com\"]", "websocket.origins: \"phone.example.com\" is not"),
         ("[websocket]\norigins = [\"https://a/b\"]", "without a path"),
-        ("[websocket]\nping_secs = 1", "websocket.ping_secs: 1 is neither between 5 and 3600"),
-        ("[[listen]]\nprotocol = \"wss\"\naddress = \"127.0.0.1:0\"", "tls: needed to listen for wss"),
-        ("[[listen]]\nprotocol = \"http\"\naddress = \"127.0.0.1:0\"", "\"tls\", \"ws\" and \"wss\""),
+        ("[websocket]\nping_secs = 1", "websocket.ping_secs: 1 is neither 0 (never) nor between 5 and 3600"),
+        ("[[listen]]\nprotocol = \"wss\"\naddress = \"127.0.0.1:0\"", "tls: listening for wss requires"),
+        ("[[listen]]\nprotocol = \"http\"\naddress = \"127.0.0.1:0\"", "\"tls\", \"ws\" or \"wss\""),
     ] {
         std::fs::write(&path, text).unwrap();
         let output = Command::new(PROGRAM).args(["sip", "--check", "--config"]).arg(&path).output().unwrap();

@@ -25,7 +25,7 @@ pub fn read_file(path: impl AsRef<Path>, max: u64) -> io::Result<Vec<u8>> {
 /// If the file can't be read, is longer, or isn't UTF-8.
 pub fn read_text(path: impl AsRef<Path>, max: u64) -> io::Result<String> {
     String::from_utf8(read_file(path, max)?)
-        .map_err(|_| io::Error::new(ErrorKind::InvalidData, "this is no UTF-8"))
+        .map_err(|_| io::Error::new(ErrorKind::InvalidData, "the file is not valid UTF-8"))
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ impl Pem {
         };
         let bytes = read().map_err(|error: std::io::Error| file(path, &error.to_string()))?;
         if bytes.len() as u64 > PEM_BYTES_MAX {
-            return Err(file(path, "it has more than 16 MiB, the limit: is that the right file?"));
+            return Err(file(path, "the file has more than 16 MiB: is it the right one?"));
         }
         Ok(Self { path: path.to_owned(), bytes })
     }
@@ -94,7 +94,7 @@ impl Own {
     /// # Errors
     /// If the file holds no certificate.
     pub fn leaf(&self) -> Result<CertificateDer<'static>, TlsError> {
-        let none = || file(&self.certificate.path, "no certificate in PEM there");
+        let none = || file(&self.certificate.path, "the file contains no PEM certificate");
         certificates(&self.certificate)?.into_iter().next().ok_or_else(none)
     }
 }
@@ -219,13 +219,13 @@ fn file(path: &Path, message: &str) -> TlsError {
 fn certificates(pem: &Pem) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem.bytes).collect();
     let all = all.map_err(|error| file(&pem.path, &error.to_string()))?;
-    if all.is_empty() { Err(file(&pem.path, "no certificate in PEM there")) } else { Ok(all) }
+    if all.is_empty() { Err(file(&pem.path, "the file contains no PEM certificate")) } else { Ok(all) }
 }
 
 fn chain_and_key(own: &Own) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
     let key = PrivateKeyDer::from_pem_slice(&own.key.bytes);
     let key = key.map_err(|error| match error {
-        pem::Error::NoItemsFound => file(&own.key.path, "no private key in PEM there"),
+        pem::Error::NoItemsFound => file(&own.key.path, "the file contains no PEM private key"),
         error => file(&own.key.path, &error.to_string()),
     })?;
     Ok((certificates(&own.certificate)?, key))

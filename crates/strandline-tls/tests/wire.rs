@@ -165,12 +165,11 @@ fn what_is_wrong_with_a_file_is_told() {
     let mixed = OwnFiles { key: folder.own("other").key, ..folder.own("server") };
     let missing = OwnFiles { certificate: "/nowhere.pem".into(), ..mixed.clone() };
     let swapped = OwnFiles { certificate: mixed.key.clone(), key: mixed.key.clone() };
-    for (own, says) in
-        [(&mixed, "server.pem"), (&missing, "/nowhere.pem"), (&swapped, "no certificate in PEM")]
+    for (own, says) in [(&mixed, "server.pem"), (&missing, "/nowhere.pem"), (&swapped, "no PEM certificate")]
     {
         let error = ServerTls::new(own, None, ClientCertificates::None).unwrap_err().to_string();
         assert!(error.contains(says), "{error}");
     }
     let error = ClientTls::new(&folder.own("server").key, None).unwrap_err().to_string();
-    assert!(error.contains("no certificate in PEM"), "{error}");
+    assert!(error.contains("no PEM certificate"), "{error}");
 }

@@ -284,7 +284,9 @@ impl Args {
             Lifetime::Persistent => {}
             Lifetime::Transaction | Lifetime::Open if tls && !calls => {}
             _ if self.transport != Transport::Tcp => {
-                bail!("--lifetime goes with --transport tcp; with tls, transaction and open do for register")
+                bail!(
+                    "--lifetime requires --transport tcp; register also allows transaction and open with --transport tls"
+                )
             }
             Lifetime::Open if calls => {
                 bail!("--lifetime open goes with register: calls have dialog, transaction or persistent")

@@ -110,20 +110,22 @@ impl Users {
     fn add(&mut self, number: usize, line: &str) -> Result<(), &'static str> {
         let mut parts = line.splitn(3, ':');
         let (Some(name), Some(kind), Some(value)) = (parts.next(), parts.next(), parts.next()) else {
-            return Err("not like user:password:PASSWORD or user:SHA-256:HASH");
+            return Err("expected user:password:PASSWORD or user:SHA-256:HASH");
         };
         let (user, secrets) = self.place(number, name)?;
         if kind == "password" {
             let secret = Secret(Kind::Password(value.as_bytes().to_vec()));
             return match secrets.insert(user, secret) {
-                Some(_) => Err("this user is there already"),
+                Some(_) => Err("the user is listed twice"),
                 None => Ok(()),
             };
         }
-        let algorithm =
-            Algorithm::from_name(kind.as_bytes()).ok_or("neither password, MD5, SHA-256 nor SHA-512-256")?;
+        let algorithm = Algorithm::from_name(kind.as_bytes())
+            .ok_or("unknown kind of secret: use password, MD5, SHA-256 or SHA-512-256")?;
         if value.len() != algorithm.digits() || !value.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err("the hash has not as many hexadecimal digits as it should");
+            return Err(
+                "the hash has the wrong length for its algorithm, or digits that are not hexadecimal",
+            );
         }
         let hash = (algorithm, value.to_ascii_lowercase().into_bytes());
         match &mut secrets.entry(user).or_insert_with(|| Secret(Kind::Hashes(Vec::new()))).0 {
@@ -131,7 +133,7 @@ impl Users {
                 hashes.push(hash);
                 Ok(())
             }
-            _ => Err("this user has such a secret already"),
+            _ => Err("the user has two secrets of this kind"),
         }
     }
 
@@ -146,7 +148,7 @@ impl Users {
             return Ok((name.into(), &mut self.anywhere));
         };
         if user.is_empty() || domain.is_empty() {
-            return Err("not like user or user@domain");
+            return Err("expected user or user@domain");
         }
         let domain = domain.to_ascii_lowercase().into_bytes();
         let of_domain =

@@ -144,10 +144,10 @@ fn checksum(bytes: &[u8]) -> u64 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The entry contains no change.
-    #[error("it has no changes: it is empty, or damaged from its first byte on")]
+    #[error("no changes: the entry is empty or damaged from its first byte")]
     Empty,
     /// The entry is truncated or damaged.
-    #[error("it is cut or damaged at byte {at} of {len}: its first {whole} changes are used")]
+    #[error("truncated or damaged at byte {at} of {len}: the first {whole} changes are used")]
     Cut {
         /// Number of intact changes.
         whole: usize,
@@ -157,7 +157,7 @@ pub enum Fault {
         len: usize,
     },
     /// A byte differs from what was written.
-    #[error("its checksum is wrong: none of its changes is used")]
+    #[error("wrong checksum: none of the changes is used")]
     Checksum,
 }
 

@@ -118,16 +118,16 @@ Examples:
 impl What {
     /// Advice for a request that got no response.
     fn find_out(&self) -> String {
-        let done = "what was asked for may have been done, or may be done yet";
+        let done = "the request may have been carried out, or still may be";
         match self {
             Self::Status | Self::Bindings { .. } | Self::Show { .. } => {
-                "it may have too much to do: --timeout has it wait longer".to_owned()
+                "the server may be overloaded; a larger --timeout waits longer".to_owned()
             }
             Self::Kick { user, .. } => {
-                format!("{done}: `show {user}` tells; --timeout has it wait longer for the store")
+                format!("{done}: check with `show {user}`; a larger --timeout waits longer for the store")
             }
-            Self::Drain { .. } => format!("{done}: `status` tells, at `draining`"),
-            Self::Reload => format!("{done}: `status` tells, at `reloads`, and so does the server's log"),
+            Self::Drain { .. } => format!("{done}: check `draining` in the output of `status`"),
+            Self::Reload => format!("{done}: check `reloads` in the output of `status`, or the server's log"),
         }
     }
 }
@@ -138,8 +138,8 @@ impl What {
 /// Returns an error if the server can't be reached or rejects the request.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let path = &args.token;
-    let token =
-        strandline_output::read_text(path, TOKEN_BYTES_MAX).with_context(|| format!("{}", path.display()))?;
+    let token = strandline_output::read_text(path, TOKEN_BYTES_MAX)
+        .with_context(|| format!("reading the token in {}", path.display()))?;
     let patience = Duration::from_secs(args.timeout.into());
     let asking = Asking { address: args.address, token: token.trim().to_owned(), patience, what: &args.what };
     let value = match &args.what {
@@ -176,19 +176,19 @@ impl Asking<'_> {
             Ok(answer) => answer,
             Err(error) if error.may_be_done() => bail!("{address}: {error}; {}", self.what.find_out()),
             Err(error @ NoAnswer::NotThere(_)) => bail!(
-                "{address}: is a SIP server there that was started with --admin {address}? {error}; nothing was asked"
+                "{address}: {error}: is a SIP server running there with --admin {address}? The request was not sent"
             ),
-            Err(error) => bail!("{address}: {error}: is that the address of its --admin?"),
+            Err(error) => bail!("{address}: {error}: is this the address of the server's --admin?"),
         };
-        let value: Value =
-            serde_json::from_str(&body).with_context(|| format!("{address} is no SIP server's [admin]"))?;
+        let value: Value = serde_json::from_str(&body)
+            .with_context(|| format!("{address} is not the [admin] address of a SIP server"))?;
         if status == 200 {
             return Ok(value);
         }
         match (value["error"].as_str(), value["hint"].as_str()) {
             (Some(error), Some(hint)) => bail!("{error}: {hint}"),
             (Some(error), None) => bail!("{error}"),
-            _ => bail!("{address} answers {status}"),
+            _ => bail!("{address} answered with HTTP status {status}"),
         }
     }
 
@@ -220,7 +220,7 @@ fn told(what: &What, value: &Value) -> String {
         What::Bindings { .. } => {
             let mut out: String = value["users"].as_array().into_iter().flatten().map(user).collect();
             if !value["next"].is_null() {
-                out.push_str("... and more: --limit\n");
+                out.push_str("... more users exist; raise --limit\n");
             }
             out
         }
@@ -229,14 +229,14 @@ fn told(what: &What, value: &Value) -> String {
             format!("{} bindings removed, {} connections closed\n", value["removed"], value["closed"])
         }
         What::Drain { .. } => match value["draining"].as_bool() {
-            Some(true) => format!("draining: what begins something gets 503\n{}", silent(value)),
+            Some(true) => format!("draining: new requests get 503\n{}", silent(value)),
             _ => format!("not draining\n{}", silent(value)),
         },
         What::Reload => {
             let (changed, kept) = (list("changed"), list("kept"));
             let or_nothing = |list: String| if list.is_empty() { "  nothing\n".to_owned() } else { list };
             format!(
-                "changed:\n{}kept until the server is started again:\n{}{}",
+                "changed:\n{}unchanged until a restart:\n{}{}",
                 or_nothing(changed),
                 or_nothing(kept),
                 silent(value)
@@ -276,7 +276,7 @@ fn text(value: &Value) -> String {
 fn silent(value: &Value) -> String {
     match value["workers_silent"].as_u64() {
         Some(silent) if silent > 0 => {
-            format!("{silent} processes have not answered: `status` tells later whether they did it too\n")
+            format!("{silent} worker processes have not answered: check later with `status`\n")
         }
         _ => String::new(),
     }
@@ -288,9 +288,9 @@ fn user(user: &Value) -> String {
         let (contact, from) = (binding["contact"].as_str().unwrap_or_default(), &binding["from"]);
         let (protocol, address) =
             (from["protocol"].as_str().unwrap_or_default(), from["address"].as_str().unwrap_or_default());
-        let gone = if binding["connected"] == false { ", gone" } else { "" };
+        let gone = if binding["connected"] == false { ", disconnected" } else { "" };
         let secs = &binding["expires_in_secs"];
-        out.push_str(&format!("  {contact}  from {protocol} {address}{gone}, for {secs} s\n"));
+        out.push_str(&format!("  {contact}  from {protocol} {address}{gone}, expires in {secs} s\n"));
     }
     out
 }

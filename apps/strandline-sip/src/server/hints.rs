@@ -5,13 +5,15 @@ use std::io;
 /// The advice for an error, starting with a colon; empty if there is none.
 pub(super) fn listening(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::AddrInUse => ": is another server there, or another entry of this configuration?",
+        io::ErrorKind::AddrInUse => {
+            ": is another server running there, or does another entry of this configuration use the address?"
+        }
         io::ErrorKind::AddrNotAvailable => {
-            ": this machine has no such address; `ip address` lists those that it has, and 0.0.0.0 or [::] with advertise stands \
-             for all"
+            ": this machine does not have the address; `ip address` lists those it has, and 0.0.0.0 or [::] with advertise \
+             means all of them"
         }
         io::ErrorKind::PermissionDenied => {
-            ": ports below 1024 need CAP_NET_BIND_SERVICE, and SCTP on IP needs CAP_NET_RAW"
+            ": ports below 1024 need CAP_NET_BIND_SERVICE, and SCTP over IP needs CAP_NET_RAW"
         }
         _ => "",
     }

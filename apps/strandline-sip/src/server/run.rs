@@ -158,7 +158,7 @@ impl Prepared {
             Some(worker) => worker.follow(&mut service)?,
             None => None,
         };
-        let stored = stored.or(relayed).context("nowhere to keep bindings")?;
+        let stored = stored.or(relayed).context("no store for bindings is open")?;
         Ok(Self { clock, service, nonces, stored, sought })
     }
 }
@@ -203,7 +203,7 @@ async fn serve(config: Config, prepared: Prepared, args: &Args, mut worker: Opti
     if let Some(worker) = worker.as_mut() {
         worker.catch_up(&hub, &reloader)?;
     }
-    let set = input::set::Set::new().context("a set of connections")?;
+    let set = input::set::Set::new().context("creating an epoll instance")?;
     sockets.serve(&hub, &set);
     tokio::task::spawn_local(input::set::serve(Rc::clone(&set), Rc::clone(&hub)));
     tokio::task::spawn_local(input::set::end_slow(Rc::clone(&set), Rc::clone(&hub)));

@@ -15,7 +15,7 @@ pub(super) fn random_seeds() -> Result<Seeds> {
     #[allow(clippy::disallowed_methods)]
     getrandom::fill(&mut seeds.own)
         .and_then(|()| getrandom::fill(&mut seeds.tokens))
-        .map_err(|error| anyhow::anyhow!("random numbers: {error}"))?;
+        .map_err(|error| anyhow::anyhow!("reading random numbers from the system: {error}"))?;
     Ok(seeds)
 }
 

@@ -64,8 +64,9 @@ impl Storage {
                 let [a, b, ..] = *tokens;
                 let incarnation = (epoch_unix_secs << 16) as i64 | i64::from(u16::from_le_bytes([a, b]));
                 let kind = settings.kind.name();
-                let mut store = SharedStore::open(&settings, incarnation)
-                    .with_context(|| format!("the store ({kind}): is it there, and is store.url right?"))?;
+                let mut store = SharedStore::open(&settings, incarnation).with_context(|| {
+                    format!("opening the store ({kind}): is it running, and is store.url right?")
+                })?;
                 *tokens = store.secret(&format!("{TOKENS} of {}", settings.node.server), *tokens)?;
                 nonces.key = store.secret(NONCES, nonces.key)?;
                 Ok(Self::Shared(Box::new(store), settings))
@@ -133,7 +134,7 @@ fn write_with(store: Box<dyn Store>, stats: &Arc<StoreStats>, done: UnboundedSen
         let _ = done.send(told);
     };
     let started = Writer::start(store, Arc::clone(stats), tell);
-    started.context("starting the thread that writes bindings down")
+    started.context("starting the thread that writes bindings")
 }
 
 /// The thread that follows other nodes, and its news.
@@ -174,14 +175,14 @@ pub(super) struct Sought {
 impl Sought {
     /// Starts the thread. The table must exist.
     pub(super) fn start(table: SubscriberTable) -> Result<Self> {
-        table.check().context("auth.subscribers: is the table there, with all of its columns?")?;
+        table.check().context("auth.subscribers: does the table exist with all of its columns?")?;
         let (sender, found) = unbounded_channel::<Found>();
         let tell = move |told| {
             // Nothing receives it any more at the end.
             let _ = sender.send(told);
         };
         let started = Seeker::start(table, tell);
-        Ok(Self { seeker: started.context("starting the thread that looks for subscribers")?, found })
+        Ok(Self { seeker: started.context("starting the thread that looks up subscribers")?, found })
     }
 
     pub(super) fn serve(mut self, hub: &Rc<Hub>) {

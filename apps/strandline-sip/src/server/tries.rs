@@ -71,7 +71,7 @@ fn twice(all: &[Bound]) -> Vec<Flaw> {
         .map(|(one, other)| Flaw {
             key: other.key,
             message: format!(
-                "{} on {} and {} on {} can't both be there: give one of them another port",
+                "{} on {} and {} on {} conflict: give one of them another port",
                 one.name, one.address, other.name, other.address
             ),
             is_error: true,
@@ -89,7 +89,7 @@ fn not_bound(bound: &Bound) -> Option<Flaw> {
     let error = result.err()?;
     let is_taken = error.kind() == io::ErrorKind::AddrInUse;
     let hint = match is_taken {
-        true => ": this server if it runs, or another one",
+        true => ": by this server if it is running, or by another one",
         false => hints::listening(&error),
     };
     let message = format!("{} on {}: {error}{hint}", bound.name, bound.address);
@@ -106,8 +106,8 @@ fn not_opened(path: &Path) -> Option<Flaw> {
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match std::fs::metadata(folder) {
-        Ok(found) if !found.is_dir() => flaw(format!("{} is no folder", folder.display())),
-        Err(error) => flaw(format!("the folder {}: {error}; make it first", folder.display())),
+        Ok(found) if !found.is_dir() => flaw(format!("{} is not a directory", folder.display())),
+        Err(error) => flaw(format!("directory {}: {error}; create it first", folder.display())),
         Ok(_) => {
             // Only creating a file shows whether one can be created there, whatever the user's privileges.
             let trial = path.with_extension(format!("check-{}", std::process::id()));
@@ -117,7 +117,7 @@ fn not_opened(path: &Path) -> Option<Flaw> {
                 // If it can't be removed, it is empty and harmless.
                 let _ = std::fs::remove_file(&trial);
             }
-            flaw(format!("{}: {}; may this user write there?", folder.display(), error?))
+            flaw(format!("directory {}: {}; check its permissions", folder.display(), error?))
         }
     }
 }

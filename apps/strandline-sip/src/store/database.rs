@@ -80,7 +80,7 @@ pub(super) type SubscriberRow = (Vec<u8>, Vec<u8>, [Option<Vec<u8>>; 4]);
 
 /// The error for a node whose name another run uses.
 pub(super) fn taken(name: &str) -> StoreError {
-    let cause = "another server runs under this name: each needs a [node] with a name of its own";
+    let cause = "another server uses this name: give each server a [node] with a unique name";
     StoreError { is_final: true, ..StoreError::new(format!("node {name:?}"), cause) }
 }
 
@@ -88,9 +88,7 @@ pub(super) fn taken(name: &str) -> StoreError {
 pub(super) fn read_secret(name: &str, value: &[u8]) -> Result<[u8; 16], StoreError> {
     let cause = || {
         let len = value.len();
-        format!(
-            "{name:?} has {len} bytes instead of 16: remove it there, stop all nodes and start them again"
-        )
+        format!("{name:?} has {len} bytes instead of 16: delete it, stop all nodes and start them again")
     };
     value.try_into().map_err(|_| StoreError::new("a secret in the store", cause()))
 }

@@ -37,7 +37,7 @@ fn error(what: &'static str) -> impl FnOnce(::mysql::Error) -> StoreError {
 fn options(settings: &Shared) -> Result<Opts, StoreError> {
     // The parser's error might reveal a password in the URL.
     let options = Opts::from_url(&settings.url)
-        .map_err(|_| StoreError::new("store.url", "not like mysql://user@host:3306/database"))?;
+        .map_err(|_| StoreError::new("store.url", "expected a URL such as mysql://user@host:3306/database"))?;
     let mut builder = OptsBuilder::from_opts(options)
         .prefer_socket(false)
         .tcp_connect_timeout(Some(settings.timeout))
@@ -126,7 +126,7 @@ impl Database for MySql {
                       VALUES (?, ?, ?, 1, NOW(3), 0) ON DUPLICATE KEY UPDATE address = VALUES(address), \
                       incarnation = VALUES(incarnation), beat = GREATEST(beat, 0) + 1, beaten_at = NOW(3)";
         let values = (run.name.as_str(), address, run.incarnation);
-        self.connection.exec_drop(insert, values).map_err(error("entering as a node"))
+        self.connection.exec_drop(insert, values).map_err(error("registering this node"))
     }
 
     fn beat(&mut self, run: &Run, left: bool) -> Result<bool, StoreError> {
@@ -134,7 +134,7 @@ impl Database for MySql {
         let update = format!(
             "UPDATE sip_nodes SET beat = {beat}, beaten_at = NOW(3) WHERE name = ? AND incarnation = ?"
         );
-        self.connection.exec_drop(update, is_there(run)).map_err(error("saying that the node lives"))?;
+        self.connection.exec_drop(update, is_there(run)).map_err(error("updating this node's heartbeat"))?;
         Ok(self.connection.affected_rows() > 0)
     }
 
@@ -154,7 +154,7 @@ impl Database for MySql {
     }
 
     fn fold(&mut self, run: &Run, users: &[User]) -> Result<bool, StoreError> {
-        let what = "folding the journal";
+        let what = "compacting the journal";
         let mut transaction = self.connection.start_transaction(TxOpts::default()).map_err(error(what))?;
         let done = fold(&mut transaction, run, users).map_err(error(what))?;
         transaction.commit().map_err(error(what))?;

@@ -61,7 +61,7 @@ impl PostgreSql {
         let mut config: Config = settings
             .url
             .parse()
-            .map_err(|_| StoreError::new("store.url", "not like postgresql://user@host:5432/database"))?;
+            .map_err(|_| StoreError::new("store.url", "expected a URL such as postgresql://user@host:5432/database"))?;
         config.connect_timeout(settings.timeout);
         if let Some(password) = &settings.password {
             config.password(password);
@@ -143,7 +143,7 @@ impl Database for PostgreSql {
     }
 
     fn enter(&mut self, run: &Run, address: &str) -> Result<(), StoreError> {
-        self.run("entering as a node", |client| async move {
+        self.run("registering this node", |client| async move {
             let insert = "INSERT INTO sip_nodes AS n (name, address, incarnation, beat, beaten_at, trimmed) \
                           VALUES ($1, $2, $3, 1, clock_timestamp(), 0) ON CONFLICT (name) DO UPDATE SET \
                           address = excluded.address, incarnation = excluded.incarnation, \
@@ -153,7 +153,7 @@ impl Database for PostgreSql {
     }
 
     fn beat(&mut self, run: &Run, left: bool) -> Result<bool, StoreError> {
-        self.run("saying that the node lives", |client| async move {
+        self.run("updating this node's heartbeat", |client| async move {
             let update = "UPDATE sip_nodes SET beat = CASE WHEN $3 THEN -1 ELSE beat + 1 END, \
                           beaten_at = clock_timestamp() WHERE name = $1 AND incarnation = $2";
             Ok(client.execute(update, &[&run.name, &run.incarnation, &left]).await? > 0)
@@ -177,7 +177,7 @@ impl Database for PostgreSql {
     }
 
     fn fold(&mut self, run: &Run, users: &[User]) -> Result<bool, StoreError> {
-        self.run("folding the journal", |client| async move {
+        self.run("compacting the journal", |client| async move {
             let transaction = client.transaction().await?;
             let select = "SELECT 1 FROM sip_nodes WHERE name = $1 AND incarnation = $2 FOR SHARE";
             if transaction.query_opt(select, &[&run.name, &run.incarnation]).await?.is_none() {

@@ -64,7 +64,8 @@ impl Redis {
         let patience = self.timeout_ms * 3 / 4;
         let have: u32 = self.ask(what, cmd("WAIT").arg(self.replicas_min).arg(patience))?;
         if have < self.replicas_min {
-            let cause = format!("{have} have it, and store.replicas_min is {}", self.replicas_min);
+            let cause =
+                format!("only {have} replicas acknowledged, and store.replicas_min is {}", self.replicas_min);
             return Err(StoreError::new(what, cause));
         }
         Ok(())
@@ -74,8 +75,8 @@ impl Redis {
         let what = "Redis";
         let info: String = self.ask(what, cmd("INFO").arg("persistence"))?;
         if !info.lines().any(|line| line.trim() == "aof_enabled:1") && self.replicas_min == 0 {
-            let cause = "it would forget bindings that were acknowledged: set appendonly to yes there (and \
-                         appendfsync to always), or store.replicas_min here";
+            let cause = "Redis would lose acknowledged bindings: set its appendonly to yes and appendfsync to always, \
+                         or set store.replicas_min";
             return Err(StoreError { is_final: true, ..StoreError::new(what, cause) });
         }
         // If the command is not permitted, the policy is unknown.
@@ -93,7 +94,7 @@ impl Database for Redis {
     fn connect(settings: &Shared) -> Result<Self, StoreError> {
         let what = "connecting to Redis";
         // The parser's error might reveal a password in the URL.
-        let wrong = |_| StoreError::new("store.url", "not like redis://host:6379/0");
+        let wrong = |_| StoreError::new("store.url", "expected a URL such as redis://host:6379/0");
         let mut info: ::redis::ConnectionInfo =
             ::redis::IntoConnectionInfo::into_connection_info(settings.url.as_str()).map_err(wrong)?;
         if let Some(password) = &settings.password {
@@ -139,7 +140,7 @@ impl Database for Redis {
         let mut command = cmd("EVAL");
         command.arg(script).arg(2).arg(key("node", &run.name)).arg("strandline:nodes");
         command.arg(run.incarnation).arg(address).arg(&run.name);
-        self.ask("entering as a node", &command)
+        self.ask("registering this node", &command)
     }
 
     fn beat(&mut self, run: &Run, left: bool) -> Result<bool, StoreError> {
@@ -149,7 +150,7 @@ impl Database for Redis {
             "redis.call('HINCRBY', KEYS[1], 'beat', 1)"
         };
         let script = format!("{NOW} {beat} redis.call('HSET', KEYS[1], 'beaten_at', now)");
-        self.script("saying that the node lives", run, &script, &[], &[])
+        self.script("updating this node's heartbeat", run, &script, &[], &[])
     }
 
     fn append(&mut self, run: &Run, number: i64, changes: &[u8]) -> Result<bool, StoreError> {
@@ -175,7 +176,7 @@ impl Database for Redis {
         let script = "for i = 2, #ARGV, 2 do if ARGV[i + 1] == '' then redis.call('HDEL', KEYS[2], ARGV[i]) \
                       else redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1]) end end";
         let values: Vec<&[u8]> = users.iter().flat_map(|(aor, state)| [&aor[..], &state[..]]).collect();
-        self.script("folding the journal", run, script, &[key("bindings", &run.name)], &values)
+        self.script("compacting the journal", run, script, &[key("bindings", &run.name)], &values)
     }
 
     fn trim(&mut self, name: &str, to: i64) -> Result<(), StoreError> {

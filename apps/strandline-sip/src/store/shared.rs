@@ -149,7 +149,10 @@ impl<D: Database> Journaled<D> {
                 for (number, changes) in &entries {
                     if *number > position + 1 {
                         if trimmed(self.database()?, &row.name)? > position {
-                            return Err(StoreError::new("reading the journal", "it was trimmed meanwhile"));
+                            return Err(StoreError::new(
+                                "reading the journal",
+                                "the journal was trimmed meanwhile",
+                            ));
                         }
                         damage.on_missing("journal", &row.name, position + 1, number - 1);
                     }

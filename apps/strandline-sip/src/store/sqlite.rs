@@ -109,7 +109,7 @@ impl SqliteStore {
             self.roll_back();
             self.folding.put_back(some);
         }
-        result.map_err(error("folding the journal"))
+        result.map_err(error("compacting the journal"))
     }
 }
 

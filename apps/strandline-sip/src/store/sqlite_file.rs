@@ -33,10 +33,10 @@ fn not_opened(what: &str) -> impl Fn(rusqlite::Error) -> StoreError + '_ {
         let hint = match cause.sqlite_error_code() {
             // There is no point in waiting: a server holds the lock as long as it runs.
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                ": another server has it open, or another program; each server needs a file of its own"
+                ": another server or program has it open; each server needs its own file"
             }
             Some(ErrorCode::CannotOpen) => {
-                ": is the folder that store.path or --store names there, and may this user write there?"
+                ": does the directory of store.path or --store exist, and may this user write there?"
             }
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => UNREADABLE,
             _ => "",
@@ -64,8 +64,9 @@ pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
     let format = connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
     let format = format.map_err(not_opened(&what))?;
     if format > FORMAT {
-        let cause =
-            format!("a later version of this program has written it, in format {format}: use that version");
+        let cause = format!(
+            "the file was written by a later version of this program (format {format}): use that version"
+        );
         return Err(StoreError::new(what, cause));
     }
     Ok(connection)

@@ -29,11 +29,11 @@ impl Watched {
                        server has, and start it again (docs/sip-operation.md, \"The store\")";
         let cause = match inode(&self.path) {
             Ok(inode) if inode == self.inode => return Ok(()),
-            Ok(_) => format!("another file has taken its place while the server runs; {way_out}"),
+            Ok(_) => format!("the file was replaced while the server runs; {way_out}"),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                format!("it was removed while the server runs; {way_out}")
+                format!("the file was removed while the server runs; {way_out}")
             }
-            Err(error) => format!("whether it is still there is unknown ({error}); {way_out}"),
+            Err(error) => format!("checking the file failed ({error}); {way_out}"),
         };
         Err(StoreError::new(format!("the store's file {}", self.path.display()), cause))
     }

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use super::Damage;
 
 /// The reason why a row written by another program can't be used.
-const NO_BYTES: &str = "a column has neither bytes nor text in it";
+const NO_BYTES: &str = "a column holds neither a blob nor text";
 
 /// A callback that receives a user and the user's bindings.
 pub(super) type EachUser<'a> = dyn FnMut(&[u8], &[u8]) + 'a;

@@ -65,7 +65,7 @@ impl SqliteWorkers {
             damage = from_plain(&store.connection)?;
             store.unite_others(count)
         });
-        let united = result.map_err(not_read("taking over what is in the file"))?;
+        let united = result.map_err(not_read("migrating the file's bindings"))?;
         // What is still in the file will be read and counted again.
         damage.add(united);
         store.damage = damage;
@@ -151,7 +151,7 @@ impl SqliteWorkers {
         if let (Err(_), Some(folding)) = (&result, self.foldings.get_mut(usize::from(worker))) {
             folding.put_back(some);
         }
-        result.map_err(error("folding the journal"))
+        result.map_err(error("compacting the journal"))
     }
 
     fn fold(&self, worker: u8, some: &[User], folded: Option<i64>) -> rusqlite::Result<()> {
@@ -277,7 +277,7 @@ fn read(connection: &Connection, damage: &mut Damage) -> rusqlite::Result<Read> 
 }
 
 /// The reason why a row written by another program can't be used.
-const NOT_OURS: &str = "its worker is no number up to 255, or a column has neither bytes nor text in it";
+const NOT_OURS: &str = "the worker is not a number from 0 to 255, or a column holds neither a blob nor text";
 
 /// The merged state of a user at all workers, and the number of unreadable lines.
 fn united(states: &States, aor: &[u8]) -> (Vec<u8>, usize) {

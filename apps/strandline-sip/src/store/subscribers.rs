@@ -103,7 +103,7 @@ impl SubscriberTable {
                 Kind::MySql => Box::new(MySql::open(settings)?),
                 Kind::PostgreSql => Box::new(PostgreSql::open(settings)?),
                 Kind::Redis => {
-                    let cause = "Redis has no tables: use an SQLite file or a file of users";
+                    let cause = "Redis has no tables: use an SQLite file or a file of users instead";
                     return Err(StoreError::new("subscribers", cause));
                 }
             },

@@ -345,13 +345,13 @@ fn users_of_several_domains_have_one_file() {
 #[test]
 fn invalid_user_line_is_reported_by_number() {
     let wrong = |text: &str| Users::read(text).err().map(|error| error.to_string()).unwrap_or_default();
-    assert_eq!(wrong("@example.com:password:x"), "line 1: not like user or user@domain");
-    assert_eq!(wrong("#\nbob@:password:x"), "line 2: not like user or user@domain");
+    assert_eq!(wrong("@example.com:password:x"), "line 1: expected user or user@domain");
+    assert_eq!(wrong("#\nbob@:password:x"), "line 2: expected user or user@domain");
     let twice = "a@example.com:password:x\na:password:x\na@EXAMPLE.com:password:x\n";
-    assert_eq!(wrong(twice), "line 3: this user is there already");
+    assert_eq!(wrong(twice), "line 3: the user is listed twice");
     let md5 = "11111111111111111111111111111111";
     let both = format!("a@example.com:MD5:{md5}\na:MD5:{md5}\na@example.com:MD5:{md5}\n");
-    assert_eq!(wrong(&both), "line 3: this user has such a secret already");
+    assert_eq!(wrong(&both), "line 3: the user has two secrets of this kind");
 }
 
 #[test]

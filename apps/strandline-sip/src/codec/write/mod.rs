@@ -17,13 +17,13 @@ use super::scan;
 pub enum WriteError {
     /// A text contains a line break that doesn't continue the value with white space. The text after it would
     /// be a header of its own.
-    #[error("line break in a value")]
+    #[error("a header value contains a line break")]
     LineBreak,
     /// The name of a header or a method is not a token.
-    #[error("the name of a header or a method is not a token")]
+    #[error("a header name or method is not a token")]
     Name,
     /// The message has more edits than [`Edits::EDITS_MAX`](super::Edits::EDITS_MAX).
-    #[error("too many edits of one message")]
+    #[error("too many edits to one message")]
     TooManyEdits,
     /// Two edits overlap.
     #[error("edits overlap")]

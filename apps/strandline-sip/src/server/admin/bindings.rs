@@ -21,7 +21,7 @@ pub(super) fn page(hub: &Hub, request: &Request) -> Answer {
     let number = |name: &str, default: usize, max: usize| match request.value(name).map(str::parse::<usize>) {
         None => Ok(default),
         Some(Ok(value)) if value <= max => Ok(value),
-        Some(_) => Err(Answer::error(400, &format!("{name} is no number up to {max}"), "")),
+        Some(_) => Err(Answer::error(400, &format!("{name} must be a number from 0 to {max}"), "")),
     };
     let from = match number("from", 0, u32::MAX as usize) {
         Ok(from) => from as u32,
@@ -77,15 +77,19 @@ pub(super) fn kick(hub: &Rc<Hub>, name: &str, contact: Option<&str>, store_timeo
             Ok(()) => done,
             Err(_) => Answer::error(
                 503,
-                "they are taken away, but the store doesn't know yet",
-                "it is told as soon as it works again; if the server ends before, they come back",
+                "the bindings are removed, but not yet from the store",
+                "the store is updated once it works again; if the server stops before that, the bindings return",
             ),
         }
     }))
 }
 
 fn nobody(name: &str) -> Answer {
-    Answer::error(404, &format!("{name} is not registered"), "a user is like alice@example.com")
+    Answer::error(
+        404,
+        &format!("{name} is not registered"),
+        "name the user as user@domain, such as alice@example.com",
+    )
 }
 
 /// The address of record in canonical form. The scheme is optional.

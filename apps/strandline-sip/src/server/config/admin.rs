@@ -48,15 +48,20 @@ pub(super) fn check(
     let token = token.map(Path::to_owned).or(file.token);
     match (address.or(file.address), token) {
         (None, None) => Ok(None),
-        (None, Some(_)) => Err(wrong("admin.address", "needed with a token, such as \"127.0.0.1:9091\"")),
+        (None, Some(_)) => {
+            Err(wrong("admin.address", "required with admin.token, such as \"127.0.0.1:9091\""))
+        }
         (Some(_), None) => {
-            let hint = "needed: a file with a secret, such as `openssl rand -hex 32` makes (--admin-token)";
+            let hint = "required: a file with a secret, such as the output of `openssl rand -hex 32` (--admin-token)";
             Err(wrong("admin.token", hint))
         }
         (Some(address), Some(path)) => {
             let token = files.text_of("admin.token", &path)?.trim().to_owned();
             if token.len() < TOKEN_MIN || token.contains(|char: char| !char.is_ascii_graphic()) {
-                let message = format!("{} must hold one word of {TOKEN_MIN} letters or more", path.display());
+                let message = format!(
+                    "{} must contain one word of at least {TOKEN_MIN} ASCII characters",
+                    path.display()
+                );
                 return Err(wrong("admin.token", message));
             }
             let hosts = check_hosts("admin.hosts", &file.hosts)?;

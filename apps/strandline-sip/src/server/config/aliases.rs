@@ -25,7 +25,7 @@ pub(super) fn domains(file: &Table, ours: &[String]) -> Result<HashMap<String, S
         let (name, other) = (check_domain("aliases.domains", name)?, check_domain("aliases.domains", other)?);
         if !ours.contains(&other) || ours.contains(&name) {
             let message =
-                format!("{name:?} = {other:?}: the second must be one of domains, and the first not");
+                format!("{name:?} = {other:?}: the first must not be one of `domains`, the second must be");
             return Err(wrong("aliases.domains", message));
         }
         domains.insert(name, other);
@@ -42,14 +42,14 @@ pub(super) fn users(
     let mut users = HashMap::new();
     for (name, others) in &file.users {
         let Alias::User(aor) = read(name, ours, names)? else {
-            return Err(wrong("aliases.users", format!("{name:?} is in none of domains")));
+            return Err(wrong("aliases.users", format!("the domain of {name:?} is not one of `domains`")));
         };
         if others.is_empty() {
-            return Err(wrong("aliases.users", format!("{name:?} stands for nobody")));
+            return Err(wrong("aliases.users", format!("{name:?} has no target")));
         }
         let others = others.iter().map(|other| read(other, ours, names)).collect::<Result<Vec<_>, _>>()?;
         if others.contains(&Alias::User(aor.clone())) && others.len() == 1 {
-            return Err(wrong("aliases.users", format!("{name:?} stands for itself")));
+            return Err(wrong("aliases.users", format!("{name:?} is an alias of itself")));
         }
         users.insert(aor, others);
     }
@@ -58,7 +58,9 @@ pub(super) fn users(
 
 fn read(text: &str, ours: &[String], names: bool) -> Result<Alias, ConfigError> {
     let form = || {
-        let message = format!("{text:?} is not like \"alice@example.com\" or \"sip:desk@192.0.2.9\"");
+        let message = format!(
+            "expected an address such as \"alice@example.com\" or \"sip:desk@192.0.2.9\", not {text:?}"
+        );
         wrong("aliases.users", message)
     };
     let has_scheme = text.starts_with("sip:") || text.starts_with("sips:");
@@ -76,9 +78,11 @@ fn read(text: &str, ours: &[String], names: bool) -> Result<Alias, ConfigError> 
     // A target without scheme is a local user. Other targets need a scheme.
     if uri.host.ip().is_none() && !(names && has_scheme) {
         let message = if names {
-            format!("{text:?}: {host} is none of domains; for elsewhere write \"sip:{text}\"")
+            format!("{text:?}: {host} is not one of `domains`; for another domain write \"sip:{text}\"")
         } else {
-            format!("{text:?}: {host} is neither one of domains nor an address, and dns.enabled is false")
+            format!(
+                "{text:?}: {host} is neither one of `domains` nor an IP address, and dns.enabled is false"
+            )
         };
         return Err(wrong("aliases.users", message));
     }

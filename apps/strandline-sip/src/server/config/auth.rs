@@ -75,7 +75,10 @@ fn table(text: &str, store: Option<&Store>) -> Result<SubscriberTable, ConfigErr
     let key = "auth.subscribers";
     if let Some(path) = text.strip_prefix("sqlite:").filter(|path| !path.is_empty()) {
         if matches!(store, Some(Store::Sqlite(store)) if *store == *PathBuf::from(path)) {
-            return Err(wrong(key, "the server holds the file of its store locked: use another file"));
+            return Err(wrong(
+                key,
+                "the file is the server's own store, which it keeps locked: use another file",
+            ));
         }
         return Ok(SubscriberTable::Sqlite(PathBuf::from(path)));
     }
@@ -84,12 +87,12 @@ fn table(text: &str, store: Option<&Store>) -> Result<SubscriberTable, ConfigErr
             Ok(SubscriberTable::Shared(Arc::new((**shared).clone())))
         }
         ("store", _) => {
-            let hint = "needs a [store] with kind = \"mysql\" or \"postgresql\"; or name a file, such as \
+            let hint = "\"store\" requires a [store] with kind = \"mysql\" or \"postgresql\"; or name a file, such as \
                         \"sqlite:/etc/strandline/subscribers.db\"";
             Err(wrong(key, hint))
         }
         // The value is not shown, because it may contain a password.
-        _ => Err(wrong(key, "neither \"store\" nor like \"sqlite:/etc/strandline/subscribers.db\"")),
+        _ => Err(wrong(key, "expected \"store\" or a file such as \"sqlite:/etc/strandline/subscribers.db\"")),
     }
 }
 
@@ -102,7 +105,7 @@ fn users(file: &Table, store: Option<&Store>, files: &mut Files) -> Result<Users
                 ("cache_max", file.cache_max.is_some()),
             ];
             if let Some((key, _)) = cached.into_iter().find(|(_, given)| *given) {
-                return Err(wrong(format!("auth.{key}"), "goes with auth.subscribers"));
+                return Err(wrong(format!("auth.{key}"), "requires auth.subscribers"));
             }
             let users = auth::Users::read(&files.text_of("auth.users", path)?)
                 .map_err(|error| wrong("auth.users", format!("{}, {error}", path.display())))?;
@@ -110,9 +113,11 @@ fn users(file: &Table, store: Option<&Store>, files: &mut Files) -> Result<Users
         }
         (None, Some(text)) => Ok(Users::Table(table(text, store)?, cache(file)?)),
         (None, None) => {
-            Err(wrong("auth.users", "needed: a file of users; or auth.subscribers, a table of them"))
+            Err(wrong("auth.users", "required: a file of users, or a table of them in auth.subscribers"))
         }
-        (Some(_), Some(_)) => Err(wrong("auth.subscribers", "there is auth.users as well")),
+        (Some(_), Some(_)) => {
+            Err(wrong("auth.subscribers", "use either auth.subscribers or auth.users, not both"))
+        }
     }
 }
 
@@ -121,12 +126,12 @@ pub(super) fn check(file: Table, store: Option<&Store>, files: &mut Files) -> Re
     {
         return Err(wrong(
             "auth.realm",
-            "must be a text without quotes and backslashes, such as \"example.com\"",
+            "must not be empty or contain quotes or backslashes; use a name such as \"example.com\"",
         ));
     }
     let users = users(&file, store, files)?;
     let known = |name: &String| {
-        let message = || format!("{name:?} is none of \"SHA-256\", \"SHA-512-256\" and \"MD5\"");
+        let message = || format!("unknown algorithm {name:?}: use \"SHA-256\", \"SHA-512-256\" or \"MD5\"");
         Algorithm::from_name(name.as_bytes()).ok_or_else(|| wrong("auth.algorithms", message()))
     };
     let algorithms: Vec<Algorithm> = match (&file.algorithms, &users) {
@@ -135,17 +140,17 @@ pub(super) fn check(file: Table, store: Option<&Store>, files: &mut Files) -> Re
         (None, Users::Table(..)) => vec![Algorithm::Md5],
     };
     if algorithms.is_empty() {
-        return Err(wrong("auth.algorithms", "at least one is needed"));
+        return Err(wrong("auth.algorithms", "at least one is required"));
     }
     let nonce_lifetime_secs = file.nonce_lifetime_secs.unwrap_or(NONCE_SECS);
     if !(10..=86_400).contains(&nonce_lifetime_secs) {
-        let message = format!("{nonce_lifetime_secs} is not between 10 and 86,400");
+        let message = format!("{nonce_lifetime_secs} is not between 10 and 86400");
         return Err(wrong("auth.nonce_lifetime_secs", message));
     }
     let nonce_lifetime = Duration::from_secs(nonce_lifetime_secs);
     let wrong_max = file.wrong_max.unwrap_or(auth::Authenticator::WRONG_MAX);
     if wrong_max > 1000 {
-        return Err(wrong("auth.wrong_max", format!("{wrong_max} is not between 0, for no limit, and 1000")));
+        return Err(wrong("auth.wrong_max", format!("{wrong_max} is not between 0 (no limit) and 1000")));
     }
     Ok(Auth { realm: file.realm, users, algorithms, nonce_lifetime, wrong_max })
 }
@@ -162,11 +167,11 @@ pub(super) fn check_domains(config: &Config) -> Result<(), ConfigError> {
     all.sort_unstable();
     for (line, domain) in all {
         if let Some(other) = aliases.get(domain) {
-            let message = format!("line {line}: {domain} is an alias of {other}: write that");
+            let message = format!("line {line}: {domain} is an alias: use {other}");
             return Err(wrong("auth.users", message));
         }
         if !is_ours(domain) {
-            return Err(wrong("auth.users", format!("line {line}: {domain} is none of domains")));
+            return Err(wrong("auth.users", format!("line {line}: {domain} is not one of `domains`")));
         }
     }
     Ok(())

@@ -36,7 +36,7 @@ pub(super) fn check(file: &Table) -> Result<Patience, ConfigError> {
     };
     let buffered_bytes_max = file.buffered_bytes_max.unwrap_or(defaults.buffered_bytes_max);
     if buffered_bytes_max < BUFFERED_MIN {
-        let message = format!("{buffered_bytes_max} is less than {BUFFERED_MIN}");
+        let message = format!("{buffered_bytes_max} is less than the minimum of {BUFFERED_MIN}");
         return Err(wrong("connections.buffered_bytes_max", message));
     }
     Ok(Patience {

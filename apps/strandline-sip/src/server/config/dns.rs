@@ -34,7 +34,7 @@ const DNS_PORT: u16 = 53;
 pub(super) fn check(file: &Table) -> Result<Option<Dns>, ConfigError> {
     let servers = file.servers.iter().map(|text| server(text)).collect::<Result<Vec<_>, _>>()?;
     if servers.len() > SERVERS_MAX {
-        return Err(wrong("dns.servers", format!("{} of them: there can be {SERVERS_MAX}", servers.len())));
+        return Err(wrong("dns.servers", format!("{} servers: at most {SERVERS_MAX} are allowed", servers.len())));
     }
     if !(100..=10_000).contains(&file.timeout_ms) {
         return Err(wrong("dns.timeout_ms", format!("{} is not between 100 and 10000", file.timeout_ms)));
@@ -57,7 +57,7 @@ fn server(text: &str) -> Result<SocketAddr, ConfigError> {
     server.filter(is_fit).ok_or_else(|| {
         wrong(
             "dns.servers",
-            format!("{text:?} is not like \"192.0.2.53\", \"192.0.2.53:5353\" or \"[2001:db8::53]:53\""),
+            format!("expected an address such as \"192.0.2.53\", \"192.0.2.53:5353\" or \"[2001:db8::53]:53\", not {text:?}"),
         )
     })
 }

@@ -22,7 +22,7 @@ pub enum ConfigError {
         cause: Box<toml::de::Error>,
     },
     /// A reload was requested without a configuration file.
-    #[error("there is no file to read again: the server was started without --config")]
+    #[error("nothing to reload: the server was started without --config")]
     NoFile,
     /// The system provides no random numbers.
     #[error("{0}")]

@@ -77,7 +77,7 @@ impl Files {
     pub(super) fn text(&mut self, path: &Path) -> Result<String, ConfigError> {
         let text = self.bytes(path).and_then(|bytes| match core::str::from_utf8(bytes) {
             Ok(text) => Ok(text.to_owned()),
-            Err(_) => Err(io::Error::new(io::ErrorKind::InvalidData, "this is no UTF-8")),
+            Err(_) => Err(io::Error::new(io::ErrorKind::InvalidData, "the file is not valid UTF-8")),
         });
         text.map_err(|cause| ConfigError::Unreadable { path: path.to_owned(), cause })
     }

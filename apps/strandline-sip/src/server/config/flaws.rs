@@ -49,7 +49,7 @@ impl Config {
         pages.into_iter().filter_map(|(key, address)| {
             let address = address.filter(|address| !address.ip().to_canonical().is_loopback())?;
             let message = format!(
-                "{address} is reached by other machines, and there is no TLS: bind 127.0.0.1, or let only a proxy with TLS reach it"
+                "{address} is reachable from other machines without TLS: bind to 127.0.0.1, or allow access only through a proxy with TLS"
             );
             Some(Flaw { key, message, is_error: false })
         })
@@ -70,7 +70,7 @@ impl Config {
         told.map(|listen| Flaw {
             key: "listen.advertise",
             message: format!(
-                "{} on {} is told to others as {}: with a name, such as sip.example.com, they can check its certificate",
+                "{} on {} is advertised as {}: advertise a name, such as sip.example.com, so that peers can verify the certificate",
                 listen.protocol.name(),
                 listen.address,
                 listen.host()
@@ -107,9 +107,9 @@ impl Config {
         let told: Vec<&str> = missing.into_iter().take(NAMES_TOLD).collect();
         let more = if more == 0 { String::new() } else { format!(" and {more} more") };
         let wildcard =
-            if proved.iter().any(|name| name.contains('*')) { "; wildcards prove nothing" } else { "" };
+            if proved.iter().any(|name| name.contains('*')) { "; wildcards do not count" } else { "" };
         let message = format!(
-            "it is not for {}{more}, and who looks for that over TLS may refuse it (RFC 5922 section 7.1{wildcard})",
+            "the certificate is not valid for {}{more}: TLS peers that expect these names may reject it (RFC 5922 section 7.1{wildcard})",
             told.join(", ")
         );
         Some(Flaw { key: "tls.certificate", message, is_error: false })
@@ -125,15 +125,23 @@ fn of_time((not_before, not_after): (u64, u64), unix_secs: u64) -> Option<Flaw> 
     let flaw = |message, is_error| Some(Flaw { key: "tls.certificate", message, is_error });
     if unix_secs > not_after {
         let ago = days(not_after, unix_secs);
-        return flaw(format!("it has ended {ago} ago: nobody takes it any more"), true);
+        return flaw(format!("the certificate expired {ago} ago: peers reject it"), true);
     }
     if unix_secs < not_before {
         let left = days(unix_secs, not_before);
-        return flaw(format!("it begins in {left}, and nobody takes it yet: is the clock right?"), true);
+        return flaw(
+            format!(
+                "the certificate becomes valid in {left}, and peers reject it until then: is the clock right?"
+            ),
+            true,
+        );
     }
     if not_after - unix_secs < SOON_DAYS * DAY_SECS {
         let left = days(unix_secs, not_after);
-        return flaw(format!("it ends in {left}: replace it, and have the configuration read again"), false);
+        return flaw(
+            format!("the certificate expires in {left}: replace it and reload the configuration"),
+            false,
+        );
     }
     None
 }

@@ -39,11 +39,16 @@ pub(super) fn check(file: Table, files: &mut Files) -> Result<HepSettings, Confi
         None | Some("udp") => false,
         Some("tcp") => true,
         Some(other) => {
-            return Err(wrong("hep.transport", format!("{other:?} is neither \"udp\" nor \"tcp\"")));
+            return Err(wrong(
+                "hep.transport",
+                format!("unknown transport {other:?}: use \"udp\" or \"tcp\""),
+            ));
         }
     };
     let password = match (file.password, file.password_file) {
-        (Some(_), Some(_)) => return Err(wrong("hep.password_file", "goes without hep.password")),
+        (Some(_), Some(_)) => {
+            return Err(wrong("hep.password_file", "use either hep.password or hep.password_file, not both"));
+        }
         (Some(password), None) => password,
         (None, Some(path)) => {
             let text = files.text_of("hep.password_file", &path)?;
@@ -52,10 +57,13 @@ pub(super) fn check(file: Table, files: &mut Files) -> Result<HepSettings, Confi
         (None, None) => String::new(),
     };
     if password.len() > PASSWORD_BYTES_MAX {
-        return Err(wrong("hep.password", format!("longer than {PASSWORD_BYTES_MAX} bytes")));
+        return Err(wrong("hep.password", format!("must have at most {PASSWORD_BYTES_MAX} bytes")));
     }
     if file.collector.port() == 0 || file.collector.ip().is_unspecified() {
-        return Err(wrong("hep.collector", format!("{} is nobody's address", file.collector)));
+        return Err(wrong(
+            "hep.collector",
+            format!("{} is not the address and port of a host", file.collector),
+        ));
     }
     let sample = file.sample.unwrap_or(1.0);
     if !(0.0..=1.0).contains(&sample) {

@@ -15,7 +15,7 @@ pub(super) fn check_domain(key: &str, domain: &str) -> Result<String, ConfigErro
     } else {
         crate::codec::Host::parse(lower.as_bytes()).map(|_| ())
     };
-    host.map_err(|_| wrong(key, format!("{domain:?} is neither a name nor an address")))?;
+    host.map_err(|_| wrong(key, format!("{domain:?} is neither a host name nor an IP address")))?;
     Ok(lower)
 }
 
@@ -39,7 +39,8 @@ pub(super) fn socket_address_if_any<'de, D: Deserializer<'de>>(
 /// Parses networks: an address and a prefix length each.
 pub(super) fn networks(key: &str, texts: &[String]) -> Result<Vec<(IpAddr, u8)>, ConfigError> {
     let network = |text: &String| {
-        let form = || wrong(key, format!("{text:?} is not like 192.0.2.0/24 or 2001:db8::/32"));
+        let form =
+            || wrong(key, format!("expected a network such as 192.0.2.0/24 or 2001:db8::/32, not {text:?}"));
         let (address, prefix) = text.split_once('/').map_or((text.as_str(), None), |(a, p)| (a, Some(p)));
         let address: IpAddr = address.parse().map_err(|_| form())?;
         let most = if address.is_ipv4() { 32 } else { 128 };

@@ -56,7 +56,10 @@ pub(super) fn check(
         ("message_body_bytes_max", file.message_body_bytes_max, MESSAGE_BYTES_LEAST),
     ] {
         if let Some(value) = value.filter(|value| *value < least) {
-            return Err(wrong(format!("limits.{key}"), format!("{value} is less than {least}, the least")));
+            return Err(wrong(
+                format!("limits.{key}"),
+                format!("{value} is less than the minimum of {least}"),
+            ));
         }
     }
     let transactions = TransactionLimits {

@@ -58,13 +58,13 @@ pub(super) fn check(listen: Table) -> Result<Listen, ConfigError> {
     ];
     for (key, there) in of_sctp {
         if there && protocol != Protocol::Sctp {
-            let message = format!("goes with protocol = \"sctp\", not {:?}", listen.protocol);
+            let message = format!("requires protocol = \"sctp\", not {:?}", listen.protocol);
             return Err(wrong(format!("listen.{key}"), message));
         }
     }
     let sctp_carrier = listen.carrier.unwrap_or_default();
     if sctp_carrier == SctpCarrier::Ip && listen.sctp_port.is_some() {
-        let message = "goes with carrier = \"udp\": on IP the SCTP port is that of the address";
+        let message = "requires carrier = \"udp\": over IP the SCTP port is that of the address";
         return Err(wrong("listen.sctp_port", message));
     }
     let port = listen.sctp_port.unwrap_or(SIP_PORT);
@@ -82,15 +82,21 @@ fn protocol(key: &str, name: &str) -> Result<Protocol, ConfigError> {
     Protocol::from_name(name.as_bytes()).ok_or_else(|| {
         // In a file, the carrier has its own key.
         let on_ip = if key == "--listen" { ", \"sctp-ip\"" } else { "" };
-        let names = format!("\"udp\", \"tcp\", \"sctp\"{on_ip}, \"tls\", \"ws\" and \"wss\"");
-        wrong(key, format!("{name:?} is none of {names}"))
+        let names = format!("\"udp\", \"tcp\", \"sctp\"{on_ip}, \"tls\", \"ws\" or \"wss\"");
+        wrong(key, format!("unknown protocol {name:?}: use {names}"))
     })
 }
 
 /// Parses an option of the command line.
 pub(super) fn parse_listen(text: &str, sctp_style: SctpStyle) -> Result<Listen, ConfigError> {
-    let form =
-        || wrong("--listen", format!("{text:?} is not like udp:192.0.2.1:5060 or tcp:[2001:db8::1]:5060"));
+    let form = || {
+        wrong(
+            "--listen",
+            format!(
+                "expected PROTOCOL:ADDRESS:PORT, such as udp:192.0.2.1:5060 or tcp:[2001:db8::1]:5060, not {text:?}"
+            ),
+        )
+    };
     let (name, address) = text.split_once(':').ok_or_else(form)?;
     let sctp_carrier = if name == "sctp-ip" { SctpCarrier::Ip } else { SctpCarrier::Udp };
     let protocol = protocol("--listen", if sctp_carrier == SctpCarrier::Ip { "sctp" } else { name })?;
@@ -107,7 +113,7 @@ pub(super) fn check_listen(listen: &Listen) -> Result<(), ConfigError> {
     match &listen.advertise {
         None if listen.address.ip().is_unspecified() => Err(wrong(
             "listen.advertise",
-            format!("needed with address {}: phones must be told a name or an address", listen.address),
+            format!("required with address {}: phones need a name or address to connect to", listen.address),
         )),
         Some(host) => check_domain("listen.advertise", host).map(|_| ()),
         None => Ok(()),
@@ -121,26 +127,26 @@ pub(super) fn check_carriers(all: &[Listen]) -> Result<(), ConfigError> {
     let [one, other] = sctp.as_slice() else {
         return Err(wrong(
             "listen",
-            format!("{} entries for sctp: there can be one in UDP and one on IP", sctp.len()),
+            format!("{} entries for sctp: at most one over UDP and one over IP are allowed", sctp.len()),
         ));
     };
     if one.sctp_carrier == other.sctp_carrier {
-        let carrier = if one.sctp_carrier == SctpCarrier::Ip { "on IP" } else { "in UDP" };
+        let carrier = if one.sctp_carrier == SctpCarrier::Ip { "over IP" } else { "over UDP" };
         return Err(wrong(
             "listen",
-            format!("two entries for sctp {carrier}: there can be one in UDP and one on IP"),
+            format!("two entries for sctp {carrier}: at most one over UDP and one over IP are allowed"),
         ));
     }
     if one.sctp_port != other.sctp_port {
         let message = format!(
-            "SCTP in UDP and on IP need the same SCTP port, not {} and {}: phones are told one",
+            "SCTP over UDP and over IP must have the same SCTP port, not {} and {}: only one is advertised",
             one.sctp_port, other.sctp_port
         );
         return Err(wrong("listen.sctp_port", message));
     }
     if one.host() != other.host() {
         let message = format!(
-            "SCTP in UDP and on IP need the same, not {} and {}: phones are told one",
+            "SCTP over UDP and over IP must advertise the same host, not {} and {}",
             one.host(),
             other.host()
         );
@@ -152,7 +158,7 @@ pub(super) fn check_carriers(all: &[Listen]) -> Result<(), ConfigError> {
 /// Checks that several processes can share the addresses.
 pub(super) fn check_shared(all: &[Listen]) -> Result<(), ConfigError> {
     if all.iter().any(|listen| listen.sctp_carrier == SctpCarrier::Ip) {
-        let message = "SCTP on IP goes with one process: each would get the packets of all. With `processes` there is SCTP in UDP";
+        let message = "SCTP over IP requires a single process, because each process would receive all packets; with `processes` use SCTP over UDP";
         return Err(wrong("listen.carrier", message));
     }
     Ok(())

@@ -180,7 +180,7 @@ impl Config {
         let secure = config.listen.iter().find(|listen| listen.protocol.is_secure());
         if let Some(secure) = secure.filter(|_| config.tls.is_none()) {
             let name = secure.protocol.name();
-            let message = format!("needed to listen for {name}: a table [tls] with certificate and key");
+            let message = format!("listening for {name} requires a table [tls] with certificate and key");
             return Err(wrong("tls", message));
         }
         for protocol in Protocol::ALL {
@@ -189,7 +189,7 @@ impl Config {
                 listen::check_carriers(&config.listen)?;
             } else if count > 1 {
                 let name = protocol.name();
-                return Err(wrong("listen", format!("{count} entries for {name}: there can be one of each")));
+                return Err(wrong("listen", format!("{count} entries for {name}: at most one is allowed")));
             }
         }
         let listens: Vec<Protocol> = config.listen.iter().map(|listen| listen.protocol).collect();

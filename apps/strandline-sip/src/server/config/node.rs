@@ -38,23 +38,24 @@ pub(super) fn check(table: &Table) -> Result<Option<NodeSettings>, ConfigError> 
     let Some(name) = table.name.clone() else {
         return match (&table.address, table.poll_ms, table.lease_ms) {
             (None, None, None) => Ok(None),
-            _ => Err(wrong("node.name", "needed: a name that no other node has, such as \"a\"")),
+            _ => Err(wrong("node.name", "required: a name that no other node has, such as \"a\"")),
         };
     };
     let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
     if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(is_fit) {
         let message =
-            format!("{name:?} is not made of up to {NAME_BYTES_MAX} letters, digits, '.', '-' and '_'");
+            format!("{name:?} must be 1 to {NAME_BYTES_MAX} letters, digits, '.', '-' and '_'");
         return Err(wrong("node.name", message));
     }
     let Some(address) = table.address.clone() else {
-        let hint = "needed: where other nodes reach this one, such as \"tcp:192.0.2.1:5060\"";
+        let hint =
+            "required: the address at which other nodes reach this one, such as \"tcp:192.0.2.1:5060\"";
         return Err(wrong("node.address", hint));
     };
     let read = NodeAddress::read(&address);
     let Some(read) = read.filter(|read| read.address.port() != 0 && !read.address.ip().is_unspecified())
     else {
-        let message = format!("{address:?} is not like \"tcp:192.0.2.1:5060\"");
+        let message = format!("expected an address such as \"tcp:192.0.2.1:5060\", not {address:?}");
         return Err(wrong("node.address", message));
     };
     let within = |key: &str, value: Option<u64>, default: Duration, least: u64, most: u64| match value {

@@ -38,21 +38,21 @@ pub(super) fn check(file: &Table) -> Result<RegistrarSettings, ConfigError> {
     if settings.expires_min_secs > REFUSED_SECS_MAX {
         return Err(wrong(
             "registrar.expires_min_secs",
-            "more than 3600 would refuse what must not be refused",
+            "must be at most 3600: RFC 3261 section 10.3 forbids rejecting longer expirations",
         ));
     }
     if settings.expires_max_secs < settings.expires_min_secs {
-        return Err(wrong("registrar.expires_max_secs", "less than expires_min_secs"));
+        return Err(wrong("registrar.expires_max_secs", "must be at least expires_min_secs"));
     }
     let range = settings.expires_min_secs..=settings.expires_max_secs;
     if !range.contains(&settings.expires_default_secs) {
         return Err(wrong(
             "registrar.expires_default_secs",
-            "not between expires_min_secs and expires_max_secs",
+            "must be between expires_min_secs and expires_max_secs",
         ));
     }
     if settings.contacts_max == 0 {
-        return Err(wrong("registrar.contacts_max", "0 would let nobody register"));
+        return Err(wrong("registrar.contacts_max", "must be at least 1"));
     }
     Ok(settings)
 }
@@ -65,16 +65,15 @@ pub(super) fn service_route(file: &Table) -> Result<Vec<u8>, ConfigError> {
         let bare = text.strip_prefix('<').and_then(|text| text.strip_suffix('>')).unwrap_or(text);
         match Uri::parse(bare.as_bytes()) {
             Ok(Uri::Sip(uri)) if !uri.headers.is_empty() => {
-                return Err(wrong(key, format!("{text:?} has headers, which a route must not have")));
+                return Err(wrong(key, format!("{text:?} has headers, which are not allowed in a route")));
             }
             Ok(Uri::Sip(uri)) if !uri.is_loose_router() => {
-                return Err(wrong(
-                    key,
-                    format!("{text:?} lacks ;lr, without which phones route by it strictly"),
-                ));
+                return Err(wrong(key, format!("{text:?} lacks the parameter ;lr (loose routing)")));
             }
             Ok(Uri::Sip(_)) => {}
-            _ => return Err(wrong(key, format!("{text:?} is no SIP URI such as sip:192.0.2.1;lr"))),
+            _ => {
+                return Err(wrong(key, format!("expected a SIP URI such as sip:192.0.2.1;lr, not {text:?}")));
+            }
         }
         if !value.is_empty() {
             value.push_str(", ");

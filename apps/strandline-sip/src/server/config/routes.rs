@@ -22,7 +22,7 @@ pub(super) struct Table {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(untagged, expecting = "each of `to` is a SIP URI, or a table with `uri` and `priority`")]
+#[serde(untagged, expecting = "each entry of `to` must be a SIP URI, or a table with `uri` and `priority`")]
 enum To {
     Uri(String),
     Hop(HopTable),
@@ -49,7 +49,7 @@ pub(super) fn check(files: &[Table], ours: &[String], names: bool) -> Result<Vec
     for (number, route) in routes.iter().enumerate() {
         let same = |other: &Route| other.prefix == route.prefix && other.domain == route.domain;
         if routes.iter().take(number).any(same) {
-            return Err(wrong("route", "two of them have the same prefix and domain: put all hops into one"));
+            return Err(wrong("route", "two routes have the same prefix and domain: merge them"));
         }
     }
     Ok(routes)
@@ -57,25 +57,30 @@ pub(super) fn check(files: &[Table], ours: &[String], names: bool) -> Result<Vec
 
 fn one(file: &Table, ours: &[String], names: bool) -> Result<Route, ConfigError> {
     if file.prefix.is_none() && file.domain.is_none() {
-        return Err(wrong("route", "a prefix, such as \"+44\", or a domain is needed"));
+        return Err(wrong("route", "a route requires a prefix, such as \"+44\", or a domain"));
     }
     let domain = file.domain.as_ref().map(|domain| check_domain("route.domain", domain)).transpose()?;
     if let Some(domain) = domain.as_ref().filter(|domain| ours.contains(domain)) {
-        return Err(wrong("route.domain", format!("{domain:?} is one of domains: leave it out for those")));
+        return Err(wrong(
+            "route.domain",
+            format!("{domain:?} is one of `domains`: omit route.domain to route these"),
+        ));
     }
     let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || b"+-_.!~*'()#".contains(&byte);
     if let Some(prefix) = file.prefix.as_ref().filter(|prefix| !prefix.bytes().all(is_fit)) {
         return Err(wrong(
             "route.prefix",
-            format!("{prefix:?} is not what a user begins with, such as \"+44\""),
+            format!(
+                "{prefix:?} has characters that are not allowed in a user name: use a prefix such as \"+44\""
+            ),
         ));
     }
     if file.registrar && (domain.is_none() || file.prefix.is_some()) {
-        let message = "a registrar is one for a domain: leave out prefix, and name the domain";
+        let message = "a registrar requires a domain and no prefix";
         return Err(wrong("route.registrar", message));
     }
     if file.to.is_empty() {
-        return Err(wrong("route.to", "at least one is needed, such as \"sip:192.0.2.1\""));
+        return Err(wrong("route.to", "at least one URI is required, such as \"sip:192.0.2.1\""));
     }
     // Hops are tried in order, unless they have explicit priorities.
     let hop = |(number, to): (usize, &To)| match to {
@@ -87,14 +92,13 @@ fn one(file: &Table, ours: &[String], names: bool) -> Result<Route, ConfigError>
         let parsed = Uri::parse(hop.uri.as_bytes());
         let Some(uri) = parsed.ok().and_then(|uri| uri.sip().copied()) else {
             let message = format!(
-                "{:?} is not like \"sip:trunk.example.net\" or \"sip:192.0.2.1:5060;transport=tcp\"",
+                "expected a URI such as \"sip:trunk.example.net\" or \"sip:192.0.2.1:5060;transport=tcp\", not {:?}",
                 hop.uri
             );
             return Err(wrong("route.to", message));
         };
         if uri.host.ip().is_none() && !names {
-            let message =
-                format!("{:?} has a name, and names aren't looked up: dns.enabled is false", hop.uri);
+            let message = format!("{:?} has a host name, which requires dns.enabled = true", hop.uri);
             return Err(wrong("route.to", message));
         }
     }
@@ -132,16 +136,14 @@ pub(super) fn check_reached(directory: &Directory, listens: &[Protocol]) -> Resu
         let text = String::from_utf8_lossy(text);
         let message = match protocol_of(&uri) {
             Ok(Some(protocol)) if protocol.is_websocket() => {
-                format!("{text:?}: nobody is reached over WebSocket but phones that have connected")
+                format!("{text:?}: WebSocket reaches only phones that have connected, not other servers")
             }
             Ok(Some(protocol)) if !listens.contains(&protocol) => {
                 let name = protocol.name();
-                format!(
-                    "{text:?} is reached over {name}, and nothing listens for {name}: add a [[listen]] for it"
-                )
+                format!("{text:?} uses {name}, but nothing listens for {name}: add a [[listen]] entry")
             }
             Ok(_) => continue,
-            Err(()) => format!("{text:?} has none of the transports udp, tcp, tls and sctp"),
+            Err(()) => format!("{text:?} has an unknown transport: use udp, tcp, tls or sctp"),
         };
         return Err(wrong(key, message));
     }

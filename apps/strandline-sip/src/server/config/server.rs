@@ -15,7 +15,7 @@ pub(super) struct Table {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(untagged, expecting = "`processes` is a whole number, or \"auto\"")]
+#[serde(untagged, expecting = "`processes` must be a whole number or \"auto\"")]
 enum Given {
     Number(i64),
     Text(String),
@@ -60,7 +60,7 @@ fn read(key: &str, text: &str) -> Result<u8, ConfigError> {
         Ok(number) if (1..=WORKERS_MAX).contains(&number) => Ok(number),
         _ => {
             let message = format!(
-                "{text:?} is neither a number between 1 and {WORKERS_MAX} nor \"auto\": one for each core that it may use"
+                "expected a number from 1 to {WORKERS_MAX} or \"auto\" (one for each usable core), not {text:?}"
             );
             Err(wrong(key, message))
         }

@@ -64,7 +64,7 @@ pub(super) fn check(
         "redis" => Some(Kind::Redis),
         other => {
             let message = format!(
-                "{other:?} is none of \"memory\", \"sqlite\", \"mysql\", \"postgresql\" and \"redis\""
+                "unknown kind {other:?}: use \"memory\", \"sqlite\", \"mysql\", \"postgresql\" or \"redis\""
             );
             return Err(wrong("store.kind", message));
         }
@@ -74,8 +74,7 @@ pub(super) fn check(
         return Ok((Some(Store::Shared(Box::new(shared))), timeout));
     }
     if node.is_some() {
-        let hint =
-            "needs a store that nodes can share: kind = \"mysql\", \"postgresql\" or \"redis\" in [store]";
+        let hint = "requires a shared store: kind = \"mysql\", \"postgresql\" or \"redis\" in [store]";
         return Err(wrong("node", hint));
     }
     for (key, given) in [
@@ -85,13 +84,13 @@ pub(super) fn check(
         ("store.replicas_min", table.replicas_min.is_some()),
     ] {
         if given {
-            return Err(wrong(key, "goes with kind = \"mysql\", \"postgresql\" or \"redis\""));
+            return Err(wrong(key, "requires kind = \"mysql\", \"postgresql\" or \"redis\""));
         }
     }
     match (kind, table.path) {
-        ("sqlite", None) => Err(wrong("store.path", "needed with kind = \"sqlite\"")),
+        ("sqlite", None) => Err(wrong("store.path", "required with kind = \"sqlite\"")),
         ("sqlite", Some(path)) => Ok((Some(Store::Sqlite(path)), timeout)),
-        (_, Some(_)) => Err(wrong("store.path", "goes with kind = \"sqlite\"")),
+        (_, Some(_)) => Err(wrong("store.path", "requires kind = \"sqlite\"")),
         (_, None) => Ok((None, timeout)),
     }
 }
@@ -105,10 +104,10 @@ fn check_shared(
 ) -> Result<Shared, ConfigError> {
     let name = kind.name();
     if table.path.is_some() {
-        return Err(wrong("store.path", "goes with kind = \"sqlite\""));
+        return Err(wrong("store.path", "requires kind = \"sqlite\""));
     }
     if table.replicas_min.is_some() && kind != Kind::Redis {
-        return Err(wrong("store.replicas_min", "goes with kind = \"redis\""));
+        return Err(wrong("store.replicas_min", "requires kind = \"redis\""));
     }
     let example = match kind {
         Kind::MySql => "mysql://user@host:3306/database",
@@ -116,7 +115,7 @@ fn check_shared(
         Kind::Redis => "redis://host:6379/0",
     };
     let Some(url) = table.url else {
-        return Err(wrong("store.url", format!("needed with kind = {name:?}, such as {example:?}")));
+        return Err(wrong("store.url", format!("required with kind = {name:?}, such as {example:?}")));
     };
     let schemes: &[&str] = match kind {
         Kind::MySql => &["mysql://"],
@@ -125,7 +124,7 @@ fn check_shared(
     };
     // The value is not shown, because it may contain a password.
     if !schemes.iter().any(|scheme| url.starts_with(scheme)) {
-        return Err(wrong("store.url", format!("not like {example:?}, which goes with kind = {name:?}")));
+        return Err(wrong("store.url", format!("expected a URL such as {example:?} with kind = {name:?}")));
     }
     let (address, options) = url.split_once('?').unwrap_or((&url, ""));
     let wants = |option: &str| {
@@ -136,7 +135,7 @@ fn check_shared(
     };
     if address.starts_with("rediss://") || address.starts_with("valkeys://") || options.split('&').any(wants)
     {
-        let message = "asks for TLS, which there is none of to databases: use a private network, a Unix socket or a tunnel";
+        let message = "TLS to databases is not supported: use a private network, a Unix socket or a tunnel";
         return Err(wrong("store.url", message));
     }
     let password = match (table.password_file, table.password_env) {
@@ -145,11 +144,15 @@ fn check_shared(
             Some(files.text_of("store.password_file", &path)?.trim_end_matches(['\r', '\n']).to_owned())
         }
         (None, Some(variable)) => {
-            let unset = |_| wrong("store.password_env", format!("there is no variable {variable:?}"));
+            let unset =
+                |_| wrong("store.password_env", format!("the environment variable {variable:?} is not set"));
             Some(std::env::var(&variable).map_err(unset)?)
         }
         (Some(_), Some(_)) => {
-            return Err(wrong("store.password_env", "there is store.password_file as well"));
+            return Err(wrong(
+                "store.password_env",
+                "use either store.password_env or store.password_file, not both",
+            ));
         }
     };
     let replicas_min = table.replicas_min.unwrap_or(0);

@@ -59,12 +59,12 @@ pub(super) fn check(file: Table, files: &mut Files) -> Result<Tls, ConfigError> 
         Some("optional") => ClientCertificates::Optional,
         Some("required") => ClientCertificates::Required,
         Some(other) => {
-            let message = format!("{other:?} is none of \"none\", \"optional\" and \"required\"");
+            let message = format!("unknown value {other:?}: use \"none\", \"optional\" or \"required\"");
             return Err(wrong("tls.client_certificates", message));
         }
     };
     if file.ca.is_none() && (clients != ClientCertificates::None || !file.peers.is_empty()) {
-        return Err(wrong("tls.ca", "needed to check the certificates of clients and peers"));
+        return Err(wrong("tls.ca", "required to verify the certificates of clients and peers"));
     }
     let peers = file.peers.iter().map(|peer| check_domain("tls.peers", peer)).collect::<Result<_, _>>()?;
     let mut read = |key: &str, path: &Path| files.pem(key, path);

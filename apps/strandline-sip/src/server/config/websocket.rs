@@ -22,7 +22,9 @@ pub(super) fn check(file: Table) -> Result<WebSockets, ConfigError> {
     for origin in &file.origins {
         let host = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
         if host.is_none_or(|host| host.is_empty() || host.contains(['/', ' '])) {
-            let message = format!("{origin:?} is not like \"https://phone.example.com\", without a path");
+            let message = format!(
+                "expected an origin such as \"https://phone.example.com\", without a path, not {origin:?}"
+            );
             return Err(wrong("websocket.origins", message));
         }
     }
@@ -30,7 +32,7 @@ pub(super) fn check(file: Table) -> Result<WebSockets, ConfigError> {
         0 => None,
         secs @ 5..=3600 => Some(Duration::from_secs(secs)),
         secs => {
-            let message = format!("{secs} is neither between 5 and 3600 nor 0, for never");
+            let message = format!("{secs} is neither 0 (never) nor between 5 and 3600");
             return Err(wrong("websocket.ping_secs", message));
         }
     };

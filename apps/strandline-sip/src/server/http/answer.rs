@@ -40,7 +40,7 @@ impl Answer {
 
     /// 405: the resource exists, but only for other methods.
     pub(in crate::server) fn not_allowed(methods: &str) -> Self {
-        let mut answer = Self::error(405, "that can't be done here", &format!("there is {methods}"));
+        let mut answer = Self::error(405, "method not allowed", &format!("allowed here: {methods}"));
         answer.header = Some(("Allow", methods.to_owned()));
         answer
     }
@@ -49,8 +49,8 @@ impl Answer {
     pub(in crate::server) fn unauthorized() -> Self {
         let mut answer = Self::error(
             401,
-            "who asks must show the token",
-            "Authorization: Bearer, and what is in admin.token",
+            "a token is required",
+            "send Authorization: Bearer TOKEN with the content of admin.token",
         );
         answer.header = Some(("WWW-Authenticate", "Bearer".to_owned()));
         answer

@@ -19,13 +19,13 @@ pub(in crate::server) enum NoAnswer {
     #[error("{0}")]
     NotThere(io::Error),
     /// The request was sent; whether it took effect is unknown.
-    #[error("no answer within {} s", .0.as_secs_f64())]
+    #[error("no response within {} s", .0.as_secs_f64())]
     Late(Duration),
     /// The connection ended after the request was sent; whether it took effect is unknown.
-    #[error("the connection ended before the answer did{}", .0.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
+    #[error("the connection closed before the response was complete{}", .0.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
     Ended(Option<io::Error>),
     /// The response came from another kind of server.
-    #[error("what answers there doesn't speak HTTP as a SIP server's pages do")]
+    #[error("the response is not that of a SIP server's HTTP interface")]
     Other,
 }
 

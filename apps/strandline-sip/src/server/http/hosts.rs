@@ -39,20 +39,26 @@ impl Hosts {
             (Some(host), None) => host.to_str().unwrap_or_default(),
             // HTTP/1.0 clients may omit it; they are not browsers.
             (None, None) if version < Version::HTTP_11 => "localhost",
-            _ => return Err(Answer::error(400, "a request has one Host", "RFC 9112 section 3.2")),
+            _ => {
+                return Err(Answer::error(
+                    400,
+                    "a request needs exactly one Host header",
+                    "RFC 9112 section 3.2",
+                ));
+            }
         };
         // The host of an absolute target takes precedence over Host (RFC 9112 section 3.2.2).
         let host = target.authority().map_or(host, |authority| authority.as_str());
         if !self.is_own(host) {
-            let hint = format!("add the name of {host:?} to {}.hosts in the configuration", self.table);
-            return Err(Answer::error(421, "the server is not known by this Host", &hint));
+            let hint = format!("add the name in {host:?} to {}.hosts in the configuration", self.table);
+            return Err(Answer::error(421, "the Host header names another server", &hint));
         }
         let mut origins = headers.get_all(ORIGIN).iter();
         if origins.any(|origin| !is_same(origin.to_str().unwrap_or_default(), host)) {
             return Err(Answer::error(
                 403,
-                "pages from elsewhere may not ask",
-                "their Origin is not this Host",
+                "cross-origin requests are not allowed",
+                "the Origin header differs from the Host header",
             ));
         }
         Ok(())

@@ -51,7 +51,7 @@ pub(super) async fn listen_for(
     let listener = TcpListener::bind(address).await;
     let listener = listener.map_err(|error| {
         let hint = hints::listening(&error);
-        anyhow::Error::new(error).context(format!("listening for {what} on tcp {address}{hint}"))
+        anyhow::Error::new(error).context(format!("listening for {what} on TCP {address}{hint}"))
     })?;
     let address = listener.local_addr()?;
     let hosts = Hosts::new(what, address.ip(), names);

@@ -40,7 +40,7 @@ impl Request {
     pub(in crate::server) fn asked(method: &str, target: &str) -> Result<Self, &'static str> {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let Some(path) = path.strip_prefix('/') else { return Err("the path must begin with /") };
-        let unescaped = |text: &str| unescape(text).ok_or("an escape such as %zz in the path or the query");
+        let unescaped = |text: &str| unescape(text).ok_or("invalid percent-encoding in the path or query");
         let path =
             path.split('/').filter(|part| !part.is_empty()).map(unescaped).collect::<Result<_, _>>()?;
         let query = query.split('&').filter(|part| !part.is_empty()).map(|part| {

@@ -198,8 +198,9 @@ async fn connect(
     if protocol != Protocol::Tls {
         return Ok(Opened::Plain(stream.into_std()?));
     }
-    let tls = tls.ok_or_else(|| io::Error::other("no certificates are trusted: tls.ca"))?;
-    let name = name.ok_or_else(|| io::Error::other("its domain is forgotten"))?;
+    let tls = tls.ok_or_else(|| io::Error::other("TLS to other servers needs tls.ca"))?;
+    let name = name
+        .ok_or_else(|| io::Error::other("the name to verify the certificate against is no longer known"))?;
     let wire = Wire::opened(stream, &tls, &name)?;
     wire.handshake().await?;
     Ok(Opened::Tls(wire))

@@ -48,7 +48,7 @@ async fn greet_by(wire: &Wire, connections: &Connections, settings: &WebSockets)
             Found::Half(kept) => {
                 head = kept;
                 if !connections.keeps_head(&share, head.capacity()) {
-                    return Err(io::Error::other("too much is kept of handshakes that aren't whole"));
+                    return Err(io::Error::other("incomplete handshakes exceed the memory limit"));
                 }
             }
             Found::Whole { answer, rest } => {

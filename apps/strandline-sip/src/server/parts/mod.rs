@@ -80,7 +80,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         bail!("--rate must be more than 0");
     }
     if args.transport != Transport::Tcp && args.lifetime != Lifetime::Persistent {
-        bail!("--lifetime goes with --transport tcp");
+        bail!("--lifetime requires --transport tcp");
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = runtime.block_on(measure(args))?;

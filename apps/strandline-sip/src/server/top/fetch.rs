@@ -17,15 +17,14 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Returns an error if the server doesn't respond properly.
 pub(super) fn fetch(address: SocketAddr) -> Result<Live> {
     let asked = ask(address, "GET", "/live.json", None, PATIENCE);
-    let (status, body) = asked.with_context(|| {
-        format!("{address}: is a SIP server there that was started with --metrics {address}?")
-    })?;
-    parse(status, &body).with_context(|| format!("{address} is no SIP server's metrics"))
+    let (status, body) = asked
+        .with_context(|| format!("{address}: is a SIP server running there with --metrics {address}?"))?;
+    parse(status, &body).with_context(|| format!("{address} is not the metrics address of a SIP server"))
 }
 
 pub(super) fn parse(status: u16, body: &str) -> Result<Live> {
     if status != 200 {
-        bail!("it answers {status}");
+        bail!("HTTP status {status}");
     }
     Ok(serde_json::from_str(body)?)
 }

@@ -45,7 +45,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         out!("{}", draw::text(&first));
         return Ok(ExitCode::SUCCESS);
     }
-    let mut terminal = ratatui::try_init().context("a terminal to draw on")?;
+    let mut terminal = ratatui::try_init().context("setting up the terminal")?;
     let shown = show(args.address, &mut terminal);
     ratatui::restore();
     shown.map(|()| ExitCode::SUCCESS)

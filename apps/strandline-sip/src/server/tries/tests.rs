@@ -27,12 +27,12 @@ fn two_on_one_port_exclude_each_other() {
 fn an_address_that_the_machine_lacks_is_told() {
     for is_udp in [true, false] {
         let flaw = not_bound(&bound("tcp", "192.0.2.77:5060", is_udp)).unwrap();
-        assert!(flaw.is_error && flaw.message.contains("no such address"), "{flaw}");
+        assert!(flaw.is_error && flaw.message.contains("does not have the address"), "{flaw}");
     }
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let flaw = not_bound(&bound("tcp", &address, false)).unwrap();
-    assert!(!flaw.is_error && flaw.message.contains("this server if it runs"), "{flaw}");
+    assert!(!flaw.is_error && flaw.message.contains("by this server if it is running"), "{flaw}");
     assert_eq!(not_bound(&bound("tcp", "127.0.0.1:0", false)), None);
 }
 
@@ -41,7 +41,7 @@ fn a_store_needs_its_folder() {
     let folder = std::env::temp_dir().join(format!("strandline-tries-{}", std::process::id()));
     let path = folder.join("sip.db");
     let flaw = not_opened(&path).unwrap();
-    assert!(flaw.is_error && flaw.message.contains("make it first"), "{flaw}");
+    assert!(flaw.is_error && flaw.message.contains("create it first"), "{flaw}");
     std::fs::create_dir_all(&folder).unwrap();
     assert_eq!(not_opened(&path), None);
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "nothing is left");

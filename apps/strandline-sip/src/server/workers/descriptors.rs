@@ -40,7 +40,9 @@ pub(super) fn receive(stream: &UnixStream) -> io::Result<Vec<OwnedFd>> {
     let flags = RecvFlags::CMSG_CLOEXEC;
     let got = recvmsg(stream.as_fd(), &mut [IoSliceMut::new(&mut byte)], &mut ancillary, flags)?;
     if got.bytes != 1 || byte != [MARK] {
-        return Err(io::Error::other("no supervisor is there: --worker is for processes that it starts"));
+        return Err(io::Error::other(
+            "no supervisor on standard input: --worker is only for processes that the supervisor starts",
+        ));
     }
     let taken = ancillary.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(taken) => Some(taken),
@@ -58,7 +60,7 @@ impl Inherited {
     /// Returns an error if the numbers of sockets and descriptions differ.
     pub(super) fn new(handed: Vec<Handed>, sockets: Vec<OwnedFd>) -> Result<Self> {
         if handed.len() != sockets.len() {
-            bail!("the supervisor has handed over {} sockets as {}", sockets.len(), handed.len());
+            bail!("the supervisor passed {} sockets but announced {}", sockets.len(), handed.len());
         }
         Ok(Self(handed.into_iter().zip(sockets).collect()))
     }
@@ -74,12 +76,16 @@ impl Inherited {
         let Some(place) = self.0.iter().position(is) else {
             let others: Vec<String> =
                 self.0.iter().map(|(other, _)| format!("{} {}", other.protocol, other.address)).collect();
-            bail!("the supervisor has no socket for it: the others are for {}", others.join(", "));
+            bail!(
+                "the supervisor passed no socket for this address; the ones left are for {}",
+                others.join(", ")
+            );
         };
         let (handed, socket) = self.0.swap_remove(place);
-        let is_what = is_bound(&socket, listen.protocol, &handed).context("the socket of the supervisor")?;
+        let is_what = is_bound(&socket, listen.protocol, &handed)
+            .context("checking a socket passed by the supervisor")?;
         if !is_what {
-            bail!("the supervisor has handed over another socket than that of {name} at {}", handed.bound);
+            bail!("the socket passed by the supervisor is not that of {name} at {}", handed.bound);
         }
         Ok(socket)
     }

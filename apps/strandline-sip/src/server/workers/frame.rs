@@ -92,7 +92,7 @@ pub(super) fn frame(head: &impl Serialize, body: &[u8]) -> io::Result<Vec<u8>> {
     let mut whole = Vec::with_capacity(8 + head.len() + body.len());
     for len in [head.len(), body.len()] {
         let len = u32::try_from(len).ok().filter(|len| *len as usize <= FRAME_MAX);
-        let len = len.ok_or_else(|| io::Error::other("a frame is too long"))?;
+        let len = len.ok_or_else(|| io::Error::other("the frame is too long"))?;
         whole.extend_from_slice(&len.to_le_bytes());
     }
     whole.extend_from_slice(&head);
@@ -116,7 +116,7 @@ pub(super) fn read<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<(T, 
 /// Reads a part; the buffer grows as bytes arrive.
 fn part(from: &mut impl Read, len: u32) -> io::Result<Vec<u8>> {
     if len as usize > FRAME_MAX {
-        return Err(io::Error::other("a frame is too long"));
+        return Err(io::Error::other("the frame is too long"));
     }
     let mut bytes = Vec::new();
     let read = from.take(u64::from(len)).read_to_end(&mut bytes)?;

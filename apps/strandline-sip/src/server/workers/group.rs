@@ -56,7 +56,7 @@ impl Group {
             group.shared.push(shared);
         }
         for _ in 0..config.processes {
-            let pair = mail().context("sockets between the processes")?;
+            let pair = mail().context("creating sockets between the worker processes")?;
             group.mail.push(pair);
         }
         (0..config.processes).try_for_each(|worker| group.reopen(worker))?;

@@ -69,18 +69,19 @@ pub(super) struct Link {
 impl Link {
     /// Opens the link. The supervisor is connected to standard input.
     pub(super) fn open(own: u8) -> Result<Self> {
-        let stream = std::io::stdin().as_fd().try_clone_to_owned().context("the supervisor's socket")?;
+        let stream =
+            std::io::stdin().as_fd().try_clone_to_owned().context("duplicating the supervisor's socket")?;
         let mut stream = UnixStream::from(stream);
-        let descriptors = descriptors::receive(&stream).context("sockets of the supervisor")?;
-        let (hello, started) = match read(&mut stream).context("hearing of the supervisor")? {
+        let descriptors = descriptors::receive(&stream).context("receiving sockets from the supervisor")?;
+        let (hello, started) = match read(&mut stream).context("reading from the supervisor")? {
             (ToWorker::Hello(hello), files) => (hello, Files::from_bytes(&files)?),
-            _ => bail!("the supervisor is of another version"),
+            _ => bail!("the supervisor is another version of this program"),
         };
         let last = match hello.reloaded {
             false => None,
-            true => match read(&mut stream).context("hearing of the configuration")? {
+            true => match read(&mut stream).context("reading the configuration from the supervisor")? {
                 (ToWorker::Reload { .. }, files) => Some(Files::from_bytes(&files)?),
-                _ => bail!("the supervisor is of another version"),
+                _ => bail!("the supervisor is another version of this program"),
             },
         };
         let (sender, frames) = channel::<Vec<u8>>();
@@ -109,14 +110,14 @@ impl Link {
     /// Loads the initial state. Call it once, before [`follow`](Self::follow).
     pub(super) fn load(&mut self, each: &mut Each<'_>) -> Result<()> {
         loop {
-            let (head, body) = read(&mut self.stream).context("reading what the supervisor has")?;
+            let (head, body) = read(&mut self.stream).context("reading bindings from the supervisor")?;
             match head {
                 ToWorker::State { worker } => {
                     let name = if worker == self.own { String::new() } else { worker_name(ALONE, worker) };
                     Journal::read(&body).for_each(|(aor, state)| each(&name, aor, state));
                 }
                 ToWorker::Loaded => return Ok(()),
-                _ => bail!("the supervisor is of another version"),
+                _ => bail!("the supervisor is another version of this program"),
             }
         }
     }
@@ -199,7 +200,7 @@ impl<F: FnMut(News)> Hearing<F> {
             }
             ToWorker::End => self.orders.send(Order::End).map_err(gone),
             ToWorker::Hello(_) | ToWorker::State { .. } | ToWorker::Loaded => {
-                Err(io::Error::other("the supervisor is of another version"))
+                Err(io::Error::other("the supervisor is another version of this program"))
             }
         }
     }
@@ -238,7 +239,10 @@ impl Store for RelayStore {
         let waits = |answered: &mut Answered| answered.number < number && !answered.lost;
         let mut answered = self.answers.1.wait_while(answered, waits).unwrap_or_else(PoisonError::into_inner);
         if answered.number < number {
-            return Err(StoreError { is_final: true, ..StoreError::new(what, "the supervisor is gone") });
+            return Err(StoreError {
+                is_final: true,
+                ..StoreError::new(what, "the connection to the supervisor is closed")
+            });
         }
         answered.error.take().map_or(Ok(()), |error| Err(StoreError::new(what, error)))
     }

@@ -100,7 +100,7 @@ impl Place {
 /// # Errors
 /// Returns an error if something can't be opened, or no worker can serve.
 pub(in crate::server) fn supervise(config: &Config, args: &Args, files: Files) -> Result<ExitCode> {
-    let accepted = Accepted::new(args, config, &files).context("the files of the configuration")?;
+    let accepted = Accepted::new(args, config, &files).context("reading the configuration's files")?;
     drop(files);
     let mut group = Group::open(config)?;
     let mut keys = Keys::random()?;
@@ -296,9 +296,9 @@ impl Supervisor<'_> {
 
     fn start(&mut self, worker: u8) -> Result<()> {
         self.group.reopen(worker)?;
-        let (ours, theirs) = UnixStream::pair().context("a socket for a process")?;
+        let (ours, theirs) = UnixStream::pair().context("creating a socket pair for a worker")?;
         let (all, sockets) = self.group.of(worker);
-        descriptors::send(&ours, &all).context("handing over sockets")?;
+        descriptors::send(&ours, &all).context("passing sockets to a worker")?;
         // This very program, even if the file was replaced since.
         let mut command = Command::new("/proc/self/exe");
         let mut words = std::env::args_os();
@@ -312,7 +312,7 @@ impl Supervisor<'_> {
             // Signals from a terminal should reach only this process.
             .process_group(0)
             .spawn()
-            .context("starting a process")?;
+            .context("starting a worker process")?;
         let now = Clock::unix().as_secs();
         let (count, relays, sctp, Keys { tokens, nonces, hashes }) =
             (self.count, self.relays, self.sctp, self.keys);

@@ -61,11 +61,13 @@ impl Worker {
     pub(in crate::server) fn join(own: u8, args: &Args) -> Result<(Self, Config)> {
         let mut link = Link::open(own)?;
         let mut config =
-            Config::of(args, &mut link.started).context("the configuration of the supervisor")?;
+            Config::of(args, &mut link.started).context("applying the supervisor's configuration")?;
         let (count, sctp, draining) = (link.hello.count, link.hello.sctp, link.hello.draining);
         let begun_unix_secs = link.hello.begun_unix_secs;
         let mut descriptors: VecDeque<OwnedFd> = std::mem::take(&mut link.descriptors).into();
-        let mail = descriptors.pop_front().context("no mail from other processes")?;
+        let mail = descriptors
+            .pop_front()
+            .context("the supervisor passed no socket for messages of other workers")?;
         let to = descriptors.drain(..usize::from(count).min(descriptors.len())).collect();
         let sockets = Inherited::new(std::mem::take(&mut link.hello.sockets), descriptors.into())?;
         let server = match &config.store {
@@ -113,7 +115,7 @@ impl Worker {
     /// Loads the supervisor's state into the service, and starts the threads. With a store of its own, the
     /// worker has loaded that already.
     pub(in crate::server) fn follow(&mut self, service: &mut Service) -> Result<Option<Stored>> {
-        let mut link = self.link.take().context("the supervisor was heard already")?;
+        let mut link = self.link.take().context("the worker follows the supervisor already")?;
         let alive = link.hello.alive;
         let (orders, from) = unbounded_channel();
         self.orders = Some(from);
@@ -129,11 +131,12 @@ impl Worker {
                 // The receiver may have ended.
                 let _ = sender.blocking_send(news);
             };
-            link.follow(tell, orders).context("starting the thread that hears of the supervisor")?;
+            link.follow(tell, orders).context("starting the thread that reads from the supervisor")?;
             Some(stored)
         } else {
             link.load(&mut |_, _, _| {})?;
-            link.follow(|_: News| {}, orders).context("starting the thread that hears of the supervisor")?;
+            link.follow(|_: News| {}, orders)
+                .context("starting the thread that reads from the supervisor")?;
             None
         };
         let names: Vec<String> = (0..self.count).map(|worker| worker_name(&self.server, worker)).collect();
@@ -170,8 +173,8 @@ impl Worker {
     /// Starts exchanging letters with the other workers.
     pub(in crate::server) fn open_mail(&mut self, hub: &Rc<Hub>) -> Result<()> {
         hub.connections.number_for(self.own, self.begun_unix_secs);
-        let (from, to) = self.mail.take().context("mail was opened already")?;
-        let mail = Mail::new(self.own, from, to).context("mail of other processes")?;
+        let (from, to) = self.mail.take().context("the sockets between workers are open already")?;
+        let mail = Mail::new(self.own, from, to).context("opening the sockets between workers")?;
         hub.mail.replace(Some(Rc::clone(&mail)));
         tokio::task::spawn_local(input::mail::serve(mail, Rc::clone(hub)));
         Ok(())
@@ -181,7 +184,7 @@ impl Worker {
     pub(in crate::server) fn catch_up(&mut self, hub: &Rc<Hub>, reloader: &Reloader) -> Result<()> {
         hub.service.borrow_mut().setup_mut().set_draining(self.draining);
         if let Some(mut files) = self.last.take() {
-            reloader.reload_from(hub, &mut files).context("the configuration of the supervisor")?;
+            reloader.reload_from(hub, &mut files).context("applying the supervisor's configuration")?;
         }
         Ok(())
     }
@@ -193,8 +196,8 @@ impl Worker {
         sctp: Option<(u16, u16)>,
         admin: Admin,
     ) -> Result<()> {
-        self.teller.tell(&ToSupervisor::Ready { users, sctp }, &[]).context("telling the supervisor")?;
-        let orders = self.orders.take().context("the supervisor is heard already")?;
+        self.teller.tell(&ToSupervisor::Ready { users, sctp }, &[]).context("reporting to the supervisor")?;
+        let orders = self.orders.take().context("the worker follows the supervisor already")?;
         tokio::task::spawn_local(obey(orders, Arc::new(self.teller.clone()), Rc::clone(&self.ends), admin));
         Ok(())
     }
@@ -237,7 +240,7 @@ async fn obey(mut orders: UnboundedReceiver<Order>, teller: Arc<Teller>, ends: R
             }
             Order::End => ends.notify_one(),
             Order::Lost => {
-                let error = StoreError::new("serving", "the supervisor is gone");
+                let error = StoreError::new("serving", "the connection to the supervisor is closed");
                 admin.hub.lose(StoreError { is_final: true, ..error });
             }
         }

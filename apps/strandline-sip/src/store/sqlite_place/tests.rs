@@ -18,7 +18,7 @@ fn removed_and_replaced_files_are_told_apart() {
         assert!(error.cause.contains("removed") && !error.is_final, "{error}");
         std::fs::write(path, "another").unwrap();
         let error = place.check().unwrap_err();
-        assert!(error.cause.contains("another file"), "{error}");
+        assert!(error.cause.contains("replaced"), "{error}");
         std::fs::rename(&away, path).unwrap();
         place.check().unwrap();
     }

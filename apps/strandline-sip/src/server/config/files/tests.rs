@@ -10,7 +10,7 @@ fn files_of_another_process_are_complete() {
     std::fs::write(&other, [0xff, 0xfe]).unwrap();
     let mut read = Files::of_disk();
     assert_eq!(read.text(&path).unwrap(), "first");
-    assert!(read.text(&other).unwrap_err().to_string().ends_with("this is no UTF-8"));
+    assert!(read.text(&other).unwrap_err().to_string().ends_with("the file is not valid UTF-8"));
     std::fs::write(&path, "second").unwrap();
     assert_eq!(read.text(&path).unwrap(), "first", "it is read once");
     let bytes = read.to_bytes().unwrap();
