@@ -159,7 +159,7 @@ fn invites_are_answered_by_a_front_end() {
         assert_eq!((&report["completed"], &report["failed"]), (&200.into(), &0.into()), "{report}");
         assert_eq!(report["message_bytes"], 1550, "{report}");
     }
-    assert!(mistake(&["echo", "--sip"]).contains("--sip goes with --serve"));
+    assert!(mistake(&["echo", "--sip"]).contains("--sip requires --serve"));
     assert!(mistake(&["echo", "--sip", "--serve", "--size", "99"]).contains("larger --size"));
 }
 

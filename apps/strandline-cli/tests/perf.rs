@@ -162,9 +162,9 @@ fn trace_is_complete_and_the_lab_draws_it() {
     assert_eq!(draw(&["--format", "png"]).0, Some(0));
     assert!(std::fs::read(folder.join("run-window.png")).unwrap().starts_with(b"\x89PNG"));
     let (code, told) = draw(&["--from", "999"]);
-    assert!(code == Some(1) && told.contains("nothing of port"), "{told}");
+    assert!(code == Some(1) && told.contains("no packets of port"), "{told}");
     let (code, told) = draw(&["--output", "/nowhere"]);
-    assert!(code == Some(1) && told.contains("does the folder exist"), "{told}");
+    assert!(code == Some(1) && told.contains("does the directory exist"), "{told}");
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
@@ -172,9 +172,9 @@ fn trace_is_complete_and_the_lab_draws_it() {
 fn unwritable_trace_is_reported_before_sending() {
     let server = Server::start(&[]);
     let output = server.client(&["-n", "1M", "--trace", "/nowhere/run.jsonl"]).output().unwrap();
-    assert!(output.status.code() == Some(1) && text(&output.stderr).contains("is the folder there"));
+    assert!(output.status.code() == Some(1) && text(&output.stderr).contains("does the directory exist"));
     let output = server.client(&["-n", "1M", "--transport", "tcp", "--trace", "run.jsonl"]).output().unwrap();
-    assert!(output.status.code() == Some(2) && text(&output.stderr).contains("--trace is for SCTP"));
+    assert!(output.status.code() == Some(2) && text(&output.stderr).contains("--trace requires SCTP"));
 }
 
 #[test]

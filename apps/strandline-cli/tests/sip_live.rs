@@ -131,7 +131,7 @@ fn the_demonstration_has_phones_over_all_transports() {
     }
     let output = Command::new(PROGRAM).args(["demo", "sip", "--phones", "1"]).output().unwrap();
     assert!(
-        !output.status.success() && String::from_utf8_lossy(&output.stderr).contains("--phones must be 2")
+        !output.status.success() && String::from_utf8_lossy(&output.stderr).contains("--phones must be at least 2")
     );
 }
 

@@ -178,6 +178,6 @@ fn flows_are_kept_alive_by_crlf_and_stun() {
     fails(
         &server.address("tcp").to_string(),
         "--transport tcp --lifetime transaction --keep-alive 1",
-        "goes with --lifetime persistent",
+        "requires --lifetime persistent",
     );
 }

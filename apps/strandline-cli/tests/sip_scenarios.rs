@@ -100,8 +100,8 @@ fn what_is_wrong_with_a_scenario_is_told() {
         ("--scenario /nowhere.toml".to_owned(), "reading /nowhere.toml"),
         (format!("call --scenario {path}"), "cannot be used with"),
         (format!("--scenario {path} --transport tcp --lifetime transaction"), "--lifetime persistent"),
-        ("register --processes 0".to_owned(), "--processes is 0, and must be 1 to 64"),
-        ("register --processes 4 --users 6".to_owned(), "needs 2 --users"),
+        ("register --processes 0".to_owned(), "--processes must be 1 to 64, not 0"),
+        ("register --processes 4 --users 6".to_owned(), "--users must be at least 2"),
     ] {
         let output = load("127.0.0.1:9", &arguments);
         let told = String::from_utf8(output.stderr).unwrap();

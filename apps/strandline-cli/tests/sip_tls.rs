@@ -284,8 +284,8 @@ fn load_over_tls_trusts_the_given_authority() {
     for (arguments, hint) in [
         (format!("register {trusting} --server-name elsewhere.example.net"), "connecting to 127.0.0.1"),
         ("register --transport tls".to_owned(), "--transport tls needs --ca"),
-        (format!("register --ca {}", ca.display()), "goes with --transport tls"),
-        ("register --server-name a".to_owned(), "goes with --transport tls"),
+        (format!("register --ca {}", ca.display()), "requires --transport tls"),
+        ("register --server-name a".to_owned(), "requires --transport tls"),
     ] {
         let output = load(&arguments);
         let told = String::from_utf8(output.stderr).unwrap();

@@ -41,9 +41,9 @@ pub fn run(args: &InstructionsArgs) -> Result<ExitCode> {
     let told = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
         let last = told.lines().rev().find(|line| !line.starts_with("==") && !line.trim().is_empty());
-        bail!("{}: {}: {}", words.join(" "), output.status, last.unwrap_or("it said nothing"));
+        bail!("{}: {}: {}", words.join(" "), output.status, last.unwrap_or("no output"));
     }
-    let instructions = collected(&told).context("valgrind didn't say how many instructions it counted")?;
+    let instructions = collected(&told).context("no instruction count in valgrind's output")?;
     let report = extract::parse(&String::from_utf8_lossy(&output.stdout)).map_err(anyhow::Error::msg)?;
     outln!("{}", json!({ "instructions": instructions, "report": report }));
     Ok(ExitCode::SUCCESS)

@@ -74,7 +74,7 @@ pub fn run(args: &SimulateArgs) -> Result<ExitCode> {
 /// See [`run`].
 pub fn simulate(args: &SimulateArgs) -> Result<Value> {
     if !(args.time > 0.0 && args.time <= 3600.0) {
-        bail!("--time {}: from 0 to 3600 virtual seconds", args.time);
+        bail!("--time {} is out of range: use 0 to 3600 virtual seconds", args.time);
     }
     let both = settings(&args.link)?;
     let [to_right, to_left] = [settings(&args.to_right)?, settings(&args.to_left)?];

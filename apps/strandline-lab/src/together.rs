@@ -105,7 +105,7 @@ fn reports(words: &[String]) -> Result<Vec<Value>> {
 }
 
 fn start(command: &[String]) -> Result<Child> {
-    let (name, arguments) = command.split_first().context("nothing stands beside a +")?;
+    let (name, arguments) = command.split_first().context("a command before or after + is missing")?;
     program::start(name, arguments)
 }
 
@@ -113,10 +113,10 @@ fn report(output: &Output) -> Result<Value> {
     let told = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
         let last = told.lines().rev().find(|line| !line.trim().is_empty());
-        bail!("{}: {}", output.status, last.unwrap_or("it said nothing"));
+        bail!("{}: {}", output.status, last.unwrap_or("no output"));
     }
     let report = extract::parse(&String::from_utf8_lossy(&output.stdout)).map_err(anyhow::Error::msg)?;
-    ensure!(report.is_object(), "it printed no JSON object");
+    ensure!(report.is_object(), "the output is not a JSON object");
     Ok(report)
 }
 

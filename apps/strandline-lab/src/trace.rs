@@ -97,12 +97,12 @@ pub fn run(args: &TraceArgs) -> Result<ExitCode> {
 fn draw(trace: &Trace, args: &TraceArgs) -> Result<[(&'static str, Timeline); 2]> {
     let file = args.file.display();
     let busiest = trace.busiest();
-    let port = args.port.or(busiest).with_context(|| format!("{file}: there is no DATA in it"))?;
+    let port = args.port.or(busiest).with_context(|| format!("{file}: the trace contains no DATA"))?;
     let span = (args.from, args.to.unwrap_or(f64::INFINITY));
     let sequence = draw::sequence(trace, port, span);
     ensure!(
         !sequence.is_empty(),
-        "{file}: nothing of port {port} between these times; it has ports {:?} and ends at {:.3} s",
+        "{file}: no packets of port {port} between these times; the trace has ports {:?} and ends at {:.3} s",
         trace.ports(),
         trace.end()
     );
@@ -110,7 +110,8 @@ fn draw(trace: &Trace, args: &TraceArgs) -> Result<[(&'static str, Timeline); 2]
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    fs::write(path, bytes).with_context(|| format!("writing {}: does the folder exist?", path.display()))?;
+    fs::write(path, bytes)
+        .with_context(|| format!("writing {}: does the directory exist?", path.display()))?;
     outln!("{}", path.display());
     Ok(())
 }

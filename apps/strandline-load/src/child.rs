@@ -31,8 +31,8 @@ impl ChildProcess {
             .kill_on_drop(true)
             .spawn()
             .with_context(|| format!("starting {name}"))?;
-        let input = child.stdin.take().with_context(|| format!("{name} without standard input"))?;
-        let output = child.stdout.take().with_context(|| format!("{name} without standard output"))?;
+        let input = child.stdin.take().with_context(|| format!("{name} has no standard input"))?;
+        let output = child.stdout.take().with_context(|| format!("{name} has no standard output"))?;
         let mut process = Self { child, input, output: BufReader::new(output).lines(), name };
         process.tell(first).await?;
         Ok(process)
@@ -42,19 +42,22 @@ impl ChildProcess {
     pub(crate) async fn tell(&mut self, order: &impl Serialize) -> Result<()> {
         let mut text = serde_json::to_string(order)?;
         text.push('\n');
-        self.input.write_all(text.as_bytes()).await.with_context(|| format!("talking to {}", self.name))
+        self.input
+            .write_all(text.as_bytes())
+            .await
+            .with_context(|| format!("communicating with {}", self.name))
     }
 
     /// Waits for the process's next answer.
     pub(crate) async fn hear<T: DeserializeOwned>(&mut self) -> Result<T> {
         let line = self.output.next_line().await?;
-        let line = line.with_context(|| format!("{} ended unexpectedly", self.name))?;
-        serde_json::from_str(&line).with_context(|| format!("{} said: {line}", self.name))
+        let line = line.with_context(|| format!("{} exited unexpectedly", self.name))?;
+        serde_json::from_str(&line).with_context(|| format!("unexpected output of {}: {line}", self.name))
     }
 
     /// Kills the process; `wait` waits until it is gone.
     pub(crate) fn begin_end(&mut self) -> Result<()> {
-        self.child.start_kill().with_context(|| format!("ending {}", self.name))
+        self.child.start_kill().with_context(|| format!("stopping {}", self.name))
     }
 
     /// Waits for the end of the process.

@@ -35,7 +35,7 @@ impl Fleet {
             match worker.child.hear().await? {
                 Report::Ready => {}
                 Report::Failed(reason) => bail!(reason),
-                other => bail!("a client process said {other:?} before it was ready"),
+                other => bail!("a client process sent {other:?} before it was ready"),
             }
         }
         Ok(Self { workers, operations: jobs.iter().map(|job| job.count).sum() })
@@ -138,7 +138,7 @@ impl Worker {
                 }
                 Report::Done(outcome) => return Ok(*outcome),
                 Report::Failed(reason) => bail!(reason),
-                Report::Ready => bail!("a client process got ready twice"),
+                Report::Ready => bail!("a client process reported ready twice"),
             }
         }
     }

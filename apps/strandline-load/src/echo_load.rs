@@ -135,11 +135,11 @@ impl Args {
         }
         if self.sip && (self.raw || (self.server.is_none() && !self.serve)) {
             bail!(
-                "--sip goes with --serve, or with --server ADDRESS:PORT (and --encapsulation PORT), and not with --raw"
+                "--sip requires --serve, or --server ADDRESS:PORT (and --encapsulation PORT), and conflicts with --raw"
             );
         }
         if self.pcap.is_some() && !self.transport.is_sctp() {
-            bail!("--pcap captures SCTP only: for TCP and UDP use tcpdump");
+            bail!("--pcap captures only SCTP: for TCP and UDP use tcpdump");
         }
         let clients = self.clients as u64;
         let total = self.count.unwrap_or((self.rate * self.duration).ceil() as u64);

@@ -72,7 +72,7 @@ impl Server {
 
     /// Ends the server and waits until it is gone, so that the next measurement has the machine for itself.
     pub(crate) async fn end(mut self) -> Result<()> {
-        self.child.kill().await.context("ending an echo server")
+        self.child.kill().await.context("stopping an echo server")
     }
 
     /// Returns the bytes of the process's private memory.
@@ -88,7 +88,7 @@ impl Server {
     }
 
     fn id(&self) -> Result<u32> {
-        self.child.id().context("the echo server ended")
+        self.child.id().context("the echo server exited")
     }
 }
 
@@ -119,7 +119,7 @@ pub(crate) async fn spawn_apart(command: &[&str], arguments: &[&str]) -> Result<
 
 /// Returns a command of this program that ends with this process, even if this process is killed.
 pub(crate) fn this_program() -> Result<Command> {
-    let mut command = Command::new(std::env::current_exe().context("finding this program's own file")?);
+    let mut command = Command::new(std::env::current_exe().context("locating this program's executable")?);
     command.env(WITH_PARENT, std::process::id().to_string());
     Ok(command)
 }
@@ -146,9 +146,9 @@ pub fn end_with_parent() {
 
 async fn started(command: &mut Command) -> Result<(Child, String)> {
     let mut child = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().context("starting a server")?;
-    let output = child.stdout.take().context("a server without standard output")?;
+    let output = child.stdout.take().context("the server has no standard output")?;
     let Some(line) = BufReader::new(output).lines().next_line().await? else {
-        bail!("the server ended: see its message above");
+        bail!("the server exited: see its message above");
     };
     Ok((child, line))
 }

@@ -102,7 +102,7 @@ pub fn run(args: &Args) -> Result<()> {
             interrupted = tokio::signal::ctrl_c() => interrupted.context("waiting for an interrupt"),
             ended = tasks.join_next() => match ended {
                 Some(Ok(Err(error))) => Err(error),
-                other => bail!("a server ended unexpectedly: {other:?}"),
+                other => bail!("a server stopped unexpectedly: {other:?}"),
             },
         }
     })

@@ -59,8 +59,8 @@ impl Exchange {
             Content::Invite => match whole_message(text) {
                 None => Ok(false),
                 Some(Answer { status: Some(200..=299), .. }) => Ok(true),
-                Some(Answer { status: Some(code), .. }) => bail!("the server answered {code}"),
-                Some(Answer { status: None, .. }) => bail!("the server sent what is no answer"),
+                Some(Answer { status: Some(code), .. }) => bail!("the server answered with {code}"),
+                Some(Answer { status: None, .. }) => bail!("the server sent an invalid response"),
             },
         }
     }
@@ -93,7 +93,7 @@ fn invite(transport: Transport, len: usize) -> Result<Bytes> {
     .into_bytes();
     // The length has five digits: the length of the body doesn't change that of the head.
     let Some(body) = len.checked_sub(head.len() + 9) else {
-        bail!("an INVITE has at least {} bytes: choose a larger --size", head.len() + 9)
+        bail!("an INVITE needs at least {} bytes: choose a larger --size", head.len() + 9)
     };
     write!(head, "{body:05}\r\n\r\n")?;
     head.extend(letters(body));

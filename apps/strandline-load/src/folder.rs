@@ -16,7 +16,7 @@ impl Folder {
         let (all, prefix) = (std::env::temp_dir(), format!("strandline-{purpose}-"));
         remove_left(&all, &prefix);
         let folder = all.join(format!("{prefix}{}", std::process::id()));
-        std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+        std::fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
         Ok(Self(folder))
     }
 

@@ -93,9 +93,9 @@ async fn idle(count: u32, style: Style) -> Result<Account> {
     let network = Network::new();
     let (here, there) = (stack(&network, CLIENT)?, stack(&network, SERVER)?);
     let held = tokio::time::timeout(PATIENCE, held(&here, &there, count, style));
-    let (clients, reports) = held.await.context("setting up took too long")??;
+    let (clients, reports) = held.await.context("setting up the association timed out")??;
     drop(clients);
-    let last = reports.last().context("none was weighed")?;
+    let last = reports.last().context("no exchange was measured")?;
     Ok(Account::new(last))
 }
 
@@ -145,7 +145,7 @@ async fn held(
 fn returned(message: Option<Message>) -> Result<()> {
     match message {
         Some(message) if message.data == "there" => Ok(()),
-        other => bail!("instead of the echo came {other:?}"),
+        other => bail!("expected the echo, received {other:?}"),
     }
 }
 

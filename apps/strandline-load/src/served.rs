@@ -65,11 +65,11 @@ pub(crate) struct Memory {
 impl Servers {
     /// Starts the servers, and directs the jobs to them.
     pub(crate) async fn start(raw: bool, jobs: &mut [Job]) -> Result<Self> {
-        let transport = jobs.first().context("no client")?.transport;
+        let transport = jobs.first().context("no client process")?.transport;
         let held = jobs.iter().filter(|job| job.hold).map(|job| job.count + job.persistent).max();
         let fit = limits::raise_open_files().min(TCP_EACH_MAX);
         if transport == Transport::Tcp && held.is_some_and(|held| held > fit) {
-            bail!("a process has room for {fit} connections: share them out with --clients N");
+            bail!("a process can hold {fit} connections: distribute them with --clients N");
         }
         let mut servers = Vec::new();
         for job in jobs.iter_mut() {
@@ -81,7 +81,7 @@ impl Servers {
                     Transport::Sctp | Transport::SctpMany => Server::sctp(raw.then_some(HERE)).await?,
                 });
             }
-            let listening = &servers.last().context("no server")?.listening;
+            let listening = &servers.last().context("no server process")?.listening;
             let address = match transport {
                 Transport::Tcp => listening.tcp,
                 Transport::Udp => listening.udp,

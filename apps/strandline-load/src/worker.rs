@@ -53,7 +53,7 @@ impl Line {
     }
 
     async fn hear(&mut self) -> Result<String> {
-        self.input.next_line().await?.context("the controller is gone")
+        self.input.next_line().await?.context("the controller has exited")
     }
 }
 
@@ -170,7 +170,7 @@ impl Run {
         }
         let session = self.state.borrow_mut().held.pop_front();
         let Some(mut session) = session else {
-            bail!("every association is busy: the rate is more than they can take, try more --persistent")
+            bail!("every association is busy: lower the rate or raise --persistent")
         };
         let taken = session.transact(&self.exchange).await?;
         Ok((session, taken))
@@ -195,7 +195,7 @@ impl Outcome {
 async fn operate(run: Rc<Run>, begin: Instant) -> Result<()> {
     let begin = begin + Duration::from_secs_f64(run.job.offset_s);
     let schedule = Schedule { begin, rate: run.job.rate };
-    let mut alarm = Alarm::new().context("making a timer")?;
+    let mut alarm = Alarm::new().context("creating a timer")?;
     let mut running = tokio::task::JoinSet::new();
     for number in 0..run.job.count {
         let at = schedule.moment(number);

@@ -21,10 +21,10 @@ pub fn png(svg: &str) -> Result<Vec<u8>> {
     fonts.set_sans_serif_family("DejaVu Sans");
     let options =
         Options { fontdb: Arc::new(fonts), font_family: "DejaVu Sans".to_owned(), ..Options::default() };
-    let tree = Tree::from_str(svg, &options).context("reading the drawing")?;
+    let tree = Tree::from_str(svg, &options).context("parsing the SVG")?;
     let size = tree.size();
     let (width, height) = ((size.width() * SCALE).ceil() as u32, (size.height() * SCALE).ceil() as u32);
-    let mut pixels = Pixmap::new(width, height).context("the drawing is too large")?;
+    let mut pixels = Pixmap::new(width, height).context("the figure is too large for a PNG")?;
     resvg::render(&tree, Transform::from_scale(SCALE, SCALE), &mut pixels.as_mut());
-    pixels.encode_png().context("encoding a PNG")
+    pixels.encode_png().context("encoding the PNG")
 }

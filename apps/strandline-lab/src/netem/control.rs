@@ -85,7 +85,7 @@ impl Control {
         let down = matches!(request, Ok(Request::Down));
         let answer = match request {
             Ok(request) => carry_out(network, &request),
-            Err(error) => Err(anyhow!("a request that can't be read: {error}")),
+            Err(error) => Err(anyhow!("malformed request: {error}")),
         };
         let answer = answer.map_or_else(|error| Answer::Failed(format!("{error:#}")), Answer::Done);
         stream.write_all(&serde_json::to_vec(&answer)?).await?;
@@ -98,7 +98,7 @@ fn carry_out(network: &Network, request: &Request) -> Result<serde_json::Value> 
         let change: TargetedChange = text.parse().map_err(|error: String| anyhow!(error))?;
         let paths = network.topology().paths.len();
         if let Some(path) = change.target.path.filter(|&path| path > paths) {
-            bail!("there is no path {path}: this network has {paths}");
+            bail!("no path {path}: this network has {paths}");
         }
         network.change(change);
     }
@@ -114,13 +114,15 @@ pub fn ask(name: &str, request: &Request) -> Result<serde_json::Value> {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
             anyhow!("no network '{name}' is up (strandline netem up --name {name})")
         }
-        _ => anyhow!(error).context(format!("asking the network '{name}'")),
+        _ => anyhow!(error).context(format!("querying the network '{name}'")),
     })?;
     stream.write_all(&serde_json::to_vec(request)?)?;
     stream.shutdown(Shutdown::Write)?;
     let mut text = Vec::new();
     stream.read_to_end(&mut text)?;
-    match serde_json::from_slice(&text).with_context(|| format!("the answer of the network '{name}'"))? {
+    match serde_json::from_slice(&text)
+        .with_context(|| format!("reading the response of the network '{name}'"))?
+    {
         Answer::Done(report) => Ok(report),
         Answer::Failed(error) => bail!(error),
     }
@@ -136,7 +138,7 @@ pub fn choose(name: Option<&str>) -> Result<String> {
     }
     let up: Vec<String> = networks()?.into_iter().filter(|(_, lives)| *lives).map(|(name, _)| name).collect();
     match up.as_slice() {
-        [] => bail!("no network is up: make one with 'strandline netem up'"),
+        [] => bail!("no network is up: create one with 'strandline netem up'"),
         [only] => Ok(only.clone()),
         several => bail!("several networks are up: choose one with --name ({})", several.join(", ")),
     }

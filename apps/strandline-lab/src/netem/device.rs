@@ -87,10 +87,12 @@ fn open(path: usize) -> Result<SyncDevice> {
     let device = builder.build_sync().map_err(|error| {
         if Path::new("/dev/net/tun").exists() {
             anyhow!(error).context(
-                "opening /dev/net/tun (not permitted? give the container --cap-add NET_ADMIN --device /dev/net/tun)",
+                "opening /dev/net/tun (in a container: add --cap-add NET_ADMIN --device /dev/net/tun)",
             )
         } else {
-            anyhow!("there is no /dev/net/tun: run 'modprobe tun', or give the container --device /dev/net/tun")
+            anyhow!(
+                "/dev/net/tun is missing: run 'modprobe tun', or in a container add --device /dev/net/tun"
+            )
         }
     })?;
     device.set_nonblocking(true)?;

@@ -295,7 +295,7 @@ impl ExecArgs {
         let left = self.left.as_ref().map(shell).or(direct);
         let right = self.right.as_ref().map(shell);
         if left.is_none() && right.is_none() {
-            bail!("nothing to run: give --left 'COMMAND', --right 'COMMAND' or -- PROGRAM (see --help)");
+            bail!("nothing to run: specify --left 'COMMAND', --right 'COMMAND' or -- PROGRAM (see --help)");
         }
         Ok((left, right))
     }

@@ -44,7 +44,7 @@ pub fn control_socket(network: &str) -> PathBuf {
 pub fn require_root() -> Result<()> {
     if !rustix::process::geteuid().is_root() {
         bail!(
-            "network namespaces and TUN devices need root: run it with sudo, or in a container with \
+            "network namespaces and TUN devices require root: use sudo, or in a container with \
              --cap-add NET_ADMIN --cap-add SYS_ADMIN --device /dev/net/tun"
         );
     }
@@ -60,7 +60,7 @@ impl Namespaces {
         require_root()?;
         let good = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
         if name.is_empty() || name.len() > 32 || !good {
-            bail!("--name '{name}': write up to 32 of a-z, 0-9 and -");
+            bail!("--name '{name}': use 1 to 32 characters of a-z, 0-9 and -");
         }
         fs::create_dir_all(STATE).with_context(|| format!("creating {STATE}"))?;
         // One process at a time, so that none removes as stale what another is just creating.

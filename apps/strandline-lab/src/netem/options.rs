@@ -130,18 +130,18 @@ impl NetworkArgs {
         let schedule = self.schedule(paths.len())?;
         let (mtu, ipv6, seed) = (self.mtu, self.ipv6, self.seed);
         if ipv6 && mtu < 1280 {
-            bail!("--ipv6 needs an --mtu of at least 1280");
+            bail!("--ipv6 requires an --mtu of at least 1280");
         }
         Ok(Topology { paths, mtu, ipv6, tcp: self.tcp.clone(), schedule, seed })
     }
 
     fn config(&self, settings: &Settings) -> Result<LinkConfig> {
         if settings.cut.is_some() {
-            bail!("a network doesn't start cut: use --schedule '0s cut'");
+            bail!("a network cannot start cut: use --schedule '0s cut'");
         }
         let rate_bps = settings.rate_bps.unwrap_or_default();
         if rate_bps == 0 && matches!(settings.queue, Some(Queue::Time(_))) {
-            bail!("--queue as a time needs a --rate: write it in bytes (256k), or add a rate (100mbit)");
+            bail!("--queue as a time requires --rate: give it in bytes (256k), or add a rate (100mbit)");
         }
         let queue_bytes_max = QUEUE_PACKETS_DEFAULT * usize::from(self.mtu);
         let start = LinkConfig { queue_bytes_max, ..LinkConfig::default() };
@@ -162,7 +162,7 @@ impl NetworkArgs {
         let entries = schedule::parse(&text).map_err(|error| anyhow!("--schedule: {error}"))?;
         let missing = entries.iter().filter_map(|entry| entry.change.target.path).find(|&path| path > paths);
         if let Some(path) = missing {
-            bail!("--schedule: there is no path {path}: add a --path for each");
+            bail!("--schedule: no path {path}: add a --path for each path");
         }
         Ok(entries)
     }

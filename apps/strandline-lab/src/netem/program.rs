@@ -93,7 +93,7 @@ impl Program {
                 words.extend(arguments.iter().map(|word| network.topology().substitute(word)));
             }
         }
-        let (program, arguments) = words.split_first().context("no program")?;
+        let (program, arguments) = words.split_first().context("the command is empty")?;
         let mut command = Command::new(program);
         command.args(arguments).env("SIDE", side.name()).env("PATH", search_path()).kill_on_drop(true);
         for (_, variable, address) in network.topology().substitutions() {

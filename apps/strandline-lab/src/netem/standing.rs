@@ -234,7 +234,8 @@ fn words(list: &Value) -> String {
 }
 
 fn read(report: &Value) -> Result<Report> {
-    serde_json::from_value(report.clone()).context("the report (from another version of this program?)")
+    serde_json::from_value(report.clone())
+        .context("parsing the status (written by another version of this program?)")
 }
 
 /// Cuts links, or heals them.
@@ -294,8 +295,8 @@ pub fn enter(args: &EnterArgs) -> Result<ExitCode> {
         SideArg::Left => Side::Left,
         SideArg::Right => Side::Right,
     };
-    let replacements: Vec<(String, String, String)> =
-        serde_json::from_value(report["substitutions"].clone()).context("the addresses of the network")?;
+    let replacements: Vec<(String, String, String)> = serde_json::from_value(report["substitutions"].clone())
+        .context("the status lacks the network's addresses")?;
     let mut program = args.program.clone();
     if program.is_empty() {
         program.push(std::env::var("SHELL").unwrap_or_else(|_| "sh".to_owned()));

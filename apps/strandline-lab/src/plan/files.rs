@@ -51,7 +51,7 @@ pub fn find(experiments: &Path, words: &[String]) -> Result<Vec<Found>> {
     let mut all = Vec::new();
     let papers = fs::read_dir(experiments).with_context(|| {
         format!(
-            "there is no folder {} with plans: run it in the repository, or say where with --experiments",
+            "no directory {} with plans: run this in the repository, or set --experiments",
             experiments.display()
         )
     })?;
@@ -75,7 +75,7 @@ pub fn find(experiments: &Path, words: &[String]) -> Result<Vec<Found>> {
             |found: &&Found| *word == found.paper || *word == format!("{}/{}", found.paper, found.name);
         chosen.extend(all.iter().filter(matches).cloned());
         if chosen.len() == before {
-            bail!("there is no paper or plan '{word}' in {}: see strandline lab list", experiments.display());
+            bail!("no paper or plan '{word}' in {}: see strandline lab list", experiments.display());
         }
     }
     Ok(chosen)
@@ -130,9 +130,8 @@ pub fn load(found: &Found) -> Result<Plan> {
 pub fn paper(found: &Found) -> Result<Paper> {
     let path = found.path.with_file_name("paper.toml");
     let shown = path.display();
-    let text = read_text(&path, BYTES_MAX).with_context(|| {
-        format!("{shown}: it has to say title, authors, year, venue and setup of the paper")
-    })?;
+    let text = read_text(&path, BYTES_MAX)
+        .with_context(|| format!("{shown}: the keys title, authors, year, venue and setup are required"))?;
     toml::from_str(&text).map_err(|error| anyhow!("{shown}: {error}"))
 }
 

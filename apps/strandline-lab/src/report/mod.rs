@@ -102,7 +102,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
     }
     if loaded.is_empty() {
         bail!(
-            "nothing was measured yet in {}: begin with 'strandline lab run --short --all'",
+            "no results in {}: start with 'strandline lab run --short --all'",
             args.places.results.display()
         );
     }

@@ -218,8 +218,7 @@ impl Machine {
     /// # Errors
     /// If the program's own file can't be read.
     pub fn this(commit: &str) -> Result<Self> {
-        let build =
-            build().context("reading this program's own file, to tell results of different builds apart")?;
+        let build = build().context("reading this program's executable, whose hash identifies the build")?;
         let uname = rustix::system::uname();
         Ok(Self {
             processor: field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown".to_owned()),

@@ -107,7 +107,7 @@ impl Programs {
     async fn run(&mut self, network: &Joined, series: &Series, run: &Run) -> Result<Reports> {
         if let Some(command) = &run.server {
             let server = self.server.insert(Program::start(network, run, Side::Right, command)?);
-            server.wait_until_it_listens(network).await.with_context(|| format!("the server ({command})"))?;
+            server.wait_until_it_listens(network).await.with_context(|| format!("server ({command})"))?;
         }
         network.begin();
         let client = self.client.insert(Program::start(network, run, Side::Left, &run.client)?);
@@ -121,7 +121,7 @@ impl Programs {
         if series.server_stays {
             return Ok((client, None));
         }
-        let told = || format!("the server ({command})");
+        let told = || format!("server ({command})");
         let output = server.output(SERVER_ENDS_MAX).await.with_context(told)?;
         if !output.status.success() {
             report_of(&output).with_context(told)?;
@@ -150,7 +150,7 @@ impl Program {
             all.extend(["taskset", "-c", cores].map(str::to_owned));
         }
         all.extend(words(command));
-        let (program, arguments) = all.split_first().context("an empty command")?;
+        let (program, arguments) = all.split_first().context("the command is empty")?;
         let child = Command::new(program)
             .args(arguments)
             .env("PATH", search_path())
@@ -178,14 +178,14 @@ impl Program {
             ended = child.wait() => {
                 let status = ended?;
                 let output = self.output(ENDING_MAX).await?;
-                Err(anyhow!("it ended ({status}) before the client began: {}", complaint(&output.stderr)))
+                Err(anyhow!("it exited ({status}) before the client started: {}", complaint(&output.stderr)))
             }
         }
     }
 
     /// Waits for the program's end and returns its output.
     async fn output(&mut self, limit: Duration) -> Result<Output> {
-        let child = self.child.as_mut().context("it has ended already")?;
+        let child = self.child.as_mut().context("it has exited already")?;
         let (mut stdout, mut stderr) = (child.stdout.take(), child.stderr.take());
         let all = async {
             let (stdout, stderr) = tokio::join!(read(&mut stdout), read(&mut stderr));
@@ -197,7 +197,7 @@ impl Program {
                 self.child = None;
                 output
             }
-            Err(_) => bail!("it had not ended after {:.0} s", limit.as_secs_f64()),
+            Err(_) => bail!("it did not exit within {:.0} s", limit.as_secs_f64()),
         }
     }
 

@@ -275,7 +275,7 @@ impl Job {
         interrupt: &mut watch::Receiver<bool>,
     ) -> Result<Record> {
         let run = &task.run;
-        let Some(series) = self.plan.series.get(run.series) else { bail!("a run of no series") };
+        let Some(series) = self.plan.series.get(run.series) else { bail!("the run belongs to no series") };
         let value = self.plan.value(run.value).map(ToString::to_string);
         let began = clock::unix_seconds();
         let start = clock::now();

@@ -96,23 +96,23 @@ impl Trace {
                 break;
             }
             read += len;
-            ensure!(len <= LINE_BYTES_MAX, "line {} has more than 1 MiB: is it a trace?", number + 1);
-            ensure!(read <= BYTES_MAX, "it has more than 16 GiB, the limit");
+            ensure!(len <= LINE_BYTES_MAX, "line {} is longer than 1 MiB: is this a trace?", number + 1);
+            ensure!(read <= BYTES_MAX, "the trace is larger than the limit of 16 GiB");
             let is_last = text.fill_buf()?.is_empty();
             let event: Event = match serde_json::from_slice(&line) {
                 Err(error) if error.is_eof() && is_last && number > 0 => {
                     cut = Some(number + 1);
                     break;
                 }
-                parsed => parsed.with_context(|| format!("line {} is no line of a trace", number + 1))?,
+                parsed => parsed.with_context(|| format!("line {} is malformed", number + 1))?,
             };
             match event {
                 Event::Start { format } => ensure!(
                     format == FORMAT,
-                    "it has format {format}, and this program reads format {FORMAT}: use the version that wrote it"
+                    "the trace has format {format}, but this version reads format {FORMAT}: use the version that wrote it"
                 ),
                 _ if number == 0 => {
-                    anyhow::bail!("it does not begin as a trace of `strandline perf --trace` does")
+                    anyhow::bail!("the file is not a trace written by `strandline perf --trace`")
                 }
                 _ => {}
             }

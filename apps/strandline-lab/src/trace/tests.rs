@@ -129,7 +129,7 @@ fn what_is_no_trace_is_told() {
     let told = |text: &str| format!("{:#}", parse(text).unwrap_err());
     assert!(told("hello\n").contains("line 1 is no line of a trace"));
     assert!(told("{\"event\":\"path\"}\n").contains("line 1"));
-    assert!(told("{\"event\":\"other\"}\n").contains("does not begin as a trace"));
+    assert!(told("{\"event\":\"other\"}\n").contains("not a trace"));
     assert!(told("{\"event\":\"start\",\"format\":9}\n").contains("format 9"));
     let broken = TRACE.replacen("\"port\":5", "\"port\":-5", 1);
     assert!(told(&broken).contains("line 2"));

@@ -48,7 +48,7 @@ impl Client {
     pub(super) fn start(part: ClientPart) -> Result<Self> {
         let hosts = part.hosts.iter().map(|local| Host::new(&part, *local)).collect::<Result<Vec<_>>>()?;
         if hosts.is_empty() {
-            bail!("a client without an address");
+            bail!("the client has no address");
         }
         let shared = Shared {
             hosts,
@@ -78,7 +78,7 @@ impl Client {
         let mut running = JoinSet::new();
         for _ in 0..tasks {
             let pace = match schedule {
-                Some(schedule) => Some((schedule, Alarm::new().context("making a timer")?)),
+                Some(schedule) => Some((schedule, Alarm::new().context("creating a timer")?)),
                 None => None,
             };
             running.spawn_local(operate(Rc::clone(&shared), order, count, pace));
@@ -173,7 +173,8 @@ impl Shared {
 
     /// Sets up a session from one of the hosts.
     async fn set_up(&self, which: u64) -> Result<Session> {
-        let host = self.hosts.get((which % self.hosts.len() as u64) as usize).context("no such host")?;
+        let host =
+            self.hosts.get((which % self.hosts.len() as u64) as usize).context("unknown host number")?;
         let begin = now();
         let session = host.connect().await?;
         let mut done = self.done.borrow_mut();
@@ -194,7 +195,7 @@ impl Shared {
     fn session(&self, which: u64) -> Result<Session> {
         let held = self.held.borrow();
         let place = which % (held.len() as u64).max(1);
-        held.get(place as usize).cloned().context("none is held")
+        held.get(place as usize).cloned().context("no association is held")
     }
 
     /// Returns a number that selects a host or an association; anything that visits them all will do

@@ -61,7 +61,7 @@ impl Levels {
 /// Measures one transport.
 pub(super) async fn run(args: &Args, transport: Transport) -> Result<Ladder> {
     let steps = args.steps_for(transport);
-    let most = steps.last().copied().context("no steps")?;
+    let most = steps.last().copied().context("--steps is empty")?;
     let mut stage = Stage::start(args, transport, most).await?;
     let mut ladder = Ladder::new(transport, args);
     ladder.sender_tcp_congestion.clone_from(&stage.tcp_congestion);
@@ -147,8 +147,8 @@ impl<'a> Stage<'a> {
             swept: swept.completed,
             sweep_rate: swept.rate(),
             sweep_times: swept.transaction.summary(),
-            setup: set_up.setup.summary().context("no set-up was measured")?,
-            transaction: transacted.transaction.summary().context("no transaction was measured")?,
+            setup: set_up.setup.summary().context("no set-up completed")?,
+            transaction: transacted.transaction.summary().context("no transaction completed")?,
             setup_cpu,
             transaction_cpu,
             packets_lost: sent.saturating_sub(received),
@@ -162,7 +162,7 @@ impl<'a> Stage<'a> {
         let title = format!("{}: a transaction on each of {held}", self.transport);
         let swept = self.all(|_| Order::Sweep, &title, held).await?;
         if swept.completed != held {
-            bail!("{} of {held} answered a transaction", swept.completed);
+            bail!("only {} of {held} associations completed a transaction", swept.completed);
         }
         Ok(swept)
     }
@@ -180,7 +180,7 @@ impl<'a> Stage<'a> {
     async fn one_by_one(&mut self, order: Order, title: &str, operations: u64) -> Result<(Done, Cost)> {
         let bar = progress_bar(format!("{}: {title}", self.transport), operations);
         let before = self.cpu_s().await?;
-        let first = self.clients.get_mut(..1).context("no client")?;
+        let first = self.clients.get_mut(..1).context("no client process")?;
         let done = together(first, |_| order, &bar).await?;
         bar.finish_and_clear();
         let after = self.cpu_s().await?;
@@ -191,8 +191,8 @@ impl<'a> Stage<'a> {
 
     /// Returns the processor time of the first server and of the first client, in seconds.
     async fn cpu_s(&mut self) -> Result<(f64, f64)> {
-        let server = self.servers.first_mut().context("no server")?.measure().await?;
-        let client = self.clients.first_mut().context("no client")?.measure().await?;
+        let server = self.servers.first_mut().context("no server process")?.measure().await?;
+        let client = self.clients.first_mut().context("no client process")?.measure().await?;
         Ok((server.cpu_s(), client.cpu_s()))
     }
 

@@ -34,7 +34,7 @@ impl Line {
     /// Returns the next order, or `None` once the controller is gone.
     pub(super) async fn order(&mut self) -> Result<Option<Order>> {
         match self.hear().await? {
-            Some(line) => serde_json::from_str(&line).context("reading an order").map(Some),
+            Some(line) => serde_json::from_str(&line).context("reading a command").map(Some),
             None => Ok(None),
         }
     }

@@ -132,7 +132,7 @@ impl Args {
             bail!("--heartbeat must be 0 or at least 0.001 s");
         }
         if !not_negative(self.hold) {
-            bail!("--hold must be a time in seconds");
+            bail!("--hold must be 0 s or more");
         }
         if self.rate.is_some_and(|rate| !(rate > 0.0 && rate.is_finite())) {
             bail!("--rate must be more than 0");
@@ -144,11 +144,11 @@ impl Args {
             bail!("--size must be 1 to 1048576");
         }
         if !self.udp_address.ip().is_loopback() || !self.udp_address.is_ipv4() {
-            bail!("--udp-address must be one of 127.0.0.0/8: all clients are on this machine");
+            bail!("--udp-address must be in 127.0.0.0/8: all clients run on this machine");
         }
         let rising = self.steps.windows(2).all(|pair| pair.first() < pair.last());
         if !rising || self.steps.iter().any(|step| *step == 0 || *step > COUNT_MAX) {
-            bail!("--steps must be rising numbers from 1 to {COUNT_MAX}");
+            bail!("--steps must be increasing numbers from 1 to {COUNT_MAX}");
         }
         Ok(())
     }

@@ -28,7 +28,7 @@ pub(crate) fn run() -> Result<()> {
 
 async fn work(line: &mut Line) -> Result<()> {
     let Some(first) = line.hear().await? else { return Ok(()) };
-    match serde_json::from_str(&first).context("reading what this process is")? {
+    match serde_json::from_str(&first).context("reading this process's role")? {
         Part::Server(part) => {
             keep_to(part.core)?;
             let server = Server::start(&part).await?;
@@ -58,5 +58,5 @@ fn keep_to(core: Option<usize>) -> Result<()> {
     let mut cores = CpuSet::new();
     cores.set(core);
     sched_setaffinity(None, &cores)
-        .with_context(|| format!("keeping to core {core}: --apart needs cores 0 and 1"))
+        .with_context(|| format!("pinning to core {core}: --apart requires cores 0 and 1"))
 }

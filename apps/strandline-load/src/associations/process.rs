@@ -26,7 +26,7 @@ impl Process {
                 (process.address, process.port) = (address, port);
                 Ok(process)
             }
-            other => bail!("a process said {other:?} instead of being ready"),
+            other => bail!("expected a child process to be ready, but it sent {other:?}"),
         }
     }
 
@@ -41,7 +41,7 @@ impl Process {
         self.child.tell(&Order::Measure).await?;
         match self.hear().await? {
             Answer::Measured(measured) => Ok(measured),
-            other => bail!("a process said {other:?} instead of what it measured"),
+            other => bail!("expected a child process's results, but it sent {other:?}"),
         }
     }
 
@@ -55,7 +55,7 @@ impl Process {
             match self.hear().await? {
                 Answer::Progress(so_far) => progress(so_far),
                 Answer::Done(done) => return Ok(*done),
-                other => bail!("a process said {other:?} in the middle of its work"),
+                other => bail!("a child process sent an unexpected {other:?}"),
             }
         }
     }

@@ -57,7 +57,7 @@ impl Server {
         let runtimes = cores.with_current();
         let builder = stack_builder(part.heartbeat_s).shards(part.shards.into()).runtimes(runtimes.clone());
         let stack = if part.raw {
-            builder.raw(part.address.ip()).context("opening raw IP for the server")?
+            builder.raw(part.address.ip()).context("opening the server's raw IP socket")?
         } else {
             builder.udp(part.address).context("opening the server's UDP socket")?
         };

@@ -36,7 +36,7 @@ impl Host {
         if part.server.port() == 0 {
             let outgoing = OutgoingPorts { count: 1 << 15, within: RAW_PORTS };
             let stack = builder.raw_with(local, RawOptions::default(), outgoing);
-            let stack = stack.with_context(|| format!("opening raw IP at {local}"))?;
+            let stack = stack.with_context(|| format!("opening a raw IP socket at {local}"))?;
             return Ok(Self::Sctp { stack, peer });
         }
         let stack = builder.udp((local, 0).into());
@@ -82,10 +82,10 @@ fn bound(local: IpAddr, port: &Cell<u16>) -> Result<TcpSocket> {
         match socket.bind((local, this).into()) {
             Ok(()) => return Ok(socket),
             Err(error) if error.kind() == ErrorKind::AddrInUse => {}
-            Err(error) => return Err(error).with_context(|| format!("a port of {local}")),
+            Err(error) => return Err(error).with_context(|| format!("choosing a port at {local}")),
         }
     }
-    bail!("all ports of {local} are taken")
+    bail!("all ports of {local} are in use")
 }
 
 /// An association or a connection. Clones refer to the same one.

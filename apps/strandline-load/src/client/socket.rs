@@ -90,7 +90,7 @@ impl Session {
                 let (mut received, mut kept) = (0, 0);
                 loop {
                     let Some(room) = buffer.get_mut(kept..).filter(|room| !room.is_empty()) else {
-                        bail!("the answer has no end")
+                        bail!("the response is too long")
                     };
                     let count = stream.read(room).await?;
                     if count == 0 {
@@ -109,7 +109,7 @@ impl Session {
                 let mut buffer = vec![0; 65_536];
                 let received = socket.recv(&mut buffer).await?;
                 if !exchange.is_whole(received, buffer.get(..received).unwrap_or(&[]))? {
-                    bail!("only a part of the answer came");
+                    bail!("the response is incomplete");
                 }
                 Ok(None)
             }

@@ -147,7 +147,7 @@ impl Plan {
     }
 
     fn case(&self, jobs: &[Job], outcome: &Outcome, memory: Option<Memory>) -> Result<Case> {
-        let job = jobs.first().context("a case without a job")?;
+        let job = jobs.first().context("the case has no job")?;
         let encapsulation = match job.encapsulation {
             _ if !job.transport.is_sctp() => None,
             Encapsulation::Udp(_) => IN_UDP,
@@ -262,7 +262,7 @@ impl Plan {
 
     async fn raw(&self) -> Result<Vec<Case>> {
         if !self.raw {
-            anyhow::bail!("left out as asked");
+            anyhow::bail!("skipped on request");
         }
         // Reports why raw IP can't be used, more clearly than a server would.
         strandline::Stack::builder().raw(HERE)?;

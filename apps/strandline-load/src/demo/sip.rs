@@ -109,7 +109,7 @@ impl Signals {
 async fn show(args: &Args, going_on: &Cell<bool>) -> Result<ExitCode> {
     let positive = |value: f64| value.is_finite() && value > 0.0;
     if args.phones < 2 || !positive(args.rate) || !positive(args.time) {
-        bail!("--phones must be 2 at least, --rate and --time more than 0");
+        bail!("--phones must be at least 2, --rate and --time more than 0");
     }
     let folder = Folder::new("demo-sip")?;
     let store = folder.path().join("sip.db");
@@ -136,12 +136,12 @@ async fn show(args: &Args, going_on: &Cell<bool>) -> Result<ExitCode> {
         going_on.set(true);
         load(86_400.0).run().await?;
     }
-    server.kill().await.context("ending the SIP server")?;
+    server.kill().await.context("stopping the SIP server")?;
     Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 async fn start(store: &Path) -> Result<(tokio::process::Child, Announcement)> {
-    let store = store.to_str().context("the folder for temporary files has a name that is no text")?;
+    let store = store.to_str().context("the path of the temporary directory is not valid UTF-8")?;
     let mut arguments = vec!["--domain", "example.com", "--store", store, "--metrics", "127.0.0.1:0"];
     for listen in ["udp:127.0.0.1:0", "tcp:127.0.0.1:0", "sctp:127.0.0.1:0"] {
         arguments.extend(["--listen", listen]);
@@ -206,12 +206,12 @@ impl Loads<'_> {
 /// Returns the number of phones registered with the server.
 async fn users(metrics: SocketAddr) -> Result<u64> {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let mut stream = tokio::net::TcpStream::connect(metrics).await.context("the live page")?;
+    let mut stream = tokio::net::TcpStream::connect(metrics).await.context("reading the live page")?;
     stream.write_all(b"GET /live.json HTTP/1.1\r\nHost: localhost\r\n\r\n").await?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await?;
     let live: Value = serde_json::from_str(answer.split_once("\r\n\r\n").map_or("", |(_, body)| body))?;
-    live["users"].as_u64().context("the live page doesn't tell how many phones there are")
+    live["users"].as_u64().context("the live page lacks the number of registered phones")
 }
 
 fn size(file: &Path) -> u64 {

@@ -93,15 +93,15 @@ async fn capture(port: u16) -> Result<Vec<u8>> {
             return Ok(bytes).and_then(checked);
         }
     }
-    bail!("the stack in memory sent no INIT")
+    bail!("the in-memory stack sent no INIT")
 }
 
 /// Checks that the fields that vary are at their expected offsets.
 fn checked(bytes: Vec<u8>) -> Result<Vec<u8>> {
     const INIT: u8 = 1;
-    let kind = bytes.get(12).copied().context("a packet without a chunk")?;
+    let kind = bytes.get(12).copied().context("the packet has no chunk")?;
     if kind != INIT || bytes.len() < INITIAL_TSN + 4 {
-        bail!("a packet that is no INIT");
+        bail!("the packet is not an INIT");
     }
     Ok(bytes)
 }

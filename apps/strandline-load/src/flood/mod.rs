@@ -89,14 +89,14 @@ impl Args {
         }
         if !is_near(ip) && !self.i_own_this_network {
             bail!(
-                "{ip} is neither this machine nor a private address: a flood there needs --i-own-this-network"
+                "{ip} is neither this machine nor a private address: flooding it requires --i-own-this-network"
             );
         }
         let any: IpAddr =
             if ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let from = self.from.unwrap_or(any);
         if from.is_ipv4() != ip.is_ipv4() {
-            bail!("--from and --to must be of the same family");
+            bail!("--from and --to must have the same address family");
         }
         Ok(Plan {
             to: self.to,

@@ -112,8 +112,8 @@ impl Pace {
 fn open(plan: &Plan) -> Result<UdpSocket> {
     // A link-local address is on the link of what is sent to.
     let from = Address::in_zone(plan.from, Address::of(plan.to).zone());
-    let socket =
-        UdpSocket::bind(from.with_port(0)).with_context(|| format!("a UDP socket at {}", plan.from))?;
+    let socket = UdpSocket::bind(from.with_port(0))
+        .with_context(|| format!("opening a UDP socket at {}", plan.from))?;
     socket.set_nonblocking(true)?;
     Ok(socket)
 }

@@ -44,19 +44,19 @@ pub(super) async fn weigh(segments: u16) -> Result<Gap> {
         let filling = tokio::time::timeout(PATIENCE / 2, fill(&client, &server, &loss, segments));
         filling
             .await
-            .with_context(|| format!("{segments} segments did not arrive beyond the missing one"))??;
+            .with_context(|| format!("waiting for {segments} segments beyond the missing one"))??;
     }
     // While a TSN is missing nothing is released, so waiting matters only for the idle association.
     if segments == 0 {
         tokio::time::sleep(super::SETTLE).await;
     }
-    let report = server.control(id)?.memory().context("the association is gone")?;
+    let report = server.control(id)?.memory().context("the association has ended")?;
     let beyond = {
         let loss = lock(&loss);
         loss.lost.zip(loss.highest).map_or(0, |(lost, highest)| highest.wrapping_sub(lost))
     };
     if beyond != u32::from(segments) {
-        bail!("{beyond} segments lie beyond the missing one, not {segments}");
+        bail!("{beyond} segments arrived beyond the missing one instead of {segments}");
     }
     Ok(Gap::new(segments, &Account::new(&report)))
 }
@@ -77,7 +77,7 @@ async fn fill(client: &Association, server: &Endpoint, loss: &Mutex<Loss>, segme
         for _ in 0..now {
             let (_, message) = server.recv_from().await?;
             if message.data != "come" {
-                bail!("what was lost has come");
+                bail!("the segment to be lost was delivered");
             }
         }
         sent += now;

@@ -211,14 +211,14 @@ impl ClientArgs {
     /// Returns the parameters of the test.
     pub(crate) fn parameters(&self) -> Result<Parameters> {
         let tcp = self.transport == Transport::Tcp;
-        ensure!(!tcp || !self.common.raw, "--raw is for SCTP: leave it out with --transport tcp");
-        ensure!(!tcp || self.streams == 1, "TCP has no streams: leave out --streams, or use -P");
-        ensure!(!tcp || !self.no_copy, "TCP copies what is written: leave out --no-copy");
-        ensure!(!tcp || !self.pauses, "--pauses is for SCTP: leave it out with --transport tcp");
-        ensure!(!tcp || self.trace.is_none(), "--trace is for SCTP: leave it out with --transport tcp");
-        ensure!(!tcp || self.common.address.is_empty(), "TCP has one path: leave out --address");
-        ensure!(!tcp || !self.unordered, "TCP is always ordered: leave out --unordered");
-        ensure!(!tcp || self.common.shards == 1, "TCP has a thread for each connection: leave out --shards");
+        ensure!(!tcp || !self.common.raw, "--raw requires SCTP: omit it with --transport tcp");
+        ensure!(!tcp || self.streams == 1, "TCP has no streams: omit --streams, or use -P");
+        ensure!(!tcp || !self.no_copy, "TCP always copies: omit --no-copy");
+        ensure!(!tcp || !self.pauses, "--pauses requires SCTP: omit it with --transport tcp");
+        ensure!(!tcp || self.trace.is_none(), "--trace requires SCTP: omit it with --transport tcp");
+        ensure!(!tcp || self.common.address.is_empty(), "TCP has one path: omit --address");
+        ensure!(!tcp || !self.unordered, "TCP is always ordered: omit --unordered");
+        ensure!(!tcp || self.common.shards == 1, "TCP uses a thread for each connection: omit --shards");
         if tcp {
             self.common.tuning.check_tcp()?;
         }
@@ -268,7 +268,7 @@ impl Common {
 
 fn interval(text: &str) -> Result<f64> {
     let value: f64 = text.parse()?;
-    ensure!(value == 0.0 || (0.05..=3600.0).contains(&value), "0, or 0.05 to 3,600 s");
+    ensure!(value == 0.0 || (0.05..=3600.0).contains(&value), "must be 0, or 0.05 to 3600 s");
     Ok(value)
 }
 
@@ -278,19 +278,19 @@ fn bytes(text: &str) -> Result<u64> {
 
 fn size(text: &str) -> Result<u32> {
     let value = u32::try_from(scaled(text, 1024)?).unwrap_or(u32::MAX);
-    ensure!((1..=SIZE_MAX).contains(&value), "1 byte to 16M");
+    ensure!((1..=SIZE_MAX).contains(&value), "must be 1 byte to 16M");
     Ok(value)
 }
 
 fn buffer(text: &str) -> Result<u32> {
     let value = u32::try_from(scaled(text, 1024)?).unwrap_or(u32::MAX);
-    ensure!((1500..=1 << 30).contains(&value), "1,500 bytes to 1G");
+    ensure!((1500..=1 << 30).contains(&value), "must be 1500 bytes to 1G");
     Ok(value)
 }
 
 fn rate(text: &str) -> Result<u64> {
     let value = scaled(text, 1000)?;
-    ensure!(value > 0, "more than 0 bit/s");
+    ensure!(value > 0, "must be more than 0 bit/s");
     Ok(value)
 }
 
@@ -300,9 +300,9 @@ fn scaled(text: &str, unit: u64) -> Result<u64> {
     let last = text.chars().last().map(|c| c.to_ascii_uppercase());
     let power = powers.iter().find(|(letter, _)| last == Some(*letter)).map_or(0, |&(_, power)| power);
     let digits = if power > 0 { text.get(..text.len() - 1).unwrap_or_default() } else { text };
-    let value: f64 = digits.parse().context("a number such as 1500, 64K, 1.5M or 2G")?;
+    let value: f64 = digits.parse().context("expected a number such as 1500, 64K, 1.5M or 2G")?;
     let value = value * unit.pow(power) as f64;
-    ensure!((0.0..=(1_u64 << 60) as f64).contains(&value), "a number from 0 to 2^60");
+    ensure!((0.0..=(1_u64 << 60) as f64).contains(&value), "must be 0 to 2^60");
     Ok(value as u64)
 }
 

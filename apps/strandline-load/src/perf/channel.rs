@@ -69,7 +69,7 @@ impl Channel {
             }
             anyhow::Ok(())
         });
-        sent.await.context("the other side takes no control messages")?.context("sending a control message")
+        sent.await.context("the peer has closed the control channel")?.context("sending a control message")
     }
 
     /// Reports the reason of a refusal and ends the exchange. First discards what the other side still sends,

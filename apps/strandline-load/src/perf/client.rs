@@ -263,10 +263,10 @@ impl Dialler {
                 match answer(&mut joining).await? {
                     Message::Joined {} => return Ok(joining),
                     Message::Elsewhere {} => {}
-                    _ => bail!("the server's answer makes no sense"),
+                    _ => bail!("unexpected response from the server"),
                 }
             }
-            bail!("the server takes flow {flow} nowhere")
+            bail!("the server announced no address for flow {flow}")
         };
         let link = match joined.await?.carrier {
             Carrier::Sctp(association) => {
@@ -306,7 +306,7 @@ async fn prepare(parameters: &Parameters, dialler: &Dialler) -> Result<(Channel,
     channel.send(&Message::Test(parameters.clone())).await?;
     let token = match answer(&mut channel).await? {
         Message::Accepted { token } => token,
-        _ => bail!("the server's answer makes no sense"),
+        _ => bail!("unexpected response from the server"),
     };
     // All flows join at once: one after another could take longer than the server waits.
     let mut joining = JoinSet::new();
@@ -320,19 +320,19 @@ async fn prepare(parameters: &Parameters, dialler: &Dialler) -> Result<(Channel,
     }
     match answer(&mut channel).await? {
         Message::Begin {} => Ok((channel, links.into_values().collect(), token)),
-        _ => bail!("the server's answer makes no sense"),
+        _ => bail!("unexpected response from the server"),
     }
 }
 
 async fn answer(channel: &mut Channel) -> Result<Message> {
     let answer = timeout(ANSWER_TIMEOUT, channel.recv()).await;
     match answer.context("the server does not answer: is it `strandline perf server`?")? {
-        Ok(Message::Refused { reason }) => bail!("the server refuses the test: {reason}"),
+        Ok(Message::Refused { reason }) => bail!("the server refused the test: {reason}"),
         Ok(message) => Ok(message),
         Err(ControlError::Gone(why)) => {
-            bail!("the server ended the test before it began ({why}): is it `strandline perf server`?")
+            bail!("the server closed before the test started ({why}): is it `strandline perf server`?")
         }
-        Err(ControlError::Bad(why)) => bail!("the server's answer makes no sense: {why}"),
+        Err(ControlError::Bad(why)) => bail!("unexpected response from the server: {why}"),
     }
 }
 

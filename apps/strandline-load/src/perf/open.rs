@@ -43,7 +43,7 @@ fn builder(opening: &Opening<'_>) -> StackBuilder {
 /// A stack on raw IP at an address, with a shard for each runtime.
 pub(crate) fn raw(opening: &Opening<'_>, address: impl Into<Address>) -> Result<Stack> {
     let options = RawOptions { packet_socket: opening.common.packet_socket, ..RawOptions::default() };
-    builder(opening).raw_with(address, options, OutgoingPorts::default()).context("opening raw IP")
+    builder(opening).raw_with(address, options, OutgoingPorts::default()).context("opening a raw IP socket")
 }
 
 /// Opens a stack on a UDP port, with one shard for each runtime.
@@ -51,7 +51,7 @@ pub(crate) fn udp(opening: &Opening<'_>, address: SocketAddr, remote_port: u16) 
     builder(opening)
         .remote_encapsulation_port(remote_port)
         .udp(address)
-        .with_context(|| format!("opening UDP {address}"))
+        .with_context(|| format!("opening a UDP socket at {address}"))
 }
 
 /// Returns the runtime that drives an association.
@@ -98,6 +98,5 @@ pub(crate) fn tcp_listen(common: &Common, address: SocketAddr) -> Result<TcpList
         socket.bind(address)?;
         anyhow::Ok(socket.listen(BACKLOG)?)
     };
-    listen()
-        .with_context(|| format!("listening on TCP {address}: does another program have the port? (--port)"))
+    listen().with_context(|| format!("listening on TCP {address}: is the port in use? (--port)"))
 }

@@ -40,7 +40,7 @@ pub(crate) async fn send(
     while !stop.load(Ordering::Relaxed) {
         match budget.turn(now) {
             Turn::Send { messages, bytes } => {
-                let message = data.get(..bytes).context("a message is longer than its data")?;
+                let message = data.get(..bytes).context("a message's length exceeds its data")?;
                 for _ in 0..messages {
                     if parameters.no_copy {
                         association.send_bytes(data.slice(..bytes), info).await?;
@@ -73,7 +73,7 @@ pub(crate) async fn receive(association: Association, tally: Arc<Tally>, pauses:
     let mut messages = Vec::with_capacity(BATCH);
     while expected.is_none_or(|expected: Count| count.bytes < expected.bytes) {
         if association.recv_many(&mut messages, BATCH).await? == 0 {
-            bail!("the other side ended the association before its messages were all there");
+            bail!("the peer ended the association before all messages arrived");
         }
         if pauses {
             let now = now();
@@ -83,7 +83,7 @@ pub(crate) async fn receive(association: Association, tally: Arc<Tally>, pauses:
         }
         for message in messages.drain(..) {
             if message.ppid == END {
-                expected = Some(parse_end(&message.data).context("the last message makes no sense")?);
+                expected = Some(parse_end(&message.data).context("the last message is malformed")?);
             } else {
                 count.bytes += message.data.len() as u64;
                 count.messages += u64::from(message.ends);
@@ -92,7 +92,7 @@ pub(crate) async fn receive(association: Association, tally: Arc<Tally>, pauses:
         tally.set(count.bytes, count.messages);
     }
     if expected != Some(count) {
-        bail!("{count:?} came, but the other side sent {expected:?}");
+        bail!("received {count:?}, but the peer sent {expected:?}");
     }
     Ok(())
 }

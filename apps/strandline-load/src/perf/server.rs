@@ -113,7 +113,7 @@ pub(crate) async fn run(
         tokio::select! {
             Some((carrier, peer)) = peers.recv() => server.welcome(carrier, peer, &mut serving),
             Some(_) = serving.join_next() => {}
-            Some(ended) = accepting.join_next() => ended.context("accepting failed")??,
+            Some(ended) = accepting.join_next() => ended.context("accepting an association")??,
             _ = finish.wait_for(|&done| done) => break,
             () = interrupted(&mut interrupt) => break,
         }
@@ -389,17 +389,17 @@ impl Server {
                     Some((flow, link)) = joining.recv() => {
                         let place = places.get_mut(usize::from(flow));
                         let place = place.filter(|place| place.is_none());
-                        *place.context("a flow joined that is not part of the test")? = Some(link);
+                        *place.context("a flow that is not part of the test joined")? = Some(link);
                     }
                     message = channel.recv() => {
                         message?;
-                        anyhow::bail!("a control message came before the test began");
+                        anyhow::bail!("control message before the test started");
                     }
                 }
             }
             Ok(())
         };
-        timeout(PATIENCE, gather).await.context("not all associations of the test have come")??;
+        timeout(PATIENCE, gather).await.context("some associations of the test are missing")??;
         Ok(places.into_iter().flatten().collect())
     }
 }
@@ -423,7 +423,7 @@ fn token() -> Result<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)
         .map_err(std::io::Error::other)
-        .context("asking the system for random bytes")?;
+        .context("reading random numbers from the system")?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

@@ -181,11 +181,11 @@ impl Running {
                         timers.passed = now();
                     }
                     if timers.passed.elapsed() > STALL_MAX {
-                        bail!("nothing has passed for {} s", STALL_MAX.as_secs());
+                        bail!("no data was transferred for {} s", STALL_MAX.as_secs());
                     }
                 }
                 () = tick(&mut timers.emit) => self.emit(),
-                () = until(Some(self.deadline)) => bail!("the other side does not finish"),
+                () = until(Some(self.deadline)) => bail!("the peer does not finish"),
                 () = interrupted(interrupt), if !self.interrupted => {
                     self.on_interrupt(channel).await?;
                 }
@@ -211,7 +211,7 @@ impl Running {
             Message::Finished(report) => {
                 let flows = self.flows.len();
                 if report.flows.len() != flows || self.peer.is_some() {
-                    bail!("the other side tells figures of {} flows, not of {flows}", report.flows.len());
+                    bail!("the peer reported {} flows instead of {flows}", report.flows.len());
                 }
                 self.peer = Some(report);
                 Ok(())
@@ -221,7 +221,7 @@ impl Running {
                 Ok(())
             }
             Message::Refused { reason } => Err(anyhow!(reason)),
-            _ => bail!("the other side sends a control message that is not its turn"),
+            _ => bail!("the peer sent an unexpected control message"),
         }
     }
 

@@ -56,7 +56,7 @@ impl Connection {
         while !stop.load(Ordering::Relaxed) {
             match budget.turn(now) {
                 Turn::Send { messages, bytes } => {
-                    let message = data.get(..bytes).context("a write is longer than its data")?;
+                    let message = data.get(..bytes).context("a write's length exceeds its data")?;
                     for _ in 0..messages {
                         stream.write_all(message).context("writing")?;
                         count.bytes += bytes as u64;
@@ -68,7 +68,7 @@ impl Connection {
                 Turn::Done => break,
             }
         }
-        stream.shutdown(Shutdown::Write).context("ending the sending direction")
+        stream.shutdown(Shutdown::Write).context("shutting down the sending side")
     }
 
     /// Receives until the other side has ended its direction.

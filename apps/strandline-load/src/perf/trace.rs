@@ -153,7 +153,7 @@ impl Trace {
     /// If it can't be written.
     pub(crate) fn create(path: &Path) -> Result<Arc<Self>> {
         let file = File::create(path).with_context(|| {
-            format!("writing the trace {}: is the folder there, and may you write in it?", path.display())
+            format!("writing the trace {}: does the directory exist, and is it writable?", path.display())
         })?;
         Ok(Arc::new(Self::to(file)))
     }
@@ -180,7 +180,7 @@ impl Trace {
     pub(crate) fn finish(&self) -> Result<()> {
         let mut output = self.output();
         let flushed = output.lines.flush();
-        output.failure.take().map_or(flushed, Err).context("the trace is not complete: is the disk full?")
+        output.failure.take().map_or(flushed, Err).context("the trace is incomplete: is the disk full?")
     }
 }
 

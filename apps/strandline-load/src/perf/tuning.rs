@@ -140,10 +140,10 @@ impl Tuning {
             (self.zero_checksum, "--zero-checksum"),
         ];
         for (is_given, name) in given {
-            ensure!(!is_given, "{name} is for SCTP: leave it out with --transport tcp");
+            ensure!(!is_given, "{name} requires SCTP: omit it with --transport tcp");
         }
         let has = self.congestion.is_none_or(|congestion| congestion.of_tcp().is_some());
-        ensure!(has, "TCP has no such --congestion: rfc9260 (reno), cubic, bbr or dctcp");
+        ensure!(has, "--congestion is not available for TCP: use rfc9260 (reno), cubic, bbr or dctcp");
         Ok(())
     }
 
@@ -178,17 +178,17 @@ impl Tuning {
 }
 
 fn path_congestion(text: &str) -> Result<(Address, Congestion)> {
-    let wrong = || anyhow!("{text:?} should be ADDR=NAME, such as 192.0.2.7=bbr");
+    let wrong = || anyhow!("expected ADDR=NAME, such as 192.0.2.7=bbr, not {text:?}");
     let (address, name) = text.split_once('=').ok_or_else(wrong)?;
     let congestion = Congestion::from_str(name, false).map_err(|_| {
         let names = Congestion::value_variants().iter().filter_map(Congestion::to_possible_value);
         let names: Vec<_> =
             names.map(|value| value.get_name().to_owned()).filter(|name| name != "dctcp").collect();
-        anyhow!("there is no {name:?}: {}", names.join(", "))
+        anyhow!("unknown algorithm {name:?}: use {}", names.join(", "))
     })?;
     ensure!(
         congestion != Congestion::Dctcp,
-        "dctcp is for whole associations: --congestion dctcp on both sides"
+        "dctcp applies to whole associations: use --congestion dctcp on both sides"
     );
     Ok((address.parse().map_err(|_| wrong())?, congestion))
 }

@@ -225,55 +225,59 @@ impl Args {
             bail!("--rate must be more than 0");
         }
         if !self.offer.iter().all(|multiple| *multiple > 0.0 && multiple.is_finite()) {
-            bail!("multiples to --offer must be more than 0");
+            bail!("--offer must contain only factors of more than 0");
         }
         let seconds = [self.time, self.timeout, self.warm_up];
         if seconds.iter().any(|time| !(0.0..1e6).contains(time)) || self.time == 0.0 || self.timeout == 0.0 {
-            bail!("--time and --timeout must be more than 0, and --warm-up not less");
+            bail!("--time and --timeout must be more than 0, and --warm-up 0 or more");
         }
         if self.first.checked_add(self.users).is_none() {
-            bail!("--first and --users together are more than {}", u32::MAX);
+            bail!("the sum of --first and --users must be at most {}", u32::MAX);
         }
         if self.users < 2 || self.sources() == 0 || self.outstanding == 0 {
-            bail!("it takes 2 --users, 1 of --sources and 1 --outstanding at least");
+            bail!("--users must be at least 2, --sources and --outstanding at least 1");
         }
         if !(1..=64).contains(&self.processes) {
-            bail!("--processes is {}, and must be 1 to 64", self.processes);
+            bail!("--processes must be 1 to 64, not {}", self.processes);
         }
         let processes = self.processes as usize;
         if (self.users as usize) < 2 * processes || self.sources() < processes || self.outstanding < processes
         {
-            bail!("each of {processes} --processes needs 2 --users, 1 of --sources and 1 --outstanding");
+            bail!(
+                "with {processes} --processes, --users must be at least 2, --sources and --outstanding at least 1 for each process"
+            );
         }
         match (self.transport, &self.ca) {
             (Transport::Tls, None) => {
-                bail!("--transport tls needs --ca: the certificates that the server's leads to")
+                bail!(
+                    "--transport tls requires --ca with the certificates that the server's certificate chains to"
+                )
             }
             (Transport::Tls, Some(_)) => {}
-            (_, Some(_)) => bail!("--ca goes with --transport tls"),
-            (_, None) if self.server_name.is_some() => bail!("--server-name goes with --transport tls"),
+            (_, Some(_)) => bail!("--ca requires --transport tls"),
+            (_, None) if self.server_name.is_some() => bail!("--server-name requires --transport tls"),
             (_, None) => {}
         }
         if !(0.0..=1.0).contains(&self.renewals) {
-            bail!("--renewals is a share, from 0 to 1");
+            bail!("--renewals must be a fraction from 0 to 1");
         }
         if !self.serve && (self.durable || self.apart || self.sctp_style.is_some()) {
-            bail!("--durable, --apart and --sctp-style are for a server of its own: --serve");
+            bail!("--durable, --apart and --sctp-style require --serve");
         }
         if self.serve && self.transport == Transport::Tls {
-            bail!("--serve has no certificate: start strandline sip with one, and aim at it with --server");
+            bail!("--serve has no certificate: start strandline sip with one and use --server");
         }
         if self.sctp_style.is_some() && self.transport != Transport::Sctp {
-            bail!("--sctp-style goes with --transport sctp");
+            bail!("--sctp-style requires --transport sctp");
         }
         if self.file.is_some() && self.lifetime != Lifetime::Persistent {
-            bail!("--scenario goes with --lifetime persistent");
+            bail!("--scenario requires --lifetime persistent");
         }
         if self.keep_alive.is_some_and(|secs| !(0.01..=86_400.0).contains(&secs)) {
-            bail!("--keep-alive is between 0.01 and 86400 seconds");
+            bail!("--keep-alive must be 0.01 to 86400 seconds");
         }
         if self.keep_alive.is_some() && self.lifetime != Lifetime::Persistent {
-            bail!("--keep-alive goes with --lifetime persistent: other connections don't live so long");
+            bail!("--keep-alive requires --lifetime persistent: other connections are short-lived");
         }
         self.check_lifetime()
     }
@@ -289,10 +293,10 @@ impl Args {
                 )
             }
             Lifetime::Open if calls => {
-                bail!("--lifetime open goes with register: calls have dialog, transaction or persistent")
+                bail!("--lifetime open requires register: calls use dialog, transaction or persistent")
             }
             Lifetime::Dialog if !calls => {
-                bail!("--lifetime dialog goes with call: REGISTER begins no dialog")
+                bail!("--lifetime dialog requires call: REGISTER creates no dialog")
             }
             Lifetime::Open | Lifetime::Dialog | Lifetime::Transaction => {}
         }

@@ -41,15 +41,14 @@ impl Own {
         let mut arguments = vec!["--domain", &args.domain, "--listen", listen, "--sctp-style", style];
         let store = folder.as_ref().map(|folder| folder.path().join("sip.db"));
         if let Some(store) = &store {
-            let store =
-                store.to_str().context("the folder for temporary files has a name that is no text")?;
+            let store = store.to_str().context("the path of the temporary directory is not valid UTF-8")?;
             arguments.extend(["--store", store]);
         }
         let (child, line) = spawn(&["sip", "--json"], &arguments).await?;
         let announced: Announcement = serde_json::from_str(&line)?;
         let Announced { host, port, carrier, .. } =
-            announced.listening.into_iter().next().context("the SIP server listens nowhere")?;
-        let pid = child.id().context("the SIP server has ended")?;
+            announced.listening.into_iter().next().context("the SIP server announced no address")?;
+        let pid = child.id().context("the SIP server has exited")?;
         if args.apart {
             keep_to(0, Pid::from_raw(pid as i32))?;
             keep_to(1, None)?;
@@ -62,7 +61,7 @@ impl Own {
 
     /// Ends the server and waits until it is gone.
     pub(super) async fn end(mut self) -> Result<()> {
-        self.child.kill().await.context("ending the SIP server")?;
+        self.child.kill().await.context("stopping the SIP server")?;
         drop(self.folder);
         Ok(())
     }
@@ -73,5 +72,5 @@ fn keep_to(core: usize, pid: Option<Pid>) -> Result<()> {
     let mut cores = CpuSet::new();
     cores.set(core);
     sched_setaffinity(pid, &cores)
-        .with_context(|| format!("keeping to core {core}: --apart needs cores 0 and 1"))
+        .with_context(|| format!("pinning to core {core}: --apart requires cores 0 and 1"))
 }

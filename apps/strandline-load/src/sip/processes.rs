@@ -117,7 +117,7 @@ pub(crate) fn run_part() -> Result<()> {
 }
 
 async fn obey(stage: &mut Option<(Args, Rc<Load>)>, line: &str) -> Result<Measured> {
-    match (serde_json::from_str(line).context("reading an order")?, stage.as_ref()) {
+    match (serde_json::from_str(line).context("reading a command")?, stage.as_ref()) {
         (Order::Open(args), _) => {
             let load = open_with_script(&args).await?;
             *stage = Some((*args, load));

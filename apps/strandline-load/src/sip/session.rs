@@ -158,7 +158,7 @@ pub(super) async fn register_all(args: &Args, load: &Rc<Load>) -> Result<()> {
         }
     }
     bail!(
-        "only {registered} of {all} phones could register: is the server there, and is {} its domain?",
+        "only {registered} of {all} phones could register: is the server running, and is {} its domain?",
         args.domain
     )
 }

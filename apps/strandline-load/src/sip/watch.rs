@@ -85,7 +85,7 @@ impl Watched {
             to_look_at.extend(children);
         }
         let there = taken != Taken::default();
-        there.then_some(taken).with_context(|| format!("process {} can't be watched: is it there?", self.pid))
+        there.then_some(taken).with_context(|| format!("watching process {}: is it running?", self.pid))
     }
 }
 

@@ -82,7 +82,7 @@ async fn test_without_flows_is_dropped() {
     let token = token_of(&mut client).await;
     let mut flow = hosted.client().await;
     flow.send(&Message::Join { token, flow: 1, attempt: 0 }).await.unwrap();
-    assert!(refusal(&mut client).await.contains("not all associations"));
+    assert!(refusal(&mut client).await.contains("some associations of the test are missing"));
     hosted.is_clean().await;
 }
 
@@ -107,14 +107,14 @@ async fn misbehaving_peer_ends_only_its_own_test() {
     early.send(&Message::Test(parameters())).await.unwrap();
     token_of(&mut early).await;
     early.send(&Message::Begin {}).await.unwrap();
-    assert!(refusal(&mut early).await.contains("before the test began"));
+    assert!(refusal(&mut early).await.contains("before the test started"));
 
     let mut flow = hosted.client().await;
     flow.send(&Message::Join { token, flow: 0, attempt: 0 }).await.unwrap();
     assert_eq!(flow.recv().await, Ok(Message::Joined {}));
     assert_eq!(good.recv().await, Ok(Message::Begin {}));
     good.send(&Message::Begin {}).await.unwrap();
-    assert!(refusal(&mut good).await.contains("not its turn"));
+    assert!(refusal(&mut good).await.contains("unexpected control message"));
     drop((good, flow));
     hosted.is_clean().await;
 }

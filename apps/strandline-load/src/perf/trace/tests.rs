@@ -93,11 +93,11 @@ async fn full_disk_is_reported_without_stopping_tests() {
     let trace = Arc::new(Trace::to(Full(0)));
     transfer(Arc::clone(&trace)).await;
     let told = format!("{:#}", trace.finish().unwrap_err());
-    assert!(told.contains("not complete"), "{told}");
+    assert!(told.contains("incomplete"), "{told}");
 }
 
 #[test]
 fn missing_folder_is_reported_before_the_test() {
     let told = format!("{:#}", Trace::create(Path::new("/nowhere/at/all.jsonl")).unwrap_err());
-    assert!(told.contains("is the folder there"), "{told}");
+    assert!(told.contains("does the directory exist"), "{told}");
 }

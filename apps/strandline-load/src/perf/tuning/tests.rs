@@ -34,5 +34,5 @@ fn a_path_and_its_controller() {
         assert!(path_congestion(wrong).is_err(), "{wrong}");
     }
     let told = path_congestion("192.0.2.7=bbrr").unwrap_err().to_string();
-    assert_eq!(told, "there is no \"bbrr\": rfc9260, cubic, bbr, swift");
+    assert_eq!(told, "unknown algorithm \"bbrr\": use rfc9260, cubic, bbr, swift");
 }

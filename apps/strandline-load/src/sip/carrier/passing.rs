@@ -85,7 +85,9 @@ pub(in crate::sip) async fn open(
 ) -> Result<(Passing, Vec<SocketAddr>)> {
     let most = limits::raise_open_files();
     if sources as u64 > most / 2 {
-        bail!("{sources} sources to be called at leave too few of the {most} open files for connections");
+        bail!(
+            "{sources} listening sources leave too few of the {most} allowed open files for connections: see ulimit -n"
+        );
     }
     let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
     for ip in local.iter().cycle().take(sources) {

@@ -46,8 +46,8 @@ pub(in crate::sip) async fn open(
             config.init_retrans_max = INIT_RETRANS_MAX;
             let stack = Stack::builder().association(config).mixed_trains(true);
             match in_udp {
-                true => stack.udp((*ip, 0).into()).with_context(|| format!("a UDP socket at {ip}")),
-                false => stack.raw(*ip).with_context(|| format!("SCTP on IP at {ip}")),
+                true => stack.udp((*ip, 0).into()).with_context(|| format!("opening a UDP socket at {ip}")),
+                false => stack.raw(*ip).with_context(|| format!("opening SCTP over IP at {ip}")),
             }
         })
         .collect::<Result<Vec<_>>>()?;
@@ -55,8 +55,8 @@ pub(in crate::sip) async fn open(
     for (stack, ip) in stacks.iter().zip(local).cycle().take(sources) {
         let association = Association::connect(stack, &peer).await;
         let association = association.with_context(|| match in_udp {
-            true => format!("an association with {server} in UDP at port {encapsulation}"),
-            false => format!("an association with {server} on IP"),
+            true => format!("connecting to {server} over UDP port {encapsulation}"),
+            false => format!("connecting to {server} over IP"),
         })?;
         let port = association.status().map_or(0, |status| status.local_port);
         addresses.push((*ip, port).into());

@@ -91,9 +91,7 @@ pub(in crate::sip) async fn open(
 ) -> Result<(Rc<Set>, Vec<SocketAddr>)> {
     let room = limits::raise_open_files();
     if sources as u64 > room {
-        bail!(
-            "{sources} connections need more open files than the {room} that this process may have: see ulimit -n"
-        );
+        bail!("{sources} connections exceed the limit of {room} open files: see ulimit -n");
     }
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let set = Rc::new(Set {

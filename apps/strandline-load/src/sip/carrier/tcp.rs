@@ -89,9 +89,7 @@ pub(in crate::sip) async fn open(
     let most = limits::raise_open_files();
     let stay = if let Each::Request { kept } = each { kept } else { sources };
     if stay as u64 > most {
-        bail!(
-            "{stay} connections need more open files than the {most} that this process may have: see ulimit -n"
-        );
+        bail!("{stay} connections exceed the limit of {most} open files: see ulimit -n");
     }
     let (wanted, requests) = mpsc::unbounded_channel();
     let tcp = Tcp {

@@ -37,8 +37,8 @@ pub(in crate::sip) async fn open(
 ) -> Result<(Udp, Vec<SocketAddr>)> {
     let (mut sockets, mut addresses) = (Vec::new(), Vec::new());
     for ip in local.iter().cycle().take(sources) {
-        let socket = UdpSocket::bind((*ip, 0)).with_context(|| format!("a UDP socket at {ip}"))?;
-        socket.connect(server).with_context(|| format!("sending to {server}"))?;
+        let socket = UdpSocket::bind((*ip, 0)).with_context(|| format!("opening a UDP socket at {ip}"))?;
+        socket.connect(server).with_context(|| format!("connecting a UDP socket to {server}"))?;
         socket.set_nonblocking(true)?;
         socket2::SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER)?;
         if let Err(error) = take_trains(&socket, true) {

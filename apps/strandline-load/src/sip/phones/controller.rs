@@ -37,7 +37,7 @@ struct Stage {
 }
 
 pub(super) async fn measure(args: &Args) -> Result<Report> {
-    let most = args.steps.last().copied().context("no steps")?;
+    let most = args.steps.last().copied().context("--steps is empty")?;
     let processes = match args.transport {
         Transport::Tcp => most.div_ceil(args.each),
         Transport::Sctp => 1,
@@ -75,13 +75,13 @@ impl Stage {
             spawn(&["sip", "--json"], &["--domain", "example.com", "--listen", listen]).await?;
         let announced: Announcement = serde_json::from_str(&line)?;
         let Announced { host, port, carrier, .. } =
-            announced.listening.into_iter().next().context("the SIP server listens nowhere")?;
-        let pid = server.id().context("the SIP server has ended")?;
+            announced.listening.into_iter().next().context("the SIP server announced no address")?;
+        let pid = server.id().context("the SIP server has exited")?;
         if args.apart {
             let mut cores = CpuSet::new();
             cores.set(0);
             sched_setaffinity(Pid::from_raw(pid as i32), &cores)
-                .context("keeping the server to core 0: --apart needs cores 0 and 1")?;
+                .context("pinning the server to core 0: --apart requires cores 0 and 1")?;
         }
         let hosts = phones.div_ceil(EACH_HOST);
         let users = args.users / processes as u32;
@@ -110,7 +110,7 @@ impl Stage {
         let registered = self.all(|_| Order::Register).await?;
         tokio::time::sleep(SETTLE).await;
         let settled = self.taken()?;
-        let first = self.phones.first_mut().context("no phones")?;
+        let first = self.phones.first_mut().context("no phone process")?;
         first.tell(&Order::Probe { count: args.probes }).await?;
         let probed = done(first).await?;
         let each = |after: u64, before: u64| (after as f64 - before as f64) / (to - held).max(1) as f64;

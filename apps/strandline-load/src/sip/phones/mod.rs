@@ -68,10 +68,10 @@ impl Args {
         let rising = self.steps.windows(2).all(|pair| pair.first() < pair.last());
         if self.steps.is_empty() || !rising || self.steps.iter().any(|step| !(1..=10_000_000).contains(step))
         {
-            bail!("--steps must be rising numbers from 1 to 10,000,000");
+            bail!("--steps must be increasing numbers from 1 to 10000000");
         }
         if self.users == 0 || self.each == 0 || self.probes == 0 {
-            bail!("--users, --each and --probes must be 1 at least");
+            bail!("--users, --each and --probes must be at least 1");
         }
         Ok(())
     }

@@ -42,7 +42,7 @@ impl Host {
             return Ok(Self::Tcp { local, to: tcp::To { server: part.server, tls: None } });
         };
         let stack = Stack::builder().mixed_trains(true).udp((local, 0).into());
-        let stack = stack.with_context(|| format!("a UDP socket at {local}"))?;
+        let stack = stack.with_context(|| format!("opening a UDP socket at {local}"))?;
         let peer = Peer::new(Address::of(part.server), part.server.port()).encapsulation_port(carrier);
         Ok(Self::Sctp { local, stack, peer })
     }

@@ -36,11 +36,11 @@ pub(crate) fn run() -> Result<()> {
 
 async fn obey(worker: &mut Option<Rc<Worker>>, line: &str) -> Result<Done> {
     let Some(worker) = worker else {
-        let part: Part = serde_json::from_str(line).context("reading what this process has")?;
+        let part: Part = serde_json::from_str(line).context("reading this process's phones")?;
         *worker = Some(Rc::new(Worker::new(part)?));
         return Ok(Done::default());
     };
-    match serde_json::from_str(line).context("reading an order")? {
+    match serde_json::from_str(line).context("reading a command")? {
         Order::Open { to } => worker.open(to).await,
         Order::Register => worker.register().await,
         Order::Probe { count } => worker.probe(count).await,
@@ -66,7 +66,7 @@ impl Worker {
         if let Some(core) = part.core {
             let mut cores = CpuSet::new();
             cores.set(core);
-            sched_setaffinity(None, &cores).with_context(|| format!("keeping to core {core}"))?;
+            sched_setaffinity(None, &cores).with_context(|| format!("pinning to core {core}"))?;
         }
         let hosts = part.hosts.iter().map(|local| Host::new(&part, *local)).collect::<Result<Vec<_>>>()?;
         let over_sctp = part.carrier.is_some();
@@ -91,11 +91,11 @@ impl Worker {
 
     fn host(&self, number: u64) -> Result<&Host> {
         let count = self.hosts.len().max(1) as u64;
-        self.hosts.get((number % count) as usize).context("phones need an address")
+        self.hosts.get((number % count) as usize).context("no local address for the phones")
     }
 
     fn phone(&self, number: u64) -> Result<Rc<Phone>> {
-        self.phones.borrow().get(number as usize).cloned().context("there is no such phone")
+        self.phones.borrow().get(number as usize).cloned().context("unknown phone")
     }
 
     /// Runs an action for a range of numbers, with several tasks at once.
@@ -197,13 +197,13 @@ impl Worker {
     async fn until_registered(&self, number: u64, phone: &Phone, begin: Instant) -> Result<()> {
         loop {
             let request = self.request(number, phone)?;
-            match timeout(ANSWER_MAX, phone.ask(&request)).await.context("no answer")?? {
+            match timeout(ANSWER_MAX, phone.ask(&request)).await.context("no response")?? {
                 Final { code: 200, .. } => break,
                 Final { code: 503, retry_after } => {
                     self.done.borrow_mut().refused += 1;
                     tokio::time::sleep(retry_after.map_or(PAUSE, Duration::from_secs)).await;
                 }
-                Final { code, .. } => bail!("a phone was answered with {code}"),
+                Final { code, .. } => bail!("a phone's request was answered with {code}"),
             }
         }
         self.done.borrow_mut().times.record(begin.elapsed());

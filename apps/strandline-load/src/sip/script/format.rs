@@ -150,16 +150,16 @@ impl Script {
     pub(in crate::sip) fn open(path: &Path) -> Result<Self> {
         let text = strandline_output::read_text(path, BYTES_MAX)
             .with_context(|| format!("reading {}", path.display()))?;
-        Self::read(&text).with_context(|| format!("the scenario in {}", path.display()))
+        Self::read(&text).with_context(|| format!("scenario {}", path.display()))
     }
 
     pub(in crate::sip) fn read(text: &str) -> Result<Self> {
         let file: File = toml::from_str(text)?;
         if file.step.is_empty() {
-            bail!("it has no [[step]]");
+            bail!("at least one [[step]] is required");
         }
         if file.step.len() > STEPS_MAX {
-            bail!("it has {} steps, and {STEPS_MAX} are the most", file.step.len());
+            bail!("{} steps: at most {STEPS_MAX} are allowed", file.step.len());
         }
         let mut steps = Vec::new();
         for (number, step) in (1..).zip(file.step) {
@@ -178,22 +178,22 @@ impl Script {
             let name = step.who.name();
             match &step.what {
                 What::Send { .. } if number == 1 && step.who == Who::Callee => {
-                    bail!("step 1: the callee can't begin: who begins is the caller");
+                    bail!("step 1: only the caller can start");
                 }
                 What::Send { method, .. } if method == "ACK" && !sent.iter().any(|sent| *sent) => {
-                    bail!("step {number}: there is nothing to acknowledge yet");
+                    bail!("step {number}: no response to acknowledge yet");
                 }
                 What::Send { .. } => set(&mut sent, place(step.who)),
                 What::Answer { .. } if !is_set(&asked, place(step.who)) => {
-                    bail!("step {number}: the {name} expects no request before it answers one");
+                    bail!("step {number}: the {name} answers a request before expecting one");
                 }
                 What::Expect(Wanted::Codes(..)) if !is_set(&sent, place(step.who)) => {
-                    bail!("step {number}: the {name} sends no request before it expects an answer");
+                    bail!("step {number}: the {name} expects a response before sending a request");
                 }
                 What::Expect(Wanted::Method(method)) => {
                     if !is_set(&sent, place(step.who.other())) {
                         let other = step.who.other().name();
-                        bail!("step {number}: the {other} sends nothing before the {name} expects {method}");
+                        bail!("step {number}: the {name} expects {method}, but the {other} has not sent one");
                     }
                     set(&mut asked, place(step.who));
                 }
@@ -202,7 +202,7 @@ impl Script {
         }
         match self.steps.last().map(|step| &step.what) {
             Some(What::Expect(_)) => Ok(()),
-            _ => bail!("the last step must expect something: otherwise nobody knows whether it came"),
+            _ => bail!("the last step must be an expect, so that its message is known to have arrived"),
         }
     }
 }
@@ -228,8 +228,8 @@ impl FileStep {
         let there: Vec<&str> = kinds.iter().filter(|(_, there)| *there).map(|(name, _)| *name).collect();
         match there.as_slice() {
             [_] => {}
-            [] => bail!("it needs one of send, answer, expect and pause"),
-            many => bail!("it has {}, and may have one of them", many.join(" and ")),
+            [] => bail!("one of send, answer, expect and pause is required"),
+            many => bail!("{} cannot be combined in one step", many.join(" and ")),
         }
         let writes = self.send.is_some() || self.answer.is_some();
         for (name, there) in [
@@ -238,19 +238,19 @@ impl FileStep {
             ("content_type", self.content_type.is_some()),
         ] {
             if there && !writes {
-                bail!("{name} goes with send and answer");
+                bail!("{name} requires send or answer");
             }
         }
         if self.to.is_some() && self.send.is_none() {
-            bail!("to goes with send");
+            bail!("to requires send");
         }
         if self.reason.is_some() && self.answer.is_none() {
-            bail!("reason goes with answer");
+            bail!("reason requires answer");
         }
         let who = self.who;
         let what = if let Some(seconds) = self.pause {
             if !(0.0..=3600.0).contains(&seconds) {
-                bail!("pause is {seconds}, and must be 0 to 3600 seconds");
+                bail!("pause must be 0 to 3600 seconds, not {seconds}");
             }
             What::Pause(Duration::from_secs_f64(seconds))
         } else if let Some(expected) = &self.expect {
@@ -265,18 +265,18 @@ impl FileStep {
         let content = self.content()?;
         if let Some(code) = self.answer {
             if !(101..=699).contains(&code) {
-                bail!("answer is {code}, and must be 101 to 699");
+                bail!("answer must be 101 to 699, not {code}");
             }
             let reason = self.reason.unwrap_or_else(|| "As Scripted".to_owned());
             if reason.contains(['\r', '\n']) {
-                bail!("reason has more than one line");
+                bail!("reason must be a single line");
             }
             return Ok(What::Answer { code, reason, content });
         }
         let method = self.send.unwrap_or_default();
         check_method(&method)?;
         if method == "CANCEL" {
-            bail!("CANCEL can't be sent: it belongs to the transaction of its INVITE");
+            bail!("CANCEL cannot be sent: it belongs to the transaction of its INVITE");
         }
         let to = self.to.as_deref().map(|to| template("to", to)).transpose()?;
         Ok(What::Send { method, to, content })
@@ -286,22 +286,22 @@ impl FileStep {
         let mut lines = String::new();
         for header in &self.headers {
             let Some((name, value)) = header.split_once(':') else {
-                bail!("headers: {header:?} is not like \"Name: value\"");
+                bail!("headers: expected \"Name: value\", not {header:?}");
             };
             let name = name.trim_end();
             let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-.!%*_+`'~".contains(&byte);
             if name.is_empty() || !name.bytes().all(is_token) {
-                bail!("headers: {name:?} is no name of a header");
+                bail!("headers: {name:?} is not a valid header name");
             }
             if value.contains(['\r', '\n']) {
-                bail!("headers: {name} has more than one line");
+                bail!("headers: {name} must be a single line");
             }
             let small = name.to_ascii_lowercase();
             if OWN.contains(&small.as_str()) || ROUTES.contains(&small.as_str()) {
-                bail!("headers: {name} is written by itself");
+                bail!("headers: {name} is added automatically");
             }
             if ["content-type", "c"].contains(&small.as_str()) {
-                bail!("headers: {name} is what content_type is for");
+                bail!("headers: use content_type to set {name}");
             }
             lines.extend([name, ": ", value.trim(), "\r\n"]);
         }
@@ -309,8 +309,8 @@ impl FileStep {
         match (&self.content_type, body.is_empty()) {
             (Some(kind), false) => lines.extend(["Content-Type: ", kind.as_str(), "\r\n"]),
             (None, true) => {}
-            (Some(_), true) => bail!("content_type goes with body"),
-            (None, false) => bail!("body needs content_type, such as \"text/plain\""),
+            (Some(_), true) => bail!("content_type requires body"),
+            (None, false) => bail!("body requires content_type, such as \"text/plain\""),
         }
         // Bodies of SIP have CRLF line ends.
         let body = body.replace("\r\n", "\n").replace('\n', "\r\n");
@@ -324,7 +324,7 @@ fn template(key: &str, text: &str) -> Result<Template> {
 
 fn check_method(method: &str) -> Result<()> {
     if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_uppercase()) {
-        bail!("{method:?} is no method, which is a word in capitals such as OPTIONS");
+        bail!("{method:?} is not a method: use a word in capitals, such as OPTIONS");
     }
     Ok(())
 }
@@ -333,14 +333,14 @@ fn check_method(method: &str) -> Result<()> {
 fn wanted(expected: &Expected) -> Result<Wanted> {
     let text = match expected {
         Expected::Code(code) if (101..=699).contains(code) => return Ok(Wanted::Codes(*code, *code)),
-        Expected::Code(code) => bail!("expect is {code}, and a code is 101 to 699"),
+        Expected::Code(code) => bail!("expect must be 101 to 699, not {code}"),
         Expected::Text(text) => text,
     };
     if let [class @ b'1'..=b'6', b'x', b'x'] = text.as_bytes() {
         let first = u16::from(class - b'0') * 100;
         return Ok(Wanted::Codes(first, first + 99));
     }
-    check_method(text).context("expect is a code such as 200, a class such as \"2xx\", or a method")?;
+    check_method(text).context("expect must be a code such as 200, a class such as \"2xx\", or a method")?;
     Ok(Wanted::Method(text.clone()))
 }
 

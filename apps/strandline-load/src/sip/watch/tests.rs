@@ -17,5 +17,5 @@ fn this_process_takes_something() {
 #[test]
 fn one_that_is_not_there_is_an_error() {
     let error = Watched::new(u32::MAX).look().unwrap_err();
-    assert!(error.to_string().contains("can't be watched"), "{error}");
+    assert!(error.to_string().contains("watching process"), "{error}");
 }
