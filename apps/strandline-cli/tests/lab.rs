@@ -39,7 +39,7 @@ fn what_was_measured_is_not_measured_again() {
     assert_eq!(laboratory.run(&["run", "--all", "--again"]).0, Some(0));
     assert_eq!(laboratory.results().len(), 16);
     let (code, told, _) = laboratory.run(&["report"]);
-    assert!(code == Some(0) && told.contains("1 of 1 the same"), "{told}");
+    assert!(code == Some(0) && told.contains("1 of 1 reproduced"), "{told}");
     let pictures = fs::read_dir(laboratory.folder.join("lab-report")).unwrap().flatten();
     let pictures: Vec<_> = pictures.map(|entry| entry.file_name().into_string().unwrap()).collect();
     assert!(pictures.contains(&"someone-2000-figure1-speed.png".to_owned()), "{pictures:?}");
@@ -54,11 +54,11 @@ fn what_another_build_measured_is_measured_again() {
     let build = laboratory.results()[0]["machine"]["build"].as_str().unwrap().to_owned();
     fs::write(&file, text.replace(&build, "0000000000000000")).unwrap();
     let (code, listed, _) = laboratory.run(&["list"]);
-    assert!(code == Some(0) && listed.contains("done: 8 of 8, 8 of them with another build"), "{listed}");
+    assert!(code == Some(0) && listed.contains("done: 8 of 8, 8 of them by another build"), "{listed}");
     let (code, _, told) = laboratory.run(&["run", "--all", "--any-build"]);
     assert!(code == Some(0) && told.contains("all 8 runs are done"), "{told}");
     let (code, _, told) = laboratory.run(&["run", "--all"]);
-    assert!(code == Some(0) && told.contains("8 runs were done with another build"), "{told}");
+    assert!(code == Some(0) && told.contains("8 runs were done by another build"), "{told}");
     assert_eq!(laboratory.results().len(), 16);
     let (code, _, told) = laboratory.run(&["run", "--all"]);
     assert!(code == Some(0) && told.contains("all 8 runs are done"), "{told}");
@@ -70,7 +70,7 @@ fn failing_program_invalidates_only_its_own_runs() {
     let laboratory = Laboratory::new("fails", &plan);
     let (code, _, told) = laboratory.run(&["run", "--all"]);
     assert_eq!(code, Some(3), "{told}");
-    assert!(told.contains("4 of 8 runs are not valid") && told.contains("No such file"), "{told}");
+    assert!(told.contains("4 of 8 runs are invalid") && told.contains("No such file"), "{told}");
     let results = laboratory.results();
     let of = |series: &str, valid: bool| {
         results.iter().filter(|line| line["series"] == series && line["valid"] == valid).count()
@@ -87,7 +87,7 @@ fn operations_that_failed_make_a_run_invalid() {
     let laboratory = Laboratory::new("failed", PLAN);
     fs::write(laboratory.folder.join("a.json"), "{\"speed\": 3, \"completed\": 9, \"failed\": 1}").unwrap();
     let (code, _, told) = laboratory.run(&["run", "--all"]);
-    assert!(code == Some(3) && told.contains("4 of 8 runs are not valid"), "{told}");
+    assert!(code == Some(3) && told.contains("4 of 8 runs are invalid"), "{told}");
     assert!(told.contains("1 of 10 operations failed (failed-max = 0)"), "{told}");
     let results = laboratory.results();
     let invalid = results.iter().find(|line| line["valid"] == false).unwrap();
@@ -173,19 +173,19 @@ fn what_waits_for_something_is_only_listed() {
     let plan = PLAN.replace("[network]", "waits-for = \"a flying server\"\n[network]");
     let laboratory = Laboratory::new("waits", &plan);
     let (code, listed, _) = laboratory.run(&["list"]);
-    assert!(code == Some(0) && listed.contains("waits for: a flying server"), "{listed}");
+    assert!(code == Some(0) && listed.contains("waiting for: a flying server"), "{listed}");
     let (code, _, told) = laboratory.run(&["run", "--all"]);
     assert!(code == Some(0) && told.contains("nothing to run"), "{told}");
     assert_eq!(laboratory.run(&["report", "--unmeasured"]).0, Some(0));
     let report = fs::read_to_string(laboratory.folder.join("lab-report/index.html")).unwrap();
-    assert!(report.contains("Waits for: a flying server"));
+    assert!(report.contains("Waiting for: a flying server"));
 }
 
 #[test]
 fn errors_say_what_to_do() {
     let laboratory = Laboratory::new("errors", &PLAN.replace("cat FOLDER/a.json", "iperf3000 -c {to}"));
     let (code, _, told) = laboratory.run(&["run", "--all"]);
-    assert!(code == Some(1) && told.contains("no program 'iperf3000'"), "{told}");
+    assert!(code == Some(1) && told.contains("program 'iperf3000' not found"), "{told}");
     assert!(told.contains("someone-2000/figure1"), "{told}");
     assert!(!laboratory.folder.join("lab-results").exists());
     let package = Laboratory::new("package", &PLAN.replace("cat FOLDER/a.json", "iperf3 -c {to}"));
@@ -284,7 +284,7 @@ kind = "bars"
 fn networks_match_the_plan_and_missed_rates_show() {
     let laboratory = Laboratory::new("networks", NETWORKS);
     let (code, _, told) = laboratory.run(&["run", "--all"]);
-    assert!(code == Some(3) && told.contains("of 1000 operations a second were reached"), "{told}");
+    assert!(code == Some(3) && told.contains("of 1000 operations/s were reached"), "{told}");
     let results = laboratory.results();
     let of = |series: &str| results.iter().find(|line| line["series"] == series).unwrap();
     for (series, mtu) in [("kernels", 65_536), ("plans", 1400)] {
@@ -308,7 +308,7 @@ fn an_interrupted_run_can_go_on() {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let last = told.map_while(Result::ok).last().unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    assert!(last.contains("goes on here"), "{last}");
+    assert!(last.contains("continues here"), "{last}");
     assert_eq!(laboratory.results().len(), 1);
 }
 

@@ -185,16 +185,16 @@ fn a_browser_shows_the_report_at_every_width() {
     laboratory.plan("figure3", EACH);
     let (code, _, told) = laboratory.run(&["run", "--all"]);
     assert_eq!(code, Some(3), "some runs are to fail, and no others: {told}");
-    assert!(told.contains("15 of 36 runs are not valid"), "{told}");
+    assert!(told.contains("15 of 36 runs are invalid"), "{told}");
     let (code, scores, _) = laboratory.run(&["report"]);
     assert_eq!(code, Some(0));
-    assert!(scores.contains("1 of 1 the same"), "{scores}");
+    assert!(scores.contains("1 of 1 reproduced"), "{scores}");
     let folder = laboratory.folder.join("lab-report");
     let report = fs::read_to_string(folder.join("index.html")).unwrap();
     for expected in [
         "no valid run",
-        "not valid: TCP, on a single connection",
-        "run that doesn't count",
+        "invalid: TCP, on a single connection",
+        "invalid run",
         "TCP, Linux 2.6.23, published",
         "What never gives a point: no valid run",
         "no valid run: What never gives a point at 64",

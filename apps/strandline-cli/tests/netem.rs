@@ -122,7 +122,7 @@ fn marks_and_the_largest_queue_are_reported() {
         assert_eq!(link["settings"]["mark_bytes"], 3000);
         let shown = text(&strandline(&["netem", "status", "--name", network.name()]).stdout);
         assert!(shown.contains("largest queue at 8 kbit/s: 8000 B (8 packets)"), "{shown}");
-        let expected = if marked > 0 { "4 marked (ECN)" } else { "4 without ECN and so not marked" };
+        let expected = if marked > 0 { "4 marked (ECN)" } else { "4 not marked for lack of ECN" };
         assert!(shown.contains(expected), "{shown}");
     }
 }
@@ -236,7 +236,7 @@ fn programs_get_addresses_labels_and_exit_codes() {
     assert!(printed.contains("left  | 10.0.1.1 10.0.2.2 10.0.2.1\n"), "{printed}");
     assert!(printed.contains("right | right 10.0.1.2\n"), "{printed}");
     assert!(told.contains("right | problem\n"), "{told}");
-    assert!(told.contains("path 2 to-left: 0 packets"), "{told}");
+    assert!(told.contains("path 2 to-left: sent 0 packets"), "{told}");
     let failing = strandline(&["netem", "exec", "-q", "--right=exit 3", "--left=sleep 60"]);
     assert_eq!(failing.status.code(), Some(3), "the client waits for nothing");
 }
@@ -284,7 +284,7 @@ fn mistakes_are_explained() {
         text(&output.stderr)
     };
     assert!(told(&["--rate", "100", "--", "true"]).contains("100mbit"));
-    assert!(told(&["--", "no-such-program"]).contains("no program 'no-such-program'"));
+    assert!(told(&["--", "no-such-program"]).contains("program 'no-such-program' not found"));
     assert!(
         told(&["--report", "/nowhere/report.json", "--", "no-such-program"]).contains("/nowhere/report.json")
     );

@@ -131,7 +131,8 @@ fn the_demonstration_has_phones_over_all_transports() {
     }
     let output = Command::new(PROGRAM).args(["demo", "sip", "--phones", "1"]).output().unwrap();
     assert!(
-        !output.status.success() && String::from_utf8_lossy(&output.stderr).contains("--phones must be at least 2")
+        !output.status.success()
+            && String::from_utf8_lossy(&output.stderr).contains("--phones must be at least 2")
     );
 }
 
@@ -148,7 +149,7 @@ fn the_demonstration_ends_quietly_with_ctrl_c() {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(terminal.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let going_on = lines.by_ref().find(|line| line.contains("Phones go on calling")).unwrap();
+    let going_on = lines.by_ref().find(|line| line.contains("Phones keep calling")).unwrap();
     let page = going_on.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
     // The earlier phones have ended; new ones register and call.
     let calls = || {

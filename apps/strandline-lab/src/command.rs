@@ -79,7 +79,7 @@ fn list(args: &ListArgs, commit: &str) -> Result<ExitCode> {
         }
         if let Some(what) = &plan.waits_for {
             outln!("{}", heading(&plan));
-            outln!("{:<41} waits for: {what}", "");
+            outln!("{:<41} waiting for: {what}", "");
             continue;
         }
         let results = Results::load(&args.places.results, &plan)?;
@@ -88,11 +88,11 @@ fn list(args: &ListArgs, commit: &str) -> Result<ExitCode> {
             let runs = plan.runs(mode).map_err(anyhow::Error::msg)?;
             Ok(run::show_time(runs.iter().map(|run| run.takes).sum()))
         };
-        let short = if plan.short.skip { "not in it".to_owned() } else { seconds(Mode::Short)? };
+        let short = if plan.short.skip { "not included".to_owned() } else { seconds(Mode::Short)? };
         let others = judged.records.iter().filter(|record| record.valid && record.machine.build != build);
         let others = match others.count() {
             0 => String::new(),
-            count => format!(", {count} of them with another build"),
+            count => format!(", {count} of them by another build"),
         };
         outln!("{}", heading(&plan));
         outln!(

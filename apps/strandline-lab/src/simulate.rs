@@ -83,7 +83,7 @@ pub fn simulate(args: &SimulateArgs) -> Result<Value> {
     let mut pair = Pair::with_seed(config.clone(), config, start, args.seed);
     let [left, right] =
         [Side::A, Side::B].map(|side| pair.addresses(side).first().map(std::net::SocketAddr::ip));
-    let (Some(left), Some(right)) = (left, right) else { bail!("a side has no address") };
+    let (Some(left), Some(right)) = (left, right) else { bail!("an endpoint has no address") };
     set(&mut pair, left, right, &both.clone().with(&to_right));
     set(&mut pair, right, left, &both.with(&to_left));
     let (sender, receiver) = pair.connect();

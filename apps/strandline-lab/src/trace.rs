@@ -70,7 +70,7 @@ pub fn run(args: &TraceArgs) -> Result<ExitCode> {
     let trace = Trace::read(&args.file)?;
     if let Some(line) = trace.cut {
         let end = trace.end();
-        errln!("lab: {}: line {line} is cut short: drawn up to {end:.3} s", args.file.display());
+        errln!("lab: {}: line {line} is truncated: drawing up to {end:.3} s", args.file.display());
     }
     let drawn = draw(&trace, args)?;
     let folder = args.output.as_deref().or_else(|| args.file.parent()).unwrap_or(Path::new(""));

@@ -168,7 +168,7 @@ fn show(bar: &ProgressBar, progress: &[Progress]) {
     bar.set_position(completed + failed);
     let waiting = begun.saturating_sub(completed + failed);
     bar.set_message(match failed {
-        0 => format!("{waiting} under way"),
-        _ => format!("{waiting} under way, {failed} failed"),
+        0 => format!("{waiting} in progress"),
+        _ => format!("{waiting} in progress, {failed} failed"),
     });
 }

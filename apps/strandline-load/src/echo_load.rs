@@ -102,15 +102,15 @@ impl Args {
     fn nothing_answered(&self) -> String {
         let server = self.server();
         if self.serve {
-            return format!("nothing was answered within {} s: ask for less with --rate", self.timeout);
+            return format!("no operation completed within {} s: lower --rate", self.timeout);
         }
         let start = match self.sip {
             true => "strandline sip --front-end",
             false => "strandline echo",
         };
         format!(
-            "nothing was answered at {server}: start a server there with `{start}`, or let `strandline load echo --serve` \
-             start one of its own"
+            "no response from {server}: start a server there with `{start}`, or use `strandline load echo --serve` to start \
+             one"
         )
     }
 
@@ -187,7 +187,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             (Some(servers), Some(before)) => Some(servers.took(before, &outcome).await?),
             _ => None,
         };
-        let carrier = args.transport.is_sctp().then_some(if args.raw { "on raw IP" } else { "in UDP" });
+        let carrier = args.transport.is_sctp().then_some(if args.raw { "over raw IP" } else { "over UDP" });
         let what = (args.transport, args.style, carrier);
         let mut report = LoadReport::new(what, args.size, args.rate, args.clients, &outcome);
         report.server = served;
@@ -198,7 +198,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             report.print(&outcome);
         }
         if args.hold && !args.serve {
-            errln!("Held until Enter is pressed.");
+            errln!("Holding the associations; press Enter to stop.");
             let mut line = String::new();
             tokio::task::spawn_blocking(move || std::io::stdin().read_line(&mut line)).await??;
         }

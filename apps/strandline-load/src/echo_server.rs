@@ -165,7 +165,7 @@ fn print(listening: &Listening, json: bool) -> Result<()> {
         outln!("{}", serde_json::to_string(listening)?);
         return Ok(());
     }
-    outln!("Echo server, until interrupted:");
+    outln!("Echo server (Ctrl-C to stop):");
     if let Some(address) = listening.tcp {
         outln!("  TCP                {address}");
     }
@@ -173,8 +173,8 @@ fn print(listening: &Listening, json: bool) -> Result<()> {
         outln!("  UDP                {address}");
     }
     let mut carriers = Vec::new();
-    carriers.extend(listening.encapsulation.map(|address| format!("in UDP at {address}")));
-    carriers.extend(listening.raw.as_ref().map(|address| format!("on raw IP at {address}")));
+    carriers.extend(listening.encapsulation.map(|address| format!("over UDP at {address}")));
+    carriers.extend(listening.raw.as_ref().map(|address| format!("over raw IP at {address}")));
     let carriers = carriers.join(", ");
     if let Some(port) = listening.sctp {
         outln!("  SCTP one-to-one    port {port}, {carriers}");

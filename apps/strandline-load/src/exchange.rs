@@ -25,7 +25,9 @@ impl Exchange {
             bail!("a message needs at least one byte");
         }
         if job.transport == Transport::Udp && job.message_bytes > 65_507 {
-            bail!("a UDP datagram takes at most 65,507 bytes: choose a smaller --size or another transport");
+            bail!(
+                "a UDP datagram can carry at most 65,507 bytes: choose a smaller --size or another transport"
+            );
         }
         let message = match job.content {
             Content::Letters => letters(job.message_bytes).into(),

@@ -87,7 +87,7 @@ pub(crate) struct SlabCache {
 pub(crate) fn slab_caches() -> Result<Vec<SlabCache>, String> {
     let path = "/proc/slabinfo";
     let text = fs::read_to_string(path)
-        .map_err(|error| format!("{path} can't be read ({error}): only root may, so run it with sudo"))?;
+        .map_err(|error| format!("reading {path} failed ({error}): it requires root, so use sudo"))?;
     Ok(slab_caches_in(&text))
 }
 

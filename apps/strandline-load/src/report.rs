@@ -71,7 +71,7 @@ impl LoadReport {
     pub(crate) fn print(&self, outcome: &Outcome) {
         let carrier = self.encapsulation.map(|carrier| format!(" {carrier}")).unwrap_or_default();
         outln!(
-            "{}{carrier}: {} operations of {} bytes, {:.0} of {:.0} a second, {} client process{}",
+            "{}{carrier}: {} operations of {} bytes, {:.0} of {:.0} per second, {} client process{}",
             self.transport,
             self.completed,
             self.message_bytes,
@@ -96,9 +96,9 @@ impl LoadReport {
         print_times("set-up", &outcome.setup);
         print_times("transaction", &outcome.transaction);
         print_times("total", &outcome.total);
-        print_times("total from its due moment", &outcome.scheduled_total);
+        print_times("total since due time", &outcome.scheduled_total);
         for (step, median) in self.steps_ms.iter().flatten() {
-            outln!("{step:<28}{:>9}{median:>9.3}  after the packet before", "");
+            outln!("{step:<28}{:>9}{median:>9.3}  since the previous packet", "");
         }
         if let Some(server) = &self.server {
             server.print();

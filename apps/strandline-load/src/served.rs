@@ -147,7 +147,7 @@ impl Servers {
 impl Served {
     pub(crate) fn print(&self) {
         outln!(
-            "server: {:.0} % of a processor, {:.1} us for each operation ({:.2} s user, {:.2} s system)",
+            "server: {:.0} % of a core, {:.1} us per operation ({:.2} s user, {:.2} s system)",
             self.cpu_percent,
             self.cpu_us_each,
             self.cpu_user_s,
@@ -155,7 +155,7 @@ impl Served {
         );
         if let Some(memory) = &self.memory {
             outln!(
-                "server: {:.0} bytes for each that is held, {:.0} of them in the kernel",
+                "server: {:.0} bytes per held association or connection, {:.0} of them in the kernel",
                 memory.process_bytes + memory.kernel_bytes,
                 memory.kernel_bytes
             );

@@ -147,7 +147,7 @@ impl Run {
         let limit = Duration::from_secs_f64(self.job.timeout_s);
         let result = match tokio::time::timeout(limit, self.attempt()).await {
             Ok(result) => result,
-            Err(_) => Err(anyhow::anyhow!("no answer within {} s", self.job.timeout_s)),
+            Err(_) => Err(anyhow::anyhow!("no response within {} s", self.job.timeout_s)),
         };
         let mut state = self.state.borrow_mut();
         match result {

@@ -114,7 +114,7 @@ fn crosses(x: &Stretch, y: f64, (line, at): (&Line, &str), unit: &str, svg: &mut
     let mut last = f64::NEG_INFINITY;
     for invalid in line.invalid.iter().filter(|invalid| invalid.at == at) {
         let place = x.place(invalid.y);
-        svg.cross([place, y + BAR / 2.0], &format!("not valid: {}", line.tip(invalid, unit)));
+        svg.cross([place, y + BAR / 2.0], &format!("invalid: {}", line.tip(invalid, unit)));
         last = last.max(place + CROSS);
     }
     last

@@ -31,7 +31,7 @@ fn draw_line(field: &Field, line: &Line, (shape, aside): (usize, f64), unit: &st
     let paint = Paint::Series(line.transport, line.shade);
     let place = |x: f64, y: f64| [field.x.place(x) + aside, field.y.place(y)];
     for mark in &line.invalid {
-        svg.cross(place(mark.x, mark.y), &format!("not valid: {}", line.tip(mark, unit)));
+        svg.cross(place(mark.x, mark.y), &format!("invalid: {}", line.tip(mark, unit)));
     }
     for (x, at) in &line.failed {
         let told = format!("no valid run: {} at {at}", line.title);
@@ -69,7 +69,7 @@ fn entries(chart: &Chart) -> Vec<Entry> {
         }
     }
     if chart.lines.iter().any(|line| !line.is_sound()) {
-        entries.push(Entry::new("run that doesn't count".to_owned(), cross));
+        entries.push(Entry::new("invalid run".to_owned(), cross));
     }
     entries
 }

@@ -75,7 +75,7 @@ fn drawings_are_sound_at_every_width() {
             assert_eq!(f64::from(tree.size().width()), width);
             assert!(svg.contains("Ours &amp; &lt;theirs&gt;"), "{svg}");
             assert!(svg.contains("median of 3, 81 to 99"), "{svg}");
-            assert!(svg.contains("not valid: TCP at 10: 99 Mbit/s"), "{svg}");
+            assert!(svg.contains("invalid: TCP at 10: 99 Mbit/s"), "{svg}");
             // Nothing extends beyond the left or right edge.
             let xs = svg
                 .split(" x=\"")
@@ -129,7 +129,7 @@ fn what_does_not_count_is_in_no_line() {
     let before = paths(&with);
     with.lines[1].invalid.push(mark(3.0, 50.0));
     assert_eq!(paths(&with), before);
-    assert!(with.svg(820.0, Theme::Page).contains("run that doesn't count"));
+    assert!(with.svg(820.0, Theme::Page).contains("invalid run"));
 }
 
 /// Returns the contrast ratio of two colours, from 1 to 21 (WCAG 2.2).
@@ -173,7 +173,7 @@ fn series_without_valid_runs_is_marked() {
         failed.failed = vec![(10.0, "10".to_owned())];
         with.lines.extend([broken, failed]);
         let svg = with.svg(820.0, Theme::Page);
-        assert!(svg.contains("Broken") && svg.contains("not valid: Broken at 1: 70 Mbit/s"), "{svg}");
+        assert!(svg.contains("Broken") && svg.contains("invalid: Broken at 1: 70 Mbit/s"), "{svg}");
         assert!(svg.contains("Failed") && svg.matches("no valid run").count() >= 2, "{svg}");
     }
     // Also where there is nothing else.

@@ -48,7 +48,7 @@ pub fn missing(program: &str) -> String {
     let name = program.rsplit('/').next().unwrap_or(program);
     match PACKAGES.iter().find(|(known, _)| *known == name) {
         Some((_, package)) => format!("{program} is not installed: apt-get install {package}"),
-        None => format!("there is no program '{program}'"),
+        None => format!("program '{program}' not found"),
     }
 }
 

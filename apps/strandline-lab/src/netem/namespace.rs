@@ -70,7 +70,7 @@ impl Namespaces {
         let folder = Path::new(STATE).join(name);
         if folder.exists() {
             bail!(
-                "there is a network '{name}' already: see 'strandline netem status', or choose another --name"
+                "a network '{name}' exists already: see 'strandline netem status', or choose another --name"
             );
         }
         fs::create_dir(&folder)?;
@@ -81,7 +81,7 @@ impl Namespaces {
             let namespace = namespaces.namespace(side);
             run("ip", &["netns", "add", &namespace], "").with_context(|| {
                 format!(
-                    "making a network namespace (if '{namespace}' is in the way: ip netns del {namespace})"
+                    "creating a network namespace (if '{namespace}' exists already: ip netns del {namespace})"
                 )
             })?;
         }

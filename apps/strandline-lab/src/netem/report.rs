@@ -186,7 +186,7 @@ impl Report {
         if lateness.p99_us > lateness_limit_us {
             let (p99, limit) = (show_us(lateness.p99_us), show_us(lateness_limit_us));
             invalid_because.push(format!(
-                "the emulator was late: more than 1 % of the packets by {p99} or more, {limit} is the limit"
+                "the emulator was late: 1 % of the packets were delayed by {p99} or more (limit: {limit})"
             ));
         }
         let uname = rustix::system::uname();
@@ -263,7 +263,7 @@ impl LinkReport {
         let all = [
             (kernel_dropped_before, "packets were dropped by the kernel before the emulator saw them"),
             (kernel_dropped_after, "packets were dropped by the kernel after the emulator delivered them"),
-            (device_errors, "errors of the device"),
+            (device_errors, "device errors"),
             (write_errors, "packets could not be delivered"),
         ];
         let found = all.into_iter().filter(|(count, _)| *count > 0);
@@ -328,18 +328,18 @@ impl Display for Report {
 impl Display for LinkReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (sent, came) = (show_bytes(self.offered_bytes), show_bytes(self.delivered_bytes));
-        write!(f, "{} packets ({sent}) sent, {} ({came}) delivered", self.offered, self.delivered)?;
+        write!(f, "sent {} packets ({sent}), delivered {} ({came})", self.offered, self.delivered)?;
         let counts = [
             (self.dropped_loss, "lost"),
-            (self.dropped_queue, "dropped by the full queue"),
+            (self.dropped_queue, "dropped because the queue was full"),
             (self.dropped_cut, "dropped by the cut"),
             (self.dropped_size, "too long"),
             (self.duplicated, "duplicated"),
             (self.reordered, "overtaken"),
             (self.corrupted, "damaged"),
             (self.marked, "marked (ECN)"),
-            (self.congested.saturating_sub(self.marked), "without ECN and so not marked"),
-            (self.on_their_way, "still on their way"),
+            (self.congested.saturating_sub(self.marked), "not marked for lack of ECN"),
+            (self.on_their_way, "in transit"),
         ];
         for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
             write!(f, ", {count} {what}")?;

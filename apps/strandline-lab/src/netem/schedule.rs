@@ -118,7 +118,7 @@ pub fn parse(text: &str) -> Result<Vec<Entry>, String> {
 
 fn parse_entry(entry: &str) -> Result<Entry, String> {
     let (at, change) = entry.split_once(char::is_whitespace).ok_or_else(|| {
-        "write a time and a change, such as '5s cut' or '8s path=2 to-right loss=1%'".to_owned()
+        "expected a time and a change, such as '5s cut' or '8s path=2 to-right loss=1%'".to_owned()
     })?;
     Ok(Entry { at: units::time(at)?, change: change.parse()?, text: entry.to_owned() })
 }

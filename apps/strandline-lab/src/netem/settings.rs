@@ -59,7 +59,7 @@ impl FromStr for Settings {
             empty = false;
         }
         if empty {
-            return Err(format!("no setting: write some of {KEYS}"));
+            return Err(format!("no setting given: use {KEYS}"));
         }
         Ok(settings)
     }
@@ -75,7 +75,7 @@ impl Settings {
             ("cut", None) => self.cut = Some(true),
             ("heal", None) => self.cut = Some(false),
             ("cut" | "heal", Some(_)) => return Err(format!("'{key}' takes no value")),
-            (_, None) => return Err(format!("'{part}' is no setting: write some of {KEYS}")),
+            (_, None) => return Err(format!("unknown setting '{part}': use {KEYS}")),
             ("delay", Some(value)) => self.delay = Some(units::time(value)?),
             ("rtt", Some(value)) => self.delay = Some(units::time(value)? / 2),
             ("jitter", Some(value)) => self.jitter = Some(units::time(value)?),
@@ -90,7 +90,7 @@ impl Settings {
             ("duplicate", Some(value)) => self.duplication = Some(units::probability(value)?),
             ("corrupt", Some(value)) => self.corruption = Some(units::probability(value)?),
             ("size-max", Some(value)) => self.size_max = Some(units::size(value)?),
-            (_, Some(_)) => return Err(format!("'{key}' is no setting: write some of {KEYS}")),
+            (_, Some(_)) => return Err(format!("unknown setting '{key}': use {KEYS}")),
         }
         Ok(())
     }
@@ -152,7 +152,9 @@ pub fn queue(text: &str) -> Result<Queue, String> {
         return Ok(Queue::Bytes(bytes));
     }
     units::time(text).map(Queue::Time).map_err(|_| {
-        format!("'{text}' is no queue limit: write bytes (256k), time at the link's rate (50ms) or unlimited")
+        format!(
+            "'{text}' is not a queue limit: use bytes (256k), a time at the link's rate (50ms) or unlimited"
+        )
     })
 }
 
@@ -167,7 +169,7 @@ pub fn random_loss(text: &str) -> Result<Loss, String> {
     if let Some((part, whole)) = text.split_once('/') {
         let [part, whole] = [part, whole].map(|number| number.parse::<u32>().ok());
         let fit = part.zip(whole).filter(|(part, whole)| part <= whole && *whole > 0);
-        let (part, whole) = fit.ok_or_else(|| format!("'{text}': write one in a hundred as 1/100, or 1%"))?;
+        let (part, whole) = fit.ok_or_else(|| format!("'{text}' is not a probability: use 1/100 or 1%"))?;
         return Ok(Loss::Random(f64::from(part) / f64::from(whole)));
     }
     Ok(Loss::Random(units::probability(text)?))
@@ -180,7 +182,7 @@ pub fn random_loss(text: &str) -> Result<Loss, String> {
 pub fn regular_loss(text: &str) -> Result<Loss, String> {
     match text.parse::<u32>() {
         Ok(n) if n > 0 => Ok(Loss::EveryNth(n)),
-        _ => Err(format!("'{text}': write every how many-th packet is lost, such as 10")),
+        _ => Err(format!("'{text}': give N to lose every N-th packet, such as 10")),
     }
 }
 
@@ -189,8 +191,7 @@ pub fn regular_loss(text: &str) -> Result<Loss, String> {
 /// # Errors
 /// If the text is invalid; the error describes the expected form.
 pub fn burst_loss(text: &str) -> Result<Loss, String> {
-    let wrong =
-        || format!("'{text}': write the share lost and the mean length of a burst in packets, such as 1%/4");
+    let wrong = || format!("'{text}': give the loss rate and the mean burst length in packets, such as 1%/4");
     let (share, length) = text.split_once('/').ok_or_else(wrong)?;
     let (share, bad) = (units::probability(share)?, units::packets(length, 1.0)?);
     if share <= 0.0 {
@@ -199,7 +200,7 @@ pub fn burst_loss(text: &str) -> Result<Loss, String> {
     let good = bad * (1.0 - share) / share;
     if good < 1.0 {
         return Err(format!(
-            "'{text}': with bursts of {bad} packets at most {:.0}%",
+            "'{text}': with bursts of {bad} packets the loss rate is at most {:.0}%",
             100.0 * bad / (bad + 1.0)
         ));
     }
@@ -219,7 +220,7 @@ pub fn gilbert_elliott(text: &str) -> Result<Loss, String> {
         [p, r, bad_loss, good_loss] => (p, r, bad_loss, good_loss),
         _ => {
             return Err(format!(
-                "'{text}': write to-bad/to-good[/loss-in-bad[/loss-in-good]], such as 1%/25%"
+                "'{text}': expected to-bad/to-good[/loss-in-bad[/loss-in-good]], such as 1%/25%"
             ));
         }
     };
@@ -236,7 +237,7 @@ pub fn gilbert_elliott(text: &str) -> Result<Loss, String> {
 /// If the text is invalid; the error describes the expected form.
 pub fn reordering(text: &str) -> Result<Reordering, String> {
     let (share, extra) = text.split_once('/').ok_or_else(|| {
-        format!("'{text}': write the share held back and by how much at most, such as 1%/5ms")
+        format!("'{text}': give the share of delayed packets and the maximum delay, such as 1%/5ms")
     })?;
     Ok(Reordering { probability: units::probability(share)?, extra_delay_max: units::time(extra)? })
 }

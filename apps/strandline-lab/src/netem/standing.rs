@@ -139,7 +139,7 @@ pub fn up(args: &UpArgs) -> Result<ExitCode> {
 async fn in_background(name: &str) -> Result<ExitCode> {
     if networks()?.iter().any(|(other, lives)| other == name && *lives) {
         bail!(
-            "there is a network '{name}' already: choose another --name, or end it with 'strandline netem down'"
+            "a network '{name}' exists already: choose another --name, or remove it with 'strandline netem down'"
         );
     }
     // A file rather than a pipe: nothing reads a pipe after this process has ended.
@@ -187,7 +187,7 @@ fn how_to_use(network: &Network) -> String {
     format!(
         "netem: '{name}' is up: left {}, right {}\n\
          netem: run programs with 'strandline netem enter left -- PROGRAM' or 'ip netns exec {} PROGRAM'\n\
-         netem: 'strandline netem down --name {name}' ends it\n",
+         netem: remove it with 'strandline netem down --name {name}'\n",
         list(Side::Left),
         list(Side::Right),
         namespace_name(name, Side::Left),
@@ -211,7 +211,7 @@ pub fn status(args: &NameArgs) -> Result<ExitCode> {
     for (name, lives) in all {
         if !lives {
             if !args.json {
-                outln!("{name}: its owner was killed; the next network that is made removes it");
+                outln!("{name}: its owner was killed; the next network removes it");
             }
             continue;
         }

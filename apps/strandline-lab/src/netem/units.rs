@@ -16,7 +16,7 @@ fn split(text: &str) -> Option<(f64, &str)> {
 /// # Errors
 /// If the text is invalid; the error describes the expected form.
 pub fn time(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("'{text}' is not a time: write it like 30ms, 250us, 1.5s or 2min");
+    let wrong = || format!("'{text}' is not a time such as 30ms, 250us, 1.5s or 2min");
     let (number, unit) = split(text).ok_or_else(wrong)?;
     let factor_s = match unit.to_ascii_lowercase().as_str() {
         "ns" => 1e-9,
@@ -44,7 +44,7 @@ pub fn rate(text: &str) -> Result<u64, String> {
     if matches!(text, "unlimited" | "none") {
         return Ok(0);
     }
-    let wrong = || format!("'{text}' is not a rate: write it like 100mbit, 1gbit, 512kbit or unlimited");
+    let wrong = || format!("'{text}' is not a rate such as 100mbit, 1gbit, 512kbit or unlimited");
     let (number, unit) = split(text).ok_or_else(wrong)?;
     let unit = unit.to_ascii_lowercase();
     let unit = unit.strip_suffix("/s").unwrap_or(&unit);
@@ -57,7 +57,7 @@ pub fn rate(text: &str) -> Result<u64, String> {
     };
     let bps = (number * factor).round();
     if !(1.0..=1e12).contains(&bps) {
-        return Err(format!("'{text}': a rate is from 1bit to 1000gbit, or unlimited"));
+        return Err(format!("'{text}': a rate must be 1bit to 1000gbit, or unlimited"));
     }
     Ok(bps as u64)
 }
@@ -67,7 +67,7 @@ pub fn rate(text: &str) -> Result<u64, String> {
 /// # Errors
 /// If the text is invalid; the error describes the expected form.
 pub fn size(text: &str) -> Result<usize, String> {
-    let wrong = || format!("'{text}' is not a size: write bytes like 1500, 256k (256,000), 256ki or 1m");
+    let wrong = || format!("'{text}' is not a size in bytes such as 1500, 256k (256,000), 256ki or 1m");
     let (number, unit) = split(text).ok_or_else(wrong)?;
     let unit = unit.to_ascii_lowercase();
     let unit = unit.strip_suffix('b').unwrap_or(&unit);
@@ -83,7 +83,7 @@ pub fn size(text: &str) -> Result<usize, String> {
     };
     let bytes = (number * factor).round();
     if bytes > 1e12 {
-        return Err(format!("'{text}': at most 1000g"));
+        return Err(format!("'{text}': the maximum is 1000g"));
     }
     Ok(bytes as usize)
 }
@@ -94,7 +94,7 @@ pub fn size(text: &str) -> Result<usize, String> {
 /// # Errors
 /// If the text is invalid; the error describes the expected form.
 pub fn probability(text: &str) -> Result<f64, String> {
-    let wrong = || format!("'{text}' is not a probability: write it like 1% or 0.05%");
+    let wrong = || format!("'{text}' is not a probability such as 1% or 0.05%");
     let (number, unit) = split(text).ok_or_else(wrong)?;
     let probability = match unit {
         "%" => number / 100.0,
@@ -105,12 +105,12 @@ pub fn probability(text: &str) -> Result<f64, String> {
             } else {
                 format!(" or, for that share, {}%", number * 100.0)
             };
-            return Err(format!("'{text}' needs a percent sign: write {text}%{share}"));
+            return Err(format!("'{text}' lacks a percent sign: use {text}%{share}"));
         }
         _ => return Err(wrong()),
     };
     if probability > 1.0 {
-        return Err(format!("'{text}': a probability is from 0% to 100%"));
+        return Err(format!("'{text}': a probability must be 0% to 100%"));
     }
     Ok(probability)
 }
@@ -122,7 +122,7 @@ pub fn probability(text: &str) -> Result<f64, String> {
 pub fn packets(text: &str, min: f64) -> Result<f64, String> {
     let number: f64 = text.trim().parse().map_err(|_| format!("'{text}' is not a number of packets"))?;
     if !number.is_finite() || number < min {
-        return Err(format!("'{text}': at least {min} packets"));
+        return Err(format!("'{text}': must be at least {min} packets"));
     }
     Ok(number)
 }

@@ -29,7 +29,7 @@ struct Options {
 impl Options {
     fn of(network: &NetworkPlan, seed: u64) -> Result<(Topology, EmulatorArgs), String> {
         if network.paths == 0 {
-            return Err("paths: at least 1".to_owned());
+            return Err("paths must be at least 1".to_owned());
         }
         let path = || ["--path".to_owned(), network.link.clone()];
         let mut words: Vec<String> = (0..network.paths).flat_map(|_| path()).collect();
@@ -74,22 +74,21 @@ pub fn check(network: &NetworkPlan, seed: u64) -> Result<(), String> {
     {
         let (least, most) = (mtus.start(), mtus.end());
         return Err(if kind.is_alone() {
-            format!("mtu is of the devices, and kind = \"{kind}\" has none: leave it out")
+            format!("mtu applies to network devices, and kind = \"{kind}\" has none: omit it")
         } else {
-            format!("mtu = {mtu}: with kind = \"{kind}\" write {least} to {most}")
+            format!("mtu = {mtu}: with kind = \"{kind}\" it must be {least} to {most}")
         });
     }
     if network.offloads && kind != NetworkKind::Veth {
-        return Err(format!(
-            "offloads are switches of a veth pair, and kind = \"{kind}\" has none: they need kind = \"veth\""
-        ));
+        return Err(format!("offloads require kind = \"veth\", not \"{kind}\""));
     }
     if let (true, Some(tcp)) = (kind.is_alone(), &network.tcp) {
-        let has =
-            if kind == NetworkKind::Simulator { "a simulation has no TCP" } else { "TCP has the system's" };
-        return Err(format!(
-            "tcp = \"{tcp}\" would change nothing: with kind = \"{kind}\" {has}: leave it out"
-        ));
+        let has = if kind == NetworkKind::Simulator {
+            "a simulation has no TCP"
+        } else {
+            "TCP uses the system's settings"
+        };
+        return Err(format!("tcp = \"{tcp}\" has no effect: with kind = \"{kind}\" {has}; omit it"));
     }
     if kind == NetworkKind::Netem {
         return Options::of(network, seed).map(|_| ());
@@ -107,10 +106,10 @@ pub fn check(network: &NetworkPlan, seed: u64) -> Result<(), String> {
     match of_emulator.iter().find(|(_, given)| *given) {
         None => Ok(()),
         Some((key, _)) if simulated => Err(format!(
-            "{key}: a simulation has of [network] only its link, as {{link}} in the client's command: what else it is to \
-             have stands in that command, such as --to-right loss=1%"
+            "{key}: of [network] a simulation uses only the link, as {{link}} in the client's command; put other settings \
+             into that command, such as --to-right loss=1%"
         )),
-        Some((key, _)) => Err(format!("{key}: only the emulator has that: it needs kind = \"netem\"")),
+        Some((key, _)) => Err(format!("{key} requires the emulator: kind = \"netem\"")),
     }
 }
 

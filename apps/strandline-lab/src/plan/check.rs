@@ -12,26 +12,22 @@ impl Plan {
     /// # Errors
     /// The key, what is wrong with it, and what would be right.
     pub(crate) fn check(&self) -> Checked {
-        ensure(!self.series.is_empty(), || {
-            "there is no [[series]]: a plan compares at least one".to_owned()
-        })?;
-        ensure(!self.measures.is_empty(), || {
-            "there is no [[measure]]: a plan measures something".to_owned()
-        })?;
+        ensure(!self.series.is_empty(), || "at least one [[series]] is required".to_owned())?;
+        ensure(!self.measures.is_empty(), || "at least one [[measure]] is required".to_owned())?;
         let seconds = [Some(self.runs.seconds), self.short.seconds].into_iter().flatten();
         for seconds in seconds {
             ensure((0.01..=3600.0).contains(&seconds), || {
-                format!("seconds = {seconds}: write 0.01 to 3600")
+                format!("seconds = {seconds} must be 0.01 to 3600")
             })?;
         }
         let repetitions = [Some(self.runs.repetitions), self.short.repetitions].into_iter().flatten();
         for repetitions in repetitions {
             ensure((1..=1000).contains(&repetitions), || {
-                format!("repetitions = {repetitions}: write 1 to 1000")
+                format!("repetitions = {repetitions} must be 1 to 1000")
             })?;
         }
         for (key, share) in [("failed-max", self.runs.failed_max), ("rate-min", self.runs.rate_min)] {
-            ensure((0.0..=1.0).contains(&share), || format!("{key} = {share}: write 0 to 1, a share"))?;
+            ensure((0.0..=1.0).contains(&share), || format!("{key} = {share} must be 0 to 1"))?;
         }
         self.check_names()?;
         self.check_sweep()?;
@@ -52,7 +48,7 @@ impl Plan {
         }
         for claim in &self.claims {
             ensure(claim.min.is_some() || claim.max.is_some(), || {
-                format!("claim '{}': give it a min, a max or both", claim.says)
+                format!("claim '{}': min or max is required", claim.says)
             })?;
             self.check_claim(&claim.value)
                 .map_err(|wrong| format!("claim '{}': value: {wrong}", claim.says))?;
@@ -70,16 +66,16 @@ impl Plan {
     fn check_sweep(&self) -> Checked {
         let Some(sweep) = &self.sweep else { return Ok(()) };
         match (&sweep.each, sweep.values.is_empty()) {
-            (None, true) => return Err("sweep: give it values, or each = \"/pointer\"".to_owned()),
-            (Some(_), false) => return Err("sweep: values and each don't go together".to_owned()),
+            (None, true) => return Err("sweep: values, or each = \"/pointer\", is required".to_owned()),
+            (Some(_), false) => return Err("sweep: values conflicts with each".to_owned()),
             (Some(each), true) => {
                 ensure(each.is_empty() || each.starts_with('/'), || {
-                    format!("sweep: each = \"{each}\": write a JSON pointer such as \"/steps\"")
+                    format!("sweep: each = \"{each}\" is not a JSON pointer such as \"/steps\"")
                 })?;
                 let value = sweep
                     .value
                     .as_ref()
-                    .ok_or("sweep: each needs value = \"{/pointer}\", of its elements")?;
+                    .ok_or("sweep: each requires value = \"{/pointer}\", a pointer into its elements")?;
                 self.check_measure(value).map_err(|wrong| format!("sweep: value: {wrong}"))?;
             }
             (None, false) => {}
@@ -87,14 +83,14 @@ impl Plan {
         let count = sweep.values.len();
         let fits = |given: Option<usize>| given.is_none_or(|given| given == count);
         ensure(fits(sweep.x.as_ref().map(Vec::len)), || {
-            format!("sweep: x: write {count} numbers, one for each value")
+            format!("sweep: x must have {count} numbers, one for each value")
         })?;
         ensure(fits(sweep.labels.as_ref().map(Vec::len)), || {
-            format!("sweep: labels: write {count} texts, one for each value")
+            format!("sweep: labels must have {count} strings, one for each value")
         })?;
         let numbers = sweep.x.is_some() || sweep.values.iter().all(|value| value.number().is_some());
         ensure(numbers || self.drawing.kind == DrawingKind::Bars, || {
-            "sweep: values are not numbers: add x = [...] with where they stand, or draw bars".to_owned()
+            "sweep: values are not numbers: add their positions as x = [...], or draw bars".to_owned()
         })
     }
 
@@ -103,11 +99,11 @@ impl Plan {
         let strange = self.short.values.iter().flatten().find(|value| !values.contains(value));
         ensure(strange.is_none(), || {
             let shown = strange.map(ToString::to_string).unwrap_or_default();
-            format!("short: values: {shown} is none of the sweep's values")
+            format!("short: values: {shown} is not one of the sweep's values")
         })?;
         let strange = self.short.series.iter().flatten().find(|name| self.series(name).is_none());
         ensure(strange.is_none(), || {
-            format!("short: series: there is no series '{}'", strange.cloned().unwrap_or_default())
+            format!("short: series: no series '{}'", strange.cloned().unwrap_or_default())
         })
     }
 
@@ -125,15 +121,15 @@ impl Plan {
         let strange = series.values.iter().flatten().find(|value| !all.contains(value));
         ensure(strange.is_none(), || {
             let shown = strange.map(ToString::to_string).unwrap_or_default();
-            format!("values: {shown} is none of the sweep's values")
+            format!("values: {shown} is not one of the sweep's values")
         })?;
         let network = self.network.with(&series.network);
         let simulated = network.kind == NetworkKind::Simulator && !network.link.is_empty();
         ensure(!simulated || series.client.contains("{link}"), || {
-            "client: nothing but the command tells a simulation its link: write --link {link}".to_owned()
+            "client: a simulation requires --link {link} in its command".to_owned()
         })?;
         ensure(!network.kind.is_alone() || series.server.is_none(), || {
-            "server: with kind = \"none\" or \"simulator\" the client does everything".to_owned()
+            "server: not allowed with kind = \"none\" or \"simulator\", where only the client runs".to_owned()
         })
     }
 
@@ -144,7 +140,7 @@ impl Plan {
             let variable = !name.contains('/') && !name.contains(':') && !name.is_empty();
             ensure(known || variable, || {
                 format!(
-                    "'{text}': {{{name}}} is nothing: write {{/pointer}} into what the client prints, \
+                    "'{text}': {{{name}}} is unknown: use {{/pointer}} for the client's output, \
                      {{server:/pointer}}, {{netem:/pointer}}, or a {{variable}}"
                 )
             })?;
@@ -154,7 +150,7 @@ impl Plan {
 
     fn no_measure(&self, name: &str) -> String {
         let names: Vec<&str> = self.measures.iter().map(|measure| measure.name.as_str()).collect();
-        format!("there is no measure '{name}'; there are {}", names.join(", "))
+        format!("no measure '{name}'; the measures are {}", names.join(", "))
     }
 
     fn check_drawing(&self, drawing: &Drawing) -> Checked {
@@ -163,29 +159,29 @@ impl Plan {
         }
         let strange = drawing.baseline.iter().find(|name| self.series(name).is_none());
         ensure(strange.is_none(), || {
-            format!("draw: baseline: there is no series '{}'", strange.cloned().unwrap_or_default())
+            format!("draw: baseline: no series '{}'", strange.cloned().unwrap_or_default())
         })?;
         ensure((0.0..1.0).contains(&drawing.same), || {
-            format!("draw: same = {}: write 0 to 1, a share", drawing.same)
+            format!("draw: same = {} must be 0 to 1", drawing.same)
         })?;
         ensure(drawing.kind == DrawingKind::Bars || self.sweep.is_some(), || {
-            "draw: kind = \"lines\" needs a [sweep]: write kind = \"bars\"".to_owned()
+            "draw: kind = \"lines\" requires a [sweep]; without one use kind = \"bars\"".to_owned()
         })
     }
 
     fn check_published(&self, published: &Published) -> Checked {
         for name in &published.computed {
-            ensure(published.values.contains_key(name), || format!("computed: values have no '{name}'"))?;
-            ensure(published.source.is_some(), || "computed: say in source from what".to_owned())?;
+            ensure(published.values.contains_key(name), || format!("computed: values lack '{name}'"))?;
+            ensure(published.source.is_some(), || "computed: source is required".to_owned())?;
         }
         for (name, value) in &published.values {
             ensure(self.measure(name).is_some(), || self.no_measure(name))?;
             let PublishedValue::Each(values) = value else { continue };
-            ensure(self.sweep.is_some(), || format!("{name}: without a [sweep] it is one number"))?;
+            ensure(self.sweep.is_some(), || format!("{name} must be a single number without a [sweep]"))?;
             for at in values.keys() {
                 let number = at.parse::<f64>().is_ok();
                 ensure(number || self.is_value(at), || {
-                    format!("{name}: '{at}' is none of the sweep's values")
+                    format!("{name}: '{at}' is not one of the sweep's values")
                 })?;
             }
         }
@@ -207,17 +203,17 @@ impl Plan {
     fn check_name(&self, name: &str) -> Checked {
         let (what, at) = name.split_once('@').map_or((name, None), |(what, at)| (what, Some(at)));
         let (series, measure) = what.split_once('.').ok_or_else(|| {
-            format!("'{{{name}}}': write {{series.measure}} or {{series.measure@value of the sweep}}")
+            format!("'{{{name}}}': expected {{series.measure}} or {{series.measure@VALUE}} with a value of the sweep")
         })?;
         let published = self.published.iter().any(|published| published.name == series);
-        ensure(published || self.series(series).is_some(), || format!("there is no series '{series}'"))?;
+        ensure(published || self.series(series).is_some(), || format!("no series '{series}'"))?;
         ensure(self.measure(measure).is_some(), || self.no_measure(measure))?;
         match at {
             Some(at) => ensure(published || self.is_value(at), || {
-                format!("'{{{name}}}': '{at}' is none of the sweep's values")
+                format!("'{{{name}}}': '{at}' is not one of the sweep's values")
             })?,
             None => ensure(self.sweep.is_none(), || {
-                format!("'{{{name}}}': say at which value of the sweep: {{{name}@value}}")
+                format!("'{{{name}}}': add a value of the sweep: {{{name}@VALUE}}")
             })?,
         }
         Ok(())
@@ -227,7 +223,7 @@ impl Plan {
     fn check_runs(&self) -> Checked {
         for mode in [Mode::Whole, Mode::Short] {
             for run in self.runs(mode)? {
-                ensure(!run.client.trim().is_empty(), || "a client has no command".to_owned())?;
+                ensure(!run.client.trim().is_empty(), || "client: the command is required".to_owned())?;
                 let name = self.series.get(run.series).map(|series| series.name.as_str()).unwrap_or_default();
                 network::check(&run.network, run.seed)
                     .map_err(|wrong| format!("network of series '{name}': {wrong}"))?;
@@ -247,8 +243,8 @@ fn unique<'a>(what: &str, names: impl Iterator<Item = &'a String>) -> Checked {
     for name in names {
         let good = !name.is_empty()
             && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
-        ensure(good, || format!("{what} '{name}': names are of a-z, 0-9 and -"))?;
-        ensure(seen.insert(name), || format!("{what} '{name}': the name is there twice"))?;
+        ensure(good, || format!("{what} '{name}': names consist of a-z, 0-9 and -"))?;
+        ensure(seen.insert(name), || format!("{what} '{name}': the name is used twice"))?;
     }
     Ok(())
 }

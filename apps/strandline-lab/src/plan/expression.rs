@@ -41,7 +41,7 @@ impl Expression {
         let expression = reader.sum()?;
         match reader.rest.trim_start() {
             "" => Ok(expression),
-            left => Err(format!("'{text}': '{left}' doesn't belong there")),
+            left => Err(format!("'{text}': unexpected '{left}'")),
         }
     }
 
@@ -59,7 +59,7 @@ impl Expression {
                     Operator::Add => Ok(left + right),
                     Operator::Subtract => Ok(left - right),
                     Operator::Multiply => Ok(left * right),
-                    Operator::Divide if right == 0.0 => Err("a division by zero".to_owned()),
+                    Operator::Divide if right == 0.0 => Err("division by zero".to_owned()),
                     Operator::Divide => Ok(left / right),
                 }
             }
@@ -108,7 +108,7 @@ impl Reader<'_> {
         };
         self.operations += 1;
         if self.operations > OPERATIONS_MAX {
-            return Err(format!("an expression has at most {OPERATIONS_MAX} operations"));
+            return Err(format!("expressions are limited to {OPERATIONS_MAX} operations"));
         }
         self.rest = rest.strip_prefix(*sign).unwrap_or(rest);
         Ok(Some(*operator))
@@ -124,14 +124,13 @@ impl Reader<'_> {
             self.rest = inner;
             let expression = self.sum()?;
             let after = self.rest.trim_start().strip_prefix(')');
-            self.rest = after.ok_or_else(|| format!("'{}': a ( without its )", self.text))?;
+            self.rest = after.ok_or_else(|| format!("'{}': unclosed (", self.text))?;
             self.depth -= 1;
             return Ok(expression);
         }
         if let Some(inner) = rest.strip_prefix('{') {
-            let (name, after) = inner
-                .split_once('}')
-                .ok_or_else(|| format!("'{}': a {{ without its }} behind it", self.text))?;
+            let (name, after) =
+                inner.split_once('}').ok_or_else(|| format!("'{}': unclosed {{", self.text))?;
             self.rest = after;
             return Ok(Expression::Name(name.trim().to_owned()));
         }
@@ -140,7 +139,7 @@ impl Reader<'_> {
         self.rest = after;
         number.parse().map(Expression::Number).map_err(|_| {
             format!(
-                "'{}': a number, a {{name}} or ( is missing {}",
+                "'{}': expected a number, a {{name}} or ( {}",
                 self.text,
                 if rest.is_empty() { "at the end".to_owned() } else { format!("before '{rest}'") }
             )

@@ -13,18 +13,17 @@ pub fn fill(text: &str, variables: &Variables) -> Result<String, String> {
     let mut filled = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('{') {
-        let (name, after) =
-            after.split_once('}').ok_or_else(|| format!("'{text}': a {{ without its }} behind it"))?;
+        let (name, after) = after.split_once('}').ok_or_else(|| format!("'{text}': unclosed {{"))?;
         let value = variables.get(name).ok_or_else(|| {
             let known: Vec<&str> = variables.keys().map(String::as_str).collect();
-            format!("'{text}': there is no variable {{{name}}}; there are {{{}}}", known.join("}, {"))
+            format!("'{text}': no variable {{{name}}}; the variables are {{{}}}", known.join("}, {"))
         })?;
         filled.push_str(before);
         filled.push_str(value);
         rest = after;
     }
     if rest.contains('}') {
-        return Err(format!("'{text}': a }} without its {{ before it"));
+        return Err(format!("'{text}': unmatched }}"));
     }
     filled.push_str(rest);
     Ok(filled)

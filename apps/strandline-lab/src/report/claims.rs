@@ -53,10 +53,10 @@ pub fn bounds(claim: &Claim) -> String {
 /// Returns the number that `series.measure@value` refers to.
 fn resolve(name: &str, plan: &Plan, evaluation: &Evaluation<'_>) -> Result<f64, String> {
     let (what, at) = name.split_once('@').map_or((name, None), |(what, at)| (what, Some(at)));
-    let (series, measure) = what.split_once('.').ok_or_else(|| format!("{name} is no name"))?;
+    let (series, measure) = what.split_once('.').ok_or_else(|| format!("{name} is not a valid name"))?;
     if let Some(published) = plan.published.iter().find(|published| published.name == series) {
         let value = published.values.get(measure).and_then(|value| number(value, at));
-        return value.ok_or_else(|| format!("the paper has no {name}"));
+        return value.ok_or_else(|| format!("the paper does not state {name}"));
     }
     let summary = evaluation.summary(series, at, measure);
     summary.map(|summary| summary.median).ok_or_else(|| format!("{name} was not measured"))
@@ -101,8 +101,8 @@ pub fn count<'a>(verdicts: impl IntoIterator<Item = &'a Verdict>) -> [usize; 3] 
 #[must_use]
 pub fn counted([judged, held, better]: [usize; 3]) -> String {
     match (judged, better) {
-        (0, _) => "not judged".to_owned(),
-        (_, 0) => format!("{held} of {judged} the same"),
-        _ => format!("{held} of {judged} the same, {better} better"),
+        (0, _) => "not evaluated".to_owned(),
+        (_, 0) => format!("{held} of {judged} reproduced"),
+        _ => format!("{held} of {judged} reproduced, {better} better"),
     }
 }

@@ -94,7 +94,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
         let plan = plan::load(&found)?;
         let results = Results::load(&args.places.results, &plan)?;
         if results.unreadable() > 0 {
-            errln!("lab: {}: {} lines can't be read", results.path().display(), results.unreadable());
+            errln!("lab: {}: {} malformed lines", results.path().display(), results.unreadable());
         }
         if args.unmeasured || !results.records().is_empty() {
             loaded.push((plan, plan::paper(&found)?, results));
@@ -139,8 +139,8 @@ fn section<'a>(plan: &'a Plan, paper: &'a Paper, results: &'a Results, output: &
         let png_name = format!("{}-{}-{}.png", plan.paper, plan.name, measure.name);
         write(&output.join(&png_name), &png(&chart.svg(PICTURE, Theme::Picture))?)?;
         let better = match measure.better {
-            Some(plan::Better::More) => " More is better.",
-            Some(plan::Better::Less) => " Less is better.",
+            Some(plan::Better::More) => " Higher is better.",
+            Some(plan::Better::Less) => " Lower is better.",
             None => "",
         };
         drawn.push(Drawn {
@@ -163,10 +163,10 @@ fn section<'a>(plan: &'a Plan, paper: &'a Paper, results: &'a Results, output: &
 /// Describes how many claims of the paper, and how many of this project, hold.
 fn score(section: &Section<'_>) -> String {
     if section.plan.claims.is_empty() {
-        return "nothing to judge".to_owned();
+        return "no claims".to_owned();
     }
     let [paper, own] = [false, true].map(|own| claims::count(section.verdicts(own)));
-    let own_text = format!("{} of {} of our own", own[1] + own[2], own[0]);
+    let own_text = format!("{} of {} own claims", own[1] + own[2], own[0]);
     match (paper, own) {
         (_, [0, ..]) => claims::counted(paper),
         ([0, ..], _) => own_text,

@@ -34,9 +34,9 @@ pub(super) fn medians(section: &Section<'_>) -> String {
             });
             let count = point.summaries.values().map(|summary| summary.count).max().unwrap_or(0);
             let runs = match (count, point.invalid_runs) {
-                (0, invalid) => format!("no valid run of {invalid}"),
+                (0, invalid) => format!("no valid run ({invalid} invalid)"),
                 (_, 0) => count.to_string(),
-                (_, invalid) => format!("{count} and {invalid} not valid"),
+                (_, invalid) => format!("{count} and {invalid} invalid"),
             };
             let at = position(plan, point.value.as_deref(), place).1;
             row(&mut html, section, &series.title, &at, cells, &runs);
@@ -100,7 +100,7 @@ pub(super) fn runs(section: &Section<'_>) -> String {
     );
     if let Some(file) = &section.data_name {
         html += &format!(
-            "<p class=\"faint\">Everything the programs and the emulator reported: <a href=\"{0}\">{0}</a></p>",
+            "<p class=\"faint\">All output of the programs and the emulator: <a href=\"{0}\">{0}</a></p>",
             escape(file)
         );
     }

@@ -46,8 +46,8 @@ fn a_report_is_one_file_that_loads_nothing() {
         "Figure 1: Throughput",
         "A paper",
         "Two &lt;machines&gt;",
-        "10 of 12 runs of the whole set",
-        "shows the same",
+        "10 of 12 runs of the full set",
+        "reproduced",
         "Here 1.2; expected at least 1",
         "Everything, 110 Mbit/s.",
         "the emulator was &lt;late&gt;",
@@ -98,7 +98,7 @@ fn what_is_worse_than_the_baseline_is_said() {
     assert!(strict.contains("as a multiple of TCP, worse in 2 of 2 cells"));
     assert!(strict.contains("<td class=\"number worse\">0.99 x (worse)</td>"));
     let unknown = text.replace("baseline = \"tcp\"", "baseline = \"cubic\"");
-    assert!(read(&unknown).unwrap_err().contains("there is no series 'cubic'"));
+    assert!(read(&unknown).unwrap_err().contains("no series 'cubic'"));
 }
 
 #[test]
@@ -122,19 +122,19 @@ fn figures_of_several_builds_say_so() {
     run(&args).unwrap();
     let page = || fs::read_to_string(args.output.join("index.html")).unwrap();
     assert!(page().contains("strandline 0.1.0, commit 0123456789ab, build a"));
-    assert!(!page().contains("different programs"));
+    assert!(!page().contains("different builds"));
     let file = args.places.results.join("paper/plan.jsonl");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replacen("\"build\":\"a\"", "\"build\":\"b\"", 1)).unwrap();
     run(&args).unwrap();
-    assert!(page().contains("Measured with 2 different programs"));
+    assert!(page().contains("Measured with 2 different builds"));
     // Also if all runs of the other build are invalid.
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     lines[1] =
         lines[1].replace("\"build\":\"a\"", "\"build\":\"b\"").replace("\"valid\":true", "\"valid\":false");
     fs::write(&file, lines.join("\n") + "\n").unwrap();
     run(&args).unwrap();
-    assert!(page().contains("Measured with 2 different programs"));
+    assert!(page().contains("Measured with 2 different builds"));
 }
 
 #[test]
@@ -164,18 +164,15 @@ fn points_outside_the_paper_count_apart() {
     let args = laboratory(&folder, &format!("{WHOLE}{own}"), 1.2);
     run(&args).unwrap();
     let page = || fs::read_to_string(args.output.join("index.html")).unwrap();
-    assert!(
-        page()
-            .contains("Of <strong>1</strong> statements of the papers that were checked, <strong>1</strong>")
-    );
-    assert!(page().contains("Of <strong>1</strong> statements of our own <strong>1</strong> hold."));
-    assert!(page().contains("1 of 1 the same, 1 of 1 of our own"));
+    assert!(page().contains("Of <strong>1</strong> published claims evaluated, <strong>1</strong>"));
+    assert!(page().contains("Of <strong>1</strong> claims of our own <strong>1</strong> hold."));
+    assert!(page().contains("1 of 1 reproduced, 1 of 1 own claims"));
     assert!(page().contains("And TCP is there. (Not in the paper.)"));
     // Without a paper, nothing is attributed to one.
     fs::write(args.places.experiments.join("paper/paper.toml"), format!("{PAPER}own = true\n")).unwrap();
     run(&args).unwrap();
-    assert!(page().contains("Of <strong>0</strong> statements of the papers"));
-    assert!(page().contains("Of <strong>2</strong> statements of our own <strong>2</strong> hold."));
+    assert!(page().contains("Of <strong>0</strong> published claims"));
+    assert!(page().contains("Of <strong>2</strong> claims of our own <strong>2</strong> hold."));
 }
 
 #[test]
@@ -205,7 +202,7 @@ fn nothing_measured_says_what_to_do() {
     args.unmeasured = true;
     run(&args).unwrap();
     let html = fs::read_to_string(args.output.join("index.html")).unwrap();
-    assert!(html.contains("Nothing was measured yet") && html.contains("not judged"));
+    assert!(html.contains("No results yet") && html.contains("not evaluated"));
 }
 
 #[test]
@@ -240,7 +237,7 @@ fn what_was_not_measured_is_left_open() {
     let verdicts = [verdict, Verdict::Holds(1.0), Verdict::Better(2.0), Verdict::Fails(3.0)];
     assert_eq!(count(&verdicts), [3, 1, 1]);
     assert_eq!(counted([3, 1, 1]), "1 of 3 the same, 1 better");
-    assert_eq!(counted([0, 0, 0]), "not judged");
+    assert_eq!(counted([0, 0, 0]), "not evaluated");
 }
 
 #[test]

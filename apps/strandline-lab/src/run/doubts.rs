@@ -41,12 +41,12 @@ fn too_slow(object: &Map<String, Value>, rate_min: f64) -> Option<String> {
     let (asked, reached) = (asked?, reached?);
     let (shown_asked, shown) = (show(asked), show(reached));
     (reached < asked * rate_min)
-        .then(|| format!("{shown} of {shown_asked} operations a second were reached (rate-min = {rate_min})"))
+        .then(|| format!("only {shown} of {shown_asked} operations/s were reached (rate-min = {rate_min})"))
 }
 
 fn other_congestion(object: &Map<String, Value>, planned: &str) -> Option<String> {
     let used = object.get(CONGESTION)?.as_str()?;
-    (used != planned).then(|| format!("TCP used {used} and not {planned}"))
+    (used != planned).then(|| format!("TCP used {used} instead of {planned}"))
 }
 
 fn each_object(value: &Value, look: &mut impl FnMut(&Map<String, Value>)) {

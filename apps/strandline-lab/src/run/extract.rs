@@ -36,7 +36,7 @@ pub fn points(
         return Ok(vec![Point { value: value.map(str::to_owned), measured }]);
     };
     let array = printed.client.pointer(each).and_then(Value::as_array);
-    let array = array.ok_or_else(|| format!("there is no array at {each} in what the client printed"))?;
+    let array = array.ok_or_else(|| format!("the client's output has no array at {each}"))?;
     let mut points = Vec::new();
     for element in array {
         let source = source(element);
@@ -81,18 +81,17 @@ impl Source<'_> {
             Some(("netem", pointer)) => (self.printed.netem.as_ref(), pointer),
             _ if name.starts_with('/') => (Some(self.element), name),
             _ => {
-                let text =
-                    self.variables.get(name).ok_or_else(|| format!("there is no variable {{{name}}}"))?;
-                return text.parse().map_err(|_| format!("{{{name}}} is '{text}' and no number"));
+                let text = self.variables.get(name).ok_or_else(|| format!("no variable {{{name}}}"))?;
+                return text.parse().map_err(|_| format!("{{{name}}} is '{text}', not a number"));
             }
         };
-        let whole = whole.ok_or_else(|| format!("{{{name}}}: nothing was printed there"))?;
+        let whole = whole.ok_or_else(|| format!("{{{name}}}: no output"))?;
         // Null counts as missing: programs print null for unknown values.
         let value = whole.pointer(pointer).filter(|value| !value.is_null()).ok_or_else(|| {
             let why = missing(whole, pointer).map(|why| format!(": {why}")).unwrap_or_default();
-            format!("there is no {{{name}}} in what was printed{why}")
+            format!("the output has no {{{name}}}{why}")
         })?;
-        value.as_f64().ok_or_else(|| format!("{{{name}}} is {value} and no number"))
+        value.as_f64().ok_or_else(|| format!("{{{name}}} is {value}, not a number"))
     }
 }
 
@@ -112,9 +111,9 @@ pub fn parse(text: &str) -> Result<Value, String> {
     if let Ok(value) = serde_json::from_str(text) {
         return Ok(value);
     }
-    let last = text.lines().rev().find(|line| !line.trim().is_empty()).ok_or("it printed nothing")?;
+    let last = text.lines().rev().find(|line| !line.trim().is_empty()).ok_or("no output")?;
     let start: String = last.chars().take(80).collect();
-    serde_json::from_str(last).map_err(|_| format!("what it printed is no JSON: {start}"))
+    serde_json::from_str(last).map_err(|_| format!("the output is not JSON: {start}"))
 }
 
 /// Returns a report without the parts that only serve to watch progress, also within nested reports: they would

@@ -112,7 +112,7 @@ impl Programs {
         network.begin();
         let client = self.client.insert(Program::start(network, run, Side::Left, &run.client)?);
         let limit = Duration::from_secs_f64(run.timeout);
-        let told = || format!("the client ({})", run.client);
+        let told = || format!("client ({})", run.client);
         let output = client.output(limit).await.with_context(told)?;
         let client = report_of(&output).with_context(told)?;
         let Some((server, command)) = self.server.as_mut().zip(run.server.as_ref()) else {
@@ -246,5 +246,5 @@ fn complaint(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     let first = text.lines().find(|line| line.to_ascii_lowercase().starts_with("error"));
-    first.or_else(|| lines.next_back()).unwrap_or("it said nothing").trim().to_owned()
+    first.or_else(|| lines.next_back()).unwrap_or("no output").trim().to_owned()
 }

@@ -89,8 +89,8 @@ fn nothing_chosen(places: &Places) -> Result<String> {
         }
     }
     Ok(format!(
-        "what is to be measured? Name papers or plans, or --all:\n  {}\nfor example: strandline lab run --short {}\n\
-         `strandline lab list` shows the plans of each, and how long they take",
+        "no papers or plans given; name some, or use --all:\n  {}\nfor example: strandline lab run --short {}\n\
+         `strandline lab list` shows the plans and how long they take",
         papers.join("\n  "),
         papers.first().map_or("PAPER", String::as_str),
     ))
@@ -135,7 +135,7 @@ pub fn run(args: &RunArgs, commit: &str) -> Result<ExitCode> {
     }
     if others > 0 {
         errln!(
-            "lab: {others} runs were done with another build of strandline and are done again (--any-build lets them count)"
+            "lab: {others} runs were done by another build of strandline and are repeated (--any-build accepts them)"
         );
     }
     if args.dry_run {
@@ -144,7 +144,7 @@ pub fn run(args: &RunArgs, commit: &str) -> Result<ExitCode> {
     if tasks.is_empty() {
         match done {
             0 => errln!("lab: nothing to run: see 'strandline lab list'"),
-            _ => errln!("lab: all {done} runs are done already (--again measures them again)"),
+            _ => errln!("lab: all {done} runs are done already (--again repeats them)"),
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -167,7 +167,7 @@ fn show(jobs: &[Job], tasks: &[Task], done: usize) -> ExitCode {
         outln!("{}  client: {}", describe(jobs, task), run.client);
     }
     let seconds: f64 = tasks.iter().map(|task| task.run.takes).sum();
-    errln!("lab: {} runs, about {}; {done} are done already", tasks.len(), progress::show_time(seconds));
+    errln!("lab: {} runs, about {}; {done} done already", tasks.len(), progress::show_time(seconds));
     ExitCode::SUCCESS
 }
 
@@ -213,7 +213,7 @@ async fn run_all(
             let Some(job) = jobs.get_mut(task.plan) else { break };
             let record = job.measure(task, mode, machine, &mut interrupt).await?;
             if *interrupt.borrow() {
-                progress.end("interrupted: the next 'strandline lab run' goes on here");
+                progress.end("interrupted: the next 'strandline lab run' continues here");
                 return Ok(INTERRUPTED);
             }
             good = record.valid;
@@ -225,8 +225,8 @@ async fn run_all(
                 break;
             }
             let last = failed || tried == TRIES;
-            let again = if last { "given up" } else { "tried again" };
-            progress.say(&format!("{}: not valid, {again}: {reasons}", describe(jobs, task)));
+            let again = if last { "giving up" } else { "retrying" };
+            progress.say(&format!("{}: invalid, {again}: {reasons}", describe(jobs, task)));
             if last {
                 break;
             }
@@ -236,12 +236,10 @@ async fn run_all(
     }
     let all = tasks.len();
     if bad > 0 {
-        progress.end(&format!(
-            "{bad} of {all} runs are not valid; the next 'strandline lab run' tries them again"
-        ));
+        progress.end(&format!("{bad} of {all} runs are invalid; the next 'strandline lab run' repeats them"));
         return Ok(INCOMPLETE);
     }
-    progress.end(&format!("{all} runs done; see them with 'strandline lab report'"));
+    progress.end(&format!("{all} runs done; show them with 'strandline lab report'"));
     Ok(0)
 }
 

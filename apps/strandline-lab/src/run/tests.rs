@@ -43,23 +43,23 @@ fn numbers_are_taken_out_of_reports() {
     let ours = points(&plan, &plan.series[1], Some("10"), &both, &variables).unwrap();
     assert_eq!(ours[0].measured["throughput"], 5.0);
     for (printed, hint) in [
-        (printed(json!({"end": {}}), None), "no {/end/bits} in what was printed"),
+        (printed(json!({"end": {}}), None), "the output has no {/end/bits}"),
         (
             printed(json!({"end": null, "end_missing": "not root: use sudo"}), None),
             "in what was printed: not root: use sudo",
         ),
         (
             printed(json!({"end": {"bits": null, "bits_missing": "nobody counted them"}}), None),
-            "in what was printed: nobody counted them",
+            "the output has no {/end/bits}: nobody counted them",
         ),
-        (printed(json!({"end": {"bits": null}}), None), "no {/end/bits} in what was printed"),
-        (printed(json!({"end": {"bits": "many"}}), None), "\"many\" and no number"),
+        (printed(json!({"end": {"bits": null}}), None), "the output has no {/end/bits}"),
+        (printed(json!({"end": {"bits": "many"}}), None), "\"many\", not a number"),
     ] {
         let error = points(&plan, &plan.series[0], None, &printed, &variables).unwrap_err();
         assert!(error.contains("throughput") && error.contains(hint), "{error}");
     }
     let error = points(&plan, &plan.series[1], None, &printed(json!({}), None), &variables).unwrap_err();
-    assert!(error.contains("nothing was printed there"), "{error}");
+    assert!(error.contains("no output"), "{error}");
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn one_run_may_give_many_points() {
 fn reports_are_found_in_what_programs_print() {
     assert_eq!(parse("{\n \"a\": 1\n}\n").unwrap()["a"], 1);
     assert_eq!(parse("hello\n{\"a\":2}\n\n").unwrap()["a"], 2);
-    assert!(parse("\n").unwrap_err().contains("nothing"));
+    assert!(parse("\n").unwrap_err().contains("no output"));
     assert!(parse("no luck").unwrap_err().contains("no luck"));
     assert_eq!(without_intervals(json!({"intervals": [1], "end": 2})), json!({"end": 2}));
     let part = json!({"intervals": [{"sum": 1}], "end": 2});

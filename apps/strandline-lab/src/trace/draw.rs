@@ -8,10 +8,10 @@ use crate::plan::Transport;
 
 /// Reasons for retransmission as named in traces, with text in the legend, colour and marker.
 const AGAIN: [(&str, &str, (Transport, usize), usize); 4] = [
-    ("lost", "sent again: found lost", (Transport::Tcp, 0), 2),
+    ("lost", "retransmission: loss", (Transport::Tcp, 0), 2),
     ("probe", "tail-loss probe", (Transport::OtherSctp, 0), 3),
-    ("timeout", "sent again: time-out", (Transport::Tcp, 2), 1),
-    ("unknown", "sent again", (Transport::Tcp, 1), 0),
+    ("timeout", "retransmission: time-out", (Transport::Tcp, 2), 1),
+    ("unknown", "retransmission", (Transport::Tcp, 1), 0),
 ];
 
 /// Value in traces of an ssthresh that doesn't limit cwnd.
@@ -72,13 +72,13 @@ pub(super) fn sequence(trace: &Trace, port: u16, (from, to): (f64, f64)) -> Time
     // Unknown reasons, which later versions may write.
     for (place, (reason, points)) in again.into_iter().enumerate() {
         layers.push(layer(
-            &format!("sent again: {reason}"),
+            &format!("retransmission: {reason}"),
             (Transport::Tcp, 3 + place),
             Look::Signs(0),
             points,
         ));
     }
-    let (title, label) = ("TSN over time".to_owned(), "TSN, from the first".to_owned());
+    let (title, label) = ("TSN over time".to_owned(), "TSN, relative to the first".to_owned());
     Timeline { title, label, from_zero: false, layers }
 }
 

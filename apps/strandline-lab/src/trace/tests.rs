@@ -45,7 +45,7 @@ fn trace_events_are_drawn_in_place() {
     assert_eq!((trace.busiest(), trace.ports(), trace.end()), (Some(5), vec![5, 6], 0.5));
     let drawing = sequence(&trace, 5, ALL);
     assert_eq!(points(&drawing, "sent"), [(0.1, 2.0), (0.2, 3.0)]);
-    assert_eq!(points(&drawing, "sent again: found lost"), [(0.4, 2.0)]);
+    assert_eq!(points(&drawing, "retransmission: loss"), [(0.4, 2.0)]);
     assert_eq!(points(&drawing, "acknowledged cumulatively"), [(0.3, 1.0)]);
     assert_eq!(points(&drawing, "acknowledged beyond a gap"), [(0.3, 3.0)]);
     // The other direction if that carried more data.
@@ -58,8 +58,8 @@ fn trace_events_are_drawn_in_place() {
 fn unknown_reason_is_drawn_as_well() {
     let trace = parse(&TRACE.replace("\"again\":\"lost\"", "\"again\":\"a whim\"")).unwrap();
     let drawing = sequence(&trace, 5, ALL);
-    assert_eq!(points(&drawing, "sent again: a whim"), [(0.4, 2.0)]);
-    assert!(drawing.svg(WIDTH, Theme::Page).contains("sent again: a whim"));
+    assert_eq!(points(&drawing, "retransmission: a whim"), [(0.4, 2.0)]);
+    assert!(drawing.svg(WIDTH, Theme::Page).contains("retransmission: a whim"));
 }
 
 #[test]

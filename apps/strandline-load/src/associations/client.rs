@@ -126,7 +126,7 @@ async fn operate(shared: Rc<Shared>, order: Order, count: u64, mut pace: Option<
         let result = match (turn, tokio::time::timeout(shared.timeout, attempt).await) {
             (Err(error), _) => Err(error.into()),
             (_, Ok(result)) => result,
-            (_, Err(_)) => Err(anyhow::anyhow!("no answer within {:?}", shared.timeout)),
+            (_, Err(_)) => Err(anyhow::anyhow!("no response within {:?}", shared.timeout)),
         };
         let mut done = shared.done.borrow_mut();
         match result {

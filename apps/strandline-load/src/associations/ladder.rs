@@ -129,9 +129,9 @@ impl<'a> Stage<'a> {
         tokio::time::sleep(SETTLE).await;
         let memory = self.memory(held, buffers_most).await?;
         let probes = self.args.probes;
-        let title = format!("set-ups one by one, {held} held");
+        let title = format!("single set-ups, {held} held");
         let (set_up, setup_cpu) = self.one_by_one(Order::SetUp { count: probes }, &title, probes).await?;
-        let title = format!("transactions one by one, {held} held");
+        let title = format!("single transactions, {held} held");
         let (transacted, transaction_cpu) =
             self.one_by_one(Order::Transact { count: probes }, &title, probes).await?;
         let levels = self.levels().await?;

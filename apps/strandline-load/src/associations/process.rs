@@ -19,7 +19,7 @@ pub(super) struct Process {
 impl Process {
     /// Starts the process and waits until it is ready.
     pub(super) async fn start(part: &Part) -> Result<Self> {
-        let child = ChildProcess::start("a process", "part", part).await?;
+        let child = ChildProcess::start("a load process", "part", part).await?;
         let mut process = Self { child, address: ([0, 0, 0, 0], 0).into(), port: 0 };
         match process.hear().await? {
             Answer::Ready { address, port } => {

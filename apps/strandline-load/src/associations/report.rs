@@ -192,7 +192,7 @@ impl Ladder {
         if let Some(shed) = self.steps.last().map(|step| step.inits_shed).filter(|shed| *shed > 0) {
             writeln!(
                 out,
-                "{} INITs were too many at a time, dropped unread and sent again",
+                "{} INITs exceeded the limit, were dropped unread and retransmitted",
                 thousands(shed)
             )?;
         }
@@ -215,7 +215,7 @@ impl Hold {
         if self.heartbeat_s.is_some() {
             write!(
                 out,
-                "; {:.0} heartbeats/s, {} packets sent, {} received, {} associations given up",
+                "; {:.0} heartbeats/s, {} packets sent, {} received, {} associations timed out",
                 self.heartbeats_per_s,
                 thousands(self.packets_sent),
                 thousands(self.packets_received),
@@ -233,17 +233,17 @@ pub(super) fn print(ladders: &[Ladder], published: &Published, out: &mut impl Wr
     }
     writeln!(
         out,
-        "\nset-up and transaction: one at a time, the machine otherwise idle; each s: many at a time, with the\n\
-         slowest set-up among them (max); memory in bytes for one side: growth of the server process, of the kernel's\n\
-         sockets, of its other slab caches (others on this machine too; in no sum), what the stack reports itself,\n\
-         growth of the client process."
+        "\nset-up and transaction: one at a time on the otherwise idle machine; each s: many in parallel, with the\n\
+         slowest set-up among them (max). Memory in bytes on one side: growth of the server process, of the kernel's\n\
+         sockets, of its other slab caches (system-wide; not in any sum), the stack's own account, growth of the client\n\
+         process."
     )?;
     let last = |wanted: Transport| {
         ladders.iter().find(|ladder| ladder.transport == wanted).and_then(|ladder| ladder.steps.last())
     };
     let steps = || ladders.iter().flat_map(|ladder| &ladder.steps);
     if let Some(why) = steps().find_map(|step| step.memory.kernel_items_missing.as_ref()) {
-        writeln!(out, "the kernel's memory is that of all slab caches, not only of sockets: {why}")?;
+        writeln!(out, "kernel memory includes all slab caches, not only sockets: {why}")?;
     }
     print_beside_tcp(ladders, out)?;
     if let (Some(sctp), Some(tcp)) = (last(Transport::Sctp), last(Transport::Tcp)) {

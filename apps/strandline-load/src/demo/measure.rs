@@ -77,8 +77,8 @@ impl Results {
 }
 
 /// Description of UDP as carrier.
-pub(crate) const IN_UDP: Option<&str> = Some("in UDP");
-pub(crate) const ON_RAW_IP: Option<&str> = Some("on raw IP");
+pub(crate) const IN_UDP: Option<&str> = Some("over UDP");
+pub(crate) const ON_RAW_IP: Option<&str> = Some("over raw IP");
 
 pub(crate) async fn run(plan: &Plan) -> Result<Results> {
     let mut results = Results {
@@ -299,12 +299,12 @@ impl Plan {
 /// Returns a one-line result, shown before the tables at the end.
 fn in_a_line(case: &Case) -> String {
     let load = &case.load;
-    let mut line = format!("{} of {} done", load.completed, load.completed + load.failed);
+    let mut line = format!("{} of {} completed", load.completed, load.completed + load.failed);
     if let Some(total) = &load.total {
-        line += &format!("; set up and answered in {:.3} ms (median)", total.p50_ms);
+        line += &format!("; set-up and transaction {:.3} ms (median)", total.p50_ms);
     }
     if let Some(memory) = case.memory {
-        line += &format!("; {:.0} bytes for each", memory.process_bytes + memory.kernel_bytes);
+        line += &format!("; {:.0} bytes each", memory.process_bytes + memory.kernel_bytes);
     }
     line
 }
@@ -315,7 +315,7 @@ fn title(job: &Job) -> String {
         Style::Piggyback => ", piggyback",
     };
     let carrier = match job.encapsulation {
-        Encapsulation::Raw if job.transport.is_sctp() => " on raw IP",
+        Encapsulation::Raw if job.transport.is_sctp() => " over raw IP",
         _ => "",
     };
     let held = if job.hold { format!(", {} held", job.count) } else { String::new() };

@@ -132,7 +132,7 @@ async fn show(args: &Args, going_on: &Cell<bool>) -> Result<ExitCode> {
     }
     let all = report.transports.iter().all(|calls| calls.succeeded > 0);
     if all && !args.once && !args.json && std::io::stdout().is_terminal() {
-        outln!("Phones go on calling: look at {page} (Ctrl-C ends it)");
+        outln!("Phones keep calling; see {page} (Ctrl-C to stop)");
         going_on.set(true);
         load(86_400.0).run().await?;
     }
@@ -233,7 +233,7 @@ fn print(report: &Report) {
         );
     }
     outln!(
-        "{} phones are registered, on disk in {:.1} MB. Times are from INVITE to 200, through the proxy.\n",
+        "{} phones are registered; the store has {:.1} MB. Times are from INVITE to 200, through the proxy.\n",
         report.registered,
         report.store_bytes as f64 / 1e6
     );

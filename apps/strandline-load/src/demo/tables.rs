@@ -23,7 +23,7 @@ pub(crate) fn print(published: &Published, results: &Results, out: &mut impl Wri
     table5(published, results, out)?;
     table6(published, results, out)?;
     if let Some(reason) = &results.raw_left_out {
-        writeln!(out, "\nRaw IP was left out: {reason}")?;
+        writeln!(out, "\nRaw IP was skipped: {reason}")?;
     }
     next(out)
 }
@@ -55,9 +55,9 @@ fn table4(published: &Published, results: &Results, out: &mut impl Write) -> io:
     if let Some(tcp) = tcp {
         writeln!(
             out,
-            "The bar's full width is the paper's one-to-one. SCTP: growth of the server process (its own memory). TCP: \
-             growth of\nthe kernel's slab caches and socket buffers, halved as both ends are here ({:.2} KB), and of \
-             the server processes\n({:.2} KB). Published: slab caches. More fit; {} were asked for (--associations).",
+            "A full bar is the paper's one-to-one. SCTP: growth of the server process. TCP: growth of the kernel's slab \
+             caches\nand socket buffers, halved because both ends are here ({:.2} KB), and of the server processes \
+             ({:.2} KB).\nPublished: slab caches. {} were requested (--associations), not the maximum.",
             tcp.kernel_bytes / 1000.0,
             tcp.process_bytes / 1000.0,
             thousands(results.associations),
@@ -69,7 +69,7 @@ fn table4(published: &Published, results: &Results, out: &mut impl Write) -> io:
 fn table5(published: &Published, results: &Results, out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,
-        "\nTable 5: milliseconds to set up, and for a {}-byte message and its echo, at {} new associations a second",
+        "\nTable 5: milliseconds for set-up, and for a {}-byte message and its echo, at {} new associations per second",
         thousands(results.message_bytes as u64),
         thousands(results.rate as u64),
     )?;
@@ -97,9 +97,8 @@ fn table5(published: &Published, results: &Results, out: &mut impl Write) -> io:
     }
     writeln!(
         out,
-        "The bar's full width is the paper's one-to-one total. SCTP in UDP unless it says raw IP. Operations begin at \
-         their due\nmoments whatever the server does; a machine that is busy otherwise shows in the 99th percentile \
-         first."
+        "A full bar is the paper's one-to-one total. SCTP runs over UDP unless raw IP is named. Operations start on \
+         schedule,\nindependently of the server; other load on the machine shows first in the 99th percentile."
     )
 }
 
@@ -134,7 +133,7 @@ fn total_ms(case: &Case) -> Option<f64> {
 fn table6(published: &Published, results: &Results, out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,
-        "\nTable 6: milliseconds since the message before, seen at the client (s: sent, r: received)"
+        "\nTable 6: milliseconds since the previous message, seen at the client (s: sent, r: received)"
     )?;
     writeln!(
         out,
@@ -159,7 +158,7 @@ fn table6(published: &Published, results: &Results, out: &mut impl Write) -> io:
         out,
         "Medians. SCTP packets are timed where they leave and enter the client's stack. In piggyback style s:DATA is the \
          rest of a\nmessage that did not fit into the packet with the COOKIE ECHO. TCP is timed by its calls: connect() \
-         returns with SYN, ACK,\nwrite() with DATA sent, read() with the echo; the ACK can't be seen so."
+         returns with SYN, ACK,\nwrite() with DATA sent, read() with the echo; the ACK is not visible."
     )
 }
 

@@ -146,7 +146,7 @@ impl Report {
     fn print(&self) {
         let what = if self.plain { "plain datagrams" } else { "INITs" };
         outln!(
-            "{} {what} of {} bytes to {} in {:.1} s: {} a second",
+            "{} {what} of {} bytes to {} in {:.1} s: {}/s",
             thousands(self.sent.packets),
             self.packet_bytes,
             self.to,
@@ -155,7 +155,7 @@ impl Report {
         );
         let answers = self.sent.init_acks + self.sent.aborts + self.sent.other_answers;
         outln!(
-            "answers seen: {} ({} INIT ACK, {} ABORT)",
+            "responses: {} ({} INIT ACK, {} ABORT)",
             thousands(answers),
             thousands(self.sent.init_acks),
             thousands(self.sent.aborts)

@@ -74,14 +74,14 @@ impl Gap {
 
 impl Report {
     pub(super) fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        writeln!(out, "Idle association, one of {}, server's side; bytes", self.count)?;
+        writeln!(out, "Idle association, one of {}, server side; bytes", self.count)?;
         writeln!(out, "{:<56}{:>13}{:>13}", "", "one-to-many", "one-to-one")?;
         for ((name, many), (_, one)) in self.one_to_many.items.iter().zip(&self.one_to_one.items) {
             writeln!(out, "{name:<56}{many:>13}{one:>13}")?;
         }
-        writeln!(out, "{:<56}{:>13}{:>13}", "in all", self.one_to_many.total, self.one_to_one.total)?;
+        writeln!(out, "{:<56}{:>13}{:>13}", "total", self.one_to_many.total, self.one_to_one.total)?;
         writeln!(out, "\nWhile one segment is missing, one-to-many; bytes")?;
-        writeln!(out, "{:>20}{:>12}{:>12}{:>12}", "segments beyond it", "gap map", "data held", "in all")?;
+        writeln!(out, "{:>20}{:>12}{:>12}{:>12}", "segments beyond", "gap map", "data held", "total")?;
         for gap in &self.gaps {
             writeln!(out, "{:>20}{:>12}{:>12}{:>12}", gap.segments, gap.map, gap.waiting, gap.total)?;
         }

@@ -140,9 +140,9 @@ fn closed_foreign_sockets_do_not_go_negative() {
 #[test]
 fn without_privilege_all_growth_counts() {
     let (base, mut now) = (look(BASE, 0, 0), look(HELD, 4096, 0));
-    now.caches = Err("only root may".to_owned());
+    now.caches = Err("it requires root".to_owned());
     let growth = now.growth(&base, |buffers| buffers.tcp);
     assert_eq!(growth.share, 31_760.0 * 1024.0 + 4096.0);
-    assert_eq!(growth.missing.as_deref(), Some("only root may"));
+    assert_eq!(growth.missing.as_deref(), Some("it requires root"));
     assert!(growth.items.is_none() && growth.others.is_none() && growth.caches.is_empty());
 }

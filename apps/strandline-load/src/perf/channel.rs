@@ -103,7 +103,7 @@ async fn recv_sctp(association: &Association, received: &mut Vec<u8>) -> Result<
     loop {
         let message = association.recv().await.map_err(|error| ControlError::Gone(error.to_string()))?;
         let Some(message) = message else {
-            return Err(ControlError::Gone("the other side ended the test".to_owned()));
+            return Err(ControlError::Gone("the peer ended the test".to_owned()));
         };
         if received.len() + message.data.len() > CONTROL_BYTES_MAX {
             return Err(too_long());
@@ -132,7 +132,7 @@ async fn recv_tcp(stream: &mut TcpStream, received: &mut Vec<u8>) -> Result<Vec<
         let missing = wanted.saturating_sub(received.len()) as u64;
         let read = stream.take(missing).read_buf(received).await;
         if read.map_err(|error| ControlError::Gone(error.to_string()))? == 0 {
-            return Err(ControlError::Gone("the other side ended the test".to_owned()));
+            return Err(ControlError::Gone("the peer ended the test".to_owned()));
         }
     }
 }

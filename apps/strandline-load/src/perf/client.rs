@@ -138,12 +138,12 @@ fn without_ecn(args: &ClientArgs, links: &[Link]) -> Option<String> {
     let agreed = links.iter().filter_map(Link::figures).find_map(|figures| figures.ecn);
     let (what, option) = match (agreed, dctcp) {
         (Some(false), true) => {
-            ("dctcp has no marks to go by, and goes by losses alone", "--congestion dctcp")
+            ("dctcp gets no congestion marks and reacts only to losses", "--congestion dctcp")
         }
-        (Some(false), false) => ("packets are dropped where they could be marked", "--ecn"),
+        (Some(false), false) => ("congestion causes packet loss instead of marks", "--ecn"),
         _ => return None,
     };
-    Some(format!("the server agreed to no ECN: {what}. It needs: strandline perf server {option}"))
+    Some(format!("the server did not negotiate ECN: {what}. Start it with: strandline perf server {option}"))
 }
 
 /// Returns the receiver of intervals: live lines are printed at once; with `--json` the intervals are kept
@@ -249,7 +249,7 @@ impl Dialler {
         };
         let carrier = match timeout(ANSWER_TIMEOUT, dial).await {
             Ok(result) => result,
-            Err(_) => Err(anyhow!("no answer within {} s", ANSWER_TIMEOUT.as_secs())),
+            Err(_) => Err(anyhow!("no response within {} s", ANSWER_TIMEOUT.as_secs())),
         };
         Ok(Channel::new(carrier.with_context(|| self.hint())?))
     }
@@ -289,13 +289,13 @@ impl Dialler {
             Transport::Sctp => {
                 let udp = self.args.common.encapsulation_port;
                 (
-                    format!("SCTP port {port} in UDP port {udp}"),
+                    format!("SCTP port {port} over UDP port {udp}"),
                     format!("-p {port} --encapsulation-port {udp}"),
                 )
             }
         };
         format!(
-            "no way to {ip}, {place}: does `strandline perf server {flags}` run there, and no firewall stop it?"
+            "connecting to {ip}, {place}: is `strandline perf server {flags}` running there, and does a firewall block it?"
         )
     }
 }

@@ -102,7 +102,7 @@ impl Link {
     /// Ends the flow at once.
     pub(crate) fn abort(&self) {
         match self {
-            Self::Sctp(association, _) => association.abort("the test was ended"),
+            Self::Sctp(association, _) => association.abort("the test was stopped"),
             Self::Tcp(connection) => connection.close(),
         }
     }

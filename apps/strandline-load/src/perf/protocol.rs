@@ -100,24 +100,21 @@ impl Parameters {
             Length::Seconds(seconds) => {
                 check(
                     seconds > 0.0 && seconds <= SECONDS_MAX,
-                    "the duration must be more than 0 and at most 86,400 s",
+                    "the duration must be more than 0 and at most 86400 s",
                 )?;
             }
             Length::Bytes(bytes) => {
-                check(
-                    bytes >= u64::from(self.flows),
-                    "there must be at least one byte for each association",
-                )?;
+                check(bytes >= u64::from(self.flows), "at least one byte is required for each association")?;
                 check(bytes <= 1 << 60, "at most 2^60 bytes can be sent")?;
-                check(self.omit_seconds == 0.0, "a warm-up can't be left out of a number of bytes")?;
+                check(self.omit_seconds == 0.0, "a warm-up requires a duration, not a number of bytes")?;
             }
         }
-        check((0.0..=3600.0).contains(&self.omit_seconds), "the warm-up must be between 0 and 3,600 s")?;
+        check((0.0..=3600.0).contains(&self.omit_seconds), "the warm-up must be between 0 and 3600 s")?;
         check((1..=SIZE_MAX).contains(&self.message_bytes), "messages must have 1 byte to 16 MiB")?;
         check(self.streams >= 1, "there must be at least one stream")?;
         check((1..=FLOWS_MAX).contains(&self.flows), "there must be 1 to 256 associations")?;
         let turn =
-            "the messages of all associations must have at most 1 GiB together: make them fewer or smaller";
+            "one message of every association together must be at most 1 GiB: use fewer or smaller ones";
         check(self.turn_mib() <= TURN_MIB_MAX, turn)?;
         let gap =
             self.message_bits() * f64::from(self.flows) / self.bits_per_second.unwrap_or(u64::MAX) as f64;
@@ -364,15 +361,15 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Message, String> {
         return Err(format!("a control message has at most {CONTROL_BYTES_MAX} bytes"));
     }
     let Version { strandline_perf: version } =
-        serde_json::from_slice(bytes).map_err(|_| "this is not `strandline perf`".to_owned())?;
+        serde_json::from_slice(bytes).map_err(|_| "the peer is not `strandline perf`".to_owned())?;
     if version != VERSION {
         return Err(format!(
-            "the other side speaks version {version} of `strandline perf`, this one version {VERSION}: install the \
+            "the peer speaks protocol version {version} of `strandline perf`, this side version {VERSION}: install the \
              same version on both sides"
         ));
     }
-    let envelope: Envelope = serde_json::from_slice(bytes)
-        .map_err(|error| format!("a control message makes no sense: {error}"))?;
+    let envelope: Envelope =
+        serde_json::from_slice(bytes).map_err(|error| format!("malformed control message: {error}"))?;
     Ok(envelope.message)
 }
 

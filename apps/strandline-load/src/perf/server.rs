@@ -95,7 +95,7 @@ pub(crate) async fn run(
     let bind = |stack| Listener::bind(stack, port).with_context(|| format!("listening on SCTP port {port}"));
     let listeners = stacks.iter().map(bind).collect::<Result<Vec<_>>>()?;
     let raw = if args.common.raw { " and over raw IP" } else { "" };
-    errln!("strandline perf serves SCTP port {port} in UDP {udp_address}{raw}, TCP {tcp_address}");
+    errln!("strandline perf serves SCTP port {port} over UDP {udp_address}{raw}, TCP {tcp_address}");
 
     let server = Arc::new(Server::new(args.clone(), runtimes, stacks.clone(), interrupt.clone()));
     let mut finish = server.finished.subscribe();
@@ -196,7 +196,7 @@ impl Server {
     fn welcome(self: &Arc<Self>, carrier: Carrier, peer: Option<SocketAddr>, serving: &mut JoinSet<()>) {
         let Ok(place) = Arc::clone(&self.strangers).try_acquire_owned() else {
             if let Carrier::Sctp(association) = &carrier {
-                association.abort("too many at once");
+                association.abort("too many clients at once");
             }
             return;
         };
@@ -222,10 +222,10 @@ impl Server {
                         }
                     }
                 }
-                Ok(Ok(_)) => Err("the first message must ask for a test or join one".to_owned()),
+                Ok(Ok(_)) => Err("the first message must request or join a test".to_owned()),
                 Ok(Err(ControlError::Gone(_))) => return,
                 Ok(Err(ControlError::Bad(why))) => Err(why),
-                Err(_) => Err(format!("nothing was asked for within {} s", PATIENCE.as_secs())),
+                Err(_) => Err(format!("no request within {} s", PATIENCE.as_secs())),
             };
             if let Err(reason) = refused {
                 let peer = peer.map_or_else(String::new, |peer| format!(" {peer}"));
@@ -246,7 +246,7 @@ impl Server {
     ) -> Result<(), (Channel, String)> {
         let (joined, transport, nagle) = match self.waiting().get(token) {
             Some(test) => (test.joined.clone(), test.transport, test.nagle),
-            None => return Err((channel, "no such test waits for associations".to_owned())),
+            None => return Err((channel, "no such test is waiting for associations".to_owned())),
         };
         let answer =
             if self.is_at_home(&channel, flow, attempt) { Message::Joined {} } else { Message::Elsewhere {} };
@@ -266,7 +266,7 @@ impl Server {
                 Err(_) => return Ok(()),
             },
             carrier => {
-                return Err((Channel::new(carrier), "the test runs over the other transport".to_owned()));
+                return Err((Channel::new(carrier), "the test uses the other transport".to_owned()));
             }
         };
         // If the test has given up, the link is dropped.
@@ -309,7 +309,7 @@ impl Server {
         let _memory = self.memory.try_acquire_many(parameters.turn_mib()).map_err(|_| busy())?;
         let once = self.args.once;
         if once && self.taken.swap(true, Ordering::Relaxed) {
-            return Err("the server serves one test only (--once), and has it".to_owned());
+            return Err("the server runs only one test (--once), which has started already".to_owned());
         }
         let number = self.accepted.fetch_add(1, Ordering::Relaxed) + 1;
         let result = self.accepted(channel, parameters, peer, number).await;
@@ -363,7 +363,7 @@ impl Server {
             interrupt: self.interrupt.clone(),
         };
         if !common.quiet {
-            errln!("[{number}] a test of {} from {}", transport.name(), test.other.0);
+            errln!("[{number}] {} test from {}", transport.name(), test.other.0);
         }
         let outcome = run_session(session, channel).await?;
         print(common.json, number, &test, &outcome)

@@ -91,7 +91,7 @@ pub(crate) async fn run(session: Session, channel: &mut Channel) -> Result<Outco
     if let Err(error) = running.until_done(channel, &mut interrupt).await {
         failure = Some(format!("{error:#}"));
         // The other side is sent the reason, if it still listens.
-        let reason = Message::Refused { reason: format!("the other side gave up: {error:#}") };
+        let reason = Message::Refused { reason: format!("the peer gave up: {error:#}") };
         let _ = timeout(HURRY, channel.send(&reason)).await;
         for flow in &running.flows {
             flow.link.abort();

@@ -45,7 +45,7 @@ impl Live {
                 "transfer",
                 "bit rate",
                 "messages/s",
-                "again",
+                "retrans",
                 "cwnd",
                 "RTT",
                 "queue"
@@ -110,12 +110,12 @@ pub(crate) fn summary(test: &Test, outcome: &Outcome) -> String {
     for (name, side) in [("client", client), ("server", server)] {
         lines.push(match side {
             Some(side) => processor(name, side),
-            None => format!("CPU of the {name}: it did not tell"),
+            None => format!("CPU of the {name}: not reported"),
         });
         lines.extend(side.and_then(|side| flood(name, side)));
     }
     if outcome.interrupted {
-        lines.push("The test was interrupted: these are the figures up to then.".to_owned());
+        lines.push("The test was interrupted; these are the results so far.".to_owned());
     }
     lines.join("\n").trim_start().to_owned()
 }
@@ -132,7 +132,7 @@ fn headline(test: &Test) -> String {
         }
         (Transport::Sctp, encapsulation) => format!(
             "SCTP {}, {}, {}{} messages of {size} B",
-            if encapsulation == Some("raw") { "over raw IP" } else { "in UDP" },
+            if encapsulation == Some("raw") { "over raw IP" } else { "over UDP" },
             plural(parameters.flows, "association"),
             if parameters.streams > 1 { format!("{} streams, ", parameters.streams) } else { String::new() },
             if parameters.unordered { "unordered" } else { "ordered" },
@@ -211,7 +211,7 @@ fn control(sender: &SideReport, receiver: Option<&SideReport>) -> Option<String>
         Some(true) => {
             let came = receiver.map(|side| format!("{} packets marked, ", marks(side, |f| f.marks_received)));
             let answered = marks(sender, |figures| figures.marks_answered);
-            parts.push(format!("ECN: {}{answered} times answered", came.unwrap_or_default()));
+            parts.push(format!("ECN: {}{answered} marks answered", came.unwrap_or_default()));
         }
         Some(false) => parts.push("no ECN".to_owned()),
         None => {}
@@ -233,7 +233,7 @@ fn paths(outcome: &Outcome) -> Vec<String> {
     };
     let mut lines: Vec<String> = outcome.path_changes.iter().take(PATH_LINES_MAX).map(line).collect();
     let left = outcome.path_changes.len() - lines.len();
-    lines.extend((left > 0).then(|| format!("and {left} more changes of paths: --json has them all")));
+    lines.extend((left > 0).then(|| format!("and {left} more path changes (see --json)")));
     lines
 }
 
@@ -247,7 +247,7 @@ fn path(transport: Transport, flows: &[FlowReport]) -> String {
     if let Some(again) = sum(|figures| figures.retransmissions) {
         let of = sum(|figures| figures.chunks_sent)
             .map_or_else(String::new, |all| format!(" of {}", thousands(all)));
-        parts.push(format!("sent again: {}{of} {unit}", thousands(again)));
+        parts.push(format!("retransmitted: {}{of} {unit}", thousands(again)));
     }
     parts
         .extend(sum(|figures| figures.fast_recoveries).map(|n| format!("fast recoveries: {}", thousands(n))));
@@ -261,7 +261,7 @@ fn path(transport: Transport, flows: &[FlowReport]) -> String {
     }
     if let Some(cwnd) = sum(|figures| figures.cwnd_bytes) {
         let most = flows.iter().filter_map(|flow| flow.cwnd_bytes_max).reduce(u64::saturating_add);
-        let most = most.map_or_else(String::new, |most| format!(" (at most {})", amount(most as f64, "B")));
+        let most = most.map_or_else(String::new, |most| format!(" (max {})", amount(most as f64, "B")));
         parts.push(format!("cwnd {}{most}", amount(cwnd as f64, "B")));
     }
     parts.extend(
@@ -276,9 +276,9 @@ fn processor(name: &str, side: &SideReport) -> String {
     let cpu = side.cpu;
     let wall = cpu.wall_seconds.max(1e-9);
     let percent = |seconds: f64| 100.0 * seconds / wall;
-    let per_gb = seconds_per_gb(side).map_or_else(String::new, |value| format!(", {value:.3} s for each GB"));
+    let per_gb = seconds_per_gb(side).map_or_else(String::new, |value| format!(", {value:.3} s per GB"));
     format!(
-        "CPU of the {name}: user {:.2} s ({:.1} %), system {:.2} s ({:.1} %), together {:.1} %{per_gb}",
+        "CPU of the {name}: user {:.2} s ({:.1} %), system {:.2} s ({:.1} %), total {:.1} %{per_gb}",
         cpu.user_seconds,
         percent(cpu.user_seconds),
         cpu.system_seconds,
@@ -293,7 +293,7 @@ fn flood(name: &str, side: &SideReport) -> Option<String> {
     let shed = side.by_shard.iter().map(|shard| shard.inits_shed).fold(0, u64::saturating_add);
     let told = || {
         format!(
-            "INITs at the {name}: {} answered, {} too many and dropped unread",
+            "INITs at the {name}: {} answered, {} dropped unread by the rate limit",
             thousands(read),
             thousands(shed)
         )

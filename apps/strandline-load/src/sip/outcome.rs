@@ -223,19 +223,19 @@ impl SipReport {
     pub(super) fn print(&self) {
         self.print_one();
         for Offered { multiple, of_best, report } in &self.offered {
-            outln!("\n{multiple} times as much offered: {:.1} % of the best", of_best * 100.0);
+            outln!("\noffered load x {multiple}: {:.1} % of the best throughput", of_best * 100.0);
             report.print_one();
         }
     }
 
     fn print_one(&self) {
         let load = match (self.rate_asked, self.outstanding) {
-            (Some(rate), _) => format!("{rate:.0} a second offered"),
+            (Some(rate), _) => format!("{rate:.0}/s offered"),
             (None, Some(outstanding)) => format!("{outstanding} outstanding"),
             (None, None) => String::new(),
         };
         outln!(
-            "{} over {} from {} sources, {load}: {:.0} a second succeeded ({:.2} %), {} of {}",
+            "{} over {} from {} sources, {load}: {:.0}/s succeeded ({:.2} %), {} of {}",
             self.scenario,
             self.transport,
             self.sources,
@@ -245,20 +245,20 @@ impl SipReport {
             self.begun,
         );
         if self.rate_asked.is_some() {
-            outln!("while that was offered {:.0} a second came to a good end", self.within_each_second);
+            outln!("succeeded during the offered time: {:.0}/s", self.within_each_second);
         }
         outln!(
-            "refused with 503: {}, timed out: {}, requests sent again: {}, connections lost: {}",
+            "refused with 503: {}, timed out: {}, retransmissions: {}, connections lost: {}",
             self.refused,
             self.timed_out,
             self.retransmitted,
             self.connections_lost
         );
         if let Some(completed) = self.completed {
-            outln!("of calls that were answered {:.2} % came to their end", completed * 100.0);
+            outln!("answered calls completed: {:.2} %", completed * 100.0);
         }
         if self.challenged > 0 {
-            outln!("asked for credentials: {}", self.challenged);
+            outln!("challenged: {}", self.challenged);
         }
         if self.keep_alives > 0 {
             outln!(
@@ -271,7 +271,7 @@ impl SipReport {
         for (code, count) in &self.other_codes {
             outln!("answered with {code}: {count}");
         }
-        for (name, times) in [("first final answer", &self.response), ("whole call", &self.whole)] {
+        for (name, times) in [("final response", &self.response), ("whole call", &self.whole)] {
             if let Some(times) = times {
                 outln!(
                     "{name}, ms: mean {:.3}, p50 {:.3}, p90 {:.3}, p99 {:.3}, p99.9 {:.3}, max {:.3}",
@@ -286,7 +286,7 @@ impl SipReport {
         }
         if let Some(server) = &self.server {
             outln!(
-                "server: {:.2} cores, {:.2} us of processor time for each, {:.1} MB at the end, {:.0} bytes for each source",
+                "server: {:.2} cores, {:.2} us of CPU time per operation, {:.1} MB at the end, {:.0} bytes per source",
                 server.cores,
                 server.cpu_us_each,
                 server.memory_end as f64 / 1e6,

@@ -42,7 +42,7 @@ impl Stage {
         let mut processes = Vec::new();
         for number in 0..args.processes {
             let order = Order::Open(Box::new(part(args, number)));
-            processes.push(ChildProcess::start("a process of the load", "sip-part", &order).await?);
+            processes.push(ChildProcess::start("a load process", "sip-part", &order).await?);
         }
         for process in &mut processes {
             done(process).await?;

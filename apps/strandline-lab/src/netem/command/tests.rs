@@ -5,7 +5,7 @@ fn a_missing_program_is_named_with_its_package() {
     assert!(missing("/usr/bin/iperf3").contains("apt-get install iperf3"));
     assert!(missing("ping").contains("iputils-ping"));
     let error = run("no-such-program", &[], "").unwrap_err();
-    assert!(error.to_string().contains("no program 'no-such-program'"));
+    assert!(error.to_string().contains("program 'no-such-program' not found"));
     let error = run("sh", &["-c", "echo wrong >&2; exit 3"], "").unwrap_err();
     assert!(error.to_string().contains("wrong"), "{error}");
 }

@@ -22,7 +22,7 @@ fn mistakes_name_the_entry() {
         ("5s", "'5s cut'"),
         ("5s path=0 cut", "counted from 1"),
         ("5s path=1", "no setting"),
-        ("5s sideways", "'sideways' is no setting"),
+        ("5s sideways", "unknown setting 'sideways'"),
     ] {
         let message = parse(text).unwrap_err();
         assert!(message.contains(hint), "{message}");

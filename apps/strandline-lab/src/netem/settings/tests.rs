@@ -54,7 +54,7 @@ fn mistakes_say_what_is_right() {
         ("", "rate=100mbit"),
         ("cut=1", "no value"),
         ("queue=big", "256k"),
-        ("loss-every=0", "every how many-th"),
+        ("loss-every=0", "N to lose"),
         ("burst-loss=90%/1", "at most 50%"),
         ("burst-loss=3", "1%/4"),
         ("loss=2/1", "1/100"),

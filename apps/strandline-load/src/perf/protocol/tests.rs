@@ -80,8 +80,8 @@ fn what_cannot_be_read_is_explained() {
     assert!(wrong(b"GET / HTTP/1.1").contains("not `strandline perf`"));
     assert!(wrong(b"").contains("not `strandline perf`"));
     assert!(wrong(br#"{"strandline_perf":2,"anything":{}}"#).contains("version 2"));
-    assert!(wrong(br#"{"strandline_perf":1,"anything":{}}"#).contains("makes no sense"));
-    assert!(wrong(br#"{"strandline_perf":1,"test":{"flows":-1}}"#).contains("makes no sense"));
+    assert!(wrong(br#"{"strandline_perf":1,"anything":{}}"#).contains("malformed control message"));
+    assert!(wrong(br#"{"strandline_perf":1,"test":{"flows":-1}}"#).contains("malformed control message"));
     assert!(wrong(&vec![b' '; CONTROL_BYTES_MAX + 1]).contains("at most"));
 }
 

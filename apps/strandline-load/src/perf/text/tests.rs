@@ -9,7 +9,7 @@ fn flood_is_reported_only_if_present() {
     let told = flood("server", &side(vec![shard(7, 0), shard(200_000, 3_000)]));
     assert_eq!(
         told.as_deref(),
-        Some("INITs at the server: 200,007 answered, 3,000 too many and dropped unread")
+        Some("INITs at the server: 200,007 answered, 3,000 dropped unread by the rate limit")
     );
 }
 
@@ -55,7 +55,7 @@ fn controller_is_reported_with_ecn_state() {
         told(vec![agreed.clone(), agreed.clone()], true),
         "  congestion control: dctcp; ECN: 14,000 packets marked, 1,400 times answered"
     );
-    assert_eq!(told(vec![agreed.clone()], false), "  congestion control: dctcp; ECN: 700 times answered");
+    assert_eq!(told(vec![agreed.clone()], false), "  congestion control: dctcp; ECN: 700 marks answered");
     assert_eq!(told(vec![agreed, flow(Some(false), None)], true), "  congestion control: dctcp; no ECN");
     assert_eq!(
         told(vec![flow(None, None)], true),

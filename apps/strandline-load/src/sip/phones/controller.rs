@@ -95,7 +95,7 @@ impl Stage {
             core: args.apart.then_some(1),
         };
         self.servers.push((server, Watched::new(pid)));
-        let mut process = ChildProcess::start("a process with phones", "phones-part", &part).await?;
+        let mut process = ChildProcess::start("a phone process", "phones-part", &part).await?;
         done(&mut process).await?;
         self.phones.push(process);
         Ok(())

@@ -95,10 +95,10 @@ impl Report {
                 step.refused
             );
         }
-        for (what, returned) in [("some at a time", &self.returned), ("all at once", &self.storm)] {
+        for (what, returned) in [("in groups", &self.returned), ("all at once", &self.storm)] {
             let Some(returned) = returned else { continue };
             outln!(
-                "{} came back, {what}: {:.2} s, {:.0} a second; refused {}, broken connections {}",
+                "{} returned {what}: {:.2} s, {:.0}/s; refused {}, broken connections {}",
                 returned.phones,
                 returned.seconds,
                 returned.each_second,

@@ -72,12 +72,11 @@ impl Template {
                 rest = after;
                 continue;
             }
-            let inside = after.strip_prefix('{').ok_or("a } that closes nothing: write }} for a bracket")?;
-            let (name, after) =
-                inside.split_once('}').ok_or("a { that isn't closed: write {{ for a bracket")?;
+            let inside = after.strip_prefix('{').ok_or("unmatched }: write }} for a literal bracket")?;
+            let (name, after) = inside.split_once('}').ok_or("unclosed {: write {{ for a literal bracket")?;
             let Some((_, place)) = PLACES.iter().find(|(known, _)| *known == name) else {
                 let known: Vec<String> = PLACES.iter().map(|(known, _)| format!("{{{known}}}")).collect();
-                return Err(format!("{{{name}}} is none of {}", known.join(", ")));
+                return Err(format!("unknown placeholder {{{name}}}: use {}", known.join(", ")));
             };
             parts.push(Part::Text(std::mem::take(&mut plain)));
             parts.push(Part::Place(*place));

@@ -64,7 +64,10 @@ fn what_is_wrong_is_told_with_its_step() {
             step("send = \"INFO\"\nheaders = [\"no colon\"]"),
             "step 2: headers: expected \"Name: value\", not \"no colon\"",
         ),
-        (step("send = \"INFO\"\nheaders = [\"A b: x\"]"), "step 2: headers: \"A b\" is not a valid header name"),
+        (
+            step("send = \"INFO\"\nheaders = [\"A b: x\"]"),
+            "step 2: headers: \"A b\" is not a valid header name",
+        ),
         (step("send = \"INFO\"\nheaders = [\"A: x\\ny\"]"), "step 2: headers: A must be a single line"),
         (step("send = \"INFO\"\nto = \"sip:{who}@x\""), "step 2: to: {who} is none of {user}, {other}"),
         (step("send = \"INFO\"\nto = \"sip:{user@x\""), "step 2: to: a { that isn't closed"),
