@@ -23,25 +23,25 @@ static ALLOCATOR: MiMalloc = MiMalloc;
     arg_required_else_help = true,
     after_help = "\
 Examples:
-  strandline demo                      measure SCTP beside TCP and UDP here, in about two minutes
+  strandline demo                      compare SCTP with TCP and UDP, in about two minutes
   strandline demo sip                  a SIP server, phones that call one another, and its live page
   strandline echo                      an echo server on TCP, UDP and SCTP
-  strandline load echo                 load for it, at a steady rate
+  strandline load echo                 load for that server, at a steady rate
   strandline netem exec --help         run programs on an emulated network
-  strandline lab run --short --all     papers' experiments, in minutes; then strandline lab report
-  strandline perf server               throughput; on another host strandline perf client ADDR
+  strandline lab run --short --all     reproduce papers' experiments; then strandline lab report
+  strandline perf server               measure throughput; on another host: strandline perf client ADDR
   strandline http serve DIR            a directory's files over TCP and SCTP streams
   strandline sip --domain example.com  SIP registrar and proxy on 127.0.0.1:5060
-  strandline completions bash          completions for a shell
-Logging: -v, -vv, or RUST_LOG=strandline=debug; --log-format json for programs"
+  strandline completions bash          print completions for bash
+Logging: -v, -vv, or RUST_LOG=strandline=debug; --log-format json for machine-readable output"
 )]
 struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// Log more (twice for even more)
+    /// Log more; repeat for even more
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
-    /// Format of the log on standard error: text lines, or a JSON object in each line
+    /// Format of the log on standard error: text, or one JSON object per line
     #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value = "text")]
     log_format: LogFormat,
 }
@@ -54,19 +54,19 @@ enum LogFormat {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Echo server on TCP, UDP and SCTP, any set of them at once
+    /// Run an echo server on TCP, UDP and SCTP
     Echo(strandline_load::echo_server::Args),
     /// Measure throughput, latency and CPU cost between two hosts, over SCTP or TCP
     Perf(strandline_load::perf::Args),
-    /// Load generators
+    /// Generate load
     #[command(
         subcommand,
         after_help = "\
 Examples:
-  strandline load echo --serve                 a server of its own, and 2,500 set-ups a second
+  strandline load echo --serve                 start a server, and set up 2,500 associations per second
   strandline load associations --count 10000   up to 10,000 associations, each step timed
-  strandline load sip register --serve         a SIP server of its own, and phones that register
-  strandline load phones --steps 1000,100000   phones that stay, and what each costs the server"
+  strandline load sip register --serve         start a SIP server, and register phones
+  strandline load phones --steps 1000,100000   keep phones connected, and measure the cost of each"
     )]
     Load(strandline_load::Load),
     /// Emulate a network between two programs: delay, rate, queue, loss, several paths
@@ -80,14 +80,14 @@ Examples:
   strandline netem down"
     )]
     Netem(strandline_lab::netem::Netem),
-    /// Reproduce experiments of papers, and draw the results beside the published ones
+    /// Reproduce experiments from papers, and draw the results beside the published ones
     #[command(
         subcommand,
         after_help = "\
 Examples:
-  strandline lab list                          which experiments there are, and which are done
-  strandline lab run --short jani-kant-2005    measure (root; minutes)
-  strandline lab report                        lab-report/index.html, and the figures as PNG"
+  strandline lab list                          list the experiments, and which are done
+  strandline lab run --short jani-kant-2005    run one paper's (as root, in minutes)
+  strandline lab report                        write lab-report/index.html and the figures as PNG"
     )]
     Lab(strandline_lab::Lab),
     /// HTTP over TCP and over SCTP streams
@@ -100,9 +100,9 @@ Examples:
   strandline http get --page --directory page http://127.0.0.1:8080/"
     )]
     Http(strandline_http::command::Http),
-    /// SIP server: registrar and proxy on UDP, TCP and SCTP
+    /// Run a SIP server: registrar and proxy on UDP, TCP, TLS, WebSocket and SCTP
     Sip(strandline_sip::server::Args),
-    /// Measure SCTP, TCP and UDP on this machine, and print the tables of a 2008 paper beside them
+    /// Compare SCTP, TCP and UDP on this machine with the tables of a 2008 paper
     Demo(strandline_load::demo::Args),
     /// Print completions for a shell
     #[command(after_help = "\
@@ -111,9 +111,9 @@ Examples:
   strandline completions bash > ~/.local/share/bash-completion/completions/strandline
   strandline completions zsh > /usr/local/share/zsh/site-functions/_strandline
   strandline completions fish > ~/.config/fish/completions/strandline.fish
-They count in shells that are started after that.")]
+They take effect in new shells.")]
     Completions {
-        /// The shell
+        /// Shell to print completions for
         shell: Shell,
     },
 }

@@ -18,11 +18,11 @@ use crate::trace::{self, TraceArgs};
 /// The subcommands of `strandline lab`.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Lab {
-    /// List the experiments, and which of them are complete
+    /// List the experiments and the state of their results
     #[command(after_help = "\
 Examples:
-  strandline lab list                          all, and which are done
-  strandline lab list jani-kant-2005           those of one paper")]
+  strandline lab list                          all experiments
+  strandline lab list jani-kant-2005           experiments of one paper")]
     List(ListArgs),
     /// Run experiments and store their results
     Run(RunArgs),
@@ -32,19 +32,19 @@ Examples:
     Trace(TraceArgs),
     /// Simulate an SCTP transfer in virtual time; used by plans
     Simulate(SimulateArgs),
-    /// Count the instructions that a program executes in user space; used by plans
+    /// Count the user-space instructions of a program; used by plans
     Instructions(InstructionsArgs),
-    /// Run programs at the same time; used by plans
+    /// Run programs concurrently; used by plans
     Together(TogetherArgs),
 }
 
 /// Arguments of `strandline lab list`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ListArgs {
-    /// Papers or plans (default: all)
+    /// Papers or plans [default: all]
     #[arg(value_name = "PAPER|PLAN")]
     pub chosen: Vec<String>,
-    /// Folders of plans and results
+    /// Directories of plans and results
     #[command(flatten)]
     pub places: Places,
 }

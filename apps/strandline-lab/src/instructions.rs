@@ -16,12 +16,12 @@ use crate::run::extract;
 Examples:
   strandline lab instructions -- strandline perf server --once --quiet --json
 
-It needs valgrind, whose callgrind counts. The program is some fifty times slower meanwhile,
-and its threads take turns. The kernel's instructions are not counted.
+Requires valgrind, whose callgrind counts the instructions. It slows the program down about
+fifty times and serializes its threads. The kernel's instructions are not counted.
 
-Prints {\"instructions\": NUMBER, \"report\": WHAT THE PROGRAM PRINTED}.")]
+Prints {\"instructions\": NUMBER, \"report\": OUTPUT OF THE PROGRAM}.")]
 pub struct InstructionsArgs {
-    /// The program, which prints a JSON object, with its arguments
+    /// Program with its arguments; it prints a JSON object
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     pub program: Vec<String>,
 }

@@ -27,16 +27,16 @@ Examples:
   strandline lab simulate --link rate=1gbit,rtt=1ms --to-right loss=1% --time 10
   strandline lab simulate --link rate=100mbit,rtt=60ms --sack-frequency 6 --seed 7
 
-One association sends messages for so long; both sides are the engine of this program, and
-the clock is virtual. Prints one JSON object with the names of 'strandline perf --json'.")]
+One association sends messages for --time seconds of virtual time, with this program's engine
+on both sides. Prints one JSON object with the names of 'strandline perf --json'.")]
 pub struct SimulateArgs {
-    /// Settings of both directions, in the syntax of --path of 'strandline netem'
+    /// Settings of both directions of the link, as for --path of 'strandline netem exec'
     #[arg(long, value_name = "SETTINGS", default_value = "")]
     pub link: String,
-    /// Settings that override them from the sender to the receiver
+    /// Settings that override --link from the sender to the receiver
     #[arg(long, value_name = "SETTINGS", default_value = "")]
     pub to_right: String,
-    /// Settings that override them from the receiver to the sender
+    /// Settings that override --link from the receiver to the sender
     #[arg(long, value_name = "SETTINGS", default_value = "")]
     pub to_left: String,
     /// Duration in virtual seconds
@@ -45,16 +45,16 @@ pub struct SimulateArgs {
     /// Size of messages in bytes, such as 8192 or 8ki
     #[arg(short = 'l', long, default_value = "8ki", value_name = "BYTES", value_parser = units::size)]
     pub size: usize,
-    /// Acknowledge every N-th packet; 0 adapts the frequency
+    /// Acknowledge every N-th packet; 0 for adaptive
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub sack_frequency: u8,
-    /// New packets sent at one opportunity (Max.Burst); 0 for no limit
+    /// Maximum number of new packets sent in one burst (Max.Burst); 0 for no limit
     #[arg(long, value_name = "PACKETS", default_value_t = 4)]
     pub burst: u16,
-    /// Size of each receive buffer in bytes (default: tuned automatically)
+    /// Size of each receive buffer in bytes [default: auto-tuned]
     #[arg(long, value_name = "BYTES", value_parser = units::size)]
     pub receive_buffer: Option<usize>,
-    /// Seed of everything random
+    /// Seed of the random numbers
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
 }

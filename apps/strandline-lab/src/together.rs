@@ -20,11 +20,10 @@ Examples:
   strandline lab together -- strandline perf client 10.0.1.2 --quiet --json \\
       + strandline perf client 10.0.1.2 --transport tcp --quiet --json
 
-All are started at once. It ends when the last one does, or when one fails, with the others.
-
-Prints {\"programs\": [WHAT THE FIRST PRINTED, WHAT THE SECOND PRINTED, ...]}.")]
+All programs start at once. The command ends when the last one ends, or when one fails, and
+then stops the others. Prints {\"programs\": [OUTPUT OF THE FIRST, OUTPUT OF THE SECOND, ...]}.")]
 pub struct TogetherArgs {
-    /// Programs, each of which prints a JSON object, with their arguments; + between them
+    /// Programs with their arguments, separated by +; each prints a JSON object
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     pub programs: Vec<String>,
 }

@@ -27,26 +27,26 @@ const WIDTH: f64 = 1000.0;
 #[command(after_help = "\
 Examples:
   strandline perf client 192.0.2.7 -t 10 --trace run.jsonl
-  strandline lab trace run.jsonl                           run.html, with both drawings
-  strandline lab trace run.jsonl --from 2.1 --to 2.4       what happened in these 300 ms
-  strandline lab trace run.jsonl --format png              run-sequence.png and run-window.png")]
+  strandline lab trace run.jsonl                           write run.html, with both drawings
+  strandline lab trace run.jsonl --from 2.1 --to 2.4       only these 300 ms
+  strandline lab trace run.jsonl --format png              write run-sequence.png and run-window.png")]
 pub struct TraceArgs {
     /// Trace file, written by `strandline perf client ADDR --trace FILE`
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Folder for the drawings (default: beside the trace)
-    #[arg(short, long, value_name = "FOLDER")]
+    /// Directory for the drawings [default: that of the trace]
+    #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// One page with both drawings, or a picture of each
+    /// Format of the drawings
     #[arg(long, value_enum, default_value_t = Format::Html)]
     pub format: Format,
-    /// Local SCTP port of the association to draw (default: the one with the most data)
+    /// Local SCTP port of the association to draw [default: that with the most data]
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
-    /// Start of the drawn part, in seconds
+    /// Start of the drawn part in seconds
     #[arg(long, default_value_t = 0.0, value_name = "SECS")]
     pub from: f64,
-    /// End of the drawn part, in seconds (default: the end of the trace)
+    /// End of the drawn part in seconds [default: the end of the trace]
     #[arg(long, value_name = "SECS")]
     pub to: Option<f64>,
 }
@@ -54,11 +54,11 @@ pub struct TraceArgs {
 /// Format of the drawings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// One page with a light and a dark theme
+    /// One page with both drawings, with a light and a dark theme
     Html,
-    /// A PNG picture for each drawing, on white
+    /// A PNG file for each drawing, on white
     Png,
-    /// A vector picture each
+    /// An SVG file for each drawing
     Svg,
 }
 

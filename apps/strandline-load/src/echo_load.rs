@@ -16,20 +16,20 @@ use crate::served::Servers;
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
-  strandline load echo                                 SCTP, 2,500 new associations a second for 5 seconds
+  strandline load echo                                 SCTP, 2,500 new associations per second for 5 seconds
   strandline load echo --transport tcp --clients 2     the same over TCP, from two processes
-  strandline load echo --style piggyback               data goes along with the COOKIE ECHO
+  strandline load echo --style piggyback               with data in the packet of the COOKIE ECHO
   strandline load echo --persistent 100 --rate 20000   messages on 100 associations in turn
-  strandline load echo --count 50000 --hold            keep them all; press Enter to let go
-  strandline load echo --serve --transport udp         with a server of its own: its processor time and memory
+  strandline load echo --count 50000 --hold            keep them all until you press Enter
+  strandline load echo --serve --transport udp         start a server, and measure its processor time and memory
   strandline load echo --serve --hold --transport tcp --clients 3 --count 50000
                                                        memory of 50,000 connections: three servers, three clients
   strandline load echo --lines --size 100000 --rate 10
-                                                       how long 100 KB take to get there, on a new association
+                                                       time for 100 KB to arrive on a new association
   strandline load echo --serve --sip --transport tcp   INVITEs, each answered with 200 by a SIP front end
-The server, without --serve: strandline echo; with --sip: strandline sip --front-end
+Without --serve, start the server with: strandline echo (with --sip: strandline sip --front-end)
 
-Exit code: 0; 3 if some operations failed; 1 if all did, or it could not begin.")]
+Exit code: 0 on success, 3 if some operations failed, 1 if all failed or none could start.")]
 pub struct Args {
     /// Transport to measure
     #[arg(long, value_enum, default_value = "sctp")]
@@ -37,51 +37,50 @@ pub struct Args {
     /// When to send the first message
     #[arg(long, value_enum, default_value = "regular")]
     pub style: Style,
-    /// The server: IP address, and TCP, UDP or SCTP port [default: 127.0.0.1:7007, sctp-many: port 7008]
+    /// IP address of the server, with its TCP, UDP or SCTP port [default: 127.0.0.1:7007; sctp-many: port 7008]
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = strandline::socket_address)]
     pub server: Option<SocketAddr>,
-    /// UDP port of the server for SCTP
+    /// UDP port of the server that carries SCTP
     #[arg(long, value_name = "PORT", default_value_t = 9899)]
     pub encapsulation: u16,
-    /// Use SCTP on raw IP (needs CAP_NET_RAW)
+    /// Use SCTP over raw IP (requires CAP_NET_RAW)
     #[arg(long)]
     pub raw: bool,
     /// Size of a message in bytes
     #[arg(long, default_value_t = 1550, value_name = "BYTES")]
     pub size: usize,
-    /// Operations per second, of all client processes together
-    #[arg(long, default_value_t = 2500.0)]
+    /// Operations per second of all client processes together
+    #[arg(long, default_value_t = 2500.0, value_name = "N")]
     pub rate: f64,
-    /// Total number of operations [default: 5 seconds' worth]
-    #[arg(long, conflicts_with = "duration")]
+    /// Total number of operations [default: those of --duration]
+    #[arg(long, conflicts_with = "duration", value_name = "N")]
     pub count: Option<u64>,
-    /// Seconds for which operations begin at the rate
+    /// Seconds during which operations start
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     pub duration: f64,
     /// Number of client processes
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_name = "N")]
     pub clients: usize,
-    /// Number of associations to set up beforehand and to use in turn, instead of a new one for each
-    /// operation
+    /// Number of associations to set up in advance and use in turn; 0 sets up a new one for each operation
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub persistent: u64,
-    /// Keep every new association until Enter is pressed, or with --serve until its memory was measured
+    /// Keep all associations until Enter is pressed, or with --serve until their memory is measured
     #[arg(long)]
     pub hold: bool,
-    /// Send INVITEs of that size and take the 200 that answers each: to a SIP front end
+    /// Send INVITEs of --size bytes to a SIP front end, and expect a 200 for each
     #[arg(long)]
     pub sip: bool,
-    /// Send lines of that size, each answered with an empty line once it is complete: to `strandline echo
-    /// --lines`
+    /// Send lines of --size bytes to `strandline echo --lines`, which answers each with an empty line once it is
+    /// complete
     #[arg(long, conflicts_with_all = ["sip", "serve"])]
     pub lines: bool,
-    /// Start a server here, and report its processor time, and with --hold its memory
+    /// Start a server, and report its processor time and, with --hold, its memory
     #[arg(long, conflicts_with_all = ["server", "encapsulation"])]
     pub serve: bool,
     /// Report the time between the packets of a set-up and its transaction
     #[arg(long)]
     pub trace: bool,
-    /// Seconds after which an operation has failed
+    /// Seconds after which an operation fails
     #[arg(long, default_value_t = 10.0, value_name = "SECONDS")]
     pub timeout: f64,
     /// Write the SCTP packets of the first client process to a pcapng file

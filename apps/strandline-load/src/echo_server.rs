@@ -24,20 +24,20 @@ use crate::limits;
 const PORT: u16 = 7007;
 const MANY_PORT: u16 = 7008;
 
-/// `strandline echo`: without options it listens on 127.0.0.1 on everything that needs no privilege.
+/// Runs an echo server. Without options it listens on 127.0.0.1 with all transports that need no privilege.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
   strandline echo                                   TCP, UDP and SCTP on 127.0.0.1
   strandline echo --sctp 5000 --encapsulation '[::]:9899'
-                                                    SCTP only, one-to-one, on every address
-  strandline echo --sctp 5000 --raw 0.0.0.0         SCTP on raw IP (needs CAP_NET_RAW)
-  strandline load echo --transport sctp             aims at it")]
+                                                    only SCTP, one-to-one, on all addresses
+  strandline echo --sctp 5000 --raw 0.0.0.0         SCTP over raw IP (requires CAP_NET_RAW)
+  strandline load echo --transport sctp             load for this server")]
 pub struct Args {
     /// Listen on TCP at this address and port
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = strandline::socket_address)]
     pub tcp: Option<SocketAddr>,
-    /// Answer on UDP at this address and port
+    /// Listen on UDP at this address and port
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = strandline::socket_address)]
     pub udp: Option<SocketAddr>,
     /// Listen on this SCTP port with one-to-one sockets (0: any)
@@ -46,13 +46,14 @@ pub struct Args {
     /// Listen on this SCTP port with a one-to-many socket (0: any)
     #[arg(long, value_name = "PORT")]
     pub sctp_many: Option<u16>,
-    /// Carry SCTP in UDP at this address and port
+    /// Carry SCTP over UDP at this address and port
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9899", value_parser = strandline::socket_address)]
     pub encapsulation: SocketAddr,
-    /// Carry SCTP on raw IP as well, at this address
+    /// Carry SCTP also over raw IP, at this address
     #[arg(long, value_name = "ADDRESS")]
     pub raw: Option<Address>,
-    /// Send raw IP by a packet socket, round most of the kernel's IP: faster, but its firewall doesn't see these packets
+    /// Send raw IP by a packet socket, which bypasses most of the kernel's IP: faster, but the kernel's firewall does
+    /// not see these packets
     #[arg(long, requires = "raw")]
     pub packet_socket: bool,
     /// Number of shards for SCTP, each on its own core
@@ -61,11 +62,11 @@ pub struct Args {
     /// Send no heartbeats on idle associations
     #[arg(long)]
     pub no_heartbeats: bool,
-    /// Answer each line with an empty one as soon as it is complete, instead of echoing everything: to
-    /// measure how long it takes to arrive
+    /// Answer each complete line with an empty one instead of echoing everything, to measure the time until a
+    /// line has arrived
     #[arg(long)]
     pub lines: bool,
-    /// Report the addresses as JSON
+    /// Print the addresses as JSON
     #[arg(long)]
     pub json: bool,
 }

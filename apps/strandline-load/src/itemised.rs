@@ -40,14 +40,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
-  strandline load memory                    an idle association, and one that waits for what was lost
-  strandline load memory --gaps 0,100,5000  with so many segments beyond the first missing one
-What the processes and the kernel hold for each of many, TCP beside it: strandline load associations")]
+  strandline load memory                    an idle association, and one with missing segments
+  strandline load memory --gaps 0,100,5000  with 0, 100 and 5,000 segments beyond the first missing one
+To measure the memory of processes and kernel, also with TCP: strandline load associations")]
 pub struct Args {
-    /// Associations held while one is measured; each is charged its share of tables, which grow in steps
+    /// Number of associations held while one is measured; each is charged its share of the tables
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=40_000))]
     pub count: u32,
-    /// Segments received beyond a missing one
+    /// Numbers of segments received beyond a missing one
     #[arg(long, value_delimiter = ',', value_name = "N,N,...", default_values_t = GAPS, value_parser = clap::value_parser!(u16).range(..=i64::from(GAP_MAX)))]
     pub gaps: Vec<u16>,
     /// Print the result as JSON

@@ -15,9 +15,9 @@ use crate::trace::Steps;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
-    /// TCP: one connection for each association.
+    /// TCP, with a connection instead of each association.
     Tcp,
-    /// UDP: no set-up; a lost message counts as failed.
+    /// UDP, without set-up; a lost message counts as failed.
     Udp,
     /// SCTP to a server with one-to-one sockets; also `sctp-one`.
     #[value(alias = "sctp-one")]

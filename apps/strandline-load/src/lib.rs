@@ -52,17 +52,17 @@ use clap::Subcommand;
 /// The subcommands of `strandline load`.
 #[derive(Debug, Subcommand)]
 pub enum Load {
-    /// Set up associations or connections at a given rate, send a message on each and wait for its echo.
+    /// Set up associations or connections at a given rate, and measure the echo of a message on each.
     Echo(echo_load::Args),
-    /// Set up, hold and use up to millions of associations, and TCP connections for comparison.
+    /// Set up, hold and use up to millions of associations, with TCP connections for comparison.
     Associations(associations::Args),
     /// Measure the memory of one association by item, idle and with gaps in the received TSNs.
     Memory(itemised::Args),
-    /// Flood a server of your own with INITs, or with plain UDP for comparison.
+    /// Flood your own server with INITs, or with plain UDP for comparison.
     Flood(flood::Args),
     /// Register phones with a SIP server, or let them call one another through it.
     Sip(sip::Args),
-    /// Hold phones by the hundred thousand on SIP servers, and let them all reconnect at once.
+    /// Keep hundreds of thousands of phones connected to SIP servers, and let them all reconnect at once.
     Phones(sip::phones::Args),
     /// One process of `sip`, which starts it.
     #[command(hide = true)]

@@ -59,26 +59,26 @@ Examples:
       --right 'strandline perf server' --left 'strandline perf client {right}'
 
 Exit code: that of the left program if it failed, else that of the right one;
-120 if both were fine but the run is not valid; 124 after --timeout; 125 if the
-network could not be made."
+120 if both succeeded but the run is invalid; 124 after --timeout; 125 if the
+network could not be created."
 )]
 pub struct ExecArgs {
-    /// Command for the shell on the left; the run ends with it
+    /// Shell command on the left; the run ends with it
     #[arg(long, value_name = "COMMAND", conflicts_with = "program")]
     left: Option<String>,
-    /// Command for the shell on the right; started first
+    /// Shell command on the right, which is started first
     #[arg(long, value_name = "COMMAND")]
     right: Option<String>,
     /// Program on the left with its arguments, without a shell
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<String>,
-    /// Start the left program this long after the right one, instead of when the right one listens (after at most 1s)
+    /// Delay before the left program starts [default: until the right one listens, at most 1s]
     #[arg(long, value_name = "TIME", value_parser = units::time)]
     start_after: Option<Duration>,
-    /// Time that the right program may keep running after the left one ended
+    /// Time that the right program may run after the left one ended
     #[arg(long, value_name = "TIME", value_parser = units::time, default_value = "300ms")]
     linger: Duration,
-    /// End the run after this time
+    /// Stop the run after this time
     #[arg(long, value_name = "TIME", value_parser = units::time)]
     timeout: Option<Duration>,
     /// Print the report as JSON to standard output, and the programs' output to standard error
@@ -93,7 +93,7 @@ pub struct ExecArgs {
     /// Don't prefix the programs' output with `left |` and `right |`
     #[arg(long)]
     no_labels: bool,
-    /// Name of the network, for strandline netem status and set while it runs
+    /// Name of the network for `strandline netem status` and `set`
     #[arg(long)]
     name: Option<String>,
     #[command(flatten)]

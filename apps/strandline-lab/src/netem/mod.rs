@@ -33,9 +33,9 @@ const FAILED: u8 = 125;
 /// The subcommands of `strandline netem`.
 #[derive(Debug, Subcommand)]
 pub enum Netem {
-    /// Run two programs with a network between them
+    /// Run two programs with an emulated network between them
     Exec(Box<exec::ExecArgs>),
-    /// Create a network that stays up
+    /// Create a persistent network
     Up(Box<standing::UpArgs>),
     /// Run a program, or a shell, on a side of a network
     Enter(standing::EnterArgs),
@@ -45,7 +45,7 @@ Examples:
   strandline netem status                     packets, drops, marks, largest queues, lateness
   strandline netem status --name net --json")]
     Status(standing::NameArgs),
-    /// Change links of a network while it runs
+    /// Change links of a running network
     Set(standing::SetArgs),
     /// Cut links, so that no packets pass
     #[command(after_help = "\
@@ -60,11 +60,11 @@ Examples:
   strandline netem heal                       all links that were cut
   strandline netem heal path=1")]
     Heal(standing::CutArgs),
-    /// End a network
+    /// Remove a network
     #[command(after_help = "\
 Examples:
-  strandline netem down                       the network that is up, if it is the only one
-  strandline netem down --name net --json     and its report as JSON")]
+  strandline netem down                       the only network that is up
+  strandline netem down --name net --json     print its report as JSON")]
     Down(standing::NameArgs),
 }
 

@@ -24,19 +24,19 @@ pub struct EmulatorArgs {
     /// A run is invalid if more than 1 % of its packets were delivered later than this
     #[arg(long, value_name = "TIME", value_parser = units::time, default_value = "1ms")]
     late_limit: Duration,
-    /// Time before a packet is due at which the emulator stops sleeping and spins; a longer time is more exact and
-    /// uses more of a processor
+    /// Time before a packet is due at which the emulator stops sleeping and spins; a longer time is more precise but
+    /// uses more processor time
     #[arg(long, value_name = "TIME", value_parser = units::time, default_value = "30us")]
     spin: Duration,
-    /// Time that packets may gather in dense traffic (above some 30,000 a second), so that the emulator doesn't
-    /// use a whole processor
+    /// Time for which packets may be batched in dense traffic (above about 30,000 per second), which saves processor
+    /// time
     #[arg(long, value_name = "TIME", value_parser = units::time, default_value = "30us")]
     gather: Duration,
     /// Don't give the emulator a real-time priority (SCHED_FIFO)
     #[arg(long)]
     no_realtime: bool,
-    /// Run the emulator only on this processor (from 0); programs kept off it (taskset -c) are never interrupted by
-    /// the network
+    /// Pin the emulator to this processor (counted from 0); programs pinned elsewhere (taskset -c) are not
+    /// interrupted by it
     #[arg(long, value_name = "NUMBER")]
     core: Option<usize>,
 }

@@ -25,42 +25,42 @@ pub struct NetworkArgs {
     /// One-way delay, such as 30ms
     #[arg(long, value_name = "TIME", value_parser = units::time, conflicts_with = "rtt")]
     delay: Option<Duration>,
-    /// Round-trip delay; half of it each way
+    /// Round-trip delay, half of it in each direction
     #[arg(long, value_name = "TIME", value_parser = units::time)]
     rtt: Option<Duration>,
-    /// Random addition to the delay, from zero to this; packets stay in order
+    /// Maximum random addition to the delay; packets stay in order
     #[arg(long, value_name = "TIME", value_parser = units::time)]
     jitter: Option<Duration>,
-    /// Rate, such as 100mbit or 1gbit: IP packets, without any link header
+    /// Rate of IP packets, such as 100mbit or 1gbit [default: unlimited]
     #[arg(long, value_name = "RATE", value_parser = units::rate)]
     rate: Option<u64>,
-    /// Queue limit in bytes (256k), or as the time that the rate takes to send the queue (50ms); default 1,000
-    /// packets of full size
+    /// Queue limit in bytes (256k), or as the time to send the queue at the rate (50ms) [default: 1,000 packets of
+    /// full size]
     #[arg(long, value_name = "SIZE|TIME", value_parser = settings::queue)]
     queue: Option<Queue>,
     /// Queue length above which ECN-capable packets are marked: bytes (30k) or a time (2ms)
     #[arg(long, value_name = "SIZE|TIME", value_parser = settings::queue)]
     mark: Option<Queue>,
-    /// Loss at random, each packet on its own, such as 1%
+    /// Random, independent loss of packets, such as 1%
     #[arg(long, value_name = "SHARE", value_parser = settings::random_loss, group = "losses")]
     loss: Option<Loss>,
     /// Loss of every N-th packet
     #[arg(long, value_name = "N", value_parser = settings::regular_loss, group = "losses")]
     loss_every: Option<Loss>,
-    /// Loss in bursts: the share lost and the mean length of a burst in packets, such as 1%/4
+    /// Loss in bursts: loss rate and mean burst length in packets, such as 1%/4
     #[arg(long, value_name = "SHARE/PACKETS", value_parser = settings::burst_loss, group = "losses")]
     burst_loss: Option<Loss>,
-    /// Loss by Gilbert and Elliott's model: probabilities, for each packet, of going bad, of going good, of loss while
-    /// bad (100%) and of loss while good (0%)
+    /// Loss by the Gilbert-Elliott model: probabilities per packet of entering the bad state, of leaving it, of loss in
+    /// the bad state (default 100%) and in the good state (default 0%)
     #[arg(long, value_name = "P/R[/H[/K]]", value_parser = settings::gilbert_elliott, group = "losses")]
     gilbert: Option<Loss>,
-    /// Reordering: the share held back and the longest time, such as 1%/5ms
+    /// Reordering: share of delayed packets and maximum delay, such as 1%/5ms
     #[arg(long, value_name = "SHARE/TIME", value_parser = settings::reordering)]
     reorder: Option<Reordering>,
-    /// Share of packets that are duplicated
+    /// Share of duplicated packets, such as 0.1%
     #[arg(long, value_name = "SHARE", value_parser = units::probability)]
     duplicate: Option<f64>,
-    /// Share of packets that arrive with flipped bits
+    /// Share of packets with flipped bits, such as 0.1%
     #[arg(long, value_name = "SHARE", value_parser = units::probability)]
     corrupt: Option<f64>,
     /// Settings for the direction from left to right, such as delay=50ms,loss=1%
@@ -69,19 +69,19 @@ pub struct NetworkArgs {
     /// Settings for the direction from right to left
     #[arg(long, value_name = "SETTINGS")]
     to_left: Option<Settings>,
-    /// A path with settings of its own; each --path adds one
+    /// Add a path with these settings; repeat for several
     #[arg(long = "path", value_name = "SETTINGS", value_parser = path_settings)]
     paths: Vec<Settings>,
-    /// Changes while it runs: 'TIME [path=N] [to-right|to-left] SETTINGS; ...' or @FILE with one on each line
+    /// Timed changes: 'TIME [path=N] [to-right|to-left] SETTINGS; ...', or @FILE with one per line
     #[arg(long, value_name = "CHANGES")]
     schedule: Option<String>,
-    /// Seed of everything random: the same seed loses the same packets
+    /// Seed of the random numbers: with the same seed the same packets are lost
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// MTU of the paths
+    /// MTU of the paths in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..=65_535))]
     mtu: u16,
-    /// Also give both sides IPv6 addresses (the kernel then occasionally sends packets of its own)
+    /// Also assign IPv6 addresses; the kernel then occasionally sends its own packets
     #[arg(long)]
     ipv6: bool,
     /// Congestion control of the kernel's TCP on both sides

@@ -39,7 +39,7 @@ pub struct UpArgs {
     /// Name of the network
     #[arg(long, default_value = "net")]
     name: String,
-    /// Return when it is up and keep it running in the background
+    /// Return when the network is up, and keep it running in the background
     #[arg(short, long)]
     background: bool,
 }
@@ -47,7 +47,7 @@ pub struct UpArgs {
 /// Selects a network.
 #[derive(Debug, Clone, Args)]
 pub struct NameArgs {
-    /// Name of the network; not needed if one is up
+    /// Name of the network [default: the only one that is up]
     #[arg(long)]
     name: Option<String>,
     /// Print the report as JSON
@@ -60,7 +60,7 @@ pub struct NameArgs {
 pub struct CutArgs {
     #[command(flatten)]
     name: NameArgs,
-    /// Links: path=N, to-right, to-left (default: all)
+    /// Links: path=N, to-right, to-left [default: all]
     links: Vec<String>,
 }
 
@@ -75,7 +75,7 @@ Settings are those of strandline netem exec --help.")]
 pub struct SetArgs {
     #[command(flatten)]
     name: NameArgs,
-    /// Settings such as delay=50ms,loss=1%; before them path=N, to-right or to-left for some links only
+    /// Settings such as delay=50ms,loss=1%, after path=N, to-right or to-left to change only some links
     #[arg(required = true)]
     settings: Vec<String>,
 }
@@ -95,12 +95,12 @@ Examples:
   strandline netem enter left -- iperf3 -c {right}
   strandline netem enter left                            a shell")]
 pub struct EnterArgs {
-    /// The side to enter
+    /// Side to enter
     side: SideArg,
-    /// Name of the network; not needed if one is up
+    /// Name of the network [default: the only one that is up]
     #[arg(long)]
     name: Option<String>,
-    /// Program and arguments, with {left} and {right} for addresses; your shell if not given
+    /// Program with its arguments, in which {left} and {right} are replaced by addresses [default: $SHELL]
     #[arg(last = true)]
     program: Vec<String>,
 }

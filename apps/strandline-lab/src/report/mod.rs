@@ -32,23 +32,23 @@ const PICTURE: f64 = 720.0;
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
-  strandline lab report                        of all that was measured: lab-report/index.html
+  strandline lab report                        all results, in lab-report/index.html
   strandline lab report jani-kant-2005 --output /tmp/report
-                                               of one paper, in another folder
+                                               one paper's, in another directory
 
-The folder then has index.html, which loads nothing from anywhere, the figures as PNG,
-and the data as lines of JSON. What was not measured is left out (--unmeasured: is not).")]
+The directory then contains index.html, which is self-contained, the figures as PNG, and the
+data as lines of JSON. Plans without results are omitted unless --unmeasured is given.")]
 pub struct ReportArgs {
-    /// Papers or plans (default: all)
+    /// Papers or plans [default: all]
     #[arg(value_name = "PAPER|PLAN")]
     pub chosen: Vec<String>,
-    /// Folder for the report
-    #[arg(short, long, value_name = "FOLDER", default_value = "lab-report")]
+    /// Directory for the report
+    #[arg(short, long, value_name = "DIR", default_value = "lab-report")]
     pub output: PathBuf,
     /// Include plans without results
     #[arg(long)]
     pub unmeasured: bool,
-    /// Folders of plans and results
+    /// Directories of plans and results
     #[command(flatten)]
     pub places: Places,
 }

@@ -30,14 +30,14 @@ const INCOMPLETE: u8 = 3;
 /// Maximum number of tries of a run that is invalid.
 const TRIES: u32 = 3;
 
-/// Folders of plans and results.
+/// Directories of plans and results.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Places {
-    /// Folder with the plans: PAPER/NAME.toml
-    #[arg(long, value_name = "FOLDER", default_value = "experiments")]
+    /// Directory with the plans (PAPER/NAME.toml)
+    #[arg(long, value_name = "DIR", default_value = "experiments")]
     pub experiments: PathBuf,
-    /// Folder with the results: PAPER/NAME.jsonl
-    #[arg(long, value_name = "FOLDER", default_value = "lab-results")]
+    /// Directory with the results (PAPER/NAME.jsonl)
+    #[arg(long, value_name = "DIR", default_value = "lab-results")]
     pub results: PathBuf,
 }
 
@@ -46,9 +46,9 @@ pub struct Places {
 #[command(group(clap::ArgGroup::new("what").args(["chosen", "all"])), after_help = "\
 Examples:
   strandline lab run --short jani-kant-2005      a paper's experiments, few repetitions
-  strandline lab run jani-kant-2005/figure5      one figure, all of it
-  strandline lab run --all                       everything: hours
-  strandline lab run --all --dry-run             what would be run, and how long that takes
+  strandline lab run jani-kant-2005/figure5      one figure, the full set
+  strandline lab run --all                       everything, for hours
+  strandline lab run --all --dry-run             list the runs, and how long they take
 
 It needs root for network namespaces. Ctrl-C ends it; the next time it goes on where it
 was, unless strandline has been built anew: then it begins again (--any-build goes on).
@@ -57,25 +57,25 @@ Results are lines of JSON in lab-results/PAPER/NAME.jsonl.
 Exit code: 0; 3 if some runs failed or were not valid (they are tried again the next
 time); 130 after Ctrl-C; 1 if it could not begin.")]
 pub struct RunArgs {
-    /// Papers (jani-kant-2005), plans (jani-kant-2005/figure5) or files of plans
+    /// Papers (jani-kant-2005), plans (jani-kant-2005/figure5) or plan files
     #[arg(value_name = "PAPER|PLAN")]
     pub chosen: Vec<String>,
     /// Run the plans of all papers
     #[arg(long)]
     pub all: bool,
-    /// Measure the short set: fewer points, fewer and shorter repetitions
+    /// Run the short set: fewer points, fewer and shorter repetitions
     #[arg(long)]
     pub short: bool,
     /// Repeat runs that already have results
     #[arg(long)]
     pub again: bool,
-    /// Accept results of other builds of strandline, which are otherwise measured again
+    /// Accept results of other builds of strandline instead of repeating them
     #[arg(long, conflicts_with = "again")]
     pub any_build: bool,
     /// Only list the runs
     #[arg(short = 'n', long)]
     pub dry_run: bool,
-    /// Folders of plans and results
+    /// Directories of plans and results
     #[command(flatten)]
     pub places: Places,
 }

@@ -68,12 +68,12 @@ impl fmt::Display for Transport {
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
-  strandline load associations                          up to 1,000,000 (about 2.5 GB of memory and 4 minutes)
+  strandline load associations                          up to 1,000,000 (about 2.5 GB of memory, 4 minutes)
   strandline load associations --count 10000            up to 10,000, in half a minute
   strandline load associations --heartbeat 30 --hold 90
-                                                        with heartbeats, and what they cost
-  strandline load associations --transport sctp,tcp     TCP beside it, up to --tcp-max (8 KB of kernel memory for each)
-  strandline load associations --shards 2 --rate 20000  two shards; 20,000 new ones a second, each with a message")]
+                                                        measure the cost of heartbeats
+  strandline load associations --transport sctp,tcp     also TCP, up to --tcp-max (8 KB of kernel memory each)
+  strandline load associations --shards 2 --rate 20000  two shards; 20,000 new ones per second, each with a message")]
 pub struct Args {
     /// Maximum number of associations
     #[arg(long, default_value_t = 1_000_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=COUNT_MAX))]
@@ -81,43 +81,43 @@ pub struct Args {
     /// Transports to measure, one after another
     #[arg(long, value_enum, value_delimiter = ',', default_value = "sctp")]
     pub transport: Vec<Transport>,
-    /// Increasing numbers at which to measure (default: 1, 10, 100, ... up to --count)
+    /// Increasing numbers at which to measure [default: 1, 10, 100, ... up to --count]
     #[arg(long, value_delimiter = ',', value_name = "N,N,...")]
     pub steps: Vec<u64>,
     /// Maximum number of TCP connections; each pair of processes holds 19,000, and each connection takes two
     /// descriptors and about 8 KB in the kernel
     #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=COUNT_MAX))]
     pub tcp_max: u64,
-    /// Seconds between heartbeats of an idle association; 0: none
+    /// Seconds between heartbeats of an idle association; 0 disables them
     #[arg(long, default_value_t = 0.0, value_name = "SECONDS")]
     pub heartbeat: f64,
-    /// Seconds to hold all associations idle at the end, to measure the cost
+    /// Seconds to hold all associations idle at the end, to measure their cost
     #[arg(long, default_value_t = 0.0, value_name = "SECONDS")]
     pub hold: f64,
-    /// New associations per second, each with a message at once (default: as many as possible, without a
-    /// message)
+    /// New associations per second, each with an immediate message [default: as many as possible, without a
+    /// message]
     #[arg(long, value_name = "N")]
     pub rate: Option<f64>,
-    /// Set-ups and transactions timed one by one at each step
+    /// Number of single set-ups and transactions timed at each step
     #[arg(long, default_value_t = 2000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub probes: u64,
     /// Size of a message in bytes
     #[arg(long, default_value_t = 1550, value_name = "BYTES")]
     pub size: usize,
-    /// Seconds after which an operation has failed
+    /// Seconds after which an operation fails
     #[arg(long, default_value_t = 20.0, value_name = "SECONDS")]
     pub timeout: f64,
     /// UDP socket of the server
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS:PORT")]
     pub udp_address: SocketAddr,
-    /// Use SCTP on raw IP instead of UDP (needs CAP_NET_RAW)
+    /// Use SCTP over raw IP instead of UDP (requires CAP_NET_RAW)
     #[arg(long)]
     pub raw: bool,
     /// Number of shards of the SCTP server, each on its own core
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub shards: u16,
-    /// Pin the server to the first core and the client to the second, so that times don't depend on where the
-    /// scheduler puts them
+    /// Pin the server to the first core and the client to the second, so that times don't depend on the
+    /// scheduler
     #[arg(long, conflicts_with = "shards")]
     pub apart: bool,
     /// Print the result as JSON

@@ -27,9 +27,9 @@ pub enum Part {
     after_help = "\
 Examples:
   strandline demo                                 in two minutes, with 50,000 associations
-  strandline demo --associations 5000 --no-raw    in half a minute, in UDP only
-  strandline demo --json > demo.json              for programs
-  strandline demo sip                             a SIP server, phones that call, its live page"
+  strandline demo --associations 5000 --no-raw    in half a minute, only over UDP
+  strandline demo --json > demo.json              machine-readable
+  strandline demo sip                             a SIP server, phones that call one another, and its live page"
 )]
 pub struct Args {
     #[allow(missing_docs)]
@@ -39,12 +39,12 @@ pub struct Args {
     #[arg(long, default_value_t = 50_000, value_name = "N")]
     pub associations: u64,
     /// New associations per second
-    #[arg(long, default_value_t = 2500.0)]
+    #[arg(long, default_value_t = 2500.0, value_name = "N")]
     pub rate: f64,
     /// Size in bytes of the message that is echoed on each association
     #[arg(long, default_value_t = 1550, value_name = "BYTES")]
     pub size: usize,
-    /// Leave out raw IP even if its privilege is available
+    /// Skip raw IP even if its privilege is available
     #[arg(long)]
     pub no_raw: bool,
     /// Print the result as JSON

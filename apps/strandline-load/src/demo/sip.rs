@@ -22,20 +22,20 @@ use crate::folder::Folder;
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
-  strandline demo sip                              3,000 phones, 300 calls a second
+  strandline demo sip                              3,000 phones, 300 calls per second
   strandline demo sip --phones 10000 --rate 500    more of both over each transport
-  strandline demo sip --once --json                for programs")]
+  strandline demo sip --once --json                machine-readable")]
 pub struct Args {
-    /// Phones over each transport
+    /// Number of phones over each transport
     #[arg(long, default_value_t = 1000, value_name = "N")]
     pub phones: u32,
     /// Calls per second over each transport
     #[arg(long, default_value_t = 100.0, value_name = "N")]
     pub rate: f64,
-    /// Seconds to measure
+    /// Duration of the measurement in seconds
     #[arg(long, default_value_t = 5.0, value_name = "SECONDS")]
     pub time: f64,
-    /// End after the measurement, also in a terminal
+    /// Exit after the measurement, even in a terminal
     #[arg(long)]
     pub once: bool,
     /// Print the result as JSON

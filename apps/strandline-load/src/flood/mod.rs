@@ -22,23 +22,23 @@ const DURATION_MAX_S: f64 = 600.0;
 /// Arguments of `strandline load flood`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
-Only for servers of your own: it refuses addresses that are neither of this machine nor private.
+Only for your own servers: addresses that are neither local nor private are refused.
 Examples:
   strandline load flood --to 127.0.0.1:9899 --port 7007                 as many INITs as one core can send
-  strandline load flood --to 10.0.0.1:9899 --port 7007 --rate 100000    100,000 a second
-  strandline load flood --to 10.0.0.1:9899 --port 7007 --plain          datagrams that aren't SCTP: the yardstick")]
+  strandline load flood --to 10.0.0.1:9899 --port 7007 --rate 100000    100,000 per second
+  strandline load flood --to 10.0.0.1:9899 --port 7007 --plain          plain UDP datagrams, as a baseline")]
 pub struct Args {
     /// The server's UDP socket that carries SCTP
     #[arg(long, default_value = "127.0.0.1:9899", value_name = "ADDRESS:PORT", value_parser = strandline::socket_address)]
     pub to: SocketAddr,
     /// SCTP port of the server
-    #[arg(long, default_value_t = 7007, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, default_value_t = 7007, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
     /// Local address to send from
     #[arg(long, value_name = "ADDRESS")]
     pub from: Option<IpAddr>,
-    /// Packets per second (default: as many as possible)
-    #[arg(long)]
+    /// Packets per second [default: as many as possible]
+    #[arg(long, value_name = "N")]
     pub rate: Option<f64>,
     /// Duration in seconds, at most 600
     #[arg(long, default_value_t = 10.0, value_name = "SECONDS")]
@@ -46,16 +46,16 @@ pub struct Args {
     /// Number of UDP sockets, each with its own port, to send from in turn
     #[arg(long, default_value_t = 16, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub sockets: u16,
-    /// Packets per system call; 1: one system call for each
+    /// Packets per system call
     #[arg(long, default_value_t = 32, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub burst: u16,
-    /// Send datagrams of the same size that aren't SCTP, instead of INITs
+    /// Send plain UDP datagrams of the same size instead of INITs
     #[arg(long)]
     pub plain: bool,
-    /// Don't read the answers, as a sender with forged addresses can't
+    /// Don't read responses, like a sender with forged addresses
     #[arg(long)]
     pub ignore_answers: bool,
-    /// Allow any destination address: the network and the server are mine, or I was asked to do this
+    /// Allow any destination address: I own the network and the server, or have permission to flood them
     #[arg(long)]
     pub i_own_this_network: bool,
     /// Print the report as JSON

@@ -16,20 +16,20 @@ use super::tuning::Tuning;
     arg_required_else_help = true,
     after_help = "\
 Examples:
-  strandline perf server                          on one host: serves test after test, SCTP and TCP
-  strandline perf client 192.0.2.7                on the other: 10 s of 8 KiB messages over SCTP
-  strandline perf client 192.0.2.7 --transport tcp             the same path by TCP
+  strandline perf server                          on one host: serve tests over SCTP and TCP
+  strandline perf client 192.0.2.7                on another: 10 s of 8 KiB messages over SCTP
+  strandline perf client 192.0.2.7 --transport tcp             the same path over TCP
   strandline perf client 192.0.2.7 -l 64 --streams 8 -t 30     small messages on 8 streams
   strandline perf client 192.0.2.7 --bidir -P 4 --json         both directions, 4 associations
-  strandline perf client 192.0.2.7 -R -n 1G                    1 GiB from the server to here
-  strandline perf client 192.0.2.7 --rate 200M                 200 Mbit/s and no more
-  strandline perf client 192.0.2.7 --congestion bbr            another congestion control than CUBIC
-  strandline perf client 192.0.2.7 --trace run.jsonl           every packet, for strandline lab trace
+  strandline perf client 192.0.2.7 -R -n 1G                    1 GiB from the server to the client
+  strandline perf client 192.0.2.7 --rate 200M                 at 200 Mbit/s
+  strandline perf client 192.0.2.7 --congestion bbr            with BBR instead of CUBIC
+  strandline perf client 192.0.2.7 --trace run.jsonl           write a packet trace for strandline lab trace
   strandline perf server --address 192.0.2.7 --address 198.51.100.7
                                                                two paths; the client learns both addresses"
 )]
 pub struct Args {
-    /// Side that this process takes
+    /// Role of this process
     #[command(subcommand)]
     pub side: Side,
 }
@@ -37,18 +37,18 @@ pub struct Args {
 /// The two sides of a test.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Side {
-    /// Serve tests, one after another or several at once, until Ctrl-C
+    /// Serve tests until Ctrl-C
     Server(ServerArgs),
-    /// Run a test with a server and print what both sides found
+    /// Run a test with a server and print the results of both sides
     Client(ClientArgs),
 }
 
 /// The transport of the messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Transport {
-    /// SCTP, by this stack
+    /// SCTP of this stack
     Sctp,
-    /// TCP, by the kernel: a message is a write
+    /// TCP of the kernel, with a write for each message
     Tcp,
 }
 
@@ -71,32 +71,32 @@ pub struct Common {
     /// UDP port of the server for SCTP encapsulation
     #[arg(long, default_value_t = 9899)]
     pub encapsulation_port: u16,
-    /// Use SCTP directly over IP (protocol 132), which needs CAP_NET_RAW; a server then accepts both
+    /// Use SCTP directly over IP (protocol 132; requires CAP_NET_RAW); a server then accepts both
     #[arg(long)]
     pub raw: bool,
-    /// Send raw IP by a packet socket, which bypasses most of the kernel's IP: faster, but its firewall
-    /// doesn't see these packets
+    /// Send raw IP by a packet socket, which bypasses most of the kernel's IP: faster, but the kernel's firewall
+    /// does not see these packets
     #[arg(long, requires = "raw")]
     pub packet_socket: bool,
-    /// Address of this host to announce to the other side, for several paths; once for each, the preferred
-    /// one first (default: the source address of the packets)
+    /// Address of this host to announce to the peer; repeat for several paths, the preferred one first
+    /// [default: the source address of the packets]
     #[arg(long, value_name = "ADDR")]
     pub address: Vec<Address>,
-    /// Bytes of each receive buffer, which is the window that the peer sees (default: it tunes itself; with TCP
-    /// the kernel does)
+    /// Size of each receive buffer, which is the advertised window, in bytes [default: auto-tuned; with TCP by the
+    /// kernel]
     #[arg(long, value_name = "BYTES", value_parser = buffer)]
     pub receive_buffer: Option<u32>,
-    /// Bytes of each send buffer (default: auto-tuned; with TCP by the kernel)
+    /// Size of each send buffer in bytes [default: auto-tuned; with TCP by the kernel]
     #[arg(long, value_name = "BYTES", value_parser = buffer)]
     pub send_buffer: Option<u32>,
-    /// Number of threads that share the associations, each with its own socket and engine; flow n goes to
-    /// thread n, then to the first again
+    /// Number of threads, each with its own socket and engine, over which the associations are distributed in
+    /// turn
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=SHARDS_MAX))]
     pub shards: u16,
-    /// Seconds between the live lines on standard error; 0 switches them off
+    /// Seconds between interval lines on standard error; 0 disables them
     #[arg(short, long, default_value_t = 1.0, value_name = "SECS", value_parser = interval)]
     pub interval: f64,
-    /// Print no live lines
+    /// Print no interval lines
     #[arg(short, long)]
     pub quiet: bool,
     /// Print the report as JSON on standard output, with iperf3's names where they mean the same
@@ -114,21 +114,21 @@ const SHARDS_MAX: i64 = 64;
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
-  strandline perf server                           SCTP in UDP and TCP, on all addresses
-  strandline perf server --bind 192.0.2.7 --raw    on one address, and SCTP on IP as well
-  strandline perf server --once --json             one test, and its report
+  strandline perf server                           SCTP over UDP, and TCP, on all addresses
+  strandline perf server --bind 192.0.2.7 --raw    on one address, also SCTP over IP
+  strandline perf server --once --json             serve one test, and print its report
   strandline perf server --shards 4                on four threads
   strandline perf server --address 192.0.2.7 --address 198.51.100.7
                                                    two paths
-The other side: strandline perf client 192.0.2.7")]
+On the other host: strandline perf client 192.0.2.7")]
 pub struct ServerArgs {
     /// Arguments that both sides have
     #[command(flatten)]
     pub common: Common,
-    /// Local address; `::` takes IPv4 and IPv6, and a link-local one needs its interface, as fe80::7%eth0 has it
+    /// Local address; `::` accepts IPv4 and IPv6, and a link-local address requires its interface, as in fe80::7%eth0
     #[arg(short, long, default_value = "0.0.0.0")]
     pub bind: Address,
-    /// End after one test
+    /// Exit after one test
     #[arg(short = '1', long)]
     pub once: bool,
 }
@@ -138,15 +138,15 @@ pub struct ServerArgs {
 #[command(after_help = "\
 Examples:
   strandline perf client 192.0.2.7                          10 s of 8 KiB messages over SCTP
-  strandline perf client 192.0.2.7 --transport tcp          the same path by TCP
-  strandline perf client 192.0.2.7 -R -t 30 --omit 3        from there to here, without its start
+  strandline perf client 192.0.2.7 --transport tcp          the same path over TCP
+  strandline perf client 192.0.2.7 -R -t 30 --omit 3        from server to client, without the first 3 s
   strandline perf client 192.0.2.7 -n 1G -P 4               1 GiB over 4 associations
   strandline perf client 192.0.2.7 -l 64 --rate 20M         small messages at a steady rate
-  strandline perf client 192.0.2.7 --raw                    SCTP on IP itself (needs CAP_NET_RAW)
+  strandline perf client 192.0.2.7 --raw                    SCTP over raw IP (requires CAP_NET_RAW)
   strandline perf client 192.0.2.7 --congestion bbr --json
-                                                            another controller; for programs
-  strandline perf client 192.0.2.7 --trace run.jsonl        every packet, for strandline lab trace
-The other side: strandline perf server. What it prints: docs/perf.md")]
+                                                            with BBR, and a machine-readable report
+  strandline perf client 192.0.2.7 --trace run.jsonl        write a packet trace for strandline lab trace
+On the other host: strandline perf server. The output is described in docs/perf.md")]
 pub struct ClientArgs {
     /// Address or name of the server
     #[arg(value_name = "ADDR")]
@@ -157,13 +157,13 @@ pub struct ClientArgs {
     /// Transport of the messages
     #[arg(long, value_enum, default_value_t = Transport::Sctp)]
     pub transport: Transport,
-    /// Seconds to send for
+    /// Duration of the test in seconds
     #[arg(short, long, default_value_t = 10.0, value_name = "SECS")]
     pub time: f64,
-    /// Bytes to send, instead of a time; K, M and G are powers of 1024
+    /// Number of bytes to send instead of --time; K, M and G are powers of 1024
     #[arg(short = 'n', long, value_name = "BYTES", value_parser = bytes, conflicts_with_all = ["time", "omit"])]
     pub bytes: Option<u64>,
-    /// Bytes of each message, or of each write of TCP (default: 8K with SCTP, 128K with TCP)
+    /// Size of a message, or with TCP of a write, in bytes [default: 8K with SCTP, 128K with TCP]
     #[arg(short = 'l', long, value_name = "BYTES", value_parser = size)]
     pub size: Option<u32>,
     /// Number of streams of each association, used in turn
@@ -172,37 +172,36 @@ pub struct ClientArgs {
     /// Number of concurrent associations, or TCP connections
     #[arg(short = 'P', long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub associations: u16,
-    /// Send unordered messages
+    /// Send messages unordered
     #[arg(long)]
     pub unordered: bool,
-    /// Let the server send
+    /// Send from the server to the client
     #[arg(short = 'R', long)]
     pub reverse: bool,
-    /// Let both sides send
+    /// Send in both directions
     #[arg(long, conflicts_with = "reverse")]
     pub bidir: bool,
-    /// Pass messages without copying them, as an application does that has them in shared memory (SCTP)
+    /// Pass messages to SCTP without copying them, as applications with shared buffers do
     #[arg(long)]
     pub no_copy: bool,
-    /// Report the longest time without received data (SCTP), and when paths failed and recovered: the cost of
-    /// a path failure
+    /// Report the longest time without received data, and when paths failed and recovered (SCTP)
     #[arg(long)]
     pub pauses: bool,
-    /// Let small messages wait for acknowledgements and travel together (Nagle's algorithm)
+    /// Enable Nagle's algorithm, which gathers small messages until earlier data is acknowledged
     #[arg(long)]
     pub nagle: bool,
-    /// Seconds at the start that don't count
+    /// Seconds at the start to omit from the results
     #[arg(short = 'O', long, default_value_t = 0.0, value_name = "SECS")]
     pub omit: f64,
-    /// Send at this rate, as an open loop: bits per second of all associations together; K, M and G are
-    /// powers of 1000
+    /// Send at this rate in bits per second, all associations together; K, M and G are powers of 1000 [default:
+    /// as fast as possible]
     #[arg(short = 'b', long, value_name = "BITS", value_parser = rate)]
     pub rate: Option<u64>,
-    /// Write the content of each packet and the state of each path to a file, as lines of JSON (SCTP);
-    /// `strandline lab trace FILE` draws it
+    /// Write each packet's content and each path's state to a file, as lines of JSON (SCTP); draw it with
+    /// `strandline lab trace FILE`
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Print one line of JSON for the start, each interval and the end, as they occur
+    /// Print a line of JSON for the start, each interval and the end, as they occur
     #[arg(long, conflicts_with = "json")]
     pub json_stream: bool,
 }

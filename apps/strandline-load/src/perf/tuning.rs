@@ -9,41 +9,40 @@ use strandline::{
 
 /// Parameters of the engine. The stack's default applies where one is not given.
 #[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "SCTP's parameters")]
+#[command(next_help_heading = "SCTP parameters")]
 pub struct Tuning {
-    /// Use RFC 9260 and nothing beyond it: its recovery, congestion control, bursts, acknowledgements and
-    /// buffers. The options below override parts of it
+    /// Use only RFC 9260: its loss recovery, congestion control, bursts, acknowledgements and buffers. The options
+    /// below override parts of it
     #[arg(long)]
     pub rfc9260: bool,
-    /// Congestion control of this side's data (default: cubic). The only one of these options that applies to
-    /// TCP as well: reno for rfc9260, cubic, bbr, dctcp, as far as the kernel has them (default: the
-    /// system's)
+    /// Congestion control of this side's data [default: cubic]. It also applies to TCP if the kernel has the
+    /// algorithm (rfc9260 is its reno; default: the system's)
     #[arg(long, value_enum, value_name = "NAME")]
     pub congestion: Option<Congestion>,
-    /// Congestion control of this side's data to an address of the other side, as ADDR=NAME; once for each
-    /// address (not dctcp, which both sides agree on for whole associations)
+    /// Congestion control of this side's data to one address of the peer; repeat for several addresses (not
+    /// dctcp, which applies to whole associations)
     #[arg(long, value_name = "ADDR=NAME", value_parser = path_congestion)]
     pub path_congestion: Vec<(Address, Congestion)>,
-    /// Ask for explicit congestion notification (RFC 3168), which both sides have to
+    /// Negotiate explicit congestion notification (RFC 3168); required on both sides
     #[arg(long)]
     pub ecn: bool,
-    /// Detection and repair of losses (default: rack)
+    /// Loss detection and recovery [default: rack]
     #[arg(long, value_enum, value_name = "HOW")]
     pub recovery: Option<Losses>,
-    /// With several addresses: path for retransmitting data detected as lost (default: same-path)
+    /// Path on which lost data is retransmitted, if there are several [default: same-path]
     #[arg(long, value_enum, value_name = "WHERE")]
     pub fast_retransmit: Option<Again>,
-    /// Acknowledge every N-th packet; 1 acknowledges each (default: adaptive, from 2 to 16)
+    /// Acknowledge every N-th packet [default: adaptive, 2 to 16]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     pub sack_frequency: Option<u8>,
-    /// Maximum number of new packets sent at one opportunity (Max.Burst); 0: no limit (default: 4)
+    /// Maximum number of new packets sent in one burst (Max.Burst); 0 for no limit [default: 4]
     #[arg(long, value_name = "PACKETS")]
     pub burst: Option<u16>,
-    /// Give each chunk of new data its own packet
+    /// Send each chunk of new data in its own packet
     #[arg(long)]
     pub no_bundling: bool,
-    /// Leave the checksum out (RFC 9653), which both sides have to ask for. For measurements only: no lower
-    /// layer replaces it
+    /// Omit the checksum (RFC 9653); required on both sides. Only for measurements: no lower layer replaces
+    /// it
     #[arg(long)]
     pub zero_checksum: bool,
 }
@@ -51,24 +50,24 @@ pub struct Tuning {
 /// A congestion controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Congestion {
-    /// RFC 9260: one packet more each round trip, half after a loss
+    /// RFC 9260: additive increase, halving after a loss
     Rfc9260,
     /// RFC 9438 with HyStart++
     Cubic,
-    /// BBR, version 3: a model of the path's bandwidth and delay
+    /// BBRv3: a model of the path's bandwidth and delay
     Bbr,
-    /// RFC 8257, with ECN, on both sides: for data centers whose switches mark
+    /// RFC 8257, with ECN, on both sides: for data centers with switches that mark packets
     Dctcp,
-    /// Delay-based, as Swift (SIGCOMM 2020): for data centers whose switches don't mark
+    /// Swift (SIGCOMM 2020), delay-based: for data centers with switches that don't mark packets
     Swift,
 }
 
 /// A kind of loss recovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Losses {
-    /// RFC 9260 alone: three miss indications, and time-outs
+    /// RFC 9260: three miss indications, and time-outs
     Rfc9260,
-    /// By time (RFC 8985), with tail-loss probes; paced
+    /// RACK-TLP (RFC 8985), with pacing
     Rack,
 }
 

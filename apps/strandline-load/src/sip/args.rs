@@ -16,7 +16,7 @@ pub enum Transport {
     Udp,
     /// TCP
     Tcp,
-    /// SCTP in UDP, or on IP
+    /// SCTP over UDP, or over IP
     Sctp,
     /// TLS over TCP
     Tls,
@@ -46,54 +46,54 @@ impl Transport {
 /// The lifetime of a TCP connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 pub enum Lifetime {
-    /// The whole load
+    /// For the whole run
     Persistent,
-    /// From a REGISTER on: each opens a connection, and the last --sources of them stay open
+    /// Opened by a REGISTER; the last --sources of them stay open
     Open,
-    /// One call; the callee listens, and the server connects to it
+    /// For one call; the callee listens, and the server connects to it
     Dialog,
-    /// One transaction; the callee listens, and the server connects to it
+    /// For one transaction; the callee listens, and the server connects to it
     Transaction,
 }
 
 /// The server's kind of SCTP sockets (RFC 6458).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 pub enum SctpStyle {
-    /// One for all associations
+    /// One socket for all associations
     OneToMany,
-    /// One for each association
+    /// One socket for each association
     OneToOne,
 }
 
-/// Registers phones or lets them call one another through a SIP server, and measures its answers.
+/// Registers phones with a SIP server or lets them call one another through it, and measures its responses.
 #[derive(Debug, Clone, clap::Args, Serialize, Deserialize)]
 #[command(after_help = "\
 Examples:
   strandline load sip register                           64 REGISTERs outstanding over UDP, 10,000 phones
-  strandline load sip register --rate 50000 --time 30    50,000 a second, whether the server keeps up or not
+  strandline load sip register --rate 50000 --time 30    50,000 per second, independently of the responses
   strandline load sip register --transport tcp --sources 15000 --users 15000
-                                                         over 15,000 connections that stay
+                                                         over 15,000 persistent connections
   strandline load sip register --transport tcp --lifetime transaction
-                                                         with a connection for each
+                                                         with a connection for each REGISTER
   strandline load sip call --transport tcp --lifetime dialog
                                                          with a connection for each call, on both sides
-  strandline load sip register --serve --rate 2500       at a server of its own, and what it takes
+  strandline load sip register --serve --rate 2500       start a server, and measure its resources
   strandline load sip register --transport tls --ca ca.pem --server 127.0.0.1:5061
                                                          over 1,000 TLS connections
   strandline load sip call --transport sctp              calls over 1,000 associations
-  strandline load sip register --password secret         phones that prove who they are (Digest)
-  strandline load sip call --rate 5000 --json            5,000 calls a second over UDP, for programs
-  strandline load sip call --offer 1,2,4,10              what can be done, and what is done if more is asked for
+  strandline load sip register --password secret         with Digest authentication
+  strandline load sip call --rate 5000 --json            5,000 calls per second over UDP, machine-readable
+  strandline load sip call --offer 1,2,4,10              maximum throughput, and throughput under overload
   strandline load sip --scenario apps/strandline-load/scenarios/options.toml
-                                                         what a file says, such as OPTIONS by each phone
+                                                         a scenario from a file: OPTIONS by each phone
   strandline load sip register --registered --watch 1234
-                                                         and what it costs the server, which is process 1234
-The server: strandline sip --domain example.com")]
+                                                         also measure the server, which is process 1234
+Without --serve, start the server with: strandline sip --domain example.com")]
 pub struct Args {
     /// Scenario to run
     #[arg(value_enum, default_value = "register")]
     pub scenario: Scenario,
-    /// Run the scenario of a file instead: see docs/load-sip.md
+    /// Run the scenario of a file instead (docs/load-sip.md)
     #[arg(long = "scenario", value_name = "FILE", conflicts_with_all = ["scenario", "renewals"])]
     pub file: Option<PathBuf>,
     /// Transport of messages
@@ -102,22 +102,22 @@ pub struct Args {
     /// Lifetime of a TCP connection
     #[arg(long, value_enum, default_value = "persistent")]
     pub lifetime: Lifetime,
-    /// The server: IP address, and UDP, TCP or SCTP port
+    /// IP address of the server, with its UDP, TCP or SCTP port
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:5060", value_parser = strandline::socket_address)]
     pub server: SocketAddr,
-    /// Start a server here, and measure it
+    /// Start a server, and measure it
     #[arg(long, conflicts_with_all = ["server", "encapsulation", "watch"])]
     pub serve: bool,
-    /// The server's SCTP sockets
+    /// Kind of SCTP sockets of the server
     #[arg(long, value_enum, requires = "serve")]
     pub sctp_style: Option<SctpStyle>,
-    /// Let the server keep its bindings in an SQLite file, which is removed with it
+    /// Store the bindings in an SQLite file, which is removed at the end
     #[arg(long, requires = "serve")]
     pub durable: bool,
     /// Pin the server to the first core and the load to the second
     #[arg(long, requires = "serve")]
     pub apart: bool,
-    /// UDP port of the server for SCTP; 0 for SCTP on IP itself, which needs CAP_NET_RAW
+    /// UDP port of the server that carries SCTP; 0 for SCTP over IP (requires CAP_NET_RAW)
     #[arg(long, value_name = "PORT", default_value_t = 9899)]
     pub encapsulation: u16,
     /// Domain of the phones
@@ -126,63 +126,63 @@ pub struct Args {
     /// Number of phones
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub users: u32,
-    /// Number of the first phone, to keep concurrent loads on the same server apart
+    /// Number of the first phone, so that concurrent runs use different phones
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub first: u32,
-    /// Number of sockets, connections or associations that the phones share; with --lifetime open,
-    /// connections that stay, and with dialog and transaction addresses at which phones are called [default:
-    /// 16 for UDP, 10,000 for open, else 1,000]
+    /// Number of sockets, connections or associations that the phones share; with --lifetime open, of
+    /// connections that stay open; with dialog and transaction, of addresses at which phones are called
+    /// [default: 16 for UDP, 10,000 for open, otherwise 1,000]
     #[arg(long, value_name = "N")]
     pub sources: Option<usize>,
-    /// Local addresses of the sources [default: 127.0.0.2 to 127.0.0.65 if the server is on 127.0.0.0/8; to
-    /// 127.0.0.9 over SCTP, which has a socket for each]
+    /// Local addresses of the sources [default: if the server is in 127.0.0.0/8, 127.0.0.2 to 127.0.0.65, over
+    /// SCTP to 127.0.0.9]
     #[arg(long, value_name = "ADDRESS,...", value_delimiter = ',')]
     pub local: Vec<IpAddr>,
-    /// Operations per second, whether the server keeps up or not; without it, one begins when another is over
+    /// Operations per second, independently of the responses [default: start one when another ends]
     #[arg(long, value_name = "N")]
     pub rate: Option<f64>,
-    /// Concurrent operations, without --rate
+    /// Number of concurrent operations without --rate
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub outstanding: usize,
-    /// Number of processes, each with a part of the phones, the sources and the operations
+    /// Number of processes over which phones, sources and operations are distributed
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub processes: u32,
-    /// Seconds to measure
+    /// Duration of the measurement in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     pub time: f64,
-    /// Seconds of warm-up before that
+    /// Duration of the warm-up before the measurement in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     pub warm_up: f64,
-    /// Seconds after which an operation has failed
+    /// Seconds after which an operation fails
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     pub timeout: f64,
-    /// Seconds for which registrations last
+    /// Expiration of registrations in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
     pub expires: u32,
-    /// Trusted certificates in PEM for the server's certificate: needed with --transport tls
+    /// PEM file with the trusted certificates; required with --transport tls
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
-    /// Name or address that the server's certificate must be for [default: the address of --server]
+    /// Name or address to expect in the server's certificate [default: the address of --server]
     #[arg(long, value_name = "NAME")]
     pub server_name: Option<String>,
-    /// Password of all phones, whose users are u0, u1, ...: with it they answer challenges
+    /// Password of all phones (users u0, u1, ...), to answer challenges
     #[arg(long, value_name = "TEXT")]
     pub password: Option<String>,
-    /// Seconds between keep-alives of each source, which waits 10 s for the answer: line ends over TCP and
-    /// TLS, STUN over UDP (RFC 5626), SCTP's own heartbeats
+    /// Seconds between keep-alives of each source, which waits 10 s for the response: CRLF over TCP and TLS, STUN
+    /// over UDP (RFC 5626), heartbeats over SCTP [default: none]
     #[arg(long, value_name = "SECONDS")]
     pub keep_alive: Option<f64>,
-    /// Share of operations that are REGISTERs among calls, 0 to 1
+    /// Fraction of operations that are REGISTERs instead of calls, 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub renewals: f64,
-    /// Then offer these multiples of the rate that a closed loop has reached, each for --time, and report the
+    /// After the measurement without --rate, offer these multiples of its rate, each for --time, and report the
     /// results
     #[arg(long, value_name = "N,...", value_delimiter = ',', conflicts_with = "rate")]
     pub offer: Vec<f64>,
-    /// Register all phones before the measurement, as always before calls
+    /// Register all phones before the measurement (always done before calls)
     #[arg(long)]
     pub registered: bool,
-    /// Process of the server on this machine, to report the processor time and memory of it and its child
+    /// Process ID of the server on this machine, to report the processor time and memory of it and its child
     /// processes
     #[arg(long, value_name = "PID")]
     pub watch: Option<u32>,

@@ -10,9 +10,9 @@ pub(super) const T1: Duration = Duration::from_millis(500);
 /// The kind of operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 pub enum Scenario {
-    /// Phones register, each from a source of its own
+    /// Register phones
     Register,
-    /// Phones call phones through the server: INVITE, 180, 200, ACK, BYE, 200
+    /// Make calls through the server: INVITE, 180, 200, ACK, BYE, 200
     Call,
     /// The scenario of a file
     #[value(skip)]

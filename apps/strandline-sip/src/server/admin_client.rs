@@ -22,14 +22,15 @@ const TOKEN_BYTES_MAX: u64 = 64 << 10;
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
-  strandline sip --config sip.toml --admin 127.0.0.1:9091 --admin-token token     the server
+  strandline sip --config sip.toml --admin 127.0.0.1:9091 --admin-token token     start the server
   strandline sip admin --token token status
-  strandline sip admin --token token bindings alice        users whose addresses begin so
+  strandline sip admin --token token bindings alice        users whose addresses begin with alice
   strandline sip admin --token token show alice@example.com
   strandline sip admin --token token kick alice@example.com
-  strandline sip admin --token token drain                 nothing new; drain --off ends that
-  strandline sip admin --token token reload                a wrong file changes nothing
-The exit code is 1 if there is nobody such, or nothing could be done. Without an answer in time it tells how to find out what was.")]
+  strandline sip admin --token token drain                 refuse new requests, until drain --off
+  strandline sip admin --token token reload                an invalid file changes nothing
+The exit code is 1 if the user is unknown or the request failed. After a time-out the error says how to find out
+whether the request took effect.")]
 pub struct Args {
     /// Address of the server's administration interface
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9091")]
@@ -54,14 +55,14 @@ pub enum What {
     /// Show the server's activity
     #[command(after_help = "\
 Examples:
-  strandline sip admin --token token status                       a line for each figure
-  strandline sip admin --token token status --json | jq .users    for programs")]
+  strandline sip admin --token token status                       one line per value
+  strandline sip admin --token token status --json | jq .users    machine-readable")]
     Status,
     /// List registered users
     #[command(after_help = "\
 Examples:
   strandline sip admin --token token bindings                     the first 1,000 users
-  strandline sip admin --token token bindings alice --limit 20    20 whose addresses begin so
+  strandline sip admin --token token bindings alice --limit 20    20 whose addresses begin with alice
   strandline sip admin --token token bindings --limit 1000000 --json > bindings.json")]
     Bindings {
         /// Only users whose addresses start with this
@@ -83,10 +84,10 @@ Examples:
     /// Remove a user's bindings, and close the connections over which they were registered
     #[command(after_help = "\
 Examples:
-  strandline sip admin --token token kick alice@example.com    wherever she is registered
+  strandline sip admin --token token kick alice@example.com    all bindings
   strandline sip admin --token token kick alice@example.com --contact 'sip:alice@192.0.2.9:5060'
-                                                               there only; show tells where
-The answer comes once the store has forgotten them too.")]
+                                                               one binding, as listed by show
+The response waits until the store has removed them too.")]
     Kick {
         /// User, such as alice@example.com
         user: String,
@@ -97,10 +98,10 @@ The answer comes once the store has forgotten them too.")]
     /// Answer registrations and requests outside dialogs with 503; existing calls continue
     #[command(after_help = "\
 Examples:
-  strandline sip admin --token token drain          before a new start
-  strandline sip admin --token token drain --off    it serves as before
-  strandline sip admin --token token status         whether it drains, and what has not ended yet
-A server that is started again does not drain.")]
+  strandline sip admin --token token drain          before a restart
+  strandline sip admin --token token drain --off    accept new requests again
+  strandline sip admin --token token status         see draining and the transactions left
+A restart ends draining.")]
     Drain {
         /// Stop draining
         #[arg(long)]
@@ -109,9 +110,9 @@ A server that is started again does not drain.")]
     /// Reload the configuration
     #[command(after_help = "\
 Examples:
-  strandline sip --config sip.toml --check                       tells what is wrong before
-  strandline sip admin --token token reload                      as SIGHUP, and tells what it changed
-  strandline sip admin --token token reload --json | jq .kept    what needs a new start")]
+  strandline sip --config sip.toml --check                       check the file first
+  strandline sip admin --token token reload                      like SIGHUP, and print what changed
+  strandline sip admin --token token reload --json | jq .kept    changes that need a restart")]
     Reload,
 }
 

@@ -27,18 +27,18 @@ Examples:
   strandline sip                              registrar and proxy for 127.0.0.1, on UDP, TCP and SCTP, in memory
   strandline sip --domain example.com --listen udp:0.0.0.0:5060 --listen tcp:0.0.0.0:5060 \\
       --advertise sip.example.com --store /var/lib/strandline/sip.db
-                                              for a domain; bindings survive restarts and crashes
+                                              for a domain, with bindings that survive restarts and crashes
   strandline sip --config /etc/strandline/sip.toml --check
-                                              tells what is wrong with a configuration, and ends
+                                              check a configuration
   strandline sip --config /etc/strandline/sip.toml
   strandline sip --config /etc/strandline/sip.toml --processes auto
-                                              a process for each core, all at the same addresses
+                                              one process per core, all on the same addresses
   strandline sip --listen ws:127.0.0.1:8080 --listen udp:127.0.0.1:5060
-                                              phones in browsers, over WebSocket, and others
-  strandline sip --front-end                  answers 200 to everything, for measurements
-  strandline sip top                          what the server does whose metrics are at 127.0.0.1:9090
-  strandline sip admin --token FILE status    the same of one that was started with --admin 127.0.0.1:9091
-Reads its configuration again on SIGHUP, without dropping a connection. Ends gracefully on SIGTERM and SIGINT: transactions may finish first, for up to 35 seconds."
+                                              for phones in browsers, over WebSocket, and over UDP
+  strandline sip --front-end                  answer every request with 200, for measurements
+  strandline sip top                          show the server with --metrics 127.0.0.1:9090
+  strandline sip admin --token FILE status    ask the server with --admin 127.0.0.1:9091
+SIGHUP reloads the configuration without closing connections. SIGTERM and SIGINT shut the server down gracefully: transactions may take up to 35 seconds to finish."
 )]
 pub struct Args {
     #[allow(missing_docs)]
@@ -68,13 +68,13 @@ pub struct Args {
     /// File with the token that administration requests must present
     #[arg(long, value_name = "FILE")]
     pub admin_token: Option<PathBuf>,
-    /// A domain of the users
+    /// Domain of the users; repeat for several
     #[arg(long, value_name = "NAME")]
     pub domain: Vec<String>,
     /// Name or address that phones are given, if it differs from the listening address
     #[arg(long, value_name = "HOST")]
     pub advertise: Option<String>,
-    /// Keep bindings in this SQLite file
+    /// Store bindings in this SQLite file [default: in memory]
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
     /// Forward requests for other hosts from anybody; for closed networks only

@@ -19,13 +19,13 @@ pub(crate) use worker::run as run_part;
 /// The transport of phones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Transport {
-    /// One TCP connection each.
+    /// TCP, a connection for each phone.
     Tcp,
-    /// One association each, on one one-to-many socket of the server, in UDP.
+    /// SCTP over UDP, an association for each phone.
     Sctp,
 }
 
-/// Starts SIP servers and connects growing numbers of phones to them, which stay connected.
+/// Starts SIP servers, connects growing numbers of phones and keeps them connected.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -33,26 +33,26 @@ Examples:
   strandline load phones --steps 1000,250000             about 3 GB of memory
   strandline load phones --transport sctp --steps 1000,1000000
                                                          a million associations
-  strandline load phones --steps 100000 --return         and all come back at once
-A process has a descriptor for each TCP connection: there are as many servers, each with phones of its own, as their limit
-(--each) asks for.")]
+  strandline load phones --steps 100000 --return         and all reconnect at once
+Each TCP connection takes a descriptor in a server and in a phone process. --each limits the connections of a process;
+more servers and phone processes are started as needed.")]
 pub struct Args {
     /// Transport of the phones
     #[arg(long, value_enum, default_value = "tcp")]
     pub transport: Transport,
-    /// Numbers of phones, one after the other
+    /// Increasing numbers of phones at which to measure
     #[arg(long, value_delimiter = ',', value_name = "N,...", default_value = "1000,10000,100000")]
     pub steps: Vec<u64>,
-    /// Number of users that the phones belong to
+    /// Number of users to which the phones belong
     #[arg(long, default_value_t = 300_000, value_name = "N")]
     pub users: u32,
     /// Maximum number of TCP connections of a process
     #[arg(long, default_value_t = 19_000, value_name = "N")]
     pub each: u64,
-    /// REGISTERs timed one by one at each step
+    /// Number of single REGISTERs timed at each step
     #[arg(long, default_value_t = 2000, value_name = "N")]
     pub probes: u64,
-    /// At the end close all connections, and let all phones reconnect: first some at a time, then all at once
+    /// At the end close all connections and let all phones reconnect, first in groups, then all at once
     #[arg(long = "return")]
     pub come_back: bool,
     /// Pin servers to the first core and phones to the second

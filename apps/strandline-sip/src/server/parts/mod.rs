@@ -28,20 +28,20 @@ pub enum Transport {
     Udp,
     /// TCP.
     Tcp,
-    /// SCTP in UDP, one socket for all associations.
+    /// SCTP over UDP, one socket for all associations.
     SctpMany,
-    /// SCTP in UDP, a socket for each association.
+    /// SCTP over UDP, one socket for each association.
     SctpOne,
 }
 
 /// The lifetime of a TCP connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Lifetime {
-    /// As long as this program.
+    /// For the whole run.
     Persistent,
-    /// From its request on.
+    /// Opened by a request, and kept.
     Open,
-    /// For its request.
+    /// For one request.
     Transaction,
 }
 
@@ -50,9 +50,9 @@ pub enum Lifetime {
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
-  strandline sip parts                                            100 REGISTERs over UDP, 10 a second
-  strandline sip parts --transport tcp --lifetime transaction     each on a connection of its own
-  strandline sip parts --transport sctp-many --rate 100 --json    for programs")]
+  strandline sip parts                                            100 REGISTERs over UDP, 10 per second
+  strandline sip parts --transport tcp --lifetime transaction     each on its own connection
+  strandline sip parts --transport sctp-many --rate 100 --json    machine-readable")]
 pub struct Args {
     /// Transport of the requests
     #[arg(long, value_enum, default_value = "udp")]

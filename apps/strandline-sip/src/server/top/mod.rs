@@ -22,10 +22,10 @@ const EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
-  strandline sip --metrics 127.0.0.1:9090         the server
-  strandline sip top                              looks at it; q ends
-  strandline sip top 192.0.2.1:9090               at one elsewhere
-  strandline sip top --once                       once, as text")]
+  strandline sip --metrics 127.0.0.1:9090         start the server
+  strandline sip top                              show it; press q to quit
+  strandline sip top 192.0.2.1:9090               show a server on another host
+  strandline sip top --once                       print the state once, as text")]
 pub struct Args {
     /// Address of the server's metrics
     #[arg(value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9090")]
