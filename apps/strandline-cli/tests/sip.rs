@@ -256,7 +256,7 @@ fn source_limits_apply_and_show_in_metrics() {
     assert!(sample(&page, "strandline_sip_requests_total") >= 2.0, "{page}");
     assert_eq!(sample(&page, "strandline_sip_connections"), 2.0, "{page}");
     assert!(page.contains(
-        "# TYPE strandline_sip_came_total counter\nstrandline_sip_came_total{urgency=\"begun\"} 0\n"
+        "# TYPE strandline_sip_received_total counter\nstrandline_sip_received_total{urgency=\"begun\"} 0\n"
     ));
     drop((first, second));
     // A connection is accepted again.

@@ -136,7 +136,7 @@ fn naptr_and_srv_lead_to_another_domain() {
     assert_eq!((dns.asked("NAPTR", "other.example"), dns.asked("SRV", "_sip._udp.other.example")), (1, 1));
     let page = server.metrics("/metrics");
     assert!(page.contains("strandline_sip_names_total{result=\"found\"} 1\n"), "{page}");
-    assert!(page.contains("strandline_sip_names_total{result=\"known\"}"), "{page}");
+    assert!(page.contains("strandline_sip_names_total{result=\"cached\"}"), "{page}");
 }
 
 #[test]

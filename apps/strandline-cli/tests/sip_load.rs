@@ -89,8 +89,9 @@ fn new_associations_queue_in_both_socket_styles() {
         );
         assert!(succeeded("127.0.0.1:5060", &arguments) >= 40, "{style}");
         let page = server.metrics("/metrics");
-        let count =
-            |line: &str| line.strip_prefix("strandline_sip_came_total{urgency=\"arrival\"} ")?.parse().ok();
+        let count = |line: &str| {
+            line.strip_prefix("strandline_sip_received_total{urgency=\"arrival\"} ")?.parse().ok()
+        };
         let arrivals: u64 = page.lines().find_map(count).unwrap();
         // The first two messages of each association: a REGISTER, then one with credentials.
         assert!((20..=40).contains(&arrivals), "{style}: {arrivals}");

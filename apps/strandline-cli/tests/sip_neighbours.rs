@@ -73,7 +73,7 @@ fn neighbour_reporting_overload_gets_less() {
     at_last("somebody answers", || answer().is_some_and(|answer| answer.starts_with("SIP/2.0 404")));
     // Both have negotiated overload control, and there is nothing to control yet.
     assert!(upstream.metrics("/metrics").contains("strandline_sip_withheld_total{reason=\"overload\"} 0\n"));
-    let heeded = |page: &str| !page.contains("strandline_sip_neighbours_heeded_total 0\n");
+    let heeded = |page: &str| !page.contains("strandline_sip_neighbour_limits_total 0\n");
     assert!(heeded(&upstream.metrics("/metrics")));
     let flood = Flood::start(busy.address("udp"));
     // A 503 without Retry-After comes from the upstream server itself: it converts another server's 503 to 500.

@@ -36,8 +36,9 @@ fn error(what: &'static str) -> impl FnOnce(::mysql::Error) -> StoreError {
 
 fn options(settings: &Shared) -> Result<Opts, StoreError> {
     // The parser's error might reveal a password in the URL.
-    let options = Opts::from_url(&settings.url)
-        .map_err(|_| StoreError::new("store.url", "expected a URL such as mysql://user@host:3306/database"))?;
+    let options = Opts::from_url(&settings.url).map_err(|_| {
+        StoreError::new("store.url", "expected a URL such as mysql://user@host:3306/database")
+    })?;
     let mut builder = OptsBuilder::from_opts(options)
         .prefer_socket(false)
         .tcp_connect_timeout(Some(settings.timeout))

@@ -58,10 +58,9 @@ async fn in_time<T>(
 impl PostgreSql {
     pub(super) fn open(settings: &Shared) -> Result<Self, StoreError> {
         // The parser's error might reveal a password in the URL.
-        let mut config: Config = settings
-            .url
-            .parse()
-            .map_err(|_| StoreError::new("store.url", "expected a URL such as postgresql://user@host:5432/database"))?;
+        let mut config: Config = settings.url.parse().map_err(|_| {
+            StoreError::new("store.url", "expected a URL such as postgresql://user@host:5432/database")
+        })?;
         config.connect_timeout(settings.timeout);
         if let Some(password) = &settings.password {
             config.password(password);

@@ -78,9 +78,9 @@ fn share((worker, live): &(u8, Live)) -> Share {
 pub(super) fn metrics(pages: &[(u8, &str)], supervisor: &str, own: &Own) -> String {
     let mut page = String::with_capacity(pages.iter().map(|(_, text)| text.len()).sum::<usize>() + 2048);
     let totals = [
-        ("workers", "gauge", "Processes that serve.", pages.len() as u64),
-        ("workers_configured", "gauge", "Processes that are to serve.", own.processes.into()),
-        ("worker_restarts_total", "counter", "Processes that died and were started again.", own.restarts),
+        ("workers", "gauge", "Worker processes that serve and responded to the scrape.", pages.len() as u64),
+        ("workers_configured", "gauge", "Configured worker processes.", own.processes.into()),
+        ("worker_restarts_total", "counter", "Worker processes that died and were restarted.", own.restarts),
     ];
     for (name, kind, help, value) in totals {
         let name = format!("strandline_sip_{name}");
