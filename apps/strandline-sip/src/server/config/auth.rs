@@ -92,7 +92,9 @@ fn table(text: &str, store: Option<&Store>) -> Result<SubscriberTable, ConfigErr
             Err(wrong(key, hint))
         }
         // The value is not shown, because it may contain a password.
-        _ => Err(wrong(key, "expected \"store\" or a file such as \"sqlite:/etc/strandline/subscribers.db\"")),
+        _ => {
+            Err(wrong(key, "expected \"store\" or a file such as \"sqlite:/etc/strandline/subscribers.db\""))
+        }
     }
 }
 
