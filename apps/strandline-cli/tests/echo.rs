@@ -166,7 +166,7 @@ fn mistakes_are_explained() {
     let nobody = ["load", "echo", "--count", "1", "--encapsulation", "1", "--timeout", "5"];
     let output = Command::new(PROGRAM).args(nobody).output().unwrap();
     assert!(!output.status.success());
-    assert!(String::from_utf8_lossy(&output.stdout).contains("nothing speaks SCTP there"));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("no SCTP stack responds there"));
 }
 
 #[test]

@@ -542,7 +542,7 @@ fn mistakes_are_explained() {
     // Port 1 (tcpmux) is never assigned to a socket that asks for any port.
     let nobody = fails(&["client", "127.0.0.1", "--encapsulation-port", "1"]);
     assert!(nobody.contains("perf server -p 5001 --encapsulation-port"), "{nobody}");
-    assert!(nobody.contains("nothing speaks SCTP there"), "{nobody}");
+    assert!(nobody.contains("no SCTP stack responds there"), "{nobody}");
     let nobody = ["perf", "client", "127.0.0.1", "--transport", "tcp", "-p", "1"];
     let refused = fails(&nobody[1..]);
     assert!(refused.contains("perf server") && refused.contains("refused"), "{refused}");

@@ -103,7 +103,7 @@ fn top_prints_text_without_a_terminal() {
     let address = server.url("").replace("http://", "");
     let output = top(&address);
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success() && text.starts_with("example.com, in order, up 0:0"), "{text}");
+    assert!(output.status.success() && text.starts_with("example.com, healthy, up 0:0"), "{text}");
     for shown in [&["registered", "phones", "52"][..], &["of", "users", "51"]] {
         assert!(text.lines().any(|line| line.split_whitespace().eq(shown.iter().copied())), "{text}");
     }
@@ -177,7 +177,7 @@ fn a_browser_shows_it_at_every_width() {
         browse(&folder.join("profile"), &server.url("/"), &["--virtual-time-budget=3000", "--dump-dom"]);
     for shown in [
         "example.com",
-        "in order",
+        "healthy",
         "Registered phones",
         ">52 <",
         "of 51 users",
@@ -201,11 +201,11 @@ fn a_browser_shows_it_at_every_width() {
     for (mode, ground) in [(0, "rgb(16, 23, 31)"), (1, "rgb(244, 246, 248)")] {
         let mode = format!("--blink-settings=preferredColorScheme={mode}");
         for (live, state) in [
-            (&live, "in order"),
-            (&overloaded, "overloaded: 0 refused a second"),
-            (&failing, "store fails: who registers is refused"),
-            (&silent, "3 of 3 processes silent"),
-            (&gone, "gone: b"),
+            (&live, "healthy"),
+            (&overloaded, "overloaded: 0/s refused"),
+            (&failing, "store failing: registrations get 503"),
+            (&silent, "3 of 3 processes not responding"),
+            (&gone, "nodes down: b"),
         ] {
             let file = folder.join("frames.html");
             fs::write(&file, frames(&page, live)).unwrap();

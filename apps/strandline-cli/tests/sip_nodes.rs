@@ -109,7 +109,7 @@ fn phones_of_all_nodes_call_one_another(kind: Kind) {
         |node: &Node, other: &str| node.metric(&format!("strandline_sip_node_alive{{node=\"{other}\"}}"));
     assert_eq!(nodes[0].metric("strandline_sip_node_info{node=\"n0\"}"), 1.0);
     assert_eq!(["n1", "n2"].map(|other| is_alive(&nodes[0], other)), [1.0, 1.0]);
-    assert!(nodes[1].top().contains(", in order, "), "{}", nodes[1].top());
+    assert!(nodes[1].top().contains(", healthy, "), "{}", nodes[1].top());
     // A node dies: its phones behind connections and NATs become unreachable, those with public addresses
     // don't.
     nodes[2].kill();
@@ -118,8 +118,7 @@ fn phones_of_all_nodes_call_one_another(kind: Kind) {
     });
     assert_eq!(["n1", "n2"].map(|other| is_alive(&nodes[0], other)), [1.0, 0.0]);
     let top = nodes[1].top();
-    for told in [", gone: n2, ", "\nnode n0: is there, tcp:127.0.0.2:", "\nnode n2: is gone, tcp:127.0.0.4:"]
-    {
+    for told in [", nodes down: n2, ", "\nnode n0: up, tcp:127.0.0.2:", "\nnode n2: down, tcp:127.0.0.4:"] {
         assert!(top.contains(told), "{told}: {top}");
     }
     phones::call(&mut phones, 0, 6);

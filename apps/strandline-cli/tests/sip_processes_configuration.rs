@@ -117,7 +117,7 @@ fn reload_applies_to_present_and_later_processes() {
         World::write_all(&world.folder, text);
         let refused = world.admin("reload");
         assert!(!refused.status.success());
-        assert!(String::from_utf8_lossy(&refused.stderr).contains("nothing has changed"));
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("the configuration is unchanged"));
         all_register(&world, &mut phones, 88);
     }
     let reloads = |world: &World| world.told("status")["reloads"].clone();

@@ -11,7 +11,7 @@ use thiserror::Error;
 pub enum OpenError {
     /// Raw sockets need CAP_NET_RAW.
     #[error(
-        "raw IP sockets need CAP_NET_RAW: run as root, give the program the capability \
+        "raw IP sockets require CAP_NET_RAW: run as root, give the program the capability \
          (setcap cap_net_raw+ep BINARY), or use UDP encapsulation, which needs no privilege"
     )]
     Privilege,
@@ -26,7 +26,7 @@ pub enum OpenError {
         evidence: &'static str,
     },
     /// Another socket is bound to the address.
-    #[error("{address} is in use by another socket: choose another port, or stop the program that has it")]
+    #[error("{address} is in use by another socket: choose another port, or stop the program that uses it")]
     AddressInUse {
         /// The requested address.
         address: SocketAddr,
@@ -52,7 +52,7 @@ pub enum OpenError {
         evidence: &'static str,
     },
     /// Ports below `net.ipv4.ip_unprivileged_port_start` (1024) need CAP_NET_BIND_SERVICE.
-    #[error("binding to {address} needs privilege: choose a port of 1024 or more, or run as root")]
+    #[error("binding to {address} requires privilege: choose a port of 1024 or more, or run as root")]
     PrivilegedPort {
         /// The requested address.
         address: SocketAddr,
@@ -73,7 +73,7 @@ impl OpenError {
         match source.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) if raw => Self::Privilege,
             Some(libc::EAFNOSUPPORT) => Self::Ipv6Disabled { evidence: "the kernel has no IPv6" },
-            _ => Self::Io { action: "making a socket", source },
+            _ => Self::Io { action: "creating a socket", source },
         }
     }
 
@@ -95,7 +95,7 @@ impl OpenError {
     pub(crate) fn of_packet_socket(source: io::Error) -> Self {
         match source.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => Self::Privilege,
-            _ => Self::Io { action: "making a packet socket", source },
+            _ => Self::Io { action: "creating a packet socket", source },
         }
     }
 

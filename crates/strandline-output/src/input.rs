@@ -13,7 +13,7 @@ pub fn read_file(path: impl AsRef<Path>, max: u64) -> io::Result<Vec<u8>> {
     File::open(path)?.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > max {
         let (size, unit) = if max < 1 << 20 { (max >> 10, "KiB") } else { (max >> 20, "MiB") };
-        let what = format!("it has more than {size} {unit}, the limit: is that the right file?");
+        let what = format!("the file has more than {size} {unit}: is it the right one?");
         return Err(io::Error::new(ErrorKind::FileTooLarge, what));
     }
     Ok(bytes)

@@ -348,7 +348,7 @@ impl AssociationConfig {
             "sack_delay",
             "at most 500 ms (RFC 9260 section 6.2)",
         )?;
-        check(self.sack_frequency != SackFrequency::Every(0), "sack_frequency", "every packet at least: 1")?;
+        check(self.sack_frequency != SackFrequency::Every(0), "sack_frequency", "at least 1")?;
         check(
             self.heartbeat_interval.is_none_or(|i| i >= ms),
             "heartbeat_interval",

@@ -101,13 +101,13 @@ pub enum PathError {
     #[error("no such association: it has ended")]
     UnknownAssociation,
     /// The address is not one of the peer's.
-    #[error("the address is none of the peer's addresses")]
+    #[error("the address is not one of the peer's addresses")]
     UnknownAddress,
     /// The address is not confirmed yet (RFC 9260 section 5.4).
     #[error("the address is not confirmed yet")]
     Unconfirmed,
     /// DCTCP needs exact reports of marks, which both sides negotiate for the whole association.
-    #[error("DCTCP is for whole associations: choose it by AssociationConfig::congestion on both sides")]
+    #[error("DCTCP applies to whole associations: set AssociationConfig::congestion on both sides")]
     Dctcp,
 }
 
@@ -123,7 +123,7 @@ pub enum ConfigureError {
     UnknownAssociation(#[from] UnknownAssociation),
     /// DCTCP needs ECN, which both sides negotiate when an association is set up. Nothing was changed.
     #[error(
-        "DCTCP needs ECN, which this association did not agree on: set AssociationConfig::ecn, or congestion \
+        "DCTCP requires ECN, which this association did not negotiate: set AssociationConfig::ecn, or congestion \
          to Dctcp, on both sides before it is set up"
     )]
     Dctcp,

@@ -161,10 +161,12 @@ impl fmt::Display for Address {
 #[non_exhaustive]
 pub enum ParseAddressError {
     /// The text before the `%`, if any, is not an IP address.
-    #[error("{0:?} is no IP address: expected one such as 192.0.2.7, 2001:db8::7 or fe80::7%eth0")]
+    #[error("{0:?} is not an IP address: expected one such as 192.0.2.7, 2001:db8::7 or fe80::7%eth0")]
     NoIp(String),
     /// A text that should name an IP address and a port doesn't.
-    #[error("{0:?} is no address with a port: expected one such as 192.0.2.7:5060 or [fe80::7%eth0]:5060")]
+    #[error(
+        "{0:?} is not an address with a port: expected one such as 192.0.2.7:5060 or [fe80::7%eth0]:5060"
+    )]
     NoSocketAddress(String),
     /// The address has a zone and is none of a link.
     #[error("{0} is not link-local: only addresses in fe80::/10 take a zone")]
@@ -173,7 +175,7 @@ pub enum ParseAddressError {
     #[error("{0} is a link-local address, which each link may have: add the interface, as in {0}%eth0")]
     NoZone(IpAddr),
     /// No network interface has this name or index.
-    #[error("{zone:?} is no network interface of this host: it has {known}")]
+    #[error("{zone:?} is not a network interface of this host: it has {known}")]
     UnknownZone {
         /// The zone as given.
         zone: String,

@@ -74,7 +74,7 @@ const NAMED: [(u16, ErrorCause, &str); 20] = [
     (9, ErrorCause::NoUserData, "no user data"),
     (10, ErrorCause::CookieReceivedWhileShuttingDown, "cookie received while shutting down"),
     (11, ErrorCause::RestartWithNewAddresses, "restart with new addresses"),
-    (12, ErrorCause::UserInitiatedAbort, "its user ended it"),
+    (12, ErrorCause::UserInitiatedAbort, "aborted by its user"),
     (13, ErrorCause::ProtocolViolation, "protocol violation"),
     (14, ErrorCause::RestartWithNewEncapsulationPort, "restart with a new encapsulation port"),
     (160, ErrorCause::RequestToDeleteLastAddress, "request to delete the last address"),

@@ -38,7 +38,7 @@ pub enum Ended {
     )]
     TimedOut,
     /// An ICMP message reported that nothing at the peer's address speaks SCTP.
-    #[error("nothing speaks SCTP there: is the peer's stack running, and is this its encapsulation port?")]
+    #[error("no SCTP stack responds there: is the peer's stack running, and is this its encapsulation port?")]
     Unreachable,
     /// This host can't send to any of the peer's addresses.
     #[error(
@@ -47,7 +47,7 @@ pub enum Ended {
     )]
     NoRoute,
     /// The peer violated the protocol.
-    #[error("the peer broke the protocol: {0}")]
+    #[error("the peer violated the protocol: {0}")]
     ProtocolViolation(&'static str),
     /// The stack's driver task is gone, usually because its tokio runtime was shut down.
     #[error("the SCTP stack is gone: was its tokio runtime shut down?")]
@@ -99,7 +99,7 @@ pub enum StackError {
     #[error(transparent)]
     Lock(#[from] strandline_io::LockError),
     /// The address is already used in the in-memory network.
-    #[error("{0} is taken in this network: give each stack addresses of its own")]
+    #[error("{0} is in use in this network: give each stack its own addresses")]
     AddressInUse(std::net::IpAddr),
     /// No address was given.
     #[error("a stack needs at least one address")]

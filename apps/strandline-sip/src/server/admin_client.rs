@@ -38,13 +38,13 @@ pub struct Args {
     /// File with the token, the same as the server's
     #[arg(long, value_name = "FILE")]
     pub token: PathBuf,
-    /// Timeout of a request; changes wait for the store
+    /// Time limit for a response in seconds; changes wait for the store
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = PATIENCE_SECS, value_parser = clap::value_parser!(u16).range(1..=3600))]
     pub timeout: u16,
-    /// Print JSON
+    /// Print the response as JSON
     #[arg(long, global = true)]
     pub json: bool,
-    /// Command
+    /// Request to make
     #[command(subcommand)]
     pub what: What,
 }

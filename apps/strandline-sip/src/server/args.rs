@@ -80,10 +80,10 @@ pub struct Args {
     /// Forward requests for other hosts from anybody; for closed networks only
     #[arg(long)]
     pub open_relay: bool,
-    /// Answer everything with 200
+    /// Answer every request with 200, for measurements
     #[arg(long)]
     pub front_end: bool,
-    /// Number of processes that serve all addresses; `auto`: one for each available core
+    /// Number of processes that serve all addresses, or `auto` for one per available core [default: 1]
     #[arg(long, value_name = "N")]
     pub processes: Option<String>,
     /// Number of this process among several

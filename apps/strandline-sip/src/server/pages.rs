@@ -18,7 +18,7 @@ pub(super) fn answer(hub: &Hub, request: &Request) -> Answer {
         ["live.json"] => page("application/json", status::json(hub)),
         ["metrics"] => page("text/plain; version=0.0.4; charset=utf-8", metrics::text(hub)),
         _ => {
-            let others = "There are / and /live.json and /metrics here.\n".to_owned();
+            let others = "Not found. The paths are /, /live.json and /metrics.\n".to_owned();
             Answer::text(404, "text/plain; charset=utf-8", others)
         }
     }

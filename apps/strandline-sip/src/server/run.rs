@@ -89,7 +89,7 @@ fn tell_of(flaws: &[Flaw]) -> ExitCode {
     if flaws.iter().any(|flaw| flaw.is_error) {
         return ExitCode::FAILURE;
     }
-    outln!("The configuration is right.");
+    outln!("The configuration is valid.");
     ExitCode::SUCCESS
 }
 

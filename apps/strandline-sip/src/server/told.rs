@@ -39,17 +39,17 @@ pub(super) fn print(told: &Told<'_>) {
         0 | 1 => String::new(),
         count => format!(", {count} processes"),
     };
-    outln!("SIP server, until SIGTERM or interrupted; {users} users registered{processes}:");
+    outln!("SIP server (stop with SIGTERM or Ctrl-C); {users} users registered{processes}:");
     for (one, carrier) in advertised.iter().zip(carriers.iter()) {
         let (name, host, port) = (one.protocol.name().to_ascii_uppercase(), one.name(), one.port);
-        let carrier = carrier.map_or(String::new(), |port| format!(", in UDP at port {port}"));
+        let carrier = carrier.map_or(String::new(), |port| format!(", over UDP port {port}"));
         outln!("  {name:<5}{host} port {port}{carrier}");
     }
     for (name, address) in others.iter().filter_map(|(name, address)| Some((*name, (*address)?))) {
         match name {
             "metrics" => outln!("  live page at http://{address}/, metrics at http://{address}/metrics"),
             _ => {
-                outln!("  looked after with: strandline sip admin --address {address} --token FILE status")
+                outln!("  administration: strandline sip admin --address {address} --token FILE status")
             }
         }
     }

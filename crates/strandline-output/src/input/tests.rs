@@ -3,7 +3,7 @@ use super::*;
 #[test]
 fn a_device_without_end_is_an_error() {
     let error = read_file("/dev/zero", 2 << 20).unwrap_err();
-    assert_eq!(error.to_string(), "it has more than 2 MiB, the limit: is that the right file?");
+    assert_eq!(error.to_string(), "the file has more than 2 MiB: is it the right one?");
     assert!(read_text("/dev/zero", 4096).unwrap_err().to_string().contains("4 KiB"));
 }
 

@@ -16,9 +16,9 @@ fn errors_name_what_is_known() {
     let unknown = error("fe80::1%nowhere0");
     assert!(unknown.contains("nowhere0") && unknown.contains("lo (1)"), "{unknown}");
     assert!(error("2001:db8::1%lo").contains("2001:db8::1 is not link-local"));
-    assert!(error("host").contains("\"host\" is no IP address"));
-    assert!(error("fe80::1%0").contains("\"0\" is no network interface"));
-    assert!(error("fe80::1%").contains("\"\" is no network interface"));
+    assert!(error("host").contains("\"host\" is not an IP address"));
+    assert!(error("fe80::1%0").contains("\"0\" is not a network interface"));
+    assert!(error("fe80::1%").contains("\"\" is not a network interface"));
 }
 
 #[test]

@@ -8,7 +8,7 @@ fn messages_say_what_to_do() {
         cause: ErrorCause::UserInitiatedAbort,
         reason: Bytes::from_static(b"maintenance"),
     };
-    assert_eq!(aborted.to_string(), "the peer aborted the association: its user ended it (maintenance)");
+    assert_eq!(aborted.to_string(), "the peer aborted the association: aborted by its user (maintenance)");
     let binary =
         Ended::PeerAborted { cause: ErrorCause::ProtocolViolation, reason: Bytes::from_static(&[0, 255]) };
     assert_eq!(binary.to_string(), "the peer aborted the association: protocol violation (cause 13)");

@@ -179,5 +179,8 @@ fn print(report: &Value) {
         let of = |what: &str| report[what][name].as_f64().unwrap_or_default();
         outln!("{name:<10}{:>10.2}{:>12.3}", of("calls"), of("us"));
     }
-    outln!("For each of {} REGISTERs. `operate` parses once more; no thread is made.", report["requests"]);
+    outln!(
+        "Per REGISTER, for {} of them. `operate` includes a second parse; no threads are created.",
+        report["requests"]
+    );
 }

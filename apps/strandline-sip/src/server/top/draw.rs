@@ -21,22 +21,22 @@ fn rows(live: &Live) -> Vec<(&'static str, String)> {
     let millis = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2} ms"));
     vec![
         ("registered phones", live.bindings.to_string()),
-        ("of users", live.users.to_string()),
+        ("registered users", live.users.to_string()),
         ("TCP connections", live.connections.to_string()),
         ("SCTP associations", live.associations.to_string()),
         ("transactions", live.transactions.to_string()),
-        ("calls a second", format!("{:.1}", now.calls)),
-        ("registrations a second", format!("{:.1}", now.registered)),
-        ("requests a second", format!("{:.1}", now.requests)),
-        ("refused a second", format!("{:.1}", now.refused)),
+        ("calls/s", format!("{:.1}", now.calls)),
+        ("registrations/s", format!("{:.1}", now.registered)),
+        ("requests/s", format!("{:.1}", now.requests)),
+        ("refused requests/s", format!("{:.1}", now.refused)),
         ("response time, p50", millis(now.p50_ms)),
         ("response time, p99", millis(now.p99_ms)),
-        ("wait for the store, p99", millis(now.commit_p99_ms)),
-        ("messages that wait", live.waiting.to_string()),
-        ("neighbours may send", format!("{:.0} %", live.allowed_share * 100.0)),
-        ("kernel lets through", format!("{:.0} %", live.let_through_share * 100.0)),
-        ("calls so far", live.totals.calls.to_string()),
-        ("registrations so far", live.totals.registered.to_string()),
+        ("store wait, p99", millis(now.commit_p99_ms)),
+        ("queued messages", live.waiting.to_string()),
+        ("allowed to neighbours", format!("{:.0} %", live.allowed_share * 100.0)),
+        ("passed by the kernel", format!("{:.0} %", live.let_through_share * 100.0)),
+        ("calls, total", live.totals.calls.to_string()),
+        ("registrations, total", live.totals.registered.to_string()),
     ]
 }
 
@@ -44,14 +44,14 @@ fn rows(live: &Live) -> Vec<(&'static str, String)> {
 fn state(live: &Live) -> (String, Color) {
     let (missing, gone) = (live.missing(), live.gone());
     let (word, color) = match live {
-        Live { store_failing: true, .. } => ("store fails", Color::Red),
+        Live { store_failing: true, .. } => ("store failing", Color::Red),
         Live { draining: true, .. } => ("draining", Color::Yellow),
         Live { overloaded: true, .. } => ("overloaded", Color::Red),
         _ if missing > 0 => {
-            return (format!("{missing} of {} processes silent", live.processes), Color::Red);
+            return (format!("{missing} of {} processes not responding", live.processes), Color::Red);
         }
-        _ if !gone.is_empty() => return (format!("gone: {}", gone.join(", ")), Color::Yellow),
-        _ => ("in order", Color::Green),
+        _ if !gone.is_empty() => return (format!("nodes down: {}", gone.join(", ")), Color::Yellow),
+        _ => ("healthy", Color::Green),
     };
     (word.to_owned(), color)
 }
@@ -83,7 +83,7 @@ fn others(live: &Live) -> Vec<String> {
 
 fn other_node(node: &OtherNode) -> String {
     let address = node.address.as_deref().unwrap_or("no address");
-    format!("node {}: {}, {address}", node.name, if node.is_alive { "is there" } else { "is gone" })
+    format!("node {}: {}, {address}", node.name, if node.is_alive { "up" } else { "down" })
 }
 
 /// The figures of one of several processes.
@@ -124,13 +124,13 @@ pub(super) fn draw(frame: &mut Frame<'_>, address: SocketAddr, live: &Live) {
     let drawn = |name: &str, value: f64, of: fn(&Second) -> f64, color, area: Rect| {
         spark(live, format!(" {name}: {value:.1} "), of, color, area)
     };
-    frame.render_widget(drawn("calls a second", now.calls, |second| second.calls, Color::Blue, calls), calls);
+    frame.render_widget(drawn("calls/s", now.calls, |second| second.calls, Color::Blue, calls), calls);
     frame.render_widget(
-        drawn("registrations a second", now.registered, |second| second.registered, Color::Green, phones),
+        drawn("registrations/s", now.registered, |second| second.registered, Color::Green, phones),
         phones,
     );
     frame.render_widget(
-        drawn("refused a second", now.refused, |second| second.refused, Color::Red, refused),
+        drawn("refused requests/s", now.refused, |second| second.refused, Color::Red, refused),
         refused,
     );
     let p99 = |second: &Second| second.p99_ms.unwrap_or_default() * 1000.0;
@@ -141,7 +141,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, address: SocketAddr, live: &Live) {
         0 => String::new(),
         count => format!(", {count} processes"),
     };
-    let foot_text = format!("{address}{processes}, {}, the last two minutes; q ends", uptime(live));
+    let foot_text = format!("{address}{processes}, {}, last two minutes; q: quit", uptime(live));
     frame.render_widget(Line::from(foot_text).dim(), foot);
 }
 
@@ -167,6 +167,6 @@ fn spark(live: &Live, title: String, of: fn(&Second) -> f64, color: Color, area:
 
 /// Draws the error of a failed request.
 pub(super) fn nothing(frame: &mut Frame<'_>, error: &anyhow::Error) {
-    let text = escape(&format!("{error:#}\n\nq ends; it goes on trying.")).into_owned();
+    let text = escape(&format!("{error:#}\n\nRetrying; press q to quit.")).into_owned();
     frame.render_widget(Paragraph::new(text).wrap(ratatui::widgets::Wrap { trim: true }), frame.area());
 }

@@ -58,7 +58,7 @@ fn all_is_on_a_usual_terminal() {
         "120.0",
         "1.50 ms",
         "up 1:02:05",
-        "calls a second: 41.5",
+        "calls/s: 41.5",
         "q ends",
     ] {
         assert!(screen.contains(shown), "{shown}:\n{screen}");
@@ -113,12 +113,12 @@ fn what_is_wrong_is_said_in_a_word() {
         change(&mut live);
         draw::text(&live).lines().next().unwrap().to_owned()
     };
-    assert_eq!(word(|_| {}), "example.com, in order, up 1:02:05");
+    assert_eq!(word(|_| {}), "example.com, healthy, up 1:02:05");
     assert_eq!(word(|live| live.overloaded = true), "example.com, overloaded, up 1:02:05");
     assert_eq!(word(|live| live.draining = true), "example.com, draining, up 1:02:05");
     // A failing store takes precedence, because registrations are then rejected.
     let all = |live: &mut Live| (live.store_failing, live.draining, live.overloaded) = (true, true, true);
-    assert_eq!(word(all), "example.com, store fails, up 1:02:05");
+    assert_eq!(word(all), "example.com, store failing, up 1:02:05");
 }
 
 /// One of two processes, and two other nodes.
@@ -151,12 +151,12 @@ fn each_process_and_each_node_has_a_line() {
     let screen = terminal.backend().to_string();
     for line in [
         "process 2: 3 connections, 4 associations, 5 transactions, 77 requests",
-        "node b: is there, tcp:192.0.2.2:5060",
-        "node c: is gone, no address",
-        "1 of 2 processes silent",
+        "node b: up, tcp:192.0.2.2:5060",
+        "node c: down, no address",
+        "1 of 2 processes not responding",
     ] {
         assert!(text.contains(line) && screen.contains(line), "{line}: {text}{screen}");
     }
     let whole = Live { processes: 1, ..one_of_two() };
-    assert!(draw::text(&whole).starts_with("example.com, gone: c, up "), "{}", draw::text(&whole));
+    assert!(draw::text(&whole).starts_with("example.com, nodes down: c, up "), "{}", draw::text(&whole));
 }

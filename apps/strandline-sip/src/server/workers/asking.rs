@@ -155,8 +155,8 @@ impl Asking {
                 None if changes => {
                     return Answer::error(
                         503,
-                        "the process that was asked has not answered",
-                        "it may have done it, or may do it yet: look before you ask again",
+                        "a worker process did not respond in time",
+                        "the request may have been carried out, or still may be: check before you repeat it",
                     );
                 }
                 None => {}
@@ -231,7 +231,7 @@ impl Asking {
     pub(super) async fn reload(&self) -> Answer {
         let Reloaded { changed, kept } = match self.accepted.read_again() {
             Ok(done) => done,
-            Err(error) => return Answer::error(422, &error.to_string(), "nothing has changed"),
+            Err(error) => return Answer::error(422, &error.to_string(), "the configuration is unchanged"),
         };
         let files = self.accepted.last().unwrap_or_default();
         let said = self.have_all(|worker| self.tell(worker, |id| ToWorker::Reload { id }, &files)).await;
@@ -270,7 +270,7 @@ impl Asking {
 }
 
 fn unavailable() -> Answer {
-    Answer::error(503, "no process has answered", "one may be starting again: try it in a second")
+    Answer::error(503, "no worker process responded", "one may be restarting: retry in a second")
 }
 
 /// Starts the configured listeners for administrative requests and metrics.
@@ -304,7 +304,7 @@ fn pages(asking: &Rc<Asking>) -> Handler {
                 Answer::text(200, "text/plain; version=0.0.4; charset=utf-8", asking.metrics().await)
             })),
             _ => {
-                let others = "There are / and /live.json and /metrics here.\n".to_owned();
+                let others = "Not found. The paths are /, /live.json and /metrics.\n".to_owned();
                 Answer::text(404, "text/plain; charset=utf-8", others).into()
             }
         }
