@@ -154,7 +154,7 @@ impl Registrations {
 /// The number of unreadable lines; a warning if there was no room for the user.
 fn count(unreadable: Option<usize>) -> usize {
     if unreadable.is_none() {
-        tracing::warn!("there are more users than limits.users_max");
+        tracing::warn!("there are more users than limits.users_max allows");
     }
     unreadable.unwrap_or(0)
 }

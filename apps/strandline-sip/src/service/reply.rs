@@ -147,7 +147,7 @@ impl Responder<'_> {
             noting(feedback, *flow, out, |out| write(message, *flow, code, reason, extra, &tag, out))
         });
         if let Err(error) = written {
-            tracing::debug!(%error, "a response can't be written");
+            tracing::debug!(%error, "writing a response failed");
             self.transactions.forget_server(server);
         } else if essentials.cseq.method == Method::Invite {
             *self.invite_answered_at = Some(self.now);
@@ -212,7 +212,7 @@ impl Responder<'_> {
             scale.weigh(out.len() - start)
         });
         if let Err(error) = written {
-            tracing::debug!(%error, "a challenge can't be written");
+            tracing::debug!(%error, "writing a challenge failed");
         }
     }
 
@@ -256,7 +256,7 @@ impl Responder<'_> {
             writer.finish(b"")
         });
         if let Err(error) = written {
-            tracing::debug!(%error, "a redirection can't be written");
+            tracing::debug!(%error, "writing a redirect response failed");
             self.transactions.forget_server(server);
         } else if essentials.cseq.method == Method::Invite {
             *self.invite_answered_at = Some(self.now);
