@@ -34,7 +34,10 @@ const DNS_PORT: u16 = 53;
 pub(super) fn check(file: &Table) -> Result<Option<Dns>, ConfigError> {
     let servers = file.servers.iter().map(|text| server(text)).collect::<Result<Vec<_>, _>>()?;
     if servers.len() > SERVERS_MAX {
-        return Err(wrong("dns.servers", format!("{} servers: at most {SERVERS_MAX} are allowed", servers.len())));
+        return Err(wrong(
+            "dns.servers",
+            format!("{} servers: at most {SERVERS_MAX} are allowed", servers.len()),
+        ));
     }
     if !(100..=10_000).contains(&file.timeout_ms) {
         return Err(wrong("dns.timeout_ms", format!("{} is not between 100 and 10000", file.timeout_ms)));

@@ -43,8 +43,7 @@ pub(super) fn check(table: &Table) -> Result<Option<NodeSettings>, ConfigError> 
     };
     let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
     if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(is_fit) {
-        let message =
-            format!("{name:?} must be 1 to {NAME_BYTES_MAX} letters, digits, '.', '-' and '_'");
+        let message = format!("{name:?} must be 1 to {NAME_BYTES_MAX} letters, digits, '.', '-' and '_'");
         return Err(wrong("node.name", message));
     }
     let Some(address) = table.address.clone() else {
