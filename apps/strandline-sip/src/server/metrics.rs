@@ -75,11 +75,7 @@ pub(super) fn text(hub: &Hub) -> String {
     of_process(hub.clock.epoch_unix_secs, &mut page);
     let service = hub.service.borrow();
     let draining = f64::from(u8::from(service.setup().is_draining()));
-    page.gauge(
-        "draining",
-        "1 while the server drains: new requests are refused with 503.",
-        draining,
-    );
+    page.gauge("draining", "1 while the server drains: new requests are refused with 503.", draining);
     let times = &hub.watch.borrow().handled_in;
     page.histogram(
         "response_seconds",
@@ -110,7 +106,11 @@ pub(super) fn text(hub: &Hub) -> String {
     page.sample("transactions", "side=\"server\"", servers as f64);
     page.sample("transactions", "side=\"client\"", clients as f64);
     let kept = service.transactions().kept_bytes() as f64;
-    page.gauge("transaction_bytes", "Memory of the messages that transactions and waiting requests hold.", kept);
+    page.gauge(
+        "transaction_bytes",
+        "Memory of the messages that transactions and waiting requests hold.",
+        kept,
+    );
     page.gauge(
         "connections",
         "Open TCP connections, including TLS and WebSocket.",
@@ -119,7 +119,11 @@ pub(super) fn text(hub: &Hub) -> String {
     let associations = hub.associations();
     page.gauge("associations", "Established SCTP associations.", associations as f64);
     let share = service.overload().allowed_share();
-    page.gauge("allowed_ratio", "Fraction of requests that neighbours are asked to send (RFC 7339); 1 without overload.", share);
+    page.gauge(
+        "allowed_ratio",
+        "Fraction of requests that neighbours are asked to send (RFC 7339); 1 without overload.",
+        share,
+    );
     let guesses = service.access().guesses();
     page.counter("wrong_passwords_total", "Requests with a wrong password.", guesses.wrong);
     page.counter(
@@ -179,8 +183,16 @@ fn of_process(begun_unix_secs: u64, page: &mut Page) {
 
 fn neighbours(hub: &Hub, service: &crate::service::Service, page: &mut Page) {
     let (counters, limited) = service.overload().throttled(hub.now());
-    page.gauge("neighbours_limited", "Downstream neighbours that currently limit requests (RFC 7339).", limited as f64);
-    page.counter("neighbour_limits_total", "Responses of downstream neighbours with a limit.", counters.heeded);
+    page.gauge(
+        "neighbours_limited",
+        "Downstream neighbours that currently limit requests (RFC 7339).",
+        limited as f64,
+    );
+    page.counter(
+        "neighbour_limits_total",
+        "Responses of downstream neighbours with a limit.",
+        counters.heeded,
+    );
     page.family(
         "withheld_total",
         "counter",

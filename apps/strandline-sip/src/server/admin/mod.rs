@@ -65,11 +65,7 @@ impl Admin {
             (["bindings", _], _) => Answer::not_allowed("GET, HEAD, DELETE"),
             (["drain"], _) => Answer::not_allowed("PUT, DELETE"),
             (["reload"], _) => Answer::not_allowed("POST"),
-            _ => Answer::error(
-                404,
-                "not found",
-                "the paths are /status, /bindings, /drain and /reload",
-            ),
+            _ => Answer::error(404, "not found", "the paths are /status, /bindings, /drain and /reload"),
         };
         answer.into()
     }
