@@ -39,7 +39,8 @@ struct Route {
 impl Route {
     /// Queues a restart. Restarts without a message between them count as one.
     fn push_restart(&mut self, cut: Option<StreamId>) {
-        if !(self.fresh && cut.is_none()) && !self.queue.back().is_some_and(Item::is_restart) {
+        let concerned = !self.fresh || cut.is_some();
+        if concerned && !self.queue.back().is_some_and(Item::is_restart) {
             self.queue.push_back(Item::Restart(Restart { cut }));
         }
     }
