@@ -193,16 +193,6 @@ fn neighbours(hub: &Hub, service: &crate::service::Service, page: &mut Page) {
         "Responses of downstream neighbours with a limit.",
         counters.heeded,
     );
-    page.family(
-        "withheld_total",
-        "counter",
-        "Requests that were not sent to downstream neighbours, by reason.",
-    );
-    page.counter(
-        "neighbour_limits_total",
-        "Responses of downstream neighbours with a limit.",
-        counters.heeded,
-    );
     page.family("withheld_total", "counter", "Requests not sent to downstream neighbours, by reason.");
     page.sample("withheld_total", "reason=\"overload\"", counters.withheld as f64);
     page.sample("withheld_total", "reason=\"silent\"", counters.silent as f64);
