@@ -16,7 +16,7 @@ use super::congestion_event::{Moment, Sent};
 use super::frto::{Decision, Frto};
 use super::gaps::BeyondGap;
 use super::resent::ResentLog;
-use super::spurious::Spurious;
+use super::spurious::{ANSWER_EIGHTHS, Spurious, TOO_SOON_QUARTERS};
 use crate::config::PATHS_MAX;
 use crate::number::Tsn;
 use crate::time::Time;
@@ -26,6 +26,8 @@ const PERSIST: u8 = 16;
 
 /// Period of a minimum round-trip time in nanoseconds; it holds for at most two of these.
 const MIN_RTT_PERIOD_NS: u64 = 30_000_000_000;
+/// The weight of a sample in the smoothed round-trip time is 1 / this (RFC 6298 section 2).
+const SRTT_DIVISOR: u64 = 8;
 
 /// Loss detection state of the association's send window.
 #[derive(Debug)]
@@ -191,7 +193,8 @@ impl PathRack {
     }
 
     fn on_rtt(&mut self, now: Time, rtt_ns: u64) {
-        self.srtt_ns = if self.srtt_ns == 0 { rtt_ns } else { self.srtt_ns - self.srtt_ns / 8 + rtt_ns / 8 };
+        let (srtt_ns, divisor) = (self.srtt_ns, SRTT_DIVISOR);
+        self.srtt_ns = if srtt_ns == 0 { rtt_ns } else { srtt_ns - srtt_ns / divisor + rtt_ns / divisor };
         if now.since(self.min_since).as_nanos() as u64 > MIN_RTT_PERIOD_NS {
             self.min_rtt_ns = [rtt_ns, self.min_rtt_ns[0]];
             self.min_since = now;
@@ -215,7 +218,7 @@ impl PathRack {
     fn answer_ns(&self, len: u32, packet: u32) -> u64 {
         let min_ns = self.min_rtt_ns();
         let least_ns = if self.known_ns == 0 { min_ns } else { min_ns.min(self.known_ns) };
-        let whole_ns = u128::from(least_ns / 4 * 3);
+        let whole_ns = u128::from(least_ns / 4 * TOO_SOON_QUARTERS);
         (whole_ns * u128::from(len.min(packet)) / u128::from(packet.max(1))) as u64
     }
 
@@ -487,7 +490,7 @@ impl Rack {
             path.needless |= path.spurious.on_answered_too_soon(at, tsn);
         }
         let min_ns = path.min_rtt_ns();
-        let least_ns = if path.timed_out.is_some() { min_ns / 2 } else { min_ns / 8 * 7 };
+        let least_ns = if path.timed_out.is_some() { min_ns / 2 } else { min_ns / 8 * ANSWER_EIGHTHS };
         let in_time = rtt_ns >= least_ns;
         if !path.frto.holds(at, tsn, in_time) && in_time {
             path.on_arrived(sent);

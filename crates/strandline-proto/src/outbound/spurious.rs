@@ -14,6 +14,12 @@ use crate::time::Time;
 /// Maximum number of retransmissions watched; more are assumed to be needed.
 pub(super) const RESENT_MAX: usize = 256;
 
+/// Quarters of the minimum round-trip time within which an acknowledgement is too soon for a retransmission.
+pub(super) const TOO_SOON_QUARTERS: u64 = 3;
+
+/// Eighths of the minimum round-trip time that an answer to a retransmission takes at least.
+pub(super) const ANSWER_EIGHTHS: u64 = 7;
+
 /// The undo state of the latest congestion event of one path, and of earlier ones that may still be spurious.
 #[derive(Debug, Default)]
 pub(super) struct Spurious {
