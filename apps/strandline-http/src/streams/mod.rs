@@ -168,7 +168,7 @@ pub(crate) struct Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        self.shared.with(|table| table.is_closing = true);
+        self.shared.with(Table::close);
         // Control messages that are still queued go first.
         self.shared.controls.notify_one();
     }
@@ -308,7 +308,7 @@ impl HttpAssociation {
     /// # Cancel safety
     /// The shutdown goes on when the future is dropped, once all handles are gone.
     pub async fn shutdown(&self) -> Ended {
-        self.shared().with(|table| table.is_closing = true);
+        self.shared().with(Table::close);
         self.shared().changed.notify_waiters();
         self.shared().controls.notify_one();
         self.association().closed().await

@@ -158,6 +158,14 @@ impl Table {
         self.streams > 0 && self.free.is_empty() && self.current.is_empty()
     }
 
+    /// Takes no more connections. Those that were not accepted yet are reset.
+    pub(crate) fn close(&mut self) {
+        self.is_closing = true;
+        for id in std::mem::take(&mut self.accepted) {
+            self.drop_handle(id);
+        }
+    }
+
     /// Server: takes the next connection that the peer has opened.
     pub(crate) fn accept(&mut self) -> Option<(ConnectionId, u16)> {
         let id = self.accepted.pop_front()?;

@@ -281,3 +281,19 @@ fn violations_are_detected() {
     let mut client = Table::new(Role::Client, settings());
     assert!(client.on_message(plain(0, b"HTTP/1.1 200 OK\r\n")).is_err());
 }
+
+#[test]
+fn closing_resets_connections_not_accepted_yet() {
+    let mut server = Table::new(Role::Server, settings());
+    server.on_message(labelled(0, b"GET / HTTP/1.1\r\n")).unwrap();
+    server.on_message(labelled(1, b"GET / HTTP/1.1\r\n")).unwrap();
+    let (accepted, _) = server.accept().unwrap();
+    server.close();
+    assert_eq!(server.accept(), None);
+    let reset = Control { kind: Kind::Reset, number: 0 };
+    assert!(std::iter::from_fn(|| server.pop_control()).any(|control| control == (1, reset)));
+    assert!(server.is_busy(), "the accepted one goes on");
+    server.end(accepted);
+    server.drop_handle(accepted);
+    assert!(!server.is_busy());
+}
