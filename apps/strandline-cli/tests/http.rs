@@ -1,0 +1,185 @@
+//! End-to-end tests of `strandline http serve` and `strandline http get`.
+#![allow(clippy::unwrap_used, reason = "tests stop at the first error")]
+
+use std::fs;
+use std::net::{TcpListener, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+mod announced;
+
+use announced::announced;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
+/// Files of the site besides the page.
+const FILES: usize = 200;
+
+/// A server with a site of its own, which ends when this value is dropped.
+struct Server {
+    folder: PathBuf,
+    child: Child,
+    listening: Value,
+}
+
+impl Server {
+    /// Serves a page with a style, a script and an image, and 200 files of growing sizes.
+    fn start() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder =
+            std::env::temp_dir().join(format!("strandline-http-cli-{}-{number}", std::process::id()));
+        let site = folder.join("site");
+        fs::create_dir_all(&site).unwrap();
+        let page = "<link rel=stylesheet href=style.css><script src=/app.js></script><img src='a b.png'>";
+        for (name, text) in [("index.html", page), ("style.css", "s"), ("app.js", "j"), ("a b.png", "p")] {
+            fs::write(site.join(name), text).unwrap();
+        }
+        for file in 0..FILES {
+            fs::write(site.join(format!("file{file}")), Self::content(file)).unwrap();
+        }
+        let mut server = Command::new(PROGRAM);
+        server.args(["http", "serve", "--json", "--listen", "127.0.0.1:0", "--sctp", "0"]);
+        server.args(["--encapsulation", "127.0.0.1:0"]).arg(&site);
+        let (child, listening) = announced(&mut server);
+        Self { folder, child, listening }
+    }
+
+    /// The content of a file, which differs from that of every other.
+    fn content(file: usize) -> Vec<u8> {
+        (0..file * file * 10).map(|at| (at % 251 + file) as u8).collect()
+    }
+
+    fn url(&self, scheme: &str, path: &str) -> String {
+        let tcp = self.listening["tcp"].as_str().unwrap();
+        let port = match scheme {
+            "http" => tcp.rsplit(':').next().unwrap().to_owned(),
+            _ => self.listening["sctp"].to_string(),
+        };
+        format!("{scheme}://127.0.0.1:{port}/{path}")
+    }
+
+    fn get(&self, arguments: &[&str]) -> Output {
+        let udp = self.listening["encapsulation"].as_str().unwrap().rsplit(':').next().unwrap().to_owned();
+        let mut get = Command::new(PROGRAM);
+        get.current_dir(&self.folder).args(["http", "get", "--quiet", "--encapsulation-port", &udp]);
+        get.args(arguments).output().unwrap()
+    }
+
+    /// Fetches with `--json`, and returns the lines.
+    fn reports(&self, arguments: &[&str]) -> Vec<Value> {
+        let output = self.get(&[&["--json"], arguments].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[test]
+fn two_hundred_files_arrive_each_way() {
+    let server = Server::start();
+    for scheme in ["http", "http+sctp"] {
+        let urls: Vec<String> = (0..FILES).map(|file| server.url(scheme, &format!("file{file}"))).collect();
+        let mut arguments = vec!["--directory", scheme];
+        arguments.extend(urls.iter().map(String::as_str));
+        let reports = server.reports(&arguments);
+        assert_eq!(reports.len(), FILES);
+        for (file, report) in reports.iter().enumerate() {
+            let got = fs::read(server.folder.join(scheme).join(format!("file{file}"))).unwrap();
+            assert!(got == Server::content(file), "{report}");
+            let transport = report["transport"].as_str().unwrap();
+            assert!(transport == "sctp" || (transport == "tcp" && scheme == "http"), "{report}");
+        }
+    }
+}
+
+#[test]
+fn a_page_comes_with_its_objects() {
+    let server = Server::start();
+    let reports = server.reports(&["--page", "--directory", "page", &server.url("http+sctp", "")]);
+    assert_eq!(reports.len(), 4);
+    for (name, text) in [("style.css", "s"), ("app.js", "j"), ("a%20b.png", "p")] {
+        assert_eq!(fs::read_to_string(server.folder.join("page").join(name)).unwrap(), text);
+    }
+}
+
+#[test]
+fn one_response_goes_to_standard_output() {
+    let server = Server::start();
+    for scheme in ["http", "http+sctp"] {
+        let output = server.get(&[&server.url(scheme, "file7")]);
+        assert_eq!((output.status.code(), output.stdout), (Some(0), Server::content(7)));
+    }
+}
+
+#[test]
+fn partial_files_are_continued() {
+    let server = Server::start();
+    let whole = Server::content(100);
+    for have in [0, 1, whole.len() - 1, whole.len()] {
+        fs::write(server.folder.join("part"), &whole[..have]).unwrap();
+        let url = server.url("http+sctp", "file100");
+        let reports = server.reports(&["--continue", "--output", "part", &url]);
+        assert_eq!(reports[0]["bytes"], whole.len() - have);
+        assert!(fs::read(server.folder.join("part")).unwrap() == whole, "{have}");
+    }
+}
+
+#[test]
+fn files_with_one_name_are_all_kept() {
+    let server = Server::start();
+    let url = server.url("http+sctp", "file3");
+    let reports = server.reports(&["--directory", "d", &url, &url, &url]);
+    let files: Vec<&str> = reports.iter().map(|report| report["file"].as_str().unwrap()).collect();
+    assert_eq!(files, ["d/file3", "d/file3.1", "d/file3.2"]);
+}
+
+#[test]
+fn exit_codes_are_those_of_curl() {
+    let server = Server::start();
+    // Ports where nothing listens.
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let closed = format!("http://127.0.0.1:{tcp}/");
+    let (missing, page) = (server.url("http+sctp", "missing"), server.url("http+sctp", "file5"));
+    let cases: [(&[&str], i32); 6] = [
+        (&["ftp://127.0.0.1/"], 1),
+        (&["http://"], 3),
+        (&["--encapsulation-port", &udp, &closed], 7),
+        (&["--encapsulation-port", &udp, "http+sctp://127.0.0.1:9/"], 7),
+        (&[&missing], 22),
+        (&["--output", "/dev/full", &page], 23),
+    ];
+    for (arguments, code) in cases {
+        let mut get = Command::new(PROGRAM);
+        let own = server.listening["encapsulation"].as_str().unwrap().rsplit(':').next().unwrap().to_owned();
+        get.args(["http", "get", "--quiet"]);
+        if !arguments.contains(&"--encapsulation-port") {
+            get.args(["--encapsulation-port", &own]);
+        }
+        let output = get.args(arguments).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {stderr}");
+        assert!(stderr.starts_with("strandline: "), "{stderr}");
+    }
+}
+
+#[test]
+fn a_server_that_is_told_to_end_succeeds() {
+    let mut server = Server::start();
+    kill_process(Pid::from_child(&server.child), Signal::TERM).unwrap();
+    assert!(server.child.wait().unwrap().success());
+}
