@@ -201,6 +201,32 @@ fn missing_names_are_reported_and_old_ones_refreshed() {
     });
 }
 
+#[test]
+fn silent_dns_does_not_hold_up_registered_flows() {
+    // A name server that never answers, and ten seconds for each query.
+    let (alice, bob, dns) = (udp(), udp(), udp());
+    let dns_table =
+        format!("[dns]\nservers = [\"{}\"]\nhosts = false\ntimeout_ms = 10000\n", dns.local_addr().unwrap());
+    let config = Config::new("silent", &dns_table);
+    let server = config.start(&[]);
+    let register = request("REGISTER", "sip:example.com", "r", "UDP", bob.local_addr().unwrap());
+    let register = register
+        .replace("To: <sip:example.com>", "To: <sip:bob@example.com>")
+        .replace(&format!("<sip:alice@{}>", bob.local_addr().unwrap()), "<sip:bob@phone-7.lan>");
+    bob.send_to(register.as_bytes(), server.address("udp")).unwrap();
+    assert!(receive(&bob).starts_with("SIP/2.0 200 OK\r\n"));
+    for name in ["m1", "m2"] {
+        ask(&alice, &server, "MESSAGE", "sip:bob@example.com", name);
+        let message = receive_first(&bob, "MESSAGE ");
+        bob.send_to(answer(&message, "200 OK").as_bytes(), server.address("udp")).unwrap();
+        receive_first(&alice, "SIP/2.0 200");
+    }
+    // DNS was asked, and has not given up.
+    let page = server.metrics("/metrics");
+    assert!(page.contains("strandline_sip_names_total{result=\"queried\"} 1\n"), "{page}");
+    assert!(page.contains("strandline_sip_names_total{result=\"no_answer\"} 0\n"), "{page}");
+}
+
 #[tokio::test]
 async fn domain_preferring_sctp_is_reached_over_it() {
     // DNS gives the SCTP port; the UDP port that carries it is the registered one, which is free on this

@@ -85,6 +85,26 @@ async fn associations_are_limited_by_number_and_access_lists() {
     }
 }
 
+/// Many associations at once: no more of them are accepted than there may be.
+#[tokio::test]
+async fn a_burst_of_associations_stays_within_the_limit() {
+    const BURST: usize = 64;
+    for style in ["one-to-many", "one-to-one"] {
+        let text = format!(
+            "[[listen]]\nprotocol = \"sctp\"\naddress = \"127.0.0.1:0\"\nstyle = \"{style}\"\n\
+             [limits]\nconnections_max = 2\n"
+        );
+        let server = configured(&format!("burst-{style}"), &text);
+        let stack = Stack::builder().udp("127.0.0.1:0".parse().unwrap()).unwrap();
+        let (stack, server) = (&stack, &server);
+        let arrivals =
+            (0..BURST).map(|number| async move { arrive(stack, server, &format!("u{number}")).await });
+        let associations = futures_util::future::join_all(arrivals).await;
+        let count = associations.iter().flatten().count();
+        assert!((1..=2).contains(&count), "{style}: {count} of {BURST}");
+    }
+}
+
 /// The oldest association over which nothing has come ends, and the phone stays.
 #[tokio::test]
 async fn silent_associations_make_room_for_phones() {

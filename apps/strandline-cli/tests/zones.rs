@@ -174,6 +174,30 @@ fn phones_register_on_both_links() {
         let report = client.report(&load);
         assert_eq!((&report["succeeded"], &report["success"]), (&50.into(), &1.0.into()), "{report}");
     }
+    let bound =
+        ["load", "sip", "--json", "--server", "[fe80::2%v1]:5060", "--local", "fe80::1%v1", "--users", "5"];
+    for transport in ["udp", "tcp"] {
+        let report = client.report(
+            &[
+                &bound[..],
+                &[
+                    "--transport",
+                    transport,
+                    "--sources",
+                    "2",
+                    "--rate",
+                    "50",
+                    "--time",
+                    "1",
+                    "--warm-up",
+                    "0",
+                    "register",
+                ],
+            ]
+            .concat(),
+        );
+        assert_eq!(&report["succeeded"], 50, "{report}");
+    }
     let error = server.error(&["sip", "--domain", "example.com", "--listen", "udp:[fe80::2]:5070"]);
     assert!(error.contains("as in fe80::2%eth0"), "{error}");
 }

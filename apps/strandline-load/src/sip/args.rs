@@ -1,11 +1,12 @@
 //! The command line of `strandline load sip`.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
+use strandline::{Address, ParseAddressError};
 
 use super::plan::Scenario;
 
@@ -134,10 +135,11 @@ pub struct Args {
     /// [default: 16 for UDP, 10,000 for open, otherwise 1,000]
     #[arg(long, value_name = "N")]
     pub sources: Option<usize>,
-    /// Local addresses of the sources [default: if the server is in 127.0.0.0/8, 127.0.0.2 to 127.0.0.65, over
-    /// SCTP to 127.0.0.9]
+    /// Local addresses of the sources; a link-local one needs its interface, as in fe80::1%eth1 [default: if
+    /// the server is in 127.0.0.0/8, 127.0.0.2 to 127.0.0.65, over SCTP to 127.0.0.9]
     #[arg(long, value_name = "ADDRESS,...", value_delimiter = ',')]
-    pub local: Vec<IpAddr>,
+    #[serde(with = "addresses")]
+    pub local: Vec<Address>,
     /// Operations per second, independently of the responses [default: start one when another ends]
     #[arg(long, value_name = "N")]
     pub rate: Option<f64>,
@@ -191,6 +193,22 @@ pub struct Args {
     pub json: bool,
 }
 
+/// Writes addresses as text, because a zone has no other form, and reads them.
+mod addresses {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+    use strandline::Address;
+
+    pub(super) fn serialize<S: Serializer>(addresses: &[Address], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(addresses.iter().map(Address::to_string))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Address>, D::Error> {
+        let texts = Vec::<String>::deserialize(from)?;
+        texts.iter().map(|text| text.parse().map_err(D::Error::custom)).collect()
+    }
+}
+
 impl Args {
     pub(super) fn sources(&self) -> usize {
         self.sources.unwrap_or(match (self.transport, self.lifetime) {
@@ -206,17 +224,17 @@ impl Args {
     }
 
     /// Returns the addresses to send from.
-    pub(super) fn local(&self) -> Vec<IpAddr> {
+    pub(super) fn local(&self) -> Vec<Address> {
         match self.server.ip() {
             _ if !self.local.is_empty() => self.local.clone(),
             IpAddr::V4(ip) if ip.is_loopback() => {
                 // Over SCTP each address is a separate stack.
                 let last = if self.transport == Transport::Sctp { 9 } else { 65 };
-                (2..=last).map(|last| Ipv4Addr::new(127, 0, 0, last).into()).collect()
+                (2..=last).map(|last| Address::from([127, 0, 0, last])).collect()
             }
-            ip if ip.is_loopback() => vec![ip],
+            ip if ip.is_loopback() => vec![ip.into()],
             IpAddr::V4(_) => vec![Ipv4Addr::UNSPECIFIED.into()],
-            IpAddr::V6(_) => vec![std::net::Ipv6Addr::UNSPECIFIED.into()],
+            IpAddr::V6(_) => vec![Ipv6Addr::UNSPECIFIED.into()],
         }
     }
 
@@ -272,6 +290,9 @@ impl Args {
         }
         if self.file.is_some() && self.lifetime != Lifetime::Persistent {
             bail!("--scenario requires --lifetime persistent");
+        }
+        if let Some(address) = self.local.iter().find(|address| address.lacks_zone()) {
+            bail!("--local: {}", ParseAddressError::NoZone(address.ip()));
         }
         if self.keep_alive.is_some_and(|secs| !(0.01..=86_400.0).contains(&secs)) {
             bail!("--keep-alive must be 0.01 to 86400 seconds");

@@ -6,6 +6,7 @@ mod instance;
 mod journal;
 mod nodes;
 mod seal;
+mod sources;
 mod table;
 mod text;
 mod workers;

@@ -2,6 +2,7 @@
 
 use core::cell::Cell;
 use core::hash::Hasher;
+use core::net::SocketAddr;
 use std::collections::HashMap;
 
 use hashbrown::HashTable;
@@ -11,6 +12,7 @@ use super::binding::{Binding, FlowUse};
 use super::instance::Gruus;
 use super::journal::{Journal, lines};
 use super::nodes::Nodes;
+use super::sources::{Sources, source_of};
 use super::text::Text;
 use crate::transaction::{Numbers, Slots};
 
@@ -30,6 +32,8 @@ pub struct Locations {
     hasher: SipHasher13,
     /// Users whose bindings depend on a connection.
     by_connection: HashMap<u64, Vec<u32>, Numbers>,
+    /// Users with bindings that live by a source of datagrams.
+    by_source: Sources,
     /// Users with temporary GRUUs.
     gruus: Gruus,
     /// The slot found by the last lookup.
@@ -48,11 +52,11 @@ fn record(journal: &mut Journal, nodes: Option<&Nodes>, aor: &[u8], bindings: &[
     }
 }
 
-/// For a user with a single binding and no GRUU: the connection to index, if any. `None` for all other users.
-/// Most users have one binding, and a refresh leaves this unchanged.
-fn only_connection(bindings: &[Binding]) -> Option<Option<u64>> {
+/// For a user with a single binding and no GRUU: the connection and the source of datagrams to index, if any. `None` for
+/// all other users. Most users have one binding, and a refresh leaves this unchanged.
+fn only_flow(bindings: &[Binding]) -> Option<(Option<u64>, Option<SocketAddr>)> {
     match bindings {
-        [binding] if binding.gruu == 0 => Some(connection_of(binding)),
+        [binding] if binding.gruu == 0 => Some((connection_of(binding), source_of(binding))),
         _ => None,
     }
 }
@@ -76,6 +80,10 @@ fn note_user(users: &mut Vec<u32>, slot: u32) {
     users.push(slot);
 }
 
+fn bindings_in(entries: &Slots<Entry>, slot: u32) -> &[Binding] {
+    entries.get(slot).map_or(&[], |entry| &entry.bindings)
+}
+
 /// The connection of this node on which a binding depends.
 fn connection_of(binding: &Binding) -> Option<u64> {
     let needs = binding.flow_use != FlowUse::None && binding.origin.is_none();
@@ -92,6 +100,7 @@ impl Locations {
             bindings: 0,
             hasher: SipHasher13::new_with_key(&seed),
             by_connection: HashMap::default(),
+            by_source: Sources::new(SipHasher13::new_with_key(&seed)),
             gruus: Gruus::default(),
             found: Cell::new(0),
             swept: 0,
@@ -179,7 +188,7 @@ impl Locations {
             None => self.insert(aor)?,
         };
         let entry = self.entries.get_mut(slot)?;
-        let (gruus, only) = (Gruus::of(&entry.bindings), only_connection(&entry.bindings));
+        let (gruus, only) = (Gruus::of(&entry.bindings), only_flow(&entry.bindings));
         let count = entry.bindings.len();
         let result = match &mut self.nodes {
             None => change(&mut entry.bindings),
@@ -192,7 +201,7 @@ impl Locations {
         };
         self.bindings = self.bindings + entry.bindings.len() - count;
         record(journal, self.nodes.as_ref(), aor, &entry.bindings);
-        let is_noted = only.is_some() && only == only_connection(&entry.bindings);
+        let is_noted = only.is_some() && only == only_flow(&entry.bindings);
         if !is_noted {
             self.settle(slot, &gruus);
         }
@@ -297,6 +306,9 @@ impl Locations {
         for connection in entry.bindings.iter().filter_map(connection_of) {
             note_user(self.by_connection.entry(connection).or_default(), slot);
         }
+        for source in entry.bindings.iter().filter_map(source_of) {
+            self.by_source.note(slot, source, |slot| bindings_in(&self.entries, slot));
+        }
     }
 
     /// Returns true if some binding may use this connection. The index may be out of date.
@@ -305,14 +317,20 @@ impl Locations {
         self.by_connection.contains_key(&connection)
     }
 
+    /// Whether a binding lives by this source of datagrams. With very many users one is taken to.
+    #[must_use]
+    pub fn reaches_at(&self, source: SocketAddr) -> bool {
+        self.by_source.reaches(source, |slot| bindings_in(&self.entries, slot))
+    }
+
     /// Returns true if a binding of this node depends on this connection. With very many users it is assumed
     /// without a check.
     #[must_use]
     pub fn reaches_over(&self, connection: u64) -> bool {
         let users = self.by_connection.get(&connection).map_or(&[][..], Vec::as_slice);
         let needs = |slot: &u32| {
-            let bindings = self.entries.get(*slot).map_or(&[][..], |entry| &entry.bindings);
-            bindings.iter().any(|binding| connection_of(binding) == Some(connection))
+            let mut bindings = bindings_in(&self.entries, *slot).iter();
+            bindings.any(|binding| connection_of(binding) == Some(connection))
         };
         users.len() > FEW || users.iter().any(needs)
     }

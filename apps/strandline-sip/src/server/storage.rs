@@ -86,7 +86,9 @@ impl Storage {
                 (Some(write(store, &stats)?), None)
             }
             Self::Shared(mut store, settings) => {
-                service.join(&settings.node.name, NodeAddress::read(&settings.node.address));
+                let zone = settings.node.zone;
+                let own = NodeAddress::read(&settings.node.address).map(|own| own.on_link(zone));
+                service.join(&settings.node.name, own);
                 load(&mut *store, service, &stats)?;
                 let (sender, news) = channel(NEWS);
                 let tell = move |news| {
@@ -96,7 +98,7 @@ impl Storage {
                 let feed = store
                     .follow(Arc::clone(&stats), tell)
                     .context("starting the thread that follows other nodes")?;
-                (Some(write(store, &stats)?), Some(Following { news, feed: Some(feed) }))
+                (Some(write(store, &stats)?), Some(Following { news, zone, feed: Some(feed) }))
             }
         };
         Ok(Stored { writer, settled, following })
@@ -112,7 +114,7 @@ impl Stored {
         damage.sum_up();
         stats.on_damage(damage);
         let writer = write_with(store, &stats, done)?;
-        Ok(Self { writer: Some(writer), settled, following: Some(Following { news, feed: None }) })
+        Ok(Self { writer: Some(writer), settled, following: Some(Following { news, zone: 0, feed: None }) })
     }
 }
 
@@ -141,6 +143,8 @@ fn write_with(store: Box<dyn Store>, stats: &Arc<StoreStats>, done: UnboundedSen
 pub(super) struct Following {
     /// Dropped first, so that the thread doesn't block on a full channel when it must end.
     news: Receiver<News>,
+    /// The link to the others.
+    zone: u32,
     feed: Option<Feed>,
 }
 
@@ -152,7 +156,10 @@ pub(super) struct Followed {
 
 impl Following {
     pub(super) fn serve(self, hub: &Rc<Hub>) -> Followed {
-        Followed { feed: self.feed, task: tokio::task::spawn_local(hear(Rc::clone(hub), self.news)) }
+        Followed {
+            feed: self.feed,
+            task: tokio::task::spawn_local(hear(Rc::clone(hub), self.news, self.zone)),
+        }
     }
 }
 
@@ -203,7 +210,7 @@ pub(super) async fn settle(hub: Rc<Hub>, mut settled: UnboundedReceiver<Done>) {
     }
 }
 
-async fn hear(hub: Rc<Hub>, mut news: Receiver<News>) {
+async fn hear(hub: Rc<Hub>, mut news: Receiver<News>, zone: u32) {
     while let Some(news) = news.recv().await {
         match news {
             News::Nodes(nodes) => {
@@ -212,7 +219,7 @@ async fn hear(hub: Rc<Hub>, mut news: Receiver<News>) {
                     tracing::info!(%name, is_alive, address = %node.address, "node state changed");
                 }
                 let peer = |node: PeerNode| Peer {
-                    address: NodeAddress::read(&node.address),
+                    address: NodeAddress::read(&node.address).map(|address| address.on_link(zone)),
                     name: node.name,
                     is_alive: node.is_alive,
                 };

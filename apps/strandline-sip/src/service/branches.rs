@@ -11,6 +11,7 @@ use crate::transaction::{ClientId, Flow, Protocol, ViaBranch};
 use super::context::{Branch, Detour, Fallback, Named, Others, Place, Target, is_allowed};
 use super::contexts::BranchId;
 use super::copies::{BREADTH, Copied, Copy};
+use super::name_waits::Wait;
 use super::proxy::Proxy;
 use super::servers::{Waiter, Ways};
 use super::throttle::is_urgent;
@@ -146,9 +147,19 @@ impl Proxy<'_> {
         let context = self.contexts.get(slot).ok_or(StatusCode::SERVER_INTERNAL_ERROR)?;
         let (server, branch) = (context.server, BranchId { slot, number: context.branches.len() });
         let seed = self.setup.marks.call_seed(copied.incoming);
+        let has_flow = target.fallback.is_some();
+        if has_flow && self.servers.is_silent(self.now, question) {
+            let servers = self.servers.last_known(self.now, question, seed);
+            return if servers.is_empty() { Err(StatusCode::SERVER_TIME_OUT) } else { Ok(Some(servers)) };
+        }
         match self.ways(question, seed, || Waiter::Branch { branch, server }) {
             Ways::Known(ways) => allowed(ways, target.only).map(Some),
-            Ways::Waits => Ok(None),
+            Ways::Waits => {
+                if has_flow {
+                    self.servers.waits.push(self.now, branch, server, question);
+                }
+                Ok(None)
+            }
             Ways::None(code) => Err(code),
         }
     }
@@ -329,6 +340,7 @@ impl Proxy<'_> {
         while let Some(id) = self.contexts.next_silent_hop(self.now) {
             self.leave_hop(id);
         }
+        stop_waiting_for_names(self);
         while let Some((connection, branches)) = self.contexts.next_ended() {
             for id in branches {
                 let branch = self.contexts.branch(id).filter(|branch| branch.waits_over(connection));
@@ -345,6 +357,10 @@ impl Proxy<'_> {
         let Some(context) = self.contexts.get_mut(id.slot) else { return };
         let server = context.server;
         context.live = context.live.saturating_sub(1);
+        if context.branches.get(id.number).is_some_and(|branch| !branch.done && branch.way.is_some()) {
+            located_late(self, id, question);
+            return self.contexts.tidy(id.slot);
+        }
         let waits =
             context.branches.get(id.number).is_some_and(|branch| !branch.done && branch.way.is_none());
         let ways = context.request.clone().filter(|_| waits).map(|stored| {
@@ -395,5 +411,41 @@ impl Proxy<'_> {
                 return true;
             }
         }
+    }
+}
+
+/// Sends requests that have waited for DNS long enough: to the servers that the name had before, or over the flow.
+fn stop_waiting_for_names(proxy: &mut Proxy<'_>) {
+    while let Some(Wait { branch: id, server, question, .. }) = proxy.servers.waits.pop(proxy.now) {
+        let Some(context) = proxy.contexts.of_server(id.slot, server) else { continue };
+        let branch = context.branches.get(id.number);
+        if !branch.is_some_and(|branch| !branch.done && branch.way.is_none()) {
+            continue;
+        }
+        proxy.servers.set_silent(proxy.now, &question);
+        try_last_known(proxy, id, &question);
+        if !proxy.next_server(id) {
+            proxy.fall_back(id);
+        }
+    }
+}
+
+/// DNS has answered after a branch went over its flow: the servers are tried if nothing comes back from there.
+fn located_late(proxy: &mut Proxy<'_>, id: BranchId, question: &Question) {
+    let branch = proxy.contexts.branch(id).filter(|branch| !branch.heard);
+    let Some(client) = branch.and_then(Branch::client) else { return };
+    try_last_known(proxy, id, question);
+    proxy.contexts.try_hop(proxy.now, proxy.setup.settings.directory.failover, client, id);
+}
+
+/// Has a branch try the servers next that DNS last named.
+fn try_last_known(proxy: &mut Proxy<'_>, id: BranchId, question: &Question) {
+    let Some(stored) = proxy.contexts.get(id.slot).and_then(|context| context.request.clone()) else {
+        return;
+    };
+    let seed = proxy.with_stored(&stored, |proxy, copied| proxy.setup.marks.call_seed(copied.incoming));
+    let servers = proxy.servers.last_known(proxy.now, question, seed.unwrap_or_default());
+    if let Some(named) = proxy.contexts.branch_mut(id).and_then(|branch| branch.named.as_mut()) {
+        named.left = servers.into();
     }
 }

@@ -26,6 +26,7 @@ mod forward_response;
 mod incoming;
 mod locate;
 mod marks;
+mod name_waits;
 mod next_hop;
 mod nodes;
 mod offer;
@@ -221,9 +222,10 @@ impl Service {
     /// When [`handle_timeout`](Self::handle_timeout) is due.
     #[must_use]
     pub fn next_deadline(&mut self) -> Option<Time> {
-        let (transactions, contexts) =
-            (self.core.transactions.next_deadline(), self.core.contexts.next_deadline());
-        [transactions, contexts].into_iter().flatten().min()
+        let Core { transactions, contexts, servers, .. } = &mut self.core;
+        let deadlines =
+            [transactions.next_deadline(), contexts.next_deadline(), servers.waits.next_deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Does what is due.

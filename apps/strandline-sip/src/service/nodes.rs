@@ -24,11 +24,25 @@ impl NodeAddress {
         let (protocol, address) = text.split_once(':')?;
         Some(Self { protocol: Protocol::from_name(protocol.as_bytes())?, address: address.parse().ok()? })
     }
+
+    /// The address as a host sees it whose link to the node has this zone. Only link-local addresses have a zone, and each host has its
+    /// own number for a link.
+    #[must_use]
+    pub fn on_link(mut self, zone: u32) -> Self {
+        if let SocketAddr::V6(v6) = &mut self.address
+            && v6.ip().is_unicast_link_local()
+        {
+            v6.set_scope_id(zone);
+        }
+        self
+    }
 }
 
 impl core::fmt::Display for NodeAddress {
+    /// Without the zone, which only this host knows.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{}:{}", self.protocol.name(), self.address)
+        let Self { protocol, address } = self;
+        write!(f, "{}:{}", protocol.name(), SocketAddr::new(address.ip(), address.port()))
     }
 }
 
@@ -133,10 +147,12 @@ impl OtherNodes {
         let NodeAddress { protocol, address } = address?;
         let mut path = b"<sip:".to_vec();
         path.extend_from_slice(token);
+        // URIs have no zones.
+        let at = SocketAddr::new(address.ip(), address.port());
         // Writing to a buffer that grows does not fail.
         let _ = match protocol {
-            Protocol::Udp => write!(path, "@{address};lr>"),
-            _ => write!(path, "@{address};transport={};lr>", protocol.in_uri()),
+            Protocol::Udp => write!(path, "@{at};lr>"),
+            _ => write!(path, "@{at};transport={};lr>", protocol.in_uri()),
         };
         Some(Detour { flow: Flow::to(protocol, address), path: path.into() })
     }

@@ -4,7 +4,7 @@ use crate::auth::{Standing, is_same_origin};
 use crate::bindings::{Binding, Journal, Locations};
 use crate::codec::SipUri;
 use crate::registrar::{Registered, Registrar, Request};
-use crate::transaction::{Flow, Time};
+use crate::transaction::{Flow, Protocol, Time};
 
 use super::incoming::Incoming;
 use super::registered_flows::RegisteredFlows;
@@ -145,8 +145,10 @@ impl Registrations {
         is_needed: impl Fn(u64) -> bool,
     ) -> Vec<Flow> {
         let locations = &self.locations;
-        let is_needed =
-            |connection| connection != 0 && (is_needed(connection) || locations.reaches_over(connection));
+        let is_needed = |flow: &Flow| match flow.connection {
+            0 => flow.protocol == Protocol::Udp && locations.reaches_at(flow.peer),
+            connection => is_needed(connection) || locations.reaches_over(connection),
+        };
         self.replaced.on_change(setup, before, locations.bindings(aor), is_needed)
     }
 }

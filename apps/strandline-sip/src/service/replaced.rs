@@ -102,13 +102,13 @@ impl ReplacedFlows {
         setup: &Setup,
         before: &[Before],
         bindings: &[Binding],
-        is_needed: impl Fn(u64) -> bool,
+        is_needed: impl Fn(&Flow) -> bool,
     ) -> Vec<Flow> {
         let mut replaced = Vec::new();
         for old in before {
             let still = |binding: &Binding| setup.is_here(binding) && binding.flow == old.flow;
             let Some(new) = bindings.iter().find(|binding| old.is(binding)) else { continue };
-            if bindings.iter().any(still) || is_needed(old.flow.connection) {
+            if bindings.iter().any(still) || is_needed(&old.flow) {
                 continue;
             }
             let moved = match &new.origin {

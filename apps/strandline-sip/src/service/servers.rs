@@ -10,6 +10,7 @@ use crate::resolution::{Answer, Found, Question, in_order};
 use crate::transaction::{Flow, Held, Protocol, ServerId, Time};
 
 use super::contexts::BranchId;
+use super::name_waits::{NameWaits, SILENT};
 
 /// Maximum number of questions under way.
 const ASKED_MAX: usize = 1000;
@@ -86,6 +87,8 @@ struct Entry {
     state: State,
     /// The last answer with servers, and how long it may be used if DNS doesn't answer.
     last: Option<(Found, Time)>,
+    /// DNS has not answered in time: until then requests that can do without the name don't wait for it.
+    silent_until: Time,
 }
 
 /// Names and their servers.
@@ -101,6 +104,8 @@ pub struct Servers {
     asked: usize,
     waiting: usize,
     last_domain: u32,
+    /// Branches that wait for a short time only.
+    pub(super) waits: NameWaits,
     shunned: HashMap<(Protocol, SocketAddr), Time>,
     /// Addresses that refuse TCP, and since when.
     no_tcp: VecDeque<(Time, SocketAddr)>,
@@ -186,7 +191,8 @@ impl Servers {
         }
         let domain = self.last_domain;
         let entry = self.entries.entry(Arc::clone(question));
-        let entry = entry.or_insert_with(|| Entry { domain, state: State::Asked(Vec::new()), last: None });
+        let (state, silent_until) = (State::Asked(Vec::new()), Time::ZERO);
+        let entry = entry.or_insert_with(|| Entry { domain, state, last: None, silent_until });
         entry.state = State::Asked(vec![waiter()]);
         self.waiting += 1;
         self.asked += 1;
@@ -221,6 +227,29 @@ impl Servers {
     /// The domain whose name has a mark.
     pub(super) fn domain_of(&self, mark: u32) -> Option<u32> {
         self.marks.get(&mark).copied()
+    }
+
+    /// Notes that DNS has not answered in time what the servers of a name are.
+    pub(super) fn set_silent(&mut self, now: Time, question: &Question) {
+        if let Some(entry) = self.entries.get_mut(question) {
+            entry.silent_until = now + SILENT;
+        }
+    }
+
+    /// Whether DNS has lately not answered in time for this name.
+    pub(super) fn is_silent(&self, now: Time, question: &Question) -> bool {
+        self.entries.get(question).is_some_and(|entry| now < entry.silent_until)
+    }
+
+    /// The servers that a name had when DNS last answered, chosen by `seed`; none if it is too long ago.
+    pub(super) fn last_known(&mut self, now: Time, question: &Question, seed: u64) -> Vec<Flow> {
+        match self.entries.get(question) {
+            Some(Entry { domain, last: Some((Found::Servers(servers), usable)), .. }) if now < *usable => {
+                let (domain, order) = (*domain, in_order(servers, chance(seed)));
+                self.flows(now, order, domain)
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// The flows to servers; those that are gone or busy come last.
@@ -284,6 +313,9 @@ impl Servers {
             Found::NoAnswer => self.counters.no_answer += 1,
         }
         let Some(entry) = self.entries.get_mut(question) else { return Vec::new() };
+        if answer.found != Found::NoAnswer {
+            entry.silent_until = Time::ZERO;
+        }
         let found = match answer.found {
             Found::Servers(_) => {
                 entry.last = Some((answer.found.clone(), now + answer.ttl + STALE));

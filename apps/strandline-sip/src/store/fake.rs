@@ -36,6 +36,7 @@ pub(super) fn settings() -> Shared {
         name: "a".to_owned(),
         server: "a".to_owned(),
         address: String::new(),
+        zone: 0,
         poll: Duration::ZERO,
         lease: Duration::from_secs(3600),
     };

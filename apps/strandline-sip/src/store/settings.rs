@@ -35,6 +35,8 @@ pub struct NodeSettings {
     pub server: String,
     /// The address for other nodes, as `protocol:address:port`; empty if there are none.
     pub address: String,
+    /// The zone of the link to other nodes if their addresses are link-local; else 0.
+    pub zone: u32,
     /// How often to look for changes of other nodes.
     pub poll: Duration,
     /// How long a node may be silent before the others consider it dead.

@@ -28,6 +28,10 @@ const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS worker_journal
         (number INTEGER PRIMARY KEY, worker INTEGER NOT NULL, changes BLOB NOT NULL);";
 
+/// Each worker folds its own rows of the journal, so numbers up to the highest that any of them has folded may be missing. This position
+/// is that number; every later number must be there.
+const FOLDED: &str = "workers folded";
+
 /// The node name of a worker; workers are numbered from 1 in it.
 #[must_use]
 pub fn worker_name(node: &str, worker: u8) -> String {
@@ -63,7 +67,9 @@ impl SqliteWorkers {
         let mut damage = Damage::default();
         let result = store.in_transaction(|store| {
             damage = from_plain(&store.connection)?;
-            store.unite_others(count)
+            let united = store.unite_others(count)?;
+            begin_numbers(&store.connection)?;
+            Ok(united)
         });
         let united = result.map_err(not_read("migrating the file's bindings"))?;
         // What is still in the file will be read and counted again.
@@ -159,6 +165,8 @@ impl SqliteWorkers {
         if let Some(folded) = folded {
             let forget = "DELETE FROM worker_journal WHERE number <= ?1 AND worker = ?2";
             self.connection.prepare_cached(forget)?.execute(params![folded, worker])?;
+            let note = "UPDATE positions SET number = max(number, ?2) WHERE name = ?1";
+            self.connection.prepare_cached(note)?.execute(params![FOLDED, folded])?;
         }
         Ok(())
     }
@@ -170,7 +178,7 @@ impl SqliteWorkers {
             return Ok(Damage::default());
         }
         let mut damage = Damage::default();
-        let (states, _, _) = read(&self.connection, &mut damage)?;
+        let (states, _, last) = read(&self.connection, &mut damage)?;
         let Some(others) = states.get(usize::from(count)..).filter(|others| !others.is_empty()) else {
             // Damage stays in the file and is counted when it is read again.
             return Ok(Damage::default());
@@ -191,6 +199,8 @@ impl SqliteWorkers {
             }
         }
         self.connection.execute("DELETE FROM worker_journal", [])?;
+        self.connection
+            .execute("REPLACE INTO positions (name, number) VALUES (?1, ?2)", params![FOLDED, last])?;
         Ok(damage)
     }
 
@@ -262,18 +272,36 @@ fn read(connection: &Connection, damage: &mut Damage) -> rusqlite::Result<Read> 
     let mut select =
         connection.prepare("SELECT number, worker, changes FROM worker_journal ORDER BY number")?;
     let mut rows = select.query([])?;
-    let (mut journal, mut last) = (Vec::new(), 0);
+    let folded = position(connection)?;
+    let (mut journal, mut last) = (Vec::new(), folded.unwrap_or(0));
     while let Some(row) = rows.next()? {
-        last = row.get(0)?;
+        let number: i64 = row.get(0)?;
+        if folded.is_some() && number > last + 1 {
+            damage.on_missing("worker_journal", "", last + 1, number - 1);
+        }
+        last = last.max(number);
         let (Ok(worker), Ok(changes)) = (row.get(1), row.get_ref(2)?.as_bytes()) else {
-            damage.on_row("worker_journal", last, NOT_OURS);
+            damage.on_row("worker_journal", number, NOT_OURS);
             continue;
         };
-        let changes = damage.checked("worker_journal", "", last, changes);
+        let changes = damage.checked("worker_journal", "", number, changes);
         Journal::read(changes).for_each(|(aor, state)| note(worker, aor, state.to_vec()));
         journal.push((worker, changes.to_vec()));
     }
     Ok((states, journal, last))
+}
+
+/// The highest number of the journal that a worker has folded; `None` in a file of a version that didn't note it.
+fn position(connection: &Connection) -> rusqlite::Result<Option<i64>> {
+    let select = "SELECT number FROM positions WHERE name = ?1";
+    connection.query_row(select, [FOLDED], |row| row.get(0)).optional()
+}
+
+/// Notes up to where numbers may be missing, if that has never been noted: up to the last row that there is.
+fn begin_numbers(connection: &Connection) -> rusqlite::Result<()> {
+    let insert = "INSERT OR IGNORE INTO positions (name, number)
+                  SELECT ?1, coalesce(max(number), 0) FROM worker_journal";
+    connection.execute(insert, [FOLDED]).map(|_| ())
 }
 
 /// The reason why a row written by another program can't be used.
@@ -301,7 +329,8 @@ fn from_plain(connection: &Connection) -> rusqlite::Result<Damage> {
         damage.on_user("", aor, unreadable);
         put(connection, 0, aor, &state)?;
     }
-    connection.execute_batch("DELETE FROM bindings; DELETE FROM journal; DELETE FROM positions")?;
+    connection.execute_batch("DELETE FROM bindings; DELETE FROM journal")?;
+    connection.execute("DELETE FROM positions WHERE name <> ?1", [FOLDED])?;
     Ok(damage)
 }
 
@@ -326,6 +355,7 @@ pub(super) fn to_plain(connection: &Connection) -> rusqlite::Result<Damage> {
             }
         }
         connection.execute_batch("DELETE FROM worker_bindings; DELETE FROM worker_journal")?;
+        connection.execute("DELETE FROM positions WHERE name = ?1", [FOLDED])?;
         Ok(damage)
     })
 }

@@ -7,7 +7,7 @@ use strandline_sip::resolution::{Answer, Found, Server};
 use strandline_sip::service::Settings;
 use strandline_sip::transaction::Protocol;
 
-use crate::harness::{Phone, Sent, World, settings};
+use crate::harness::{Phone, Sent, World, response, settings};
 use crate::nodes::{follow, two};
 
 fn alice() -> Phone {
@@ -92,6 +92,98 @@ fn known_host_is_called_by_name() {
     let (_, sent) = called(&Found::Servers(vec![server]));
     let invite = sent.iter().find(|one| one.first_line().starts_with("INVITE ")).unwrap();
     assert_eq!(invite.flow.peer, "192.0.2.77:5060".parse().unwrap());
+}
+
+/// A user whose contact has a host name that DNS doesn't answer, and a call to it.
+fn unanswered() -> World {
+    let mut world = World::with(Settings { names_max: 10, ..settings() });
+    world.register_with(&bob(), "bob", "Contact: <sip:bob@phone-7.lan:5060>\r\n");
+    assert!(call(&mut world, 1).is_empty());
+    world
+}
+
+/// INVITEs that are sent for a call.
+fn call(world: &mut World, number: u32) -> Vec<Sent> {
+    let id = format!("Call-ID: {number}");
+    let sent = world.invite(&alice(), &alice().invite("bob", &id[9..]).replace("Call-ID: call", &id));
+    sent.into_iter().filter(|one| one.first_line().starts_with("INVITE ")).collect()
+}
+
+fn invites_until(world: &mut World, ms: u64) -> Vec<Sent> {
+    let sent = world.run_until(ms);
+    sent.into_iter().filter(|one| one.first_line().starts_with("INVITE ")).collect()
+}
+
+fn names_server(last: u8) -> Found {
+    let addresses = vec![([192, 0, 2, last], 5060).into()];
+    Found::Servers(vec![Server { protocol: Protocol::Udp, priority: 0, weight: 0, addresses }])
+}
+
+/// DNS answers all that it was asked.
+fn dns_answers(world: &mut World, found: &Found) -> Vec<Sent> {
+    for question in world.service.servers_mut().take_wanted() {
+        let answer = Answer { found: found.clone(), ttl: Duration::from_secs(5) };
+        world.service.located(world.now, &question, answer);
+    }
+    world.sent()
+}
+
+#[test]
+fn silent_dns_delays_calls_over_flows_once() {
+    let mut world = unanswered();
+    assert!(invites_until(&mut world, 499).is_empty());
+    let sent = invites_until(&mut world, 501);
+    assert_eq!(sent.len(), 1);
+    assert_eq!(sent[0].flow, bob().0);
+    // Later calls don't wait, whether DNS has given up or not.
+    assert_eq!(call(&mut world, 2)[0].flow, bob().0);
+    world.receive(&bob(), &response(&sent[0].text, 180, "b"));
+    assert!(dns_answers(&mut world, &Found::NoAnswer).iter().all(|one| one.flow == bob().0));
+    invites_until(&mut world, 10_000);
+    assert_eq!(call(&mut world, 3)[0].flow, bob().0);
+    assert!(world.service.servers_mut().take_wanted().is_empty());
+    // The branch over the flow outlives the answer.
+    let answered = world.receive(&bob(), &response(&sent[0].text, 200, "b"));
+    assert!(answered.iter().any(|one| one.flow == alice().0 && one.first_line().contains("200")));
+    // After half a minute DNS gets another chance.
+    invites_until(&mut world, 31_000);
+    assert!(call(&mut world, 4).is_empty());
+    assert_eq!(world.service.servers_mut().take_wanted().len(), 1);
+}
+
+#[test]
+fn late_answer_of_dns_serves_silent_flows() {
+    let mut world = unanswered();
+    let sent = invites_until(&mut world, 600);
+    assert_eq!(sent[0].flow, bob().0);
+    assert!(dns_answers(&mut world, &names_server(77)).is_empty());
+    let sent = invites_until(&mut world, 5000);
+    assert_eq!(sent.iter().filter(|one| one.flow.peer == "192.0.2.77:5060".parse().unwrap()).count(), 1);
+    assert_eq!(call(&mut world, 2)[0].flow.peer, "192.0.2.77:5060".parse().unwrap());
+}
+
+#[test]
+fn silent_dns_leaves_the_servers_known_before() {
+    let mut world = unanswered();
+    assert_eq!(dns_answers(&mut world, &names_server(77)).len(), 1);
+    invites_until(&mut world, 6000);
+    assert!(call(&mut world, 2).is_empty(), "the answer was valid for five seconds");
+    let sent = invites_until(&mut world, 6501);
+    assert!(sent.iter().all(|one| one.flow.peer == "192.0.2.77:5060".parse().unwrap()), "{sent:#?}");
+    assert_eq!(call(&mut world, 3)[0].flow.peer, "192.0.2.77:5060".parse().unwrap());
+}
+
+#[test]
+fn cancelled_call_is_not_sent_over_the_flow() {
+    let mut world = unanswered();
+    world.receive(
+        &alice(),
+        &alice().invite("bob", "1").replace("Call-ID: call", "Call-ID: 1").replace("INVITE", "CANCEL"),
+    );
+    assert!(invites_until(&mut world, 40_000).is_empty());
+    dns_answers(&mut world, &Found::NoAnswer);
+    assert_eq!(world.service.transactions().counts(), (0, 0));
+    assert!(world.service.contexts().are_answered());
 }
 
 #[test]

@@ -161,6 +161,32 @@ fn source_reused_by_another_phone_is_its_own() {
 }
 
 #[test]
+fn source_of_two_users_stays_until_both_left() {
+    let (mut world, old, new) = (World::new(), behind_nat(1000), behind_nat(2000));
+    let at_home = |user: &str| AT_HOME.replace("bob@", &format!("{user}@"));
+    let mut dialogs = Vec::new();
+    for user in ["bob", "carol"] {
+        world.one(&old, &old.register(user, 1, &at_home(user)));
+        let call = format!("Call-ID: {user}");
+        let invite = alice().invite(user, user).replace("Call-ID: call", &call);
+        let invite = world.invite(&alice(), &invite).remove(0);
+        dialogs.push((world.one(&old, &response(&invite.text, 200, user)).text, user, call));
+    }
+    let goes_to = |world: &mut World, mut cseq: u32| -> Vec<Flow> {
+        let mut bye = |(ok, user, call): &(String, &str, String)| {
+            cseq += 1;
+            let target = format!("sip:{user}@192.168.1.10:5060");
+            in_dialog("BYE", ok, &target, &alice(), cseq, true).replace("Call-ID: call", call)
+        };
+        dialogs.iter().map(|dialog| world.one(&alice(), &bye(dialog)).flow).collect()
+    };
+    world.one(&new, &new.register("bob", 2, &at_home("bob")));
+    assert_eq!(goes_to(&mut world, 1), [old.0, old.0], "carol is still there");
+    world.one(&new, &new.register("carol", 2, &at_home("carol")));
+    assert_eq!(goes_to(&mut world, 3), [new.0, new.0]);
+}
+
+#[test]
 fn phone_with_equal_private_address_replaces_nothing() {
     let mut world = World::new();
     let old = behind_nat(1000);

@@ -4,10 +4,11 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use anyhow::{Context, Result, bail};
+use strandline::Address;
 use strandline_tls::{AcceptErrors, Wire};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -69,7 +70,7 @@ pub(in crate::sip) struct Passing(Rc<Shared>);
 struct Shared {
     each: For,
     to: To,
-    local: Vec<IpAddr>,
+    local: Vec<Address>,
     callers: Lines,
     callees: Lines,
     listeners: RefCell<Vec<TcpListener>>,
@@ -79,7 +80,7 @@ struct Shared {
 /// Listens for calls at each source, and returns the addresses.
 pub(in crate::sip) async fn open(
     to: To,
-    local: &[IpAddr],
+    local: &[Address],
     sources: usize,
     each: For,
 ) -> Result<(Passing, Vec<SocketAddr>)> {
@@ -91,7 +92,8 @@ pub(in crate::sip) async fn open(
     }
     let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
     for ip in local.iter().cycle().take(sources) {
-        let listener = TcpListener::bind((*ip, 0)).await.with_context(|| format!("listening at {ip}"))?;
+        let listener =
+            TcpListener::bind(ip.with_port(0)).await.with_context(|| format!("listening at {ip}"))?;
         addresses.push(listener.local_addr()?);
         listeners.push(listener);
     }
@@ -191,7 +193,7 @@ impl Line {
 /// The purpose of a caller's connection.
 struct Call {
     source: usize,
-    local: IpAddr,
+    local: Address,
     line: Rc<Line>,
     load: Rc<Load>,
     operation: Option<Operation>,

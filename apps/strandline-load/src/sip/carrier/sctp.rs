@@ -1,6 +1,6 @@
 //! SCTP: one association for each source, from each local address, in UDP or directly on IP.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub(in crate::sip) struct Sctp {
 pub(in crate::sip) async fn open(
     server: SocketAddr,
     encapsulation: u16,
-    local: &[IpAddr],
+    local: &[Address],
     sources: usize,
     heartbeat: Option<Duration>,
 ) -> Result<(Sctp, Vec<SocketAddr>)> {
@@ -46,7 +46,7 @@ pub(in crate::sip) async fn open(
             config.init_retrans_max = INIT_RETRANS_MAX;
             let stack = Stack::builder().association(config).mixed_trains(true);
             match in_udp {
-                true => stack.udp((*ip, 0).into()).with_context(|| format!("opening a UDP socket at {ip}")),
+                true => stack.udp(ip.with_port(0)).with_context(|| format!("opening a UDP socket at {ip}")),
                 false => stack.raw(*ip).with_context(|| format!("opening SCTP over IP at {ip}")),
             }
         })
@@ -59,7 +59,7 @@ pub(in crate::sip) async fn open(
             false => format!("connecting to {server} over IP"),
         })?;
         let port = association.status().map_or(0, |status| status.local_port);
-        addresses.push((*ip, port).into());
+        addresses.push(ip.with_port(port));
         associations.push(Rc::new(association));
     }
     Ok((Sctp { associations, _stacks: stacks }, addresses))

@@ -18,6 +18,7 @@ use nix::sys::socket::sockopt::IpBindAddressNoPort;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use socket2::{Domain, Socket, Type};
+use strandline::Address;
 
 use crate::limits;
 use crate::pace::now;
@@ -59,9 +60,9 @@ pub(in crate::sip) struct Set {
     epoll: OwnedFd,
     events: RefCell<Vec<epoll::Event>>,
     server: SocketAddr,
-    local: Vec<IpAddr>,
+    local: Vec<Address>,
     /// Local address that sockets have without being bound to one.
-    own: Option<IpAddr>,
+    own: Option<Address>,
     persistent: bool,
     /// With persistent connections one slot for each source, in order.
     places: RefCell<Vec<Place>>,
@@ -85,7 +86,7 @@ enum Became {
 /// Opens a connection for each source, unless each transaction has its own, and returns the addresses.
 pub(in crate::sip) async fn open(
     server: SocketAddr,
-    local: &[IpAddr],
+    local: &[Address],
     sources: usize,
     persistent: bool,
 ) -> Result<(Rc<Set>, Vec<SocketAddr>)> {
@@ -109,7 +110,7 @@ pub(in crate::sip) async fn open(
     let mut addresses = Vec::new();
     for (source, ip) in local.iter().cycle().take(sources).enumerate() {
         if !persistent {
-            addresses.push((*ip, 5060).into());
+            addresses.push(ip.with_port(5060));
             continue;
         }
         let stream = tcp::connect_plain(*ip, server).await;
@@ -331,21 +332,21 @@ impl Place {
 }
 
 /// Returns the address that the kernel chooses for packets to the server. Sends nothing.
-fn own_address(server: SocketAddr) -> io::Result<IpAddr> {
+fn own_address(server: SocketAddr) -> io::Result<Address> {
     let any = if server.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
     let socket = UdpSocket::bind(SocketAddr::new(any, 0))?;
     socket.connect(server)?;
-    Ok(socket.local_addr()?.ip())
+    Ok(Address::of(socket.local_addr()?))
 }
 
 /// Begins to connect without blocking, from the given address, or from the kernel's choice.
-fn connect(local: Option<IpAddr>, server: SocketAddr) -> io::Result<TcpStream> {
+fn connect(local: Option<Address>, server: SocketAddr) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(server), Type::STREAM.nonblocking(), None)?;
     if let Some(local) = local {
         if setsockopt(&socket, IpBindAddressNoPort, &true).is_err() {
             socket.set_reuse_address(true)?;
         }
-        socket.bind(&SocketAddr::new(local, 0).into())?;
+        socket.bind(&local.with_port(0).into())?;
     }
     match socket.connect(&server.into()) {
         Ok(()) => {}

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io::{self, Write};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use nix::errno::Errno;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::IpBindAddressNoPort;
 use socket2::{Domain, Socket, Type};
+use strandline::Address;
 use strandline_tls::{ClientTls, Wire};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::mpsc;
@@ -70,7 +71,7 @@ pub(in crate::sip) struct To {
 /// The connections.
 pub(in crate::sip) struct Tcp {
     sources: Vec<Rc<Source>>,
-    local: Vec<IpAddr>,
+    local: Vec<Address>,
     to: To,
     each: Each,
     /// Queue to the task that opens a connection for each request. It holds no more than the concurrent
@@ -82,7 +83,7 @@ pub(in crate::sip) struct Tcp {
 /// Opens a connection for each source, unless each transaction has its own, and returns the addresses.
 pub(in crate::sip) async fn open(
     to: To,
-    local: &[IpAddr],
+    local: &[Address],
     sources: usize,
     each: Each,
 ) -> Result<(Tcp, Vec<SocketAddr>)> {
@@ -103,7 +104,7 @@ pub(in crate::sip) async fn open(
     let mut addresses = Vec::new();
     for (source, ip) in tcp.sources.iter().zip(local.iter().cycle()) {
         if each != Each::Persistent {
-            addresses.push((*ip, 5060).into());
+            addresses.push(ip.with_port(5060));
             continue;
         }
         let stream = connect(*ip, &to).await.with_context(|| format!("connecting to {}", to.server))?;
@@ -114,7 +115,7 @@ pub(in crate::sip) async fn open(
 }
 
 /// Connects, with TLS if requested.
-pub(in crate::sip) async fn connect(local: IpAddr, to: &To) -> io::Result<Wire> {
+pub(in crate::sip) async fn connect(local: Address, to: &To) -> io::Result<Wire> {
     let stream = connect_plain(local, to.server).await?;
     let Some((tls, name)) = &to.tls else { return Ok(Wire::plain(stream)) };
     let wire = Wire::opened(stream, tls, name)?;
@@ -123,8 +124,8 @@ pub(in crate::sip) async fn connect(local: IpAddr, to: &To) -> io::Result<Wire> 
 }
 
 /// Connects without TLS.
-pub(super) async fn connect_plain(local: IpAddr, server: SocketAddr) -> io::Result<TcpStream> {
-    let socket = if local.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+pub(super) async fn connect_plain(local: Address, server: SocketAddr) -> io::Result<TcpStream> {
+    let socket = if local.ip().is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     socket.set_reuseaddr(true)?;
     // The port is chosen when the destination is known, so it may be one that is in use to another
     // destination, or was used to the server until a moment ago. Finding a port that is entirely unused takes
@@ -132,7 +133,7 @@ pub(super) async fn connect_plain(local: IpAddr, server: SocketAddr) -> io::Resu
     if setsockopt(&socket, IpBindAddressNoPort, &true).is_err() {
         tracing::debug!("setting IP_BIND_ADDRESS_NO_PORT failed; bind chooses the ports");
     }
-    socket.bind((local, 0).into())?;
+    socket.bind(local.with_port(0))?;
     let stream = socket.connect(server).await?;
     stream.set_nodelay(true)?;
     Ok(stream)
@@ -140,7 +141,7 @@ pub(super) async fn connect_plain(local: IpAddr, server: SocketAddr) -> io::Resu
 
 /// Connects for one request, and writes as much of it as possible before waiting: on the loopback interface a
 /// connection is established when the call that opens it returns.
-pub(super) async fn connect_with(local: IpAddr, to: &To, request: &[u8]) -> io::Result<(Wire, usize)> {
+pub(super) async fn connect_with(local: Address, to: &To, request: &[u8]) -> io::Result<(Wire, usize)> {
     if to.tls.is_some() {
         return Ok((connect(local, to).await?, 0));
     }
@@ -148,7 +149,7 @@ pub(super) async fn connect_with(local: IpAddr, to: &To, request: &[u8]) -> io::
     if setsockopt(&socket, IpBindAddressNoPort, &true).is_err() {
         socket.set_reuse_address(true)?;
     }
-    socket.bind(&SocketAddr::new(local, 0).into())?;
+    socket.bind(&local.with_port(0).into())?;
     let written = match socket.connect(&to.server.into()) {
         Ok(()) => (&socket).write(request)?,
         Err(error) if error.raw_os_error() == Some(Errno::EINPROGRESS as i32) => 0,
@@ -245,7 +246,7 @@ pub(super) async fn write_rest(source: Rc<Source>) {
 }
 
 /// Receives on a connection, and reopens it when it is lost.
-async fn persist(source: Rc<Source>, number: usize, load: Rc<Load>, (local, to): (IpAddr, To)) {
+async fn persist(source: Rc<Source>, number: usize, load: Rc<Load>, (local, to): (Address, To)) {
     loop {
         let stream = source.stream.borrow().clone();
         if let Some(stream) = stream {
@@ -286,7 +287,7 @@ impl Kept {
 }
 
 /// Opens a connection for each request.
-async fn dispatch(mut requests: Requests, (local, to): (Vec<IpAddr>, To), load: Rc<Load>, kept: Rc<Kept>) {
+async fn dispatch(mut requests: Requests, (local, to): (Vec<Address>, To), load: Rc<Load>, kept: Rc<Kept>) {
     // Tasks in progress end with this task.
     let mut under_way = JoinSet::new();
     while let Some((source, request)) = requests.recv().await {
@@ -307,7 +308,7 @@ async fn transact(
     request: Vec<u8>,
     source: usize,
     (load, kept): (Rc<Load>, Rc<Kept>),
-    (local, to): (IpAddr, To),
+    (local, to): (Address, To),
 ) {
     let whole = async {
         let (stream, written) = connect_with(local, &to, &request).await?;

@@ -2,10 +2,11 @@
 
 use std::cell::RefCell;
 use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::rc::Rc;
 
 use anyhow::{Context, Result};
+use strandline::Address;
 use strandline_udp::{BATCH, Receiving, Sending, TRAIN, take_trains};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -32,12 +33,13 @@ pub(in crate::sip) struct Udp {
 /// Opens a socket for each source, and returns the addresses.
 pub(in crate::sip) async fn open(
     server: SocketAddr,
-    local: &[IpAddr],
+    local: &[Address],
     sources: usize,
 ) -> Result<(Udp, Vec<SocketAddr>)> {
     let (mut sockets, mut addresses) = (Vec::new(), Vec::new());
     for ip in local.iter().cycle().take(sources) {
-        let socket = UdpSocket::bind((*ip, 0)).with_context(|| format!("opening a UDP socket at {ip}"))?;
+        let socket =
+            UdpSocket::bind(ip.with_port(0)).with_context(|| format!("opening a UDP socket at {ip}"))?;
         socket.connect(server).with_context(|| format!("connecting a UDP socket to {server}"))?;
         socket.set_nonblocking(true)?;
         socket2::SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER)?;

@@ -49,7 +49,7 @@ impl Host {
 
     pub(super) async fn connect(&self) -> Result<Phone> {
         Ok(match self {
-            Self::Tcp { local, to } => Phone::Tcp(tcp::connect(*local, to).await?),
+            Self::Tcp { local, to } => Phone::Tcp(tcp::connect((*local).into(), to).await?),
             Self::Sctp { local, stack, peer } => {
                 let association = Association::connect(stack, peer).await?;
                 Phone::Sctp { local: *local, association }

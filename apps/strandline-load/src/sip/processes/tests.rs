@@ -31,3 +31,15 @@ fn the_parts_of_all_processes_are_the_whole() {
     let heard: Args = serde_json::from_str(&told).unwrap();
     assert_eq!(format!("{heard:?}"), format!("{:?}", parts[1]));
 }
+
+#[test]
+fn zones_of_local_addresses_reach_the_processes() {
+    let text = "x register --server [fe80::2%3]:5060 --local fe80::1%3,fe80::7%4,192.0.2.1";
+    let args = Alone::parse_from(text.split(' ')).args;
+    let heard: Args = serde_json::from_str(&serde_json::to_string(&args).unwrap()).unwrap();
+    let local: Vec<String> = heard.local().iter().map(|address| address.with_port(0).to_string()).collect();
+    assert_eq!(local, ["[fe80::1%3]:0", "[fe80::7%4]:0", "192.0.2.1:0"]);
+    let missing =
+        Alone::parse_from(text.replace("fe80::7%4", "fe80::7").split(' ')).args.check().unwrap_err();
+    assert!(missing.to_string().contains("as in fe80::7%eth0"), "{missing}");
+}

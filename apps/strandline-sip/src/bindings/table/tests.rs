@@ -25,7 +25,10 @@ fn over(connection: u64) -> Binding {
 }
 
 fn bind(locations: &mut Locations, aor: &str, connection: u64) {
-    let binding = over(connection);
+    bind_to(locations, aor, over(connection));
+}
+
+fn bind_to(locations: &mut Locations, aor: &str, binding: Binding) {
     let done = locations.change(aor.as_bytes(), &mut Journal::off(), |bindings| *bindings = vec![binding]);
     assert!(done.is_some());
 }
@@ -112,4 +115,46 @@ fn unreadable_lines_of_a_user_are_counted() {
         assert_eq!(locations.load(b"a", &state), Some(unreadable));
         assert_eq!(locations.bindings(b"a").len(), 1 + bindings);
     }
+}
+
+/// A binding that lives by a source of datagrams.
+fn from(port: u16) -> Binding {
+    Binding { flow: Flow::to(Protocol::Udp, ([192, 0, 2, 1], port).into()), ..over(0) }
+}
+
+#[test]
+fn users_at_a_source_are_known() {
+    let mut locations = Locations::new(100, [1; 16]);
+    let source = |port: u16| ([192, 0, 2, 1], port).into();
+    bind_to(&mut locations, "a", from(1));
+    bind_to(&mut locations, "b", from(1));
+    bind_to(&mut locations, "c", Binding { flow_use: FlowUse::None, ..from(2) });
+    assert!(locations.reaches_at(source(1)) && !locations.reaches_at(source(2)));
+    bind_to(&mut locations, "a", from(3));
+    assert!(locations.reaches_at(source(1)) && locations.reaches_at(source(3)));
+    bind_to(&mut locations, "b", from(3));
+    assert!(!locations.reaches_at(source(1)));
+    // The one who has left comes back.
+    bind_to(&mut locations, "b", from(1));
+    assert!(locations.reaches_at(source(1)));
+}
+
+#[test]
+fn sources_that_were_left_are_forgotten() {
+    let mut locations = Locations::new(100, [1; 16]);
+    for port in 0..20_000 {
+        bind_to(&mut locations, &format!("{}", port % 10), from(port));
+    }
+    assert!(locations.by_source.len() < 100, "{}", locations.by_source.len());
+    assert!(!locations.reaches_at(([192, 0, 2, 1], 0).into()));
+    assert!(locations.reaches_at(([192, 0, 2, 1], 19_999).into()));
+}
+
+/// As behind a proxy that sends all from one port. To look through all users for each one that comes would take minutes.
+#[test]
+fn hundreds_of_thousands_may_be_at_one_source() {
+    let mut locations = Locations::new(300_000, [1; 16]);
+    (0..300_000).for_each(|user| bind_to(&mut locations, &format!("{user}"), from(1)));
+    assert_eq!((locations.len(), locations.by_source.len()), (300_000, 32));
+    assert!(locations.reaches_at(([192, 0, 2, 1], 1).into()));
 }

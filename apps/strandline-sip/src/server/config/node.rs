@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use serde::Deserialize;
+use strandline::{Address, ParseAddressError};
 
 use crate::service::NodeAddress;
 use crate::store::NodeSettings;
+use crate::transaction::Protocol;
 
 use super::error::{ConfigError, wrong};
 
@@ -24,6 +26,7 @@ pub(super) fn alone() -> NodeSettings {
         name: "sip".to_owned(),
         server: "sip".to_owned(),
         address: String::new(),
+        zone: 0,
         poll: Duration::from_millis(30),
         lease: Duration::from_secs(3),
     }
@@ -51,12 +54,7 @@ pub(super) fn check(table: &Table) -> Result<Option<NodeSettings>, ConfigError> 
             "required: the address at which other nodes reach this one, such as \"tcp:192.0.2.1:5060\"";
         return Err(wrong("node.address", hint));
     };
-    let read = NodeAddress::read(&address);
-    let Some(read) = read.filter(|read| read.address.port() != 0 && !read.address.ip().is_unspecified())
-    else {
-        let message = format!("expected an address such as \"tcp:192.0.2.1:5060\", not {address:?}");
-        return Err(wrong("node.address", message));
-    };
+    let read = read(&address)?;
     let within = |key: &str, value: Option<u64>, default: Duration, least: u64, most: u64| match value {
         None => Ok(default),
         Some(value) if (least..=most).contains(&value) => Ok(Duration::from_millis(value)),
@@ -68,7 +66,28 @@ pub(super) fn check(table: &Table) -> Result<Option<NodeSettings>, ConfigError> 
         server: name.clone(),
         name,
         address: read.to_string(),
+        zone: Address::of(read.address).zone(),
         poll: within("poll_ms", table.poll_ms, defaults.poll, 5, 5000)?,
         lease: within("lease_ms", table.lease_ms, defaults.lease, 1500, 60_000)?,
     }))
 }
+
+/// Reads `tcp:192.0.2.1:5060`, or with the zone that a link-local address needs, `tcp:[fe80::1%eth1]:5060`.
+fn read(text: &str) -> Result<NodeAddress, ConfigError> {
+    let form =
+        || wrong("node.address", format!("expected an address such as \"tcp:192.0.2.1:5060\", not {text:?}"));
+    let (protocol, address) = text.split_once(':').ok_or_else(form)?;
+    let protocol = Protocol::from_name(protocol.as_bytes()).ok_or_else(form)?;
+    let address = match strandline::socket_address(address) {
+        Err(ParseAddressError::NoSocketAddress(_)) => Err(form()),
+        read => read.map_err(|error| wrong("node.address", error.to_string())),
+    }?;
+    if address.port() == 0 || address.ip().is_unspecified() {
+        Err(form())
+    } else {
+        Ok(NodeAddress { protocol, address })
+    }
+}
+
+#[cfg(test)]
+mod tests;

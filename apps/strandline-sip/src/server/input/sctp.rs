@@ -7,6 +7,7 @@ use strandline::{Association, AssociationId, Message, Notification};
 use crate::codec::Datagram;
 use crate::server::hub::Hub;
 use crate::server::socket::{FIRST, Failed, Many, Met, One, Opened, REFUSED};
+use crate::transaction::Flow;
 
 /// Maximum number of messages received at a time from a one-to-many socket.
 const BATCH: usize = 256;
@@ -111,8 +112,11 @@ pub(in crate::server) async fn serve_one(one: Rc<One>, hub: Rc<Hub>) {
                 association.abort(REFUSED)
             }
             Ok(association) => {
+                // It counts before its task runs: in a burst the next one is accepted before that.
                 let association = Rc::new(association);
-                tokio::task::spawn_local(receive(Rc::clone(&one), Rc::clone(&hub), association, true));
+                let Some(flow) = one.add(&hub.connections, &association) else { continue };
+                one.is_silent(&flow);
+                tokio::task::spawn_local(receive(Rc::clone(&one), Rc::clone(&hub), association, flow));
             }
             Err(error) => {
                 tracing::error!(%error, "accepting associations failed");
@@ -144,7 +148,11 @@ pub(in crate::server) async fn open_wanted(mut opened: Opened, one: Rc<One>, hub
             let stands = association.established().await;
             one.has_begun(peer, stands.is_ok());
             match stands {
-                Ok(()) => receive(one, hub, association, false).await,
+                Ok(()) => {
+                    if let Some(flow) = one.add(&hub.connections, &association) {
+                        receive(one, hub, association, flow).await;
+                    }
+                }
                 Err(error) => tracing::debug!(%error, %peer, "setting up an association failed"),
             }
         });
@@ -164,12 +172,8 @@ pub(in crate::server) async fn report_failed(mut failed: Failed, hub: Rc<Hub>) {
     }
 }
 
-/// Receives from a one-to-one socket, until its association ends.
-async fn receive(one: Rc<One>, hub: Rc<Hub>, association: Rc<Association>, is_incoming: bool) {
-    let Some(flow) = one.add(&hub.connections, &association) else { return };
-    if is_incoming {
-        one.is_silent(&flow);
-    }
+/// Receives from a one-to-one socket until its association ends.
+async fn receive(one: Rc<One>, hub: Rc<Hub>, association: Rc<Association>, flow: Flow) {
     hub.service.borrow_mut().connection_opened(flow.connection);
     let mut first_left = FIRST;
     loop {

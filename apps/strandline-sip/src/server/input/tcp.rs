@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use strandline::Address;
 use strandline_tls::{ClientTls, Wire, domains, is_domain, is_exhausted};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -187,7 +188,8 @@ async fn connect(
         None => TcpStream::connect(peer).await?,
         Some(from) => {
             let socket = if from.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-            socket.bind(SocketAddr::new(from, 0))?;
+            // It is on the link to the peer.
+            socket.bind(Address::in_zone(from, Address::of(peer).zone()).with_port(0))?;
             socket.connect(peer).await?
         }
     };

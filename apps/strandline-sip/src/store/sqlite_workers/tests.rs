@@ -116,6 +116,52 @@ fn damaged_rows_of_workers_are_counted() {
     assert_eq!((damage.rows, damage.missing), (5, 0), "two users have states that are no bindings");
 }
 
+/// Three commits of two workers, of which the first worker's first one is folded if `folds`; then `sql`. What is damaged, and missing.
+fn damage_after(name: &str, folds: bool, sql: &str) -> (u64, u64) {
+    let file = File::new(name);
+    let mut store = SqliteWorkers::open(&file.0, 2).unwrap();
+    store.load().unwrap();
+    store.commit(&[(0, journal(&[("a", "1")]).as_bytes())]).unwrap();
+    if folds {
+        while store.idle().unwrap() {}
+    }
+    for (worker, user) in [(1, "b"), (0, "c"), (1, "d")] {
+        store.commit(&[(worker, journal(&[(user, "1")]).as_bytes())]).unwrap();
+    }
+    store.connection.execute_batch(sql).unwrap();
+    drop(store);
+    let (_, damage) = SqliteWorkers::open(&file.0, 2).unwrap().load().unwrap();
+    (damage.rows, damage.missing)
+}
+
+#[test]
+fn missing_rows_of_workers_are_counted() {
+    for folds in [false, true] {
+        assert_eq!(damage_after("none", folds, ""), (0, 0));
+        assert_eq!(damage_after("one", folds, "DELETE FROM worker_journal WHERE number = 3"), (0, 1));
+        assert_eq!(damage_after("two", folds, "DELETE FROM worker_journal WHERE number IN (2, 3)"), (0, 2));
+    }
+    // A version that didn't note how far it had folded.
+    let older = "DELETE FROM positions; DELETE FROM worker_journal WHERE number = 3";
+    assert_eq!(damage_after("older", true, older), (0, 0));
+}
+
+#[test]
+fn numbers_of_rows_continue_after_folding() {
+    let file = File::new("numbers");
+    let one = journal(&[("a", &format!("{ALICE}\t10\tx\n"))]);
+    for count in [2, 2, 1, 2] {
+        let mut store = SqliteWorkers::open(&file.0, count).unwrap();
+        let (_, damage) = store.load().unwrap();
+        assert!(damage.is_none(), "{damage:?}");
+        for worker in 0..count {
+            store.commit(&[(worker, one.as_bytes())]).unwrap();
+            store.fold_some(worker).unwrap();
+            store.commit(&[(worker, one.as_bytes())]).unwrap();
+        }
+    }
+}
+
 #[test]
 fn workers_refuse_commits_to_a_removed_file() {
     let file = File::new("workers-removed");
