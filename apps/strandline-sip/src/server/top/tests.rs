@@ -52,14 +52,14 @@ fn all_is_on_a_usual_terminal() {
         "overloaded",
         "registered phones",
         "5432",
-        "of users",
+        "registered users",
         "4321",
         "41.5",
         "120.0",
         "1.50 ms",
         "up 1:02:05",
         "calls/s: 41.5",
-        "q ends",
+        "q: quit",
     ] {
         assert!(screen.contains(shown), "{shown}:\n{screen}");
     }
@@ -95,8 +95,8 @@ fn as_text_each_value_has_a_line() {
     let text = draw::text(&live());
     assert!(text.starts_with("example.com, overloaded, up 1:02:05\n"), "{text}");
     assert!(text.contains("registered phones                 5432\n"), "{text}");
-    assert!(text.contains("of users                          4321\n"), "{text}");
-    assert!(text.contains("wait for the store, p99              -\n"), "{text}");
+    assert!(text.contains("registered users                  4321\n"), "{text}");
+    assert!(text.contains("store wait, p99                      -\n"), "{text}");
 }
 
 #[test]

@@ -140,5 +140,5 @@ fn replaced_files_refuse_commits() {
     store.commit(&changes(&["a"])).unwrap();
     std::fs::rename(&file.0, file.beside(".away")).unwrap();
     std::fs::write(&file.0, "").unwrap();
-    assert!(store.commit(&changes(&["b"])).unwrap_err().cause.contains("another file"));
+    assert!(store.commit(&changes(&["b"])).unwrap_err().cause.contains("replaced"));
 }

@@ -34,6 +34,6 @@ fn invalid_values_are_reported_with_their_key() {
         }
     }
     let told = read("buffered_bytes_max = 1048575").unwrap_err();
-    assert_eq!(told, "connections.buffered_bytes_max: 1048575 is less than 1048576");
+    assert_eq!(told, "connections.buffered_bytes_max: 1048575 is less than the minimum of 1048576");
     assert!(read("idle = 5").unwrap_err().contains("unknown field `idle`"));
 }

@@ -12,5 +12,5 @@ fn transactions_are_limited_by_number_and_by_bytes() {
     let wanted = TransactionLimits { servers_max: 7, clients_max: 7, bytes_max: 2_000_000 };
     assert_eq!(read("transactions_max = 7\ntransactions_bytes_max = 2000000\n"), Ok(wanted));
     let told = read("transactions_bytes_max = 1048575").unwrap_err();
-    assert_eq!(told, "limits.transactions_bytes_max: 1048575 is less than 1048576, the least");
+    assert_eq!(told, "limits.transactions_bytes_max: 1048575 is less than the minimum of 1048576");
 }

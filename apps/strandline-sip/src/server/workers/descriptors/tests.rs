@@ -35,7 +35,11 @@ fn sockets_are_matched_in_any_order() {
     let raw = [tcp.as_raw_fd(), udp.as_raw_fd(), ws.as_raw_fd()];
     let mut sockets = Inherited::new(all, vec![ws.into(), udp.into(), tcp.into()]).unwrap();
     let elsewhere = sockets.take(&listen(Protocol::Tcp, "127.0.0.2:0".parse().unwrap())).unwrap_err();
-    assert!(elsewhere.to_string().contains("no socket for it: the others are for ws 127.0.0.1:0, udp"));
+    assert!(
+        elsewhere
+            .to_string()
+            .contains("no socket for this address; the ones left are for ws 127.0.0.1:0, udp")
+    );
     assert!(sockets.take(&listen(Protocol::Tls, any)).is_err());
     for (protocol, raw) in [Protocol::Tcp, Protocol::Udp, Protocol::Ws].into_iter().zip(raw) {
         assert_eq!(sockets.take(&listen(protocol, any)).unwrap().as_raw_fd(), raw, "{protocol:?}");
@@ -52,7 +56,7 @@ fn wrong_socket_is_not_accepted() {
     for (socket, bound) in [(OwnedFd::from(other), at), (OwnedFd::from(udp), udp_at)] {
         let mut sockets = Inherited::new(vec![handed(Protocol::Tcp, any, bound)], vec![socket]).unwrap();
         let error = sockets.take(&listen(Protocol::Tcp, any)).unwrap_err();
-        assert!(error.to_string().contains("another socket than that of tcp"), "{error}");
+        assert!(error.to_string().contains("is not that of tcp"), "{error}");
     }
     assert!(Inherited::new(vec![handed(Protocol::Tcp, any, at)], Vec::new()).is_err());
     let mut right = Inherited::new(vec![handed(Protocol::Tcp, any, at)], vec![tcp.into()]).unwrap();

@@ -14,11 +14,11 @@ fn own() -> Own {
 #[test]
 fn metric_families_are_merged_with_worker_labels() {
     let page = metrics(&[(0, FIRST), (2, SECOND)], SUPERVISOR, &own());
-    let expected = "# HELP strandline_sip_workers Processes that serve.\n# TYPE strandline_sip_workers gauge\n\
+    let expected = "# HELP strandline_sip_workers Worker processes that serve and responded to the scrape.\n# TYPE strandline_sip_workers gauge\n\
          strandline_sip_workers 2\n\
-         # HELP strandline_sip_workers_configured Processes that are to serve.\n\
+         # HELP strandline_sip_workers_configured Configured worker processes.\n\
          # TYPE strandline_sip_workers_configured gauge\nstrandline_sip_workers_configured 3\n\
-         # HELP strandline_sip_worker_restarts_total Processes that died and were started again.\n\
+         # HELP strandline_sip_worker_restarts_total Worker processes that died and were restarted.\n\
          # TYPE strandline_sip_worker_restarts_total counter\nstrandline_sip_worker_restarts_total 5\n\
          # HELP a_total Things.\n# TYPE a_total counter\na_total{worker=\"1\"} 3\na_total{worker=\"3\"} 4\n\
          a_total{worker=\"supervisor\"} 2\n\
