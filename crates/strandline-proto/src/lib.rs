@@ -18,3 +18,4 @@ pub mod zone;
 pub(crate) mod inbound;
 mod outbound;
 mod path;
+mod stream_numbers;

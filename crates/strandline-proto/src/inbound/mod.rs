@@ -6,7 +6,7 @@
 //! | [`receive`] | input, from chunk to readable message |
 //! | [`tsn_map`] | cumulative TSN, gaps |
 //! | [`reassembly`] | fragments, by the form in which they are numbered |
-//! | [`ordering`], [`stream_tree`] | streams |
+//! | [`ordering`] | streams |
 //! | [`window`] | receive buffer, a_rwnd |
 //! | [`sack`], [`duplicates`] | when to acknowledge, duplicates |
 //! | [`flow`] | rate of arriving data, for acknowledgements and the window |
@@ -22,7 +22,6 @@ mod ordering;
 mod reassembly;
 mod receive;
 mod sack;
-mod stream_tree;
 mod tsn_map;
 mod window;
 

@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::stream_tree::StreamTree;
 use crate::event::Message;
 use crate::number::{Ssn, StreamId};
-
-/// Number of streams whose next SSN is stored inline.
-const INLINE: usize = 4;
+use crate::stream_numbers::StreamNumbers;
 
 /// The position of an ordered message in its stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,38 +17,20 @@ pub(super) enum Turn {
     Past,
 }
 
+/// Waiting messages by stream and SSN. The next SSN of a stream is looked up exactly, so their order does not matter.
+type Waiting = BTreeMap<(StreamId, u16), Message>;
+
 /// The order of all streams.
 #[derive(Debug, Default)]
 pub(super) struct StreamOrder {
-    /// Next SSN of the first streams.
-    first: [Ssn; INLINE],
-    /// Allocated for the first message that has to wait, or the first stream beyond those.
-    more: Option<Box<More>>,
-}
-
-#[derive(Debug, Default)]
-struct More {
-    /// Next SSN of the other streams.
-    tree: StreamTree,
-    /// Waiting messages by stream and SSN. The next SSN of a stream is looked up exactly, so their order does not
-    /// matter.
-    waiting: BTreeMap<(StreamId, u16), Message>,
+    numbers: StreamNumbers<Waiting>,
 }
 
 impl StreamOrder {
-    /// Returns the next SSN of the stream.
-    #[inline]
-    fn next(&self, stream: StreamId) -> Ssn {
-        match self.first.get(usize::from(stream.0)) {
-            Some(&ssn) => ssn,
-            None => self.more.as_ref().map_or(Ssn(0), |more| more.tree.next(stream)),
-        }
-    }
-
     /// True if this is the next SSN of the stream.
     #[inline]
     pub(super) fn is_next(&self, stream: StreamId, ssn: Ssn) -> bool {
-        self.next(stream) == ssn
+        self.numbers.next(stream) == ssn
     }
 
     /// Returns the turn of a message whose first TSN lies `ahead` beyond the cumulative TSN.
@@ -61,7 +40,7 @@ impl StreamOrder {
     /// that is past.
     #[inline]
     pub(super) fn turn(&self, stream: StreamId, ssn: Ssn, ahead: u32) -> Turn {
-        match ssn.distance_from(self.next(stream)) {
+        match ssn.distance_from(self.numbers.next(stream)) {
             0 => Turn::Now,
             early if early < 1 << 15 || u32::from(early) <= ahead => Turn::Later,
             _ => Turn::Past,
@@ -71,42 +50,38 @@ impl StreamOrder {
     /// Records that the stream's next message was delivered.
     #[inline]
     pub(super) fn advance(&mut self, stream: StreamId) {
-        match self.first.get_mut(usize::from(stream.0)) {
-            Some(ssn) => *ssn = ssn.next(),
-            None => self.more.get_or_insert_default().tree.advance(stream),
-        }
+        self.numbers.take(stream);
     }
 
     #[inline]
     pub(super) fn has_waiting(&self) -> bool {
-        self.more.as_ref().is_some_and(|more| !more.waiting.is_empty())
+        self.numbers.state().is_some_and(|waiting| !waiting.is_empty())
     }
 
     /// Stores a message until its turn. Returns false if a message with its SSN is already waiting.
     pub(super) fn wait(&mut self, message: Message) -> bool {
-        let more = self.more.get_or_insert_default();
-        more.waiting.insert((message.stream, message.ssn.0), message).is_none()
+        self.numbers.state_or_default().insert((message.stream, message.ssn.0), message).is_none()
     }
 
     /// Takes the message whose turn has come on a stream.
     pub(super) fn take_next(&mut self, stream: StreamId) -> Option<Message> {
-        let key = (stream, self.next(stream).0);
-        self.more.as_mut()?.waiting.remove(&key)
+        let key = (stream, self.numbers.next(stream).0);
+        self.numbers.state_mut()?.remove(&key)
     }
 
     /// Frees the memory for waiting messages if none waits.
     pub(super) fn release_idle(&mut self) {
-        if self.more.as_ref().is_some_and(|more| more.waiting.is_empty() && more.tree.is_empty()) {
-            self.more = None;
+        if !self.has_waiting() {
+            self.numbers.release_idle();
         }
     }
 
     /// Returns the heap bytes of the records, and of the held payload.
     pub(super) fn heap_bytes(&self) -> (usize, usize) {
-        let Some(more) = &self.more else { return (0, 0) };
-        let waiting = more.waiting.len() * size_of::<((StreamId, u16), Message)>();
-        let payload = more.waiting.values().map(|message| message.data.len()).sum();
-        (size_of::<More>() + more.tree.heap_bytes() + waiting, payload)
+        let Some(waiting) = self.numbers.state() else { return (0, 0) };
+        let records = waiting.len() * size_of::<((StreamId, u16), Message)>();
+        let payload = waiting.values().map(|message| message.data.len()).sum();
+        (self.numbers.heap_bytes() + records, payload)
     }
 }
 

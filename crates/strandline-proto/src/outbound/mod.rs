@@ -30,7 +30,7 @@ mod scheduler;
 mod send_times;
 mod spurious;
 mod state;
-mod stream_numbers;
+mod timeout;
 mod window;
 mod window_opened;
 
@@ -51,6 +51,7 @@ use crate::error::SendError;
 use crate::event::{FailedMessage, FailureCause, SendInfo};
 use crate::number::Tsn;
 use crate::stats::SentAgain;
+use crate::stream_numbers::StreamNumbers;
 use crate::time::Time;
 use copies::COPY_MAX;
 use messages::{Message, Messages, Payload};
@@ -59,7 +60,6 @@ use on_sack::{Cumulative, Progress, SendWindow};
 use outstanding::{FAST_MARKED, Piece, RESENT, State};
 use queue::Queue;
 use rack::Learnt;
-use stream_numbers::StreamNumbers;
 use window::PeerWindow;
 
 /// Maximum length in bytes of messages that are copied even from a shared buffer: releasing the buffer would cost as
@@ -103,7 +103,7 @@ pub(crate) struct Outbound {
     streams: u16,
     /// What is known about the paths while `busy` is `None`.
     learnt: Learnt,
-    numbers: StreamNumbers,
+    numbers: StreamNumbers<()>,
     /// See [`take_window_opened`](Self::take_window_opened).
     window_opened: bool,
     /// Allocated with the first message, freed by `release_idle`.
@@ -399,7 +399,7 @@ impl Outbound {
     }
 }
 
-/// Acknowledgement and time-out.
+/// Acknowledgement.
 impl Outbound {
     /// Processes a SACK (section 6.2.1).
     pub(crate) fn on_sack(
@@ -480,83 +480,12 @@ impl Outbound {
         }
     }
 
-    /// Handles an expiry of T3-rtx of the path (section 6.3.3): everything in flight on it is marked for
-    /// retransmission, and fast recovery ends. `again` is true if nothing was acknowledged on it since the previous
-    /// time-out, so that both are undone together. Returns the bytes that left the path's flight.
-    pub(crate) fn on_timeout(&mut self, path: u8, again: bool) -> u32 {
-        let Some(busy) = &mut self.busy else { return 0 };
-        let in_flight = busy.sent.outstanding.in_flight_bytes();
-        let bytes = retransmit::mark_path(&mut busy.sent.outstanding, path);
-        busy.sent.recovery.on_timeout();
-        loss_detection::on_path_marked(&mut busy.sent.outstanding, path, again);
-        self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));
-        self.window.on_timeout();
-        bytes
-    }
-
-    /// Retransmits everything in flight on the path without a sign that the network lost it: a router refused it, it
-    /// went with a COOKIE ECHO that is repeated, or the peer has no room for it. Returns the bytes that left the
-    /// path's flight.
-    pub(crate) fn send_again(&mut self, path: u8) -> u32 {
-        let Some(busy) = &mut self.busy else { return 0 };
-        let in_flight = busy.sent.outstanding.in_flight_bytes();
-        let bytes = retransmit::mark_path(&mut busy.sent.outstanding, path);
-        busy.sent.recovery.on_timeout();
-        loss_detection::on_path_refused(&mut busy.sent.outstanding, path);
-        self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));
-        self.window.on_timeout();
-        bytes
-    }
-
     /// Records that the window of the path has shrunk because the network marked data: it does not shrink again for
     /// losses of that data (RFC 3168 section 6.1.2).
     pub(crate) fn on_shrunk(&mut self, path: u8) {
         let Some(busy) = &mut self.busy else { return };
         busy.sent.recovery.on_shrunk(path, busy.sent.outstanding.next_tsn().previous());
         loss_detection::on_shrunk(&mut busy.sent.outstanding, path);
-    }
-
-    /// Handles an expiry of T3-rtx of the path, if there is no other path and losses are detected by time: only as
-    /// many of its lowest chunks as fit a packet are marked for retransmission, and the answer shows the fate of the
-    /// others. With miss indications, or after an answer that did not help, it is [`on_timeout`](Self::on_timeout).
-    /// `again` is as there.
-    pub(crate) fn on_first_timeout(&mut self, path: u8, again: bool) -> u32 {
-        let Some(busy) = &mut self.busy else { return 0 };
-        let in_flight = busy.sent.outstanding.in_flight_bytes();
-        let Some(bytes) =
-            loss_detection::on_timeout(&mut busy.sent.outstanding, path % PATHS_MAX as u8, again)
-        else {
-            return self.on_timeout(path, again);
-        };
-        self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));
-        self.window.on_timeout();
-        bytes
-    }
-
-    /// Marks what is lost when the deadline of [`loss_deadline`](Self::loss_deadline) has passed.
-    pub(crate) fn on_loss_timer(&mut self, now: Time, paths: &mut [PathAck; PATHS_MAX]) {
-        let Some(busy) = &mut self.busy else { return };
-        let in_flight = busy.sent.outstanding.in_flight_bytes();
-        let news = Some(loss_detection::Newly::default());
-        loss_detection::conclude(&mut busy.sent.outstanding, &busy.sent.gaps, now, news, paths);
-        self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));
-    }
-
-    /// Prepares a packet that may be sent on the path regardless of its window, to learn whether the last packets
-    /// were lost: data marked for retransmission, new data if `new_allowed`, or else the highest chunk in flight,
-    /// which is marked then. Returns the bytes that left the path's flight.
-    pub(crate) fn on_probe(&mut self, path: u8, new_allowed: bool) -> u32 {
-        let pending = self.pending_bytes();
-        let Some(busy) = &mut self.busy else { return 0 };
-        let outstanding = &mut busy.sent.outstanding;
-        let sendable = pending > 0 && pending.min(FULL_PACKET) <= self.window.rwnd() as usize;
-        if outstanding.marked() > 0 || (new_allowed && sendable && !outstanding.is_full()) {
-            return 0;
-        }
-        let in_flight = outstanding.in_flight_bytes();
-        let bytes = loss_detection::on_probe(outstanding, path % PATHS_MAX as u8);
-        self.window.give_back(in_flight.saturating_sub(outstanding.in_flight_bytes()));
-        bytes
     }
 
     /// Returns when [`on_loss_timer`](Self::on_loss_timer) is due; `Time::MAX` if no chunk may become lost by time.

@@ -1,6 +1,6 @@
 //! What is sent while the peer's window is closed and when it opens (decisions 81 and 99).
 
-use super::{Outbound, loss_detection};
+use super::{Outbound, loss_detection, timeout};
 use crate::config::PATHS_MAX;
 use crate::time::Time;
 
@@ -17,12 +17,9 @@ impl Outbound {
     /// Retransmits as many of the path's lowest chunks as fit a packet. Returns the bytes that left the path's
     /// flight.
     pub(crate) fn ask_opened(&mut self, path: u8) -> u32 {
-        let Some(busy) = &mut self.busy else { return 0 };
-        let in_flight = busy.sent.outstanding.in_flight_bytes();
-        let bytes =
-            loss_detection::on_window_probe(&mut busy.sent.outstanding, path % PATHS_MAX as u8).unwrap_or(0);
-        self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));
-        bytes
+        let path = path % PATHS_MAX as u8;
+        let marked = timeout::mark(self, |sent| loss_detection::on_window_probe(&mut sent.outstanding, path));
+        marked.flatten().unwrap_or(0)
     }
 
     /// True if the peer answered that its window has no room for the lowest outstanding chunk.
@@ -35,14 +32,9 @@ impl Outbound {
     /// as many of the lowest chunks as fit a packet probe it. With miss indications all are retransmitted. Returns
     /// the bytes that left the path's flight.
     pub(crate) fn on_window_probe_timeout(&mut self, path: u8) -> u32 {
-        let Some(busy) = &mut self.busy else { return 0 };
-        let in_flight = busy.sent.outstanding.in_flight_bytes();
-        let Some(bytes) = loss_detection::on_window_probe(&mut busy.sent.outstanding, path % PATHS_MAX as u8)
-        else {
-            return self.send_again(path);
-        };
-        self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));
-        self.window.on_timeout();
-        bytes
+        let path = path % PATHS_MAX as u8;
+        let marked =
+            timeout::mark_lowest(self, |sent| loss_detection::on_window_probe(&mut sent.outstanding, path));
+        marked.unwrap_or_else(|| self.send_again(path))
     }
 }

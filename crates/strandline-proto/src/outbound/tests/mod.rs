@@ -30,7 +30,7 @@ use strandline_wire::chunk::sack;
 use strandline_wire::{Chunk, Data, GapBlock, Packet, PacketBuilder, Sack, VerificationTag};
 
 use super::*;
-use crate::number::{Ppid, Ssn, StreamId};
+use crate::number::{Ppid, StreamId};
 
 /// Room of an empty packet in bytes: a path MTU of 1,500 less IPv4, UDP and the common header.
 const ROOM: usize = 1460;

@@ -5,7 +5,7 @@ fn every_stream_counts_for_itself() {
     let mut tree = StreamTree::default();
     for stream in (0..=u16::MAX).rev() {
         for _ in 0..stream % 3 {
-            tree.advance(StreamId(stream));
+            tree.take(StreamId(stream));
         }
     }
     for stream in 0..=u16::MAX {
@@ -19,11 +19,11 @@ fn one_far_stream_costs_little() {
     let mut tree = StreamTree::default();
     assert_eq!(tree.next(StreamId(u16::MAX)), Ssn(0));
     assert!(tree.is_empty());
-    tree.advance(StreamId(u16::MAX));
+    tree.take(StreamId(u16::MAX));
     assert_eq!(tree.next(StreamId(u16::MAX)), Ssn(1));
     assert_eq!(tree.heap_bytes(), 256 + 256 + 128);
     let mut low = StreamTree::default();
-    low.advance(StreamId(63));
+    low.take(StreamId(63));
     assert_eq!(low.heap_bytes(), 128);
 }
 
@@ -31,7 +31,22 @@ fn one_far_stream_costs_little() {
 fn numbers_wrap() {
     let mut tree = StreamTree::default();
     for _ in 0..=u16::MAX {
-        tree.advance(StreamId(9));
+        tree.take(StreamId(9));
     }
     assert_eq!(tree.next(StreamId(9)), Ssn(0));
+}
+
+/// The first streams cost no heap, and stream 65,535 no table of all streams.
+#[test]
+fn high_stream_costs_little() {
+    let mut numbers = StreamNumbers::<()>::default();
+    for stream in [0, 1, 2, 3] {
+        assert_eq!(numbers.take(StreamId(stream)), Ssn(0));
+    }
+    assert_eq!(numbers.heap_bytes(), 0);
+    assert_eq!(numbers.take(StreamId(65_535)), Ssn(0));
+    assert_eq!(numbers.take(StreamId(65_535)), Ssn(1));
+    assert!(numbers.heap_bytes() < 1024, "{}", numbers.heap_bytes());
+    assert_eq!(numbers.take(StreamId(4)), Ssn(0));
+    assert_eq!(numbers.take(StreamId(3)), Ssn(1));
 }
