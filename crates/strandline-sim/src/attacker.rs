@@ -14,11 +14,16 @@ use strandline_wire::{
 };
 
 use crate::network::Carried;
-use crate::pair::SCTP_PORT;
+use crate::pair::{CARRIER_PORT, SCTP_PORT};
 use crate::random::Random;
 
 /// Number of datagrams remembered.
 const RECORDED_MAX: usize = 200;
+
+/// Maximum lengths in bytes of a forged packet and of the parameters in one; a forged cookie is shorter than the last.
+const FORGED_LEN_MAX: usize = 1400;
+const PARAMETERS_LEN_MAX: usize = 1000;
+const COOKIE_LEN_END: u64 = 400;
 
 /// An attacker's action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,13 +135,13 @@ impl Attacker {
             self.random.pick(hosts)
         } else {
             let address = Ipv4Addr::from_bits(0xc0a8_0000 | self.random.below(1 << 16) as u32);
-            SocketAddr::new(address.into(), 9899)
+            SocketAddr::new(address.into(), CARRIER_PORT)
         }
     }
 
     fn spoofed_init(&mut self, hosts: &[SocketAddr]) -> Carried {
-        let mut buffer = [0; 1400];
-        let mut parameters_buffer = [0; 1000];
+        let mut buffer = [0; FORGED_LEN_MAX];
+        let mut parameters_buffer = [0; PARAMETERS_LEN_MAX];
         let mut writer = TlvWriter::new(&mut parameters_buffer);
         for _ in 0..self.random.below(12) {
             let junk = [0x5a; 40];
@@ -195,8 +200,8 @@ impl Attacker {
             datagram.bytes = bytes.into();
             return datagram;
         }
-        let mut buffer = [0; 1400];
-        let mut cookie = vec![0; self.random.below(400) as usize];
+        let mut buffer = [0; FORGED_LEN_MAX];
+        let mut cookie = vec![0; self.random.below(COOKIE_LEN_END) as usize];
         self.random.fill(&mut cookie);
         let tag = VerificationTag(self.random.bits() as u32);
         let mut builder = PacketBuilder::new(&mut buffer, 7000, SCTP_PORT, tag);
@@ -208,7 +213,7 @@ impl Attacker {
     /// Returns random chunks with the addresses and ports of `like`.
     fn soup(&mut self, like: &Carried, tag: VerificationTag) -> Option<Carried> {
         let packet = Packet::parse(&like.bytes).ok()?;
-        let mut buffer = [0; 1400];
+        let mut buffer = [0; FORGED_LEN_MAX];
         let mut builder =
             PacketBuilder::new(&mut buffer, packet.source_port(), packet.destination_port(), tag);
         for _ in 0..self.random.range(1, 8) {

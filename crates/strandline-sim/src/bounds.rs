@@ -32,6 +32,15 @@ const FIRST_WINDOW_BYTES: u32 = 14_600;
 /// Packets that a SACK may add while less is in flight than the threshold (decision 93).
 const GROWTH_MAX: u64 = 64;
 
+/// Maximum pacing rate in tenths of a window per round trip (decision 114), and in slow start.
+const RATE_TENTHS: u128 = 12;
+const SLOW_START_RATE_TENTHS: u128 = 40;
+/// Percentage of that rate which is tolerated for rounding.
+const RATE_TOLERANCE_PERCENT: u128 = 101;
+
+const MICROS_PER_SECOND: u128 = 1_000_000;
+const NANOS_PER_SECOND: u128 = 1_000_000_000;
+
 /// Maximum number of tracked recoveries of several paths. With more, nothing is checked.
 const REDUCTIONS_MAX: usize = 8;
 
@@ -127,7 +136,7 @@ pub(crate) struct Step<'a> {
 }
 
 fn bytes_in(rate: u64, time: Duration) -> i64 {
-    i64::try_from(u128::from(rate) * time.as_nanos() / 1_000_000_000).unwrap_or(i64::MAX)
+    i64::try_from(u128::from(rate) * time.as_nanos() / NANOS_PER_SECOND).unwrap_or(i64::MAX)
 }
 
 impl Bounds {
@@ -378,13 +387,13 @@ impl Step<'_> {
     }
 }
 
-/// Checks decision 114: 1.2 windows per round trip, four in slow start, if the controller has no rate of its own.
+/// Checks the pacing rate if the controller has no rate of its own.
 fn rate(step: &Step<'_>) -> Result<(), Violation> {
     let was = step.was;
     let (Some(rate), Some(srtt)) = (was.pacing_rate, was.srtt) else { return Ok(()) };
     let names_one = was.congestion == "bbr";
-    let tenths = if was.cwnd < was.ssthresh { 40 } else { 12 };
-    // A hundredth, and a byte, for rounding.
-    let most = u128::from(was.cwnd) * tenths * 101 * 1_000_000 / 1000 / srtt.as_micros().max(1) + 1;
+    let tenths = if was.cwnd < was.ssthresh { SLOW_START_RATE_TENTHS } else { RATE_TENTHS };
+    let thousandths = tenths * RATE_TOLERANCE_PERCENT;
+    let most = u128::from(was.cwnd) * thousandths * MICROS_PER_SECOND / 1000 / srtt.as_micros().max(1) + 1;
     demand(names_one || u128::from(rate) <= most, || format!("paced at more than {most} a second: {was:?}"))
 }

@@ -12,7 +12,7 @@ use strandline_proto::time::Time;
 
 use crate::app::{App, Context, Plan};
 use crate::ledger::{End, Ledger};
-use crate::network::{Carried, ECN_CAPABLE};
+use crate::network::{Carried, DATAGRAM_BUFFER_LEN, ECN_CAPABLE};
 use crate::pair::{CARRIER_PORT, SCTP_PORT};
 use crate::random::Random;
 use crate::scenario::HostPlan;
@@ -78,7 +78,7 @@ impl Host {
             apps: BTreeMap::new(),
             watch: Watch::default(),
             calm: None,
-            buffer: vec![0; 65_536],
+            buffer: vec![0; DATAGRAM_BUFFER_LEN],
         }
     }
 

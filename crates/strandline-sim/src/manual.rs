@@ -11,9 +11,10 @@ use strandline_proto::event::{AssociationId, Datagram, Event, Message};
 use strandline_proto::time::Time;
 use strandline_wire::{
     Chunk, CookieAck, CookieEcho, Data, Init, InitAck, Packet, PacketBuilder, Parameter, Parameters, Ssn,
-    StreamId, TlvWriter, Tsn, VerificationTag, print,
+    StreamId, TlvWriter, Tsn, UDP_ENCAPSULATION_PORT, VerificationTag, print,
 };
 
+use crate::network::DATAGRAM_BUFFER_LEN;
 use crate::random::Random;
 
 /// The SCTP port of the hand-made peer.
@@ -21,6 +22,10 @@ pub const PEER_SCTP_PORT: u16 = 6000;
 
 /// The SCTP port on which the endpoint listens.
 pub const SCTP_PORT: u16 = 5000;
+
+/// The receive window of the hand-made peer in bytes, and the number of its streams in each direction.
+const A_RWND: u32 = 128 << 10;
+const STREAMS: u16 = 16;
 
 /// A packet that the endpoint transmitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,7 +129,7 @@ impl ManualPeer {
         Self {
             now: Time::ZERO,
             endpoint,
-            source: SocketAddr::from(([10, 0, 1, 1], 9899)),
+            source: SocketAddr::from(([10, 0, 1, 1], UDP_ENCAPSULATION_PORT)),
             local_port: SCTP_PORT,
             peer_port: PEER_SCTP_PORT,
             local_tag: VerificationTag(0),
@@ -203,7 +208,7 @@ impl ManualPeer {
         tag: VerificationTag,
         write: impl FnOnce(&mut PacketBuilder<'_>),
     ) -> Vec<u8> {
-        let mut buffer = vec![0; 65_536];
+        let mut buffer = vec![0; DATAGRAM_BUFFER_LEN];
         let mut builder = PacketBuilder::new(&mut buffer, self.peer_port, self.local_port, tag);
         write(&mut builder);
         let len = builder.finish();
@@ -214,9 +219,9 @@ impl ManualPeer {
     fn init_fields<'a>(&self, parameters: Parameters<'a>) -> Init<'a> {
         Init {
             initiate_tag: self.peer_tag,
-            a_rwnd: 1 << 17,
-            outbound_streams: 16,
-            inbound_streams: 16,
+            a_rwnd: A_RWND,
+            outbound_streams: STREAMS,
+            inbound_streams: STREAMS,
             initial_tsn: self.next_tsn,
             parameters,
         }

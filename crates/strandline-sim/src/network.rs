@@ -31,6 +31,16 @@ impl Carried {
     }
 }
 
+/// Size in bytes of a buffer for any datagram: an IP payload has at most 65,535 bytes.
+pub(crate) const DATAGRAM_BUFFER_LEN: usize = 65_536;
+
+/// Bytes of an IP header (RFC 791 section 3.1, RFC 8200 section 3) and a UDP header (RFC 768).
+const IPV4_OVERHEAD: usize = 20 + 8;
+const IPV6_OVERHEAD: usize = 40 + 8;
+
+/// 2^64 divided by the golden ratio: multiplication by it spreads similar numbers over all bits (Fibonacci hashing).
+const SPREAD_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// ECN bits of an ECN-capable packet, ECT(0) (RFC 3168 section 5).
 pub const ECN_CAPABLE: u8 = 0b10;
 /// ECN bits of a marked packet, CE (RFC 3168 section 5).
@@ -39,7 +49,7 @@ pub const CONGESTION_EXPERIENCED: u8 = 0b11;
 /// Returns the bytes of IP and UDP headers around an SCTP packet.
 #[must_use]
 pub fn ip_overhead(address: IpAddr) -> usize {
-    if address.is_ipv4() { 28 } else { 48 }
+    if address.is_ipv4() { IPV4_OVERHEAD } else { IPV6_OVERHEAD }
 }
 
 #[derive(Debug)]
@@ -184,7 +194,7 @@ fn address_bits(from: IpAddr, to: IpAddr) -> u64 {
         IpAddr::V4(v4) => u64::from(v4.to_bits()),
         IpAddr::V6(v6) => (v6.to_bits() ^ (v6.to_bits() >> 64)) as u64,
     };
-    bits(from).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ bits(to).rotate_left(32)
+    bits(from).wrapping_mul(SPREAD_FACTOR) ^ bits(to).rotate_left(32)
 }
 
 #[cfg(test)]

@@ -12,12 +12,12 @@ use strandline_proto::event::{AssociationId, Datagram, Event, Message, SendInfo,
 use strandline_proto::time::Time;
 use strandline_wire::{Chunk, Data, PACKET_LEN_MAX, Packet, PacketBuilder, StreamId};
 
-use crate::network::{CONGESTION_EXPERIENCED, Carried, ECN_CAPABLE, Network};
+use crate::network::{CONGESTION_EXPERIENCED, Carried, DATAGRAM_BUFFER_LEN, ECN_CAPABLE, Network};
 use crate::random::Random;
 use crate::trace::print_packet;
 
-/// The UDP port of encapsulation (RFC 6951) that both sides use.
-pub const CARRIER_PORT: u16 = 9899;
+/// The UDP port of encapsulation that both sides use.
+pub const CARRIER_PORT: u16 = strandline_wire::UDP_ENCAPSULATION_PORT;
 
 /// The SCTP port on which the second side of a [`Pair`] listens.
 pub const SCTP_PORT: u16 = 5000;
@@ -228,7 +228,7 @@ impl Pair {
             ignores_i_bits: None,
             captured: Vec::new(),
             random,
-            buffer: vec![0; 65_536],
+            buffer: vec![0; DATAGRAM_BUFFER_LEN],
         }
     }
 

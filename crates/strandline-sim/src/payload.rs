@@ -32,13 +32,17 @@ pub fn matches(number: u32, offset: usize, part: &[u8]) -> bool {
     head_right && rest_right
 }
 
+// The constants of SplitMix64: its increment, and the factors and shifts that mix each word.
+const INCREMENT: u64 = 0x9e37_79b9_7f4a_7c15;
+const MIX_FACTORS: [u64; 2] = [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb];
+const MIX_SHIFTS: [u32; 3] = [30, 27, 31];
+
 /// SplitMix64, which can start at any word.
 fn word_of(number: u32, word: u64) -> u64 {
-    let mut x =
-        (u64::from(number) << 32).wrapping_add(word.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
+    let mut x = (u64::from(number) << 32).wrapping_add(word.wrapping_add(1).wrapping_mul(INCREMENT));
+    x = (x ^ (x >> MIX_SHIFTS[0])).wrapping_mul(MIX_FACTORS[0]);
+    x = (x ^ (x >> MIX_SHIFTS[1])).wrapping_mul(MIX_FACTORS[1]);
+    x ^ (x >> MIX_SHIFTS[2])
 }
 
 #[cfg(test)]

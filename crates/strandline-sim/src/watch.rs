@@ -24,6 +24,10 @@ use crate::violation::{Violation, demand};
 /// limit, because it releases other data, and each held chunk costs more than its payload.
 const RECEIVE_SLACK: usize = 200_000;
 
+/// Memory in bytes that an association may take: this many times its buffers, and a fixed amount.
+const MEMORY_FACTOR: usize = 3;
+const MEMORY_SLACK: usize = 1_500_000;
+
 /// Packets of new data that test whether a time-out was spurious (F-RTO).
 const ASKING_PACKETS: u32 = 2;
 
@@ -281,8 +285,8 @@ impl Watch {
             sums(&status, &paths)?;
             buffers(&status, config)?;
             let memory = endpoint.memory(before.id).unwrap_or_default();
-            let limit =
-                3 * (status.receive_buffer as usize + config.send_buffer_limit() as usize) + 1_500_000;
+            let sizes = status.receive_buffer as usize + config.send_buffer_limit() as usize;
+            let limit = MEMORY_FACTOR * sizes + MEMORY_SLACK;
             demand(memory.total() <= limit, || format!("{:?} takes too much memory: {memory:?}", before.id))?;
         }
         Ok(())

@@ -30,6 +30,11 @@ const STEPS_AT_ONCE_MAX: u32 = 200_000;
 /// Maximum number of expirations of one host's timers without time passing.
 const TIMEOUTS_AT_ONCE_MAX: u32 = 200;
 
+/// The links once the faults have ended: bits per second, bytes of the queue, and the delay in one direction.
+const CALM_RATE_BPS: u64 = 20_000_000;
+const CALM_QUEUE_BYTES: usize = 200_000;
+const CALM_DELAY: Duration = Duration::from_millis(10);
+
 /// A scheduled event other than the arrival of a datagram.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Happening {
@@ -462,19 +467,15 @@ impl World {
             Change::Reordering(Reordering::default()),
             Change::Duplication(0.0),
             Change::Corruption(0.0),
-            Change::Rate(20_000_000),
-            Change::Queue(200_000),
-            Change::Delay(Duration::from_millis(10)),
+            Change::Rate(CALM_RATE_BPS),
+            Change::Queue(CALM_QUEUE_BYTES),
+            Change::Delay(CALM_DELAY),
         ];
         for change in good {
             self.network.change_all(&change);
         }
         let LinkConfig { size_max, cuts, .. } = self.scenario.links;
-        self.network.set_default(LinkConfig {
-            size_max,
-            cuts,
-            ..LinkConfig::with_delay(Duration::from_millis(10))
-        });
+        self.network.set_default(LinkConfig { size_max, cuts, ..LinkConfig::with_delay(CALM_DELAY) });
         for host in 0..self.hosts.len() {
             self.hosts[host].working.fill(true);
             if self.hosts[host].endpoint.is_none() {

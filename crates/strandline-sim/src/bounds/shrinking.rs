@@ -20,6 +20,12 @@ const SHRUNK_PERCENT: u64 = 82;
 /// A window of this many packets cannot shrink by as much any more: the floor of RFC 9260 is four.
 const FLOOR_PACKETS: u32 = 5;
 
+/// Percentage of the earlier window that an undo restores at least, with a controller that may follow marks and delay
+/// at once, and after a further reduction.
+const RESTORED_PERCENT: u64 = 100;
+const RESTORED_WITH_MARKS_PERCENT: u64 = 40;
+const RESTORED_REDUCED_PERCENT: u64 = 45;
+
 /// The latest reduction.
 #[derive(Debug, Default)]
 pub(super) struct Shrinking {
@@ -101,10 +107,11 @@ impl Shrinking {
             // T3-rtx may have expired after that.
             _ if events.timeouts > 0 => 0,
             "bbr" => 0,
-            "swift" | "dctcp" => 40,
-            _ => 100,
+            "swift" | "dctcp" => RESTORED_WITH_MARKS_PERCENT,
+            _ => RESTORED_PERCENT,
         };
-        let percent = if shrinks || self.fell_twice { percent.min(45) } else { percent };
+        let percent =
+            if shrinks || self.fell_twice { percent.min(RESTORED_REDUCED_PERCENT) } else { percent };
         demand(u64::from(path.cwnd) >= u64::from(before) * percent / 100, || {
             format!("undone, and the window is not what it was, {before}: {path:?}")
         })
