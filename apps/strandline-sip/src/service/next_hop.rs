@@ -31,7 +31,7 @@ impl Router<'_> {
     /// The target of a request that isn't for one of our users.
     pub(super) fn direct_target(&self, incoming: &Incoming<'_>, way: &Way<'_>) -> Result<Target, Verdict> {
         if let Some(phone) = way.phone.filter(|phone| !is_same_way(phone, &incoming.flow)) {
-            return self.to_phone(phone);
+            return self.phone_target(phone);
         }
         let next = match way.next.map(|next| next.sip_uri()) {
             None => None,
@@ -60,7 +60,7 @@ impl Router<'_> {
             }
         }
         if let Some(far) = far {
-            return self.to_end(way, &far, free);
+            return self.dialog_target(way, &far, free);
         }
         let uri = way.uri.sip().ok_or((StatusCode::UNSUPPORTED_URI_SCHEME, None))?;
         let Some(bare) = self.without_maddr(uri) else {
@@ -105,7 +105,7 @@ impl Router<'_> {
     }
 
     /// A phone that has registered elsewhere is reached over the flow that its Path names, or not at all.
-    fn to_phone(&self, flow: Flow) -> Result<Target, Verdict> {
+    fn phone_target(&self, flow: Flow) -> Result<Target, Verdict> {
         if flow.connection != 0 && !self.is_open(flow.connection) {
             return Err(FAILED);
         }
@@ -113,7 +113,7 @@ impl Router<'_> {
     }
 
     /// The other end of a dialog.
-    fn to_end(&self, way: &Way<'_>, far: &End, free: bool) -> Result<Target, Verdict> {
+    fn dialog_target(&self, way: &Way<'_>, far: &End, free: bool) -> Result<Target, Verdict> {
         // A dialog over TLS does not follow its phone to a flow without it.
         let may = |flow: &Flow| flow.protocol.is_secure() || !far.flow.protocol.is_secure();
         let flow = match self.moved(&far.flow) {

@@ -340,7 +340,7 @@ impl Core {
                 router.find_instance(incoming, uri, way, aor, targets)
             }
             Uri::Sip(uri) if self.setup.is_for_us(way) => return router.find(incoming, uri, aor, targets),
-            _ => match router.to_domain(incoming, way, targets) {
+            _ => match router.domain_targets(incoming, way, targets) {
                 Some(found) => found,
                 // A redirection to the request URI itself would lead nowhere.
                 None if self.setup.settings.mode == Mode::Redirect => {

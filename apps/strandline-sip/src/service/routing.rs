@@ -54,7 +54,7 @@ impl Router<'_> {
         }
         let user = uri.user.unwrap_or(&[]);
         match self.look_up(aor, uri, targets) {
-            Err((StatusCode::NOT_FOUND, _)) => match self.to_trunk(incoming, user, None, targets) {
+            Err((StatusCode::NOT_FOUND, _)) => match self.trunk_targets(incoming, user, None, targets) {
                 Some(found) => found.map(|()| Found::Targets),
                 // The user has registered and must not be reached so: for `sips` by TLS only (RFC 5630 section 4.2).
                 None if self.has_registered(aor) => Err(UNAVAILABLE),
@@ -70,7 +70,7 @@ impl Router<'_> {
     }
 
     /// Finds the targets of a request for another domain, if an operator has configured a route there.
-    pub(super) fn to_domain(
+    pub(super) fn domain_targets(
         &self,
         incoming: &Incoming<'_>,
         way: &Way<'_>,
@@ -82,17 +82,17 @@ impl Router<'_> {
         match &way.uri {
             Uri::Sip(uri) => {
                 let domain = uri.host.to_string().to_ascii_lowercase();
-                self.to_trunk(incoming, uri.user.unwrap_or(&[]), Some(&domain), targets)
+                self.trunk_targets(incoming, uri.user.unwrap_or(&[]), Some(&domain), targets)
             }
             Uri::Tel(uri) => {
                 let number: Vec<u8> = uri.digits().collect();
-                self.to_trunk(incoming, &number, None, targets)
+                self.trunk_targets(incoming, &number, None, targets)
             }
             Uri::Other(_) => None,
         }
     }
 
-    fn to_trunk(
+    fn trunk_targets(
         &self,
         incoming: &Incoming<'_>,
         user: &[u8],
