@@ -1,5 +1,6 @@
 //! Requests that are malformed, oversized, ambiguous or never complete, and peers that misbehave: each gets a
 //! clear status or a reset, and the other streams don't notice.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
 mod common;
 

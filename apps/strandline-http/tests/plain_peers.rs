@@ -1,4 +1,5 @@
 //! Peers that know HTTP over streams, but no control messages.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
 mod common;
 

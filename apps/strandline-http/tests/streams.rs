@@ -1,4 +1,5 @@
 //! HTTP over the streams of associations: independence, reuse, failures, shutdown.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
 mod common;
 

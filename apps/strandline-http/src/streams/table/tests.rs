@@ -23,20 +23,20 @@ impl Pair {
     fn connected() -> (Self, ConnectionId, ConnectionId) {
         let mut pair = Self::new();
         let (id, stream) = pair.client.open().unwrap();
-        pair.to_server(id, stream, b"request");
+        pair.server_receives(id, stream, b"request");
         let (accepted, _) = pair.server.accept().unwrap();
         assert_eq!(read(&mut pair.server, accepted), Reading::Data(Bytes::from_static(b"request")));
         pair.exchange_controls();
         (pair, id, accepted)
     }
 
-    fn to_server(&mut self, id: ConnectionId, stream: u16, data: &[u8]) {
+    fn server_receives(&mut self, id: ConnectionId, stream: u16, data: &[u8]) {
         assert!(matches!(room(&mut self.client, id), Writing::Room(room) if room >= data.len() as u64));
         self.client.on_sent(id, data.len());
         self.server.on_message(labelled(stream, data)).unwrap();
     }
 
-    fn to_client(&mut self, id: ConnectionId, stream: u16, data: &[u8]) {
+    fn client_receives(&mut self, id: ConnectionId, stream: u16, data: &[u8]) {
         assert!(matches!(room(&mut self.server, id), Writing::Room(room) if room >= data.len() as u64));
         self.server.on_sent(id, data.len());
         self.client.on_message(labelled(stream, data)).unwrap();
@@ -83,7 +83,7 @@ fn room(table: &mut Table, id: ConnectionId) -> Writing {
 #[test]
 fn closed_connections_free_their_stream() {
     let (mut pair, client, server) = Pair::connected();
-    pair.to_client(server, 0, b"response");
+    pair.client_receives(server, 0, b"response");
     pair.server.end(server);
     pair.exchange_controls();
     assert_eq!(read(&mut pair.client, client), Reading::Data(Bytes::from_static(b"response")));
@@ -93,7 +93,7 @@ fn closed_connections_free_their_stream() {
     pair.exchange_controls();
     let (again, stream) = pair.client.open().unwrap();
     assert_eq!(stream, 0);
-    pair.to_server(again, 0, b"next");
+    pair.server_receives(again, 0, b"next");
     let (accepted, _) = pair.server.accept().unwrap();
     assert_eq!(read(&mut pair.server, accepted), Reading::Data(Bytes::from_static(b"next")));
     assert_eq!(read(&mut pair.server, server), Reading::End, "the old handle sees its own connection");
@@ -102,7 +102,7 @@ fn closed_connections_free_their_stream() {
 #[test]
 fn resets_read_as_errors_after_the_data() {
     let (mut pair, client, server) = Pair::connected();
-    pair.to_client(server, 0, b"half of a resp");
+    pair.client_receives(server, 0, b"half of a resp");
     pair.server.drop_handle(server);
     pair.exchange_controls();
     assert_eq!(read(&mut pair.client, client), Reading::Data(Bytes::from_static(b"half of a resp")));
@@ -116,7 +116,7 @@ fn resets_read_as_errors_after_the_data() {
 #[test]
 fn reset_after_end_leaves_the_response_readable() {
     let (mut pair, client, server) = Pair::connected();
-    pair.to_client(server, 0, b"413");
+    pair.client_receives(server, 0, b"413");
     pair.server.end(server);
     // The server doesn't read the rest of the request.
     pair.server.drop_handle(server);
@@ -149,7 +149,7 @@ fn late_resets_miss_the_next_connection() {
 fn writers_wait_for_credit() {
     let (mut pair, client, server) = Pair::connected();
     let sent = b"request".len() as u64;
-    pair.to_server(client, 0, &vec![1; (WINDOW - sent) as usize]);
+    pair.server_receives(client, 0, &vec![1; (WINDOW - sent) as usize]);
     assert_eq!(room(&mut pair.client, client), Writing::Pending);
     assert!(matches!(read(&mut pair.server, server), Reading::Data(_)));
     pair.exchange_controls();
@@ -233,7 +233,7 @@ fn association_ends_are_clean_for_plain_peers_only() {
     assert_eq!(read(&mut client, id), Reading::End);
 
     let (mut pair, client, server) = Pair::connected();
-    pair.to_client(server, 0, b"response up to the end");
+    pair.client_receives(server, 0, b"response up to the end");
     pair.client.on_ended(Ended::ShutDown);
     assert!(matches!(read(&mut pair.client, client), Reading::Data(_)));
     assert_eq!(read(&mut pair.client, client), Reading::Lost(Ended::ShutDown));
