@@ -3,4 +3,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| strandline_sip::fuzzing::http(bytes));
+fuzz_target!(|bytes: &[u8]| strandline_ops::fuzzing::http(bytes));

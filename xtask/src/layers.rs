@@ -17,7 +17,7 @@ use crate::tree::{Tree, Violation};
 /// Which crates of the workspace a crate may depend on. Everything in apps/ but the program that dispatches and the
 /// laboratory, which runs the model of a link in real time, may use only `strandline`, and what helps programs; tests and xtask may use all, and
 /// nothing may use them.
-const CRATES: [(&str, &[&str]); 17] = [
+const CRATES: [(&str, &[&str]); 19] = [
     ("strandline-wire", &[]),
     ("strandline-proto", &["strandline-wire"]),
     ("strandline-netem", &[]),
@@ -26,17 +26,36 @@ const CRATES: [(&str, &[&str]); 17] = [
     ("strandline-tls", &[]),
     ("strandline-udp", &[]),
     ("strandline-output", &[]),
+    ("strandline-ops", &["strandline-output", "strandline-tls"]),
+    ("strandline-ipc", &[]),
     ("strandline-fuzzing", &[]),
     ("strandline", &["strandline-wire", "strandline-proto", "strandline-io"]),
     ("strandline-capi", &["strandline"]),
     ("strandline-preload", &["strandline-capi", "strandline"]),
     ("strandline-lab", &["strandline", "strandline-output", "strandline-netem", "strandline-sim"]),
-    ("strandline-sip", &["strandline", "strandline-output", "strandline-tls", "strandline-udp"]),
+    (
+        "strandline-sip",
+        &[
+            "strandline",
+            "strandline-ipc",
+            "strandline-ops",
+            "strandline-output",
+            "strandline-tls",
+            "strandline-udp",
+        ],
+    ),
     ("xtask", &[]),
     ("strandline-bench", &[]),
     ("strandline-instructions", &["strandline-proto"]),
 ];
-const APPS_MAY_USE: [&str; 4] = ["strandline", "strandline-output", "strandline-tls", "strandline-udp"];
+const APPS_MAY_USE: [&str; 6] = [
+    "strandline",
+    "strandline-ipc",
+    "strandline-ops",
+    "strandline-output",
+    "strandline-tls",
+    "strandline-udp",
+];
 const DISPATCHER: &str = "strandline-cli";
 const TESTS: &str = "strandline-tests";
 
@@ -152,7 +171,7 @@ fn allowed_for(package: &Package) -> Vec<&'static str> {
         Some((_, allowed)) => allowed.to_vec(),
         None if package.name == TESTS => vec!["all"],
         None if package.name == DISPATCHER => {
-            vec!["strandline", "strandline-output", "strandline-tls", "every app"]
+            vec!["strandline", "strandline-ops", "strandline-output", "strandline-tls", "every app"]
         }
         None if is_app(package) => APPS_MAY_USE.to_vec(),
         // A new crate has to be given its place in the table.

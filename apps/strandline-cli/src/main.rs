@@ -9,7 +9,7 @@ use mimalloc::MiMalloc;
 use strandline_output::{LogWriter, errln, out};
 use tracing_subscriber::EnvFilter;
 
-/// With [`strandline::heap`]'s setting the memory of a burst returns to the system. glibc keeps it as long as
+/// With [`strandline_ops::heap`]'s setting the memory of a burst returns to the system. glibc keeps it as long as
 /// anything above it in the heap is in use, which makes an idle association two to three times as large after
 /// many were busy at once (docs/performance.md has figures of both).
 #[global_allocator]
@@ -120,7 +120,7 @@ They take effect in new shells.")]
 
 fn main() -> ExitCode {
     strandline_load::end_with_parent();
-    strandline::heap::give_back_at_once();
+    strandline_ops::heap::give_back_at_once();
     let cli = parsed();
     log(cli.verbose, cli.log_format);
     match dispatch(cli.command) {

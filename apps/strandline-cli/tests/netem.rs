@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use netem_network::{Network, PROGRAM, Side, receive_all, require_root};
-use nix::sys::socket::{setsockopt, sockopt};
+use rustix::net::sockopt::set_ip_tos;
 use serde_json::Value;
 
 fn strandline(arguments: &[&str]) -> Output {
@@ -114,7 +114,7 @@ fn marks_and_the_largest_queue_are_reported() {
     for (ecn, marked) in [(0, 0), (2, 4)] {
         let network = Network::up(&["--rate", "8kbit", "--queue", "10k", "--mark", "3k"]);
         let (left, _right) = network.sockets(1);
-        setsockopt(&left, sockopt::Ipv4Tos, &ecn).unwrap();
+        set_ip_tos(&left, ecn).unwrap();
         network.send(&left, numbers(1, 8), 972);
         let report = network.wait_for(|report| report["links"][0]["offered"] == 8);
         let link = &report["links"][0];

@@ -9,8 +9,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
-use nix::sys::socket::setsockopt;
-use nix::sys::socket::sockopt::RcvBuf;
+use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
 use sip_server::{Server, again};
 use waiting::at_last;
@@ -114,7 +113,7 @@ fn slow_reader_gets_all_responses_in_order() {
     let server = Server::start(&[]);
     let mut stream = connect(&server);
     // The receive buffer is so small that most responses wait in the server.
-    setsockopt(&stream, RcvBuf, &4096).unwrap();
+    set_socket_recv_buffer_size(&stream, 4096).unwrap();
     for cseq in 1..=2 {
         stream.write_all(register("heidi", cseq).as_bytes()).unwrap();
         let text = answer(&mut stream);

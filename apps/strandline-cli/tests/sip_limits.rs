@@ -11,7 +11,7 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nix::sys::socket::{setsockopt, sockopt::RcvBuf};
+use rustix::net::sockopt::set_socket_recv_buffer_size;
 use sip_server::{Server, again};
 use strandline::{Association, Peer, SendInfo, Stack};
 use udp_phone::Phone;
@@ -180,7 +180,7 @@ fn queued_output_arrives_at_graceful_shutdown() {
     let mut stream = TcpStream::connect(server.address("tcp")).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     // The receive buffer is so small that most responses wait in the server.
-    setsockopt(&stream, RcvBuf, &4096).unwrap();
+    set_socket_recv_buffer_size(&stream, 4096).unwrap();
     for cseq in 1..=LAST {
         stream.write_all(register("TCP", "heidi", cseq).as_bytes()).unwrap();
     }
@@ -192,7 +192,7 @@ fn queued_output_arrives_at_graceful_shutdown() {
     phone.socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
     at_last("it drains", || is_draining(&mut phone, udp) || ended.is_finished());
     // Only now the client reads.
-    setsockopt(&stream, RcvBuf, &(4 << 20)).unwrap();
+    set_socket_recv_buffer_size(&stream, 4 << 20).unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     // The first responses may be overtaken by those that refresh bindings; all are sent.

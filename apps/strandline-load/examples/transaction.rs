@@ -40,7 +40,7 @@ enum Command {
 }
 
 fn main() -> Result<()> {
-    strandline::heap::give_back_at_once();
+    strandline_ops::heap::give_back_at_once();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // Runs in a task, as in a program with many of them: tokio polls the system for events before it polls
     // the future of `block_on`.

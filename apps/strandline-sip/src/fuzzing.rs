@@ -6,7 +6,7 @@ use core::net::{IpAddr, SocketAddr, SocketAddrV6};
 use crate::auth::Users;
 use crate::bindings::{Binding, Journal, SealFlow};
 use crate::codec::binding_answer;
-pub use crate::server::fuzzing::{config, dns, http, websocket, worker};
+pub use crate::server::fuzzing::{config, dns, websocket, worker};
 use crate::service::{End, Tokens};
 use crate::transaction::{Flow, Protocol};
 

@@ -57,8 +57,6 @@ mod fragment;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
-#[cfg(feature = "mimalloc")]
-pub mod heap;
 mod icmp;
 mod ipv4;
 mod links;

@@ -113,9 +113,6 @@ mod stack;
 mod stream;
 mod wait;
 
-#[cfg(feature = "mimalloc")]
-pub use strandline_io::heap;
-
 pub use self::address::{Address, ParseAddressError, socket_address};
 pub use self::association::Association;
 pub use self::builder::{OutgoingPorts, StackBuilder};

@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use nix::sys::socket::{setsockopt, sockopt};
+use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
@@ -85,7 +85,7 @@ impl Network {
         let (left, right) = (socket(Side::Left, 1), socket(Side::Right, 2));
         for socket in [&left, &right] {
             // The kernel accounts some kilobytes for a datagram of a hundred bytes.
-            setsockopt(socket, sockopt::RcvBufForce, &4_000_000).unwrap();
+            set_socket_recv_buffer_size_force(socket, 4_000_000).unwrap();
         }
         left.connect(right.local_addr().unwrap()).unwrap();
         right.connect(left.local_addr().unwrap()).unwrap();

@@ -78,7 +78,7 @@ pub use stream::{Cut, Side, StreamFramer};
 pub use stun::binding_answer;
 pub use transport::Transport;
 pub use unfold::unfold;
-pub use uri::escape::{Unescaped, unescape};
+pub use uri::escape::unescape;
 pub use uri::host::Host;
 pub use uri::params::{UriHeaders, UriParams};
 pub use uri::sip::SipUri;

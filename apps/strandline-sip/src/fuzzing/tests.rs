@@ -31,11 +31,6 @@ fn dns() {
 }
 
 #[test]
-fn http() {
-    smoke("http", super::http);
-}
-
-#[test]
 fn websocket() {
     smoke("websocket", super::websocket);
 }

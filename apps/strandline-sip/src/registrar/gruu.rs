@@ -9,6 +9,7 @@ use core::hash::Hasher;
 use std::io::Write as _;
 
 use hmac::{Hmac, KeyInit, Mac};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use sha2::{Digest as _, Sha256};
 use siphasher::sip::SipHasher24;
 
@@ -134,16 +135,28 @@ fn address(to: &SipUri<'_>, user: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) 
     }
 }
 
-/// Escapes the value of a URI parameter (RFC 3261 section 25.1, `pvalue`).
+/// Bytes that need an escape in the value of a URI parameter (RFC 3261 section 25.1, `pvalue`).
+const PVALUE: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'!')
+    .remove(b'~')
+    .remove(b'*')
+    .remove(b'\'')
+    .remove(b'(')
+    .remove(b')')
+    .remove(b'[')
+    .remove(b']')
+    .remove(b'/')
+    .remove(b':')
+    .remove(b'&')
+    .remove(b'+')
+    .remove(b'$');
+
+/// Escapes the value of a URI parameter.
 fn escape(text: &[u8], out: &mut Vec<u8>) {
-    for byte in text {
-        if byte.is_ascii_alphanumeric() || b"-_.!~*'()[]/:&+$".contains(byte) {
-            out.push(*byte);
-        } else {
-            // Writing to a growable buffer does not fail.
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
+    percent_encode(text, PVALUE).for_each(|part| out.extend_from_slice(part.as_bytes()));
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
+use strandline_ops::http::client::{NoAnswer, ask};
+use strandline_ops::http::escape;
 use strandline_output::{out, outln};
-
-use crate::server::http::client::{NoAnswer, ask, escape};
 
 /// Default timeout in seconds. It is longer than the server may take, since `store.timeout_ms` is at most 30
 /// s.

@@ -3,7 +3,6 @@
 
 pub use super::config::fuzzing::run as config;
 pub use super::dns::fuzzing::run as dns;
-pub use super::http::fuzzing::run as http;
 use super::input::handshake;
 use super::socket::{OpenedFrame, WebSocket, frame, letter};
 use super::workers::frames;

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
-
-use super::steps::Steps;
+use strandline_ops::metrics::Histogram as Buckets;
 
 /// Number of seconds of history.
 const SHOWN: usize = 120;
@@ -252,8 +251,8 @@ pub(super) struct Watch {
     /// The times at which the pending batches were submitted to the store.
     handed_over: VecDeque<Duration>,
     /// Handling times since the start.
-    pub(super) handled_in: Steps,
-    pub(super) committed_in: Steps,
+    pub(super) handled_in: Buckets,
+    pub(super) committed_in: Buckets,
 }
 
 /// The activity since the last query.
@@ -280,8 +279,8 @@ impl Watch {
             taken: None,
             seconds: VecDeque::with_capacity(SHOWN),
             handed_over: VecDeque::new(),
-            handled_in: Steps::default(),
-            committed_in: Steps::default(),
+            handled_in: Buckets::default(),
+            committed_in: Buckets::default(),
         }
     }
 

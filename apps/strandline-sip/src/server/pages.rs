@@ -1,6 +1,8 @@
 //! The live page and the metrics page.
 
-use super::http::{Answer, Request};
+use strandline_ops::http::{Answer, Request};
+use strandline_ops::metrics::CONTENT_TYPE;
+
 use super::hub::Hub;
 use super::{metrics, status};
 
@@ -16,7 +18,7 @@ pub(super) fn answer(hub: &Hub, request: &Request) -> Answer {
     match request.parts()[..] {
         [] => page("text/html; charset=utf-8", PAGE.to_owned()),
         ["live.json"] => page("application/json", status::json(hub)),
-        ["metrics"] => page("text/plain; version=0.0.4; charset=utf-8", metrics::text(hub)),
+        ["metrics"] => page(CONTENT_TYPE, metrics::text(hub)),
         _ => {
             let others = "Not found. The paths are /, /live.json and /metrics.\n".to_owned();
             Answer::text(404, "text/plain; charset=utf-8", others)

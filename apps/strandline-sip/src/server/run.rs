@@ -7,9 +7,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use strandline::{Address, AssociationConfig, Endpoint, Listener, SackFrequency, Stack};
-use strandline_output::{errln, outln};
+use strandline_ops::{Files, http, raise_open_files, report};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::LocalSet;
 
@@ -20,7 +19,7 @@ use crate::transaction::{Protocol, Time};
 use super::admin::Admin;
 use super::args::{Args, Command};
 use super::clock::{self, Clock};
-use super::config::{self, Config, Files, Flaw, Listen, Users};
+use super::config::{self, Config, Listen, Users};
 use super::hub::Hub;
 use super::inbox::Looks;
 use super::input;
@@ -31,7 +30,7 @@ use super::storage::{self, Sought, Storage, Stored};
 use super::style::{SctpCarrier, SctpStyle};
 use super::told::{self, Told};
 use super::workers::{self, Worker};
-use super::{admin_client, hints, http, pages, parts, status, top, tries};
+use super::{admin_client, hints, pages, parts, status, top, tries};
 
 /// Interval between checks of the timers.
 const TICK: Duration = Duration::from_millis(10);
@@ -69,7 +68,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.check {
         let mut flaws = config.flaws(Clock::unix().as_secs());
         flaws.extend(tries::flaws(&config));
-        return Ok(tell_of(&flaws));
+        return Ok(report(&flaws));
     }
     config.warn();
     raise_open_files();
@@ -79,18 +78,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     drop(files);
     start(config, args, None)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Prints the results of `--check`.
-fn tell_of(flaws: &[Flaw]) -> ExitCode {
-    for flaw in flaws {
-        errln!("{}: {flaw}", if flaw.is_error { "error" } else { "warning" });
-    }
-    if flaws.iter().any(|flaw| flaw.is_error) {
-        return ExitCode::FAILURE;
-    }
-    outln!("The configuration is valid.");
-    ExitCode::SUCCESS
 }
 
 /// Runs one of several processes.
@@ -114,14 +101,6 @@ fn start(config: Config, args: &Args, mut worker: Option<Worker>) -> Result<()> 
     let runtime = builder.build()?;
     let local = LocalSet::new();
     local.block_on(&runtime, serve(config, prepared, args, worker))
-}
-
-fn raise_open_files() {
-    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE)
-        && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, most, most)
-    {
-        tracing::debug!(%error, "raising the limit of open files failed");
-    }
 }
 
 /// State that is prepared before the runtime starts, because it may wait for disks and databases.
@@ -172,7 +151,7 @@ async fn serve(config: Config, prepared: Prepared, args: &Args, mut worker: Opti
     let overload = config.overload;
     let tokens = service.setup().tokens().clone();
     let hub = Hub::new(service, clock, connections, writer, overload.inbox(random_key()?));
-    hub.inbox(|inbox| inbox.set_tokens(tokens));
+    hub.intake.inbox(|inbox| inbox.set_tokens(tokens));
     let users = hub.service.borrow().registrations().locations().len();
     if let Some(worker) = worker.as_mut() {
         worker.open_mail(&hub)?;
@@ -189,17 +168,19 @@ async fn serve(config: Config, prepared: Prepared, args: &Args, mut worker: Opti
     };
     let hangup = signal(SignalKind::hangup()).context("waiting for SIGHUP")?;
     let others = [("metrics", metrics), ("admin", admin)];
-    hub.tls.replace(config.tls_sides());
-    hub.inbox(|inbox| inbox.set_access(config.access.clone()));
-    hub.refusals_per_sec.set(overload.refusals_per_sec);
-    hub.gather.set(overload.gather);
-    hub.room.set(Room { connections: config.connections_max, of_source: overload.source_connections });
-    hub.connections.patience.set(config.patience);
+    hub.transports.tls.replace(config.tls_sides());
+    hub.intake.inbox(|inbox| inbox.set_access(config.access.clone()));
+    hub.intake.refusals_per_sec.set(overload.refusals_per_sec);
+    hub.intake.gather.set(overload.gather);
+    hub.transports
+        .room
+        .set(Room { connections: config.connections_max, of_source: overload.source_connections });
+    hub.transports.connections.patience.set(config.patience);
     if config.hep.is_some() {
         hub.copy_to(config.hep.clone(), sockets.local.clone());
     }
     hub.look_up_names(config.dns.as_ref(), config.ours());
-    hub.websocket.replace(Rc::new(config.websocket));
+    hub.transports.websocket.replace(Rc::new(config.websocket));
     if let Some(worker) = worker.as_mut() {
         worker.catch_up(&hub, &reloader)?;
     }
@@ -249,9 +230,9 @@ async fn heed_hangups(mut hangup: Signal, reloader: Rc<Reloader>, hub: Rc<Hub>, 
 async fn until_end(hub: &Rc<Hub>, worker: Option<&Worker>) -> Result<Option<StoreError>> {
     tokio::select! {
         ended = end_wanted() => ended?,
-        () = hub.is_lost.notified() => {}
+        () = hub.store.is_lost.notified() => {}
     }
-    let lost = hub.why_lost();
+    let lost = hub.store.why_lost();
     if lost.is_none() {
         tracing::info!("shutting down gracefully");
         drain(hub).await;
@@ -273,7 +254,7 @@ async fn tick(hub: Rc<Hub>, store_timeout: Duration) {
         hub.steer();
         if now >= look_at {
             look_at = now + LOOK;
-            let load = hub.inbox(|inbox| looks.look(now, &inbox.counters));
+            let load = hub.intake.inbox(|inbox| looks.look(now, &inbox.counters));
             hub.service.borrow_mut().overload_mut().on_load(&load);
         }
         let second = now >= second_at;
@@ -281,9 +262,9 @@ async fn tick(hub: Rc<Hub>, store_timeout: Duration) {
             second_at = now + SECOND;
             let totals = status::totals(&hub);
             hub.watch.borrow_mut().look(now, totals);
-            let idle = hub.connections.patience.get().idle;
+            let idle = hub.transports.connections.patience.get().idle;
             let service = hub.service.borrow();
-            hub.connections.let_go(now, |connection| service.silence_max(connection, idle));
+            hub.transports.connections.let_go(now, |connection| service.silence_max(connection, idle));
         }
         hub.with(|service, now| {
             if service.next_deadline().is_some_and(|deadline| deadline <= now) {
@@ -300,7 +281,7 @@ async fn tick(hub: Rc<Hub>, store_timeout: Duration) {
 /// The time until the next check of the timers. Timers set meanwhile are at least T1 away, and none fires
 /// later than by a twentieth of T1, so that several are handled together.
 fn until_next_tick(hub: &Hub, store_timeout: Duration) -> Duration {
-    if hub.inbox(|inbox| !inbox.is_empty() || inbox.admission.is_overloaded()) {
+    if hub.intake.inbox(|inbox| !inbox.is_empty() || inbox.admission.is_overloaded()) {
         return TICK;
     }
     let now = hub.now();
@@ -308,7 +289,7 @@ fn until_next_tick(hub: &Hub, store_timeout: Duration) -> Duration {
     let t1 = service.transactions().timings().t1;
     let most = (t1 / 5).clamp(TICK, IDLE_TICK);
     // Responses that wait for the store are at most a tenth of their timeout late.
-    let most = if hub.is_settled() { most } else { (store_timeout / 10).clamp(TICK, most) };
+    let most = if hub.store.is_settled() { most } else { (store_timeout / 10).clamp(TICK, most) };
     let least = (t1 / 20).clamp(TICK, most);
     service.next_deadline().map_or(most, |deadline| deadline - now).clamp(least, most)
 }
@@ -333,14 +314,14 @@ async fn drain(hub: &Rc<Hub>) {
         let mut interval = tokio::time::interval(TICK);
         loop {
             interval.tick().await;
-            let idle = hub.inbox(|inbox| inbox.is_empty()) && hub.is_settled();
+            let idle = hub.intake.inbox(|inbox| inbox.is_empty()) && hub.store.is_settled();
             if idle && is_over(&hub.service.borrow(), hub.now()) {
                 break;
             }
         }
         // Wait until the last messages are written, if possible.
         let written = async {
-            while hub.connections.has_unwritten() {
+            while hub.transports.connections.has_unwritten() {
                 interval.tick().await;
             }
         };
@@ -487,7 +468,7 @@ impl Sockets {
 
     fn serve(&self, hub: &Rc<Hub>, set: &Rc<input::set::Set>) {
         if let Some(udp) = &self.udp {
-            hub.udp.replace(Some(Rc::clone(udp)));
+            hub.transports.udp.replace(Some(Rc::clone(udp)));
             tokio::task::spawn_local(input::udp::serve(Rc::clone(udp), Rc::clone(hub)));
         }
         for (protocol, listener) in self.connections.take() {
@@ -514,7 +495,7 @@ impl Sockets {
                     }
                 }
             }
-            hub.sctp.borrow_mut().push(sctp);
+            hub.transports.sctp.borrow_mut().push(sctp);
         }
     }
 }

@@ -4,6 +4,7 @@ use std::hash::Hasher;
 use std::net::IpAddr;
 
 use siphasher::sip::SipHasher13;
+use strandline_ops::network;
 
 use crate::transaction::Time;
 
@@ -64,14 +65,6 @@ impl Sources {
             }
         }
         allowed
-    }
-}
-
-/// The part of an address that one customer has: an IPv4 address, or an IPv6 network.
-pub(super) fn network(source: IpAddr) -> u64 {
-    match source.to_canonical() {
-        IpAddr::V4(address) => u64::from(address.to_bits()),
-        IpAddr::V6(address) => (address.to_bits() >> 64) as u64,
     }
 }
 

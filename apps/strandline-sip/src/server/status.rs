@@ -8,12 +8,12 @@ use super::live::{Live, OtherNode, Totals};
 /// The counters since the start.
 pub(super) fn totals(hub: &Hub) -> Totals {
     let counters = *hub.service.borrow().counters();
-    let refused = hub.inbox(|inbox| inbox.counters.late.iter().sum::<u64>() + inbox.counters.no_room);
+    let refused = hub.intake.inbox(|inbox| inbox.counters.late.iter().sum::<u64>() + inbox.counters.no_room);
     Totals { registered: counters.registered, calls: counters.calls, requests: counters.requests, refused }
 }
 
 fn live(hub: &Hub) -> Live {
-    let (waiting, overloaded) = hub.inbox(|inbox| (inbox.len(), inbox.admission.is_overloaded()));
+    let (waiting, overloaded) = hub.intake.inbox(|inbox| (inbox.len(), inbox.admission.is_overloaded()));
     let totals = totals(hub);
     let service = hub.service.borrow();
     let (servers, clients) = service.transactions().counts();
@@ -22,15 +22,15 @@ fn live(hub: &Hub) -> Live {
         uptime_secs: hub.clock.elapsed().as_secs(),
         users: service.registrations().locations().len(),
         bindings: service.registrations().locations().bindings_len(),
-        connections: hub.connections.len(),
-        associations: hub.associations(),
+        connections: hub.transports.connections.len(),
+        associations: hub.transports.associations(),
         transactions: servers + clients,
         waiting,
         overloaded,
         draining: service.setup().is_draining(),
-        store_failing: hub.store_figures().is_some_and(|figures| figures.is_failing),
+        store_failing: hub.store.figures().is_some_and(|figures| figures.is_failing),
         allowed_share: service.overload().allowed_share(),
-        let_through_share: hub.let_through.get(),
+        let_through_share: hub.intake.let_through.get(),
         totals,
         seconds: hub.watch.borrow().seconds(),
         processes: 1,

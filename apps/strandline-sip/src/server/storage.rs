@@ -229,7 +229,7 @@ async fn hear(hub: Rc<Hub>, mut news: Receiver<News>, zone: u32) {
             News::Changes { node, changes } => take(&hub, &node, &changes).await,
             // The receiver may be gone.
             News::Known(known) => drop(known.send(())),
-            News::Lost(error) => hub.lose(error),
+            News::Lost(error) => hub.store.lose(error),
         }
     }
 }
@@ -244,7 +244,7 @@ async fn take(hub: &Rc<Hub>, node: &str, changes: &[u8]) {
                 count += 1;
             }
         });
-        hub.on_damage(&damage);
+        hub.store.on_damage(&damage);
         if count < TURN {
             return;
         }

@@ -6,9 +6,11 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
 
+use strandline_ops::Flaw;
+
 use crate::transaction::Protocol;
 
-use super::config::{Config, Flaw, Store};
+use super::config::{Config, Store};
 use super::hints;
 use super::style::SctpCarrier;
 

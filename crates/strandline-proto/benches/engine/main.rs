@@ -20,14 +20,14 @@ mod wheel;
 
 use std::time::Duration;
 
-use nix::time::{ClockId, clock_gettime};
+use rustix::time::{ClockId, clock_gettime};
 
 /// Number of runs, of which the median is printed.
 const RUNS: usize = 5;
 
 /// Returns the processor time of this thread, which does not include other work on the machine.
 fn processor_time() -> Duration {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap().into()
+    clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap()
 }
 
 /// Returns the median nanoseconds per operation of the `count` operations that `run` does after `prepare`.

@@ -1,10 +1,6 @@
 //! Escapes in URIs, such as `%41`. They are decoded once, never twice (RFC 4475 section 3.1.1.3).
 
-/// Iterator over the decoded bytes of an escaped text.
-#[derive(Debug, Clone)]
-pub struct Unescaped<'a> {
-    rest: &'a [u8],
-}
+use percent_encoding::{PercentDecode, percent_decode};
 
 /// Decodes the escapes of a part of a URI. Invalid escapes are kept.
 ///
@@ -16,32 +12,9 @@ pub struct Unescaped<'a> {
 /// assert!(unescape(b"null-%00-null").eq(*b"null-\0-null"));
 /// ```
 #[must_use]
-pub fn unescape(text: &[u8]) -> Unescaped<'_> {
-    Unescaped { rest: text }
+pub fn unescape(text: &[u8]) -> PercentDecode<'_> {
+    percent_decode(text)
 }
-
-fn nibble(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).map(|digit| digit as u8)
-}
-
-impl Iterator for Unescaped<'_> {
-    type Item = u8;
-
-    #[inline]
-    fn next(&mut self) -> Option<u8> {
-        if let [b'%', high, low, rest @ ..] = self.rest
-            && let (Some(high), Some(low)) = (nibble(*high), nibble(*low))
-        {
-            self.rest = rest;
-            return Some(high << 4 | low);
-        }
-        let (first, rest) = self.rest.split_first()?;
-        self.rest = rest;
-        Some(*first)
-    }
-}
-
-impl core::iter::FusedIterator for Unescaped<'_> {}
 
 /// Returns true if both texts are equal after decoding.
 pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {

@@ -4,10 +4,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use strandline_ops::http::{Answer, Reply, Request};
 
 use crate::bindings::{Binding, FlowUse, write_aor};
 use crate::codec::Uri;
-use crate::server::http::{Answer, Reply, Request};
 use crate::server::hub::Hub;
 
 /// Default and maximum number of users on a page.
@@ -64,16 +64,16 @@ pub(super) fn kick(hub: &Rc<Hub>, name: &str, contact: Option<&str>, store_timeo
     let is_own =
         |binding: &&Binding| hub.service.borrow().setup().is_here(binding) && binding.path.is_empty();
     let flows = removed.iter().filter(is_own).filter(|binding| binding.flow.connection != 0);
-    let closed = flows.filter(|binding| hub.close(&binding.flow)).count();
+    let closed = flows.filter(|binding| hub.transports.close(&binding.flow)).count();
     let aor = text(&aor);
     tracing::info!(user = aor, removed = removed.len(), closed, "bindings removed by an administrator");
     let done = Answer::json(200, &json!({"user": aor, "removed": removed.len(), "closed": closed}));
-    if hub.store_figures().is_none() {
+    if hub.store.figures().is_none() {
         return done.into();
     }
     let hub = Rc::clone(hub);
     Reply::Later(Box::pin(async move {
-        match tokio::time::timeout(store_timeout, hub.all_is_durable()).await {
+        match tokio::time::timeout(store_timeout, hub.store.all_is_durable()).await {
             Ok(()) => done,
             Err(_) => Answer::error(
                 503,

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use strandline_ops::http::{Answer, Reply, Request};
 
-use super::http::{Answer, Reply, Request};
 use super::hub::Hub;
 use super::reload::Reloader;
 use super::status;

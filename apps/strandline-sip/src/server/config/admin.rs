@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use strandline_ops::Files;
 
 use super::error::{ConfigError, wrong};
-use super::files::Files;
+use super::files::text_of;
 use super::host::{check_hosts, socket_address_if_any};
 
 /// Minimum length of a token, in characters, so that it can't be guessed.
@@ -56,7 +57,7 @@ pub(super) fn check(
             Err(wrong("admin.token", hint))
         }
         (Some(address), Some(path)) => {
-            let token = files.text_of("admin.token", &path)?.trim().to_owned();
+            let token = text_of(files, "admin.token", &path)?.trim().to_owned();
             if token.len() < TOKEN_MIN || token.contains(|char: char| !char.is_ascii_graphic()) {
                 let message = format!(
                     "{} must contain one word of at least {TOKEN_MIN} ASCII characters",

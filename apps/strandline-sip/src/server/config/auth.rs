@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
+use strandline_ops::Files;
 
 use crate::auth::{self, Algorithm, CacheSettings};
 use crate::store::{Kind, SubscriberTable};
 
 use super::error::{ConfigError, wrong};
-use super::files::Files;
+use super::files::text_of;
 use super::store::Store;
 use super::{Config, Listen};
 
@@ -109,7 +110,7 @@ fn users(file: &Table, store: Option<&Store>, files: &mut Files) -> Result<Users
             if let Some((key, _)) = cached.into_iter().find(|(_, given)| *given) {
                 return Err(wrong(format!("auth.{key}"), "requires auth.subscribers"));
             }
-            let users = auth::Users::read(&files.text_of("auth.users", path)?)
+            let users = auth::Users::read(&text_of(files, "auth.users", path)?)
                 .map_err(|error| wrong("auth.users", format!("{}, {error}", path.display())))?;
             Ok(Users::File(users))
         }

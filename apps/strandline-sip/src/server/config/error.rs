@@ -2,17 +2,14 @@
 
 use std::path::PathBuf;
 
+use strandline_ops::Unreadable;
+
 /// An error of a configuration, and where it is.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// A file can't be read.
-    #[error("{path}: {cause}")]
-    Unreadable {
-        /// The path of the file.
-        path: PathBuf,
-        /// The cause.
-        cause: std::io::Error,
-    },
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
     /// A file is not TOML, or contains an invalid key or value.
     #[error("{path}:\n{cause}")]
     Malformed {

@@ -1,108 +1,18 @@
-//! The files of a configuration: the one named on the command line, and those that it names.
+//! The files that keys of the configuration name.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use strandline_output::read_file;
+use strandline_ops::Files;
 use strandline_tls::Pem;
 
 use super::error::{ConfigError, wrong};
 
-/// Maximum size of a file, in bytes: enough for some million users.
-const BYTES_MAX: u64 = 256 << 20;
-
-/// The contents of the files, which together with the command line make up the configuration. They contain
-/// secrets.
-#[derive(Default, Clone, PartialEq, Eq)]
-pub struct Files {
-    /// If true, no further files are read.
-    whole: bool,
-    all: BTreeMap<PathBuf, Vec<u8>>,
+/// The text of the file that a key names.
+pub(super) fn text_of(files: &mut Files, key: &str, path: &Path) -> Result<String, ConfigError> {
+    files.text(path).map_err(|error| wrong(key, error.to_string()))
 }
 
-impl core::fmt::Debug for Files {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_set().entries(self.all.keys()).finish()
-    }
+/// The contents of the PEM file that a key names.
+pub(super) fn pem_of(files: &mut Files, key: &str, path: &Path) -> Result<Pem, ConfigError> {
+    files.pem(path).map_err(|error| wrong(key, error.to_string()))
 }
-
-impl Files {
-    /// Reads from disk: each file is read once, on first access.
-    #[must_use]
-    pub fn of_disk() -> Self {
-        Self::default()
-    }
-
-    /// Restores the files that another process has read.
-    ///
-    /// # Errors
-    /// Returns an error if `bytes` was not made by [`to_bytes`](Self::to_bytes).
-    pub(in crate::server) fn from_bytes(mut bytes: &[u8]) -> io::Result<Self> {
-        let broken = || io::Error::from(io::ErrorKind::InvalidData);
-        let mut all = BTreeMap::new();
-        while !bytes.is_empty() {
-            let path = take(&mut bytes).ok_or_else(broken)?;
-            let content = take(&mut bytes).ok_or_else(broken)?;
-            all.insert(OsString::from_vec(path.to_vec()).into(), content.to_vec());
-        }
-        Ok(Self { whole: true, all })
-    }
-
-    /// Encodes the files for another process: the path and content of each, preceded by their lengths.
-    ///
-    /// # Errors
-    /// Returns an error if a file is larger than 4 GiB.
-    pub(in crate::server) fn to_bytes(&self) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        for (path, content) in &self.all {
-            for part in [path.as_os_str().as_bytes(), content] {
-                let len = u32::try_from(part.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
-                bytes.extend_from_slice(&len.to_le_bytes());
-                bytes.extend_from_slice(part);
-            }
-        }
-        Ok(bytes)
-    }
-
-    fn bytes(&mut self, path: &Path) -> io::Result<&[u8]> {
-        if !self.whole && !self.all.contains_key(path) {
-            self.all.insert(path.to_owned(), read_file(path, BYTES_MAX)?);
-        }
-        self.all.get(path).map(Vec::as_slice).ok_or_else(|| io::ErrorKind::NotFound.into())
-    }
-
-    pub(super) fn text(&mut self, path: &Path) -> Result<String, ConfigError> {
-        let text = self.bytes(path).and_then(|bytes| match core::str::from_utf8(bytes) {
-            Ok(text) => Ok(text.to_owned()),
-            Err(_) => Err(io::Error::new(io::ErrorKind::InvalidData, "the file is not valid UTF-8")),
-        });
-        text.map_err(|cause| ConfigError::Unreadable { path: path.to_owned(), cause })
-    }
-
-    /// The text of the file that a key names.
-    pub(super) fn text_of(&mut self, key: &str, path: &Path) -> Result<String, ConfigError> {
-        self.text(path).map_err(|error| wrong(key, error.to_string()))
-    }
-
-    /// The contents of a PEM file.
-    pub(super) fn pem(&mut self, key: &str, path: &Path) -> Result<Pem, ConfigError> {
-        match self.bytes(path) {
-            Ok(bytes) => Ok(Pem { path: path.to_owned(), bytes: bytes.to_vec() }),
-            Err(cause) => Err(wrong(key, format!("{}: {cause}", path.display()))),
-        }
-    }
-}
-
-/// Takes a byte string that is preceded by its length.
-fn take<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let (len, rest) = bytes.split_first_chunk()?;
-    let (part, rest) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
-    *bytes = rest;
-    Some(part)
-}
-
-#[cfg(test)]
-mod tests;

@@ -3,6 +3,7 @@
 
 use core::net::IpAddr;
 
+use strandline_ops::Flaw;
 use strandline_tls::{domains, is_domain, proves_address, validity};
 
 use crate::server::clock::Clock;
@@ -14,23 +15,6 @@ const DAY_SECS: u64 = 86_400;
 const SOON_DAYS: u64 = 14;
 /// Maximum number of names in a warning.
 const NAMES_TOLD: usize = 5;
-
-/// A warning.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Flaw {
-    /// The key, as `table.key`.
-    pub key: &'static str,
-    /// What is wrong, and what is expected.
-    pub message: String,
-    /// True if TLS can't work at all. `--check` reports an error; a running server continues without TLS.
-    pub is_error: bool,
-}
-
-impl core::fmt::Display for Flaw {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{}: {}", self.key, self.message)
-    }
-}
 
 impl Config {
     /// The current warnings.

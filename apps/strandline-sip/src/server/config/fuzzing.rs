@@ -6,7 +6,9 @@ use std::sync::LazyLock;
 
 use clap::Parser;
 
-use super::{Config, ConfigError, Files};
+use strandline_ops::Files;
+
+use super::{Config, ConfigError};
 use crate::server::Args;
 
 #[derive(Parser)]

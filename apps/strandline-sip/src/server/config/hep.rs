@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::Deserialize;
+use strandline_ops::Files;
 
 use crate::server::hep::HepSettings;
 
 use super::error::{ConfigError, wrong};
-use super::files::Files;
+use super::files::text_of;
 use super::host::socket_address;
 
 #[derive(Deserialize)]
@@ -51,7 +52,7 @@ pub(super) fn check(file: Table, files: &mut Files) -> Result<HepSettings, Confi
         }
         (Some(password), None) => password,
         (None, Some(path)) => {
-            let text = files.text_of("hep.password_file", &path)?;
+            let text = text_of(files, "hep.password_file", &path)?;
             text.trim_end_matches(['\r', '\n']).to_owned()
         }
         (None, None) => String::new(),

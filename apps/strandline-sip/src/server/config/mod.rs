@@ -32,6 +32,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::Deserialize;
+use strandline_ops::Files;
 
 use crate::codec::SIP_PORT;
 use crate::resolution::Ours;
@@ -42,16 +43,15 @@ use super::access::Access;
 use super::args::Args;
 use super::dns::Dns;
 use super::hep::HepSettings;
-use super::hub::WebSockets;
 use super::socket::{Patience, TlsSides};
 use super::style::SctpCarrier;
+use super::transports::WebSockets;
 
 pub use admin::Admin;
 pub use auth::{Auth, Users};
 pub use error::ConfigError;
 use error::wrong;
-pub use files::Files;
-pub use flaws::Flaw;
+use files::text_of;
 use host::{check_domain, check_hosts};
 pub use listen::Listen;
 pub use overload::Overload;
@@ -246,7 +246,7 @@ impl Config {
 }
 
 fn read(path: &Path, files: &mut Files) -> Result<(File, toml::Table), ConfigError> {
-    let text = files.text_of("--config", path)?;
+    let text = text_of(files, "--config", path)?;
     let malformed = |cause| ConfigError::Malformed { path: path.to_owned(), cause: Box::new(cause) };
     Ok((toml::from_str(&text).map_err(malformed)?, toml::from_str(&text).map_err(malformed)?))
 }

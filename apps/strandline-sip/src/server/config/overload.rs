@@ -91,7 +91,7 @@ pub(super) fn check(file: &Table) -> Result<Overload, ConfigError> {
     let bytes_max = file.queue_bytes_max.unwrap_or(defaults.bytes_max) as u64;
     let bytes_max = within("queue_bytes_max", bytes_max, 1 << 20, 1 << 36)? as usize;
     let gather_ms = within("gather_ms", file.gather_ms.unwrap_or(GATHER_MS), 0, 20)?;
-    let some = |key: &str, value: Option<u32>, most: u32| {
+    let some = |key: &str, value: Option<u32>, most: u32| -> Result<Option<u32>, ConfigError> {
         let checked = value.map(|value| within(key, value.into(), 1, most.into())).transpose()?;
         Ok(checked.map(|_| value.unwrap_or(most)))
     };

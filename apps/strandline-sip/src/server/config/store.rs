@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
+use strandline_ops::Files;
 
 use crate::store::{Kind, NodeSettings, Shared};
 
 use super::error::{ConfigError, wrong};
-use super::files::Files;
+use super::files::text_of;
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
@@ -141,7 +142,7 @@ fn check_shared(
     let password = match (table.password_file, table.password_env) {
         (None, None) => None,
         (Some(path), None) => {
-            Some(files.text_of("store.password_file", &path)?.trim_end_matches(['\r', '\n']).to_owned())
+            Some(text_of(files, "store.password_file", &path)?.trim_end_matches(['\r', '\n']).to_owned())
         }
         (None, Some(variable)) => {
             let unset =

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use strandline_ops::Files;
 use strandline_tls::{CertificateDer, ClientCertificates, ClientTls, Own, ServerTls, TlsError};
 
 use super::error::{ConfigError, wrong};
-use super::files::Files;
+use super::files::pem_of;
 use super::host::check_domain;
 
 #[derive(Debug, Deserialize)]
@@ -67,7 +68,7 @@ pub(super) fn check(file: Table, files: &mut Files) -> Result<Tls, ConfigError> 
         return Err(wrong("tls.ca", "required to verify the certificates of clients and peers"));
     }
     let peers = file.peers.iter().map(|peer| check_domain("tls.peers", peer)).collect::<Result<_, _>>()?;
-    let mut read = |key: &str, path: &Path| files.pem(key, path);
+    let mut read = |key: &str, path: &Path| pem_of(files, key, path);
     let own =
         Own { certificate: read("tls.certificate", &file.certificate)?, key: read("tls.key", &file.key)? };
     let ca = file.ca.as_deref().map(|path| read("tls.ca", path)).transpose()?;

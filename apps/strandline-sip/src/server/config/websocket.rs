@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::server::hub::WebSockets;
+use crate::server::transports::WebSockets;
 
 use super::error::{ConfigError, wrong};
 

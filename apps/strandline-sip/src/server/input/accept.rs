@@ -82,7 +82,8 @@ fn take(
     fresh: &Fresh,
 ) -> io::Result<()> {
     let now = hub.clock.elapsed();
-    if !hub.inbox(|inbox| inbox.allows(peer.ip())) || !hub.connections.makes_room(peer, &hub.room.get(), now)
+    if !hub.intake.inbox(|inbox| inbox.allows(peer.ip()))
+        || !hub.transports.connections.makes_room(peer, &hub.transports.room.get(), now)
     {
         return Ok(());
     }
@@ -91,7 +92,7 @@ fn take(
         return Ok(());
     }
     let wire = wire(TcpStream::from_std(stream)?, hub, protocol)?;
-    let connection = hub.connections.add(protocol, peer);
+    let connection = hub.transports.connections.add(protocol, peer);
     tokio::task::spawn_local(greet(Rc::clone(hub), connection, wire));
     Ok(())
 }
@@ -106,7 +107,7 @@ async fn recover(error: &io::Error, errors: &mut AcceptErrors, hub: &Rc<Hub>, fr
     let mut pause = found.pause;
     if found.is_exhausted {
         fresh.look_again(hub);
-        if hub.connections.shed_strangers(hub.clock.elapsed()) > 0 {
+        if hub.transports.connections.shed_strangers(hub.clock.elapsed()) > 0 {
             pause = SHED;
         }
     }

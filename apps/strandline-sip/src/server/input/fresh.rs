@@ -75,7 +75,7 @@ impl Fresh {
 
     /// Takes an accepted connection.
     pub(super) fn begin(&self, stream: TcpStream, peer: SocketAddr, hub: &Rc<Hub>) {
-        let connection = hub.connections.add(Protocol::Tcp, peer);
+        let connection = hub.transports.connections.add(Protocol::Tcp, peer);
         connection.accepted(stream);
         hub.service.borrow_mut().connection_opened(connection.id);
         let mut reader = Reader::new(hub, &connection, Side::Accepted);
@@ -103,7 +103,7 @@ impl Fresh {
             if alone.is_empty() {
                 self.came.notify_one();
             }
-            let (until, message) = (hub.clock.elapsed() + ALONE, hub.inbox(|inbox| inbox.last()));
+            let (until, message) = (hub.clock.elapsed() + ALONE, hub.intake.inbox(|inbox| inbox.last()));
             alone.push_back(Alone { until, message, young });
         } else {
             settle(found, u64::MAX, young, hub, &self.set);
@@ -152,7 +152,7 @@ fn look(connection: &Connection, reader: &mut Reader, hub: &Rc<Hub>) -> Found {
 /// of its last message.
 fn settle(found: Found, message: u64, (connection, reader): Young, hub: &Rc<Hub>, set: &Set) {
     if matches!(found, Found::End | Found::Nonsense) {
-        if hub.inbox(|inbox| inbox.is_done_with(message)) {
+        if hub.intake.inbox(|inbox| inbox.is_done_with(message)) {
             ended(hub, &connection, reader);
         } else {
             tokio::task::spawn_local(end(Rc::clone(hub), connection, reader));

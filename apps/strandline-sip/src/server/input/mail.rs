@@ -16,18 +16,18 @@ pub(in crate::server) async fn serve(mail: Rc<Mail>, hub: Rc<Hub>) {
         hub.with(|service, now| {
             more = mail.take(|letter| match letter {
                 Letter::Send { from, flow, client, bytes } => {
-                    hub.send_for(&mail, from, flow, client, bytes);
+                    hub.transports.send_for(&mail, from, flow, client, bytes);
                 }
                 Letter::Failed { client } => service.send_failed(now, client),
                 Letter::Unsent { flow, bytes } => service.response_failed(now, flow, bytes),
                 Letter::Astray { first, flow, bytes } => service.handle_astray(now, flow, first, bytes),
                 Letter::Close { flow } => {
-                    hub.close(&flow);
+                    hub.transports.close(&flow);
                 }
                 Letter::Closed { connection } => service.worker_connection_closed(connection),
             });
         });
-        hub.connections.flush();
+        hub.transports.connections.flush();
         mail.flush();
         if more {
             tokio::task::yield_now().await;

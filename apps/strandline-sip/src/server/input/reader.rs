@@ -22,8 +22,8 @@ thread_local! {
 
 /// Closes a connection. Responses to its pending requests are still sent if the peer reads them.
 pub(super) async fn end(hub: Rc<Hub>, connection: Rc<Connection>, reader: impl Taker) {
-    hub.connections.closes(&connection);
-    hub.is_done().await;
+    hub.transports.connections.closes(&connection);
+    hub.intake.is_done().await;
     ended(&hub, &connection, reader);
 }
 
@@ -34,7 +34,7 @@ pub(super) fn ended(hub: &Rc<Hub>, connection: &Connection, reader: impl Taker) 
 
 /// Removes a connection that can't be used any more.
 pub(super) fn gone(hub: &Rc<Hub>, connection: &Connection) {
-    hub.connections.remove(connection);
+    hub.transports.connections.remove(connection);
     hub.with(|service, _| service.connection_closed(connection.id));
     connection.ended();
 }

@@ -26,7 +26,8 @@ pub(in crate::server) async fn serve_many(many: Rc<Many>, hub: Rc<Hub>) {
         hub.take_in(|taking| {
             for (id, message) in messages.drain(..) {
                 let is_sip = is_sip(&message);
-                let Some(Met { flow, is_new, is_first }) = many.meet(&hub.connections, id, is_sip) else {
+                let Some(Met { flow, is_new, is_first }) = many.meet(&hub.transports.connections, id, is_sip)
+                else {
                     continue;
                 };
                 if is_new && !(taking.allows(flow.peer.ip()) && makes_room(&many, &hub, &mut shed)) {
@@ -56,7 +57,7 @@ pub(in crate::server) async fn watch_many(many: Rc<Many>, hub: Rc<Hub>) {
             (Some(id), Notification::Established { incoming: false, .. }) => many.stands(id),
             (Some(id), Notification::Established { .. }) => came(&many, &hub, id),
             (Some(id), Notification::Closed { .. }) => {
-                hub.is_done().await;
+                hub.intake.is_done().await;
                 ended(&many, &hub, id);
             }
             (None, Notification::Missed(_)) => {
@@ -70,8 +71,8 @@ pub(in crate::server) async fn watch_many(many: Rc<Many>, hub: Rc<Hub>) {
 /// Makes room for a new association. If there are too many, the oldest one without a message is closed, and
 /// its number is added to `shed`.
 fn makes_room(many: &Many, hub: &Hub, shed: &mut Vec<u64>) -> bool {
-    let below = hub.connections.settled_below(hub.clock.elapsed());
-    let room = hub.room.get().connections;
+    let below = hub.transports.connections.settled_below(hub.clock.elapsed());
+    let room = hub.transports.room.get().connections;
     if many.len() > room {
         shed.extend(many.shed(below));
     }
@@ -88,9 +89,11 @@ fn closed(hub: &Rc<Hub>, shed: Vec<u64>) {
 
 /// Handles an association that a peer has set up, even if no message has come yet.
 fn came(many: &Many, hub: &Rc<Hub>, id: AssociationId) {
-    let Some(Met { flow, is_new: true, .. }) = many.meet(&hub.connections, id, false) else { return };
+    let Some(Met { flow, is_new: true, .. }) = many.meet(&hub.transports.connections, id, false) else {
+        return;
+    };
     let mut shed = Vec::new();
-    if hub.inbox(|inbox| inbox.allows(flow.peer.ip())) && makes_room(many, hub, &mut shed) {
+    if hub.intake.inbox(|inbox| inbox.allows(flow.peer.ip())) && makes_room(many, hub, &mut shed) {
         hub.service.borrow_mut().connection_opened(flow.connection);
     } else {
         many.refuse(id);
@@ -114,7 +117,7 @@ pub(in crate::server) async fn serve_one(one: Rc<One>, hub: Rc<Hub>) {
             Ok(association) => {
                 // It counts before its task runs: in a burst the next one is accepted before that.
                 let association = Rc::new(association);
-                let Some(flow) = one.add(&hub.connections, &association) else { continue };
+                let Some(flow) = one.add(&hub.transports.connections, &association) else { continue };
                 one.is_silent(&flow);
                 tokio::task::spawn_local(receive(Rc::clone(&one), Rc::clone(&hub), association, flow));
             }
@@ -129,14 +132,14 @@ pub(in crate::server) async fn serve_one(one: Rc<One>, hub: Rc<Hub>) {
 /// Returns true if there is room for another association, after closing the oldest one without a message if
 /// need be.
 fn has_place(one: &One, hub: &Hub) -> bool {
-    let below = hub.connections.settled_below(hub.clock.elapsed());
-    one.len() < hub.room.get().connections || one.shed(below)
+    let below = hub.transports.connections.settled_below(hub.clock.elapsed());
+    one.len() < hub.transports.room.get().connections || one.shed(below)
 }
 
 /// Returns true if the peer has access.
 fn may_send(association: &Association, hub: &Hub) -> bool {
     let status = association.status();
-    status.is_none_or(|status| hub.inbox(|inbox| inbox.allows(status.primary.ip())))
+    status.is_none_or(|status| hub.intake.inbox(|inbox| inbox.allows(status.primary.ip())))
 }
 
 /// Handles associations that this server sets up, until the task is ended.
@@ -149,7 +152,7 @@ pub(in crate::server) async fn open_wanted(mut opened: Opened, one: Rc<One>, hub
             one.has_begun(peer, stands.is_ok());
             match stands {
                 Ok(()) => {
-                    if let Some(flow) = one.add(&hub.connections, &association) {
+                    if let Some(flow) = one.add(&hub.transports.connections, &association) {
                         receive(one, hub, association, flow).await;
                     }
                 }
@@ -197,7 +200,7 @@ async fn receive(one: Rc<One>, hub: Rc<Hub>, association: Rc<Association>, flow:
             }),
         }
     }
-    hub.is_done().await;
+    hub.intake.is_done().await;
     one.remove(&flow);
     hub.with(|service, _| service.connection_closed(flow.connection));
 }

@@ -116,7 +116,7 @@ impl Set {
         let (number, generation) = (mark as u32, (mark >> 32) as u32);
         let Some(mut member) = self.take(number, generation) else { return false };
         if flags.contains(epoll::EventFlags::OUT) {
-            hub.connections.has_room_again(&member.connection);
+            hub.transports.connections.has_room_again(&member.connection);
         }
         let became = member.read(hub, flags.intersects(OVER));
         if became == Became::Over {
@@ -156,7 +156,7 @@ impl Set {
             place.generation = place.generation.wrapping_add(1);
             self.free.borrow_mut().push(number);
         }
-        if hub.inbox(|inbox| inbox.is_empty()) {
+        if hub.intake.inbox(|inbox| inbox.is_empty()) {
             ended(hub, &connection, reader);
         } else {
             tokio::task::spawn_local(end(Rc::clone(hub), connection, reader));

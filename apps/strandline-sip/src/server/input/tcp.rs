@@ -30,7 +30,7 @@ pub(super) const SHED: Duration = Duration::from_millis(5);
 const OPEN: Duration = Duration::from_secs(5);
 
 pub(super) fn wire(stream: TcpStream, hub: &Hub, protocol: Protocol) -> io::Result<Wire> {
-    match &hub.tls.borrow().server {
+    match &hub.transports.tls.borrow().server {
         Some(tls) if protocol.is_secure() => Wire::accepted(stream, tls),
         _ => Ok(Wire::plain(stream)),
     }
@@ -47,14 +47,14 @@ pub(super) async fn greet(hub: Rc<Hub>, connection: Rc<Connection>, wire: Wire) 
     match tokio::time::timeout(OPEN, greeted).await {
         Ok(Ok(rest)) => {
             let proved = wire.peer_certificate().map(|certificate| domains(&certificate)).unwrap_or_default();
-            let peers = Rc::clone(&hub.tls.borrow().peers);
+            let peers = Rc::clone(&hub.transports.tls.borrow().peers);
             let is_peer = |proved: &String| peers.iter().any(|peer| is_domain(proved, peer));
             if proved.iter().any(is_peer) {
                 hub.service.borrow_mut().connections_mut().trust(connection.id);
             }
             if !proved.is_empty() && connection.protocol == Protocol::Tls {
                 hub.service.borrow_mut().connections_mut().certify(connection.id);
-                hub.connections.aliases.borrow_mut().prove(connection.id, proved);
+                hub.transports.connections.aliases.borrow_mut().prove(connection.id, proved);
             }
             if connection.protocol.is_websocket() {
                 let frames = ws::Frames::new(&hub, &connection, rest);
@@ -68,7 +68,7 @@ pub(super) async fn greet(hub: Rc<Hub>, connection: Rc<Connection>, wire: Wire) 
             if let Ok(Err(error)) = failed {
                 tracing::debug!(%error, peer = %connection.peer, "accepting a connection failed");
             }
-            hub.connections.remove(&connection);
+            hub.transports.connections.remove(&connection);
             connection.ended();
         }
     }
@@ -90,7 +90,7 @@ pub(in crate::server) async fn open_wanted(
     set: Rc<Set>,
 ) {
     while let Some(connection) = wanted.recv().await {
-        let tls = hub.tls.borrow().client.clone();
+        let tls = hub.transports.tls.borrow().client.clone();
         tokio::task::spawn_local(open(Rc::clone(&hub), Rc::clone(&set), connection, tls));
     }
 }
@@ -106,13 +106,16 @@ async fn open(hub: Rc<Hub>, set: Rc<Set>, connection: Rc<Connection>, tls: Optio
         };
         (service.setup().local_address_for(connection.peer.ip()), name)
     };
-    let patience = hub.connections.patience.get();
+    let patience = hub.transports.connections.patience.get();
     let connecting =
         || connect(connection.protocol, connection.peer, from, name.clone(), tls.clone(), patience);
     let opened = tokio::time::timeout(OPEN, async {
         match connecting().await {
             // Connections without a message make way for one that a request needs.
-            Err(error) if is_exhausted(&error) && hub.connections.shed_strangers(hub.clock.elapsed()) > 0 => {
+            Err(error)
+                if is_exhausted(&error)
+                    && hub.transports.connections.shed_strangers(hub.clock.elapsed()) > 0 =>
+            {
                 tokio::time::sleep(SHED).await;
                 connecting().await
             }
@@ -144,7 +147,7 @@ async fn open(hub: Rc<Hub>, set: Rc<Set>, connection: Rc<Connection>, tls: Optio
                 },
             );
             tracing::debug!(peer = %connection.peer, why, "connecting failed");
-            hub.connections.remove(&connection);
+            hub.transports.connections.remove(&connection);
             let unsent = connection.unsent();
             hub.with(|service, now| {
                 clients.into_iter().for_each(|client| service.send_failed(now, client));

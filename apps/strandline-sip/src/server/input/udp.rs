@@ -15,7 +15,7 @@ const TAKEN_MAX: usize = 2048;
 pub(in crate::server) async fn serve(udp: Rc<Udp>, hub: Rc<Hub>) {
     let mut gathering = Gathering::default();
     loop {
-        if let Some(every) = hub.gather.get().filter(|_| gathering.is_on()) {
+        if let Some(every) = hub.intake.gather.get().filter(|_| gathering.is_on()) {
             udp.look_away();
             tokio::time::sleep(every).await;
         } else if let Err(error) = udp.readable().await {

@@ -98,25 +98,25 @@ fn processor_time() -> Duration {
 
 /// Handles messages until the task is ended.
 pub(in crate::server) async fn work(hub: Rc<Hub>) {
-    let mut telling = Telling::new(hub.refusals_per_sec.get());
+    let mut telling = Telling::new(hub.intake.refusals_per_sec.get());
     let mut ended = hub.clock.elapsed();
     loop {
-        if hub.inbox(|inbox| inbox.is_empty()) {
-            hub.came.notified().await;
+        if hub.intake.inbox(|inbox| inbox.is_empty()) {
+            hub.intake.came.notified().await;
             ended = hub.clock.elapsed();
         }
         let begin = hub.clock.elapsed();
-        telling.per_sec = f64::from(hub.refusals_per_sec.get());
-        let (share, max) = match hub.inbox(|inbox| inbox.admission.is_overloaded()) {
-            _ if hub.is_mostly_sctp() => (SHARE_SCTP, QUANTUM_MAX_SCTP),
+        telling.per_sec = f64::from(hub.intake.refusals_per_sec.get());
+        let (share, max) = match hub.intake.inbox(|inbox| inbox.admission.is_overloaded()) {
+            _ if hub.transports.is_mostly_sctp() => (SHARE_SCTP, QUANTUM_MAX_SCTP),
             true => (SHARE_OVERLOADED, QUANTUM_MAX_OVERLOADED),
             false => (SHARE, QUANTUM_MAX),
         };
         let quantum = begin.saturating_sub(ended) * share;
         work_until(&hub, begin + quantum.clamp(QUANTUM_MIN, max), &mut telling);
         ended = hub.clock.elapsed();
-        hub.worked.set(ended);
-        if !hub.inbox(|inbox| inbox.is_empty()) {
+        hub.intake.worked.set(ended);
+        if !hub.intake.inbox(|inbox| inbox.is_empty()) {
             // Without messages this task waits anyway, and a yield would cost a system call.
             tokio::task::yield_now().await;
         }
@@ -126,11 +126,11 @@ pub(in crate::server) async fn work(hub: Rc<Hub>) {
 /// Called between reads from connections: handles the waiting messages if there are enough. In overload, or
 /// if reading takes long, this is left to [`work`], which balances reading and handling.
 pub(super) fn work_between(hub: &Rc<Hub>) {
-    let enough = hub.inbox(|inbox| inbox.len() >= SOME && !inbox.admission.is_overloaded());
-    if enough && hub.clock.elapsed().saturating_sub(hub.worked.get()) < READING_MAX {
+    let enough = hub.intake.inbox(|inbox| inbox.len() >= SOME && !inbox.admission.is_overloaded());
+    if enough && hub.clock.elapsed().saturating_sub(hub.intake.worked.get()) < READING_MAX {
         // Any remaining messages are handled soon.
         let _ = handle_batch(hub);
-        hub.inbox(|inbox| inbox.tell_done());
+        hub.intake.inbox(|inbox| inbox.tell_done());
     }
 }
 
@@ -138,7 +138,7 @@ fn work_until(hub: &Rc<Hub>, end: Duration, telling: &mut Telling) {
     let mut udp_at = hub.clock.elapsed() + UDP_EVERY;
     loop {
         let more = handle_batch(hub);
-        hub.inbox(|inbox| inbox.tell_done());
+        hub.intake.inbox(|inbox| inbox.tell_done());
         let told = tell_batch(hub, telling);
         let now = hub.clock.elapsed();
         if !(more || told) || now >= end {
@@ -146,7 +146,7 @@ fn work_until(hub: &Rc<Hub>, end: Duration, telling: &mut Telling) {
         }
         if now >= udp_at {
             udp_at = now + UDP_EVERY;
-            if let Some(udp) = hub.udp.borrow().as_ref() {
+            if let Some(udp) = hub.transports.udp.borrow().as_ref() {
                 // Any remaining datagrams are taken the next time.
                 let _ = udp::take(udp, hub);
             }
@@ -160,7 +160,7 @@ fn handle_batch(hub: &Rc<Hub>) -> bool {
     let begin = hub.clock.elapsed();
     let (mut came, mut count) = ([Duration::ZERO; BATCH], 0);
     hub.with(|service, now| {
-        hub.inbox(|inbox| {
+        hub.intake.inbox(|inbox| {
             for _ in 0..BATCH {
                 let Some(waiting) = inbox.next(begin) else {
                     more = false;
@@ -183,12 +183,12 @@ fn handle_batch(hub: &Rc<Hub>) -> bool {
 
 /// Sends some rejections. Returns whether more may be due.
 fn tell_batch(hub: &Rc<Hub>, telling: &mut Telling) -> bool {
-    if !hub.inbox(|inbox| inbox.admission.is_overloaded() || inbox.has_to_tell()) {
+    if !hub.intake.inbox(|inbox| inbox.admission.is_overloaded() || inbox.has_to_tell()) {
         return false;
     }
     let begin = processor_time();
     let may = telling.refill(hub.clock.elapsed(), begin);
-    let any = hub.inbox(|inbox| {
+    let any = hub.intake.inbox(|inbox| {
         inbox.set_tell_max(may);
         inbox.has_to_tell()
     });
@@ -197,7 +197,7 @@ fn tell_batch(hub: &Rc<Hub>, telling: &mut Telling) -> bool {
     }
     let mut told = 0;
     hub.with(|service, now| {
-        hub.inbox(|inbox| {
+        hub.intake.inbox(|inbox| {
             while told < TOLD_AT_ONCE
                 && let Some(waiting) = inbox.next_to_tell()
             {

@@ -12,8 +12,9 @@ use tungstenite::handshake::machine::TryParse;
 use tungstenite::handshake::server::{Request, create_response};
 
 use crate::codec::Datagram;
-use crate::server::hub::{Hub, WebSockets};
+use crate::server::hub::Hub;
 use crate::server::socket::{Connection, Connections, OpenedFrame, WebSocket, frame};
+use crate::server::transports::WebSockets;
 use crate::transaction::Flow;
 
 use super::reader::with_room;
@@ -27,8 +28,8 @@ const HEAD_MAX: usize = 8192;
 /// # Errors
 /// Returns an error if it doesn't ask for SIP; the client has then received the reason.
 pub(super) async fn greet(wire: &Wire, hub: &Hub) -> io::Result<Vec<u8>> {
-    let settings = Rc::clone(&hub.websocket.borrow());
-    greet_by(wire, &hub.connections, &settings).await
+    let settings = Rc::clone(&hub.transports.websocket.borrow());
+    greet_by(wire, &hub.transports.connections, &settings).await
 }
 
 /// While waiting, this keeps only the received part of the handshake.
@@ -207,7 +208,7 @@ impl Frames {
             unfinished: false,
             parts: 0,
             message_bytes_max,
-            settings: Rc::clone(&hub.websocket.borrow()),
+            settings: Rc::clone(&hub.transports.websocket.borrow()),
             asked: false,
         }
     }
@@ -222,7 +223,9 @@ impl Frames {
                     Ok(Some(found)) => found,
                     Ok(None) => return,
                     Err(code) => {
-                        hub.connections.with_frames(&self.connection, |frames, out| frames.close(code, out));
+                        hub.transports
+                            .connections
+                            .with_frames(&self.connection, |frames, out| frames.close(code, out));
                         on = false;
                         return;
                     }
@@ -231,8 +234,10 @@ impl Frames {
                 self.parts = if self.unfinished { self.parts + found.len } else { 0 };
                 used += found.len;
                 let whole = rest.get(..found.len).unwrap_or(&[]);
-                let opened =
-                    hub.connections.with_frames(&self.connection, |frames, out| frames.open(whole, out));
+                let opened = hub
+                    .transports
+                    .connections
+                    .with_frames(&self.connection, |frames, out| frames.open(whole, out));
                 match opened {
                     Some(OpenedFrame::Message(message)) => {
                         self.connection.life.on_message();
@@ -247,7 +252,7 @@ impl Frames {
                 }
             }
         });
-        hub.connections.flush();
+        hub.transports.connections.flush();
         if pings > 0 {
             hub.with(|service, _| {
                 (0..pings).for_each(|_| service.output_mut().out.push(self.flow, None, b"\r\n"))
@@ -296,8 +301,8 @@ impl Taker for Frames {
             tracing::debug!(peer = %self.connection.peer, "connection closed: no answer to a WebSocket ping");
             return false;
         }
-        let sent = hub.connections.with_frames(&self.connection, |frames, out| frames.ping(out));
-        hub.connections.flush();
+        let sent = hub.transports.connections.with_frames(&self.connection, |frames, out| frames.ping(out));
+        hub.transports.connections.flush();
         sent == Some(true)
     }
 

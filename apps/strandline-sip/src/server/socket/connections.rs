@@ -8,10 +8,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
 
 use hashbrown::HashTable;
+use strandline_ops::network;
 use strandline_tls::Wire;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::server::sources::network;
 use crate::transaction::{ClientId, Flow, Numbers, Protocol, WORKERS_MAX};
 
 use super::PER_SEC_LOG2;

@@ -1,29 +1,21 @@
 //! Messages between the workers of a server: to be sent over another worker's connection, or received by the
 //! wrong worker.
 
-use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-use rustix::net::{RecvFlags, SendFlags, recv, send};
-use tokio::io::unix::AsyncFd;
-use tokio::sync::Notify;
+use strandline_ipc::{Inbox, Outbox};
 
 use crate::transaction::{ClientId, Flow, Numbers, Protocol, worker_of};
 
 /// The size of a length field, in bytes.
 const LEN_BYTES: usize = size_of::<u32>();
-/// Approximate maximum size of a batch, in bytes. A longer letter is sent alone.
-const TOGETHER: usize = 32 << 10;
 /// Maximum size of a letter, in bytes: a message of maximum size fits.
 const LETTERS_MAX: usize = 256 << 10;
-/// Maximum number of bytes that may wait for a worker that doesn't read.
-const WAITING_MAX: usize = 8 << 20;
-/// Maximum number of batches taken before other tasks have their turn.
-pub(in crate::server) const TAKEN_MAX: usize = 64;
 
 /// A letter from one worker to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,80 +151,11 @@ fn letters(bytes: &[u8]) -> impl Iterator<Item = Letter<'_>> {
     })
 }
 
-/// The socket to a worker, with its queue.
-struct Way {
-    socket: AsyncFd<OwnedFd>,
-    /// Posted letters that were not sent yet.
-    batch: RefCell<Vec<u8>>,
-    /// Batches for which the socket had no room.
-    waiting: RefCell<VecDeque<Vec<u8>>>,
-    waiting_bytes: Cell<usize>,
-    /// Notified when a batch has to wait.
-    waits: Notify,
-}
-
-impl Way {
-    fn new(socket: OwnedFd) -> io::Result<Rc<Self>> {
-        Ok(Rc::new(Self {
-            socket: registered(socket)?,
-            batch: RefCell::default(),
-            waiting: RefCell::default(),
-            waiting_bytes: Cell::default(),
-            waits: Notify::new(),
-        }))
-    }
-
-    /// Sends the batch, or queues it.
-    fn flush(&self) {
-        let mut batch = self.batch.borrow_mut();
-        if batch.is_empty() {
-            return;
-        }
-        let waits = !self.waiting.borrow().is_empty();
-        if waits || send(self.socket.get_ref(), &batch, SendFlags::empty()).is_err() {
-            self.waiting_bytes.set(self.waiting_bytes.get() + batch.len());
-            self.waiting.borrow_mut().push_back(std::mem::take(&mut *batch));
-            self.waits.notify_one();
-        }
-        batch.clear();
-    }
-
-    /// Sends queued batches until the task is ended.
-    async fn work(self: Rc<Self>) {
-        loop {
-            self.waits.notified().await;
-            while !self.waiting.borrow().is_empty() {
-                let Ok(mut ready) = self.socket.writable().await else { return };
-                let Some(first) = self.waiting.borrow_mut().pop_front() else { break };
-                let sent = ready.try_io(|socket| Ok(send(socket.get_ref(), &first, SendFlags::empty())?));
-                match sent {
-                    Err(_) => self.waiting.borrow_mut().push_front(first),
-                    Ok(sent) => {
-                        self.waiting_bytes.set(self.waiting_bytes.get().saturating_sub(first.len()));
-                        if let Err(error) = sent {
-                            tracing::warn!(%error, "sending messages to another worker failed; they are lost");
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-#[allow(
-    deprecated,
-    reason = "what is registered owns its descriptor, which is what `register` has to be promised"
-)]
-fn registered(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    AsyncFd::new(socket)
-}
-
 /// The sockets to and from the other workers.
 pub(in crate::server) struct Mail {
     own: u8,
-    from: AsyncFd<OwnedFd>,
-    room: RefCell<Vec<u8>>,
-    to: Vec<Option<Rc<Way>>>,
+    from: Inbox,
+    to: Vec<Option<Rc<Outbox>>>,
     /// For each connection of this worker over which other workers have sent requests, a bit set of these
     /// workers.
     used: RefCell<HashMap<u64, u64, Numbers>>,
@@ -243,19 +166,13 @@ impl Mail {
     pub(in crate::server) fn new(own: u8, from: OwnedFd, to: Vec<OwnedFd>) -> io::Result<Rc<Self>> {
         let ways = (0u8..).zip(to).map(|(worker, socket)| match worker == own {
             true => Ok(None),
-            false => Way::new(socket).map(Some),
+            false => Outbox::new(socket).map(Some),
         });
-        let to: Vec<Option<Rc<Way>>> = ways.collect::<io::Result<_>>()?;
+        let to: Vec<Option<Rc<Outbox>>> = ways.collect::<io::Result<_>>()?;
         for way in to.iter().flatten() {
-            tokio::task::spawn_local(Rc::clone(way).work());
+            tokio::task::spawn_local(Rc::clone(way).run());
         }
-        Ok(Rc::new(Self {
-            own,
-            from: registered(from)?,
-            room: RefCell::new(vec![0; LETTERS_MAX]),
-            to,
-            used: RefCell::default(),
-        }))
+        Ok(Rc::new(Self { own, from: Inbox::new(from, LETTERS_MAX)?, to, used: RefCell::default() }))
     }
 
     /// The number of this worker.
@@ -273,16 +190,9 @@ impl Mail {
     /// exist or doesn't read.
     pub(in crate::server) fn post(&self, worker: u8, letter: &Letter<'_>) -> bool {
         let Some(Some(way)) = self.to.get(usize::from(worker)) else { return false };
-        if way.waiting_bytes.get() > WAITING_MAX {
-            return false;
-        }
         let mut one = Vec::new();
         letter.write(&mut one);
-        if way.batch.borrow().len() + one.len() > TOGETHER {
-            way.flush();
-        }
-        way.batch.borrow_mut().append(&mut one);
-        true
+        way.push(&one)
     }
 
     /// Sends the posted letters.
@@ -292,26 +202,12 @@ impl Mail {
 
     /// Waits until letters arrive.
     pub(in crate::server) async fn readable(&self) -> io::Result<()> {
-        self.from.readable().await.map(|_| ())
+        self.from.readable().await
     }
 
     /// Takes the letters that have arrived, up to a limit. Returns whether more may be available.
     pub(in crate::server) fn take(&self, mut each: impl FnMut(Letter<'_>)) -> bool {
-        let mut room = self.room.borrow_mut();
-        for _ in 0..TAKEN_MAX {
-            let got = self.from.try_io(tokio::io::Interest::READABLE, |socket| {
-                Ok(recv(socket, room.as_mut_slice(), RecvFlags::empty())?)
-            });
-            match got {
-                Ok((len, _)) => letters(room.get(..len).unwrap_or(&[])).for_each(&mut each),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
-                Err(error) => {
-                    tracing::warn!(%error, "receiving messages from other workers failed");
-                    return false;
-                }
-            }
-        }
-        true
+        self.from.take(|batch| letters(batch).for_each(&mut each))
     }
 
     /// Records that a worker has sent a request over a connection of this worker. It will be notified when

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use strandline_ops::http::client::ask;
 
-use crate::server::http::client::ask;
 use crate::server::live::Live;
 
 /// Timeout of a query.

@@ -7,10 +7,11 @@ use std::io;
 use std::rc::Rc;
 
 use serde_json::Value;
+use strandline_ops::{Document, Files, Reload, Reloads, Unreadable};
 
 use crate::server::args::Args;
-use crate::server::config::{Config, ConfigError, Files};
-use crate::server::reload::{Done, Reloaded, counting, differences, read};
+use crate::server::config::{Config, ConfigError};
+use crate::server::reload::{document, log, read};
 
 /// The configuration, as the bytes of [`Files`].
 pub(super) struct Accepted {
@@ -20,8 +21,8 @@ pub(super) struct Accepted {
     /// The files of the last reload, if any.
     last: RefCell<Option<Rc<[u8]>>>,
     /// The parsed file of the current configuration.
-    document: RefCell<toml::Table>,
-    done: Done,
+    document: Document,
+    reloads: Reloads,
 }
 
 impl Accepted {
@@ -30,8 +31,8 @@ impl Accepted {
             args: args.clone(),
             started: files.to_bytes()?,
             last: RefCell::default(),
-            document: RefCell::new(config.document.clone()),
-            done: Done::default(),
+            document: document(config),
+            reloads: Reloads::default(),
         }))
     }
 
@@ -47,28 +48,27 @@ impl Accepted {
     ///
     /// # Errors
     /// Returns an error if it is invalid; nothing has changed then.
-    pub(super) fn read_again(&self) -> Result<Reloaded, ConfigError> {
+    pub(super) fn read_again(&self) -> Result<Reload, ConfigError> {
         let result = self.try_read_again();
-        self.done.note(&result);
+        self.reloads.note(&result);
+        log(&result);
         result
     }
 
-    fn try_read_again(&self) -> Result<Reloaded, ConfigError> {
+    fn try_read_again(&self) -> Result<Reload, ConfigError> {
         let mut files = Files::of_disk();
         let new = read(&self.args, &mut files)?;
-        let unreadable =
-            |cause| ConfigError::Unreadable { path: self.args.config.clone().unwrap_or_default(), cause };
+        let unreadable = |cause| Unreadable { path: self.args.config.clone().unwrap_or_default(), cause };
         let bytes = files.to_bytes().map_err(unreadable)?;
         new.warn();
-        let mut document = self.document.borrow_mut();
-        let told = differences(&document, &new.document);
-        *document = counting(&document, new.document);
+        let told = self.document.differences(&new.document);
+        self.document.replace(new.document);
         self.last.replace(Some(bytes.into()));
         Ok(told)
     }
 
     /// The number of reloads, and the last error.
     pub(super) fn told(&self) -> Value {
-        self.done.told()
+        self.reloads.status()
     }
 }

@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use serde_json::{Value, json};
+use strandline_ops::Reload;
+use strandline_ops::http::{Answer, Handler, Reply, Request, listen_for};
+use strandline_ops::metrics::CONTENT_TYPE;
 use tokio::sync::oneshot;
 
 use crate::server::clock::{self, Clock};
 use crate::server::config::{Config, Store};
-use crate::server::http::client::escape;
-use crate::server::http::{Answer, Handler, Reply, Request, listen_for};
 use crate::server::live::{Ended, Live, Seconds, TakenSecond};
 use crate::server::metrics;
 use crate::server::pages::PAGE;
-use crate::server::reload::Reloaded;
 
 use super::accepted::Accepted;
 use super::exchange::Exchange;
@@ -229,7 +229,7 @@ impl Asking {
 
     /// Reloads the configuration for all workers, or for none. A valid one also applies to replacements.
     pub(super) async fn reload(&self) -> Answer {
-        let Reloaded { changed, kept } = match self.accepted.read_again() {
+        let Reload { changed, kept } = match self.accepted.read_again() {
             Ok(done) => done,
             Err(error) => return Answer::error(422, &error.to_string(), "the configuration is unchanged"),
         };
@@ -300,9 +300,9 @@ fn pages(asking: &Rc<Asking>) -> Handler {
         match request.parts()[..] {
             [] => Answer::text(200, "text/html; charset=utf-8", PAGE.to_owned()).into(),
             ["live.json"] => Reply::Later(Box::pin(async move { Answer::json(200, &asking.live().await) })),
-            ["metrics"] => Reply::Later(Box::pin(async move {
-                Answer::text(200, "text/plain; version=0.0.4; charset=utf-8", asking.metrics().await)
-            })),
+            ["metrics"] => {
+                Reply::Later(Box::pin(async move { Answer::text(200, CONTENT_TYPE, asking.metrics().await) }))
+            }
             _ => {
                 let others = "Not found. The paths are /, /live.json and /metrics.\n".to_owned();
                 Answer::text(404, "text/plain; charset=utf-8", others).into()
@@ -320,14 +320,4 @@ fn admin_of(asking: &Rc<Asking>) -> Handler {
         let (asking, request) = (Rc::clone(&asking), request.clone());
         Reply::Later(Box::pin(async move { asking.administer(&request).await }))
     })
-}
-
-impl Request {
-    /// The request target.
-    fn target(&self) -> String {
-        let path: String = self.path.iter().map(|part| format!("/{}", escape(part))).collect();
-        let query: Vec<String> =
-            self.query().iter().map(|(name, value)| format!("{}={}", escape(name), escape(value))).collect();
-        if query.is_empty() { path } else { format!("{path}?{}", query.join("&")) }
-    }
 }

@@ -7,18 +7,16 @@
 //! time is not waited for.
 
 use std::collections::VecDeque;
-use std::io::Write;
-use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use strandline_ipc::Outlet;
 
 use crate::server::clock;
 use crate::server::metrics::Commits;
 
-use super::frame::{Hello, ToWorker, frame};
+use super::frame::{Hello, ToWorker};
 use super::keep::{Keep, Table};
 
 /// How long to wait for a worker to confirm a change.
@@ -29,65 +27,6 @@ const LOOK: Duration = Duration::from_millis(5);
 const QUIET: Duration = Duration::from_millis(200);
 /// Approximate size of the messages with the initial state for a worker, in bytes.
 const SHOWN: usize = 1 << 20;
-/// Maximum number of bytes that may wait for a worker, besides its initial state.
-const WAITING_MAX: usize = 1 << 30;
-
-/// The queue of messages to a worker, which a thread writes.
-#[derive(Clone)]
-pub(super) struct Outlet {
-    sender: Sender<Vec<u8>>,
-    waiting: Arc<AtomicUsize>,
-    stream: Arc<UnixStream>,
-}
-
-impl Outlet {
-    /// Creates the queue for the worker at the other end of `stream`. The receiver is for [`write_all`].
-    pub(super) fn new(stream: UnixStream) -> (Self, Inlet) {
-        let (sender, frames) = channel();
-        let (waiting, stream) = (Arc::<AtomicUsize>::default(), Arc::new(stream));
-        let theirs = Inlet { frames, waiting: Arc::clone(&waiting), stream: Arc::clone(&stream) };
-        (Self { sender, waiting, stream }, theirs)
-    }
-
-    /// Queues a message. Returns false if the worker has ended. A worker that doesn't read is disconnected,
-    /// because it could not make up for missed messages.
-    pub(super) fn send(&self, head: &ToWorker, body: &[u8]) -> bool {
-        if self.waiting.load(Ordering::Relaxed) > WAITING_MAX {
-            tracing::error!("worker disconnected: it stopped reading");
-            // It may have ended already.
-            let _ = self.stream.shutdown(Shutdown::Both);
-            return false;
-        }
-        self.send_all_the_same(head, body)
-    }
-
-    /// Queues a message without a limit.
-    fn send_all_the_same(&self, head: &ToWorker, body: &[u8]) -> bool {
-        let Ok(whole) = frame(head, body) else { return false };
-        self.waiting.fetch_add(whole.len(), Ordering::Relaxed);
-        self.sender.send(whole).is_ok()
-    }
-}
-
-/// The receiving end of the queue.
-pub(super) struct Inlet {
-    frames: Receiver<Vec<u8>>,
-    waiting: Arc<AtomicUsize>,
-    stream: Arc<UnixStream>,
-}
-
-/// Writes the messages until the worker or the queue has ended.
-pub(super) fn write_all(inlet: &Inlet) {
-    let mut out = &*inlet.stream;
-    while let Ok(whole) = inlet.frames.recv() {
-        inlet.waiting.fetch_sub(whole.len(), Ordering::Relaxed);
-        if let Err(error) = out.write_all(&whole) {
-            tracing::debug!(%error, "writing to a worker failed");
-            return;
-        }
-    }
-}
-
 /// Requests to the thread that persists changes.
 pub(super) enum ToStore {
     Commit {
@@ -159,16 +98,16 @@ impl Exchange {
         hello.reloaded = last.is_some();
         let relays = hello.relays;
         // If it has ended already, that will be noticed.
-        outlet.send_all_the_same(&ToWorker::Hello(hello), started);
+        outlet.send_unlimited(&ToWorker::Hello(hello), started);
         if let Some(last) = last {
-            outlet.send_all_the_same(&ToWorker::Reload { id: 0 }, last);
+            outlet.send_unlimited(&ToWorker::Reload { id: 0 }, last);
         }
         if relays {
             state.table.show(SHOWN, |worker, some| {
-                outlet.send_all_the_same(&ToWorker::State { worker }, some);
+                outlet.send_unlimited(&ToWorker::State { worker }, some);
             });
         }
-        outlet.send_all_the_same(&ToWorker::Loaded, &[]);
+        outlet.send_unlimited(&ToWorker::Loaded, &[]);
         let merged = state.changes;
         if let Some(place) = state.links.get_mut(usize::from(worker)) {
             *place = Some(Link { outlet, serves: false, merged, late: false });

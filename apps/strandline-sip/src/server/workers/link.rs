@@ -7,14 +7,14 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
+use strandline_ipc::{frame, read_frame as read, receive_descriptors};
+use strandline_ops::Files;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::bindings::Journal;
-use crate::server::config::Files;
 use crate::store::{ALONE, Damage, Each, News, PeerNode, Store, StoreError, worker_name};
 
-use super::descriptors;
-use super::frame::{Hello, ToSupervisor, ToWorker, frame, read};
+use super::frame::{Hello, ToSupervisor, ToWorker};
 
 /// A request from the supervisor.
 #[derive(Debug)]
@@ -72,7 +72,9 @@ impl Link {
         let stream =
             std::io::stdin().as_fd().try_clone_to_owned().context("duplicating the supervisor's socket")?;
         let mut stream = UnixStream::from(stream);
-        let descriptors = descriptors::receive(&stream).context("receiving sockets from the supervisor")?;
+        let descriptors = receive_descriptors(&stream).context(
+            "no supervisor on standard input: --worker is only for processes that the supervisor starts",
+        )?;
         let (hello, started) = match read(&mut stream).context("reading from the supervisor")? {
             (ToWorker::Hello(hello), files) => (hello, Files::from_bytes(&files)?),
             _ => bail!("the supervisor is another version of this program"),

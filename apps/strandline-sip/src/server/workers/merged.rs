@@ -1,8 +1,9 @@
 //! Merges the figures of workers.
 
-use std::fmt::Write as _;
+use strandline_ops::metrics::{Page, merge};
 
 use crate::server::live::{Live, OtherNode, Second, Share, Totals};
+use crate::server::metrics::PREFIX;
 
 /// Figures of the supervisor itself.
 #[derive(Debug, Default)]
@@ -76,65 +77,16 @@ fn share((worker, live): &(u8, Live)) -> Share {
 /// The metrics of all workers and of the supervisor. Each sample has a label with the number of the worker,
 /// or `supervisor`.
 pub(super) fn metrics(pages: &[(u8, &str)], supervisor: &str, own: &Own) -> String {
-    let mut page = String::with_capacity(pages.iter().map(|(_, text)| text.len()).sum::<usize>() + 2048);
-    let totals = [
-        ("workers", "gauge", "Worker processes that serve and responded to the scrape.", pages.len() as u64),
-        ("workers_configured", "gauge", "Configured worker processes.", own.processes.into()),
-        ("worker_restarts_total", "counter", "Worker processes that died and were restarted.", own.restarts),
-    ];
-    for (name, kind, help, value) in totals {
-        let name = format!("strandline_sip_{name}");
-        // Writing to a string does not fail.
-        let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
-    }
+    let mut page = Page::new(PREFIX);
+    let help = "Worker processes that serve and responded to the scrape.";
+    page.gauge("workers", help, pages.len() as f64);
+    page.gauge("workers_configured", "Configured worker processes.", own.processes.into());
+    let help = "Worker processes that died and were restarted.";
+    page.counter("worker_restarts_total", help, own.restarts);
     let label = |worker: &u8| (u16::from(*worker) + 1).to_string();
     let mut pages: Vec<(String, &str)> = pages.iter().map(|(worker, text)| (label(worker), *text)).collect();
     pages.push(("supervisor".to_owned(), supervisor));
-    for family in families(&pages) {
-        let of = |text| family_of(text, family);
-        if let Some((head, _)) = pages.iter().find_map(|(_, text)| of(text)) {
-            for line in head {
-                let _ = writeln!(page, "{line}");
-            }
-        }
-        for (worker, text) in &pages {
-            for sample in of(text).map(|(_, samples)| samples).unwrap_or_default() {
-                let _ = writeln!(page, "{}", labelled(sample, worker));
-            }
-        }
-    }
-    page
-}
-
-/// The names of all metric families, in the order of their first occurrence.
-fn families<'a>(pages: &[(String, &'a str)]) -> Vec<&'a str> {
-    let mut names = Vec::new();
-    let found = pages.iter().flat_map(|(_, text)| text.lines());
-    for name in found.filter_map(|line| line.strip_prefix("# HELP ")?.split(' ').next()) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    names
-}
-
-/// The header lines of a family, and its samples.
-fn family_of<'a>(text: &'a str, name: &str) -> Option<(Vec<&'a str>, Vec<&'a str>)> {
-    let begins =
-        |line: &&str| line.strip_prefix("# HELP ").and_then(|rest| rest.split(' ').next()) == Some(name);
-    let mut lines = text.lines().skip_while(|line| !begins(line)).peekable();
-    let head: Vec<&str> =
-        [lines.next()?].into_iter().chain(lines.next_if(|line| line.starts_with("# TYPE"))).collect();
-    Some((head, lines.take_while(|line| !line.starts_with('#')).collect()))
-}
-
-/// A sample with an additional label.
-fn labelled(sample: &str, worker: &str) -> String {
-    let (name, value) = sample.rsplit_once(' ').unwrap_or((sample, ""));
-    match name.strip_suffix('}') {
-        Some(rest) => format!("{rest},worker=\"{worker}\"}} {value}"),
-        None => format!("{name}{{worker=\"{worker}\"}} {value}"),
-    }
+    page.into_text() + &merge("worker", &pages)
 }
 
 #[cfg(test)]

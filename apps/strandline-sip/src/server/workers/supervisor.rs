@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
+use strandline_ipc::{Outlet, read_frame, send_descriptors};
+use strandline_ops::Files;
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -21,7 +23,7 @@ use tokio::time::Instant;
 
 use crate::server::args::Args;
 use crate::server::clock::Clock;
-use crate::server::config::{Config, Files, Store};
+use crate::server::config::{Config, Store};
 use crate::server::seeds::random_key;
 use crate::server::told::{self, Told};
 use crate::service::Advertised;
@@ -30,9 +32,8 @@ use crate::transaction::Protocol;
 
 use super::accepted::Accepted;
 use super::asking::{Asking, listen};
-use super::descriptors;
-use super::exchange::{Exchange, Outlet, ToStore, serve, write_all};
-use super::frame::{Hello, ToSupervisor, ToWorker, read};
+use super::exchange::{Exchange, ToStore, serve};
+use super::frame::{Hello, ToSupervisor, ToWorker};
 use super::group::Group;
 use super::keep::{Keep, Table};
 use super::worker::has_sctp;
@@ -298,7 +299,7 @@ impl Supervisor<'_> {
         self.group.reopen(worker)?;
         let (ours, theirs) = UnixStream::pair().context("creating a socket pair for a worker")?;
         let (all, sockets) = self.group.of(worker);
-        descriptors::send(&ours, &all).context("passing sockets to a worker")?;
+        send_descriptors(&ours, &all).context("passing sockets to a worker")?;
         // This very program, even if the file was replaced since.
         let mut command = Command::new("/proc/self/exe");
         let mut words = std::env::args_os();
@@ -336,8 +337,8 @@ impl Supervisor<'_> {
             reloaded,
             draining,
         };
-        let (outlet, inlet) = Outlet::new(ours.try_clone()?);
-        std::thread::Builder::new().name("teller".to_owned()).spawn(move || write_all(&inlet))?;
+        let (outlet, writer) = Outlet::new(ours.try_clone()?);
+        std::thread::Builder::new().name("teller".to_owned()).spawn(move || writer.run())?;
         let last = self.accepted.last();
         self.exchange.begin(worker, hello, (self.accepted.started(), last.as_deref()), outlet);
         self.hear(worker, ours)?;
@@ -351,7 +352,7 @@ impl Supervisor<'_> {
         let events = self.sender.clone();
         let hear = move || {
             let mut from = BufReader::new(stream);
-            while let Ok((head, body)) = read(&mut from) {
+            while let Ok((head, body)) = read_frame(&mut from) {
                 let event = match head {
                     ToSupervisor::Commit { number } => {
                         let commit = ToStore::Commit { worker, number, changes: body };

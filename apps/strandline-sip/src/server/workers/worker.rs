@@ -6,13 +6,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use strandline_ops::Files;
+use strandline_ops::http::{Answer, Reply, Request};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, channel, unbounded_channel};
 
 use crate::server::admin::Admin;
 use crate::server::args::Args;
-use crate::server::config::{Config, Files, Listen, Store};
-use crate::server::http::{Answer, Reply, Request};
+use crate::server::config::{Config, Listen, Store};
 use crate::server::hub::Hub;
 use crate::server::input;
 use crate::server::pages;
@@ -172,10 +173,10 @@ impl Worker {
 
     /// Starts exchanging letters with the other workers.
     pub(in crate::server) fn open_mail(&mut self, hub: &Rc<Hub>) -> Result<()> {
-        hub.connections.number_for(self.own, self.begun_unix_secs);
+        hub.transports.connections.number_for(self.own, self.begun_unix_secs);
         let (from, to) = self.mail.take().context("the sockets between workers are open already")?;
         let mail = Mail::new(self.own, from, to).context("opening the sockets between workers")?;
-        hub.mail.replace(Some(Rc::clone(&mail)));
+        hub.transports.mail.replace(Some(Rc::clone(&mail)));
         tokio::task::spawn_local(input::mail::serve(mail, Rc::clone(hub)));
         Ok(())
     }
@@ -208,7 +209,7 @@ impl Worker {
         if self.teller.tell(&ToSupervisor::Drained, &[]).is_ok() {
             tokio::select! {
                 () = self.ends.notified() => {}
-                () = hub.is_lost.notified() => {}
+                () = hub.store.is_lost.notified() => {}
             }
         }
     }
@@ -241,7 +242,7 @@ async fn obey(mut orders: UnboundedReceiver<Order>, teller: Arc<Teller>, ends: R
             Order::End => ends.notify_one(),
             Order::Lost => {
                 let error = StoreError::new("serving", "the connection to the supervisor is closed");
-                admin.hub.lose(StoreError { is_final: true, ..error });
+                admin.hub.store.lose(StoreError { is_final: true, ..error });
             }
         }
     }

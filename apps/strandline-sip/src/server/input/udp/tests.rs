@@ -21,7 +21,7 @@ fn shard() -> (Rc<Hub>, Rc<Udp>) {
     let inbox = Inbox::new(InboxSettings::default(), None, [3; 16]);
     let hub = Hub::new(service, clock, connections, None, inbox);
     let udp = Udp::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    hub.udp.replace(Some(Rc::clone(&udp)));
+    hub.transports.udp.replace(Some(Rc::clone(&udp)));
     (hub, udp)
 }
 
@@ -45,14 +45,14 @@ fn who_reads_closes_the_gate() {
     let from = UdpSocket::bind("127.0.0.1:0").unwrap();
     from.connect(udp.local_addr().unwrap()).unwrap();
     let mut made = 0;
-    while hub.let_through.get() == 1.0 {
+    while hub.intake.let_through.get() == 1.0 {
         flood(&from, &mut made);
         while take(&udp, &hub).0 > 0 {}
         // Handle one of them.
-        hub.inbox(|inbox| inbox.next(hub.clock.elapsed()));
+        hub.intake.inbox(|inbox| inbox.next(hub.clock.elapsed()));
         assert!(hub.clock.elapsed() < LONG, "of {made} calls that came at once nobody was stopped");
     }
-    assert!(hub.let_through.get() < 0.9, "{}", hub.let_through.get());
+    assert!(hub.intake.let_through.get() < 0.9, "{}", hub.intake.let_through.get());
     // The kernel drops the others.
     let before = udp.stopped();
     flood(&from, &mut made);

@@ -1,6 +1,6 @@
 //! Fuzz target: arbitrary bytes as a handshake.
 
-use crate::server::hub::WebSockets;
+use crate::server::transports::WebSockets;
 
 use super::{Found, HEAD_MAX, look};
 

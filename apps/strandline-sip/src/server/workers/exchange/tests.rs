@@ -1,8 +1,10 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::os::unix::net::UnixStream;
+use std::sync::mpsc::channel;
 
-use super::super::frame::read;
+use strandline_ipc::read_frame as read;
+
 use super::*;
 use crate::store::Damage;
 
@@ -41,8 +43,8 @@ fn hello() -> Hello {
 
 fn begin(exchange: &Exchange, worker: u8) -> End {
     let (ours, stream) = UnixStream::pair().unwrap();
-    let (outlet, inlet) = Outlet::new(ours);
-    std::thread::spawn(move || write_all(&inlet));
+    let (outlet, writer) = Outlet::new(ours);
+    std::thread::spawn(move || writer.run());
     exchange.begin(worker, hello(), (&[], None), outlet);
     let mut end = End { stream };
     assert!(matches!(end.hears(), ToWorker::Hello(_)));
@@ -92,8 +94,8 @@ fn who_comes_later_gets_all_that_there_is() {
     let _first = begin(&exchange, 0);
     super::commit(&exchange, &mut Keep::Memory, vec![commit(0, 1, "alice"), commit(0, 2, "bob")]);
     let (ours, stream) = UnixStream::pair().unwrap();
-    let (outlet, inlet) = Outlet::new(ours);
-    std::thread::spawn(move || write_all(&inlet));
+    let (outlet, writer) = Outlet::new(ours);
+    std::thread::spawn(move || writer.run());
     exchange.begin(1, hello(), (b"as it began", Some(b"as it is")), outlet);
     let mut end = End { stream };
     let (head, body) = read::<ToWorker>(&mut end.stream).unwrap();

@@ -3,7 +3,9 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{ToSupervisor, ToWorker, frame, read};
+use strandline_ipc::{frame, read_frame as read};
+
+use super::{ToSupervisor, ToWorker};
 
 pub(in crate::server) fn run(bytes: &[u8]) {
     one::<ToWorker>(bytes);

@@ -1,8 +1,8 @@
-//! Resource usage of this process, for the metrics common to all servers.
+//! Resource usage and limits of this process.
 
 use std::fs;
 
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Ticks per second of the times in /proc, on every supported architecture.
 const TICKS_PER_SEC: f64 = 100.0;
@@ -36,6 +36,15 @@ fn cpu_ticks(stat: &str) -> Option<u64> {
 fn resident_kib(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.trim().strip_suffix(" kB")?.parse().ok()
+}
+
+/// Raises the limit of open files to the hard limit, because each connection needs one.
+pub fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::debug!(%error, "raising the limit of open files failed");
+    }
 }
 
 #[cfg(test)]

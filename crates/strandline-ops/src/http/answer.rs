@@ -14,7 +14,7 @@ const OF_ALL: [(&str, &str); 3] = [
 
 /// A response.
 #[derive(Debug, Clone)]
-pub(in crate::server) struct Answer {
+pub struct Answer {
     status: u16,
     kind: &'static str,
     /// A header besides those that all responses have.
@@ -23,30 +23,37 @@ pub(in crate::server) struct Answer {
 }
 
 impl Answer {
-    pub(in crate::server) fn text(status: u16, kind: &'static str, body: String) -> Self {
+    /// Creates a response with a body of this media type.
+    #[must_use]
+    pub fn text(status: u16, kind: &'static str, body: String) -> Self {
         Self { status, kind, header: None, body }
     }
 
-    pub(in crate::server) fn json(status: u16, value: &Value) -> Self {
+    /// Creates a response with JSON as its body.
+    #[must_use]
+    pub fn json(status: u16, value: &Value) -> Self {
         Self::text(status, "application/json", format!("{value}\n"))
     }
 
-    /// An error, with optional advice.
-    pub(in crate::server) fn error(status: u16, what: &str, hint: &str) -> Self {
+    /// Creates an error, with advice unless `hint` is empty.
+    #[must_use]
+    pub fn error(status: u16, what: &str, hint: &str) -> Self {
         let body =
             if hint.is_empty() { json!({"error": what}) } else { json!({"error": what, "hint": hint}) };
         Self::json(status, &body)
     }
 
-    /// 405: the resource exists, but only for other methods.
-    pub(in crate::server) fn not_allowed(methods: &str) -> Self {
+    /// Creates a 405: the resource exists, but only for other methods, which are listed as in Allow.
+    #[must_use]
+    pub fn not_allowed(methods: &str) -> Self {
         let mut answer = Self::error(405, "method not allowed", &format!("allowed here: {methods}"));
         answer.header = Some(("Allow", methods.to_owned()));
         answer
     }
 
-    /// 401.
-    pub(in crate::server) fn unauthorized() -> Self {
+    /// Creates a 401 that asks for a bearer token.
+    #[must_use]
+    pub fn unauthorized() -> Self {
         let mut answer = Self::error(
             401,
             "a token is required",
@@ -56,11 +63,15 @@ impl Answer {
         answer
     }
 
-    pub(in crate::server) const fn status(&self) -> u16 {
+    /// The status.
+    #[must_use]
+    pub const fn status(&self) -> u16 {
         self.status
     }
 
-    pub(in crate::server) fn body(&self) -> &str {
+    /// The body.
+    #[must_use]
+    pub fn body(&self) -> &str {
         &self.body
     }
 

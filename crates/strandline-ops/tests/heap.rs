@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 use std::sync::mpsc;
 
-use strandline_io::heap::{give_back_at_once, purge_delay_ms};
+use strandline_ops::heap::{give_back_at_once, purge_delay_ms};
 
 fn main() -> ExitCode {
     if std::env::var_os("MIMALLOC_PURGE_DELAY").is_some() {

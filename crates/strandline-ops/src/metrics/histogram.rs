@@ -1,5 +1,4 @@
-//! A histogram of durations in the form of Prometheus: how many were at most as long as each bound, since the
-//! start.
+//! A histogram of durations in the form of Prometheus, counted since the start.
 
 use std::time::Duration;
 
@@ -11,14 +10,15 @@ const BOUNDS: [u64; 13] = [
 
 /// A histogram of durations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Steps {
+pub struct Histogram {
     /// One counter for each bound, and one for durations beyond the last.
     counts: [u64; BOUNDS.len() + 1],
     sum: Duration,
 }
 
-impl Steps {
-    pub(super) fn record(&mut self, time: Duration) {
+impl Histogram {
+    /// Counts a duration.
+    pub fn record(&mut self, time: Duration) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let step = BOUNDS.partition_point(|bound| *bound < micros);
         if let Some(count) = self.counts.get_mut(step) {
@@ -27,20 +27,20 @@ impl Steps {
         self.sum = self.sum.saturating_add(time);
     }
 
-    /// Pairs of a bound in seconds and the number of durations up to it.
-    pub(super) fn cumulative(&self) -> impl Iterator<Item = (f64, u64)> {
-        let mut sum = 0;
-        BOUNDS.into_iter().zip(self.counts).map(move |(bound, count)| {
-            sum += count;
-            (bound as f64 / 1e6, sum)
-        })
+    /// Pairs of a bound in seconds and the number of durations in its bucket alone.
+    pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
+        BOUNDS.into_iter().map(|bound| bound as f64 / 1e6).zip(self.counts)
     }
 
-    pub(super) fn count(&self) -> u64 {
+    /// The number of durations.
+    #[must_use]
+    pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    pub(super) fn sum(&self) -> Duration {
+    /// The sum of all durations.
+    #[must_use]
+    pub fn sum(&self) -> Duration {
         self.sum
     }
 }

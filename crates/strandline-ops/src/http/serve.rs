@@ -16,7 +16,7 @@ use strandline_tls::AcceptErrors;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-use crate::server::sources::network;
+use crate::network;
 
 use super::hosts::Hosts;
 use super::places::{Place, Places};

@@ -1,14 +1,14 @@
 //! Fuzz target: arbitrary bytes as a request and as a response.
+#![allow(clippy::panic, reason = "a fuzz target stops at what breaks a promise")]
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue, ORIGIN};
 use hyper::{Method, Uri, Version};
 
-use super::client;
-use super::hosts::Hosts;
-use super::request::{Request, escape};
+use crate::http::hosts::Hosts;
+use crate::http::{Request, client, escape};
 
 /// Whole requests, request targets, and responses.
-pub fn run(bytes: &[u8]) {
+pub fn http(bytes: &[u8]) {
     if let Ok(target) = core::str::from_utf8(bytes) {
         asked(target);
     }
@@ -61,3 +61,6 @@ fn head(bytes: &[u8]) {
         assert!(!request.shows("a token that nobody shows"));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,8 @@
-//! A client for the server's own pages.
+//! A client for a server's own pages.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
-
-pub(in crate::server) use super::request::escape;
 
 /// Timeout for connecting.
 const CONNECT: Duration = Duration::from_secs(3);
@@ -14,7 +12,7 @@ const HEADERS_MAX: usize = 32;
 
 /// Why there is no response.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::server) enum NoAnswer {
+pub enum NoAnswer {
     /// Connecting failed, so no request was sent.
     #[error("{0}")]
     NotThere(io::Error),
@@ -25,13 +23,14 @@ pub(in crate::server) enum NoAnswer {
     #[error("the connection closed before the response was complete{}", .0.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
     Ended(Option<io::Error>),
     /// The response came from another kind of server.
-    #[error("the response is not that of a SIP server's HTTP interface")]
+    #[error("the response is not that of a server's HTTP interface")]
     Other,
 }
 
 impl NoAnswer {
     /// Returns true if the request was sent, so it may have taken effect or still may.
-    pub(in crate::server) const fn may_be_done(&self) -> bool {
+    #[must_use]
+    pub const fn may_be_done(&self) -> bool {
         matches!(self, Self::Late(_) | Self::Ended(_))
     }
 }
@@ -41,7 +40,7 @@ impl NoAnswer {
 /// # Errors
 /// Returns an error if the server can't be reached, is another kind of server, or takes too long.
 #[allow(clippy::disallowed_methods, reason = "it waits for a server in real time")]
-pub(in crate::server) fn ask(
+pub fn ask(
     address: SocketAddr,
     method: &str,
     target: &str,
@@ -109,6 +108,6 @@ fn parse(answer: &[u8]) -> Option<Parsed> {
 
 /// The body of a response.
 #[cfg(any(test, feature = "fuzzing"))]
-pub(super) fn body(answer: &[u8]) -> Option<String> {
+pub(crate) fn body(answer: &[u8]) -> Option<String> {
     parse(answer).map(|answer| answer.body)
 }

@@ -4,14 +4,16 @@ use std::borrow::Cow;
 
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use hyper::{Method, Uri};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use subtle::ConstantTimeEq;
 
 /// A request without a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::server) struct Request {
-    pub(in crate::server) method: String,
+pub struct Request {
+    /// The method, which is GET for HEAD.
+    pub method: String,
     /// The decoded segments of the path; empty for `/`.
-    pub(in crate::server) path: Vec<String>,
+    pub path: Vec<String>,
     query: Vec<(String, String)>,
     /// The token of `Authorization: Bearer`.
     token: Option<String>,
@@ -22,11 +24,7 @@ impl Request {
     ///
     /// # Errors
     /// Returns what is wrong with the target.
-    pub(in crate::server) fn of(
-        method: &Method,
-        target: &Uri,
-        headers: &HeaderMap<HeaderValue>,
-    ) -> Result<Self, &'static str> {
+    pub fn of(method: &Method, target: &Uri, headers: &HeaderMap<HeaderValue>) -> Result<Self, &'static str> {
         let token = headers.get(AUTHORIZATION).and_then(|value| bearer(value.to_str().ok()?));
         let target = target.path_and_query().map_or("", |target| target.as_str());
         let method = if method == Method::HEAD { "GET" } else { method.as_str() };
@@ -37,7 +35,7 @@ impl Request {
     ///
     /// # Errors
     /// Returns what is wrong with the target.
-    pub(in crate::server) fn asked(method: &str, target: &str) -> Result<Self, &'static str> {
+    pub fn asked(method: &str, target: &str) -> Result<Self, &'static str> {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let Some(path) = path.strip_prefix('/') else { return Err("the path must begin with /") };
         let unescaped = |text: &str| unescape(text).ok_or("invalid percent-encoding in the path or query");
@@ -51,23 +49,36 @@ impl Request {
     }
 
     /// Returns true if the request presents this token. The comparison takes constant time.
-    pub(in crate::server) fn shows(&self, token: &str) -> bool {
+    #[must_use]
+    pub fn shows(&self, token: &str) -> bool {
         let shown = self.token.as_deref().unwrap_or_default();
         !token.is_empty() && bool::from(shown.as_bytes().ct_eq(token.as_bytes()))
     }
 
-    /// A value of the query.
-    pub(in crate::server) fn value(&self, name: &str) -> Option<&str> {
+    /// The first value of this name in the query.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
     /// All names and values of the query.
-    pub(in crate::server) fn query(&self) -> &[(String, String)] {
+    #[must_use]
+    pub fn query(&self) -> &[(String, String)] {
         &self.query
     }
 
+    /// The encoded path and query, as in a request line.
+    #[must_use]
+    pub fn target(&self) -> String {
+        let path: String = self.path.iter().map(|part| format!("/{}", escape(part))).collect();
+        let pair = |(name, value): &(String, String)| format!("{}={}", escape(name), escape(value));
+        let query: Vec<String> = self.query.iter().map(pair).collect();
+        if query.is_empty() { path } else { format!("{path}?{}", query.join("&")) }
+    }
+
     /// The path in a form for pattern matching.
-    pub(in crate::server) fn parts(&self) -> Vec<&str> {
+    #[must_use]
+    pub fn parts(&self) -> Vec<&str> {
         self.path.iter().map(String::as_str).collect()
     }
 }
@@ -78,36 +89,24 @@ fn bearer(credentials: &str) -> Option<String> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
 }
 
-/// Decodes escapes such as `%40`. Returns `None` if one is malformed.
+/// Decodes escapes such as `%40`. Returns `None` if one is malformed, or the result is not valid UTF-8.
 fn unescape(text: &str) -> Option<String> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        rest = after;
-        if *first != b'%' {
-            out.push(*first);
-            continue;
-        }
-        let (digits, after) = rest.split_at_checked(2)?;
-        // The parser would accept a sign in place of a digit.
-        if !digits.iter().all(u8::is_ascii_hexdigit) {
-            return None;
-        }
-        out.push(u8::from_str_radix(core::str::from_utf8(digits).ok()?, 16).ok()?);
-        rest = after;
+    // The decoder would keep a malformed escape as it is.
+    let is_escape = |rest: &str| rest.len() >= 2 && rest.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
+    if !text.split('%').skip(1).all(is_escape) {
+        return None;
     }
-    String::from_utf8(out).ok()
+    percent_decode_str(text).decode_utf8().ok().map(Cow::into_owned)
 }
 
+/// Bytes that need an escape in a path or query.
+const PLAIN: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'@').remove(b':');
+
 /// Escapes a text for a path or a query.
-pub(in crate::server) fn escape(text: &str) -> Cow<'_, str> {
-    let plain =
-        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'@' | b':');
-    if text.bytes().all(plain) {
-        return Cow::Borrowed(text);
-    }
-    let one = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    Cow::Owned(text.bytes().map(one).collect())
+#[must_use]
+pub fn escape(text: &str) -> Cow<'_, str> {
+    utf8_percent_encode(text, PLAIN).into()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::Answer;
 
 /// The names of the server.
 #[derive(Debug)]
-pub(super) struct Hosts {
+pub(crate) struct Hosts {
     /// The configuration table with further names: `metrics` or `admin`.
     table: String,
     bound: IpAddr,
@@ -19,7 +19,7 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    pub(super) fn new(table: &str, bound: IpAddr, names: &[String]) -> Self {
+    pub(crate) fn new(table: &str, bound: IpAddr, names: &[String]) -> Self {
         let names = names.iter().map(|name| name.to_ascii_lowercase()).collect();
         Self { table: table.to_owned(), bound: bound.to_canonical(), names }
     }
@@ -28,7 +28,7 @@ impl Hosts {
     ///
     /// # Errors
     /// Returns the response for a request that is rejected: 400, 421 or 403.
-    pub(super) fn check(
+    pub(crate) fn check(
         &self,
         version: Version,
         target: &Uri,

@@ -1,0 +1,159 @@
+//! Received messages that wait to be handled, and their overload control.
+
+use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+
+use crate::service::Service;
+use crate::transaction::Flow;
+
+use super::clock::Clock;
+use super::hep::Hep;
+use super::inbox::{Inbox, Phone};
+use super::message_pool::Kept;
+use super::socket::Udp;
+use super::steering::Steering;
+
+/// Queues received messages.
+pub(super) struct Taking<'a> {
+    inbox: &'a mut Inbox,
+    kept: &'a mut Kept,
+    service: &'a Service,
+    now: Duration,
+    hep: Option<Rc<Hep>>,
+}
+
+impl Taking<'_> {
+    /// Queues a message. `keep` makes a copy that outlives `bytes`.
+    pub(super) fn push(&mut self, flow: Flow, bytes: &[u8], keep: impl FnOnce() -> Bytes) {
+        self.copy(&flow, bytes);
+        let knows = |flow: &Flow| {
+            if self.service.registrations().is_registered(flow) { Phone::Known } else { Phone::Unknown }
+        };
+        self.inbox.push(self.now, flow, bytes, keep, knows);
+    }
+
+    /// Queues a message whose buffer is reused afterwards.
+    pub(super) fn push_copy(&mut self, flow: Flow, bytes: &[u8]) {
+        self.copy(&flow, bytes);
+        let knows = |flow: &Flow| {
+            if self.service.registrations().is_registered(flow) { Phone::Known } else { Phone::Unknown }
+        };
+        self.inbox.push(self.now, flow, bytes, || self.kept.keep(bytes), knows);
+    }
+
+    /// Queues one of the first messages of a connection. It may wait for long, so it gets memory of its own
+    /// and doesn't keep a shared block alive.
+    pub(super) fn push_first(&mut self, flow: Flow, bytes: &[u8]) {
+        self.copy(&flow, bytes);
+        self.inbox.push(self.now, flow, bytes, || Bytes::copy_from_slice(bytes), |_| Phone::Arriving);
+    }
+
+    /// Returns true if access control allows the peer to send.
+    pub(super) fn allows(&self, peer: IpAddr) -> bool {
+        self.inbox.allows(peer)
+    }
+
+    /// Returns true if the peer may send a request that is answered at once, such as a STUN request or a
+    /// ping. A refused peer is counted.
+    pub(super) fn admits(&mut self, peer: IpAddr) -> bool {
+        let may = self.inbox.allows(peer);
+        self.inbox.counters.denied += u64::from(!may);
+        may
+    }
+
+    /// Copies a message of an allowed peer to the HEP collector, if there is one.
+    fn copy(&self, flow: &Flow, bytes: &[u8]) {
+        if let Some(hep) = self.hep.as_ref().filter(|_| self.inbox.allows(flow.peer.ip())) {
+            hep.copy(flow, bytes, true, Clock::unix());
+        }
+    }
+}
+
+/// The queued messages of a shard, and the state of its overload control.
+pub(super) struct Intake {
+    inbox: RefCell<Inbox>,
+    /// The bytes of queued messages.
+    kept: RefCell<Kept>,
+    /// Notified when messages were queued.
+    pub(super) came: Notify,
+    /// When the queue was last handled until it was empty, or until other tasks needed their turn.
+    pub(super) worked: Cell<Duration>,
+    /// Maximum number of 503 responses per second.
+    pub(super) refusals_per_sec: Cell<u32>,
+    /// Interval at which to poll for datagrams while that pays; `None` for never.
+    pub(super) gather: Cell<Option<Duration>>,
+    /// The fraction of requests over UDP that the kernel filter passes.
+    pub(super) let_through: Cell<f64>,
+    steering: RefCell<Steering>,
+}
+
+impl Intake {
+    pub(super) fn new(inbox: Inbox) -> Self {
+        Self {
+            inbox: RefCell::new(inbox),
+            kept: RefCell::default(),
+            came: Notify::new(),
+            worked: Cell::default(),
+            refusals_per_sec: Cell::default(),
+            gather: Cell::default(),
+            let_through: Cell::new(1.0),
+            steering: RefCell::new(Steering::new()),
+        }
+    }
+
+    /// Queues received messages; `hep` copies them to a collector.
+    pub(super) fn take_in(
+        &self,
+        service: &Service,
+        now: Duration,
+        hep: Option<Rc<Hep>>,
+        take: impl FnOnce(&mut Taking<'_>),
+    ) {
+        let (inbox, kept) = (&mut *self.inbox.borrow_mut(), &mut *self.kept.borrow_mut());
+        kept.begin();
+        take(&mut Taking { inbox, kept, service, now, hep });
+        if !inbox.is_empty() {
+            self.came.notify_one();
+        }
+    }
+
+    /// Gives access to the queue.
+    pub(super) fn inbox<T>(&self, look: impl FnOnce(&mut Inbox) -> T) -> T {
+        look(&mut self.inbox.borrow_mut())
+    }
+
+    /// Measures the rate of datagrams, and has the kernel drop some in an overload.
+    pub(super) fn steer(&self, clock: &Clock, udp: Option<&Udp>) {
+        let now = clock.elapsed();
+        let mut steering = self.steering.borrow_mut();
+        if !steering.is_due(now) {
+            return;
+        }
+        let (stopped, idle) = (udp.map_or(0, Udp::stopped), clock.idle());
+        let (counts, overloaded) = self.inbox(|inbox| {
+            inbox.look(now);
+            (inbox.counters.counts(stopped, idle), inbox.admission.is_overloaded())
+        });
+        let Some(steered) = steering.look(now, counts, overloaded) else { return };
+        self.inbox(|inbox| inbox.admit(steered.admitted));
+        let (Some(share), Some(udp)) = (steered.share, udp) else { return };
+        self.let_through.set(share);
+        if let Err(error) = udp.let_through(share) {
+            tracing::warn!(%error, share, "attaching the overload filter failed");
+        }
+    }
+
+    /// Waits until all messages received so far are handled.
+    pub(super) async fn is_done(&self) {
+        let after = self.inbox(|inbox| inbox.after_all());
+        if let Some(after) = after {
+            // The sender is dropped only when the shard ends.
+            let _ = after.await;
+        }
+    }
+}

@@ -1,0 +1,4 @@
+#[test]
+fn http() {
+    strandline_fuzzing::smoke("http", super::http);
+}

@@ -1,0 +1,74 @@
+//! HTTP for administration and metrics, based on hyper. It runs on the server's own thread, so a handler need
+//! not be `Send`.
+//!
+//! Requests must name the server in Host, and cross-origin requests are refused. The connections are limited
+//! in total and for each source; those without a request make room for others.
+
+mod answer;
+pub mod client;
+pub(crate) mod hosts;
+mod places;
+pub(crate) mod request;
+mod serve;
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::rc::Rc;
+
+use tokio::net::TcpListener;
+
+pub use answer::Answer;
+use hosts::Hosts;
+pub use request::{Request, escape};
+
+/// A response that is available now or later.
+pub enum Reply {
+    /// A response that is available.
+    Now(Answer),
+    /// A response that comes later.
+    Later(Pin<Box<dyn Future<Output = Answer>>>),
+}
+
+impl From<Answer> for Reply {
+    fn from(answer: Answer) -> Self {
+        Self::Now(answer)
+    }
+}
+
+/// Handles a request. HEAD is passed as GET.
+pub type Handler = Rc<dyn Fn(&Request) -> Reply>;
+
+/// Listens and serves until the runtime ends, on a task of the current [`LocalSet`](tokio::task::LocalSet).
+/// `what` is the table of the configuration, for errors and hints: `metrics` or `admin`. `names` are the host
+/// names by which requests may address the server, besides its addresses and `localhost`. Returns the
+/// address.
+///
+/// # Errors
+/// Returns an error if it can't listen.
+pub async fn listen_for(
+    what: &str,
+    address: SocketAddr,
+    names: &[String],
+    handler: Handler,
+) -> anyhow::Result<SocketAddr> {
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.map_err(|error| {
+        let hint = match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                ": is another server running there, or does another entry of this configuration use the address?"
+            }
+            io::ErrorKind::AddrNotAvailable => {
+                ": this machine does not have the address; `ip address` lists those it has"
+            }
+            io::ErrorKind::PermissionDenied => ": ports below 1024 need CAP_NET_BIND_SERVICE",
+            _ => "",
+        };
+        anyhow::Error::new(error).context(format!("listening for {what} on TCP {address}{hint}"))
+    })?;
+    let address = listener.local_addr()?;
+    let hosts = Hosts::new(what, address.ip(), names);
+    tokio::task::spawn_local(serve::serve(listener, Rc::new(hosts), handler));
+    Ok(address)
+}

@@ -1,0 +1,20 @@
+//! The operational side of a server, independent of its protocol: HTTP for metrics, live page and
+//! administration ([`http`]), metrics for Prometheus ([`metrics`]), the files of a configuration ([`Files`]),
+//! and the results of checks and reloads ([`Flaw`], [`Reload`]).
+
+mod config;
+mod files;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
+#[cfg(feature = "mimalloc")]
+pub mod heap;
+pub mod http;
+pub mod metrics;
+mod process;
+mod source;
+
+pub use config::{Document, Flaw, Reload, Reloads, report};
+pub use files::{Files, Unreadable};
+pub use process::raise_open_files;
+pub use source::network;
