@@ -42,7 +42,18 @@ const fn apart(modules: &'static [&'static str]) -> Layer {
 pub(super) const PROTO: Rules = Rules {
     root: "crates/strandline-proto/src/lib.rs",
     layers: &[
-        together(&["number", "time", "memory", "config", "event", "error", "stats", "timer", "zone"]),
+        together(&[
+            "number",
+            "time",
+            "memory",
+            "config",
+            "event",
+            "error",
+            "stats",
+            "timer",
+            "zone",
+            "stream_numbers",
+        ]),
         apart(&["congestion"]),
         apart(&["path", "inbound", "outbound", "extension"]),
         apart(&["association"]),
