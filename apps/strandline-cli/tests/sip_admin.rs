@@ -486,5 +486,5 @@ fn unanswered_admin_request_says_what_may_have_happened() {
     let other: fn(TcpStream) = |mut stream| stream.write_all(b"220 mail.example.com ESMTP\r\n").unwrap();
     let told = told_by(Some(other), "status");
     assert!(told.contains("not that of a server's HTTP interface") && told.contains("--admin?"), "{told}");
-    assert!(told_by(None, "drain").contains("nothing was asked"));
+    assert!(told_by(None, "drain").contains("The request was not sent"));
 }

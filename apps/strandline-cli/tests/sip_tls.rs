@@ -283,7 +283,7 @@ fn load_over_tls_trusts_the_given_authority() {
     }
     for (arguments, hint) in [
         (format!("register {trusting} --server-name elsewhere.example.net"), "connecting to 127.0.0.1"),
-        ("register --transport tls".to_owned(), "--transport tls needs --ca"),
+        ("register --transport tls".to_owned(), "--transport tls requires --ca"),
         (format!("register --ca {}", ca.display()), "requires --transport tls"),
         ("register --server-name a".to_owned(), "requires --transport tls"),
     ] {

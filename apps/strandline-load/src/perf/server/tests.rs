@@ -150,7 +150,7 @@ async fn tests_beyond_limits_wait_for_room() {
 async fn invalid_request_is_answered_with_its_reason() {
     let mut hosted = Hosted::new().await;
     for (message, reason) in [
-        (Message::Begin {}, "must ask for a test"),
+        (Message::Begin {}, "must request or join a test"),
         (Message::Join { token: "guessed".to_owned(), flow: 0, attempt: 0 }, "no such test"),
         (Message::Test(Parameters { flows: 0, ..parameters() }), "1 to 256"),
         (Message::Test(Parameters { message_bytes: u32::MAX, ..parameters() }), "16 MiB"),
