@@ -501,7 +501,7 @@ fn a_service_route_is_told_to_who_registers() {
     let told = "Service-Route: <sip:edge.example.com;lr>, <sip:192.0.2.1:5070;transport=tcp;lr>\r\n";
     assert!(ok.contains(told), "{ok}");
     for (uri, error) in [
-        ("sip:edge.example.com", "registrar.service_route: \"sip:edge.example.com\" lacks ;lr"),
+        ("sip:edge.example.com", "registrar.service_route: \"sip:edge.example.com\" lacks the parameter ;lr"),
         ("tel:+441", "expected a SIP URI such as sip:192.0.2.1;lr, not"),
         ("sip:edge.example.com;lr?subject=x", "has headers, which are not allowed in a route"),
         ("sip:edge example.com;lr", "expected a SIP URI"),

@@ -122,8 +122,9 @@ fn raise_open_files() {
 
 async fn serve(args: &Args) -> Result<()> {
     let server = Server::bind(args).await?;
-    print(args, &server.listening)?;
+    // Before the addresses are announced: a signal may follow at once.
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    print(args, &server.listening)?;
     let (tell, told) = watch::channel(0);
     // The first signal ends the server, a second one at once.
     let count = async move {
