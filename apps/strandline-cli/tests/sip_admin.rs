@@ -338,7 +338,10 @@ fn what_is_wrong_with_the_configuration_is_told() {
     for (text, says) in [
         ("[admin]\naddress = \"127.0.0.1:0\"", "admin.token: required: a file with a secret"),
         ("[admin]\ntoken = \"TOKEN\"", "admin.address: required with admin.token"),
-        ("[admin]\naddress = \"127.0.0.1:0\"\ntoken = \"TOKEN\"", "must hold one word of 16 letters or more"),
+        (
+            "[admin]\naddress = \"127.0.0.1:0\"\ntoken = \"TOKEN\"",
+            "must contain one word of at least 16 ASCII characters",
+        ),
         ("[admin]\naddress = \"127.0.0.1:0\"\ntoken = \"/nowhere/token\"", "/nowhere/token: No such file"),
     ] {
         fs::write(&path, text.replace("TOKEN", token.to_str().unwrap())).unwrap();

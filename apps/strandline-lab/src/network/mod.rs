@@ -106,7 +106,7 @@ pub fn check(network: &NetworkPlan, seed: u64) -> Result<(), String> {
     match of_emulator.iter().find(|(_, given)| *given) {
         None => Ok(()),
         Some((key, _)) if simulated => Err(format!(
-            "{key}: of [network] a simulation uses only the link, as {{link}} in the client's command; put other settings \
+            "{key}: a simulation uses only the link of [network], as {{link}} in the client's command; put other settings \
              into that command, such as --to-right loss=1%"
         )),
         Some((key, _)) => Err(format!("{key} requires the emulator: kind = \"netem\"")),

@@ -152,7 +152,7 @@ fn point_without_valid_run_has_a_row() {
     fs::write(&file, lines.join("\n") + "\n").unwrap();
     run(&args).unwrap();
     let page = fs::read_to_string(args.output.join("index.html")).unwrap();
-    assert_eq!(page.matches("no valid run of 3</td>").count(), 2);
+    assert_eq!(page.matches("no valid run (3 invalid)</td>").count(), 2);
     assert!(page.contains("no valid run: Strandline at 10") && page.contains("Strandline: no valid run"));
 }
 
@@ -236,7 +236,7 @@ fn what_was_not_measured_is_left_open() {
     assert_eq!(text, "(not measured), published 50");
     let verdicts = [verdict, Verdict::Holds(1.0), Verdict::Better(2.0), Verdict::Fails(3.0)];
     assert_eq!(count(&verdicts), [3, 1, 1]);
-    assert_eq!(counted([3, 1, 1]), "1 of 3 the same, 1 better");
+    assert_eq!(counted([3, 1, 1]), "1 of 3 reproduced, 1 better");
     assert_eq!(counted([0, 0, 0]), "not evaluated");
 }
 

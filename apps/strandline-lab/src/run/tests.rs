@@ -46,7 +46,7 @@ fn numbers_are_taken_out_of_reports() {
         (printed(json!({"end": {}}), None), "the output has no {/end/bits}"),
         (
             printed(json!({"end": null, "end_missing": "not root: use sudo"}), None),
-            "in what was printed: not root: use sudo",
+            "the output has no {/end/bits}: not root: use sudo",
         ),
         (
             printed(json!({"end": {"bits": null, "bits_missing": "nobody counted them"}}), None),
@@ -114,7 +114,7 @@ fn what_programs_say_against_a_run_is_heard() {
     let rate = |reached: f64| json!([{"rate_asked": 14_800.0, "rate_reached": reached}]);
     assert_eq!(
         said(&plan, rate(14_000.0)),
-        ["14,000 of 14,800 operations a second were reached (rate-min = 0.95)"]
+        ["only 14,000 of 14,800 operations/s were reached (rate-min = 0.95)"]
     );
     assert!(said(&plan, rate(14_500.0)).is_empty());
     // A ladder without a fixed rate.

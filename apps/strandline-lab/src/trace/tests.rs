@@ -121,13 +121,13 @@ fn many_points_make_no_large_drawing() {
 #[test]
 fn a_line_without_end_is_an_error() {
     let error = format!("{:#}", Trace::read(std::path::Path::new("/dev/zero")).unwrap_err());
-    assert!(error.contains("/dev/zero") && error.contains("line 1 has more than 1 MiB"), "{error}");
+    assert!(error.contains("/dev/zero") && error.contains("line 1 is longer than 1 MiB"), "{error}");
 }
 
 #[test]
 fn what_is_no_trace_is_told() {
     let told = |text: &str| format!("{:#}", parse(text).unwrap_err());
-    assert!(told("hello\n").contains("line 1 is no line of a trace"));
+    assert!(told("hello\n").contains("line 1 is malformed"));
     assert!(told("{\"event\":\"path\"}\n").contains("line 1"));
     assert!(told("{\"event\":\"other\"}\n").contains("not a trace"));
     assert!(told("{\"event\":\"start\",\"format\":9}\n").contains("format 9"));
@@ -144,7 +144,7 @@ fn what_is_no_trace_is_told() {
 fn missing_trace_item_error_lists_the_present() {
     let trace = parse(TRACE).unwrap();
     let told = |more: &[&str]| format!("{:#}", draw(&trace, &args(more)).unwrap_err());
-    assert!(told(&["--port", "9"]).contains("it has ports [5, 6]"));
+    assert!(told(&["--port", "9"]).contains("the trace has ports [5, 6]"));
     assert!(told(&["--from", "3"]).contains("ends at 0.500 s"));
     let empty = parse(TRACE.lines().next().unwrap()).unwrap();
     assert!(format!("{:#}", draw(&empty, &args(&[])).unwrap_err()).contains("no DATA"));

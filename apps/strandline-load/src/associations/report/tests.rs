@@ -85,6 +85,6 @@ fn inits_that_were_shed_are_told() {
         let mut out = Vec::new();
         ladder(Transport::Sctp, steps).print(&mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert_eq!(text.contains("1,234 INITs were too many"), expected, "{text}");
+        assert_eq!(text.contains("1,234 INITs exceeded the limit"), expected, "{text}");
     }
 }

@@ -53,7 +53,7 @@ fn controller_is_reported_with_ecn_state() {
     let agreed = flow(Some(true), Some(700));
     assert_eq!(
         told(vec![agreed.clone(), agreed.clone()], true),
-        "  congestion control: dctcp; ECN: 14,000 packets marked, 1,400 times answered"
+        "  congestion control: dctcp; ECN: 14,000 packets marked, 1,400 marks answered"
     );
     assert_eq!(told(vec![agreed.clone()], false), "  congestion control: dctcp; ECN: 700 marks answered");
     assert_eq!(told(vec![agreed, flow(Some(false), None)], true), "  congestion control: dctcp; no ECN");
@@ -86,5 +86,5 @@ fn pauses_and_changes_of_paths_are_told() {
         ["path to 10.0.0.2:9899 of association 1: inactive at 3.250 s"]
     );
     let many = paths(&outcome(vec![change; PATH_LINES_MAX + 3]));
-    assert_eq!(many.last().map(String::as_str), Some("and 3 more changes of paths: --json has them all"));
+    assert_eq!(many.last().map(String::as_str), Some("and 3 more path changes (see --json)"));
 }

@@ -69,8 +69,11 @@ fn what_is_wrong_is_told_with_its_step() {
             "step 2: headers: \"A b\" is not a valid header name",
         ),
         (step("send = \"INFO\"\nheaders = [\"A: x\\ny\"]"), "step 2: headers: A must be a single line"),
-        (step("send = \"INFO\"\nto = \"sip:{who}@x\""), "step 2: to: {who} is none of {user}, {other}"),
-        (step("send = \"INFO\"\nto = \"sip:{user@x\""), "step 2: to: a { that isn't closed"),
+        (
+            step("send = \"INFO\"\nto = \"sip:{who}@x\""),
+            "step 2: to: unknown placeholder {who}: use {user}, {other}",
+        ),
+        (step("send = \"INFO\"\nto = \"sip:{user@x\""), "step 2: to: unclosed {"),
         (PING.replace("send = ", "who = \"callee\"\nsend = "), "step 1: only the caller can start"),
         (PING.replace("OPTIONS", "ACK"), "step 1: no response to acknowledge yet"),
     ] {
