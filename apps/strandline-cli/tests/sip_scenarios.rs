@@ -96,7 +96,7 @@ fn what_is_wrong_with_a_scenario_is_told() {
     std::fs::write(&file, "name = \"x\"\n[[step]]\nsend = \"OPTIONS\"\n[[step]]\nexpect = 99\n").unwrap();
     let path = file.to_str().unwrap();
     for (arguments, hint) in [
-        (format!("--scenario {path}"), "step 2: expect is 99, and a code is 101 to 699"),
+        (format!("--scenario {path}"), "step 2: expect must be 101 to 699, not 99"),
         ("--scenario /nowhere.toml".to_owned(), "reading /nowhere.toml"),
         (format!("call --scenario {path}"), "cannot be used with"),
         (format!("--scenario {path} --transport tcp --lifetime transaction"), "--lifetime persistent"),
