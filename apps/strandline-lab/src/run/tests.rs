@@ -120,10 +120,10 @@ fn what_programs_say_against_a_run_is_heard() {
     // A ladder without a fixed rate.
     assert!(said(&plan, json!({"rate_asked": null, "rate_reached": null})).is_empty());
     let tcp = json!({"end": {"sender_tcp_congestion": "bbr"}});
-    assert_eq!(said(&plan, tcp.clone()), ["TCP used bbr and not reno"]);
+    assert_eq!(said(&plan, tcp.clone()), ["TCP used bbr instead of reno"]);
     // A TCP flow beside an SCTP one, which has its own congestion control.
     let together = json!({"programs": [{"end": {"sender_congestion": "cubic"}}, tcp]});
-    assert_eq!(said(&plan, together), ["TCP used bbr and not reno"]);
+    assert_eq!(said(&plan, together), ["TCP used bbr instead of reno"]);
     assert!(said(&plan, json!({"end": {"sender_congestion": "cubic"}})).is_empty());
 }
 
