@@ -354,7 +354,10 @@ fn what_is_wrong_with_the_configuration_is_told() {
         .output()
         .unwrap();
     let told = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success() && told.contains("was started with --admin 127.0.0.1:1"), "{told}");
+    assert!(
+        !output.status.success() && told.contains("is a SIP server running there with --admin 127.0.0.1:1?"),
+        "{told}"
+    );
 }
 
 #[test]

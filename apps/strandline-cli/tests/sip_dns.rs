@@ -290,7 +290,7 @@ fn what_is_wrong_with_the_table_is_told() {
             alias.to_owned(),
             "other.example is not one of `domains`; for another domain write \"sip:b@other.example\"",
         ),
-        (format!("{}[dns]\nenabled = false\n", alias.replace("b@", "sip:b@")), "dns.enabled = true"),
+        (format!("{}[dns]\nenabled = false\n", alias.replace("b@", "sip:b@")), "and dns.enabled is false"),
     ] {
         checked::says(&text, says);
     }
