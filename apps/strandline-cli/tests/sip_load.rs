@@ -143,8 +143,8 @@ fn what_is_wrong_is_told() {
     let (udp, tcp) = (server.address("udp").to_string(), server.address("tcp").to_string());
     fails(&udp, "call --domain elsewhere.org --users 10", "is elsewhere.org its domain?");
     fails(&udp, "register --rate 0", "--rate must be more than 0");
-    fails(&tcp, "call --transport tcp --lifetime open", "calls have dialog, transaction or persistent");
-    fails(&tcp, "register --transport tcp --lifetime dialog", "REGISTER begins no dialog");
+    fails(&tcp, "call --transport tcp --lifetime open", "calls use dialog, transaction or persistent");
+    fails(&tcp, "register --transport tcp --lifetime dialog", "REGISTER creates no dialog");
     fails(&udp, "register --lifetime transaction", "requires --transport tcp");
     fails(&udp, "register --durable", "--serve");
     drop(server);

@@ -119,7 +119,7 @@ fn damaged_bindings_are_counted_and_the_rest_served() {
 }
 
 #[test]
-fn damaged_and_missing_rows_of_two_processes_are_counted() {
+fn damaged_rows_of_two_processes_are_counted() {
     let sql = "DELETE FROM worker_journal; INSERT INTO worker_journal VALUES (7, 0, x'ffff')";
     let (_folder, server) = spoilt("workers", "2", sql);
     assert_eq!(metric(&server, "strandline_sip_supervisor_damaged_rows_total"), 1.0);

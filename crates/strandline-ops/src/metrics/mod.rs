@@ -10,10 +10,10 @@
 //! assert_eq!(
 //!     page.into_text(),
 //!     "# HELP strandline_x_requests_total Requests handled.\n\
-//!      # TYPE strandline_x_requests_total counter\n\
+//!      ## TYPE strandline_x_requests_total counter\n\
 //!      strandline_x_requests_total 7\n\
-//!      # HELP strandline_x_transactions Open transactions.\n\
-//!      # TYPE strandline_x_transactions gauge\n\
+//!      ## HELP strandline_x_transactions Open transactions.\n\
+//!      ## TYPE strandline_x_transactions gauge\n\
 //!      strandline_x_transactions{side=\"server\"} 1\n\
 //!      strandline_x_transactions{side=\"client\"} 0.5\n"
 //! );
