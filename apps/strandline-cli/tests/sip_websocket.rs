@@ -267,7 +267,7 @@ fn a_browser_registers_and_is_called() {
 fn what_is_wrong_with_the_configuration_is_told() {
     let path = folder("config").join("sip.toml");
     for (text, says) in [
-        ("[websocket]\norigins = [\"phone.example.com\"]", "websocket.origins: \"phone.example.com\" is not"),
+        ("[websocket]\norigins = [\"phone.example.com\"]", "websocket.origins: expected an origin such as"),
         ("[websocket]\norigins = [\"https://a/b\"]", "without a path"),
         ("[websocket]\nping_secs = 1", "websocket.ping_secs: 1 is neither 0 (never) nor between 5 and 3600"),
         ("[[listen]]\nprotocol = \"wss\"\naddress = \"127.0.0.1:0\"", "tls: listening for wss requires"),
