@@ -28,7 +28,7 @@ pub(crate) const CONTROL_LEN: usize = 16;
 /// ```
 ///
 /// `C` is set for a control message. `window` is an exponent of two: the number of bytes that the sender of
-/// the label takes ahead on each stream.
+/// the label accepts ahead on each stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Label {
     pub(crate) is_control: bool,
