@@ -14,6 +14,11 @@ const CHECKSUM: usize = 8;
 const INITIATE_TAG: usize = 16;
 const INITIAL_TSN: usize = 28;
 
+/// The lowest SCTP source port: above the well-known ports (RFC 6335 section 6).
+pub(super) const PORTS_MIN: u16 = 1024;
+/// Number of source ports that are used in turn.
+const PORTS: u32 = 64_000;
+
 /// Packets of one size, each different from the last.
 #[derive(Debug, Clone)]
 pub(super) struct Packets {
@@ -61,7 +66,7 @@ impl Packets {
         }
         // As good as random, and never 0: the multiplier is odd.
         let tag = number.wrapping_mul(0x9e37_79b1).max(1);
-        let port = 1024 + (number % 64_000) as u16;
+        let port = PORTS_MIN + (number % PORTS) as u16;
         put(&mut self.template, SOURCE_PORT, &port.to_be_bytes());
         put(&mut self.template, CHECKSUM, &[0; 4]);
         put(&mut self.template, INITIATE_TAG, &tag.to_be_bytes());

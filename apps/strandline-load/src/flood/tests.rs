@@ -1,8 +1,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use super::init::PORTS_MIN;
 use super::*;
 use clap::Parser;
-use strandline::{Association, Endpoint, SendInfo, Stack};
+use strandline::{Association, AssociationConfig, Endpoint, SendInfo, Stack};
 
 #[derive(Debug, Parser)]
 struct Line {
@@ -69,7 +70,11 @@ fn a_flood_leaves_nothing_behind() {
             }
         });
         let client = Stack::builder().remote_encapsulation_port(to.port()).udp(here).unwrap();
-        let association = Association::connect(&client, (to.ip(), 7007)).await.unwrap();
+        // Below the ports of the flood: an INIT from the port of an association, but from another UDP port, is
+        // refused with an ABORT.
+        let config = AssociationConfig::default();
+        let association =
+            Association::connect_with(&client, (to.ip(), 7007), PORTS_MIN - 1, config).await.unwrap();
 
         let some = plan(&format!("--to {to} --duration 0.5 --rate 100000")).unwrap();
         let flooding = tokio::task::spawn_blocking(move || flood(&some, &mut Packets::new(7007, false)?));
