@@ -6,14 +6,17 @@
 //! | [`conclude`] | after each SACK, and when [`Rack::deadline`] passes: finds lost chunks |
 //! | [`on_path_refused`], [`on_shrunk`] | for retransmissions without a loss; after an ECN mark |
 //! | [`on_timeout`], [`on_path_marked`] | after T3-rtx; [`Frto`](super::frto::Frto) detects whether it was spurious |
+//! | [`Asked`] | finds the answer to a time-out or window probe on another path |
 //! | [`on_window_probe`], [`path_to_ask`] | to probe a peer that had no room |
 //! | [`on_probe`] | for tail-loss probes |
 
 use super::ack::{self, PathAck};
+use super::asked::Asked;
 use super::congestion_event::Sent;
+use super::frto::Decision;
 use super::gaps::Gaps;
 use super::outstanding::{CREDITED, FAST_MARKED, Outstanding, PROBE, RESENT, Record, State};
-use super::rack::{LatestProbes, PathRack, Rack, Yardstick, is_before};
+use super::rack::{Answer, LatestProbes, PathRack, Rack, Yardstick, is_before};
 use crate::config::PATHS_MAX;
 use crate::number::Tsn;
 use crate::time::Time;
@@ -72,6 +75,33 @@ pub(super) fn conclude(
         ack.in_recovery = path.in_recovery();
     }
     outstanding.rack = Some(rack);
+}
+
+impl PathRack {
+    /// Judges the latest time-out after a SACK.
+    fn judge_timeout(&mut self, cumulative: Tsn, can_ask: bool, ack: &mut PathAck) {
+        let elsewhere = self.asked.take_answer(cumulative);
+        if let Some((at, tsn)) = elsewhere
+            && !self.frto.holds(at, tsn, true)
+        {
+            self.offer(at, tsn, Answer::Elsewhere);
+        }
+        // New data takes the other path too, and would answer nothing.
+        let can_ask = can_ask && elsewhere.is_none();
+        match self.frto.decide(cumulative, can_ask) {
+            Decision::Wait => {}
+            Decision::Ask => ack.asks = can_ask,
+            Decision::Right(Some((at, tsn))) => {
+                self.offer(at, tsn, if elsewhere.is_some() { Answer::Elsewhere } else { Answer::Again });
+            }
+            Decision::Right(None) => {}
+            Decision::Needless => {
+                self.spurious.close();
+                self.on_undone();
+                ack.undo = true;
+            }
+        }
+    }
 }
 
 /// See [`conclude`].
@@ -335,7 +365,10 @@ pub(super) fn on_timeout(outstanding: &mut Outstanding, path: u8, again: bool) -
         state.on_timeout(moment);
         state.begin_undo(again);
         state.frto.begin(moment.tsn.previous());
-        bytes = mark_first(outstanding, path, packet, |tsn, record| undo_marked(state, tsn, record, again));
+        bytes = mark_first(outstanding, path, packet, |tsn, record| {
+            state.asked.ask_with(tsn);
+            undo_marked(state, tsn, record, again);
+        });
     }
     outstanding.rack = Some(rack);
     Some(bytes)
@@ -344,9 +377,14 @@ pub(super) fn on_timeout(outstanding: &mut Outstanding, path: u8, again: bool) -
 /// Handles an expiry of T3-rtx while the peer reports a closed window: the same chunks probe the window, which is no
 /// loss. Returns `None` with loss detection by miss indications.
 pub(super) fn on_window_probe(outstanding: &mut Outstanding, path: u8) -> Option<u32> {
-    let packet = outstanding.rack.as_ref()?.packet_len();
     on_path_refused(outstanding, path);
-    Some(mark_first(outstanding, path, packet, |_, _| ()))
+    let mut rack = outstanding.rack.take()?;
+    let packet = rack.packet_len();
+    let bytes = rack
+        .path(path)
+        .map_or(0, |state| mark_first(outstanding, path, packet, |tsn, _| state.asked.ask_with(tsn)));
+    outstanding.rack = Some(rack);
+    Some(bytes)
 }
 
 /// Returns the path of the lowest chunk, which may be retransmitted to learn its fate. Called when the peer's window
@@ -437,6 +475,7 @@ pub(super) fn on_path_refused(outstanding: &mut Outstanding, path: u8) {
     state.probes = LatestProbes::default();
     state.spurious.close();
     state.frto.end();
+    state.asked = Asked::default();
     state.deadline = None;
     rack.stale = true;
 }

@@ -11,6 +11,7 @@
 //! allow it, and applies the effects of each acknowledgement to each path.
 
 mod ack;
+mod asked;
 mod bundle;
 mod congestion_event;
 mod copies;

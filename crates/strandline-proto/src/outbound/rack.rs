@@ -12,8 +12,9 @@
 use strandline_wire::DATA_CHUNK_HEADER_LEN;
 
 use super::ack::PathAck;
+use super::asked::Asked;
 use super::congestion_event::{Moment, Sent};
-use super::frto::{Decision, Frto};
+use super::frto::Frto;
 use super::gaps::BeyondGap;
 use super::resent::ResentLog;
 use super::spurious::{ANSWER_EIGHTHS, Spurious, TOO_SOON_QUARTERS};
@@ -59,13 +60,15 @@ pub(super) struct Rack {
 
 /// What an acknowledgement shows about the round-trip time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Answer {
+pub(super) enum Answer {
     /// It answers the only transmission.
     Once,
     /// The chunk had been retransmitted.
     Again,
     /// The peer may have had it long before there was room to report it.
     Late,
+    /// The chunk had been retransmitted on another path, whose round-trip time it shows.
+    Elsewhere,
 }
 
 /// What is known about the paths beyond the current flight; kept while idle, and therefore small.
@@ -139,6 +142,7 @@ pub(super) struct PathRack {
     pub(super) probes: LatestProbes,
     pub(super) spurious: Spurious,
     pub(super) frto: Frto,
+    pub(super) asked: Asked,
     pub(super) deadline: Option<Time>,
     /// The criteria of the last judgement.
     pub(super) judged_by: Option<Yardstick>,
@@ -168,7 +172,7 @@ impl PathRack {
         self.probes.iter().flatten().any(|(probe, _)| *probe == tsn)
     }
 
-    fn offer(&mut self, at: Time, tsn: Tsn, answer: Answer) {
+    pub(super) fn offer(&mut self, at: Time, tsn: Tsn, answer: Answer) {
         if self.fresh.is_none_or(|(best, best_tsn, _)| is_before((best, best_tsn), (at, tsn))) {
             self.fresh = Some((at, tsn, answer));
         }
@@ -185,11 +189,11 @@ impl PathRack {
         let is_latest = self.latest.is_none_or(|latest| is_before(latest, (at, tsn)));
         if is_latest {
             self.latest = Some((at, tsn));
-            if answer != Answer::Late || self.rtt_ns == 0 {
+            if matches!(answer, Answer::Once | Answer::Again) || self.rtt_ns == 0 {
                 self.rtt_ns = now.since(at).as_nanos() as u64;
             }
         }
-        is_latest && answer == Answer::Again
+        is_latest && matches!(answer, Answer::Again | Answer::Elsewhere)
     }
 
     fn on_rtt(&mut self, now: Time, rtt_ns: u64) {
@@ -327,6 +331,7 @@ impl PathRack {
         self.only_marked = false;
         self.timed_out = Some(last_sent);
         self.probes = LatestProbes::default();
+        self.asked = Asked::default();
     }
 
     /// Records the retransmission of a tail-loss probe. Two are kept, since duplicates may be reported late.
@@ -355,21 +360,6 @@ impl PathRack {
         self.recovering = false;
         self.only_marked = false;
         self.timed_out = None;
-    }
-
-    /// Judges the latest time-out after a SACK.
-    pub(super) fn judge_timeout(&mut self, cumulative: Tsn, can_ask: bool, ack: &mut PathAck) {
-        match self.frto.decide(cumulative, can_ask) {
-            Decision::Wait => {}
-            Decision::Ask => ack.asks = can_ask,
-            Decision::Right(Some((at, tsn))) => self.offer(at, tsn, Answer::Again),
-            Decision::Right(None) => {}
-            Decision::Needless => {
-                self.spurious.close();
-                self.on_undone();
-                ack.undo = true;
-            }
-        }
     }
 
     pub(super) fn in_recovery(&self) -> bool {
@@ -475,16 +465,16 @@ impl Rack {
         }
     }
 
-    /// Records that a chunk that was retransmitted as entry `number` of the log is acknowledged for the first time.
+    /// Records that a chunk that was retransmitted as `entry` of the log is acknowledged for the first time.
     /// If that is much sooner than any answer can arrive, it is for an earlier transmission (RFC 8985 section 6.2
     /// step 2). A retransmission is sent alone, and may be a little faster than a packet of a train, which waited for
     /// the previous one. After a time-out the answer is believed more readily: too much depends on it, and a single
     /// packet may be faster than any of a full queue was.
-    pub(super) fn on_resent_acked(&mut self, path: u8, number: u16, (tsn, len): (Tsn, u32)) {
-        let (Some(at), now) = (self.log.at(number), self.now) else { return };
-        let sent = Sent::Again(self.log.whole(number));
+    pub(super) fn on_resent_acked(&mut self, number: u8, entry: u16, (tsn, len): (Tsn, u32)) {
+        let (Some(at), now) = (self.log.at(entry), self.now) else { return };
+        let sent = Sent::Again(self.log.whole(entry));
         let (alone, packet) = (self.paths.len() <= 1, self.packet_len());
-        let Some(path) = self.path(path) else { return };
+        let Some(path) = self.path(number) else { return };
         let rtt_ns = (now.since(at).as_nanos() as u64).max(1);
         if alone && path.timed_out.is_none() && rtt_ns < path.answer_ns(len, packet) {
             path.needless |= path.spurious.on_answered_too_soon(at, tsn);
@@ -498,6 +488,9 @@ impl Rack {
         }
         if in_time {
             self.again = self.again.max(Some(at));
+        }
+        for (other, path) in (0..).zip(&mut self.paths) {
+            path.asked.on_acked(tsn, Some(at).filter(|_| in_time && other != number));
         }
     }
 

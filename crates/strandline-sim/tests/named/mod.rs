@@ -100,5 +100,9 @@ pub const SEEDS: &[(u64, &str)] = &[
         6_512_708,
         "a SACK and a SHUTDOWN that came before the COOKIE ACK counted as processed (of the checker)",
     ),
+    (
+        7_107_999,
+        "a path that timed out asked on another one, and the answer revealed nothing of its other data",
+    ),
     (6_510_303, "a set-up whose cookie was older than its key had to go on (of the checker)"),
 ];

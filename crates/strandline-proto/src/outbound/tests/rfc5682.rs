@@ -29,6 +29,40 @@ fn answer_to_the_first_packet_proves_losses() {
     assert_eq!(fixture.tsns(0), [1, 2, 3, 4]);
 }
 
+/// The path has failed, and its first packet goes on another one. The answer proves that the others are lost as well,
+/// also if there is new data, which would not use the failed path.
+#[test]
+fn answer_on_another_path_proves_losses() {
+    for new_data in [false, true] {
+        let mut fixture = Fixture::by_time(5);
+        fixture.wait(1000);
+        fixture.first_timeout(0);
+        assert_eq!(fixture.tsns(1), [0]);
+        if new_data {
+            fixture.push(FULL);
+        }
+        fixture.wait(20);
+        let (_, acks) = fixture.sack(1, &[]);
+        assert_eq!(acks[0].lost_bytes, 4 * ROOM as u32);
+        assert!(!acks[0].asks && !acks[0].undo, "{acks:?}");
+        assert!(!acks[0].fast_retransmit_loss, "the time-out has shrunk the window already");
+        assert_eq!(fixture.tsns(1)[..4], [1, 2, 3, 4]);
+    }
+}
+
+/// The first transmissions were only late, though the path counts as failed.
+#[test]
+fn late_answers_end_the_test_on_another_path() {
+    let mut fixture = Fixture::by_time(5);
+    fixture.wait(1000);
+    fixture.first_timeout(0);
+    assert_eq!(fixture.tsns(1), [0]);
+    fixture.wait(20);
+    let (_, acks) = fixture.sack(2, &[]);
+    assert!(acks[0].undo && acks[0].lost_bytes == 0, "the second went only before the time-out: {acks:?}");
+    assert!(!fixture.out.has_retransmissions());
+}
+
 /// Everything was only late: the answers to the first transmissions arrive, and nothing more is sent twice.
 #[test]
 fn spurious_time_out_sends_one_packet() {

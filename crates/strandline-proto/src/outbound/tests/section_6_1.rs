@@ -195,3 +195,45 @@ fn full_packet_is_counted_with_chunk_headers() {
     assert!(fixture.out.has_full_packet(ROOM), "7 * 216 bytes");
     assert_eq!((fixture.out.pending_bytes(), fixture.out.pending_messages()), (1400, 7));
 }
+
+/// Rule A: a gap is missing, and what lies beyond it fills the peer's buffer. The probe of the closed window goes on
+/// another path than the gap, and its answer shows that the rest of the gap is lost.
+#[test]
+fn answered_probe_fills_the_rest_of_a_gap() {
+    for probing_path in [0, 1] {
+        let mut fixture = Fixture::by_time(5);
+        fixture.push(FULL);
+        assert_eq!(fixture.tsns(1), [5]);
+        fixture.a_rwnd = 0;
+        fixture.sack(0, &[(5, 5)]);
+        fixture.wait(1000);
+        assert!(fixture.out.zero_window_probing());
+        fixture.flight[0] -= fixture.out.on_window_probe_timeout(0);
+        assert_eq!(fixture.tsns(probing_path), [0], "one packet");
+        fixture.wait(100);
+        let (_, acks) = fixture.sack(1, &[(5, 5)]);
+        assert_eq!(acks[0].lost_bytes, 4 * ROOM as u32);
+        assert_eq!(fixture.tsns(probing_path), [1, 2, 3, 4]);
+    }
+}
+
+/// Rule A: a probe that the peer has no room for shows nothing about other data, on whatever path it goes.
+#[test]
+fn dropped_probe_shows_no_loss() {
+    for probing_path in [0, 1] {
+        let mut fixture = Fixture::by_time(5);
+        fixture.a_rwnd = 0;
+        fixture.sack(0, &[]);
+        for _ in 0..3 {
+            fixture.wait(1000);
+            let path = fixture.out.path_of(Tsn(INITIAL)).unwrap();
+            let marked = fixture.out.on_window_probe_timeout(path);
+            fixture.flight[usize::from(path)] -= marked;
+            assert_eq!(fixture.tsns(probing_path), [0], "one packet");
+            fixture.wait(100);
+            let (_, acks) = fixture.sack(0, &[]);
+            assert_eq!(acks[0].lost_bytes, 0);
+            assert!(!fixture.out.has_retransmissions());
+        }
+    }
+}
