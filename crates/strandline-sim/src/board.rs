@@ -55,6 +55,8 @@ struct Sent {
     in_set_up: bool,
     /// True if it was sent more than once.
     resent: bool,
+    /// The other addresses to which it was sent before.
+    moved_from: Vec<IpAddr>,
     /// True if it is lost by time (RFC 8985 section 6.2), or was before its state changed.
     late: bool,
     /// How often it was retransmitted since new data was acknowledged.
@@ -62,6 +64,15 @@ struct Sent {
 }
 
 impl Sent {
+    fn on_resent(&mut self, now: Time, to: IpAddr, in_set_up: bool) {
+        if self.to != to && !self.moved_from.contains(&self.to) {
+            self.moved_from.push(self.to);
+        }
+        (self.to, self.at, self.misses) = (to, now, 0);
+        (self.excused, self.in_set_up) = (false, in_set_up);
+        (self.resent, self.late) = (true, false);
+    }
+
     /// See [`Board::is_doubtful`].
     fn is_doubtful(&self, now: Time, tsn: Tsn, recovery: Recovery, late: Option<&Late>, many: bool) -> bool {
         let evident = match recovery {
@@ -223,6 +234,7 @@ impl Board {
                 excused,
                 in_set_up,
                 resent: false,
+                moved_from: Vec::new(),
                 late: false,
                 again: Again::default(),
             });
@@ -256,9 +268,7 @@ impl Board {
             before.map(|before| self.silences.on_again(now, (of, tsn), sent_at, before)).transpose()?;
         if let Some(known) = self.chunks.get_mut(at) {
             known.again = again.unwrap_or_default();
-            (known.to, known.at, known.misses) = (to, now, 0);
-            (known.excused, known.in_set_up) = (false, in_set_up);
-            (known.resent, known.late) = (true, false);
+            known.on_resent(now, to, in_set_up);
         }
         Ok(())
     }
@@ -313,9 +323,9 @@ impl Board {
     }
 
     /// Sets the round-trip time and the RTO of an address.
-    pub(crate) fn set_times(&mut self, of: IpAddr, srtt: Option<Duration>, rto: Duration) {
+    pub(crate) fn set_times(&mut self, now: Time, of: IpAddr, srtt: Option<Duration>, rto: Duration) {
         self.quiet.entry(of).or_default().srtt = srtt;
-        self.silences.set_rto(of, rto);
+        self.silences.set_rto(now, of, rto);
     }
 
     /// Sets RTO.Max, and whether there are several paths.

@@ -168,7 +168,7 @@ impl Memory {
             if events.undone > 0 {
                 self.board.end_silence(now, address);
             }
-            self.board.set_times(address, path.srtt, path.rto);
+            self.board.set_times(now, address, path.srtt, path.rto);
             let delivered = self.board.take_delivered(address);
             self.bounds.entry(address).or_default().before(delivered, path, events, marks)?;
         }

@@ -148,4 +148,8 @@ fn credit(
     traffic.entry(chunk.to).or_default().delivered += chunk.bytes;
     let unnamed = unnamed.is_some_and(|(named, next)| tsn.is_after(named) && tsn.is_before(next));
     late.entry(chunk.to).or_default().on_acknowledged(now, (chunk.at, tsn), chunk.resent || unnamed);
+    // It may have been the packet that asked for the fate of everything else sent there (decision 92).
+    for before in chunk.moved_from.iter().filter(|before| **before != chunk.to) {
+        late.entry(*before).or_default().on_acknowledged(now, (chunk.at, tsn), true);
+    }
 }

@@ -18,6 +18,12 @@ struct Silence {
     since: Time,
     /// The shortest RTO since then.
     rto: Option<Duration>,
+    /// The latest RTO.
+    last_rto: Option<Duration>,
+    /// When a measurement last ended the back-off (RFC 9260 section 6.3.3). A HEARTBEAT ACK is one, too.
+    backs_off_since: Time,
+    /// Number of time-outs between the beginning of the silence and that.
+    earlier: u32,
 }
 
 /// How often a chunk was retransmitted in a silence.
@@ -26,6 +32,8 @@ pub(super) struct Again {
     epoch: u32,
     times: u32,
     began: Time,
+    /// Time-outs of the silence before that.
+    earlier: u32,
 }
 
 /// The silences of all addresses of an association.
@@ -54,15 +62,28 @@ impl Silences {
         (self.rto_max, self.several) = (Some(rto_max), several);
     }
 
-    pub(super) fn set_rto(&mut self, of: IpAddr, rto: Duration) {
+    /// Sets the RTO of an address.
+    pub(super) fn set_rto(&mut self, now: Time, of: IpAddr, rto: Duration) {
         let silence = self.of.entry(of).or_default();
-        silence.rto = Some(silence.rto.map_or(rto, |shortest| shortest.min(rto)));
+        let shortest = silence.rto.map_or(rto, |shortest| shortest.min(rto));
+        if silence.last_rto.is_some_and(|last| rto < last) {
+            let rto_max = self.rto_max.unwrap_or(shortest);
+            silence.earlier += time_outs(now.since(silence.backs_off_since), shortest, rto_max);
+            silence.backs_off_since = now;
+        }
+        (silence.rto, silence.last_rto) = (Some(shortest), Some(rto));
     }
 
     /// Ends the silence: new data was acknowledged, or a retransmission had another reason.
     pub(super) fn end(&mut self, now: Time, of: IpAddr) {
         let silence = self.of.entry(of).or_default();
-        *silence = Silence { epoch: silence.epoch + 1, since: now, rto: None };
+        *silence = Silence {
+            epoch: silence.epoch + 1,
+            since: now,
+            backs_off_since: now,
+            last_rto: silence.last_rto,
+            ..Silence::default()
+        };
     }
 
     /// Checks the retransmission of a chunk that had been sent to the address at `sent_at`.
@@ -76,11 +97,13 @@ impl Silences {
         let silence = self.of.get(&of).copied().unwrap_or_default();
         let mut again = before;
         if before.epoch != silence.epoch || before.times == 0 {
-            again = Again { epoch: silence.epoch, times: 0, began: silence.since.max(sent_at) };
+            let (epoch, earlier) = (silence.epoch, silence.earlier);
+            again = Again { epoch, times: 0, began: silence.since.max(sent_at), earlier };
         }
         again.times += 1;
         let (Some(rto), Some(rto_max)) = (silence.rto, self.rto_max) else { return Ok(again) };
-        let time_outs = time_outs(now.since(again.began), rto, rto_max);
+        let began = again.began.max(silence.backs_off_since);
+        let time_outs = silence.earlier - again.earlier + time_outs(now.since(began), rto, rto_max);
         // Once because it was lost, once for each time-out, and two probes or one for each packet of these.
         let most = 1 + time_outs + (time_outs + 1).max(2);
         demand(again.times <= most || self.several, || {

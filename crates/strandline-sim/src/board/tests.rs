@@ -63,7 +63,7 @@ fn five() -> Board {
     for tsn in 1..=5 {
         sends(&mut board, 0, tsn).expect("new data");
     }
-    board.set_times(TO.into(), Some(Duration::from_millis(10)), Duration::from_secs(1));
+    board.set_times(at(0), TO.into(), Some(Duration::from_millis(10)), Duration::from_secs(1));
     board.set_mtu_min(1500);
     board
 }
@@ -126,12 +126,35 @@ fn probe_accompanies_another_addresss_loss() {
     for tsn in 2..=4 {
         sends(&mut board, 0, tsn).expect("new data");
     }
-    board.set_times(TO.into(), Some(Duration::from_millis(10)), Duration::from_secs(1));
+    board.set_times(at(0), TO.into(), Some(Duration::from_millis(10)), Duration::from_secs(1));
     board.set_mtu_min(1500);
     board.excuse(Some(other));
     sends(&mut board, 21, 1).expect("that address timed out");
     sends(&mut board, 21, 4).expect("a probe");
     sends(&mut board, 21, 3).expect_err("and no other");
+}
+
+/// A path times out, and its first chunk is retransmitted on other ones. The answer shows that everything else sent on
+/// the path before is lost.
+#[test]
+fn answer_on_another_path_shows_losses() {
+    let (second, third) = ([10, 1, 0, 1].into(), [10, 2, 0, 1].into());
+    let mut board = five();
+    board.excuse_first(TO.into(), 1000);
+    sends_to(&mut board, 1000, 1, second).expect("it timed out");
+    board.excuse_first(second, 1000);
+    sends_to(&mut board, 2000, 1, third).expect("it timed out again");
+    sends(&mut board, 2050, 6).expect("new data");
+    hears(&mut board, 2060, 1, &[]);
+    assert_eq!(
+        board.in_flight_least(at(2060), TO.into(), Recovery::Rack, 5000),
+        1016,
+        "the sixth is on its way"
+    );
+    for tsn in 2..=5 {
+        sends_to(&mut board, 2060, tsn, third).expect("lost");
+    }
+    sends(&mut board, 2060, 6).expect_err("it was sent after the time-out");
 }
 
 #[test]
@@ -284,4 +307,27 @@ fn a_chunk_sent_again_in_silence_is_counted() {
     board.end_silence(at(1000), TO.into());
     board.excuse_first(TO.into(), 1500);
     sends(&mut board, 1002, 1).expect("it counts anew");
+}
+
+/// A HEARTBEAT ACK ends the back-off of the RTO (RFC 9260 section 6.3.3), so that T3-rtx expires more often.
+#[test]
+fn measurement_in_a_silence_ends_the_back_off() {
+    let mut board = five();
+    board.set_silences(Duration::from_secs(60), false);
+    let mut went = 0;
+    for s in 1..100 {
+        let rto = if s % 4 == 0 { 1 } else { 2 };
+        board.set_times(at(s * 1000), TO.into(), Some(Duration::from_millis(10)), Duration::from_secs(rto));
+        if s % 2 == 0 {
+            board.excuse_first(TO.into(), 1500);
+            sends(&mut board, s * 1000, 1).expect("a time-out for each measurement");
+            went += 1;
+        }
+    }
+    assert_eq!(went, 49);
+    let all = (0..200).find(|_| {
+        board.excuse_first(TO.into(), 1500);
+        sends(&mut board, 99_001, 1).is_err()
+    });
+    assert!(all.is_some(), "without a limit");
 }

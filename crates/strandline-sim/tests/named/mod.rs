@@ -104,5 +104,8 @@ pub const SEEDS: &[(u64, &str)] = &[
         7_107_999,
         "a path that timed out asked on another one, and the answer revealed nothing of its other data",
     ),
+    (7_204_703, "that answer, on the board (of the checker)"),
+    (7_207_313, "that answer after a retransmission on a third path, on the board (of the checker)"),
+    (7_204_714, "HEARTBEAT ACKs ended the back-off of T3-rtx as a closed window was probed (of the checker)"),
     (6_510_303, "a set-up whose cookie was older than its key had to go on (of the checker)"),
 ];
