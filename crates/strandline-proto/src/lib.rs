@@ -18,4 +18,5 @@ pub mod zone;
 pub(crate) mod inbound;
 mod outbound;
 mod path;
+mod path_index;
 mod stream_numbers;

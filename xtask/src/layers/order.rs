@@ -53,6 +53,7 @@ pub(super) const PROTO: Rules = Rules {
             "timer",
             "zone",
             "stream_numbers",
+            "path_index",
         ]),
         apart(&["congestion"]),
         apart(&["path", "inbound", "outbound", "extension"]),

@@ -8,7 +8,7 @@ use strandline_wire::number::VerificationTag;
 
 use super::Association;
 use super::context::{PacketQueue, Route, Shared};
-use crate::path::PathIndex;
+use crate::path_index::PathIndex;
 use crate::time::Time;
 
 /// The fields of the common header.

@@ -9,12 +9,12 @@ use super::buffers::{Pressure, send_buffer};
 use super::context::Shared;
 use super::offer::encode_cause;
 use super::{Association, State};
-use crate::config::PATHS_MAX;
 use crate::error::SendError;
 use crate::event::{CloseReason, Event, Message, SendInfo};
 use crate::inbound::DataOutcome;
 use crate::outbound::{ASKING_PACKETS, PathAck, Policy, SackOutcome};
-use crate::path::{PathIndex, PathLoss, PathSack};
+use crate::path::{PathLoss, PathSack};
+use crate::path_index::PerPath;
 use crate::time::Time;
 
 impl Association {
@@ -185,7 +185,7 @@ impl Association {
         if !(self.state.sends_data() || matches!(self.state, State::CookieEchoed(_))) {
             return;
         }
-        let mut acks = [PathAck::default(); PATHS_MAX];
+        let mut acks = PerPath::default();
         let outcome = self.outbound.on_sack(now, sack, &mut acks);
         self.apply_outcome(cx, now, outcome, &acks);
         if matches!(self.state, State::CookieEchoed(_)) {
@@ -202,7 +202,7 @@ impl Association {
         cx: &mut Shared,
         now: Time,
         outcome: SackOutcome,
-        acks: &[PathAck; PATHS_MAX],
+        acks: &PerPath<PathAck>,
     ) {
         let recovery_due;
         let (cumulative_advanced, in_fast_recovery) = match outcome {
@@ -247,17 +247,16 @@ impl Association {
     /// Probes the peer's window after it has opened: the data without room is sent at once, as often as probes are
     /// allowed.
     fn ask_opened(&mut self, now: Time) {
-        let Some(path) = self.outbound.take_window_opened(now) else { return };
-        let index = PathIndex(path);
+        let Some(index) = self.outbound.take_window_opened(now) else { return };
         if self.paths.get(index).may_ask_opened(now) {
-            let bytes = self.outbound.ask_opened(path);
+            let bytes = self.outbound.ask_opened(index);
             self.paths.get_mut(index).on_window_opened(now, bytes);
         }
     }
 
     /// Handles the reordering timer of `Recovery::Rack`: overdue chunks are lost now.
     pub(super) fn on_loss_timer(&mut self, cx: &mut Shared, now: Time) {
-        let mut acks = [PathAck::default(); PATHS_MAX];
+        let mut acks = PerPath::default();
         self.outbound.on_loss_timer(now, &mut acks);
         self.stats.fast_recoveries += u32::from(acks.iter().any(PathAck::begins_recovery));
         self.apply_acks(cx, now, &acks, false, false);
@@ -267,7 +266,12 @@ impl Association {
     /// Asserts that the paths' flights agree with the chunks'.
     pub(super) fn assert_flights(&self) {
         for (index, path) in self.paths.iter() {
-            debug_assert_eq!(path.flight, self.outbound.flight_of(index.0), "flight of path {}", index.0);
+            debug_assert_eq!(
+                path.flight,
+                self.outbound.flight_of(index),
+                "flight of path {}",
+                index.number()
+            );
         }
     }
 
@@ -276,7 +280,7 @@ impl Association {
         &mut self,
         cx: &mut Shared,
         now: Time,
-        acks: &[PathAck; PATHS_MAX],
+        acks: &PerPath<PathAck>,
         cumulative_advanced: bool,
         in_fast_recovery: bool,
     ) {
@@ -286,8 +290,7 @@ impl Association {
         for index in self.paths.indices() {
             self.paths.get_mut(index).set_gap_seen(gap_seen);
             self.paths.get_mut(index).set_window_shut(shut);
-            let at = usize::from(index.0);
-            let Some(ack) = acks.get(at) else { continue };
+            let ack = &acks[index];
             if ack.is_nothing() && !self.paths.get(index).is_recovering() {
                 continue;
             }
@@ -304,7 +307,7 @@ impl Association {
             }
             if ack.acked_bytes > 0 || ack.flight_drop > 0 {
                 let marked = self.ecn.as_ref().is_some_and(|ecn| ecn.tells_of(index));
-                let overdue = self.outbound.has_overdue(index.0);
+                let overdue = self.outbound.has_overdue(index);
                 let sack =
                     PathSack { overdue, ..path_sack(ack, cumulative_advanced, in_fast_recovery, marked) };
                 change = path.on_sack(now, &sack, &self.config);

@@ -15,7 +15,8 @@ use strandline_wire::number::Tsn;
 use super::Association;
 use crate::congestion::{Algorithm, Congestion, Controller};
 use crate::outbound::PathAck;
-use crate::path::{EcnTrial, PathIndex};
+use crate::path::EcnTrial;
+use crate::path_index::{PathIndex, PathVec};
 use crate::time::Time;
 
 /// ECN state of an association that asked for ECN.
@@ -41,7 +42,7 @@ pub(crate) struct Ecn {
     /// Number of marks reported and answered.
     pub(super) answered: u32,
     /// State by path number.
-    marks: Vec<PathMarks>,
+    marks: PathVec<PathMarks>,
 }
 
 /// ECN state of a path.
@@ -57,12 +58,8 @@ struct PathMarks {
 }
 
 impl Ecn {
-    fn of(&mut self, path: PathIndex) -> Option<&mut PathMarks> {
-        let at = usize::from(path.0);
-        if at >= self.marks.len() {
-            self.marks.resize(at + 1, PathMarks::default());
-        }
-        self.marks.get_mut(at)
+    fn of(&mut self, path: PathIndex) -> &mut PathMarks {
+        self.marks.or_insert_with(path, |_| PathMarks::default())
     }
 
     /// True if the packet being received reports a mark on what it acknowledges of this path.
@@ -77,7 +74,7 @@ impl Ecn {
 
     /// Returns the number of bytes on the heap, including this value.
     pub(crate) fn heap_bytes(&self) -> usize {
-        size_of::<Self>() + self.marks.capacity() * size_of::<PathMarks>()
+        size_of::<Self>() + self.marks.heap_bytes()
     }
 
     /// Returns the state of a new association.
@@ -94,7 +91,7 @@ impl Ecn {
 impl Association {
     /// Returns the ECN validation of a path, if both sides use ECN.
     fn ecn_trial(&mut self, path: PathIndex) -> Option<&mut EcnTrial> {
-        Some(&mut self.ecn.as_mut().filter(|ecn| ecn.agreed)?.of(path)?.trial)
+        Some(&mut self.ecn.as_mut().filter(|ecn| ecn.agreed)?.of(path).trial)
     }
 
     /// Records that new data is sent on a path. Returns true if its packets are ECN-capable; packets with
@@ -182,9 +179,9 @@ impl Association {
         ecn.cwr = Some(lowest);
         let repeated = ecn.named.replace(lowest) == Some(lowest);
         let probed = self.outbound.probed_from(lowest);
-        let index = probed.or_else(|| self.outbound.path_of(lowest)).map(PathIndex);
-        let index = index.or_else(|| self.paths.data_path());
-        let Some((index, marks)) = index.and_then(|index| Some((index, ecn.of(index)?))) else { return };
+        let index = probed.or_else(|| self.outbound.path_of(lowest)).or_else(|| self.paths.data_path());
+        let Some(index) = index else { return };
+        let marks = ecn.of(index);
         if marks.trial.has_failed() {
             return;
         }
@@ -210,11 +207,11 @@ impl Association {
         path.congestion.on_ecn(now);
         if shrinks_alike(&path.congestion) {
             path.congestion.on_certain();
-            self.outbound.on_shrunk(index.0);
+            self.outbound.on_shrunk(index);
         }
         let Some(ecn) = &mut self.ecn else { return };
         ecn.answered = ecn.answered.saturating_add(1);
-        let Some(marks) = ecn.of(index) else { return };
+        let marks = ecn.of(index);
         (marks.shrunk_until, marks.passed_over) = (Some(sent), false);
         self.stats.ecn_failures += u32::from(marks.trial.on_mark(now, round_trip, window, pmdcs));
     }
@@ -224,7 +221,7 @@ impl Association {
     pub(super) fn on_window_shrunk(&mut self, index: PathIndex, undoable: bool) {
         let sent = self.outbound.next_tsn().previous();
         let alike = shrinks_alike(&self.paths.get(index).congestion);
-        let Some(marks) = self.ecn.as_mut().filter(|_| alike).and_then(|ecn| ecn.of(index)) else { return };
+        let Some(marks) = self.ecn.as_mut().filter(|_| alike).map(|ecn| ecn.of(index)) else { return };
         marks.shrunk_until = Some(sent);
         marks.passed_over &= undoable;
     }
@@ -232,7 +229,7 @@ impl Association {
     /// Handles an acknowledgement that shrank the window of a path or undid that.
     pub(super) fn on_window_changed(&mut self, now: Time, index: PathIndex, ack: &PathAck) {
         if ack.undo
-            && let Some(marks) = self.ecn.as_mut().and_then(|ecn| ecn.of(index))
+            && let Some(marks) = self.ecn.as_mut().map(|ecn| ecn.of(index))
         {
             marks.shrunk_until = None;
             if core::mem::take(&mut marks.passed_over) && !ack.fast_retransmit_loss {
@@ -250,7 +247,7 @@ impl Association {
         let Some(ecn) = &mut self.ecn else { return };
         // After half of the TSN space the same number belongs to another chunk.
         ecn.named.take_if(|named| named.is_after(self.outbound.next_tsn()));
-        for marks in &mut ecn.marks {
+        for marks in ecn.marks.iter_mut() {
             marks.shrunk_until.take_if(|until| self.outbound.path_of(*until).is_none());
         }
     }

@@ -21,7 +21,8 @@ use super::build::CONTROL_PACKET_LEN_MAX;
 use super::context::{Route, Shared};
 use crate::error::PathError;
 use crate::event::Event;
-use crate::path::{PathIndex, PathState};
+use crate::path::PathState;
+use crate::path_index::PathIndex;
 use crate::time::Time;
 
 /// Length of our Heartbeat Info in bytes.
@@ -29,7 +30,7 @@ pub(super) const INFO_LEN: usize = 17;
 
 fn info(path: PathIndex, nonce: u64, now: Time) -> [u8; INFO_LEN] {
     let mut bytes = [0; INFO_LEN];
-    bytes[0] = path.0;
+    bytes[0] = path.number();
     bytes[1..9].copy_from_slice(&nonce.to_be_bytes());
     bytes[9..].copy_from_slice(&now.as_nanos().to_be_bytes());
     bytes
@@ -62,10 +63,7 @@ impl Association {
         let Ok(info) = <[u8; INFO_LEN]>::try_from(ack.info) else { return };
         let Ok(nonce) = <[u8; 8]>::try_from(&info[1..9]) else { return };
         let nonce = u64::from_be_bytes(nonce);
-        let index = PathIndex(info[0]);
-        if usize::from(index.0) >= self.paths.len() {
-            return;
-        }
+        let Some(index) = self.paths.by_number(info[0]) else { return };
         self.inbound.on_rtt_answer(now, nonce);
         self.on_size_proved(now, index, nonce);
         let config = Arc::clone(&self.config);

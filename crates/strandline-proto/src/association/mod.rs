@@ -25,7 +25,6 @@ mod unreachable;
 mod verification;
 pub(crate) mod zero_checksum;
 
-use core::net::SocketAddr;
 use std::sync::Arc;
 
 use strandline_wire::number::{Tsn, VerificationTag};
@@ -41,7 +40,8 @@ use crate::config::AssociationConfig;
 use crate::event::AssociationId;
 use crate::inbound::Inbound;
 use crate::outbound::Outbound;
-use crate::path::{PathIndex, PathSet, Proof};
+use crate::path::{PathSet, Proof};
+use crate::path_index::PathIndex;
 use crate::stats::AssociationStats;
 use crate::time::Time;
 
@@ -157,10 +157,5 @@ impl Association {
     #[inline]
     pub(crate) fn idle_deadline(&self) -> Time {
         self.idle_deadline
-    }
-
-    /// Returns the peer's addresses, for the endpoint's look-up table.
-    pub(crate) fn addresses(&self) -> impl Iterator<Item = SocketAddr> + '_ {
-        self.paths.iter().map(|(_, path)| path.remote)
     }
 }

@@ -8,7 +8,8 @@ use super::context::Shared;
 use crate::config::AssociationConfig;
 use crate::congestion::Algorithm;
 use crate::event::{Event, PathChange};
-use crate::path::{PathIndex, PathState};
+use crate::path::PathState;
+use crate::path_index::PathIndex;
 use crate::time::Time;
 
 impl Association {
@@ -20,9 +21,9 @@ impl Association {
             return;
         }
         cx.known.forget_mtu(path.remote.ip());
-        if path.flight > 0 || self.outbound.has_overdue(index.0) {
+        if path.flight > 0 || self.outbound.has_overdue(index) {
             path.stop_rtx();
-            let marked = self.outbound.send_again(index.0);
+            let marked = self.outbound.send_again(index);
             self.paths.get_mut(index).on_lost(marked);
             self.flags.burst_open = true;
         }

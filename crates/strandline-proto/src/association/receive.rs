@@ -12,7 +12,7 @@ use super::offer::{append_tlv, encode_cause};
 use super::{Association, State};
 use crate::event::{CloseReason, Event};
 use crate::number::Tsn;
-use crate::path::PathIndex;
+use crate::path_index::PathIndex;
 use crate::time::Time;
 
 /// Maximum number of bytes of unrecognised chunks and causes reported for one packet.

@@ -7,6 +7,7 @@ use super::{Association, Flags, State};
 use crate::congestion::Controller;
 use crate::number::Tsn;
 use crate::path::PathState;
+use crate::path_index::PathIndex;
 use crate::stats::{MemoryReport, PathStatus, Reachability, SentAgain, Status};
 use crate::zone;
 
@@ -45,7 +46,7 @@ impl Association {
     /// Returns the state of every path.
     pub(crate) fn path_status(&self) -> Vec<PathStatus> {
         let (primary, in_use) = (self.paths.primary(), self.paths.data_path());
-        let one = |(index, path): (crate::path::PathIndex, &crate::path::Path)| PathStatus {
+        let one = |(index, path): (PathIndex, &crate::path::Path)| PathStatus {
             address: zone::outward(path.remote),
             state: match path.state {
                 PathState::Unconfirmed => Reachability::Unconfirmed,

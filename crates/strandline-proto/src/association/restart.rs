@@ -17,7 +17,8 @@ use super::{Association, State};
 use crate::config::Recovery;
 use crate::event::{Event, FailureCause};
 use crate::outbound::Outbound;
-use crate::path::{Path, PathIndex, PathSet};
+use crate::path::{Path, PathSet};
+use crate::path_index::PathIndex;
 use crate::time::Time;
 
 /// The action of Table 12.
@@ -107,8 +108,8 @@ impl Association {
     fn send_again_what_timed_out(&mut self) {
         for index in self.paths.indices() {
             let path = self.paths.get(index);
-            if path.timed_out && (path.flight > 0 || self.outbound.has_overdue(index.0)) {
-                let marked = self.outbound.on_timeout(index.0, false);
+            if path.timed_out && (path.flight > 0 || self.outbound.has_overdue(index)) {
+                let marked = self.outbound.on_timeout(index, false);
                 self.paths.get_mut(index).on_lost(marked);
             }
         }
@@ -154,8 +155,8 @@ impl Association {
         self.data_timeouts = 0;
         self.proof = None;
         self.shutdown_count = 0;
-        self.sack_path = PathIndex(0);
-        self.control_path = PathIndex(0);
+        self.sack_path = PathIndex::FIRST;
+        self.control_path = PathIndex::FIRST;
         self.start_heartbeats(cx, now);
         self.touch_idle(now);
         cx.stats.restarts += 1;

@@ -6,7 +6,8 @@ use strandline_wire::COMMON_HEADER_LEN;
 
 use super::Association;
 use super::context::Shared;
-use crate::path::{PathIndex, Proof, Step};
+use crate::path::{Proof, Step};
+use crate::path_index::PathIndex;
 use crate::time::Time;
 
 impl Association {
@@ -40,7 +41,7 @@ impl Association {
         let heartbeats = self.state.heartbeats() && self.config.probes_mtu();
         let Some(proof) = self.proof.as_mut().filter(|proof| heartbeats && proof.is_wanted()) else { return };
         let index = proof.path();
-        if usize::from(index.0) >= self.paths.len() {
+        if !self.paths.contains(index) {
             self.proof = None;
             return;
         }

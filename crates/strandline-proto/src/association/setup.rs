@@ -24,7 +24,8 @@ use crate::config::AssociationConfig;
 use crate::event::{AssociationId, CloseReason, Event};
 use crate::inbound::Inbound;
 use crate::outbound::Outbound;
-use crate::path::{Path, PathIndex, PathSet, PathState};
+use crate::path::{Path, PathSet, PathState};
+use crate::path_index::PathIndex;
 use crate::stats::AssociationStats;
 use crate::time::Time;
 
@@ -139,8 +140,8 @@ impl Association {
             error_count: 0,
             data_timeouts: 0,
             shutdown_count: 0,
-            sack_path: PathIndex(0),
-            control_path: PathIndex(0),
+            sack_path: PathIndex::FIRST,
+            control_path: PathIndex::FIRST,
             verification: VerificationCredit::default(),
             flags: Flags::default(),
             features,
@@ -270,7 +271,7 @@ impl Association {
         // The path that answered carries the COOKIE ECHO, if the application named its address.
         let answered = self.paths.by_address(source.ip());
         let confirmed = answered.filter(|index| self.paths.get(*index).state == PathState::Active);
-        self.control_path = confirmed.unwrap_or(PathIndex(0));
+        self.control_path = confirmed.unwrap_or(PathIndex::FIRST);
         self.sack_path = self.control_path;
     }
 
@@ -316,7 +317,7 @@ impl Association {
             let path = self.paths.get_mut(index);
             // The cached round-trip time determined the RTO of the set-up; from now on RTO.Min applies.
             path.rto.clamp(&self.config);
-            if path.flight > 0 || self.outbound.has_overdue(index.0) {
+            if path.flight > 0 || self.outbound.has_overdue(index) {
                 path.start_rtx(now);
             }
         }
@@ -362,8 +363,8 @@ impl Association {
             error_count: 0,
             data_timeouts: 0,
             shutdown_count: 0,
-            sack_path: PathIndex(0),
-            control_path: PathIndex(0),
+            sack_path: PathIndex::FIRST,
+            control_path: PathIndex::FIRST,
             verification: VerificationCredit::for_init(cookie.addresses.iter().copied()),
             flags: Flags { incoming: true, ..Flags::default() },
             features: cookie.features,
@@ -377,7 +378,7 @@ impl Association {
         let measures = !association.config.to_the_letter;
         if measures && !round_trip.is_zero() && round_trip < association.config.rto_initial {
             let config = Arc::clone(&association.config);
-            association.paths.get_mut(PathIndex(0)).rto.on_sample(round_trip, &config);
+            association.paths.get_mut(PathIndex::FIRST).rto.on_sample(round_trip, &config);
         }
         association.flags.cookie_ack_due = true;
         association.establish(cx, now);
@@ -415,7 +416,7 @@ impl Association {
     /// Retracts data that went with a COOKIE ECHO, so that it is sent again with the next one.
     pub(super) fn retract_cookie_data(&mut self) {
         for index in self.paths.indices() {
-            let marked = self.outbound.send_again(index.0);
+            let marked = self.outbound.send_again(index);
             let path = self.paths.get_mut(index);
             path.on_lost(marked);
             path.stop_rtx();

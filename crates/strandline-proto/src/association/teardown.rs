@@ -9,10 +9,9 @@ use super::build::{CONTROL_PACKET_LEN_MAX, abort_packet};
 use super::context::{Route, Shared};
 use super::offer::encode_cause;
 use super::{Association, State};
-use crate::config::PATHS_MAX;
 use crate::event::{CloseReason, Event, FailureCause};
-use crate::outbound::PathAck;
-use crate::path::{PathIndex, PathState};
+use crate::path::PathState;
+use crate::path_index::{PathIndex, PerPath};
 use crate::time::Time;
 
 /// Reason for [`Association::give_up`] after too many consecutive errors (section 8.1).
@@ -208,7 +207,7 @@ impl Association {
         }
         match self.state {
             State::Established | State::ShutdownPending | State::ShutdownReceived => {
-                let mut acks = [PathAck::default(); PATHS_MAX];
+                let mut acks = PerPath::default();
                 let outcome = self.outbound.on_cumulative(now, shutdown.cumulative_tsn, &mut acks);
                 self.apply_outcome(cx, now, outcome, &acks);
                 if self.state.is_closed() {

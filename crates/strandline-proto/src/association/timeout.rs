@@ -6,8 +6,7 @@ use std::sync::Arc;
 use super::context::Shared;
 use super::teardown::UNANSWERED;
 use super::{Association, State};
-use crate::config::PATHS_MAX;
-use crate::path::PathIndex;
+use crate::path_index::{PathIndex, PerPath};
 use crate::time::Time;
 
 impl Association {
@@ -31,9 +30,9 @@ impl Association {
             self.on_loss_timer(cx, now);
         }
         // T3-rtx of all paths comes first: the chunks that it marks replace a probe that is due on another path.
-        let mut expired = [false; PATHS_MAX];
-        for (index, expired) in self.paths.indices().zip(&mut expired) {
-            *expired = self.on_rtx_timer(cx, now, index);
+        let mut expired = PerPath::<bool>::default();
+        for index in self.paths.indices() {
+            expired[index] = self.on_rtx_timer(cx, now, index);
         }
         // HB.Max.Burst: this many heartbeats at one opportunity, the others an RTO later.
         let mut heartbeats = self.config.heartbeat_burst_max;
@@ -41,8 +40,7 @@ impl Association {
             if self.state.is_closed() {
                 return;
             }
-            let expired = expired.get(usize::from(index.0)).copied().unwrap_or(false);
-            self.on_path_timers(cx, now, index, expired, &mut heartbeats);
+            self.on_path_timers(cx, now, index, expired[index], &mut heartbeats);
         }
     }
 
@@ -174,22 +172,22 @@ impl Association {
         let first_only = self.paths.alternate(index).is_none();
         let again = self.paths.get(index).timed_out;
         let marked = match first_only {
-            _ if probing => self.outbound.on_window_probe_timeout(index.0),
-            true => self.outbound.on_first_timeout(index.0, again),
-            false => self.outbound.on_timeout(index.0, again),
+            _ if probing => self.outbound.on_window_probe_timeout(index),
+            true => self.outbound.on_first_timeout(index, again),
+            false => self.outbound.on_timeout(index, again),
         };
         let path = self.paths.get_mut(index);
         let lost = path.flight;
         path.on_lost(marked);
         if probing {
             path.on_window_probe_timeout(now, &config);
-            if self.outbound.has_overdue(index.0) {
+            if self.outbound.has_overdue(index) {
                 path.start_rtx(now);
             }
             return self.assert_flights();
         }
         let outcome = path.on_rtx_timeout(now, lost, &config);
-        if path.flight > 0 || self.outbound.has_overdue(index.0) {
+        if path.flight > 0 || self.outbound.has_overdue(index) {
             path.start_rtx(now);
         }
         if outcome.mtu_fell {
@@ -205,7 +203,7 @@ impl Association {
     /// Sends a tail-loss probe: nothing came back for a while, and the last packets may be lost.
     fn on_probe_timer(&mut self, now: Time, index: PathIndex) {
         let new_allowed = self.paths.data_path() == Some(index) && self.paths.get(index).may_probe_with_new();
-        let marked = self.outbound.on_probe(index.0, new_allowed);
+        let marked = self.outbound.on_probe(index, new_allowed);
         let path = self.paths.get_mut(index);
         path.on_probe(now);
         path.on_lost(marked);

@@ -13,7 +13,8 @@ use super::{Association, State};
 use crate::config::{FastRetransmit, Recovery};
 use crate::event::Transmit;
 use crate::outbound::{Bundled, Retransmission, Urgency};
-use crate::path::{PathIndex, PathState};
+use crate::path::PathState;
+use crate::path_index::PathIndex;
 use crate::time::Time;
 
 /// The DATA in a packet.
@@ -121,7 +122,7 @@ impl Association {
 
     /// Returns the path of a retransmission.
     fn way_of(&self, again: &Retransmission) -> PathIndex {
-        let last = PathIndex(again.last_path);
+        let last = again.last_path;
         if !again.fast {
             return self.paths.alternate(last).unwrap_or(last);
         }
@@ -349,8 +350,8 @@ impl Association {
             if again.is_some_and(|again| self.goes_elsewhere(&again, index)) {
                 break;
             }
-            let moves = again.filter(|again| again.probe && again.last_path != index.0);
-            let next = self.outbound.next_retransmission(now, index.0, packet.remaining());
+            let moves = again.filter(|again| again.probe && again.last_path != index);
+            let next = self.outbound.next_retransmission(now, index, packet.remaining());
             let Some(mut data) = next else { break };
             data.immediate |= asks || moves.is_some();
             filled.asks |= data.immediate;
@@ -358,19 +359,18 @@ impl Association {
             debug_assert!(pushed, "next_retransmission keeps to the space it is given");
             filled.bytes += chunk_len(&data);
             let tsn = data.tsn;
-            filled.earliest |= self.outbound.is_earliest_outstanding(tsn, index.0);
+            filled.earliest |= self.outbound.is_earliest_outstanding(tsn, index);
             self.stats.data_sent += 1;
             self.stats.retransmissions += 1;
             // Later data arrived on that path, so it works. After a probe this is unknown, and T3-rtx decides.
-            if let Some(again) =
-                again.filter(|again| again.fast && !again.probe && again.last_path != index.0)
+            if let Some(again) = again.filter(|again| again.fast && !again.probe && again.last_path != index)
             {
                 let overdue = self.outbound.has_overdue(again.last_path);
-                self.paths.get_mut(PathIndex(again.last_path)).on_moved_away(overdue);
+                self.paths.get_mut(again.last_path).on_moved_away(overdue);
             }
             if let Some(moves) = moves {
                 self.stats.tail_probes += 1;
-                self.paths.get_mut(PathIndex(moves.last_path)).on_probe_moved();
+                self.paths.get_mut(moves.last_path).on_probe_moved();
             }
         }
     }
@@ -395,7 +395,7 @@ impl Association {
         // Stop at a full packet without looking for the next message.
         while packet.remaining() > DATA_CHUNK_HEADER_LEN {
             let bundled = match alone {
-                false => self.outbound.bundle(now, index.0, empty_space, urgency, packet),
+                false => self.outbound.bundle(now, index, empty_space, urgency, packet),
                 true => Bundled::default(),
             };
             filled.new |= bundled.chunks > 0;
@@ -403,7 +403,7 @@ impl Association {
             filled.bytes += bundled.bytes;
             self.stats.data_sent += u64::from(bundled.chunks);
             urgency.from_bytes = urgency.from_bytes.saturating_sub(bundled.bytes);
-            let next = self.outbound.next_new(now, index.0, packet.remaining(), empty_space);
+            let next = self.outbound.next_new(now, index, packet.remaining(), empty_space);
             let Some(mut data) = next else { break };
             let size = chunk_len(&data);
             data.immediate |= urgency.at(size);

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use super::context::Shared;
 use super::{Association, State};
 use crate::event::CloseReason;
-use crate::path::{PathIndex, PathState};
+use crate::path::PathState;
+use crate::path_index::PathIndex;
 use crate::time::Time;
 
 impl Association {
@@ -101,8 +102,8 @@ impl Association {
 
     /// Retransmits the flight of the path on another one at once.
     fn move_off(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
-        if self.paths.get(index).flight > 0 || self.outbound.has_overdue(index.0) {
-            let marked = self.outbound.send_again(index.0);
+        if self.paths.get(index).flight > 0 || self.outbound.has_overdue(index) {
+            let marked = self.outbound.send_again(index);
             let path = self.paths.get_mut(index);
             path.stop_rtx();
             path.on_lost(marked);

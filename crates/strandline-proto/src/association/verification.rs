@@ -11,7 +11,8 @@ use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, TLV_HEADER_LEN, padde
 use super::Association;
 use super::context::Shared;
 use super::heartbeat::INFO_LEN;
-use crate::path::{HEADER_IPV4, HEADER_IPV6, PathIndex};
+use crate::path::{HEADER_IPV4, HEADER_IPV6};
+use crate::path_index::PathIndex;
 use crate::time::Time;
 
 /// Bytes allowed to unconfirmed addresses for each received byte.

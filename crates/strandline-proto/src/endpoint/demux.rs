@@ -10,6 +10,7 @@ use strandline_wire::number::VerificationTag;
 
 use super::split::{SplitTable, hash_tag};
 use crate::event::Datagram;
+use crate::path_index::PathIndex;
 
 /// The identity of an association besides its tag: one of the peer's addresses and both ports (RFC 9260 section 1.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,18 +104,18 @@ impl Demux {
     }
 }
 
-/// Position of the address index within an entry of the address table; the slot is below it.
-pub(super) const ADDRESS_SHIFT: u32 = 28;
-const SLOT_MASK: u32 = (1 << ADDRESS_SHIFT) - 1;
+/// Position of the path's number within an entry of the address table; the slot is below it.
+pub(super) const PATH_SHIFT: u32 = 28;
+const SLOT_MASK: u32 = (1 << PATH_SHIFT) - 1;
 
-pub(super) fn entry_of(slot: u32, address: u8) -> u32 {
-    (u32::from(address) << ADDRESS_SHIFT) | slot
+pub(super) fn entry_of(slot: u32, path: PathIndex) -> u32 {
+    (u32::from(path.number()) << PATH_SHIFT) | slot
 }
 
 pub(super) fn slot_of(entry: u32) -> u32 {
     entry & SLOT_MASK
 }
 
-pub(super) fn address_of(entry: u32) -> u8 {
-    (entry >> ADDRESS_SHIFT) as u8
+pub(super) fn path_of(entry: u32) -> Option<PathIndex> {
+    PathIndex::new((entry >> PATH_SHIFT) as usize)
 }

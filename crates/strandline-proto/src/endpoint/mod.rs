@@ -25,7 +25,7 @@ use strandline_wire::number::VerificationTag;
 
 use self::budget::InitBudget;
 pub use self::commands::Connect;
-use self::demux::{Demux, PeerKey, address_of, entry_of};
+use self::demux::{Demux, PeerKey, entry_of, path_of};
 use self::ports::Ports;
 use self::spent::SpentCookies;
 use self::table::Table;
@@ -39,6 +39,7 @@ use crate::event::{AssociationId, Event, Transmit};
 use crate::inbound::Arena;
 use crate::memory::Memory;
 use crate::path::{KnownPaths, VerificationBudget};
+use crate::path_index::PathIndex;
 use crate::stats::{Buffers, EndpointStats};
 use crate::time::Time;
 use crate::timer::TimerWheel;
@@ -356,41 +357,32 @@ impl Endpoint {
         self.spent.insert(now, tag, lifetime);
     }
 
-    fn key_of(association: &Association, address: u8) -> Option<PeerKey> {
-        let remote = association.addresses().nth(usize::from(address))?;
-        Some(PeerKey {
-            address: remote.ip(),
-            peer_port: association.peer_port,
-            local_port: association.local_port,
-        })
-    }
-
     /// Adds an association to the look-up tables.
     fn register(&mut self, slot: u32) {
         let Some(association) = self.table.at_mut(slot) else { return };
         association.flags_mut().registered = true;
         let tag = association.local_tag;
-        let (local_port, count) = (association.local_port, association.addresses().count());
+        let (local_port, paths) = (association.local_port, association.paths.indices());
         self.shared.memory.on_association();
-        self.multihomed += u32::from(count > 1);
+        self.multihomed += u32::from(association.paths.len() > 1);
         self.demux.insert_tag(tag, slot);
         self.ports.add_association(local_port);
-        for address in 0..count as u8 {
-            self.register_address(slot, address);
+        for path in paths {
+            self.register_address(slot, path);
         }
     }
 
-    fn register_address(&mut self, slot: u32, address: u8) {
+    fn register_address(&mut self, slot: u32, path: PathIndex) {
         let table = &self.table;
-        let Some(key) = table.at(slot).and_then(|association| Self::key_of(association, address)) else {
+        let Some(key) = table.at(slot).and_then(|association| key_of(association, path)) else {
             return;
         };
         let rehash = |entry: u32| {
-            let found = table.at(demux::slot_of(entry)).and_then(|a| Self::key_of(a, address_of(entry)));
+            let found = key_of_entry(table, entry);
             // Every entry belongs to a registered association, so the fallback is never used.
             found.unwrap_or(key)
         };
-        self.demux.insert_peer(&key, entry_of(slot, address), rehash);
+        self.demux.insert_peer(&key, entry_of(slot, path), rehash);
     }
 
     /// Removes an association from the look-up tables.
@@ -402,11 +394,10 @@ impl Endpoint {
         self.shared.memory.on_association_gone();
         self.demux.remove_tag(association.local_tag);
         self.ports.remove_association(association.local_port);
-        let count = association.addresses().count();
-        self.multihomed = self.multihomed.saturating_sub(u32::from(count > 1));
-        for address in 0..count as u8 {
-            if let Some(key) = Self::key_of(association, address) {
-                self.demux.remove_peer(&key, entry_of(slot, address));
+        self.multihomed = self.multihomed.saturating_sub(u32::from(association.paths.len() > 1));
+        for path in association.paths.indices() {
+            if let Some(key) = key_of(association, path) {
+                self.demux.remove_peer(&key, entry_of(slot, path));
             }
         }
     }
@@ -430,12 +421,20 @@ impl Endpoint {
 
     /// Returns the association with a peer's address and the ports.
     fn find_by_peer(&self, key: &PeerKey) -> Option<u32> {
-        let matches = |entry: u32| {
-            let association = self.table.at(demux::slot_of(entry));
-            association.and_then(|a| Self::key_of(a, address_of(entry))).is_some_and(|found| found == *key)
-        };
+        let matches = |entry: u32| key_of_entry(&self.table, entry).is_some_and(|found| found == *key);
         self.demux.by_peer(key, matches).map(demux::slot_of)
     }
+}
+
+/// Returns the key of a path in the address table.
+fn key_of(association: &Association, path: PathIndex) -> Option<PeerKey> {
+    let address = association.paths.find(path)?.remote.ip();
+    Some(PeerKey { address, peer_port: association.peer_port, local_port: association.local_port })
+}
+
+/// Returns the key of an entry of the address table.
+fn key_of_entry(table: &Table, entry: u32) -> Option<PeerKey> {
+    key_of(table.at(demux::slot_of(entry))?, path_of(entry)?)
 }
 
 /// Returns the number of packets in a burst.

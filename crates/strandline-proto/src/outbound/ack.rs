@@ -1,6 +1,5 @@
 //! The effects of an acknowledgement on each path, and on the association.
 
-use crate::config::PATHS_MAX;
 use crate::time::Time;
 
 /// What a SACK (or SHUTDOWN) changed on one path. The caller passes an array of defaults and applies each entry
@@ -111,11 +110,6 @@ impl PathAck {
     pub(crate) fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
-}
-
-/// Returns the entry of a path. Numbers beyond the array wrap, so that no number panics.
-pub(super) fn of(paths: &mut [PathAck; PATHS_MAX], path: u8) -> &mut PathAck {
-    &mut paths[usize::from(path) % PATHS_MAX]
 }
 
 /// The outcome of a SACK.

@@ -7,6 +7,7 @@ use strandline_wire::PacketBuilder;
 
 use super::outstanding::{Piece, chunk_len};
 use super::{Busy, Outbound};
+use crate::path_index::PathIndex;
 use crate::time::Time;
 
 /// Which chunks ask for an immediate acknowledgement (section 6.1, I bit).
@@ -42,7 +43,7 @@ impl Outbound {
     pub(crate) fn bundle(
         &mut self,
         now: Time,
-        path: u8,
+        path: PathIndex,
         packet_space: usize,
         urgency: Urgency,
         packet: &mut PacketBuilder<'_>,

@@ -10,15 +10,15 @@
 //! | [`on_window_probe`], [`path_to_ask`] | to probe a peer that had no room |
 //! | [`on_probe`] | for tail-loss probes |
 
-use super::ack::{self, PathAck};
+use super::ack::PathAck;
 use super::asked::Asked;
 use super::congestion_event::Sent;
 use super::frto::Decision;
 use super::gaps::Gaps;
 use super::outstanding::{CREDITED, FAST_MARKED, Outstanding, PROBE, RESENT, Record, State};
 use super::rack::{Answer, LatestProbes, PathRack, Rack, Yardstick, is_before};
-use crate::config::PATHS_MAX;
 use crate::number::Tsn;
+use crate::path_index::{PathIndex, PerPath};
 use crate::time::Time;
 
 /// Number of packets acknowledged beyond a gap from which on reordering is unlikely (DupThresh).
@@ -39,7 +39,7 @@ pub(super) fn conclude(
     gaps: &Gaps,
     now: Time,
     news: Option<Newly>,
-    acks: &mut [PathAck; PATHS_MAX],
+    acks: &mut PerPath<PathAck>,
 ) {
     let Some(mut rack) = outstanding.rack.take() else { return };
     let cumulative = outstanding.cumulative_ack();
@@ -105,7 +105,7 @@ impl PathRack {
 }
 
 /// See [`conclude`].
-pub(super) type Newly = [Option<usize>; PATHS_MAX];
+pub(super) type Newly = PerPath<Option<usize>>;
 
 /// A gap in the data of a path.
 #[derive(Debug, Clone, Copy, Default)]
@@ -116,7 +116,7 @@ struct Gap {
     behind: u32,
 }
 
-type Yardsticks = [Option<Yardstick>; PATHS_MAX];
+type Yardsticks = PerPath<Option<Yardstick>>;
 
 /// The judgement of one chunk.
 enum Verdict {
@@ -130,14 +130,14 @@ impl Rack {
     /// Counts how much is acknowledged beyond a gap (RFC 8985 section 6.2 step 4). Late data of another path makes no
     /// gap in this one.
     fn count_behind_gaps(&mut self, outstanding: &Outstanding, gaps: &Gaps, newly: Newly) {
-        let mut found = [Gap::default(); PATHS_MAX];
-        if let Some(gap) = outstanding.only_path().and_then(|path| found.get_mut(path)) {
+        let mut found = PerPath::<Gap>::default();
+        if let Some(path) = outstanding.only_path() {
             let first = (!gaps.is_empty()).then_some(0);
-            *gap = Gap { first, behind: outstanding.gap_acked_bytes() };
+            found[path] = Gap { first, behind: outstanding.gap_acked_bytes() };
         } else {
             let named = gaps.last().map_or(0, |last| last + 1);
             for (index, record) in outstanding.range(0, named.min(LOOKED_AT_MAX)).enumerate() {
-                let Some(gap) = found.get_mut(usize::from(record.path) % PATHS_MAX) else { continue };
+                let gap = &mut found[record.path];
                 match (record.state(), gap.first) {
                     (State::GapAcked, Some(_)) => gap.behind += u32::from(record.len),
                     (State::GapAcked, None) => {}
@@ -153,9 +153,9 @@ impl Rack {
 
     /// Returns the criteria that chunks in flight are judged by.
     fn yardsticks(&mut self) -> (Yardsticks, Time) {
-        let mut sticks = [None; PATHS_MAX];
+        let mut sticks = Yardsticks::default();
         let mut newest = Time::ZERO;
-        for (stick, path) in sticks.iter_mut().zip(&mut self.paths) {
+        for (stick, path) in sticks.iter_mut().zip(self.paths.iter_mut()) {
             let Some(latest) = path.latest else { continue };
             let many_acked = path.beyond_gap.sacks >= PACKETS_ACKED
                 || (self.packet > 0 && path.beyond_gap.bytes >= PACKETS_ACKED * self.packet);
@@ -172,7 +172,7 @@ impl Rack {
     /// revokes what the next one reports again, so the time is counted from there.
     fn judge(
         &mut self,
-        (path, taken_back): (u8, bool),
+        (path, taken_back): (PathIndex, bool),
         sent: (Time, Tsn),
         (sticks, newest): (&Yardsticks, Time),
         now: Time,
@@ -184,17 +184,17 @@ impl Rack {
         if sent.0 > newest {
             return Verdict::TooNew;
         }
-        let stick = sticks.get(usize::from(path)).copied().flatten();
-        let Some(stick) = stick.filter(|stick| is_before(sent, stick.latest)) else { return Verdict::Waits };
-        let since = self.path(path).filter(|_| taken_back).map_or(sent.0, |path| path.taken_back.max(sent.0));
+        let Some(stick) = sticks[path].filter(|stick| is_before(sent, stick.latest)) else {
+            return Verdict::Waits;
+        };
+        let since = if taken_back { self.path(path).taken_back.max(sent.0) } else { sent.0 };
         let at = Time::from_nanos(since.as_nanos().saturating_add(stick.patience_ns));
         if at <= now {
             return Verdict::Lost;
         }
         self.first_late = self.first_late.min(at);
-        if let Some(path) = self.path(path) {
-            path.deadline = path.deadline.max(Some(at));
-        }
+        let path = self.path(path);
+        path.deadline = path.deadline.max(Some(at));
         Verdict::Waits
     }
 
@@ -206,7 +206,7 @@ impl Rack {
         outstanding: &mut Outstanding,
         gaps: &Gaps,
         now: Time,
-        acks: &mut [PathAck; PATHS_MAX],
+        acks: &mut PerPath<PathAck>,
     ) {
         let (sticks, newest) = self.yardsticks();
         if !self.stale && now < self.first_late {
@@ -257,7 +257,7 @@ impl Rack {
         from: usize,
         now: Time,
         sticks: (&Yardsticks, Time),
-        acks: &mut [PathAck; PATHS_MAX],
+        acks: &mut PerPath<PathAck>,
     ) {
         let from = from.max(self.overdue);
         self.overdue = from + LOOKED_AT_MAX;
@@ -285,7 +285,7 @@ impl Rack {
         outstanding: &mut Outstanding,
         now: Time,
         sticks: (&Yardsticks, Time),
-        acks: &mut [PathAck; PATHS_MAX],
+        acks: &mut PerPath<PathAck>,
     ) {
         self.log.prune(|tsn, number| outstanding.is_sent_as(tsn, number).is_some());
         let mut left = LOOKED_AT_MAX;
@@ -304,7 +304,7 @@ impl Rack {
         }
     }
 
-    fn mark(&mut self, outstanding: &mut Outstanding, index: usize, acks: &mut [PathAck; PATHS_MAX]) {
+    fn mark(&mut self, outstanding: &mut Outstanding, index: usize, acks: &mut PerPath<PathAck>) {
         let moment = self.moment(outstanding.next_tsn());
         let Some(sent) = self.transmission(outstanding, index) else { return };
         let Some(record) = outstanding.get_mut(index) else { return };
@@ -312,13 +312,11 @@ impl Rack {
         let (len, path) = (record.chunk_len(), record.path);
         let was_overdue = record.state() == State::Overdue;
         outstanding.change(index, State::Marked);
-        let ack = ack::of(acks, path);
+        let ack = &mut acks[path];
         ack.lost_bytes += len;
         ack.reported_bytes += if was_overdue { len } else { 0 };
         let tsn = outstanding.tsn(index);
-        if let Some(path) = self.path(path) {
-            path.on_lost(tsn, sent, moment, ack);
-        }
+        self.path(path).on_lost(tsn, sent, moment, ack);
     }
 
     /// Returns the latest transmission of a chunk.
@@ -334,7 +332,7 @@ impl Rack {
             return;
         }
         let round_trip_ns = self.round_trip_ns();
-        for path in &mut self.paths {
+        for path in self.paths.iter_mut() {
             if let Some((latest, _)) = path.latest {
                 path.spurious.settle(latest, round_trip_ns);
             }
@@ -343,11 +341,11 @@ impl Rack {
 }
 
 /// Marks a chunk as overdue: no SACK has room to report its fate.
-fn overdue(outstanding: &mut Outstanding, index: usize, acks: &mut [PathAck; PATHS_MAX]) {
+fn overdue(outstanding: &mut Outstanding, index: usize, acks: &mut PerPath<PathAck>) {
     let Some(record) = outstanding.get(index).filter(|record| record.state() == State::InFlight) else {
         return;
     };
-    ack::of(acks, record.path).overdue_bytes += record.chunk_len();
+    acks[record.path].overdue_bytes += record.chunk_len();
     outstanding.change(index, State::Overdue);
 }
 
@@ -355,34 +353,31 @@ fn overdue(outstanding: &mut Outstanding, index: usize, acks: &mut [PathAck; PAT
 /// whether the others are lost ([`Frto`](super::frto::Frto)). Returns the bytes marked, including headers and
 /// padding. `again` is true if nothing was acknowledged since the previous time-out, so that the test continues (RFC
 /// 5682 section 3.2). Returns `None` if there was an answer that did not help, so that all chunks must be marked.
-pub(super) fn on_timeout(outstanding: &mut Outstanding, path: u8, again: bool) -> Option<u32> {
-    let tried = |rack: &mut Rack| rack.path(path).is_some_and(|state| state.timed_out.is_some());
+pub(super) fn on_timeout(outstanding: &mut Outstanding, path: PathIndex, again: bool) -> Option<u32> {
+    let tried = |rack: &mut Rack| rack.path(path).timed_out.is_some();
     let mut rack = outstanding.rack.take_if(|rack| again || !tried(rack))?;
     let moment = rack.moment(outstanding.next_tsn());
     let packet = rack.packet_len();
-    let mut bytes = 0;
-    if let Some(state) = rack.path(path) {
-        state.on_timeout(moment);
-        state.begin_undo(again);
-        state.frto.begin(moment.tsn.previous());
-        bytes = mark_first(outstanding, path, packet, |tsn, record| {
-            state.asked.ask_with(tsn);
-            undo_marked(state, tsn, record, again);
-        });
-    }
+    let state = rack.path(path);
+    state.on_timeout(moment);
+    state.begin_undo(again);
+    state.frto.begin(moment.tsn.previous());
+    let bytes = mark_first(outstanding, path, packet, |tsn, record| {
+        state.asked.ask_with(tsn);
+        undo_marked(state, tsn, record, again);
+    });
     outstanding.rack = Some(rack);
     Some(bytes)
 }
 
 /// Handles an expiry of T3-rtx while the peer reports a closed window: the same chunks probe the window, which is no
 /// loss. Returns `None` with loss detection by miss indications.
-pub(super) fn on_window_probe(outstanding: &mut Outstanding, path: u8) -> Option<u32> {
+pub(super) fn on_window_probe(outstanding: &mut Outstanding, path: PathIndex) -> Option<u32> {
     on_path_refused(outstanding, path);
     let mut rack = outstanding.rack.take()?;
     let packet = rack.packet_len();
-    let bytes = rack
-        .path(path)
-        .map_or(0, |state| mark_first(outstanding, path, packet, |tsn, _| state.asked.ask_with(tsn)));
+    let asked = &mut rack.path(path).asked;
+    let bytes = mark_first(outstanding, path, packet, |tsn, _| asked.ask_with(tsn));
     outstanding.rack = Some(rack);
     Some(bytes)
 }
@@ -390,7 +385,7 @@ pub(super) fn on_window_probe(outstanding: &mut Outstanding, path: u8) -> Option
 /// Returns the path of the lowest chunk, which may be retransmitted to learn its fate. Called when the peer's window
 /// has opened by a SACK that acknowledges nothing. Returns `None` if the chunk was sent so recently that the answer
 /// is still in flight.
-pub(super) fn path_to_ask(outstanding: &Outstanding, now: Time) -> Option<u8> {
+pub(super) fn path_to_ask(outstanding: &Outstanding, now: Time) -> Option<PathIndex> {
     let lowest = outstanding.get(0).filter(|record| record.state() == State::InFlight)?;
     let rack = outstanding.rack.as_ref()?;
     let sent_at = match lowest.has(RESENT) {
@@ -406,7 +401,7 @@ pub(super) fn path_to_ask(outstanding: &Outstanding, now: Time) -> Option<u8> {
 /// leave the flight.
 fn mark_first(
     outstanding: &mut Outstanding,
-    path: u8,
+    path: PathIndex,
     packet: u32,
     mut on_mark: impl FnMut(Tsn, &Record),
 ) -> u32 {
@@ -445,33 +440,31 @@ fn undo_marked(state: &mut PathRack, tsn: Tsn, record: &Record, known: bool) {
 
 /// Handles the marking of everything in flight on the path, which is retransmitted, on another path if there is one.
 /// If it was only late, duplicates will show it. `again` is as in [`on_timeout`].
-pub(super) fn on_path_marked(outstanding: &mut Outstanding, path: u8, again: bool) {
-    let path = path % PATHS_MAX as u8;
+pub(super) fn on_path_marked(outstanding: &mut Outstanding, path: PathIndex, again: bool) {
     let Some(mut rack) = outstanding.rack.take() else { return };
     let moment = rack.moment(outstanding.next_tsn());
-    if let Some(state) = rack.path(path) {
-        state.on_timeout(moment);
-        state.begin_undo(again);
-        for index in 0..outstanding.len() {
-            let tsn = outstanding.tsn(index);
-            let Some(record) = outstanding.get(index) else { break };
-            if record.path == path && record.state() == State::Marked {
-                // Earlier marks are not distinguished from new ones.
-                undo_marked(state, tsn, record, true);
-            }
+    let state = rack.path(path);
+    state.on_timeout(moment);
+    state.begin_undo(again);
+    for index in 0..outstanding.len() {
+        let tsn = outstanding.tsn(index);
+        let Some(record) = outstanding.get(index) else { break };
+        if record.path == path && record.state() == State::Marked {
+            // Earlier marks are not distinguished from new ones.
+            undo_marked(state, tsn, record, true);
         }
-        state.frto.end();
-        state.deadline = None;
     }
+    state.frto.end();
+    state.deadline = None;
     rack.stale = true;
     outstanding.rack = Some(rack);
 }
 
 /// Handles the marking of everything in flight on the path without a sign of loss. Duplicates no longer show whether
 /// an earlier loss was spurious.
-pub(super) fn on_path_refused(outstanding: &mut Outstanding, path: u8) {
+pub(super) fn on_path_refused(outstanding: &mut Outstanding, path: PathIndex) {
     let Some(rack) = &mut outstanding.rack else { return };
-    let Some(state) = rack.path(path) else { return };
+    let state = rack.path(path);
     state.probes = LatestProbes::default();
     state.spurious.close();
     state.frto.end();
@@ -481,18 +474,16 @@ pub(super) fn on_path_refused(outstanding: &mut Outstanding, path: u8) {
 }
 
 /// Handles a reduction of a path's window for a mark: losses of data sent so far belong to the same event.
-pub(super) fn on_shrunk(outstanding: &mut Outstanding, path: u8) {
+pub(super) fn on_shrunk(outstanding: &mut Outstanding, path: PathIndex) {
     let next = outstanding.next_tsn();
     let Some(rack) = &mut outstanding.rack else { return };
     let moment = rack.moment(next);
-    if let Some(state) = rack.path(path) {
-        state.on_shrunk(moment);
-    }
+    rack.path(path).on_shrunk(moment);
 }
 
 /// Marks the data of a tail-loss probe without new data: the highest chunk in flight on the path (RFC 8985 section
 /// 7.3) among those that SACKs have room to report. Returns its bytes, which leave the flight.
-pub(super) fn on_probe(outstanding: &mut Outstanding, path: u8) -> u32 {
+pub(super) fn on_probe(outstanding: &mut Outstanding, path: PathIndex) -> u32 {
     let in_flight = |outstanding: &Outstanding, index: &usize| {
         outstanding.get(*index).is_some_and(|record| record.path == path && record.state() == State::InFlight)
     };
@@ -505,8 +496,8 @@ pub(super) fn on_probe(outstanding: &mut Outstanding, path: u8) -> u32 {
     record.set(FAST_MARKED | PROBE);
     let len = record.chunk_len();
     outstanding.change(index, State::Marked);
-    if let Some(state) = outstanding.rack.as_mut().and_then(|rack| rack.path(path)) {
-        sent.into_iter().for_each(|sent| state.note_probe(tsn, sent));
+    if let Some((rack, sent)) = outstanding.rack.as_mut().zip(sent) {
+        rack.path(path).note_probe(tsn, sent);
     }
     len
 }

@@ -1,10 +1,10 @@
 //! Loss detection by SACKs: miss indications and fast recovery (RFC 9260 section 7.2.4).
 
-use super::ack::{self, PathAck};
+use super::ack::PathAck;
 use super::gaps::Gaps;
 use super::outstanding::{FAST_MARKED, FAST_RETRANSMITTED, Outstanding, State};
-use crate::config::PATHS_MAX;
 use crate::number::Tsn;
+use crate::path_index::{PathIndex, PerPath};
 
 /// Number of miss indications that mark a chunk.
 const MISSES: u8 = 3;
@@ -18,7 +18,7 @@ pub(super) struct Recovery {
     first_packet: bool,
     /// True if any entry of `shrunk` is set: the highest TSN sent before the path's window shrank for a mark.
     any_shrunk: bool,
-    shrunk: [Option<Tsn>; PATHS_MAX],
+    shrunk: PerPath<Option<Tsn>>,
 }
 
 impl Recovery {
@@ -42,16 +42,13 @@ impl Recovery {
 
     /// Records that the window of a path has shrunk for marks (RFC 3168): it does not shrink again for losses of data
     /// sent so far.
-    pub(super) fn on_shrunk(&mut self, path: u8, last_sent: Tsn) {
-        if let Some(shrunk) = self.shrunk.get_mut(usize::from(path)) {
-            *shrunk = Some(last_sent);
-            self.any_shrunk = true;
-        }
+    pub(super) fn on_shrunk(&mut self, path: PathIndex, last_sent: Tsn) {
+        self.shrunk[path] = Some(last_sent);
+        self.any_shrunk = true;
     }
 
-    fn has_shrunk_for(&self, path: u8, tsn: Tsn) -> bool {
-        let until = self.shrunk.get(usize::from(path)).copied().flatten();
-        until.is_some_and(|until| tsn.is_at_or_before(until))
+    fn has_shrunk_for(&self, path: PathIndex, tsn: Tsn) -> bool {
+        self.shrunk[path].is_some_and(|until| tsn.is_at_or_before(until))
     }
 
     /// Ends fast recovery at a time-out: T3-rtx starts slow start anew, and cwnd may grow only outside of fast
@@ -89,8 +86,8 @@ pub(super) fn count_misses(
     gaps: &Gaps,
     missing: Missing,
     recovery: &mut Recovery,
-    lowest: &mut [usize; PATHS_MAX],
-    paths: &mut [PathAck; PATHS_MAX],
+    lowest: &mut PerPath<usize>,
+    paths: &mut PerPath<PathAck>,
 ) -> bool {
     let limit = if missing.all { gaps.last().unwrap_or(0).max(missing.below) } else { missing.below };
     let mut marked = false;
@@ -99,7 +96,7 @@ pub(super) fn count_misses(
         if record.state() == State::GapAcked {
             continue; // Revoked by this SACK, which counts its one indication.
         }
-        let lowest = &mut lowest[usize::from(record.path) % PATHS_MAX];
+        let lowest = &mut lowest[record.path];
         *lowest = (*lowest).min(index);
         marked |= count_miss(outstanding, index, recovery, paths);
     }
@@ -121,9 +118,9 @@ pub(super) fn find_lowest(
     outstanding: &Outstanding,
     gaps: &Gaps,
     missing: Missing,
-    acked: &[usize; PATHS_MAX],
-) -> [usize; PATHS_MAX] {
-    let mut lowest = [usize::MAX; PATHS_MAX];
+    acked: &PerPath<usize>,
+) -> PerPath<usize> {
+    let mut lowest = PerPath::filled(usize::MAX);
     let mut wanted = acked.iter().filter(|index| **index != usize::MAX).count();
     for (looked_at, index) in gaps.holes(missing.below).flatten().enumerate() {
         let Some(record) = outstanding.get(index) else { break };
@@ -133,11 +130,10 @@ pub(super) fn find_lowest(
         if looked_at >= LOOKED_AT_MAX {
             return lowest.map(|index| if index == usize::MAX { 0 } else { index });
         }
-        let path = usize::from(record.path) % PATHS_MAX;
-        let (Some(lowest), Some(acked)) = (lowest.get_mut(path), acked.get(path)) else { break };
+        let lowest = &mut lowest[record.path];
         if record.state() != State::GapAcked && *lowest == usize::MAX {
             *lowest = index;
-            wanted -= usize::from(*acked != usize::MAX);
+            wanted -= usize::from(acked[record.path] != usize::MAX);
         }
     }
     lowest
@@ -148,7 +144,7 @@ fn count_miss(
     outstanding: &mut Outstanding,
     index: usize,
     recovery: &Recovery,
-    paths: &mut [PathAck; PATHS_MAX],
+    paths: &mut PerPath<PathAck>,
 ) -> bool {
     let tsn = outstanding.tsn(index);
     let Some(record) = outstanding.get_mut(index) else { return false };
@@ -163,7 +159,7 @@ fn count_miss(
     let (len, path) = (record.chunk_len(), record.path);
     outstanding.change(index, State::Marked);
     let shrinks = !recovery.is_active() && !recovery.has_shrunk_for(path, tsn);
-    let path = ack::of(paths, path);
+    let path = &mut paths[path];
     path.lost_bytes += len;
     path.fast_retransmit_loss |= shrinks;
     true

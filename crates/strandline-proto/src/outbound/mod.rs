@@ -47,10 +47,11 @@ pub(crate) use retransmit::Retransmission;
 use bytes::Bytes;
 use strandline_wire::{Data, Sack};
 
-use crate::config::{AssociationConfig, PATHS_MAX, Recovery};
+use crate::config::{AssociationConfig, Recovery};
 use crate::error::SendError;
 use crate::event::{FailedMessage, FailureCause, SendInfo};
 use crate::number::Tsn;
+use crate::path_index::{PathIndex, PerPath};
 use crate::stats::SentAgain;
 use crate::stream_numbers::StreamNumbers;
 use crate::time::Time;
@@ -93,8 +94,6 @@ const FULL_PACKET: usize = 1500;
 ///   nothing is in flight and no SACK will arrive by itself. The caller runs T3-rtx of the path for new data for one
 ///   RTO, without an error when it expires, and then calls [`permit_window_probe`](Self::permit_window_probe), which
 ///   lets `next_new` return one chunk.
-///
-/// Paths are plain numbers below `PATHS_MAX`.
 #[derive(Debug)]
 pub(crate) struct Outbound {
     window: PeerWindow,
@@ -275,7 +274,12 @@ impl Outbound {
 impl Outbound {
     /// Returns the lowest chunk marked for retransmission, if it fits `space` bytes with its header and padding. It
     /// is in flight on `path` from now on.
-    pub(crate) fn next_retransmission(&mut self, now: Time, path: u8, space: usize) -> Option<Data<'_>> {
+    pub(crate) fn next_retransmission(
+        &mut self,
+        now: Time,
+        path: PathIndex,
+        space: usize,
+    ) -> Option<Data<'_>> {
         let Busy { sent: SendWindow { outstanding, .. }, messages, .. } = self.busy.as_deref_mut()?;
         let data = retransmit::next(now, outstanding, messages, path, space)?;
         self.window.spend(data.payload.len());
@@ -293,7 +297,7 @@ impl Outbound {
     pub(crate) fn next_new(
         &mut self,
         now: Time,
-        path: u8,
+        path: PathIndex,
         space: usize,
         packet_space: usize,
     ) -> Option<Data<'_>> {
@@ -343,12 +347,12 @@ impl Outbound {
     /// True if no chunk before `tsn` that was last sent on `path` is outstanding: retransmitting it there restarts
     /// T3-rtx (section 6.1).
     #[must_use]
-    pub(crate) fn is_earliest_outstanding(&self, tsn: Tsn, path: u8) -> bool {
+    pub(crate) fn is_earliest_outstanding(&self, tsn: Tsn, path: PathIndex) -> bool {
         let Some(sent) = self.sent() else { return false };
         let Some(index) = sent.outstanding.index_of(tsn) else { return false };
         let earlier =
             |path| sent.outstanding.range(0, index).any(|r| r.path == path && r.state() != State::GapAcked);
-        !earlier(path % PATHS_MAX as u8)
+        !earlier(path)
     }
 
     /// Returns why a chunk in the send window was last retransmitted.
@@ -366,7 +370,7 @@ impl Outbound {
 
     /// Returns the path that a chunk in the send window was last sent on.
     #[must_use]
-    pub(crate) fn path_of(&self, tsn: Tsn) -> Option<u8> {
+    pub(crate) fn path_of(&self, tsn: Tsn) -> Option<PathIndex> {
         let sent = self.sent()?;
         sent.outstanding.get(sent.outstanding.index_of(tsn)?).map(|record| record.path)
     }
@@ -381,7 +385,7 @@ impl Outbound {
 
     /// Returns the path whose tail-loss probe the chunk was, if it is not known yet whether it was needed.
     #[must_use]
-    pub(crate) fn probed_from(&self, tsn: Tsn) -> Option<u8> {
+    pub(crate) fn probed_from(&self, tsn: Tsn) -> Option<PathIndex> {
         self.sent()?.outstanding.rack.as_ref()?.probed_from(tsn)
     }
 
@@ -407,7 +411,7 @@ impl Outbound {
         &mut self,
         now: Time,
         sack: &Sack<'_>,
-        paths: &mut [PathAck; PATHS_MAX],
+        paths: &mut PerPath<PathAck>,
     ) -> SackOutcome {
         let mut idle = None;
         let busy = match self.busy.as_deref_mut() {
@@ -447,12 +451,7 @@ impl Outbound {
     }
 
     /// Processes the Cumulative TSN Ack of a SHUTDOWN, which reports neither gaps nor window (section 9.2).
-    pub(crate) fn on_cumulative(
-        &mut self,
-        now: Time,
-        tsn: Tsn,
-        paths: &mut [PathAck; PATHS_MAX],
-    ) -> SackOutcome {
+    pub(crate) fn on_cumulative(&mut self, now: Time, tsn: Tsn, paths: &mut PerPath<PathAck>) -> SackOutcome {
         let mut idle = None;
         let busy = match self.busy.as_deref_mut() {
             Some(busy) => busy,
@@ -483,7 +482,7 @@ impl Outbound {
 
     /// Records that the window of the path has shrunk because the network marked data: it does not shrink again for
     /// losses of that data (RFC 3168 section 6.1.2).
-    pub(crate) fn on_shrunk(&mut self, path: u8) {
+    pub(crate) fn on_shrunk(&mut self, path: PathIndex) {
         let Some(busy) = &mut self.busy else { return };
         busy.sent.recovery.on_shrunk(path, busy.sent.outstanding.next_tsn().previous());
         loss_detection::on_shrunk(&mut busy.sent.outstanding, path);

@@ -2,7 +2,7 @@
 
 use strandline_wire::GapBlock;
 
-use super::ack::{self, PathAck};
+use super::ack::PathAck;
 use super::gaps::Gaps;
 use super::loss_detection::{self, Newly};
 use super::messages::Messages;
@@ -10,8 +10,9 @@ use super::miss_indications::{self, Missing, Recovery};
 use super::outstanding::{CHUNKS_MAX, CREDITED, MOVED, Outstanding, RESENT, Record, State};
 use super::rack::Learnt;
 use super::spurious::RESENT_MAX;
-use crate::config::{PATHS_MAX, Recovery as Mode};
+use crate::config::Recovery as Mode;
 use crate::number::Tsn;
+use crate::path_index::PerPath;
 use crate::time::Time;
 
 /// The chunks in flight and what is known about them.
@@ -86,7 +87,7 @@ impl SendWindow {
         now: Time,
         steps: usize,
         messages: &mut Messages,
-        paths: &mut [PathAck; PATHS_MAX],
+        paths: &mut PerPath<PathAck>,
     ) -> (bool, usize) {
         if let Some(rack) = &mut self.outstanding.rack {
             rack.begin(now);
@@ -106,7 +107,7 @@ impl SendWindow {
         steps: usize,
         blocks: impl Iterator<Item = GapBlock> + Clone,
         messages: &mut Messages,
-        paths: &mut [PathAck; PATHS_MAX],
+        paths: &mut PerPath<PathAck>,
     ) -> Progress {
         let (newly_acked, delivered) = self.advance(now, steps, messages, paths);
         let mut progress = Progress {
@@ -136,7 +137,7 @@ impl SendWindow {
         now: Time,
         steps: usize,
         messages: &mut Messages,
-        paths: &mut [PathAck; PATHS_MAX],
+        paths: &mut PerPath<PathAck>,
     ) -> Progress {
         let (newly_acked, delivered) = self.advance(now, steps, messages, paths);
         loss_detection::conclude(&mut self.outstanding, &self.gaps, now, Some(Newly::default()), paths);
@@ -149,7 +150,7 @@ impl SendWindow {
     pub(super) fn on_duplicates(
         &mut self,
         duplicates: impl Iterator<Item = Tsn>,
-        paths: &mut [PathAck; PATHS_MAX],
+        paths: &mut PerPath<PathAck>,
     ) {
         let (cumulative, next) = (self.outstanding.cumulative_ack(), self.outstanding.next_tsn());
         if let Some(rack) = &mut self.outstanding.rack {
@@ -164,25 +165,23 @@ impl SendWindow {
         steps: usize,
         blocks: impl Iterator<Item = GapBlock>,
         progress: &mut Progress,
-        paths: &mut [PathAck; PATHS_MAX],
+        paths: &mut PerPath<PathAck>,
     ) -> Newly {
         let Self { outstanding, gaps, recovery, patience } = self;
         let overtaken = gaps.last().unwrap_or(0);
         gaps.replace(blocks, outstanding.rack.is_some());
         let mut newly = Newly::default();
-        let mut first_acked = [usize::MAX; PATHS_MAX];
+        let mut first_acked = PerPath::filled(usize::MAX);
         let mut highest = 0;
         for run in gaps.added() {
             for index in usize::from(run.start)..=usize::from(run.end) {
                 let Some(record) = outstanding.change(index, State::GapAcked) else { break };
                 let sent_at = (outstanding.sent_at(index), !outstanding.is_unnamed(index));
-                if credit(&record, sent_at, ack::of(paths, record.path)) {
-                    let first = &mut first_acked[usize::from(record.path) % PATHS_MAX];
+                if credit(&record, sent_at, &mut paths[record.path]) {
+                    let first = &mut first_acked[record.path];
                     *first = (*first).min(index);
                     highest = index;
-                    if let Some(newly) = newly.get_mut(usize::from(record.path) % PATHS_MAX) {
-                        *newly = Some(index);
-                    }
+                    newly[record.path] = Some(index);
                     outstanding.tell_gap_acked(index, &record, overtaken);
                 }
                 if let Some(record) = outstanding.get_mut(index) {
@@ -193,7 +192,7 @@ impl SendWindow {
         outstanding.set_unnamed(gaps.cut_at());
         progress.newly_acked |= newly.iter().any(Option::is_some);
         let missing = Missing { below: highest, all: progress.in_fast_recovery && steps > 0 };
-        let mut first_missing = [usize::MAX; PATHS_MAX];
+        let mut first_missing = PerPath::filled(usize::MAX);
         if outstanding.rack.is_none() {
             progress.entered_fast_recovery = miss_indications::count_misses(
                 outstanding,
@@ -245,12 +244,7 @@ fn credit(record: &Record, (sent_at, timed): (Option<Time>, bool), path: &mut Pa
 /// Handles a chunk whose gap acknowledgement the peer revokes (rule D iii): it is in flight again, with one miss
 /// indication. `overtaken` is true if the SACK may be older than the previous one. Returns how many chunks must be
 /// examined again.
-fn renege(
-    outstanding: &mut Outstanding,
-    index: usize,
-    overtaken: bool,
-    paths: &mut [PathAck; PATHS_MAX],
-) -> u32 {
+fn renege(outstanding: &mut Outstanding, index: usize, overtaken: bool, paths: &mut PerPath<PathAck>) -> u32 {
     let Some(path) = outstanding.get(index).filter(|record| record.state() == State::GapAcked) else {
         return 0;
     };
@@ -259,7 +253,7 @@ fn renege(
     let again = outstanding.rack.as_mut().map_or(0, |rack| rack.on_reneged(index, path, overtaken));
     let Some(record) = outstanding.get_mut(index) else { return 0 };
     record.misses = 1;
-    let path = ack::of(paths, record.path);
+    let path = &mut paths[record.path];
     path.reneged_bytes += record.chunk_len();
     path.reneged = true;
     1 + again as u32

@@ -13,12 +13,13 @@ use std::collections::VecDeque;
 
 use strandline_wire::{DATA_CHUNK_HEADER_LEN, Data};
 
-use super::ack::{self, PathAck};
+use super::ack::PathAck;
 use super::messages::{Leaving, MessageKey, Messages};
 use super::rack::{Learnt, Rack};
 use super::send_times::SendTimes;
-use crate::config::{PATHS_MAX, Recovery};
+use crate::config::Recovery;
 use crate::number::Tsn;
+use crate::path_index::{PathIndex, PerPath};
 use crate::time::Time;
 
 /// Maximum number of outstanding chunks: what a gap block can report. It also keeps the two limits of section 6.1,
@@ -52,7 +53,7 @@ pub(super) struct Record {
     /// If it was retransmitted: its number in the log of retransmissions.
     pub(super) resent: u16,
     /// The path that it was last sent on.
-    pub(super) path: u8,
+    pub(super) path: PathIndex,
     /// Number of miss indications (section 7.2.4).
     pub(super) misses: u8,
     /// See `Record::has`.
@@ -95,7 +96,7 @@ impl Record {
     /// Returns path, state and credit as a number: records with the same number can leave together.
     #[inline]
     const fn alike(&self) -> u32 {
-        let all = u32::from_le_bytes([self.path, self.misses, self.flags, self.state as u8]);
+        let all = u32::from_le_bytes([self.path.number(), self.misses, self.flags, self.state as u8]);
         all & u32::from_le_bytes([u8::MAX, 0, CREDITED | RESENT | MOVED, u8::MAX])
     }
 
@@ -128,7 +129,7 @@ pub(super) struct Outstanding {
     /// Bytes of the records acknowledged by gap blocks.
     gap_acked_bytes: u32,
     /// Number of records of each path that are [`State::Overdue`].
-    overdue: [u16; PATHS_MAX],
+    overdue: PerPath<u16>,
     times: SendTimes,
     /// If the latest SACK was full: the highest TSN that it reported, and the next TSN when it arrived. It is unknown
     /// when chunks between them arrived.
@@ -142,7 +143,7 @@ pub(super) struct Outstanding {
 /// Chunks that leave together, alike in path, state and credit.
 #[derive(Debug, Clone, Copy)]
 struct Run {
-    path: u8,
+    path: PathIndex,
     state: State,
     flags: u8,
     /// Bytes of user data.
@@ -174,7 +175,7 @@ impl Outstanding {
             marked: 0,
             marked_from: 0,
             gap_acked_bytes: 0,
-            overdue: [0; PATHS_MAX],
+            overdue: PerPath::default(),
             times: SendTimes::default(),
             unnamed: None,
             paths: 0,
@@ -192,14 +193,14 @@ impl Outstanding {
 
     /// Assigns the next TSN to a piece of a message; [`on_sent`](Self::on_sent) must follow.
     #[inline]
-    pub(super) fn push(&mut self, path: u8, piece: Piece) {
+    pub(super) fn push(&mut self, path: PathIndex, piece: Piece) {
         let Piece { message, offset, len, ends } = piece;
         self.records.push_back(Record {
             message,
             offset,
             len,
             state: State::InFlight,
-            path: path % PATHS_MAX as u8,
+            path,
             misses: 0,
             flags: if ends { ENDING } else { 0 },
             resent: 0,
@@ -208,9 +209,9 @@ impl Outstanding {
 
     /// Records that the last `chunks`, of `user_data` bytes in all, are sent to `path` now.
     #[inline]
-    pub(super) fn on_sent(&mut self, now: Time, path: u8, chunks: u32, user_data: usize) {
+    pub(super) fn on_sent(&mut self, now: Time, path: PathIndex, chunks: u32, user_data: usize) {
         self.times.on_sent(self.first + (self.records.len() as u32 - chunks), now);
-        self.paths |= 1 << (path % PATHS_MAX as u8);
+        self.paths |= path.bit();
         self.in_flight_bytes += user_data as u32;
         self.bytes += user_data as u32;
     }
@@ -238,7 +239,7 @@ impl Outstanding {
             State::InFlight => self.in_flight_bytes -= len,
             State::Marked => self.marked -= 1,
             State::GapAcked => self.gap_acked_bytes -= len,
-            State::Overdue => self.overdue[usize::from(before.path) % PATHS_MAX] -= 1,
+            State::Overdue => self.overdue[before.path] -= 1,
         }
         match to {
             State::InFlight => self.in_flight_bytes += len,
@@ -247,7 +248,7 @@ impl Outstanding {
                 self.marked_from = self.marked_from.min(index);
             }
             State::GapAcked => self.gap_acked_bytes += len,
-            State::Overdue => self.overdue[usize::from(before.path) % PATHS_MAX] += 1,
+            State::Overdue => self.overdue[before.path] += 1,
         }
         Some(before)
     }
@@ -260,7 +261,7 @@ impl Outstanding {
         steps: usize,
         overtaken: usize,
         messages: &mut Messages,
-        paths: &mut [PathAck; PATHS_MAX],
+        paths: &mut PerPath<PathAck>,
     ) -> (bool, usize) {
         let steps = steps.min(self.records.len());
         let before = self.bytes;
@@ -317,10 +318,10 @@ impl Outstanding {
 
     /// Accounts for a run that leaves; its last record is at index `last`. Returns true if it was not acknowledged
     /// before.
-    fn settle(&mut self, run: &Run, last: usize, overtaken: usize, paths: &mut [PathAck; PATHS_MAX]) -> bool {
+    fn settle(&mut self, run: &Run, last: usize, overtaken: usize, paths: &mut PerPath<PathAck>) -> bool {
         let Run { path: number, state, flags, .. } = *run;
         self.bytes -= run.payload;
-        let path = ack::of(paths, number);
+        let path = &mut paths[number];
         match state {
             State::GapAcked => {
                 self.gap_acked_bytes -= run.payload;
@@ -331,7 +332,7 @@ impl Outstanding {
                 path.flight_drop += run.bytes;
             }
             State::Marked => self.marked -= run.chunks,
-            State::Overdue => self.overdue[usize::from(number) % PATHS_MAX] -= run.chunks as u16,
+            State::Overdue => self.overdue[number] -= run.chunks as u16,
         }
         path.lowest_acked = true;
         if flags & CREDITED != 0 {
@@ -402,8 +403,7 @@ impl Outstanding {
     }
 
     /// Records that a marked chunk is retransmitted on `path`.
-    pub(super) fn resend(&mut self, now: Time, index: usize, path: u8) {
-        let path = path % PATHS_MAX as u8;
+    pub(super) fn resend(&mut self, now: Time, index: usize, path: PathIndex) {
         let tsn = self.tsn(index);
         let Some(record) = self.records.get_mut(index) else { return };
         match &mut self.rack {
@@ -419,7 +419,7 @@ impl Outstanding {
             record.set(MOVED);
         }
         record.path = path;
-        self.paths |= 1 << path;
+        self.paths |= path.bit();
         record.misses = 0;
         self.change(index, State::InFlight);
     }

@@ -18,8 +18,8 @@ use super::frto::Frto;
 use super::gaps::BeyondGap;
 use super::resent::ResentLog;
 use super::spurious::{ANSWER_EIGHTHS, Spurious, TOO_SOON_QUARTERS};
-use crate::config::PATHS_MAX;
 use crate::number::Tsn;
+use crate::path_index::{PathIndex, PathVec, PerPath};
 use crate::time::Time;
 
 /// Number of recoveries after which a wider reordering window is reset, unless a spurious retransmission renews it.
@@ -36,7 +36,7 @@ pub(super) struct Rack {
     now: Time,
     pub(super) log: ResentLog,
     /// State of each path that data was sent on.
-    pub(super) paths: Vec<PathRack>,
+    pub(super) paths: PathVec<PathRack>,
     /// What was known about the paths before.
     learnt: Learnt,
     /// No chunk below this index is in flight and was sent only once.
@@ -84,9 +84,9 @@ pub(super) struct Learnt {
 }
 
 impl Learnt {
-    fn path(self, path: usize) -> PathRack {
-        let reordering = self.reordering >> path & 1 == 1;
-        let known_ns = if path == 0 { u64::from(self.min_rtt_us) * 1000 } else { 0 };
+    fn path(self, path: PathIndex) -> PathRack {
+        let reordering = self.reordering & path.bit() != 0;
+        let known_ns = if path == PathIndex::FIRST { u64::from(self.min_rtt_us) * 1000 } else { 0 };
         let Self { quarters, persist, .. } = if reordering { self } else { Self::default() };
         PathRack { reordering, quarters, persist, known_ns, ..PathRack::default() }
     }
@@ -373,7 +373,7 @@ impl Rack {
             now: Time::ZERO,
             log: ResentLog::default(),
             again: None,
-            paths: Vec::new(),
+            paths: PathVec::new(),
             learnt,
             judged: 0,
             overdue: 0,
@@ -386,13 +386,10 @@ impl Rack {
         }
     }
 
-    pub(super) fn path(&mut self, path: u8) -> Option<&mut PathRack> {
-        let at = usize::from(path) % PATHS_MAX;
-        if at >= self.paths.len() {
-            let new = self.paths.len()..=at;
-            self.paths.extend(new.map(|path| self.learnt.path(path)));
-        }
-        self.paths.get_mut(at)
+    #[inline]
+    pub(super) fn path(&mut self, path: PathIndex) -> &mut PathRack {
+        let learnt = self.learnt;
+        self.paths.or_insert_with(path, |path| learnt.path(path))
     }
 
     /// Returns what must be kept while nothing is in flight.
@@ -408,9 +405,10 @@ impl Rack {
         let measured_us = u32::try_from(measured_ns.div_ceil(1000)).unwrap_or(u32::MAX);
         let min_rtt_us = if measured_us == 0 { self.learnt.min_rtt_us } else { measured_us };
         let old = Learnt { min_rtt_us, ..old };
-        let reordering = self.paths.iter().enumerate().filter(|(_, path)| path.reordering);
-        reordering.fold(old, |learnt, (number, path)| Learnt {
-            reordering: learnt.reordering | 1 << number,
+        let reordering =
+            PathIndex::ALL.into_iter().zip(self.paths.iter()).filter(|(_, path)| path.reordering);
+        reordering.fold(old, |learnt, (index, path)| Learnt {
+            reordering: learnt.reordering | index.bit(),
             quarters: learnt.quarters.max(path.quarters),
             persist: learnt.persist.max(path.persist),
             ..learnt
@@ -448,13 +446,13 @@ impl Rack {
     /// acknowledged before.
     pub(super) fn on_acked(
         &mut self,
-        path: u8,
+        path: PathIndex,
         sent: Option<(Time, bool)>,
         (first, tsn): (Tsn, Tsn),
         overtaken: bool,
     ) {
         let alone = self.paths.len() <= 1;
-        let Some(path) = self.path(path) else { return };
+        let path = self.path(path);
         path.frto.on_acked(first, tsn);
         path.on_arrived(Sent::Once(tsn));
         // A chunk on another path may overtake without any reordering.
@@ -470,11 +468,11 @@ impl Rack {
     /// step 2). A retransmission is sent alone, and may be a little faster than a packet of a train, which waited for
     /// the previous one. After a time-out the answer is believed more readily: too much depends on it, and a single
     /// packet may be faster than any of a full queue was.
-    pub(super) fn on_resent_acked(&mut self, number: u8, entry: u16, (tsn, len): (Tsn, u32)) {
+    pub(super) fn on_resent_acked(&mut self, index: PathIndex, entry: u16, (tsn, len): (Tsn, u32)) {
         let (Some(at), now) = (self.log.at(entry), self.now) else { return };
         let sent = Sent::Again(self.log.whole(entry));
         let (alone, packet) = (self.paths.len() <= 1, self.packet_len());
-        let Some(path) = self.path(number) else { return };
+        let path = self.path(index);
         let rtt_ns = (now.since(at).as_nanos() as u64).max(1);
         if alone && path.timed_out.is_none() && rtt_ns < path.answer_ns(len, packet) {
             path.needless |= path.spurious.on_answered_too_soon(at, tsn);
@@ -489,14 +487,14 @@ impl Rack {
         if in_time {
             self.again = self.again.max(Some(at));
         }
-        for (other, path) in (0..).zip(&mut self.paths) {
-            path.asked.on_acked(tsn, Some(at).filter(|_| in_time && other != number));
+        for (other, path) in PathIndex::ALL.into_iter().zip(self.paths.iter_mut()) {
+            path.asked.on_acked(tsn, Some(at).filter(|_| in_time && other != index));
         }
     }
 
     /// Applies Karn's rule (RFC 9260 section 6.3.1 C5) if SACKs were lost: this SACK answers a retransmission, and
     /// data sent before that, on any path, may have arrived long ago. Called after each SACK.
-    pub(super) fn judge_round_trips(&mut self, acks: &mut [PathAck; PATHS_MAX]) {
+    pub(super) fn judge_round_trips(&mut self, acks: &mut PerPath<PathAck>) {
         let Some(again) = self.again.take() else { return };
         for ack in acks.iter_mut() {
             ack.rtt_overtaken = ack.rtt_sample_sent_at.is_some_and(|at| at < again);
@@ -504,24 +502,27 @@ impl Rack {
     }
 
     /// Records that marked chunks that were not retransmitted are acknowledged.
-    pub(super) fn on_marked_acked(&mut self, path: u8, chunks: u32) {
-        if let Some(path) = self.path(path) {
-            path.spurious.on_marks_refuted(chunks);
-        }
+    pub(super) fn on_marked_acked(&mut self, path: PathIndex, chunks: u32) {
+        self.path(path).spurious.on_marks_refuted(chunks);
     }
 
     /// Records that a chunk that had been sent on path `from` is retransmitted. `first` is true if it had been sent
     /// once, `probe` if nothing indicated its loss. Returns its number in the log.
-    pub(super) fn on_resent(&mut self, now: Time, tsn: Tsn, from: u8, (first, probe): (bool, bool)) -> u16 {
-        let from = usize::from(from) % PATHS_MAX;
+    pub(super) fn on_resent(
+        &mut self,
+        now: Time,
+        tsn: Tsn,
+        from: PathIndex,
+        (first, probe): (bool, bool),
+    ) -> u16 {
         // Without a delay, what is sent now precedes something that has arrived.
         self.stale |= self.paths.iter().any(|path| path.latest.is_some_and(|(at, _)| at >= now));
-        for (number, path) in self.paths.iter_mut().enumerate() {
-            match number == from {
+        for (index, path) in PathIndex::ALL.into_iter().zip(self.paths.iter_mut()) {
+            match index == from {
                 true if !probe => path.spurious.on_resent(now, tsn),
                 _ => path.spurious.on_resent_elsewhere(now, tsn),
             }
-            if number == from && probe {
+            if index == from && probe {
                 path.spurious.on_probe_resent(now, tsn, first);
             }
         }
@@ -534,19 +535,13 @@ impl Rack {
     }
 
     /// Returns the path of that probe.
-    pub(super) fn probed_from(&self, tsn: Tsn) -> Option<u8> {
-        let at = self.paths.iter().position(|path| path.has_probed_with(tsn))?;
-        u8::try_from(at).ok()
+    pub(super) fn probed_from(&self, tsn: Tsn) -> Option<PathIndex> {
+        let mut paths = PathIndex::ALL.into_iter().zip(self.paths.iter());
+        paths.find(|(_, path)| path.has_probed_with(tsn)).map(|(index, _)| index)
     }
 
     /// Records that the peer already had the chunk. This is our doing only if it was retransmitted.
-    pub(super) fn on_duplicate(
-        &mut self,
-        tsn: Tsn,
-        cumulative: Tsn,
-        next: Tsn,
-        acks: &mut [PathAck; PATHS_MAX],
-    ) {
+    pub(super) fn on_duplicate(&mut self, tsn: Tsn, cumulative: Tsn, next: Tsn, acks: &mut PerPath<PathAck>) {
         for (path, ack) in self.paths.iter_mut().zip(acks) {
             if path.has_probed_with(tsn) {
                 path.forget_probe(tsn);
@@ -566,10 +561,10 @@ impl Rack {
 
     /// Records that the chunk is in flight again without a retransmission. `overtaken` is true if that may be
     /// outdated. Returns how many chunks must be examined again.
-    pub(super) fn on_reneged(&mut self, index: usize, path: u8, overtaken: bool) -> usize {
+    pub(super) fn on_reneged(&mut self, index: usize, path: PathIndex, overtaken: bool) -> usize {
         let now = self.now;
-        if let Some(path) = self.path(path).filter(|_| overtaken) {
-            path.taken_back = now;
+        if overtaken {
+            self.path(path).taken_back = now;
         }
         let again = self.judged.saturating_sub(index);
         self.judged -= again;
@@ -587,6 +582,6 @@ impl Rack {
 
     pub(super) fn heap_bytes(&self) -> usize {
         let doubts: usize = self.paths.iter().map(|path| path.spurious.heap_bytes()).sum();
-        size_of::<Self>() + self.log.heap_bytes() + self.paths.capacity() * size_of::<PathRack>() + doubts
+        size_of::<Self>() + self.log.heap_bytes() + self.paths.heap_bytes() + doubts
     }
 }

@@ -5,7 +5,7 @@ use strandline_wire::Data;
 use super::fragment;
 use super::messages::Messages;
 use super::outstanding::{FAST_MARKED, Outstanding, PROBE, RESENT, State};
-use crate::config::PATHS_MAX;
+use crate::path_index::PathIndex;
 use crate::time::Time;
 
 /// The next chunk to retransmit: the lowest TSN marked.
@@ -15,7 +15,7 @@ pub(crate) struct Retransmission {
     /// has fallen since: fragments are never cut again, so IP must fragment it (section 6.9).
     pub(crate) size: usize,
     /// The path that it was last sent on.
-    pub(crate) last_path: u8,
+    pub(crate) last_path: PathIndex,
     /// True if fast retransmit marked it: it should use the same path (section 6.4). Otherwise T3-rtx expired, and it
     /// should use another path if there is one.
     pub(crate) fast: bool,
@@ -29,8 +29,7 @@ pub(crate) struct Retransmission {
 /// Marks every chunk in flight on the path. Section 6.3.3 E3 retransmits the lowest chunks at once and marks the
 /// others; here all are marked, and the congestion window of one packet after the time-out lets the first ones be
 /// sent. Returns their bytes, including headers and padding.
-pub(super) fn mark_path(outstanding: &mut Outstanding, path: u8) -> u32 {
-    let path = path % PATHS_MAX as u8;
+pub(super) fn mark_path(outstanding: &mut Outstanding, path: PathIndex) -> u32 {
     let mut bytes = 0;
     for index in 0..outstanding.len() {
         let Some(record) = outstanding.get_mut(index) else { break };
@@ -68,7 +67,7 @@ pub(super) fn next<'a>(
     now: Time,
     outstanding: &mut Outstanding,
     messages: &'a Messages,
-    path: u8,
+    path: PathIndex,
     space: usize,
 ) -> Option<Data<'a>> {
     let index = outstanding.first_marked()?;

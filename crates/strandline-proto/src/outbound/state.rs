@@ -6,6 +6,7 @@ use super::on_sack::SendWindow;
 use super::outstanding::{Record, State};
 use super::{Busy, Outbound};
 use crate::number::Tsn;
+use crate::path_index::PathIndex;
 
 /// Heap of an [`Outbound`] in bytes, without the buffers that the user shares with it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -161,7 +162,7 @@ impl Outbound {
     /// Returns the bytes in flight on a path, counted chunk by chunk, which the caller's own account must equal. For
     /// assertions.
     #[must_use]
-    pub(crate) fn flight_of(&self, path: u8) -> u32 {
+    pub(crate) fn flight_of(&self, path: PathIndex) -> u32 {
         let in_flight = |r: &&Record| r.path == path && r.state() == State::InFlight;
         let Some(sent) = self.sent() else { return 0 };
         sent.outstanding.range(0, usize::MAX).filter(in_flight).map(Record::chunk_len).sum()
@@ -170,7 +171,7 @@ impl Outbound {
     /// True if chunks last sent on the path are outstanding outside the flight, because no SACK had room to report
     /// them: T3-rtx keeps running for them as for the flight (section 6.3.2 R2).
     #[must_use]
-    pub(crate) fn has_overdue(&self, path: u8) -> bool {
+    pub(crate) fn has_overdue(&self, path: PathIndex) -> bool {
         self.sent().is_some_and(|sent| sent.outstanding.has_overdue(path))
     }
 

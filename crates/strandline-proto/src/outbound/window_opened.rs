@@ -1,7 +1,7 @@
 //! What is sent while the peer's window is closed and when it opens (decisions 81 and 99).
 
 use super::{Outbound, loss_detection, timeout};
-use crate::config::PATHS_MAX;
+use crate::path_index::PathIndex;
 use crate::time::Time;
 
 impl Outbound {
@@ -9,15 +9,14 @@ impl Outbound {
     /// ([`ask_opened`](Self::ask_opened)), if the latest SACK opened a closed window and acknowledged nothing. T3-rtx
     /// may be backed off far, and nothing else would find out before.
     #[must_use]
-    pub(crate) fn take_window_opened(&mut self, now: Time) -> Option<u8> {
+    pub(crate) fn take_window_opened(&mut self, now: Time) -> Option<PathIndex> {
         let opened = core::mem::take(&mut self.window_opened);
         self.sent().filter(|_| opened).and_then(|sent| loss_detection::path_to_ask(&sent.outstanding, now))
     }
 
     /// Retransmits as many of the path's lowest chunks as fit a packet. Returns the bytes that left the path's
     /// flight.
-    pub(crate) fn ask_opened(&mut self, path: u8) -> u32 {
-        let path = path % PATHS_MAX as u8;
+    pub(crate) fn ask_opened(&mut self, path: PathIndex) -> u32 {
         let marked = timeout::mark(self, |sent| loss_detection::on_window_probe(&mut sent.outstanding, path));
         marked.flatten().unwrap_or(0)
     }
@@ -31,8 +30,7 @@ impl Outbound {
     /// Handles an expiry of T3-rtx of the path while the peer keeps reporting a closed window (section 6.1 rule A):
     /// as many of the lowest chunks as fit a packet probe it. With miss indications all are retransmitted. Returns
     /// the bytes that left the path's flight.
-    pub(crate) fn on_window_probe_timeout(&mut self, path: u8) -> u32 {
-        let path = path % PATHS_MAX as u8;
+    pub(crate) fn on_window_probe_timeout(&mut self, path: PathIndex) -> u32 {
         let marked =
             timeout::mark_lowest(self, |sent| loss_detection::on_window_probe(&mut sent.outstanding, path));
         marked.unwrap_or_else(|| self.send_again(path))

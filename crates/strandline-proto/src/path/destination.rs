@@ -38,10 +38,6 @@ pub(super) enum Exempt {
     Other,
 }
 
-/// Number of a path within its association, from 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PathIndex(pub(crate) u8);
-
 /// One path. Data is counted in bytes of DATA chunks with header and padding (RFC 9260 section 7.2).
 #[derive(Debug, Clone)]
 pub(crate) struct Path {

@@ -24,7 +24,7 @@ mod tlp;
 mod tlp_budget;
 mod verification;
 
-pub(crate) use self::destination::{Path, PathIndex, PathLoss, PathSack};
+pub(crate) use self::destination::{Path, PathLoss, PathSack};
 pub(crate) use self::ecn_trial::EcnTrial;
 pub(crate) use self::path_cache::KnownPaths;
 pub(crate) use self::pmtu::{HEADER_IPV4, HEADER_IPV6};

@@ -7,8 +7,7 @@ mod tests;
 
 use core::time::Duration;
 
-use super::PathIndex;
-
+use crate::path_index::PathIndex;
 use crate::time::Time;
 
 /// Lifetime of an answer.

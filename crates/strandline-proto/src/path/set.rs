@@ -5,14 +5,15 @@ mod tests;
 
 use core::net::IpAddr;
 
-use super::destination::{Path, PathIndex};
+use super::destination::Path;
 use super::state::PathState;
-use crate::config::{AssociationConfig, PATHS_MAX};
+use crate::config::AssociationConfig;
 use crate::congestion::Controller;
+use crate::path_index::PathIndex;
 use crate::time::Time;
 use crate::zone;
 
-/// The paths of an association: at least one and at most [`PATHS_MAX`]. The first is stored inline, so that an
+/// The paths of an association: at least one and at most `PATHS_MAX`. The first is stored inline, so that an
 /// association with one path needs no heap. Paths are never removed, so indices stay valid.
 #[derive(Debug)]
 pub(crate) struct PathSet {
@@ -24,35 +25,53 @@ pub(crate) struct PathSet {
 impl PathSet {
     /// Creates a set of one path, the primary.
     pub(crate) fn new(first: Path) -> Self {
-        Self { first, more: Vec::new(), primary: PathIndex(0) }
+        Self { first, more: Vec::new(), primary: PathIndex::FIRST }
     }
 
-    /// Adds a path. Returns `None` if there are already [`PATHS_MAX`]. If a path to the same IP address exists,
+    /// Adds a path. Returns `None` if there are already `PATHS_MAX`. If a path to the same IP address exists,
     /// returns its index and adds nothing.
     pub(crate) fn add(&mut self, path: Path) -> Option<PathIndex> {
         if let Some(present) = self.by_address(path.remote.ip()) {
             return Some(present);
         }
-        let index = u8::try_from(self.len()).ok().filter(|_| self.len() < PATHS_MAX)?;
+        let index = PathIndex::new(self.len())?;
         self.more.reserve_exact(1);
         self.more.push(path);
-        Some(PathIndex(index))
+        Some(index)
+    }
+
+    /// True if there is a path with this index.
+    pub(crate) fn contains(&self, index: PathIndex) -> bool {
+        usize::from(index) < self.len()
+    }
+
+    /// Returns the index of a path by its number, which may come from the network.
+    pub(crate) fn by_number(&self, number: u8) -> Option<PathIndex> {
+        PathIndex::new(number.into()).filter(|index| self.contains(*index))
     }
 
     pub(crate) fn len(&self) -> usize {
         1 + self.more.len()
     }
 
+    /// Returns the path of an index, if there is one.
+    pub(crate) fn find(&self, index: PathIndex) -> Option<&Path> {
+        match usize::from(index).checked_sub(1) {
+            None => Some(&self.first),
+            Some(at) => self.more.get(at),
+        }
+    }
+
     /// Returns the path of an index from [`add`](Self::add) or an iterator, and the first path for any other index.
     pub(crate) fn get(&self, index: PathIndex) -> &Path {
-        debug_assert!(usize::from(index.0) < self.len(), "no such path: {index:?}");
-        usize::from(index.0).checked_sub(1).and_then(|at| self.more.get(at)).unwrap_or(&self.first)
+        debug_assert!(self.contains(index), "no such path: {index:?}");
+        usize::from(index).checked_sub(1).and_then(|at| self.more.get(at)).unwrap_or(&self.first)
     }
 
     /// Returns a mutable reference to the path that [`get`](Self::get) returns.
     pub(crate) fn get_mut(&mut self, index: PathIndex) -> &mut Path {
-        debug_assert!(usize::from(index.0) < self.len(), "no such path: {index:?}");
-        match usize::from(index.0).checked_sub(1).and_then(|at| self.more.get_mut(at)) {
+        debug_assert!(self.contains(index), "no such path: {index:?}");
+        match usize::from(index).checked_sub(1).and_then(|at| self.more.get_mut(at)) {
             Some(path) => path,
             None => &mut self.first,
         }
@@ -68,7 +87,7 @@ impl PathSet {
     /// Returns the path to an address. IPv4 addresses equal their IPv4-mapped IPv6 form.
     pub(crate) fn by_address(&self, address: IpAddr) -> Option<PathIndex> {
         if self.first.remote.ip() == address {
-            return Some(PathIndex(0));
+            return Some(PathIndex::FIRST);
         }
         let address = address.to_canonical();
         self.iter().find(|(_, path)| path.remote.ip().to_canonical() == address).map(|(index, _)| index)
@@ -80,18 +99,17 @@ impl PathSet {
 
     /// Returns the indices of all paths, for loops that modify the set.
     pub(crate) fn indices(&self) -> impl Iterator<Item = PathIndex> + use<> {
-        // There are at most PATHS_MAX paths, so the cast does not truncate.
-        (0..self.len() as u8).map(PathIndex)
+        PathIndex::first(self.len())
     }
 
     /// Returns all indices, the path with the oldest HEARTBEAT first, so that paths which HB.Max.Burst left out are
     /// next.
     pub(crate) fn indices_by_heartbeat(&self) -> impl Iterator<Item = PathIndex> + use<> {
-        let mut order = [(Time::MAX, PathIndex(u8::MAX)); PATHS_MAX];
+        let mut order = PathIndex::ALL.map(|index| (Time::MAX, index));
         for (slot, (index, path)) in order.iter_mut().zip(self.iter()) {
             *slot = (path.heartbeat.sent_at(), index);
         }
-        order.sort_by_key(|&(sent_at, index)| (sent_at, index.0));
+        order.sort();
         order.into_iter().map(|(_, index)| index).take(self.len())
     }
 

@@ -61,8 +61,8 @@ fn assert_lengths(mut list: &[u8]) {
 pub(super) fn assert_balanced(endpoint: &Endpoint) {
     for association in (0..4).filter_map(|slot| endpoint.table.at(slot)) {
         for (index, path) in association.paths.iter() {
-            assert_eq!(path.flight, association.outbound.flight_of(index.0), "flight of {index:?}");
-            let outstanding = path.flight > 0 || association.outbound.has_overdue(index.0);
+            assert_eq!(path.flight, association.outbound.flight_of(index), "flight of {index:?}");
+            let outstanding = path.flight > 0 || association.outbound.has_overdue(index);
             let timed = !outstanding || path.rtx_deadline != Time::MAX || association.state.in_setup();
             assert!(timed, "T3-rtx does not run");
         }

@@ -1,8 +1,8 @@
 //! Read-only queries of outstanding chunks.
 
 use super::{CHUNKS_MAX, Outstanding, RESENT, Record, State};
-use crate::config::PATHS_MAX;
 use crate::number::Tsn;
+use crate::path_index::PathIndex;
 use crate::time::Time;
 
 impl Outstanding {
@@ -17,8 +17,8 @@ impl Outstanding {
     }
 
     /// True if chunks last sent on the path left the flight unacknowledged and unmarked.
-    pub(in crate::outbound) fn has_overdue(&self, path: u8) -> bool {
-        self.overdue[usize::from(path) % PATHS_MAX] > 0
+    pub(in crate::outbound) fn has_overdue(&self, path: PathIndex) -> bool {
+        self.overdue[path] > 0
     }
 
     /// Returns the TSN of a record.
@@ -38,8 +38,9 @@ impl Outstanding {
     }
 
     /// Returns the only path that anything outstanding was sent on; `None` if there are several.
-    pub(in crate::outbound) fn only_path(&self) -> Option<usize> {
-        (self.paths.count_ones() <= 1).then(|| self.paths.trailing_zeros() as usize % PATHS_MAX)
+    pub(in crate::outbound) fn only_path(&self) -> Option<PathIndex> {
+        let only = self.paths.is_power_of_two().then(|| self.paths.trailing_zeros() as usize)?;
+        PathIndex::new(only)
     }
 
     /// True if the chunk may have arrived long before a SACK had room to report it, so that it measures no round-trip

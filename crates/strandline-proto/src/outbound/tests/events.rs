@@ -52,7 +52,7 @@ fn each_round_trip_with_losses_is_an_event() {
 fn retransmission_lost_after_time_out_is_new_event() {
     let mut fixture = Fixture::by_time(4);
     fixture.wait(1000);
-    let bytes = fixture.out.on_first_timeout(0, false);
+    let bytes = fixture.out.on_first_timeout(at(0), false);
     fixture.flight[0] -= bytes;
     assert_eq!(fixture.tsns(0), [0]);
     fixture.wait(100);
@@ -98,7 +98,7 @@ fn what_a_router_refused_opens_no_doubt() {
     let (_, acks) = fixture.sack(6, &[]);
     assert!(!acks[0].undo, "it was lost");
     fixture.go_on(4);
-    let bytes = fixture.out.send_again(0);
+    let bytes = fixture.out.send_again(at(0));
     fixture.flight[0] -= bytes;
     assert_eq!(bytes, 4 * ROOM as u32);
     assert_eq!(fixture.tsns(0), [6, 7, 8, 9]);
@@ -107,7 +107,7 @@ fn what_a_router_refused_opens_no_doubt() {
     assert!(!acks[0].undo && !acks[0].in_recovery);
     // A later loss of that data is one.
     fixture.go_on(6);
-    fixture.out.send_again(0);
+    fixture.out.send_again(at(0));
     fixture.flight[0] = 0;
     assert_eq!(fixture.tsns(0), [10, 11, 12, 13, 14, 15]);
     fixture.wait(100);
@@ -122,7 +122,7 @@ fn arrival_does_not_refute_an_icmp_refusal() {
     fixture.wait(5);
     let (_, acks) = fixture.sack(0, &[(1, 5)]);
     assert!(acks[0].fast_retransmit_loss);
-    let bytes = fixture.out.send_again(0);
+    let bytes = fixture.out.send_again(at(0));
     fixture.flight[0] -= bytes;
     assert_eq!(bytes, 4 * ROOM as u32, "those after the last that has arrived");
     let (_, acks) = fixture.sack(0, &[(1, 6)]);
@@ -175,7 +175,7 @@ fn a_loss_that_a_probe_repaired_is_certain() {
     fixture.sack(0, &[(1, 5)]);
     assert_eq!(fixture.tsns(0), [0]);
     fixture.go_on(2);
-    let bytes = fixture.out.on_probe(0, false);
+    let bytes = fixture.out.on_probe(at(0), false);
     fixture.flight[0] -= bytes;
     assert_eq!(fixture.tsns(0), [7]);
     fixture.go_on(1);
@@ -192,7 +192,7 @@ fn losses_of_marked_chunks_are_one_event() {
     for by_time in [true, false] {
         let mut fixture = if by_time { Fixture::by_time(6) } else { Fixture::with_outstanding(6) };
         fixture.wait(105);
-        fixture.out.on_shrunk(0);
+        fixture.out.on_shrunk(at(0));
         for last in 1..=5 {
             let (_, acks) = fixture.sack(0, &[(1, last)]);
             assert!(!acks[0].fast_retransmit_loss, "by time: {by_time}");

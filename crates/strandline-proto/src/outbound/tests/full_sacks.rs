@@ -73,11 +73,11 @@ fn what_is_unheard_is_still_waited_for() {
     fixture.out.on_cumulative(fixture.now, Tsn(INITIAL) + 35, &mut acks);
     fixture.apply(&acks);
     assert_eq!((fixture.flight[0], fixture.out.is_empty()), (0, false));
-    assert_eq!((fixture.out.has_overdue(0), fixture.out.has_overdue(1)), (true, false));
+    assert_eq!((fixture.out.has_overdue(at(0)), fixture.out.has_overdue(at(1))), (true, false));
     // The time-out retransmits them; then they are in flight.
     assert_eq!(fixture.timeout(0), 0);
     assert_eq!(fixture.tsns(0), (36..60).collect::<Vec<_>>());
-    assert!(!fixture.out.has_overdue(0));
+    assert!(!fixture.out.has_overdue(at(0)));
     // Overdue chunks that a cumulative acknowledgement covers are no longer waited for.
     let mut fixture = after_a_full_sack();
     fixture.wait(100);
@@ -85,7 +85,7 @@ fn what_is_unheard_is_still_waited_for() {
     let mut acks = Acks::default();
     fixture.out.on_cumulative(fixture.now, Tsn(INITIAL) + 59, &mut acks);
     fixture.apply(&acks);
-    assert_eq!((fixture.out.is_empty(), fixture.out.has_overdue(0)), (true, false));
+    assert_eq!((fixture.out.is_empty(), fixture.out.has_overdue(at(0))), (true, false));
 }
 
 /// A tail-loss probe must be answered: it is the last chunk that a SACK can report.
@@ -93,7 +93,7 @@ fn what_is_unheard_is_still_waited_for() {
 fn a_probe_is_of_what_they_can_name() {
     let mut fixture = after_a_full_sack();
     fixture.wait(250);
-    let bytes = fixture.out.on_probe(0, false);
+    let bytes = fixture.out.on_probe(at(0), false);
     fixture.flight[0] -= bytes;
     assert_eq!(fixture.tsns(0), [30]);
 }

@@ -114,7 +114,7 @@ fn bundled_messages_follow_the_scheduler() {
     let mut buffer = vec![0; ROOM + 12];
     let mut packet = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
     let urgency = Urgency { always: false, from_bytes: u32::MAX };
-    let bundled = fixture.out.bundle(fixture.now, 0, ROOM, urgency, &mut packet);
+    let bundled = fixture.out.bundle(fixture.now, at(0), ROOM, urgency, &mut packet);
     let len = packet.finish();
     let packet = Packet::parse(&buffer[..len]).unwrap();
     let order: Vec<_> = packet

@@ -215,7 +215,7 @@ fn buffer_is_kept_until_all_is_acknowledged() {
             fixture.config.send_buffer_start()
         })
         .unwrap();
-    let chunk = fixture.out.next_new(fixture.now, 0, ROOM, ROOM).unwrap();
+    let chunk = fixture.out.next_new(fixture.now, at(0), ROOM, ROOM).unwrap();
     assert_eq!(chunk.payload.as_ptr(), data.as_ptr());
     fixture.flight[0] += ROOM as u32;
     fixture.packet(0);

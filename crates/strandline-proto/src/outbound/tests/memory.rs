@@ -86,11 +86,11 @@ impl Rig {
     fn send(&mut self) {
         loop {
             let mut space = ROOM;
-            while let Some(data) = self.out.next_retransmission(Time::ZERO, 0, space) {
+            while let Some(data) = self.out.next_retransmission(Time::ZERO, at(0), space) {
                 space -= 16 + data.payload.len().next_multiple_of(4);
                 self.sent_again += 1;
             }
-            while let Some(data) = self.out.next_new(Time::ZERO, 0, space, ROOM) {
+            while let Some(data) = self.out.next_new(Time::ZERO, at(0), space, ROOM) {
                 space -= 16 + data.payload.len().next_multiple_of(4);
             }
             if space == ROOM {
@@ -120,7 +120,7 @@ impl Rig {
             self.take_sack(point, &[GapBlock { start: 2, end: 3 }, GapBlock { start: 5, end }]);
         }
         if round.is_multiple_of(10) {
-            self.out.on_timeout(0, false);
+            self.out.on_timeout(at(0), false);
         }
         self.send();
         self.take_sack(last, &[]);

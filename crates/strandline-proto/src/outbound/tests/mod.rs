@@ -30,6 +30,7 @@ use strandline_wire::chunk::sack;
 use strandline_wire::{Chunk, Data, GapBlock, Packet, PacketBuilder, Sack, VerificationTag};
 
 use super::*;
+use crate::config::PATHS_MAX;
 use crate::number::{Ppid, StreamId};
 
 /// Room of an empty packet in bytes: a path MTU of 1,500 less IPv4, UDP and the common header.
@@ -71,7 +72,26 @@ impl Sent {
     }
 }
 
-type Acks = [PathAck; PATHS_MAX];
+type Acks = PerPath<PathAck>;
+
+/// Returns the path with a number.
+fn at(path: u8) -> PathIndex {
+    PathIndex::new(path.into()).unwrap()
+}
+
+impl<T> core::ops::Index<usize> for PerPath<T> {
+    type Output = T;
+
+    fn index(&self, path: usize) -> &T {
+        &self[PathIndex::ALL[path]]
+    }
+}
+
+impl<T> core::ops::IndexMut<usize> for PerPath<T> {
+    fn index_mut(&mut self, path: usize) -> &mut T {
+        &mut self[PathIndex::ALL[path]]
+    }
+}
 
 /// An `Outbound` with the flight of each path, which the association keeps.
 struct Fixture {
@@ -131,7 +151,7 @@ impl Fixture {
     /// Returns the reordering window of path 0.
     fn quarters(&mut self) -> u8 {
         let rack = self.out.busy.as_mut().and_then(|busy| busy.sent.outstanding.rack.as_mut());
-        rack.and_then(|rack| rack.path(0)).map_or(0, |path| path.quarters)
+        rack.map_or(0, |rack| rack.path(PathIndex::FIRST).quarters)
     }
 
     fn wait(&mut self, ms: u64) {
@@ -152,13 +172,13 @@ impl Fixture {
     }
 
     fn new_chunk(&mut self, path: u8, space: usize) -> Option<Sent> {
-        let sent = Sent::new(&self.out.next_new(self.now, path, space, ROOM)?);
+        let sent = Sent::new(&self.out.next_new(self.now, at(path), space, ROOM)?);
         self.flight[usize::from(path)] += sent.size() as u32;
         Some(sent)
     }
 
     fn again(&mut self, path: u8, space: usize) -> Option<Sent> {
-        let sent = Sent::new(&self.out.next_retransmission(self.now, path, space)?);
+        let sent = Sent::new(&self.out.next_retransmission(self.now, at(path), space)?);
         self.flight[usize::from(path)] += sent.size() as u32;
         Some(sent)
     }
@@ -245,7 +265,7 @@ impl Fixture {
 
     /// With `again`, nothing was acknowledged on the path since the previous time-out.
     fn timeout_after(&mut self, path: u8, again: bool) -> u32 {
-        let bytes = self.out.on_timeout(path, again);
+        let bytes = self.out.on_timeout(at(path), again);
         self.flight[usize::from(path)] -= bytes;
         self.check();
         bytes
@@ -253,8 +273,8 @@ impl Fixture {
 
     /// Checks that the accounts balance.
     fn check(&self) {
-        for path in 0..PATHS_MAX {
-            assert_eq!(self.flight[path], self.out.flight_of(path as u8), "flight of path {path}");
+        for (path, flight) in PathIndex::ALL.into_iter().zip(self.flight) {
+            assert_eq!(flight, self.out.flight_of(path), "flight of {path:?}");
         }
         self.out.assert_sound();
     }

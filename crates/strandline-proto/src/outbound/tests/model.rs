@@ -43,7 +43,7 @@ struct Model {
 /// The expected effects of a SACK.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Expected {
-    acks: [PathAck; PATHS_MAX],
+    acks: Acks,
     newly_acked: bool,
     entered: bool,
     in_recovery: bool,
@@ -280,10 +280,10 @@ impl Run {
         loop {
             let fixture = &mut self.fixture;
             let again =
-                fixture.out.next_retransmission(fixture.now, path, space).map(|data| Sent::new(&data));
+                fixture.out.next_retransmission(fixture.now, at(path), space).map(|data| Sent::new(&data));
             let fresh = again.is_none();
-            let Some(chunk) =
-                again.or_else(|| Some(Sent::new(&fixture.out.next_new(fixture.now, path, space, room)?)))
+            let Some(chunk) = again
+                .or_else(|| Some(Sent::new(&fixture.out.next_new(fixture.now, at(path), space, room)?)))
             else {
                 return;
             };

@@ -173,7 +173,7 @@ fn earliest_outstanding_chunk_is_told_for_each_path() {
         fixture.packet(path);
     }
     let earliest =
-        |fixture: &Fixture, tsn: u32, path| fixture.out.is_earliest_outstanding(Tsn(INITIAL) + tsn, path);
+        |fixture: &Fixture, tsn: u32, path| fixture.out.is_earliest_outstanding(Tsn(INITIAL) + tsn, at(path));
     assert!(earliest(&fixture, 0, 0) && !earliest(&fixture, 2, 0));
     assert!(earliest(&fixture, 1, 1) && !earliest(&fixture, 3, 1));
     fixture.sack(0, &[(1, 1)]);
@@ -208,7 +208,7 @@ fn answered_probe_fills_the_rest_of_a_gap() {
         fixture.sack(0, &[(5, 5)]);
         fixture.wait(1000);
         assert!(fixture.out.zero_window_probing());
-        fixture.flight[0] -= fixture.out.on_window_probe_timeout(0);
+        fixture.flight[0] -= fixture.out.on_window_probe_timeout(at(0));
         assert_eq!(fixture.tsns(probing_path), [0], "one packet");
         fixture.wait(100);
         let (_, acks) = fixture.sack(1, &[(5, 5)]);

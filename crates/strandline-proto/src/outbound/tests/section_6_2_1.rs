@@ -59,7 +59,7 @@ fn cumulative_acknowledgement_is_booked_on_each_path() {
         writable: false,
     };
     assert_eq!(applied(outcome), expected);
-    for ack in &acks[..2] {
+    for ack in acks.iter().take(2) {
         assert_eq!((ack.acked_bytes, ack.acked_chunks, ack.flight_drop), (ROOM as u32, 1, ROOM as u32));
     }
     let (outcome, _) = fixture.sack(3, &[]);

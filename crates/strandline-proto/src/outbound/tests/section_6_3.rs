@@ -74,7 +74,7 @@ fn time_out_marks_its_paths_flight() {
     fixture.sack(0, &[(2, 2)]);
     assert_eq!(fixture.timeout(0), 2 * ROOM as u32, "0 and 3; 2 is acknowledged");
     assert_eq!(fixture.flight[..2], [0, ROOM as u32]);
-    let next = Retransmission { size: ROOM, last_path: 0, fast: false, repeated: false, probe: false };
+    let next = Retransmission { size: ROOM, last_path: at(0), fast: false, repeated: false, probe: false };
     assert_eq!(fixture.out.retransmission(), Some(next));
     assert_eq!(fixture.tsns(0), [0, 3]);
     assert_eq!(fixture.out.retransmission(), None);
@@ -123,10 +123,10 @@ fn lost_sacks_do_not_lengthen_the_rtt() {
         let mut fixture = Fixture::by_time(6);
         fixture.wait(2000);
         if probed {
-            fixture.flight[0] -= fixture.out.on_probe(0, false);
+            fixture.flight[0] -= fixture.out.on_probe(at(0), false);
             assert_eq!(fixture.tsns(0), [5]);
         } else {
-            fixture.flight[0] -= fixture.out.on_first_timeout(0, false);
+            fixture.flight[0] -= fixture.out.on_first_timeout(at(0), false);
             assert_eq!(fixture.tsns(0), [0]);
         }
         fixture.wait(100);
@@ -142,7 +142,7 @@ fn too_early_answer_measures_earlier_data() {
     let mut fixture = Fixture::by_time(3);
     fixture.sack(1, &[]);
     fixture.wait(300);
-    fixture.flight[0] -= fixture.out.on_probe(0, false);
+    fixture.flight[0] -= fixture.out.on_probe(at(0), false);
     assert_eq!(fixture.tsns(0), [2]);
     fixture.wait(10);
     let (_, acks) = fixture.sack(3, &[]);
@@ -154,7 +154,7 @@ fn too_early_answer_measures_earlier_data() {
 fn retransmission_elsewhere_measures_nothing() {
     let mut fixture = Fixture::by_time(6);
     fixture.wait(2000);
-    fixture.flight[0] -= fixture.out.on_first_timeout(0, false);
+    fixture.flight[0] -= fixture.out.on_first_timeout(at(0), false);
     assert_eq!(fixture.tsns(1), [0]);
     fixture.wait(100);
     let (_, acks) = fixture.sack(6, &[]);

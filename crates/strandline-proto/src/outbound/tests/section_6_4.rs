@@ -30,16 +30,6 @@ fn timeout_turns_fast_retransmissions_into_timed_out_ones() {
     assert_eq!(fixture.tsns(1), [1]);
 }
 
-/// No path number panics or mixes accounts beyond the array.
-#[test]
-fn path_number_beyond_the_array_wraps() {
-    let mut fixture = Fixture::new();
-    fixture.push(10);
-    fixture.out.next_new(fixture.now, PATHS_MAX as u8 + 2, ROOM, ROOM).unwrap();
-    assert_eq!(fixture.out.flight_of(2), 28);
-    assert_eq!(fixture.out.on_timeout(PATHS_MAX as u8 + 2, false), 28);
-}
-
 /// RFC 7829 section 3.2 rules 9 and 10: data sent on one path only is that path's answer, even if it was sent there
 /// twice.
 #[test]

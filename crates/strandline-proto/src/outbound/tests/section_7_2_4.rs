@@ -14,7 +14,7 @@ fn third_miss_indication_starts_fast_recovery() {
     assert!(applied(outcome).entered_fast_recovery && !applied(outcome).in_fast_recovery);
     assert_eq!((acks[0].lost_bytes, acks[0].fast_retransmit_loss), (ROOM as u32, true));
     assert!(fixture.out.in_fast_recovery());
-    let next = Retransmission { size: ROOM, last_path: 0, fast: true, repeated: false, probe: false };
+    let next = Retransmission { size: ROOM, last_path: at(0), fast: true, repeated: false, probe: false };
     assert_eq!(fixture.out.retransmission(), Some(next));
     assert_eq!(fixture.tsns(0), [1]);
 }

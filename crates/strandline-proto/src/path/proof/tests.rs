@@ -7,7 +7,7 @@ fn secs(secs: u64) -> Time {
 }
 
 fn proof() -> Proof {
-    Proof::new(PathIndex(0))
+    Proof::new(PathIndex::FIRST)
 }
 
 #[test]

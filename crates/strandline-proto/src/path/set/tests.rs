@@ -4,7 +4,7 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
 use super::*;
-use crate::config::AssociationConfig;
+use crate::config::{AssociationConfig, PATHS_MAX};
 
 fn address(host: u8) -> IpAddr {
     IpAddr::from([192, 0, 2, host])
@@ -21,7 +21,7 @@ fn set(states: &[PathState]) -> PathSet {
     let mut paths = states.iter().zip(0..).map(|(&state, host)| path(host, state));
     let mut set = PathSet::new(paths.next().unwrap());
     for (path, index) in paths.zip(1..) {
-        assert_eq!(set.add(path), Some(PathIndex(index)));
+        assert_eq!(set.add(path), PathIndex::new(index));
     }
     set
 }
@@ -46,91 +46,94 @@ fn one_path_needs_no_heap() {
 fn set_is_bounded_and_addresses_unique() {
     let mut set = set(&[Active; PATHS_MAX]);
     assert_eq!(set.add(path(99, Active)), None);
-    assert_eq!(set.add(path(3, Active)), Some(PathIndex(3)));
+    assert_eq!(set.add(path(3, Active)), Some(PathIndex::P3));
     assert_eq!(set.len(), PATHS_MAX);
     for (index, path) in set.iter() {
-        assert_eq!(path.remote.ip(), address(index.0));
+        assert_eq!(path.remote.ip(), address(index.number()));
         assert_eq!(set.get(index).remote, path.remote);
         assert_eq!(set.by_address(path.remote.ip()), Some(index));
     }
     assert_eq!(set.by_address(address(200)), None);
-    assert_eq!(set.by_address("::ffff:192.0.2.5".parse().unwrap()), Some(PathIndex(5)));
+    assert_eq!(set.by_address("::ffff:192.0.2.5".parse().unwrap()), Some(PathIndex::P5));
     assert_eq!(set.indices().count(), PATHS_MAX);
 }
 
 #[test]
 fn section_6_4_data_returns_to_the_primary() {
     let mut set = set(&[Active, Active, Active]);
-    assert_eq!(set.data_path(), Some(PathIndex(0)));
-    set.get_mut(PathIndex(0)).state = Inactive;
-    set.get_mut(PathIndex(1)).error_count = 1;
-    assert_eq!(set.data_path(), Some(PathIndex(2)), "the fewest errors");
-    set.get_mut(PathIndex(0)).state = Active;
-    set.get_mut(PathIndex(0)).error_count = 5;
-    assert_eq!(set.data_path(), Some(PathIndex(0)));
+    assert_eq!(set.data_path(), Some(PathIndex::FIRST));
+    set.get_mut(PathIndex::FIRST).state = Inactive;
+    set.get_mut(PathIndex::P1).error_count = 1;
+    assert_eq!(set.data_path(), Some(PathIndex::P2), "the fewest errors");
+    set.get_mut(PathIndex::FIRST).state = Active;
+    set.get_mut(PathIndex::FIRST).error_count = 5;
+    assert_eq!(set.data_path(), Some(PathIndex::FIRST));
 }
 
 #[test]
 fn section_5_4_an_unconfirmed_path_is_neither_primary_nor_used() {
     let mut set = set(&[Active, Unconfirmed, Active]);
-    assert!(!set.set_primary(PathIndex(1)));
-    assert_eq!(set.primary(), PathIndex(0));
-    assert!(set.set_primary(PathIndex(2)));
-    assert_eq!((set.primary(), set.data_path()), (PathIndex(2), Some(PathIndex(2))));
-    set.get_mut(PathIndex(0)).state = Inactive;
-    set.get_mut(PathIndex(2)).state = Inactive;
-    assert_ne!(set.data_path(), Some(PathIndex(1)));
-    assert_ne!(set.alternate(PathIndex(0)), Some(PathIndex(1)));
+    assert!(!set.set_primary(PathIndex::P1));
+    assert_eq!(set.primary(), PathIndex::FIRST);
+    assert!(set.set_primary(PathIndex::P2));
+    assert_eq!((set.primary(), set.data_path()), (PathIndex::P2, Some(PathIndex::P2)));
+    set.get_mut(PathIndex::FIRST).state = Inactive;
+    set.get_mut(PathIndex::P2).state = Inactive;
+    assert_ne!(set.data_path(), Some(PathIndex::P1));
+    assert_ne!(set.alternate(PathIndex::FIRST), Some(PathIndex::P1));
     assert_eq!(self::set(&[Unconfirmed, Unconfirmed]).data_path(), None);
 }
 
 #[test]
 fn section_6_4_1_what_timed_out_takes_another_active_path() {
     let mut set = set(&[Active, Active, Active]);
-    assert_eq!(set.alternate(PathIndex(0)), Some(PathIndex(1)));
-    assert_eq!(set.alternate(PathIndex(1)), Some(PathIndex(0)), "the primary first");
-    set.get_mut(PathIndex(1)).error_count = 2;
-    assert_eq!(set.alternate(PathIndex(0)), Some(PathIndex(2)));
-    set.get_mut(PathIndex(1)).state = Inactive;
-    set.get_mut(PathIndex(2)).state = Inactive;
-    assert_eq!(set.alternate(PathIndex(0)), None, "better the one that is active");
-    assert_eq!(self::set(&[Active]).alternate(PathIndex(0)), None);
+    assert_eq!(set.alternate(PathIndex::FIRST), Some(PathIndex::P1));
+    assert_eq!(set.alternate(PathIndex::P1), Some(PathIndex::FIRST), "the primary first");
+    set.get_mut(PathIndex::P1).error_count = 2;
+    assert_eq!(set.alternate(PathIndex::FIRST), Some(PathIndex::P2));
+    set.get_mut(PathIndex::P1).state = Inactive;
+    set.get_mut(PathIndex::P2).state = Inactive;
+    assert_eq!(set.alternate(PathIndex::FIRST), None, "better the one that is active");
+    assert_eq!(self::set(&[Active]).alternate(PathIndex::FIRST), None);
 }
 
 #[test]
 fn section_8_2_without_active_paths_all_alternate() {
     let mut set = set(&[Inactive, Inactive, Inactive, Unconfirmed]);
     let mut tried = Vec::new();
-    let mut last = PathIndex(2);
+    let mut last = PathIndex::P2;
     for second in 1..=6 {
         last = set.alternate(last).unwrap();
         assert_eq!(set.data_path(), Some(last));
         set.get_mut(last).last_sent = secs(second);
-        tried.push(last.0);
+        tried.push(last.number());
     }
     assert_eq!(tried, [0, 1, 2, 0, 1, 2]);
-    set.get_mut(PathIndex(1)).on_answer();
-    assert_eq!((set.data_path(), set.alternate(PathIndex(0))), (Some(PathIndex(1)), Some(PathIndex(1))));
+    set.get_mut(PathIndex::P1).on_answer();
+    assert_eq!(
+        (set.data_path(), set.alternate(PathIndex::FIRST)),
+        (Some(PathIndex::P1), Some(PathIndex::P1))
+    );
 }
 
 #[test]
 fn section_5_4_deferred_heartbeats_come_first() {
     let config = AssociationConfig::default();
     let mut set = set(&[Active, Unconfirmed, Unconfirmed]);
-    set.get_mut(PathIndex(0)).on_heartbeat_sent(secs(2), 1, 0, &config);
-    set.get_mut(PathIndex(1)).on_heartbeat_sent(secs(1), 2, 0, &config);
-    let order: Vec<u8> = set.indices_by_heartbeat().map(|index| index.0).collect();
+    set.get_mut(PathIndex::FIRST).on_heartbeat_sent(secs(2), 1, 0, &config);
+    set.get_mut(PathIndex::P1).on_heartbeat_sent(secs(1), 2, 0, &config);
+    let order: Vec<u8> = set.indices_by_heartbeat().map(PathIndex::number).collect();
     assert_eq!(order, [2, 1, 0]);
 }
 
 #[test]
 fn section_7_3_messages_are_fragmented_for_the_smallest_confirmed_path() {
     let mut set = set(&[Active, Active, Unconfirmed]);
-    let full = set.get(PathIndex(0)).payload_max();
-    assert!(set.get_mut(PathIndex(2)).pmtu.on_black_hole(9000));
+    let full = set.get(PathIndex::FIRST).payload_max();
+    assert!(set.get_mut(PathIndex::P2).pmtu.on_black_hole(9000));
     assert_eq!(set.payload_max(), full);
-    assert!(set.get_mut(PathIndex(1)).pmtu.on_black_hole(9000));
-    assert_eq!(set.payload_max(), set.get(PathIndex(1)).payload_max());
+    assert!(set.get_mut(PathIndex::P1).pmtu.on_black_hole(9000));
+    assert_eq!(set.payload_max(), set.get(PathIndex::P1).payload_max());
     assert!(set.payload_max() < full);
 }
 
@@ -138,8 +141,8 @@ fn section_7_3_messages_are_fragmented_for_the_smallest_confirmed_path() {
 fn the_first_deadline_of_any_path() {
     let mut set = set(&[Active, Active]);
     assert_eq!(set.next_deadline(), Time::MAX);
-    set.get_mut(PathIndex(1)).start_rtx(secs(3));
+    set.get_mut(PathIndex::P1).start_rtx(secs(3));
     assert_eq!(set.next_deadline(), secs(4));
-    set.get_mut(PathIndex(0)).start_rtx(secs(2));
+    set.get_mut(PathIndex::FIRST).start_rtx(secs(2));
     assert_eq!(set.next_deadline(), secs(3));
 }
