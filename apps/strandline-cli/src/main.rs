@@ -201,16 +201,27 @@ fn log(verbose: u8, format: LogFormat) {
         _ => "trace",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
+    strandline_output::set_log_arguments(log_arguments(verbose, format));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(LogWriter::default);
     // It would say with a panic that standard error can't be written.
     let log = log.log_internal_errors(false);
     match format {
         LogFormat::Text => log.init(),
-        // One flat object for each event: its fields beside timestamp, level and target.
+        // One object for each event: its fields beside timestamp, level and target, and its spans, if it has any.
         LogFormat::Json => {
-            log.json().flatten_event(true).with_current_span(false).with_span_list(false).init()
+            log.json().flatten_event(true).with_current_span(false).with_span_list(true).init()
         }
     }
+}
+
+/// Returns the arguments by which another process of this program logs in the same way.
+fn log_arguments(verbose: u8, format: LogFormat) -> Vec<String> {
+    let format = match format {
+        LogFormat::Text => &[][..],
+        LogFormat::Json => &["--log-format", "json"],
+    };
+    let more = (verbose > 0).then(|| format!("-{}", "v".repeat(verbose.into())));
+    more.into_iter().chain(format.iter().copied().map(str::to_owned)).collect()
 }
 
 #[cfg(test)]

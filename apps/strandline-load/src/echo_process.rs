@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal};
 use serde::Deserialize;
+use strandline_output::log_arguments;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
@@ -117,10 +118,10 @@ pub(crate) async fn spawn_apart(command: &[&str], arguments: &[&str]) -> Result<
     started(this_program()?.args(command).args(arguments).process_group(0)).await
 }
 
-/// Returns a command of this program that ends with this process, even if this process is killed.
+/// Returns a command of this program that logs as this process does and ends with it, even if this process is killed.
 pub(crate) fn this_program() -> Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("locating this program's executable")?);
-    command.env(WITH_PARENT, std::process::id().to_string());
+    command.args(log_arguments()).env(WITH_PARENT, std::process::id().to_string());
     Ok(command)
 }
 

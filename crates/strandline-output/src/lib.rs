@@ -8,7 +8,8 @@
 //! program continues if it can't be written, unless its reader is gone.
 //!
 //! Control characters in either are escaped ([`escape`]): much of what programs print came from a peer or a file. [`read_file`] and
-//! [`read_text`] read a file up to a limit. [`LogWriter`] is for a log.
+//! [`read_text`] read a file up to a limit. [`LogWriter`] is for a log, and
+//! [`log_arguments`] for the log of child processes.
 #![forbid(unsafe_code)]
 
 mod escape;
@@ -20,7 +21,7 @@ use std::io::{self, ErrorKind, Write};
 
 pub use escape::escape;
 pub use input::{read_file, read_text};
-pub use log::LogWriter;
+pub use log::{LogWriter, log_arguments, set_log_arguments};
 
 /// Exit code when standard output can't be written.
 pub const FAILED: u8 = 1;

@@ -5,6 +5,7 @@
 mod association;
 pub mod config;
 pub mod congestion;
+pub(crate) mod diagnostics;
 pub mod endpoint;
 pub mod error;
 pub mod event;

@@ -63,6 +63,32 @@ impl Display for Line<'_> {
     }
 }
 
+/// Returns the error causes of an ERROR or ABORT as a list in brackets. Empty for none. Nothing is formatted
+/// until the result is displayed.
+///
+/// ```
+/// use strandline_wire::cause::Causes;
+/// use strandline_wire::print;
+/// let causes = Causes::new(&[0, 12, 0, 8, b'b', b'y', b'e', 7]);
+/// assert_eq!(print::causes(causes).to_string(), r#"[User-Initiated Abort "bye\x07"]"#);
+/// ```
+#[must_use]
+pub const fn causes(causes: Causes<'_>) -> CauseList<'_> {
+    CauseList { causes }
+}
+
+/// The displayable list that [`causes()`] returns.
+#[derive(Debug, Copy, Clone)]
+pub struct CauseList<'a> {
+    causes: Causes<'a>,
+}
+
+impl Display for CauseList<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        show_bracketed(f, self.causes.into_iter(), show_cause, "[")
+    }
+}
+
 fn show_raw_chunk(f: &mut Formatter<'_>, raw: &RawChunk<'_>) -> fmt::Result {
     match chunk::kind::name(raw.kind) {
         Some(name) => f.write_str(name)?,
@@ -136,11 +162,11 @@ fn show_tag_reflected(f: &mut Formatter<'_>, reflected: bool) -> fmt::Result {
 }
 
 fn show_causes(f: &mut Formatter<'_>, causes: Causes<'_>) -> fmt::Result {
-    show_bracketed(f, causes.into_iter(), show_cause)
+    show_bracketed(f, causes.into_iter(), show_cause, " [")
 }
 
 fn show_parameters(f: &mut Formatter<'_>, parameters: Parameters<'_>) -> fmt::Result {
-    show_bracketed(f, parameters.into_iter(), show_parameter)
+    show_bracketed(f, parameters.into_iter(), show_parameter, " [")
 }
 
 fn show_cause(f: &mut Formatter<'_>, raw: &RawCause<'_>) -> fmt::Result {
@@ -239,14 +265,15 @@ fn show_list<T>(
     if more > 0 { write!(f, " and {more}") } else { Ok(()) }
 }
 
-/// Writes parameters or causes, which may turn out to be malformed, in brackets. Writes nothing if there are
-/// none.
+/// Writes parameters or causes, which may turn out to be malformed, in brackets, of which `opening` is
+/// the first. Writes nothing if there are none.
 fn show_bracketed<T, E: Display>(
     f: &mut Formatter<'_>,
     mut items: impl Iterator<Item = Result<T, E>>,
     show: impl Fn(&mut Formatter<'_>, &T) -> fmt::Result,
+    opening: &'static str,
 ) -> fmt::Result {
-    let mut before = " [";
+    let mut before = opening;
     for item in items.by_ref().take(SHOWN_MAX) {
         f.write_str(before)?;
         before = ", ";
@@ -256,7 +283,7 @@ fn show_bracketed<T, E: Display>(
         }
     }
     match items.count() {
-        0 if before == " [" => Ok(()),
+        0 if before == opening => Ok(()),
         0 => f.write_char(']'),
         more => write!(f, " and {more}]"),
     }

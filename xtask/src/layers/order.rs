@@ -54,6 +54,7 @@ pub(super) const PROTO: Rules = Rules {
             "zone",
             "stream_numbers",
             "path_index",
+            "diagnostics",
         ]),
         apart(&["congestion"]),
         apart(&["path", "inbound", "outbound", "extension"]),

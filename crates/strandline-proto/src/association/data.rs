@@ -7,6 +7,7 @@ use strandline_wire::chunk::{Data, Sack};
 
 use super::buffers::{Pressure, send_buffer};
 use super::context::Shared;
+use super::diagnostics::{log_losses, log_mtu_change, log_recovery_end, watches_recovery};
 use super::offer::encode_cause;
 use super::{Association, State};
 use crate::error::SendError;
@@ -185,9 +186,11 @@ impl Association {
         if !(self.state.sends_data() || matches!(self.state, State::CookieEchoed(_))) {
             return;
         }
+        let recovering = watches_recovery(self);
         let mut acks = PerPath::default();
         let outcome = self.outbound.on_sack(now, sack, &mut acks);
         self.apply_outcome(cx, now, outcome, &acks);
+        log_recovery_end(self, recovering);
         if matches!(self.state, State::CookieEchoed(_)) {
             // Until the COOKIE ACK arrives nothing is sent without the COOKIE ECHO, and T1-cookie replaces T3-rtx.
             for index in self.paths.indices() {
@@ -326,12 +329,14 @@ impl Association {
                 self.on_window_changed(now, index, ack);
             }
             let path = self.paths.get_mut(index);
-            let address = path.remote;
+            let mtu = path.pmtu.mtu();
             if loss.lost_bytes > 0 && path.on_long_lost(loss.lost_bytes, &self.config) {
-                cx.known.forget_mtu(address.ip());
+                cx.known.forget_mtu(path.remote.ip());
             }
+            log_mtu_change(self, index, mtu);
+            log_losses(self, index, ack);
             if let Some(change) = change {
-                cx.event(self.id, Event::PathChanged { address, change });
+                self.on_path_change(cx, index, change);
             }
         }
     }

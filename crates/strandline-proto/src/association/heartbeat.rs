@@ -19,8 +19,8 @@ use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, padded};
 use super::Association;
 use super::build::CONTROL_PACKET_LEN_MAX;
 use super::context::{Route, Shared};
+use super::diagnostics::log_mtu_change;
 use crate::error::PathError;
-use crate::event::Event;
 use crate::path::PathState;
 use crate::path_index::PathIndex;
 use crate::time::Time;
@@ -70,6 +70,7 @@ impl Association {
         let random = cx.rng_word();
         let peer = self.paths.primary_address();
         let path = self.paths.get_mut(index);
+        let mtu = path.pmtu.mtu();
         let verified = path.state == PathState::Unconfirmed;
         let Some(answer) = path.on_heartbeat_ack(now, nonce, random, &config) else { return };
         let address = path.remote;
@@ -79,10 +80,11 @@ impl Association {
         if answer.mtu_rose {
             cx.known.learn_mtu(now, address.ip(), path.pmtu.mtu());
         }
+        log_mtu_change(self, index, mtu);
         self.error_count = 0;
         self.flags.burst_open |= answer.mtu_rose;
         if let Some(change) = answer.change {
-            cx.event(self.id, Event::PathChanged { address, change });
+            self.on_path_change(cx, index, change);
         }
     }
 

@@ -6,6 +6,7 @@ mod build;
 pub(crate) mod context;
 pub(crate) mod cookie;
 mod data;
+mod diagnostics;
 pub(crate) mod ecn;
 pub(crate) mod features;
 mod heartbeat;

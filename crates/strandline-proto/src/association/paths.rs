@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Association;
 use super::buffers::{Pressure, send_buffer};
 use super::context::Shared;
+use super::diagnostics::{log_mtu_change, log_of};
 use crate::config::AssociationConfig;
 use crate::congestion::Algorithm;
 use crate::event::{Event, PathChange};
@@ -17,10 +18,13 @@ impl Association {
     /// was too large and is retransmitted, in IP fragments if a chunk was made for the larger size.
     pub(crate) fn on_packet_too_big(&mut self, cx: &mut Shared, now: Time, index: PathIndex, mtu: u32) {
         let path = self.paths.get_mut(index);
+        let before = path.pmtu.mtu();
         if !path.on_packet_too_big(now, mtu) {
             return;
         }
         cx.known.forget_mtu(path.remote.ip());
+        log_mtu_change(self, index, before);
+        let path = self.paths.get_mut(index);
         if path.flight > 0 || self.outbound.has_overdue(index) {
             path.stop_rtx();
             let marked = self.outbound.send_again(index);
@@ -39,7 +43,10 @@ impl Association {
     }
 
     /// Notifies the application of a change of a path.
-    pub(super) fn on_path_change(&self, cx: &mut Shared, index: PathIndex, change: PathChange) {
+    pub(crate) fn on_path_change(&self, cx: &mut Shared, index: PathIndex, change: PathChange) {
+        if let Some(log) = log_of(self) {
+            log.path_change(index, change);
+        }
         let address = self.paths.get(index).remote;
         cx.event(self.id, Event::PathChanged { address, change });
     }

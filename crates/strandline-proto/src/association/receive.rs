@@ -8,6 +8,7 @@ use strandline_wire::chunk::{self, Chunk, Data, kind};
 use strandline_wire::{Packet, RawChunk, UnrecognisedAction};
 
 use super::context::Shared;
+use super::diagnostics::log_of;
 use super::offer::{append_tlv, encode_cause};
 use super::{Association, State};
 use crate::event::{CloseReason, Event};
@@ -224,6 +225,9 @@ impl Association {
     /// Processes an ERROR (section 3.3.10): only a Stale Cookie has an effect; the others are reported to the
     /// application.
     fn on_error_chunk(&mut self, cx: &mut Shared, now: Time, error: &chunk::Error<'_>) {
+        if let Some(log) = log_of(self) {
+            log.report("ERROR", error.causes);
+        }
         for raw in error.causes.iter() {
             let Ok(raw) = raw else { return };
             if raw.code == code::STALE_COOKIE {

@@ -9,6 +9,7 @@ use strandline_wire::number::VerificationTag;
 
 use super::context::Shared;
 use super::cookie::Cookie;
+use super::diagnostics::log_of;
 use super::ecn::Ecn;
 use super::features::Extensions;
 use super::offer::encode_cause;
@@ -147,7 +148,7 @@ impl Association {
         self.features = cookie.features;
         self.ecn = Ecn::agreed(cookie.features.has(Extensions::ECN));
         self.initial_tsn = cookie.local_initial_tsn;
-        self.state = State::Established;
+        let state = core::mem::replace(&mut self.state, State::Established);
         self.control_deadline = Time::MAX;
         self.guard_deadline = Time::MAX;
         self.probe_deadline = Time::MAX;
@@ -160,6 +161,9 @@ impl Association {
         self.start_heartbeats(cx, now);
         self.touch_idle(now);
         cx.stats.restarts += 1;
+        if let Some(log) = log_of(self) {
+            log.restart(state.public());
+        }
         cx.event(self.id, Event::Restarted { unread, cut });
         cx.event(self.id, Event::Writable);
         self.announce_readable(cx);

@@ -6,6 +6,7 @@ use strandline_wire::COMMON_HEADER_LEN;
 
 use super::Association;
 use super::context::Shared;
+use super::diagnostics::log_mtu_change;
 use crate::path::{Proof, Step};
 use crate::path_index::PathIndex;
 use crate::time::Time;
@@ -54,8 +55,10 @@ impl Association {
                 self.send_padded(cx, now, index, (size, nonce));
             }
             Step::GiveUp => {
+                let before = self.paths.get(index).pmtu.mtu();
                 if self.paths.get_mut(index).on_black_hole() {
                     cx.known.forget_mtu(self.paths.get(index).remote.ip());
+                    log_mtu_change(self, index, before);
                 }
             }
         }

@@ -14,6 +14,7 @@ use strandline_wire::parameter::{Parameter, Parameters};
 use super::build::{CONTROL_PACKET_LEN_MAX, Ports, abort_packet};
 use super::context::{Route, Shared};
 use super::cookie::Cookie;
+use super::diagnostics::log_of;
 use super::ecn::Ecn;
 use super::features::{Extensions, Features};
 use super::offer::{Offer, Refusal, read};
@@ -26,7 +27,7 @@ use crate::inbound::Inbound;
 use crate::outbound::Outbound;
 use crate::path::{Path, PathSet, PathState};
 use crate::path_index::PathIndex;
-use crate::stats::AssociationStats;
+use crate::stats::{AssociationState, AssociationStats};
 use crate::time::Time;
 
 /// Maximum number of restarts of the set-up after Stale Cookie errors.
@@ -149,6 +150,9 @@ impl Association {
             proof: None,
             config,
         };
+        if let Some(log) = log_of(&association) {
+            log.state(AssociationState::Closed);
+        }
         association.send_init(cx, now);
         association
     }
@@ -224,6 +228,9 @@ impl Association {
         setup.cookie = offer.cookie.unwrap_or_default().to_vec();
         setup.report = offer.unrecognised;
         self.state = State::CookieEchoed(setup);
+        if let Some(log) = log_of(self) {
+            log.state(AssociationState::CookieWait);
+        }
         self.error_count = 0;
         self.control_deadline = Time::MAX;
         self.flags.cookie_echo_due = true;
@@ -237,6 +244,9 @@ impl Association {
         tag: VerificationTag,
         reflected: bool,
     ) {
+        if let Some(log) = log_of(self) {
+            log.abort(causes);
+        }
         let route = Route { destination: source, source: self.paths.get(self.control_path).local };
         abort_packet(&mut cx.control, route, Ports { tag, ..self.ports() }, causes, reflected);
     }
@@ -308,7 +318,13 @@ impl Association {
 
     /// Enters ESTABLISHED, from either side.
     pub(super) fn establish(&mut self, cx: &mut Shared, now: Time) {
+        // A listener has no association before its cookie returns (section 4).
+        let before = if self.state.in_setup() { self.state.public() } else { AssociationState::Closed };
         self.state = State::Established;
+        if let Some(log) = log_of(self) {
+            log.state(before);
+            log.established();
+        }
         self.control_deadline = Time::MAX;
         self.error_count = 0;
         self.flags.cookie_echo_due = false;
@@ -407,6 +423,9 @@ impl Association {
         setup.cookie = Vec::new();
         let State::CookieEchoed(setup) = core::mem::replace(&mut self.state, State::Closed) else { return };
         self.state = State::CookieWait(setup);
+        if let Some(log) = log_of(self) {
+            log.state(AssociationState::CookieEchoed);
+        }
         self.flags.cookie_echo_due = false;
         self.features = self.features.offered_again();
         self.retract_cookie_data();

@@ -7,6 +7,7 @@ use strandline_wire::chunk::{Abort, CookieAck, Shutdown, ShutdownAck, ShutdownCo
 
 use super::build::{CONTROL_PACKET_LEN_MAX, abort_packet};
 use super::context::{Route, Shared};
+use super::diagnostics::{ControlTimer, enter, log_of};
 use super::offer::encode_cause;
 use super::{Association, State};
 use crate::event::{CloseReason, Event, FailureCause};
@@ -28,7 +29,7 @@ impl Association {
         // During set-up it waits for the end of the set-up. Once SHUTDOWN was received it is ignored, and a second
         // call has no effect (section 9.2).
         if matches!(self.state, State::Established) {
-            self.state = State::ShutdownPending;
+            enter(self, State::ShutdownPending);
             self.flags.burst_open = true;
             self.restart_linger(now);
             self.progress_shutdown(cx, now);
@@ -51,6 +52,9 @@ impl Association {
 
     /// Sends ABORT on the path in use.
     pub(super) fn send_abort(&self, cx: &mut Shared, causes: &[u8]) {
+        if let Some(log) = log_of(self) {
+            log.abort(causes);
+        }
         let path = self.paths.data_path().unwrap_or(self.control_path);
         abort_packet(&mut cx.control, self.route(path), self.ports(), causes, false);
     }
@@ -60,6 +64,9 @@ impl Association {
     pub(super) fn give_up(&mut self, cx: &mut Shared, now: Time, why: &'static str) {
         if !matches!(self.state, State::CookieWait(_)) {
             let causes = encode_cause(&Cause::ProtocolViolation(why.as_bytes()));
+            if let Some(log) = log_of(self) {
+                log.abort(&causes);
+            }
             for (_, path) in self.paths.iter().filter(|(_, path)| path.state != PathState::Unconfirmed) {
                 let route = Route { destination: path.remote, source: path.local };
                 abort_packet(&mut cx.control, route, self.ports(), &causes, false);
@@ -70,6 +77,9 @@ impl Association {
 
     /// Processes an ABORT whose tag was checked. One with a format error is discarded (section 3.3.7).
     pub(crate) fn on_abort(&mut self, cx: &mut Shared, now: Time, abort: &Abort<'_>) {
+        if let Some(log) = log_of(self) {
+            log.report("ABORT", abort.causes);
+        }
         if abort.causes.iter().any(|cause| cause.is_err()) {
             return;
         }
@@ -88,7 +98,10 @@ impl Association {
         if self.state.is_closed() {
             return;
         }
-        self.state = State::Closed;
+        enter(self, State::Closed);
+        if let Some(log) = log_of(self) {
+            log.end(&reason);
+        }
         self.control_deadline = Time::MAX;
         self.guard_deadline = Time::MAX;
         self.idle_deadline = Time::MAX;
@@ -133,14 +146,14 @@ impl Association {
         }
         match self.state {
             State::ShutdownPending => {
-                self.state = State::ShutdownSent;
+                enter(self, State::ShutdownSent);
                 self.guard_deadline = now + self.config.shutdown_guard();
                 self.stop_heartbeats();
                 self.control_path = self.paths.data_path().unwrap_or(self.control_path);
                 self.send_shutdown(cx, now);
             }
             State::ShutdownReceived => {
-                self.state = State::ShutdownAckSent;
+                enter(self, State::ShutdownAckSent);
                 self.guard_deadline = Time::MAX;
                 self.stop_heartbeats();
                 self.control_path = self.paths.data_path().unwrap_or(self.control_path);
@@ -186,6 +199,9 @@ impl Association {
 
     /// Ends the association because nothing was acknowledged for the linger time.
     pub(super) fn end_linger(&mut self, cx: &mut Shared, now: Time) {
+        if let Some(log) = log_of(self) {
+            log.control_timer(ControlTimer::Linger, 0);
+        }
         let reason = b"the shutdown linger time is over: nothing was acknowledged in it";
         let causes = encode_cause(&Cause::UserInitiatedAbort(reason));
         self.send_abort(cx, &causes);
@@ -214,7 +230,7 @@ impl Association {
                     return;
                 }
                 if !matches!(self.state, State::ShutdownReceived) {
-                    self.state = State::ShutdownReceived;
+                    enter(self, State::ShutdownReceived);
                     self.restart_linger(now);
                     cx.event(self.id, Event::PeerShutdown);
                 }
@@ -223,7 +239,7 @@ impl Association {
             }
             State::ShutdownSent => {
                 // Simultaneous shutdown.
-                self.state = State::ShutdownAckSent;
+                enter(self, State::ShutdownAckSent);
                 self.guard_deadline = Time::MAX;
                 self.control_path = from;
                 self.shutdown_count = 0;

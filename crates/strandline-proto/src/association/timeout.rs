@@ -4,8 +4,12 @@
 use std::sync::Arc;
 
 use super::context::Shared;
+use super::diagnostics::{
+    ControlTimer, RtxExpiry, log_mtu_change, log_of, log_rtx_expiry, log_setup_timer, trace_of,
+};
 use super::teardown::UNANSWERED;
 use super::{Association, State};
+use crate::outbound::marked_chunks;
 use crate::path_index::{PathIndex, PerPath};
 use crate::time::Time;
 
@@ -51,7 +55,9 @@ impl Association {
             State::CookieWait(setup) | State::CookieEchoed(setup) => {
                 setup.attempts += 1;
                 setup.echoes = 0;
-                if setup.attempts > attempts_max {
+                let attempts = setup.attempts;
+                log_setup_timer(self, attempts);
+                if attempts > attempts_max {
                     return self.give_up(cx, now, "Max.Init.Retransmits exceeded: no COOKIE ACK");
                 }
                 self.back_off_control_path(cx);
@@ -72,8 +78,10 @@ impl Association {
     fn doubt_known_size(&mut self, cx: &mut Shared) {
         for index in self.paths.indices() {
             let path = self.paths.get_mut(index);
+            let before = path.pmtu.mtu();
             if path.flight > 0 && path.on_setup_timeout(&self.config) {
                 cx.known.forget_mtu(path.remote.ip());
+                log_mtu_change(self, index, before);
             }
         }
     }
@@ -81,6 +89,9 @@ impl Association {
     /// Handles an expiry of T2-shutdown (section 9.2).
     fn on_t2(&mut self, cx: &mut Shared, now: Time) {
         self.shutdown_count += 1;
+        if let Some(log) = log_of(self) {
+            log.control_timer(ControlTimer::Shutdown, self.shutdown_count);
+        }
         self.error_count = self.error_count.saturating_add(1);
         if self.shutdown_count > self.config.association_retrans_max {
             return self.give_up(cx, now, UNANSWERED);
@@ -114,6 +125,9 @@ impl Association {
     fn on_guard_timer(&mut self, cx: &mut Shared, now: Time) {
         self.guard_deadline = Time::MAX;
         if matches!(self.state, State::ShutdownSent) {
+            if let Some(log) = log_of(self) {
+                log.control_timer(ControlTimer::ShutdownGuard, self.shutdown_count);
+            }
             self.give_up(cx, now, "the shutdown took too long");
         } else {
             self.end_linger(cx, now);
@@ -171,19 +185,23 @@ impl Association {
         // Without another path only the first packet is retransmitted, to find out about the others (RFC 5682).
         let first_only = self.paths.alternate(index).is_none();
         let again = self.paths.get(index).timed_out;
+        let marked_before = marked_chunks(&self.outbound);
         let marked = match first_only {
             _ if probing => self.outbound.on_window_probe_timeout(index),
             true => self.outbound.on_first_timeout(index, again),
             false => self.outbound.on_timeout(index, again),
         };
+        let chunks = marked_chunks(&self.outbound).saturating_sub(marked_before);
+        let expiry = RtxExpiry { chunks, bytes: marked, probing };
         let path = self.paths.get_mut(index);
-        let lost = path.flight;
+        let (lost, mtu) = (path.flight, path.pmtu.mtu());
         path.on_lost(marked);
         if probing {
             path.on_window_probe_timeout(now, &config);
             if self.outbound.has_overdue(index) {
                 path.start_rtx(now);
             }
+            log_rtx_expiry(self, index, expiry, mtu);
             return self.assert_flights();
         }
         let outcome = path.on_rtx_timeout(now, lost, &config);
@@ -193,6 +211,7 @@ impl Association {
         if outcome.mtu_fell {
             cx.known.forget_mtu(path.remote.ip());
         }
+        log_rtx_expiry(self, index, expiry, mtu);
         self.on_window_shrunk(index, false);
         self.assert_flights();
         self.on_path_error(cx, index, outcome.change);
@@ -207,6 +226,9 @@ impl Association {
         let path = self.paths.get_mut(index);
         path.on_probe(now);
         path.on_lost(marked);
+        if let Some(log) = trace_of(self) {
+            log.tail_probe(index);
+        }
         self.assert_flights();
     }
 
@@ -236,6 +258,9 @@ impl Association {
         let in_use = self.paths.data_path() == Some(index);
         let path = self.paths.get_mut(index);
         if let Some(loss) = path.on_probe_timers(now, random, &config) {
+            if let Some(log) = log_of(self) {
+                log.heartbeat_loss(index);
+            }
             self.on_path_error(cx, index, loss.change);
             // Probes of unconfirmed addresses and of unused paths do not count for the association.
             if loss.confirmed && in_use {

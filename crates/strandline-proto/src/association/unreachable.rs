@@ -6,6 +6,7 @@ use core::net::IpAddr;
 use std::sync::Arc;
 
 use super::context::Shared;
+use super::diagnostics::log_unreachable;
 use super::{Association, State};
 use crate::event::CloseReason;
 use crate::path::PathState;
@@ -16,6 +17,7 @@ impl Association {
     /// Handles an address at which nothing speaks SCTP (rule ICMP8). If it was the last one, the association ends, as
     /// by an ABORT.
     pub(crate) fn on_unreachable(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
+        log_unreachable(self, index, "protocol or port unreachable (ICMP)");
         if !self.leave_path(cx, now, index) {
             self.end(cx, now, CloseReason::Unreachable);
         }
@@ -24,6 +26,7 @@ impl Association {
     /// Handles an address that the system cannot send to. During set-up this ends the association if it was the last
     /// address, since no answer can arrive. Afterwards the fault may be temporary, such as an unplugged cable.
     pub(crate) fn on_no_route(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
+        log_unreachable(self, index, "no route");
         if self.leave_path(cx, now, index) {
             return;
         }
@@ -37,6 +40,7 @@ impl Association {
     /// Handles a report of a router that a destination is unreachable: an error of the path (rule ICMP9), because the
     /// fault may be temporary. During set-up the next address is tried at once.
     pub(crate) fn on_host_unreachable(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
+        log_unreachable(self, index, "host or network unreachable (ICMP)");
         self.count_path_error(cx, index);
         if self.state.in_setup() && index == self.control_path {
             let errors = self.paths.get(index).error_count;
@@ -52,6 +56,7 @@ impl Association {
     /// sent to it if there is another.
     pub(crate) fn on_looped(&mut self, cx: &mut Shared, now: Time, address: IpAddr) {
         if let Some(index) = self.paths.by_address(address) {
+            log_unreachable(self, index, "an address of this host");
             let _ = self.leave_path(cx, now, index);
         }
     }

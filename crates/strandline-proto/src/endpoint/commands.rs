@@ -15,7 +15,7 @@ use crate::association::{Association, Opening};
 use crate::config::{AssociationConfig, PATHS_MAX};
 use crate::congestion::Algorithm;
 use crate::error::{ConfigureError, ConnectError, ListenError, PathError, SendError, UnknownAssociation};
-use crate::event::{AssociationId, Event, Message, PathChange, SendInfo};
+use crate::event::{AssociationId, Message, PathChange, SendInfo};
 use crate::number::Tsn;
 use crate::path::PathState;
 use crate::path_index::PathIndex;
@@ -304,8 +304,7 @@ impl Endpoint {
         {
             return Err(PathError::Unconfirmed);
         }
-        let address = association.paths.get(index).remote;
-        self.shared.event(id, Event::PathChanged { address, change: PathChange::Primary });
+        association.on_path_change(&mut self.shared, index, PathChange::Primary);
         self.settle(now, id.slot);
         Ok(())
     }

@@ -6,8 +6,8 @@ use core::net::{IpAddr, SocketAddr};
 use strandline_wire::Packet;
 use strandline_wire::chunk::{Chunk, kind};
 
-use super::Endpoint;
 use super::demux::PeerKey;
+use super::{Endpoint, diagnostics};
 use crate::association::State;
 use crate::association::context::is_unicast;
 use crate::association::{contains, starts_with};
@@ -23,29 +23,30 @@ impl Endpoint {
         if datagram.source.is_ipv6() {
             datagram.source = zone::inward(datagram.source);
         }
+        diagnostics::received(&datagram);
         let Ok(packet) = Packet::parse(datagram.bytes) else {
             self.shared.stats.malformed += 1;
-            return;
+            return diagnostics::discarded(&datagram, "too short");
         };
         let unicast = is_unicast(datagram.source.ip()) && datagram.destination.is_none_or(is_unicast);
         if !unicast || packet.source_port() == 0 || packet.destination_port() == 0 {
             self.shared.stats.malformed += 1;
-            return;
+            return diagnostics::discarded(&datagram, "an address is not unicast, or a port is 0");
         }
         // Packets for other processes are ignored, including their checksums.
         if !self.answers_for(now, packet.destination_port()) {
-            return;
+            return diagnostics::ignored(&datagram, "a port of another process");
         }
         // The limit comes before any expensive step: one core can send more INITs than another can answer.
         if packet.verification_tag().0 == 0 && !self.charge_init(now, datagram.source.ip()) {
-            return;
+            return diagnostics::ignored(&datagram, "init_rate_max was reached");
         }
         let owner = self.owner_of(&packet);
         if packet.checksum() == 0 && self.goes_unchecked(owner, &packet, &datagram) {
             self.shared.stats.zero_checksums_received += 1;
         } else if !packet.verify_checksum() {
             self.shared.stats.checksum_errors += 1;
-            return;
+            return diagnostics::discarded(&datagram, "wrong checksum");
         }
         self.dispatch(now, owner, &packet, &datagram);
     }
@@ -154,7 +155,7 @@ impl Endpoint {
         let early = Early::of(packet);
         if matches!(early, Early::Bundled) {
             self.shared.stats.malformed += 1;
-            return;
+            return diagnostics::discarded(datagram, "INIT, INIT ACK or SHUTDOWN COMPLETE is not alone");
         }
         if waits && starts_with(packet, kind::INIT_ACK) {
             let (source, marked) = (datagram.source, datagram.is_marked());
@@ -165,7 +166,7 @@ impl Endpoint {
         }
         if from.is_none() {
             self.shared.stats.unknown_address += 1;
-            return;
+            return diagnostics::discarded(datagram, "its source is not one of the peer's addresses");
         }
         if association.state.in_setup() && contains(packet, kind::SHUTDOWN_ACK) {
             // Section 8.5.1 E: handled as out of the blue, and the set-up continues.
@@ -173,7 +174,7 @@ impl Endpoint {
         }
         if matches!(early, Early::TagReflected) {
             self.shared.stats.wrong_tag += 1;
-            return;
+            return diagnostics::discarded(datagram, "wrong verification tag: the T bit is set");
         }
         if association.config.to_the_letter {
             association.acknowledge_each(&mut self.shared, now);
@@ -204,7 +205,7 @@ impl Endpoint {
             }
             _ => {
                 self.shared.stats.wrong_tag += 1;
-                return;
+                return diagnostics::discarded(datagram, "wrong verification tag");
             }
         }
         self.settle(now, slot);

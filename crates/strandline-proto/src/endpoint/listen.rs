@@ -13,15 +13,14 @@ use strandline_wire::{Packet, TLV_HEADER_LEN};
 
 use super::Endpoint;
 use super::demux::PeerKey;
+use super::diagnostics::{abort_reply, discarded, ignored};
 use super::input::never_answered;
 use crate::association::context::Route;
 use crate::association::cookie::{Cookie, CookieError};
 use crate::association::features::Features;
 use crate::association::offer::{Offer, Refusal, encode_cause, read, refuse};
 use crate::association::restart::CookieAction;
-use crate::association::{
-    AnswerPorts, Association, PRESERVATIVE_MAX, State, abort_packet, control_packet, init_packet,
-};
+use crate::association::{AnswerPorts, Association, PRESERVATIVE_MAX, State, control_packet, init_packet};
 use crate::event::Datagram;
 use crate::time::Time;
 use crate::zone;
@@ -46,7 +45,7 @@ impl Endpoint {
             Some(Ok(Chunk::Init(init))) if chunks.next().is_none() => init,
             _ => {
                 self.shared.stats.malformed += 1;
-                return;
+                return discarded(datagram, "verification tag 0 without an INIT that is alone");
             }
         };
         let key = PeerKey::of(packet, datagram);
@@ -64,26 +63,30 @@ impl Endpoint {
             // (section 8.4 rule 3).
             if self.answers_for(now, key.local_port) && init.initiate_tag.0 != 0 {
                 self.shared.stats.out_of_the_blue += 1;
+                discarded(datagram, "no listener on the port");
                 let ports = answer_ports(packet, init.initiate_tag);
-                abort_packet(&mut self.shared.replies, Self::route_back(datagram), ports, &[], false);
+                abort_reply(&mut self.shared.replies, Self::route_back(datagram), ports, &[], false);
             }
             return;
         }
         if existing.is_none() && self.shared.replies.is_full() {
             // During a flood no cookie is computed for an answer that cannot be queued.
             self.shared.replies.dropped += 1;
-            return;
+            return ignored(datagram, "too many answers are queued");
         }
         match offer {
             Ok(offer) => self.answer_init(now, &offer, existing, packet, datagram),
-            Err(Refusal::Silently) => self.shared.stats.malformed += 1,
+            Err(Refusal::Silently) => {
+                self.shared.stats.malformed += 1;
+                discarded(datagram, "malformed INIT");
+            }
             Err(Refusal::Window { causes, tag }) => {
                 let ports = answer_ports(packet, tag);
-                abort_packet(&mut self.shared.replies, Self::route_back(datagram), ports, &causes, false);
+                abort_reply(&mut self.shared.replies, Self::route_back(datagram), ports, &causes, false);
             }
             Err(Refusal::Abort { causes, tag, reflected }) => {
                 let ports = answer_ports(packet, tag);
-                abort_packet(&mut self.shared.replies, Self::route_back(datagram), ports, &causes, reflected);
+                abort_reply(&mut self.shared.replies, Self::route_back(datagram), ports, &causes, reflected);
             }
         }
     }
@@ -113,7 +116,7 @@ impl Endpoint {
         let shared = &mut self.shared;
         let Some(association) = self.table.at_mut(slot) else { return };
         if let Some(causes) = new_port(association, datagram.source) {
-            return abort_packet(&mut shared.replies, route, ports, &causes, false);
+            return abort_reply(&mut shared.replies, route, ports, &causes, false);
         }
         let added = added_addresses(association, offer, datagram.source.ip());
         let answer = match &association.state {
@@ -136,7 +139,7 @@ impl Endpoint {
             _ if !added.is_empty() => {
                 let cause =
                     encode_cause(&Cause::RestartWithNewAddresses(Parameters::new(&encode_addresses(&added))));
-                return abort_packet(&mut shared.replies, route, ports, &cause, false);
+                return abort_reply(&mut shared.replies, route, ports, &cause, false);
             }
             State::CookieEchoed(_) => {
                 let ties = shared.tie_tags(association.local_tag, association.peer_tag);
@@ -231,7 +234,7 @@ impl Endpoint {
         let Some(Chunk::CookieEcho(CookieEcho { cookie: sealed })) = first else { return };
         if never_answered(packet) {
             self.shared.stats.malformed += 1;
-            return;
+            return discarded(datagram, "COOKIE ECHO with an ABORT");
         }
         let opened = self.shared.cookies.open(sealed, now);
         let (cookie, stale) = match opened {
@@ -239,7 +242,7 @@ impl Endpoint {
             Err(CookieError::Stale(cookie, by)) => (*cookie, Some(by)),
             Err(CookieError::Forged) => {
                 self.shared.stats.cookies_forged += 1;
-                return;
+                return discarded(datagram, "cookie refused: forged, or of an earlier run");
             }
         };
         let fits = cookie.local_port == packet.destination_port()
@@ -247,7 +250,7 @@ impl Endpoint {
             && cookie.local_tag == packet.verification_tag();
         if !fits {
             self.shared.stats.cookies_forged += 1;
-            return;
+            return discarded(datagram, "cookie refused: it is for other ports or another tag");
         }
         let existing = self.existing_for_cookie(&cookie);
         if let Some(by) = stale {
@@ -284,6 +287,7 @@ impl Endpoint {
     /// Reports a stale cookie with its staleness in microseconds (section 3.3.10.3).
     fn report_stale(&mut self, cookie: &Cookie, by: Duration, packet: &Packet<'_>, datagram: &Datagram<'_>) {
         self.shared.stats.cookies_stale += 1;
+        discarded(datagram, "cookie refused: stale");
         let staleness_us = u32::try_from(by.as_micros()).unwrap_or(u32::MAX);
         let causes = encode_cause(&Cause::StaleCookie { staleness_us });
         let ports = answer_ports(packet, cookie.peer_tag);
@@ -309,7 +313,10 @@ impl Endpoint {
             && let Some(causes) = new_port(association, cookie.source)
         {
             let ports = answer_ports(packet, cookie.peer_tag);
-            return abort_packet(&mut self.shared.replies, Self::route_back(datagram), ports, &causes, false);
+            return abort_reply(&mut self.shared.replies, Self::route_back(datagram), ports, &causes, false);
+        }
+        if action == CookieAction::Discard {
+            discarded(datagram, "cookie refused: it is for another association");
         }
         let (source, tag, marked) = (datagram.source, association.local_tag, datagram.is_marked());
         self.with_reindex(now, slot, |association, shared| {
@@ -329,7 +336,7 @@ impl Endpoint {
     fn refuse_cookie(&mut self, cookie: &Cookie, packet: &Packet<'_>, datagram: &Datagram<'_>, why: &[u8]) {
         let causes = encode_cause(&Cause::UserInitiatedAbort(why));
         let ports = answer_ports(packet, cookie.peer_tag);
-        abort_packet(&mut self.shared.replies, Self::route_back(datagram), ports, &causes, false);
+        abort_reply(&mut self.shared.replies, Self::route_back(datagram), ports, &causes, false);
     }
 
     /// Creates an association from a cookie (section 5.1.5 step 5).
@@ -338,11 +345,13 @@ impl Endpoint {
             // A peer that still waits for our COOKIE ACK learns that the association has ended. Any other peer
             // ignores the ABORT.
             self.shared.stats.cookies_spent += 1;
+            discarded(datagram, "cookie refused: its association has ended");
             return self.refuse_cookie(cookie, packet, datagram, b"the association of this cookie has ended");
         }
         if self.demux.by_tag(cookie.local_tag).is_some() {
             // Another association uses the tag now. The peer's next INIT gets another one.
             self.shared.stats.refused += 1;
+            discarded(datagram, "cookie refused: another association has its tag");
             return self.refuse_cookie(
                 cookie,
                 packet,
@@ -357,12 +366,13 @@ impl Endpoint {
         }
         if self.table.len() >= self.shared.config.associations_max as usize {
             self.shared.stats.refused += 1;
+            discarded(datagram, "cookie refused: associations_max was reached");
             let Refusal::Abort { causes, tag, .. } = refuse(&Cause::OutOfResource, cookie.peer_tag, false)
             else {
                 return;
             };
             let ports = answer_ports(packet, tag);
-            return abort_packet(&mut self.shared.replies, Self::route_back(datagram), ports, &causes, false);
+            return abort_reply(&mut self.shared.replies, Self::route_back(datagram), ports, &causes, false);
         }
         let id = self.table.next_id();
         let config = Arc::clone(&self.shared.config.association);

@@ -10,6 +10,7 @@ use strandline_wire::number::VerificationTag;
 
 use super::Endpoint;
 use super::demux::PeerKey;
+use super::diagnostics::discarded;
 use crate::association::State;
 use crate::event::Datagram;
 use crate::time::Time;
@@ -47,6 +48,7 @@ impl Endpoint {
         else {
             return false;
         };
+        discarded(datagram, "this endpoint sent it");
         self.drop_looped(now, slot, address);
         true
     }
@@ -66,6 +68,7 @@ impl Endpoint {
         let listens = self.ports.listens(packet.destination_port());
         let dropped = existing == Some(slot) || (existing.is_none() && !listens && has_others);
         if dropped {
+            discarded(datagram, "this endpoint sent it");
             self.drop_looped(now, slot, address);
         }
         dropped

@@ -3,6 +3,7 @@
 mod budget;
 mod commands;
 mod demux;
+mod diagnostics;
 mod icmp;
 mod input;
 mod listen;
@@ -198,6 +199,7 @@ impl Endpoint {
     /// packets of one size to one destination.
     pub fn poll_transmit(&mut self, now: Time, buffer: &mut [u8], segments_max: usize) -> Option<Transmit> {
         let transmit = self.next_transmit(now, buffer, segments_max.max(1))?;
+        diagnostics::sent(&transmit, buffer);
         Some(Transmit { destination: zone::outward(transmit.destination), ..transmit })
     }
 

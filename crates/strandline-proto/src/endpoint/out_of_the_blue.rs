@@ -5,13 +5,15 @@ use strandline_wire::cause::code;
 use strandline_wire::chunk::{Chunk, ShutdownComplete, kind};
 
 use super::Endpoint;
-use crate::association::{AnswerPorts, abort_packet, control_packet};
+use super::diagnostics::{abort_reply, discarded};
+use crate::association::{AnswerPorts, control_packet};
 use crate::event::Datagram;
 
 impl Endpoint {
     /// Applies rules 2 and 5 to 8. Rule 1 and the checksum are checked before; `listen` handles rules 3 and 4.
     pub(super) fn handle_out_of_the_blue(&mut self, packet: &Packet<'_>, datagram: &Datagram<'_>) {
         self.shared.stats.out_of_the_blue += 1;
+        discarded(datagram, "out of the blue");
         let (mut shutdown_ack, mut silent) = (false, false);
         for raw in packet.chunks() {
             // Malformed packets get no answer.
@@ -37,7 +39,7 @@ impl Endpoint {
             let complete = ShutdownComplete { tag_reflected: true };
             control_packet(&mut self.shared.replies, route, ports, &complete);
         } else if !silent {
-            abort_packet(&mut self.shared.replies, route, ports, &[], true);
+            abort_reply(&mut self.shared.replies, route, ports, &[], true);
         }
     }
 }

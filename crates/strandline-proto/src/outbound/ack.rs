@@ -26,6 +26,8 @@ pub(crate) struct PathAck {
     pub(crate) flight_drop: u32,
     /// Bytes that left the flight because they were marked for fast retransmission.
     pub(crate) lost_bytes: u32,
+    /// Number of chunks in `lost_bytes`.
+    pub(crate) lost_chunks: u32,
     /// Bytes that left the flight because they are overdue: they have left the network, and no SACK has room to
     /// report their fate.
     pub(crate) overdue_bytes: u32,

@@ -314,6 +314,7 @@ impl Rack {
         outstanding.change(index, State::Marked);
         let ack = &mut acks[path];
         ack.lost_bytes += len;
+        ack.lost_chunks += 1;
         ack.reported_bytes += if was_overdue { len } else { 0 };
         let tsn = outstanding.tsn(index);
         self.path(path).on_lost(tsn, sent, moment, ack);

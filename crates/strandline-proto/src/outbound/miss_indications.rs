@@ -161,6 +161,7 @@ fn count_miss(
     let shrinks = !recovery.is_active() && !recovery.has_shrunk_for(path, tsn);
     let path = &mut paths[path];
     path.lost_bytes += len;
+    path.lost_chunks += 1;
     path.fast_retransmit_loss |= shrinks;
     true
 }

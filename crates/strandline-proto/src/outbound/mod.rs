@@ -43,6 +43,7 @@ pub(crate) use bundle::{Bundled, Urgency};
 pub(crate) use frto::ASKING_PACKETS;
 pub(crate) use messages::Policy;
 pub(crate) use retransmit::Retransmission;
+pub(crate) use state::marked_chunks;
 
 use bytes::Bytes;
 use strandline_wire::{Data, Sack};

@@ -35,6 +35,11 @@ impl OutboundHeap {
     }
 }
 
+/// Returns the number of chunks marked for retransmission.
+pub(crate) fn marked_chunks(outbound: &Outbound) -> u32 {
+    outbound.sent().map_or(0, |sent| sent.outstanding.marked())
+}
+
 impl Outbound {
     /// Returns the TSN of the next new chunk.
     #[must_use]

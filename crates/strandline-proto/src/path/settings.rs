@@ -62,7 +62,7 @@ impl Path {
     }
 
     /// Returns the loss recovery of the path.
-    pub(super) const fn recovery(&self) -> Recovery {
+    pub(crate) const fn recovery(&self) -> Recovery {
         self.choices.recovery()
     }
 
