@@ -214,8 +214,7 @@ impl Association {
         }
         self.adopt_addresses(cx, now, &offer, source);
         self.adopt_numbers(cx, &offer);
-        let State::CookieWait(setup) = core::mem::replace(&mut self.state, State::Closed) else { return };
-        let mut setup = setup;
+        let State::CookieWait(setup) = &mut self.state else { return };
         // An INIT that was sent once measures the round-trip time.
         if setup.attempts == 0 {
             let rtt = now.since(setup.sent_at);
@@ -227,7 +226,7 @@ impl Association {
         setup.sent_at = now;
         setup.cookie = offer.cookie.unwrap_or_default().to_vec();
         setup.report = offer.unrecognised;
-        self.state = State::CookieEchoed(setup);
+        self.state.move_setup(State::CookieEchoed);
         if let Some(log) = log_of(self) {
             log.state(AssociationState::CookieWait);
         }
@@ -421,8 +420,7 @@ impl Association {
         setup.preservative_ms = u32::try_from(increment.as_millis()).unwrap_or(u32::MAX).max(1);
         setup.attempts = 0;
         setup.cookie = Vec::new();
-        let State::CookieEchoed(setup) = core::mem::replace(&mut self.state, State::Closed) else { return };
-        self.state = State::CookieWait(setup);
+        self.state.move_setup(State::CookieWait);
         if let Some(log) = log_of(self) {
             log.state(AssociationState::CookieEchoed);
         }

@@ -71,6 +71,14 @@ impl State {
         }
     }
 
+    /// Moves to the other state of the set-up, which has the same data. Does nothing in any other state.
+    pub(crate) fn move_setup(&mut self, to: fn(Box<Setup>) -> Self) {
+        *self = match core::mem::replace(self, Self::Closed) {
+            Self::CookieWait(setup) | Self::CookieEchoed(setup) => to(setup),
+            other => other,
+        };
+    }
+
     /// True if DATA is accepted (section 6).
     pub(crate) fn receives_data(&self) -> bool {
         matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownSent)

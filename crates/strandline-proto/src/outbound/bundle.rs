@@ -6,6 +6,7 @@
 use strandline_wire::PacketBuilder;
 
 use super::outstanding::{Piece, chunk_len};
+use super::send_window::SendWindow;
 use super::{Busy, Outbound};
 use crate::path_index::PathIndex;
 use crate::time::Time;
@@ -49,8 +50,11 @@ impl Outbound {
         packet: &mut PacketBuilder<'_>,
     ) -> Bundled {
         let mut bundled = Bundled::default();
-        let Some(Busy { queue, sent, messages }) = self.busy.as_deref_mut() else { return bundled };
-        let outstanding = &mut sent.outstanding;
+        let Some(Busy { queue, sent: SendWindow { outstanding, rack, .. }, messages }) =
+            self.busy.as_deref_mut()
+        else {
+            return bundled;
+        };
         if outstanding.marked() > 0 || queue.is_under_way() {
             return bundled;
         }
@@ -87,7 +91,7 @@ impl Outbound {
             tsn = tsn.next();
         }
         if bundled.chunks > 0 {
-            if let Some(rack) = &mut outstanding.rack {
+            if let Some(rack) = rack {
                 rack.set_packet(packet_space);
             }
             outstanding.on_sent(now, path, bundled.chunks, user_data);

@@ -29,6 +29,7 @@ mod resent;
 mod retransmit;
 mod scheduler;
 mod send_times;
+mod send_window;
 mod spurious;
 mod state;
 mod timeout;
@@ -58,11 +59,11 @@ use crate::stream_numbers::StreamNumbers;
 use crate::time::Time;
 use copies::COPY_MAX;
 use messages::{Message, Messages, Payload};
-use miss_indications::Recovery as LossRecovery;
-use on_sack::{Cumulative, Progress, SendWindow};
+use on_sack::{Cumulative, Progress};
 use outstanding::{FAST_MARKED, Piece, RESENT, State};
 use queue::Queue;
 use rack::Learnt;
+use send_window::SendWindow;
 use window::PeerWindow;
 
 /// Maximum length in bytes of messages that are copied even from a shared buffer: releasing the buffer would cost as
@@ -209,13 +210,7 @@ impl Outbound {
 
     /// Sets the loss recovery. Returns false without a change while anything is outstanding.
     pub(crate) fn set_recovery(&mut self, recovery: Recovery) -> bool {
-        let Some(busy) = &mut self.busy else { return true };
-        let free = busy.sent.outstanding.is_empty();
-        if free {
-            busy.sent.outstanding.set_recovery(recovery);
-            busy.sent.recovery = LossRecovery::default();
-        }
-        free
+        self.busy.as_mut().is_none_or(|busy| busy.sent.set_mode(recovery))
     }
 
     /// Sets the size of the send buffer in bytes, until a message is refused.
@@ -265,7 +260,7 @@ impl Outbound {
     pub(crate) fn release_idle(&mut self) {
         if self.is_empty() && self.busy.as_ref().is_some_and(|busy| !busy.queue.is_blocked()) {
             self.idle_next = self.next_tsn();
-            let rack = self.busy.take().and_then(|busy| busy.sent.outstanding.rack);
+            let rack = self.busy.take().and_then(|busy| busy.sent.rack);
             self.learnt = rack.map_or(Learnt::default(), |rack| rack.learnt());
         }
     }
@@ -281,8 +276,9 @@ impl Outbound {
         path: PathIndex,
         space: usize,
     ) -> Option<Data<'_>> {
-        let Busy { sent: SendWindow { outstanding, .. }, messages, .. } = self.busy.as_deref_mut()?;
-        let data = retransmit::next(now, outstanding, messages, path, space)?;
+        let Busy { sent, messages, .. } = self.busy.as_deref_mut()?;
+        let index = sent.resend_next(now, path, space)?;
+        let data = sent.outstanding.chunk(index, messages)?;
         self.window.spend(data.payload.len());
         Some(data)
     }
@@ -302,7 +298,8 @@ impl Outbound {
         space: usize,
         packet_space: usize,
     ) -> Option<Data<'_>> {
-        let Busy { queue, sent: SendWindow { outstanding, .. }, messages } = self.busy.as_deref_mut()?;
+        let Busy { queue, sent: SendWindow { outstanding, rack, .. }, messages } =
+            self.busy.as_deref_mut()?;
         if outstanding.marked() > 0 || outstanding.is_full() {
             return None;
         }
@@ -315,7 +312,7 @@ impl Outbound {
             message.ssn = self.numbers.take(message.info.stream);
         }
         let (offset, ends) = (message.on_sent(len), len == rest.len);
-        if let Some(rack) = &mut outstanding.rack {
+        if let Some(rack) = rack {
             rack.set_packet(packet_space);
         }
         self.window.spend(len);
@@ -328,7 +325,7 @@ impl Outbound {
 
     /// Returns the chunk that `next_retransmission` will return, if any is marked.
     pub(crate) fn retransmission(&mut self) -> Option<Retransmission> {
-        retransmit::peek(&mut self.busy.as_deref_mut()?.sent.outstanding)
+        self.busy.as_deref_mut()?.sent.retransmission()
     }
 
     /// True if fast recovery began and its first packet, which is sent regardless of cwnd, is still to be sent
@@ -359,9 +356,9 @@ impl Outbound {
     /// Returns why a chunk in the send window was last retransmitted.
     #[must_use]
     pub(crate) fn sent_again(&self, tsn: Tsn) -> Option<SentAgain> {
-        let outstanding = &self.sent()?.outstanding;
+        let SendWindow { outstanding, rack, .. } = self.sent()?;
         let record = outstanding.get(outstanding.index_of(tsn)?)?;
-        Some(match &outstanding.rack {
+        Some(match rack {
             Some(_) if !record.has(RESENT) => return None,
             Some(rack) if rack.has_probed_with(tsn) => SentAgain::Probe,
             _ if record.has(FAST_MARKED) => SentAgain::Lost,
@@ -379,7 +376,7 @@ impl Outbound {
     /// True if the chunk was sent once, as far as is known: only with loss detection by time.
     #[must_use]
     pub(crate) fn went_once(&self, tsn: Tsn) -> bool {
-        let Some(sent) = self.sent().filter(|sent| sent.outstanding.rack.is_some()) else { return true };
+        let Some(sent) = self.sent().filter(|sent| sent.rack.is_some()) else { return true };
         let record = sent.outstanding.index_of(tsn).and_then(|index| sent.outstanding.get(index));
         record.is_none_or(|record| !record.has(RESENT))
     }
@@ -387,7 +384,7 @@ impl Outbound {
     /// Returns the path whose tail-loss probe the chunk was, if it is not known yet whether it was needed.
     #[must_use]
     pub(crate) fn probed_from(&self, tsn: Tsn) -> Option<PathIndex> {
-        self.sent()?.outstanding.rack.as_ref()?.probed_from(tsn)
+        self.sent()?.rack.as_ref()?.probed_from(tsn)
     }
 
     /// True if new data waits, the peer's window has no room for it and nothing is outstanding: a window probe is
@@ -436,7 +433,7 @@ impl Outbound {
         if sack.duplicates().len() > 0 {
             busy.sent.on_duplicates(sack.duplicates(), paths);
         }
-        if let Some(rack) = &mut busy.sent.outstanding.rack {
+        if let Some(rack) = &mut busy.sent.rack {
             let room = sack.a_rwnd().saturating_sub(in_flight) as usize;
             rack.can_ask = pending > 0 && pending.min(FULL_PACKET) <= room;
         }
@@ -486,13 +483,15 @@ impl Outbound {
     pub(crate) fn on_shrunk(&mut self, path: PathIndex) {
         let Some(busy) = &mut self.busy else { return };
         busy.sent.recovery.on_shrunk(path, busy.sent.outstanding.next_tsn().previous());
-        loss_detection::on_shrunk(&mut busy.sent.outstanding, path);
+        if let Some(mut by_time) = busy.sent.by_time() {
+            by_time.on_shrunk(path);
+        }
     }
 
     /// Returns when [`on_loss_timer`](Self::on_loss_timer) is due; `Time::MAX` if no chunk may become lost by time.
     #[must_use]
     pub(crate) fn loss_deadline(&self) -> Time {
-        self.sent().and_then(|sent| sent.outstanding.rack.as_ref()).map_or(Time::MAX, |rack| rack.deadline())
+        self.sent().and_then(|sent| sent.rack.as_ref()).map_or(Time::MAX, |rack| rack.deadline())
     }
 
     /// True if the peer's window is closed, data or a probe is outstanding, and a SACK arrived since the last

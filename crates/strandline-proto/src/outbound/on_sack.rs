@@ -4,30 +4,16 @@ use strandline_wire::GapBlock;
 
 use super::ack::PathAck;
 use super::gaps::Gaps;
-use super::loss_detection::{self, Newly};
+use super::loss_detection::Newly;
 use super::messages::Messages;
-use super::miss_indications::{self, Missing, Recovery};
-use super::outstanding::{CHUNKS_MAX, CREDITED, MOVED, Outstanding, RESENT, Record, State};
-use super::rack::Learnt;
+use super::miss_indications::{self, Missing};
+use super::outstanding::{CREDITED, MOVED, Outstanding, RESENT, Record, Run, State};
+use super::rack::Rack;
+use super::send_window::{SendWindow, TAKEN_BACK_MAX, tell_acked};
 use super::spurious::RESENT_MAX;
-use crate::config::Recovery as Mode;
 use crate::number::Tsn;
 use crate::path_index::PerPath;
 use crate::time::Time;
-
-/// The chunks in flight and what is known about them.
-#[derive(Debug)]
-pub(super) struct SendWindow {
-    pub(super) outstanding: Outstanding,
-    pub(super) gaps: Gaps,
-    pub(super) recovery: Recovery,
-    /// Number of chunks that the peer may still revoke, including look-ups that this causes: see [`TAKEN_BACK_MAX`].
-    patience: u32,
-}
-
-/// Maximum number of revoked chunks in a row. A peer short of memory rarely revokes some; each chunk acknowledged for
-/// good allows another one. Without a limit every SACK could change everything outstanding.
-const TAKEN_BACK_MAX: u32 = 4 * CHUNKS_MAX as u32;
 
 /// The position of a Cumulative TSN Ack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,15 +39,6 @@ pub(super) struct Progress {
 }
 
 impl SendWindow {
-    pub(super) fn new(first: Tsn, mode: Mode, learnt: Learnt) -> Self {
-        Self {
-            outstanding: Outstanding::new(first, mode, learnt),
-            gaps: Gaps::default(),
-            recovery: Recovery::default(),
-            patience: TAKEN_BACK_MAX,
-        }
-    }
-
     /// Returns the position of a cumulative TSN in the send window.
     pub(super) fn classify(&self, cumulative: Tsn) -> Cumulative {
         let point = self.outstanding.cumulative_ack();
@@ -89,11 +66,10 @@ impl SendWindow {
         messages: &mut Messages,
         paths: &mut PerPath<PathAck>,
     ) -> (bool, usize) {
-        if let Some(rack) = &mut self.outstanding.rack {
+        if let Some(rack) = &mut self.rack {
             rack.begin(now);
         }
-        let (newly_acked, delivered) =
-            self.outstanding.take_front(steps, self.gaps.last().unwrap_or(0), messages, paths);
+        let (newly_acked, delivered) = self.take_front(steps, messages, paths);
         self.gaps.advance(steps);
         self.patience = TAKEN_BACK_MAX.min(self.patience + steps as u32);
         self.recovery.on_cumulative(self.outstanding.cumulative_ack());
@@ -125,7 +101,9 @@ impl SendWindow {
         } else {
             self.outstanding.set_unnamed(None);
         }
-        loss_detection::conclude(&mut self.outstanding, &self.gaps, now, tells.then_some(newly), paths);
+        if let Some(mut by_time) = self.by_time() {
+            by_time.conclude(now, tells.then_some(newly), paths);
+        }
         self.gaps.settle();
         progress
     }
@@ -140,7 +118,9 @@ impl SendWindow {
         paths: &mut PerPath<PathAck>,
     ) -> Progress {
         let (newly_acked, delivered) = self.advance(now, steps, messages, paths);
-        loss_detection::conclude(&mut self.outstanding, &self.gaps, now, Some(Newly::default()), paths);
+        if let Some(mut by_time) = self.by_time() {
+            by_time.conclude(now, Some(Newly::default()), paths);
+        }
         let in_fast_recovery = self.recovery.is_active();
         Progress { delivered, newly_acked, in_fast_recovery, ..Progress::default() }
     }
@@ -153,7 +133,7 @@ impl SendWindow {
         paths: &mut PerPath<PathAck>,
     ) {
         let (cumulative, next) = (self.outstanding.cumulative_ack(), self.outstanding.next_tsn());
-        if let Some(rack) = &mut self.outstanding.rack {
+        if let Some(rack) = &mut self.rack {
             duplicates.take(RESENT_MAX).for_each(|tsn| rack.on_duplicate(tsn, cumulative, next, paths));
         }
     }
@@ -167,22 +147,25 @@ impl SendWindow {
         progress: &mut Progress,
         paths: &mut PerPath<PathAck>,
     ) -> Newly {
-        let Self { outstanding, gaps, recovery, patience } = self;
+        let Self { outstanding, gaps, recovery, rack, patience } = self;
         let overtaken = gaps.last().unwrap_or(0);
-        gaps.replace(blocks, outstanding.rack.is_some());
+        gaps.replace(blocks, rack.is_some());
         let mut newly = Newly::default();
         let mut first_acked = PerPath::filled(usize::MAX);
         let mut highest = 0;
         for run in gaps.added() {
             for index in usize::from(run.start)..=usize::from(run.end) {
                 let Some(record) = outstanding.change(index, State::GapAcked) else { break };
-                let sent_at = (outstanding.sent_at(index), !outstanding.is_unnamed(index));
-                if credit(&record, sent_at, &mut paths[record.path]) {
+                let (at, timed) = (outstanding.sent_at(index), !outstanding.is_unnamed(index));
+                if credit(&record, (at, timed), &mut paths[record.path]) {
                     let first = &mut first_acked[record.path];
                     *first = (*first).min(index);
                     highest = index;
                     newly[record.path] = Some(index);
-                    outstanding.tell_gap_acked(index, &record, overtaken);
+                    if let Some(rack) = rack {
+                        let run = Run::single(index, &record);
+                        tell_acked(rack, outstanding, &run, at.map(|at| (at, timed)), overtaken);
+                    }
                 }
                 if let Some(record) = outstanding.get_mut(index) {
                     record.set(CREDITED);
@@ -193,7 +176,7 @@ impl SendWindow {
         progress.newly_acked |= newly.iter().any(Option::is_some);
         let missing = Missing { below: highest, all: progress.in_fast_recovery && steps > 0 };
         let mut first_missing = PerPath::filled(usize::MAX);
-        if outstanding.rack.is_none() {
+        if rack.is_none() {
             progress.entered_fast_recovery = miss_indications::count_misses(
                 outstanding,
                 gaps,
@@ -210,7 +193,8 @@ impl SendWindow {
         }
         for run in gaps.withdrawn() {
             for index in usize::from(run.start)..=usize::from(run.end) {
-                let Some(left) = patience.checked_sub(renege(outstanding, index, steps == 0, paths)) else {
+                let cost = renege(outstanding, rack.as_deref_mut(), index, steps == 0, paths);
+                let Some(left) = patience.checked_sub(cost) else {
                     progress.taken_back_too_often = true;
                     return newly;
                 };
@@ -244,13 +228,19 @@ fn credit(record: &Record, (sent_at, timed): (Option<Time>, bool), path: &mut Pa
 /// Handles a chunk whose gap acknowledgement the peer revokes (rule D iii): it is in flight again, with one miss
 /// indication. `overtaken` is true if the SACK may be older than the previous one. Returns how many chunks must be
 /// examined again.
-fn renege(outstanding: &mut Outstanding, index: usize, overtaken: bool, paths: &mut PerPath<PathAck>) -> u32 {
+fn renege(
+    outstanding: &mut Outstanding,
+    rack: Option<&mut Rack>,
+    index: usize,
+    overtaken: bool,
+    paths: &mut PerPath<PathAck>,
+) -> u32 {
     let Some(path) = outstanding.get(index).filter(|record| record.state() == State::GapAcked) else {
         return 0;
     };
     let path = path.path;
     outstanding.change(index, State::InFlight);
-    let again = outstanding.rack.as_mut().map_or(0, |rack| rack.on_reneged(index, path, overtaken));
+    let again = rack.map_or(0, |rack| rack.on_reneged(index, path, overtaken));
     let Some(record) = outstanding.get_mut(index) else { return 0 };
     record.misses = 1;
     let path = &mut paths[record.path];

@@ -4,8 +4,8 @@
 //! message in the slab ([`Messages`]), which stays whole until its last chunk leaves, so that a failure can report it
 //! whole. Sending times are stored for each instant, in [`SendTimes`].
 //!
-//! A chunk is in one of four states. `change` moves it from one to another, and `take_front` releases whole runs of
-//! chunks in one state: the sums of each state balance because they are maintained there.
+//! A chunk is in one of four states. `change` moves it from one to another, and `release` removes whole runs of chunks
+//! in one state: the sums of each state balance because they are maintained there.
 
 mod questions;
 
@@ -13,11 +13,8 @@ use std::collections::VecDeque;
 
 use strandline_wire::{DATA_CHUNK_HEADER_LEN, Data};
 
-use super::ack::PathAck;
 use super::messages::{Leaving, MessageKey, Messages};
-use super::rack::{Learnt, Rack};
 use super::send_times::SendTimes;
-use crate::config::Recovery;
 use crate::number::Tsn;
 use crate::path_index::{PathIndex, PerPath};
 use crate::time::Time;
@@ -136,21 +133,41 @@ pub(super) struct Outstanding {
     unnamed: Option<(Tsn, Tsn)>,
     /// A bit for each path that any of these was sent on.
     paths: u8,
-    /// State of loss detection by time; `None` with miss indications.
-    pub(super) rack: Option<Box<Rack>>,
 }
 
 /// Chunks that leave together, alike in path, state and credit.
 #[derive(Debug, Clone, Copy)]
-struct Run {
-    path: PathIndex,
-    state: State,
+pub(super) struct Run {
+    /// Index of the first one.
+    pub(super) first: usize,
+    pub(super) path: PathIndex,
+    pub(super) state: State,
     flags: u8,
     /// Bytes of user data.
     payload: u32,
     /// Bytes of user data with headers and padding.
-    bytes: u32,
-    chunks: u32,
+    pub(super) bytes: u32,
+    pub(super) chunks: u32,
+}
+
+impl Run {
+    /// Returns the chunk at an index, with its record, as a run.
+    pub(super) fn single(index: usize, record: &Record) -> Self {
+        let Record { path, state, flags, len, .. } = *record;
+        let (payload, bytes) = (u32::from(len), record.chunk_len());
+        Self { first: index, path, state, flags, payload, bytes, chunks: 1 }
+    }
+
+    /// True if the chunks have a flag; see [`Record::has`]. Only for flags in which they are alike.
+    pub(super) const fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Returns the index of the last chunk.
+    #[inline]
+    pub(super) const fn last(&self) -> usize {
+        self.first + self.chunks as usize - 1
+    }
 }
 
 /// A part of a message that gets a TSN.
@@ -166,7 +183,7 @@ pub(super) struct Piece {
 }
 
 impl Outstanding {
-    pub(super) fn new(first: Tsn, recovery: Recovery, learnt: Learnt) -> Self {
+    pub(super) fn new(first: Tsn) -> Self {
         Self {
             first,
             records: VecDeque::new(),
@@ -179,15 +196,6 @@ impl Outstanding {
             times: SendTimes::default(),
             unnamed: None,
             paths: 0,
-            rack: (recovery == Recovery::Rack).then(|| Box::new(Rack::new(learnt))),
-        }
-    }
-
-    /// Sets the loss detection. Without effect while anything is outstanding, which the other kind does not know.
-    pub(super) fn set_recovery(&mut self, recovery: Recovery) {
-        let by_time = recovery == Recovery::Rack;
-        if self.records.is_empty() && by_time != self.rack.is_some() {
-            self.rack = by_time.then(|| Box::new(Rack::new(Learnt::default())));
         }
     }
 
@@ -253,43 +261,21 @@ impl Outstanding {
         Some(before)
     }
 
-    /// Removes the first `steps` records, which the peer has, and the messages that end with them: run by run, so
-    /// that a SACK for many chunks costs little for each. Returns whether any was acknowledged for the first time,
-    /// and the bytes that left. Chunks below index `overtaken` were overtaken by one acknowledged before.
-    pub(super) fn take_front(
-        &mut self,
-        steps: usize,
-        overtaken: usize,
-        messages: &mut Messages,
-        paths: &mut PerPath<PathAck>,
-    ) -> (bool, usize) {
-        let steps = steps.min(self.records.len());
-        let before = self.bytes;
-        let (mut newly_acked, mut from) = (false, 0);
-        let mut leaving = messages.leaving();
-        while from < steps {
-            let Some(run) = self.run_at(from, steps, &mut leaving) else { break };
-            from += run.chunks as usize;
-            newly_acked |= self.settle(&run, from - 1, overtaken, paths);
-        }
-        leaving.finish();
+    /// Removes the first `steps` records, which are accounted for.
+    pub(super) fn drop_front(&mut self, steps: usize) {
         self.records.drain(..steps);
         self.first += steps as u32;
         self.marked_from = self.marked_from.saturating_sub(steps);
         self.times.advance(self.first);
-        if let Some(rack) = &mut self.rack {
-            rack.advance(steps);
-        }
         if self.records.is_empty() {
             self.paths = 0;
         }
-        (newly_acked, (before - self.bytes) as usize)
     }
 
     /// Returns the run of like records from `from` on, or `None` if there is no record. Adds the messages that end in it
     /// to `leaving`.
     #[inline]
-    fn run_at(&self, from: usize, end: usize, leaving: &mut Leaving<'_>) -> Option<Run> {
+    pub(super) fn run_at(&self, from: usize, end: usize, leaving: &mut Leaving<'_>) -> Option<Run> {
         let (front, back) = self.records.as_slices();
         let split = front.len();
         // A run that wraps around the end of the ring is returned as two.
@@ -313,79 +299,17 @@ impl Outstanding {
         }
         let bytes = padded + chunks * DATA_CHUNK_HEADER_LEN as u32;
         let (path, state, flags) = (first.path, first.state, first.flags);
-        Some(Run { path, state, flags, payload, bytes, chunks })
+        Some(Run { first: from, path, state, flags, payload, bytes, chunks })
     }
 
-    /// Accounts for a run that leaves; its last record is at index `last`. Returns true if it was not acknowledged
-    /// before.
-    fn settle(&mut self, run: &Run, last: usize, overtaken: usize, paths: &mut PerPath<PathAck>) -> bool {
-        let Run { path: number, state, flags, .. } = *run;
+    /// Subtracts a run that leaves from the sums.
+    pub(super) fn release(&mut self, run: &Run) {
         self.bytes -= run.payload;
-        let path = &mut paths[number];
-        match state {
-            State::GapAcked => {
-                self.gap_acked_bytes -= run.payload;
-                return false;
-            }
-            State::InFlight => {
-                self.in_flight_bytes -= run.payload;
-                path.flight_drop += run.bytes;
-            }
+        match run.state {
+            State::InFlight => self.in_flight_bytes -= run.payload,
             State::Marked => self.marked -= run.chunks,
-            State::Overdue => self.overdue[number] -= run.chunks as u16,
-        }
-        path.lowest_acked = true;
-        if flags & CREDITED != 0 {
-            return false;
-        }
-        path.acked_bytes += run.bytes;
-        path.acked_chunks += run.chunks;
-        path.offer_answer(flags & MOVED == 0, state == State::InFlight);
-        let first = (last + 1).saturating_sub(run.chunks as usize);
-        if flags & RESENT == 0 {
-            // The last one of a run was sent last, and only its time counts.
-            let at = self.sent_at(last);
-            let timed = !self.is_unnamed(last);
-            path.offer_rtt(at, timed);
-            let tsns = (self.tsn(first), self.tsn(last));
-            if let Some(rack) = &mut self.rack {
-                rack.on_acked(number, at.map(|at| (at, timed)), tsns, first < overtaken);
-            }
-        } else {
-            (first..=last).for_each(|index| self.tell_resent_acked(index));
-        }
-        if state == State::Marked
-            && let Some(rack) = &mut self.rack
-        {
-            rack.on_marked_acked(number, run.chunks);
-        }
-        true
-    }
-
-    /// Informs RACK of a chunk that a gap block acknowledges for the first time. `record` is its earlier state.
-    pub(super) fn tell_gap_acked(&mut self, index: usize, record: &Record, overtaken: usize) {
-        if self.rack.is_none() {
-            return;
-        }
-        if record.has(RESENT) {
-            self.tell_resent_acked(index);
-        } else {
-            let (at, tsn, timed) = (self.sent_at(index), self.tsn(index), !self.is_unnamed(index));
-            if let Some(rack) = &mut self.rack {
-                rack.on_acked(record.path, at.map(|at| (at, timed)), (tsn, tsn), index < overtaken);
-            }
-        }
-        if record.state == State::Marked
-            && let Some(rack) = &mut self.rack
-        {
-            rack.on_marked_acked(record.path, 1);
-        }
-    }
-
-    fn tell_resent_acked(&mut self, index: usize) {
-        let tsn = self.tsn(index);
-        if let (Some(rack), Some(record)) = (&mut self.rack, self.records.get(index)) {
-            rack.on_resent_acked(record.path, record.resent, (tsn, record.chunk_len()));
+            State::GapAcked => self.gap_acked_bytes -= run.payload,
+            State::Overdue => self.overdue[run.path] -= run.chunks as u16,
         }
     }
 
@@ -402,14 +326,13 @@ impl Outstanding {
         Some(self.marked_from)
     }
 
-    /// Records that a marked chunk is retransmitted on `path`.
-    pub(super) fn resend(&mut self, now: Time, index: usize, path: PathIndex) {
-        let tsn = self.tsn(index);
+    /// Records that a marked chunk is retransmitted on `path`. `number` is its number in the log of retransmissions,
+    /// if there is one.
+    pub(super) fn resend(&mut self, index: usize, path: PathIndex, number: Option<u16>) {
         let Some(record) = self.records.get_mut(index) else { return };
-        match &mut self.rack {
-            Some(rack) => {
-                let how = (!record.has(RESENT), record.has(PROBE));
-                record.resent = rack.on_resent(now, tsn, record.path, how);
+        match number {
+            Some(number) => {
+                record.resent = number;
                 record.clear(PROBE);
                 record.set(RESENT);
             }

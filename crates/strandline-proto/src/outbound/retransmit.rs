@@ -1,10 +1,8 @@
 //! Retransmission: T3-rtx time-outs (RFC 9260 section 6.3.3) and the chunks marked for retransmission (6.1 C).
 
-use strandline_wire::Data;
-
 use super::fragment;
-use super::messages::Messages;
-use super::outstanding::{FAST_MARKED, Outstanding, PROBE, RESENT, State};
+use super::outstanding::{FAST_MARKED, PROBE, RESENT, State};
+use super::send_window::SendWindow;
 use crate::path_index::PathIndex;
 use crate::time::Time;
 
@@ -26,55 +24,52 @@ pub(crate) struct Retransmission {
     pub(crate) probe: bool,
 }
 
-/// Marks every chunk in flight on the path. Section 6.3.3 E3 retransmits the lowest chunks at once and marks the
-/// others; here all are marked, and the congestion window of one packet after the time-out lets the first ones be
-/// sent. Returns their bytes, including headers and padding.
-pub(super) fn mark_path(outstanding: &mut Outstanding, path: PathIndex) -> u32 {
-    let mut bytes = 0;
-    for index in 0..outstanding.len() {
-        let Some(record) = outstanding.get_mut(index) else { break };
-        if record.path != path {
-            continue;
+impl SendWindow {
+    /// Marks every chunk in flight on the path, and ends fast recovery. Section 6.3.3 E3 retransmits the lowest chunks
+    /// at once and marks the others; here all are marked, and the congestion window of one packet after the time-out
+    /// lets the first ones be sent. Returns their bytes, including headers and padding.
+    pub(super) fn mark_path(&mut self, path: PathIndex) -> u32 {
+        let outstanding = &mut self.outstanding;
+        let mut bytes = 0;
+        for index in 0..outstanding.len() {
+            let Some(record) = outstanding.get_mut(index) else { break };
+            if record.path != path {
+                continue;
+            }
+            record.clear(FAST_MARKED); // Chunks that waited for fast retransmission timed out too.
+            match record.state() {
+                State::InFlight => bytes += record.chunk_len(),
+                State::Overdue => {}
+                State::Marked | State::GapAcked => continue,
+            }
+            outstanding.change(index, State::Marked);
         }
-        record.clear(FAST_MARKED); // Chunks that waited for fast retransmission timed out too.
-        match record.state() {
-            State::InFlight => bytes += record.chunk_len(),
-            State::Overdue => {}
-            State::Marked | State::GapAcked => continue,
+        self.recovery.on_timeout();
+        bytes
+    }
+
+    /// Returns what [`resend_next`](Self::resend_next) would send, whatever the space.
+    pub(super) fn retransmission(&mut self) -> Option<Retransmission> {
+        let index = self.outstanding.first_marked()?;
+        let record = self.outstanding.get(index)?;
+        Some(Retransmission {
+            size: record.chunk_len() as usize,
+            last_path: record.path,
+            fast: record.has(FAST_MARKED),
+            repeated: self.rack.is_some() && record.has(RESENT),
+            probe: record.has(PROBE),
+        })
+    }
+
+    /// Retransmits the lowest marked chunk on `path` if it fits. A later one that would fit has to wait, so that the
+    /// TSNs of a packet, and of successive packets, ascend. Returns its index.
+    pub(super) fn resend_next(&mut self, now: Time, path: PathIndex, space: usize) -> Option<usize> {
+        let index = self.outstanding.first_marked()?;
+        let record = self.outstanding.get(index)?;
+        if usize::from(record.len) > fragment::payload_room(space) {
+            return None;
         }
-        outstanding.change(index, State::Marked);
+        self.resend(now, index, path);
+        Some(index)
     }
-    bytes
-}
-
-/// Returns what `next` would send, whatever the space.
-pub(super) fn peek(outstanding: &mut Outstanding) -> Option<Retransmission> {
-    let index = outstanding.first_marked()?;
-    let by_time = outstanding.rack.is_some();
-    let record = outstanding.get(index)?;
-    Some(Retransmission {
-        size: record.chunk_len() as usize,
-        last_path: record.path,
-        fast: record.has(FAST_MARKED),
-        repeated: by_time && record.has(RESENT),
-        probe: record.has(PROBE),
-    })
-}
-
-/// Retransmits the lowest marked chunk if it fits. A later one that would fit has to wait, so that the TSNs of a
-/// packet, and of successive packets, ascend.
-pub(super) fn next<'a>(
-    now: Time,
-    outstanding: &mut Outstanding,
-    messages: &'a Messages,
-    path: PathIndex,
-    space: usize,
-) -> Option<Data<'a>> {
-    let index = outstanding.first_marked()?;
-    let record = outstanding.get(index)?;
-    if usize::from(record.len) > fragment::payload_room(space) {
-        return None;
-    }
-    outstanding.resend(now, index, path);
-    outstanding.chunk(index, messages)
 }

@@ -2,8 +2,8 @@
 
 use strandline_wire::DATA_CHUNK_HEADER_LEN;
 
-use super::on_sack::SendWindow;
 use super::outstanding::{Record, State};
+use super::send_window::SendWindow;
 use super::{Busy, Outbound};
 use crate::number::Tsn;
 use crate::path_index::PathIndex;
@@ -75,8 +75,7 @@ impl Outbound {
     /// True during fast recovery (section 7.2.4).
     #[must_use]
     pub(crate) fn in_fast_recovery(&self) -> bool {
-        let by_time =
-            |sent: &SendWindow| sent.outstanding.rack.as_ref().is_some_and(|rack| rack.in_recovery());
+        let by_time = |sent: &SendWindow| sent.rack.as_ref().is_some_and(|rack| rack.in_recovery());
         self.sent().is_some_and(|sent| sent.recovery.is_active() || by_time(sent))
     }
 
@@ -189,7 +188,7 @@ impl Outbound {
             fixed: size_of::<Busy>(),
             queue: busy.queue.heap_bytes(),
             messages: busy.messages.heap_bytes(),
-            chunks: busy.sent.outstanding.record_heap_bytes(),
+            chunks: busy.sent.record_heap_bytes(),
             gaps: busy.sent.gaps.heap_bytes(),
             copies: busy.messages.copies_heap_bytes(),
             streams,

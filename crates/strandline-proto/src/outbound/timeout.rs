@@ -1,8 +1,8 @@
 //! What timers do to outstanding chunks: T3-rtx (RFC 9260 section 6.3.3), the loss timer and tail-loss probes (RFC 8985).
 
-use super::loss_detection::{self, Newly};
-use super::on_sack::SendWindow;
-use super::{FULL_PACKET, Outbound, PathAck, retransmit};
+use super::loss_detection::{ByTime, Newly};
+use super::send_window::SendWindow;
+use super::{FULL_PACKET, Outbound, PathAck};
 use crate::path_index::{PathIndex, PerPath};
 use crate::time::Time;
 
@@ -11,14 +11,14 @@ impl Outbound {
     /// retransmission, and fast recovery ends. `again` is true if nothing was acknowledged on it since the previous
     /// time-out, so that both are undone together. Returns the bytes that left the path's flight.
     pub(crate) fn on_timeout(&mut self, path: PathIndex, again: bool) -> u32 {
-        mark_path(self, path, |sent| loss_detection::on_path_marked(&mut sent.outstanding, path, again))
+        mark_path(self, path, |by_time| by_time.on_path_marked(path, again))
     }
 
     /// Retransmits everything in flight on the path without a sign that the network lost it: a router refused it, it
     /// went with a COOKIE ECHO that is repeated, or the peer has no room for it. Returns the bytes that left the
     /// path's flight.
     pub(crate) fn send_again(&mut self, path: PathIndex) -> u32 {
-        mark_path(self, path, |sent| loss_detection::on_path_refused(&mut sent.outstanding, path))
+        mark_path(self, path, |by_time| by_time.on_path_refused(path))
     }
 
     /// Handles an expiry of T3-rtx of the path, if there is no other path and losses are detected by time: only as
@@ -26,15 +26,16 @@ impl Outbound {
     /// others. With miss indications, or after an answer that did not help, it is [`on_timeout`](Self::on_timeout).
     /// `again` is as there.
     pub(crate) fn on_first_timeout(&mut self, path: PathIndex, again: bool) -> u32 {
-        let marked = mark_lowest(self, |sent| loss_detection::on_timeout(&mut sent.outstanding, path, again));
+        let marked = mark_lowest(self, |by_time| by_time.on_timeout(path, again));
         marked.unwrap_or_else(|| self.on_timeout(path, again))
     }
 
     /// Marks what is lost when the deadline of [`loss_deadline`](Self::loss_deadline) has passed.
     pub(crate) fn on_loss_timer(&mut self, now: Time, paths: &mut PerPath<PathAck>) {
         mark(self, |sent| {
-            let news = Some(Newly::default());
-            loss_detection::conclude(&mut sent.outstanding, &sent.gaps, now, news, paths);
+            if let Some(mut by_time) = sent.by_time() {
+                by_time.conclude(now, Some(Newly::default()), paths);
+            }
         });
     }
 
@@ -45,11 +46,11 @@ impl Outbound {
         let pending = self.pending_bytes();
         let sendable = pending > 0 && pending.min(FULL_PACKET) <= self.window.rwnd() as usize;
         let marked = mark(self, |sent| {
-            let outstanding = &mut sent.outstanding;
+            let outstanding = &sent.outstanding;
             if outstanding.marked() > 0 || (new_allowed && sendable && !outstanding.is_full()) {
                 return 0;
             }
-            loss_detection::on_probe(outstanding, path)
+            sent.by_time().map_or(0, |mut by_time| by_time.on_probe(path))
         });
         marked.unwrap_or(0)
     }
@@ -65,13 +66,14 @@ pub(super) fn mark<T>(outbound: &mut Outbound, mark: impl FnOnce(&mut SendWindow
     Some(marked)
 }
 
-/// Marks everything in flight on the path and ends fast recovery; `judge` sees the send window afterwards. Returns the
-/// bytes that left the path's flight.
-fn mark_path(outbound: &mut Outbound, path: PathIndex, judge: impl FnOnce(&mut SendWindow)) -> u32 {
+/// Marks everything in flight on the path and ends fast recovery; `judge` sees the result, with loss detection by time.
+/// Returns the bytes that left the path's flight.
+fn mark_path(outbound: &mut Outbound, path: PathIndex, judge: impl FnOnce(&mut ByTime<'_>)) -> u32 {
     let marked = mark(outbound, |sent| {
-        let bytes = retransmit::mark_path(&mut sent.outstanding, path);
-        sent.recovery.on_timeout();
-        judge(sent);
+        let bytes = sent.mark_path(path);
+        if let Some(mut by_time) = sent.by_time() {
+            judge(&mut by_time);
+        }
         bytes
     });
     let Some(bytes) = marked else { return 0 };
@@ -80,12 +82,12 @@ fn mark_path(outbound: &mut Outbound, path: PathIndex, judge: impl FnOnce(&mut S
 }
 
 /// Calls `judge`, which marks the lowest chunks of a path. Returns the bytes that left the path's flight, or `None` if
-/// `judge` does.
+/// `judge` does, or losses are not detected by time.
 pub(super) fn mark_lowest(
     outbound: &mut Outbound,
-    judge: impl FnOnce(&mut SendWindow) -> Option<u32>,
+    judge: impl FnOnce(&mut ByTime<'_>) -> Option<u32>,
 ) -> Option<u32> {
-    let bytes = mark(outbound, judge)??;
+    let bytes = mark(outbound, |sent| judge(&mut sent.by_time()?))??;
     outbound.window.on_timeout();
     Some(bytes)
 }

@@ -1,6 +1,6 @@
 //! What is sent while the peer's window is closed and when it opens (decisions 81 and 99).
 
-use super::{Outbound, loss_detection, timeout};
+use super::{Outbound, timeout};
 use crate::path_index::PathIndex;
 use crate::time::Time;
 
@@ -11,13 +11,14 @@ impl Outbound {
     #[must_use]
     pub(crate) fn take_window_opened(&mut self, now: Time) -> Option<PathIndex> {
         let opened = core::mem::take(&mut self.window_opened);
-        self.sent().filter(|_| opened).and_then(|sent| loss_detection::path_to_ask(&sent.outstanding, now))
+        let busy = self.busy.as_deref_mut().filter(|_| opened)?;
+        busy.sent.by_time()?.path_to_ask(now)
     }
 
     /// Retransmits as many of the path's lowest chunks as fit a packet. Returns the bytes that left the path's
     /// flight.
     pub(crate) fn ask_opened(&mut self, path: PathIndex) -> u32 {
-        let marked = timeout::mark(self, |sent| loss_detection::on_window_probe(&mut sent.outstanding, path));
+        let marked = timeout::mark(self, |sent| Some(sent.by_time()?.on_window_probe(path)));
         marked.flatten().unwrap_or(0)
     }
 
@@ -31,8 +32,7 @@ impl Outbound {
     /// as many of the lowest chunks as fit a packet probe it. With miss indications all are retransmitted. Returns
     /// the bytes that left the path's flight.
     pub(crate) fn on_window_probe_timeout(&mut self, path: PathIndex) -> u32 {
-        let marked =
-            timeout::mark_lowest(self, |sent| loss_detection::on_window_probe(&mut sent.outstanding, path));
+        let marked = timeout::mark_lowest(self, |by_time| Some(by_time.on_window_probe(path)));
         marked.unwrap_or_else(|| self.send_again(path))
     }
 }

@@ -104,7 +104,6 @@ impl Outstanding {
     }
 
     pub(in crate::outbound) fn record_heap_bytes(&self) -> usize {
-        let rack = self.rack.as_ref().map_or(0, |rack| rack.heap_bytes());
-        self.records.capacity() * size_of::<Record>() + self.times.heap_bytes() + rack
+        self.records.capacity() * size_of::<Record>() + self.times.heap_bytes()
     }
 }

@@ -147,7 +147,7 @@ fn window_of_any_size_is_taken() {
 #[test]
 fn what_sacks_repeat_is_not_judged_again() {
     let judgements = |fixture: &Fixture| {
-        let rack = fixture.out.busy.as_ref().unwrap().sent.outstanding.rack.as_ref().unwrap();
+        let rack = fixture.out.busy.as_ref().unwrap().sent.rack.as_ref().unwrap();
         rack.judgements
     };
     // On a path that reorders, so that nothing is lost at once.

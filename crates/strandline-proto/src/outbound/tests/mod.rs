@@ -150,7 +150,7 @@ impl Fixture {
 
     /// Returns the reordering window of path 0.
     fn quarters(&mut self) -> u8 {
-        let rack = self.out.busy.as_mut().and_then(|busy| busy.sent.outstanding.rack.as_mut());
+        let rack = self.out.busy.as_mut().and_then(|busy| busy.sent.rack.as_mut());
         rack.map_or(0, |rack| rack.path(PathIndex::FIRST).quarters)
     }
 
