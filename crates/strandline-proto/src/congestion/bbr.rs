@@ -478,10 +478,8 @@ impl Controller for Bbr {
     }
 
     fn on_timeout(&mut self, _now: Time) {
-        // After several time-outs in a row, keep the window before the first.
-        if self.before == 0 {
-            self.before = self.cwnd;
-        }
+        // Of several time-outs in a row the largest window counts.
+        self.before = self.before.max(self.cwnd);
         self.cwnd = self.cwnd.min(self.pmdcs);
     }
 

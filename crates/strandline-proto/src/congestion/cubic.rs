@@ -220,7 +220,10 @@ impl Cubic {
     /// Reduces the window (sections 4.6 and 4.7). `mild` is true if no queue overflowed.
     fn on_loss(&mut self, mild: bool) {
         let Self { cwnd, ssthresh, w_max, w_est, k, epoch, .. } = *self;
-        if !matches!(self.aside.as_deref(), Some(Aside::Before(_))) {
+        if let Some(Aside::Before(before)) = self.aside.as_deref_mut() {
+            // Of several losses in a row the largest window counts.
+            (before.cwnd, before.ssthresh) = (before.cwnd.max(cwnd), before.ssthresh.max(ssthresh));
+        } else {
             let before = Before { cwnd, ssthresh, w_max, w_est, k, epoch };
             self.aside = Some(Box::new(Aside::Before(before)));
         }

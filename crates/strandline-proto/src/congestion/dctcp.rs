@@ -86,7 +86,9 @@ impl Dctcp {
     }
 
     fn on_loss(&mut self) {
-        self.before.get_or_insert((self.cwnd, self.ssthresh));
+        // Of several losses in a row the largest window counts.
+        let (cwnd, ssthresh) = self.before.unwrap_or_default();
+        self.before = Some((cwnd.max(self.cwnd), ssthresh.max(self.ssthresh)));
         self.ssthresh = (self.cwnd / 2).max(self.window_min());
         self.additive = Additive::default();
     }

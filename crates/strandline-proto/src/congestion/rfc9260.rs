@@ -87,6 +87,13 @@ impl Rfc9260 {
         self.pmdcs.saturating_mul(sacks.clamp(1, self.l_max))
     }
 
+    /// Remembers the window in case the loss or time-out is spurious. Of several in a row the largest window counts:
+    /// that before the first, unless the window has grown beyond it in between.
+    fn remember(&mut self) {
+        let (cwnd, ssthresh) = self.before.unwrap_or_default();
+        self.before = Some((cwnd.max(self.cwnd), ssthresh.max(self.ssthresh)));
+    }
+
     /// Congestion avoidance (section 7.2.2).
     fn congestion_avoidance(&mut self, ack: &Ack) {
         self.partial_bytes_acked = self.partial_bytes_acked.saturating_add(ack.acked_bytes);
@@ -125,15 +132,14 @@ impl Controller for Rfc9260 {
     }
 
     fn on_fast_retransmit(&mut self, _now: Time) {
-        self.before.get_or_insert((self.cwnd, self.ssthresh));
+        self.remember();
         self.ssthresh = self.halved();
         self.cwnd = self.ssthresh;
         self.partial_bytes_acked = 0;
     }
 
     fn on_timeout(&mut self, _now: Time) {
-        // After several time-outs in a row, keep the values before the first.
-        self.before.get_or_insert((self.cwnd, self.ssthresh));
+        self.remember();
         self.ssthresh = self.halved();
         self.cwnd = self.pmdcs;
         self.partial_bytes_acked = 0;

@@ -111,11 +111,12 @@ impl Swift {
         self.additive = Additive::default();
     }
 
-    /// Remembers the window in case the loss is spurious. Of several losses in a row the first counts.
+    /// Remembers the window in case the loss is spurious. Of several losses in a row the largest window counts.
     fn remember(&mut self) {
         if self.before == 0 {
-            (self.before, self.starting_before) = (self.cwnd, self.starting);
+            self.starting_before = self.starting;
         }
+        self.before = self.before.max(self.cwnd);
     }
 
     fn grow(&mut self, ack: &Ack) {

@@ -462,6 +462,9 @@ impl Outbound {
             Cumulative::Stale | Cumulative::Impossible => return SackOutcome::Ignored,
         };
         let progress = busy.sent.acknowledge_cumulatively(now, steps, &mut busy.messages, paths);
+        if progress.newly_acked {
+            self.window.on_shutdown_acked();
+        }
         Self::outcome(busy, steps, progress)
     }
 

@@ -47,6 +47,12 @@ impl PeerWindow {
         was_shut && !self.shut
     }
 
+    /// Records that a SHUTDOWN acknowledges outstanding data: the peer had room for it. Only a SACK reports whether it
+    /// has room for the rest.
+    pub(super) fn on_shutdown_acked(&mut self) {
+        self.shut = false;
+    }
+
     /// Records a SACK out of order, which does not report the window, but shows that the peer is alive.
     pub(super) fn on_stale_answer(&mut self) {
         self.answered = true;

@@ -406,6 +406,11 @@ fn needless_time_out_is_undone() {
     path.bbr.on_timeout(path.now);
     path.bbr.on_undo();
     assert_eq!(path.bbr.window(), before);
+    path.bbr.on_timeout(path.now);
+    path.bbr.cwnd = 2 * before;
+    path.bbr.on_timeout(path.now);
+    path.bbr.on_undo();
+    assert_eq!(path.bbr.window(), 2 * before, "the largest before a time-out");
 }
 
 /// After five seconds without data the minimum round-trip time is old. The first samples afterwards met no queue and

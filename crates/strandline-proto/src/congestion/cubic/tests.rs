@@ -309,6 +309,11 @@ fn a_needless_reduction_is_undone_once() {
     assert_eq!(cubic.window(), 100_000);
     cubic.on_undo();
     assert_eq!(cubic.window(), 100_000);
+    cubic.on_timeout(Time::ZERO);
+    cubic.cwnd = 120_000;
+    cubic.on_timeout(Time::ZERO);
+    cubic.on_undo();
+    assert_eq!(cubic.window(), 120_000, "the largest before a time-out");
 }
 
 /// RFC 6928: ten packets, also of the larger size that a probe confirms before the first one is sent.

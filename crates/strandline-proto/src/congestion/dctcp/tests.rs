@@ -77,6 +77,10 @@ fn losses_act_as_in_tcp_and_undo() {
     dctcp.on_timeout(Time::ZERO);
     dctcp.on_timeout(Time::ZERO);
     assert_eq!((dctcp.window(), dctcp.slow_start_threshold()), (PMDCS, 50_000));
+    dctcp.cwnd = 120_000;
+    dctcp.on_fast_retransmit(Time::ZERO);
+    dctcp.on_undo();
+    assert_eq!(dctcp.window(), 120_000, "the largest before a loss");
 }
 
 proptest! {

@@ -241,6 +241,19 @@ proptest! {
     }
 }
 
+/// The window grows between two losses. Undoing both restores the larger window.
+#[test]
+fn undo_restores_the_largest_window() {
+    let mut controller = Rfc9260 { cwnd: 4_000, ssthresh: 4_000, ..Rfc9260::new(1_000, false) };
+    controller.on_fast_retransmit(Time::ZERO);
+    assert_eq!(controller.window(), 4_000, "the floor");
+    controller.cwnd = 4_020;
+    controller.on_fast_retransmit(Time::ZERO);
+    assert_eq!(controller.window(), 4_000);
+    controller.on_undo();
+    assert_eq!(controller.window(), 4_020);
+}
+
 /// Of two losses the first is certain. Undoing the second restores the window between them.
 #[test]
 fn certain_loss_is_not_undone() {

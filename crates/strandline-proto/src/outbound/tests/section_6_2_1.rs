@@ -212,3 +212,21 @@ fn sack_with_nothing_outstanding() {
     assert_eq!(fixture.raw_sack(Tsn(INITIAL - 5), &[]).0, SackOutcome::Ignored);
     assert_eq!(fixture.out.heap_bytes(), 0);
 }
+
+/// The peer had no room for the lowest chunk. A SHUTDOWN acknowledges it, so that a SACK which reports room shows
+/// nothing about the other chunks: none is retransmitted.
+#[test]
+fn shutdown_that_acknowledges_opens_the_window() {
+    let mut fixture = Fixture::by_time(3);
+    fixture.a_rwnd = 700;
+    fixture.sack(0, &[]);
+    assert!(fixture.out.window_is_shut());
+    let mut acks = Acks::default();
+    fixture.out.on_cumulative(fixture.now, Tsn(INITIAL), &mut acks);
+    fixture.apply(&acks);
+    assert!(!fixture.out.window_is_shut());
+    fixture.a_rwnd = 100_000;
+    fixture.sack(1, &[]);
+    assert_eq!(fixture.out.take_window_opened(fixture.now), None);
+    assert!(!fixture.out.has_retransmissions());
+}
