@@ -185,9 +185,10 @@ impl App {
         Ok(())
     }
 
-    fn learn_tags(&mut self, cx: &Context<'_>) {
+    fn learn_tags(&mut self, cx: &mut Context<'_>) {
         if let Some(status) = cx.endpoint.status(self.end.id) {
             self.tags = (status.local_tag.0, status.peer_tag.0);
+            cx.ledger.established(self.end.host, self.tags);
             self.plan.streams = self.plan.streams.min(status.outbound_streams);
         }
     }
@@ -229,7 +230,10 @@ impl App {
                 let outdated = self.calm.is_some_and(|since| self.began < since)
                     && cx.now.since(self.began) > cx.keys_last;
                 let forgotten = !self.up && (outdated || cx.ledger.may_have_forgotten(self.peer_host));
-                demand(!late || forgotten, || format!("{end:?} timed out though nothing is lost any more"))
+                let one_sided = self.up && cx.ledger.is_one_sided(self.peer_host, self.tags);
+                demand(!late || forgotten || one_sided, || {
+                    format!("{end:?} timed out though nothing is lost any more")
+                })
             }
             CloseReason::Aborted | CloseReason::Unreachable | CloseReason::NoRoute => Ok(()),
         }

@@ -98,6 +98,8 @@ pub(crate) struct Ledger {
     rebound: BTreeSet<usize>,
     /// Pairs of hosts between which an attacker alters packets under the right tags: no rule applies there.
     tampered: Vec<(usize, usize)>,
+    /// The host, local tag and peer tag of every association that was established.
+    established: BTreeSet<(usize, u32, u32)>,
     counts: Counts,
 }
 
@@ -144,6 +146,7 @@ impl Ledger {
             broke_off: BTreeSet::new(),
             rebound: BTreeSet::new(),
             tampered: Vec::new(),
+            established: BTreeSet::new(),
             counts: Counts::default(),
         }
     }
@@ -152,6 +155,17 @@ impl Ledger {
     pub(crate) fn tamper(&mut self, one: usize, other: usize) {
         self.tampered.push((one, other));
         self.tampered.push((other, one));
+    }
+
+    /// Records an association that is established under these local and peer tags.
+    pub(crate) fn established(&mut self, host: usize, (local, peer): (u32, u32)) {
+        self.established.insert((host, local, peer));
+    }
+
+    /// True if the peer never established the association with these local and peer tags. If the INITs of both sides
+    /// met, the cookie for the INIT that did not count is left over, and whoever recorded it can use it later.
+    pub(crate) fn is_one_sided(&self, peer_host: usize, (local, peer): (u32, u32)) -> bool {
+        !self.established.contains(&(peer_host, peer, local))
     }
 
     /// True if an attacker alters packets between these hosts.

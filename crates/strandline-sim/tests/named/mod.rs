@@ -107,5 +107,10 @@ pub const SEEDS: &[(u64, &str)] = &[
     (7_204_703, "that answer, on the board (of the checker)"),
     (7_207_313, "that answer after a retransmission on a third path, on the board (of the checker)"),
     (7_204_714, "HEARTBEAT ACKs ended the back-off of T3-rtx as a closed window was probed (of the checker)"),
+    (9_000_149, "a window grew between two losses, and the undo restored the smaller one"),
+    (9_006_719, "a recorded cookie of an INIT that met another one was used later (of the checker)"),
+    (9_006_763, "a SHUTDOWN acknowledged what had no room, and the SACK after it asked once more"),
+    (9_009_240, "a probe after such a SHUTDOWN exceeded the pace"),
+    (9_015_245, "a SHUTDOWN acknowledged what had no room, with a slow reader"),
     (6_510_303, "a set-up whose cookie was older than its key had to go on (of the checker)"),
 ];
