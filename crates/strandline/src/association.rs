@@ -1,6 +1,7 @@
 //! One-to-one associations.
 
 use std::sync::Arc;
+use std::task::Poll;
 
 use bytes::Bytes;
 use strandline_proto::config::AssociationConfig;
@@ -9,11 +10,12 @@ use strandline_proto::number::StreamId;
 use strandline_proto::stats::{PathStatus, Status};
 
 use crate::control::Control;
-use crate::error::{ConnectError, Ended, OpenStreamError, RecvError, SendError, TrySendError};
+use crate::error::{ConnectError, Ended, OpenStreamError, RecvError, SendError, TryRecvError, TrySendError};
 use crate::events::Events;
 use crate::handle::Handle;
 use crate::id::AssociationId;
 use crate::peer::Peer;
+use crate::readiness::Readiness;
 use crate::shard::attempt::Attempt;
 use crate::shard::held::RECV_MANY_MAX;
 use crate::shard::place::Place;
@@ -179,8 +181,22 @@ impl Association {
         let id = self.handle.id();
         let mut attempt = |state: &mut State, now| state.poll_send(now, id, info, &mut data);
         match self.handle.shard().with(|state, now| state.in_turn(id, |state| attempt(state, now))) {
-            std::task::Poll::Ready(result) => Ok(result?),
-            std::task::Poll::Pending => Err(TrySendError::Full),
+            Poll::Ready(result) => Ok(result?),
+            Poll::Pending => Err(TrySendError::Full),
+        }
+    }
+
+    /// Copies and sends a message, or returns at once if the send buffer is full or other messages wait for room
+    /// in it.
+    ///
+    /// # Errors
+    /// See [`try_send_bytes`](Self::try_send_bytes).
+    pub fn try_send(&self, data: &[u8], info: SendInfo) -> Result<(), TrySendError> {
+        let id = self.handle.id();
+        let attempt = |state: &mut State, now| state.poll_send_slice(now, id, info, data);
+        match self.handle.shard().with(|state, now| state.in_turn(id, |state| attempt(state, now))) {
+            Poll::Ready(result) => Ok(result?),
+            Poll::Pending => Err(TrySendError::Full),
         }
     }
 
@@ -198,6 +214,43 @@ impl Association {
         let id = self.handle.id();
         let attempt = |state: &mut State, now| state.poll_recv(now, id, None);
         Attempt::new(self.handle.shard(), Place::Read(id), attempt).await
+    }
+
+    /// Receives as [`recv`](Self::recv) does, or returns at once if no message has arrived.
+    ///
+    /// ```
+    /// use strandline::{Association, Listener, Peer, SendInfo, Stack, TryRecvError};
+    /// # use strandline::memory::Network;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let network = Network::new();
+    /// # let here = Stack::builder().memory(&network, ["10.0.0.1".parse()?])?;
+    /// # let there = Stack::builder().memory(&network, ["10.0.0.2".parse()?])?;
+    /// # let listener = Listener::bind(&there, 7)?;
+    /// let client = Association::connect(&here, Peer::new([10, 0, 0, 2], 7)).await?;
+    /// let server = listener.accept().await?;
+    /// assert_eq!(server.try_recv(), Err(TryRecvError::Empty));
+    /// client.send(b"hello", SendInfo::default()).await?;
+    /// server.readiness().readable().await;
+    /// assert_eq!(server.try_recv()?.ok_or("end")?.data, "hello");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`TryRecvError::Empty`] if the call would have to wait, otherwise the errors of [`recv`](Self::recv).
+    pub fn try_recv(&self) -> Result<Option<Message>, TryRecvError> {
+        let id = self.handle.id();
+        match self.handle.shard().with(|state, now| state.poll_recv(now, id, None)) {
+            Poll::Ready(result) => Ok(result?),
+            Poll::Pending => Err(TryRecvError::Empty),
+        }
+    }
+
+    /// Returns an object that waits until messages can be received or sent, without doing either. It is also a
+    /// handle to the association.
+    #[must_use]
+    pub fn readiness(&self) -> Readiness {
+        Readiness::of_association(Arc::clone(&self.handle))
     }
 
     /// Appends the messages that have arrived to `messages`, at most `limit` and at most 1,024 of them. This is

@@ -12,12 +12,15 @@ use strandline_proto::zone;
 use crate::association::Association;
 use crate::bound::Bound;
 use crate::control::Control;
-use crate::error::{BindError, ConnectError, Ended, RecvError, SendError, TrySendError, UnknownAssociation};
+use crate::error::{
+    BindError, ConnectError, Ended, RecvError, SendError, TryRecvError, TrySendError, UnknownAssociation,
+};
 use crate::handle::Handle;
 use crate::id::AssociationId;
 use crate::notifications::Notifications;
 use crate::peer::Peer;
-use crate::shard::any::{AnyAttempt, At, Finished};
+use crate::readiness::Readiness;
+use crate::shard::any::{AnyAttempt, At, Finished, try_any};
 use crate::shard::attempt::Attempt;
 use crate::shard::core::Shard;
 use crate::shard::held::RECV_MANY_MAX;
@@ -270,6 +273,32 @@ impl Endpoint {
         let received = AnyAttempt::new(self.bound.everywhere(), Place::ReadMany, attempt).await;
         let (shard, (id, message)) = received?;
         Ok((AssociationId { shard, id }, message))
+    }
+
+    /// Receives as [`recv_from`](Self::recv_from) does, or returns at once if no message has arrived.
+    ///
+    /// # Errors
+    /// [`TryRecvError::Empty`] if the call would have to wait, otherwise the errors of
+    /// [`recv_from`](Self::recv_from).
+    pub fn try_recv_from(&self) -> Result<(AssociationId, Message), TryRecvError> {
+        let mut finished = Finished::of(self.bound.stack.shards.len());
+        let received = try_any(self.bound.everywhere(), |state, now, at| {
+            let received = state.poll_recv_many(now, at.socket);
+            finished.unless_all(at, received, |error| *error == RecvError::Ended(Ended::ShutDown))
+        });
+        match received {
+            Poll::Ready(result) => {
+                Ok(result.map(|(shard, (id, message))| (AssociationId { shard, id }, message))?)
+            }
+            Poll::Pending => Err(TryRecvError::Empty),
+        }
+    }
+
+    /// Returns an object that waits until a message of any association can be received, without receiving it. It
+    /// is also a handle to the endpoint.
+    #[must_use]
+    pub fn readiness(&self) -> Readiness {
+        Readiness::of_endpoint(Arc::clone(&self.bound))
     }
 
     /// Receives the next message of the associations on one shard, numbered from 0. Meant for tasks on the

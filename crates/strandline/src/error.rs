@@ -153,6 +153,18 @@ pub enum AcceptError {
     Stopped,
 }
 
+/// Why `try_accept` returned no association.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum TryAcceptError {
+    /// No association is waiting.
+    #[error("no association is waiting: await `accept`, or try again once the listener is readable")]
+    Empty,
+    /// No more associations will come.
+    #[error(transparent)]
+    Accept(#[from] AcceptError),
+}
+
 /// Why an association could not be set up.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -264,6 +276,29 @@ pub enum RecvError {
     #[error(transparent)]
     Ended(#[from] Ended),
 }
+
+/// Why a `try_recv` function did not return a message.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum TryRecvError {
+    /// No message has arrived.
+    #[error("no message has arrived: await `recv`, or try again once the socket is readable")]
+    Empty,
+    /// Nothing more can be received.
+    #[error(transparent)]
+    Recv(#[from] RecvError),
+}
+
+impl From<Ended> for TryRecvError {
+    fn from(ended: Ended) -> Self {
+        Self::Recv(ended.into())
+    }
+}
+
+/// No notification is waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("no notification is waiting: await `next`, or try again later")]
+pub struct NoNotification;
 
 /// Why a stream could not be opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]

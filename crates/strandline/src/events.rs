@@ -1,7 +1,9 @@
 //! Notifications of one association.
 
 use std::sync::Arc;
+use std::task::Poll;
 
+use crate::error::NoNotification;
 use crate::handle::Handle;
 use crate::notification::Notification;
 use crate::shard::attempt::Attempt;
@@ -26,5 +28,17 @@ impl Events {
         let id = self.handle.id();
         let place = Place::Notification(id);
         Attempt::new(self.handle.shard(), place, |state, _| state.poll_notification(id)).await
+    }
+
+    /// Receives as [`next`](Self::next) does, or returns at once.
+    ///
+    /// # Errors
+    /// [`NoNotification`] if the call would have to wait.
+    pub fn try_next(&mut self) -> Result<Option<Notification>, NoNotification> {
+        let id = self.handle.id();
+        match self.handle.shard().with(|state, _| state.poll_notification(id)) {
+            Poll::Ready(next) => Ok(next),
+            Poll::Pending => Err(NoNotification),
+        }
     }
 }

@@ -77,6 +77,12 @@
 //! # Ok(()) }
 //! ```
 //!
+//! # Without waiting
+//!
+//! [`Association::try_recv`], [`Association::try_send`], [`Endpoint::try_recv_from`] and
+//! [`Listener::try_accept`] return at once. [`Readiness`] waits until they have a result, in a future or by poll
+//! functions for other event loops than tokio's.
+//!
 //! # Cancelling
 //!
 //! Every future in this crate can be dropped at any time without losing messages, so all of them can be used in
@@ -108,6 +114,7 @@ mod notifications;
 mod observe;
 mod peer;
 mod ports;
+mod readiness;
 mod shard;
 mod stack;
 mod stream;
@@ -121,8 +128,8 @@ pub use self::cause::ErrorCause;
 pub use self::control::Control;
 pub use self::endpoint::Endpoint;
 pub use self::error::{
-    AcceptError, BindError, ConnectError, Ended, OpenStreamError, RecvError, SendError, StackError,
-    TrySendError, UnknownAssociation,
+    AcceptError, BindError, ConnectError, Ended, NoNotification, OpenStreamError, RecvError, SendError,
+    StackError, TryAcceptError, TryRecvError, TrySendError, UnknownAssociation,
 };
 pub use self::events::Events;
 pub use self::id::AssociationId;
@@ -134,6 +141,7 @@ pub use self::observe::{
     Direction, ObservedAssociation, ObservedData, ObservedPacket, ObservedSack, PacketObserver,
 };
 pub use self::peer::Peer;
+pub use self::readiness::Readiness;
 pub use self::stack::{ShardStats, Stack};
 pub use self::stream::{RecvStream, SendStream, Stream};
 pub use strandline_io::{LockError, OpenError, RawOptions, UdpOptions};

@@ -1,14 +1,16 @@
 //! One-to-one listeners.
 
 use std::sync::Arc;
+use std::task::Poll;
 
 use strandline_proto::event::AssociationId as EngineId;
 
 use crate::association::Association;
 use crate::bound::Bound;
-use crate::error::{AcceptError, BindError};
+use crate::error::{AcceptError, BindError, TryAcceptError};
 use crate::handle::Handle;
-use crate::shard::any::{AnyAttempt, At, Finished};
+use crate::readiness::Readiness;
+use crate::shard::any::{AnyAttempt, At, Finished, try_any};
 use crate::shard::attempt::Attempt;
 use crate::shard::core::Shard;
 use crate::shard::place::Place;
@@ -41,7 +43,7 @@ const BACKLOG: usize = 4096;
 /// Dropping the listener closes the port: associations not accepted yet are aborted, accepted ones continue.
 #[derive(Debug)]
 pub struct Listener {
-    bound: Bound,
+    bound: Arc<Bound>,
 }
 
 impl Listener {
@@ -59,7 +61,7 @@ impl Listener {
     /// # Errors
     /// If the port is already bound in this stack, or no port is left.
     pub fn bind_with_backlog(stack: &Stack, port: u16, backlog: usize) -> Result<Self, BindError> {
-        Ok(Self { bound: Bound::new(stack, Kind::Listener { backlog }, port)? })
+        Ok(Self { bound: Arc::new(Bound::new(stack, Kind::Listener { backlog }, port)?) })
     }
 
     /// Returns the SCTP port.
@@ -83,6 +85,28 @@ impl Listener {
         };
         let (shard, id) = AnyAttempt::new(self.bound.everywhere(), Place::Accept, attempt).await?;
         Ok(self.accepted(shard, id))
+    }
+
+    /// Accepts as [`accept`](Self::accept) does, or returns at once if no association is waiting.
+    ///
+    /// # Errors
+    /// [`TryAcceptError::Empty`] if the call would have to wait, otherwise the errors of [`accept`](Self::accept).
+    pub fn try_accept(&self) -> Result<Association, TryAcceptError> {
+        let mut finished = Finished::of(self.bound.stack.shards.len());
+        let accepted = try_any(self.bound.everywhere(), |state, _, at| {
+            finished.unless_all(at, state.poll_accept(at.socket), |error| *error == AcceptError::Stopped)
+        });
+        match accepted {
+            Poll::Ready(result) => Ok(result.map(|(shard, id)| self.accepted(shard, id))?),
+            Poll::Pending => Err(TryAcceptError::Empty),
+        }
+    }
+
+    /// Returns an object that waits until an association can be accepted, without accepting it. While it exists,
+    /// the port stays bound.
+    #[must_use]
+    pub fn readiness(&self) -> Readiness {
+        Readiness::of_listener(Arc::clone(&self.bound))
     }
 
     /// Accepts the next association that a peer set up on one shard, numbered from 0. Meant for tasks on the

@@ -112,6 +112,11 @@ impl<T> NotificationQueue<T> {
         if self.items.len() < self.limit { self.items.push_back(item) } else { self.missed += 1 }
     }
 
+    /// Returns whether there is nothing to [`pop`](Self::pop).
+    pub(crate) fn is_empty(&self) -> bool {
+        self.items.is_empty() && self.missed == 0
+    }
+
     /// Removes the next notification, or returns how many were lost once the queue is empty.
     pub(crate) fn pop(&mut self) -> Option<Result<T, u64>> {
         match self.items.pop_front() {

@@ -1,11 +1,15 @@
 //! Notifications of a one-to-many endpoint.
 
 use std::sync::Arc;
+use std::task::Poll;
+
+use strandline_proto::event::AssociationId as EngineId;
 
 use crate::bound::Bound;
+use crate::error::NoNotification;
 use crate::id::AssociationId;
 use crate::notification::Notification;
-use crate::shard::any::{AnyAttempt, At, Finished};
+use crate::shard::any::{AnyAttempt, At, Finished, try_any};
 use crate::shard::place::Place;
 use crate::shard::state::State;
 
@@ -65,9 +69,29 @@ impl Notifications {
         };
         let socket = self.bound.everywhere();
         let (shard, item) = AnyAttempt::new(socket, Place::NotificationMany, attempt).await.ok()?;
-        Some(match item {
-            Ok((id, notification)) => (Some(AssociationId { shard, id }), notification),
-            Err(missed) => (None, Notification::Missed(missed)),
-        })
+        Some(with_id(shard, item))
+    }
+
+    /// Receives as [`next`](Self::next) does, or returns at once.
+    ///
+    /// # Errors
+    /// [`NoNotification`] if the call would have to wait.
+    pub fn try_next(&mut self) -> Result<Option<(Option<AssociationId>, Notification)>, NoNotification> {
+        let mut finished = Finished::of(self.bound.stack.shards.len());
+        let next = try_any(self.bound.everywhere(), |state, _, at| {
+            let next = state.poll_notification_many(at.socket).map(|item| item.ok_or(state.gone));
+            finished.unless_all(at, next, |gone| !gone)
+        });
+        match next {
+            Poll::Ready(next) => Ok(next.ok().map(|(shard, item)| with_id(shard, item))),
+            Poll::Pending => Err(NoNotification),
+        }
+    }
+}
+
+fn with_id(shard: u16, item: Result<(EngineId, Notification), u64>) -> (Option<AssociationId>, Notification) {
+    match item {
+        Ok((id, notification)) => (Some(AssociationId { shard, id }), notification),
+        Err(missed) => (None, Notification::Missed(missed)),
     }
 }

@@ -85,5 +85,27 @@ impl WaitQueue {
     }
 }
 
+/// Tasks that wait for something that only one of them can take, such as a message, and tasks that only watch whether
+/// there is something to take.
+#[derive(Debug, Default)]
+pub(crate) struct Takers {
+    pub(crate) takers: WaitQueue,
+    pub(crate) watchers: WaitQueue,
+}
+
+impl Takers {
+    /// Removes the wakers of the task that has waited longest to take, and of all that watch.
+    pub(crate) fn wake_one(&mut self, to_wake: &mut Vec<Waker>) {
+        self.takers.wake_one(to_wake);
+        self.watchers.wake_all(to_wake);
+    }
+
+    /// Removes all wakers.
+    pub(crate) fn wake_all(&mut self, to_wake: &mut Vec<Waker>) {
+        self.takers.wake_all(to_wake);
+        self.watchers.wake_all(to_wake);
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -100,6 +100,7 @@ pub(super) const CRATES: [Rules; 7] = [
                 "events",
                 "handle",
                 "notifications",
+                "readiness",
                 "stack",
                 "stream",
             ]),

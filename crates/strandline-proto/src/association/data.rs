@@ -13,7 +13,7 @@ use super::{Association, State};
 use crate::error::SendError;
 use crate::event::{CloseReason, Event, Message, SendInfo};
 use crate::inbound::DataOutcome;
-use crate::outbound::{ASKING_PACKETS, PathAck, Policy, SackOutcome};
+use crate::outbound::{ASKING_PACKETS, PathAck, Policy, SackOutcome, is_blocked};
 use crate::path::{PathLoss, PathSack};
 use crate::path_index::PerPath;
 use crate::time::Time;
@@ -345,6 +345,20 @@ impl Association {
     pub(super) fn touch_idle(&mut self, now: Time) {
         self.idle_deadline = now + self.config.idle_release;
     }
+}
+
+/// Checks whether [`Association::send`] would take a message of one byte, or the one that it refused last. Otherwise
+/// `Writable` follows when there is room.
+pub(crate) fn ask_writable(association: &mut Association, pressure: Pressure) -> Result<(), SendError> {
+    if association.begin_send(pressure)? {
+        return Ok(()); // Nothing is buffered.
+    }
+    if is_blocked(&association.outbound) {
+        return Err(SendError::WouldBlock);
+    }
+    let (config, paths) = (&association.config, &association.paths);
+    let room = || send_buffer(config, paths, pressure);
+    association.outbound.room_for(SendInfo::default(), 1, config, room).map(drop)
 }
 
 /// Converts an acknowledgement for a path of which it acknowledges something.

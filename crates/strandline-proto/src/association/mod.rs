@@ -31,6 +31,7 @@ use std::sync::Arc;
 use strandline_wire::number::{Tsn, VerificationTag};
 
 pub(crate) use self::build::{Ports as AnswerPorts, abort_packet, control_packet};
+pub(crate) use self::data::ask_writable;
 use self::ecn::Ecn;
 use self::features::Features;
 pub(crate) use self::receive::{contains, starts_with};
@@ -110,7 +111,7 @@ pub(crate) struct Flags {
     /// A change of loss recovery waits until nothing is outstanding.
     recovery_due: bool,
     /// `Readable` was sent, and `recv` has not returned `None` since.
-    readable_given: bool,
+    pub(crate) readable_given: bool,
     /// `shutdown` was called. It takes effect after the set-up, and after a restart of the peer.
     shutdown_wanted: bool,
     /// The packet being received contained a duplicate DATA chunk.

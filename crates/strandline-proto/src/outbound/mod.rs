@@ -44,7 +44,7 @@ pub(crate) use bundle::{Bundled, Urgency};
 pub(crate) use frto::ASKING_PACKETS;
 pub(crate) use messages::Policy;
 pub(crate) use retransmit::Retransmission;
-pub(crate) use state::marked_chunks;
+pub(crate) use state::{is_blocked, marked_chunks};
 
 use bytes::Bytes;
 use strandline_wire::{Data, Sack};
@@ -114,7 +114,7 @@ pub(crate) struct Outbound {
 
 /// State that exists only while there is something to send.
 #[derive(Debug)]
-struct Busy {
+pub(crate) struct Busy {
     queue: Queue,
     sent: SendWindow,
     messages: Messages,
@@ -220,8 +220,10 @@ impl Outbound {
         }
     }
 
+    /// Returns the state for another message of `len` bytes. If the send buffer is full, the application will be notified
+    /// when it has room.
     #[inline]
-    fn room_for(
+    pub(crate) fn room_for(
         &mut self,
         info: SendInfo,
         len: usize,

@@ -35,6 +35,11 @@ impl OutboundHeap {
     }
 }
 
+/// Returns whether a message was refused, and there is no room for it yet.
+pub(crate) fn is_blocked(outbound: &Outbound) -> bool {
+    outbound.busy.as_ref().is_some_and(|busy| busy.queue.is_blocked())
+}
+
 /// Returns the number of chunks marked for retransmission.
 pub(crate) fn marked_chunks(outbound: &Outbound) -> u32 {
     outbound.sent().map_or(0, |sent| sent.outstanding.marked())

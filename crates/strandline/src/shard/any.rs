@@ -67,6 +67,30 @@ impl Finished {
     }
 }
 
+/// Tries each shard in turn once, without waiting. Returns the first result, or the error of a shard if no other has a
+/// result.
+pub(crate) fn try_any<T, E>(
+    socket: Everywhere<'_>,
+    mut run: impl FnMut(&mut State, Time, At) -> Poll<Result<T, E>>,
+) -> Poll<Result<(u16, T), E>> {
+    let Everywhere { shards, sockets, turn } = socket;
+    let (first, mut failed) = (turn.load(Ordering::Relaxed), Poll::Pending);
+    for step in 0..shards.len() {
+        let index = first.wrapping_add(step) % shards.len();
+        let (Some(shard), Some(socket)) = (shards.get(index), sockets.get(index)) else { continue };
+        let at = At { shard: index as u16, socket: *socket };
+        match shard.with(|state, now| run(state, now, at)) {
+            Poll::Ready(Ok(value)) => {
+                turn.store(index + 1, Ordering::Relaxed);
+                return Poll::Ready(Ok((at.shard, value)));
+            }
+            Poll::Ready(Err(error)) => failed = Poll::Ready(Err(error)),
+            Poll::Pending => {}
+        }
+    }
+    failed
+}
+
 /// A future that tries each shard in turn until one succeeds, and returns that shard and its result. Nothing
 /// happens before it succeeds, so it can be dropped at any time. A shard's error is returned only if no other
 /// shard has a result.

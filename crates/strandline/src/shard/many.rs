@@ -5,12 +5,13 @@ use std::task::Poll;
 use strandline_proto::event::{AssociationId, Message};
 use strandline_proto::time::Time;
 
+use super::readable::leave_front;
 use super::socket::{Kind, ListenerState, ManyState, Socket};
 use super::state::State;
 use super::table::Owner;
 use crate::error::{AcceptError, BindError, Ended, RecvError, UnknownAssociation};
 use crate::notification::{Notification, NotificationQueue};
-use crate::wait::WaitQueue;
+use crate::wait::Takers;
 
 /// Limit of messages read from one association in a row while others have messages.
 const TURN_MAX: u32 = 16;
@@ -29,7 +30,7 @@ impl State {
             Kind::Listener { backlog } => Socket::Listener(ListenerState {
                 backlog,
                 queue: std::collections::VecDeque::new(),
-                waiters: WaitQueue::default(),
+                waiters: Takers::default(),
                 refused: 0,
                 stopped: false,
             }),
@@ -79,12 +80,9 @@ impl State {
             && let Some(id) = many.ready.front().copied()
         {
             let entry = self.table.get_mut(id).filter(|entry| entry.owner() == Some(Owner::Endpoint(socket)));
-            let Some(entry) = entry else {
-                // The association was peeled off in the meantime.
-                many.ready.pop_front();
-                continue;
-            };
-            if let Some(message) = self.engine.recv(now, id) {
+            if let Some(entry) = entry
+                && let Some(message) = self.engine.recv(now, id)
+            {
                 if let Some(cell) = &mut entry.cell {
                     // Reported by a notification; see `peel_off`.
                     while cell.take_restart().is_some() {}
@@ -98,13 +96,7 @@ impl State {
                 many.read.wake_one(&mut self.to_wake);
                 return Poll::Ready(Ok((id, message)));
             }
-            many.ready.pop_front();
-            many.turn = 0;
-            entry.queued = false;
-            let outcome = entry.cell.as_mut().and_then(|cell| cell.outcome.take());
-            if let Some(reason) = outcome {
-                self.endpoint_closed(socket, id, *reason);
-            }
+            leave_front(self, socket, id);
         }
         match () {
             () if self.gone => Poll::Ready(Err(Ended::StackClosed.into())),

@@ -14,6 +14,7 @@ pub(crate) mod outbox;
 pub(crate) mod place;
 pub(crate) mod post;
 mod quiesce;
+pub(crate) mod readable;
 pub(crate) mod restarts;
 pub(crate) mod routes;
 pub(crate) mod socket;

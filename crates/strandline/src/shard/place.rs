@@ -23,6 +23,10 @@ pub(crate) enum Place {
     Accept(u32),
     /// Waits for a message of any association of a one-to-many endpoint.
     ReadMany(u32),
+    /// Watches whether there is an association to accept, without taking it.
+    WatchAccept(u32),
+    /// Watches whether there is a message of any association of a one-to-many endpoint, without taking it.
+    WatchMany(u32),
     /// Waits for a notification of any association of a one-to-many endpoint.
     NotificationMany(u32),
     /// Waits for the last association of the shard to end.

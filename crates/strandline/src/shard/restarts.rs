@@ -55,6 +55,11 @@ impl Restarts {
         self.marks.pop_front().map(|(_, restart)| restart)
     }
 
+    /// Returns whether all messages before the next restart were taken, and it cut off a message.
+    pub(crate) fn cut_is_due(&self) -> bool {
+        self.marks.front().is_some_and(|(ahead, restart)| *ahead == 0 && restart.cut.is_some())
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.marks.is_empty()
     }

@@ -159,6 +159,11 @@ impl Routes {
         Some(item)
     }
 
+    /// Returns whether [`pop`](Self::pop) would return something for the streams without their own reader.
+    pub(crate) fn has_rest(&self) -> bool {
+        self.rest.iter().any(|item| !matches!(item, Item::Restart(Restart { cut: None })))
+    }
+
     pub(crate) fn waiters(&mut self, stream: StreamId) -> Option<&mut WaitQueue> {
         self.streams.get_mut(&stream).map(|route| &mut route.waiters)
     }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use strandline_proto::event::AssociationId;
 
 use crate::notification::{Notification, NotificationQueue};
-use crate::wait::WaitQueue;
+use crate::wait::Takers;
 
 /// The kind of socket to bind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(crate) struct ListenerState {
     pub(crate) backlog: usize,
     /// Associations that are established and not accepted yet.
     pub(crate) queue: VecDeque<AssociationId>,
-    pub(crate) waiters: WaitQueue,
+    pub(crate) waiters: Takers,
     /// Associations refused because the backlog was full.
     pub(crate) refused: u64,
     /// No new associations are taken.
@@ -36,7 +36,7 @@ pub(crate) struct ManyState {
     pub(crate) ready: VecDeque<AssociationId>,
     /// Number of messages read in a row from the first association.
     pub(crate) turn: u32,
-    pub(crate) read: WaitQueue,
+    pub(crate) read: Takers,
     /// Notifications, if the application asked for them.
     pub(crate) notifications: Option<NotificationQueue<(AssociationId, Notification)>>,
     pub(crate) phase: Phase,

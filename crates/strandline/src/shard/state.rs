@@ -81,8 +81,10 @@ impl State {
             Place::ReadStream(id, stream) => self.table.cell_mut(id)?.routes.as_mut()?.waiters(stream),
             Place::Change(id) => Some(&mut self.table.get_mut(id)?.cell_mut().change),
             Place::Notification(id) => Some(&mut self.table.cell_mut(id)?.notifications.as_mut()?.waiters),
-            Place::Accept(socket) => Some(&mut self.sockets.listener(socket)?.waiters),
-            Place::ReadMany(socket) => Some(&mut self.sockets.many(socket)?.read),
+            Place::Accept(socket) => Some(&mut self.sockets.listener(socket)?.waiters.takers),
+            Place::WatchAccept(socket) => Some(&mut self.sockets.listener(socket)?.waiters.watchers),
+            Place::WatchMany(socket) => Some(&mut self.sockets.many(socket)?.read.watchers),
+            Place::ReadMany(socket) => Some(&mut self.sockets.many(socket)?.read.takers),
             Place::NotificationMany(socket) => {
                 Some(&mut self.sockets.many(socket)?.notifications.as_mut()?.waiters)
             }
