@@ -142,6 +142,7 @@ impl Model {
                 if chunk.misses == 3 {
                     (chunk.marked, chunk.fast, marked) = (true, true, true);
                     expected.acks[chunk.path].lost_bytes += chunk.size;
+                    expected.acks[chunk.path].lost_chunks += 1;
                     expected.acks[chunk.path].fast_retransmit_loss |= !expected.in_recovery;
                 }
             }
@@ -390,7 +391,7 @@ impl Run {
             (chunk.misses, chunk.marked, chunk.fast) = (misses, marked, fast);
         }
         for ack in &mut expected.acks {
-            (ack.lost_bytes, ack.fast_retransmit_loss) = (0, false);
+            (ack.lost_bytes, ack.lost_chunks, ack.fast_retransmit_loss) = (0, 0, false);
         }
         expected.entered = false;
         assert_eq!(acks, expected.acks);
