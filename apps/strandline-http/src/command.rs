@@ -11,6 +11,9 @@ pub enum Http {
     Serve(crate::file_server::Args),
     /// Fetch URLs in parallel over SCTP streams or TCP
     Get(crate::get::Args),
+    /// Pass requests from SCTP to HTTP servers, and from programs without SCTP to servers with it
+    #[command(subcommand)]
+    Proxy(crate::proxy::Proxy),
 }
 
 impl Http {
@@ -22,6 +25,7 @@ impl Http {
         match self {
             Self::Serve(args) => crate::file_server::run(args).map(|()| ExitCode::SUCCESS),
             Self::Get(args) => crate::get::run(args),
+            Self::Proxy(proxy) => crate::proxy::run(proxy).map(|()| ExitCode::SUCCESS),
         }
     }
 }

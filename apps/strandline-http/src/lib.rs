@@ -71,9 +71,13 @@ pub mod command;
 mod control;
 pub mod file_server;
 mod files;
+mod framing;
+mod front;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 pub mod get;
+mod graceful;
+pub mod proxy;
 mod server;
 mod stall;
 mod streams;

@@ -14,6 +14,8 @@ use strandline::{Association, Listener};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::framing::{Guard, Tunnelled, is_connect};
+use crate::graceful;
 use crate::stall::WriteLimit;
 use crate::streams::{HttpAssociation, HttpStream, Settings};
 
@@ -160,7 +162,7 @@ async fn serve_stream<S, B>(
     info: StreamInfo,
     service: S,
     options: ServeOptions,
-    mut stopping: watch::Receiver<()>,
+    stopping: watch::Receiver<()>,
 ) where
     S: Service<Request<Incoming>, Response = Response<B>> + Send + Sync + 'static,
     S::Future: Send + 'static,
@@ -169,25 +171,26 @@ async fn serve_stream<S, B>(
     B::Data: Send,
     B::Error: Into<BoxError>,
 {
+    let tunnelled = Tunnelled::default();
+    let guard = Guard::new(stream, tunnelled.clone());
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(info);
-        service.call(request)
+        let (is_connect, tunnelled) = (is_connect(&request), tunnelled.clone());
+        let answering = service.call(request);
+        async move {
+            let response = answering.await?;
+            tunnelled.on_response(is_connect, response.status());
+            Ok::<_, S::Error>(response)
+        }
     });
-    let io = TokioIo::new(WriteLimit::new(stream, options.write_timeout));
+    let io = TokioIo::new(WriteLimit::new(guard, options.write_timeout));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(options.head_timeout)
         .max_buf_size(options.head_bytes_max.max(HEAD_BYTES_MIN))
         .serve_connection(io, service)
         .with_upgrades();
-    tokio::pin!(connection);
-    let result = tokio::select! {
-        result = connection.as_mut() => result,
-        _ = stopping.changed() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
+    let result = graceful::run(connection, stopping).await;
     if let Err(error) = result {
         tracing::debug!(%error, stream = info.stream, "an HTTP connection on a stream failed");
     }

@@ -184,6 +184,19 @@ impl ClientTls {
         Self::of(&Pem::read(ca)?, own.as_ref())
     }
 
+    /// Creates the settings of a client of HTTPS. Server certificates must chain to an authority in the file `ca`
+    /// and be valid for the wanted host (RFC 9110 section 4.3.4, RFC 9525).
+    ///
+    /// # Errors
+    /// If the file can't be read or used.
+    pub fn web(ca: &Path) -> Result<Self, TlsError> {
+        let ca = Pem::read(ca)?;
+        let broken = |cause| TlsError::Certificate { path: ca.path.clone(), cause };
+        let builder = ClientConfig::builder_with_provider(provider());
+        let builder = builder.with_safe_default_protocol_versions().map_err(broken)?;
+        Ok(Self(Arc::new(builder.with_root_certificates(roots(&ca)?).with_no_client_auth())))
+    }
+
     /// The settings of a client from certificates that were read already.
     ///
     /// # Errors

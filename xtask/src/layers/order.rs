@@ -168,11 +168,12 @@ pub(super) const CRATES: [Rules; 7] = [
     Rules {
         root: "apps/strandline-http/src/lib.rs",
         layers: &[
-            apart(&["control", "files", "stall"]),
+            apart(&["control", "files", "framing", "graceful", "stall"]),
             apart(&["streams"]),
             apart(&["client", "server"]),
-            apart(&["file_server", "fuzzing", "get"]),
-            apart(&["command"]),
+            apart(&["front"]),
+            apart(&["file_server", "get", "proxy"]),
+            apart(&["command", "fuzzing"]),
         ],
         exceptions: &[],
     },

@@ -8,8 +8,9 @@ use clap::Parser;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::{Args, Listening, Server};
+use super::{Args, bind};
 use crate::files::testing::Folder;
+use crate::front::Listening;
 
 #[derive(Debug, Parser)]
 pub(super) struct Program {
@@ -37,10 +38,10 @@ impl Running {
         let local = ["--listen", "127.0.0.1:0", "--encapsulation", "127.0.0.1:0", "--sctp", "0"];
         let arguments = paths.iter().chain(&local).chain(more);
         let args = Program::try_parse_from(arguments).unwrap().args;
-        let server = Server::bind(&args).await.unwrap();
-        let listening = server.listening.clone();
+        let (front, site) = bind(&args).await.unwrap();
+        let listening = front.listening.clone();
         let (signals, told) = watch::channel(0);
-        Self { folder, listening, signals, ended: tokio::spawn(server.run(told)) }
+        Self { folder, listening, signals, ended: tokio::spawn(front.run(site, told)) }
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -52,7 +53,7 @@ impl Running {
     }
 
     pub(crate) fn sctp_port(&self) -> u16 {
-        self.listening.sctp
+        self.listening.sctp.unwrap()
     }
 
     pub(crate) fn udp_port(&self) -> u16 {

@@ -1,16 +1,17 @@
 //! The whole server on loopback sockets.
 
-use std::fs;
+use std::{fs, io};
 
 use bytes::Bytes;
 use clap::Parser;
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use hyper::header::{ALT_SVC, HeaderName};
-use hyper::{Uri, Version};
+use hyper::{Response, Uri, Version};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use strandline::Stack;
 use strandline_tls::{ClientTls, Wire};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -149,6 +150,26 @@ async fn tls_offers_http2_on_tcp() {
 #[tokio::test]
 async fn a_directory_that_is_none_is_an_error() {
     let args = Program::try_parse_from(["program", "/nonexistent/site"]).unwrap().args;
-    let error = Server::bind(&args).await.unwrap_err();
+    let error = bind(&args).await.unwrap_err();
     assert!(format!("{error:#}").contains("opening /nonexistent/site"), "{error:#}");
+}
+
+#[tokio::test]
+async fn ambiguous_requests_are_refused_on_tcp() {
+    let server = Running::start(&[]).await;
+    let fine = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    let both = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n";
+    for (requests, wanted) in [
+        (format!("{fine}{both}0\r\n\r\n{fine}"), &["", "200", "400"][..]),
+        // The beginning of the first head is read apart from the rest.
+        (both.to_owned(), &["", "400"]),
+    ] {
+        let mut tcp = TcpStream::connect(server.listening.tcp).await.unwrap();
+        tcp.write_all(requests.as_bytes()).await.unwrap();
+        let mut answers = String::new();
+        tcp.read_to_string(&mut answers).await.unwrap();
+        let found: Vec<&str> =
+            answers.split("HTTP/1.1 ").map(|answer| answer.get(..3).unwrap_or_default()).collect();
+        assert_eq!(found, wanted, "{answers}");
+    }
 }

@@ -12,9 +12,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{HeaderName, REFERER, USER_AGENT};
-use hyper::{Request, Response};
-
-use crate::files::FileBody;
+use hyper::{Request, Response, StatusCode};
 
 /// Format of the access log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -84,6 +82,9 @@ struct Entry {
     transport: Transport,
     #[serde(skip_serializing_if = "Option::is_none")]
     stream: Option<u16>,
+    /// The way to the upstream server of a proxy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upstream: Option<&'static str>,
     method: String,
     target: String,
     version: String,
@@ -96,28 +97,6 @@ struct Entry {
 }
 
 impl Entry {
-    fn new<B>(request: &Request<B>, sender: Sender) -> Self {
-        #[allow(clippy::disallowed_methods, reason = "the time of day for a log")]
-        let now = SystemTime::now();
-        let text = |name: HeaderName| {
-            request.headers().get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
-        };
-        Self {
-            time: httpdate::fmt_http_date(now),
-            client: sender.address.map(|address| address.ip().to_string()),
-            transport: sender.transport,
-            stream: sender.stream,
-            method: request.method().to_string(),
-            target: request.uri().path_and_query().map_or_else(String::new, ToString::to_string),
-            version: format!("{:?}", request.version()),
-            status: 0,
-            body_bytes: 0,
-            complete: false,
-            referer: text(REFERER),
-            user_agent: text(USER_AGENT),
-        }
-    }
-
     fn combined(&self) -> String {
         format!(
             "{} - - [{}] \"{} {} {}\" {} {} \"{}\" \"{}\"",
@@ -155,36 +134,110 @@ fn escape(text: &str) -> String {
     escaped
 }
 
-/// A body that is logged once it was sent or dropped.
+/// The line of a request. It is written when this value is dropped.
 #[derive(Debug)]
-pub(crate) struct LoggedBody {
-    inner: FileBody,
-    entry: Option<(Entry, Arc<AccessLog>)>,
+pub(crate) struct Line {
+    entry: Entry,
+    log: Arc<AccessLog>,
 }
 
-impl LoggedBody {
-    /// Makes a response one that is logged, if there is a log.
-    pub(crate) fn respond<B>(
+impl Line {
+    /// Begins the line of a request; `None` if there is no log.
+    pub(crate) fn begin<B>(
         request: &Request<B>,
         sender: Sender,
-        response: Response<FileBody>,
         log: Option<&Arc<AccessLog>>,
-    ) -> Response<Self> {
-        let status = response.status().as_u16();
-        let entry = log.map(|log| (Entry { status, ..Entry::new(request, sender) }, Arc::clone(log)));
-        response.map(|inner| Self { inner, entry })
+    ) -> Option<Self> {
+        let log = Arc::clone(log?);
+        let text = |name: HeaderName| {
+            request.headers().get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+        };
+        #[allow(clippy::disallowed_methods, reason = "the time of day for a log")]
+        let now = SystemTime::now();
+        let target = request.uri().path_and_query().map_or_else(String::new, ToString::to_string);
+        let entry = Entry {
+            time: httpdate::fmt_http_date(now),
+            client: sender.address.map(|address| address.ip().to_string()),
+            transport: sender.transport,
+            stream: sender.stream,
+            upstream: None,
+            method: request.method().to_string(),
+            target,
+            version: format!("{:?}", request.version()),
+            status: 0,
+            body_bytes: 0,
+            complete: false,
+            referer: text(REFERER),
+            user_agent: text(USER_AGENT),
+        };
+        Some(Self { entry, log })
+    }
+
+    /// Sets the target, if it isn't a path of this server.
+    pub(crate) fn set_target(&mut self, target: String) {
+        self.entry.target = target;
+    }
+
+    /// Sets the way to the upstream server.
+    pub(crate) fn set_upstream(&mut self, upstream: &'static str) {
+        self.entry.upstream = Some(upstream);
+    }
+
+    pub(crate) fn set_status(&mut self, status: StatusCode) {
+        self.entry.status = status.as_u16();
+    }
+
+    /// Counts bytes that were sent to the client.
+    pub(crate) fn add_bytes(&mut self, bytes: u64) {
+        self.entry.body_bytes += bytes;
+    }
+
+    /// Notes that everything was sent.
+    pub(crate) fn set_complete(&mut self) {
+        self.entry.complete = true;
     }
 }
 
-impl Body for LoggedBody {
-    type Data = Bytes;
-    type Error = io::Error;
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.log.write(&self.entry);
+    }
+}
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+/// A body that is logged once it was sent or dropped.
+#[derive(Debug)]
+pub(crate) struct LoggedBody<B: Body> {
+    inner: B,
+    has_ended: bool,
+    line: Option<Line>,
+}
+
+impl<B: Body> LoggedBody<B> {
+    /// Makes a response one that is logged, if there is a log.
+    pub(crate) fn respond(response: Response<B>, mut line: Option<Line>) -> Response<Self> {
+        if let Some(line) = &mut line {
+            line.set_status(response.status());
+        }
+        response.map(|inner| Self { inner, has_ended: false, line })
+    }
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Body for LoggedBody<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let this = self.get_mut();
         let frame = Pin::new(&mut this.inner).poll_frame(cx);
-        if let (Some((entry, _)), Poll::Ready(Some(Ok(frame)))) = (&mut this.entry, &frame) {
-            entry.body_bytes += frame.data_ref().map_or(0, Bytes::len) as u64;
+        match (&mut this.line, &frame) {
+            (Some(line), Poll::Ready(Some(Ok(frame)))) => {
+                line.add_bytes(frame.data_ref().map_or(0, Bytes::len) as u64);
+            }
+            (_, Poll::Ready(None)) => this.has_ended = true,
+            _ => {}
         }
         frame
     }
@@ -198,11 +251,12 @@ impl Body for LoggedBody {
     }
 }
 
-impl Drop for LoggedBody {
+impl<B: Body> Drop for LoggedBody<B> {
     fn drop(&mut self) {
-        if let Some((mut entry, log)) = self.entry.take() {
-            entry.complete = self.inner.is_end_stream();
-            log.write(&entry);
+        if let Some(mut line) = self.line.take()
+            && (self.has_ended || self.inner.is_end_stream())
+        {
+            line.set_complete();
         }
     }
 }

@@ -17,6 +17,13 @@ pub(super) struct Prefixed<T> {
     inner: T,
 }
 
+impl<T> Prefixed<T> {
+    /// Returns the connection itself.
+    pub(super) const fn inner(&self) -> &T {
+        &self.inner
+    }
+}
+
 impl<T: AsyncRead + Unpin> Prefixed<T> {
     /// Reads until it is clear whether the client speaks HTTP/2, and returns whether it does.
     ///

@@ -11,7 +11,7 @@ fn line(format: Format, agent: &str) -> String {
     let sender =
         Sender { address: Some(([192, 0, 2, 7], 9899).into()), transport: Transport::Sctp, stream: Some(3) };
     let response = crate::files::status(StatusCode::NOT_FOUND);
-    drop(LoggedBody::respond(&request, sender, response, Some(&log)));
+    drop(LoggedBody::respond(response, Line::begin(&request, sender, Some(&log))));
     std::fs::read_to_string(path).unwrap()
 }
 

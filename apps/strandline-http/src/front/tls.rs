@@ -1,25 +1,47 @@
 //! A TLS connection as tokio's traits.
 
+use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use rustix::net::{Shutdown, shutdown};
-use strandline_tls::{ServerTls, Wire};
+use strandline_tls::{ClientTls, ServerTls, Wire};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 /// Most bytes that are encrypted at once.
 const WRITE_MAX: usize = 64 << 10;
 
-/// The server's side of a TLS connection. The handshake proceeds as it is read.
+/// A TLS connection. The server's handshake proceeds as it is read.
 #[derive(Debug)]
-pub(super) struct TlsStream(Wire);
+pub(crate) struct TlsStream(Wire);
 
 impl TlsStream {
     /// Begins TLS on an accepted connection.
     pub(super) fn accept(tcp: TcpStream, tls: &ServerTls) -> io::Result<Self> {
         Ok(Self(Wire::accepted(tcp, tls)?))
+    }
+
+    /// Begins TLS with a server, whose certificate must be for `name`.
+    ///
+    /// # Errors
+    /// If the server isn't trusted or the connection ends.
+    pub(crate) async fn connect(tcp: TcpStream, tls: &ClientTls, name: &str) -> io::Result<Self> {
+        let mut wire = Some(Wire::opened(tcp, tls, name)?);
+        // A handshake can be called again, so its future, which isn't Send, needn't be kept.
+        std::future::poll_fn(move |cx| {
+            let Some(opened) = &wire else { return Poll::Pending };
+            let done = std::pin::pin!(opened.handshake()).poll(cx);
+            ready!(done)?;
+            wire.take().map_or(Poll::Pending, |wire| Poll::Ready(Ok(Self(wire))))
+        })
+        .await
+    }
+
+    /// Returns the TCP connection below.
+    pub(super) fn tcp(&self) -> &TcpStream {
+        self.0.tcp()
     }
 
     /// Sends what TLS has encrypted.

@@ -1,0 +1,264 @@
+//! HTTP/1.1 and HTTP/2 on TCP, with and without TLS.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::Request;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustix::net::sockopt::set_socket_linger;
+use strandline_tls::{AcceptErrors, ServerTls};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+use super::args::Limits;
+use super::log::{Sender, Transport};
+use super::preface::Prefixed;
+use super::tls::TlsStream;
+use super::{BoxError, Handler};
+use crate::framing::{Guard, Tunnelled, is_connect};
+use crate::graceful;
+use crate::stall::WriteLimit;
+
+/// Requests of one HTTP/2 connection at the same time.
+const HTTP2_STREAMS_MAX: u32 = 128;
+/// Time between two pings of HTTP/2, and the time for their answer.
+const HTTP2_PING: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
+
+/// Serves connections until the sender of `stopping` is gone, and then until they are done.
+pub(super) async fn serve<H: Handler>(
+    listener: TcpListener,
+    tls: Option<ServerTls>,
+    handler: Arc<H>,
+    limits: Limits,
+    mut stopping: watch::Receiver<()>,
+) {
+    let permits = Arc::new(Semaphore::new(limits.connections_max));
+    let mut connections = JoinSet::new();
+    let mut errors = AcceptErrors::default();
+    loop {
+        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { break };
+        let accepted = tokio::select! {
+            _ = stopping.changed() => break,
+            Some(_) = connections.join_next() => continue,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((tcp, from)) => {
+                let (handler, tls, stopping) = (Arc::clone(&handler), tls.clone(), stopping.clone());
+                connections.spawn(async move {
+                    if let Err(error) = accept(tcp, from, tls, handler, limits, stopping).await {
+                        tracing::debug!(%error, %from, "an HTTP connection failed");
+                    }
+                    drop(permit);
+                });
+            }
+            Err(error) => {
+                let found = errors.on_error(&error);
+                if let Some(unlogged) = found.log {
+                    tracing::warn!(%error, unlogged, "accepting a TCP connection failed");
+                }
+                tokio::time::sleep(found.pause).await;
+            }
+        }
+    }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+}
+
+async fn accept<H: Handler>(
+    tcp: TcpStream,
+    from: SocketAddr,
+    tls: Option<ServerTls>,
+    handler: Arc<H>,
+    limits: Limits,
+    stopping: watch::Receiver<()>,
+) -> Result<(), BoxError> {
+    tcp.set_nodelay(true)?;
+    let sender = |transport| Sender { address: Some(from), transport, stream: None };
+    match tls {
+        Some(tls) => {
+            let stream = TlsStream::accept(tcp, &tls)?;
+            connection(stream, sender(Transport::Tls), handler, limits, stopping).await
+        }
+        None => connection(tcp, sender(Transport::Tcp), handler, limits, stopping).await,
+    }
+}
+
+/// Serves one connection.
+async fn connection<H: Handler, T>(
+    io: T,
+    sender: Sender,
+    handler: Arc<H>,
+    limits: Limits,
+    mut stopping: watch::Receiver<()>,
+) -> Result<(), BoxError>
+where
+    T: AsyncRead + AsyncWrite + Lingering + Unpin + Send + 'static,
+{
+    let (io, is_http2) = tokio::select! {
+        _ = stopping.changed() => return Ok(()),
+        read = tokio::time::timeout(limits.head_timeout, Prefixed::read(io)) => read??,
+    };
+    if is_http2 {
+        let io = TokioIo::new(WriteLimit::new(io, limits.write_timeout));
+        let service = service_fn(move |request: Request<Incoming>| {
+            let answering = Arc::clone(&handler).answer(request, sender);
+            async move { Ok::<_, io::Error>(answering.await) }
+        });
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(HTTP2_STREAMS_MAX)
+            .max_header_list_size(limits.head_bytes_max)
+            .keep_alive_interval(HTTP2_PING.0)
+            .keep_alive_timeout(HTTP2_PING.1);
+        return Ok(graceful::run(builder.serve_connection(io, service), stopping).await?);
+    }
+    let (broken, tunnelled) = (Broken::default(), Tunnelled::default());
+    let guard = Guard::new(Breakable { inner: io, broken: broken.clone() }, tunnelled.clone());
+    let io = TokioIo::new(WriteLimit::new(guard, limits.write_timeout));
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        let (is_connect, tunnelled, broken) = (is_connect(&request), tunnelled.clone(), broken.clone());
+        request.extensions_mut().insert(broken.clone());
+        let answering = Arc::clone(&handler).answer(request, sender);
+        async move {
+            let response = answering.await;
+            tunnelled.on_response(is_connect, response.status());
+            Ok::<_, io::Error>(response.map(|inner| BreakingBody { inner, broken }))
+        }
+    });
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head_timeout)
+        .max_buf_size(limits.head_bytes_max as usize);
+    let connection = builder.serve_connection(io, service).with_upgrades();
+    Ok(graceful::run(connection, stopping).await?)
+}
+
+/// Says whether a connection of HTTP/1 is to be reset instead of closed, so that its end isn't taken for the end
+/// of a response.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Broken(Arc<AtomicBool>);
+
+impl Broken {
+    /// Lets the connection end by a reset.
+    pub(crate) fn set(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// A socket that can be told how to close.
+pub(super) trait Lingering {
+    /// Lets the socket close by a reset.
+    fn reset_on_close(&self);
+}
+
+impl Lingering for TcpStream {
+    fn reset_on_close(&self) {
+        // If it fails, the connection ends by FIN, as it would have anyway.
+        let _ = set_socket_linger(self, Some(Duration::ZERO));
+    }
+}
+
+impl Lingering for TlsStream {
+    fn reset_on_close(&self) {
+        self.tcp().reset_on_close();
+    }
+}
+
+impl<T: Lingering> Lingering for Prefixed<T> {
+    fn reset_on_close(&self) {
+        self.inner().reset_on_close();
+    }
+}
+
+/// A connection that closes by a reset if it is broken.
+#[derive(Debug)]
+struct Breakable<T: Lingering> {
+    inner: T,
+    broken: Broken,
+}
+
+impl<T: Lingering> Drop for Breakable<T> {
+    fn drop(&mut self) {
+        if self.broken.0.load(Ordering::Acquire) {
+            self.inner.reset_on_close();
+        }
+    }
+}
+
+impl<T: Lingering + AsyncRead + Unpin> AsyncRead for Breakable<T> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().inner).poll_read(cx, buf)
+    }
+}
+
+impl<T: Lingering + AsyncWrite + Unpin> AsyncWrite for Breakable<T> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().inner).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().inner).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().inner).poll_shutdown(cx)
+    }
+}
+
+/// A body whose error breaks its connection.
+#[derive(Debug)]
+struct BreakingBody<B> {
+    inner: B,
+    broken: Broken,
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Body for BreakingBody<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let this = self.get_mut();
+        let frame = Pin::new(&mut this.inner).poll_frame(cx);
+        if let Poll::Ready(Some(Err(_))) = &frame {
+            this.broken.set();
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}

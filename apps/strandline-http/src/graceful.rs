@@ -1,0 +1,57 @@
+//! Connections of hyper that end once their requests in progress are answered.
+
+use std::error::Error;
+use std::future::Future;
+use std::pin::Pin;
+
+use hyper::body::{Body, Incoming};
+use hyper::server::conn::{http1, http2};
+use hyper::service::HttpService;
+use hyper_util::rt::TokioExecutor;
+use tokio::sync::watch;
+
+type BoxError = Box<dyn Error + Send + Sync>;
+
+/// A connection that can be told to accept no further request.
+pub(crate) trait Graceful: Future<Output = hyper::Result<()>> {
+    /// Lets the connection end once the requests in progress are answered.
+    fn graceful_shutdown(self: Pin<&mut Self>);
+}
+
+impl<I, B, S> Graceful for http1::UpgradeableConnection<I, S>
+where
+    S: HttpService<Incoming, ResBody = B>,
+    S::Error: Into<BoxError>,
+    I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+    B: Body + 'static,
+    B::Error: Into<BoxError>,
+{
+    fn graceful_shutdown(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+impl<I, B, S> Graceful for http2::Connection<I, S, TokioExecutor>
+where
+    S: HttpService<Incoming, ResBody = B>,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    I: hyper::rt::Read + hyper::rt::Write + Unpin + 'static,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<BoxError>,
+{
+    fn graceful_shutdown(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+/// Runs a connection. Once the sender of `stopping` is gone, it ends after the requests in progress.
+pub(crate) async fn run(connection: impl Graceful, mut stopping: watch::Receiver<()>) -> hyper::Result<()> {
+    tokio::pin!(connection);
+    tokio::select! {
+        result = connection.as_mut() => return result,
+        _ = stopping.changed() => connection.as_mut().graceful_shutdown(),
+    }
+    connection.await
+}

@@ -1,0 +1,195 @@
+//! Connections to upstream servers, whatever their kind, for hyper-util's client.
+
+use std::future::Future;
+use std::io;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper::Uri;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use strandline_tls::ClientTls;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tower_service::Service;
+
+use super::body::RequestBody;
+use crate::client::Connector;
+use crate::front::TlsStream;
+use crate::stall::WriteLimit;
+
+/// Idle connections that are kept for each upstream server.
+const IDLE_MAX: usize = 32;
+/// Time that an idle connection is kept: shorter than the 60 s and more of common servers.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Largest head of a response, in bytes.
+const HEAD_BYTES_MAX: usize = 128 << 10;
+
+/// The client of a proxy.
+pub(super) type ProxyClient = Client<Dial, RequestBody>;
+
+/// Time-outs of connections to upstream servers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Timeouts {
+    pub(super) connect: Duration,
+    /// Time for which an upstream server may take nothing.
+    pub(super) write: Duration,
+}
+
+/// The way to an upstream server.
+#[derive(Clone)]
+pub(super) enum Way {
+    /// TCP to the host of the request's URI.
+    Tcp(HttpConnector),
+    /// TLS on TCP to the host of the request's URI.
+    Tls(HttpConnector, ClientTls),
+    /// A socket of this machine.
+    Unix(PathBuf),
+    /// SCTP to the host of the request's URI.
+    Sctp(Connector),
+    /// A proxy on TCP.
+    ViaTcp(HttpConnector, Uri),
+    /// A proxy on SCTP.
+    ViaSctp(Connector, Uri),
+}
+
+impl Way {
+    /// Returns the name for the access log.
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Self::Tcp(_) | Self::ViaTcp(..) => "tcp",
+            Self::Tls(..) => "tls",
+            Self::Unix(_) => "unix",
+            Self::Sctp(_) | Self::ViaSctp(..) => "sctp",
+        }
+    }
+}
+
+/// Returns a connector for TCP.
+pub(super) fn tcp(timeouts: Timeouts) -> HttpConnector {
+    let mut connector = HttpConnector::new();
+    connector.set_nodelay(true);
+    connector.set_connect_timeout(Some(timeouts.connect));
+    connector.enforce_http(false);
+    connector
+}
+
+/// Returns a client whose connections go one way.
+pub(super) fn client(way: Way, timeouts: Timeouts) -> ProxyClient {
+    Client::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .pool_max_idle_per_host(IDLE_MAX)
+        .http1_max_buf_size(HEAD_BYTES_MAX)
+        .build(Dial { way, timeouts })
+}
+
+/// Connects one way.
+#[derive(Clone)]
+pub(super) struct Dial {
+    way: Way,
+    timeouts: Timeouts,
+}
+
+/// A connection of any kind.
+trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+
+impl Dial {
+    async fn connect(mut self, uri: Uri) -> io::Result<TokioIo<Upstream>> {
+        let mut is_proxied = false;
+        let io: Box<dyn Io> = match &mut self.way {
+            Way::Tcp(connector) => Box::new(over_tcp(connector, uri).await?),
+            Way::ViaTcp(connector, via) => {
+                is_proxied = true;
+                Box::new(over_tcp(connector, via.clone()).await?)
+            }
+            Way::Tls(connector, tls) => {
+                let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+                let tcp = over_tcp(connector, uri).await?;
+                let handshake = TlsStream::connect(tcp, tls, &host);
+                Box::new(tokio::time::timeout(self.timeouts.connect, handshake).await??)
+            }
+            Way::Unix(path) => Box::new(UnixStream::connect(path).await?),
+            Way::Sctp(connector) => Box::new(connector.call(uri).await?.into_inner()),
+            Way::ViaSctp(connector, via) => {
+                is_proxied = true;
+                Box::new(connector.call(via.clone()).await?.into_inner())
+            }
+        };
+        Ok(TokioIo::new(Upstream { io: WriteLimit::new(io, self.timeouts.write), is_proxied }))
+    }
+}
+
+/// Connects over TCP.
+pub(super) async fn over_tcp(connector: &mut HttpConnector, uri: Uri) -> io::Result<TcpStream> {
+    match connector.call(uri).await {
+        Ok(tcp) => Ok(tcp.into_inner()),
+        Err(error) => {
+            let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<io::Error>());
+            let kind = cause.map_or(io::ErrorKind::Other, io::Error::kind);
+            Err(io::Error::new(kind, error))
+        }
+    }
+}
+
+impl Service<Uri> for Dial {
+    type Response = TokioIo<Upstream>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<TokioIo<Upstream>>> + Send>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        Box::pin(self.clone().connect(uri))
+    }
+}
+
+/// A connection to an upstream server.
+pub(super) struct Upstream {
+    io: WriteLimit<Box<dyn Io>>,
+    is_proxied: bool,
+}
+
+impl Connection for Upstream {
+    fn connected(&self) -> Connected {
+        Connected::new().proxy(self.is_proxied)
+    }
+}
+
+impl AsyncRead for Upstream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().io).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Upstream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().io).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().io).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().io).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,161 @@
+//! `strandline http proxy reverse`: from SCTP and TCP to a server that knows HTTP/1.1.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail, ensure};
+use hyper::header::{ALT_SVC, HeaderMap, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::http::uri::{Authority, PathAndQuery, Scheme};
+use hyper::{Method, Uri};
+use strandline::Stack;
+use strandline_tls::ClientTls;
+
+use super::args::UpstreamArgs;
+use super::dial::{self, ProxyClient, Way};
+use super::failure::Failure;
+use super::headers::add_forwarded;
+use super::relay::{Decision, Proxy, Route, Routes, host};
+use crate::client::Connector;
+use crate::front::log::{Sender, Transport};
+use crate::front::{ConnectionArgs, Front, ListenArgs};
+
+/// `strandline http proxy reverse`: without more options it listens on 127.0.0.1, on TCP and SCTP.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "\
+Examples:
+  strandline http proxy reverse --to http://127.0.0.1:3000
+                                                http://127.0.0.1:8080/ on TCP, SCTP port 8080 in UDP port 9899
+  strandline http proxy reverse --to unix:/run/app.sock --access-log -
+                                                to a socket of this machine, with a line for each request
+  strandline http proxy reverse --to https://app.example.com --rewrite-host
+                                                to another host over TLS, by that host's name
+Headers, limits and errors: docs/http.md")]
+pub struct ReverseArgs {
+    /// The server to pass requests to: http://HOST:PORT, https://HOST:PORT, http+sctp://HOST:PORT or unix:PATH
+    #[arg(long, value_name = "URL")]
+    to: String,
+    /// Send the upstream server's host instead of the one that the client named
+    #[arg(long)]
+    rewrite_host: bool,
+    /// Keep the Forwarded and X-Forwarded headers of clients, which are then proxies that can be trusted
+    #[arg(long)]
+    trust_forwarded: bool,
+    /// PEM file with the authorities that https upstream servers are verified by
+    #[arg(long, value_name = "FILE", default_value = "/etc/ssl/certs/ca-certificates.crt")]
+    ca: PathBuf,
+    /// UDP port of an upstream server on SCTP
+    #[arg(long, value_name = "PORT", default_value_t = 9899)]
+    encapsulation_port: u16,
+    #[command(flatten)]
+    listen: ListenArgs,
+    #[command(flatten)]
+    upstream: UpstreamArgs,
+    #[command(flatten)]
+    pub(super) connections: ConnectionArgs,
+}
+
+/// The upstream server of a reverse proxy.
+pub(super) struct Reverse {
+    client: ProxyClient,
+    transport: &'static str,
+    scheme: Scheme,
+    authority: Authority,
+    rewrites_host: bool,
+    trusts_forwarded: bool,
+    alt_svc: Option<HeaderValue>,
+}
+
+/// Listens.
+pub(super) async fn bind(args: &ReverseArgs) -> Result<(Front, Arc<Proxy<Reverse>>)> {
+    let (way, scheme, authority) = way(args).with_context(|| format!("--to {}", args.to))?;
+    let log = args.connections.log()?;
+    let front = Front::bind(args.listen.addresses()?, args.connections.limits()).await?;
+    let routes = Reverse {
+        transport: way.name(),
+        client: dial::client(way, args.upstream.timeouts()),
+        scheme,
+        authority,
+        rewrites_host: args.rewrite_host,
+        trusts_forwarded: args.trust_forwarded,
+        alt_svc: front.listening.alt_svc(),
+    };
+    Ok((front, Arc::new(Proxy::new(routes, args.upstream.settings(log)))))
+}
+
+/// Returns the way to the upstream server, and the scheme and authority for its URIs.
+fn way(args: &ReverseArgs) -> Result<(Way, Scheme, Authority)> {
+    if let Some(path) = args.to.strip_prefix("unix:") {
+        ensure!(!path.is_empty(), "unix: needs the path of a socket");
+        return Ok((Way::Unix(path.into()), Scheme::HTTP, Authority::from_static("localhost")));
+    }
+    let uri: Uri = args.to.parse()?;
+    ensure!(
+        matches!(uri.path(), "" | "/") && uri.query().is_none(),
+        "a server has no path here: paths of requests are passed on unchanged"
+    );
+    let authority = uri.authority().filter(|authority| !authority.host().is_empty());
+    let authority = authority.context("a server is named by http://HOST:PORT or unix:PATH")?.clone();
+    ensure!(!authority.as_str().contains('@'), "a server has no user name here");
+    let timeouts = args.upstream.timeouts();
+    match uri.scheme_str() {
+        Some("http") => Ok((Way::Tcp(dial::tcp(timeouts)), Scheme::HTTP, authority)),
+        Some("https") => {
+            let tls = ClientTls::web(&args.ca)?;
+            Ok((Way::Tls(dial::tcp(timeouts), tls), Scheme::HTTPS, authority))
+        }
+        Some("http+sctp") => {
+            let connector = Connector::new(client_stack()?).encapsulation_port(args.encapsulation_port);
+            Ok((Way::Sctp(connector), Scheme::HTTP, authority))
+        }
+        other => bail!(
+            "unsupported scheme {}: http, https, http+sctp and unix are supported",
+            other.unwrap_or_default()
+        ),
+    }
+}
+
+/// Opens a stack for outgoing associations.
+pub(super) fn client_stack() -> Result<Stack> {
+    let any = Stack::builder().udp(([0_u16; 8], 0).into());
+    Ok(any.or_else(|_| Stack::builder().udp(([0, 0, 0, 0], 0).into()))?)
+}
+
+impl Routes for Reverse {
+    async fn decide(&self, head: &Parts) -> Result<Decision, Failure> {
+        if head.method == Method::CONNECT {
+            return Err(Failure::NoTunnels);
+        }
+        let path = match head.uri.path_and_query() {
+            Some(path) if path.as_str() != "*" => path.clone(),
+            Some(_) => return Err(Failure::NotForThisProxy("only paths are passed on, no *")),
+            None => PathAndQuery::from_static("/"),
+        };
+        let uri = Uri::builder().scheme(self.scheme.clone()).authority(self.authority.clone());
+        let uri = uri.path_and_query(path).build().map_err(|_| Failure::BadRequest("a malformed target"))?;
+        let host = host(head).filter(|_| !self.rewrites_host);
+        let host = host.unwrap_or_else(|| self.authority.to_string());
+        let host = HeaderValue::from_str(&host).map_err(|_| Failure::BadRequest("a malformed Host"))?;
+        let (client, transport) = (self.client.clone(), self.transport);
+        Ok(Decision::Send(Route { client, transport, uri, host }))
+    }
+
+    async fn another(&self, _head: &Parts, _failed: &Route, _is_unsent: bool) -> Option<Route> {
+        None
+    }
+
+    fn prepare(&self, headers: &mut HeaderMap, sender: Sender, host: Option<&str>) {
+        add_forwarded(headers, sender, host, self.trusts_forwarded);
+    }
+
+    fn finish(&self, _route: &Route, headers: &mut HeaderMap, sender: Sender) {
+        // SCTP has no TLS here, so it is no alternative to https.
+        if let Some(alt_svc) = self.alt_svc.as_ref().filter(|_| sender.transport == Transport::Tcp) {
+            headers.append(ALT_SVC, alt_svc.clone());
+        }
+    }
+
+    fn target(&self, _uri: &Uri) -> Option<String> {
+        None
+    }
+}
