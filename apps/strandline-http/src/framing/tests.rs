@@ -54,7 +54,7 @@ fn bodies_are_not_taken_for_heads() {
 }
 
 #[test]
-fn lengths_that_are_too_long_to_read_are_refused() {
+fn lengths_too_long_to_read_are_refused() {
     let long = format!("POST / HTTP/1.1\r\nContent-Length: {}5\r\n", "0".repeat(LINE_MAX));
     assert_eq!(refused(format!("{long}\r\n").as_bytes()), Some(long.len()));
 }

@@ -55,6 +55,7 @@ pub(super) struct Route {
 }
 
 /// What becomes of a request.
+#[allow(clippy::large_enum_variant, reason = "one lives for the time of a decision")]
 pub(super) enum Decision {
     /// It is sent to a server or another proxy.
     Send(Route),

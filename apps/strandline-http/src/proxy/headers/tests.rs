@@ -45,7 +45,7 @@ fn headers_of_a_connection_are_removed() {
 }
 
 #[test]
-fn an_upgrade_that_connection_does_not_list_is_none() {
+fn unlisted_upgrades_are_none() {
     let mut headers = headers(&[("upgrade", "websocket"), ("connection", "close")]);
     assert_eq!(strip(&mut headers), Hop::default());
     for (protocol, may) in [("websocket", true), ("h2c", false), ("websocket, H2C", false), ("", false)] {
@@ -54,7 +54,7 @@ fn an_upgrade_that_connection_does_not_list_is_none() {
 }
 
 #[test]
-fn requests_with_a_doubtful_host_or_coding_are_refused() {
+fn doubtful_hosts_and_codings_are_refused() {
     let cases: [(&[(&str, &str)], u16); 9] = [
         (&[("host", "a:80")], 200),
         (&[("host", "")], 200),
