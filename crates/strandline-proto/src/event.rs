@@ -101,15 +101,6 @@ pub enum CloseReason {
     ProtocolViolation(&'static str),
 }
 
-/// What an application does with the messages of an association.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
-    /// Receives one.
-    Recv,
-    /// Sends one.
-    Send,
-}
-
 /// How a message is sent.
 ///
 /// ```

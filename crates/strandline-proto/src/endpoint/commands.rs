@@ -11,11 +11,11 @@ use super::demux::PeerKey;
 use super::table::Table;
 use crate::association::buffers::Pressure;
 use crate::association::context::is_unicast;
-use crate::association::{Association, Opening, ask_writable};
+use crate::association::{Association, Opening};
 use crate::config::{AssociationConfig, PATHS_MAX};
 use crate::congestion::Algorithm;
 use crate::error::{ConfigureError, ConnectError, ListenError, PathError, SendError, UnknownAssociation};
-use crate::event::{AssociationId, Message, Operation, PathChange, SendInfo};
+use crate::event::{AssociationId, Message, PathChange, SendInfo};
 use crate::number::Tsn;
 use crate::path::PathState;
 use crate::path_index::PathIndex;
@@ -246,24 +246,6 @@ impl Endpoint {
             }
         }
         count
-    }
-
-    /// Returns whether the operation would have to wait. After true, `Event::Readable` or `Event::Writable` follows once
-    /// it would not. To receive waits if there is no message; to send waits if the send buffer has no room for a short
-    /// message, or for the one that it refused last.
-    pub fn would_block(&mut self, id: AssociationId, operation: Operation) -> bool {
-        let pressure = self.shared.send_pressure();
-        let Some(association) = self.table.by_id_mut(id) else { return operation == Operation::Recv };
-        match operation {
-            Operation::Send => matches!(ask_writable(association, pressure), Err(SendError::WouldBlock)),
-            Operation::Recv => {
-                let empty = !association.inbound.readable();
-                if empty {
-                    association.flags_mut().readable_given = false;
-                }
-                empty
-            }
-        }
     }
 
     /// SHUTDOWN: accepts no new messages and ends the association after the queued ones are delivered in both

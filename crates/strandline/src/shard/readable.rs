@@ -2,7 +2,8 @@
 
 use std::task::Poll;
 
-use strandline_proto::event::{AssociationId, Operation};
+use strandline_proto::endpoint::Operation;
+use strandline_proto::event::AssociationId;
 
 use super::state::State;
 use super::table::Owner;
@@ -22,7 +23,7 @@ pub(crate) fn poll_readable(state: &mut State, id: AssociationId) -> Poll<()> {
     let (readable, stalled) = match &cell.routes {
         None => {
             let cut = cell.restarts.as_ref().is_some_and(|restarts| restarts.cut_is_due());
-            (cut || !state.engine.would_block(id, Operation::Recv), false)
+            (cut || !Operation::Recv.would_block(&mut state.engine, id), false)
         }
         Some(routes) => (routes.has_rest(), routes.is_full()),
     };
@@ -32,7 +33,11 @@ pub(crate) fn poll_readable(state: &mut State, id: AssociationId) -> Poll<()> {
 
 /// Ready once [`State::poll_send`] would take a short message, or the one that it refused last, or fail.
 pub(crate) fn poll_writable(state: &mut State, id: AssociationId) -> Poll<()> {
-    if state.engine.would_block(id, Operation::Send) && !state.gone { Poll::Pending } else { Poll::Ready(()) }
+    if Operation::Send.would_block(&mut state.engine, id) && !state.gone {
+        Poll::Pending
+    } else {
+        Poll::Ready(())
+    }
 }
 
 /// Ready once [`State::poll_accept`] would be.
@@ -51,7 +56,7 @@ pub(crate) fn poll_readable_many(state: &mut State, socket: u32) -> Poll<Has> {
         && let Some(id) = many.ready.front().copied()
     {
         let entry = state.table.get_mut(id).filter(|entry| entry.owner() == Some(Owner::Endpoint(socket)));
-        if entry.is_some() && !state.engine.would_block(id, Operation::Recv) {
+        if entry.is_some() && !Operation::Recv.would_block(&mut state.engine, id) {
             return Poll::Ready(Has::Something);
         }
         leave_front(state, socket, id);

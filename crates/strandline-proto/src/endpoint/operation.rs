@@ -1,0 +1,35 @@
+//! Whether an operation with an association's messages would have to wait, for sockets that report readiness.
+
+use super::Endpoint;
+use crate::association::ask_writable;
+use crate::error::SendError;
+use crate::event::AssociationId;
+
+/// What an application does with the messages of an association.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// [`Endpoint::recv`].
+    Recv,
+    /// [`Endpoint::send`].
+    Send,
+}
+
+impl Operation {
+    /// Returns whether the operation would have to wait. After true, `Event::Readable` or `Event::Writable` follows
+    /// once it would not. To receive waits if there is no message; to send waits if the send buffer has no room for a
+    /// short message, or for the one that it refused last.
+    pub fn would_block(self, endpoint: &mut Endpoint, id: AssociationId) -> bool {
+        let pressure = endpoint.shared.send_pressure();
+        let Some(association) = endpoint.table.by_id_mut(id) else { return self == Self::Recv };
+        match self {
+            Self::Send => matches!(ask_writable(association, pressure), Err(SendError::WouldBlock)),
+            Self::Recv => {
+                let empty = !association.inbound.readable();
+                if empty {
+                    association.flags_mut().readable_given = false;
+                }
+                empty
+            }
+        }
+    }
+}
