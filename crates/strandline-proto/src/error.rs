@@ -106,6 +106,21 @@ pub enum PathError {
     /// The address is not confirmed yet (RFC 9260 section 5.4).
     #[error("the address is not confirmed yet")]
     Unconfirmed,
+    /// The association is not established, or is shutting down.
+    #[error("the association is not established")]
+    NotEstablished,
+    /// No other address is confirmed, and an association needs one.
+    #[error("it is the last confirmed address of the association")]
+    LastAddress,
+    /// The association has 8 paths, or more than 8 local addresses were given.
+    #[error("an association has at most {} addresses on each side", crate::config::PATHS_MAX)]
+    TooMany,
+    /// The address is unspecified, multicast or broadcast.
+    #[error("{address} is not a unicast address")]
+    NotUnicast {
+        /// The address.
+        address: core::net::IpAddr,
+    },
     /// DCTCP needs exact reports of marks, which both sides negotiate for the whole association.
     #[error("DCTCP applies to whole associations: set AssociationConfig::congestion on both sides")]
     Dctcp,

@@ -74,6 +74,8 @@ pub enum PathChange {
     Inactive,
     /// The path is now the primary one.
     Primary,
+    /// The address is no longer one of the peer's.
+    Removed,
 }
 
 /// Why an association ended.

@@ -37,12 +37,6 @@ impl PathIndex {
         Self::ALL.get(number).copied()
     }
 
-    /// Returns the first `count` indices.
-    #[inline]
-    pub(crate) fn first(count: usize) -> impl Iterator<Item = Self> + use<> {
-        Self::ALL.iter().take(count).copied()
-    }
-
     /// Returns the number.
     #[inline]
     pub(crate) const fn number(self) -> u8 {
@@ -53,6 +47,68 @@ impl PathIndex {
     #[inline]
     pub(crate) const fn bit(self) -> u8 {
         1 << self as u8
+    }
+}
+
+/// A set of paths. It is its own iterator, in the order of the numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct PathMask(u8);
+
+impl PathMask {
+    /// Returns the set of one path.
+    #[inline]
+    pub(crate) const fn of(path: PathIndex) -> Self {
+        Self(path.bit())
+    }
+
+    #[inline]
+    pub(crate) const fn insert(&mut self, path: PathIndex) {
+        self.0 |= path.bit();
+    }
+
+    #[inline]
+    pub(crate) const fn remove(&mut self, path: PathIndex) {
+        self.0 &= !path.bit();
+    }
+
+    #[inline]
+    pub(crate) const fn contains(self, path: PathIndex) -> bool {
+        self.0 & path.bit() != 0
+    }
+
+    /// Returns the number of paths.
+    #[inline]
+    pub(crate) const fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    /// True if there are two paths or more.
+    #[inline]
+    pub(crate) const fn has_several(self) -> bool {
+        self.0 & self.0.wrapping_sub(1) != 0
+    }
+
+    /// Returns the path if there is exactly one.
+    #[inline]
+    pub(crate) fn only(mut self) -> Option<PathIndex> {
+        let first = self.next();
+        first.filter(|_| self.0 == 0)
+    }
+
+    /// Returns the lowest index that is not in the set.
+    pub(crate) fn free(self) -> Option<PathIndex> {
+        Self(!self.0).next()
+    }
+}
+
+impl Iterator for PathMask {
+    type Item = PathIndex;
+
+    #[inline]
+    fn next(&mut self) -> Option<PathIndex> {
+        let path = PathIndex::new(self.0.trailing_zeros() as usize)?;
+        self.remove(path);
+        Some(path)
     }
 }
 
@@ -156,6 +212,16 @@ impl<T> PathVec<T> {
             self.0.extend(PathIndex::ALL[len..wanted].iter().copied().map(new));
         }
         &mut self.0[usize::from(path)]
+    }
+
+    /// Returns the value of a path to its default.
+    pub(crate) fn reset(&mut self, path: PathIndex)
+    where
+        T: Default,
+    {
+        if let Some(value) = self.0.get_mut(usize::from(path)) {
+            *value = T::default();
+        }
     }
 
     /// Returns the number of values.

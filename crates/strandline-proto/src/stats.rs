@@ -25,7 +25,8 @@ pub struct EndpointStats {
     pub out_of_the_blue: u64,
     /// Packets dropped for a wrong verification tag (section 8.5).
     pub wrong_tag: u64,
-    /// Packets with a valid tag dropped because their source is not one of the peer's addresses.
+    /// Packets with a valid tag dropped because their source is not one of the peer's addresses, or their destination
+    /// not one of the association's own.
     pub unknown_address: u64,
     /// Packets of this endpoint that came back to it and were dropped: a peer listed an address that this host has
     /// too.

@@ -76,6 +76,7 @@ fn name(change: PathChange) -> &'static str {
         PathChange::PotentiallyFailed => "potentially failed",
         PathChange::Inactive => "inactive",
         PathChange::Primary => "primary",
+        PathChange::Removed => "removed",
         _ => "unknown",
     }
 }

@@ -135,11 +135,20 @@ impl Shared {
         (hash(local.0, 0), hash(peer.0, 1))
     }
 
-    /// Returns the addresses to list to a peer at `peer`: loopback only to loopback, link-local only to link-local on
+    /// Returns the local addresses of an association that has `own`, which are those of the endpoint if it has none.
+    pub(crate) fn local_addresses<'a>(&'a self, own: &'a [IpAddr]) -> &'a [IpAddr] {
+        if own.is_empty() { &self.config.local_addresses } else { own }
+    }
+
+    /// Returns the addresses to list to a peer at `peer`, for an association that has `own`: loopback only to loopback, link-local only to link-local on
     /// the same link, and none if there is only the source of the packet.
-    pub(crate) fn local_addresses_for(&self, peer: IpAddr) -> impl Iterator<Item = IpAddr> + '_ {
-        let all = &self.config.local_addresses;
-        let listed = if all.len() > 1 { &all[..] } else { &[] };
+    pub(crate) fn local_addresses_for<'a>(
+        &'a self,
+        own: &'a [IpAddr],
+        peer: IpAddr,
+    ) -> impl Iterator<Item = IpAddr> + 'a {
+        let all = self.local_addresses(own);
+        let listed = if all.len() > 1 { all } else { &[] };
         let nameable =
             move |address: &IpAddr| scope(*address) >= scope(peer).min(2) && zone::on_link_of(*address, peer);
         listed.iter().copied().filter(nameable).map(zone::bare)

@@ -223,8 +223,8 @@ impl Association {
                 recovery_due = all_acked && self.flags.recovery_due;
                 cx.on_send_bytes_gone(delivered);
                 if newly_acked {
-                    self.error_count = 0; // Section 8.1.
-                    self.data_timeouts = 0;
+                    self.errors.total = 0; // Section 8.1.
+                    self.errors.data_timeouts = 0;
                     self.restart_linger(now);
                 }
                 let by_time = acks.iter().any(PathAck::begins_recovery);
@@ -241,9 +241,9 @@ impl Association {
         if recovery_due {
             self.adopt_recovery();
         }
-        if cumulative_advanced && self.idle_deadline != Time::MAX && self.outbound.is_empty() {
+        if cumulative_advanced && self.deadlines.idle != Time::MAX && self.outbound.is_empty() {
             // The peer has everything: an exchange may be over.
-            self.idle_deadline = self.idle_deadline.min(now + cx.idle_release(self.config.idle_release));
+            self.deadlines.idle = self.deadlines.idle.min(now + cx.idle_release(self.config.idle_release));
         }
     }
 
@@ -343,7 +343,7 @@ impl Association {
 
     /// Restarts the idle time after which buffers are released, because data was exchanged.
     pub(super) fn touch_idle(&mut self, now: Time) {
-        self.idle_deadline = now + self.config.idle_release;
+        self.deadlines.idle = now + self.config.idle_release;
     }
 }
 

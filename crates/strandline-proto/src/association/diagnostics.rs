@@ -294,6 +294,7 @@ impl Log<'_> {
             PathChange::PotentiallyFailed => "potentially failed",
             PathChange::Inactive => "inactive",
             PathChange::Primary => "primary",
+            PathChange::Removed => "removed",
         };
         path_event!(
             self.0,

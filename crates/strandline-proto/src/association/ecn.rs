@@ -62,6 +62,12 @@ impl Ecn {
         self.marks.or_insert_with(path, |_| PathMarks::default())
     }
 
+    /// Forgets a path that is removed.
+    pub(super) fn forget(&mut self, path: PathIndex) {
+        self.marks.reset(path);
+        self.told.take_if(|told| *told == path);
+    }
+
     /// True if the packet being received reports a mark on what it acknowledges of this path.
     pub(crate) fn tells_of(&self, path: PathIndex) -> bool {
         self.told == Some(path)
@@ -187,7 +193,7 @@ impl Association {
         }
         // A retransmitted chunk may have moved to another path. It was marked on the first one, whose window has
         // shrunk for the loss.
-        let here = probed.is_some() || self.paths.len() == 1 || self.outbound.went_once(lowest);
+        let here = probed.is_some() || !self.paths.has_several() || self.outbound.went_once(lowest);
         if !here && marks.shrunk_until.is_none_or(|until| lowest.is_after(until)) {
             return;
         }

@@ -81,7 +81,7 @@ impl Association {
             cx.known.learn_mtu(now, address.ip(), path.pmtu.mtu());
         }
         log_mtu_change(self, index, mtu);
-        self.error_count = 0;
+        self.errors.total = 0;
         self.flags.burst_open |= answer.mtu_rose;
         if let Some(change) = answer.change {
             self.on_path_change(cx, index, change);

@@ -1,10 +1,12 @@
 //! One association: its fields and its interface to the endpoint. Each procedure of RFC 9260 has its own file beside
 //! this one. The halves that send and receive data, and the paths, are sub-states that do not know the association.
 
+pub(crate) mod addresses;
 pub(crate) mod buffers;
 mod build;
 pub(crate) mod context;
 pub(crate) mod cookie;
+mod counts;
 mod data;
 mod diagnostics;
 pub(crate) mod ecn;
@@ -31,6 +33,7 @@ use std::sync::Arc;
 use strandline_wire::number::{Tsn, VerificationTag};
 
 pub(crate) use self::build::{Ports as AnswerPorts, abort_packet, control_packet};
+use self::counts::{Deadlines, ErrorCounts};
 pub(crate) use self::data::ask_writable;
 use self::ecn::Ecn;
 use self::features::Features;
@@ -64,22 +67,8 @@ pub(crate) struct Association {
     pub(crate) stats: AssociationStats,
     /// Our own Initial TSN, repeated in every INIT and INIT ACK of the set-up.
     initial_tsn: Tsn,
-    /// Deadline of T1-init, T1-cookie or T2-shutdown, depending on the state; `Time::MAX` if stopped.
-    control_deadline: Time,
-    /// Deadline of T5-shutdown-guard in SHUTDOWN-SENT, and of the linger time in SHUTDOWN-PENDING and
-    /// SHUTDOWN-RECEIVED.
-    guard_deadline: Time,
-    /// When buffers that grew are released, unless data arrives before.
-    idle_deadline: Time,
-    /// When the next zero window probe may be sent (section 6.1 rule A).
-    probe_deadline: Time,
-    /// Number of consecutive errors over all paths (section 8.1).
-    error_count: u16,
-    /// Number of T3-rtx time-outs since DATA was last acknowledged. An answered HEARTBEAT does not reset this count,
-    /// because it says nothing about longer packets.
-    data_timeouts: u16,
-    /// Number of retransmissions of SHUTDOWN or SHUTDOWN ACK.
-    shutdown_count: u16,
+    deadlines: Deadlines,
+    errors: ErrorCounts,
     /// Path of the last DATA, which SACKs use (section 6.4).
     sack_path: PathIndex,
     /// Path of INIT, COOKIE ECHO, SHUTDOWN, SHUTDOWN ACK, and of retransmissions after a time-out.
@@ -145,10 +134,8 @@ impl Association {
     pub(crate) fn next_deadline(&self) -> Time {
         let paths = if self.state.is_closed() { Time::MAX } else { self.paths.next_deadline() };
         let sack = if self.state.receives_data() { self.inbound.sack_deadline() } else { Time::MAX };
-        self.control_deadline
-            .min(self.guard_deadline)
-            .min(self.idle_deadline)
-            .min(self.probe_deadline)
+        self.deadlines
+            .earliest()
             .min(self.outbound.loss_deadline())
             .min(sack)
             .min(paths)
@@ -158,6 +145,6 @@ impl Association {
     /// Returns when buffers that grew are released; `Time::MAX` if that is done.
     #[inline]
     pub(crate) fn idle_deadline(&self) -> Time {
-        self.idle_deadline
+        self.deadlines.idle
     }
 }

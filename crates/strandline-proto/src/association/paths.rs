@@ -24,11 +24,16 @@ impl Association {
         }
         cx.known.forget_mtu(path.remote.ip());
         log_mtu_change(self, index, before);
-        let path = self.paths.get_mut(index);
-        if path.flight > 0 || self.outbound.has_overdue(index) {
-            path.stop_rtx();
+        self.send_again(index);
+    }
+
+    /// Retransmits the flight of a path at once, without a sign that it was lost.
+    pub(super) fn send_again(&mut self, index: PathIndex) {
+        if self.paths.get(index).flight > 0 || self.outbound.has_overdue(index) {
             let marked = self.outbound.send_again(index);
-            self.paths.get_mut(index).on_lost(marked);
+            let path = self.paths.get_mut(index);
+            path.stop_rtx();
+            path.on_lost(marked);
             self.flags.burst_open = true;
         }
     }
@@ -54,7 +59,7 @@ impl Association {
     /// Handles the effects of a path error that was counted. If it is the primary path and had too many, the path in
     /// use becomes primary (RFC 7829 section 5).
     pub(super) fn on_path_error(&mut self, cx: &mut Shared, index: PathIndex, change: Option<PathChange>) {
-        let change = if self.paths.len() > 1 && change.is_none() {
+        let change = if self.paths.has_several() && change.is_none() {
             self.paths.get_mut(index).on_doubt(&self.config)
         } else {
             change

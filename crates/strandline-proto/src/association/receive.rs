@@ -111,7 +111,9 @@ impl Association {
     /// Probes an address that had been given up, because the peer uses it.
     #[inline]
     fn hear_from(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
-        if self.paths.len() > 1 && self.paths.get(index).is_given_up(&self.config) && self.state.heartbeats()
+        if self.paths.has_several()
+            && self.paths.get(index).is_given_up(&self.config)
+            && self.state.heartbeats()
         {
             let random = cx.rng_word();
             let config = Arc::clone(&self.config);
@@ -278,7 +280,7 @@ impl Association {
         }
         if matches!(self.state, State::ShutdownSent) && from.is_some() {
             // Any packet of the peer gives it time to send what is queued (section 9.2).
-            self.shutdown_count = 0;
+            self.errors.shutdown = 0;
             self.restart_t2(now);
         }
         self.progress_shutdown(cx, now);

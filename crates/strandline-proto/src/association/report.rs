@@ -38,7 +38,7 @@ impl Association {
             sends_zero_checksum: self.features.zero_checksum.by_peer,
             ecn: self.ecn.as_ref().is_some_and(|ecn| ecn.agreed),
             marks_answered: self.ecn.as_ref().map_or(0, |ecn| ecn.answered),
-            error_count: self.error_count.max(self.data_timeouts),
+            error_count: self.errors.total.max(self.errors.data_timeouts),
             stats: self.stats,
         }
     }
@@ -103,7 +103,7 @@ impl Association {
             ("inbound: records of fragments, streams, messages", inbound.records()),
             ("inbound: user data", inbound.payload),
             ("outbound: TSN, window, recovery state", size_of::<crate::outbound::Outbound>()),
-            ("outbound: queues, outstanding, streams", self.outbound.heap_bytes()),
+            ("outbound: queues, outstanding, streams", self.outbound.heap().total()),
             ("set-up: cookie", setup),
         ];
         MemoryReport { items }

@@ -9,6 +9,7 @@ use strandline_wire::number::VerificationTag;
 
 use super::context::Shared;
 use super::cookie::Cookie;
+use super::counts::{Deadlines, ErrorCounts};
 use super::diagnostics::log_of;
 use super::ecn::Ecn;
 use super::features::Extensions;
@@ -142,6 +143,7 @@ impl Association {
         self.outbound = Outbound::new(cookie.local_initial_tsn, cookie.peer_rwnd, cookie.outbound_streams);
         let paths = core::mem::replace(&mut self.paths, paths_of(cx, now, &config, cookie));
         self.keep_choices(&paths);
+        self.paths.set_local(paths.local().to_vec());
         self.flags.recovery_due = false;
         self.local_tag = cookie.local_tag;
         self.peer_tag = cookie.peer_tag;
@@ -149,13 +151,9 @@ impl Association {
         self.ecn = Ecn::agreed(cookie.features.has(Extensions::ECN));
         self.initial_tsn = cookie.local_initial_tsn;
         let state = core::mem::replace(&mut self.state, State::Established);
-        self.control_deadline = Time::MAX;
-        self.guard_deadline = Time::MAX;
-        self.probe_deadline = Time::MAX;
-        self.error_count = 0;
-        self.data_timeouts = 0;
+        self.deadlines = Deadlines::default();
+        self.errors = ErrorCounts::default();
         self.proof = None;
-        self.shutdown_count = 0;
         self.sack_path = PathIndex::FIRST;
         self.control_path = PathIndex::FIRST;
         self.start_heartbeats(cx, now);

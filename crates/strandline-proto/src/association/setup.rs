@@ -14,6 +14,7 @@ use strandline_wire::parameter::{Parameter, Parameters};
 use super::build::{CONTROL_PACKET_LEN_MAX, Ports, abort_packet};
 use super::context::{Route, Shared};
 use super::cookie::Cookie;
+use super::counts::{Deadlines, ErrorCounts};
 use super::diagnostics::log_of;
 use super::ecn::Ecn;
 use super::features::{Extensions, Features};
@@ -51,12 +52,12 @@ pub(crate) struct Opening {
 fn parameters<'b>(
     buffer: &'b mut [u8],
     cx: &Shared,
-    peer: IpAddr,
+    (own, peer): (&[IpAddr], IpAddr),
     takes: impl Fn(IpAddr) -> bool,
     more: &[Parameter<'_>],
 ) -> &'b [u8] {
     let mut writer = TlvWriter::new(buffer);
-    for address in cx.local_addresses_for(peer).filter(|address| takes(*address)) {
+    for address in cx.local_addresses_for(own, peer).filter(|address| takes(*address)) {
         let parameter = match address {
             IpAddr::V4(v4) => Parameter::Ipv4Address(v4),
             IpAddr::V6(v6) => Parameter::Ipv6Address(v6),
@@ -70,19 +71,20 @@ fn parameters<'b>(
 }
 
 /// Queues an INIT, or an INIT ACK in answer to the INIT that made `offer`. `more` are parameters that follow the
-/// addresses.
+/// addresses: `own` of the association, or those of the endpoint if it has none.
 pub(crate) fn init_packet(
     cx: &mut Shared,
     route: Route,
     ports: Ports,
     init: Init<'_>,
+    own: &[IpAddr],
     offer: Option<&Offer<'_>>,
     more: &[Parameter<'_>],
 ) {
     let mut buffer = [0; CONTROL_PACKET_LEN_MAX - INIT_LEN];
     let peer = route.destination.ip();
     let takes = |address| offer.is_none_or(|offer| offer.takes(address, peer));
-    let parameters = Parameters::new(parameters(&mut buffer, cx, peer, takes, more));
+    let parameters = Parameters::new(parameters(&mut buffer, cx, (own, peer), takes, more));
     let init = Init { parameters, ..init };
     let is_ack = offer.is_some();
     let queue = if is_ack { &mut cx.replies } else { &mut cx.control };
@@ -134,13 +136,8 @@ impl Association {
             paths,
             stats: AssociationStats::default(),
             initial_tsn,
-            control_deadline: Time::MAX,
-            guard_deadline: Time::MAX,
-            idle_deadline: Time::MAX,
-            probe_deadline: Time::MAX,
-            error_count: 0,
-            data_timeouts: 0,
-            shutdown_count: 0,
+            deadlines: Deadlines::default(),
+            errors: ErrorCounts::default(),
             sack_path: PathIndex::FIRST,
             control_path: PathIndex::FIRST,
             verification: VerificationCredit::default(),
@@ -167,10 +164,10 @@ impl Association {
         let more: Vec<_> = self.features.offer(&mut kinds).chain(preservative).collect();
         let init = self.own_init(self.local_tag);
         let ports = Ports { tag: VerificationTag(0), zero_checksum: false, ..self.ports() };
-        init_packet(cx, self.route(self.control_path), ports, init, None, &more);
+        init_packet(cx, self.route(self.control_path), ports, init, self.paths.local(), None, &more);
         let path = self.paths.get_mut(self.control_path);
         path.on_control_sent(now);
-        self.control_deadline = now + path.rto.rto();
+        self.deadlines.control = now + path.rto.rto();
     }
 
     /// Returns the fixed fields of our INIT.
@@ -191,7 +188,7 @@ impl Association {
             return; // Section 5.2.3.
         }
         let family = source.is_ipv4();
-        let any = cx.config.local_addresses.len() > 1;
+        let any = cx.local_addresses(self.paths.local()).len() > 1;
         let usable = |a: IpAddr| (any || a.is_ipv4() == family) && cx.own.may_be_the_peers(a, source.ip());
         let offer = match read(init, true, source.ip(), usable) {
             Ok(offer) => offer,
@@ -230,8 +227,8 @@ impl Association {
         if let Some(log) = log_of(self) {
             log.state(AssociationState::CookieWait);
         }
-        self.error_count = 0;
-        self.control_deadline = Time::MAX;
+        self.errors.total = 0;
+        self.deadlines.control = Time::MAX;
         self.flags.cookie_echo_due = true;
     }
 
@@ -273,7 +270,7 @@ impl Association {
         }
         let mut kept = kept.into_iter();
         let Some(first) = kept.next() else { return };
-        self.paths = PathSet::new(first);
+        self.paths.replace(first);
         for path in kept {
             let _ = self.paths.add(path);
         }
@@ -324,8 +321,8 @@ impl Association {
             log.state(before);
             log.established();
         }
-        self.control_deadline = Time::MAX;
-        self.error_count = 0;
+        self.deadlines.control = Time::MAX;
+        self.errors.total = 0;
         self.flags.cookie_echo_due = false;
         // Data that went with the COOKIE ECHO is acknowledged from now on like any other.
         for index in self.paths.indices() {
@@ -371,13 +368,8 @@ impl Association {
             paths: paths_of(cx, now, &config, cookie),
             stats: AssociationStats::default(),
             initial_tsn: cookie.local_initial_tsn,
-            control_deadline: Time::MAX,
-            guard_deadline: Time::MAX,
-            idle_deadline: Time::MAX,
-            probe_deadline: Time::MAX,
-            error_count: 0,
-            data_timeouts: 0,
-            shutdown_count: 0,
+            deadlines: Deadlines::default(),
+            errors: ErrorCounts::default(),
             sack_path: PathIndex::FIRST,
             control_path: PathIndex::FIRST,
             verification: VerificationCredit::for_init(cookie.addresses.iter().copied()),

@@ -102,10 +102,10 @@ impl Association {
         if let Some(log) = log_of(self) {
             log.end(&reason);
         }
-        self.control_deadline = Time::MAX;
-        self.guard_deadline = Time::MAX;
-        self.idle_deadline = Time::MAX;
-        self.probe_deadline = Time::MAX;
+        self.deadlines.control = Time::MAX;
+        self.deadlines.guard = Time::MAX;
+        self.deadlines.idle = Time::MAX;
+        self.deadlines.probe = Time::MAX;
         self.flags.cookie_echo_due = false;
         self.flags.cookie_ack_due = false;
         self.flags.cookie_ack_again = false;
@@ -147,14 +147,14 @@ impl Association {
         match self.state {
             State::ShutdownPending => {
                 enter(self, State::ShutdownSent);
-                self.guard_deadline = now + self.config.shutdown_guard();
+                self.deadlines.guard = now + self.config.shutdown_guard();
                 self.stop_heartbeats();
                 self.control_path = self.paths.data_path().unwrap_or(self.control_path);
                 self.send_shutdown(cx, now);
             }
             State::ShutdownReceived => {
                 enter(self, State::ShutdownAckSent);
-                self.guard_deadline = Time::MAX;
+                self.deadlines.guard = Time::MAX;
                 self.stop_heartbeats();
                 self.control_path = self.paths.data_path().unwrap_or(self.control_path);
                 self.send_shutdown_ack(cx, now);
@@ -180,20 +180,20 @@ impl Association {
     /// Sends SHUTDOWN ACK and starts T2-shutdown unless it runs: a peer that repeats SHUTDOWN does not delay the end.
     pub(super) fn send_shutdown_ack(&mut self, cx: &mut Shared, now: Time) {
         self.send_control(cx, self.control_path, &ShutdownAck);
-        if self.control_deadline == Time::MAX {
+        if self.deadlines.control == Time::MAX {
             self.restart_t2(now);
         }
     }
 
     pub(super) fn restart_t2(&mut self, now: Time) {
-        self.control_deadline = now + self.paths.get(self.control_path).rto.rto();
+        self.deadlines.control = now + self.paths.get(self.control_path).rto.rto();
     }
 
     /// Restarts the linger time in the states that wait for acknowledgements before the shutdown continues. Called
     /// when the wait begins, and when something was acknowledged.
     pub(super) fn restart_linger(&mut self, now: Time) {
         if matches!(self.state, State::ShutdownPending | State::ShutdownReceived) {
-            self.guard_deadline = self.config.shutdown_linger.map_or(Time::MAX, |linger| now + linger);
+            self.deadlines.guard = self.config.shutdown_linger.map_or(Time::MAX, |linger| now + linger);
         }
     }
 
@@ -240,9 +240,9 @@ impl Association {
             State::ShutdownSent => {
                 // Simultaneous shutdown.
                 enter(self, State::ShutdownAckSent);
-                self.guard_deadline = Time::MAX;
+                self.deadlines.guard = Time::MAX;
                 self.control_path = from;
-                self.shutdown_count = 0;
+                self.errors.shutdown = 0;
                 self.send_shutdown_ack(cx, now);
                 self.restart_t2(now);
             }

@@ -17,17 +17,17 @@ impl Association {
     /// Handles expired timers. `transmit` sends delayed acknowledgements and checks the time itself.
     pub(crate) fn handle_timeout(&mut self, cx: &mut Shared, now: Time) {
         self.flags.burst_open = true;
-        if self.control_deadline <= now {
+        if self.deadlines.control <= now {
             self.on_control_timer(cx, now);
         }
-        if self.guard_deadline <= now && !self.state.is_closed() {
+        if self.deadlines.guard <= now && !self.state.is_closed() {
             self.on_guard_timer(cx, now);
         }
-        if self.idle_deadline <= now {
+        if self.deadlines.idle <= now {
             self.on_idle_timer(cx, now);
         }
-        if self.probe_deadline <= now {
-            self.probe_deadline = Time::MAX;
+        if self.deadlines.probe <= now {
+            self.deadlines.probe = Time::MAX;
             self.outbound.permit_window_probe();
         }
         if self.outbound.loss_deadline() <= now {
@@ -49,7 +49,7 @@ impl Association {
     }
 
     fn on_control_timer(&mut self, cx: &mut Shared, now: Time) {
-        self.control_deadline = Time::MAX;
+        self.deadlines.control = Time::MAX;
         let attempts_max = self.config.init_retrans_max;
         match &mut self.state {
             State::CookieWait(setup) | State::CookieEchoed(setup) => {
@@ -88,12 +88,12 @@ impl Association {
 
     /// Handles an expiry of T2-shutdown (section 9.2).
     fn on_t2(&mut self, cx: &mut Shared, now: Time) {
-        self.shutdown_count += 1;
+        self.errors.shutdown += 1;
         if let Some(log) = log_of(self) {
-            log.control_timer(ControlTimer::Shutdown, self.shutdown_count);
+            log.control_timer(ControlTimer::Shutdown, self.errors.shutdown);
         }
-        self.error_count = self.error_count.saturating_add(1);
-        if self.shutdown_count > self.config.association_retrans_max {
+        self.errors.total = self.errors.total.saturating_add(1);
+        if self.errors.shutdown > self.config.association_retrans_max {
             return self.give_up(cx, now, UNANSWERED);
         }
         self.back_off_control_path(cx);
@@ -123,10 +123,10 @@ impl Association {
     }
 
     fn on_guard_timer(&mut self, cx: &mut Shared, now: Time) {
-        self.guard_deadline = Time::MAX;
+        self.deadlines.guard = Time::MAX;
         if matches!(self.state, State::ShutdownSent) {
             if let Some(log) = log_of(self) {
-                log.control_timer(ControlTimer::ShutdownGuard, self.shutdown_count);
+                log.control_timer(ControlTimer::ShutdownGuard, self.errors.shutdown);
             }
             self.give_up(cx, now, "the shutdown took too long");
         } else {
@@ -135,7 +135,7 @@ impl Association {
     }
 
     fn on_idle_timer(&mut self, cx: &mut Shared, now: Time) {
-        self.idle_deadline = Time::MAX;
+        self.deadlines.idle = Time::MAX;
         if self.outbound.is_empty() && !self.inbound.readable() {
             self.outbound.release_idle();
             self.inbound.release_idle();
@@ -150,7 +150,7 @@ impl Association {
     /// Handles T3-rtx of a path. Returns true if it has expired, or counts as expired because the path is silent.
     fn on_rtx_timer(&mut self, cx: &mut Shared, now: Time, index: PathIndex) -> bool {
         self.paths.get_mut(index).on_pace_timer(now);
-        let silent = self.paths.len() > 1 && self.paths.silence_deadline(index, &self.config) <= now;
+        let silent = self.paths.has_several() && self.paths.silence_deadline(index, &self.config) <= now;
         let expired = !self.state.is_closed() && (silent || self.paths.get(index).rtx_expired(now));
         if expired {
             self.on_t3(cx, now, index);
@@ -215,7 +215,7 @@ impl Association {
         self.on_window_shrunk(index, false);
         self.assert_flights();
         self.on_path_error(cx, index, outcome.change);
-        self.data_timeouts = self.data_timeouts.saturating_add(1);
+        self.errors.data_timeouts = self.errors.data_timeouts.saturating_add(1);
         self.count_error(cx, now);
     }
 
@@ -234,7 +234,7 @@ impl Association {
 
     /// Returns when a path counts as silent, if there are several.
     pub(super) fn silence_deadline(&self) -> Time {
-        if self.paths.len() == 1 {
+        if !self.paths.has_several() {
             return Time::MAX;
         }
         let of = |index| self.paths.silence_deadline(index, &self.config);
@@ -245,8 +245,8 @@ impl Association {
     /// count. Time-outs of DATA without an acknowledgement in between have a second count with the same limit, so
     /// that DATA which never arrives does not wait for ever while HEARTBEATs are answered.
     fn count_error(&mut self, cx: &mut Shared, now: Time) {
-        self.error_count = self.error_count.saturating_add(1);
-        if self.error_count.max(self.data_timeouts) > self.config.association_retrans_max {
+        self.errors.total = self.errors.total.saturating_add(1);
+        if self.errors.total.max(self.errors.data_timeouts) > self.config.association_retrans_max {
             self.give_up(cx, now, UNANSWERED);
         }
     }

@@ -136,7 +136,7 @@ impl Association {
     /// True if a chunk to be retransmitted uses another path than this one: each packet contains chunks of one path.
     /// A COOKIE ECHO carries any chunks.
     fn goes_elsewhere(&self, again: &Retransmission, index: PathIndex) -> bool {
-        self.paths.len() > 1 && !self.state.in_setup() && self.way_of(again) != index
+        self.paths.has_several() && !self.state.in_setup() && self.way_of(again) != index
     }
 
     /// True if data waits to be sent or retransmitted.
@@ -507,10 +507,10 @@ impl Association {
         let cut_from = self.paths.get(index).pmtu.cut_from();
         let leaves_room = setup.cookie.len() <= full / 2;
         let (attempts, echoes) = (setup.attempts, setup.echoes);
-        if self.control_deadline == Time::MAX {
+        if self.deadlines.control == Time::MAX {
             // Start T1-cookie even if the packet cannot be built: a cookie that fits no buffer must not stop the
             // set-up for ever.
-            self.control_deadline = now + self.paths.get(index).rto.rto();
+            self.deadlines.control = now + self.paths.get(index).rto.rto();
         }
         let room = if oversize { buffer } else { buffer.get_mut(..full)? };
         let mut packet = PacketBuilder::new(room, self.local_port, self.peer_port, self.peer_tag);
@@ -579,9 +579,9 @@ impl Association {
     /// SACK for the last data is what closes the window.
     fn watch_window(&mut self, now: Time, index: PathIndex) {
         if !self.outbound.window_probe_wanted() {
-            self.probe_deadline = Time::MAX;
-        } else if self.probe_deadline == Time::MAX {
-            self.probe_deadline = now + self.paths.get(index).rto.rto();
+            self.deadlines.probe = Time::MAX;
+        } else if self.deadlines.probe == Time::MAX {
+            self.deadlines.probe = now + self.paths.get(index).rto.rto();
         }
     }
 

@@ -99,25 +99,20 @@ impl Association {
                 let config = Arc::clone(&self.config);
                 let change = self.paths.get_mut(index).fail(&config);
                 self.on_path_error(cx, index, change);
-                self.move_off(cx, now, index);
+                self.send_again(index);
+                let other = self.paths.data_path().unwrap_or(index);
+                self.move_control(cx, now, index, other);
             }
         }
         true
     }
 
-    /// Retransmits the flight of the path on another one at once.
-    fn move_off(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
-        if self.paths.get(index).flight > 0 || self.outbound.has_overdue(index) {
-            let marked = self.outbound.send_again(index);
-            let path = self.paths.get_mut(index);
-            path.stop_rtx();
-            path.on_lost(marked);
-            self.flags.burst_open = true;
-        }
-        if self.control_path != index {
+    /// Moves control chunks off a path. A SHUTDOWN or SHUTDOWN ACK that waits for its answer is sent again at once.
+    pub(super) fn move_control(&mut self, cx: &mut Shared, now: Time, from: PathIndex, to: PathIndex) {
+        if self.control_path != from {
             return;
         }
-        self.control_path = self.paths.data_path().unwrap_or(index);
+        self.control_path = to;
         match self.state {
             State::ShutdownSent => self.send_shutdown(cx, now),
             State::ShutdownAckSent => self.send_shutdown_ack(cx, now),
@@ -140,11 +135,11 @@ impl Association {
     /// messages prolongs the set-up.
     fn set_up_over(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
         self.control_path = index;
-        let deadline = self.control_deadline;
+        let deadline = self.deadlines.control;
         match &mut self.state {
             State::CookieWait(_) => {
                 self.send_init(cx, now);
-                self.control_deadline = deadline;
+                self.deadlines.control = deadline;
             }
             State::CookieEchoed(setup) => {
                 setup.echoes = 0;

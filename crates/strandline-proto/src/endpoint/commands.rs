@@ -271,7 +271,7 @@ impl Endpoint {
         Ok(())
     }
 
-    fn live(
+    pub(super) fn live(
         &mut self,
         id: AssociationId,
     ) -> Result<(&mut Association, &mut crate::association::context::Shared), UnknownAssociation> {
@@ -366,7 +366,7 @@ impl Endpoint {
         Ok(())
     }
 
-    fn path_of(&self, id: AssociationId, address: IpAddr) -> Result<PathIndex, PathError> {
+    pub(super) fn path_of(&self, id: AssociationId, address: IpAddr) -> Result<PathIndex, PathError> {
         let association = self.table.by_id(id).ok_or(PathError::UnknownAssociation)?;
         if association.state.is_closed() {
             return Err(PathError::UnknownAssociation);

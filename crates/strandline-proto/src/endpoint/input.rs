@@ -157,6 +157,10 @@ impl Endpoint {
             self.shared.stats.malformed += 1;
             return diagnostics::discarded(datagram, "INIT, INIT ACK or SHUTDOWN COMPLETE is not alone");
         }
+        if !association.paths.is_at(datagram.destination) {
+            self.shared.stats.unknown_address += 1;
+            return;
+        }
         if waits && starts_with(packet, kind::INIT_ACK) {
             let (source, marked) = (datagram.source, datagram.is_marked());
             self.with_reindex(now, slot, |association, shared| {

@@ -34,6 +34,8 @@ struct Answer {
     a_rwnd: u32,
     ties: (u32, u32),
     features: Features,
+    /// Local addresses of the existing association; empty if it has those of the endpoint.
+    local: Vec<IpAddr>,
 }
 
 impl Endpoint {
@@ -166,6 +168,7 @@ impl Endpoint {
             a_rwnd: config.receive_buffer_start(),
             ties: (0, 0),
             features: Features::offered_by(&config),
+            local: Vec::new(),
         }
     }
 
@@ -224,7 +227,7 @@ impl Endpoint {
         // one.
         let mut kinds = Vec::new();
         let more: Vec<Parameter<'_>> = features.answer(&mut kinds).chain(cookie).chain(reported).collect();
-        init_packet(shared, route, ports, init, Some(offer), &more);
+        init_packet(shared, route, ports, init, &answer.local, Some(offer), &more);
         shared.stats.inits += 1;
     }
 
@@ -409,6 +412,7 @@ fn answer_of(association: &Association, tag: VerificationTag, ties: (u32, u32)) 
         ties,
         // What was declared before stands.
         features: association.features.offered_again(),
+        local: association.paths.local().to_vec(),
     }
 }
 

@@ -64,7 +64,7 @@ impl Endpoint {
         datagram: &Datagram<'_>,
     ) -> bool {
         let Some((slot, address)) = self.sender_here(Mark::Own(tag), packet, datagram) else { return false };
-        let has_others = self.table.at(slot).is_some_and(|association| association.paths.len() > 1);
+        let has_others = self.table.at(slot).is_some_and(|association| association.paths.has_several());
         let listens = self.ports.listens(packet.destination_port());
         let dropped = existing == Some(slot) || (existing.is_none() && !listens && has_others);
         if dropped {
@@ -113,7 +113,7 @@ impl Endpoint {
                 let slot = self.find_by_peer(&PeerKey { address, peer_port, local_port })?;
                 let association = self.table.at(slot)?;
                 // An association of this endpoint with itself has one path. Its packets must not be dropped.
-                let ours = association.peer_tag == tag && association.paths.len() > 1 && mirrored();
+                let ours = association.peer_tag == tag && association.paths.has_several() && mirrored();
                 ours.then_some((slot, address))
             }
             // The tag is nearly always unknown here, which is cheap to check.

@@ -1,5 +1,6 @@
 //! An SCTP endpoint: the associations of one carrier, with look-up in O(1) and one timing wheel for all of them.
 
+mod addresses;
 mod budget;
 mod commands;
 mod demux;
@@ -25,6 +26,7 @@ use rand_core::{RngCore, SeedableRng};
 use strandline_wire::Packet;
 use strandline_wire::number::VerificationTag;
 
+pub use self::addresses::Addresses;
 use self::budget::InitBudget;
 pub use self::commands::Connect;
 use self::demux::{Demux, PeerKey, entry_of, path_of};
@@ -368,7 +370,7 @@ impl Endpoint {
         let tag = association.local_tag;
         let (local_port, paths) = (association.local_port, association.paths.indices());
         self.shared.memory.on_association();
-        self.multihomed += u32::from(association.paths.len() > 1);
+        self.multihomed += u32::from(association.paths.has_several());
         self.demux.insert_tag(tag, slot);
         self.ports.add_association(local_port);
         for path in paths {
@@ -398,7 +400,7 @@ impl Endpoint {
         self.shared.memory.on_association_gone();
         self.demux.remove_tag(association.local_tag);
         self.ports.remove_association(association.local_port);
-        self.multihomed = self.multihomed.saturating_sub(u32::from(association.paths.len() > 1));
+        self.multihomed = self.multihomed.saturating_sub(u32::from(association.paths.has_several()));
         for path in association.paths.indices() {
             if let Some(key) = key_of(association, path) {
                 self.demux.remove_peer(&key, entry_of(slot, path));

@@ -107,6 +107,13 @@ impl Rack {
         Verdict::Waits
     }
 
+    /// Forgets a path that is removed.
+    pub(super) fn forget(&mut self, path: PathIndex) {
+        self.learnt.forget(path);
+        self.paths.reset(path);
+        self.stale = true;
+    }
+
     /// Ends undo states when it is too late for proof.
     fn settle_undo(&mut self) {
         if !self.paths.iter().any(|path| path.spurious.is_open()) {

@@ -47,6 +47,11 @@ impl Recovery {
         self.any_shrunk = true;
     }
 
+    /// Forgets a path that is removed.
+    pub(super) fn forget(&mut self, path: PathIndex) {
+        self.shrunk[path] = None;
+    }
+
     fn has_shrunk_for(&self, path: PathIndex, tsn: Tsn) -> bool {
         self.shrunk[path].is_some_and(|until| tsn.is_at_or_before(until))
     }

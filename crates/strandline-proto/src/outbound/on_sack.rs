@@ -7,7 +7,7 @@ use super::gaps::Gaps;
 use super::loss_detection::Newly;
 use super::messages::Messages;
 use super::miss_indications::{self, Missing};
-use super::outstanding::{CREDITED, MOVED, Outstanding, RESENT, Record, Run, State};
+use super::outstanding::{CREDITED, MOVED, ORPHANED, Outstanding, RESENT, Record, Run, State};
 use super::rack::Rack;
 use super::send_window::{SendWindow, TAKEN_BACK_MAX, tell_acked};
 use super::spurious::RESENT_MAX;
@@ -158,13 +158,16 @@ impl SendWindow {
                 let Some(record) = outstanding.change(index, State::GapAcked) else { break };
                 let (at, timed) = (outstanding.sent_at(index), !outstanding.is_unnamed(index));
                 if credit(&record, (at, timed), &mut paths[record.path]) {
-                    let first = &mut first_acked[record.path];
-                    *first = (*first).min(index);
                     highest = index;
-                    newly[record.path] = Some(index);
-                    if let Some(rack) = rack {
-                        let run = Run::single(index, &record);
-                        tell_acked(rack, outstanding, &run, at.map(|at| (at, timed)), overtaken);
+                    progress.newly_acked = true;
+                    if !record.has(ORPHANED) {
+                        let first = &mut first_acked[record.path];
+                        *first = (*first).min(index);
+                        newly[record.path] = Some(index);
+                        if let Some(rack) = rack {
+                            let run = Run::single(index, &record);
+                            tell_acked(rack, outstanding, &run, at.map(|at| (at, timed)), overtaken);
+                        }
                     }
                 }
                 if let Some(record) = outstanding.get_mut(index) {
@@ -173,7 +176,6 @@ impl SendWindow {
             }
         }
         outstanding.set_unnamed(gaps.cut_at());
-        progress.newly_acked |= newly.iter().any(Option::is_some);
         let missing = Missing { below: highest, all: progress.in_fast_recovery && steps > 0 };
         let mut first_missing = PerPath::filled(usize::MAX);
         if rack.is_none() {
@@ -213,8 +215,8 @@ fn credit(record: &Record, (sent_at, timed): (Option<Time>, bool), path: &mut Pa
     if record.state() == State::InFlight {
         path.flight_drop += len;
     }
-    if record.has(CREDITED) {
-        return false;
+    if record.has(CREDITED | ORPHANED) {
+        return !record.has(CREDITED);
     }
     path.acked_bytes += len;
     path.acked_chunks += 1;

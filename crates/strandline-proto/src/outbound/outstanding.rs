@@ -16,7 +16,7 @@ use strandline_wire::{DATA_CHUNK_HEADER_LEN, Data};
 use super::messages::{Leaving, MessageKey, Messages};
 use super::send_times::SendTimes;
 use crate::number::Tsn;
-use crate::path_index::{PathIndex, PerPath};
+use crate::path_index::{PathIndex, PathMask, PerPath};
 use crate::time::Time;
 
 /// Maximum number of outstanding chunks: what a gap block can report. It also keeps the two limits of section 6.1,
@@ -72,6 +72,9 @@ pub(super) const RESENT: u8 = 1 << 4;
 pub(super) const PROBE: u8 = 1 << 5;
 /// It was sent on several paths: it is unknown which of them delivered it.
 pub(super) const MOVED: u8 = 1 << 6;
+/// The path that it was sent on is removed, and it has not been retransmitted since: its acknowledgement shows nothing
+/// about any path.
+pub(super) const ORPHANED: u8 = 1 << 7;
 
 impl Record {
     pub(super) const fn has(&self, flag: u8) -> bool {
@@ -94,7 +97,7 @@ impl Record {
     #[inline]
     const fn alike(&self) -> u32 {
         let all = u32::from_le_bytes([self.path.number(), self.misses, self.flags, self.state as u8]);
-        all & u32::from_le_bytes([u8::MAX, 0, CREDITED | RESENT | MOVED, u8::MAX])
+        all & u32::from_le_bytes([u8::MAX, 0, CREDITED | RESENT | MOVED | ORPHANED, u8::MAX])
     }
 
     /// Returns the bytes of the chunk in a packet, including header and padding, as congestion control counts them
@@ -131,8 +134,8 @@ pub(super) struct Outstanding {
     /// If the latest SACK was full: the highest TSN that it reported, and the next TSN when it arrived. It is unknown
     /// when chunks between them arrived.
     unnamed: Option<(Tsn, Tsn)>,
-    /// A bit for each path that any of these was sent on.
-    paths: u8,
+    /// The paths that any of these was sent on.
+    paths: PathMask,
 }
 
 /// Chunks that leave together, alike in path, state and credit.
@@ -195,7 +198,7 @@ impl Outstanding {
             overdue: PerPath::default(),
             times: SendTimes::default(),
             unnamed: None,
-            paths: 0,
+            paths: PathMask::default(),
         }
     }
 
@@ -219,7 +222,7 @@ impl Outstanding {
     #[inline]
     pub(super) fn on_sent(&mut self, now: Time, path: PathIndex, chunks: u32, user_data: usize) {
         self.times.on_sent(self.first + (self.records.len() as u32 - chunks), now);
-        self.paths |= path.bit();
+        self.paths.insert(path);
         self.in_flight_bytes += user_data as u32;
         self.bytes += user_data as u32;
     }
@@ -268,7 +271,7 @@ impl Outstanding {
         self.marked_from = self.marked_from.saturating_sub(steps);
         self.times.advance(self.first);
         if self.records.is_empty() {
-            self.paths = 0;
+            self.paths = PathMask::default();
         }
     }
 
@@ -341,10 +344,24 @@ impl Outstanding {
         if record.path != path {
             record.set(MOVED);
         }
+        record.clear(ORPHANED);
         record.path = path;
-        self.paths |= path.bit();
+        self.paths.insert(path);
         record.misses = 0;
         self.change(index, State::InFlight);
+    }
+
+    /// Assigns the chunks of a path that is removed, none of which is in flight or overdue, to another path.
+    pub(super) fn move_path(&mut self, from: PathIndex, to: PathIndex) {
+        for record in self.records.iter_mut().filter(|record| record.path == from) {
+            record.path = to;
+            record.clear(RESENT | PROBE | FAST_MARKED);
+            record.set(MOVED | ORPHANED);
+        }
+        if self.paths.contains(from) {
+            self.paths.remove(from);
+            self.paths.insert(to);
+        }
     }
 
     /// Ends the processing of a SACK. `cut_at` is the highest index that it reported, if it had no room for more.

@@ -38,7 +38,7 @@ pub(super) struct Rack {
     /// State of each path that data was sent on.
     pub(super) paths: PathVec<PathRack>,
     /// What was known about the paths before.
-    learnt: Learnt,
+    pub(super) learnt: Learnt,
     /// No chunk below this index is in flight and was sent only once.
     pub(super) judged: usize,
     /// Below this index, chunks that no SACK had room to report and that were sent only once have left the flight.
@@ -84,6 +84,14 @@ pub(super) struct Learnt {
 }
 
 impl Learnt {
+    /// Forgets a path that is removed.
+    pub(super) fn forget(&mut self, path: PathIndex) {
+        self.reordering &= !path.bit();
+        if path == PathIndex::FIRST {
+            self.min_rtt_us = 0;
+        }
+    }
+
     fn path(self, path: PathIndex) -> PathRack {
         let reordering = self.reordering & path.bit() != 0;
         let known_ns = if path == PathIndex::FIRST { u64::from(self.min_rtt_us) * 1000 } else { 0 };
@@ -506,23 +514,23 @@ impl Rack {
         self.path(path).spurious.on_marks_refuted(chunks);
     }
 
-    /// Records that a chunk that had been sent on path `from` is retransmitted. `first` is true if it had been sent
+    /// Records that a chunk that had been sent on path `from`, unless that is removed, is retransmitted. `first` is true if it had been sent
     /// once, `probe` if nothing indicated its loss. Returns its number in the log.
     pub(super) fn on_resent(
         &mut self,
         now: Time,
         tsn: Tsn,
-        from: PathIndex,
+        from: Option<PathIndex>,
         (first, probe): (bool, bool),
     ) -> u16 {
         // Without a delay, what is sent now precedes something that has arrived.
         self.stale |= self.paths.iter().any(|path| path.latest.is_some_and(|(at, _)| at >= now));
         for (index, path) in PathIndex::ALL.into_iter().zip(self.paths.iter_mut()) {
-            match index == from {
+            match Some(index) == from {
                 true if !probe => path.spurious.on_resent(now, tsn),
                 _ => path.spurious.on_resent_elsewhere(now, tsn),
             }
-            if index == from && probe {
+            if Some(index) == from && probe {
                 path.spurious.on_probe_resent(now, tsn, first);
             }
         }

@@ -5,7 +5,7 @@ use super::ack::PathAck;
 use super::gaps::Gaps;
 use super::messages::Messages;
 use super::miss_indications::Recovery;
-use super::outstanding::{CHUNKS_MAX, CREDITED, MOVED, Outstanding, PROBE, RESENT, Run, State};
+use super::outstanding::{CHUNKS_MAX, CREDITED, MOVED, ORPHANED, Outstanding, PROBE, RESENT, Run, State};
 use super::rack::{Learnt, Rack};
 use crate::config::Recovery as Mode;
 use crate::number::Tsn;
@@ -92,6 +92,9 @@ impl SendWindow {
         if run.state == State::InFlight {
             ack.flight_drop += run.bytes;
         }
+        if run.has(ORPHANED) {
+            return !run.has(CREDITED);
+        }
         ack.lowest_acked = true;
         if run.has(CREDITED) {
             return false;
@@ -116,8 +119,21 @@ impl SendWindow {
         let Some(record) = outstanding.get(index) else { return };
         let how = (!record.has(RESENT), record.has(PROBE));
         let tsn = outstanding.tsn(index);
-        let number = rack.as_mut().map(|rack| rack.on_resent(now, tsn, record.path, how));
+        let from = (!record.has(ORPHANED)).then_some(record.path);
+        let number = rack.as_mut().map(|rack| rack.on_resent(now, tsn, from, how));
         outstanding.resend(index, path, number);
+    }
+
+    /// Assigns the chunks of a path that is removed to another one, to be retransmitted unless they have arrived. Nothing
+    /// refers to the removed path afterwards. Returns the bytes that left its flight.
+    pub(super) fn move_path(&mut self, from: PathIndex, to: PathIndex) -> u32 {
+        let marked = self.mark_path(from);
+        self.outstanding.move_path(from, to);
+        self.recovery.forget(from);
+        if let Some(rack) = &mut self.rack {
+            rack.forget(from);
+        }
+        marked
     }
 
     /// Returns the heap of records and loss detection in bytes.

@@ -199,10 +199,4 @@ impl Outbound {
             streams,
         }
     }
-
-    /// Returns the heap in bytes, without the buffers that the user shares.
-    #[must_use]
-    pub(crate) fn heap_bytes(&self) -> usize {
-        self.heap().total()
-    }
 }

@@ -21,6 +21,13 @@ impl Outbound {
         mark_path(self, path, |by_time| by_time.on_path_refused(path))
     }
 
+    /// Assigns all outstanding chunks of a path that is removed to another one, as if they had been sent there, and
+    /// marks those in flight for retransmission. Nothing refers to the removed path afterwards.
+    pub(crate) fn move_path(&mut self, from: PathIndex, to: PathIndex) {
+        self.learnt.forget(from);
+        mark(self, |sent| sent.move_path(from, to));
+    }
+
     /// Handles an expiry of T3-rtx of the path, if there is no other path and losses are detected by time: only as
     /// many of its lowest chunks as fit a packet are marked for retransmission, and the answer shows the fate of the
     /// others. With miss indications, or after an answer that did not help, it is [`on_timeout`](Self::on_timeout).

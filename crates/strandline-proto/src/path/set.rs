@@ -9,23 +9,42 @@ use super::destination::Path;
 use super::state::PathState;
 use crate::config::AssociationConfig;
 use crate::congestion::Controller;
-use crate::path_index::PathIndex;
+use crate::path_index::{PathIndex, PathMask};
 use crate::time::Time;
 use crate::zone;
 
-/// The paths of an association: at least one and at most `PATHS_MAX`. The first is stored inline, so that an
-/// association with one path needs no heap. Paths are never removed, so indices stay valid.
+/// The paths of an association, at least one and at most `PATHS_MAX`, and its local addresses. The first path is stored
+/// inline, so that an association with one path needs no heap. A path keeps its index as long as it exists; the index
+/// of a removed one goes to the next that is added.
 #[derive(Debug)]
 pub(crate) struct PathSet {
+    /// The path with the first index, or what is left of it if that is not in `present`.
     first: Path,
-    more: Vec<Path>,
+    present: PathMask,
     primary: PathIndex,
+    more: Option<Box<More>>,
+}
+
+/// What associations with several addresses need.
+#[derive(Debug, Default)]
+struct More {
+    /// The paths with the second index and higher, with what is left of removed ones in between.
+    paths: Vec<Path>,
+    /// See [`PathSet::local`].
+    local: Vec<IpAddr>,
 }
 
 impl PathSet {
     /// Creates a set of one path, the primary.
     pub(crate) fn new(first: Path) -> Self {
-        Self { first, more: Vec::new(), primary: PathIndex::FIRST }
+        Self { first, present: PathMask::of(PathIndex::FIRST), primary: PathIndex::FIRST, more: None }
+    }
+
+    /// Replaces all paths by one, the primary. Local addresses stay.
+    pub(crate) fn replace(&mut self, first: Path) {
+        let local = self.more.take().map(|more| more.local).unwrap_or_default();
+        *self = Self::new(first);
+        self.set_local(local);
     }
 
     /// Adds a path. Returns `None` if there are already `PATHS_MAX`. If a path to the same IP address exists,
@@ -34,15 +53,79 @@ impl PathSet {
         if let Some(present) = self.by_address(path.remote.ip()) {
             return Some(present);
         }
-        let index = PathIndex::new(self.len())?;
-        self.more.reserve_exact(1);
-        self.more.push(path);
+        let index = self.present.free()?;
+        match usize::from(index).checked_sub(1) {
+            None => self.first = path,
+            Some(at) => {
+                let paths = &mut self.more.get_or_insert_default().paths;
+                match paths.get_mut(at) {
+                    Some(place) => *place = path,
+                    None => {
+                        paths.reserve_exact(1);
+                        paths.push(path);
+                    }
+                }
+            }
+        }
+        self.present.insert(index);
         Some(index)
     }
 
+    /// Removes a path that nothing refers to any more, except as the primary path: that moves to the path that
+    /// [`data_path`](Self::data_path) returns. Returns false without a change if no other path is confirmed.
+    pub(crate) fn remove(&mut self, index: PathIndex) -> bool {
+        if !self.contains(index) || !self.confirmed_other_than(index) {
+            return false;
+        }
+        self.present.remove(index);
+        if self.primary == index {
+            self.primary = self.replacement().unwrap_or(self.primary);
+        }
+        if let Some(more) = &mut self.more {
+            while PathIndex::new(more.paths.len()).is_some_and(|last| !self.present.contains(last))
+                && more.paths.pop().is_some()
+            {}
+            more.paths.shrink_to_fit();
+        }
+        self.free_more();
+        true
+    }
+
+    /// Returns the association's own local addresses. Empty if it has those of its endpoint.
+    pub(crate) fn local(&self) -> &[IpAddr] {
+        self.more.as_ref().map_or(&[], |more| &more.local)
+    }
+
+    /// True if packets to the address, if that is known, are for the association: always if it has no local addresses
+    /// of its own.
+    #[inline]
+    pub(crate) fn is_at(&self, destination: Option<IpAddr>) -> bool {
+        self.more.is_none() || self.is_at_own(destination)
+    }
+
+    #[cold]
+    fn is_at_own(&self, destination: Option<IpAddr>) -> bool {
+        let plain = |address: IpAddr| zone::bare(address).to_canonical();
+        let is = |address| self.local().iter().any(|own| plain(*own) == plain(address));
+        self.local().is_empty() || destination.is_none_or(is)
+    }
+
+    /// Sets the association's own local addresses; with none it has those of its endpoint.
+    pub(crate) fn set_local(&mut self, local: Vec<IpAddr>) {
+        if self.more.is_some() || !local.is_empty() {
+            self.more.get_or_insert_default().local = local;
+        }
+        self.free_more();
+    }
+
+    fn free_more(&mut self) {
+        self.more.take_if(|more| more.paths.is_empty() && more.local.is_empty());
+    }
+
     /// True if there is a path with this index.
+    #[inline]
     pub(crate) fn contains(&self, index: PathIndex) -> bool {
-        usize::from(index) < self.len()
+        self.present.contains(index)
     }
 
     /// Returns the index of a path by its number, which may come from the network.
@@ -51,30 +134,34 @@ impl PathSet {
     }
 
     pub(crate) fn len(&self) -> usize {
-        1 + self.more.len()
+        self.present.len()
+    }
+
+    /// True if there are two paths or more.
+    #[inline]
+    pub(crate) fn has_several(&self) -> bool {
+        self.more.is_some() && self.present.has_several()
     }
 
     /// Returns the path of an index, if there is one.
     pub(crate) fn find(&self, index: PathIndex) -> Option<&Path> {
-        match usize::from(index).checked_sub(1) {
-            None => Some(&self.first),
-            Some(at) => self.more.get(at),
-        }
+        self.contains(index).then(|| self.get(index))
     }
 
     /// Returns the path of an index from [`add`](Self::add) or an iterator, and the first path for any other index.
+    #[inline]
     pub(crate) fn get(&self, index: PathIndex) -> &Path {
         debug_assert!(self.contains(index), "no such path: {index:?}");
-        usize::from(index).checked_sub(1).and_then(|at| self.more.get(at)).unwrap_or(&self.first)
+        let Some(more) = &self.more else { return &self.first };
+        usize::from(index).checked_sub(1).and_then(|at| more.paths.get(at)).unwrap_or(&self.first)
     }
 
     /// Returns a mutable reference to the path that [`get`](Self::get) returns.
+    #[inline]
     pub(crate) fn get_mut(&mut self, index: PathIndex) -> &mut Path {
         debug_assert!(self.contains(index), "no such path: {index:?}");
-        match usize::from(index).checked_sub(1).and_then(|at| self.more.get_mut(at)) {
-            Some(path) => path,
-            None => &mut self.first,
-        }
+        let Some(more) = &mut self.more else { return &mut self.first };
+        usize::from(index).checked_sub(1).and_then(|at| more.paths.get_mut(at)).unwrap_or(&mut self.first)
     }
 
     /// Returns the path to a link-local address given without its zone, if there is exactly one.
@@ -86,20 +173,26 @@ impl PathSet {
 
     /// Returns the path to an address. IPv4 addresses equal their IPv4-mapped IPv6 form.
     pub(crate) fn by_address(&self, address: IpAddr) -> Option<PathIndex> {
-        if self.first.remote.ip() == address {
+        if self.first.remote.ip() == address && (self.more.is_none() || self.contains(PathIndex::FIRST)) {
             return Some(PathIndex::FIRST);
         }
+        self.by_canonical_address(address)
+    }
+
+    #[cold]
+    fn by_canonical_address(&self, address: IpAddr) -> Option<PathIndex> {
         let address = address.to_canonical();
         self.iter().find(|(_, path)| path.remote.ip().to_canonical() == address).map(|(index, _)| index)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (PathIndex, &Path)> {
-        self.indices().zip(core::iter::once(&self.first).chain(&self.more))
+        self.present.map(|index| (index, self.get(index)))
     }
 
     /// Returns the indices of all paths, for loops that modify the set.
-    pub(crate) fn indices(&self) -> impl Iterator<Item = PathIndex> + use<> {
-        PathIndex::first(self.len())
+    #[inline]
+    pub(crate) fn indices(&self) -> PathMask {
+        self.present
     }
 
     /// Returns all indices, the path with the oldest HEARTBEAT first, so that paths which HB.Max.Burst left out are
@@ -139,6 +232,11 @@ impl PathSet {
         if self.get(self.primary).state == PathState::Active {
             return Some(self.primary);
         }
+        self.replacement()
+    }
+
+    /// Returns the path for new data if the primary path does not work.
+    fn replacement(&self) -> Option<PathIndex> {
         self.best(PathState::Active, None)
             .or_else(|| self.best(PathState::PotentiallyFailed, None))
             .or_else(|| self.least_recent(None))
@@ -177,7 +275,9 @@ impl PathSet {
 
     /// Returns when a path counts as silent, which matters only while another path is active.
     pub(crate) fn silence_deadline(&self, index: PathIndex, config: &AssociationConfig) -> Time {
-        let Some(silence_max) = config.path_silence_max.filter(|_| self.len() > 1) else { return Time::MAX };
+        let Some(silence_max) = config.path_silence_max.filter(|_| self.has_several()) else {
+            return Time::MAX;
+        };
         let at = self.get(index).silence_deadline(silence_max);
         if at == Time::MAX || self.active_other_than(index).is_none() { Time::MAX } else { at }
     }
@@ -185,26 +285,33 @@ impl PathSet {
     /// Returns the length of the longest SCTP packet, common header included, that every confirmed path carries.
     /// Chunks fragmented to it can be retransmitted on any path (AMDCS, section 7.3).
     pub(crate) fn payload_max(&self) -> usize {
-        if self.more.is_empty() {
+        if self.more.is_none() {
             return self.first.payload_max(); // Called for each packet.
         }
         let confirmed = self.iter().filter(|(_, path)| path.state != PathState::Unconfirmed);
-        confirmed.map(|(_, path)| path.payload_max()).min().unwrap_or_else(|| self.first.payload_max())
+        confirmed
+            .map(|(_, path)| path.payload_max())
+            .min()
+            .unwrap_or_else(|| self.get(self.primary).payload_max())
     }
 
     /// Returns the next deadline of all paths.
     #[inline]
     pub(crate) fn next_deadline(&self) -> Time {
-        if self.more.is_empty() {
+        if self.more.is_none() {
             return self.first.next_deadline(); // Called for each packet.
         }
-        self.more.iter().fold(self.first.next_deadline(), |least, path| least.min(path.next_deadline()))
+        self.iter().map(|(_, path)| path.next_deadline()).min().unwrap_or(Time::MAX)
     }
 
     /// Returns the number of bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         let controllers: usize = self.iter().map(|(_, path)| path.congestion.heap_bytes()).sum();
-        self.more.capacity() * size_of::<Path>() + controllers
+        let more = self.more.as_ref().map_or(0, |more| {
+            let local = more.local.capacity() * size_of::<IpAddr>();
+            size_of::<More>() + more.paths.capacity() * size_of::<Path>() + local
+        });
+        more + controllers
     }
 
     /// Releases memory of the controllers when nothing has been outstanding for a while.

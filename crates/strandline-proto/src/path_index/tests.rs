@@ -31,3 +31,21 @@ fn values_of_lower_paths_are_created_too() {
     assert!(values.iter_mut().map(|value| *value).eq([0, 9, 102]));
     assert_eq!(values.heap_bytes(), 3);
 }
+
+#[test]
+fn mask_yields_its_paths_in_order() {
+    let mut mask = PathMask::of(PathIndex::P6);
+    assert_eq!((mask.only(), mask.has_several(), mask.len()), (Some(PathIndex::P6), false, 1));
+    mask.insert(PathIndex::P1);
+    assert!(mask.eq([PathIndex::P1, PathIndex::P6]));
+    assert_eq!((mask.only(), mask.has_several(), mask.len()), (None, true, 2));
+    assert!(mask.contains(PathIndex::P1) && !mask.contains(PathIndex::P0));
+    assert_eq!(mask.free(), Some(PathIndex::P0));
+    mask.remove(PathIndex::P6);
+    assert_eq!(mask.only(), Some(PathIndex::P1));
+    mask.remove(PathIndex::P1);
+    assert_eq!((mask.only(), mask.has_several(), mask.count()), (None, false, 0));
+    let mut all = PathMask::default();
+    PathIndex::ALL.into_iter().for_each(|path| all.insert(path));
+    assert_eq!((all.len(), all.free()), (PATHS_MAX, None));
+}

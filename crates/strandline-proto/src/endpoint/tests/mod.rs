@@ -1,6 +1,7 @@
 //! Two endpoints in virtual time, driven packet by packet.
 
 mod addresses;
+mod changed_addresses;
 mod check;
 mod conformance_3;
 mod conformance_5;

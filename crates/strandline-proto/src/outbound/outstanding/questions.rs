@@ -37,10 +37,9 @@ impl Outstanding {
         self.times.of(self.tsn(index))
     }
 
-    /// Returns the only path that anything outstanding was sent on; `None` if there are several.
+    /// Returns the only path that anything outstanding was sent on; `None` if there are several, or none.
     pub(in crate::outbound) fn only_path(&self) -> Option<PathIndex> {
-        let only = self.paths.is_power_of_two().then(|| self.paths.trailing_zeros() as usize)?;
-        PathIndex::new(only)
+        self.paths.only()
     }
 
     /// True if the chunk may have arrived long before a SACK had room to report it, so that it measures no round-trip

@@ -9,6 +9,7 @@ mod life;
 mod memory;
 mod model;
 mod rack_model;
+mod removal;
 mod rfc3522;
 mod rfc3708;
 mod rfc5682;
@@ -281,6 +282,10 @@ impl Fixture {
 }
 
 impl Outbound {
+    fn heap_bytes(&self) -> usize {
+        self.heap().total()
+    }
+
     /// Compares every sum with its parts.
     fn assert_sound(&self) {
         let Some(busy) = &self.busy else { return };

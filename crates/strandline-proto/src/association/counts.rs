@@ -1,0 +1,42 @@
+//! Deadlines and error counts of an association as a whole; those of its paths are in `path`. A restart of the peer
+//! resets them.
+
+use crate::time::Time;
+
+/// Deadlines of timers; `Time::MAX` for those that are stopped.
+#[derive(Debug)]
+pub(super) struct Deadlines {
+    /// T1-init, T1-cookie or T2-shutdown, depending on the state.
+    pub(super) control: Time,
+    /// T5-shutdown-guard in SHUTDOWN-SENT, and the linger time in SHUTDOWN-PENDING and SHUTDOWN-RECEIVED.
+    pub(super) guard: Time,
+    /// When buffers that grew are released, unless data arrives before.
+    pub(super) idle: Time,
+    /// When the next zero window probe may be sent (section 6.1 rule A).
+    pub(super) probe: Time,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self { control: Time::MAX, guard: Time::MAX, idle: Time::MAX, probe: Time::MAX }
+    }
+}
+
+impl Deadlines {
+    #[inline]
+    pub(super) fn earliest(&self) -> Time {
+        self.control.min(self.guard).min(self.idle).min(self.probe)
+    }
+}
+
+/// Counts that end the association when they exceed their limits.
+#[derive(Debug, Default)]
+pub(super) struct ErrorCounts {
+    /// Number of consecutive errors over all paths (section 8.1).
+    pub(super) total: u16,
+    /// Number of T3-rtx time-outs since DATA was last acknowledged. An answered HEARTBEAT does not reset this count,
+    /// because it says nothing about longer packets.
+    pub(super) data_timeouts: u16,
+    /// Number of retransmissions of SHUTDOWN or SHUTDOWN ACK.
+    pub(super) shutdown: u16,
+}

@@ -1,0 +1,103 @@
+//! Chunks of a path that is removed.
+
+use super::*;
+
+fn removed(fixture: &mut Fixture, from: u8, to: u8) {
+    fixture.out.move_path(at(from), at(to));
+    fixture.flight[usize::from(from)] = 0;
+    fixture.check();
+}
+
+/// Returns a fixture with TSNs 0 to 2 on path 0 and 3 to 5 on path 1.
+fn two_paths(by_time: bool) -> Fixture {
+    let mut fixture = if by_time { Fixture::by_time(3) } else { Fixture::with_outstanding(3) };
+    for _ in 0..3 {
+        fixture.push(FULL);
+        assert_eq!(fixture.packet(1).len(), 1);
+    }
+    fixture
+}
+
+#[test]
+fn chunks_in_flight_are_retransmitted_on_another_path() {
+    for by_time in [false, true] {
+        let mut fixture = two_paths(by_time);
+        removed(&mut fixture, 0, 1);
+        assert_eq!((fixture.out.flight_of(at(0)), fixture.out.flight_of(at(1))), (0, 3 * ROOM as u32));
+        assert_eq!(fixture.out.path_of(Tsn(INITIAL)), Some(at(1)));
+        let again = fixture.out.retransmission().unwrap();
+        assert_eq!((again.last_path, again.fast, again.repeated, again.probe), (at(1), false, false, false));
+        assert_eq!(fixture.tsns(1), [0, 1, 2]);
+        fixture.wait(50);
+        let (outcome, acks) = fixture.sack(6, &[]);
+        assert!(
+            matches!(outcome, SackOutcome::Applied { all_acked: true, newly_acked: true, .. }),
+            "{outcome:?}"
+        );
+        assert!(acks[0].is_nothing());
+        assert_eq!((acks[1].flight_drop, acks[1].acked_bytes), (6 * ROOM as u32, 6 * ROOM as u32));
+    }
+}
+
+/// They have arrived after all: that shows nothing about the path which they were assigned to.
+#[test]
+fn late_acknowledgement_shows_nothing_about_another_path() {
+    for by_time in [false, true] {
+        for by_gap in [false, true] {
+            let mut fixture = two_paths(by_time);
+            let (first, removed_path, other) = if by_gap { (0, 1, 0) } else { (3, 0, 1) };
+            removed(&mut fixture, removed_path, other);
+            let (outcome, acks) = if by_gap { fixture.sack(0, &[(3, 5)]) } else { fixture.sack(3, &[]) };
+            assert!(matches!(outcome, SackOutcome::Applied { newly_acked: true, .. }), "{outcome:?}");
+            for ack in &acks {
+                let nothing = PathAck { in_recovery: ack.in_recovery, ..PathAck::default() };
+                assert_eq!(*ack, nothing, "by time {by_time}, by gap {by_gap}");
+            }
+            assert_eq!(fixture.out.loss_deadline(), Time::MAX, "from TSN {first} on");
+            assert!(!fixture.out.has_retransmissions());
+        }
+    }
+}
+
+/// The peer revokes what it acknowledged on the removed path: it counts as flight of the other one.
+#[test]
+fn revoked_chunks_belong_to_the_other_path() {
+    for by_time in [false, true] {
+        let mut fixture = two_paths(by_time);
+        fixture.sack(0, &[(3, 5)]);
+        removed(&mut fixture, 1, 0);
+        let (_, acks) = fixture.sack(0, &[(3, 4)]);
+        assert_eq!((acks[0].reneged_bytes, acks[1].is_nothing()), (ROOM as u32, true));
+        let (outcome, _) = fixture.sack(6, &[]);
+        assert!(matches!(outcome, SackOutcome::Applied { all_acked: true, .. }), "{outcome:?}");
+        assert_eq!(fixture.flight[..2], [0, 0]);
+    }
+}
+
+/// A path that is added later may get the index of a removed one, whose reordering and round trips are forgotten.
+#[test]
+fn index_of_a_removed_path_is_reusable() {
+    let mut fixture = two_paths(true);
+    fixture.wait(1000);
+    fixture.timeout(0);
+    assert_eq!(fixture.tsns(1), [0, 1, 2]);
+    removed(&mut fixture, 1, 2);
+    fixture.push(FULL);
+    assert_eq!(fixture.tsns(2)[..6], [0, 1, 2, 3, 4, 5]);
+    fixture.push(FULL);
+    assert_eq!(fixture.tsns(1), [7]);
+    fixture.wait(10);
+    let (_, acks) = fixture.sack(0, &[(7, 7)]);
+    assert_eq!((acks[1].acked_bytes, acks[2].lost_bytes), (ROOM as u32, 0));
+    fixture.wait(10);
+    let (outcome, _) = fixture.sack(8, &[]);
+    assert!(matches!(outcome, SackOutcome::Applied { all_acked: true, .. }), "{outcome:?}");
+}
+
+#[test]
+fn nothing_outstanding_is_nothing_to_move() {
+    let mut fixture = Fixture::new();
+    removed(&mut fixture, 0, 1);
+    fixture.push(10);
+    assert_eq!(fixture.tsns(1), [0]);
+}
