@@ -26,6 +26,14 @@ pub enum ListenError {
     /// Every ephemeral port is taken.
     #[error("no free SCTP port is left in the ephemeral range")]
     NoPort,
+    /// The endpoint does not have the address.
+    #[error(
+        "{0} is not a local address of this endpoint: bind addresses that it has, or none to use all of them"
+    )]
+    NotLocal(core::net::IpAddr),
+    /// An association has at most 8 local addresses.
+    #[error("{0} addresses are too many to bind: an association has at most {max}", max = crate::config::PATHS_MAX)]
+    TooManyAddresses(usize),
 }
 
 /// Errors of `connect`.

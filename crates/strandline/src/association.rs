@@ -118,7 +118,7 @@ impl Association {
         let peer = peer.into();
         let remotes = stack.inner.remotes(&peer)?;
         let request = State::request(peer.port(), local_port, remotes, config);
-        let (shard, id) = stack.inner.connect(stack.preferred, request)?;
+        let (shard, id) = stack.inner.connect(stack.preferred, (request, &[]))?;
         Ok(Self::new(Handle::new(Arc::clone(&stack.inner), shard, id)))
     }
 

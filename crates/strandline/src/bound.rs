@@ -1,11 +1,14 @@
 //! A port bound on all shards of a stack, which the application uses as one socket.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
+use strandline_proto::endpoint::Listen;
 use strandline_proto::error::ListenError;
 use strandline_proto::event::AssociationId as EngineId;
 
+use crate::bind::Bind;
 use crate::error::BindError;
 use crate::id::AssociationId;
 use crate::shard::any::Everywhere;
@@ -24,16 +27,19 @@ pub(crate) struct Bound {
     /// The socket's index on each shard where it is bound.
     sockets: Vec<u32>,
     pub(crate) port: u16,
+    /// Local addresses of its associations; none for those of the stack.
+    pub(crate) addresses: Vec<IpAddr>,
     turn: AtomicUsize,
 }
 
 impl Bound {
     /// Binds the port on all shards; port 0 picks one that is free on all of them.
-    pub(crate) fn new(stack: &Stack, kind: Kind, port: u16) -> Result<Self, BindError> {
+    pub(crate) fn new(stack: &Stack, kind: Kind, bind: Bind) -> Result<Self, BindError> {
         let inner = &stack.inner;
+        let (port, addresses) = bind.into_parts();
         for _ in 0..PICKS_MAX {
-            let mut bound =
-                Self { stack: Arc::clone(inner), kind, sockets: Vec::new(), port, turn: AtomicUsize::new(0) };
+            let (stack, addresses, turn) = (Arc::clone(inner), addresses.clone(), AtomicUsize::new(0));
+            let mut bound = Self { stack, kind, sockets: Vec::new(), port, addresses, turn };
             match inner.shards.iter().try_for_each(|shard| bound.add(shard, port == 0)) {
                 Ok(()) => {
                     inner.reserve(bound.port)?;
@@ -49,12 +55,12 @@ impl Bound {
     /// Binds the port on the next shard: on the first shard the requested port (or one that it picks), on
     /// others the same port as on the first.
     fn add(&mut self, shard: &Shard, picks: bool) -> Result<(), BindError> {
-        let (port, kind) = (self.port, self.kind);
+        let (port, kind, addresses) = (self.port, self.kind, self.addresses.clone());
         let (socket, port) = shard.with(|state, _| {
             if picks && port != 0 && state.engine.uses_port(port) {
                 return Err(ListenError::PortInUse(port).into());
             }
-            state.bind(kind, port)
+            state.bind(kind, Listen { port, addresses })
         })?;
         self.sockets.push(socket);
         self.port = port;

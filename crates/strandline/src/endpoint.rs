@@ -10,6 +10,7 @@ use strandline_proto::event::{AssociationId as EngineId, Message, SendInfo};
 use strandline_proto::zone;
 
 use crate::association::Association;
+use crate::bind::Bind;
 use crate::bound::Bound;
 use crate::control::Control;
 use crate::error::{
@@ -74,12 +75,13 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Binds an SCTP port; 0 picks one. From then on peers can set up associations.
+    /// Binds an SCTP port, or a port at some of the stack's addresses ([`Bind`]); port 0 picks one. From then on
+    /// peers can set up associations.
     ///
     /// # Errors
-    /// If the port is already bound in this stack, or no port is left.
-    pub fn bind(stack: &Stack, port: u16) -> Result<Self, BindError> {
-        Ok(Self { bound: Arc::new(Bound::new(stack, Kind::Many, port)?) })
+    /// If the port is already bound in this stack, no port is left, or an address is not the stack's.
+    pub fn bind(stack: &Stack, bind: impl Into<Bind>) -> Result<Self, BindError> {
+        Ok(Self { bound: Arc::new(Bound::new(stack, Kind::Many, bind.into())?) })
     }
 
     /// Returns the SCTP port.
@@ -101,7 +103,7 @@ impl Endpoint {
         if self.is_shutting_down() {
             return Err(ConnectError::ShuttingDown);
         }
-        let (shard, id) = self.bound.stack.connect(None, request)?;
+        let (shard, id) = self.bound.stack.connect(None, (request, &self.bound.addresses))?;
         let mut handle = Handle::new(Arc::clone(&self.bound.stack), shard, id);
         let established =
             Attempt::new(handle.shard(), Place::Change(id), |state, _| state.poll_established(id));
@@ -232,7 +234,8 @@ impl Endpoint {
                 Some(id) => Ok(id),
                 None if state.is_shutting_down(socket) => Err(SendError::ShuttingDown),
                 None => {
-                    state.connect(now, Owner::Endpoint(socket), request, |_| true).map_err(SendError::from)
+                    let from = (request, &self.bound.addresses[..]);
+                    state.connect(now, Owner::Endpoint(socket), from, |_| true).map_err(SendError::from)
                 }
             }
         })?;

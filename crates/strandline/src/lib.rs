@@ -93,6 +93,7 @@ pub mod memory;
 
 mod address;
 mod association;
+mod bind;
 mod bound;
 mod builder;
 mod bursts;
@@ -122,6 +123,7 @@ mod wait;
 
 pub use self::address::{Address, ParseAddressError, socket_address};
 pub use self::association::Association;
+pub use self::bind::Bind;
 pub use self::builder::{OutgoingPorts, StackBuilder};
 pub use self::capture::Capture;
 pub use self::cause::ErrorCause;

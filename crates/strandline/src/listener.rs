@@ -6,6 +6,7 @@ use std::task::Poll;
 use strandline_proto::event::AssociationId as EngineId;
 
 use crate::association::Association;
+use crate::bind::Bind;
 use crate::bound::Bound;
 use crate::error::{AcceptError, BindError, TryAcceptError};
 use crate::handle::Handle;
@@ -47,21 +48,25 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens on an SCTP port; 0 picks one.
+    /// Listens on an SCTP port, or on a port at some of the stack's addresses ([`Bind`]); port 0 picks one.
     ///
     /// # Errors
-    /// If the port is already bound in this stack, or no port is left.
-    pub fn bind(stack: &Stack, port: u16) -> Result<Self, BindError> {
-        Self::bind_with_backlog(stack, port, BACKLOG)
+    /// If the port is already bound in this stack, no port is left, or an address is not the stack's.
+    pub fn bind(stack: &Stack, bind: impl Into<Bind>) -> Result<Self, BindError> {
+        Self::bind_with_backlog(stack, bind, BACKLOG)
     }
 
     /// Listens with a limit of associations waiting to be accepted; associations beyond it are aborted. Each
     /// shard of the stack has its own queue with this limit.
     ///
     /// # Errors
-    /// If the port is already bound in this stack, or no port is left.
-    pub fn bind_with_backlog(stack: &Stack, port: u16, backlog: usize) -> Result<Self, BindError> {
-        Ok(Self { bound: Arc::new(Bound::new(stack, Kind::Listener { backlog }, port)?) })
+    /// See [`bind`](Self::bind).
+    pub fn bind_with_backlog(
+        stack: &Stack,
+        bind: impl Into<Bind>,
+        backlog: usize,
+    ) -> Result<Self, BindError> {
+        Ok(Self { bound: Arc::new(Bound::new(stack, Kind::Listener { backlog }, bind.into())?) })
     }
 
     /// Returns the SCTP port.

@@ -76,6 +76,7 @@ pub(super) const CRATES: [Rules; 7] = [
         layers: &[
             together(&[
                 "address",
+                "bind",
                 "bursts",
                 "capture",
                 "carrier",

@@ -12,6 +12,7 @@ use crate::event::PathChange;
 use crate::path::Path;
 use crate::path_index::PathIndex;
 use crate::time::Time;
+use crate::zone;
 
 /// Adds an address of the peer. Data is sent to it once it has answered a HEARTBEAT (RFC 9260 section 5.4). Does nothing
 /// if the peer has the address.
@@ -95,5 +96,31 @@ pub(crate) fn set_local(association: &mut Association, addresses: &[IpAddr]) -> 
             association.paths.get_mut(index).local = None;
         }
     }
+    choose_sources(association);
     Ok(())
+}
+
+/// Gives each path without a source address one of the association's own local addresses, the one that has most leading
+/// bits in common with the destination. The system might choose another one.
+pub(crate) fn choose_sources(association: &mut Association) {
+    if association.paths.local().is_empty() {
+        return;
+    }
+    for index in association.paths.indices() {
+        let path = association.paths.get(index);
+        let source = path.local.or_else(|| nearest(association.paths.local(), path.remote.ip()));
+        association.paths.get_mut(index).local = source;
+    }
+}
+
+/// Returns the address that is nearest to another one of the same family.
+fn nearest(addresses: &[IpAddr], to: IpAddr) -> Option<IpAddr> {
+    let common = |address: &IpAddr| match (zone::bare(*address).to_canonical(), zone::bare(to).to_canonical())
+    {
+        (IpAddr::V4(a), IpAddr::V4(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
+        (IpAddr::V6(a), IpAddr::V6(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
+        _ => None,
+    };
+    let near = addresses.iter().rev().filter_map(|address| Some((common(address)?, *address)));
+    near.max_by_key(|(bits, _)| *bits).map(|(_, address)| zone::bare(address))
 }

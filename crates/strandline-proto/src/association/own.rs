@@ -28,6 +28,16 @@ impl OwnAddresses {
         Self { endpoint, host }
     }
 
+    /// False if packets to the address do not arrive at the endpoint. True if its addresses are unknown.
+    pub(crate) fn may_be_bound(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        // All of 127.0.0.0/8 arrives at the host, although interfaces have one of these addresses.
+        let has_loopback = || self.endpoint.iter().any(|own| own.is_ipv4() && own.is_loopback());
+        let is_own = self.endpoint.contains(&address)
+            || (address.is_ipv4() && address.is_loopback() && has_loopback());
+        self.endpoint.is_empty() || is_own
+    }
+
     /// True if packets to the address come back to this host.
     pub(crate) fn contains(&self, address: IpAddr) -> bool {
         self.host.contains(&address.to_canonical())

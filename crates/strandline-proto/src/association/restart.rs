@@ -7,6 +7,7 @@ use strandline_wire::cause::{Cause, Causes};
 use strandline_wire::chunk;
 use strandline_wire::number::VerificationTag;
 
+use super::addresses::choose_sources;
 use super::context::Shared;
 use super::cookie::Cookie;
 use super::counts::{Deadlines, ErrorCounts};
@@ -144,6 +145,7 @@ impl Association {
         let paths = core::mem::replace(&mut self.paths, paths_of(cx, now, &config, cookie));
         self.keep_choices(&paths);
         self.paths.set_local(paths.local().to_vec());
+        choose_sources(self);
         self.flags.recovery_due = false;
         self.local_tag = cookie.local_tag;
         self.peer_tag = cookie.peer_tag;

@@ -11,6 +11,7 @@ use strandline_wire::chunk::{Init, InitAck};
 use strandline_wire::number::VerificationTag;
 use strandline_wire::parameter::{Parameter, Parameters};
 
+use super::addresses::choose_sources;
 use super::build::{CONTROL_PACKET_LEN_MAX, Ports, abort_packet};
 use super::context::{Route, Shared};
 use super::cookie::Cookie;
@@ -46,6 +47,8 @@ pub(crate) struct Opening {
     pub(crate) local_tag: VerificationTag,
     /// The peer's addresses; the first is the primary path.
     pub(crate) remotes: Vec<SocketAddr>,
+    /// Local addresses; none for those of the endpoint.
+    pub(crate) local: Vec<IpAddr>,
 }
 
 /// Encodes the parameters of INIT or INIT ACK: the addresses that the peer at `peer` can use, then `more` as it is.
@@ -98,7 +101,7 @@ pub(crate) fn init_packet(
 impl Association {
     /// Builds the TCB and sends INIT (section 5.1 A).
     pub(crate) fn open(cx: &mut Shared, now: Time, opening: Opening) -> Self {
-        let Opening { id, config, local_port, peer_port, local_tag, remotes } = opening;
+        let Opening { id, config, local_port, peer_port, local_tag, remotes, local } = opening;
         let overhead = cx.config.encapsulation_overhead;
         let initial_tsn = cx.random_tsn();
         let new_path = |remote: SocketAddr| {
@@ -150,6 +153,8 @@ impl Association {
         if let Some(log) = log_of(&association) {
             log.state(AssociationState::Closed);
         }
+        association.paths.set_local(local);
+        choose_sources(&mut association);
         association.send_init(cx, now);
         association
     }
@@ -274,6 +279,7 @@ impl Association {
         for path in kept {
             let _ = self.paths.add(path);
         }
+        choose_sources(self);
         // The path that answered carries the COOKIE ECHO, if the application named its address.
         let answered = self.paths.by_address(source.ip());
         let confirmed = answered.filter(|index| self.paths.get(*index).state == PathState::Active);

@@ -44,19 +44,44 @@ impl Connect {
     }
 }
 
+/// The port and addresses of a listener.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listen {
+    /// SCTP port; 0 selects a free one.
+    pub port: u16,
+    /// Local addresses of its associations: only these are listed in INIT ACK, and packets to others are dropped. If
+    /// empty, the associations have those of the endpoint. At most 8.
+    pub addresses: Vec<IpAddr>,
+}
+
+impl From<u16> for Listen {
+    /// Listens at all addresses of the endpoint.
+    fn from(port: u16) -> Self {
+        Self { port, addresses: Vec::new() }
+    }
+}
+
 impl Endpoint {
     /// INITIALIZE: accepts associations on an SCTP port. 0 selects a free port. Returns the port.
     ///
     /// # Errors
-    /// Fails if the port already has a listener, or if no port is free.
-    pub fn listen(&mut self, port: u16) -> Result<u16, ListenError> {
+    /// Fails if the port already has a listener, if no port is free, or for addresses that the endpoint does not have.
+    pub fn listen(&mut self, listen: impl Into<Listen>) -> Result<u16, ListenError> {
+        let Listen { port, addresses } = listen.into();
+        if addresses.len() > PATHS_MAX {
+            return Err(ListenError::TooManyAddresses(addresses.len()));
+        }
+        let is_own = |address: IpAddr| is_unicast(address) && self.shared.own.may_be_bound(address);
+        if let Some(other) = addresses.iter().find(|address| !is_own(**address)) {
+            return Err(ListenError::NotLocal(*other));
+        }
         let port = if port == 0 {
             let random = self.shared.rng.next_u32();
             self.ports.pick(random, |port| !self.ports.knows(port)).ok_or(ListenError::NoPort)?
         } else {
             port
         };
-        if self.ports.listen(port) { Ok(port) } else { Err(ListenError::PortInUse(port)) }
+        if self.ports.listen(port, addresses) { Ok(port) } else { Err(ListenError::PortInUse(port)) }
     }
 
     /// Stops accepting associations on the port. Existing ones continue.
@@ -69,11 +94,11 @@ impl Endpoint {
     /// # Errors
     /// Fails if the request is invalid, the association already exists, or a limit is reached.
     pub fn connect(&mut self, now: Time, request: Connect) -> Result<AssociationId, ConnectError> {
-        self.connect_from(now, request, |_| true)
+        self.connect_from(now, request, &[], |_| true)
     }
 
-    /// As [`connect`](Self::connect), but selects only ephemeral ports that `allowed` accepts. This is for carriers
-    /// that several endpoints share.
+    /// As [`connect`](Self::connect), but with `local` addresses, unless there are none, and only from ephemeral ports
+    /// that `allowed` accepts. The latter is for carriers that several endpoints share.
     ///
     /// # Errors
     /// Fails as [`connect`](Self::connect) does.
@@ -81,6 +106,7 @@ impl Endpoint {
         &mut self,
         now: Time,
         request: Connect,
+        local: &[IpAddr],
         allowed: impl Fn(u16) -> bool,
     ) -> Result<AssociationId, ConnectError> {
         let config = request.config.unwrap_or_else(|| Arc::clone(&self.shared.config.association));
@@ -119,7 +145,8 @@ impl Endpoint {
         let local_tag = self.free_tag();
         let id = self.table.next_id();
         let peer_port = request.peer_port;
-        let opening = Opening { id, config, local_port, peer_port, local_tag, remotes };
+        let local = local.to_vec();
+        let opening = Opening { id, config, local_port, peer_port, local_tag, remotes, local };
         let association = Association::open(&mut self.shared, now, opening);
         self.table.insert(association);
         self.register(id.slot);

@@ -15,6 +15,7 @@ use super::Endpoint;
 use super::demux::PeerKey;
 use super::diagnostics::{abort_reply, discarded, ignored};
 use super::input::never_answered;
+use crate::association::addresses::set_local;
 use crate::association::context::Route;
 use crate::association::cookie::{Cookie, CookieError};
 use crate::association::features::Features;
@@ -34,7 +35,7 @@ struct Answer {
     a_rwnd: u32,
     ties: (u32, u32),
     features: Features,
-    /// Local addresses of the existing association; empty if it has those of the endpoint.
+    /// Local addresses of the association; empty if it has those of the endpoint.
     local: Vec<IpAddr>,
 }
 
@@ -51,12 +52,15 @@ impl Endpoint {
             }
         };
         let key = PeerKey::of(packet, datagram);
-        let listens = self.ports.listens(key.local_port);
-        let (any, family) = (self.shared.config.local_addresses.len() > 1, datagram.source.is_ipv4());
+        let listens = self.ports.listens_at(key.local_port, datagram.destination);
+        let own = self.shared.local_addresses(self.ports.bound(key.local_port));
+        let (any, family) = (own.len() > 1, datagram.source.is_ipv4());
         let usable =
             |a: IpAddr| (any || a.is_ipv4() == family) && self.shared.own.may_be_the_peers(a, key.address);
         let offer = read(&init, false, key.address, usable);
-        let existing = self.existing_for(&key, offer.as_ref().ok());
+        let at =
+            |slot: &u32| self.table.at(*slot).is_some_and(|known| known.paths.is_at(datagram.destination));
+        let existing = self.existing_for(&key, offer.as_ref().ok()).filter(at);
         if self.is_own_init(now, existing, init.initiate_tag, packet, datagram) {
             return;
         }
@@ -111,7 +115,7 @@ impl Endpoint {
         let mut route = Self::route_back(datagram);
         let ports = answer_ports(packet, offer.tag);
         let Some(slot) = existing else {
-            let answer = self.fresh_answer();
+            let answer = self.fresh_answer(packet.destination_port());
             return self.send_init_ack(now, offer, &answer, route, ports);
         };
         let tag = self.free_tag();
@@ -158,7 +162,7 @@ impl Endpoint {
     }
 
     /// Returns an answer for a new peer. It is not stored, only sealed into the cookie.
-    fn fresh_answer(&mut self) -> Answer {
+    fn fresh_answer(&mut self, port: u16) -> Answer {
         let config = Arc::clone(&self.shared.config.association);
         Answer {
             tag: self.free_tag(),
@@ -168,7 +172,7 @@ impl Endpoint {
             a_rwnd: config.receive_buffer_start(),
             ties: (0, 0),
             features: Features::offered_by(&config),
-            local: Vec::new(),
+            local: self.ports.bound(port).to_vec(),
         }
     }
 
@@ -364,7 +368,7 @@ impl Endpoint {
         }
         // The listener may have closed since the INIT, or the cookie belongs to an association of ours that has
         // ended.
-        if !self.ports.listens(cookie.local_port) {
+        if !self.ports.listens_at(cookie.local_port, datagram.destination) {
             return self.handle_out_of_the_blue(packet, datagram);
         }
         if self.table.len() >= self.shared.config.associations_max as usize {
@@ -380,6 +384,8 @@ impl Endpoint {
         let id = self.table.next_id();
         let config = Arc::clone(&self.shared.config.association);
         let mut association = Association::accept(&mut self.shared, now, id, config, cookie);
+        // They were checked when the listener was bound.
+        let _ = set_local(&mut association, self.ports.bound(cookie.local_port));
         // DATA may follow in the same packet if it comes from an address in the cookie.
         if association.paths.by_address(datagram.source.ip()).is_some() {
             association.handle_packet(&mut self.shared, now, packet, datagram.source, datagram.is_marked());

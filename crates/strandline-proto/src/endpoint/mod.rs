@@ -28,7 +28,7 @@ use strandline_wire::number::VerificationTag;
 
 pub use self::addresses::Addresses;
 use self::budget::InitBudget;
-pub use self::commands::Connect;
+pub use self::commands::{Connect, Listen};
 use self::demux::{Demux, PeerKey, entry_of, path_of};
 pub use self::operation::Operation;
 use self::ports::Ports;

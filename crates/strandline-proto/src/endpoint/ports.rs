@@ -1,5 +1,6 @@
 //! Local SCTP ports: listeners, and the number of associations on each port.
 
+use core::net::IpAddr;
 use core::ops::RangeInclusive;
 use core::time::Duration;
 use std::collections::HashMap;
@@ -7,6 +8,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use super::split::SPREAD_FACTOR;
 use crate::time::Time;
+use crate::zone;
 
 /// How long a port counts as ours after its last association has ended: as long as a peer repeats SHUTDOWN ACK with
 /// the default parameters.
@@ -39,7 +41,8 @@ type PortMap<T> = HashMap<u16, T, BuildHasherDefault<PortHasher>>;
 
 #[derive(Debug)]
 pub(super) struct Ports {
-    listening: PortMap<()>,
+    /// The local addresses of each listener; none for all of the endpoint's.
+    listening: PortMap<Box<[IpAddr]>>,
     associations: PortMap<u32>,
     /// Ports that no other process can use, for shared carriers.
     reserved: Vec<RangeInclusive<u16>>,
@@ -94,9 +97,26 @@ impl Ports {
         }
     }
 
+    /// True if the port has a listener that packets to the address are for.
+    pub(super) fn listens_at(&self, port: u16, destination: Option<IpAddr>) -> bool {
+        let plain = |address: IpAddr| zone::bare(address).to_canonical();
+        let Some(own) = self.listening.get(&port) else { return false };
+        let is = |address| own.iter().any(|own| plain(*own) == plain(address));
+        own.is_empty() || destination.is_none_or(is)
+    }
+
+    /// Returns the local addresses of the port's listener; none for all of the endpoint's.
+    pub(super) fn bound(&self, port: u16) -> &[IpAddr] {
+        self.listening.get(&port).map_or(&[], |own| own)
+    }
+
     /// Adds a listener. Returns false if the port already has one.
-    pub(super) fn listen(&mut self, port: u16) -> bool {
-        self.listening.insert(port, ()).is_none()
+    pub(super) fn listen(&mut self, port: u16, addresses: Vec<IpAddr>) -> bool {
+        let free = !self.listens(port);
+        if free {
+            self.listening.insert(port, addresses.into_boxed_slice());
+        }
+        free
     }
 
     pub(super) fn close(&mut self, port: u16) {

@@ -1,5 +1,6 @@
 //! Operations of one-to-one associations.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -30,15 +31,16 @@ pub(crate) const RECV_MANY_MAX: usize = 1024;
 const NOTIFICATIONS_MAX: usize = 1024;
 
 impl State {
-    /// Starts an association for a one-to-one handle or a one-to-many endpoint.
+    /// Starts an association for a one-to-one handle or a one-to-many endpoint, with local addresses unless there are
+    /// none.
     pub(crate) fn connect(
         &mut self,
         now: Time,
         owner: Owner,
-        to: Connect,
+        (to, local): (Connect, &[IpAddr]),
         allowed: impl Fn(u16) -> bool,
     ) -> Result<AssociationId, Refusal> {
-        let id = self.engine.connect_from(now, to, allowed)?;
+        let id = self.engine.connect_from(now, to, local, allowed)?;
         self.table.insert(id, owner);
         if owner == Owner::Held
             && let Some(entry) = self.table.get_mut(id)

@@ -2,6 +2,7 @@
 
 use std::task::Poll;
 
+use strandline_proto::endpoint::Listen;
 use strandline_proto::event::{AssociationId, Message};
 use strandline_proto::time::Time;
 
@@ -21,11 +22,11 @@ const NOTIFICATIONS_MAX: usize = 1 << 16;
 
 impl State {
     /// Binds a socket to a port; 0 picks one.
-    pub(crate) fn bind(&mut self, kind: Kind, port: u16) -> Result<(u32, u16), BindError> {
+    pub(crate) fn bind(&mut self, kind: Kind, listen: Listen) -> Result<(u32, u16), BindError> {
         if self.gone {
             return Err(BindError::StackClosed);
         }
-        let port = self.engine.listen(port)?;
+        let port = self.engine.listen(listen)?;
         let socket = match kind {
             Kind::Listener { backlog } => Socket::Listener(ListenerState {
                 backlog,

@@ -204,12 +204,12 @@ fn shared_carrier_uses_only_its_own_ports() {
     let endpoint = &mut pair.hosts[CLIENT].endpoint;
     for _ in 0..50 {
         let request = Connect::to(address(SERVER, 0), PORT);
-        let id = endpoint.connect_from(pair.now, request, |port| port % 7 == 3).unwrap();
+        let id = endpoint.connect_from(pair.now, request, &[], |port| port % 7 == 3).unwrap();
         let port = endpoint.status(id).unwrap().local_port;
         assert!(port % 7 == 3 && endpoint.uses_port(port));
     }
     let request = Connect::to(address(SERVER, 0), PORT);
-    assert_eq!(endpoint.connect_from(pair.now, request, |_| false), Err(ConnectError::NoPort));
+    assert_eq!(endpoint.connect_from(pair.now, request, &[], |_| false), Err(ConnectError::NoPort));
 }
 
 #[test]

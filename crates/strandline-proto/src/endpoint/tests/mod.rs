@@ -1,6 +1,7 @@
 //! Two endpoints in virtual time, driven packet by packet.
 
 mod addresses;
+mod bound;
 mod changed_addresses;
 mod check;
 mod conformance_3;
