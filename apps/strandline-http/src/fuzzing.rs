@@ -12,6 +12,8 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::control::{Control, Kind};
+use crate::framing::Framing;
+use crate::front::alt_svc::{self, Announced};
 use crate::streams::{Arrived, ConnectionId, Reading, Role, Settings, Table};
 
 /// Commands and messages, six bytes each, for the connections of a client and of a server.
@@ -124,6 +126,39 @@ pub fn http_request(bytes: &[u8]) {
         tokio::join!(connection, talk).1
     });
     assert!(answers.is_empty() || answers.starts_with(b"HTTP/1."), "{}", answers.escape_ascii());
+}
+
+/// Bytes that a client sends, before hyper reads them: what is refused doesn't depend on how they arrive.
+pub fn http_framing(bytes: &[u8]) {
+    let refused = |sizes: &mut dyn Iterator<Item = usize>| {
+        let mut framing = Framing::new();
+        let (mut rest, mut before) = (bytes, 0);
+        while !rest.is_empty() {
+            let size = sizes.next().unwrap_or(1).clamp(1, rest.len());
+            let (piece, later) = rest.split_at(size);
+            if let Some(last) = framing.feed(piece) {
+                assert!(last < piece.len(), "an offset within the piece");
+                return Some(before + last);
+            }
+            before += piece.len();
+            rest = later;
+        }
+        None
+    };
+    let whole = refused(&mut std::iter::once(bytes.len()));
+    assert_eq!(whole, refused(&mut std::iter::repeat(1)), "byte by byte");
+    let mut sizes = bytes.iter().map(|byte| usize::from(*byte) / 8);
+    assert_eq!(whole, refused(&mut sizes), "in pieces");
+}
+
+/// What servers announce, targets that an option allows, and heads that pass a proxy.
+pub fn http_proxy(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let Some(Announced::Sctp { port, udp_port, .. }) = alt_svc::parse(&text) {
+        assert!(port != 0 && udp_port != Some(0), "no port is 0");
+        assert!(alt_svc::announce(port, udp_port).is_some(), "it can be announced again");
+    }
+    crate::proxy::fuzz(bytes);
 }
 
 #[cfg(test)]

@@ -9,3 +9,13 @@ fn http_streams() {
 fn http_request() {
     smoke("http_request", super::http_request);
 }
+
+#[test]
+fn http_framing() {
+    smoke("http_framing", super::http_framing);
+}
+
+#[test]
+fn http_proxy() {
+    smoke("http_proxy", super::http_proxy);
+}

@@ -23,6 +23,8 @@ use anyhow::Result;
 
 pub use self::forward::ForwardArgs;
 pub use self::reverse::ReverseArgs;
+#[cfg(any(test, feature = "fuzzing"))]
+use crate::front::log::{Sender, Transport};
 use crate::front::{ConnectionArgs, Front, Handler, raise_open_files};
 
 /// Proxies between SCTP streams and TCP.
@@ -61,6 +63,39 @@ async fn serve<H: Handler>(
     connections: &ConnectionArgs,
 ) -> Result<()> {
     front.run_until_signals(handler, heading, connections.json).await
+}
+
+/// Lets headers of any bytes pass: none of the connection's own is left.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn fuzz(bytes: &[u8]) {
+    use hyper::Request;
+    use hyper::header::{HeaderName, HeaderValue};
+    let mut request = Request::new(());
+    for line in bytes.split(|byte| *byte == b'\n').take(100) {
+        let mut parts = line.splitn(2, |byte| *byte == b':');
+        let (Some(name), Some(value)) = (parts.next(), parts.next()) else {
+            if let Ok(Ok(pattern)) = std::str::from_utf8(line).map(str::parse) {
+                let target = hyper::http::uri::Authority::from_static("example.com:22");
+                let _ = allowed::check(&[pattern], &target);
+            }
+            continue;
+        };
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
+            request.headers_mut().append(name, value);
+        }
+    }
+    let _ = headers::check(&request);
+    let sender = Sender { address: None, transport: Transport::Sctp, stream: None };
+    let map = request.headers_mut();
+    let _ = headers::expects_continue(map);
+    let _ = headers::count_down(&hyper::Method::TRACE, map);
+    let hop = headers::strip(map);
+    assert!(!map.contains_key("connection") && !map.contains_key("transfer-encoding"));
+    headers::join_cookies(map);
+    headers::add_forwarded(map, sender, Some("host"), true);
+    headers::add_via(map, hyper::Version::HTTP_11, "fuzzed");
+    assert!(headers::is_loop(map, "fuzzed"), "a request that returns is recognised");
+    headers::ask(map, &hop);
 }
 
 #[cfg(test)]

@@ -124,19 +124,15 @@ impl Origins {
                     origin.link = Some(self.link(&key.0, port, udp_port));
                 }
             }
-            _ => {
-                // Its requests in progress are answered; new ones begin anew, with TCP.
-                origin.link = None;
-            }
+            _ => origin.fail(now),
         }
     }
 
     /// Notes that SCTP failed in a request.
     pub(super) fn fail(&self, key: &Key) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(link) = known.get_mut(key).and_then(|origin| origin.link.as_mut()) {
-            link.state = watch::channel(State::Failed).1;
-            link.begun = now();
+        if let Some(origin) = known.get_mut(key) {
+            origin.fail(now());
         }
     }
 
@@ -173,6 +169,16 @@ impl Origins {
         known.retain(|_, origin| origin.until > now);
         for origin in known.values_mut().filter(|origin| now.duration_since(origin.used) > IDLE_MAX) {
             origin.link = None;
+        }
+    }
+}
+
+impl Origin {
+    /// Lets requests take TCP for a while. Those in progress are answered.
+    fn fail(&mut self, now: Instant) {
+        if let Some(link) = &mut self.link {
+            link.state = watch::channel(State::Failed).1;
+            link.begun = now;
         }
     }
 }
@@ -216,6 +222,3 @@ async fn sweep(origins: Weak<Origins>) {
 fn now() -> Instant {
     Instant::now()
 }
-
-#[cfg(test)]
-mod tests;

@@ -470,3 +470,22 @@ async fn sockets_of_this_machine_are_upstream_servers() {
     let proxy = Running::reverse(&format!("unix:{}", path.display()), &[]).await;
     assert!(proxy.exchange(&get("/")).await.unwrap().ends_with("unix"));
 }
+
+#[tokio::test]
+async fn certificates_of_upstream_servers_are_verified() {
+    let folder = crate::files::testing::Folder::new("web");
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let certificate = certificate.to_str().unwrap();
+    let files = ["--certificate", certificate, "--key", key.to_str().unwrap()];
+    let server = crate::file_server::testing::Running::start(&files).await;
+    for (host, status) in [("localhost", "200"), ("127.0.0.1", "502")] {
+        let to = format!("https://{host}:{}", server.tcp_port());
+        let proxy = Running::reverse(&to, &["--ca", certificate]).await;
+        let answer = proxy.exchange(&get("/")).await.unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{host}: {answer}");
+        assert!(status == "200" || answer.contains("error=tls_certificate_error"), "{host}: {answer}");
+    }
+}
