@@ -1,5 +1,5 @@
 //! `strandline http proxy` with curl, wget, nginx and Chromium.
-#![allow(clippy::unwrap_used, reason = "tests stop at the first error")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests stop at the first error")]
 
 use std::fmt::Write;
 use std::fs;

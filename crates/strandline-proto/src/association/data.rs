@@ -389,7 +389,7 @@ fn path_loss(ack: &PathAck, cumulative_advanced: bool) -> PathLoss {
         repairs: ack.repairs,
         in_recovery: ack.in_recovery,
         undo: ack.undo,
-        acked_bytes: ack.flight_drop,
+        flight_drop: ack.flight_drop,
         overdue_bytes: ack.overdue_bytes,
         delivered: ack.flight_drop.min(ack.acked_bytes),
         cumulative_advanced,

@@ -126,10 +126,10 @@ pub(crate) struct PathLoss {
     /// True if the loss that shrank the window was spurious.
     pub(crate) undo: bool,
     /// Bytes that left the flight because they were acknowledged.
-    pub(crate) acked_bytes: u32,
+    pub(crate) flight_drop: u32,
     /// Bytes that left the flight because they are overdue and no SACK has room to report them.
     pub(crate) overdue_bytes: u32,
-    /// Part of `acked_bytes` that was acknowledged for the first time. A SACK that was overtaken by a later one
+    /// Part of `flight_drop` that was acknowledged for the first time. A SACK that was overtaken by a later one
     /// revokes acknowledgements, which the next one repeats.
     pub(crate) delivered: u32,
     pub(crate) cumulative_advanced: bool,
@@ -505,7 +505,7 @@ impl Path {
     pub(crate) fn on_loss(&mut self, now: Time, loss: &PathLoss) {
         // RecoverFS is everything that was outstanding (RFC 9937 section 6.1), including what the SACK that revealed
         // the loss removed from the flight.
-        let flight_before = self.flight.saturating_add(loss.acked_bytes).saturating_add(loss.overdue_bytes);
+        let flight_before = self.flight.saturating_add(loss.flight_drop).saturating_add(loss.overdue_bytes);
         // The spurious loss precedes the losses of this call.
         if loss.undo {
             self.congestion.on_undo();

@@ -526,13 +526,13 @@ fn recovery_counts_what_the_sack_leaves_late() {
     send(&mut path, at(0), 20);
     // One packet acknowledged, nine overdue, one lost.
     path.flight = 10 * packet;
-    let loss = PathLoss { in_recovery: true, delivered: packet, acked_bytes: packet, ..PathLoss::default() };
+    let loss = PathLoss { in_recovery: true, delivered: packet, flight_drop: packet, ..PathLoss::default() };
     let begins = PathLoss { shrink: true, lost_bytes: packet, overdue_bytes: 9 * packet, ..loss };
     path.on_loss(at(20), &begins);
     send(&mut path, at(20), 1);
     // Seven more arrive.
     let threshold = path.congestion.window();
-    path.on_loss(at(21), &PathLoss { delivered: 7 * packet, acked_bytes: 7 * packet, ..loss });
+    path.on_loss(at(21), &PathLoss { delivered: 7 * packet, flight_drop: 7 * packet, ..loss });
     assert!(path.flight > threshold, "{path:?}");
     let share = 8 * threshold / 20 - packet;
     assert!((share..=share + 1).contains(&(path.window() - path.flight)), "{path:?}");
