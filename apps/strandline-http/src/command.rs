@@ -12,7 +12,13 @@ pub enum Http {
     /// Fetch URLs in parallel over SCTP streams or TCP
     Get(crate::get::Args),
     /// Pass requests from SCTP to HTTP servers, and from programs without SCTP to servers with it
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  strandline http proxy reverse --to http://127.0.0.1:8000     # an HTTP server, over SCTP as well
+  strandline http proxy forward                                # SCTP for curl and browsers"
+    )]
     Proxy(crate::proxy::Proxy),
 }
 
