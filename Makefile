@@ -64,7 +64,7 @@ report-deps:
 	tests/interop/setup report
 
 sim: ## search for failures in simulated networks: make sim SEEDS=100000
-	cargo run --release --locked --package strandline-sim -- --count $(SEEDS)
+	cargo run --profile sim --locked --package strandline-sim -- --count $(SEEDS)
 
 check: ## what CI asks for besides the tests: format, lints, docs, style, layers
 	cargo fmt --all --check

@@ -29,8 +29,9 @@ struct Silence {
 /// How often a chunk was retransmitted in a silence.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Again {
-    epoch: u32,
-    times: u32,
+    /// The address and the number of its silence.
+    silence: Option<(IpAddr, u32)>,
+    pub(super) times: u32,
     began: Time,
     /// Time-outs of the silence before that.
     earlier: u32,
@@ -96,9 +97,9 @@ impl Silences {
     ) -> Result<Again, Violation> {
         let silence = self.of.get(&of).copied().unwrap_or_default();
         let mut again = before;
-        if before.epoch != silence.epoch || before.times == 0 {
-            let (epoch, earlier) = (silence.epoch, silence.earlier);
-            again = Again { epoch, times: 0, began: silence.since.max(sent_at), earlier };
+        if before.silence != Some((of, silence.epoch)) {
+            let began = silence.since.max(sent_at);
+            again = Again { silence: Some((of, silence.epoch)), times: 0, began, earlier: silence.earlier };
         }
         again.times += 1;
         let (Some(rto), Some(rto_max)) = (silence.rto, self.rto_max) else { return Ok(again) };

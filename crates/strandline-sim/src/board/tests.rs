@@ -331,3 +331,21 @@ fn measurement_in_a_silence_ends_the_back_off() {
     });
     assert!(all.is_some(), "without a limit");
 }
+
+/// The time-outs of one address say nothing about a retransmission to another.
+#[test]
+fn silence_of_another_address_counts_anew() {
+    let (one, other) = (IpAddr::from(TO), IpAddr::from([10, 0, 0, 2]));
+    let mut silences = Silences::default();
+    silences.set(Duration::from_secs(60), true);
+    for (s, rto) in [(1, 1), (2, 2), (20, 1)] {
+        silences.set_rto(at(s * 1000), one, Duration::from_secs(rto));
+    }
+    silences.set_rto(at(20_000), other, Duration::from_secs(1));
+    let mut again = Again::default();
+    for to in [one, other, one, other] {
+        again = silences.on_again(at(21_000), (to, Tsn(1)), at(0), again).expect("once for each address");
+    }
+    let again = silences.on_again(at(21_000), (other, Tsn(1)), at(0), again).expect("twice there");
+    assert_eq!(again.times, 2);
+}
