@@ -1,6 +1,7 @@
 //! Style as a test: what CONTRIBUTING.md asks for and a machine can see.
 
 mod code;
+mod decisions;
 mod links;
 mod names;
 mod prose;
@@ -31,6 +32,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Violation> {
         }
     }
     found.extend(names::check(tree));
+    found.extend(decisions::check(tree));
     for package in tree.packages() {
         found.extend(check_package(tree, package));
     }

@@ -252,3 +252,12 @@ fn large_types_are_told() {
     let over = library(&format!("impl A {{ {}}}\nimpl A {{ {}}}\n", methods(20), methods(21)));
     assert_eq!(over, ["crates/c/src/lib.rs:1: `A` has 41 methods: split it by concern, at most 40"]);
 }
+
+#[test]
+fn number_of_two_decisions_is_rejected() {
+    let (a, b, c) = ("docs/decisions/0001-a.md", "docs/decisions/0002-b.md", "docs/decisions/0002-c.md");
+    let list = "docs/decisions/README.md";
+    assert_eq!(found(&[(a, "# 1. A\n"), (b, "# 2. B\n"), (list, "# All\n")]), Vec::<String>::new());
+    let over = found(&[(a, "# 1. A\n"), (b, "# 2. B\n"), (c, "# 2. C\n")]);
+    assert_eq!(over, [format!("{c}:1: {b} has the number 0002 too: take the next free one")]);
+}
