@@ -24,6 +24,16 @@ struct Known {
     acked: bool,
 }
 
+/// What an acknowledgement shows about the round-trip time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sample {
+    Certain,
+    /// The chunk had been retransmitted.
+    OfAny,
+    /// The previous SACK may have had no room for the chunk, which may have arrived long before.
+    None,
+}
+
 #[derive(Debug)]
 struct Oracle {
     chunks: Vec<Known>,
@@ -107,7 +117,7 @@ impl Oracle {
     /// Steps 1 to 3.
     fn on_sack(&mut self, now: Time, next: u32, gaps: &BTreeSet<u32>) -> (BTreeSet<u32>, bool) {
         let overtaken = self.gaps.last().copied();
-        let mut best: Option<((Time, i64), bool)> = None;
+        let mut best: Option<((Time, i64), Sample)> = None;
         let mut beyond = false;
         for (tsn, chunk) in (0..).zip(&mut self.chunks) {
             if chunk.acked || !(tsn < next || gaps.contains(&tsn)) {
@@ -122,18 +132,24 @@ impl Oracle {
             self.recovering &= self.began.is_some_and(|(number, _)| chunk.number < number);
             self.reordering |= !chunk.resent && overtaken.is_some_and(|highest| highest > tsn);
             let sent = (chunk.at, i64::from(tsn));
+            let sample = match (chunk.resent, self.unnamed.contains(&tsn)) {
+                (true, _) => Sample::OfAny,
+                (false, true) => Sample::None,
+                (false, false) => Sample::Certain,
+            };
             if best.is_none_or(|(latest, _)| latest < sent) {
-                best = Some((sent, chunk.resent));
+                best = Some((sent, sample));
             }
         }
-        if let Some((sent, resent)) = best {
+        if let Some((sent, sample)) = best {
             let rtt = now.since(sent.0);
-            if !resent {
+            if sample == Sample::Certain {
                 self.srtt_ns = self.srtt_ns - self.srtt_ns / 8 + rtt.as_nanos() as u64 / 8;
                 self.min_rtt = self.min_rtt.min(rtt);
             }
             if sent > self.latest {
-                (self.latest, self.rtt) = (sent, rtt);
+                self.latest = sent;
+                self.rtt = if sample == Sample::None { self.rtt } else { rtt };
             }
         }
         let before = self.next;
