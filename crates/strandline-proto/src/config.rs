@@ -454,7 +454,7 @@ pub struct EndpointConfig {
     /// Maximum number of HEARTBEATs per second to addresses that peers have listed and not confirmed (RFC 9260
     /// section 5.4), in all associations together, a quarter of them at once. Associations with one peer
     /// get a quarter of the rate. Answered ones do not count. Each address gets at most five per second until it
-    /// answers. Default 10,000.
+    /// answers, from all shards together. Default 10,000.
     pub verification_rate_max: u32,
     /// Maximum number of received bytes held for applications, in all associations together. Default 1 GiB. When it
     /// is reached, an association may take more only while it holds less than its share of half of the limit. Data

@@ -140,7 +140,7 @@ impl Endpoint {
         let mut stream = ChaCha8Rng::from_seed(seed);
         stream.set_stream(1);
         let keys = (stream.next_u64(), stream.next_u64());
-        let verification = VerificationBudget::new(config.verification_rate_max, keys, now);
+        let verification = VerificationBudget::new(config.verification_rate_max, config.shard, keys, now);
         let memory = Memory::new(config.account.clone(), config.receive_bytes_max, config.send_bytes_max);
         Ok(Self {
             table: Table::default(),

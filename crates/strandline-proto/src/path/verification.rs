@@ -11,13 +11,14 @@ use core::time::Duration;
 
 use siphasher::sip::SipHasher13;
 
+use crate::config::Shard;
 use crate::time::Time;
 
 /// Number of buckets that a keyed hash spreads addresses over. They take 16 bytes each and are allocated with the
 /// first HEARTBEAT.
 const PLACES: usize = 4096;
 
-/// Unanswered HEARTBEATs per second for each bucket; also the burst after a quiet period.
+/// Unanswered HEARTBEATs per second for each bucket, from all shards together; also the burst after a quiet period.
 const PLACE_RATE: u32 = 5;
 
 /// Maximum number of HEARTBEATs in flight to the addresses of a bucket that answer.
@@ -39,34 +40,38 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 pub(crate) struct VerificationBudget {
     all: Bucket,
     rate: u32,
+    /// Number of endpoints that share the limit of each address.
+    shards: u32,
     places: Vec<Bucket>,
     peers: Vec<Bucket>,
     keys: (u64, u64),
 }
 
 impl VerificationBudget {
-    /// Creates a budget of `rate` unanswered HEARTBEATs per second to all addresses together. `keys` are random, so
-    /// that nobody can choose addresses that share the bucket of another one.
-    pub(crate) fn new(rate: u32, keys: (u64, u64), now: Time) -> Self {
+    /// Creates a budget of `rate` unanswered HEARTBEATs per second to all addresses together, and of this shard's
+    /// share to each address. `keys` are random, so that nobody can choose addresses that share the bucket of another
+    /// one.
+    pub(crate) fn new(rate: u32, shard: Shard, keys: (u64, u64), now: Time) -> Self {
         let all = Bucket { left: storm(rate), filled: now };
-        Self { all, rate, places: Vec::new(), peers: Vec::new(), keys }
+        Self { all, rate, shards: 1 << shard.bits, places: Vec::new(), peers: Vec::new(), keys }
     }
 
     /// Returns true if an association with the peer may send one more HEARTBEAT to the address. It counts until it is
     /// [answered](Self::on_answer). `peer` is the address of the association's primary path.
     pub(crate) fn take(&mut self, now: Time, peer: IpAddr, address: IpAddr) -> bool {
         let peer_rate = (self.rate / PEER_SHARE).max(1);
+        let place_most = PLACE_RATE.div_ceil(self.shards);
         if self.places.is_empty() {
-            self.places = vec![Bucket { left: PLACE_RATE, filled: now }; PLACES];
+            self.places = vec![Bucket { left: place_most, filled: now }; PLACES];
             self.peers = vec![Bucket { left: storm(peer_rate), filled: now }; PEERS];
         }
-        self.all.fill(now, self.rate, storm(self.rate));
+        self.all.fill(now, (self.rate, 1), storm(self.rate));
         let (place, peer) = (self.hash(address) % PLACES, self.hash(peer) % PEERS);
         let (Some(place), Some(peer)) = (self.places.get_mut(place), self.peers.get_mut(peer)) else {
             return false;
         };
-        place.fill(now, PLACE_RATE, PLACE_RATE);
-        peer.fill(now, peer_rate, storm(peer_rate));
+        place.fill(now, (PLACE_RATE, self.shards), place_most);
+        peer.fill(now, (peer_rate, 1), storm(peer_rate));
         if self.all.left == 0 || place.left == 0 || peer.left == 0 {
             return false;
         }
@@ -113,18 +118,20 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// Adds the tokens that are due, up to `most`. Tokens from answers beyond that stay.
-    fn fill(&mut self, now: Time, rate: u32, most: u32) {
+    /// Adds the tokens that are due, up to `most`, of which there are `tokens` in so many `seconds`. Tokens from
+    /// answers beyond that stay.
+    fn fill(&mut self, now: Time, (tokens, seconds): (u32, u32), most: u32) {
         let nanos = u64::try_from(now.since(self.filled).as_nanos()).unwrap_or(u64::MAX);
-        let whole = nanos / NANOS_PER_SECOND * u64::from(rate);
-        let part = nanos % NANOS_PER_SECOND * u64::from(rate) / NANOS_PER_SECOND;
+        let period = NANOS_PER_SECOND * u64::from(seconds);
+        let whole = nanos / period * u64::from(tokens);
+        let part = nanos % period * u64::from(tokens) / period;
         let due = u32::try_from(whole.saturating_add(part)).unwrap_or(u32::MAX);
         if due == 0 {
             return;
         }
         let left = self.left.saturating_add(due).min(most.max(self.left));
         // A fraction of a token stays due, unless the bucket is full.
-        let step = Duration::from_nanos(u64::from(due) * NANOS_PER_SECOND / u64::from(rate));
+        let step = Duration::from_nanos(u64::from(due) * period / u64::from(tokens));
         self.filled = if left >= most { now } else { self.filled + step };
         self.left = left;
     }

@@ -1,7 +1,7 @@
 use super::*;
 
 fn budget(rate: u32) -> VerificationBudget {
-    VerificationBudget::new(rate, (1, 2), Time::ZERO)
+    VerificationBudget::new(rate, Shard::default(), (1, 2), Time::ZERO)
 }
 
 fn v4(last: u8) -> IpAddr {
@@ -39,6 +39,20 @@ fn an_address_gets_five_a_second() {
     assert_eq!(taken(&mut budget, now, v4(1), 100), 5);
     now += Duration::from_secs(100_000);
     assert_eq!(taken(&mut budget, now, v4(1), 100), 5);
+}
+
+/// A peer can list another host's address in associations with every shard.
+#[test]
+fn shards_share_the_limit_of_an_address() {
+    for (bits, at_once) in [(0, 5), (1, 6), (2, 8), (3, 8), (6, 64)] {
+        let shards = (0..1 << bits).map(|index| Shard { index, bits });
+        let new = |shard| VerificationBudget::new(10_000, shard, (1, 2), Time::ZERO);
+        let mut budgets: Vec<VerificationBudget> = shards.map(new).collect();
+        let mut all = |now| -> u32 { budgets.iter_mut().map(|shard| taken(shard, now, v4(1), 10)).sum() };
+        assert_eq!(all(Time::ZERO), at_once, "{bits} bits");
+        let later: u32 = (1..=6_400).map(|step| all(Time::ZERO + Duration::from_millis(step * 100))).sum();
+        assert_eq!(later, 5 * 640, "{bits} bits");
+    }
 }
 
 #[test]
