@@ -17,7 +17,7 @@ use crate::tree::{Tree, Violation};
 /// Which crates of the workspace a crate may depend on. Everything in apps/ but the program that dispatches and the
 /// laboratory, which runs the model of a link in real time, may use only `strandline`, and what helps programs; tests and xtask may use all, and
 /// nothing may use them.
-const CRATES: [(&str, &[&str]); 19] = [
+const CRATES: [(&str, &[&str]); 20] = [
     ("strandline-wire", &[]),
     ("strandline-proto", &["strandline-wire"]),
     ("strandline-netem", &[]),
@@ -26,6 +26,7 @@ const CRATES: [(&str, &[&str]); 19] = [
     ("strandline-tls", &[]),
     ("strandline-udp", &[]),
     ("strandline-output", &[]),
+    ("strandline-measure", &[]),
     ("strandline-ops", &["strandline-output", "strandline-tls"]),
     ("strandline-ipc", &[]),
     ("strandline-fuzzing", &[]),
@@ -48,9 +49,10 @@ const CRATES: [(&str, &[&str]); 19] = [
     ("strandline-bench", &[]),
     ("strandline-instructions", &["strandline-proto"]),
 ];
-const APPS_MAY_USE: [&str; 6] = [
+const APPS_MAY_USE: [&str; 7] = [
     "strandline",
     "strandline-ipc",
+    "strandline-measure",
     "strandline-ops",
     "strandline-output",
     "strandline-tls",

@@ -10,6 +10,7 @@ use strandline::{
     Address, Association, AssociationConfig, AssociationId, Endpoint, EndpointConfig, Listener, Message,
     OutgoingPorts, RawOptions, SendInfo, Stack, StackBuilder, TrySendError,
 };
+use strandline_measure::raise_open_files;
 use strandline_output::outln;
 use strandline_tls::AcceptErrors;
 use tokio::io::AsyncWriteExt;
@@ -18,7 +19,6 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
 use crate::cores::Cores;
-use crate::limits;
 
 /// Default port. The registered echo port is 7, which needs privilege.
 const PORT: u16 = 7007;
@@ -93,7 +93,7 @@ pub struct Listening {
 /// # Errors
 /// If a requested address can't be listened on.
 pub fn run(args: &Args) -> Result<()> {
-    limits::raise_open_files();
+    raise_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let cores = Cores::start(args.shards)?;
     runtime.block_on(async {

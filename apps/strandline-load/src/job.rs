@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
+use strandline_measure::Times;
 
-use crate::histogram::Times;
 use crate::trace::Steps;
 
 /// A transport, and for SCTP the style of the server's socket.

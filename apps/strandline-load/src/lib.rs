@@ -27,13 +27,10 @@ mod folder;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
-mod histogram;
 pub mod itemised;
 mod job;
 mod kernel;
-mod limits;
 mod memory;
-mod pace;
 pub mod perf;
 mod report;
 mod served;

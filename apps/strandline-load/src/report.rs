@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use strandline_measure::{Summary, Times};
 use strandline_output::outln;
 
-use crate::histogram::{Summary, Times};
 use crate::job::{Outcome, Style, Transport};
 use crate::served::Served;
 

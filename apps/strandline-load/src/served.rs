@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
+use strandline_measure::raise_open_files;
 use strandline_output::outln;
 
 use crate::echo_process::Server;
 use crate::job::{Content, Encapsulation, Job, Outcome, Transport};
-use crate::{kernel, limits};
+
+use crate::kernel;
 
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -67,7 +69,7 @@ impl Servers {
     pub(crate) async fn start(raw: bool, jobs: &mut [Job]) -> Result<Self> {
         let transport = jobs.first().context("no client process")?.transport;
         let held = jobs.iter().filter(|job| job.hold).map(|job| job.count + job.persistent).max();
-        let fit = limits::raise_open_files().min(TCP_EACH_MAX);
+        let fit = raise_open_files().min(TCP_EACH_MAX);
         if transport == Transport::Tcp && held.is_some_and(|held| held > fit) {
             bail!("a process can hold {fit} connections: distribute them with --clients N");
         }

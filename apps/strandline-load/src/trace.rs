@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use strandline::{Direction, ObservedPacket, PacketObserver};
+use strandline_measure::Times;
 use tokio::time::Instant;
-
-use crate::histogram::Times;
 
 /// Time from each step to the next, by the name of the later one.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

@@ -6,14 +6,13 @@ use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
+use strandline_measure::{Alarm, Schedule, now, raise_open_files};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Stdin, Stdout};
 use tokio::task::LocalSet;
 
 use crate::client::{Client, Session, Taken};
 use crate::exchange::Exchange;
 use crate::job::{Command, Job, Outcome, Report};
-use crate::limits;
-use crate::pace::{Alarm, Schedule, now};
 
 /// Interval between progress reports to the controller.
 const REPORT_INTERVAL: Duration = Duration::from_millis(200);
@@ -26,7 +25,7 @@ const CONNECTING_MAX: usize = 64;
 /// # Errors
 /// If the controller is gone.
 pub(crate) fn run() -> Result<()> {
-    limits::raise_open_files();
+    raise_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     LocalSet::new().block_on(&runtime, async {
         let mut line =

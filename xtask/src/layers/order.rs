@@ -123,18 +123,7 @@ pub(super) const CRATES: [Rules; 7] = [
     Rules {
         root: "apps/strandline-load/src/lib.rs",
         layers: &[
-            together(&[
-                "cores",
-                "folder",
-                "histogram",
-                "itemised",
-                "job",
-                "kernel",
-                "limits",
-                "memory",
-                "pace",
-                "trace",
-            ]),
+            together(&["cores", "folder", "itemised", "job", "kernel", "memory", "trace"]),
             together(&["child", "controller", "echo_process", "echo_server", "report", "served"]),
             together(&["associations", "demo", "echo_load", "flood", "perf", "sip"]),
             together(&["client", "exchange", "worker"]),
@@ -173,7 +162,7 @@ pub(super) const CRATES: [Rules; 7] = [
             apart(&["streams"]),
             apart(&["client", "server"]),
             apart(&["front"]),
-            apart(&["file_server", "get", "proxy"]),
+            apart(&["file_server", "get", "load", "proxy"]),
             apart(&["command", "fuzzing"]),
         ],
         exceptions: &[],

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
+use strandline_measure::{Alarm, Schedule, now};
 use tokio::task::JoinSet;
 
 use super::line::{Line, add_stack, measure_process};
 use super::order::{Answer, ClientPart, Done, Measured, Order};
 use super::session::{Host, Session};
-use crate::pace::{Alarm, Schedule, now};
 
 /// Maximum number of concurrent operations when there are many: enough to keep both processes busy, and far
 /// below what overflows a socket's buffer.

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use strandline_measure::now;
 
 use super::order::{ClientPart, Done, Measured, Order, Part, ServerPart};
 use super::process::{Process, progress_bar, together};
@@ -11,7 +12,6 @@ use super::report::{Cost, Hold, Ladder, Memory, Step};
 use super::{Args, Transport};
 use crate::kernel::Look;
 use crate::memory::{self, SocketBuffers};
-use crate::pace::now;
 
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 

@@ -3,9 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
+use strandline_measure::Times;
 
 use super::Transport;
-use crate::histogram::Times;
 
 /// The role of a process, sent once at its start.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -2,20 +2,20 @@
 
 use anyhow::{Context, Result};
 use rustix::thread::{CpuSet, sched_setaffinity};
+use strandline_measure::raise_open_files;
 use tokio::task::LocalSet;
 
 use super::client::Client;
 use super::line::Line;
 use super::order::{Answer, Part};
 use super::server::Server;
-use crate::limits;
 
 /// Runs a process of `strandline load associations`.
 ///
 /// # Errors
 /// If communication with the controller fails.
 pub(crate) fn run() -> Result<()> {
-    limits::raise_open_files();
+    raise_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     LocalSet::new().block_on(&runtime, async {
         let mut line = Line::open();

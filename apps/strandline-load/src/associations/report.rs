@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde::Serialize;
+use strandline_measure::Summary;
 
 use super::{Args, Transport};
 use crate::demo::published::Published;
-use crate::histogram::Summary;
 use crate::kernel::Items;
 use crate::report::thousands;
 

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use strandline_measure::now;
 
 use self::sctp::SctpClient;
 use self::socket::SocketClient;
 use crate::exchange::Exchange;
 use crate::job::{Job, Style};
-use crate::pace::now;
 use crate::trace::{StepObserver, Steps};
 
 /// Sets up sessions with the server.

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use rustix::net::sockopt::tcp_congestion;
+use strandline_measure::now;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
 use crate::exchange::Exchange;
 use crate::job::{Job, Transport};
-use crate::pace::now;
 use crate::trace::Steps;
 
 #[derive(Debug)]

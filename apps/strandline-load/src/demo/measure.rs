@@ -4,13 +4,13 @@ use std::net::{IpAddr, SocketAddr};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
+use strandline_measure::raise_open_files;
 use strandline_output::errln;
 
 use crate::controller::Fleet;
 use crate::echo_process::Server;
 use crate::job::{Content, Encapsulation, Job, Outcome, Style, Transport};
 use crate::kernel::Look;
-use crate::limits;
 use crate::report::LoadReport;
 use crate::served::{Memory, SETTLE, TCP_EACH_MAX, each};
 use crate::trace::Steps;
@@ -205,7 +205,7 @@ impl Plan {
     /// Measures TCP with several servers and clients, because the descriptors of a process and the peers of a
     /// port are limited.
     async fn tcp(&self) -> Result<Case> {
-        let each_max = limits::raise_open_files().min(TCP_EACH_MAX);
+        let each_max = raise_open_files().min(TCP_EACH_MAX);
         let processes = self.associations.div_ceil(each_max).max(1);
         let (mut servers, mut jobs) = (Vec::new(), Vec::new());
         for number in 0..processes {

@@ -11,9 +11,9 @@ use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrIn, SockaddrIn6, SockaddrLike, sendmsg};
 use serde::Serialize;
 use strandline::Address;
+use strandline_measure::now;
 
 use super::init::Packets;
-use crate::pace::now;
 
 /// Pause while it is too early for the next burst.
 const PAUSE: Duration = Duration::from_micros(100);

@@ -26,7 +26,6 @@ mod text;
 mod trace;
 mod track;
 mod tuning;
-pub(crate) mod usage;
 
 pub use self::args::{Args, ClientArgs, Common, ServerArgs, Side, Transport};
 

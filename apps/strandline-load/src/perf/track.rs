@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use strandline_measure::CpuTime;
+
 use super::flow::Flow;
 use super::protocol::{CpuReport, Figures, FlowReport, InTime, Passed, SideReport, Spread};
 use super::shards::Shards;
 use super::tally::{Count, now};
-use super::usage::CpuTime;
 
 /// The traffic between two samples of all flows.
 #[derive(Debug, Clone)]

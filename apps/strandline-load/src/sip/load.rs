@@ -4,9 +4,8 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use strandline_measure::now;
 use tokio::sync::Notify;
-
-use crate::pace::now;
 
 use super::engine::Engine;
 use super::out::Out;

@@ -3,11 +3,10 @@
 
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
+use strandline_measure::raise_open_files;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
-
-use crate::limits;
 
 /// The answer of a process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -36,7 +35,7 @@ pub(super) fn obey_all<S, D: Serialize>(
     runtime: &Runtime,
     obey: impl AsyncFn(&mut Option<S>, &str) -> Result<D>,
 ) -> Result<()> {
-    limits::raise_open_files();
+    raise_open_files();
     LocalSet::new().block_on(runtime, async {
         let mut input = BufReader::new(tokio::io::stdin()).lines();
         let mut output = tokio::io::stdout();

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use strandline_measure::{Summary, Times};
 use strandline_output::outln;
-
-use crate::histogram::{Summary, Times};
 
 use super::watch::ServerReport;
 

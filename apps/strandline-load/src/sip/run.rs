@@ -4,10 +4,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
+use strandline_measure::now;
 use strandline_output::outln;
 use tokio::task::LocalSet;
-
-use crate::pace::now;
 
 use super::args::Args;
 use super::outcome::SipReport;

@@ -4,10 +4,8 @@ use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail};
+use strandline_measure::{CpuTime, Schedule, now};
 use strandline_tls::ClientTls;
-
-use crate::pace::{Schedule, now};
-use crate::perf::usage::CpuTime;
 
 use super::args::{Args, Lifetime, Transport};
 use super::carrier::{passing, sctp, set, tcp, udp};

@@ -9,12 +9,12 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result, bail};
 use strandline::Address;
+use strandline_measure::raise_open_files;
 use strandline_tls::{AcceptErrors, Wire};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use crate::limits;
 use crate::sip::answer::Came;
 use crate::sip::load::{Carrier, Load};
 use crate::sip::out::Out;
@@ -84,7 +84,7 @@ pub(in crate::sip) async fn open(
     sources: usize,
     each: For,
 ) -> Result<(Passing, Vec<SocketAddr>)> {
-    let most = limits::raise_open_files();
+    let most = raise_open_files();
     if sources as u64 > most / 2 {
         bail!(
             "{sources} listening sources leave too few of the {most} allowed open files for connections: see ulimit -n"

@@ -19,9 +19,8 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use socket2::{Domain, Socket, Type};
 use strandline::Address;
+use strandline_measure::{now, raise_open_files};
 
-use crate::limits;
-use crate::pace::now;
 use crate::sip::answer::first_of;
 use crate::sip::load::{Carrier, Load};
 use crate::sip::out::Out;
@@ -90,7 +89,7 @@ pub(in crate::sip) async fn open(
     sources: usize,
     persistent: bool,
 ) -> Result<(Rc<Set>, Vec<SocketAddr>)> {
-    let room = limits::raise_open_files();
+    let room = raise_open_files();
     if sources as u64 > room {
         bail!("{sources} connections exceed the limit of {room} open files: see ulimit -n");
     }

@@ -13,13 +13,13 @@ use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::IpBindAddressNoPort;
 use socket2::{Domain, Socket, Type};
 use strandline::Address;
+use strandline_measure::raise_open_files;
 use strandline_tls::{ClientTls, Wire};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::limits;
 use crate::sip::answer::first_of;
 use crate::sip::load::{Carrier, Load};
 use crate::sip::out::Out;
@@ -87,7 +87,7 @@ pub(in crate::sip) async fn open(
     sources: usize,
     each: Each,
 ) -> Result<(Tcp, Vec<SocketAddr>)> {
-    let most = limits::raise_open_files();
+    let most = raise_open_files();
     let stay = if let Each::Request { kept } = each { kept } else { sources };
     if stay as u64 > most {
         bail!("{stay} connections exceed the limit of {most} open files: see ulimit -n");

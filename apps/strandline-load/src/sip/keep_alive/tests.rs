@@ -1,7 +1,7 @@
 use super::*;
 
 fn world(kind: Kind, sources: usize) -> (KeepAlives, Out, Outcome, Instant) {
-    let begin = crate::pace::now();
+    let begin = strandline_measure::now();
     (
         KeepAlives::new(kind, Duration::from_secs(30), sources, begin),
         Out::default(),

@@ -3,8 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
-
-use crate::histogram::Times;
+use strandline_measure::Times;
 
 /// The configuration of a process, sent once at its start.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -1,10 +1,10 @@
 //! The report on phones.
 
 use serde::Serialize;
+use strandline_measure::Summary;
 use strandline_output::outln;
 
 use super::order::Done;
-use crate::histogram::Summary;
 
 /// All measurements.
 #[derive(Debug, Serialize)]

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::thread::{CpuSet, sched_setaffinity};
+use strandline_measure::now;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::order::{Done, Order, Part};
 use super::phone::{Final, Host, Phone};
-use crate::pace::now;
 use crate::sip::orders::obey_all;
 use crate::sip::text::{Style, Who};
 

@@ -7,7 +7,7 @@ const SPARE: u64 = 200;
 
 /// Raises this process's limit of open files as far as permitted, and returns how many connections fit below
 /// it.
-pub(crate) fn raise_open_files() -> u64 {
+pub fn raise_open_files() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     let now = if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current };

@@ -7,20 +7,26 @@ use nix::sys::time::TimeVal;
 
 /// User and system time of this process.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct CpuTime {
-    pub(crate) user: Duration,
-    pub(crate) system: Duration,
+pub struct CpuTime {
+    /// Time in programs.
+    pub user: Duration,
+    /// Time in the kernel.
+    pub system: Duration,
 }
 
 impl CpuTime {
     /// Returns the time used since the process began.
-    pub(crate) fn now() -> std::io::Result<Self> {
+    ///
+    /// # Errors
+    /// If the kernel doesn't report it.
+    pub fn now() -> std::io::Result<Self> {
         let usage = getrusage(UsageWho::RUSAGE_SELF)?;
         Ok(Self { user: duration(usage.user_time()), system: duration(usage.system_time()) })
     }
 
     /// Returns the time used since an earlier moment.
-    pub(crate) fn since(self, earlier: Self) -> Self {
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
         Self {
             user: self.user.saturating_sub(earlier.user),
             system: self.system.saturating_sub(earlier.system),

@@ -10,10 +10,11 @@ const NANOS_MAX: u64 = 600_000_000_000;
 
 /// A histogram of times, in nanoseconds. It is allocated when the first time is recorded.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Times(Option<Histogram<u64>>);
+pub struct Times(Option<Histogram<u64>>);
 
 impl Times {
-    pub(crate) fn record(&mut self, time: Duration) {
+    /// Records a time. Times above ten minutes count as ten minutes.
+    pub fn record(&mut self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(NANOS_MAX);
         self.record_many(nanos, 1);
     }
@@ -28,7 +29,8 @@ impl Times {
         }
     }
 
-    pub(crate) fn merge(&mut self, other: &Self) {
+    /// Adds the times of another histogram.
+    pub fn merge(&mut self, other: &Self) {
         match (&mut self.0, &other.0) {
             (Some(own), Some(others)) => {
                 // Both histograms have the same bounds.
@@ -44,20 +46,27 @@ impl Times {
         self.0.as_ref().filter(|histogram| !histogram.is_empty())
     }
 
-    pub(crate) fn count(&self) -> u64 {
+    /// Returns how many times were recorded.
+    #[must_use]
+    pub fn count(&self) -> u64 {
         self.recorded().map_or(0, Histogram::len)
     }
 
     /// Returns the time in milliseconds at a quantile from 0 to 1; `None` if nothing was recorded.
-    pub(crate) fn quantile_ms(&self, quantile: f64) -> Option<f64> {
+    #[must_use]
+    pub fn quantile_ms(&self, quantile: f64) -> Option<f64> {
         self.recorded().map(|histogram| histogram.value_at_quantile(quantile) as f64 / 1e6)
     }
 
-    pub(crate) fn mean_ms(&self) -> Option<f64> {
+    /// Returns the mean in milliseconds; `None` if nothing was recorded.
+    #[must_use]
+    pub fn mean_ms(&self) -> Option<f64> {
         self.recorded().map(|histogram| histogram.mean() / 1e6)
     }
 
-    pub(crate) fn summary(&self) -> Option<Summary> {
+    /// Returns the figures that reports show; `None` if nothing was recorded.
+    #[must_use]
+    pub fn summary(&self) -> Option<Summary> {
         Some(Summary {
             count: self.count(),
             mean_ms: self.mean_ms()?,
@@ -68,18 +77,68 @@ impl Times {
             max_ms: self.quantile_ms(1.0)?,
         })
     }
+
+    /// Returns the distribution in milliseconds; `None` if nothing was recorded.
+    #[must_use]
+    pub fn distribution(&self) -> Option<Distribution> {
+        let histogram = self.recorded()?;
+        let count = histogram.len() as f64;
+        // The histogram divides by n; httperf and others divide by n - 1.
+        let correction = if count > 1.0 { (count / (count - 1.0)).sqrt() } else { 0.0 };
+        Some(Distribution {
+            count: histogram.len(),
+            min: histogram.min() as f64 / 1e6,
+            mean: histogram.mean() / 1e6,
+            stddev: histogram.stdev() * correction / 1e6,
+            p50: self.quantile_ms(0.5)?,
+            p90: self.quantile_ms(0.9)?,
+            p99: self.quantile_ms(0.99)?,
+            p999: self.quantile_ms(0.999)?,
+            max: self.quantile_ms(1.0)?,
+        })
+    }
 }
 
-/// The reported figures of a distribution.
+/// Figures of a distribution of times, in milliseconds.
 #[derive(Debug, Clone, Default, Serialize)]
-pub(crate) struct Summary {
-    pub(crate) count: u64,
-    pub(crate) mean_ms: f64,
-    pub(crate) p50_ms: f64,
-    pub(crate) p90_ms: f64,
-    pub(crate) p99_ms: f64,
-    pub(crate) p999_ms: f64,
-    pub(crate) max_ms: f64,
+pub struct Summary {
+    /// Number of times.
+    pub count: u64,
+    /// Mean.
+    pub mean_ms: f64,
+    /// Median.
+    pub p50_ms: f64,
+    /// 90th percentile.
+    pub p90_ms: f64,
+    /// 99th percentile.
+    pub p99_ms: f64,
+    /// 99.9th percentile.
+    pub p999_ms: f64,
+    /// Longest time.
+    pub max_ms: f64,
+}
+
+/// A distribution of times in milliseconds, with three significant digits.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Distribution {
+    /// Number of times.
+    pub count: u64,
+    /// Shortest time.
+    pub min: f64,
+    /// Mean.
+    pub mean: f64,
+    /// Standard deviation, with n - 1 in the denominator; 0 for a single time.
+    pub stddev: f64,
+    /// Median.
+    pub p50: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
+    /// Longest time.
+    pub max: f64,
 }
 
 /// The form in which processes exchange times: pairs of value and count.

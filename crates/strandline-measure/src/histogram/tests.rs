@@ -22,3 +22,22 @@ fn histograms_pass_between_processes_and_add_up() {
     nothing.merge(&times);
     assert_eq!(nothing.count(), 4);
 }
+
+#[test]
+fn distributions_have_the_deviation_of_a_sample() {
+    let mut times = Times::default();
+    assert!(times.distribution().is_none());
+    times.record(Duration::from_millis(10));
+    assert_eq!(times.distribution().unwrap().stddev, 0.0);
+    for millis in [20, 30] {
+        times.record(Duration::from_millis(millis));
+    }
+    let distribution = times.distribution().unwrap();
+    assert_eq!(distribution.count, 3);
+    for (value, expected) in
+        [(distribution.min, 10.0), (distribution.mean, 20.0), (distribution.stddev, 10.0)]
+    {
+        assert!((expected * 0.998..expected * 1.002).contains(&value), "{distribution:?}");
+    }
+    assert!((29.9..30.1).contains(&distribution.max), "{distribution:?}");
+}
