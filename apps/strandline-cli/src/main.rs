@@ -65,10 +65,12 @@ enum Command {
 Examples:
   strandline load echo --serve                 start a server, and set up 2,500 associations per second
   strandline load associations --count 10000   up to 10,000 associations, each step timed
+  strandline load http --concurrency 32 http://127.0.0.1:8080/
+                                               as many requests as an HTTP server answers
   strandline load sip register --serve         start a SIP server, and register phones
   strandline load phones --steps 1000,100000   keep phones connected, and measure the cost of each"
     )]
-    Load(strandline_load::Load),
+    Load(Load),
     /// Emulate a network between two programs: delay, rate, queue, loss, several paths
     #[command(
         subcommand,
@@ -118,6 +120,15 @@ They take effect in new shells.")]
     },
 }
 
+/// The load generators.
+#[derive(Debug, Subcommand)]
+enum Load {
+    #[command(flatten)]
+    Transports(strandline_load::Load),
+    /// Put an HTTP server under load, over TCP or over SCTP streams, and report as httperf does
+    Http(strandline_http::load::Args),
+}
+
 fn main() -> ExitCode {
     strandline_load::end_with_parent();
     strandline_ops::heap::give_back_at_once();
@@ -160,7 +171,8 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Echo(args) => strandline_load::echo_server::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Perf(args) => strandline_load::perf::run(&args),
-        Command::Load(load) => load.run(),
+        Command::Load(Load::Transports(load)) => load.run(),
+        Command::Load(Load::Http(args)) => strandline_http::load::run(&args),
         Command::Netem(netem) => netem.run(),
         Command::Lab(lab) => lab.run(env!("STRANDLINE_COMMIT")),
         Command::Http(http) => http.run(),

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use hyper::Uri;
 use hyper_util::rt::TokioIo;
-use strandline::{Association, Peer, Stack};
+use strandline::{Association, AssociationConfig, Peer, Stack, StackError};
 use tower_service::Service;
 
 use crate::streams::{ConnectionError, HttpAssociation, HttpStream, Settings};
@@ -112,8 +112,14 @@ impl Connector {
     }
 }
 
+/// Opens a stack for outgoing associations, whose parameters are given, on any port of all addresses.
+pub(crate) fn outgoing_stack(config: &AssociationConfig) -> Result<Stack, StackError> {
+    let builder = || Stack::builder().association(config.clone());
+    builder().udp(([0_u16; 8], 0).into()).or_else(|_| builder().udp(([0, 0, 0, 0], 0).into()))
+}
+
 /// Returns the first address of a host.
-async fn resolve(host: &str, port: u16) -> io::Result<SocketAddr> {
+pub(crate) async fn resolve(host: &str, port: u16) -> io::Result<SocketAddr> {
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     if let Ok(address) = bare.parse::<strandline::Address>() {
         return Ok(address.with_port(port));

@@ -77,6 +77,7 @@ mod front;
 pub mod fuzzing;
 pub mod get;
 mod graceful;
+pub mod load;
 pub mod proxy;
 mod server;
 mod stall;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::Result;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde::Serialize;
-use strandline::Stack;
+use strandline::AssociationConfig;
 use strandline_output::{errln, outln};
 use tokio::sync::Semaphore;
 use url::Url;
@@ -22,6 +22,7 @@ use url::Url;
 use self::failure::Failure;
 use self::fetch::{Fetch, Output};
 use self::transport::Transports;
+use crate::client::outgoing_stack;
 
 /// Objects of a page that are fetched at most.
 const PAGE_OBJECTS_MAX: usize = 1000;
@@ -108,9 +109,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 async fn fetch_all(args: &Args) -> Result<u8> {
-    let stack = Stack::builder()
-        .udp("[::]:0".parse()?)
-        .or_else(|_| Stack::builder().udp(([0, 0, 0, 0], 0).into()))?;
+    let stack = outgoing_stack(&AssociationConfig::default())?;
     let transports = Arc::new(Transports::new(stack.clone(), args.encapsulation_port));
     let work = Arc::new(Work {
         transports,

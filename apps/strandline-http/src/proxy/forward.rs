@@ -10,6 +10,7 @@ use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Method, Uri};
 use hyper_util::client::legacy::connect::HttpConnector;
+use strandline::AssociationConfig;
 use strandline_output::errln;
 use tokio::net::TcpStream;
 
@@ -19,8 +20,7 @@ use super::dial::{self, ProxyClient, Way, over_tcp};
 use super::failure::{Failure, causes};
 use super::origins::{Key, Origins, OverSctp};
 use super::relay::{Decision, Proxy, Route, Routes};
-use super::reverse::client_stack;
-use crate::client::Connector;
+use crate::client::{Connector, outgoing_stack};
 use crate::front::alt_svc;
 use crate::front::log::Sender;
 use crate::front::{Addresses, ConnectionArgs, Front, SctpAddresses};
@@ -97,7 +97,11 @@ pub(super) async fn bind(args: &ForwardArgs) -> Result<(Front, Arc<Proxy<Forward
         via: via.map(|way| (dial::client(way.clone(), timeouts), way.name())),
         tcp: dial::client(Way::Tcp(connector.clone()), timeouts),
         connector,
-        origins: Origins::new(client_stack()?, args.encapsulation_port, timeouts),
+        origins: Origins::new(
+            outgoing_stack(&AssociationConfig::default())?,
+            args.encapsulation_port,
+            timeouts,
+        ),
     };
     Ok((front, Arc::new(Proxy::new(routes, args.upstream.settings(log)))))
 }
@@ -120,7 +124,8 @@ fn via(args: &ForwardArgs, uri: &Uri) -> Result<Way> {
     );
     match uri.scheme_str() {
         Some("http+sctp") => {
-            let connector = Connector::new(client_stack()?).encapsulation_port(args.encapsulation_port);
+            let connector = Connector::new(outgoing_stack(&AssociationConfig::default())?)
+                .encapsulation_port(args.encapsulation_port);
             Ok(Way::ViaSctp(connector, uri.clone()))
         }
         Some("http") => Ok(Way::ViaTcp(dial::tcp(args.upstream.timeouts()), uri.clone())),

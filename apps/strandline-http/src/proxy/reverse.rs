@@ -8,7 +8,7 @@ use hyper::header::{ALT_SVC, HeaderMap, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Method, Uri};
-use strandline::Stack;
+use strandline::AssociationConfig;
 use strandline_tls::ClientTls;
 
 use super::args::UpstreamArgs;
@@ -16,7 +16,7 @@ use super::dial::{self, ProxyClient, Way};
 use super::failure::Failure;
 use super::headers::add_forwarded;
 use super::relay::{Decision, Proxy, Route, Routes, host};
-use crate::client::Connector;
+use crate::client::{Connector, outgoing_stack};
 use crate::front::log::{Sender, Transport};
 use crate::front::{ConnectionArgs, Front, ListenArgs};
 
@@ -105,7 +105,8 @@ fn way(args: &ReverseArgs) -> Result<(Way, Scheme, Authority)> {
             Ok((Way::Tls(dial::tcp(timeouts), tls), Scheme::HTTPS, authority))
         }
         Some("http+sctp") => {
-            let connector = Connector::new(client_stack()?).encapsulation_port(args.encapsulation_port);
+            let connector = Connector::new(outgoing_stack(&AssociationConfig::default())?)
+                .encapsulation_port(args.encapsulation_port);
             Ok((Way::Sctp(connector), Scheme::HTTP, authority))
         }
         other => bail!(
@@ -113,12 +114,6 @@ fn way(args: &ReverseArgs) -> Result<(Way, Scheme, Authority)> {
             other.unwrap_or_default()
         ),
     }
-}
-
-/// Opens a stack for outgoing associations.
-pub(super) fn client_stack() -> Result<Stack> {
-    let any = Stack::builder().udp(([0_u16; 8], 0).into());
-    Ok(any.or_else(|_| Stack::builder().udp(([0, 0, 0, 0], 0).into()))?)
 }
 
 impl Routes for Reverse {

@@ -143,7 +143,9 @@ async fn upgrades_become_tunnels() {
         assert_eq!(tcp.read(&mut [0]).await.unwrap(), 0, "the far end is passed on");
     }
     // On a stream.
-    let connector = crate::client::Connector::new(super::reverse::client_stack().unwrap());
+    let connector = crate::client::Connector::new(
+        crate::client::outgoing_stack(&strandline::AssociationConfig::default()).unwrap(),
+    );
     let connector = connector.encapsulation_port(reverse.udp_port());
     let association = connector.association("127.0.0.1", reverse.listening.sctp.unwrap()).await.unwrap();
     let mut stream = association.open().await.unwrap();
