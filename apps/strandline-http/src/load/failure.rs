@@ -51,25 +51,25 @@ impl Class {
 #[derive(Debug, Clone)]
 pub(super) struct Failure {
     pub(super) class: Class,
-    /// Whether it is the failure of a connection that couldn't be set up, which counts once for all requests
-    /// that waited for it.
-    pub(super) is_connecting: bool,
+    /// Whether it was counted already: once for all requests that waited for a connection that couldn't be set
+    /// up, or for a session that had failed.
+    pub(super) is_counted: bool,
     pub(super) cause: String,
 }
 
 impl Failure {
     pub(super) fn timeout() -> Self {
-        Self { class: Class::ClientTimeout, is_connecting: false, cause: "--timeout passed".to_owned() }
+        Self { class: Class::ClientTimeout, is_counted: false, cause: "--timeout passed".to_owned() }
     }
 
     /// Classifies the failure of a request on a connection.
     pub(super) fn request(error: &(dyn Error + 'static)) -> Self {
-        Self { class: class(error), is_connecting: false, cause: causes(error) }
+        Self { class: class(error), is_counted: false, cause: causes(error) }
     }
 
     /// Classifies the failure to set up a TCP connection.
     pub(super) fn connecting(error: &io::Error) -> Self {
-        Self { class: class(error), is_connecting: true, cause: error.to_string() }
+        Self { class: class(error), is_counted: true, cause: error.to_string() }
     }
 
     /// Classifies the failure to set up an association.
@@ -82,7 +82,7 @@ impl Failure {
             ConnectError::Request(_) => Class::NoAddress,
             _ => Class::Other,
         };
-        Self { class, is_connecting: true, cause: error.to_string() }
+        Self { class, is_counted: true, cause: error.to_string() }
     }
 
     /// Classifies the failure to open a stream of an established association.
@@ -93,7 +93,7 @@ impl Failure {
             | ConnectionError::ShuttingDown => Class::Reset,
             _ => Class::Other,
         };
-        Self { class, is_connecting: false, cause: error.to_string() }
+        Self { class, is_counted: false, cause: error.to_string() }
     }
 }
 

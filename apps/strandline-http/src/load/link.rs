@@ -172,7 +172,7 @@ async fn connect(server: &Server) -> Result<(Account, TcpStream), Failure> {
             return Ok((account, stream));
         }
         Some(Err(error)) => Failure::connecting(&error),
-        None => Failure { is_connecting: true, ..Failure::timeout() },
+        None => Failure { is_counted: true, ..Failure::timeout() },
     };
     server.stats.on_not_connected(&failure);
     Err(failure)
@@ -195,7 +195,7 @@ async fn watch_set_up(
             return;
         }
         Some(Err(error)) => Failure::associating(&error),
-        None => Failure { is_connecting: true, ..Failure::timeout() },
+        None => Failure { is_counted: true, ..Failure::timeout() },
     };
     stats.on_not_connected(&failure);
     let is_late = failure.class == Class::ClientTimeout;

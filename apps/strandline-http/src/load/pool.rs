@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use http_body_util::Empty;
@@ -27,6 +27,8 @@ pub(super) struct Pool {
     permits: Semaphore,
     table: Mutex<Table>,
     shared: Vec<Shared>,
+    /// The first failure of a session, after which it sends no request.
+    failed: OnceLock<Failure>,
 }
 
 /// The places of all connections.
@@ -96,7 +98,14 @@ impl Pool {
             permits: Semaphore::new((connections * places).min(Semaphore::MAX_PERMITS)),
             table: Mutex::new(Table { usage, free: (0..connections).collect(), debt: 0 }),
             shared: (0..connections).map(|_| Shared::default()).collect(),
+            failed: OnceLock::new(),
         }
+    }
+
+    /// Sends no further requests.
+    pub(super) fn fail(&self, failure: &Failure) {
+        // Only the first one is of interest.
+        let _ = self.failed.set(Failure { is_counted: true, ..failure.clone() });
     }
 
     pub(super) fn server(&self) -> &Server {
@@ -110,6 +119,9 @@ impl Pool {
     /// Takes a place, and waits until there is one. Every lane has to be released.
     pub(super) async fn acquire(&self) -> Result<Lane, Failure> {
         if let Ok(permit) = self.permits.acquire().await {
+            if let Some(failure) = self.failed.get() {
+                return Err(failure.clone());
+            }
             permit.forget();
         }
         let connection = self.table().take();

@@ -56,7 +56,15 @@ impl Test {
     async fn send(&self, pool: &Pool, session: Option<u64>, number: u64, at: Instant) -> bool {
         let turn = (number % self.requests.len().max(1) as u64) as usize;
         let Some(prepared) = self.requests.get(turn) else { return false };
-        exchange(pool, Due { prepared, session, number, at }).await.is_ok()
+        match exchange(pool, Due { prepared, session, number, at }).await {
+            Ok(_) => true,
+            Err(failure) => {
+                if session.is_some() {
+                    pool.fail(&failure);
+                }
+                false
+            }
+        }
     }
 }
 

@@ -41,11 +41,11 @@ impl Samples {
     pub(super) fn rate(&self, length: Duration) -> Rate {
         let complete = (length.as_nanos() / PERIOD.as_nanos()) as usize;
         let period = PERIOD.as_secs_f64();
-        let sample = |number: usize| self.periods.get(number).copied().unwrap_or(0) as f64 / period;
-        let samples: Vec<f64> = (0..complete).map(sample).collect();
+        let events = (0..complete).map(|number| self.periods.get(number).copied().unwrap_or(0));
+        let samples: Vec<f64> = events.clone().map(|events| events as f64 / period).collect();
         let has_any = !samples.is_empty();
         let count = samples.len() as f64;
-        let avg = samples.iter().sum::<f64>() / count;
+        let avg = events.sum::<u64>() as f64 / period / count;
         let squares: f64 = samples.iter().map(|rate| (rate - avg).powi(2)).sum();
         let stddev = if samples.len() > 1 { (squares / (count - 1.0)).sqrt() } else { 0.0 };
         let all: u64 = self.periods.iter().sum();

@@ -215,7 +215,7 @@ impl Stats {
             }
             Err(failure) => {
                 requests.partial_bytes += ended.bytes;
-                if !failure.is_connecting {
+                if !failure.is_counted {
                     counted.fail(failure);
                 }
             }

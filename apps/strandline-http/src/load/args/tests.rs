@@ -73,7 +73,7 @@ fn connections_depend_on_transport_and_load() {
 fn contradictions_are_refused() {
     let cases: [&[&str]; 14] = [
         &["https://127.0.0.1/"],
-        &["http:///path"],
+        &["http+sctp:///path"],
         &["http://127.0.0.1:0/"],
         &[TCP, "http://127.0.0.2:8080/"],
         &[TCP, SCTP],

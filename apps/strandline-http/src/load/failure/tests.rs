@@ -18,7 +18,7 @@ fn system_errors_have_the_classes_of_httperf() {
     for (errno, class) in cases {
         let failure = Failure::connecting(&io::Error::from(errno));
         assert_eq!(failure.class, class, "{errno}");
-        assert!(failure.is_connecting);
+        assert!(failure.is_counted);
     }
 }
 
