@@ -1,16 +1,20 @@
 //! Memory for the bytes of arriving messages.
 
+mod large;
+
 use std::collections::VecDeque;
 
 use bytes::BytesMut;
 
+use self::large::LargeBuffers;
+
 /// Size of a block in bytes.
 const BLOCK_SIZE: usize = 64 << 10;
 
-/// Longer payloads get their own allocation, because they would often waste the rest of a block.
+/// Longer payloads get a buffer of their own, because they would often waste the rest of a block.
 const COPY_MAX: usize = BLOCK_SIZE / 4;
 
-/// Longer messages under assembly move to their own allocation, which doubles as they grow.
+/// Longer messages under assembly move to a buffer of their own, which doubles as they grow.
 const ASSEMBLY_MAX: usize = BLOCK_SIZE / 2;
 
 /// Maximum number of used-up blocks kept for reuse: what several full receive buffers need at a time. An idle
@@ -21,7 +25,8 @@ const RETIRED_MAX: usize = 256;
 ///
 /// A block is shared by its messages and becomes free when the last of them is dropped. Up to 256 used-up blocks (16
 /// MiB) are kept and reused once they are free: an application that keeps up with reading needs no allocation at all.
-/// Unread messages pin their block, so data held out of order is never stored here.
+/// Unread messages pin their block, so data held out of order is never stored here. Longer messages have buffers of
+/// their own, which are reused as well ([`LargeBuffers`]).
 #[derive(Debug, Default)]
 pub(crate) struct Arena {
     /// Empty; its capacity is the rest of the block.
@@ -30,6 +35,7 @@ pub(crate) struct Arena {
     retired: VecDeque<BytesMut>,
     /// True if `block` is a block, and not the initial empty buffer.
     begun: bool,
+    large: LargeBuffers,
 }
 
 impl Arena {
@@ -37,7 +43,7 @@ impl Arena {
     #[inline]
     pub(super) fn copy(&mut self, bytes: &[u8]) -> BytesMut {
         if bytes.len() > COPY_MAX {
-            return BytesMut::from(bytes);
+            return self.large.copy(bytes);
         }
         if self.block.capacity() < bytes.len() {
             self.next_block();
@@ -49,7 +55,7 @@ impl Arena {
     /// Returns an empty buffer with room for `capacity` bytes.
     pub(super) fn buffer(&mut self, capacity: usize) -> BytesMut {
         if capacity > ASSEMBLY_MAX {
-            return BytesMut::with_capacity(capacity);
+            return self.large.take(capacity);
         }
         if self.block.capacity() < capacity {
             self.next_block();
@@ -60,10 +66,15 @@ impl Arena {
 
     /// Appends the next fragment to a message. While nothing else is cut out in between, the fragments are adjacent
     /// in the block and are joined in place. Otherwise the message moves to twice the room it needs, so that it moves
-    /// a logarithmic number of times.
-    pub(super) fn append(&mut self, message: &mut BytesMut, fragment: &[u8]) {
+    /// a logarithmic number of times. A long message that gets its `expected` length does not move at all.
+    pub(super) fn append(&mut self, message: &mut BytesMut, fragment: &[u8], expected: usize) {
         if message.is_empty() {
-            *message = self.copy(fragment);
+            if expected > ASSEMBLY_MAX {
+                *message = self.large.take(expected.max(fragment.len()));
+                message.extend_from_slice(fragment);
+            } else {
+                *message = self.copy(fragment);
+            }
             return;
         }
         let beside = message.as_ptr_range().end == self.block.as_ptr();
@@ -74,21 +85,22 @@ impl Arena {
         }
         let len = message.len() + fragment.len();
         if len > message.capacity() {
-            if len > ASSEMBLY_MAX {
-                message.reserve(len);
-            } else {
-                // At the end of a block no spare room is needed: the following fragments will be adjacent again.
-                let capacity = if beside { len } else { (2 * len).min(ASSEMBLY_MAX) };
-                let mut moved = self.buffer(capacity);
-                moved.extend_from_slice(message);
-                *message = moved;
-            }
+            // At the end of a block no spare room is needed: the following fragments will be adjacent again.
+            let capacity = match len {
+                _ if len > ASSEMBLY_MAX => 2 * len,
+                _ if beside => len,
+                _ => (2 * len).min(ASSEMBLY_MAX),
+            };
+            let mut moved = self.buffer(capacity);
+            moved.extend_from_slice(message);
+            *message = moved;
         }
         message.extend_from_slice(fragment);
     }
 
-    /// Frees the unused blocks.
+    /// Frees the unused blocks and buffers.
     pub(crate) fn release_idle(&mut self) {
+        self.large.release_idle();
         self.retired.retain_mut(|block| !block.try_reclaim(BLOCK_SIZE));
         if self.retired.is_empty() {
             self.retired = VecDeque::new();
@@ -99,12 +111,12 @@ impl Arena {
         }
     }
 
-    /// Returns the bytes of the blocks that this arena keeps, without those of messages that outlive it.
+    /// Returns the bytes of the blocks and buffers that this arena keeps.
     #[cfg(test)]
     #[must_use]
     pub(crate) fn heap_bytes(&self) -> usize {
         let blocks = self.retired.len() + usize::from(self.begun);
-        blocks * BLOCK_SIZE + self.retired.capacity() * size_of::<BytesMut>()
+        blocks * BLOCK_SIZE + self.retired.capacity() * size_of::<BytesMut>() + self.large.heap_bytes()
     }
 
     /// Retires the block and takes the oldest retired one that is free, or a new one.

@@ -18,6 +18,12 @@ use super::{Context, Header, Violation};
 use crate::event::Message;
 use crate::number::{StreamId, Tsn};
 
+/// A message takes a buffer of at most this many times its length.
+const CAPACITY_FACTOR: usize = 4;
+
+/// Shorter messages may have a buffer of this many bytes times the factor.
+const CAPACITY_MIN: usize = 16 << 10;
+
 /// The form of DATA chunks. Allocates for the first fragment.
 #[derive(Debug, Default)]
 pub(in super::super) struct ByTsn {
@@ -88,7 +94,7 @@ impl ByTsn {
             return held.take_beyond(data, cx);
         }
         let open = held.open.get_or_insert_with(|| Open::new(Header::of(data), data.tsn));
-        open.append(data.tsn, data.payload, cx.arena);
+        open.append(data.tsn, data.payload, &held.lengths, cx.arena);
         cx.window.charge(data.payload.len());
         if data.ending { held.finish_open(cx.window, cx.order) } else { None }
     }
@@ -110,7 +116,7 @@ impl ByTsn {
             };
             let mut tsn = run.first;
             for fragment in &run.fragments {
-                open.append(tsn, fragment, cx.arena);
+                open.append(tsn, fragment, &held.lengths, cx.arena);
                 tsn = tsn.next();
             }
             if run.ends
@@ -134,11 +140,12 @@ impl ByTsn {
         order: &StreamOrder,
         stuck: impl FnOnce() -> bool,
     ) -> Option<Message> {
-        let open = self.held.as_mut()?.open.as_mut()?;
+        let Held { open, lengths, .. } = &mut **self.held.as_mut()?;
+        let open = open.as_mut()?;
         if open.data.is_empty() || (open.data.len() < point && !stuck()) {
             return None;
         }
-        open.header.is_next(order).then(|| open.take(false))
+        open.header.is_next(order).then(|| open.take(false, lengths))
     }
 
     /// Returns the stream of the open message if a part of it was taken.
@@ -176,24 +183,47 @@ struct Open {
     data: BytesMut,
 }
 
+/// Lengths of the latest part that began a message, and of the latest one that continued it: the next ones are likely
+/// to have the same, so their buffers are reserved at once.
+#[derive(Debug, Default)]
+struct Lengths {
+    beginning: u32,
+    continuing: u32,
+}
+
+impl Lengths {
+    fn expected(&self, begins: bool) -> usize {
+        (if begins { self.beginning } else { self.continuing }) as usize
+    }
+
+    fn on_part(&mut self, begins: bool, bytes: usize) {
+        let latest = if begins { &mut self.beginning } else { &mut self.continuing };
+        *latest = u32::try_from(bytes).unwrap_or(u32::MAX);
+    }
+}
+
 impl Open {
     fn new(header: Header, first: Tsn) -> Self {
         Self { header, first, last: first, begins: true, data: BytesMut::new() }
     }
 
     #[inline]
-    fn append(&mut self, tsn: Tsn, fragment: &[u8], arena: &mut Arena) {
+    fn append(&mut self, tsn: Tsn, fragment: &[u8], lengths: &Lengths, arena: &mut Arena) {
         if self.data.is_empty() {
             self.first = tsn;
         }
         self.last = tsn;
-        arena.append(&mut self.data, fragment);
+        arena.append(&mut self.data, fragment, lengths.expected(self.begins));
     }
 
     /// Takes out what has been joined, as a part of the message.
-    fn take(&mut self, ends: bool) -> Message {
-        let data = core::mem::take(&mut self.data).freeze();
+    fn take(&mut self, ends: bool, lengths: &mut Lengths) -> Message {
+        let data = core::mem::take(&mut self.data);
         let begins = core::mem::replace(&mut self.begins, false);
+        lengths.on_part(begins, data.len());
+        // A buffer that turned out too large is not pinned by an unread message.
+        let fits = data.capacity() / CAPACITY_FACTOR <= data.len().max(CAPACITY_MIN);
+        let data = if fits { data.freeze() } else { Bytes::copy_from_slice(&data) };
         Message { begins, ends, ..self.header.message(self.first, data) }
     }
 }
@@ -248,6 +278,7 @@ enum Neighbour {
 #[derive(Debug, Default)]
 struct Held {
     open: Option<Open>,
+    lengths: Lengths,
     /// Runs by their first TSN, all beyond the cumulative TSN. Adjacent runs of one message are always joined.
     runs: BTreeMap<Key, Run>,
 }
@@ -294,7 +325,7 @@ impl Held {
         let mut open = self.open.take()?;
         window.release(open.data.len());
         let header = open.header;
-        let mut message = open.take(true);
+        let mut message = open.take(true, &mut self.lengths);
         if message.begins && !header.is_next(order) {
             // It may wait for long and gets its own allocation, so that it does not pin a block.
             message.data = Bytes::copy_from_slice(&message.data);

@@ -29,48 +29,62 @@ fn memory_is_given_back_when_idle() {
     assert_eq!(rig.inbound.heap_bytes(), 0);
 }
 
-/// Whole messages and messages in fragments, from several associations at a time, with a reader that keeps up.
+/// Whole messages and messages in fragments, from several associations at a time, with a reader that keeps up. The
+/// longest messages are delivered in parts.
 #[test]
 fn a_steady_state_allocates_nothing() {
-    let mut arena = Arena::default();
-    let mut associations: Vec<Inbound> = (0..4).map(|_| Inbound::new(Tsn(0), 1000, 1 << 20)).collect();
-    let config = AssociationConfig::default();
-    let payload = [7; 1400];
-    let mut packet = [0; 1500];
-    let mut numbers = [(0_u32, 0_u16); 4];
-    let mut run = |messages: u32| {
+    for fragments in [6, 60, 300, 1500] {
+        let mut crowd = Crowd::new();
+        let warm_up = 100.max(4 * fragments) / fragments;
+        crowd.run(warm_up, fragments);
         let mut received = 0;
-        for round in 0..messages {
-            for fragment in 0..6 {
-                for (inbound, (tsn, ssn)) in associations.iter_mut().zip(&mut numbers) {
-                    let single = round % 2 == 0;
-                    let beginning = single || fragment == 0;
-                    let ending = single || fragment == 5;
-                    let data = Data { beginning, ending, ..whole(*tsn, *ssn, &payload) };
-                    assert!(matches!(
-                        inbound.on_data(&data, &mut arena, 1 << 19),
-                        DataOutcome::Accepted { .. }
-                    ));
-                    inbound.on_packet_end(NOW, false, &config, || 1 << 20);
-                    if inbound.sack_due(NOW) {
-                        let mut packet = PacketBuilder::new(&mut packet, 1, 2, VerificationTag(3));
-                        assert!(inbound.write_sack(NOW, &mut packet, usize::MAX));
-                    }
-                    *tsn += 1;
-                    *ssn = ssn.wrapping_add(u16::from(ending));
-                    while let Some(message) = inbound.recv() {
-                        received += message.data.len();
-                    }
+        let info = measure(|| received = crowd.run(6000 / fragments, fragments));
+        assert_eq!(received, 6000 * 4 * 1400, "{fragments} fragments");
+        assert_eq!(info.count_total, 0, "{fragments} fragments: {info:?}");
+    }
+}
+
+/// Associations that share an arena, with the next TSN and SSN of each.
+struct Crowd {
+    arena: Arena,
+    associations: Vec<(Inbound, u32, u16)>,
+}
+
+impl Crowd {
+    fn new() -> Self {
+        let associations = (0..4).map(|_| (Inbound::new(Tsn(0), 1000, 1 << 20), 0, 0));
+        Self { arena: Arena::default(), associations: associations.collect() }
+    }
+
+    /// Lets each association receive so many rounds of `fragments` chunks, alternately as that many messages and as one.
+    /// Returns the bytes read.
+    fn run(&mut self, rounds: usize, fragments: usize) -> usize {
+        let config = AssociationConfig::default();
+        let payload = [7; 1400];
+        let mut packet = [0; 1500];
+        let mut received = 0;
+        for (round, fragment) in (0..rounds).flat_map(|round| (0..fragments).map(move |at| (round, at))) {
+            for (inbound, tsn, ssn) in &mut self.associations {
+                let single = round % 2 == 1;
+                let beginning = single || fragment == 0;
+                let ending = single || fragment == fragments - 1;
+                let data = Data { beginning, ending, ..whole(*tsn, *ssn, &payload) };
+                let outcome = inbound.on_data(&data, &mut self.arena, 1 << 19);
+                assert!(matches!(outcome, DataOutcome::Accepted { .. }));
+                inbound.on_packet_end(NOW, false, &config, || 1 << 20);
+                if inbound.sack_due(NOW) {
+                    let mut packet = PacketBuilder::new(&mut packet, 1, 2, VerificationTag(3));
+                    assert!(inbound.write_sack(NOW, &mut packet, usize::MAX));
+                }
+                *tsn += 1;
+                *ssn = ssn.wrapping_add(u16::from(ending));
+                while let Some(message) = inbound.recv() {
+                    received += message.data.len();
                 }
             }
         }
         received
-    };
-    run(100);
-    let mut received = 0;
-    let info = measure(|| received = run(1000));
-    assert_eq!(received, 1000 * 6 * 4 * 1400);
-    assert_eq!(info.count_total, 0, "{info:?}");
+    }
 }
 
 /// Held data does not pin the arena's blocks.
