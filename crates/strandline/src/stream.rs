@@ -17,7 +17,7 @@ use crate::shard::place::Place;
 use crate::shard::state::State;
 use crate::wait::Token;
 
-/// Largest message that one write sends, bytes.
+/// Largest message that one write sends, in bytes. The engine copies messages of this size into blocks that it reuses.
 const WRITE_MAX: usize = 16 << 10;
 
 /// One stream of an association as a byte stream: [`AsyncRead`] and [`AsyncWrite`].
@@ -218,8 +218,7 @@ impl AsyncWrite for SendStream {
             return Poll::Ready(Ok(0));
         };
         let (id, info) = (this.handle.id(), this.info());
-        let mut data = Bytes::copy_from_slice(part);
-        let run = |state: &mut State, now| state.poll_send(now, id, info, &mut data);
+        let run = |state: &mut State, now| state.poll_send_slice(now, id, info, part);
         match ready!(attempt::poll(this.handle.shard(), this.place(), &mut this.token, cx, run)) {
             Ok(()) => Poll::Ready(Ok(part.len())),
             Err(SendError::Ended(ended)) => Poll::Ready(Err(io_error(ended))),

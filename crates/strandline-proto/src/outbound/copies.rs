@@ -13,7 +13,7 @@ const BLOCK_MIN: usize = 512;
 const BLOCK_MAX: usize = 64 << 10;
 
 /// Maximum length in bytes of messages that are stored in a block if they must be copied anyway.
-pub(super) const COPY_MAX: usize = BLOCK_MAX / 8;
+pub(super) const COPY_MAX: usize = BLOCK_MAX / 4;
 
 /// The location of a message.
 #[derive(Debug, Clone, Copy)]
