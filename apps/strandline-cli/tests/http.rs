@@ -126,6 +126,29 @@ fn one_response_goes_to_standard_output() {
 }
 
 #[test]
+fn curl_gets_several_ranges() {
+    let server = Server::start();
+    let url = server.url("http", "file7");
+    let fetched =
+        Command::new("curl").args(["--silent", "--include", "-r", "0-1,5-9", &url]).output().unwrap();
+    let text = String::from_utf8_lossy(&fetched.stdout).into_owned();
+    assert!(text.starts_with("HTTP/1.1 206 "), "{text}");
+    let boundary = text.split("boundary=").nth(1).unwrap().lines().next().unwrap();
+    let content = Server::content(7);
+    let part = |range: &str, bytes: &[u8]| {
+        let head = format!(
+            "--{boundary}\r\nContent-Type: application/octet-stream\r\nContent-Range: bytes {range}/490\r\n\r\n"
+        );
+        [head.as_bytes(), bytes, b"\r\n"].concat()
+    };
+    let end = format!("--{boundary}--\r\n");
+    let wanted = [part("0-1", &content[0..2]), part("5-9", &content[5..10]), end.into_bytes()].concat();
+    assert!(fetched.stdout.ends_with(&wanted), "{text}");
+    let joined = Command::new("curl").args(["--silent", "-r", "0-4,3-9", &url]).output().unwrap();
+    assert_eq!(joined.stdout, &content[..10]);
+}
+
+#[test]
 fn partial_files_are_continued() {
     let server = Server::start();
     let whole = Server::content(100);

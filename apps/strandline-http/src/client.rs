@@ -13,6 +13,7 @@ use hyper_util::rt::TokioIo;
 use strandline::{Association, AssociationConfig, Peer, Stack, StackError};
 use tower_service::Service;
 
+use crate::race::{race, resolve};
 use crate::streams::{ConnectionError, HttpAssociation, HttpStream, Settings};
 
 /// SCTP port of URIs without one.
@@ -24,7 +25,8 @@ const ATTEMPTS: usize = 3;
 /// connections to one host and port share one association, which the first one sets up.
 ///
 /// The URI's port is the SCTP port, 80 if it has none. The scheme is not looked at: `http+sctp` says what is
-/// meant. Packets go to the UDP port that [`encapsulation_port`](Self::encapsulation_port) sets.
+/// meant. All addresses of a host are tried (RFC 8305). Packets go to the UDP port that
+/// [`encapsulation_port`](Self::encapsulation_port) sets.
 ///
 /// An example is at the beginning of the [crate's documentation](crate).
 #[derive(Debug, Clone)]
@@ -32,7 +34,18 @@ pub struct Connector {
     stack: Stack,
     settings: Settings,
     encapsulation_port: Option<u16>,
-    associations: Arc<Mutex<HashMap<(String, u16), HttpAssociation>>>,
+    associations: Arc<Mutex<HashMap<(String, u16), Arc<Slot>>>>,
+}
+
+/// The association with a host and port. The lock is held while it is set up.
+#[derive(Debug, Default)]
+struct Slot(tokio::sync::Mutex<Option<HttpAssociation>>);
+
+impl Slot {
+    /// Returns whether it has an association that can be used, or will get one.
+    fn is_in_use(&self) -> bool {
+        self.0.try_lock().map_or(true, |found| found.as_ref().is_some_and(HttpAssociation::is_usable))
+    }
 }
 
 /// The future of a connection that [`Connector`] opens.
@@ -59,32 +72,48 @@ impl Connector {
         self
     }
 
-    /// Returns the association with a host, in use or new.
+    /// Returns the association with a host, in use or new. A new one with a host that has one address isn't established
+    /// yet, so that the first request leaves with the COOKIE ECHO. If the host has several, they are tried as RFC 8305
+    /// describes, and the association is the one that was established first.
     ///
     /// # Errors
     /// If the host's name can't be resolved, or the association can't be started.
     pub async fn association(&self, host: &str, port: u16) -> io::Result<HttpAssociation> {
         let key = (host.to_ascii_lowercase(), port);
-        if let Some(found) = self.known(&key) {
-            return Ok(found);
-        }
-        let addresses = resolve(host, port).await?;
-        let mut known = self.associations.lock().unwrap_or_else(PoisonError::into_inner);
-        // Another connection may have started one meanwhile.
-        if let Some(found) = known.get(&key).filter(|found| found.is_usable()) {
+        let slot = {
+            let mut known = self.associations.lock().unwrap_or_else(PoisonError::into_inner);
+            known.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.is_in_use());
+            Arc::clone(known.entry(key).or_default())
+        };
+        // Connections that are opened meanwhile wait for the same association.
+        let mut slot = slot.0.lock().await;
+        if let Some(found) = slot.as_ref().filter(|found| found.is_usable()) {
             return Ok(found.clone());
         }
-        known.retain(|_, association| association.is_usable());
-        let association = Association::start(&self.stack, self.peer(addresses, port), 0, None);
-        let association = association.map_err(io::Error::other)?;
+        let addresses = resolve(host, port).await?;
+        let association = match addresses.as_slice() {
+            [address] => self.start(*address, port)?,
+            _ => {
+                let connector = self.clone();
+                race(addresses, move |address| connector.clone().establish(address, port)).await?
+            }
+        };
         let association = HttpAssociation::client(association, self.settings.clone());
-        known.insert(key, association.clone());
+        *slot = Some(association.clone());
         Ok(association)
     }
 
-    fn known(&self, key: &(String, u16)) -> Option<HttpAssociation> {
-        let known = self.associations.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(key).filter(|found| found.is_usable()).cloned()
+    fn start(&self, address: SocketAddr, port: u16) -> io::Result<Association> {
+        Association::start(&self.stack, self.peer(address, port), 0, None).map_err(io::Error::other)
+    }
+
+    /// Sets up an association with one address. It is aborted if the future is dropped.
+    async fn establish(self, address: SocketAddr, port: u16) -> io::Result<Association> {
+        let attempt = Attempt(Some(self.start(address, port)?));
+        if let Some(association) = &attempt.0 {
+            association.established().await.map_err(io::Error::other)?;
+        }
+        attempt.take().ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
     fn peer(&self, first: SocketAddr, port: u16) -> Peer {
@@ -118,14 +147,21 @@ pub(crate) fn outgoing_stack(config: &AssociationConfig) -> Result<Stack, StackE
     builder().udp(([0_u16; 8], 0).into()).or_else(|_| builder().udp(([0, 0, 0, 0], 0).into()))
 }
 
-/// Returns the first address of a host.
-pub(crate) async fn resolve(host: &str, port: u16) -> io::Result<SocketAddr> {
-    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    if let Ok(address) = bare.parse::<strandline::Address>() {
-        return Ok(address.with_port(port));
+/// An association that is aborted unless it is taken.
+struct Attempt(Option<Association>);
+
+impl Attempt {
+    fn take(mut self) -> Option<Association> {
+        self.0.take()
     }
-    let unknown = || io::Error::new(io::ErrorKind::NotFound, format!("{host} has no address"));
-    tokio::net::lookup_host((host, port)).await?.next().ok_or_else(unknown)
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if let Some(association) = self.0.take() {
+            association.abort("another address has answered first");
+        }
+    }
 }
 
 impl Service<Uri> for Connector {

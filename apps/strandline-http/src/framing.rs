@@ -14,6 +14,8 @@ use std::task::{Context, Poll, ready};
 use hyper::{Method, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::interim::Interim;
+
 /// Bytes of a header line that are looked at. A longer Content-Length or Transfer-Encoding is refused.
 const LINE_MAX: usize = 256;
 
@@ -196,12 +198,13 @@ pub(crate) fn is_connect<B>(request: &hyper::Request<B>) -> bool {
     request.method() == Method::CONNECT
 }
 
-/// A connection of HTTP/1 whose ambiguous requests are spoiled.
+/// A connection of HTTP/1 whose ambiguous requests are spoiled, and which sends interim responses.
 #[derive(Debug)]
 pub(crate) struct Guard<T> {
     inner: T,
     framing: Framing,
     tunnelled: Tunnelled,
+    interim: Interim,
     /// Set once a head is refused: what remains to be read, and then the end.
     refused: Option<&'static [u8]>,
 }
@@ -210,8 +213,8 @@ pub(crate) struct Guard<T> {
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
 impl<T> Guard<T> {
-    pub(crate) fn new(inner: T, tunnelled: Tunnelled) -> Self {
-        Self { inner, framing: Framing::new(), tunnelled, refused: None }
+    pub(crate) fn new(inner: T, tunnelled: Tunnelled, interim: Interim) -> Self {
+        Self { inner, framing: Framing::new(), tunnelled, interim, refused: None }
     }
 }
 
@@ -244,7 +247,10 @@ impl<T: AsyncRead + Unpin> AsyncRead for Guard<T> {
 
 impl<T: AsyncWrite + Unpin> AsyncWrite for Guard<T> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().inner).poll_write(cx, buf)
+        let Self { inner, interim, .. } = self.get_mut();
+        ready!(interim.poll_write(inner, cx))?;
+        interim.on_write();
+        Pin::new(inner).poll_write(cx, buf)
     }
 
     fn poll_write_vectored(
@@ -252,7 +258,10 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Guard<T> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().inner).poll_write_vectored(cx, bufs)
+        let Self { inner, interim, .. } = self.get_mut();
+        ready!(interim.poll_write(inner, cx))?;
+        interim.on_write();
+        Pin::new(inner).poll_write_vectored(cx, bufs)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -260,7 +269,10 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Guard<T> {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().inner).poll_flush(cx)
+        let Self { inner, interim, .. } = self.get_mut();
+        ready!(interim.poll_write(inner, cx))?;
+        interim.on_flush(cx);
+        Pin::new(inner).poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::{Body, Incoming};
@@ -16,6 +17,7 @@ use tokio::task::JoinSet;
 
 use crate::framing::{Guard, Tunnelled, is_connect};
 use crate::graceful;
+use crate::interim::Interim;
 use crate::stall::WriteLimit;
 use crate::streams::{HttpAssociation, HttpStream, Settings};
 
@@ -86,6 +88,28 @@ pub async fn serve<S, B>(
     B::Data: Send,
     B::Error: Into<BoxError>,
 {
+    serve_on(Arc::new(listener), None, service, options, shutdown).await;
+}
+
+/// Serves as [`serve`] does, only the associations of one shard if one is given.
+pub(crate) async fn serve_on<S, B>(
+    listener: Arc<Listener>,
+    shard: Option<usize>,
+    service: S,
+    options: ServeOptions,
+    shutdown: impl Future<Output = ()> + Send,
+) where
+    S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + Sync + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<BoxError>,
+{
+    let accept = async || match shard {
+        Some(shard) => listener.accept_on(shard).await,
+        None => listener.accept().await,
+    };
     let (stop, stopping) = watch::channel(());
     let mut associations = JoinSet::new();
     tokio::pin!(shutdown);
@@ -93,7 +117,7 @@ pub async fn serve<S, B>(
         tokio::select! {
             () = &mut shutdown => break,
             Some(_) = associations.join_next() => {}
-            accepted = listener.accept() => match accepted {
+            accepted = accept() => match accepted {
                 Ok(association) if associations.len() >= options.associations_max => {
                     association.abort("too many associations");
                 }
@@ -171,10 +195,11 @@ async fn serve_stream<S, B>(
     B::Data: Send,
     B::Error: Into<BoxError>,
 {
-    let tunnelled = Tunnelled::default();
-    let guard = Guard::new(stream, tunnelled.clone());
+    let (tunnelled, interim) = (Tunnelled::default(), Interim::default());
+    let guard = Guard::new(stream, tunnelled.clone(), interim.clone());
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(info);
+        request.extensions_mut().insert(interim.clone());
         let (is_connect, tunnelled) = (is_connect(&request), tunnelled.clone());
         let answering = service.call(request);
         async move {

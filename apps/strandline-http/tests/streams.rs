@@ -4,7 +4,7 @@
 mod common;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -86,6 +86,28 @@ async fn a_stalled_reader_delays_no_other() {
         assert_eq!(response.into_body().collect().await.unwrap().to_bytes().len(), 3_000_000);
     }
     assert_eq!(stalled.into_body().collect().await.unwrap().to_bytes().len(), 8_000_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn short_responses_overtake_long_ones() {
+    let world = World::new();
+    let http = world.client(10).await;
+    let received = Arc::new(AtomicUsize::new(0));
+    for _ in 0..3 {
+        let (long, _) = get(&http, "/size/8000000").await.unwrap();
+        let (mut body, received) = (long.into_body(), Arc::clone(&received));
+        tokio::spawn(async move {
+            while let Some(Ok(frame)) = body.frame().await {
+                received.fetch_add(frame.data_ref().map_or(0, Bytes::len), Ordering::Relaxed);
+            }
+        });
+    }
+    let before = received.load(Ordering::Relaxed);
+    let (short, _) = get(&http, "/short").await.unwrap();
+    assert_eq!(short.into_body().collect().await.unwrap().to_bytes(), "this is /short");
+    // The server's send buffer of a megabyte was full when the request came.
+    let meanwhile = received.load(Ordering::Relaxed) - before;
+    assert!(meanwhile < 1_000_000, "{meanwhile}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -118,6 +118,19 @@ pub enum SackFrequency {
     Every(u8),
 }
 
+/// The order in which queued messages of different streams are sent (RFC 8260 section 3). A message is sent to its end
+/// before another one begins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StreamScheduler {
+    /// The order in which they were given to `send` (section 3.1).
+    #[default]
+    FirstComeFirstServed,
+    /// One message of each stream in turn (section 3.2): a short message doesn't wait for all that other streams have
+    /// queued. While the send buffer is full, a stream with nothing queued may use a quarter more.
+    RoundRobin,
+}
+
 /// Parameters of one association. Cheap to share: an endpoint's associations hold one `Arc` of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AssociationConfig {
@@ -184,6 +197,8 @@ pub struct AssociationConfig {
     pub partial_delivery_point: u32,
     /// Maximum number of messages queued and not sent yet. Default 65,536.
     pub send_messages_max: u32,
+    /// Order of messages of different streams. Default: first come, first served.
+    pub stream_scheduler: StreamScheduler,
     /// Send small messages at once (true), or wait for acknowledgements to bundle them (false, the Nagle algorithm as
     /// in section 6.1). Default true.
     pub nodelay: bool,
@@ -267,6 +282,7 @@ impl Default for AssociationConfig {
             message_size_max: 16 << 20,
             partial_delivery_point: 512 << 10,
             send_messages_max: 1 << 16,
+            stream_scheduler: StreamScheduler::default(),
             nodelay: true,
             bundling: true,
             path_mtu_initial: 1280,
@@ -303,6 +319,7 @@ impl AssociationConfig {
             // Probes of the path MTU are padded with PAD (RFC 4820). Reports of routers count (RFC 1191, RFC 8201).
             path_mtu_max: default.path_mtu_initial,
             zero_checksum: None,
+            stream_scheduler: StreamScheduler::FirstComeFirstServed,
             recovery: Recovery::Rfc9260,
             fast_retransmit: FastRetransmit::SamePath,
             ecn: false,

@@ -10,7 +10,7 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use rustls_pki_types::pem::{self, PemObject};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::verify::SipVerifier;
+use crate::verify::{AnyVerifier, SipVerifier};
 
 /// Maximum length of a file of certificates or keys, in bytes.
 const PEM_BYTES_MAX: u64 = 16 << 20;
@@ -195,6 +195,20 @@ impl ClientTls {
         let builder = ClientConfig::builder_with_provider(provider());
         let builder = builder.with_safe_default_protocol_versions().map_err(broken)?;
         Ok(Self(Arc::new(builder.with_root_certificates(roots(&ca)?).with_no_client_auth())))
+    }
+
+    /// Creates the settings of a client that accepts any certificate of a server: an attacker on the way can read and
+    /// change everything.
+    ///
+    /// # Errors
+    /// If no TLS version can be used.
+    pub fn insecure() -> Result<Self, TlsError> {
+        let broken = |cause| TlsError::Certificate { path: PathBuf::new(), cause };
+        let builder = ClientConfig::builder_with_provider(provider());
+        let builder = builder.with_safe_default_protocol_versions().map_err(broken)?;
+        let verifier = Arc::new(AnyVerifier(provider()));
+        let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+        Ok(Self(Arc::new(builder.with_no_client_auth())))
     }
 
     /// The settings of a client from certificates that were read already.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use strandline_proto::config::AssociationConfig;
+use strandline_proto::config::{AssociationConfig, StreamScheduler};
 use strandline_proto::congestion::Algorithm;
 use strandline_proto::error::{ConfigureError, PathError};
 use strandline_proto::stats::{MemoryReport, PathStatus, Status};
@@ -101,6 +101,12 @@ impl<'a> Control<'a> {
     /// If a parameter is out of range, or the association has ended.
     pub fn configure(&self, config: AssociationConfig) -> Result<(), ConfigureError> {
         self.shard.with(|state, now| state.engine.configure(now, self.id.id, Arc::new(config)))
+    }
+
+    /// Sets the order in which messages of different streams are sent, in place of the configured one
+    /// ([`AssociationConfig::stream_scheduler`]).
+    pub fn set_stream_scheduler(&self, scheduler: StreamScheduler) {
+        self.shard.with(|state, _| state.engine.set_stream_scheduler(self.id.id, scheduler));
     }
 
     /// Begins a graceful shutdown: queued messages of both sides are delivered first; new ones are not

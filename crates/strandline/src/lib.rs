@@ -149,6 +149,7 @@ pub use self::stream::{RecvStream, SendStream, Stream};
 pub use strandline_io::{LockError, OpenError, RawOptions, UdpOptions};
 pub use strandline_proto::config::{
     AssociationConfig, EndpointConfig, ErrorDetectionMethod, FastRetransmit, Recovery, SackFrequency,
+    StreamScheduler,
 };
 pub use strandline_proto::congestion::Algorithm;
 pub use strandline_proto::error::{ConfigureError, PathError};

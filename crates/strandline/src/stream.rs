@@ -219,7 +219,10 @@ impl AsyncWrite for SendStream {
         };
         let (id, info) = (this.handle.id(), this.info());
         let run = |state: &mut State, now| state.poll_send_slice(now, id, info, part);
-        match ready!(attempt::poll(this.handle.shard(), this.place(), &mut this.token, cx, run)) {
+        // Streams that wait for room don't hold up one that has room of its own.
+        let is_ahead = |state: &State| state.engine.fits_reserve(id, info.stream, part.len());
+        let (shard, place) = (this.handle.shard(), this.place());
+        match ready!(attempt::poll_ahead(shard, place, &mut this.token, cx, is_ahead, run)) {
             Ok(()) => Poll::Ready(Ok(part.len())),
             Err(SendError::Ended(ended)) => Poll::Ready(Err(io_error(ended))),
             Err(error) => Poll::Ready(Err(io::Error::new(io::ErrorKind::BrokenPipe, error))),

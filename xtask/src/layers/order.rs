@@ -158,7 +158,8 @@ pub(super) const CRATES: [Rules; 7] = [
     Rules {
         root: "apps/strandline-http/src/lib.rs",
         layers: &[
-            apart(&["control", "files", "framing", "graceful", "stall"]),
+            apart(&["control", "files", "graceful", "interim", "race", "stall"]),
+            apart(&["framing"]),
             apart(&["streams"]),
             apart(&["client", "server"]),
             apart(&["front"]),

@@ -55,8 +55,8 @@ const LARGER: [Larger; 13] = [
         "several types of this name in modules of their own",
     ),
     larger("crates/strandline-proto", "Association", (26, 174), PROCEDURES),
-    larger("crates/strandline-proto", "AssociationConfig", (40, METHODS_MAX), LIST),
-    larger("crates/strandline-proto", "Endpoint", (FIELDS_MAX, 92), PROCEDURES),
+    larger("crates/strandline-proto", "AssociationConfig", (41, METHODS_MAX), LIST),
+    larger("crates/strandline-proto", "Endpoint", (FIELDS_MAX, 94), PROCEDURES),
     larger("crates/strandline-proto", "Inbound", (FIELDS_MAX, 45), PROCEDURES),
     larger(
         "crates/strandline-proto",
@@ -64,7 +64,7 @@ const LARGER: [Larger; 13] = [
         (27, METHODS_MAX),
         "the variables of draft-ietf-ccwg-bbr section 2",
     ),
-    larger("crates/strandline-proto", "Outbound", (FIELDS_MAX, 61), PROCEDURES),
+    larger("crates/strandline-proto", "Outbound", (FIELDS_MAX, 63), PROCEDURES),
     larger(
         "crates/strandline-proto",
         "Outstanding",

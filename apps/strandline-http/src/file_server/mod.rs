@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 
 use self::site::Site;
 use crate::files::Files;
-use crate::front::{ConnectionArgs, Front, ListenArgs, raise_open_files};
+use crate::front::{ConnectionArgs, Front, ListenArgs, Shards, raise_open_files};
 
 /// `strandline http serve`: without options it listens on 127.0.0.1, on TCP and SCTP.
 #[derive(Debug, Clone, clap::Args)]
@@ -43,20 +43,19 @@ pub struct Args {
 /// If the directory can't be opened or an address can't be listened on.
 pub fn run(args: &Args) -> Result<()> {
     raise_open_files();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let (front, site) = bind(args).await?;
+    Shards::run(args.connections.shards, async |shards| {
+        let (front, site) = bind(args, shards).await?;
         let heading = format!("Serving {}", args.directory.display());
         front.run_until_signals(site, &heading, args.connections.json).await
-    })
+    })?
 }
 
 /// Opens the directory and the log, and listens.
-async fn bind(args: &Args) -> Result<(Front, Arc<Site>)> {
+async fn bind(args: &Args, shards: Shards) -> Result<(Front, Arc<Site>)> {
     let files = Files::open(&args.directory, args.list);
     let files = files.with_context(|| format!("opening {}", args.directory.display()))?;
     let log = args.connections.log()?;
-    let front = Front::bind(args.listen.addresses()?, args.connections.limits()).await?;
+    let front = Front::bind(args.listen.addresses()?, args.connections.limits(), shards).await?;
     let alt_svc = front.listening.alt_svc();
     Ok((front, Arc::new(Site { files, log, alt_svc })))
 }

@@ -10,12 +10,23 @@ use tokio::task::JoinHandle;
 
 use super::{Args, bind};
 use crate::files::testing::Folder;
-use crate::front::Listening;
+use crate::front::{Listening, Shards};
 
 #[derive(Debug, Parser)]
 pub(super) struct Program {
     #[command(flatten)]
     pub(super) args: Args,
+}
+
+/// Writes a certificate for localhost and its key. Returns the files.
+pub(crate) fn certificate(folder: &Folder) -> (String, String) {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let write = |name: &str, text: String| {
+        let file = folder.path().join(name);
+        fs::write(&file, text).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    (write("cert.pem", made.cert.pem()), write("key.pem", made.signing_key.serialize_pem()))
 }
 
 pub(crate) struct Running {
@@ -38,7 +49,7 @@ impl Running {
         let local = ["--listen", "127.0.0.1:0", "--encapsulation", "127.0.0.1:0", "--sctp", "0"];
         let arguments = paths.iter().chain(&local).chain(more);
         let args = Program::try_parse_from(arguments).unwrap().args;
-        let (front, site) = bind(&args).await.unwrap();
+        let (front, site) = bind(&args, Shards::current()).await.unwrap();
         let listening = front.listening.clone();
         let (signals, told) = watch::channel(0);
         Self { folder, listening, signals, ended: tokio::spawn(front.run(site, told)) }

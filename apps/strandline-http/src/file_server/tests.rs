@@ -1,6 +1,7 @@
 //! The whole server on loopback sockets.
 
-use std::{fs, io};
+use std::io;
+use std::path::Path;
 
 use bytes::Bytes;
 use clap::Parser;
@@ -16,7 +17,7 @@ use strandline_tls::{ClientTls, Wire};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::testing::{Program, Running};
+use super::testing::{Program, Running, certificate};
 use super::*;
 use crate::client::Connector;
 use crate::files::testing::Folder;
@@ -120,15 +121,13 @@ async fn slow_clients_are_closed() {
 #[tokio::test]
 async fn tls_offers_http2_on_tcp() {
     let folder = Folder::new("certificate");
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
-    fs::write(&certificate, made.cert.pem()).unwrap();
-    fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-    let files = ["--certificate", certificate.to_str().unwrap(), "--key", key.to_str().unwrap()];
+    let (certificate, key) = certificate(&folder);
+    let files = ["--certificate", &certificate, "--key", &key];
     let server = Running::start(&files).await;
     assert!(server.listening.tls);
     let tcp = TcpStream::connect(server.listening.tcp).await.unwrap();
-    let wire = Wire::opened(tcp, &ClientTls::new(&certificate, None).unwrap(), "localhost").unwrap();
+    let wire =
+        Wire::opened(tcp, &ClientTls::new(Path::new(&certificate), None).unwrap(), "localhost").unwrap();
     wire.handshake().await.unwrap();
     wire.try_write(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
     let (mut answer, mut room) = (Vec::new(), vec![0; 32 << 10]);
@@ -150,7 +149,7 @@ async fn tls_offers_http2_on_tcp() {
 #[tokio::test]
 async fn a_directory_that_is_none_is_an_error() {
     let args = Program::try_parse_from(["program", "/nonexistent/site"]).unwrap().args;
-    let error = bind(&args).await.unwrap_err();
+    let error = bind(&args, Shards::current()).await.unwrap_err();
     assert!(format!("{error:#}").contains("opening /nonexistent/site"), "{error:#}");
 }
 

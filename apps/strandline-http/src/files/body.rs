@@ -16,35 +16,75 @@ const PIECE: u64 = 64 << 10;
 /// is served often is in the page cache.
 #[derive(Debug)]
 pub(crate) struct FileBody {
-    text: Bytes,
+    /// What comes next.
+    part: Part,
+    /// What follows it, in reverse order.
+    later: Vec<Part>,
     file: Option<File>,
-    at: u64,
     left: u64,
+}
+
+/// A part of a body.
+#[derive(Debug)]
+pub(super) enum Part {
+    Text(Bytes),
+    /// Bytes of the file.
+    File {
+        at: u64,
+        len: u64,
+    },
+}
+
+impl Part {
+    fn len(&self) -> u64 {
+        match self {
+            Self::Text(text) => text.len() as u64,
+            Self::File { len, .. } => *len,
+        }
+    }
 }
 
 impl FileBody {
     /// A body of text.
     pub(crate) fn text(text: impl Into<Bytes>) -> Self {
-        let text = text.into();
-        Self { left: text.len() as u64, text, file: None, at: 0 }
+        let part = Part::Text(text.into());
+        Self { left: part.len(), part, later: Vec::new(), file: None }
     }
 
     /// A part of a file.
-    pub(super) fn file(file: File, at: u64, left: u64) -> Self {
-        Self { text: Bytes::new(), file: Some(file), at, left }
+    pub(super) fn file(file: File, at: u64, len: u64) -> Self {
+        Self { part: Part::File { at, len }, later: Vec::new(), file: Some(file), left: len }
+    }
+
+    /// Several parts of a file, and texts.
+    pub(super) fn parts(file: File, mut parts: Vec<Part>) -> Self {
+        let left = parts.iter().map(Part::len).sum();
+        parts.reverse();
+        let part = parts.pop().unwrap_or(Part::Text(Bytes::new()));
+        Self { part, later: parts, file: Some(file), left }
     }
 
     /// The next piece. A file that has become shorter is an error, since its length was announced.
     fn piece(&mut self) -> io::Result<Bytes> {
-        let Some(file) = &self.file else {
-            self.left = 0;
-            return Ok(std::mem::take(&mut self.text));
+        while self.part.len() == 0 {
+            match self.later.pop() {
+                Some(part) => self.part = part,
+                None => break,
+            }
+        }
+        let piece = match (&mut self.part, &self.file) {
+            (Part::Text(text), _) => std::mem::take(text),
+            (Part::File { at, len }, Some(file)) => {
+                let mut piece = BytesMut::zeroed(usize::try_from((*len).min(PIECE)).unwrap_or(0));
+                file.read_exact_at(&mut piece, *at)?;
+                *at += piece.len() as u64;
+                *len -= piece.len() as u64;
+                piece.freeze()
+            }
+            (Part::File { .. }, None) => return Err(io::ErrorKind::UnexpectedEof.into()),
         };
-        let mut piece = BytesMut::zeroed(usize::try_from(self.left.min(PIECE)).unwrap_or(0));
-        file.read_exact_at(&mut piece, self.at)?;
-        self.at += piece.len() as u64;
         self.left -= piece.len() as u64;
-        Ok(piece.freeze())
+        Ok(piece)
     }
 }
 

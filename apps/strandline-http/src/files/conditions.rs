@@ -70,19 +70,46 @@ fn date(headers: &HeaderMap, name: &HeaderName) -> Option<SystemTime> {
     httpdate::parse_http_date(headers.get(name)?.to_str().ok()?).ok()
 }
 
-/// The part of a file that a request asks for.
+/// Most ranges in a request that are looked at. A request with more gets the whole file.
+const RANGES_MAX: usize = 64;
+
+/// Bytes of a file from the first to the last, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Range {
+    pub(super) first: u64,
+    pub(super) last: u64,
+}
+
+impl Range {
+    /// Returns the number of bytes.
+    pub(super) const fn len(self) -> u64 {
+        self.last - self.first + 1
+    }
+
+    /// Returns whether two ranges overlap or follow one another.
+    const fn touches(self, other: Self) -> bool {
+        self.first <= other.last.saturating_add(1) && other.first <= self.last.saturating_add(1)
+    }
+
+    fn join(self, other: Self) -> Self {
+        Self { first: self.first.min(other.first), last: self.last.max(other.last) }
+    }
+}
+
+/// The part of a file that a request asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Part {
     /// All of it.
     Whole,
-    /// Bytes from the first to the last, both included.
-    Range { first: u64, last: u64 },
+    /// One range.
+    Range(Range),
+    /// Several ranges that don't touch, in the order of the request.
+    Ranges(Vec<Range>),
     /// 416.
     Unsatisfiable,
 }
 
-/// Returns the part that a request asks for. Several ranges in one request are answered with the whole file,
-/// which RFC 9110 section 14.2 permits.
+/// Returns the part that a GET asks for.
 pub(super) fn part(headers: &HeaderMap, validators: &Validators, len: u64) -> Part {
     let Some(range) = headers.get(RANGE).and_then(|value| value.to_str().ok()) else { return Part::Whole };
     if let Some(condition) = headers.get(IF_RANGE) {
@@ -94,29 +121,61 @@ pub(super) fn part(headers: &HeaderMap, validators: &Validators, len: u64) -> Pa
             return Part::Whole;
         }
     }
-    parse_range(range, len).unwrap_or(Part::Whole)
+    parse_ranges(range, len).unwrap_or(Part::Whole)
 }
 
 /// Parses a Range header; `None` if it isn't one that is understood.
-fn parse_range(range: &str, len: u64) -> Option<Part> {
-    let (unit, spec) = range.split_once('=')?;
-    if !unit.trim().eq_ignore_ascii_case("bytes") || spec.contains(',') {
+fn parse_ranges(header: &str, len: u64) -> Option<Part> {
+    let (unit, specs) = header.split_once('=')?;
+    if !unit.trim().eq_ignore_ascii_case("bytes") {
         return None;
     }
-    let (first, last) = spec.trim().split_once('-')?;
+    let mut ranges: Vec<Range> = Vec::new();
+    let mut has_spec = false;
+    for (number, spec) in specs.split(',').map(str::trim).enumerate() {
+        if number == RANGES_MAX {
+            return None;
+        }
+        // RFC 9110 section 5.6.1: empty elements of a list are ignored.
+        if spec.is_empty() {
+            continue;
+        }
+        has_spec = true;
+        if let Some(range) = parse_range(spec, len)? {
+            add(&mut ranges, range);
+        }
+    }
+    Some(match ranges.as_slice() {
+        _ if !has_spec => return None,
+        [] => Part::Unsatisfiable,
+        [range] => Part::Range(*range),
+        _ => Part::Ranges(ranges),
+    })
+}
+
+/// Parses one range: `Some(None)` if it has no byte of the file.
+fn parse_range(spec: &str, len: u64) -> Option<Option<Range>> {
+    let (first, last) = spec.split_once('-')?;
     if first.is_empty() {
         let suffix = number(last)?;
-        return Some(match len.checked_sub(1) {
-            Some(end) if suffix > 0 => Part::Range { first: len.saturating_sub(suffix), last: end },
-            _ => Part::Unsatisfiable,
-        });
+        let end = len.checked_sub(1).filter(|_| suffix > 0);
+        return Some(end.map(|last| Range { first: len.saturating_sub(suffix), last }));
     }
     let first = number(first)?;
     let last = if last.is_empty() { u64::MAX } else { number(last)? };
     if last < first {
         return None;
     }
-    Some(if first < len { Part::Range { first, last: last.min(len - 1) } } else { Part::Unsatisfiable })
+    Some((first < len).then(|| Range { first, last: last.min(len - 1) }))
+}
+
+/// Adds a range to ranges that don't touch, in the place of the first one that it touches.
+fn add(ranges: &mut Vec<Range>, range: Range) {
+    let place = ranges.iter().position(|other| other.touches(range)).unwrap_or(ranges.len());
+    let touched = ranges.iter().filter(|other| other.touches(range));
+    let joined = touched.fold(range, |joined, other| joined.join(*other));
+    ranges.retain(|other| !other.touches(range));
+    ranges.insert(place, joined);
 }
 
 /// Parses digits alone; a number too large for 64 bits counts as the largest.

@@ -10,6 +10,7 @@ mod root;
 pub(crate) mod testing;
 
 use std::fs::{File, Metadata};
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::Path;
 
@@ -20,7 +21,7 @@ use hyper::header::{
 use hyper::{Method, Request, Response, StatusCode, Version};
 
 pub(crate) use self::body::FileBody;
-use self::conditions::{Outcome, Part, Validators};
+use self::conditions::{Outcome, Part, Range, Validators};
 use self::path::Target;
 use self::root::Root;
 
@@ -71,7 +72,7 @@ impl Files {
         if target.is_directory || !metadata.is_file() {
             return Ok(status(StatusCode::NOT_FOUND));
         }
-        self.file(&target.path, (file, metadata), request.headers())
+        self.file(&target.path, (file, metadata), request)
     }
 
     fn directory<B>(
@@ -89,7 +90,7 @@ impl Files {
             Ok(file) => {
                 let metadata = file.metadata()?;
                 if metadata.is_file() {
-                    return self.file(&index, (file, metadata), request.headers());
+                    return self.file(&index, (file, metadata), request);
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -104,23 +105,23 @@ impl Files {
         Ok(response)
     }
 
-    fn file(
+    fn file<B>(
         &self,
         path: &str,
         plain: (File, Metadata),
-        headers: &HeaderMap,
+        request: &Request<B>,
     ) -> io::Result<Response<FileBody>> {
         let content_type = content_type(path);
-        for encoding in encodings::accepted(headers) {
+        for encoding in encodings::accepted(request.headers()) {
             let Ok(file) = self.root.file(&format!("{path}{}", encoding.suffix)) else { continue };
             let metadata = file.metadata()?;
             if metadata.is_file() {
                 let found = Found { file, metadata, encoding: Some(encoding.name), content_type };
-                return send(found, headers);
+                return send(found, request);
             }
         }
         let (file, metadata) = plain;
-        send(Found { file, metadata, encoding: None, content_type }, headers)
+        send(Found { file, metadata, encoding: None, content_type }, request)
     }
 }
 
@@ -130,11 +131,13 @@ fn has_valid_host<B>(request: &Request<B>) -> bool {
     hosts == 1 || (hosts == 0 && request.version() != Version::HTTP_11)
 }
 
-fn send(found: Found, headers: &HeaderMap) -> io::Result<Response<FileBody>> {
+fn send<B>(found: Found, request: &Request<B>) -> io::Result<Response<FileBody>> {
+    let headers = request.headers();
     let len = found.metadata.len();
     let variant = found.encoding.map_or(String::new(), |name| format!("-{name}"));
     let validators = Validators::new(found.metadata.modified()?, len, &variant);
     let outcome = conditions::evaluate(headers, &validators);
+    let (encoding, content_type) = (found.encoding, found.content_type.clone());
     let mut response = match outcome {
         Outcome::Failed => return Ok(status(StatusCode::PRECONDITION_FAILED)),
         Outcome::NotModified => {
@@ -142,38 +145,78 @@ fn send(found: Found, headers: &HeaderMap) -> io::Result<Response<FileBody>> {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             response
         }
-        Outcome::Send => content(found.file, conditions::part(headers, &validators, len), len),
+        // Ranges are defined for GET alone (RFC 9110 section 14.2).
+        Outcome::Send if request.method() != Method::GET => content(found, Part::Whole, len),
+        Outcome::Send => content(found, conditions::part(headers, &validators, len), len),
     };
     let to = response.headers_mut();
     insert(to, ETAG, &validators.etag);
     insert(to, LAST_MODIFIED, &httpdate::fmt_http_date(validators.modified));
     insert(to, VARY, "accept-encoding");
-    if outcome == Outcome::Send {
-        insert(to, ACCEPT_RANGES, "bytes");
-        insert(to, CONTENT_TYPE, &found.content_type);
+    if outcome != Outcome::Send {
+        return Ok(response);
+    }
+    insert(to, ACCEPT_RANGES, "bytes");
+    // Several ranges and errors have a type of their own.
+    if !to.contains_key(CONTENT_TYPE) {
+        insert(to, CONTENT_TYPE, &content_type);
         insert(to, X_CONTENT_TYPE_OPTIONS, "nosniff");
-        if let Some(encoding) = found.encoding {
+        if let Some(encoding) = encoding {
             insert(to, CONTENT_ENCODING, encoding);
         }
     }
     Ok(response)
 }
 
-fn content(file: File, part: Part, len: u64) -> Response<FileBody> {
+fn content(found: Found, part: Part, len: u64) -> Response<FileBody> {
     match part {
-        Part::Whole => Response::new(FileBody::file(file, 0, len)),
-        Part::Range { first, last } => {
-            let mut response = Response::new(FileBody::file(file, first, last - first + 1));
+        Part::Range(range) => {
+            let mut response = Response::new(FileBody::file(found.file, range.first, range.len()));
             *response.status_mut() = StatusCode::PARTIAL_CONTENT;
-            insert(response.headers_mut(), CONTENT_RANGE, &format!("bytes {first}-{last}/{len}"));
+            insert(response.headers_mut(), CONTENT_RANGE, &content_range(range, len));
             response
         }
+        // Content-Encoding would be said of the parts and of what separates them.
+        Part::Ranges(ranges) if found.encoding.is_none() => multipart(found, &ranges, len),
+        Part::Whole | Part::Ranges(_) => Response::new(FileBody::file(found.file, 0, len)),
         Part::Unsatisfiable => {
             let mut response = status(StatusCode::RANGE_NOT_SATISFIABLE);
             insert(response.headers_mut(), CONTENT_RANGE, &format!("bytes */{len}"));
             response
         }
     }
+}
+
+fn content_range(range: Range, len: u64) -> String {
+    format!("bytes {}-{}/{len}", range.first, range.last)
+}
+
+/// Answers with several ranges (RFC 9110 section 14.6).
+fn multipart(found: Found, ranges: &[Range], len: u64) -> Response<FileBody> {
+    // Random, so that no file contains it.
+    let boundary = format!("{:016x}{:016x}", random(), random());
+    let mut parts = Vec::with_capacity(2 * ranges.len() + 1);
+    let mut line_end = "";
+    for range in ranges {
+        let (content_type, range_text) = (&found.content_type, content_range(*range, len));
+        parts.push(body::Part::Text(
+            format!(
+                "{line_end}--{boundary}\r\nContent-Type: {content_type}\r\nContent-Range: {range_text}\r\n\r\n"
+            )
+            .into(),
+        ));
+        parts.push(body::Part::File { at: range.first, len: range.len() });
+        line_end = "\r\n";
+    }
+    parts.push(body::Part::Text(format!("\r\n--{boundary}--\r\n").into()));
+    let mut response = Response::new(FileBody::parts(found.file, parts));
+    *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+    insert(response.headers_mut(), CONTENT_TYPE, &format!("multipart/byteranges; boundary={boundary}"));
+    response
+}
+
+fn random() -> u64 {
+    RandomState::new().hash_one(())
 }
 
 /// Redirects to a directory's own path, below this server whatever the target began with.

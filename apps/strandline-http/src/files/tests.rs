@@ -102,6 +102,34 @@ fn ranges_and_conditions_are_answered() {
 }
 
 #[test]
+fn several_ranges_are_parts_of_one_response() {
+    let (_folder, files) = site();
+    let parts = get(&files, "/style.css", &[(RANGE, "bytes=0-1,4-")]);
+    assert_eq!(parts.status(), 206);
+    let kind = header(&parts, CONTENT_TYPE).to_owned();
+    let boundary = kind.strip_prefix("multipart/byteranges; boundary=").unwrap();
+    let part = |range: &str, text: &str| {
+        format!(
+            "--{boundary}\r\nContent-Type: text/css; charset=utf-8\r\nContent-Range: bytes {range}/5\r\n\r\n{text}\r\n"
+        )
+    };
+    let len = parts.body().size_hint().exact().unwrap();
+    let wanted = format!("{}{}--{boundary}--\r\n", part("0-1", "pl"), part("4-4", "n"));
+    assert_eq!(body(parts), wanted);
+    assert_eq!(len, wanted.len() as u64);
+    let encoded = get(&files, "/style.css", &[(RANGE, "bytes=0-1,4-"), (ACCEPT_ENCODING, "br")]);
+    assert_eq!((encoded.status().as_u16(), body(encoded).as_str()), (200, "brotli"));
+}
+
+#[test]
+fn head_has_no_ranges() {
+    let (_folder, files) = site();
+    let head = Request::head("/style.css").header(HOST, "a").header(RANGE, "bytes=1-3").body(()).unwrap();
+    let response = files.answer(&head);
+    assert_eq!((response.status().as_u16(), response.body().size_hint().exact()), (200, Some(5)));
+}
+
+#[test]
 fn what_is_not_served_is_not_found() {
     let (_folder, files) = site();
     for path in

@@ -44,6 +44,9 @@ pub struct ConnectionArgs {
     /// Format of the access log
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "combined")]
     access_log_format: Format,
+    /// Threads, and engines for SCTP. Default: one for each core
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub shards: Option<u16>,
     /// TCP connections at the same time; further ones wait
     #[arg(long, value_name = "NUMBER", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub connections_max: u32,

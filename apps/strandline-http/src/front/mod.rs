@@ -5,6 +5,7 @@ pub(crate) mod alt_svc;
 mod args;
 pub(crate) mod log;
 mod preface;
+mod shards;
 mod tcp;
 mod tls;
 
@@ -31,9 +32,10 @@ use tokio::task::JoinSet;
 pub(crate) use self::args::{Addresses, Limits, SctpAddresses};
 pub use self::args::{ConnectionArgs, ListenArgs};
 use self::log::{Sender, Transport};
+pub(crate) use self::shards::Shards;
 pub(crate) use self::tcp::Broken;
 pub(crate) use self::tls::TlsStream;
-use crate::server::{ServeOptions, StreamInfo, serve};
+use crate::server::{ServeOptions, StreamInfo, serve_on};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -96,13 +98,14 @@ pub(crate) struct Front {
     pub(crate) listening: Listening,
     tcp: TcpListener,
     tls: Option<ServerTls>,
-    sctp: Vec<Listener>,
+    sctp: Vec<Arc<Listener>>,
     limits: Limits,
+    shards: Shards,
 }
 
 impl Front {
     /// Listens.
-    pub(crate) async fn bind(addresses: Addresses, limits: Limits) -> Result<Self> {
+    pub(crate) async fn bind(addresses: Addresses, limits: Limits, shards: Shards) -> Result<Self> {
         let tcp = TcpListener::bind(addresses.tcp).await;
         let tcp = tcp.with_context(|| format!("listening on TCP {}", addresses.tcp))?;
         let mut listening = Listening {
@@ -114,20 +117,21 @@ impl Front {
         };
         let mut sctp = Vec::new();
         if let Some(addresses) = addresses.sctp {
-            let stack = Stack::builder().udp(addresses.encapsulation)?;
+            let runtimes = shards.runtimes();
+            let builder = || Stack::builder().shards(runtimes.len()).runtimes(runtimes.to_vec());
+            let stack = builder().udp(addresses.encapsulation)?;
             let listener = Listener::bind(&stack, addresses.port)?;
             let port = listener.port();
-            sctp.push(listener);
+            sctp.push(Arc::new(listener));
             if let Some(address) = addresses.raw {
-                let raw =
-                    Stack::builder().raw_with(address, RawOptions::default(), OutgoingPorts::default())?;
-                sctp.push(Listener::bind(&raw, port)?);
+                let raw = builder().raw_with(address, RawOptions::default(), OutgoingPorts::default())?;
+                sctp.push(Arc::new(Listener::bind(&raw, port)?));
             }
             listening.sctp = Some(port);
             listening.encapsulation = stack.local_addr();
             listening.raw = addresses.raw.map(|address| address.to_string());
         }
-        Ok(Self { listening, tcp, tls: addresses.tls, sctp, limits })
+        Ok(Self { listening, tcp, tls: addresses.tls, sctp, limits, shards })
     }
 
     /// Announces the addresses and serves. The first SIGINT or SIGTERM ends the server gracefully, the second one
@@ -175,11 +179,21 @@ impl Front {
         let (stop, stopping) = watch::channel(());
         let mut tasks = JoinSet::new();
         for listener in self.sctp {
-            let (handler, mut stopping) = (Arc::clone(&handler), stopping.clone());
-            let stopped = async move { drop(stopping.changed().await) };
-            tasks.spawn(serve(listener, over_sctp(handler), options.clone(), stopped));
+            for (shard, runtime) in self.shards.runtimes().iter().enumerate() {
+                let (handler, mut stopping) = (Arc::clone(&handler), stopping.clone());
+                let stopped = async move { drop(stopping.changed().await) };
+                let listener = Arc::clone(&listener);
+                let serving = serve_on(listener, Some(shard), over_sctp(handler), options.clone(), stopped);
+                tasks.spawn_on(serving, runtime);
+            }
         }
-        tasks.spawn(tcp::serve(self.tcp, self.tls, Arc::clone(&handler), self.limits, stopping));
+        let tcp = tcp::Acceptor {
+            listener: self.tcp,
+            tls: self.tls,
+            limits: self.limits,
+            runtimes: if self.shards.is_single() { Vec::new() } else { self.shards.runtimes().to_vec() },
+        };
+        tasks.spawn(tcp.serve(Arc::clone(&handler), stopping));
         tokio::select! {
             _ = signals.wait_for(|signals| *signals > 0) => {}
             Some(ended) = tasks.join_next() => anyhow::bail!("a server ended unexpectedly: {ended:?}"),
@@ -201,7 +215,7 @@ impl Front {
 }
 
 /// Returns a service for requests on streams.
-fn over_sctp<H: Handler>(
+pub(crate) fn over_sctp<H: Handler>(
     handler: Arc<H>,
 ) -> impl hyper::service::Service<
     Request<Incoming>,

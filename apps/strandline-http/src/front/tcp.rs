@@ -18,6 +18,7 @@ use rustix::net::sockopt::set_socket_linger;
 use strandline_tls::{AcceptErrors, ServerTls};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
@@ -28,6 +29,7 @@ use super::tls::TlsStream;
 use super::{BoxError, Handler};
 use crate::framing::{Guard, Tunnelled, is_connect};
 use crate::graceful;
+use crate::interim::Interim;
 use crate::stall::WriteLimit;
 
 /// Requests of one HTTP/2 connection at the same time.
@@ -35,55 +37,88 @@ const HTTP2_STREAMS_MAX: u32 = 128;
 /// Time between two pings of HTTP/2, and the time for their answer.
 const HTTP2_PING: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
 
-/// Serves connections until the sender of `stopping` is gone, and then until they are done.
-pub(super) async fn serve<H: Handler>(
-    listener: TcpListener,
-    tls: Option<ServerTls>,
-    handler: Arc<H>,
-    limits: Limits,
-    mut stopping: watch::Receiver<()>,
-) {
-    let permits = Arc::new(Semaphore::new(limits.connections_max));
-    let mut connections = JoinSet::new();
-    let mut errors = AcceptErrors::default();
-    loop {
-        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { break };
-        let accepted = tokio::select! {
-            _ = stopping.changed() => break,
-            Some(_) = connections.join_next() => continue,
-            accepted = listener.accept() => accepted,
-        };
-        match accepted {
-            Ok((tcp, from)) => {
-                let (handler, tls, stopping) = (Arc::clone(&handler), tls.clone(), stopping.clone());
-                connections.spawn(async move {
-                    if let Err(error) = accept(tcp, from, tls, handler, limits, stopping).await {
-                        tracing::debug!(%error, %from, "an HTTP connection failed");
-                    }
-                    drop(permit);
-                });
-            }
-            Err(error) => {
-                let found = errors.on_error(&error);
-                if let Some(unlogged) = found.log {
-                    tracing::warn!(%error, unlogged, "accepting a TCP connection failed");
+/// Accepts connections.
+pub(super) struct Acceptor {
+    pub(super) listener: TcpListener,
+    pub(super) tls: Option<ServerTls>,
+    pub(super) limits: Limits,
+    /// The runtimes that get the connections in turn. Empty: the one that accepts them.
+    pub(super) runtimes: Vec<Handle>,
+}
+
+impl Acceptor {
+    /// Serves connections until the sender of `stopping` is gone, and then until they are done.
+    pub(super) async fn serve<H: Handler>(self, handler: Arc<H>, mut stopping: watch::Receiver<()>) {
+        let Self { listener, tls, limits, runtimes } = self;
+        let permits = Arc::new(Semaphore::new(limits.connections_max));
+        let mut connections = JoinSet::new();
+        let mut errors = AcceptErrors::default();
+        let mut turns = runtimes.iter().cycle();
+        loop {
+            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { break };
+            let accepted = tokio::select! {
+                _ = stopping.changed() => break,
+                Some(_) = connections.join_next() => continue,
+                accepted = listener.accept() => accepted,
+            };
+            let runtime = turns.next();
+            match accepted.and_then(|(tcp, from)| Ok((Accepted::new(tcp, runtime.is_some())?, from))) {
+                Ok((tcp, from)) => {
+                    let (handler, tls, stopping) = (Arc::clone(&handler), tls.clone(), stopping.clone());
+                    let serving = async move {
+                        if let Err(error) = accept(tcp, from, tls, handler, limits, stopping).await {
+                            tracing::debug!(%error, %from, "an HTTP connection failed");
+                        }
+                        drop(permit);
+                    };
+                    match runtime {
+                        Some(runtime) => connections.spawn_on(serving, runtime),
+                        None => connections.spawn(serving),
+                    };
                 }
-                tokio::time::sleep(found.pause).await;
+                Err(error) => {
+                    let found = errors.on_error(&error);
+                    if let Some(unlogged) = found.log {
+                        tracing::warn!(%error, unlogged, "accepting a TCP connection failed");
+                    }
+                    tokio::time::sleep(found.pause).await;
+                }
             }
         }
+        drop(listener);
+        while connections.join_next().await.is_some() {}
     }
-    drop(listener);
-    while connections.join_next().await.is_some() {}
+}
+
+/// An accepted connection, which may be served on another runtime.
+enum Accepted {
+    Here(TcpStream),
+    Elsewhere(std::net::TcpStream),
+}
+
+impl Accepted {
+    fn new(tcp: TcpStream, is_elsewhere: bool) -> io::Result<Self> {
+        Ok(if is_elsewhere { Self::Elsewhere(tcp.into_std()?) } else { Self::Here(tcp) })
+    }
+
+    /// Returns the connection on the current runtime.
+    fn open(self) -> io::Result<TcpStream> {
+        match self {
+            Self::Here(tcp) => Ok(tcp),
+            Self::Elsewhere(tcp) => TcpStream::from_std(tcp),
+        }
+    }
 }
 
 async fn accept<H: Handler>(
-    tcp: TcpStream,
+    tcp: Accepted,
     from: SocketAddr,
     tls: Option<ServerTls>,
     handler: Arc<H>,
     limits: Limits,
     stopping: watch::Receiver<()>,
 ) -> Result<(), BoxError> {
+    let tcp = tcp.open()?;
     tcp.set_nodelay(true)?;
     let sender = |transport| Sender { address: Some(from), transport, stream: None };
     match tls {
@@ -125,12 +160,14 @@ where
             .keep_alive_timeout(HTTP2_PING.1);
         return Ok(graceful::run(builder.serve_connection(io, service), stopping).await?);
     }
-    let (broken, tunnelled) = (Broken::default(), Tunnelled::default());
-    let guard = Guard::new(Breakable { inner: io, broken: broken.clone() }, tunnelled.clone());
+    let (broken, tunnelled, interim) = (Broken::default(), Tunnelled::default(), Interim::default());
+    let breakable = Breakable { inner: io, broken: broken.clone() };
+    let guard = Guard::new(breakable, tunnelled.clone(), interim.clone());
     let io = TokioIo::new(WriteLimit::new(guard, limits.write_timeout));
     let service = service_fn(move |mut request: Request<Incoming>| {
         let (is_connect, tunnelled, broken) = (is_connect(&request), tunnelled.clone(), broken.clone());
         request.extensions_mut().insert(broken.clone());
+        request.extensions_mut().insert(interim.clone());
         let answering = Arc::clone(&handler).answer(request, sender);
         async move {
             let response = answering.await;

@@ -9,7 +9,7 @@ pub(super) enum Failure {
     #[error("malformed URL: {0}")]
     Url(String),
     /// The URL has a scheme that isn't supported.
-    #[error("unsupported scheme {0}: http:// and http+sctp:// are supported")]
+    #[error("unsupported scheme {0}: http://, https:// and http+sctp:// are supported")]
     Scheme(String),
     /// The host has no address.
     #[error("can't resolve the host: {0}")]
@@ -17,6 +17,15 @@ pub(super) enum Failure {
     /// No connection could be set up.
     #[error("can't connect: {0}")]
     Connect(String),
+    /// The TLS handshake failed.
+    #[error("TLS failed: {0}")]
+    Tls(String),
+    /// The server's certificate is not accepted.
+    #[error("the certificate is not accepted: {0}")]
+    Certificate(String),
+    /// The trusted authorities can't be read.
+    #[error("reading the trusted authorities failed: {0}")]
+    Authorities(String),
     /// The response ended early.
     #[error("the response ended after {received} bytes: {cause}")]
     Partial {
@@ -56,6 +65,9 @@ impl Failure {
             Self::Status(_) => 22,
             Self::Write { .. } => 23,
             Self::Timeout => 28,
+            Self::Tls(_) => 35,
+            Self::Certificate(_) => 60,
+            Self::Authorities(_) => 77,
             Self::Receive(_) => 56,
         }
     }

@@ -131,7 +131,7 @@ impl Fetch<'_> {
             {
                 let to = to.to_str().map_err(|error| Failure::Url(error.to_string()))?;
                 url = url.join(to).map_err(|error| Failure::Url(error.to_string()))?;
-                if !matches!(url.scheme(), "http" | "http+sctp") {
+                if !matches!(url.scheme(), "http" | "https" | "http+sctp") {
                     return Err(Failure::Scheme(url.scheme().to_owned()));
                 }
                 continue;

@@ -1,5 +1,6 @@
 //! `strandline http get`: fetches URLs in parallel over the streams of one association, or over TCP.
 
+mod dial;
 mod failure;
 mod fetch;
 mod page;
@@ -19,6 +20,7 @@ use strandline_output::{errln, outln};
 use tokio::sync::Semaphore;
 use url::Url;
 
+use self::dial::Trust;
 use self::failure::Failure;
 use self::fetch::{Fetch, Output};
 use self::transport::Transports;
@@ -36,12 +38,14 @@ Examples:
   strandline http get http+sctp://127.0.0.1:8080/            one page to standard output, over SCTP
   strandline http get http://127.0.0.1:8080/a http://127.0.0.1:8080/b --directory downloads
                                                              TCP at once, SCTP as soon as it answers
+  strandline http get https://www.example.com/ --cacert authorities.pem
+                                                             TLS on TCP
   strandline http get --page http+sctp://127.0.0.1:8080/ --directory page --json
                                                              a page with its images, styles and scripts
 Exit codes are curl's: 3 malformed URL, 6 unknown host, 7 no connection, 18 partial file, 22 status 400 or
-more, 23 can't write, 28 time-out, 56 connection failed")]
+more, 23 can't write, 28 time-out, 35 TLS failed, 56 connection failed, 60 certificate not accepted")]
 pub struct Args {
-    /// http+sctp:// for SCTP, http:// for whichever of TCP and SCTP answers first
+    /// http+sctp:// for SCTP, http:// for whichever of TCP and SCTP answers first, https:// for TLS on TCP
     #[arg(value_name = "URL", required = true)]
     urls: Vec<String>,
     /// Write the response to this file (one URL)
@@ -57,9 +61,15 @@ pub struct Args {
     /// Requests at the same time
     #[arg(short = 'P', long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
     parallel: u16,
-    /// UDP port of servers on SCTP
+    /// UDP port of servers on SCTP that announce none
     #[arg(long, value_name = "PORT", default_value_t = 9899)]
     encapsulation_port: u16,
+    /// PEM file with the authorities that servers of https are verified by
+    #[arg(long, value_name = "FILE", default_value = "/etc/ssl/certs/ca-certificates.crt")]
+    cacert: PathBuf,
+    /// Accept any certificate
+    #[arg(short = 'k', long)]
+    insecure: bool,
     /// Go on where a file ends that is there already
     #[arg(short = 'C', long = "continue")]
     resume: bool,
@@ -110,7 +120,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 async fn fetch_all(args: &Args) -> Result<u8> {
     let stack = outgoing_stack(&AssociationConfig::default())?;
-    let transports = Arc::new(Transports::new(stack.clone(), args.encapsulation_port));
+    let trust = Trust { authorities: args.cacert.clone(), is_insecure: args.insecure };
+    let transports = Arc::new(Transports::new(stack.clone(), args.encapsulation_port, trust));
     let work = Arc::new(Work {
         transports,
         permits: Semaphore::new(args.parallel.into()),
@@ -157,8 +168,8 @@ async fn fetch_all(args: &Args) -> Result<u8> {
 fn parse(text: &str) -> Result<Url, Failure> {
     let url = Url::parse(text).map_err(|error| Failure::Url(error.to_string()))?;
     match url.scheme() {
-        "http" | "http+sctp" if url.host_str().is_some_and(|host| !host.is_empty()) => Ok(url),
-        "http" | "http+sctp" => Err(Failure::Url("no host".to_owned())),
+        "http" | "https" | "http+sctp" if url.host_str().is_some_and(|host| !host.is_empty()) => Ok(url),
+        "http" | "https" | "http+sctp" => Err(Failure::Url("no host".to_owned())),
         other => Err(Failure::Scheme(other.to_owned())),
     }
 }

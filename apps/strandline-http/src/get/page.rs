@@ -41,7 +41,7 @@ pub(super) fn objects(page: &Url, html: &str) -> Vec<Url> {
         if is_loaded
             && let Some(value) = value(attribute)
             && let Ok(mut url) = page.join(value.trim())
-            && matches!(url.scheme(), "http" | "http+sctp")
+            && matches!(url.scheme(), "http" | "https" | "http+sctp")
         {
             url.set_fragment(None);
             if !found.contains(&url) {

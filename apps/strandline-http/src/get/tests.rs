@@ -3,10 +3,15 @@
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
 
+use bytes::Bytes;
 use clap::Parser;
+use http_body_util::{BodyExt, Empty};
+use hyper::Request;
+use strandline::Stack;
 
 use super::*;
-use crate::file_server::testing::Running;
+use crate::file_server::testing::{Running, certificate};
+use crate::files::testing::Folder;
 
 #[derive(Debug, Parser)]
 struct Program {
@@ -132,4 +137,65 @@ async fn sctp_serves_where_tcp_is_refused() {
     let url = format!("http://127.0.0.1:{}/file9", server.sctp_port());
     assert_eq!(get(&server, &["--output", output.to_str().unwrap(), &url]).await, 0);
     assert_eq!(fs::read(output).unwrap(), content(9));
+}
+
+#[tokio::test]
+async fn https_needs_a_trusted_certificate() {
+    let folder = Folder::new("certificate");
+    let (certificate, key) = certificate(&folder);
+    let server = Running::start(&["--certificate", &certificate, "--key", &key]).await;
+    let output = server.folder().join("out");
+    let to = ["--output", output.to_str().unwrap()];
+    let named = format!("https://localhost:{}/", server.tcp_port());
+    let other = format!("https://127.0.0.1:{}/", server.tcp_port());
+    let missing = folder.path().join("none.pem");
+    let cases: [(&[&str], u8); 5] = [
+        (&["--cacert", &certificate, &named], 0),
+        (&["--insecure", &other], 0),
+        (&["--cacert", &certificate, &other], 60),
+        (&[&named], 60),
+        (&["--cacert", missing.to_str().unwrap(), &named], 77),
+    ];
+    for (arguments, code) in cases {
+        assert_eq!(get(&server, &[&to, arguments].concat()).await, code, "{arguments:?}");
+        assert_eq!(fs::read_to_string(&output).is_ok_and(|text| text == "<h1>hello</h1>"), code == 0);
+        let _ = fs::remove_file(&output);
+    }
+    let plain = Running::start(&[]).await;
+    let wrong = format!("https://127.0.0.1:{}/", plain.tcp_port());
+    assert_eq!(get(&plain, &["--insecure", &wrong]).await, 35);
+}
+
+#[tokio::test]
+async fn hosts_are_reached_by_name() {
+    let server = Running::start(&[]).await;
+    let output = server.folder().join("out");
+    for url in [
+        format!("http://localhost:{}/", server.tcp_port()),
+        format!("http+sctp://localhost:{}/", server.sctp_port()),
+    ] {
+        assert_eq!(get(&server, &["--output", output.to_str().unwrap(), &url]).await, 0, "{url}");
+        assert_eq!(fs::read_to_string(&output).unwrap(), "<h1>hello</h1>");
+    }
+    assert_eq!(get(&server, &["http://a..b/"]).await, 6);
+    assert_eq!(get(&server, &["http+sctp://a..b/"]).await, 6);
+}
+
+#[tokio::test]
+async fn announced_ports_are_used() {
+    let server = Running::start(&[]).await;
+    let stack = Stack::builder().udp("127.0.0.1:0".parse().unwrap()).unwrap();
+    let trust = Trust { authorities: PathBuf::new(), is_insecure: false };
+    // Nothing speaks SCTP at this port: only the response over TCP says where it is.
+    let unused = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let transports = Transports::new(stack, unused, trust);
+    let url = Url::parse(&url(&server, "http", "")).unwrap();
+    let mut taken = Vec::new();
+    while taken.last() != Some(&"sctp") {
+        let request = Request::get(url.as_str()).body(Empty::<Bytes>::new()).unwrap();
+        let answer = transports.send(&url, request).await.unwrap();
+        taken.push(answer.transport);
+        assert_eq!(answer.response.into_body().collect().await.unwrap().to_bytes(), "<h1>hello</h1>");
+    }
+    assert_eq!(taken.first(), Some(&"tcp"));
 }

@@ -32,7 +32,8 @@ use self::report::Report;
 use self::requests::Prepared;
 use self::run::Test;
 use self::stats::Stats;
-use crate::client::{outgoing_stack, resolve};
+use crate::client::outgoing_stack;
+use crate::race::resolve;
 
 /// Default port of HTTP.
 const PORT: u16 = 80;
@@ -64,8 +65,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 async fn measure(args: &Args, plan: &Plan, interrupt: impl Future<Output = ()>) -> Result<(Report, bool)> {
     let first = plan.urls.first().context("a URL is required")?;
     let host = first.host_str().unwrap_or_default();
-    let address = resolve(host, first.port().unwrap_or(PORT)).await;
-    let address = address.with_context(|| format!("can't resolve {host}"))?;
+    let found = resolve(host, first.port().unwrap_or(PORT)).await;
+    // The load goes to one address.
+    let found = found.with_context(|| format!("can't resolve {host}"))?;
+    let address = *found.first().with_context(|| format!("{host} has no address"))?;
     let stack = match plan.transport {
         Transport::Sctp => Some(outgoing_stack(&args.association(plan.streams))?),
         Transport::Tcp => None,

@@ -23,7 +23,7 @@ use super::relay::{Decision, Proxy, Route, Routes};
 use crate::client::{Connector, outgoing_stack};
 use crate::front::alt_svc;
 use crate::front::log::Sender;
-use crate::front::{Addresses, ConnectionArgs, Front, SctpAddresses};
+use crate::front::{Addresses, ConnectionArgs, Front, SctpAddresses, Shards};
 
 /// Time that SCTP has once TCP is refused.
 const SCTP_WAIT: Duration = Duration::from_secs(3);
@@ -81,7 +81,7 @@ pub(super) struct Forward {
 }
 
 /// Listens.
-pub(super) async fn bind(args: &ForwardArgs) -> Result<(Front, Arc<Proxy<Forward>>)> {
+pub(super) async fn bind(args: &ForwardArgs, shards: Shards) -> Result<(Front, Arc<Proxy<Forward>>)> {
     let timeouts = args.upstream.timeouts();
     let via = match &args.via {
         Some(uri) => Some(via(args, uri).with_context(|| format!("--via {uri}"))?),
@@ -90,7 +90,7 @@ pub(super) async fn bind(args: &ForwardArgs) -> Result<(Front, Arc<Proxy<Forward
     let log = args.connections.log()?;
     let sctp = args.sctp.map(|port| SctpAddresses { port, encapsulation: args.encapsulation, raw: None });
     let addresses = Addresses { tcp: args.listen, sctp, tls: None };
-    let front = Front::bind(addresses, args.connections.limits()).await?;
+    let front = Front::bind(addresses, args.connections.limits(), shards).await?;
     let connector = dial::tcp(timeouts);
     let routes = Forward {
         allowed: args.allow.clone(),
@@ -141,6 +141,20 @@ fn key(uri: &Uri) -> Key {
 }
 
 impl Forward {
+    /// A proxy to servers on SCTP.
+    #[cfg(test)]
+    pub(super) fn over(stack: strandline::Stack) -> Self {
+        let timeouts = dial::Timeouts { connect: super::testing::LIMIT, write: super::testing::LIMIT };
+        let connector = dial::tcp(timeouts);
+        Self {
+            allowed: Vec::new(),
+            via: None,
+            tcp: dial::client(Way::Tcp(connector.clone()), timeouts),
+            connector,
+            origins: Origins::new(stack, 9899, timeouts),
+        }
+    }
+
     async fn connect(&self, target: &Authority) -> Result<TcpStream, Failure> {
         let uri = Uri::builder().scheme(Scheme::HTTP).authority(target.clone()).path_and_query("/").build();
         let uri = uri.map_err(|_| Failure::BadRequest("a malformed target"))?;

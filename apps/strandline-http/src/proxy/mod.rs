@@ -25,7 +25,7 @@ pub use self::forward::ForwardArgs;
 pub use self::reverse::ReverseArgs;
 #[cfg(any(test, feature = "fuzzing"))]
 use crate::front::log::{Sender, Transport};
-use crate::front::{ConnectionArgs, Front, Handler, raise_open_files};
+use crate::front::{ConnectionArgs, Front, Handler, Shards, raise_open_files};
 
 /// Proxies between SCTP streams and TCP.
 #[derive(Debug, clap::Subcommand)]
@@ -42,19 +42,20 @@ pub enum Proxy {
 /// If an argument can't be used or an address can't be listened on.
 pub fn run(proxy: &Proxy) -> Result<()> {
     raise_open_files();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        match proxy {
-            Proxy::Reverse(args) => {
-                serve(reverse::bind(args).await?, "Passing requests on", &args.connections).await
-            }
-            Proxy::Forward(args) => {
-                let bound = forward::bind(args).await?;
-                forward::warn(&bound.0);
-                serve(bound, "Fetching for clients", &args.connections).await
-            }
+    let connections = match proxy {
+        Proxy::Reverse(args) => &args.connections,
+        Proxy::Forward(args) => &args.connections,
+    };
+    Shards::run(connections.shards, async |shards| match proxy {
+        Proxy::Reverse(args) => {
+            serve(reverse::bind(args, shards).await?, "Passing requests on", connections).await
         }
-    })
+        Proxy::Forward(args) => {
+            let bound = forward::bind(args, shards).await?;
+            forward::warn(&bound.0);
+            serve(bound, "Fetching for clients", connections).await
+        }
+    })?
 }
 
 async fn serve<H: Handler>(

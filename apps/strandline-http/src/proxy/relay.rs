@@ -22,6 +22,7 @@ use super::headers::{self, Hop};
 use super::tunnel::{self, Side, Tunnel};
 use crate::front::log::{AccessLog, Line, LoggedBody, Sender};
 use crate::front::{Broken, Handler};
+use crate::interim::Interim;
 
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 /// Methods of which a repetition changes nothing (RFC 9110 section 9.2.2).
@@ -104,6 +105,8 @@ struct Passing {
     permit: OwnedSemaphorePermit,
     upgrading: OnUpgrade,
     broken: Option<Broken>,
+    /// Sends interim responses to the client, if that speaks HTTP/1.1.
+    interim: Option<Interim>,
 }
 
 impl<R: Routes> Handler for Proxy<R> {
@@ -152,6 +155,7 @@ impl<R: Routes> Proxy<R> {
             return Ok(final_answer(&head));
         }
         let broken = head.extensions.remove::<Broken>();
+        let interim = head.extensions.remove::<Interim>().filter(|_| head.version == Version::HTTP_11);
         let decision = self.routes.decide(&head).await?;
         let mut hop = headers::strip(&mut head.headers);
         hop.upgrade =
@@ -171,6 +175,7 @@ impl<R: Routes> Proxy<R> {
             permit,
             upgrading,
             broken,
+            interim,
         };
         match decision {
             Decision::Connect(tcp) => {
@@ -321,16 +326,22 @@ impl Passing {
         let headers = request.headers_mut();
         headers.insert(HOST, route.host.clone());
         headers::ask(headers, &self.hop);
-        if self.expects_continue {
-            let tell = Mutex::new(Some(tell));
-            hyper::ext::on_informational(&mut request, move |response| {
-                if response.status() == StatusCode::CONTINUE
-                    && let Some(tell) = tell.lock().unwrap_or_else(PoisonError::into_inner).take()
-                {
+        let (tell, interim) = (Mutex::new(Some(tell)), self.interim.clone());
+        hyper::ext::on_informational(&mut request, move |response| match (response.status(), &interim) {
+            (StatusCode::CONTINUE, _) => {
+                if let Some(tell) = tell.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                    // Without an expectation nothing waits for it.
                     let _ = tell.send(());
                 }
-            });
-        }
+            }
+            (status, Some(interim)) => {
+                let mut headers = response.headers().clone();
+                headers::strip(&mut headers);
+                interim.push(status, &headers);
+            }
+            // hyper's server sends none over HTTP/2, and HTTP/1.0 knows none.
+            (_, None) => {}
+        });
         request
     }
 }

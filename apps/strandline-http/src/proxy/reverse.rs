@@ -18,7 +18,7 @@ use super::headers::add_forwarded;
 use super::relay::{Decision, Proxy, Route, Routes, host};
 use crate::client::{Connector, outgoing_stack};
 use crate::front::log::{Sender, Transport};
-use crate::front::{ConnectionArgs, Front, ListenArgs};
+use crate::front::{ConnectionArgs, Front, ListenArgs, Shards};
 
 /// `strandline http proxy reverse`: without more options it listens on 127.0.0.1, on TCP and SCTP.
 #[derive(Debug, Clone, clap::Args)]
@@ -66,11 +66,28 @@ pub(super) struct Reverse {
     alt_svc: Option<HeaderValue>,
 }
 
+impl Reverse {
+    /// A proxy to a server on SCTP.
+    #[cfg(test)]
+    pub(super) fn over(connector: Connector, authority: &'static str) -> Self {
+        let timeouts = dial::Timeouts { connect: super::testing::LIMIT, write: super::testing::LIMIT };
+        Self {
+            client: dial::client(Way::Sctp(connector), timeouts),
+            transport: "sctp",
+            scheme: Scheme::HTTP,
+            authority: Authority::from_static(authority),
+            rewrites_host: false,
+            trusts_forwarded: false,
+            alt_svc: None,
+        }
+    }
+}
+
 /// Listens.
-pub(super) async fn bind(args: &ReverseArgs) -> Result<(Front, Arc<Proxy<Reverse>>)> {
+pub(super) async fn bind(args: &ReverseArgs, shards: Shards) -> Result<(Front, Arc<Proxy<Reverse>>)> {
     let (way, scheme, authority) = way(args).with_context(|| format!("--to {}", args.to))?;
     let log = args.connections.log()?;
-    let front = Front::bind(args.listen.addresses()?, args.connections.limits()).await?;
+    let front = Front::bind(args.listen.addresses()?, args.connections.limits(), shards).await?;
     let routes = Reverse {
         transport: way.name(),
         client: dial::client(way, args.upstream.timeouts()),

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use anyhow::Result;
 use bytes::Bytes;
@@ -24,17 +25,31 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::relay::{Proxy, Routes};
+use super::relay::{Proxy, Routes, Settings};
 use super::{ForwardArgs, ReverseArgs, forward, reverse};
 use crate::client::Connector;
 use crate::files::testing::Folder;
-use crate::front::{Front, Listening};
+use crate::front::{Front, Listening, Shards};
 
 pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub(super) type Body = BoxBody<Bytes, BoxError>;
 
 pub(super) fn full(text: impl Into<Bytes>) -> Body {
     Full::new(text.into()).map_err(|never: Infallible| match never {}).boxed()
+}
+
+/// A time-out.
+pub(super) const LIMIT: Duration = Duration::from_secs(10);
+
+/// Settings of a proxy without sockets.
+pub(super) fn settings() -> Settings {
+    Settings {
+        name: "proxy".to_owned(),
+        log: None,
+        requests_max: 1000,
+        response_timeout: LIMIT,
+        tunnel_timeout: LIMIT,
+    }
 }
 
 /// A server that is passed to.
@@ -92,7 +107,7 @@ impl Upstream {
 }
 
 /// Answers by path.
-async fn answer(
+pub(super) async fn answer(
     mut request: Request<Incoming>,
     lost: Arc<AtomicUsize>,
 ) -> std::result::Result<Response<Body>, BoxError> {
@@ -228,7 +243,7 @@ impl Running {
         let common = ["--sctp", "0", "--name", "proxy", "--access-log", &log];
         let arguments = own.iter().chain(&common).chain(more);
         let args = ReverseProgram::try_parse_from(arguments).unwrap().args;
-        Self::run(folder, reverse::bind(&args).await.unwrap())
+        Self::run(folder, reverse::bind(&args, Shards::current()).await.unwrap())
     }
 
     pub(super) async fn forward(more: &[&str]) -> Self {
@@ -242,7 +257,7 @@ impl Running {
         let common = ["--access-log", &log, "--access-log-format", "json"];
         let arguments = own.iter().chain(&common).chain(more);
         let args = ForwardProgram::try_parse_from(arguments).unwrap().args;
-        Self::run(folder, forward::bind(&args).await.unwrap())
+        Self::run(folder, forward::bind(&args, Shards::current()).await.unwrap())
     }
 
     fn run<R: Routes>(folder: Folder, (front, proxy): (Front, Arc<Proxy<R>>)) -> Self {

@@ -1,5 +1,9 @@
 //! Both proxies on loopback sockets.
 
+mod http2;
+mod memory;
+
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;

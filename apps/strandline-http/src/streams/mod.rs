@@ -8,7 +8,7 @@ mod tasks;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use strandline::{Association, Ended, StreamId};
+use strandline::{Association, Ended, StreamId, StreamScheduler};
 use tokio::sync::Notify;
 
 #[cfg(any(test, feature = "fuzzing"))]
@@ -195,6 +195,8 @@ impl HttpAssociation {
     }
 
     fn new(association: Association, settings: Settings, role: Role) -> Self {
+        // A short response doesn't wait for all that others have written.
+        association.control().set_stream_scheduler(StreamScheduler::RoundRobin);
         let table = Mutex::new(Table::new(role, settings.clone()));
         let (controls, drained, changed) = (Notify::new(), Notify::new(), Notify::new());
         let shared = Arc::new(Shared { association, settings, table, controls, drained, changed });

@@ -12,6 +12,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::table::{ConnectionId, Reading, Writing};
 use super::{HttpAssociation, Owner};
 
+/// Most bytes of several buffers that one message takes.
+const WRITE_MAX: usize = 16 << 10;
+
 /// One HTTP connection: both directions of one stream of an association.
 ///
 /// `poll_shutdown` ends the outgoing direction: the peer reads the end. Dropping the stream before that resets
@@ -87,6 +90,29 @@ impl AsyncWrite for HttpStream {
             table.on_sent(this.id, written);
             Poll::Ready(Ok(written))
         })
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let mut parts = bufs.iter().filter(|part| !part.is_empty());
+        let Some(first) = parts.next() else { return Poll::Ready(Ok(0)) };
+        let Some(second) = parts.next().filter(|_| first.len() < WRITE_MAX) else {
+            return self.poll_write(cx, first);
+        };
+        // A head and the beginning of a body in one message.
+        let mut message = Vec::with_capacity(WRITE_MAX);
+        for part in [first, second].into_iter().chain(parts) {
+            let room = WRITE_MAX - message.len();
+            message.extend_from_slice(part.get(..part.len().min(room)).unwrap_or_default());
+        }
+        self.poll_write(cx, &message)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
     }
 
     /// Returns at once: written data is already queued for sending.

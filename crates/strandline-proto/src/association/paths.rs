@@ -106,6 +106,7 @@ impl Association {
             self.inbound.set_receive_buffer(bytes);
         }
         self.outbound.set_send_buffer(config.send_buffer_start());
+        self.outbound.set_scheduler(config.stream_scheduler);
         self.flags.burst_open = true;
         for index in self.paths.indices() {
             self.paths.get_mut(index).on_configure(&config);

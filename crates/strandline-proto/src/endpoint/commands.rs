@@ -12,11 +12,11 @@ use super::table::Table;
 use crate::association::buffers::Pressure;
 use crate::association::context::is_unicast;
 use crate::association::{Association, Opening};
-use crate::config::{AssociationConfig, PATHS_MAX};
+use crate::config::{AssociationConfig, PATHS_MAX, StreamScheduler};
 use crate::congestion::Algorithm;
 use crate::error::{ConfigureError, ConnectError, ListenError, PathError, SendError, UnknownAssociation};
 use crate::event::{AssociationId, Message, PathChange, SendInfo};
-use crate::number::Tsn;
+use crate::number::{StreamId, Tsn};
 use crate::path::PathState;
 use crate::path_index::PathIndex;
 use crate::stats::{MemoryReport, PathStatus, SentAgain, Status};
@@ -424,6 +424,14 @@ impl Endpoint {
         Ok(())
     }
 
+    /// Sets the order in which messages of different streams are sent, until [`configure`](Self::configure) is called. An
+    /// association that has ended is ignored.
+    pub fn set_stream_scheduler(&mut self, id: AssociationId, scheduler: StreamScheduler) {
+        if let Ok((association, _)) = self.live(id) {
+            association.outbound.set_scheduler(scheduler);
+        }
+    }
+
     /// Returns the association with a peer, given one of its addresses, as [`zone::key`] returns it, and both ports.
     #[must_use]
     pub fn find(&self, local_port: u16, address: IpAddr, peer_port: u16) -> Option<AssociationId> {
@@ -476,6 +484,13 @@ impl Endpoint {
     pub fn send_space(&self, id: AssociationId) -> usize {
         let pressure = self.shared.send_pressure();
         self.table.by_id(id).map_or(0, |association| association.send_space(pressure))
+    }
+
+    /// Returns true if the send buffer is full, and `send` accepts a message of `len` bytes on this stream all the same:
+    /// see [`StreamScheduler::RoundRobin`](crate::config::StreamScheduler::RoundRobin).
+    #[must_use]
+    pub fn fits_reserve(&self, id: AssociationId, stream: StreamId, len: usize) -> bool {
+        self.table.by_id(id).is_some_and(|association| association.outbound.fits_reserve(stream, len))
     }
 
     /// Returns the memory of one association on this side, itemised, including look-up entries and its timer.

@@ -49,10 +49,10 @@ pub(crate) use state::{is_blocked, marked_chunks};
 use bytes::Bytes;
 use strandline_wire::{Data, Sack};
 
-use crate::config::{AssociationConfig, Recovery};
+use crate::config::{AssociationConfig, Recovery, StreamScheduler};
 use crate::error::SendError;
 use crate::event::{FailedMessage, FailureCause, SendInfo};
-use crate::number::Tsn;
+use crate::number::{StreamId, Tsn};
 use crate::path_index::{PathIndex, PerPath};
 use crate::stats::SentAgain;
 use crate::stream_numbers::StreamNumbers;
@@ -103,6 +103,8 @@ pub(crate) struct Outbound {
     idle_next: Tsn,
     /// Number of outgoing streams.
     streams: u16,
+    /// The scheduler, if it isn't that of the configuration.
+    scheduler: Option<StreamScheduler>,
     /// What is known about the paths while `busy` is `None`.
     learnt: Learnt,
     numbers: StreamNumbers<()>,
@@ -121,9 +123,14 @@ pub(crate) struct Busy {
 }
 
 impl Busy {
-    fn new(next: Tsn, learnt: Learnt, config: &AssociationConfig) -> Self {
-        let mut queue = Queue::default();
-        queue.set_limit(config.send_buffer_start());
+    fn new(
+        next: Tsn,
+        learnt: Learnt,
+        scheduler: Option<StreamScheduler>,
+        config: &AssociationConfig,
+    ) -> Self {
+        let scheduler = scheduler.unwrap_or(config.stream_scheduler);
+        let queue = Queue::new(scheduler, config.send_buffer_start());
         Self { queue, sent: SendWindow::new(next, config.recovery, learnt), messages: Messages::default() }
     }
 
@@ -142,6 +149,7 @@ impl Outbound {
             window: PeerWindow::new(peer_rwnd),
             idle_next: initial_tsn,
             streams,
+            scheduler: None,
             learnt: Learnt::default(),
             numbers: StreamNumbers::default(),
             window_opened: false,
@@ -220,6 +228,19 @@ impl Outbound {
         }
     }
 
+    /// Sets the order of messages of different streams.
+    pub(crate) fn set_scheduler(&mut self, scheduler: StreamScheduler) {
+        self.scheduler = Some(scheduler);
+        if let Some(busy) = &mut self.busy {
+            busy.queue.set_scheduler(&mut busy.messages, scheduler);
+        }
+    }
+
+    /// Returns true if a message of `len` bytes is accepted although the send buffer is full.
+    pub(crate) fn fits_reserve(&self, stream: StreamId, len: usize) -> bool {
+        self.busy.as_ref().is_some_and(|busy| busy.queue.fits_reserve(stream, len))
+    }
+
     /// Returns the state for another message of `len` bytes. If the send buffer is full, the application will be notified
     /// when it has room.
     #[inline]
@@ -239,8 +260,9 @@ impl Outbound {
         if info.stream.0 >= self.streams {
             return Err(SendError::InvalidStream { stream: info.stream.0, streams: self.streams });
         }
-        let busy = self.busy.get_or_insert_with(|| Box::new(Busy::new(self.idle_next, self.learnt, config)));
-        busy.queue.check_room(len, config, send_buffer)?;
+        let create = || Box::new(Busy::new(self.idle_next, self.learnt, self.scheduler, config));
+        let busy = self.busy.get_or_insert_with(create);
+        busy.queue.check_room(info.stream, len, config, send_buffer)?;
         Ok(busy)
     }
 

@@ -3,8 +3,9 @@
 //! A byte counts against the send buffer from `push` until it is cumulatively acknowledged: a receiver may revoke a
 //! gap acknowledgement (RFC 9260 section 6.2.1 D iii), so the bytes must be kept until then.
 
-use crate::config::AssociationConfig;
+use crate::config::{AssociationConfig, StreamScheduler};
 use crate::error::SendError;
+use crate::number::StreamId;
 
 use super::messages::{Message, MessageKey, Messages};
 use super::scheduler::{AnyScheduler, Fragment, Scheduler};
@@ -12,6 +13,9 @@ use super::scheduler::{AnyScheduler, Fragment, Scheduler};
 /// Fraction of a send buffer that has grown with the congestion window which must be free before the application is
 /// notified.
 const GROWN_FREE_DIVISOR: u32 = 4;
+
+/// Fraction of the send buffer that a stream with nothing queued may use beyond it.
+const RESERVE_DIVISOR: u32 = 4;
 
 /// When to notify the application that it may send again.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +47,10 @@ pub(super) struct Queue {
 }
 
 impl Queue {
+    pub(super) fn new(scheduler: StreamScheduler, limit: u32) -> Self {
+        Self { scheduler: AnyScheduler::new(scheduler), limit, ..Self::default() }
+    }
+
     pub(super) const fn set_limit(&mut self, limit: u32) {
         self.limit = limit;
     }
@@ -52,13 +60,14 @@ impl Queue {
     #[inline]
     pub(super) fn check_room(
         &mut self,
+        stream: StreamId,
         len: usize,
         config: &AssociationConfig,
         limit: impl FnOnce() -> u32,
     ) -> Result<(), SendError> {
         let crowded = self.waiting >= config.send_messages_max as usize;
         if crowded || self.buffered_bytes + len > self.limit as usize {
-            return self.check_full(len, config, limit);
+            return self.check_full(stream, len, config, limit);
         }
         Ok(())
     }
@@ -67,6 +76,7 @@ impl Queue {
     #[cold]
     fn check_full(
         &mut self,
+        stream: StreamId,
         len: usize,
         config: &AssociationConfig,
         limit: impl FnOnce() -> u32,
@@ -75,11 +85,18 @@ impl Queue {
         if self.is_over(len) {
             self.limit = limit();
         }
-        if crowded || self.is_over(len) {
+        if crowded || (self.is_over(len) && !self.fits_reserve(stream, len)) {
             self.block(len, config);
             return Err(SendError::WouldBlock);
         }
         Ok(())
+    }
+
+    /// Returns true if a message of `len` bytes has room although the buffer is full: streams that have queued data
+    /// don't keep others from their turn.
+    pub(super) fn fits_reserve(&self, stream: StreamId, len: usize) -> bool {
+        let most = self.limit.saturating_add(self.limit / RESERVE_DIVISOR) as usize;
+        self.buffered_bytes + len <= most && self.scheduler.has_reserve(stream)
     }
 
     fn is_over(&self, len: usize) -> bool {
@@ -201,20 +218,28 @@ impl Queue {
         taken
     }
 
-    /// Moves all messages to another scheduler. `interleaves`: it may choose another message before one is sent to its end.
-    #[cfg(test)]
-    pub(super) fn set_scheduler(
-        &mut self,
-        messages: &mut Messages,
-        scheduler: AnyScheduler,
-        interleaves: bool,
-    ) {
-        let mut before = core::mem::replace(&mut self.scheduler, scheduler);
-        while let Some(key) = before.pop(messages) {
+    /// Moves all messages to another scheduler.
+    pub(super) fn set_scheduler(&mut self, messages: &mut Messages, wanted: StreamScheduler) {
+        if self.scheduler.kind() == wanted {
+            return;
+        }
+        let mut before = core::mem::replace(&mut self.scheduler, AnyScheduler::new(wanted));
+        let mut keys: Vec<_> = core::iter::from_fn(|| before.pop(messages)).collect();
+        // A message that is under way must be the first one of its list.
+        keys.sort_by_key(|key| Some(*key) != self.under_way);
+        for key in keys {
             let stream = messages.get(key).map(|message| message.info.stream).unwrap_or_default();
             self.scheduler.push(messages, stream, key);
         }
-        self.interleaves = interleaves;
+    }
+
+    /// Lets a scheduler choose another message before one is sent to its end.
+    #[cfg(test)]
+    pub(super) fn interleave(&mut self) {
+        self.interleaves = true;
+        if let AnyScheduler::RoundRobin(scheduler) = &mut self.scheduler {
+            scheduler.set_by_fragment();
+        }
     }
 
     /// Returns the messages that are not sent to their ends, in the order in which they would have been. It may contain the

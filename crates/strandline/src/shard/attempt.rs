@@ -55,12 +55,24 @@ pub(crate) fn poll<T>(
     place: Place,
     token: &mut Token,
     cx: &mut Context<'_>,
+    run: impl FnMut(&mut State, Time) -> Poll<T>,
+) -> Poll<T> {
+    poll_ahead(shard, place, token, cx, |_| false, run)
+}
+
+/// As [`poll`], but doesn't wait for earlier ones in the queue if `is_ahead`.
+pub(crate) fn poll_ahead<T>(
+    shard: &Shard,
+    place: Place,
+    token: &mut Token,
+    cx: &mut Context<'_>,
+    is_ahead: impl FnOnce(&State) -> bool,
     mut run: impl FnMut(&mut State, Time) -> Poll<T>,
 ) -> Poll<T> {
     // Takes part in tokio's cooperative budget, so that a task that always succeeds lets others run.
     let budget = std::task::ready!(tokio::task::coop::poll_proceed(cx));
     let result = shard.with(|state, now| {
-        if !state.is_turn(place, *token) && state.wait(place, token, cx.waker()) {
+        if !state.is_turn(place, *token) && !is_ahead(state) && state.wait(place, token, cx.waker()) {
             return Poll::Pending;
         }
         match run(state, now) {

@@ -34,20 +34,24 @@ fn preconditions_follow_their_precedence() {
     }
 }
 
+fn range(first: u64, last: u64) -> Range {
+    Range { first, last }
+}
+
 #[test]
 fn ranges_are_clipped_to_the_file() {
-    let range = |first, last| Part::Range { first, last };
+    let one = |first, last| Part::Range(range(first, last));
     for (text, wanted) in [
-        ("bytes=0-9", range(0, 9)),
-        ("bytes=90-", range(90, 99)),
-        ("bytes=-10", range(90, 99)),
-        ("bytes=-1000", range(0, 99)),
-        ("bytes=5-99999999999999999999999", range(5, 99)),
+        ("bytes=0-9", one(0, 9)),
+        ("bytes=90-", one(90, 99)),
+        ("bytes=-10", one(90, 99)),
+        ("bytes=-1000", one(0, 99)),
+        ("bytes=5-99999999999999999999999", one(5, 99)),
         ("bytes=100-", Part::Unsatisfiable),
         ("bytes=-0", Part::Unsatisfiable),
         ("bytes=9-0", Part::Whole),
-        ("bytes=0-1,5-6", Part::Whole),
         ("bytes=+1-2", Part::Whole),
+        ("bytes=", Part::Whole),
         ("lines=0-9", Part::Whole),
     ] {
         assert_eq!(part(&headers(&[(RANGE, text)]), &validators(), 100), wanted, "{text}");
@@ -56,10 +60,42 @@ fn ranges_are_clipped_to_the_file() {
 }
 
 #[test]
+fn ranges_that_touch_are_joined() {
+    let many = |ranges: &[(u64, u64)]| {
+        Part::Ranges(ranges.iter().map(|(first, last)| range(*first, *last)).collect())
+    };
+    for (text, wanted) in [
+        ("bytes=0-1,5-9", many(&[(0, 1), (5, 9)])),
+        ("bytes= 50-59 , ,0-1,", many(&[(50, 59), (0, 1)])),
+        ("bytes=0-9,30-39,5-14", many(&[(0, 14), (30, 39)])),
+        ("bytes=30-39,0-9,10-29", Part::Range(range(0, 39))),
+        ("bytes=0-1,0-1,0-1", Part::Range(range(0, 1))),
+        ("bytes=0-1,200-300", Part::Range(range(0, 1))),
+        ("bytes=0-1,-2,5-5", many(&[(0, 1), (98, 99), (5, 5)])),
+        ("bytes=200-,300-", Part::Unsatisfiable),
+        ("bytes=0-1,9-5", Part::Whole),
+        ("bytes=0-1,x", Part::Whole),
+    ] {
+        assert_eq!(part(&headers(&[(RANGE, text)]), &validators(), 100), wanted, "{text}");
+    }
+}
+
+#[test]
+fn too_many_ranges_are_ignored() {
+    let list = |count: u64| {
+        let specs: Vec<String> = (0..count).map(|at| format!("{}-{}", 3 * at, 3 * at)).collect();
+        format!("bytes={}", specs.join(","))
+    };
+    let most = part(&headers(&[(RANGE, &list(64))]), &validators(), 1000);
+    assert!(matches!(most, Part::Ranges(ranges) if ranges.len() == 64));
+    assert_eq!(part(&headers(&[(RANGE, &list(65))]), &validators(), 1000), Part::Whole);
+}
+
+#[test]
 fn changed_files_are_sent_whole() {
     let stale = headers(&[(RANGE, "bytes=0-9"), (IF_RANGE, "\"stale\"")]);
     assert_eq!(part(&stale, &validators(), 100), Part::Whole);
     let etag = validators().etag;
     let current = headers(&[(RANGE, "bytes=0-9"), (IF_RANGE, &etag)]);
-    assert_eq!(part(&current, &validators(), 100), Part::Range { first: 0, last: 9 });
+    assert_eq!(part(&current, &validators(), 100), Part::Range(range(0, 9)));
 }

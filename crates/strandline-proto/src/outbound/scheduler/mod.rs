@@ -6,17 +6,16 @@
 //!
 //! To add a scheduler, implement [`Scheduler`] in a file beside [`fcfs`] and add a variant to [`AnyScheduler`] and to
 //! `each!`. The messages stay in the slab: a scheduler has [`List`](super::messages::List)s of them, one for each stream
-//! or one for all. `round_robin` is an example with a list for each stream.
+//! or one for all.
 
 mod fcfs;
-#[cfg(test)]
 mod round_robin;
 
 use fcfs::Fcfs;
-#[cfg(test)]
-pub(super) use round_robin::RoundRobin;
+use round_robin::RoundRobin;
 
 use super::messages::{MessageKey, Messages};
+use crate::config::StreamScheduler;
 use crate::number::StreamId;
 
 /// The choice of a scheduler.
@@ -66,9 +65,8 @@ pub(super) trait Scheduler {
 pub(super) enum AnyScheduler {
     /// First come, first served.
     Fcfs(Fcfs),
-    /// One fragment of each stream in turn.
-    #[cfg(test)]
-    RoundRobin(RoundRobin),
+    /// One message of each stream in turn. Boxed, because it is larger and less common.
+    RoundRobin(Box<RoundRobin>),
 }
 
 impl Default for AnyScheduler {
@@ -77,12 +75,36 @@ impl Default for AnyScheduler {
     }
 }
 
+impl AnyScheduler {
+    pub(super) fn new(wanted: StreamScheduler) -> Self {
+        match wanted {
+            StreamScheduler::FirstComeFirstServed => Self::Fcfs(Fcfs::default()),
+            StreamScheduler::RoundRobin => Self::RoundRobin(Box::default()),
+        }
+    }
+
+    pub(super) const fn kind(&self) -> StreamScheduler {
+        match self {
+            Self::Fcfs(_) => StreamScheduler::FirstComeFirstServed,
+            Self::RoundRobin(_) => StreamScheduler::RoundRobin,
+        }
+    }
+
+    /// Returns true if a message of this stream may exceed the send buffer, because streams take turns and it has
+    /// nothing queued.
+    pub(super) fn has_reserve(&self, stream: StreamId) -> bool {
+        match self {
+            Self::Fcfs(_) => false,
+            Self::RoundRobin(scheduler) => scheduler.is_idle(stream),
+        }
+    }
+}
+
 /// Evaluates an expression for the scheduler of the variant.
 macro_rules! each {
     ($any:expr, $scheduler:ident => $call:expr) => {
         match $any {
             AnyScheduler::Fcfs($scheduler) => $call,
-            #[cfg(test)]
             AnyScheduler::RoundRobin($scheduler) => $call,
         }
     };

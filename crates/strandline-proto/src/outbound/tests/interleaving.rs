@@ -2,7 +2,7 @@
 //! served. DATA chunks stand for those that number fragments.
 
 use super::*;
-use crate::outbound::scheduler::{AnyScheduler, RoundRobin};
+use crate::config::StreamScheduler;
 
 impl Fixture {
     /// One message of each of these lengths, on streams from 1. `interleaves`: their fragments alternate.
@@ -12,7 +12,10 @@ impl Fixture {
             fixture.push_on(stream, *len);
         }
         let Busy { queue, messages, .. } = fixture.out.busy.as_deref_mut().unwrap();
-        queue.set_scheduler(messages, AnyScheduler::RoundRobin(RoundRobin::default()), interleaves);
+        queue.set_scheduler(messages, StreamScheduler::RoundRobin);
+        if interleaves {
+            queue.interleave();
+        }
         fixture
     }
 }
@@ -102,6 +105,46 @@ fn data_chunks_of_a_message_are_consecutive() {
     assert_eq!(streams(&chunks), [1, 1, 2, 2, 1, 1, 2, 2, 1, 1]);
     let flags = chunks.iter().map(|chunk| (chunk.beginning, chunk.ending));
     assert!(flags.eq([(true, false), (false, true)].into_iter().cycle().take(10)));
+}
+
+/// A scheduler that is changed in mid-message lets it end first.
+#[test]
+fn schedulers_change_under_way() {
+    let mut fixture = Fixture::new();
+    for (stream, len) in [(1, 3 * FULL), (1, 10), (2, 2 * FULL), (3, 10)] {
+        fixture.push_on(stream, len);
+    }
+    let mut chunks = Vec::from_iter(fixture.new_chunk(0, ROOM));
+    for scheduler in [StreamScheduler::RoundRobin, StreamScheduler::FirstComeFirstServed] {
+        fixture.out.set_scheduler(scheduler);
+        chunks.extend(fixture.new_chunk(0, ROOM));
+    }
+    fixture.out.set_scheduler(StreamScheduler::RoundRobin);
+    chunks.extend(fixture.packets(0).concat());
+    // The order after the first message is that of the last change: the streams as they stood in line.
+    assert_eq!(streams(&chunks), [1, 1, 1, 2, 2, 3, 1]);
+    assert!(applied(fixture.sack(7, &[]).0).all_acked);
+}
+
+/// Streams with queued data leave a quarter of the buffer to others.
+#[test]
+fn a_full_buffer_has_room_for_other_streams() {
+    for (scheduler, has_reserve) in
+        [(StreamScheduler::FirstComeFirstServed, false), (StreamScheduler::RoundRobin, true)]
+    {
+        let mut config = AssociationConfig { send_buffer: Some(8000), ..AssociationConfig::default() };
+        config.stream_scheduler = scheduler;
+        let mut out = Outbound::new(Tsn(1), u32::MAX, 10);
+        let mut push = |stream: u16, len: usize| {
+            let info = (SendInfo::on(StreamId(stream)), Policy::Reliable);
+            out.push_slice(Time::from_nanos(0), info, &vec![0; len], &config, || 8000).is_ok()
+        };
+        assert!(push(1, 4000) && push(1, 4000) && !push(1, 1));
+        assert_eq!(push(2, 1000), has_reserve);
+        assert!(!push(2, 1), "it has queued data now");
+        assert_eq!(push(3, 1000), has_reserve);
+        assert!(!push(4, 1), "the reserve is used up");
+    }
 }
 
 /// Whole messages that share a packet are taken in the scheduler's order, too.

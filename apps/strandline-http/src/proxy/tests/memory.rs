@@ -1,0 +1,128 @@
+//! Both proxies on an in-memory network, in virtual time.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use hyper::client::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use strandline::memory::{Fate, Network, Passing};
+use strandline::{Listener, Stack};
+
+use super::*;
+use crate::client::Connector;
+use crate::front::over_sctp;
+use crate::proxy::forward::Forward;
+use crate::proxy::relay::{Proxy, Routes};
+use crate::proxy::reverse::Reverse;
+use crate::proxy::testing::{Body, answer, full, settings};
+use crate::server::{ServeOptions, serve};
+
+/// Hosts of a network: the client, the proxy and the server.
+struct World {
+    connector: Connector,
+    client: Client<Connector, Body>,
+    proxy: Stack,
+}
+
+fn stack(network: &Network, last: u8) -> Stack {
+    Stack::builder().memory(network, [[10, 0, 0, last].into()]).unwrap()
+}
+
+impl World {
+    /// Starts the server.
+    fn new(network: &Network) -> Self {
+        let service = service_fn(|request| answer(request, Arc::default()));
+        let listener = Listener::bind(&stack(network, 3), 80).unwrap();
+        tokio::spawn(serve(listener, service, ServeOptions::default(), std::future::pending()));
+        let connector = Connector::new(stack(network, 1));
+        let client = Client::builder(TokioExecutor::new()).build(connector.clone());
+        Self { connector, client, proxy: stack(network, 2) }
+    }
+
+    /// Starts a proxy.
+    fn pass<R: Routes>(&self, routes: R) {
+        let listener = Listener::bind(&self.proxy, 80).unwrap();
+        let handler = over_sctp(Arc::new(Proxy::new(routes, settings())));
+        tokio::spawn(serve(listener, handler, ServeOptions::default(), std::future::pending()));
+    }
+
+    fn reverse(&self) {
+        self.pass(Reverse::over(Connector::new(self.proxy.clone()), "10.0.0.3"));
+    }
+
+    async fn get(&self, path: &str) -> Response<Incoming> {
+        self.client.get(format!("http+sctp://10.0.0.2{path}").parse().unwrap()).await.unwrap()
+    }
+}
+
+fn network() -> Network {
+    Network::builder().delay(Duration::from_millis(20)).build()
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_pass_despite_losses() {
+    let world = World::new(&Network::builder().delay(Duration::from_millis(20)).loss(0.05).seed(7).build());
+    world.reverse();
+    let sizes = (0..40).map(|number| number * number * 100);
+    let fetched = join_all(sizes.clone().map(|size| {
+        let world = &world;
+        async move { text(world.get(&format!("/size/{size}")).await).await.len() }
+    }));
+    assert_eq!(fetched.await, Vec::from_iter(sizes));
+    let upload = Request::post("http+sctp://10.0.0.2/echo").body(full(vec![b'x'; 3_000_000])).unwrap();
+    assert_eq!(text(world.client.request(upload).await.unwrap()).await.len(), 3_000_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_stalls_times_out() {
+    let world = World::new(&network());
+    world.reverse();
+    let (stalled, other) = tokio::join!(world.get("/never"), world.get("/other"));
+    assert_eq!(stalled.status(), 504);
+    assert_eq!(text(other).await, "this is /other");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_vanishes_resets_responses() {
+    let is_gone = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let cut = Arc::clone(&is_gone);
+    let judge = move |packet: &Passing<'_>| {
+        let is_server = [packet.source, packet.destination].contains(&[10, 0, 0, 3].into());
+        if is_server && cut.load(Ordering::Relaxed) { Fate::Drop } else { Fate::Deliver }
+    };
+    let world = World::new(&Network::builder().delay(Duration::from_millis(20)).judge(judge).build());
+    world.reverse();
+    let begun = world.get("/size/50000000").await;
+    assert_eq!(begun.status(), 200);
+    is_gone.store(true, Ordering::Relaxed);
+    assert!(begun.into_body().collect().await.is_err(), "a response that breaks off never ends cleanly");
+    assert!(matches!(world.get("/again").await.status().as_u16(), 502 | 504));
+    is_gone.store(false, Ordering::Relaxed);
+    // Retransmissions have become rare meanwhile.
+    let mut statuses = Vec::new();
+    while statuses.last() != Some(&200) && statuses.len() < 20 {
+        statuses.push(world.get("/back").await.status().as_u16());
+    }
+    assert_eq!(statuses.last(), Some(&200), "{statuses:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn forward_reaches_servers_over_sctp() {
+    let world = World::new(&network());
+    world.pass(Forward::over(world.proxy.clone()));
+    // A client that names whole URLs to the proxy.
+    let association = world.connector.association("10.0.0.2", 80).await.unwrap();
+    let stream = TokioIo::new(association.open().await.unwrap());
+    let (mut sender, connection) = http1::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    for _ in 0..3 {
+        let asked = Request::get("http+sctp://10.0.0.3/head").header("host", "10.0.0.3");
+        let asked = asked.body(full("")).unwrap();
+        let head = text(sender.send_request(asked).await.unwrap()).await;
+        assert!(head.contains("via: 1.1 proxy\n") && head.contains("host: 10.0.0.3\n"), "{head}");
+    }
+    let nobody = Request::get("http+sctp://10.0.0.9/").header("host", "10.0.0.9").body(full("")).unwrap();
+    assert_eq!(sender.send_request(nobody).await.unwrap().status(), 502);
+}
