@@ -137,6 +137,7 @@ impl Test<'_> {
         let beside = format!("{}", seconds + BESIDE_SECONDS);
         let (seconds, root) = (format!("{seconds}"), programs::root()?);
         let tls = if command.contains("{tls}") { programs::certificates()? } else { root.clone() };
+        let site = if command.contains("{site}") { programs::site()? } else { root.clone() };
         let more = [
             ("to", network::receiver(self.link)),
             ("seconds", &seconds),
@@ -146,6 +147,7 @@ impl Test<'_> {
             ("root", root.to_str().context("a path that is no text")?),
             ("scratch", &self.scratch),
             ("tls", tls.to_str().context("a path that is no text")?),
+            ("site", site.to_str().context("a path that is no text")?),
         ];
         let words = fill(command, &self.row.values, &more)?;
         let (program, arguments) = words.split_first().context("an empty command")?;

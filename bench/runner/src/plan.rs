@@ -378,9 +378,10 @@ impl Check {
 }
 
 /// Values that a measurement fills in: `to` is the receiver's address, `server` its process, `root` the
-/// repository, `scratch` a folder that is empty at first, and `tls` one with certificates.
-pub(crate) const FILLED: [&str; 8] =
-    ["to", "seconds", "whole-seconds", "beside-seconds", "server", "root", "scratch", "tls"];
+/// repository, `scratch` a folder that is empty at first, `tls` one with certificates, and `site` one for web
+/// servers.
+pub(crate) const FILLED: [&str; 9] =
+    ["to", "seconds", "whole-seconds", "beside-seconds", "server", "root", "scratch", "tls", "site"];
 
 /// Replaces `{name}` by the row's value of that name, or by one of `more`.
 pub(crate) fn fill(

@@ -24,9 +24,10 @@ pub(crate) enum Program {
     KernelStream,
     Iperf3,
     Kamailio,
+    Nginx,
 }
 
-const NAMES: [(&str, Program); 11] = [
+const NAMES: [(&str, Program); 12] = [
     ("strandline", Program::Strandline),
     ("transaction", Program::Transaction),
     ("usrsctp-stream", Program::UsrsctpStream),
@@ -38,6 +39,7 @@ const NAMES: [(&str, Program); 11] = [
     ("kernel-stream", Program::KernelStream),
     ("iperf3", Program::Iperf3),
     ("kamailio", Program::Kamailio),
+    ("nginx", Program::Nginx),
 ];
 
 /// Returns the repository's root.
@@ -47,6 +49,11 @@ pub(crate) fn root() -> Result<PathBuf> {
 }
 
 const KAMAILIO: &str = "/usr/sbin/kamailio";
+
+const NGINX: &str = "/usr/sbin/nginx";
+
+/// The files of the web servers: names and sizes in bytes.
+const SITE: [(&str, usize); 2] = [("1k", 1 << 10), ("10m", 10 << 20)];
 
 /// Returns a new, empty folder for the files of a measurement.
 pub(crate) fn scratch() -> Result<String> {
@@ -83,6 +90,21 @@ pub(crate) fn certificates() -> Result<PathBuf> {
     Ok(folder)
 }
 
+/// Returns a folder with what web servers serve, in `html`.
+pub(crate) fn site() -> Result<PathBuf> {
+    let folder = out()?.join("site");
+    for folder in ["html", "temporary"].map(|name| folder.join(name)) {
+        std::fs::create_dir_all(folder)?;
+    }
+    for (name, bytes) in SITE {
+        let path = folder.join("html").join(name);
+        if !path.exists() {
+            std::fs::write(path, vec![b'.'; bytes])?;
+        }
+    }
+    Ok(folder)
+}
+
 /// Returns the build folder of the references.
 fn out() -> Result<PathBuf> {
     Ok(root()?.join("target/bench"))
@@ -113,6 +135,7 @@ impl Program {
             Self::UsrsctpStream | Self::UsrsctpTransaction | Self::PionStream => out()?.join(self.name()),
             Self::Iperf3 => PathBuf::from("iperf3"),
             Self::Kamailio => PathBuf::from(KAMAILIO),
+            Self::Nginx => PathBuf::from(NGINX),
         })
     }
 
@@ -131,7 +154,7 @@ impl Program {
             Self::UsrsctpStream => self.build_with_gcc("stream.c"),
             Self::UsrsctpTransaction => self.build_with_gcc("transaction.c"),
             Self::PionStream => self.build_with_go(),
-            Self::Iperf3 | Self::Kamailio => Ok(()),
+            Self::Iperf3 | Self::Kamailio | Self::Nginx => Ok(()),
         }
     }
 
@@ -177,6 +200,9 @@ fn install(programs: &BTreeSet<Program>) -> Result<()> {
     }
     if programs.contains(&Program::Kamailio) {
         needed.push(("kamailio", KAMAILIO));
+    }
+    if programs.contains(&Program::Nginx) {
+        needed.push(("nginx-light", NGINX));
     }
     if programs.contains(&Program::PionStream) && go().is_err() {
         needed.push(("golang-go", "/usr/bin/go"));
