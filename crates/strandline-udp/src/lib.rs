@@ -7,12 +7,14 @@
 //!
 //! Both work on a non-blocking socket that the caller owns. Waiting for readiness is left to the caller.
 
+mod ports;
 mod receiving;
 mod sending;
 mod sys;
 
+pub use ports::choose_port_on_connect;
 pub use receiving::{Receiving, TRAIN, take_trains};
-pub use sending::Sending;
+pub use sending::{Sending, send_train};
 pub use sys::dropped;
 
 /// Maximum number of datagrams in one call.

@@ -2,13 +2,10 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd};
-
-use nix::sys::socket::setsockopt;
-use nix::sys::socket::sockopt::UdpGroSegment;
+use std::os::fd::AsRawFd;
 
 use crate::BATCH;
-use crate::sys::{Arrival, receive};
+use crate::sys::{Arrival, receive, set_option};
 
 /// Maximum length of a coalesced batch of datagrams in bytes.
 pub const TRAIN: usize = 65_535;
@@ -28,8 +25,8 @@ pub struct Receiving {
 ///
 /// # Errors
 /// If the kernel doesn't support UDP GRO.
-pub fn take_trains(socket: &impl AsFd, trains: bool) -> io::Result<()> {
-    Ok(setsockopt(socket, UdpGroSegment, &trains)?)
+pub fn take_trains(socket: &impl AsRawFd, trains: bool) -> io::Result<()> {
+    set_option(socket.as_raw_fd(), libc::SOL_UDP, libc::UDP_GRO, trains.into())
 }
 
 impl Receiving {

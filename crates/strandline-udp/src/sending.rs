@@ -1,13 +1,11 @@
 //! Sends many datagrams with few calls.
 
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 
-use nix::errno::Errno;
-use nix::sys::socket::{ControlMessage, MsgFlags, MultiHeaders, SockaddrStorage, sendmmsg, sendmsg};
-
 use crate::BATCH;
+use crate::sys::{self, Departure};
 
 /// Maximum length of a datagram in a GSO batch, in bytes. Such a batch is never fragmented, so its datagrams
 /// must fit into a packet: this is IPv6's minimum MTU less its header and UDP's.
@@ -21,7 +19,6 @@ pub type ToSend<'a> = (Option<SocketAddr>, &'a [u8]);
 /// Sends datagrams.
 #[derive(Debug)]
 pub struct Sending {
-    headers: MultiHeaders<SockaddrStorage>,
     /// Whether the kernel supports GSO, as far as is known.
     trains: bool,
 }
@@ -36,7 +33,7 @@ impl Sending {
     /// Returns a sender that assumes that the kernel supports GSO.
     #[must_use]
     pub fn new() -> Self {
-        Self { headers: MultiHeaders::preallocate(BATCH, None), trains: true }
+        Self { trains: true }
     }
 
     /// Sends all datagrams; those to one peer are sent together and in their order. Datagrams that don't fit
@@ -53,46 +50,54 @@ impl Sending {
             let len = if self.trains { train_len(rest) } else { 1 };
             if let (2.., Some(train)) = (len, rest.get(..len)) {
                 // Datagrams that wait to be sent one by one may be for the same peer, so they go first.
-                self.send_singles(socket, all.get(sent..at).unwrap_or(&[]));
+                send_singles(socket, all.get(sent..at).unwrap_or(&[]));
                 self.send_train(socket, train);
                 sent = at + len;
             }
             at += len;
         }
-        self.send_singles(socket, all.get(sent..).unwrap_or(&[]));
+        send_singles(socket, all.get(sent..).unwrap_or(&[]));
     }
 
     fn send_train(&mut self, socket: RawFd, train: &[ToSend<'_>]) {
-        let Some(first) = train.first() else { return };
+        let Some(&(peer, first)) = train.first() else { return };
         let slices: Vec<IoSlice<'_>> = train.iter().map(|(_, bytes)| IoSlice::new(bytes)).collect();
-        let to = first.0.map(SockaddrStorage::from);
-        let segment = first.1.len() as u16;
-        let cut = [ControlMessage::UdpGsoSegments(&segment)];
-        match sendmsg(socket, &slices, &cut, MsgFlags::MSG_DONTWAIT, to.as_ref()) {
-            Ok(_) | Err(Errno::EAGAIN | Errno::ENOBUFS) => {}
+        let segment = Some(first.len() as u16);
+        let departure = Departure { peer, pieces: &slices, segment };
+        match sys::send(socket, std::iter::once(departure)).map_err(|error| error.raw_os_error()) {
+            Ok(_) | Err(Some(libc::EAGAIN | libc::ENOBUFS)) => {}
             Err(error) => {
                 // The kernel or the device doesn't support GSO. ECONNREFUSED, once, is only about a peer that
                 // is gone.
-                self.trains &= !matches!(error, Errno::EINVAL | Errno::EIO | Errno::EOPNOTSUPP);
-                self.send_singles(socket, train);
+                self.trains &= !matches!(error, Some(libc::EINVAL | libc::EIO | libc::EOPNOTSUPP));
+                send_singles(socket, train);
             }
         }
     }
+}
 
-    fn send_singles(&mut self, socket: RawFd, datagrams: &[ToSend<'_>]) {
-        let mut rest = datagrams;
-        while !rest.is_empty() {
-            let (batch, _) = rest.split_at(rest.len().min(BATCH));
-            let slices: Vec<[IoSlice<'_>; 1]> =
-                batch.iter().map(|(_, bytes)| [IoSlice::new(bytes)]).collect();
-            let to: Vec<Option<SockaddrStorage>> =
-                batch.iter().map(|(peer, _)| peer.map(SockaddrStorage::from)).collect();
-            let flags = MsgFlags::MSG_DONTWAIT;
-            let sent = sendmmsg(socket, &mut self.headers, slices.iter(), &to, [], flags);
-            // If the first datagram can't be sent, the others may still be.
-            let done = sent.map_or(1, |sent| sent.count().max(1));
-            rest = rest.get(done..).unwrap_or(&[]);
-        }
+/// Sends bytes as datagrams of `each` bytes, of which the last may be shorter, in one call (UDP GSO).
+///
+/// # Errors
+/// If none was sent: [`WouldBlock`](io::ErrorKind::WouldBlock) if the send buffer is full; the error of a
+/// kernel or device that doesn't support GSO; or the socket's pending error, such as the ICMP error of a peer
+/// that is gone.
+pub fn send_train(socket: &impl AsRawFd, to: SocketAddr, bytes: &[u8], each: usize) -> io::Result<()> {
+    let segment = if bytes.len() > each { u16::try_from(each).ok() } else { None };
+    let departure = Departure { peer: Some(to), pieces: &[IoSlice::new(bytes)], segment };
+    sys::send(socket.as_raw_fd(), std::iter::once(departure)).map(|_| ())
+}
+
+fn send_singles(socket: RawFd, datagrams: &[ToSend<'_>]) {
+    let mut rest = datagrams;
+    while !rest.is_empty() {
+        let (batch, _) = rest.split_at(rest.len().min(BATCH));
+        let slices: Vec<[IoSlice<'_>; 1]> = batch.iter().map(|(_, bytes)| [IoSlice::new(bytes)]).collect();
+        let departures =
+            batch.iter().zip(&slices).map(|(&(peer, _), pieces)| Departure { peer, pieces, segment: None });
+        // If the first datagram can't be sent, the others may still be.
+        let done = sys::send(socket, departures).map_or(1, |sent| sent.max(1));
+        rest = rest.get(done..).unwrap_or(&[]);
     }
 }
 

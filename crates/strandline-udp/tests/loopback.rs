@@ -5,7 +5,7 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use strandline_udp::{BATCH, Receiving, Sending, TRAIN, take_trains};
+use strandline_udp::{BATCH, Receiving, Sending, TRAIN, choose_port_on_connect, send_train, take_trains};
 
 fn socket() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -118,4 +118,39 @@ fn unsendable_datagram_holds_no_other_back() {
     let came = receive(&b, 3);
     let texts: Vec<&[u8]> = came.iter().map(|(_, bytes)| &bytes[..]).collect();
     assert_eq!(texts, [&b"first"[..], b"second", b"third, longer"]);
+}
+
+#[test]
+fn ipv6_addresses_arrive_unchanged() {
+    let sockets = (UdpSocket::bind("[::1]:0"), UdpSocket::bind("[::1]:0"));
+    let (Ok(a), Ok(b)) = sockets else { return eprintln!("this machine has no IPv6") };
+    b.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let to = b.local_addr().unwrap();
+    Sending::new().send(&a, [(Some(to), &b"first"[..]), (Some(to), &b"one more"[..])].into_iter());
+    let peer = a.local_addr().unwrap();
+    assert_eq!(receive(&b, 2), [(peer, b"first".to_vec()), (peer, b"one more".to_vec())]);
+}
+
+#[test]
+fn one_call_sends_equal_datagrams_and_a_rest() {
+    let (a, b) = (socket(), socket());
+    let to = b.local_addr().unwrap();
+    send_train(&a, to, b"aabbc", 2).unwrap();
+    send_train(&a, to, b"dd", 2).unwrap();
+    let came: Vec<Vec<u8>> = receive(&b, 4).into_iter().map(|(_, bytes)| bytes).collect();
+    assert_eq!(came, [&b"aa"[..], b"bb", b"c", b"dd"]);
+}
+
+#[test]
+fn port_is_chosen_when_the_socket_connects() {
+    let socket =
+        rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None).unwrap();
+    choose_port_on_connect(&socket).unwrap();
+    rustix::net::bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let name = SocketAddr::try_from(rustix::net::getsockname(&socket).unwrap()).unwrap();
+    assert_eq!(name, SocketAddr::from(([127, 0, 0, 1], 0)));
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    rustix::net::connect(&socket, &listener.local_addr().unwrap()).unwrap();
+    let name = SocketAddr::try_from(rustix::net::getsockname(&socket).unwrap()).unwrap();
+    assert_ne!(name.port(), 0);
 }

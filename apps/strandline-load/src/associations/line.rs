@@ -2,6 +2,7 @@
 //! itself.
 
 use anyhow::{Context, Result};
+use strandline_measure::CpuTime;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Stdin, Stdout};
 
 use super::order::{Answer, Measured, Order};
@@ -42,12 +43,11 @@ impl Line {
 
 /// Returns the measurements that every process can report of itself.
 pub(super) fn measure_process() -> Result<Measured> {
-    let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF)?;
-    let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    let cpu = CpuTime::now()?;
     Ok(Measured {
         rss_anon: memory::of_process(std::process::id())?,
-        cpu_user_s: seconds(usage.user_time()),
-        cpu_system_s: seconds(usage.system_time()),
+        cpu_user_s: cpu.user.as_secs_f64(),
+        cpu_system_s: cpu.system.as_secs_f64(),
         ..Measured::default()
     })
 }

@@ -1,17 +1,16 @@
 //! One sending thread: sends bursts from one socket after another, and counts the answers.
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::AsRawFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use nix::errno::Errno;
-use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrIn, SockaddrIn6, SockaddrLike, sendmsg};
+use rustix::io::Errno;
 use serde::Serialize;
 use strandline::Address;
 use strandline_measure::now;
+use strandline_udp::send_train;
 
 use super::init::Packets;
 
@@ -73,13 +72,12 @@ pub(super) fn flood(plan: &Plan, packets: &mut Packets) -> Result<Sent> {
         };
         buffer.clear();
         (0..burst).for_each(|_| packets.write(&mut buffer));
-        match send(socket, &plan.to, &buffer, packets.len()) {
+        match send_train(socket, plan.to, &buffer, packets.len()) {
             Ok(()) => {
                 sent.packets += burst as u64;
                 sent.bytes += buffer.len() as u64;
             }
-            // The buffer is full for a moment, or the error is an ICMP message about an earlier packet.
-            Err(Errno::EAGAIN | Errno::ENOBUFS | Errno::ECONNREFUSED | Errno::EPERM) => sent.refused += 1,
+            Err(error) if counts_as_lost(&error) => sent.refused += 1,
             Err(error) => return Err(error).with_context(|| format!("sending to {}", plan.to)),
         }
         if !plan.ignore_answers {
@@ -118,25 +116,10 @@ fn open(plan: &Plan) -> Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Sends a burst of packets of one size in one call (UDP GSO).
-fn send(socket: &UdpSocket, to: &SocketAddr, bytes: &[u8], each: usize) -> nix::Result<()> {
-    let pieces = [IoSlice::new(bytes)];
-    let size = u16::try_from(each).unwrap_or(u16::MAX);
-    let segments = [ControlMessage::UdpGsoSegments(&size)];
-    let control = if bytes.len() > each { &segments[..] } else { &[] };
-    match to {
-        SocketAddr::V4(to) => send_to(socket, &SockaddrIn::from(*to), &pieces, control),
-        SocketAddr::V6(to) => send_to(socket, &SockaddrIn6::from(*to), &pieces, control),
-    }
-}
-
-fn send_to<A: SockaddrLike>(
-    socket: &UdpSocket,
-    to: &A,
-    pieces: &[IoSlice<'_>],
-    control: &[ControlMessage<'_>],
-) -> nix::Result<()> {
-    sendmsg(socket.as_raw_fd(), pieces, control, MsgFlags::empty(), Some(to)).map(|_| ())
+/// Returns whether the buffer is full for a moment, or the error is an ICMP message about an earlier packet.
+fn counts_as_lost(error: &io::Error) -> bool {
+    let lost = [Errno::AGAIN, Errno::NOBUFS, Errno::CONNREFUSED, Errno::PERM];
+    Errno::from_io_error(error).is_some_and(|error| lost.contains(&error))
 }
 
 impl Sent {

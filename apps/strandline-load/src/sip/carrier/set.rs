@@ -12,14 +12,13 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use nix::errno::Errno;
-use nix::sys::socket::setsockopt;
-use nix::sys::socket::sockopt::IpBindAddressNoPort;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
 use socket2::{Domain, Socket, Type};
 use strandline::Address;
 use strandline_measure::{now, raise_open_files};
+use strandline_udp::choose_port_on_connect;
 
 use crate::sip::answer::first_of;
 use crate::sip::load::{Carrier, Load};
@@ -243,7 +242,7 @@ impl Carrier for Rc<Set> {
         let mut events = self.events.borrow_mut();
         events.clear();
         match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&most)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) | Err(Errno::INTR) => {}
             Err(error) => {
                 tracing::error!(%error, "epoll_wait failed");
                 return false;
@@ -342,14 +341,14 @@ fn own_address(server: SocketAddr) -> io::Result<Address> {
 fn connect(local: Option<Address>, server: SocketAddr) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(server), Type::STREAM.nonblocking(), None)?;
     if let Some(local) = local {
-        if setsockopt(&socket, IpBindAddressNoPort, &true).is_err() {
+        if choose_port_on_connect(&socket).is_err() {
             socket.set_reuse_address(true)?;
         }
         socket.bind(&local.with_port(0).into())?;
     }
     match socket.connect(&server.into()) {
         Ok(()) => {}
-        Err(error) if error.raw_os_error() == Some(Errno::EINPROGRESS as i32) => {}
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::INPROGRESS) => {}
         Err(error) => return Err(error),
     }
     Ok(socket.into())

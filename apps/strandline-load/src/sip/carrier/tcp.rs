@@ -8,13 +8,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use nix::errno::Errno;
-use nix::sys::socket::setsockopt;
-use nix::sys::socket::sockopt::IpBindAddressNoPort;
+use rustix::io::Errno;
 use socket2::{Domain, Socket, Type};
 use strandline::Address;
 use strandline_measure::raise_open_files;
 use strandline_tls::{ClientTls, Wire};
+use strandline_udp::choose_port_on_connect;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -130,7 +129,7 @@ pub(super) async fn connect_plain(local: Address, server: SocketAddr) -> io::Res
     // The port is chosen when the destination is known, so it may be one that is in use to another
     // destination, or was used to the server until a moment ago. Finding a port that is entirely unused takes
     // longer the more connections there are.
-    if setsockopt(&socket, IpBindAddressNoPort, &true).is_err() {
+    if choose_port_on_connect(&socket).is_err() {
         tracing::debug!("setting IP_BIND_ADDRESS_NO_PORT failed; bind chooses the ports");
     }
     socket.bind(local.with_port(0))?;
@@ -146,13 +145,13 @@ pub(super) async fn connect_with(local: Address, to: &To, request: &[u8]) -> io:
         return Ok((connect(local, to).await?, 0));
     }
     let socket = Socket::new(Domain::for_address(to.server), Type::STREAM.nonblocking(), None)?;
-    if setsockopt(&socket, IpBindAddressNoPort, &true).is_err() {
+    if choose_port_on_connect(&socket).is_err() {
         socket.set_reuse_address(true)?;
     }
     socket.bind(&local.with_port(0).into())?;
     let written = match socket.connect(&to.server.into()) {
         Ok(()) => (&socket).write(request)?,
-        Err(error) if error.raw_os_error() == Some(Errno::EINPROGRESS as i32) => 0,
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::INPROGRESS) => 0,
         Err(error) => return Err(error),
     };
     let stream = TcpStream::from_std(socket.into())?;
