@@ -227,6 +227,23 @@ fn alerts_are_about_metrics_that_there_are() {
 }
 
 #[test]
+fn every_alert_says_what_to_do() {
+    let rules = include_str!("../../../docs/strandline-sip-alerts.yml");
+    let page = include_str!("../../../docs/sip-operation.md");
+    let alerts: Vec<&str> = rules.split("- alert: ").skip(1).collect();
+    for alert in &alerts {
+        let name = alert.lines().next().unwrap();
+        let (_, advice) = alert.split_once("description: >-\n").unwrap_or_else(|| panic!("{name}"));
+        assert!(advice.trim().len() > 20, "{name}");
+        let row = page.lines().find(|line| line.starts_with(&format!("| {name} |")));
+        let cells: Vec<&str> =
+            row.unwrap_or_else(|| panic!("{name} isn't in the table")).split(" |").collect();
+        assert!(cells.len() == 5 && cells[3].len() > 20, "{name}: {cells:?}");
+    }
+    assert_eq!(page.lines().filter(|line| line.starts_with("| Sip")).count(), alerts.len());
+}
+
+#[test]
 fn metrics_are_as_documented() {
     let store = folder("metrics").join("sip.db");
     let config = store.with_file_name("sip.toml");
