@@ -52,6 +52,14 @@ pub enum ConnectError {
     /// A link-local IPv6 address without a zone: it could be on any link (RFC 4007 section 6).
     #[error("{0} is a link-local address, which each link may have: add the interface, as in {0}%eth0")]
     NoZone(IpAddr),
+    /// The endpoint does not have this local address.
+    #[error(
+        "{0} is not a local address of this endpoint: connect from addresses that it has, or none to use all of them"
+    )]
+    NotLocal(IpAddr),
+    /// An association has at most 8 local addresses.
+    #[error("{0} local addresses are too many: an association has at most {max}", max = crate::config::PATHS_MAX)]
+    TooManyAddresses(usize),
     /// An association with this peer address and these ports exists.
     #[error("an association with this peer address and these ports exists already")]
     AlreadyExists,

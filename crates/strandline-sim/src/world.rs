@@ -355,7 +355,13 @@ impl World {
             peer.plan.addresses.iter().filter(families).map(|address| SocketAddr::new(*address, peer.port));
         let remotes: Vec<SocketAddr> =
             if plan.all_remotes { remotes.collect() } else { remotes.take(1).collect() };
-        let request = Connect { local_port: plan.local_port, peer_port: SCTP_PORT, remotes, config: None };
+        let request = Connect {
+            local_port: plan.local_port,
+            peer_port: SCTP_PORT,
+            remotes,
+            local: Vec::new(),
+            config: None,
+        };
         self.with_host(plan.from, |host, shared| host.connect(shared, client, plan.to, plan.plan, request))
     }
 

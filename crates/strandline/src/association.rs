@@ -5,10 +5,12 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use strandline_proto::config::AssociationConfig;
+use strandline_proto::endpoint::Connect;
 use strandline_proto::event::{Message, SendInfo};
 use strandline_proto::number::StreamId;
 use strandline_proto::stats::{PathStatus, Status};
 
+use crate::bind::Bind;
 use crate::control::Control;
 use crate::error::{ConnectError, Ended, OpenStreamError, RecvError, SendError, TryRecvError, TrySendError};
 use crate::events::Events;
@@ -84,7 +86,26 @@ impl Association {
         Ok(association)
     }
 
-    /// Sets up an association with its own parameters, from the given local port (0 picks one).
+    /// Sets up an association with its own parameters, from the given local port (0 picks one), or from a port at
+    /// some of the stack's addresses: only these are listed to the peer, and packets come from them.
+    ///
+    /// ```
+    /// # use strandline::{Association, AssociationConfig, Bind, Listener, Peer, Stack};
+    /// # use strandline::memory::Network;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let network = Network::new();
+    /// # let here = Stack::builder().memory(&network, ["10.0.0.1".parse()?, "10.1.0.1".parse()?])?;
+    /// # let there = Stack::builder().memory(&network, ["10.0.0.2".parse()?])?;
+    /// # let listener = Listener::bind(&there, 7)?;
+    /// let (peer, from) = (Peer::new([10, 0, 0, 2], 7), Bind::port(0).at([10, 1, 0, 1]));
+    /// let config = AssociationConfig::default();
+    /// let association = Association::connect_with(&here, peer, from, config).await?;
+    /// # let accepted = listener.accept().await?;
+    /// # let paths: Vec<_> = accepted.paths().iter().map(|path| path.address.ip().to_string()).collect();
+    /// # assert_eq!(paths, ["10.1.0.1"]);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// See [`connect`](Self::connect).
@@ -94,17 +115,17 @@ impl Association {
     pub async fn connect_with(
         stack: &Stack,
         peer: impl Into<Peer>,
-        local_port: u16,
+        from: impl Into<Bind>,
         config: AssociationConfig,
     ) -> Result<Self, ConnectError> {
-        let association = Self::start(stack, peer, local_port, Some(Arc::new(config)))?;
+        let association = Self::start(stack, peer, from, Some(Arc::new(config)))?;
         association.established().await?;
         Ok(association)
     }
 
     /// Starts to set up an association and returns at once. Messages sent before it is established travel with
-    /// the COOKIE ECHO, which saves a round trip. A `local_port` of 0 picks a port; `config` `None` uses the
-    /// stack's parameters.
+    /// the COOKIE ECHO, which saves a round trip. `from` is the local port, of which 0 picks one, and may have
+    /// [addresses](Bind::at); `config` `None` uses the stack's parameters.
     ///
     /// # Errors
     /// If the request is invalid or a limit was reached. Failure of the set-up itself is reported later, by
@@ -112,13 +133,14 @@ impl Association {
     pub fn start(
         stack: &Stack,
         peer: impl Into<Peer>,
-        local_port: u16,
+        from: impl Into<Bind>,
         config: Option<Arc<AssociationConfig>>,
     ) -> Result<Self, ConnectError> {
         let peer = peer.into();
         let remotes = stack.inner.remotes(&peer)?;
-        let request = State::request(peer.port(), local_port, remotes, config);
-        let (shard, id) = stack.inner.connect(stack.preferred, (request, &[]))?;
+        let (local_port, local) = from.into().into_parts();
+        let request = Connect { local_port, peer_port: peer.port(), remotes, local, config };
+        let (shard, id) = stack.inner.connect(stack.preferred, request)?;
         Ok(Self::new(Handle::new(Arc::clone(&stack.inner), shard, id)))
     }
 

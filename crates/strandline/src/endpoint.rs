@@ -103,7 +103,7 @@ impl Endpoint {
         if self.is_shutting_down() {
             return Err(ConnectError::ShuttingDown);
         }
-        let (shard, id) = self.bound.stack.connect(None, (request, &self.bound.addresses))?;
+        let (shard, id) = self.bound.stack.connect(None, request)?;
         let mut handle = Handle::new(Arc::clone(&self.bound.stack), shard, id);
         let established =
             Attempt::new(handle.shard(), Place::Change(id), |state, _| state.poll_established(id));
@@ -234,8 +234,7 @@ impl Endpoint {
                 Some(id) => Ok(id),
                 None if state.is_shutting_down(socket) => Err(SendError::ShuttingDown),
                 None => {
-                    let from = (request, &self.bound.addresses[..]);
-                    state.connect(now, Owner::Endpoint(socket), from, |_| true).map_err(SendError::from)
+                    state.connect(now, Owner::Endpoint(socket), request, |_| true).map_err(SendError::from)
                 }
             }
         })?;
@@ -254,7 +253,8 @@ impl Endpoint {
 
     fn request(&self, peer: &Peer) -> Result<Connect, Refusal> {
         let remotes = self.bound.stack.remotes(peer)?;
-        Ok(State::request(peer.port(), self.bound.port, remotes, None))
+        let (local_port, local) = (self.bound.port, self.bound.addresses.clone());
+        Ok(Connect { local_port, peer_port: peer.port(), remotes, local, config: None })
     }
 
     /// Receives the next message of any association. A message too large for the receive buffer arrives in

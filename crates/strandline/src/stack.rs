@@ -1,6 +1,6 @@
 //! The stack: its shards, each with a carrier, an engine and the task that drives them.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -179,23 +179,22 @@ impl StackInner {
         request.remotes.len() > 1 || elsewhere(self.shard(shard))
     }
 
-    /// Starts an association for a one-to-one handle, with local addresses unless there are none. A request with a
-    /// local port goes to its home shard. Other requests go to the preferred shard, or to the shards in turn, from a
-    /// port whose home is that shard.
+    /// Starts an association for a one-to-one handle. A request with a local port goes to its home shard. Other
+    /// requests go to the preferred shard, or to the shards in turn, from a port whose home is that shard.
     pub(crate) fn connect(
         &self,
         preferred: Option<u16>,
-        (request, local): (Connect, &[IpAddr]),
+        request: Connect,
     ) -> Result<(u16, EngineId), ConnectError> {
         let Some(rule) = &self.rule else {
-            return Ok((0, self.start(0, (request, local), |_| true)?));
+            return Ok((0, self.start(0, request, |_| true)?));
         };
         if request.local_port != 0 {
             let (home, others) = self.homes(&request);
             if others && self.known_elsewhere(home, &request, request.local_port) {
                 return Err(Refusal::AlreadyExists.into());
             }
-            return Ok((home, self.start(home, (request, local), |_| true)?));
+            return Ok((home, self.start(home, request, |_| true)?));
         }
         let places = rule.places();
         let first = preferred
@@ -215,7 +214,7 @@ impl StackInner {
     /// the same peer.
     fn start_on(&self, rule: &Steering, shard: u16, request: &Connect) -> Result<EngineId, ConnectError> {
         for _ in 0..PICKS_MAX {
-            let id = self.start(shard, (request.clone(), &[]), |port| home(rule, request, port) == shard)?;
+            let id = self.start(shard, request.clone(), |port| home(rule, request, port) == shard)?;
             if !self.others_may_know(shard, request) {
                 return Ok(id);
             }
@@ -231,7 +230,7 @@ impl StackInner {
     fn start(
         &self,
         shard: u16,
-        request: (Connect, &[IpAddr]),
+        request: Connect,
         allowed: impl Fn(u16) -> bool,
     ) -> Result<EngineId, ConnectError> {
         let shard = self.shard(shard);

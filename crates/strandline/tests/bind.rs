@@ -7,7 +7,9 @@ use std::net::IpAddr;
 
 use common::peer_at;
 use strandline::memory::Network;
-use strandline::{Association, Bind, ConnectError, Ended, Endpoint, Listener, Peer, SendInfo, Stack};
+use strandline::{
+    Association, AssociationConfig, Bind, ConnectError, Ended, Endpoint, Listener, Peer, SendInfo, Stack,
+};
 
 const HERE: [[u8; 4]; 2] = [[10, 0, 0, 1], [10, 1, 0, 1]];
 const THERE: [[u8; 4]; 3] = [[10, 0, 0, 2], [10, 1, 0, 2], [10, 2, 0, 2]];
@@ -55,6 +57,29 @@ async fn endpoints_send_from_their_addresses() {
     let server = listener.accept().await.unwrap();
     assert_eq!(server.recv().await.unwrap().unwrap().data, "hello");
     assert_eq!(addresses(&server), [IpAddr::from(HERE[1])]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn associations_begin_at_their_addresses() {
+    let network = Network::new();
+    let listener = Listener::bind(&stack(&network, 1, &THERE, 2), 7).unwrap();
+    for shards in [1, 3] {
+        let here = stack(&network, shards, &HERE, 1);
+        let config = AssociationConfig::default;
+        let peer = || Peer::new(THERE[0], 7);
+        for from in [Bind::port(0).at(HERE[1]), Bind::port(4000).at(HERE[1])] {
+            let client = Association::connect_with(&here, peer(), from, config()).await.unwrap();
+            let server = listener.accept().await.unwrap();
+            assert_eq!(addresses(&server), [IpAddr::from(HERE[1])]);
+            server.send(b"hello", SendInfo::default()).await.unwrap();
+            assert_eq!(client.recv().await.unwrap().unwrap().data, "hello");
+            client.shutdown().await;
+        }
+        let error = Association::connect_with(&here, peer(), Bind::port(0).at(THERE[1]), config()).await;
+        let error = error.map(drop).unwrap_err().to_string();
+        assert!(error.starts_with("10.1.0.2 is not a local address of this endpoint"), "{error}");
+        drop(here);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -243,7 +243,7 @@ async fn associations_of_one_port_have_different_peers() {
     let network = Network::new();
     let (here, there) = stacks(&network, 4, 2);
     let _listener = Listener::bind(&there, 7).unwrap();
-    let connect = |port| Association::connect_with(&here, server(7), port, AssociationConfig::default());
+    let connect = |port: u16| Association::connect_with(&here, server(7), port, AssociationConfig::default());
     let first = connect(4000).await.unwrap();
     let again = connect(4000).await.unwrap_err();
     assert!(matches!(again, ConnectError::Request(_)), "{again}");

@@ -32,6 +32,9 @@ pub struct Connect {
     pub peer_port: u16,
     /// The peer's addresses, the primary first: IP address and encapsulation port (0 for raw IP). At most 8 are used.
     pub remotes: Vec<SocketAddr>,
+    /// Local addresses of the association: only these are listed in INIT, packets come from them, and packets to others
+    /// are dropped. If empty, the association has those of the endpoint. At most 8.
+    pub local: Vec<IpAddr>,
     /// Parameters of the association; `None` uses those of the endpoint.
     pub config: Option<Arc<AssociationConfig>>,
 }
@@ -40,7 +43,7 @@ impl Connect {
     /// Connects to one address, from an ephemeral port, with the endpoint's parameters.
     #[must_use]
     pub fn to(remote: SocketAddr, peer_port: u16) -> Self {
-        Self { local_port: 0, peer_port, remotes: vec![remote], config: None }
+        Self { local_port: 0, peer_port, remotes: vec![remote], local: Vec::new(), config: None }
     }
 }
 
@@ -71,9 +74,8 @@ impl Endpoint {
         if addresses.len() > PATHS_MAX {
             return Err(ListenError::TooManyAddresses(addresses.len()));
         }
-        let is_own = |address: IpAddr| is_unicast(address) && self.shared.own.may_be_bound(address);
-        if let Some(other) = addresses.iter().find(|address| !is_own(**address)) {
-            return Err(ListenError::NotLocal(*other));
+        if let Some(other) = self.foreign(&addresses) {
+            return Err(ListenError::NotLocal(other));
         }
         let port = if port == 0 {
             let random = self.shared.rng.next_u32();
@@ -82,6 +84,12 @@ impl Endpoint {
             port
         };
         if self.ports.listen(port, addresses) { Ok(port) } else { Err(ListenError::PortInUse(port)) }
+    }
+
+    /// Returns the first of the addresses that the endpoint does not have.
+    fn foreign(&self, addresses: &[IpAddr]) -> Option<IpAddr> {
+        let is_own = |address: IpAddr| is_unicast(address) && self.shared.own.may_be_bound(address);
+        addresses.iter().copied().find(|address| !is_own(*address))
     }
 
     /// Stops accepting associations on the port. Existing ones continue.
@@ -94,11 +102,11 @@ impl Endpoint {
     /// # Errors
     /// Fails if the request is invalid, the association already exists, or a limit is reached.
     pub fn connect(&mut self, now: Time, request: Connect) -> Result<AssociationId, ConnectError> {
-        self.connect_from(now, request, &[], |_| true)
+        self.connect_from(now, request, |_| true)
     }
 
-    /// As [`connect`](Self::connect), but with `local` addresses, unless there are none, and only from ephemeral ports
-    /// that `allowed` accepts. The latter is for carriers that several endpoints share.
+    /// As [`connect`](Self::connect), but only from ephemeral ports that `allowed` accepts: for carriers that several
+    /// endpoints share.
     ///
     /// # Errors
     /// Fails as [`connect`](Self::connect) does.
@@ -106,7 +114,6 @@ impl Endpoint {
         &mut self,
         now: Time,
         request: Connect,
-        local: &[IpAddr],
         allowed: impl Fn(u16) -> bool,
     ) -> Result<AssociationId, ConnectError> {
         let config = request.config.unwrap_or_else(|| Arc::clone(&self.shared.config.association));
@@ -121,6 +128,13 @@ impl Endpoint {
         }
         if !remotes.iter().all(|remote| is_unicast(remote.ip())) {
             return Err(ConnectError::NotUnicast);
+        }
+        let local = request.local;
+        if local.len() > PATHS_MAX {
+            return Err(ConnectError::TooManyAddresses(local.len()));
+        }
+        if let Some(other) = self.foreign(&local) {
+            return Err(ConnectError::NotLocal(other));
         }
         if self.table.len() >= self.shared.config.associations_max as usize {
             return Err(ConnectError::TooManyAssociations);
@@ -145,7 +159,6 @@ impl Endpoint {
         let local_tag = self.free_tag();
         let id = self.table.next_id();
         let peer_port = request.peer_port;
-        let local = local.to_vec();
         let opening = Opening { id, config, local_port, peer_port, local_tag, remotes, local };
         let association = Association::open(&mut self.shared, now, opening);
         self.table.insert(association);

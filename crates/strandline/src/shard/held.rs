@@ -1,11 +1,8 @@
 //! Operations of one-to-one associations.
 
-use std::net::IpAddr;
-use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
-use strandline_proto::config::AssociationConfig;
 use strandline_proto::endpoint::Connect;
 use strandline_proto::error::{ConnectError as Refusal, SendError as EngineSendError};
 use strandline_proto::event::{AssociationId, CloseReason, Message, SendInfo};
@@ -31,16 +28,15 @@ pub(crate) const RECV_MANY_MAX: usize = 1024;
 const NOTIFICATIONS_MAX: usize = 1024;
 
 impl State {
-    /// Starts an association for a one-to-one handle or a one-to-many endpoint, with local addresses unless there are
-    /// none.
+    /// Starts an association for a one-to-one handle or a one-to-many endpoint.
     pub(crate) fn connect(
         &mut self,
         now: Time,
         owner: Owner,
-        (to, local): (Connect, &[IpAddr]),
+        to: Connect,
         allowed: impl Fn(u16) -> bool,
     ) -> Result<AssociationId, Refusal> {
-        let id = self.engine.connect_from(now, to, local, allowed)?;
+        let id = self.engine.connect_from(now, to, allowed)?;
         self.table.insert(id, owner);
         if owner == Owner::Held
             && let Some(entry) = self.table.get_mut(id)
@@ -236,16 +232,6 @@ impl State {
         {
             routes.unclaim(stream, &mut cell.read, &mut self.to_wake);
         }
-    }
-
-    /// Builds the parameters of a request to connect.
-    pub(crate) fn request(
-        peer_port: u16,
-        local_port: u16,
-        remotes: Vec<std::net::SocketAddr>,
-        config: Option<Arc<AssociationConfig>>,
-    ) -> Connect {
-        Connect { local_port, peer_port, remotes, config }
     }
 }
 

@@ -14,7 +14,7 @@ fn shared_address(known: bool, local_port: u16) -> (Pair, AssociationId, Associa
     let shared = pair.hosts[CLIENT].addresses.pop().unwrap();
     pair.hosts[SERVER].addresses.push(shared);
     let remotes = vec![address(SERVER, 0)];
-    let request = Connect { local_port, peer_port: PORT, remotes, config: None };
+    let request = Connect { local_port, peer_port: PORT, remotes, local: Vec::new(), config: None };
     let client = pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
     pair.run();
     let server = pair.accepted();
@@ -198,7 +198,7 @@ fn the_next_address_is_tried_at_once() {
         let mut pair = Pair::new();
         let nobody: SocketAddr = "203.0.113.9:9899".parse().unwrap();
         let remotes = vec![nobody, address(SERVER, 0)];
-        let request = Connect { local_port: 5000, peer_port: PORT, remotes, config: None };
+        let request = Connect { local_port: 5000, peer_port: PORT, remotes, local: Vec::new(), config: None };
         let client = pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
         pair.collect();
         let init = pair.wire.pop_front().unwrap();
@@ -212,7 +212,7 @@ fn the_next_address_is_tried_at_once() {
 fn echoing() -> (Pair, AssociationId, Sent) {
     let mut pair = Pair::with(config(1, CLIENT), config(2, SERVER));
     let remotes = vec![address(SERVER, 0), address(SERVER, 1)];
-    let request = Connect { local_port: 5000, peer_port: PORT, remotes, config: None };
+    let request = Connect { local_port: 5000, peer_port: PORT, remotes, local: Vec::new(), config: None };
     let client = pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
     pair.send(CLIENT, client, 0, &[7; 500]);
     pair.collect();
@@ -246,7 +246,7 @@ fn a_cookie_echo_moves_to_the_next_address() {
 fn with_no_route_the_set_up_ends() {
     let mut pair = Pair::new();
     let remotes = vec!["203.0.113.9:9899".parse().unwrap(), "203.0.113.10:9899".parse().unwrap()];
-    let request = Connect { local_port: 5000, peer_port: PORT, remotes, config: None };
+    let request = Connect { local_port: 5000, peer_port: PORT, remotes, local: Vec::new(), config: None };
     pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
     pair.collect();
     while let Some(init) = pair.wire.pop_front() {

@@ -77,9 +77,9 @@ fn a_cookie_is_no_way_to_other_addresses() {
 #[test]
 fn associations_are_set_up_from_bound_addresses() {
     let mut pair = bound();
-    let request = Connect { local_port: 5000, ..Connect::to(address(SERVER, 0), PORT) };
-    let local = [address(CLIENT, 0).ip()];
-    let id = pair.hosts[CLIENT].endpoint.connect_from(pair.now, request, &local, |_| true).unwrap();
+    let local = vec![address(CLIENT, 0).ip()];
+    let request = Connect { local_port: 5000, local: local.clone(), ..Connect::to(address(SERVER, 0), PORT) };
+    let id = pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
     let mut buffer = vec![0; 2048];
     let init = pair.hosts[CLIENT].endpoint.poll_transmit(pair.now, &mut buffer, 1).unwrap();
     assert_eq!(init.source, Some(local[0]), "packets come from it");
@@ -103,4 +103,13 @@ fn foreign_addresses_are_refused() {
     assert_eq!(listen(&[address(SERVER, 0).ip(); 9]), Err(ListenError::TooManyAddresses(9)));
     assert_eq!(listen(&[]), Ok(9));
     assert_eq!(listen(&[address(SERVER, 0).ip()]), Err(ListenError::PortInUse(9)));
+    let mut connect = |local: &[IpAddr]| {
+        let request = Connect { local: local.to_vec(), ..Connect::to(address(SERVER, 0), PORT) };
+        pair.hosts[CLIENT].endpoint.connect(pair.now, request).map(drop)
+    };
+    let foreign = address(SERVER, 1).ip();
+    assert_eq!(connect(&[address(CLIENT, 0).ip(), foreign]), Err(ConnectError::NotLocal(foreign)));
+    assert_eq!(connect(&[any]), Err(ConnectError::NotLocal(any)));
+    assert_eq!(connect(&[address(CLIENT, 0).ip(); 9]), Err(ConnectError::TooManyAddresses(9)));
+    assert_eq!(pair.hosts[CLIENT].endpoint.association_count(), 0);
 }

@@ -400,7 +400,7 @@ fn section_5_1_t1_tries_every_address_and_backs_off() {
     for lost in [kind::INIT, kind::COOKIE_ECHO] {
         let mut pair = Pair::with(config(2, CLIENT), config(2, SERVER));
         let remotes = vec![address(SERVER, 0), address(SERVER, 1)];
-        let request = Connect { local_port: 5000, peer_port: PORT, remotes, config: None };
+        let request = Connect { local_port: 5000, peer_port: PORT, remotes, local: Vec::new(), config: None };
         let client = pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
         let mut times = Vec::new();
         while pair.state(CLIENT, client) != "CLOSED" {
@@ -483,7 +483,7 @@ fn section_5_4_which_addresses_are_confirmed() {
     // Rule 1: an address that the application names is confirmed from the start.
     let mut pair = Pair::with(config(2, CLIENT), config(2, SERVER));
     let remotes = vec![address(SERVER, 0), address(SERVER, 1)];
-    let request = Connect { local_port: 5000, peer_port: PORT, remotes, config: None };
+    let request = Connect { local_port: 5000, peer_port: PORT, remotes, local: Vec::new(), config: None };
     let client = pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
     pair.pass_dropping(Duration::from_millis(10), has(kind::HEARTBEAT));
     let paths = pair.hosts[CLIENT].endpoint.paths(client).unwrap();

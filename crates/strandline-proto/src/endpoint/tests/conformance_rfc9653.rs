@@ -174,7 +174,7 @@ fn section_5_2_association_may_differ_from_endpoint() {
     pair.hosts[CLIENT].endpoint.shared.config.association = configured(DTLS, CLIENT).association;
     let remotes = vec![pair.hosts[SERVER].addresses[0]];
     let own = Some(configured(None, CLIENT).association);
-    let request = Connect { local_port: 5000, peer_port: PORT, remotes, config: own };
+    let request = Connect { local_port: 5000, peer_port: PORT, remotes, local: Vec::new(), config: own };
     let client = pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
     pair.run();
     assert_eq!(declared(first(&pair, kind::INIT)), []);
@@ -456,7 +456,8 @@ fn section_5_a_collision_agrees_as_well() {
         let mut ids = Vec::new();
         for host in [CLIENT, SERVER] {
             let remotes = vec![pair.hosts[1 - host].addresses[0]];
-            let request = Connect { local_port: PORT, peer_port: PORT, remotes, config: None };
+            let request =
+                Connect { local_port: PORT, peer_port: PORT, remotes, local: Vec::new(), config: None };
             ids.push(pair.hosts[host].endpoint.connect(pair.now, request).unwrap());
         }
         pair.pass(Duration::from_secs(1));

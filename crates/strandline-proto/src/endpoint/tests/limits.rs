@@ -13,7 +13,13 @@ fn an_idle_association_takes_at_most_1_kb() {
     let mut last = None;
     for number in 0..ASSOCIATIONS {
         let remotes = vec![address(SERVER, 0)];
-        let request = Connect { local_port: 10_000 + number, peer_port: PORT, remotes, config: None };
+        let request = Connect {
+            local_port: 10_000 + number,
+            peer_port: PORT,
+            remotes,
+            local: Vec::new(),
+            config: None,
+        };
         last = Some(pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap());
     }
     pair.run();
@@ -48,7 +54,8 @@ fn idle_controllers_are_counted_and_small() {
         let mut pair = Pair::new();
         let config = Arc::new(AssociationConfig { congestion, ..AssociationConfig::default() });
         let remotes = vec![address(SERVER, 0)];
-        let request = Connect { local_port: 5000, peer_port: PORT, remotes, config: Some(config) };
+        let request =
+            Connect { local_port: 5000, peer_port: PORT, remotes, local: Vec::new(), config: Some(config) };
         let client = pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
         pair.run();
         pair.send(CLIENT, client, 0, &vec![0; 200_000]);
@@ -78,7 +85,13 @@ fn of_many_associations_each_gives_buffers_back_soon() {
         let mut last = None;
         for number in 0..associations {
             let remotes = vec![address(SERVER, 0)];
-            let request = Connect { local_port: 10_000 + number, peer_port: PORT, remotes, config: None };
+            let request = Connect {
+                local_port: 10_000 + number,
+                peer_port: PORT,
+                remotes,
+                local: Vec::new(),
+                config: None,
+            };
             last = Some(pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap());
         }
         pair.run();
@@ -98,7 +111,7 @@ fn associations_are_limited_on_both_sides() {
     let mut pair = Pair::with(config(1, CLIENT), few(SERVER));
     for port in 1..=3 {
         let remotes = vec![address(SERVER, 0)];
-        let request = Connect { local_port: port, peer_port: PORT, remotes, config: None };
+        let request = Connect { local_port: port, peer_port: PORT, remotes, local: Vec::new(), config: None };
         pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
     }
     pair.run();
@@ -110,7 +123,7 @@ fn associations_are_limited_on_both_sides() {
     let mut pair = Pair::with(few(CLIENT), config(1, SERVER));
     for port in 1..=3 {
         let remotes = vec![address(SERVER, 0)];
-        let request = Connect { local_port: port, peer_port: PORT, remotes, config: None };
+        let request = Connect { local_port: port, peer_port: PORT, remotes, local: Vec::new(), config: None };
         let result = pair.hosts[CLIENT].endpoint.connect(pair.now, request);
         assert_eq!(result.is_err(), port == 3);
     }
@@ -190,7 +203,8 @@ fn a_million_associations_are_found_by_key() {
     let mut pair = Pair::configured(|config| config.heartbeat_interval = None);
     for port in 0..20_000u16 {
         let remotes = vec![address(SERVER, 0)];
-        let request = Connect { local_port: 10_000 + port, peer_port: PORT, remotes, config: None };
+        let request =
+            Connect { local_port: 10_000 + port, peer_port: PORT, remotes, local: Vec::new(), config: None };
         pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
     }
     pair.run();
@@ -204,12 +218,12 @@ fn shared_carrier_uses_only_its_own_ports() {
     let endpoint = &mut pair.hosts[CLIENT].endpoint;
     for _ in 0..50 {
         let request = Connect::to(address(SERVER, 0), PORT);
-        let id = endpoint.connect_from(pair.now, request, &[], |port| port % 7 == 3).unwrap();
+        let id = endpoint.connect_from(pair.now, request, |port| port % 7 == 3).unwrap();
         let port = endpoint.status(id).unwrap().local_port;
         assert!(port % 7 == 3 && endpoint.uses_port(port));
     }
     let request = Connect::to(address(SERVER, 0), PORT);
-    assert_eq!(endpoint.connect_from(pair.now, request, &[], |_| false), Err(ConnectError::NoPort));
+    assert_eq!(endpoint.connect_from(pair.now, request, |_| false), Err(ConnectError::NoPort));
 }
 
 #[test]

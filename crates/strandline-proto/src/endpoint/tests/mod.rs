@@ -125,7 +125,7 @@ impl Pair {
 
     pub(super) fn connect(&mut self) -> AssociationId {
         let remotes = vec![self.hosts[SERVER].addresses[0]];
-        let request = Connect { local_port: 5000, peer_port: PORT, remotes, config: None };
+        let request = Connect { local_port: 5000, peer_port: PORT, remotes, local: Vec::new(), config: None };
         self.hosts[CLIENT].endpoint.connect(self.now, request).unwrap()
     }
 

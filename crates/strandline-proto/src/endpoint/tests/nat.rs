@@ -9,7 +9,7 @@ use super::*;
 fn neighbour(pair: &Pair, seed: u8) -> Host {
     let mut endpoint = Endpoint::new(config(1, CLIENT), [seed; 32], pair.now).unwrap();
     let remotes = vec![address(SERVER, 0)];
-    let request = Connect { local_port: 5000, peer_port: PORT, remotes, config: None };
+    let request = Connect { local_port: 5000, peer_port: PORT, remotes, local: Vec::new(), config: None };
     endpoint.connect(pair.now, request).unwrap();
     let mut address = address(CLIENT, 0);
     address.set_port(40_000);

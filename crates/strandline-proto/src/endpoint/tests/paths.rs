@@ -205,7 +205,7 @@ fn unnamed_address_is_given_up() {
     let mut pair = Pair::new();
     let nobody: SocketAddr = "203.0.113.9:9899".parse().unwrap();
     let remotes = vec![nobody, address(SERVER, 0)];
-    let request = Connect { local_port: 5000, peer_port: PORT, remotes, config: None };
+    let request = Connect { local_port: 5000, peer_port: PORT, remotes, local: Vec::new(), config: None };
     let client = pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
     pair.send(CLIENT, client, 0, b"to the right one");
     pair.pass(Duration::from_secs(5));

@@ -130,7 +130,7 @@ fn restart_during_shutdown_ack_sent_is_refused() {
     // The restarted peer's COOKIE ECHO arrives in SHUTDOWN-ACK-SENT. It comes from an INIT answered just before.
     let mut restarted = Endpoint::new(config(1, CLIENT), [99; 32], pair.now).unwrap();
     let remotes = vec![address(SERVER, 0)];
-    let request = Connect { local_port: 5000, peer_port: PORT, remotes, config: None };
+    let request = Connect { local_port: 5000, peer_port: PORT, remotes, local: Vec::new(), config: None };
     restarted.connect(pair.now, request).unwrap();
     let mut buffer = vec![0; 4096];
     let step = |endpoint: &mut Endpoint, now, buffer: &mut Vec<u8>| {

@@ -246,7 +246,7 @@ fn path_may_have_its_own_controller() {
     let restarted = Endpoint::new(super::config(2, SERVER), [9; 32], now).unwrap();
     pair.hosts[SERVER].endpoint = restarted;
     let remotes = pair.hosts[CLIENT].addresses.clone();
-    let request = Connect { local_port: PORT, peer_port: 5000, remotes, config: None };
+    let request = Connect { local_port: PORT, peer_port: 5000, remotes, local: Vec::new(), config: None };
     pair.hosts[SERVER].endpoint.connect(now, request).unwrap();
     pair.pass(ms(3000));
     assert!(pair.hosts[CLIENT].events.iter().any(|(_, event)| matches!(event, Event::Restarted { .. })));

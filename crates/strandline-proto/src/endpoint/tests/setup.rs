@@ -137,7 +137,7 @@ fn both_sides_at_once_make_one_association() {
     let mut pair = Pair::new();
     let connect = |pair: &mut Pair, host: usize| {
         let remotes = vec![address(1 - host, 0)];
-        let request = Connect { local_port: PORT, peer_port: PORT, remotes, config: None };
+        let request = Connect { local_port: PORT, peer_port: PORT, remotes, local: Vec::new(), config: None };
         pair.hosts[host].endpoint.connect(pair.now, request).unwrap()
     };
     let left = connect(&mut pair, CLIENT);
@@ -160,7 +160,7 @@ fn collision_survives_one_lost_init() {
     let mut pair = Pair::new();
     for host in [CLIENT, SERVER] {
         let remotes = vec![address(1 - host, 0)];
-        let request = Connect { local_port: PORT, peer_port: PORT, remotes, config: None };
+        let request = Connect { local_port: PORT, peer_port: PORT, remotes, local: Vec::new(), config: None };
         pair.hosts[host].endpoint.connect(pair.now, request).unwrap();
     }
     let mut inits = 0;

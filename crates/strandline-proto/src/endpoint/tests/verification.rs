@@ -9,7 +9,7 @@ fn crowd(associations: u16, drop: fn(&Sent) -> bool) -> Pair {
     for local_port in 0..associations {
         let local_port = 10_000 + local_port;
         let remotes = vec![address(SERVER, 0)];
-        let request = Connect { local_port, peer_port: PORT, remotes, config: None };
+        let request = Connect { local_port, peer_port: PORT, remotes, local: Vec::new(), config: None };
         pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
     }
     pair.pass_dropping(Duration::from_millis(1), drop);
@@ -81,8 +81,13 @@ fn all_associations_together_have_a_limit() {
             && sent.destination.ip() != address(CLIENT, 0).ip()
     };
     for local_port in 10_000..10_100 {
-        let request =
-            Connect { local_port, peer_port: PORT, remotes: vec![address(SERVER, 0)], config: None };
+        let request = Connect {
+            local_port,
+            peer_port: PORT,
+            remotes: vec![address(SERVER, 0)],
+            local: Vec::new(),
+            config: None,
+        };
         pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
     }
     pair.pass_dropping(Duration::from_millis(1), others);

@@ -63,7 +63,13 @@ impl Links {
     }
 
     fn connect(&mut self, remote: SocketAddr) -> AssociationId {
-        let request = Connect { local_port: 5000, peer_port: PORT, remotes: vec![remote], config: None };
+        let request = Connect {
+            local_port: 5000,
+            peer_port: PORT,
+            remotes: vec![remote],
+            local: Vec::new(),
+            config: None,
+        };
         self.host.connect(Time::ZERO, request).unwrap()
     }
 
@@ -107,7 +113,7 @@ fn peers_on_two_links_set_up_associations() {
     let mut links = Links::new(EndpointConfig::default());
     for peer in &mut links.peers {
         let remotes = vec![on(LINK_OF_PEERS, 1)];
-        let request = Connect { local_port: 5000, peer_port: PORT, remotes, config: None };
+        let request = Connect { local_port: 5000, peer_port: PORT, remotes, local: Vec::new(), config: None };
         peer.connect(Time::ZERO, request).unwrap();
     }
     links.run();

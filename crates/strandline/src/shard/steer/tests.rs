@@ -73,7 +73,7 @@ fn way(shards: &[(Steer, Engine)], first: u16, datagram: &Datagram<'_>) -> Vec<u
 
 fn connect(shard: &mut (Steer, Engine), addresses: &[[u8; 4]]) {
     let remotes = addresses.iter().map(|address| SocketAddr::from((*address, 9899))).collect();
-    let request = Connect { local_port: 7, peer_port: 7000, remotes, config: None };
+    let request = Connect { local_port: 7, peer_port: 7000, remotes, local: Vec::new(), config: None };
     shard.1.connect(Time::ZERO, request).unwrap();
     shard.0.note_multihomed(&shard.1);
 }

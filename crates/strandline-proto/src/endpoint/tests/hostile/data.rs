@@ -123,7 +123,7 @@ fn memory_of_all_associations_is_limited() {
     let mut pair = Pair::with(config(1, CLIENT), server);
     let connect = |pair: &mut Pair, local_port: u16| {
         let remotes = vec![address(SERVER, 0)];
-        let request = Connect { local_port, peer_port: PORT, remotes, config: None };
+        let request = Connect { local_port, peer_port: PORT, remotes, local: Vec::new(), config: None };
         pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap()
     };
     let greedy: Vec<_> = (0..GREEDY).map(|number| connect(&mut pair, 10_000 + number)).collect();
@@ -167,7 +167,7 @@ fn gap_is_filled_when_memory_is_full() {
     let mut pair = Pair::with(config(1, CLIENT), server);
     let connect = |pair: &mut Pair, local_port: u16| {
         let remotes = vec![address(SERVER, 0)];
-        let request = Connect { local_port, peer_port: PORT, remotes, config: None };
+        let request = Connect { local_port, peer_port: PORT, remotes, local: Vec::new(), config: None };
         let id = pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
         pair.run();
         id
