@@ -8,6 +8,7 @@ mod tests;
 use super::additive::Additive;
 use super::controller::{Ack, Controller, threshold_after_idle};
 use super::rfc9260::initial_window_of_ten;
+use super::undo::Undo;
 use crate::time::Time;
 
 /// Fixed-point unit of DCTCP.Alpha.
@@ -29,7 +30,7 @@ pub struct Dctcp {
     acked: u32,
     marked: u32,
     /// cwnd and ssthresh before the latest loss.
-    before: Option<(u32, u32)>,
+    before: Undo,
 }
 
 impl Dctcp {
@@ -46,7 +47,7 @@ impl Dctcp {
             round_left: 0,
             acked: 0,
             marked: 0,
-            before: None,
+            before: Undo::default(),
         }
     }
 
@@ -87,8 +88,7 @@ impl Dctcp {
 
     fn on_loss(&mut self) {
         // Of several losses in a row the largest window counts.
-        let (cwnd, ssthresh) = self.before.unwrap_or_default();
-        self.before = Some((cwnd.max(self.cwnd), ssthresh.max(self.ssthresh)));
+        self.before.remember(self.cwnd, self.ssthresh);
         self.ssthresh = (self.cwnd / 2).max(self.window_min());
         self.additive = Additive::default();
     }
@@ -139,14 +139,11 @@ impl Controller for Dctcp {
     }
 
     fn on_certain(&mut self) {
-        self.before = None;
+        self.before.forget();
     }
 
     fn on_undo(&mut self) {
-        if let Some((cwnd, ssthresh)) = self.before.take() {
-            self.cwnd = self.cwnd.max(cwnd);
-            self.ssthresh = self.ssthresh.max(ssthresh);
-        }
+        (self.cwnd, self.ssthresh) = self.before.restored(self.cwnd, self.ssthresh);
     }
 
     /// Does nothing: [`Ack::marked`] reports the marks.

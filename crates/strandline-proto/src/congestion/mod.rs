@@ -14,6 +14,7 @@ mod dctcp;
 mod hystart;
 mod rfc9260;
 mod swift;
+mod undo;
 
 use crate::time::Time;
 

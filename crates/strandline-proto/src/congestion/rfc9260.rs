@@ -4,6 +4,7 @@
 mod tests;
 
 use super::controller::{Ack, Controller};
+use super::undo::Undo;
 use crate::time::Time;
 
 /// Maximum growth for one SACK in slow start, in packets (L in section 7.2.1). A SACK may grow the window by as much
@@ -19,7 +20,7 @@ pub struct Rfc9260 {
     partial_bytes_acked: u32,
     pmdcs: u32,
     /// cwnd and ssthresh before the latest loss, kept until the loss can no longer be undone.
-    before: Option<(u32, u32)>,
+    before: Undo,
     /// Maximum of L, in packets.
     l_max: u32,
 }
@@ -56,7 +57,14 @@ impl Rfc9260 {
     pub fn new(pmdcs: u32, ipv6: bool) -> Self {
         let pmdcs = pmdcs.max(1);
         let cwnd = initial_window(pmdcs, ipv6);
-        Self { cwnd, ssthresh: u32::MAX, partial_bytes_acked: 0, pmdcs, before: None, l_max: L_MAX }
+        Self {
+            cwnd,
+            ssthresh: u32::MAX,
+            partial_bytes_acked: 0,
+            pmdcs,
+            before: Undo::default(),
+            l_max: L_MAX,
+        }
     }
 
     /// Fixes L at 1, as section 7.2.1 recommends, or allows larger values.
@@ -85,13 +93,6 @@ impl Rfc9260 {
         }
         let sacks = acked_bytes / self.pmdcs / 2;
         self.pmdcs.saturating_mul(sacks.clamp(1, self.l_max))
-    }
-
-    /// Remembers the window in case the loss or time-out is spurious. Of several in a row the largest window counts:
-    /// that before the first, unless the window has grown beyond it in between.
-    fn remember(&mut self) {
-        let (cwnd, ssthresh) = self.before.unwrap_or_default();
-        self.before = Some((cwnd.max(self.cwnd), ssthresh.max(self.ssthresh)));
     }
 
     /// Congestion avoidance (section 7.2.2).
@@ -132,35 +133,32 @@ impl Controller for Rfc9260 {
     }
 
     fn on_fast_retransmit(&mut self, _now: Time) {
-        self.remember();
+        self.before.remember(self.cwnd, self.ssthresh);
         self.ssthresh = self.halved();
         self.cwnd = self.ssthresh;
         self.partial_bytes_acked = 0;
     }
 
     fn on_timeout(&mut self, _now: Time) {
-        self.remember();
+        self.before.remember(self.cwnd, self.ssthresh);
         self.ssthresh = self.halved();
         self.cwnd = self.pmdcs;
         self.partial_bytes_acked = 0;
     }
 
     fn on_certain(&mut self) {
-        self.before = None;
+        self.before.forget();
     }
 
     fn on_undo(&mut self) {
-        if let Some((cwnd, ssthresh)) = self.before.take() {
-            self.cwnd = self.cwnd.max(cwnd);
-            self.ssthresh = self.ssthresh.max(ssthresh);
-        }
+        (self.cwnd, self.ssthresh) = self.before.restored(self.cwnd, self.ssthresh);
     }
 
     fn on_ecn(&mut self, now: Time) {
         let before = self.cwnd;
         self.on_fast_retransmit(now);
         self.cwnd = self.cwnd.min(before);
-        self.before = None;
+        self.before.forget();
     }
 
     fn on_idle(&mut self, rto_periods: u32) {
