@@ -20,4 +20,5 @@ pub(crate) mod inbound;
 mod outbound;
 mod path;
 mod path_index;
+mod rate_limit;
 mod stream_numbers;

@@ -54,6 +54,7 @@ pub(super) const PROTO: Rules = Rules {
             "zone",
             "stream_numbers",
             "path_index",
+            "rate_limit",
             "diagnostics",
         ]),
         apart(&["congestion"]),

@@ -4,6 +4,7 @@ use core::time::Duration;
 use super::*;
 
 const KEYS: (u64, u64) = (1, 2);
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 fn source(number: u32) -> IpAddr {
     IpAddr::V4(number.into())
@@ -42,7 +43,7 @@ fn part_of_one_is_kept() {
     let mut budget = InitBudget::new(200_000, KEYS, Time::ZERO);
     taken(&mut budget, Time::ZERO);
     let sum: u32 = (1..=1_000).map(|step| taken(&mut budget, Time::from_nanos(step * 7_000))).sum();
-    let (common, own) = (budget.common_rate, budget.source_rate);
+    let (common, own) = (budget.common_rate.tokens, budget.source_rate.tokens);
     assert_eq!(sum, (u64::from(common) * 7 / 1_000) as u32 + (u64::from(own) * 7 / 1_000) as u32);
 }
 

@@ -1,3 +1,5 @@
+use core::time::Duration;
+
 use super::*;
 
 fn budget(rate: u32) -> VerificationBudget {
