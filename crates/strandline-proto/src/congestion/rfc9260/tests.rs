@@ -17,7 +17,7 @@ fn not_full(acked_bytes: u32) -> Ack {
 
 /// A controller in congestion avoidance with the given window.
 fn avoiding(cwnd: u32) -> Rfc9260 {
-    Rfc9260 { cwnd, ssthresh: cwnd - 1, partial_bytes_acked: 0, pmdcs: PMDCS, before: None, l_max: L_MAX }
+    Rfc9260 { cwnd, ssthresh: cwnd - 1, partial_bytes_acked: 0, pmdcs: PMDCS, before: Undo::default(), l_max: L_MAX }
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn section_7_2_1_slow_start_up_to_and_including_ssthresh() {
         ssthresh: 9000,
         partial_bytes_acked: 0,
         pmdcs: PMDCS,
-        before: None,
+        before: Undo::default(),
         l_max: L_MAX,
     };
     controller.on_ack(&full(PMDCS));

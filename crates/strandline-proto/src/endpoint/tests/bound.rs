@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::endpoint::Listen;
-use crate::error::ListenError;
+use crate::error::{ConnectError, ListenError};
 
 const BOUND: u16 = 8;
 
