@@ -27,7 +27,7 @@ pub const DCSCTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 
 const DELAY: Duration = Duration::from_millis(10);
 /// Maximum virtual time of one step of a test. dcsctp backs off to a minute: with every fifth packet lost, 60
 /// messages from it took up to 14.
-const PATIENCE: Duration = Duration::from_secs(3_600);
+const TIMEOUT: Duration = Duration::from_secs(3_600);
 
 /// The destination of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,7 +158,7 @@ impl World {
     /// # Panics
     /// If no event is left, or a virtual hour passes; the message names `what` was waited for.
     pub fn until<T>(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> Option<T>) -> T {
-        let deadline = self.now + PATIENCE;
+        let deadline = self.now + TIMEOUT;
         loop {
             self.poll();
             if let Some(outcome) = done(self) {

@@ -21,7 +21,7 @@ use crate::random::Random;
 use crate::traffic::{Expected, Planned};
 
 /// Maximum time of one step of a test.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const TIMEOUT: Duration = Duration::from_secs(30);
 /// The ECN bits of the IP header that a router sets (RFC 3168 section 5).
 const CONGESTION_EXPERIENCED: u8 = 3;
 /// Maximum number of packets of one burst.
@@ -142,9 +142,9 @@ impl Driver {
     /// Sends and receives until `done` returns a value.
     ///
     /// # Panics
-    /// After [`PATIENCE`]; the message names `what` was waited for.
+    /// After [`TIMEOUT`]; the message names `what` was waited for.
     pub fn until<T>(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> Option<T>) -> T {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             self.turn();
             if let Some(outcome) = done(self) {
@@ -168,11 +168,11 @@ impl Driver {
     /// Sends and receives on the calling thread while another one waits for a peer's line.
     ///
     /// # Panics
-    /// If `wait` fails, or after [`PATIENCE`].
+    /// If `wait` fails, or after [`TIMEOUT`].
     pub fn while_waiting<T: Send>(&mut self, wait: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| {
             let waiting = scope.spawn(wait);
-            let deadline = Instant::now() + PATIENCE + Duration::from_secs(5);
+            let deadline = Instant::now() + TIMEOUT + Duration::from_secs(5);
             while !waiting.is_finished() && Instant::now() < deadline {
                 self.turn();
                 self.wait(Duration::from_millis(5));

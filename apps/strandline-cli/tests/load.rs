@@ -25,7 +25,7 @@ fn mistake(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn associations_are_counted_timed_and_weighed_beside_tcp() {
+fn associations_are_counted_timed_and_measured_beside_tcp() {
     let report = load(&["associations", "--count", "300", "--transport", "sctp,tcp", "--probes", "20"]);
     let ladders = report.as_array().unwrap();
     let names: Vec<_> = ladders.iter().map(|ladder| ladder["transport"].as_str().unwrap()).collect();

@@ -13,7 +13,7 @@ use checked::check;
 use sip_server::{Server, again};
 use strandline::{Endpoint, SendInfo, Stack};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
 fn register(transport: &str, user: &str, cseq: u32, contact: &str) -> String {
     format!(
@@ -29,7 +29,7 @@ fn contact(user: &str) -> String {
 
 fn ask_udp(server: &Server, text: &str) -> String {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
     socket.send_to(text.as_bytes(), server.address("udp")).unwrap();
     let mut room = [0; 65_536];
     let len = again(|| socket.recv(&mut room)).unwrap();
@@ -38,7 +38,7 @@ fn ask_udp(server: &Server, text: &str) -> String {
 
 fn connect(server: &Server) -> TcpStream {
     let stream = TcpStream::connect(server.address("tcp")).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
     stream
 }
 
@@ -92,13 +92,13 @@ async fn phone_registers_and_is_called_over_sctp() {
                        Supported: outbound, path\r\n";
         let text = register("SCTP", "bob", 1, contact);
         phone.send_to_peer(&peer, text.into(), SendInfo::default()).await.unwrap();
-        let (id, ok) = tokio::time::timeout(PATIENCE, phone.recv_from()).await.unwrap().unwrap();
+        let (id, ok) = tokio::time::timeout(READ_TIMEOUT, phone.recv_from()).await.unwrap().unwrap();
         assert!(ok.data.starts_with(b"SIP/2.0 200 OK"), "{style}: {ok:?}");
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
         let text = message("bob@example.com");
         socket.send_to(text.as_bytes(), server.address("udp")).unwrap();
-        let (_, came) = tokio::time::timeout(PATIENCE, phone.recv_from()).await.unwrap().unwrap();
+        let (_, came) = tokio::time::timeout(READ_TIMEOUT, phone.recv_from()).await.unwrap().unwrap();
         let begin = b"MESSAGE sip:bob@127.0.0.1:5060;transport=sctp SIP/2.0\r\nVia: SIP/2.0/SCTP";
         assert!(came.data.starts_with(begin), "{style}: {came:?}");
         assert!(came.data.ends_with(b"\r\n\r\nhi"));
@@ -132,7 +132,7 @@ async fn server_opens_an_association_itself() {
         for branch in ["z9hG4bK1", "z9hG4bK2"] {
             let text = text.replace("z9hG4bKm", branch);
             socket.send_to(text.as_bytes(), server.address("udp")).unwrap();
-            let (_, came) = tokio::time::timeout(PATIENCE, phone.recv_from()).await.unwrap().unwrap();
+            let (_, came) = tokio::time::timeout(READ_TIMEOUT, phone.recv_from()).await.unwrap().unwrap();
             assert!(came.data.starts_with(b"MESSAGE sip:bob@127.0.0.7"), "{style}: {came:?}");
         }
         assert_eq!(phone.associations().len(), 1, "{style}");
@@ -299,8 +299,8 @@ fn configuration_check_names_what_is_wrong() {
         (right.replace("path = \"/tmp/a.db\"", ""), "store.path: required with kind = \"sqlite\""),
         (right.replace("0/24", "0/33"), "relay.from: expected a network such as 192.0.2.0/24 or"),
         (
-            format!("{right}[overload]\npatience_ms = 900\n"),
-            "overload.patience_ms: 900 is not between 10 and 250",
+            format!("{right}[overload]\nwait_ms_max = 900\n"),
+            "overload.wait_ms_max: 900 is not between 10 and 250",
         ),
         (
             format!("{right}[overload]\nsource_messages_per_sec_max = 0\n"),

@@ -15,7 +15,7 @@ use serde_json::Value;
 use sip_server::{PROGRAM, Server, again};
 use waiting::at_last;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
 /// A server with a configuration and a token, in its own folder.
@@ -79,7 +79,7 @@ impl World {
 
     fn udp(&self, text: &str) -> String {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
         socket.send_to(text.as_bytes(), self.server.address("udp")).unwrap();
         let mut room = [0; 4096];
         let len = again(|| socket.recv(&mut room)).unwrap();
@@ -97,7 +97,7 @@ fn register(user: &str, domain: &str, transport: &str) -> String {
 
 /// Sends a message over TCP and waits for the response.
 fn over(stream: &mut TcpStream, text: &str) -> String {
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
     stream.write_all(text.as_bytes()).unwrap();
     let mut room = [0; 4096];
     let len = again(|| stream.read(&mut room)).unwrap();
@@ -245,7 +245,7 @@ fn bindings_are_paged_and_removed_with_connections() {
 fn draining_refuses_new_dialogs_and_keeps_others() {
     let world = World::new("drain", DOMAIN, "");
     let callee = UdpSocket::bind("127.0.0.1:0").unwrap();
-    callee.set_read_timeout(Some(PATIENCE)).unwrap();
+    callee.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
     let (at, here) = (callee.local_addr().unwrap().to_string(), world.server.address("udp"));
     let mut room = [0; 4096];
     callee
@@ -376,7 +376,7 @@ fn denied_networks_are_dropped_until_reload() {
     assert!(world.udp(&register("a", "example.com", "UDP")).starts_with("SIP/2.0 200"));
     // An admitted client is disconnected once the access list denies it.
     let mut phone = TcpStream::connect(world.server.address("tcp")).unwrap();
-    phone.set_read_timeout(Some(PATIENCE)).unwrap();
+    phone.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
     assert!(over(&mut phone, &register("b", "example.com", "TCP")).starts_with("SIP/2.0 200"));
     World::write(&world.folder, DOMAIN, access);
     assert_eq!(world.ask("POST /reload").1["changed"], serde_json::json!(["access"]));
@@ -389,7 +389,7 @@ fn refusing_trunk_is_replaced_by_the_next() {
     // port.
     let gone = "127.0.0.1:1";
     let trunk = UdpSocket::bind("127.0.0.1:0").unwrap();
-    trunk.set_read_timeout(Some(PATIENCE)).unwrap();
+    trunk.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
     let route = format!(
         "[relay]\nfrom = [\"127.0.0.1\"]\n[[route]]\nprefix = \"+44\"\n\
          to = [\"sip:{gone};transport=tcp\", {{ uri = \"sip:{}\", priority = 5 }}]\n",

@@ -17,7 +17,7 @@ use sip_server::Server;
 use strandline_tls::{ClientCertificates, ServerTls, Wire};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use wire::{PATIENCE, next};
+use wire::{READ_TIMEOUT, next};
 
 /// Sends a request that is to be forwarded to a URI.
 fn ask(server: &Server, uri: &str, branch: &str) {
@@ -49,7 +49,7 @@ async fn connect(server: &Server, folder: &Folder, own: Option<&str>) -> Wire {
 
 /// Accepts a connection at the neighbour's port, and returns it with its first message.
 async fn accepted(listener: &TcpListener, tls: &ServerTls) -> (Wire, String) {
-    let (stream, _) = tokio::time::timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
+    let (stream, _) = tokio::time::timeout(READ_TIMEOUT, listener.accept()).await.unwrap().unwrap();
     let wire = Wire::accepted(stream, tls).unwrap();
     wire.handshake().await.unwrap();
     let came = next(&wire).await;
@@ -123,7 +123,7 @@ async fn over_tcp_alias_means_nothing() {
     let len = stream.read(&mut room).await.unwrap();
     assert!(room[..len].starts_with(b"SIP/2.0 200"));
     ask(&server, "sip:bob@other.example;transport=tcp", "tcp");
-    let (mut came, _) = tokio::time::timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
+    let (mut came, _) = tokio::time::timeout(READ_TIMEOUT, listener.accept()).await.unwrap().unwrap();
     let len = came.read(&mut room).await.unwrap();
     assert!(room[..len].starts_with(b"MESSAGE sip:bob@other.example;transport=tcp SIP/2.0"));
 }

@@ -16,7 +16,7 @@ use sip_server::{Server, again};
 use strandline::{Endpoint, Stack};
 use waiting::at_last;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A configuration file, which is removed when this value is dropped.
 struct Config(PathBuf);
@@ -43,7 +43,7 @@ impl Drop for Config {
 
 fn udp() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
     socket
 }
 
@@ -96,7 +96,7 @@ fn answer(request: &str, line: &str) -> String {
 }
 
 fn read_message(stream: &mut TcpStream) -> String {
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
     let (mut text, mut room) = (String::new(), [0; 4096]);
     while !text.contains("\r\n\r\n") {
         let len = again(|| stream.read(&mut room)).unwrap();
@@ -240,7 +240,7 @@ async fn domain_preferring_sctp_is_reached_over_it() {
     for style in ["one-to-many", "one-to-one"] {
         let server = config.start(&["--listen", "sctp:127.0.0.1:0", "--sctp-style", style]);
         ask(&udp(), &server, "MESSAGE", "sip:bob@other.example", style);
-        let (_, came) = tokio::time::timeout(PATIENCE, bob.recv_from()).await.unwrap().unwrap();
+        let (_, came) = tokio::time::timeout(READ_TIMEOUT, bob.recv_from()).await.unwrap().unwrap();
         let begin = b"MESSAGE sip:bob@other.example SIP/2.0\r\nVia: SIP/2.0/SCTP 127.0.0.1;";
         assert!(came.data.starts_with(begin), "{style}: {came:?}");
     }

@@ -13,11 +13,11 @@ use std::time::Duration;
 use sip_server::{Server, again};
 use udp_phone::Phone;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Reads one message.
 fn read(stream: &mut TcpStream) -> String {
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
     let (mut text, mut byte) = (String::new(), [0; 1]);
     loop {
         assert_eq!(again(|| stream.read(&mut byte)).unwrap(), 1, "closed after {text}");
@@ -106,7 +106,7 @@ fn both() -> (UdpSocket, TcpListener) {
     let pair = || {
         let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
         let tcp = TcpListener::bind(udp.local_addr().unwrap()).ok()?;
-        udp.set_read_timeout(Some(PATIENCE)).unwrap();
+        udp.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
         Some((udp, tcp))
     };
     (0..100).find_map(|_| pair()).unwrap()

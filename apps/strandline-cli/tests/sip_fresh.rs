@@ -14,7 +14,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
 use sip_server::{Server, again};
 use waiting::at_last;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
 fn register(user: &str, cseq: u32) -> String {
     format!(
@@ -26,7 +26,7 @@ fn register(user: &str, cseq: u32) -> String {
 
 fn connect(server: &Server) -> TcpStream {
     let stream = TcpStream::connect(server.address("tcp")).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
     stream.set_nodelay(true).unwrap();
     stream
 }

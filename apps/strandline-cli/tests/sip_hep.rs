@@ -15,7 +15,7 @@ use std::time::Duration;
 use sip_server::{Server, again};
 use waiting::found_at_last;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A folder, which is removed when this value is dropped.
 struct Folder(PathBuf);
@@ -89,7 +89,7 @@ impl Drop for Collector {
 
 fn phone() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
     socket
 }
 
@@ -163,7 +163,7 @@ fn collector_over_tcp_may_come_and_go() {
             collector.accept().map_err(|error| error.to_string())
         });
         stream.set_nonblocking(false).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
         for _ in 0..2 {
             let mut head = [0; 6];
             stream.read_exact(&mut head).unwrap();

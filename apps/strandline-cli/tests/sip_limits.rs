@@ -17,7 +17,7 @@ use strandline::{Association, Peer, SendInfo, Stack};
 use udp_phone::Phone;
 use waiting::at_last;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 const LISTEN: &str =
     "domains = [\"example.com\"]\n[[listen]]\nprotocol = \"udp\"\naddress = \"127.0.0.1:0\"\n";
 
@@ -45,10 +45,10 @@ fn register(transport: &str, user: &str, cseq: u32) -> String {
 async fn arrive(stack: &Stack, server: &Server, user: &str) -> Option<Association> {
     let peer = Peer::new([127, 0, 0, 1], 5060).encapsulation_port(server.carrier());
     let association =
-        tokio::time::timeout(PATIENCE, Association::connect(stack, &peer)).await.unwrap().ok()?;
+        tokio::time::timeout(READ_TIMEOUT, Association::connect(stack, &peer)).await.unwrap().ok()?;
     association.send(register("SCTP", user, 1).as_bytes(), SendInfo::default()).await.ok()?;
     let mut messages = Vec::new();
-    let came = tokio::time::timeout(PATIENCE, association.recv_many(&mut messages, 1)).await.unwrap();
+    let came = tokio::time::timeout(READ_TIMEOUT, association.recv_many(&mut messages, 1)).await.unwrap();
     match came {
         Ok(1) => {
             assert!(messages[0].data.starts_with(b"SIP/2.0 200 OK"));
@@ -72,13 +72,13 @@ async fn associations_are_limited_by_number_and_access_lists() {
         // When an association ends, another is accepted.
         first.shutdown().await;
         let third = async { while arrive(&stacks[2], &server, "c").await.is_none() {} };
-        tokio::time::timeout(PATIENCE, third).await.expect("room again");
+        tokio::time::timeout(READ_TIMEOUT, third).await.expect("room again");
         // Denied peers are disconnected, and new ones are not accepted.
         let denied = format!("{LISTEN}{sctp}[access]\ndeny = [\"127.0.0.0/8\"]\n");
         std::fs::write(file(style), denied).unwrap();
         server.hang_up();
         let mut messages = Vec::new();
-        let ended = tokio::time::timeout(PATIENCE, second.recv_many(&mut messages, 1)).await.unwrap();
+        let ended = tokio::time::timeout(READ_TIMEOUT, second.recv_many(&mut messages, 1)).await.unwrap();
         assert!(matches!(ended, Ok(0) | Err(_)), "{style}: let go");
         assert!(arrive(&stacks[0], &server, "d").await.is_none(), "{style}: denied");
         std::fs::remove_file(file(style)).unwrap();
@@ -128,13 +128,14 @@ async fn silent_associations_make_room_for_phones() {
                 }
             }
         };
-        let newcomer = tokio::time::timeout(PATIENCE, newcomer).await.expect("room for another");
+        let newcomer = tokio::time::timeout(READ_TIMEOUT, newcomer).await.expect("room for another");
         let mut messages = Vec::new();
-        let ended = tokio::time::timeout(PATIENCE, oldest.recv_many(&mut messages, 1)).await.unwrap();
+        let ended = tokio::time::timeout(READ_TIMEOUT, oldest.recv_many(&mut messages, 1)).await.unwrap();
         assert!(matches!(ended, Ok(0) | Err(_)), "{style}: made room");
         for (association, user) in [(&phone, "a"), (&newcomer, "b"), (&silent, "c")] {
             association.send(register("SCTP", user, 2).as_bytes(), SendInfo::default()).await.unwrap();
-            let answer = tokio::time::timeout(PATIENCE, association.recv()).await.unwrap().unwrap().unwrap();
+            let answer =
+                tokio::time::timeout(READ_TIMEOUT, association.recv()).await.unwrap().unwrap().unwrap();
             assert!(answer.data.starts_with(b"SIP/2.0 200 OK"), "{style}: {user}");
         }
         // All have spoken: nobody makes room.
@@ -149,7 +150,7 @@ fn denied_sources_get_no_stun_response() {
     let request = [&[0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42][..], b"transaction!"].concat();
     let (stranger, phone) =
         (UdpSocket::bind("127.0.0.2:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
-    phone.set_read_timeout(Some(PATIENCE)).unwrap();
+    phone.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
     stranger.set_nonblocking(true).unwrap();
     stranger.send_to(&request, server.address("udp")).unwrap();
     // Datagrams are handled in order: once the other phone has received a message, this one would have, too.
@@ -178,7 +179,7 @@ fn queued_output_arrives_at_graceful_shutdown() {
         "[[listen]]\nprotocol = \"tcp\"\naddress = \"127.0.0.1:0\"\n[metrics]\naddress = \"127.0.0.1:0\"\n";
     let mut server = configured("end", tcp);
     let mut stream = TcpStream::connect(server.address("tcp")).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
     // The receive buffer is so small that most responses wait in the server.
     set_socket_recv_buffer_size(&stream, 4096).unwrap();
     for cseq in 1..=LAST {

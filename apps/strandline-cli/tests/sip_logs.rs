@@ -39,7 +39,7 @@ fn folder(name: &str) -> Folder {
         "domains = [\"example.com\"]\n[[listen]]\nprotocol = \"udp\"\naddress = \"127.0.0.1:0\"\n[[listen]]\n\
          protocol = \"tcp\"\naddress = \"127.0.0.1:0\"\n[store]\nkind = \"sqlite\"\npath = \"{at}/sip.db\"\n\
          [auth]\nrealm = \"example.com\"\nusers = \"{at}/users\"\n[admin]\naddress = \"127.0.0.1:0\"\n\
-         token = \"{at}/token\"\n"
+         token = \"{at}/token\"\n[timers]\nt1_ms = 50\n"
     );
     std::fs::write(folder.join("sip.toml"), config).unwrap();
     Folder(folder)

@@ -55,7 +55,7 @@ impl Drop for Flood {
 #[test]
 fn neighbour_reporting_overload_gets_less() {
     let config = std::env::temp_dir().join(format!("strandline-sip-neighbours-{}.toml", std::process::id()));
-    std::fs::write(&config, "[overload]\npatience_ms = 10\n").unwrap();
+    std::fs::write(&config, "[overload]\nwait_ms_max = 10\n").unwrap();
     let busy = Server::start(&["--metrics", "127.0.0.1:0", "--config", config.to_str().unwrap()]);
     let upstream = Server::start(&["--metrics", "127.0.0.1:0", "--open-relay"]);
     let alice = UdpSocket::bind("127.0.0.1:0").unwrap();

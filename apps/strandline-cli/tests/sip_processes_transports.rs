@@ -19,7 +19,7 @@ use strandline_tls::Wire;
 use tokio::net::TcpStream;
 use tungstenite::{Error, Message};
 use waiting::at_last;
-use wire::{PATIENCE, next};
+use wire::{READ_TIMEOUT, next};
 
 fn register(transport: &str, user: &str) -> String {
     let secure = transport.to_lowercase();
@@ -50,7 +50,7 @@ fn ok(request: &str) -> String {
 fn askers() -> Vec<UdpSocket> {
     let asker = |_| {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
         socket
     };
     (0..8).map(asker).collect()
@@ -104,7 +104,7 @@ async fn phones_over_sctp_are_called_by_all_processes() {
         let phone = Endpoint::bind(&stack, 0).unwrap();
         let peer = strandline::Peer::new([127, 0, 0, 1], 5060);
         phone.send_to_peer(&peer, register("SCTP", "bob").into(), SendInfo::default()).await.unwrap();
-        let receive = async || tokio::time::timeout(PATIENCE, phone.recv_from()).await.unwrap().unwrap();
+        let receive = async || tokio::time::timeout(READ_TIMEOUT, phone.recv_from()).await.unwrap().unwrap();
         let (id, came) = receive().await;
         assert!(came.data.starts_with(b"SIP/2.0 200 OK"), "{style}: {came:?}");
         for (at, asker) in askers().iter().enumerate() {
@@ -130,7 +130,7 @@ async fn every_process_sets_up_associations_of_its_own() {
         let text = message("bob", &name)
             .replace("MESSAGE sip:bob@example.com", "MESSAGE sip:bob@127.0.0.79:5070;transport=sctp");
         asker.send_to(text.as_bytes(), server.address("udp")).unwrap();
-        let (id, came) = tokio::time::timeout(PATIENCE, phone.recv_from()).await.unwrap().unwrap();
+        let (id, came) = tokio::time::timeout(READ_TIMEOUT, phone.recv_from()).await.unwrap().unwrap();
         let text = String::from_utf8(came.data.to_vec()).unwrap();
         assert!(text.starts_with("MESSAGE ") && text.contains(&name), "{text}");
         phone.send_to(id, ok(&text).into(), SendInfo::default()).await.unwrap();

@@ -2,12 +2,13 @@
 //! of the database.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
+mod certificates;
 mod databases;
 mod sip_server;
 mod udp_phone;
 mod waiting;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use databases::{Database, Kind, for_each_kind};
@@ -167,7 +168,50 @@ fn redis_waits_for_its_replica() {
     phone.register_at_last(&server, "bob");
 }
 
+/// Checks each mode of `store.tls` with a server that accepts only TLS and whose certificate is for 127.0.0.1, and with
+/// one whose certificate is for another host.
+fn tls_is_verified_as_configured(kind: Kind) {
+    let certificates = certificates::Folder::new(&format!("{}-store", kind.name()));
+    let stranger = certificates::Folder::new(&format!("{}-stranger", kind.name()));
+    let [ca, other_ca] = [&certificates, &stranger].map(|folder| folder.0.join("ca.pem"));
+    let modes = |mode: &str, ca: &Path| match mode {
+        "disable" | "require" => format!("tls = \"{mode}\"\n"),
+        _ => format!("tls = \"{mode}\"\ntls_ca = \"{}\"\n", ca.display()),
+    };
+    for (certificate, expected) in [
+        ("server", [("disable", &ca, false), ("require", &ca, true), ("verify-ca", &ca, true)]),
+        (
+            "server",
+            [("verify-full", &ca, true), ("verify-full", &other_ca, false), ("verify-ca", &other_ca, false)],
+        ),
+        ("other", [("require", &ca, true), ("verify-ca", &ca, true), ("verify-full", &ca, false)]),
+    ] {
+        let database = Database::start_with_tls(kind, &certificates.own(certificate));
+        let config = configuration(&database, "");
+        let text = std::fs::read_to_string(&config).unwrap();
+        for (mode, ca, accepted) in expected {
+            if mode == "verify-ca" && kind == Kind::MySql {
+                continue;
+            }
+            let case = format!("{certificate}, {mode}, {}", ca.display());
+            std::fs::write(&config, text.replace("timeout_ms", &(modes(mode, ca) + "timeout_ms"))).unwrap();
+            if accepted {
+                let mut server = Server::configured(&config);
+                Phone::new().register_at_last(&server, "bob");
+                assert!(server.terminate().success(), "{case}");
+            } else {
+                let output = Command::new(PROGRAM).args(["sip", "--config"]).arg(&config).output().unwrap();
+                let error = String::from_utf8(output.stderr).unwrap();
+                assert!(!output.status.success() && error.contains("opening the store"), "{case}: {error}");
+            }
+        }
+    }
+}
+
 for_each_kind! {
+    tls_to_mariadb_is_verified: MySql tls_is_verified_as_configured;
+    tls_to_postgresql_is_verified: PostgreSql tls_is_verified_as_configured;
+    tls_to_redis_is_verified: Redis tls_is_verified_as_configured;
     what_is_acknowledged_survives_in_mariadb: MySql what_is_acknowledged_survives;
     what_is_acknowledged_survives_in_postgresql: PostgreSql what_is_acknowledged_survives;
     what_is_acknowledged_survives_in_redis: Redis what_is_acknowledged_survives;

@@ -163,13 +163,24 @@ fn store_and_node_errors_are_reported() {
     for (text, error) in [
         ("[store]\nkind = \"oracle\"\n".to_owned(), "store.kind: unknown kind \"oracle\""),
         ("[store]\nkind = \"redis\"\n".to_owned(), "store.url: required with kind = \"redis\", such as"),
-        (mysql.replace("/sip\"", "/sip?ssl-mode=REQUIRED\""), "store.url: TLS to databases is not supported"),
-        (mysql.replace("/sip\"", "/sip?a=b&require_ssl=true\""), "store.url: TLS to databases"),
+        (mysql.replace("/sip\"", "/sip?ssl-mode=REQUIRED\""), "store.url: requests TLS: set store.tls to"),
+        (mysql.replace("/sip\"", "/sip?a=b&require_ssl=true\""), "store.url: requests TLS"),
         (
             mysql.replace("mysql", "postgresql").replace("/sip\"", "/sip?sslmode=verify-full\""),
-            "store.url: TLS to databases",
+            "store.url: requests TLS",
         ),
-        (mysql.replace("mysql", "redis").replace("redis://", "rediss://"), "store.url: TLS to databases"),
+        (mysql.replace("mysql", "redis").replace("redis://", "rediss://"), "store.url: requests TLS"),
+        (format!("{mysql}tls = \"prefer\"\n"), "store.tls: unknown mode \"prefer\""),
+        (
+            format!("{mysql}tls = \"verify-ca\"\n"),
+            "store.tls: \"verify-ca\" is not available with kind = \"mysql\"",
+        ),
+        (format!("{mysql}tls = \"verify-full\"\n"), "store.tls_ca: required with store.tls"),
+        (format!("{mysql}tls_ca = \"/ca.pem\"\n"), "store.tls_ca: requires store.tls = "),
+        (
+            format!("{mysql}tls = \"verify-full\"\ntls_ca = \"/no/such/file\"\n"),
+            "store.tls_ca: /no/such/file: No such file",
+        ),
         (
             mysql.replace("mysql://", "redis://"),
             "store.url: expected a URL such as \"mysql://user@host:3306/database\"",

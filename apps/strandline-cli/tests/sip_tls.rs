@@ -14,7 +14,7 @@ use certificates::Folder;
 use sip_server::{PROGRAM, Server};
 use strandline_tls::{ClientCertificates, ClientTls, ServerTls, Wire};
 use tokio::net::{TcpListener, TcpStream};
-use wire::{PATIENCE, next, read};
+use wire::{READ_TIMEOUT, next, read};
 
 async fn connect(server: &Server, tls: &ClientTls) -> io::Result<Wire> {
     let stream = TcpStream::connect(server.address("tls")).await?;
@@ -146,7 +146,7 @@ async fn the_server_opens_connections_and_checks_who_answers() {
         let port = listener.local_addr().unwrap().port();
         let text = message(&format!("sip:b@127.0.0.1:{port};transport=tls"), "UDP").replace("z9hG4bKm", own);
         socket.send_to(text.as_bytes(), server.address("udp")).unwrap();
-        let (stream, _) = tokio::time::timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
+        let (stream, _) = tokio::time::timeout(READ_TIMEOUT, listener.accept()).await.unwrap().unwrap();
         let wire = Wire::accepted(stream, &tls).unwrap();
         match wire.handshake().await {
             Ok(()) => reached.push((own, next(&wire).await)),

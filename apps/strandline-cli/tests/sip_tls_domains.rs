@@ -15,7 +15,7 @@ use name_server::{NameServer, host, srv};
 use sip_server::{Server, again};
 use strandline_tls::{ClientCertificates, ServerTls, Wire, domains};
 use tokio::net::TcpListener;
-use wire::{PATIENCE, next};
+use wire::{READ_TIMEOUT, next};
 
 fn ask(socket: &UdpSocket, server: &Server, uri: &str) {
     let text = format!(
@@ -49,9 +49,9 @@ async fn domain_must_be_proved_by_its_certificate() {
         let tls = ServerTls::new(&folder.own("peer"), Some(&ca), ClientCertificates::Required).unwrap();
         let server = Server::start(&["--open-relay", "--config", config.to_str().unwrap()]);
         let alice = UdpSocket::bind("127.0.0.1:0").unwrap();
-        alice.set_read_timeout(Some(PATIENCE)).unwrap();
+        alice.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
         ask(&alice, &server, "sips:bob@other.example");
-        let (stream, _) = tokio::time::timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
+        let (stream, _) = tokio::time::timeout(READ_TIMEOUT, listener.accept()).await.unwrap().unwrap();
         let wire = Wire::accepted(stream, &tls).unwrap();
         let came = match wire.handshake().await {
             Ok(()) => next(&wire).await,
@@ -87,7 +87,7 @@ async fn servers_and_clients_may_have_separate_authorities() {
         let server = Server::start(&["--open-relay", "--config", config.to_str().unwrap()]);
         let alice = UdpSocket::bind("127.0.0.1:0").unwrap();
         ask(&alice, &server, "sip:bob@other.example;transport=tls");
-        let (stream, _) = tokio::time::timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
+        let (stream, _) = tokio::time::timeout(READ_TIMEOUT, listener.accept()).await.unwrap().unwrap();
         let wire = Wire::accepted(stream, &tls).unwrap();
         let came = match wire.handshake().await {
             Ok(()) => next(&wire).await,

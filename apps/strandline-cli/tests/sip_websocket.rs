@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 
 use sip_server::{PROGRAM, Server, again};
 use tungstenite::Message;
-use web_phone::{PATIENCE, connect, next, register, tcp};
+use web_phone::{READ_TIMEOUT, connect, next, register, tcp};
 
 fn folder(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("sip-websocket-{name}"));
@@ -29,7 +29,7 @@ fn start(name: &str, more: &str) -> Server {
 
 fn udp() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
     socket
 }
 

@@ -34,7 +34,7 @@ const GAP_MAX: u16 = u16::MAX - 1;
 const SETTLE: Duration = Duration::from_millis(3200);
 
 /// Time after which a step has failed.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Arguments of `strandline load memory`.
 #[derive(Debug, Clone, clap::Args)]
@@ -66,7 +66,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let one_to_one = idle(args.count, Style::OneToOne).await?;
         let mut gaps = Vec::new();
         for segments in &args.gaps {
-            gaps.push(gaps::weigh(*segments).await?);
+            gaps.push(gaps::measure(*segments).await?);
         }
         anyhow::Ok(Report { count: args.count, one_to_many, one_to_one, gaps })
     })?;
@@ -92,7 +92,7 @@ enum Style {
 async fn idle(count: u32, style: Style) -> Result<Account> {
     let network = Network::new();
     let (here, there) = (stack(&network, CLIENT)?, stack(&network, SERVER)?);
-    let held = tokio::time::timeout(PATIENCE, held(&here, &there, count, style));
+    let held = tokio::time::timeout(TIMEOUT, held(&here, &there, count, style));
     let (clients, reports) = held.await.context("setting up the association timed out")??;
     drop(clients);
     let last = reports.last().context("no exchange was measured")?;
@@ -153,9 +153,9 @@ fn stack(network: &Network, address: IpAddr) -> Result<Stack> {
     let association = AssociationConfig {
         heartbeat_interval: None,
         // A deliberately lost packet must not be retransmitted while the memory is measured.
-        rto_initial: PATIENCE,
-        rto_min: PATIENCE,
-        rto_max: PATIENCE * 2,
+        rto_initial: TIMEOUT,
+        rto_min: TIMEOUT,
+        rto_max: TIMEOUT * 2,
         ..AssociationConfig::default()
     };
     let config = EndpointConfig { association: Arc::new(association), ..EndpointConfig::default() };

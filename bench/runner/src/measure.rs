@@ -89,7 +89,7 @@ async fn take_part(
         }
         None => None,
     };
-    let sender = finish(sender, test.patience()).await.context("the sender")?;
+    let sender = finish(sender, test.timeout()).await.context("the sender")?;
     let receiver = match receiver {
         Some(child) if subject.ends => Some(finish(child, GRACE).await.context("the receiver")?),
         _ => None,
@@ -125,7 +125,7 @@ impl Test<'_> {
         self.row.seconds.unwrap_or(self.options.seconds)
     }
 
-    fn patience(&self) -> Duration {
+    fn timeout(&self) -> Duration {
         Duration::from_secs_f64(self.seconds() + self.row.grace)
     }
 
@@ -154,7 +154,7 @@ impl Test<'_> {
         let path = Program::named(program)?.path()?;
         let priority: &[&str] =
             if self.options.realtime { &["chrt", "-r", "10"] } else { &["nice", "-n", "-20"] };
-        let limit = format!("{:.0}", (self.patience() + GRACE).as_secs_f64());
+        let limit = format!("{:.0}", (self.timeout() + GRACE).as_secs_f64());
         // Runs outside of the namespace, where control groups aren't visible.
         let prefix = self.share.filter(|_| side == Side::Receiver).map(Share::prefix);
         let mut words_before = prefix.iter().flatten().map(String::as_str).chain(["ip"]);
@@ -189,8 +189,8 @@ impl Test<'_> {
 }
 
 /// Waits for the end of a program; returns the JSON that it printed.
-async fn finish(child: Child, patience: Duration) -> Result<Value> {
-    let output = timeout(patience, child.wait_with_output()).await;
+async fn finish(child: Child, limit: Duration) -> Result<Value> {
+    let output = timeout(limit, child.wait_with_output()).await;
     let output = output.context("it took too long and was ended")??;
     let text = String::from_utf8_lossy(&output.stdout);
     if !output.status.success() {

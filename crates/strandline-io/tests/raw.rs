@@ -335,7 +335,7 @@ impl Receiver {
     fn line(&mut self) -> String {
         if self.output.buffer().is_empty() {
             assert!(
-                common::wait_readable(self.output.get_ref(), common::PATIENCE_MS),
+                common::wait_readable(self.output.get_ref(), common::TIMEOUT_MS),
                 "the example says nothing"
             );
         }

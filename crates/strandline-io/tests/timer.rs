@@ -6,7 +6,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE_MS, wait_readable};
+use common::{TIMEOUT_MS, wait_readable};
 use strandline_io::Timer;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -18,7 +18,7 @@ fn timer_is_readable_from_expiry_until_reset() {
     for after in [Duration::ZERO, Duration::from_micros(300), Duration::from_millis(3)] {
         let began = Instant::now();
         timer.set(after).unwrap();
-        assert!(wait_readable(&timer, PATIENCE_MS), "{after:?}");
+        assert!(wait_readable(&timer, TIMEOUT_MS), "{after:?}");
         assert!(began.elapsed() >= after, "{after:?}: early");
         assert!(wait_readable(&timer, 0), "{after:?}: not set again");
     }
@@ -31,7 +31,7 @@ fn the_latest_setting_holds() {
     let timer = Timer::new().unwrap();
     timer.set(HOUR).unwrap();
     timer.set(Duration::from_micros(50)).unwrap();
-    assert!(wait_readable(&timer, PATIENCE_MS));
+    assert!(wait_readable(&timer, TIMEOUT_MS));
     // A time too long for the kernel's clock means never.
     timer.set(Duration::MAX).unwrap();
     assert!(!wait_readable(&timer, 5));

@@ -78,7 +78,7 @@ pub(crate) struct Scenario {
     /// When the faults end.
     pub(crate) calm_at: Time,
     /// Time after that by which everything must have ended.
-    pub(crate) patience: Duration,
+    pub(crate) settle_max: Duration,
     /// How long after that an association may still end because of a fault.
     pub(crate) last_expiry: Duration,
     /// The shortest time after which a host drops the key of its cookies.
@@ -219,7 +219,7 @@ impl Scenario {
             attacks,
             icmp: features.icmp,
             calm_at,
-            patience: Duration::from_secs(180) + rto_max * 8,
+            settle_max: Duration::from_secs(180) + rto_max * 8,
             tampered: features.tampering.then_some((0, 1)),
             clean: features.is_clean(),
             features: names,

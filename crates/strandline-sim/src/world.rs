@@ -147,13 +147,13 @@ impl World {
         let calm_at = self.scenario.calm_at;
         self.plan(calm_at, Happening::Calm);
         self.plan(calm_at + Duration::from_secs(60), Happening::ShutDown);
-        let deadline = calm_at + self.scenario.patience;
+        let deadline = calm_at + self.scenario.settle_max;
         while !self.is_over() {
             let Some(next) = self.next_time() else {
                 return violation(format!("nothing will happen any more, but:\n{}", self.describe()));
             };
             demand(next <= deadline, || {
-                format!("not finished {:?} after:\n{}", self.scenario.patience, self.describe())
+                format!("not finished {:?} after:\n{}", self.scenario.settle_max, self.describe())
             })?;
             self.now = self.now.max(next);
             self.step()?;

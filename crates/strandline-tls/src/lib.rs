@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod accepting;
+mod database;
 mod identity;
 mod settings;
 mod verify;
@@ -14,6 +15,7 @@ mod wire;
 pub use rustls_pki_types::CertificateDer;
 
 pub use accepting::{AcceptError, AcceptErrors, is_exhausted};
+pub use database::{DatabaseStream, DatabaseTls, Verify};
 pub use identity::{domains, is_domain, proves_address, validity};
 pub use settings::{ClientCertificates, ClientTls, Own, OwnFiles, Pem, ServerTls, TlsError};
 pub use wire::Wire;

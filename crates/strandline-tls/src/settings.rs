@@ -235,11 +235,11 @@ impl ClientTls {
     }
 }
 
-fn provider() -> Arc<CryptoProvider> {
+pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-fn file(path: &Path, message: &str) -> TlsError {
+pub(crate) fn file(path: &Path, message: &str) -> TlsError {
     TlsError::File { path: path.to_owned(), message: message.to_owned() }
 }
 
@@ -260,7 +260,7 @@ fn chain_and_key(own: &Own) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyD
 
 /// Parses trusted authorities. Some of a system's many authorities may be of a kind that can't be parsed: one
 /// usable authority is enough.
-fn roots(pem: &Pem) -> Result<RootCertStore, TlsError> {
+pub(crate) fn roots(pem: &Pem) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     let mut wrong = None;
     for certificate in certificates(pem)? {

@@ -61,9 +61,9 @@ async fn endpoints_send_from_their_addresses() {
 
 #[tokio::test(start_paused = true)]
 async fn associations_begin_at_their_addresses() {
-    let network = Network::new();
-    let listener = Listener::bind(&stack(&network, 1, &THERE, 2), 7).unwrap();
     for shards in [1, 3] {
+        let network = Network::new();
+        let listener = Listener::bind(&stack(&network, 1, &THERE, 2), 7).unwrap();
         let here = stack(&network, shards, &HERE, 1);
         let config = AssociationConfig::default;
         let peer = || Peer::new(THERE[0], 7);
@@ -78,7 +78,6 @@ async fn associations_begin_at_their_addresses() {
         let error = Association::connect_with(&here, peer(), Bind::port(0).at(THERE[1]), config()).await;
         let error = error.map(drop).unwrap_err().to_string();
         assert!(error.starts_with("10.1.0.2 is not a local address of this endpoint"), "{error}");
-        drop(here);
     }
 }
 

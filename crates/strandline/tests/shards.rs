@@ -330,10 +330,10 @@ async fn cancelled_turn_goes_to_another_task() {
     let (mut accepting, mut receiving) = (Vec::new(), Vec::new());
     for number in 0..60_u64 {
         // Two of three time out at some time, possibly just when an association arrives.
-        let patience = Duration::from_millis(if number % 3 == 0 { 100_000 } else { number });
+        let limit = Duration::from_millis(if number % 3 == 0 { 100_000 } else { number });
         let (listener, endpoint) = (Arc::clone(&listener), Arc::clone(&endpoint));
-        accepting.push(tokio::spawn(async move { timeout(patience, listener.accept()).await.is_ok() }));
-        receiving.push(tokio::spawn(async move { timeout(patience, endpoint.recv_from()).await.is_ok() }));
+        accepting.push(tokio::spawn(async move { timeout(limit, listener.accept()).await.is_ok() }));
+        receiving.push(tokio::spawn(async move { timeout(limit, endpoint.recv_from()).await.is_ok() }));
     }
     let mut clients = Vec::new();
     let mut pace = interval(Duration::from_millis(1));

@@ -60,6 +60,7 @@ impl Folder {
         ClientTls::new(&self.0.join("ca.pem"), own.map(|name| self.own(name)).as_ref()).unwrap()
     }
 
+    #[allow(dead_code, reason = "not every test has a server with it")]
     pub fn config(&self, more: &str) -> PathBuf {
         let (path, folder) = (self.0.join("sip.toml"), self.0.display());
         let text = format!(

@@ -1,15 +1,17 @@
 //! Database servers for tests: on a free port, in a folder that is removed with them.
 #![allow(dead_code, reason = "not every test uses all of it")]
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
+use strandline_tls::OwnFiles;
 
 use super::waiting::{at_last, found_at_last, stop};
 
@@ -70,18 +72,25 @@ pub struct Database {
     port: u16,
     /// The port of the server that it replicates.
     replica_of: Option<u16>,
+    /// Whether it accepts only connections with TLS, with the certificate server.pem in its folder.
+    tls: bool,
     child: Option<Child>,
 }
 
 impl Database {
     pub fn start(kind: Kind) -> Self {
-        Self::start_as(kind, None)
+        Self::start_as(kind, None, None)
+    }
+
+    /// Starts a server that accepts only connections with TLS, with this certificate and its key.
+    pub fn start_with_tls(kind: Kind, own: &OwnFiles) -> Self {
+        Self::start_as(kind, None, Some(own))
     }
 
     /// Starts a replica of this server (Redis only).
     #[allow(dead_code, reason = "not every test has one")]
     pub fn replica(&self) -> Self {
-        Self::start_as(self.kind, Some(self.port))
+        Self::start_as(self.kind, Some(self.port), None)
     }
 
     /// Returns the number of keys (Redis only).
@@ -95,18 +104,28 @@ impl Database {
         size.unwrap_or_else(|| panic!("{answers}")).parse().unwrap()
     }
 
-    fn start_as(kind: Kind, replica_of: Option<u16>) -> Self {
+    fn start_as(kind: Kind, replica_of: Option<u16>, tls: Option<&OwnFiles>) -> Self {
         let port = free_port();
         let folder =
             std::env::temp_dir().join(format!("strandline-{}-{}-{port}", kind.name(), std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(folder.join("data")).unwrap();
-        for path in [&folder, &folder.join("data")] {
+        let mut owned = vec![folder.clone(), folder.join("data")];
+        if let Some(own) = tls {
+            for (from, to) in [(&own.certificate, "server.pem"), (&own.key, "server.key")] {
+                let to = folder.join(to);
+                fs::copy(from, &to).unwrap();
+                fs::set_permissions(&to, Permissions::from_mode(0o600)).unwrap();
+                owned.push(to);
+            }
+        }
+        for path in owned {
             if rustix::process::geteuid().is_root() {
                 std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
             }
         }
-        let mut database = Self { kind, folder, port, replica_of, child: None };
+        let tls = tls.is_some();
+        let mut database = Self { kind, folder, port, replica_of, tls, child: None };
         database.prepare();
         database.restart();
         database
@@ -159,7 +178,15 @@ impl Database {
         let mut command = match self.kind {
             Kind::Redis => {
                 let mut command = self.command(&program(&["/usr/bin/redis-server"]));
-                command.args(["--bind", "127.0.0.1", "--port", &port, "--save", "", "--appendonly", "yes"]);
+                if self.tls {
+                    command.args(["--port", "0", "--tls-port", &port, "--tls-auth-clients", "no"]);
+                    let [certificate, key] = ["server.pem", "server.key"].map(|name| self.folder.join(name));
+                    command.arg("--tls-cert-file").arg(&certificate).arg("--tls-key-file").arg(key);
+                    command.arg("--tls-ca-cert-file").arg(certificate);
+                } else {
+                    command.args(["--port", &port]);
+                }
+                command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"]);
                 command
                     .args(["--appendfsync", "always", "--requirepass", "wonder:land@", "--dir"])
                     .arg(&data);
@@ -172,6 +199,14 @@ impl Database {
             Kind::PostgreSql => {
                 let mut command = self.command(&postgresql("postgres"));
                 command.args(["-h", "127.0.0.1", "-p", &port, "-k"]).arg(&self.folder).arg("-D").arg(&data);
+                if self.tls {
+                    fs::write(data.join("pg_hba.conf"), "hostssl all all 127.0.0.1/32 trust\n").unwrap();
+                    let [certificate, key] = ["server.pem", "server.key"].map(|name| self.folder.join(name));
+                    command
+                        .args(["-c", "ssl=on", "-c"])
+                        .arg(format!("ssl_cert_file={}", certificate.display()));
+                    command.arg("-c").arg(format!("ssl_key_file={}", key.display()));
+                }
                 command
             }
             Kind::MySql => {
@@ -180,6 +215,12 @@ impl Database {
                 command.args(["--bind-address=127.0.0.1", &format!("--port={port}")]);
                 command.arg(format!("--socket={}", self.folder.join("socket").display()));
                 command.arg(format!("--init-file={}", self.folder.join("users.sql").display()));
+                if self.tls {
+                    let [certificate, key] = ["server.pem", "server.key"].map(|name| self.folder.join(name));
+                    command.arg("--require-secure-transport=ON");
+                    command.arg(format!("--ssl-cert={}", certificate.display()));
+                    command.arg(format!("--ssl-key={}", key.display()));
+                }
                 command
             }
         };

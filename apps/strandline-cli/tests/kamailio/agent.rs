@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 enum Wire {
     Udp(UdpSocket),
@@ -62,8 +62,8 @@ impl Agent {
             _ => Wire::Tcp(TcpStream::connect(proxy).unwrap()),
         };
         match &wire {
-            Wire::Udp(socket) => socket.set_read_timeout(Some(PATIENCE)).unwrap(),
-            Wire::Tcp(stream) => stream.set_read_timeout(Some(PATIENCE)).unwrap(),
+            Wire::Udp(socket) => socket.set_read_timeout(Some(READ_TIMEOUT)).unwrap(),
+            Wire::Tcp(stream) => stream.set_read_timeout(Some(READ_TIMEOUT)).unwrap(),
         }
         Self { name, wire, proxy, read: Vec::new(), branches: 0, early: VecDeque::new() }
     }

@@ -35,7 +35,7 @@ impl World {
         let text = format!(
             "domains = [\"example.com\"]\n{udp}{tcp}[server]\nprocesses = 2\n[metrics]\naddress = \"127.0.0.1:0\"\n\
              [admin]\naddress = \"127.0.0.1:0\"\ntoken = \"{folder_name}/token\"\n\
-             [overload]\npatience_ms = 250\n[store]\npath = \"{folder_name}/sip.db\"\ntimeout_ms = 30000\n{more}"
+             [overload]\nwait_ms_max = 250\n[store]\npath = \"{folder_name}/sip.db\"\ntimeout_ms = 30000\n{more}"
         );
         Self::write_all(folder, &text);
     }

@@ -18,7 +18,7 @@ use super::waiting::{at_last, found_at_last, stop};
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
 
 /// Time limit of each operation.
-const PATIENCE: Duration = Duration::from_secs(20);
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub fn require_root() {
     let root = rustix::process::geteuid().is_root();
@@ -157,7 +157,7 @@ impl Drop for Network {
 
 /// Receives `count` datagrams and returns their numbers in order of arrival.
 pub fn receive_all(socket: &UdpSocket, count: usize) -> Vec<u32> {
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
     let receive = |_| {
         let mut buffer = [0; 2048];
         let len = socket.recv(&mut buffer).unwrap();

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::sip_server::{Server, again};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time limit for a response that may never arrive.
-const IMPATIENCE: Duration = Duration::from_millis(2500);
+const SHORT_READ_TIMEOUT: Duration = Duration::from_millis(2500);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carrier {
@@ -82,12 +82,12 @@ impl Phone {
     pub fn at(name: &str, carrier: Carrier, server: SocketAddr) -> Self {
         let socket = if carrier == Carrier::Tcp {
             let stream = TcpStream::connect(server).unwrap();
-            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            stream.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
             Socket::Tcp(stream, Vec::new())
         } else {
             let local = if server.is_ipv6() { "[::1]:0" } else { "127.0.0.1:0" };
             let socket = UdpSocket::bind(local).unwrap();
-            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            socket.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
             Socket::Udp(socket)
         };
         Self {
@@ -187,7 +187,7 @@ impl Phone {
         let contact = format!("Contact: {}\r\n", self.contact());
         let text = self.register_text(&contact, expires);
         if let (false, Socket::Udp(socket)) = (self.is_patient, &self.socket) {
-            socket.set_read_timeout(Some(IMPATIENCE)).unwrap();
+            socket.set_read_timeout(Some(SHORT_READ_TIMEOUT)).unwrap();
         }
         self.send(&text);
         let cseq = format!("CSeq: {} REGISTER", self.cseq);
@@ -341,7 +341,7 @@ impl Phone {
         let moment = Some(Duration::from_millis(20));
         self.set_timeout(moment);
         let came = self.receive_any();
-        self.set_timeout(Some(PATIENCE));
+        self.set_timeout(Some(READ_TIMEOUT));
         came
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::sip_server::{Server, again};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub struct Phone {
     pub socket: UdpSocket,
@@ -15,7 +15,7 @@ pub struct Phone {
 impl Phone {
     pub fn new() -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
         Self { socket, cseq: 0 }
     }
 

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 /// Time limit of a wait.
-const PATIENCE: Duration = Duration::from_secs(60);
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval between two checks.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Checks until there is a result, and returns it. The error describes the state found instead.
 pub fn found_at_last<T>(what: &str, mut look: impl FnMut() -> Result<T, String>) -> T {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + READ_TIMEOUT;
     loop {
         match look() {
             Ok(found) => return found,
@@ -42,7 +42,7 @@ pub fn at_last(what: &str, mut is_so: impl FnMut() -> bool) {
 
 /// Waits for a condition at the end of a test, which does not fail without it.
 pub fn is_so_at_last(mut is_so: impl FnMut() -> bool) -> bool {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + READ_TIMEOUT;
     while !is_so() {
         if Instant::now() >= end {
             return false;

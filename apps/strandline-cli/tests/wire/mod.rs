@@ -6,7 +6,7 @@ use std::time::Duration;
 use strandline_tls::Wire;
 
 /// Time limit for receiving.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Returns the next bytes; empty if the connection has ended.
 pub async fn read(wire: &Wire) -> Vec<u8> {
@@ -20,7 +20,7 @@ pub async fn read(wire: &Wire) -> Vec<u8> {
             }
         }
     };
-    let len = tokio::time::timeout(PATIENCE, read).await.unwrap().unwrap_or(0);
+    let len = tokio::time::timeout(READ_TIMEOUT, read).await.unwrap().unwrap_or(0);
     room.truncate(len);
     room
 }

@@ -20,7 +20,7 @@ const REQUEST_MAX: u64 = 65_536;
 /// Pause after a failed accept.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Time limit for a client, because the others wait meanwhile.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A request to a running network.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -72,7 +72,7 @@ impl Control {
                 }
             };
             // A client that disconnects or sends nothing is dropped without effect.
-            if let Ok(Ok(true)) = tokio::time::timeout(PATIENCE, Self::serve_one(stream, network)).await {
+            if let Ok(Ok(true)) = tokio::time::timeout(TIMEOUT, Self::serve_one(stream, network)).await {
                 return;
             }
         }

@@ -7,7 +7,7 @@ use strandline::memory::{Fate, Network, Passing};
 use strandline::{Association, Endpoint, SendInfo};
 
 use super::report::{Account, Gap};
-use super::{CLIENT, PATIENCE, PORT, SERVER, connect, stack};
+use super::{CLIENT, PORT, SERVER, TIMEOUT, connect, stack};
 
 /// Type of DATA chunks (RFC 9260 section 3.3.1).
 const DATA: u8 = 0;
@@ -31,7 +31,7 @@ struct Loss {
 
 /// Delivers `segments` beyond a missing one, all of them unordered messages, and measures the receiving
 /// association while that one is missing.
-pub(super) async fn weigh(segments: u16) -> Result<Gap> {
+pub(super) async fn measure(segments: u16) -> Result<Gap> {
     let loss = Arc::new(Mutex::new(Loss::default()));
     let judge = Arc::clone(&loss);
     let network = Network::builder().judge(move |passing| lock(&judge).fate(passing)).build();
@@ -41,7 +41,7 @@ pub(super) async fn weigh(segments: u16) -> Result<Gap> {
     client.send(b"first", SendInfo::default()).await?;
     let (id, _) = server.recv_from().await?;
     if segments > 0 {
-        let filling = tokio::time::timeout(PATIENCE / 2, fill(&client, &server, &loss, segments));
+        let filling = tokio::time::timeout(TIMEOUT / 2, fill(&client, &server, &loss, segments));
         filling
             .await
             .with_context(|| format!("waiting for {segments} segments beyond the missing one"))??;

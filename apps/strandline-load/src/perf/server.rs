@@ -33,7 +33,7 @@ const TESTS_MAX: usize = 16;
 /// Maximum number of peers that have connected and not sent a request yet.
 const STRANGERS_MAX: usize = 512;
 /// Time limit for such a peer's request, and for a test to get its flows.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit for a graceful end of the running tests at Ctrl-C.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -209,7 +209,7 @@ impl Server {
         };
         let served = async move {
             let mut channel = Channel::new(carrier);
-            let first = timeout(PATIENCE, channel.recv()).await;
+            let first = timeout(TIMEOUT, channel.recv()).await;
             drop(place);
             let refused = match first {
                 Ok(Ok(Message::Test(parameters))) => server.test(&mut channel, parameters, peer).await,
@@ -225,7 +225,7 @@ impl Server {
                 Ok(Ok(_)) => Err("the first message must request or join a test".to_owned()),
                 Ok(Err(ControlError::Gone(_))) => return,
                 Ok(Err(ControlError::Bad(why))) => Err(why),
-                Err(_) => Err(format!("no request within {} s", PATIENCE.as_secs())),
+                Err(_) => Err(format!("no request within {} s", TIMEOUT.as_secs())),
             };
             if let Err(reason) = refused {
                 let peer = peer.map_or_else(String::new, |peer| format!(" {peer}"));
@@ -399,7 +399,7 @@ impl Server {
             }
             Ok(())
         };
-        timeout(PATIENCE, gather).await.context("some associations of the test are missing")??;
+        timeout(TIMEOUT, gather).await.context("some associations of the test are missing")??;
         Ok(places.into_iter().flatten().collect())
     }
 }

@@ -141,13 +141,13 @@ fn plan(args: &Args, scenario: Scenario, begin: Instant, closed: bool) -> Plan {
 
 /// Registers every phone that may be called. Refused ones try again.
 pub(super) async fn register_all(args: &Args, load: &Rc<Load>) -> Result<()> {
-    let patience = Duration::from_secs(600);
+    let timeout = Duration::from_secs(600);
     let all = u64::from(args.users);
     let mut registered = 0;
     for _ in 0..ATTEMPTS {
         let begin = now();
         let plan = plan(args, Scenario::Register, begin, true);
-        let until = begin + patience;
+        let until = begin + timeout;
         load.engine.borrow_mut().restart(Plan { limit: all, counted_from: begin, until, ..plan });
         drive(load, Pace::Closed(args.outstanding)).await;
         registered = load.engine.borrow().outcome.succeeded;

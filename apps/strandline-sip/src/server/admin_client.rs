@@ -13,7 +13,7 @@ use strandline_output::{out, outln};
 
 /// Default timeout in seconds. It is longer than the server may take, since `store.timeout_ms` is at most 30
 /// s.
-const PATIENCE_SECS: u16 = 40;
+const TIMEOUT_SECS: u16 = 40;
 
 /// Maximum size of a token file, in bytes.
 const TOKEN_BYTES_MAX: u64 = 64 << 10;
@@ -39,7 +39,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub token: PathBuf,
     /// Time limit for a response in seconds; changes wait for the store
-    #[arg(long, global = true, value_name = "SECONDS", default_value_t = PATIENCE_SECS, value_parser = clap::value_parser!(u16).range(1..=3600))]
+    #[arg(long, global = true, value_name = "SECONDS", default_value_t = TIMEOUT_SECS, value_parser = clap::value_parser!(u16).range(1..=3600))]
     pub timeout: u16,
     /// Print the response as JSON
     #[arg(long, global = true)]
@@ -141,8 +141,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let path = &args.token;
     let token = strandline_output::read_text(path, TOKEN_BYTES_MAX)
         .with_context(|| format!("reading the token in {}", path.display()))?;
-    let patience = Duration::from_secs(args.timeout.into());
-    let asking = Asking { address: args.address, token: token.trim().to_owned(), patience, what: &args.what };
+    let timeout = Duration::from_secs(args.timeout.into());
+    let asking = Asking { address: args.address, token: token.trim().to_owned(), timeout, what: &args.what };
     let value = match &args.what {
         What::Status => asking.ask("GET", "/status")?,
         What::Bindings { prefix, limit } => asking.list(prefix, *limit)?,
@@ -165,14 +165,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 struct Asking<'a> {
     address: SocketAddr,
     token: String,
-    patience: Duration,
+    timeout: Duration,
     what: &'a What,
 }
 
 impl Asking<'_> {
     fn ask(&self, method: &str, target: &str) -> Result<Value> {
         let address = self.address;
-        let answer = ask(address, method, target, Some(&self.token), self.patience);
+        let answer = ask(address, method, target, Some(&self.token), self.timeout);
         let (status, body) = match answer {
             Ok(answer) => answer,
             Err(error) if error.may_be_done() => bail!("{address}: {error}; {}", self.what.find_out()),

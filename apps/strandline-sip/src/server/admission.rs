@@ -51,10 +51,10 @@ impl Admission {
         self.per_ms.is_some()
     }
 
-    /// How many requests may wait, so that they are served within half of `patience`.
-    pub(super) fn room(&self, patience: Duration) -> usize {
+    /// How many requests may wait, so that they are served within half of `wait_max`.
+    pub(super) fn room(&self, wait_max: Duration) -> usize {
         match self.per_ms {
-            Some(per_ms) => (per_ms * patience.as_millis() as f64 / 2.0).max(ROOM_MIN) as usize,
+            Some(per_ms) => (per_ms * wait_max.as_millis() as f64 / 2.0).max(ROOM_MIN) as usize,
             None => usize::MAX,
         }
     }

@@ -41,7 +41,7 @@ pub(super) struct Dns {
 pub(super) struct Resolver {
     dns: TokioResolver,
     ours: Ours,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Resolver {
@@ -59,13 +59,13 @@ impl Resolver {
         options.use_hosts_file = if dns.hosts { ResolveHosts::Always } else { ResolveHosts::Never };
         let builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
         let dns_client = builder.with_options(options).build()?;
-        Ok(Self { dns: dns_client, ours, patience: dns.timeout * STEPS })
+        Ok(Self { dns: dns_client, ours, timeout: dns.timeout * STEPS })
     }
 
     /// Finds the servers of a name. Fails on timeout.
     pub(super) async fn locate(&self, question: &Question) -> Answer {
         let located = locate(question, &self.ours, self);
-        tokio::time::timeout(self.patience, located).await.unwrap_or(NOBODY)
+        tokio::time::timeout(self.timeout, located).await.unwrap_or(NOBODY)
     }
 
     async fn records<T>(

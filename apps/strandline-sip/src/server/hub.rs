@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::resolution::{Ours, Question};
-use crate::service::{Astray, Output, Service};
+use crate::service::{Misdirected, Output, Service};
 use crate::store::{Done, Seeker, Writer};
 use crate::transaction::{Flow, Outbox, Protocol, Time};
 
@@ -128,9 +128,9 @@ impl Hub {
     fn post(&self, output: &mut Output) {
         let mail = self.transports.mail.borrow();
         let Some(mail) = mail.as_ref() else { return };
-        for Astray { worker, flow, first, bytes } in output.take_astray() {
+        for Misdirected { worker, flow, first, bytes } in output.take_misdirected() {
             // If there is no room, it is lost as a datagram may be.
-            let _ = mail.post(worker, &Letter::Astray { first, flow, bytes: &bytes });
+            let _ = mail.post(worker, &Letter::Misdirected { first, flow, bytes: &bytes });
         }
         output.take_closed().into_iter().for_each(|connection| mail.closed(connection));
         mail.flush();
@@ -168,8 +168,8 @@ impl Hub {
     }
 
     /// Answers with 503 who has waited for the store for longer than this.
-    pub(super) fn refuse_overdue(self: &Rc<Self>, patience: Duration) {
-        if let Some(since) = self.clock.elapsed().checked_sub(patience) {
+    pub(super) fn refuse_overdue(self: &Rc<Self>, timeout: Duration) {
+        if let Some(since) = self.clock.elapsed().checked_sub(timeout) {
             self.refuse(self.store.overdue(since));
         }
     }

@@ -36,7 +36,7 @@ const RELIABLE_SHARE: usize = 8;
 /// Maximum waiting time of a registration among the first messages of a connection. After a failure, all
 /// phones return at once, and rejecting them would make them return twice. It is less than 64 T1, after which
 /// they give up (RFC 3261 section 17.1.2.2).
-const ARRIVAL_PATIENCE: Duration = Duration::from_secs(16);
+const ARRIVAL_WAIT_MAX: Duration = Duration::from_secs(16);
 
 /// What is known of a phone that registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub(super) enum Phone {
 pub(super) struct InboxSettings {
     /// Maximum waiting time of a message that may be rejected. A longer wait means overload, and clients
     /// retransmit.
-    pub(super) patience: Duration,
+    pub(super) wait_max: Duration,
     /// Maximum size of the waiting messages in bytes, with overhead. Messages that are not urgent may use
     /// three quarters of it.
     pub(super) bytes_max: usize,
@@ -62,7 +62,7 @@ pub(super) struct InboxSettings {
 impl Default for InboxSettings {
     /// 100 ms, which is well below T1, and 64 MiB.
     fn default() -> Self {
-        Self { patience: Duration::from_millis(100), bytes_max: 64 << 20 }
+        Self { wait_max: Duration::from_millis(100), bytes_max: 64 << 20 }
     }
 }
 
@@ -253,7 +253,7 @@ impl Inbox {
             && begins
             && self
                 .waiting_like(urgency)
-                .is_some_and(|waiting| waiting >= self.admission.room(self.settings.patience));
+                .is_some_and(|waiting| waiting >= self.admission.room(self.settings.wait_max));
         let refused = again || full;
         if refused {
             return self.refuse(now, flow, bytes, keep, urgency);
@@ -419,8 +419,8 @@ impl Inbox {
     fn refuse_late(&mut self, now: Duration) {
         for queue in 1..self.queues.len() {
             let arrivals = queue == Urgency::Arrival as usize;
-            let patience = if arrivals { ARRIVAL_PATIENCE } else { self.settings.patience };
-            let late = |waiting: &Waiting| now > waiting.came + patience;
+            let wait_max = if arrivals { ARRIVAL_WAIT_MAX } else { self.settings.wait_max };
+            let late = |waiting: &Waiting| now > waiting.came + wait_max;
             while let Some(queue) = self.queues.get_mut(queue).filter(|queue| queue.front().is_some_and(late))
                 && let Some(Waiting { flow, bytes, urgency, .. }) = queue.pop_front()
             {

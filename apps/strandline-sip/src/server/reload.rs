@@ -142,7 +142,7 @@ impl Reloader {
         hub.transports
             .room
             .set(Room { connections: new.connections_max, of_source: new.overload.source_connections });
-        hub.transports.connections.patience.set(new.patience);
+        hub.transports.connections.limits.set(new.connection_limits);
         hub.intake.refusals_per_sec.set(new.overload.refusals_per_sec);
         hub.intake.gather.set(new.overload.gather);
         hub.intake.inbox(|inbox| {

@@ -25,7 +25,7 @@ use super::inbox::Looks;
 use super::input;
 use super::reload::Reloader;
 use super::seeds::{NonceKey, authenticator, random_key, random_seeds};
-use super::socket::{Connections, Failed, Many, One, Opened, Patience, Room, Sctp, Udp};
+use super::socket::{ConnectionLimits, Connections, Failed, Many, One, Opened, Room, Sctp, Udp};
 use super::storage::{self, Sought, Storage, Stored};
 use super::style::{SctpCarrier, SctpStyle};
 use super::told::{self, Told};
@@ -175,7 +175,7 @@ async fn serve(config: Config, prepared: Prepared, args: &Args, mut worker: Opti
     hub.transports
         .room
         .set(Room { connections: config.connections_max, of_source: overload.source_connections });
-    hub.transports.connections.patience.set(config.patience);
+    hub.transports.connections.limits.set(config.connection_limits);
     if config.hep.is_some() {
         hub.copy_to(config.hep.clone(), sockets.local.clone());
     }
@@ -262,7 +262,7 @@ async fn tick(hub: Rc<Hub>, store_timeout: Duration) {
             second_at = now + SECOND;
             let totals = status::totals(&hub);
             hub.watch.borrow_mut().look(now, totals);
-            let idle = hub.transports.connections.patience.get().idle;
+            let idle = hub.transports.connections.limits.get().idle;
             let service = hub.service.borrow();
             hub.transports.connections.let_go(now, |connection| service.silence_max(connection, idle));
         }
@@ -386,7 +386,7 @@ impl Sockets {
         let mut sockets = Self::default();
         for listen in &config.listen {
             sockets.carriers.push(None);
-            let opened = sockets.open_one(listen, &config.patience, worker.as_deref_mut());
+            let opened = sockets.open_one(listen, &config.connection_limits, worker.as_deref_mut());
             let port = opened.map_err(|error| {
                 let (name, hint) = (listen.protocol.name(), hints::of_chain(&error));
                 error.context(format!("listening on {name} {}{hint}", listen.address))
@@ -400,7 +400,12 @@ impl Sockets {
     }
 
     /// Opens a socket, and returns its port.
-    fn open_one(&mut self, listen: &Listen, patience: &Patience, worker: Option<&mut Worker>) -> Result<u16> {
+    fn open_one(
+        &mut self,
+        listen: &Listen,
+        limits: &ConnectionLimits,
+        worker: Option<&mut Worker>,
+    ) -> Result<u16> {
         match listen.protocol {
             Protocol::Udp => {
                 let udp = match worker {
@@ -414,7 +419,7 @@ impl Sockets {
             Protocol::Tcp | Protocol::Tls | Protocol::Ws | Protocol::Wss => {
                 let listener = match worker {
                     Some(worker) => input::accept::listening(worker.socket(listen)?.into())?,
-                    None => input::accept::listen(listen.address, patience)?,
+                    None => input::accept::listen(listen.address, limits)?,
                 };
                 let port = listener.get_ref().local_addr()?.port();
                 self.connections.borrow_mut().push((listen.protocol, listener));

@@ -122,7 +122,7 @@ impl Access {
         }
     }
 
-    /// Checks whether a request comes from a user. `standing` tells whether the user is registered from the same source. Returns also
+    /// Checks whether a request comes from a user. `standing`: whether the user is registered from the same source. Returns also
     /// whether the credentials prove that the sender receives what is sent to its address.
     pub(super) fn check(
         &mut self,

@@ -91,7 +91,7 @@ impl ConnectionBook {
     }
 
     /// How long nothing may arrive on a connection until it counts as dead: a quarter longer than its phone's Flow-Timer; `idle` if no
-    /// phone is reached over it; otherwise no limit. `has_bindings` tells whether phones are bound to it.
+    /// phone is reached over it; otherwise no limit. `has_bindings`: whether phones are bound to it.
     pub(super) fn silence_max(
         &self,
         connection: u64,

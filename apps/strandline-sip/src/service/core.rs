@@ -190,8 +190,8 @@ impl Core {
         self.transactions.balance_mut().set_now(now);
         let Ok(request) = Message::parse(bytes, &mut scratch.index) else { return };
         let Ok(essentials) = request.essentials() else { return };
-        let weighed = proofs::credit(&self.setup, &mut self.transactions, &flow, &request);
-        let incoming = Incoming { weighed, ..Incoming::new(request, &essentials, flow) };
+        let unvalidated = proofs::credit(&self.setup, &mut self.transactions, &flow, &request);
+        let incoming = Incoming { unvalidated, ..Incoming::new(request, &essentials, flow) };
         match self.transactions.receive_request(now, &request, &essentials, &mut self.output.out) {
             Received::New(_) if self.is_register_again(&incoming) => {
                 self.register_again(&mut scratch.buffers, now, &incoming);

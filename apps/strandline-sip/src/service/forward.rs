@@ -33,8 +33,8 @@ impl Proxy<'_> {
         let slot = self.contexts.next_free();
         let server =
             self.transactions.begin_server(arriving, back, None, u64::from(slot)).map_err(|_| full)?;
-        if incoming.weighed {
-            self.transactions.weigh(server);
+        if incoming.unvalidated {
+            self.transactions.take(server);
         }
         let context = self.context(copied, server, targets);
         let invite = context.invite;

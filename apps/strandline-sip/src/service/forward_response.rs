@@ -23,8 +23,8 @@ impl Responder<'_> {
             *self.invite_answered_at = Some(self.now);
         }
         let proves = code.is_provisional() || code.is_success();
-        let weighed = if proves { self.transactions.is_weighed(server) } else { None };
-        let proof = weighed.map(|address| self.setup.proof_param(self.now, address));
+        let unvalidated = if proves { self.transactions.is_unvalidated(server) } else { None };
+        let proof = unvalidated.map(|address| self.setup.proof_param(self.now, address));
         let rewritten = self.setup.rewritten_routes(message);
         let mut edits = Edits::new(*message);
         edits.pop_via();

@@ -14,8 +14,8 @@ pub(super) struct Incoming<'a> {
     pub(super) flow: Flow,
     /// Its sender has authenticated.
     pub(super) proved: bool,
-    /// Its source address may be spoofed: responses are weighed against what came from there.
-    pub(super) weighed: bool,
+    /// Its source address may be spoofed: responses are limited by what came from there.
+    pub(super) unvalidated: bool,
     /// Set once its credentials were taken: it is answered within a transaction only, as a retransmission would be challenged otherwise.
     pub(super) arriving: Option<Arriving>,
 }
@@ -23,6 +23,6 @@ pub(super) struct Incoming<'a> {
 impl<'a> Incoming<'a> {
     /// A request of whose sender nothing is known yet.
     pub(super) const fn new(message: Message<'a>, essentials: &'a Essentials<'a>, flow: Flow) -> Self {
-        Self { message, essentials, flow, proved: false, weighed: false, arriving: None }
+        Self { message, essentials, flow, proved: false, unvalidated: false, arriving: None }
     }
 }

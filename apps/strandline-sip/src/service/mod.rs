@@ -87,7 +87,7 @@ pub use setup::Setup;
 use subscriber_queries::Purpose;
 pub use throttle::ThrottleCounters;
 pub use token::{End, Token, Tokens};
-pub use workers::Astray;
+pub use workers::Misdirected;
 use workers::Workers;
 
 /// Counters of a service.
@@ -153,7 +153,7 @@ impl Service {
     }
 
     /// Handles a message that another worker has received and that belongs to this one. `first` is that worker.
-    pub fn handle_astray(&mut self, now: Time, flow: Flow, first: u8, bytes: &[u8]) {
+    pub fn handle_misdirected(&mut self, now: Time, flow: Flow, first: u8, bytes: &[u8]) {
         self.core.handle(&mut self.scratch, now, flow, bytes, Arrival::Worker(first));
     }
 
@@ -415,7 +415,7 @@ impl Service {
     /// more.
     #[must_use]
     pub fn awaits_ack(&self, now: Time) -> bool {
-        let patience = self.core.transactions.timings().t1.saturating_mul(4);
-        self.core.invite_answered_at.is_some_and(|at| now < at + patience)
+        let recent = self.core.transactions.timings().t1.saturating_mul(4);
+        self.core.invite_answered_at.is_some_and(|at| now < at + recent)
     }
 }

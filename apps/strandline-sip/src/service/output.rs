@@ -3,7 +3,7 @@
 use crate::bindings::Journal;
 use crate::transaction::{Flow, Outbox};
 
-use super::workers::Astray;
+use super::workers::Misdirected;
 
 /// What a service wants done: messages to send, changes to store, connections to alias and to close.
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ pub struct Output {
     pub unsettled: bool,
     pub(super) aliased: Vec<(u64, u16)>,
     pub(super) replaced: Vec<Flow>,
-    pub(super) astray: Vec<Astray>,
+    pub(super) misdirected: Vec<Misdirected>,
     pub(super) closed: Vec<u64>,
 }
 
@@ -45,8 +45,8 @@ impl Output {
     }
 
     /// Returns, once, messages that arrived here and belong to other workers.
-    pub fn take_astray(&mut self) -> Vec<Astray> {
-        core::mem::take(&mut self.astray)
+    pub fn take_misdirected(&mut self) -> Vec<Misdirected> {
+        core::mem::take(&mut self.misdirected)
     }
 
     /// Returns, once, connections of this worker that have closed, for the other workers.

@@ -1,4 +1,5 @@
-//! Proofs that a sender over UDP receives what is sent to its address. Until then responses are weighed against its requests.
+//! Proofs that a sender over UDP receives what is sent to its address. Until then the bytes of responses are limited by
+//! those of its requests (as RFC 9000 section 8 limits amplification).
 //!
 //! A callee proves nothing for a caller: it may collude with a caller that spoofs its source address, and knows all of the request and of
 //! its own responses. So neither a callee's tag nor the token of a dialog is a proof.
@@ -21,16 +22,16 @@ const PARAM: &[u8; 5] = b"proof";
 /// The parameter with its value.
 pub(super) type ProofParam = [u8; 23];
 
-/// Weighs a response to an address that has proved nothing; lets all others pass.
-pub(super) struct Scale<'a>(Option<&'a mut Balance>, IpAddr);
+/// Limits responses to an address that has proved nothing; lets all others pass.
+pub(super) struct AmplificationLimit<'a>(Option<&'a mut Balance>, IpAddr);
 
-impl<'a> Scale<'a> {
-    pub(super) fn new(weighed: bool, transactions: &'a mut Transactions, flow: &Flow) -> Self {
-        Self(weighed.then_some(transactions.balance_mut()), flow.peer.ip())
+impl<'a> AmplificationLimit<'a> {
+    pub(super) fn new(unvalidated: bool, transactions: &'a mut Transactions, flow: &Flow) -> Self {
+        Self(unvalidated.then_some(transactions.balance_mut()), flow.peer.ip())
     }
 
     /// Returns an error if a response of so many bytes would send its address too much more than came from there.
-    pub(super) fn weigh(&mut self, answer: usize) -> Result<(), WriteError> {
+    pub(super) fn take(&mut self, answer: usize) -> Result<(), WriteError> {
         let allowed = self.0.as_mut().is_none_or(|balance| balance.allows(self.1, answer, false));
         if allowed { Ok(()) } else { Err(WriteError::Target) }
     }
@@ -45,7 +46,7 @@ pub(super) fn is_proven(setup: &Setup, transactions: &Transactions, flow: &Flow)
         || setup.is_from_node(flow)
 }
 
-/// Counts a request for what may be sent to its source. Returns whether responses are weighed.
+/// Counts a request for what may be sent to its source. Returns true if its address is unvalidated.
 pub(super) fn credit(
     setup: &Setup,
     transactions: &mut Transactions,
@@ -69,10 +70,10 @@ pub(super) fn on_acknowledged(
     incoming: &Incoming<'_>,
     server: ServerId,
 ) {
-    let Incoming { message, essentials, flow, weighed, .. } = incoming;
+    let Incoming { message, essentials, flow, unvalidated, .. } = incoming;
     let is_from_there =
         || transactions.server_flow(server).is_some_and(|(to, _)| to.peer.ip() == flow.peer.ip());
-    if !weighed || !is_from_there() {
+    if !unvalidated || !is_from_there() {
         return;
     }
     let tag = essentials.to.tag.unwrap_or(&[]);

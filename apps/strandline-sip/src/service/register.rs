@@ -11,7 +11,7 @@ use super::access::{Claim, NOT_YOURS};
 use super::answered::{Outcome, RequestKey};
 use super::core::{Buffers, Core};
 use super::incoming::{Incoming, Verdict};
-use super::proofs::{Scale, is_proven};
+use super::proofs::{AmplificationLimit, is_proven};
 use super::reply::{answer_flow, log_answer, noting};
 use super::request::Proof;
 
@@ -140,8 +140,8 @@ impl Core {
             && has_flow_timer(&request, bindings);
         let tag = setup.marks.tag(message, flow);
         let feedback = essentials.via.oc.then_some(&self.overload.feedback);
-        let mut scale = Scale::new(!is_proven(setup, transactions, flow), transactions, flow);
-        let mut weighed = Ok(());
+        let mut limit = AmplificationLimit::new(!is_proven(setup, transactions, flow), transactions, flow);
+        let mut within_limit = Ok(());
         // A retransmission is held as well: the change that it repeats may not be durable yet.
         let held = setup.settings.durable && output.is_unsettled();
         let out = if held { &mut output.held } else { &mut output.out };
@@ -153,15 +153,15 @@ impl Core {
                     noting(feedback, *flow, out, |out| write_ok(&request, bindings, &tag, out))?;
                 }
             }
-            weighed = scale.weigh(out.len() - start);
-            weighed
+            within_limit = limit.take(out.len() - start);
+            within_limit
         });
         if has_flow_timer {
             connections.set_flow_timer(flow.connection);
         }
         // Without a proof, silence is better than to send somebody what was not asked for.
         match written {
-            Err(_) if weighed.is_ok() => Err((StatusCode::BAD_REQUEST, None)),
+            Err(_) if within_limit.is_ok() => Err((StatusCode::BAD_REQUEST, None)),
             _ => Ok(()),
         }
     }

@@ -136,7 +136,7 @@ impl Registrations {
     }
 
     /// Notes which flows were replaced when a user's bindings changed from `before`. Returns the flows whose connections are to be
-    /// closed. `is_needed` tells whether anything but bindings depends on a connection.
+    /// closed. `is_needed`: whether anything but bindings depends on a connection.
     pub(super) fn on_change(
         &mut self,
         setup: &Setup,

@@ -77,7 +77,7 @@ impl ReplacedFlows {
         self.by.get(&key(flow)?).map(|(_, moved)| moved)
     }
 
-    /// Where the phone is now that a flow led to. `None` if it is still there, or no other flow is known. `is_open` tells whether a
+    /// Where the phone is now that a flow led to. `None` if it is still there, or no other flow is known. `is_open`: whether a
     /// connection of this worker is open; those of other workers count as open, whether they are or not.
     pub(super) fn moved(&self, flow: &Flow, is_open: impl Fn(&Flow) -> bool) -> Option<Moved> {
         let (mut now, mut found) = (*flow, None);

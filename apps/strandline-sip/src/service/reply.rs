@@ -10,7 +10,7 @@ use super::context::Target;
 use super::feedback::Feedback;
 use super::incoming::{Incoming, Verdict};
 use super::marks::Tag;
-use super::proofs::{Scale, is_proven};
+use super::proofs::{AmplificationLimit, is_proven};
 use super::setup::Setup;
 
 /// A header to add to a response.
@@ -111,8 +111,8 @@ impl Responder<'_> {
     pub(super) fn begin(&mut self, incoming: &Incoming<'_>) -> Option<ServerId> {
         let back = answer_flow(incoming.flow, Some(&incoming.essentials.via));
         let server = self.transactions.begin_server(incoming.arriving?, back, None, NO_CONTEXT).ok()?;
-        if incoming.weighed {
-            self.transactions.weigh(server);
+        if incoming.unvalidated {
+            self.transactions.take(server);
         }
         Some(server)
     }
@@ -171,13 +171,13 @@ impl Responder<'_> {
         let to = answer_flow(flow, via.as_ref());
         let tag = self.setup.marks.tag(request, &flow);
         let feedback = via.is_some_and(|via| via.oc).then_some(self.feedback);
-        let weighed = !is_proven(self.setup, self.transactions, &flow);
-        let mut scale = Scale::new(weighed, self.transactions, &flow);
+        let unvalidated = !is_proven(self.setup, self.transactions, &flow);
+        let mut limit = AmplificationLimit::new(unvalidated, self.transactions, &flow);
         // A request that can't be quoted safely gets no response.
         let _ = self.out.write(to, None, |out| {
             let start = out.len();
             noting(feedback, flow, out, |out| write(request, flow, code, reason, extra, &tag, out))?;
-            scale.weigh(out.len() - start)
+            limit.take(out.len() - start)
         });
     }
 
@@ -200,8 +200,8 @@ impl Responder<'_> {
         let to = answer_flow(*flow, Some(&incoming.essentials.via));
         let tag = self.setup.marks.tag(message, flow);
         let reply = Reply { to_tag: Some(&tag), source: Some(flow.peer), ..Reply::new(code) };
-        let weighed = !is_proven(self.setup, self.transactions, flow);
-        let mut scale = Scale::new(weighed, self.transactions, flow);
+        let unvalidated = !is_proven(self.setup, self.transactions, flow);
+        let mut limit = AmplificationLimit::new(unvalidated, self.transactions, flow);
         let written = self.out.write(to, None, |out| {
             let start = out.len();
             let mut writer = reply.write(message, out);
@@ -209,7 +209,7 @@ impl Responder<'_> {
                 writer.header(asking.challenge(), challenge.as_bytes());
             }
             writer.finish(b"")?;
-            scale.weigh(out.len() - start)
+            limit.take(out.len() - start)
         });
         if let Err(error) = written {
             tracing::debug!(%error, "writing a challenge failed");

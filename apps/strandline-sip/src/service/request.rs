@@ -75,12 +75,12 @@ impl Core {
         self.transactions.balance_mut().set_now(now);
         match Message::parse(bytes, &mut scratch.index) {
             Ok(message) if message.is_request() => {
-                let weighed = match arrival {
+                let unvalidated = match arrival {
                     Arrival::Network => proofs::credit(&self.setup, &mut self.transactions, &flow, &message),
                     // It counted where and when it was received.
                     _ => !proofs::is_proven(&self.setup, &self.transactions, &flow),
                 };
-                self.on_request(&mut scratch.buffers, now, (flow, arrival), &message, weighed);
+                self.on_request(&mut scratch.buffers, now, (flow, arrival), &message, unvalidated);
             }
             Ok(message) => self.on_response(now, (flow, arrival), &message),
             Err(rejected) => {
@@ -94,14 +94,14 @@ impl Core {
         }
     }
 
-    /// Handles a request. `weighed` if its source address may be spoofed.
+    /// Handles a request. `unvalidated` if its source address may be spoofed.
     fn on_request(
         &mut self,
         buffers: &mut Buffers,
         now: Time,
         (flow, arrival): (Flow, Arrival),
         message: &Message<'_>,
-        weighed: bool,
+        unvalidated: bool,
     ) {
         self.counters.requests += 1;
         let essentials = match message.essentials() {
@@ -123,12 +123,12 @@ impl Core {
             let port = essentials.via.port.unwrap_or(Protocol::Tls.default_port());
             self.output.aliased.push((flow.connection, port));
         }
-        let has_proof = weighed && self.setup.has_proof(now, flow.peer.ip(), message, &essentials);
+        let has_proof = unvalidated && self.setup.has_proof(now, flow.peer.ip(), message, &essentials);
         if has_proof {
             self.transactions.balance_mut().prove(flow.peer.ip());
         }
-        let weighed = weighed && !has_proof;
-        let incoming = Incoming { weighed, ..Incoming::new(*message, &essentials, flow) };
+        let unvalidated = unvalidated && !has_proof;
+        let incoming = Incoming { unvalidated, ..Incoming::new(*message, &essentials, flow) };
         if self.setup.settings.mode == Mode::FrontEnd {
             return self.responder(now).respond_statelessly(message, flow, StatusCode::OK, None, None);
         }
@@ -239,7 +239,7 @@ impl Core {
         let (setup, registrations) = (&self.setup, &self.registrations);
         let standing = || registrations.standing(now, setup, incoming, claim.uri);
         let (checked, proves_address) = self.access.check(now, setup, incoming, claim, standing);
-        if proves_address && incoming.weighed {
+        if proves_address && incoming.unvalidated {
             self.transactions.balance_mut().prove(incoming.flow.peer.ip());
         }
         match checked {
@@ -398,7 +398,7 @@ impl Core {
             let first = arrival.first_worker();
             let workers = self.setup.workers.as_ref();
             if let Some((workers, next)) = workers.and_then(|workers| Some((workers, workers.next(first)?))) {
-                self.output.astray.push(workers.astray(next, *flow, first, message));
+                self.output.misdirected.push(workers.misdirected(next, *flow, first, message));
                 return;
             }
             let code = StatusCode::NO_SUCH_TRANSACTION;
@@ -416,7 +416,7 @@ impl Core {
     fn on_ack(&mut self, buffers: &mut Buffers, now: Time, incoming: &Incoming<'_>) {
         let tag = self.setup.marks.tag(&incoming.message, &incoming.flow);
         let is_of_ours = incoming.essentials.to.tag == Some(&tag[..]);
-        if is_of_ours && incoming.weighed {
+        if is_of_ours && incoming.unvalidated {
             self.transactions.balance_mut().prove(incoming.flow.peer.ip());
         }
         if is_of_ours || matches!(self.setup.settings.mode, Mode::Redirect) {
@@ -458,7 +458,7 @@ impl Core {
         if let Some((workers, worker)) = workers.and_then(|all| Some((all, all.waiting_for(message)?))) {
             // What another worker has sent here was this one's, or nobody's.
             if arrival.first_worker().is_none() {
-                self.output.astray.push(workers.astray(worker, flow, None, message));
+                self.output.misdirected.push(workers.misdirected(worker, flow, None, message));
             }
             return;
         }

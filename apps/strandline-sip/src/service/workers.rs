@@ -9,7 +9,7 @@ use crate::transaction::{Flow, ViaBranch, WORKERS_MAX, worker_of};
 
 /// A message that arrived here and belongs to another worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Astray {
+pub struct Misdirected {
     /// The worker that it belongs to, or that looks at it next.
     pub worker: u8,
     /// Where it came from.
@@ -63,9 +63,15 @@ impl Workers {
     }
 
     /// What a message to another worker is sent as. `first` is the worker that received it, if that isn't this one.
-    pub(super) fn astray(&self, worker: u8, flow: Flow, first: Option<u8>, message: &Message<'_>) -> Astray {
+    pub(super) fn misdirected(
+        &self,
+        worker: u8,
+        flow: Flow,
+        first: Option<u8>,
+        message: &Message<'_>,
+    ) -> Misdirected {
         let bytes = message.as_bytes().to_vec();
-        Astray { worker, flow, first: first.unwrap_or(self.own), bytes }
+        Misdirected { worker, flow, first: first.unwrap_or(self.own), bytes }
     }
 
     /// The living worker that looks after this one for what a CANCEL belongs to: each worker looks in turn, from `first` on. `None` if

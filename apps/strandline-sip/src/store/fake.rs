@@ -41,7 +41,7 @@ pub(super) fn settings() -> Shared {
         lease: Duration::from_secs(3600),
     };
     let (url, timeout) = (String::new(), Duration::ZERO);
-    Shared { kind: Kind::PostgreSql, url, password: None, timeout, replicas_min: 0, node }
+    Shared { kind: Kind::PostgreSql, url, password: None, tls: None, timeout, replicas_min: 0, node }
 }
 
 pub(super) struct Fake;

@@ -9,6 +9,7 @@ mod folding;
 mod gathering;
 mod mysql;
 mod postgresql;
+mod postgresql_tls;
 mod redis;
 mod settings;
 mod shared;

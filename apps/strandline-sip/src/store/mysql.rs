@@ -1,7 +1,8 @@
 //! MariaDB and MySQL.
 
 use ::mysql::prelude::Queryable;
-use ::mysql::{Conn, Opts, OptsBuilder, Params, TxOpts, Value};
+use ::mysql::{Conn, Opts, OptsBuilder, Params, SslOpts, TxOpts, Value};
+use strandline_tls::Verify;
 
 use super::database::{Database, ENTRIES, Entry, NodeRow, ROWS, Run, SubscriberRow, read_secret};
 use super::folding::User;
@@ -48,7 +49,19 @@ fn options(settings: &Shared) -> Result<Opts, StoreError> {
     if let Some(password) = &settings.password {
         builder = builder.pass(Some(password));
     }
+    if let Some(verify) = &settings.tls {
+        builder = builder.ssl_opts(Some(tls(verify)));
+    }
     Ok(builder.into())
+}
+
+/// The client trusts public authorities too. For one host that is harmless; for any host, anybody can have a
+/// certificate, which is why the configuration refuses that.
+fn tls(verify: &Verify) -> SslOpts {
+    match verify {
+        Verify::Nothing | Verify::Authority(_) => SslOpts::default().with_danger_accept_invalid_certs(true),
+        Verify::Host(ca) => SslOpts::default().with_root_cert_path(Some(ca.path.clone())),
+    }
 }
 
 impl MySql {

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
+use tokio_postgres::config::SslMode;
 use tokio_postgres::{Client, Config, NoTls};
 
 use super::database::{Database, ENTRIES, Entry, NodeRow, ROWS, Run, SubscriberRow, read_secret};
 use super::folding::User;
+use super::postgresql_tls::Connector;
 use super::{Shared, StoreError};
 
 const TABLES: &str = "
@@ -55,6 +57,13 @@ async fn in_time<T>(
     }
 }
 
+/// Drives a connection until it ends.
+async fn drive(connection: impl Future<Output = Result<(), tokio_postgres::Error>>) {
+    if let Err(error) = connection.await {
+        tracing::debug!(%error, "PostgreSQL connection failed");
+    }
+}
+
 impl PostgreSql {
     pub(super) fn open(settings: &Shared) -> Result<Self, StoreError> {
         // The parser's error might reveal a password in the URL.
@@ -70,14 +79,18 @@ impl PostgreSql {
             .enable_all()
             .build()
             .map_err(|error| StoreError::new(what, error))?;
-        let (client, connection) =
-            runtime.block_on(in_time(what, settings.timeout, config.connect(NoTls)))?;
-        let task = runtime.spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "PostgreSQL connection failed");
-            }
-        });
-        Ok(Self { runtime, client, task, timeout: settings.timeout })
+        let timeout = settings.timeout;
+        let (client, task) = if let Some(verify) = &settings.tls {
+            config.ssl_mode(SslMode::Require);
+            let tls = Connector::new(verify).map_err(|error| StoreError::new(what, error))?;
+            let (client, connection) = runtime.block_on(in_time(what, timeout, config.connect(tls)))?;
+            (client, runtime.spawn(drive(connection)))
+        } else {
+            config.ssl_mode(SslMode::Disable);
+            let (client, connection) = runtime.block_on(in_time(what, timeout, config.connect(NoTls)))?;
+            (client, runtime.spawn(drive(connection)))
+        };
+        Ok(Self { runtime, client, task, timeout })
     }
 
     fn run<'a, T, F>(&'a mut self, what: &str, ask: impl FnOnce(&'a mut Client) -> F) -> Result<T, StoreError>

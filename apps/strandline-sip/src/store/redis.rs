@@ -4,7 +4,11 @@
 //! describes the node, `strandline:bindings:NAME` is a hash of its users, and `strandline:journal:NAME` is a
 //! stream with its journal.
 
-use ::redis::{Client, Cmd, Connection, FromRedisValue, RedisError, cmd};
+use ::redis::{
+    Client, Cmd, Connection, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue, RedisError,
+    TlsCertificates, cmd,
+};
+use strandline_tls::Verify;
 
 use super::database::{Database, ENTRIES, Entry, NodeRow, ROWS, Run, read_secret};
 use super::folding::User;
@@ -28,6 +32,29 @@ fn error(what: &'static str) -> impl FnOnce(RedisError) -> StoreError {
 
 fn key(kind: &str, name: &str) -> String {
     format!("strandline:{kind}:{name}")
+}
+
+/// Returns a client that connects with TLS.
+fn encrypted(info: ConnectionInfo, verify: &Verify) -> Result<Client, RedisError> {
+    let ConnectionAddr::Tcp(host, port) = info.addr().clone() else {
+        return Err((ErrorKind::InvalidClientConfig, "store.tls requires a host in store.url").into());
+    };
+    let insecure = *verify == Verify::Nothing;
+    let root_cert = match verify {
+        Verify::Nothing => None,
+        Verify::Authority(ca) | Verify::Host(ca) => Some(ca.bytes.clone()),
+    };
+    let address = ConnectionAddr::TcpTls { host, port, insecure, tls_params: None };
+    let certificates = TlsCertificates { client_tls: None, root_cert };
+    let client = Client::build_with_tls(info.set_addr(address), certificates)?;
+    if !matches!(verify, Verify::Authority(_)) {
+        return Ok(client);
+    }
+    // The client keeps the authorities in the address.
+    let info = client.get_connection_info().clone();
+    let mut address = info.addr().clone();
+    address.set_danger_accept_invalid_hostnames(true);
+    Client::open(info.set_addr(address))
 }
 
 impl Redis {
@@ -61,8 +88,8 @@ impl Redis {
         }
         let what = "waiting for replicas";
         // A little less than the timeout of a reply.
-        let patience = self.timeout_ms * 3 / 4;
-        let have: u32 = self.ask(what, cmd("WAIT").arg(self.replicas_min).arg(patience))?;
+        let timeout = self.timeout_ms * 3 / 4;
+        let have: u32 = self.ask(what, cmd("WAIT").arg(self.replicas_min).arg(timeout))?;
         if have < self.replicas_min {
             let cause =
                 format!("only {have} replicas acknowledged, and store.replicas_min is {}", self.replicas_min);
@@ -101,7 +128,10 @@ impl Database for Redis {
             let redis = info.redis_settings().clone().set_password(password);
             info = info.set_redis_settings(redis);
         }
-        let client = Client::open(info).map_err(wrong)?;
+        let client = match &settings.tls {
+            None => Client::open(info).map_err(wrong)?,
+            Some(verify) => encrypted(info, verify).map_err(error(what))?,
+        };
         let connection = client.get_connection_with_timeout(settings.timeout).map_err(error(what))?;
         connection.set_read_timeout(Some(settings.timeout)).map_err(error(what))?;
         connection.set_write_timeout(Some(settings.timeout)).map_err(error(what))?;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use strandline_tls::Verify;
+
 /// The kind of database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -52,6 +54,8 @@ pub struct Shared {
     pub url: String,
     /// The password, if it is not in the URL.
     pub password: Option<String>,
+    /// With TLS: what the server's certificate must prove.
+    pub tls: Option<Verify>,
     /// Timeout for connecting and for each operation.
     pub timeout: Duration,
     /// Number of replicas that must have a commit before it counts (Redis only).

@@ -234,12 +234,12 @@ impl<D: FnMut(Done)> Worker<D> {
         }
     }
 
-    /// Waits up to `patience` for work, and takes it.
-    fn wait(&mut self, through: u64, patience: Duration) -> (u64, bool) {
+    /// Waits up to `timeout` for work, and takes it.
+    fn wait(&mut self, through: u64, timeout: Duration) -> (u64, bool) {
         let shared = Arc::clone(&self.shared);
         let mut queue = lock(&shared);
         if queue.submitted == through && self.changes.is_empty() && !queue.closed {
-            (queue, _) = shared.1.wait_timeout(queue, patience).unwrap_or_else(PoisonError::into_inner);
+            (queue, _) = shared.1.wait_timeout(queue, timeout).unwrap_or_else(PoisonError::into_inner);
             if queue.submitted > through && !queue.closed {
                 queue = self.gather(&shared.1, queue);
             }

@@ -51,7 +51,7 @@ impl InviteClient {
             }
             (Self::Calling(_) | Self::Proceeding, 2) => {
                 *self = Self::Accepted;
-                ClientStep::deliver(Timers::linger(timings.patience()))
+                ClientStep::deliver(Timers::linger(timings.transaction_timeout()))
             }
             (Self::Calling(_) | Self::Proceeding, _) => {
                 *self = Self::Completed;

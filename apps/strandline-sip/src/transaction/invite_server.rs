@@ -37,7 +37,7 @@ impl InviteServer {
             (Self::Proceeding, 1) => ServerStep::send(Timers { resend: Timer::Stop, end: Timer::Keep }),
             (Self::Proceeding, 2) => {
                 *self = Self::Accepted;
-                ServerStep::send(Timers::linger(timings.patience()))
+                ServerStep::send(Timers::linger(timings.transaction_timeout()))
             }
             (Self::Proceeding, _) => {
                 *self = Self::Completed(timings.t1);

@@ -35,7 +35,10 @@ impl NonInviteServer {
             }
             (_, false) => {
                 *self = Self::Completed;
-                ServerStep { ended: reliable, ..ServerStep::send(Timers::linger(timings.patience())) }
+                ServerStep {
+                    ended: reliable,
+                    ..ServerStep::send(Timers::linger(timings.transaction_timeout()))
+                }
             }
         }
     }

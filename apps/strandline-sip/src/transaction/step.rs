@@ -40,6 +40,6 @@ impl Timers {
     #[must_use]
     pub const fn attempt(reliable: bool, timings: &Timings) -> Self {
         let resend = if reliable { Timer::Stop } else { Timer::Start(timings.t1) };
-        Self { resend, end: Timer::Start(timings.patience()) }
+        Self { resend, end: Timer::Start(timings.transaction_timeout()) }
     }
 }

@@ -52,7 +52,7 @@ impl Default for Timings {
 impl Timings {
     /// Timers B, F, H, J, L and M: 64 T1.
     #[must_use]
-    pub const fn patience(&self) -> Duration {
+    pub const fn transaction_timeout(&self) -> Duration {
         self.t1.saturating_mul(64)
     }
 
@@ -66,7 +66,7 @@ impl Timings {
     /// Timer D: at least 32 s (section 17.1.1.2).
     #[must_use]
     pub fn d(&self) -> Duration {
-        self.patience().max(Duration::from_secs(32))
+        self.transaction_timeout().max(Duration::from_secs(32))
     }
 
     /// The interval that follows `interval`: doubled, up to T2.

@@ -209,7 +209,7 @@ fn forged_source_gets_little_of_a_call() {
 }
 
 #[test]
-fn redirections_are_weighed_as_well() {
+fn redirections_are_limited_as_well() {
     let mut world = World::with(Settings { mode: strandline_sip::service::Mode::Redirect, ..settings() });
     let bob = Phone::udp("192.0.2.2:5060");
     world.register_with(&bob, "bob", &format!("Contact: <sip:bob-{}@192.0.2.2>\r\n", "x".repeat(1500)));

@@ -32,7 +32,7 @@ fn world() -> World {
 }
 
 /// Returns true if responses to the phone are limited: not every short request then gets its long response.
-fn is_weighed(world: &mut World, phone: &Phone) -> bool {
+fn is_unvalidated(world: &mut World, phone: &Phone) -> bool {
     let asks =
         |number: u32| phone.register("long", number, "").replace("reg-long", &format!("{}", phone.0.peer));
     (0..300).any(|number| world.receive(phone, &asks(number)).is_empty())
@@ -70,26 +70,26 @@ fn ack_proves_its_address_for_ten_minutes() {
     // The callee knows the token of the dialog and its own tag. A proof sent to one address is invalid at
     // another.
     world.receive(&caller(), &ack(&answer, &caller()));
-    assert!(is_weighed(&mut world, &caller()));
+    assert!(is_unvalidated(&mut world, &caller()));
     world.receive(&other(), &ack(&ok.text, &other()));
-    assert!(is_weighed(&mut world, &other()));
+    assert!(is_unvalidated(&mut world, &other()));
     let forwarded = world.one(&caller(), &ack(&ok.text, &caller()));
     assert!(forwarded.flow == bob().0 && !forwarded.text.contains("proof"), "{}", forwarded.text);
-    assert!(!is_weighed(&mut world, &caller()));
-    assert!(is_weighed(&mut world, &other()));
+    assert!(!is_unvalidated(&mut world, &caller()));
+    assert!(is_unvalidated(&mut world, &other()));
     // A proven caller needs no further proof.
     let (.., ok) = call(&mut world, &caller(), "2");
     assert!(!ok.text.contains("proof"), "{}", ok.text);
     world.run_until(599_000);
-    assert!(!is_weighed(&mut world, &caller()));
+    assert!(!is_unvalidated(&mut world, &caller()));
     world.run_until(601_000);
-    assert!(is_weighed(&mut world, &caller()));
+    assert!(is_unvalidated(&mut world, &caller()));
     // A proof expires.
     world.run_until(620_000);
     let (.., ok) = call(&mut world, &caller(), "3");
     assert!(ok.text.contains(";proof="), "{}", ok.text);
     world.receive(&caller(), &ack(&ok.text, &caller()));
-    assert!(!is_weighed(&mut world, &caller()));
+    assert!(!is_unvalidated(&mut world, &caller()));
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn what_was_told_long_ago_proves_nothing() {
     let bye = in_dialog("BYE", &ok.text, "sip:bob@192.0.2.2:5060", &caller(), 2, true);
     // It is forwarded nevertheless.
     assert!(world.receive(&caller(), &bye).iter().any(|sent| sent.flow == bob().0));
-    assert!(is_weighed(&mut world, &caller()));
+    assert!(is_unvalidated(&mut world, &caller()));
 }
 
 #[test]
@@ -112,9 +112,9 @@ fn ack_of_refusal_proves_by_our_tag() {
     let ack =
         |phone: &Phone| with_tag(&phone.request("ACK", "sip:nobody@example.com", "1", ""), &tag(&refused));
     assert!(world.receive(&other(), &ack(&other())).is_empty());
-    assert!(is_weighed(&mut world, &other()));
+    assert!(is_unvalidated(&mut world, &other()));
     assert!(world.receive(&caller(), &ack(&caller())).is_empty());
-    assert!(!is_weighed(&mut world, &caller()));
+    assert!(!is_unvalidated(&mut world, &caller()));
     // Within a transaction: bob doesn't respond.
     let silent = Phone::udp("203.0.113.9:5060");
     world.invite(&silent, &silent.invite("bob", "2"));
@@ -122,7 +122,7 @@ fn ack_of_refusal_proves_by_our_tag() {
     let over = out.iter().find(|one| one.first_line().starts_with("SIP/2.0 408")).unwrap();
     let ack = with_tag(&silent.request("ACK", "sip:bob@example.com", "2", ""), &tag(over));
     assert!(world.receive(&silent, &ack).is_empty());
-    assert!(!is_weighed(&mut world, &silent));
+    assert!(!is_unvalidated(&mut world, &silent));
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn the_tag_of_a_callee_proves_nothing() {
     assert!(sent.iter().any(|one| one.first_line() == "SIP/2.0 486 Busy Here"), "{sent:?}");
     let ack = with_tag(&caller().request("ACK", "sip:bob@example.com", "1", ""), "callee");
     assert!(world.receive(&caller(), &ack).is_empty());
-    assert!(is_weighed(&mut world, &caller()));
+    assert!(is_unvalidated(&mut world, &caller()));
 }
 
 #[test]
@@ -143,11 +143,11 @@ fn credentials_prove_if_their_nonce_went_there() {
     // The nonce is accepted from other addresses as well, because phones move.
     let register = with_credentials(&other(), "bob", &challenge, "secret", 2);
     assert_eq!(world.one(&other(), &register).first_line(), "SIP/2.0 200 OK");
-    assert!(is_weighed(&mut world, &other()));
+    assert!(is_unvalidated(&mut world, &other()));
     let challenge = world.one(&caller(), &caller().register("bob", 3, ""));
     let wrong = with_credentials(&caller(), "bob", &challenge, "wrong", 4);
     assert!(world.one(&caller(), &wrong).first_line().starts_with("SIP/2.0 401"));
     let register = with_credentials(&caller(), "bob", &challenge, "secret", 5);
     assert_eq!(world.one(&caller(), &register).first_line(), "SIP/2.0 200 OK");
-    assert!(!is_weighed(&mut world, &caller()));
+    assert!(!is_unvalidated(&mut world, &caller()));
 }

@@ -2,7 +2,7 @@
 //! that arrive at the wrong worker.
 
 use strandline_sip::bindings::Journal;
-use strandline_sip::service::Astray;
+use strandline_sip::service::Misdirected;
 use strandline_sip::transaction::worker_of;
 
 use crate::harness::{Phone, Sent, World, in_dialog, response, settings};
@@ -47,15 +47,15 @@ fn only(mut sent: Vec<Sent>) -> Sent {
     sent.remove(0)
 }
 
-fn astray(world: &mut World) -> Astray {
-    let mut astray = world.service.output_mut().take_astray();
-    assert_eq!(astray.len(), 1, "{astray:#?}");
-    astray.remove(0)
+fn misdirected(world: &mut World) -> Misdirected {
+    let mut misdirected = world.service.output_mut().take_misdirected();
+    assert_eq!(misdirected.len(), 1, "{misdirected:#?}");
+    misdirected.remove(0)
 }
 
 /// Hands over what one worker has for another.
-fn handed(to: &mut World, astray: &Astray) -> Vec<Sent> {
-    to.service.handle_astray(to.now, astray.flow, astray.first, &astray.bytes);
+fn handed(to: &mut World, misdirected: &Misdirected) -> Vec<Sent> {
+    to.service.handle_misdirected(to.now, misdirected.flow, misdirected.first, &misdirected.bytes);
     to.sent()
 }
 
@@ -71,7 +71,7 @@ fn call_uses_another_workers_connection_directly() {
     // The response comes over the phone's connection, to the worker that owns it.
     let ok = response(&invite.text, 200, "bob");
     assert!(second.receive(&phone, &ok).is_empty());
-    let stray = astray(&mut second);
+    let stray = misdirected(&mut second);
     assert_eq!((stray.worker, stray.first), (0, 1));
     let at_caller = only(handed(&mut first, &stray));
     assert_eq!((at_caller.flow, at_caller.first_line()), (caller.0, "SIP/2.0 200 OK"));
@@ -94,14 +94,14 @@ fn stray_response_is_handed_over_once() {
     let invite = only(first.invite(&caller, &caller.invite("bob", "1")));
     let ok = response(&invite.text, 200, "bob");
     assert!(second.receive(&phone, &ok).is_empty());
-    let stray = astray(&mut second);
+    let stray = misdirected(&mut second);
     // Another run of the first worker doesn't know it, and it doesn't concern a third one.
     let mut again = worker(0, 2);
     assert!(handed(&mut again, &stray).is_empty());
-    assert!(again.service.output_mut().take_astray().is_empty());
+    assert!(again.service.output_mut().take_misdirected().is_empty());
     let mut third = worker(2, 3);
     assert!(handed(&mut third, &stray).is_empty());
-    assert!(third.service.output_mut().take_astray().is_empty());
+    assert!(third.service.output_mut().take_misdirected().is_empty());
 }
 
 #[test]
@@ -156,10 +156,10 @@ fn cancel_visits_one_worker_after_another() {
     let other = Phone::udp("192.0.2.1:6060");
     let cancel = caller.request("CANCEL", "sip:bob@example.com", "1", "");
     assert!(workers[0].receive(&other, &cancel).is_empty());
-    let stray = astray(&mut workers[0]);
+    let stray = misdirected(&mut workers[0]);
     assert_eq!((stray.worker, stray.first, stray.flow), (1, 0, other.0));
     assert!(handed(&mut workers[1], &stray).is_empty());
-    let stray = astray(&mut workers[1]);
+    let stray = misdirected(&mut workers[1]);
     assert_eq!((stray.worker, stray.first), (2, 0));
     let sent = handed(&mut workers[2], &stray);
     assert_eq!((sent[0].flow, sent[0].first_line()), (other.0, "SIP/2.0 200 OK"));
@@ -167,13 +167,13 @@ fn cancel_visits_one_worker_after_another() {
     // A CANCEL that matches nothing is answered by the last worker.
     let unknown = caller.request("CANCEL", "sip:bob@example.com", "9", "");
     assert!(workers[1].receive(&other, &unknown).is_empty());
-    let stray = astray(&mut workers[1]);
+    let stray = misdirected(&mut workers[1]);
     assert!(handed(&mut workers[2], &stray).is_empty());
-    let stray = astray(&mut workers[2]);
+    let stray = misdirected(&mut workers[2]);
     assert_eq!((stray.worker, stray.first), (0, 1));
     let refused = only(handed(&mut workers[0], &stray));
     assert_eq!(refused.first_line(), "SIP/2.0 481 Call/Transaction Does Not Exist");
-    assert!(workers[0].service.output_mut().take_astray().is_empty());
+    assert!(workers[0].service.output_mut().take_misdirected().is_empty());
 }
 
 #[test]

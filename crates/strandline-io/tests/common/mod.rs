@@ -10,7 +10,7 @@ use std::thread;
 use strandline_io::{Carrier, IcmpKind, RecvBatch};
 
 /// Maximum time in milliseconds that a test waits for something that must arrive.
-pub const PATIENCE_MS: i32 = 5_000;
+pub const TIMEOUT_MS: i32 = 5_000;
 
 /// Waits until the descriptor is readable (or has a pending error). Returns false after the timeout.
 pub fn wait_readable(fd: &impl AsFd, timeout_ms: i32) -> bool {
@@ -31,7 +31,7 @@ pub fn receive(carrier: &dyn Carrier, count: usize) -> Vec<(strandline_io::Recei
     let mut batch = RecvBatch::new(8);
     let mut packets = Vec::new();
     while packets.len() < count {
-        assert!(wait_readable(&carrier, PATIENCE_MS), "{} of {count} packets came", packets.len());
+        assert!(wait_readable(&carrier, TIMEOUT_MS), "{} of {count} packets came", packets.len());
         match carrier.recv(&mut batch) {
             Ok(_) => packets.extend(batch.packets().map(|(meta, packet)| (*meta, packet.to_vec()))),
             Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock, "{error}"),
@@ -64,7 +64,7 @@ pub fn wait_report(
         if let Some(found) = found {
             return found;
         }
-        wait(&carrier, 0, PATIENCE_MS / 20);
+        wait(&carrier, 0, TIMEOUT_MS / 20);
     }
     panic!("no report of the kind that was waited for");
 }

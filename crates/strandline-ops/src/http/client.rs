@@ -45,11 +45,11 @@ pub fn ask(
     method: &str,
     target: &str,
     token: Option<&str>,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<(u16, String), NoAnswer> {
-    let until = Instant::now() + patience;
+    let until = Instant::now() + timeout;
     let mut stream =
-        TcpStream::connect_timeout(&address, CONNECT.min(patience)).map_err(NoAnswer::NotThere)?;
+        TcpStream::connect_timeout(&address, CONNECT.min(timeout)).map_err(NoAnswer::NotThere)?;
     let token = token.map_or(String::new(), |token| format!("Authorization: Bearer {token}\r\n"));
     let request =
         format!("{method} {target} HTTP/1.1\r\nHost: {address}\r\n{token}Connection: close\r\n\r\n");
@@ -59,7 +59,7 @@ pub fn ask(
     loop {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(NoAnswer::Late(patience));
+            return Err(NoAnswer::Late(timeout));
         }
         let mut room = [0; 16 << 10];
         match stream.set_read_timeout(Some(left)).and_then(|()| stream.read(&mut room)) {

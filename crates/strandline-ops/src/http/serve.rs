@@ -24,7 +24,7 @@ use super::request::Request;
 use super::{Answer, Handler, Reply};
 
 /// Time for receiving the head of a request, and for sending a response.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Size of the read buffer, in bytes, which limits the head of a request.
 const HEAD_MAX: usize = 8192;
 const HEADERS_MAX: usize = 64;
@@ -94,7 +94,7 @@ async fn answer(stream: TcpStream, place: &Place, open: &Open, hosts: &Hosts, ha
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
+        .header_read_timeout(TIMEOUT)
         .keep_alive(false)
         .half_close(true)
         .title_case_headers(true)
@@ -103,7 +103,7 @@ async fn answer(stream: TcpStream, place: &Place, open: &Open, hosts: &Hosts, ha
         .serve_connection(TokioIo::new(stream), service);
     let is_late = async {
         answered.notified().await;
-        tokio::time::sleep(PATIENCE).await;
+        tokio::time::sleep(TIMEOUT).await;
     };
     tokio::select! {
         // A client that disconnects early doesn't need the response.

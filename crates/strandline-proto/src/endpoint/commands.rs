@@ -10,7 +10,7 @@ use super::Endpoint;
 use super::demux::PeerKey;
 use super::table::Table;
 use crate::association::buffers::Pressure;
-use crate::association::context::is_unicast;
+use crate::association::context::{Shared, is_unicast};
 use crate::association::{Association, Opening};
 use crate::config::{AssociationConfig, PATHS_MAX, StreamScheduler};
 use crate::congestion::Algorithm;
@@ -64,6 +64,12 @@ impl From<u16> for Listen {
     }
 }
 
+/// Returns the first of the addresses that the endpoint does not have.
+fn foreign(shared: &Shared, addresses: &[IpAddr]) -> Option<IpAddr> {
+    let is_own = |address: IpAddr| is_unicast(address) && shared.own.may_be_bound(address);
+    addresses.iter().copied().find(|address| !is_own(*address))
+}
+
 impl Endpoint {
     /// INITIALIZE: accepts associations on an SCTP port. 0 selects a free port. Returns the port.
     ///
@@ -74,7 +80,7 @@ impl Endpoint {
         if addresses.len() > PATHS_MAX {
             return Err(ListenError::TooManyAddresses(addresses.len()));
         }
-        if let Some(other) = self.foreign(&addresses) {
+        if let Some(other) = foreign(&self.shared, &addresses) {
             return Err(ListenError::NotLocal(other));
         }
         let port = if port == 0 {
@@ -84,12 +90,6 @@ impl Endpoint {
             port
         };
         if self.ports.listen(port, addresses) { Ok(port) } else { Err(ListenError::PortInUse(port)) }
-    }
-
-    /// Returns the first of the addresses that the endpoint does not have.
-    fn foreign(&self, addresses: &[IpAddr]) -> Option<IpAddr> {
-        let is_own = |address: IpAddr| is_unicast(address) && self.shared.own.may_be_bound(address);
-        addresses.iter().copied().find(|address| !is_own(*address))
     }
 
     /// Stops accepting associations on the port. Existing ones continue.
@@ -133,7 +133,7 @@ impl Endpoint {
         if local.len() > PATHS_MAX {
             return Err(ConnectError::TooManyAddresses(local.len()));
         }
-        if let Some(other) = self.foreign(&local) {
+        if let Some(other) = foreign(&self.shared, &local) {
             return Err(ConnectError::NotLocal(other));
         }
         if self.table.len() >= self.shared.config.associations_max as usize {

@@ -13,10 +13,10 @@ use crate::time::Time;
 const ROUND_MIN: Duration = Duration::from_millis(2);
 
 /// Resolution of timers.
-pub(super) const PATIENCE_MIN: Duration = Duration::from_millis(1);
+pub(super) const SACK_DELAY_MIN: Duration = Duration::from_millis(1);
 
 /// An acknowledgement of several packets waits for at most this fraction of a round-trip time.
-const PATIENCE_DIVISOR: u32 = 4;
+const SACK_DELAY_DIVISOR: u32 = 4;
 
 /// The rate grows if a round has more packets than the one before by more than this fraction.
 const GROWTH_DIVISOR: u32 = 4;
@@ -65,7 +65,7 @@ pub(super) struct Flow {
     /// Maximum size of the receive buffer as of the latest round.
     pub(super) buffer_max: Option<u32>,
     rtt: Option<Duration>,
-    patience: Duration,
+    sack_delay: Duration,
     /// Nonce of the HEARTBEAT in flight.
     nonce: u64,
     asked_at: Time,
@@ -91,7 +91,7 @@ impl Default for Flow {
             promised: 0,
             buffer_max: None,
             rtt: None,
-            patience: PATIENCE_MIN,
+            sack_delay: SACK_DELAY_MIN,
             nonce: 0,
             asked_at: Time::ZERO,
             ask_at: Time::ZERO,
@@ -132,8 +132,8 @@ impl Flow {
     /// Returns how long an acknowledgement of several packets waits for the last of them: at most a fraction of the
     /// time that it takes to the sender.
     #[inline]
-    pub(super) const fn patience(&self) -> Duration {
-        self.patience
+    pub(super) const fn sack_delay(&self) -> Duration {
+        self.sack_delay
     }
 
     /// Records a packet with data, after which the peer has `promised` bytes of window left. Returns true if a
@@ -233,7 +233,7 @@ impl Flow {
 
     fn set_rtt(&mut self, rtt: Duration) {
         self.rtt = Some(rtt);
-        self.patience = (rtt / PATIENCE_DIVISOR).max(PATIENCE_MIN);
+        self.sack_delay = (rtt / SACK_DELAY_DIVISOR).max(SACK_DELAY_MIN);
         if self.until == Time::MAX {
             self.until = Time::ZERO;
         }

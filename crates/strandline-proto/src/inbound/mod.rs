@@ -32,7 +32,7 @@ use strandline_wire::PacketBuilder;
 use strandline_wire::chunk::sack as chunk;
 
 pub(crate) use self::arena::Arena;
-use self::flow::{EVERY_MIN, Flow, PATIENCE_MIN};
+use self::flow::{EVERY_MIN, Flow, SACK_DELAY_MIN};
 use self::ordering::StreamOrder;
 use self::reassembly::Reassembly;
 pub(crate) use self::receive::DataOutcome;
@@ -242,22 +242,22 @@ impl Inbound {
             }
             if run == Run::Broken {
                 flow.on_trouble();
-                pace = flow.crowded().map(|every| (every, PATIENCE_MIN));
+                pace = flow.crowded().map(|every| (every, SACK_DELAY_MIN));
             } else if run == Run::Long && flow.every() > EVERY_MIN && !self.window.is_tight() {
-                pace = Some((flow.every(), flow.patience()));
+                pace = Some((flow.every(), flow.sack_delay()));
             }
         }
-        let (every, patience) = match (config.sack_frequency, pace) {
+        let (every, delay) = match (config.sack_frequency, pace) {
             (SackFrequency::Every(packets), _) => (packets, config.sack_delay),
             (SackFrequency::Adaptive, None) => (EVERY_MIN, config.sack_delay),
-            (SackFrequency::Adaptive, Some((every, patience))) => {
+            (SackFrequency::Adaptive, Some((every, delay))) => {
                 if run == Run::Broken {
                     self.sack.bear_trouble();
                 }
-                (every, patience.min(config.sack_delay))
+                (every, delay.min(config.sack_delay))
             }
         };
-        self.sack.on_packet_end(now, at_once, every, || patience);
+        self.sack.on_packet_end(now, at_once, every, || delay);
         wants_rtt
     }
 

@@ -10,7 +10,7 @@ use crate::time::Time;
 /// Number of consecutive times that ECN-capable data is lost entirely before ECN is given up.
 const STRIKES_MAX: u8 = 3;
 /// Number of round trips within which an acknowledgement is expected.
-const PATIENCE: u32 = 2;
+const ROUND_TRIPS: u32 = 2;
 /// Number of consecutive marks, each of another window, at a minimal window before ECN is given up.
 const MARKS_AT_FLOOR_MAX: u8 = 10;
 /// Marks are consecutive if they arrive within `IN_A_ROW` round trips plus the delay of an acknowledgement.
@@ -70,7 +70,7 @@ impl EcnTrial {
 
     /// Records a loss or time-out. Returns true if it makes ECN fail: repeatedly no ECN-capable packet arrived.
     pub(crate) fn on_lost(&mut self, now: Time, round_trip: Duration) -> bool {
-        if self.failed || self.first == Time::MAX || now < self.since + round_trip * PATIENCE {
+        if self.failed || self.first == Time::MAX || now < self.since + round_trip * ROUND_TRIPS {
             return false;
         }
         (self.since, self.first, self.until) = (Time::MAX, Time::MAX, Time::MAX);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::server::socket::Patience;
+use crate::server::socket::ConnectionLimits;
 
 use super::error::{ConfigError, wrong};
 
@@ -22,8 +22,8 @@ pub(super) struct Table {
 /// limits.
 const BUFFERED_MIN: usize = 1 << 20;
 
-pub(super) fn check(file: &Table) -> Result<Patience, ConfigError> {
-    let defaults = Patience::default();
+pub(super) fn check(file: &Table) -> Result<ConnectionLimits, ConfigError> {
+    let defaults = ConnectionLimits::default();
     let secs = |key: &str, value: Option<u64>, default: Duration| match value {
         None => Ok(default),
         Some(secs @ 5..=32_767) => Ok(Duration::from_secs(secs)),
@@ -39,7 +39,7 @@ pub(super) fn check(file: &Table) -> Result<Patience, ConfigError> {
         let message = format!("{buffered_bytes_max} is less than the minimum of {BUFFERED_MIN}");
         return Err(wrong("connections.buffered_bytes_max", message));
     }
-    Ok(Patience {
+    Ok(ConnectionLimits {
         first_message: secs("first_message_secs", file.first_message_secs, defaults.first_message)?,
         idle,
         keep_alive: secs("keep_alive_secs", file.keep_alive_secs, defaults.keep_alive)?,

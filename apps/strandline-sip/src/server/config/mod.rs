@@ -43,7 +43,7 @@ use super::access::Access;
 use super::args::Args;
 use super::dns::Dns;
 use super::hep::HepSettings;
-use super::socket::{Patience, TlsSides};
+use super::socket::{ConnectionLimits, TlsSides};
 use super::style::SctpCarrier;
 use super::transports::WebSockets;
 
@@ -113,7 +113,7 @@ pub struct Config {
     /// Maximum number of connections.
     pub connections_max: usize,
     /// Timeouts and buffer limits of connections.
-    pub patience: Patience,
+    pub connection_limits: ConnectionLimits,
     /// Overload control.
     pub overload: Overload,
     /// The address of the metrics page.
@@ -295,7 +295,7 @@ fn check(file: File, files: &mut Files) -> Result<Config, ConfigError> {
         store,
         store_timeout,
         connections_max: limits.connections,
-        patience: connections::check(&file.connections)?,
+        connection_limits: connections::check(&file.connections)?,
         overload: overload::check(&file.overload)?,
         metrics: file.metrics.address,
         metrics_hosts: check_hosts("metrics.hosts", &file.metrics.hosts)?,

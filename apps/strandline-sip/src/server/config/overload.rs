@@ -13,15 +13,15 @@ use super::error::{ConfigError, wrong};
 /// Default interval for gathering datagrams, in milliseconds. With 4 ms, a city's traffic takes more than a
 /// twentieth of a core.
 const GATHER_MS: u64 = 6;
-/// Maximum patience, in milliseconds: half of T1. With more, clients on UDP retransmit before they are rejected.
-const PATIENCE_MS_MAX: u64 = 250;
+/// Largest `wait_ms_max`, in milliseconds: half of T1. With more, clients on UDP retransmit before they are rejected.
+const WAIT_MS_LIMIT: u64 = 250;
 /// Default for the number of 503 responses per second.
 const REFUSALS_PER_SEC: u32 = 50_000;
 
 #[derive(Debug, Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Table {
-    patience_ms: Option<u64>,
+    wait_ms_max: Option<u64>,
     queue_bytes_max: Option<usize>,
     refusals_per_sec_max: Option<u32>,
     gather_ms: Option<u64>,
@@ -86,8 +86,8 @@ pub(super) fn check(file: &Table) -> Result<Overload, ConfigError> {
         value if (least..=most).contains(&value) => Ok(value),
         value => Err(wrong(format!("overload.{key}"), format!("{value} is not between {least} and {most}"))),
     };
-    let patience_ms = file.patience_ms.unwrap_or(defaults.patience.as_millis() as u64);
-    let patience = Duration::from_millis(within("patience_ms", patience_ms, 10, PATIENCE_MS_MAX)?);
+    let wait_ms_max = file.wait_ms_max.unwrap_or(defaults.wait_max.as_millis() as u64);
+    let wait_max = Duration::from_millis(within("wait_ms_max", wait_ms_max, 10, WAIT_MS_LIMIT)?);
     let bytes_max = file.queue_bytes_max.unwrap_or(defaults.bytes_max) as u64;
     let bytes_max = within("queue_bytes_max", bytes_max, 1 << 20, 1 << 36)? as usize;
     let gather_ms = within("gather_ms", file.gather_ms.unwrap_or(GATHER_MS), 0, 20)?;
@@ -96,7 +96,7 @@ pub(super) fn check(file: &Table) -> Result<Overload, ConfigError> {
         Ok(checked.map(|_| value.unwrap_or(most)))
     };
     Ok(Overload {
-        settings: InboxSettings { patience, bytes_max },
+        settings: InboxSettings { wait_max, bytes_max },
         refusals_per_sec: file.refusals_per_sec_max.unwrap_or(REFUSALS_PER_SEC),
         gather: Some(Duration::from_millis(gather_ms)).filter(|every| !every.is_zero()),
         source_messages_per_sec: some(

@@ -31,7 +31,7 @@ impl Config {
         of_all(&mut self.settings.limits.clients_max);
         of_all(&mut self.settings.limits.bytes_max);
         of_all(&mut self.overload.settings.bytes_max);
-        of_all(&mut self.patience.buffered_bytes_max);
+        of_all(&mut self.connection_limits.buffered_bytes_max);
         (self.metrics, self.admin) = (None, None);
         // Other workers receive the bindings, whether or not these are stored.
         self.settings.durable = true;

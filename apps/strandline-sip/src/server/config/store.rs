@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use strandline_ops::Files;
+use strandline_tls::{DatabaseTls, Verify};
 
 use crate::store::{Kind, NodeSettings, Shared};
 
 use super::error::{ConfigError, wrong};
-use super::files::text_of;
+use super::files::{pem_of, text_of};
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
@@ -19,6 +20,8 @@ pub(super) struct Table {
     url: Option<String>,
     password_file: Option<PathBuf>,
     password_env: Option<String>,
+    tls: Option<String>,
+    tls_ca: Option<PathBuf>,
     timeout_ms: Option<u64>,
     replicas_min: Option<u32>,
 }
@@ -82,6 +85,8 @@ pub(super) fn check(
         ("store.url", table.url.is_some()),
         ("store.password_file", table.password_file.is_some()),
         ("store.password_env", table.password_env.is_some()),
+        ("store.tls", table.tls.is_some()),
+        ("store.tls_ca", table.tls_ca.is_some()),
         ("store.replicas_min", table.replicas_min.is_some()),
     ] {
         if given {
@@ -127,18 +132,11 @@ fn check_shared(
     if !schemes.iter().any(|scheme| url.starts_with(scheme)) {
         return Err(wrong("store.url", format!("expected a URL such as {example:?} with kind = {name:?}")));
     }
-    let (address, options) = url.split_once('?').unwrap_or((&url, ""));
-    let wants = |option: &str| {
-        let (key, value) = option.split_once('=').unwrap_or((option, ""));
-        let off = ["disable", "disabled", "allow", "prefer", "preferred", "false"];
-        let is = |name: &str| key.eq_ignore_ascii_case(name);
-        (is("sslmode") || is("ssl-mode") || is("ssl_mode") || is("require_ssl")) && !off.contains(&value)
-    };
-    if address.starts_with("rediss://") || address.starts_with("valkeys://") || options.split('&').any(wants)
-    {
-        let message = "TLS to databases is not supported: use a private network, a Unix socket or a tunnel";
+    if requests_tls(&url) {
+        let message = "requests TLS: set store.tls to \"require\", \"verify-ca\" or \"verify-full\" instead";
         return Err(wrong("store.url", message));
     }
+    let tls = check_tls(table.tls.as_deref(), table.tls_ca, kind, files)?;
     let password = match (table.password_file, table.password_env) {
         (None, None) => None,
         (Some(path), None) => {
@@ -157,5 +155,58 @@ fn check_shared(
         }
     };
     let replicas_min = table.replicas_min.unwrap_or(0);
-    Ok(Shared { kind, url, password, timeout, replicas_min, node: node.unwrap_or_else(super::node::alone) })
+    Ok(Shared {
+        kind,
+        url,
+        password,
+        tls,
+        timeout,
+        replicas_min,
+        node: node.unwrap_or_else(super::node::alone),
+    })
+}
+
+/// Returns true if the URL of a database requests TLS.
+fn requests_tls(url: &str) -> bool {
+    let (address, options) = url.split_once('?').unwrap_or((url, ""));
+    let wants = |option: &str| {
+        let (key, value) = option.split_once('=').unwrap_or((option, ""));
+        let off = ["disable", "disabled", "allow", "prefer", "preferred", "false"];
+        let is = |name: &str| key.eq_ignore_ascii_case(name);
+        (is("sslmode") || is("ssl-mode") || is("ssl_mode") || is("require_ssl")) && !off.contains(&value)
+    };
+    address.starts_with("rediss://") || address.starts_with("valkeys://") || options.split('&').any(wants)
+}
+
+/// Checks `tls`, with libpq's names of the modes, and `tls_ca`.
+fn check_tls(
+    mode: Option<&str>,
+    ca: Option<PathBuf>,
+    kind: Kind,
+    files: &mut Files,
+) -> Result<Option<Verify>, ConfigError> {
+    let mode = mode.unwrap_or("disable");
+    if !matches!(mode, "disable" | "require" | "verify-ca" | "verify-full") {
+        let message =
+            format!("unknown mode {mode:?}: use \"disable\", \"require\", \"verify-ca\" or \"verify-full\"");
+        return Err(wrong("store.tls", message));
+    }
+    if mode == "verify-ca" && kind == Kind::MySql {
+        return Err(wrong(
+            "store.tls",
+            "\"verify-ca\" is not available with kind = \"mysql\": use \"verify-full\"",
+        ));
+    }
+    let verify = match (mode, ca) {
+        ("disable" | "require", Some(_)) => {
+            return Err(wrong("store.tls_ca", "requires store.tls = \"verify-ca\" or \"verify-full\""));
+        }
+        ("disable", None) => return Ok(None),
+        ("require", None) => Verify::Nothing,
+        (_, None) => return Err(wrong("store.tls_ca", format!("required with store.tls = {mode:?}"))),
+        ("verify-ca", Some(path)) => Verify::Authority(pem_of(files, "store.tls_ca", &path)?),
+        (_, Some(path)) => Verify::Host(pem_of(files, "store.tls_ca", &path)?),
+    };
+    DatabaseTls::new(&verify).map_err(|error| wrong("store.tls_ca", error.to_string()))?;
+    Ok(Some(verify))
 }

@@ -25,7 +25,7 @@ const BYTES_MAX: usize = 32 << 20;
 /// The pause before reconnecting to the collector.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Timeout for connecting to it.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Protocol numbers of IP, as assigned by IANA.
 const IP_TCP: u8 = 6;
@@ -213,7 +213,7 @@ enum Way {
 
 async fn open(collector: SocketAddr, tcp: bool) -> std::io::Result<Way> {
     if tcp {
-        let stream = tokio::time::timeout(PATIENCE, TcpStream::connect(collector)).await??;
+        let stream = tokio::time::timeout(TIMEOUT, TcpStream::connect(collector)).await??;
         return Ok(Way::Tcp(stream));
     }
     let any: IpAddr =

@@ -169,7 +169,7 @@ fn overloaded() -> Inbox {
 #[test]
 fn overload_rejects_on_arrival() {
     let mut inbox = overloaded();
-    let room = inbox.admission.room(InboxSettings::default().patience);
+    let room = inbox.admission.room(InboxSettings::default().wait_max);
     let many = vec!["INVITE"; room + 3];
     push(&mut inbox, at(210), &many);
     push(&mut inbox, at(210), &["BYE", "REINVITE", "SOS"]);
@@ -186,7 +186,7 @@ fn overload_rejects_on_arrival() {
 fn silent_rejects_are_repeated_and_answered_later() {
     let mut inbox = overloaded();
     let text = |number: u32| Bytes::from(format!("INVITE sip:a SIP/2.0\r\nX: {number}\r\n\r\n"));
-    let room = inbox.admission.room(InboxSettings::default().patience) as u32;
+    let room = inbox.admission.room(InboxSettings::default().wait_max) as u32;
     inbox.set_tell_max(0);
     (0..=room).for_each(|number| add(&mut inbox, at(210), flow(5060), text(number), false));
     assert_eq!(inbox.counters.untold, 1);

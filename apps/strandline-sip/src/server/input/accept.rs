@@ -10,7 +10,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::net::TcpStream;
 
 use crate::server::hub::Hub;
-use crate::server::socket::Patience;
+use crate::server::socket::ConnectionLimits;
 use crate::transaction::Protocol;
 
 use super::fresh::Fresh;
@@ -20,14 +20,14 @@ use super::tcp::{SHED, greet, wire};
 /// A listening socket.
 pub(in crate::server) type Listening = AsyncFd<std::net::TcpListener>;
 
-pub(in crate::server) fn listen(address: SocketAddr, patience: &Patience) -> io::Result<Listening> {
-    listening(bind(address, patience, false)?)
+pub(in crate::server) fn listen(address: SocketAddr, limits: &ConnectionLimits) -> io::Result<Listening> {
+    listening(bind(address, limits, false)?)
 }
 
 /// Creates a listening socket. With `joins`, it shares its address with the sockets of other processes.
 pub(in crate::server) fn bind(
     address: SocketAddr,
-    patience: &Patience,
+    limits: &ConnectionLimits,
     joins: bool,
 ) -> io::Result<socket2::Socket> {
     let domain = socket2::Domain::for_address(address);
@@ -36,7 +36,7 @@ pub(in crate::server) fn bind(
     socket.set_nonblocking(true)?;
     // Accepted connections inherit these options.
     socket.set_tcp_nodelay(true)?;
-    patience.apply(&socket)?;
+    limits.apply(&socket)?;
     socket.set_reuse_port(joins)?;
     socket.bind(&address.into())?;
     socket.listen(4096)?;

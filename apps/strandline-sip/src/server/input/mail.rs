@@ -20,7 +20,9 @@ pub(in crate::server) async fn serve(mail: Rc<Mail>, hub: Rc<Hub>) {
                 }
                 Letter::Failed { client } => service.send_failed(now, client),
                 Letter::Unsent { flow, bytes } => service.response_failed(now, flow, bytes),
-                Letter::Astray { first, flow, bytes } => service.handle_astray(now, flow, first, bytes),
+                Letter::Misdirected { first, flow, bytes } => {
+                    service.handle_misdirected(now, flow, first, bytes)
+                }
                 Letter::Close { flow } => {
                     hub.transports.close(&flow);
                 }

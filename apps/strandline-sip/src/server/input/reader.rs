@@ -14,7 +14,7 @@ use super::taker::{End, Taker};
 /// Size of the read buffer that all connections of a shard share, in bytes.
 const READ: usize = 256 << 10;
 /// How long a message may take to arrive completely. A slower sender occupies memory for nothing.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 
 thread_local! {
     static ROOM: RefCell<Vec<u8>> = RefCell::new(vec![0; READ]);

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use crate::server::hub::Hub;
 use crate::server::socket::{Begun, Connection};
 
-use super::reader::{PATIENCE, Reader, end, ended, with_room};
+use super::reader::{Reader, TIMEOUT, end, ended, with_room};
 use super::taker::Taker;
 use super::work::work_between;
 
@@ -174,7 +174,7 @@ impl Set {
             let Some(member) = place.and_then(|place| place.member.as_mut()) else { return false };
             let since = member.begun.since();
             member.listed = since.is_some();
-            if since.is_some_and(|since| now.saturating_sub(since) >= PATIENCE) {
+            if since.is_some_and(|since| now.saturating_sub(since) >= TIMEOUT) {
                 slow.push((number, generation));
             }
             member.listed

@@ -16,9 +16,9 @@ use crate::codec::{Cut, Side, StreamFramer};
 use crate::transaction::{Flow, Protocol};
 
 use crate::server::hub::Hub;
-use crate::server::socket::{Begun, Connection, Patience};
+use crate::server::socket::{Begun, Connection, ConnectionLimits};
 
-use super::reader::{PATIENCE, Reader, end, gone, with_room};
+use super::reader::{Reader, TIMEOUT, end, gone, with_room};
 use super::set::Set;
 use super::taker::Taker;
 use super::work::work_between;
@@ -106,9 +106,9 @@ async fn open(hub: Rc<Hub>, set: Rc<Set>, connection: Rc<Connection>, tls: Optio
         };
         (service.setup().local_address_for(connection.peer.ip()), name)
     };
-    let patience = hub.transports.connections.patience.get();
+    let limits = hub.transports.connections.limits.get();
     let connecting =
-        || connect(connection.protocol, connection.peer, from, name.clone(), tls.clone(), patience);
+        || connect(connection.protocol, connection.peer, from, name.clone(), tls.clone(), limits);
     let opened = tokio::time::timeout(OPEN, async {
         match connecting().await {
             // Connections without a message make way for one that a request needs.
@@ -185,7 +185,7 @@ async fn connect(
     from: Option<IpAddr>,
     name: Option<String>,
     tls: Option<ClientTls>,
-    patience: Patience,
+    limits: ConnectionLimits,
 ) -> io::Result<Opened> {
     let stream = match from {
         None => TcpStream::connect(peer).await?,
@@ -197,7 +197,7 @@ async fn connect(
         }
     };
     let _ = stream.set_nodelay(true);
-    if let Err(error) = patience.apply(&stream) {
+    if let Err(error) = limits.apply(&stream) {
         tracing::debug!(%error, "setting TCP keep-alive failed");
     }
     if protocol != Protocol::Tls {
@@ -230,7 +230,7 @@ fn receive(
             // A message must be completed in time, but there is no time limit between messages.
             let now = hub.clock.elapsed();
             let most = match begun.look(now, &connection.life, waiting) {
-                Some(since) => Some((since + PATIENCE).saturating_sub(now)),
+                Some(since) => Some((since + TIMEOUT).saturating_sub(now)),
                 None => idle,
             };
             stands = match most {

@@ -17,10 +17,10 @@ use crate::transaction::{ClientId, Flow, Numbers, Protocol, WORKERS_MAX};
 use super::PER_SEC_LOG2;
 use super::account::{Account, Share};
 use super::aliases::Aliases;
+use super::connection_limits::ConnectionLimits;
 use super::due::Watch;
 use super::life::Life;
 use super::marks::Marks;
-use super::patience::Patience;
 use super::websocket::WebSocket;
 
 /// Maximum number of bytes that may wait for one connection; a slower reader is disconnected.
@@ -115,7 +115,7 @@ pub(in crate::server) struct Connections {
     pub(super) watch: RefCell<Watch>,
     /// The time of the last check, in seconds since the start of the server.
     pub(super) now_secs: Cell<u32>,
-    pub(in crate::server) patience: Cell<Patience>,
+    pub(in crate::server) limits: Cell<ConnectionLimits>,
     pub(super) strangers: RefCell<Marks>,
 }
 
@@ -141,7 +141,7 @@ impl Connections {
             heads: Rc::default(),
             watch: RefCell::default(),
             now_secs: Cell::default(),
-            patience: Cell::default(),
+            limits: Cell::default(),
             strangers: RefCell::default(),
         };
         (all, to_open)

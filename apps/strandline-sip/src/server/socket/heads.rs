@@ -22,6 +22,6 @@ impl Connections {
     /// connections must not be closed for their sake.
     pub(in crate::server) fn keeps_head(&self, head: &Head, bytes: usize) -> bool {
         head.0.set_begun(bytes);
-        self.heads_bytes() <= self.patience.get().buffered_bytes_max / 4
+        self.heads_bytes() <= self.limits.get().buffered_bytes_max / 4
     }
 }

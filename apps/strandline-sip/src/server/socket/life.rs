@@ -38,7 +38,7 @@ impl Life {
         self.wrote.set(true);
     }
 
-    /// How long the peer has accepted no output, in seconds. `waits` tells whether output is waiting.
+    /// How long the peer has accepted no output, in seconds. `waits`: whether output is waiting.
     pub(super) fn stuck(&self, now_secs: u32, waits: bool) -> u32 {
         if self.wrote.replace(false) || !waits {
             self.stuck_secs.set(0);

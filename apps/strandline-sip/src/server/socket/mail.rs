@@ -28,7 +28,7 @@ pub(in crate::server) enum Letter<'a> {
     /// This response could not be sent.
     Unsent { flow: Flow, bytes: &'a [u8] },
     /// A message for the receiver, and the worker at which it arrived first.
-    Astray { first: u8, flow: Flow, bytes: &'a [u8] },
+    Misdirected { first: u8, flow: Flow, bytes: &'a [u8] },
     /// A connection of the receiver is to be closed.
     Close { flow: Flow },
     /// A connection over which the receiver has sent a request has ended.
@@ -55,7 +55,7 @@ impl<'a> Letter<'a> {
                 put_flow(flow, out);
                 out.extend_from_slice(bytes);
             }
-            Self::Astray { first, flow, bytes } => {
+            Self::Misdirected { first, flow, bytes } => {
                 out.extend_from_slice(&[3, *first]);
                 put_flow(flow, out);
                 out.extend_from_slice(bytes);
@@ -89,7 +89,7 @@ impl<'a> Letter<'a> {
             2 => Self::Unsent { flow: take_flow(rest)?, bytes: rest },
             3 => {
                 let [first] = take(rest)?;
-                Self::Astray { first, flow: take_flow(rest)?, bytes: rest }
+                Self::Misdirected { first, flow: take_flow(rest)?, bytes: rest }
             }
             4 => Self::Close { flow: take_flow(rest)? },
             5 => Self::Closed { connection: u64::from_le_bytes(take(rest)?) },

@@ -2,6 +2,7 @@
 
 mod account;
 mod aliases;
+mod connection_limits;
 mod connections;
 mod due;
 mod gate;
@@ -9,7 +10,6 @@ mod heads;
 mod life;
 mod mail;
 mod marks;
-mod patience;
 mod sctp;
 mod strangers;
 mod tls;
@@ -24,13 +24,13 @@ const PER_SEC_LOG2: u32 = 28;
 /// repetition with credentials.
 pub(super) const FIRST: u8 = 2;
 
+pub use connection_limits::ConnectionLimits;
 pub(super) use connections::{Connection, Connections, Room};
 pub(super) use gate::{Came, Gate, mark, threshold};
 pub(super) use life::Begun;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(super) use mail::fuzzing::run as letter;
 pub(super) use mail::{Letter, Mail};
-pub use patience::Patience;
 pub(super) use sctp::{Carriers, Failed, Many, Met, One, Opened, REFUSED, Sctp};
 pub(super) use tls::TlsSides;
 pub(super) use udp::Udp;

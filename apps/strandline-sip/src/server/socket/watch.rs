@@ -4,8 +4,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::account::largest;
+use super::connection_limits::ConnectionLimits;
 use super::connections::{Connection, Connections};
-use super::patience::Patience;
 
 /// Maximum number of schedule entries for closed connections.
 const GONE_MAX: usize = 4096;
@@ -16,9 +16,9 @@ fn is_over(
     (accepted, mute): (bool, bool),
     silent: Duration,
     silence_max: Option<Duration>,
-    patience: &Patience,
+    limits: &ConnectionLimits,
 ) -> bool {
-    (accepted && mute && silent >= patience.first_message) || silence_max.is_some_and(|most| silent >= most)
+    (accepted && mute && silent >= limits.first_message) || silence_max.is_some_and(|most| silent >= most)
 }
 
 impl Connections {
@@ -28,7 +28,7 @@ impl Connections {
         // Never 0, which has a special meaning in `Life`.
         let now_secs = now.as_secs().saturating_add(1) as u32;
         self.now_secs.set(now_secs);
-        let patience = self.patience.get();
+        let limits = self.limits.get();
         loop {
             let Some(id) = self.watch.borrow_mut().next(now_secs) else { break };
             let Some(connection) = self.by_id.borrow().get(&id).cloned() else { continue };
@@ -36,10 +36,10 @@ impl Connections {
             let silent = Duration::from_secs(u64::from(now_secs.saturating_sub(since)));
             let stuck = Duration::from_secs(u64::from(connection.life.stuck(now_secs, connection.waits())));
             let what = (connection.accepted.get(), connection.life.is_mute());
-            if is_over(what, silent, silence_max(id), &patience) {
+            if is_over(what, silent, silence_max(id), &limits) {
                 tracing::debug!(peer = %connection.peer, "idle connection closed");
                 connection.close();
-            } else if stuck >= patience.write {
+            } else if stuck >= limits.write {
                 tracing::debug!(peer = %connection.peer, "connection closed: the peer stopped reading");
                 connection.give_up();
             }
@@ -53,7 +53,7 @@ impl Connections {
 
     /// Closes the connections with the largest buffers if the total exceeds the limit.
     pub(in crate::server) fn keep_to_account(&self) {
-        let (bytes, most) = (self.account.bytes(), self.patience.get().buffered_bytes_max);
+        let (bytes, most) = (self.account.bytes(), self.limits.get().buffered_bytes_max);
         if bytes <= most {
             return;
         }

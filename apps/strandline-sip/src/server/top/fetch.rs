@@ -9,14 +9,14 @@ use strandline_ops::http::client::ask;
 use crate::server::live::Live;
 
 /// Timeout of a query.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The activity of the server whose metrics are at this address.
 ///
 /// # Errors
 /// Returns an error if the server doesn't respond properly.
 pub(super) fn fetch(address: SocketAddr) -> Result<Live> {
-    let asked = ask(address, "GET", "/live.json", None, PATIENCE);
+    let asked = ask(address, "GET", "/live.json", None, TIMEOUT);
     let (status, body) = asked
         .with_context(|| format!("{address}: is a SIP server running there with --metrics {address}?"))?;
     parse(status, &body).with_context(|| format!("{address} is not the metrics address of a SIP server"))

@@ -28,9 +28,9 @@ use super::merged::{self, Own};
 /// The request for the figures of the last second.
 pub(super) const SECOND: &str = "second";
 /// How long to wait for a worker, which may be busy.
-const PATIENCE: Duration = Duration::from_millis(1500);
-/// As [`PATIENCE`], for changes such as a configuration with a large file of users.
-const PATIENCE_TO_CHANGE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_millis(1500);
+/// As [`TIMEOUT`], for changes such as a configuration with a large file of users.
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Forwards requests to the workers.
 pub(super) struct Asking {
@@ -65,8 +65,8 @@ struct Asked<'a> {
 
 impl Asked<'_> {
     /// The worker's response; `None` if the worker has ended or takes too long.
-    async fn said(mut self, patience: Duration) -> Option<Said> {
-        let answer = tokio::time::timeout(patience, self.answer.take()?).await.ok()?.ok()?;
+    async fn said(mut self, timeout: Duration) -> Option<Said> {
+        let answer = tokio::time::timeout(timeout, self.answer.take()?).await.ok()?.ok()?;
         Some((self.worker, answer.0, answer.1))
     }
 }
@@ -124,15 +124,15 @@ impl Asking {
     }
 
     /// The responses that arrive in time.
-    async fn said(asked: Vec<Asked<'_>>, patience: Duration) -> Vec<Said> {
-        let said = asked.into_iter().map(|asked| asked.said(patience));
+    async fn said(asked: Vec<Asked<'_>>, timeout: Duration) -> Vec<Said> {
+        let said = asked.into_iter().map(|asked| asked.said(timeout));
         futures_util::future::join_all(said).await.into_iter().flatten().collect()
     }
 
     /// Sends a request to all serving workers at once.
     async fn ask_all(&self, method: &str, target: &str) -> Vec<Said> {
         let serving = self.exchange.serving().into_iter();
-        Self::said(serving.map(|worker| self.ask(worker, method, target)).collect(), PATIENCE).await
+        Self::said(serving.map(|worker| self.ask(worker, method, target)).collect(), TIMEOUT).await
     }
 
     /// Sends a command to all workers. Those that don't serve yet will carry it out first; only the others
@@ -142,15 +142,15 @@ impl Asking {
         let linked = self.exchange.linked().into_iter();
         let mut asked: Vec<Asked<'_>> = linked.map(tell).collect();
         asked.retain(|asked| serving.contains(&asked.worker));
-        Self::said(asked, PATIENCE_TO_CHANGE).await
+        Self::said(asked, CHANGE_TIMEOUT).await
     }
 
     /// Sends a request to one serving worker, or to another one if that doesn't respond. A request for a
     /// change is sent only once.
-    async fn ask_any(&self, method: &str, target: &str, patience: Duration) -> Answer {
+    async fn ask_any(&self, method: &str, target: &str, timeout: Duration) -> Answer {
         let changes = method != "GET";
         for worker in self.exchange.serving() {
-            match self.ask(worker, method, target).said(patience).await {
+            match self.ask(worker, method, target).said(timeout).await {
                 Some((_, status, body)) => return Answer::text(status, "application/json", body),
                 None if changes => {
                     return Answer::error(
@@ -245,7 +245,7 @@ impl Asking {
             (["status"], "GET") => self.status().await,
             (["drain"], "PUT" | "DELETE") => self.drain(method == "PUT").await,
             (["reload"], "POST") => self.reload().await,
-            _ => self.ask_any(method, &target, self.store_timeout + PATIENCE).await,
+            _ => self.ask_any(method, &target, self.store_timeout + TIMEOUT).await,
         }
     }
 

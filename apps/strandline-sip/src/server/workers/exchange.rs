@@ -254,8 +254,8 @@ pub(super) fn serve(exchange: &Exchange, mut keep: Keep, work: &Receiver<ToStore
     let (mut waits, mut more) = (false, true);
     let mut quiet_since = clock::now();
     loop {
-        let patience = if waits { LOOK } else { QUIET };
-        match work.recv_timeout(patience) {
+        let timeout = if waits { LOOK } else { QUIET };
+        match work.recv_timeout(timeout) {
             Ok(first) => {
                 let all = std::iter::once(first).chain(work.try_iter()).collect();
                 commit(exchange, &mut keep, all);

@@ -15,7 +15,7 @@ use socket2::{Domain, Socket, Type};
 use crate::server::config::{Config, Listen};
 use crate::server::hints;
 use crate::server::input::accept;
-use crate::server::socket::Patience;
+use crate::server::socket::ConnectionLimits;
 use crate::transaction::Protocol;
 
 use super::frame::Handed;
@@ -38,7 +38,7 @@ struct Shared {
 
 /// All sockets.
 pub(super) struct Group {
-    patience: Patience,
+    connection_limits: ConnectionLimits,
     /// One entry for each `listen` of the configuration; `None` for SCTP.
     shared: Vec<Option<Shared>>,
     /// For each worker, the socket from which it reads mail, and the one to which others write.
@@ -47,7 +47,8 @@ pub(super) struct Group {
 
 impl Group {
     pub(super) fn open(config: &Config) -> Result<Self> {
-        let mut group = Self { patience: config.patience, shared: Vec::new(), mail: Vec::new() };
+        let mut group =
+            Self { connection_limits: config.connection_limits, shared: Vec::new(), mail: Vec::new() };
         for listen in &config.listen {
             let shared = match listen.protocol {
                 Protocol::Sctp => None,
@@ -87,7 +88,7 @@ impl Group {
 
     fn bind(&self, listen: &Listen, address: SocketAddr, joins: bool) -> io::Result<Socket> {
         if listen.protocol != Protocol::Udp {
-            return accept::bind(address, &self.patience, joins);
+            return accept::bind(address, &self.connection_limits, joins);
         }
         let socket = Socket::new(Domain::for_address(address), Type::DGRAM, None)?;
         socket.set_reuse_port(joins)?;

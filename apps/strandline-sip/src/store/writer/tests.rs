@@ -33,7 +33,7 @@ struct World {
     done: Receiver<Done>,
 }
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn world() -> World {
     let (orders, told) = channel();
@@ -55,12 +55,12 @@ impl World {
 
     /// The users of the next commit.
     fn committed(&self) -> Vec<String> {
-        let bytes = self.commits.recv_timeout(PATIENCE).unwrap();
+        let bytes = self.commits.recv_timeout(TIMEOUT).unwrap();
         Journal::read(&bytes).map(|(user, _)| String::from_utf8(user.to_vec()).unwrap()).collect()
     }
 
     fn done(&self) -> Done {
-        self.done.recv_timeout(PATIENCE).unwrap()
+        self.done.recv_timeout(TIMEOUT).unwrap()
     }
 }
 

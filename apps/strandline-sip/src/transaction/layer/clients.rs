@@ -191,8 +191,8 @@ impl Transactions {
         let (flow, user) = (client.flow, client.user);
         // Without a final response within 64 T1 of the CANCEL, the transaction ends as if 487 had come
         // (section 9.1).
-        let patience = self.timings.patience();
-        self.set_timers(now, id.slot << 2, Timers { resend: Timer::Keep, end: Timer::Start(patience) });
+        let timeout = self.timings.transaction_timeout();
+        self.set_timers(now, id.slot << 2, Timers { resend: Timer::Keep, end: Timer::Start(timeout) });
         self.scratch.clear();
         let Some(client) = self.clients.get(id.slot) else { return false };
         let Ok(request) = Message::parse(&client.request, &mut self.index) else { return false };

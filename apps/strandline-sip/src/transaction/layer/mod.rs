@@ -132,7 +132,7 @@ struct Server {
     asked: bool,
     /// True if the responses count against their destination's balance, because the source of the request may be
     /// forged.
-    weighed: bool,
+    unvalidated: bool,
     user: u64,
 }
 

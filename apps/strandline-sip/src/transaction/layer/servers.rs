@@ -28,7 +28,7 @@ impl Server {
     /// Returns true if `bytes` may be sent to the transaction's peer, and counts them.
     fn may_send(&self, balance: &mut Balance, bytes: usize, provisional: bool) -> bool {
         let address = self.flow.peer.ip();
-        !self.weighed || balance.is_proven(address) || balance.allows(address, bytes, provisional)
+        !self.unvalidated || balance.is_proven(address) || balance.allows(address, bytes, provisional)
     }
 
     /// Retransmits the last response, unless the balance of its destination forbids it.
@@ -140,7 +140,7 @@ impl Transactions {
             flow,
             response: Vec::new(),
             asked: false,
-            weighed: false,
+            unvalidated: false,
             user,
         };
         let slot = self.servers.insert(server).ok_or(BeginError::Full)?;
@@ -154,17 +154,17 @@ impl Transactions {
     /// Marks a transaction whose responses may not go to the sender of its request. Responses count against
     /// the balance of their destination from now on, and those beyond it are not sent; retransmitted requests
     /// count in its favour.
-    pub(crate) fn weigh(&mut self, id: ServerId) {
+    pub(crate) fn take(&mut self, id: ServerId) {
         if let Some(server) = self.server(id) {
-            server.weighed = true;
+            server.unvalidated = true;
         }
     }
 
     /// The address to which the transaction's responses go, if they count against its balance.
-    pub(crate) fn is_weighed(&self, id: ServerId) -> Option<IpAddr> {
+    pub(crate) fn is_unvalidated(&self, id: ServerId) -> Option<IpAddr> {
         let server = self.servers.get(id.slot).filter(|server| server.generation == id.generation)?;
         let address = server.flow.peer.ip();
-        (server.weighed && !self.balance.is_proven(address)).then_some(address)
+        (server.unvalidated && !self.balance.is_proven(address)).then_some(address)
     }
 
     /// Sends a response that `write` appends to a buffer. Returns whether it was sent, or only the balance

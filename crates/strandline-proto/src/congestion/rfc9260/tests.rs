@@ -17,7 +17,14 @@ fn not_full(acked_bytes: u32) -> Ack {
 
 /// A controller in congestion avoidance with the given window.
 fn avoiding(cwnd: u32) -> Rfc9260 {
-    Rfc9260 { cwnd, ssthresh: cwnd - 1, partial_bytes_acked: 0, pmdcs: PMDCS, before: Undo::default(), l_max: L_MAX }
+    Rfc9260 {
+        cwnd,
+        ssthresh: cwnd - 1,
+        partial_bytes_acked: 0,
+        pmdcs: PMDCS,
+        before: Undo::default(),
+        l_max: L_MAX,
+    }
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn steady_rate_makes_acknowledgements_rare() {
     assert_eq!(flow.every(), EVERY_MIN);
     rounds(&mut flow, &mut now, RTT, 10, 1000);
     assert_eq!(flow.every(), EVERY_MAX);
-    assert_eq!(flow.patience(), RTT / 4);
+    assert_eq!(flow.sack_delay(), RTT / 4);
 }
 
 #[test]
@@ -100,11 +100,11 @@ fn only_the_answer_to_the_latest_question_counts() {
     flow.on_rtt_answer(START, 0);
     flow.on_rtt_asked(START, NONCE, None);
     flow.on_rtt_answer(START + RTT, NONCE + 1);
-    assert_eq!(flow.patience(), Duration::from_millis(1), "not known");
+    assert_eq!(flow.sack_delay(), Duration::from_millis(1), "not known");
     flow.on_rtt_answer(START + RTT, NONCE);
-    assert_eq!(flow.patience(), RTT / 4);
+    assert_eq!(flow.sack_delay(), RTT / 4);
     flow.on_rtt_answer(START + 10 * RTT, NONCE);
-    assert_eq!(flow.patience(), RTT / 4, "once");
+    assert_eq!(flow.sack_delay(), RTT / 4, "once");
     assert!(flow.wants_rtt(START + RTT_AGE_MAX), "and it becomes old");
 }
 

@@ -1,17 +1,17 @@
 use super::*;
 
-fn read(text: &str) -> Result<Patience, String> {
+fn read(text: &str) -> Result<ConnectionLimits, String> {
     let table: Table = toml::from_str(text).map_err(|error| error.to_string())?;
     check(&table).map_err(|error| error.to_string())
 }
 
 #[test]
 fn each_key_counts_for_itself() {
-    assert_eq!(read(""), Ok(Patience::default()));
+    assert_eq!(read(""), Ok(ConnectionLimits::default()));
     let all = "first_message_secs = 7\nidle_secs = 8\nkeep_alive_secs = 9\nwrite_secs = 10\n\
                buffered_bytes_max = 2000000\n";
     let secs = Duration::from_secs;
-    let wanted = Patience {
+    let wanted = ConnectionLimits {
         first_message: secs(7),
         idle: Some(secs(8)),
         keep_alive: secs(9),
@@ -19,7 +19,7 @@ fn each_key_counts_for_itself() {
         buffered_bytes_max: 2_000_000,
     };
     assert_eq!(read(all), Ok(wanted));
-    assert_eq!(read("idle_secs = 0").map(|patience| patience.idle), Ok(None));
+    assert_eq!(read("idle_secs = 0").map(|limits| limits.idle), Ok(None));
 }
 
 #[test]

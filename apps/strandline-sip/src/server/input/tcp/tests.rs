@@ -5,7 +5,7 @@ use socket2::SockRef;
 use super::super::accept::{accept, listen};
 use super::*;
 
-const PATIENCE_OF_TEST: Patience = Patience {
+const LIMITS: ConnectionLimits = ConnectionLimits {
     first_message: Duration::from_secs(30),
     idle: None,
     keep_alive: Duration::from_secs(77),
@@ -27,9 +27,9 @@ fn is_asked(socket: &impl AsFd) {
 
 #[tokio::test]
 async fn the_system_finds_out_whose_peer_is_gone() {
-    let listening = listen("127.0.0.1:0".parse().unwrap(), &PATIENCE_OF_TEST).unwrap();
+    let listening = listen("127.0.0.1:0".parse().unwrap(), &LIMITS).unwrap();
     let address = listening.get_ref().local_addr().unwrap();
-    let opened = connect(Protocol::Tcp, address, None, None, None, PATIENCE_OF_TEST).await.unwrap();
+    let opened = connect(Protocol::Tcp, address, None, None, None, LIMITS).await.unwrap();
     let Opened::Plain(opened) = opened else { panic!("without TLS") };
     listening.readable().await.unwrap().clear_ready();
     let (accepted, _) = accept(listening.get_ref()).unwrap();

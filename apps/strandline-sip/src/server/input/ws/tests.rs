@@ -2,7 +2,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use super::*;
-use crate::server::socket::Patience;
+use crate::server::socket::ConnectionLimits;
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: sip\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
     Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: sip\r\n";
@@ -73,7 +73,9 @@ async fn oversized_head_is_refused_and_freed() {
 #[tokio::test]
 async fn partial_handshakes_have_a_quarter_of_memory() {
     let (connections, _wanted) = Connections::new(1);
-    connections.patience.set(Patience { buffered_bytes_max: 4 * GET.len() * 2, ..Patience::default() });
+    connections
+        .limits
+        .set(ConnectionLimits { buffered_bytes_max: 4 * GET.len() * 2, ..ConnectionLimits::default() });
     let settings = WebSockets::default();
     let pairs = [pair(), pair(), pair()];
     let [first, second, third] = &pairs;

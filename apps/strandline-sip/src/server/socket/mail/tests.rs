@@ -22,7 +22,7 @@ fn letters_arrive_as_they_were_written() {
                 Letter::Send { from: 3, flow, client: None, bytes },
                 Letter::Failed { client: CLIENT },
                 Letter::Unsent { flow, bytes },
-                Letter::Astray { first: 2, flow, bytes },
+                Letter::Misdirected { first: 2, flow, bytes },
                 Letter::Close { flow },
                 Letter::Closed { connection: 99 },
             ]

@@ -58,7 +58,7 @@ fn who_says_nothing_is_let_go() {
 #[test]
 fn largest_buffer_goes_first_over_the_limit() {
     let (connections, _wanted) = Connections::new(1);
-    connections.patience.set(Patience { buffered_bytes_max: 1000, ..Patience::default() });
+    connections.limits.set(ConnectionLimits { buffered_bytes_max: 1000, ..ConnectionLimits::default() });
     let (small, mut small_phone) = pair(&connections);
     let (large, mut large_phone) = pair(&connections);
     small.keeps(100);

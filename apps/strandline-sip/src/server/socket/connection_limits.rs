@@ -12,7 +12,7 @@ const PROBE: Duration = Duration::from_secs(15);
 
 /// Timeouts and buffer limits of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
+pub struct ConnectionLimits {
     /// Time until the first complete message on an accepted connection.
     pub first_message: Duration,
     /// Time without input on a connection over which no user is reached; `None` for no limit.
@@ -25,7 +25,7 @@ pub struct Patience {
     pub buffered_bytes_max: usize,
 }
 
-impl Default for Patience {
+impl Default for ConnectionLimits {
     /// 30 s; 30 min, which is longer than a call may be silent with session timers (RFC 4028); 5 min; 30 s;
     /// 256 MiB.
     fn default() -> Self {
@@ -39,7 +39,7 @@ impl Default for Patience {
     }
 }
 
-impl Patience {
+impl ConnectionLimits {
     /// Enables TCP keep-alive, so that the system detects dead peers. Accepted connections inherit it from
     /// the listening socket.
     ///
