@@ -12,6 +12,7 @@ use crate::report::{self, ReportArgs};
 use crate::results::{Machine, Results, statistics};
 use crate::run::{self, Places, RunArgs};
 use crate::simulate::{self, SimulateArgs};
+use crate::site::{self, SiteArgs};
 use crate::together::{self, TogetherArgs};
 use crate::trace::{self, TraceArgs};
 
@@ -36,6 +37,8 @@ Examples:
     Instructions(InstructionsArgs),
     /// Run programs concurrently; used by plans
     Together(TogetherArgs),
+    /// Create the files that experiments with HTTP fetch; used by plans
+    Site(SiteArgs),
 }
 
 /// Arguments of `strandline lab list`.
@@ -63,6 +66,7 @@ impl Lab {
             Self::Simulate(args) => simulate::run(&args),
             Self::Instructions(args) => instructions::run(&args),
             Self::Together(args) => together::run(&args),
+            Self::Site(args) => site::run(&args),
         }
     }
 }

@@ -6,8 +6,9 @@ use std::process::{Command, Output, Stdio};
 use anyhow::{Context, Result, anyhow, bail};
 
 /// Programs commonly run on a network, with the Debian package of each.
-const PACKAGES: [(&str, &str); 33] = [
+const PACKAGES: [(&str, &str); 34] = [
     ("ab", "apache2-utils"),
+    ("caddy", "caddy"),
     ("chrt", "util-linux"),
     ("curl", "curl"),
     ("dig", "bind9-dnsutils"),

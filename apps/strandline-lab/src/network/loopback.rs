@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 
 use crate::netem::command::run;
 use crate::netem::device::set_parameters;
@@ -41,6 +41,29 @@ pub fn create(name: &str, plan: &NetworkPlan) -> Result<Namespaces> {
             );
         }
     }
-    run("ip", &["-n", &namespaces.namespace(SIDE), "-batch", "-"], &commands)?;
+    let namespace = namespaces.namespace(SIDE);
+    run("ip", &["-n", &namespace, "-batch", "-"], &commands)?;
+    if let Some(every) = plan.loss_every().map_err(|wrong| anyhow!(wrong))? {
+        drop_packets(&namespace, every)?;
+    }
     Ok(namespaces)
+}
+
+/// Drops every so many IP packets, as they arrive: where they leave, the sender would learn of it. Packets of both
+/// directions and all protocols are in one count; bursts are segmented so that it is packets that are counted.
+fn drop_packets(namespace: &str, every: u32) -> Result<()> {
+    run("ethtool", &["--version"], "")?;
+    let inside = ["netns", "exec", namespace];
+    let offloads =
+        ["ethtool", "-K", "lo", "tso", "off", "gso", "off", "gro", "off", "tx-udp-segmentation", "off"];
+    run("ip", &[inside.as_slice(), &offloads].concat(), "")?;
+    if every == 0 {
+        return Ok(());
+    }
+    run("iptables", &["--version"], "")?;
+    let (every, last) = (every.to_string(), (every - 1).to_string());
+    let rule = ["iptables", "-A", "INPUT", "-m", "statistic", "--mode", "nth", "--every", &every];
+    let what = ["--packet", &last, "-j", "DROP"];
+    run("ip", &[inside.as_slice(), &rule, &what].concat(), "")?;
+    Ok(())
 }

@@ -82,6 +82,10 @@ pub fn check(network: &NetworkPlan, seed: u64) -> Result<(), String> {
     if network.offloads && kind != NetworkKind::Veth {
         return Err(format!("offloads require kind = \"veth\", not \"{kind}\""));
     }
+    if network.loss_every.is_some() && kind != NetworkKind::Loopback {
+        return Err(format!("loss-every requires kind = \"loopback\", not \"{kind}\""));
+    }
+    network.loss_every()?;
     if let (true, Some(tcp)) = (kind.is_alone(), &network.tcp) {
         let has = if kind == NetworkKind::Simulator {
             "a simulation has no TCP"

@@ -55,6 +55,10 @@ pub struct NetworkPlan {
     /// MTU of the devices; default 1,500, for a loopback interface 65,536.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
+    /// Every how many IP packets one is dropped (loopback only), counted over both directions and all protocols; 0
+    /// means none. May contain variables.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss_every: Option<String>,
     /// Whether the veth pair passes bursts unsegmented (TSO, GSO, GRO and their equivalents for UDP).
     #[serde(default)]
     pub offloads: bool,
@@ -100,6 +104,8 @@ pub struct NetworkChange {
     pub tcp: Option<String>,
     /// See [`NetworkPlan::mtu`].
     pub mtu: Option<u32>,
+    /// See [`NetworkPlan::loss_every`].
+    pub loss_every: Option<String>,
     /// See [`NetworkPlan::offloads`].
     pub offloads: Option<bool>,
 }
@@ -128,6 +134,20 @@ impl NetworkPlan {
     pub fn mtu(&self) -> u32 {
         let usual = if self.kind == NetworkKind::Loopback { LOOPBACK_MTU } else { 1500 };
         self.mtu.unwrap_or(usual)
+    }
+
+    /// Returns every how many packets of a loopback interface one is dropped (0: none), if the plan says so.
+    ///
+    /// # Errors
+    /// If the setting is not such a number.
+    pub fn loss_every(&self) -> Result<Option<u32>, String> {
+        let Some(text) = &self.loss_every else { return Ok(None) };
+        match text.parse() {
+            Ok(every) if every != 1 => Ok(Some(every)),
+            _ => Err(format!(
+                "loss-every = \"{text}\" must be 0 or a number from 2: \"10\" is every tenth packet"
+            )),
+        }
     }
 
     /// Returns the congestion control of the kernel's TCP on a network created for the run.
@@ -165,7 +185,8 @@ impl NetworkPlan {
     #[must_use]
     pub fn with(&self, change: &NetworkChange) -> Self {
         let mut network = self.clone();
-        let NetworkChange { kind, link, to_right, to_left, schedule, tcp, mtu, offloads } = change.clone();
+        let NetworkChange { kind, link, to_right, to_left, schedule, tcp, mtu, loss_every, offloads } =
+            change.clone();
         network.kind = kind.unwrap_or(network.kind);
         network.link = link.unwrap_or(network.link);
         network.to_right = to_right.unwrap_or(network.to_right);
@@ -173,6 +194,7 @@ impl NetworkPlan {
         network.schedule = schedule.unwrap_or(network.schedule);
         network.tcp = tcp.or(network.tcp);
         network.mtu = mtu.or(network.mtu);
+        network.loss_every = loss_every.or(network.loss_every);
         network.offloads = offloads.unwrap_or(network.offloads);
         network
     }
@@ -218,6 +240,9 @@ impl fmt::Display for NetworkPlan {
         }
         if let Some(mtu) = self.mtu {
             write!(f, "; mtu={mtu}")?;
+        }
+        if let Some(every) = &self.loss_every {
+            write!(f, "; loss-every={every}")?;
         }
         if self.offloads {
             write!(f, "; offloads")?;

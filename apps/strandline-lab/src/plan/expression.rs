@@ -1,6 +1,7 @@
 //! Arithmetic expressions over named numbers: `({/a} + {/b}) / 1e6`.
 //!
-//! They consist of numbers, `+ - * /`, parentheses, and names in braces, which the caller resolves.
+//! They consist of numbers, `+ - * /`, parentheses, `max(a, b)` and `min(a, b)`, and names in braces, which the
+//! caller resolves.
 
 /// A parsed expression.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +25,10 @@ pub enum Operator {
     Multiply,
     /// Their quotient.
     Divide,
+    /// The larger one.
+    Max,
+    /// The smaller one.
+    Min,
 }
 
 /// Maximum nesting of parentheses.
@@ -61,6 +66,8 @@ impl Expression {
                     Operator::Multiply => Ok(left * right),
                     Operator::Divide if right == 0.0 => Err("division by zero".to_owned()),
                     Operator::Divide => Ok(left / right),
+                    Operator::Max => Ok(left.max(right)),
+                    Operator::Min => Ok(left.min(right)),
                 }
             }
         }
@@ -106,27 +113,48 @@ impl Reader<'_> {
         let Some((sign, operator)) = known.iter().find(|(sign, _)| rest.starts_with(*sign)) else {
             return Ok(None);
         };
+        self.rest = rest.strip_prefix(*sign).unwrap_or(rest);
+        self.count()?;
+        Ok(Some(*operator))
+    }
+
+    fn count(&mut self) -> Result<(), String> {
         self.operations += 1;
         if self.operations > OPERATIONS_MAX {
             return Err(format!("expressions are limited to {OPERATIONS_MAX} operations"));
         }
-        self.rest = rest.strip_prefix(*sign).unwrap_or(rest);
-        Ok(Some(*operator))
+        Ok(())
+    }
+
+    /// Reads from after an opening parenthesis to its end: one expression, or with a function several between commas.
+    fn enclosed(&mut self, function: Option<Operator>) -> Result<Expression, String> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(format!("'{}': more than {DEPTH_MAX} parentheses", self.text));
+        }
+        let mut expression = self.sum()?;
+        while let Some((operator, next)) = function.zip(self.rest.trim_start().strip_prefix(',')) {
+            self.rest = next;
+            self.count()?;
+            expression = Expression::Operation(Box::new(expression), operator, Box::new(self.sum()?));
+        }
+        let after = self.rest.trim_start().strip_prefix(')');
+        self.rest = after.ok_or_else(|| format!("'{}': unclosed (", self.text))?;
+        self.depth -= 1;
+        Ok(expression)
     }
 
     fn atom(&mut self) -> Result<Expression, String> {
         let rest = self.rest.trim_start();
         if let Some(inner) = rest.strip_prefix('(') {
-            self.depth += 1;
-            if self.depth > DEPTH_MAX {
-                return Err(format!("'{}': more than {DEPTH_MAX} parentheses", self.text));
-            }
             self.rest = inner;
-            let expression = self.sum()?;
-            let after = self.rest.trim_start().strip_prefix(')');
-            self.rest = after.ok_or_else(|| format!("'{}': unclosed (", self.text))?;
-            self.depth -= 1;
-            return Ok(expression);
+            return self.enclosed(None);
+        }
+        for (name, operator) in [("max(", Operator::Max), ("min(", Operator::Min)] {
+            if let Some(inner) = rest.strip_prefix(name) {
+                self.rest = inner;
+                return self.enclosed(Some(operator));
+            }
         }
         if let Some(inner) = rest.strip_prefix('{') {
             let (name, after) =

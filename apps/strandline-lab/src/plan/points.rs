@@ -118,6 +118,9 @@ impl Plan {
         {
             *settings = fill(settings, &variables)?;
         }
+        if let Some(every) = &mut network.loss_every {
+            *every = fill(every, &variables)?;
+        }
         variables.insert("link".to_owned(), network.link.clone());
         let server = series.server.as_ref().map(|server| fill(server, &variables)).transpose()?;
         let client = fill(&series.client, &variables)?;

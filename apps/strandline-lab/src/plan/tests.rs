@@ -226,6 +226,7 @@ fn mistakes_show_their_place_and_remedy() {
         ("[network]\n", "[network]\npaths = 99\n", vec!["at most 16 paths"]),
         ("[network]\n", "[network]\npaths = 2\nschedule = \"1s path=3 cut\"\n", vec!["no path 3"]),
         ("loss-every={every}", "lose={every}", vec!["'lose'", "loss=1%"]),
+        ("[network]\n", "[network]\nloss-every = \"10\"\n", vec!["loss-every requires", "loopback"]),
         ("\"{/end/bits} / 1e6\"", "\"{/end/bits} / \"", vec!["measure 'throughput'", "at the end"]),
         ("\"{/end/bits} / 1e6\"", "\"({/end/bits}\"", vec!["unclosed ("]),
         ("\"{/end/bits} / 1e6\"", "\"{sender:/end/bits}\"", vec!["{sender:/end/bits}", "{server:/pointer}"]),
@@ -292,9 +293,10 @@ fn expressions_have_their_usual_meaning() {
     assert_eq!(value("(1 + 2) * ({a} - 1)"), Ok(6.0));
     assert_eq!(value("8 / 2 / 2"), Ok(2.0));
     assert_eq!(value("{b.c@1 %} * 1e-3 * 1.5E+3"), Ok(6.0));
+    assert_eq!(value("max(1, {a}, 2) - min({b.c@1 %}, 2 * 1) * max(5)"), Ok(-7.0));
     assert_eq!(value("{x}"), Err("no x".to_owned()));
     assert!(value("1 / (2 - 2)").unwrap_err().contains("division by zero"));
-    for wrong in ["", "1 +", "(1", "1)", "{a", "a", "1 1", "1e", "--1"] {
+    for wrong in ["", "1 +", "(1", "1)", "{a", "a", "1 1", "1e", "--1", "max(1,", "max(,1)", "(1, 2)"] {
         assert!(Expression::parse(wrong).is_err(), "{wrong}");
     }
     assert!(Expression::parse(&"(".repeat(10_000)).is_err());

@@ -69,7 +69,8 @@ pub fn programs(run: &Run) -> Vec<Invocation> {
         ("setpriv", true),
         ("ip", !network.kind.is_alone()),
         ("taskset", network.cores.is_some()),
-        ("ethtool", network.kind == NetworkKind::Veth),
+        ("ethtool", network.kind == NetworkKind::Veth || network.loss_every.is_some()),
+        ("iptables", network.loss_every.is_some()),
         ("valgrind", commands().any(|command| command.starts_with("strandline lab instructions "))),
     ];
     all.extend(own.iter().filter(|(_, needed)| *needed).map(|(name, _)| vec![(*name).to_owned()]));

@@ -4,8 +4,6 @@
 //!
 //! Choices in its favour: windows of 8 MB, UDP sockets of 4 MiB, one thread with one task on each side.
 
-mod trust;
-
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -66,7 +64,7 @@ fn endpoint(port: u16, server: Option<quinn::ServerConfig>) -> anyhow::Result<En
 }
 
 async fn receive(port: u16) -> anyhow::Result<()> {
-    let mut config = trust::server()?;
+    let mut config = quic_identity::server(b"")?;
     config.transport_config(transport());
     let endpoint = endpoint(port, Some(config))?;
     let connection = endpoint.accept().await.context("nobody came")?.await?;
@@ -84,7 +82,7 @@ async fn receive(port: u16) -> anyhow::Result<()> {
 }
 
 async fn send(to: SocketAddr, data: &[u8], duration: Duration) -> anyhow::Result<()> {
-    let mut config = trust::client()?;
+    let mut config = quic_identity::client(b"")?;
     config.transport_config(transport());
     let endpoint = endpoint(0, None)?;
     let connection = endpoint.connect_with(config, to, "localhost")?.await?;

@@ -1,4 +1,4 @@
-//! Keys and certificates of one run.
+//! Keys and certificates of one run, for quinn on both sides.
 
 use std::sync::Arc;
 
@@ -14,25 +14,33 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(CryptoProvider { cipher_suites, ..ring::default_provider() })
 }
 
-pub(crate) fn server() -> anyhow::Result<quinn::ServerConfig> {
+/// Returns the configuration of a server with a certificate made for this run; `alpn` is empty or a protocol's name.
+pub fn server(alpn: &[u8]) -> anyhow::Result<quinn::ServerConfig> {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
     let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
-    let tls = rustls::ServerConfig::builder_with_provider(provider())
+    let mut tls = rustls::ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_no_client_auth()
         .with_single_cert(vec![made.cert.der().clone()], key.into())?;
+    tls.alpn_protocols = names(alpn);
     let tls = QuicServerConfig::try_from(tls).context("TLS for QUIC")?;
     Ok(quinn::ServerConfig::with_crypto(Arc::new(tls)))
 }
 
-pub(crate) fn client() -> anyhow::Result<quinn::ClientConfig> {
-    let tls = rustls::ClientConfig::builder_with_provider(provider())
+/// Returns the configuration of a client that accepts any certificate.
+pub fn client(alpn: &[u8]) -> anyhow::Result<quinn::ClientConfig> {
+    let mut tls = rustls::ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Anybody(provider())))
         .with_no_client_auth();
+    tls.alpn_protocols = names(alpn);
     let tls = QuicClientConfig::try_from(tls).context("TLS for QUIC")?;
     Ok(quinn::ClientConfig::new(Arc::new(tls)))
+}
+
+fn names(alpn: &[u8]) -> Vec<Vec<u8>> {
+    if alpn.is_empty() { Vec::new() } else { vec![alpn.to_vec()] }
 }
 
 /// Accepts any certificate: both sides belong to one measurement on one machine.
