@@ -12,7 +12,7 @@ BENCH ?=
 CARGO_TARGET_DIR ?= target
 PROGRAM = $(CARGO_TARGET_DIR)/release/strandline
 
-.PHONY: help run build test test-deps interop interop-deps fuzz fuzz-smoke bench bench-micro bench-instructions bench-instructions-update report report-deps sim check fmt doc clean
+.PHONY: help run build test test-deps interop interop-deps fuzz fuzz-smoke bench bench-micro bench-instructions bench-instructions-update report report-deps lab-references sim check fmt doc clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -62,6 +62,10 @@ report: report-deps build ## papers' experiments, a short set, drawn beside what
 
 report-deps:
 	tests/interop/setup report
+
+lab-references: ## HTTP/3 and h2load for the experiments osterdahl-2005/objects and page, with nginx and h2load of Debian
+	tests/interop/setup lab
+	cargo build --release --locked --manifest-path bench/references/Cargo.toml --target-dir target/bench --package http3-quinn --package h2load-report
 
 sim: ## search for failures in simulated networks: make sim SEEDS=100000
 	cargo run --profile sim --locked --package strandline-sim -- --count $(SEEDS)

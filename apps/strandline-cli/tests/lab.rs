@@ -210,7 +210,7 @@ fn errors_say_what_to_do() {
 #[test]
 fn help_has_examples() {
     let laboratory = Laboratory::new("help", PLAN);
-    let commands = ["list", "run", "report", "trace", "simulate", "instructions", "together"];
+    let commands = ["list", "run", "report", "trace", "simulate", "instructions", "together", "site"];
     let (code, whole, _) = laboratory.run(&["--help"]);
     assert!(code == Some(0) && whole.contains("\n  strandline lab "), "{whole}");
     for command in commands {
@@ -236,6 +236,45 @@ fn the_documentation_has_every_option() {
             assert!(documentation.contains(&format!("--{option}")), "{command} --{option}");
         }
     }
+}
+
+/// Sends datagrams that nobody takes; each is answered with ICMP. Prints what became of all packets.
+const DATAGRAMS: &str = "\
+for i in {1..60}; do echo $i >/dev/udp/127.0.0.1/9; done
+iptables -nvxL INPUT | awk '
+    /^Chain/ {gsub(\"[(]\", \"\"); passed = $5}
+    /DROP/ {dropped = $1}
+    END {printf \"{\\\"dropped\\\": %d, \\\"passed\\\": %d}\\n\", dropped, passed}'
+";
+
+#[test]
+fn every_tenth_packet_is_dropped_on_loopback() {
+    let plan = PLAN
+        .replace("kind = \"none\"", "kind = \"loopback\"\nloss-every = \"{size}\"")
+        .replace("values = [1, 10]", "values = [0, 10]")
+        .replace("{/speed} * {size}", "{/dropped}")
+        .replace("cat FOLDER/a.json", "bash FOLDER/datagrams")
+        .replace("cat FOLDER/b.json", "bash FOLDER/datagrams");
+    let laboratory = Laboratory::new("drops", &plan);
+    fs::write(laboratory.folder.join("datagrams"), DATAGRAMS).unwrap();
+    let (code, _, told) = laboratory.run(&["run", "--all"]);
+    assert_eq!(code, Some(0), "{told}");
+    for line in laboratory.results() {
+        let count = |what: &str| line["client_report"][what].as_u64().unwrap();
+        let all = count("dropped") + count("passed");
+        assert!(all >= 60, "{line}");
+        assert_eq!(count("dropped"), if line["value"] == "10" { all / 10 } else { 0 }, "{line}");
+    }
+}
+
+#[test]
+fn site_is_made_before_the_program_runs() {
+    let laboratory = Laboratory::new("site", PLAN);
+    let (code, printed, told) = laboratory.run(&["site", "files", "--", "ls", "files"]);
+    assert_eq!(code, Some(0), "{told}");
+    assert_eq!(printed.lines().collect::<Vec<_>>(), ["100", "100k", "10k", "10m", "1k", "1m", "page"]);
+    let (code, _, told) = laboratory.run(&["site", "files", "--", "http3-quinn"]);
+    assert!(code == Some(1) && told.contains("make lab-references"), "{told}");
 }
 
 /// A veth pair's option on a loopback interface, and a load that its network can't carry.

@@ -6,9 +6,8 @@ use std::process::{Command, Output, Stdio};
 use anyhow::{Context, Result, anyhow, bail};
 
 /// Programs commonly run on a network, with the Debian package of each.
-const PACKAGES: [(&str, &str); 34] = [
+const PACKAGES: [(&str, &str); 33] = [
     ("ab", "apache2-utils"),
-    ("caddy", "caddy"),
     ("chrt", "util-linux"),
     ("curl", "curl"),
     ("dig", "bind9-dnsutils"),
@@ -43,10 +42,18 @@ const PACKAGES: [(&str, &str); 34] = [
     ("wget", "wget"),
 ];
 
+/// Reference programs of this repository.
+const REFERENCES: [&str; 2] = ["h2load-report", "http3-quinn"];
+
 /// Returns a message that a program is missing, with how to install it.
 #[must_use]
 pub fn missing(program: &str) -> String {
     let name = program.rsplit('/').next().unwrap_or(program);
+    if REFERENCES.contains(&name) {
+        return format!(
+            "{program} is not installed: run make lab-references, and add target/bench/release to PATH"
+        );
+    }
     match PACKAGES.iter().find(|(known, _)| *known == name) {
         Some((_, package)) => format!("{program} is not installed: apt-get install {package}"),
         None => format!("program '{program}' not found"),
