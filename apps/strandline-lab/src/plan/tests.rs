@@ -414,6 +414,29 @@ fn short_set_of_make_report_takes_under_twelve_minutes() {
 }
 
 #[test]
+fn plans_have_the_numbers_of_published_toml() {
+    let text = std::fs::read_to_string(experiments().join("osterdahl-2005/published.toml")).unwrap();
+    let printed: toml::Value = toml::from_str(&text).unwrap();
+    let columns = [
+        ("loopback", "no_drops"),
+        ("path", "no_drops"),
+        ("loopback-drops", "every_10th_dropped"),
+        ("path-drops", "every_10th_dropped"),
+    ];
+    for (name, column) in columns {
+        let found = find(&experiments(), &[format!("osterdahl-2005/tables-{name}")]).unwrap();
+        let plan = load(&found[0]).unwrap();
+        for (table, published) in (1..=4).zip(&plan.published) {
+            let PublishedValue::Each(values) = &published.values["throughput"] else { panic!("{name}") };
+            let printed: BTreeMap<String, f64> =
+                printed[&format!("table{table}")][column].clone().try_into().unwrap();
+            assert_eq!(*values, printed, "{name}, table {table}");
+        }
+        assert_eq!(plan.published.len(), 4);
+    }
+}
+
+#[test]
 fn figure_8_goes_on_to_a_million() {
     let found = find(&experiments(), &["ono-schulzrinne-2008-sctp/figure8-million".to_owned()]).unwrap();
     let plan = load(&found[0]).unwrap();
