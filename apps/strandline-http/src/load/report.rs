@@ -92,6 +92,7 @@ pub(super) struct Times {
     pub(super) slowest_ms: Option<f64>,
     pub(super) response_ms: Option<Distribution>,
     pub(super) transfer_ms: Option<Distribution>,
+    pub(super) request_ms: Option<Distribution>,
     pub(super) connect_ms: Option<Distribution>,
     pub(super) connection_ms: Option<Distribution>,
 }
@@ -154,6 +155,7 @@ impl Report {
                 slowest_ms: (requests.replies > 0).then(|| millis(requests.slowest)),
                 response_ms: requests.response.distribution(),
                 transfer_ms: requests.transfer.distribution(),
+                request_ms: requests.request.distribution(),
                 connect_ms: connections.connect.distribution(),
                 connection_ms: connections.lifetime.distribution(),
             },

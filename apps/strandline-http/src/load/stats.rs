@@ -75,6 +75,8 @@ pub(super) struct Requests {
     pub(super) slowest: Duration,
     pub(super) response: Times,
     pub(super) transfer: Times,
+    /// From a request until the end of the body.
+    pub(super) request: Times,
 }
 
 /// The counters of sessions.
@@ -212,6 +214,7 @@ impl Stats {
                 requests.slowest = requests.slowest.max(latency);
                 requests.response.record(reply.response);
                 requests.transfer.record(reply.transfer);
+                requests.request.record(reply.response + reply.transfer);
             }
             Err(failure) => {
                 requests.partial_bytes += ended.bytes;

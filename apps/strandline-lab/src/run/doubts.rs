@@ -23,15 +23,18 @@ pub fn doubts(plan: &Plan, run: &Run, client: &Value) -> Vec<String> {
     found
 }
 
-/// Checks `failed` and `completed`, the numbers of operations.
+/// Checks `failed` and `completed`, the numbers of operations; of HTTP requests `errors_total` and `replies`.
 fn too_many_failed(object: &Map<String, Value>, failed_max: f64) -> Option<String> {
-    let [failed, completed] = ["failed", "completed"].map(|key| object.get(key).and_then(Value::as_f64));
-    let (failed, all) = (failed?, failed? + completed?);
+    let number = |key| object.get(key).and_then(Value::as_f64);
+    let pair = |failed, completed| number(failed).zip(number(completed));
+    let (failed, completed) = pair("failed", "completed").or_else(|| pair("errors_total", "replies"))?;
+    let all = failed + completed;
     if failed <= all * failed_max {
         return None;
     }
-    let error = object.get("errors").and_then(Value::as_object).and_then(|errors| errors.keys().next());
-    let error = error.map(|error| format!(": {error}")).unwrap_or_default();
+    let errors = object.get("errors").and_then(Value::as_object);
+    let error = errors.and_then(|errors| errors.iter().find(|(_, count)| count.as_u64() != Some(0)));
+    let error = error.map(|(error, _)| error).map(|error| format!(": {error}")).unwrap_or_default();
     Some(format!("{failed} of {all} operations failed{error} (failed-max = {failed_max})"))
 }
 

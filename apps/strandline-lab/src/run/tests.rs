@@ -109,8 +109,10 @@ fn what_programs_say_against_a_run_is_heard() {
     let failed = json!({"steps": [{"completed": 98, "failed": 2, "errors": {"refused": 2}}]});
     assert_eq!(said(&plan, failed.clone()), ["2 of 100 operations failed: refused (failed-max = 0)"]);
     assert!(said(&plan, json!({"completed": 100, "failed": 0})).is_empty());
+    let http = json!({"replies": 99, "errors_total": 1, "errors": {"client-timo": 0, "connreset": 1}});
+    assert_eq!(said(&plan, http.clone()), ["1 of 100 operations failed: connreset (failed-max = 0)"]);
     plan.runs.failed_max = 0.02;
-    assert!(said(&plan, failed).is_empty());
+    assert!(said(&plan, failed).is_empty() && said(&plan, http).is_empty());
     let rate = |reached: f64| json!([{"rate_asked": 14_800.0, "rate_reached": reached}]);
     assert_eq!(
         said(&plan, rate(14_000.0)),
