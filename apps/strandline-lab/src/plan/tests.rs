@@ -399,7 +399,7 @@ fn a_network_is_told_whole() {
 
 /// `make report` should take at most a quarter of an hour, including time for repeated tries.
 #[test]
-fn short_set_of_make_report_takes_under_twelve_minutes() {
+fn make_report_measures_for_under_twelve_minutes() {
     let makefile = std::fs::read_to_string(experiments().join("../Makefile")).unwrap();
     let (_, words) = makefile.split_once("lab run --short ").unwrap();
     let papers: Vec<String> =
