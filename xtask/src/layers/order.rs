@@ -135,7 +135,7 @@ pub(super) const CRATES: [Rules; 7] = [
         root: "apps/strandline-lab/src/lib.rs",
         layers: &[
             apart(&["clock", "netem"]),
-            apart(&["network", "simulate"]),
+            apart(&["network", "simulate", "site"]),
             apart(&["plan"]),
             apart(&["figure", "results"]),
             apart(&["run", "trace"]),
