@@ -500,7 +500,7 @@ impl Endpoint {
     }
 
     /// Returns true if the send buffer is full, and `send` accepts a message of `len` bytes on this stream all the same:
-    /// see [`StreamScheduler::RoundRobin`](crate::config::StreamScheduler::RoundRobin).
+    /// see [`StreamScheduler::RoundRobin`].
     #[must_use]
     pub fn fits_reserve(&self, id: AssociationId, stream: StreamId, len: usize) -> bool {
         self.table.by_id(id).is_some_and(|association| association.outbound.fits_reserve(stream, len))
