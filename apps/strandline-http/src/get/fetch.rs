@@ -91,8 +91,10 @@ impl Fetch<'_> {
     async fn attempts(&self, transports: &Transports, progress: &mut Progress) -> Result<(), Failure> {
         let mut pause = PAUSE;
         for attempt in 0.. {
-            // A repetition goes on where a file ends; standard output can't be taken back.
-            let resumes = self.resume || (attempt > 0 && matches!(self.output, Output::File(_)));
+            // A repetition goes on where a file ends that this run has begun, if its entity tag shows that it is the same;
+            // standard output can't be taken back.
+            let is_known = attempt > 0 && matches!(self.output, Output::File(_)) && progress.etag.is_some();
+            let resumes = self.resume || is_known;
             match self.attempt(transports, progress, resumes).await {
                 Err(failure)
                     if failure.is_transient() && attempt < self.retries && self.can_repeat(progress) =>
@@ -143,15 +145,16 @@ impl Fetch<'_> {
             if status.as_u16() >= 400 {
                 return Err(Failure::Status(status.as_u16()));
             }
-            let from = if status.as_u16() == 206 { first_byte(headers) } else { Some(0) };
-            if from != Some(0) && from != Some(have) {
+            let range =
+                if status.as_u16() == 206 { ContentRange::of(headers) } else { Some(ContentRange::WHOLE) };
+            let Some(range) = range.filter(|range| range.first == 0 || range.first == have) else {
                 return Err(Failure::Receive(
                     "the server sent another range than the one asked for".to_owned(),
                 ));
-            }
-            let from = from.unwrap_or(0);
+            };
             progress.etag = headers.get(ETAG).filter(|tag| !tag.as_bytes().starts_with(b"W/")).cloned();
-            return self.receive(answer.response.into_body(), progress, from).await;
+            self.receive(answer.response.into_body(), progress, range.first).await?;
+            return range.check_end();
         }
         Err(Failure::Receive(format!("more than {REDIRECTIONS_MAX} redirections")))
     }
@@ -204,10 +207,38 @@ fn request(url: &Url, have: u64, etag: Option<&HeaderValue>) -> Result<Request<E
     request.body(Empty::new()).map_err(invalid)
 }
 
-/// Returns the first byte of a Content-Range.
-fn first_byte(headers: &HeaderMap) -> Option<u64> {
-    let range = headers.get(CONTENT_RANGE)?.to_str().ok()?;
-    range.strip_prefix("bytes ")?.split_once('-')?.0.parse().ok()
+/// The part of a file that a response holds (RFC 9110 section 14.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ContentRange {
+    first: u64,
+    /// The last byte and the length of the file, if they are known.
+    last_of: Option<(u64, u64)>,
+}
+
+impl ContentRange {
+    /// A response that isn't partial.
+    const WHOLE: Self = Self { first: 0, last_of: None };
+
+    /// Reads the Content-Range of a 206.
+    fn of(headers: &HeaderMap) -> Option<Self> {
+        let range = headers.get(CONTENT_RANGE)?.to_str().ok()?.strip_prefix("bytes ")?;
+        let (first, rest) = range.split_once('-')?;
+        let (last, len) = rest.split_once('/')?;
+        let last = last.parse().ok()?;
+        let len = if len == "*" { None } else { Some(len.parse().ok()?) };
+        Some(Self { first: first.parse().ok()?, last_of: len.map(|len| (last, len)) })
+    }
+
+    /// Checks that the part reaches to the end of the file.
+    fn check_end(self) -> Result<(), Failure> {
+        match self.last_of {
+            Some((last, len)) if last.checked_add(1) != Some(len) => Err(Failure::Partial {
+                received: last.saturating_add(1),
+                cause: format!("the server sent only a part of {len} bytes"),
+            }),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Returns whether an unsatisfiable range means that the file is complete.

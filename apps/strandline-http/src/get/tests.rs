@@ -199,3 +199,80 @@ async fn announced_ports_are_used() {
     }
     assert_eq!(taken.first(), Some(&"tcp"));
 }
+
+/// Answers one request on each connection, in turn; an empty answer closes it. Returns the port and the requests.
+fn scripted(answers: &'static [&'static str]) -> (u16, std::thread::JoinHandle<Vec<String>>) {
+    use std::io::{Read, Write};
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let run = move || {
+        let requests = answers.iter().map(|answer| {
+            let (mut tcp, _) = listener.accept().unwrap();
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                tcp.read_exact(&mut byte).unwrap();
+                request.push(byte[0]);
+            }
+            tcp.write_all(answer.as_bytes()).unwrap();
+            String::from_utf8(request).unwrap().to_lowercase()
+        });
+        requests.collect()
+    };
+    (port, std::thread::spawn(run))
+}
+
+/// A file from before may be anything.
+#[tokio::test]
+async fn repetition_resumes_only_what_it_began() {
+    let folder = Folder::new("get-repetition");
+    let file = folder.path().join("file");
+    for (answers, text, resumes) in [
+        (&["", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nnew"][..], "new", false),
+        (
+            &[
+                "HTTP/1.1 200 OK\r\nContent-Length: 7\r\nETag: \"1\"\r\n\r\nhalf",
+                "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 4-6/7\r\nContent-Length: 3\r\n\r\nand",
+            ],
+            "halfand",
+            true,
+        ),
+        (
+            &[
+                "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nhalf",
+                "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nnew",
+            ],
+            "new",
+            false,
+        ),
+    ] {
+        fs::write(&file, "what was here before").unwrap();
+        let (port, requests) = scripted(answers);
+        let url = format!("http://127.0.0.1:{port}/");
+        let arguments = ["get", "--quiet", "--retry", "1", "-o", file.to_str().unwrap(), &url];
+        let args = Program::try_parse_from(arguments).unwrap().args;
+        assert_eq!(fetch_all(&args).await.unwrap(), 0, "{text}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), text);
+        let requests = requests.join().unwrap();
+        assert_eq!(requests[1].contains("range: bytes=4-"), resumes, "{}", requests[1]);
+        assert_eq!(requests[1].contains("if-range: \"1\""), resumes, "{}", requests[1]);
+    }
+}
+
+#[tokio::test]
+async fn part_of_a_file_is_no_success() {
+    for (answer, code) in [
+        ("HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-2/9\r\nContent-Length: 3\r\n\r\nabc", 18),
+        ("HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-2/3\r\nContent-Length: 3\r\n\r\nabc", 0),
+        ("HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 4-6/7\r\nContent-Length: 3\r\n\r\nabc", 56),
+    ] {
+        let folder = Folder::new("get-part");
+        let file = folder.path().join("file");
+        let answers: &'static [&'static str] = Vec::leak(vec![answer]);
+        let (port, _requests) = scripted(answers);
+        let url = format!("http://127.0.0.1:{port}/");
+        let args =
+            Program::try_parse_from(["get", "--quiet", "-o", file.to_str().unwrap(), &url]).unwrap().args;
+        assert_eq!(fetch_all(&args).await.unwrap(), code, "{answer}");
+    }
+}

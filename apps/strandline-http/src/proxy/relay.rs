@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use hyper::body::{Body, Incoming};
 use hyper::header::{
-    ALLOW, AUTHORIZATION, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, SERVER,
-    TRANSFER_ENCODING,
+    ALLOW, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue,
+    SERVER, TRANSFER_ENCODING,
 };
 use hyper::http::request::Parts;
 use hyper::upgrade::OnUpgrade;
@@ -326,6 +326,10 @@ impl Passing {
         let headers = request.headers_mut();
         headers.insert(HOST, route.host.clone());
         headers::ask(headers, &self.hop);
+        if self.has_body && !headers.contains_key(CONTENT_LENGTH) {
+            // Without it hyper sends no body with methods that rarely have one, such as GET.
+            headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+        }
         let (tell, interim) = (Mutex::new(Some(tell)), self.interim.clone());
         hyper::ext::on_informational(&mut request, move |response| match (response.status(), &interim) {
             (StatusCode::CONTINUE, _) => {

@@ -196,6 +196,22 @@ async fn bodies_and_trailers_stream_both_ways() {
     assert_eq!(trailers["x-sum"], "11");
 }
 
+/// Without a length hyper sends no body with a GET unless it is told to.
+#[tokio::test]
+async fn body_of_a_get_is_passed_on() {
+    let upstream = Upstream::start().await;
+    let proxy = Running::reverse(&upstream.url(), &[]).await;
+    for (method, framing) in [
+        ("GET", "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n"),
+        ("GET", "Content-Length: 4\r\n\r\nbody"),
+        ("POST", "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n"),
+    ] {
+        let head = format!("{method} /echo HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n");
+        let answer = proxy.exchange(&format!("{head}{framing}")).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains("body"), "{framing}: {answer}");
+    }
+}
+
 #[tokio::test]
 async fn expectations_are_decided_by_the_upstream_server() {
     let upstream = Upstream::start().await;
