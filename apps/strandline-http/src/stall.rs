@@ -3,24 +3,50 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
+/// Says whether a connection of HTTP/1 is to be reset instead of closed, so that its end isn't taken for the end
+/// of a response.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Broken(Arc<AtomicBool>);
+
+impl Broken {
+    /// Lets the connection end by a reset.
+    pub(crate) fn set(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Returns whether the connection is to be reset.
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
 /// A connection that fails once a write has waited for `limit`.
 #[derive(Debug)]
 pub(crate) struct WriteLimit<T> {
     inner: T,
     limit: Duration,
+    /// Set by a write that failed so: what it held is lost.
+    broken: Broken,
     /// Runs while a write waits.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl<T> WriteLimit<T> {
     pub(crate) fn new(inner: T, limit: Duration) -> Self {
-        Self { inner, limit, waiting: None }
+        Self::breaking(inner, limit, Broken::default())
+    }
+
+    /// As [`new`](Self::new), and sets `broken` when it fails.
+    pub(crate) fn breaking(inner: T, limit: Duration, broken: Broken) -> Self {
+        Self { inner, limit, broken, waiting: None }
     }
 
     /// Passes on the result of a write, or fails if writes have waited for too long.
@@ -34,7 +60,10 @@ impl<T> WriteLimit<T> {
         let Some(deadline) = Instant::now().checked_add(self.limit) else { return Poll::Pending };
         let waiting = self.waiting.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
         match waiting.as_mut().poll(cx) {
-            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Ready(()) => {
+                self.broken.set();
+                Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+            }
             Poll::Pending => Poll::Pending,
         }
     }

@@ -33,7 +33,6 @@ pub(crate) use self::args::{Addresses, Limits, SctpAddresses};
 pub use self::args::{ConnectionArgs, ListenArgs};
 use self::log::{Sender, Transport};
 pub(crate) use self::shards::Shards;
-pub(crate) use self::tcp::Broken;
 pub(crate) use self::tls::TlsStream;
 use crate::server::{ServeOptions, StreamInfo, serve_on};
 

@@ -4,7 +4,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -30,7 +29,7 @@ use super::{BoxError, Handler};
 use crate::framing::{Guard, Tunnelled, is_connect};
 use crate::graceful;
 use crate::interim::Interim;
-use crate::stall::WriteLimit;
+use crate::stall::{Broken, WriteLimit};
 
 /// Requests of one HTTP/2 connection at the same time.
 const HTTP2_STREAMS_MAX: u32 = 128;
@@ -163,7 +162,7 @@ where
     let (broken, tunnelled, interim) = (Broken::default(), Tunnelled::default(), Interim::default());
     let breakable = Breakable { inner: io, broken: broken.clone() };
     let guard = Guard::new(breakable, tunnelled.clone(), interim.clone());
-    let io = TokioIo::new(WriteLimit::new(guard, limits.write_timeout));
+    let io = TokioIo::new(WriteLimit::breaking(guard, limits.write_timeout, broken.clone()));
     let service = service_fn(move |mut request: Request<Incoming>| {
         let (is_connect, tunnelled, broken) = (is_connect(&request), tunnelled.clone(), broken.clone());
         request.extensions_mut().insert(broken.clone());
@@ -182,18 +181,6 @@ where
         .max_buf_size(limits.head_bytes_max as usize);
     let connection = builder.serve_connection(io, service).with_upgrades();
     Ok(graceful::run(connection, stopping).await?)
-}
-
-/// Says whether a connection of HTTP/1 is to be reset instead of closed, so that its end isn't taken for the end
-/// of a response.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Broken(Arc<AtomicBool>);
-
-impl Broken {
-    /// Lets the connection end by a reset.
-    pub(crate) fn set(&self) {
-        self.0.store(true, Ordering::Release);
-    }
 }
 
 /// A socket that can be told how to close.
@@ -230,7 +217,7 @@ struct Breakable<T: Lingering> {
 
 impl<T: Lingering> Drop for Breakable<T> {
     fn drop(&mut self) {
-        if self.broken.0.load(Ordering::Acquire) {
+        if self.broken.is_set() {
             self.inner.reset_on_close();
         }
     }

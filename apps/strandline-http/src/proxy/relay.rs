@@ -20,9 +20,10 @@ use super::dial::ProxyClient;
 use super::failure::Failure;
 use super::headers::{self, Hop};
 use super::tunnel::{self, Side, Tunnel};
+use crate::front::Handler;
 use crate::front::log::{AccessLog, Line, LoggedBody, Sender};
-use crate::front::{Broken, Handler};
 use crate::interim::Interim;
+use crate::stall::Broken;
 
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 /// Methods of which a repetition changes nothing (RFC 9110 section 9.2.2).

@@ -13,8 +13,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::front::Broken;
 use crate::front::log::Line;
+use crate::stall::Broken;
 
 /// The far side of a tunnel.
 pub(super) enum Side {
