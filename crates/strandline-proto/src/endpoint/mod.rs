@@ -408,17 +408,35 @@ impl Endpoint {
         }
     }
 
-    /// Runs an operation that may change the association's tag or addresses, and updates the look-up tables.
+    /// Removes an association from the look-up tables, where it has this identity.
+    fn unregister_as(&mut self, slot: u32, identity: Identity) {
+        if let Some(association) = self.table.at_mut(slot) {
+            association.flags_mut().registered = false;
+        }
+        self.shared.memory.on_association_gone();
+        self.demux.remove_tag(identity.tag);
+        self.ports.remove_association(identity.key.local_port);
+        self.demux.remove_peer(&identity.key, entry_of(slot, identity.path));
+    }
+
+    /// Runs an operation that may change the association's tag or addresses, and updates the look-up tables if it does.
     fn with_reindex<T>(
         &mut self,
         now: Time,
         slot: u32,
         run: impl FnOnce(&mut Association, &mut Shared) -> T,
     ) -> Option<T> {
-        self.unregister(slot);
+        let before = self.table.at(slot).and_then(Identity::of);
+        if before.is_none() {
+            self.unregister(slot);
+        }
         let association = self.table.at_mut(slot)?;
         let result = run(association, &mut self.shared);
-        if !association.state.is_closed() {
+        let (is_closed, after) = (association.state.is_closed(), Identity::of(association));
+        if let Some(before) = before.filter(|_| is_closed || before != after) {
+            self.unregister_as(slot, before);
+        }
+        if !is_closed && (before.is_none() || before != after) {
             self.register(slot);
         }
         self.settle(now, slot);
@@ -429,6 +447,24 @@ impl Endpoint {
     fn find_by_peer(&self, key: &PeerKey) -> Option<u32> {
         let matches = |entry: u32| key_of_entry(&self.table, entry).is_some_and(|found| found == *key);
         self.demux.by_peer(key, matches).map(demux::slot_of)
+    }
+}
+
+/// What the look-up tables know of a registered association with one path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Identity {
+    tag: VerificationTag,
+    path: PathIndex,
+    key: PeerKey,
+}
+
+impl Identity {
+    /// Returns `None` if the association has several paths, or is not in the tables.
+    fn of(association: &Association) -> Option<Self> {
+        let mut paths = association.paths.indices().into_iter();
+        let (path, None) = (paths.next()?, paths.next()) else { return None };
+        let key = key_of(association, path)?;
+        association.flags().registered.then_some(Self { tag: association.local_tag, path, key })
     }
 }
 
