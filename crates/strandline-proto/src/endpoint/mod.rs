@@ -408,17 +408,6 @@ impl Endpoint {
         }
     }
 
-    /// Removes an association from the look-up tables, where it has this identity.
-    fn unregister_as(&mut self, slot: u32, identity: Identity) {
-        if let Some(association) = self.table.at_mut(slot) {
-            association.flags_mut().registered = false;
-        }
-        self.shared.memory.on_association_gone();
-        self.demux.remove_tag(identity.tag);
-        self.ports.remove_association(identity.key.local_port);
-        self.demux.remove_peer(&identity.key, entry_of(slot, identity.path));
-    }
-
     /// Runs an operation that may change the association's tag or addresses, and updates the look-up tables if it does.
     fn with_reindex<T>(
         &mut self,
@@ -434,7 +423,7 @@ impl Endpoint {
         let result = run(association, &mut self.shared);
         let (is_closed, after) = (association.state.is_closed(), Identity::of(association));
         if let Some(before) = before.filter(|_| is_closed || before != after) {
-            self.unregister_as(slot, before);
+            before.unregister(self, slot);
         }
         if !is_closed && (before.is_none() || before != after) {
             self.register(slot);
@@ -465,6 +454,17 @@ impl Identity {
         let (path, None) = (paths.next()?, paths.next()) else { return None };
         let key = key_of(association, path)?;
         association.flags().registered.then_some(Self { tag: association.local_tag, path, key })
+    }
+
+    /// Removes the association from the look-up tables, where it has this identity.
+    fn unregister(self, endpoint: &mut Endpoint, slot: u32) {
+        if let Some(association) = endpoint.table.at_mut(slot) {
+            association.flags_mut().registered = false;
+        }
+        endpoint.shared.memory.on_association_gone();
+        endpoint.demux.remove_tag(self.tag);
+        endpoint.ports.remove_association(self.key.local_port);
+        endpoint.demux.remove_peer(&self.key, entry_of(slot, self.path));
     }
 }
 
