@@ -20,8 +20,8 @@ use strandline_wire::Packet;
 use crate::random::Random;
 use crate::traffic::{Expected, Planned};
 
-/// Maximum time of one step of a test.
-pub const TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum time of one step of a test. Peers whose T3-rtx has backed off under losses may pause for a minute.
+pub const TIMEOUT: Duration = Duration::from_secs(180);
 /// The ECN bits of the IP header that a router sets (RFC 3168 section 5).
 const CONGESTION_EXPERIENCED: u8 = 3;
 /// Maximum number of packets of one burst.
