@@ -22,8 +22,8 @@ run: ## build, measure SCTP beside TCP and UDP (two minutes), then a SIP server 
 	$(PROGRAM) demo
 	$(PROGRAM) demo sip
 
-build: ## the program, optimised: target/release/strandline
-	cargo build --release --locked --package strandline-cli
+build: ## the program with all its stores, optimised: target/release/strandline
+	cargo build --release --locked --package strandline-cli --features databases
 
 test: test-deps ## everything quick: unit, component, simulation (1,000 seeds), doc-tests, quick interop, a fuzz smoke run
 	cargo test --workspace --locked
@@ -73,6 +73,7 @@ sim: ## search for failures in simulated networks: make sim SEEDS=100000
 check: ## what CI asks for besides the tests: format, lints, docs, style, layers
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
+	cargo clippy --package strandline-sip --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 	cargo xtask tidy
 	cargo xtask layers

@@ -85,6 +85,7 @@ pub(super) fn taken(name: &str) -> StoreError {
 }
 
 /// Parses a secret from the database, which must be the same for all nodes.
+#[cfg(feature = "databases")]
 pub(super) fn read_secret(name: &str, value: &[u8]) -> Result<[u8; 16], StoreError> {
     let cause = || {
         let len = value.len();
@@ -100,6 +101,8 @@ pub(super) fn trimmed(database: &mut impl Database, name: &str) -> Result<i64, S
 }
 
 /// Maximum number of journal entries per query.
+#[cfg(feature = "databases")]
 pub(super) const ENTRIES: usize = 64;
 /// Maximum number of rows of bindings per query.
+#[cfg(feature = "databases")]
 pub(super) const ROWS: usize = 10_000;

@@ -1,5 +1,7 @@
 //! Stores that keep bindings beyond the life of the server.
 
+#[cfg(not(feature = "databases"))]
+mod absent;
 mod damage;
 mod database;
 #[cfg(test)]
@@ -7,9 +9,13 @@ mod fake;
 mod feed;
 mod folding;
 mod gathering;
+#[cfg(feature = "databases")]
 mod mysql;
+#[cfg(feature = "databases")]
 mod postgresql;
+#[cfg(feature = "databases")]
 mod postgresql_tls;
+#[cfg(feature = "databases")]
 mod redis;
 mod settings;
 mod shared;
@@ -26,6 +32,11 @@ mod writer;
 
 use crate::bindings::Journal;
 
+#[cfg(not(feature = "databases"))]
+use absent::{Absent as MySql, Absent as PostgreSql, Absent as Redis};
+#[cfg(feature = "databases")]
+use {mysql::MySql, postgresql::PostgreSql, redis::Redis};
+
 pub use damage::Damage;
 pub use feed::{Feed, News, PeerNode};
 pub use settings::{Kind, NodeSettings, Shared};
@@ -35,6 +46,9 @@ pub use sqlite_workers::{ALONE, SqliteWorkers, States, worker_name};
 pub use stats::{StoreFigures, StoreStats};
 pub use subscribers::{Found, Seeker, SubscriberTable};
 pub use writer::{Done, Writer};
+
+/// What a program says that was built without databases.
+pub const DATABASES_MISSING: &str = "this program was built without databases: build it with `make build`, or with cargo's `--features databases`";
 
 /// An error of a store.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -11,11 +11,8 @@ use crate::bindings::Journal;
 use super::database::{Database, Positions, Run, taken, trimmed};
 use super::feed::{Feed, Follower, News};
 use super::folding::Folding;
-use super::mysql::MySql;
-use super::postgresql::PostgreSql;
-use super::redis::Redis;
 use super::stats::now;
-use super::{Damage, Each, Kind, Shared, Store, StoreError, StoreStats};
+use super::{Damage, Each, Kind, MySql, PostgreSql, Redis, Shared, Store, StoreError, StoreStats};
 
 /// Approximate maximum size of a journal entry, in bytes. Larger changes are split.
 const ENTRY_BYTES: usize = 1 << 20;

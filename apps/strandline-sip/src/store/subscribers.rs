@@ -10,11 +10,9 @@ use rusqlite::{Connection, OpenFlags};
 use crate::auth::{Algorithm, Secret, Subscriber};
 
 use super::database::SubscriberRow as Row;
-use super::mysql::MySql;
-use super::postgresql::PostgreSql;
 use super::sqlite_place::Place;
 use super::stats::now;
-use super::{Kind, Shared, StoreError};
+use super::{Kind, MySql, PostgreSql, Shared, StoreError};
 
 /// Maximum number of subscribers looked up with one query.
 const AT_ONCE: usize = 250;
@@ -49,6 +47,7 @@ impl Table for MySql {
     }
 }
 
+#[cfg(feature = "databases")]
 impl Table for PostgreSql {
     fn rows(&mut self, users: &[&[u8]]) -> Result<Vec<Row>, StoreError> {
         self.subscribers(users)

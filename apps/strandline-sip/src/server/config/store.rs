@@ -7,7 +7,7 @@ use serde::Deserialize;
 use strandline_ops::Files;
 use strandline_tls::{DatabaseTls, Verify};
 
-use crate::store::{Kind, NodeSettings, Shared};
+use crate::store::{DATABASES_MISSING, Kind, NodeSettings, Shared};
 
 use super::error::{ConfigError, wrong};
 use super::files::{pem_of, text_of};
@@ -74,6 +74,9 @@ pub(super) fn check(
         }
     };
     if let Some(kind) = shared {
+        if !cfg!(feature = "databases") {
+            return Err(wrong("store.kind", format!("{:?}: {DATABASES_MISSING}", kind.name())));
+        }
         let shared = check_shared(table, kind, timeout, node, files)?;
         return Ok((Some(Store::Shared(Box::new(shared))), timeout));
     }
