@@ -28,6 +28,14 @@ const ATTEMPTS: usize = 3;
 /// meant. All addresses of a host are tried (RFC 8305). Packets go to the UDP port that
 /// [`encapsulation_port`](Self::encapsulation_port) sets.
 ///
+/// # Lifetime of associations
+///
+/// An association stays, with its heartbeats, as long as a clone of the connector exists, whether or not requests use
+/// it: hyper-util's client closes idle connections, which frees their streams, but has no word on associations. Without
+/// clones it ends once its last connection is closed; the pool of a client that is dropped closes its idle ones.
+/// [`Stack::wait_idle`] waits for that. An association that has ended, or whose server has no stream left, is replaced
+/// by the next connection to its host; those of other hosts are forgotten then, too.
+///
 /// An example is at the beginning of the [crate's documentation](crate).
 #[derive(Debug, Clone)]
 pub struct Connector {

@@ -206,6 +206,39 @@ async fn dropped_handles_shut_the_association_down() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_connector_keeps_its_association() {
+    let world = World::new();
+    let connector = Connector::new(world.here.clone());
+    let client: Client<_, Body> = Client::builder(TokioExecutor::new()).build(connector.clone());
+    let uri = || "http+sctp://10.0.0.2/one".parse().unwrap();
+    client.get(uri()).await.unwrap().into_body().collect().await.unwrap();
+    let association = connector.association("10.0.0.2", 80).await.unwrap().association().clone();
+    drop(client);
+    // Sleeps because nothing is to happen: the server closes idle connections after a minute, the association goes on.
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let same = connector.association("10.0.0.2", 80).await.unwrap().association().id();
+    assert_eq!(same, association.id());
+    drop(connector);
+    assert_eq!(association.closed().await, strandline::Ended::ShutDown);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ended_association_is_replaced() {
+    let world = World::new();
+    let connector = Connector::new(world.here.clone());
+    let client: Client<_, Body> = Client::builder(TokioExecutor::new()).build(connector.clone());
+    for _ in 0..3 {
+        let uri = "http+sctp://10.0.0.2/one".parse().unwrap();
+        let body = client.get(uri).await.unwrap().into_body().collect().await.unwrap();
+        assert_eq!(body.to_bytes(), "this is /one");
+        let association = connector.association("10.0.0.2", 80).await.unwrap().association().clone();
+        association.abort("enough");
+        // Sleeps because the pool doesn't tell that it has noticed the end of its connection.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn lossy_networks_deliver_every_response() {
     let network = Network::builder().delay(Duration::from_millis(30)).loss(0.1).seed(5).build();
     let world = World::on(&network, ServeOptions::default());

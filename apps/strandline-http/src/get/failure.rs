@@ -48,7 +48,13 @@ pub(super) enum Failure {
     /// The time is over.
     #[error("not done in time")]
     Timeout,
-    /// The connection failed before the response.
+    /// Too many redirections.
+    #[error("more than {0} redirections")]
+    Redirections(u32),
+    /// The server closed the connection instead of answering.
+    #[error("the server closed the connection without a response")]
+    Empty,
+    /// The connection failed before the response, or the response is malformed.
     #[error("the connection failed: {0}")]
     Receive(String),
 }
@@ -66,6 +72,8 @@ impl Failure {
             Self::Write { .. } => 23,
             Self::Timeout => 28,
             Self::Tls(_) => 35,
+            Self::Redirections(_) => 47,
+            Self::Empty => 52,
             Self::Certificate(_) => 60,
             Self::Authorities(_) => 77,
             Self::Receive(_) => 56,
@@ -75,7 +83,7 @@ impl Failure {
     /// Returns whether another attempt may succeed.
     pub(super) fn is_transient(&self) -> bool {
         match self {
-            Self::Connect(_) | Self::Partial { .. } | Self::Receive(_) => true,
+            Self::Connect(_) | Self::Partial { .. } | Self::Empty | Self::Receive(_) => true,
             Self::Status(status) => matches!(status, 429 | 502 | 503 | 504),
             _ => false,
         }

@@ -1,8 +1,6 @@
 //! One URL: the request, its redirections and repetitions, and the file it goes to.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,24 +16,17 @@ use url::Url;
 
 use super::Report;
 use super::failure::{Failure, causes};
-use super::transport::Transports;
+use super::output::{Existing, Output, Writer};
+use super::transport::{Answer, Choice, Transports};
 
 /// Redirections that are followed.
 const REDIRECTIONS_MAX: u32 = 10;
 /// Bytes of a page that are searched for objects.
-const PAGE_MAX: usize = 16 << 20;
+const PAGE_MAX: u64 = 16 << 20;
 /// Pause before the first repetition, doubled for each further one.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(64);
-
-/// The place for a response's body.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Output {
-    Standard,
-    File(PathBuf),
-    Nothing,
-}
 
 /// A URL to fetch.
 pub(super) struct Fetch<'a> {
@@ -45,7 +36,7 @@ pub(super) struct Fetch<'a> {
     pub(super) resume: bool,
     pub(super) retries: u32,
     pub(super) limit: Duration,
-    /// Whether the text is wanted in memory, too.
+    /// Whether the text of the file is wanted, too.
     pub(super) keeps_text: bool,
     pub(super) bar: ProgressBar,
 }
@@ -54,11 +45,28 @@ pub(super) struct Fetch<'a> {
 #[derive(Debug, Default)]
 struct Progress {
     status: Option<u16>,
+    /// Bytes of the latest response.
     bytes: u64,
+    /// Bytes of the whole body that have been written to standard output.
+    shown: u64,
+    /// Whether this run has begun the file.
+    has_begun: bool,
     transport: Option<&'static str>,
     /// The strong entity tag of what was received.
     etag: Option<HeaderValue>,
-    text: Vec<u8>,
+}
+
+/// A failed attempt.
+struct Failed {
+    failure: Failure,
+    /// Whether the association has ended, and TCP can take its place.
+    is_replaceable: bool,
+}
+
+impl From<Failure> for Failed {
+    fn from(failure: Failure) -> Self {
+        Self { failure, is_replaceable: false }
+    }
 }
 
 impl Fetch<'_> {
@@ -70,10 +78,11 @@ impl Fetch<'_> {
         let attempts = self.attempts(transports, &mut progress);
         let result = tokio::time::timeout(self.limit, attempts).await.unwrap_or(Err(Failure::Timeout));
         self.bar.finish_and_clear();
-        let failure = result.err();
-        let file = match &self.output {
-            Output::File(file) => Some(file.clone()),
-            _ => None,
+        let is_kept = self.keeps_text && result.is_ok();
+        let text = if is_kept { self.output.text(PAGE_MAX).transpose() } else { Ok(None) };
+        let (failure, text) = match (result, text) {
+            (Ok(()), Ok(text)) => (None, text),
+            (Err(failure), _) | (Ok(()), Err(failure)) => (Some(failure), None),
         };
         let report = Report {
             url: self.url.to_string(),
@@ -81,82 +90,97 @@ impl Fetch<'_> {
             bytes: progress.bytes,
             seconds: begin.elapsed().as_secs_f64(),
             transport: progress.transport,
-            file,
+            file: self.output.file().map(Path::to_path_buf),
             error: failure.as_ref().map(ToString::to_string),
         };
-        let is_kept = self.keeps_text && failure.is_none();
-        (report, failure, is_kept.then(|| String::from_utf8_lossy(&progress.text).into_owned()))
+        (report, failure, text)
     }
 
     async fn attempts(&self, transports: &Transports, progress: &mut Progress) -> Result<(), Failure> {
-        let mut pause = PAUSE;
-        for attempt in 0.. {
-            // A repetition goes on where a file ends that this run has begun, if its entity tag shows that it is the same;
-            // standard output can't be taken back.
-            let is_known = attempt > 0 && matches!(self.output, Output::File(_)) && progress.etag.is_some();
-            let resumes = self.resume || is_known;
-            match self.attempt(transports, progress, resumes).await {
-                Err(failure)
-                    if failure.is_transient() && attempt < self.retries && self.can_repeat(progress) =>
-                {
-                    tokio::time::sleep(pause).await;
-                    pause = PAUSE_MAX.min(pause * 2);
-                }
-                done => return done,
+        let (mut pause, mut retries, mut choice) = (PAUSE, self.retries, Choice::Any);
+        loop {
+            let Failed { failure, is_replaceable } = match self.attempt(transports, progress, choice).await {
+                Ok(()) => return Ok(()),
+                Err(failed) => failed,
+            };
+            if !failure.is_transient() || !self.can_repeat(progress) {
+                return Err(failure);
             }
+            if is_replaceable {
+                choice = Choice::Tcp;
+                continue;
+            }
+            if retries == 0 {
+                return Err(failure);
+            }
+            retries -= 1;
+            choice = Choice::Any;
+            tokio::time::sleep(pause).await;
+            pause = PAUSE_MAX.min(pause * 2);
         }
-        Ok(())
     }
 
+    /// Returns whether a response can still be received as a whole. Standard output can't be taken back.
     fn can_repeat(&self, progress: &Progress) -> bool {
-        self.output != Output::Standard || progress.bytes == 0
+        self.output != Output::Standard || progress.shown == 0 || progress.etag.is_some()
+    }
+
+    /// Returns how much of the body is there already: of a file that is to be continued, or that this run has begun, if
+    /// its entity tag can show that it is the same.
+    fn have(&self, progress: &Progress) -> u64 {
+        match &self.output {
+            Output::Standard => progress.shown,
+            Output::File { path, existing } => {
+                let is_known = progress.has_begun && progress.etag.is_some();
+                let is_continued = self.resume && (*existing != Existing::Kept || progress.has_begun);
+                if is_known || is_continued { path.metadata().map_or(0, |file| file.len()) } else { 0 }
+            }
+            Output::Nothing => 0,
+        }
     }
 
     async fn attempt(
         &self,
         transports: &Transports,
         progress: &mut Progress,
-        resumes: bool,
-    ) -> Result<(), Failure> {
-        let have = match &self.output {
-            Output::File(file) if resumes => file.metadata().map_or(0, |file| file.len()),
-            _ => 0,
-        };
+        choice: Choice,
+    ) -> Result<(), Failed> {
+        let have = self.have(progress);
         let mut url = self.url.clone();
         for _ in 0..=REDIRECTIONS_MAX {
-            let answer = transports.send(&url, request(&url, have, progress.etag.as_ref())?).await?;
-            let (status, headers) = (answer.response.status(), answer.response.headers());
-            progress.status = Some(status.as_u16());
-            progress.transport = Some(answer.transport);
-            if status.is_redirection()
+            let request = request(&url, have, progress.etag.as_ref())?;
+            let Answer { response, carrier } = transports.send(&url, request, choice).await?;
+            let (status, headers) = (response.status().as_u16(), response.headers());
+            progress.status = Some(status);
+            progress.transport = Some(carrier.name());
+            if response.status().is_redirection()
                 && let Some(to) = headers.get(LOCATION)
             {
-                let to = to.to_str().map_err(|error| Failure::Url(error.to_string()))?;
-                url = url.join(to).map_err(|error| Failure::Url(error.to_string()))?;
-                if !matches!(url.scheme(), "http" | "https" | "http+sctp") {
-                    return Err(Failure::Scheme(url.scheme().to_owned()));
-                }
+                url = redirected(&url, to)?;
                 continue;
             }
-            if have > 0 && status.as_u16() == 416 && is_complete(headers, have) {
+            if have > 0 && status == 416 && is_complete(headers, have) {
                 progress.status = Some(200);
                 return Ok(());
             }
-            if status.as_u16() >= 400 {
-                return Err(Failure::Status(status.as_u16()));
+            if status >= 400 {
+                return Err(Failure::Status(status).into());
             }
-            let range =
-                if status.as_u16() == 206 { ContentRange::of(headers) } else { Some(ContentRange::WHOLE) };
+            let range = if status == 206 { ContentRange::of(headers) } else { Some(ContentRange::WHOLE) };
             let Some(range) = range.filter(|range| range.first == 0 || range.first == have) else {
-                return Err(Failure::Receive(
-                    "the server sent another range than the one asked for".to_owned(),
-                ));
+                let text = "the server sent another range than the one asked for";
+                return Err(Failure::Receive(text.to_owned()).into());
             };
+            if range.first < progress.shown {
+                let cause = "the server has another file now".to_owned();
+                return Err(Failure::Partial { received: progress.shown, cause }.into());
+            }
             progress.etag = headers.get(ETAG).filter(|tag| !tag.as_bytes().starts_with(b"W/")).cloned();
-            self.receive(answer.response.into_body(), progress, range.first).await?;
-            return range.check_end();
+            let received = self.receive(response.into_body(), progress, range.first).await;
+            received.map_err(|failure| Failed { failure, is_replaceable: carrier.is_replaceable() })?;
+            return Ok(range.check_end()?);
         }
-        Err(Failure::Receive(format!("more than {REDIRECTIONS_MAX} redirections")))
+        Err(Failure::Redirections(REDIRECTIONS_MAX).into())
     }
 
     /// Writes a body to its place.
@@ -166,25 +190,36 @@ impl Fetch<'_> {
         progress: &mut Progress,
         from: u64,
     ) -> Result<(), Failure> {
-        let mut writer = Writer::open(&self.output, from)?;
+        let mut writer = Writer::open(&self.output, from, progress.has_begun)?;
+        progress.has_begun = true;
         if let Some(len) = body.size_hint().exact() {
             self.bar.set_length(from + len);
         }
         self.bar.set_position(from);
         progress.bytes = 0;
-        progress.text.clear();
         while let Some(frame) = body.frame().await {
             let received = from + progress.bytes;
             let frame = frame.map_err(|error| Failure::Partial { received, cause: causes(&error) })?;
             let Ok(data) = frame.into_data() else { continue };
             writer.write(&data)?;
-            if self.keeps_text && progress.text.len() < PAGE_MAX {
-                progress.text.extend_from_slice(&data);
+            let bytes = data.len() as u64;
+            progress.bytes += bytes;
+            if self.output == Output::Standard {
+                progress.shown += bytes;
             }
-            progress.bytes += data.len() as u64;
-            self.bar.inc(data.len() as u64);
+            self.bar.inc(bytes);
         }
         writer.finish()
+    }
+}
+
+/// Returns where a redirection leads.
+fn redirected(from: &Url, location: &HeaderValue) -> Result<Url, Failure> {
+    let to = location.to_str().map_err(|error| Failure::Url(error.to_string()))?;
+    let url = from.join(to).map_err(|error| Failure::Url(error.to_string()))?;
+    match url.scheme() {
+        "http" | "https" | "http+sctp" => Ok(url),
+        other => Err(Failure::Scheme(other.to_owned())),
     }
 }
 
@@ -245,52 +280,4 @@ impl ContentRange {
 fn is_complete(headers: &HeaderMap, have: u64) -> bool {
     let range = headers.get(CONTENT_RANGE).and_then(|range| range.to_str().ok());
     range.is_some_and(|range| range == format!("bytes */{have}"))
-}
-
-/// A file or standard output that is written.
-struct Writer {
-    to: Option<Box<dyn Write + Send>>,
-    name: String,
-}
-
-impl Writer {
-    /// Opens the place, to be written from a byte on.
-    fn open(output: &Output, from: u64) -> Result<Self, Failure> {
-        let (to, name): (Option<Box<dyn Write + Send>>, _) = match output {
-            Output::Nothing => (None, String::new()),
-            Output::Standard => (Some(Box::new(io::stdout())), "standard output".to_owned()),
-            Output::File(file) => {
-                let name = file.display().to_string();
-                let opened =
-                    open(file, from).map_err(|cause| Failure::Write { file: name.clone(), cause })?;
-                (Some(Box::new(opened)), name)
-            }
-        };
-        Ok(Self { to, name })
-    }
-
-    fn write(&mut self, data: &[u8]) -> Result<(), Failure> {
-        let Some(to) = &mut self.to else { return Ok(()) };
-        to.write_all(data).map_err(|cause| Failure::Write { file: self.name.clone(), cause })
-    }
-
-    fn finish(mut self) -> Result<(), Failure> {
-        let Some(to) = &mut self.to else { return Ok(()) };
-        to.flush().map_err(|cause| Failure::Write { file: self.name.clone(), cause })
-    }
-}
-
-fn open(file: &Path, from: u64) -> io::Result<File> {
-    if let Some(directory) = file.parent() {
-        std::fs::create_dir_all(directory)?;
-    }
-    if from > 0 {
-        let file = OpenOptions::new().append(true).open(file)?;
-        return if file.metadata()?.len() == from {
-            Ok(file)
-        } else {
-            Err(io::ErrorKind::InvalidData.into())
-        };
-    }
-    File::create(file)
 }

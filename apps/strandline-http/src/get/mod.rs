@@ -3,11 +3,11 @@
 mod dial;
 mod failure;
 mod fetch;
+mod output;
 mod page;
 mod transport;
 
-use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,11 +18,13 @@ use serde::Serialize;
 use strandline::AssociationConfig;
 use strandline_output::{errln, outln};
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 use url::Url;
 
 use self::dial::Trust;
 use self::failure::Failure;
-use self::fetch::{Fetch, Output};
+use self::fetch::Fetch;
+use self::output::{Existing, Names, Output};
 use self::transport::Transports;
 use crate::client::outgoing_stack;
 
@@ -43,7 +45,8 @@ Examples:
   strandline http get --page http+sctp://127.0.0.1:8080/ --directory page --json
                                                              a page with its images, styles and scripts
 Exit codes are curl's: 3 malformed URL, 6 unknown host, 7 no connection, 18 partial file, 22 status 400 or
-more, 23 can't write, 28 time-out, 35 TLS failed, 56 connection failed, 60 certificate not accepted")]
+more, 23 can't write, 28 time-out, 35 TLS failed, 47 too many redirections, 52 no response, 56 connection
+failed, 60 certificate not accepted")]
 pub struct Args {
     /// http+sctp:// for SCTP, http:// for whichever of TCP and SCTP answers first, https:// for TLS on TCP
     #[arg(value_name = "URL", required = true)]
@@ -55,9 +58,12 @@ pub struct Args {
     /// the current directory
     #[arg(short, long, value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// Fetch the images, styles and scripts of each page, too
+    /// Fetch the images, styles and scripts of each page, too, to new files
     #[arg(long)]
     page: bool,
+    /// Replace existing files that have the names of a page's images, styles and scripts
+    #[arg(long, requires = "page")]
+    force: bool,
     /// Requests at the same time
     #[arg(short = 'P', long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
     parallel: u16,
@@ -70,7 +76,7 @@ pub struct Args {
     /// Accept any certificate
     #[arg(short = 'k', long)]
     insecure: bool,
-    /// Go on where a file ends that is there already
+    /// Go on where a file ends that is there already; with --page only --force continues images, styles and scripts
     #[arg(short = 'C', long = "continue")]
     resume: bool,
     /// Times that a request is repeated if its connection fails, or the server answers 429, 502, 503 or 504
@@ -140,9 +146,9 @@ async fn fetch_all(args: &Args) -> Result<u8> {
             }
         }
     }
-    let is_one = args.urls.len() == 1 && !args.page;
+    let by = if args.urls.len() == 1 && !args.page { NamedBy::OneArgument } else { NamedBy::Arguments };
     let mut pages = Vec::new();
-    for done in fetch_together(&work, urls, is_one).await {
+    for done in fetch_together(&work, urls, by).await {
         code = work.report(&done.report, done.failure.as_ref(), code)?;
         pages.extend(done.page.map(|html| (done.url, html)));
     }
@@ -155,7 +161,7 @@ async fn fetch_all(args: &Args) -> Result<u8> {
                 }
             }
         }
-        for done in fetch_together(&work, objects, false).await {
+        for done in fetch_together(&work, objects, NamedBy::Page).await {
             code = work.report(&done.report, done.failure.as_ref(), code)?;
         }
     }
@@ -184,8 +190,7 @@ struct Work {
     transports: Arc<Transports>,
     permits: Semaphore,
     bars: Option<MultiProgress>,
-    /// Files that responses are written to.
-    names: Mutex<HashSet<PathBuf>>,
+    names: Mutex<Names>,
     args: Args,
 }
 
@@ -223,47 +228,45 @@ impl Work {
         bar
     }
 
-    /// Returns where a response goes.
-    fn output(&self, url: &Url, is_one: bool) -> Output {
+    /// Returns where the response to a URL goes.
+    fn output(&self, url: &Url, by: NamedBy) -> Output {
         if let Some(file) = &self.args.output {
-            return Output::File(file.clone());
+            return Output::File { path: file.clone(), existing: Existing::Opened };
         }
-        let name = url.path_segments().and_then(|mut names| names.next_back().map(str::to_owned));
-        let name = match name.as_deref() {
-            None | Some("" | "." | "..") => "index.html".to_owned(),
-            Some(name) => name.to_owned(),
+        let existing = match by {
+            NamedBy::Page if self.args.force => Existing::Replaced,
+            NamedBy::Page => Existing::Kept,
+            NamedBy::OneArgument | NamedBy::Arguments => Existing::Opened,
         };
-        match &self.args.directory {
-            Some(directory) => Output::File(self.unique(directory.join(name))),
-            None if is_one && self.args.json => Output::Nothing,
-            None if is_one => Output::Standard,
-            None => Output::File(self.unique(name.into())),
-        }
-    }
-
-    /// Returns a file that no other response of this run is written to: `a`, `a.1`, `a.2`.
-    fn unique(&self, wanted: PathBuf) -> PathBuf {
+        let directory = match (&self.args.directory, by) {
+            (Some(directory), _) => directory,
+            (None, NamedBy::OneArgument) if self.args.json => return Output::Nothing,
+            (None, NamedBy::OneArgument) => return Output::Standard,
+            (None, _) => Path::new(""),
+        };
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut file = wanted.clone();
-        for number in 1.. {
-            if names.insert(file.clone()) {
-                break;
-            }
-            let mut numbered = wanted.clone().into_os_string();
-            numbered.push(format!(".{number}"));
-            file = numbered.into();
-        }
-        file
+        names.file(directory, url, existing)
     }
 }
 
+/// What has named a URL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NamedBy {
+    /// The only argument.
+    OneArgument,
+    /// One of several arguments, or a page's.
+    Arguments,
+    /// A page that was fetched.
+    Page,
+}
+
 /// Fetches URLs at the same time, and returns the results in their order.
-async fn fetch_together(work: &Arc<Work>, urls: Vec<Url>, is_one: bool) -> Vec<Done> {
-    let tasks: Vec<_> = urls
+async fn fetch_together(work: &Arc<Work>, urls: Vec<Url>, by: NamedBy) -> Vec<Done> {
+    let tasks = urls
         .into_iter()
         .map(|url| {
             let work = Arc::clone(work);
-            let output = work.output(&url, is_one);
+            let output = work.output(&url, by);
             tokio::spawn(async move {
                 let permit = work.permits.acquire().await;
                 let fetch = Fetch {
@@ -281,9 +284,21 @@ async fn fetch_together(work: &Arc<Work>, urls: Vec<Url>, is_one: bool) -> Vec<D
             })
         })
         .collect();
+    in_order(tasks).await
+}
+
+/// Returns the results of tasks in their order. If one panics, this does, too.
+async fn in_order<T>(tasks: Vec<JoinHandle<T>>) -> Vec<T> {
     let mut all = Vec::new();
     for task in tasks {
-        all.extend(task.await);
+        match task.await {
+            Ok(result) => all.push(result),
+            Err(error) => {
+                if let Ok(panic) = error.try_into_panic() {
+                    std::panic::resume_unwind(panic);
+                }
+            }
+        }
     }
     all
 }

@@ -9,6 +9,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper::Request;
 use strandline::Stack;
 
+use super::transport::Choice;
 use super::*;
 use crate::file_server::testing::{Running, certificate};
 use crate::files::testing::Folder;
@@ -193,15 +194,15 @@ async fn announced_ports_are_used() {
     let mut taken = Vec::new();
     while taken.last() != Some(&"sctp") {
         let request = Request::get(url.as_str()).body(Empty::<Bytes>::new()).unwrap();
-        let answer = transports.send(&url, request).await.unwrap();
-        taken.push(answer.transport);
+        let answer = transports.send(&url, request, Choice::Any).await.unwrap();
+        taken.push(answer.carrier.name());
         assert_eq!(answer.response.into_body().collect().await.unwrap().to_bytes(), "<h1>hello</h1>");
     }
     assert_eq!(taken.first(), Some(&"tcp"));
 }
 
 /// Answers one request on each connection, in turn; an empty answer closes it. Returns the port and the requests.
-fn scripted(answers: &'static [&'static str]) -> (u16, std::thread::JoinHandle<Vec<String>>) {
+pub(super) fn scripted(answers: &'static [&'static str]) -> (u16, std::thread::JoinHandle<Vec<String>>) {
     use std::io::{Read, Write};
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -275,4 +276,90 @@ async fn part_of_a_file_is_no_success() {
             Program::try_parse_from(["get", "--quiet", "-o", file.to_str().unwrap(), &url]).unwrap().args;
         assert_eq!(fetch_all(&args).await.unwrap(), code, "{answer}");
     }
+}
+
+#[tokio::test]
+async fn failed_connections_have_exit_codes_of_curl() {
+    const PART: &str = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nhalf";
+    const THERE: &str =
+        "HTTP/1.1 302 Found\r\nLocation: /there\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    let folder = Folder::new("get-failures");
+    let file = folder.path().join("file");
+    let cases: [(&'static [&'static str], u8); 3] = [(&[PART], 18), (&[THERE; 11], 47), (&[""], 52)];
+    for (answers, code) in cases {
+        let (port, requests) = scripted(answers);
+        let url = format!("http://127.0.0.1:{port}/");
+        let arguments = ["get", "--quiet", "-o", file.to_str().unwrap(), &url];
+        assert_eq!(fetch_all(&Program::try_parse_from(arguments).unwrap().args).await.unwrap(), code);
+        assert_eq!(requests.join().unwrap().len(), answers.len());
+    }
+}
+
+#[tokio::test]
+async fn a_reset_connection_is_a_failure_to_receive() {
+    use std::io::Read;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let reset = std::thread::spawn(move || {
+        let (mut tcp, _) = listener.accept().unwrap();
+        tcp.read_exact(&mut [0]).unwrap();
+        rustix::net::sockopt::set_socket_linger(&tcp, Some(Duration::ZERO)).unwrap();
+    });
+    let args = Program::try_parse_from(["get", "--quiet", &url]).unwrap().args;
+    assert_eq!(fetch_all(&args).await.unwrap(), 56);
+    reset.join().unwrap();
+}
+
+/// The clock stands still until nothing is left to do but to wait.
+#[tokio::test(start_paused = true)]
+async fn the_time_limit_holds_for_silent_servers() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let args = Program::try_parse_from(["get", "--quiet", "-m", "7", &url]).unwrap().args;
+    let begin = tokio::time::Instant::now();
+    assert_eq!(fetch_all(&args).await.unwrap(), 28);
+    assert!(begin.elapsed() >= Duration::from_secs(7));
+}
+
+#[tokio::test]
+async fn pages_overwrite_nothing() {
+    let server = server().await;
+    let directory = server.folder().join("page");
+    let (style, page) = (directory.join("style.css"), url(&server, "http+sctp", "page.html"));
+    let own = ["--page", "--directory", directory.to_str().unwrap(), &page];
+    fs::create_dir(&directory).unwrap();
+    for more in [&[][..], &["--continue"]] {
+        fs::write(&style, "").unwrap();
+        assert_eq!(get(&server, &[&own, more].concat()).await, 0);
+        assert_eq!(fs::read_to_string(&style).unwrap(), "", "{more:?}");
+    }
+    for name in ["style.css.1", "style.css.2", "app.js.1", "page.html"] {
+        assert!(directory.join(name).exists(), "{name}");
+    }
+    assert_eq!(get(&server, &[&own[..], &["--force"]].concat()).await, 0);
+    assert_eq!(fs::read_to_string(&style).unwrap(), "s");
+}
+
+#[tokio::test]
+async fn servers_choose_no_names() {
+    let folder = Folder::new("get-chosen");
+    let directory = folder.path().join("d");
+    let answers: &'static [&'static str] = &[
+        "HTTP/1.1 302 Found\r\nLocation: /.profile\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Disposition: attachment; filename=\"../up\"\r\nContent-Length: 1\r\n\r\nx",
+    ];
+    let (port, _requests) = scripted(answers);
+    let url = format!("http://127.0.0.1:{port}/name?a=b/c");
+    let arguments = ["get", "--quiet", "-d", directory.to_str().unwrap(), &url];
+    assert_eq!(fetch_all(&Program::try_parse_from(arguments).unwrap().args).await.unwrap(), 0);
+    let found: Vec<_> = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(found, ["name"]);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[tokio::test]
+#[should_panic(expected = "a fetch that panics")]
+async fn a_panic_is_no_success() {
+    let fetch = async |number: u32| assert!(number != 1, "a fetch that panics");
+    in_order((0..3).map(|number| tokio::spawn(fetch(number))).collect()).await;
 }

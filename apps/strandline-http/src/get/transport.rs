@@ -1,7 +1,11 @@
 //! Which transport a request takes.
 
 use std::collections::HashMap;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,17 +14,18 @@ use hyper::body::Incoming;
 use hyper::header::{ALT_SVC, HeaderMap};
 use hyper::{Request, Response, Uri};
 use hyper_util::client::legacy::{Client, Error};
-use hyper_util::rt::TokioExecutor;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use strandline::Stack;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
+use tower_service::Service;
 use url::Url;
 
 use super::dial::{Dial, DialError, Trust};
 use super::failure::{Failure, causes};
 use crate::client::Connector;
 use crate::front::alt_svc::{self, Announced};
-use crate::streams::Settings;
+use crate::streams::{HttpAssociation, HttpStream, Settings};
 
 /// TCP connections to one server, as browsers have them.
 const TCP_MAX: usize = 6;
@@ -29,27 +34,41 @@ const SCTP_WAIT: Duration = Duration::from_secs(3);
 /// Default port of HTTP.
 const PORT: u16 = 80;
 
-/// A client for requests over SCTP.
+/// Associations to a server in one run, each after the one before has ended.
+const ASSOCIATIONS_MAX: usize = 3;
+
+/// A client for URLs that name SCTP.
 #[derive(Clone)]
 struct OverSctp {
     connector: Connector,
     client: Client<Connector, Empty<Bytes>>,
 }
 
+/// A client on the streams of one association. It sets up no other.
+#[derive(Clone)]
+struct OnAssociation {
+    association: HttpAssociation,
+    client: Client<Streams, Empty<Bytes>>,
+}
+
+/// A connector that opens each connection on a stream of one association.
+#[derive(Clone)]
+struct Streams(HttpAssociation);
+
 /// What is known of a server's SCTP.
 #[derive(Clone)]
 enum Sctp {
     Trying,
-    /// An association is established, to this port.
-    Established(Box<OverSctp>, u16),
+    Established(Box<OnAssociation>),
     Failed,
 }
 
 impl Sctp {
-    fn established(&self) -> Option<(Box<OverSctp>, u16)> {
+    /// Returns the association, if requests can use it.
+    fn usable(&self) -> Option<OnAssociation> {
         match self {
-            Self::Established(client, port) => Some((client.clone(), *port)),
-            Self::Trying | Self::Failed => None,
+            Self::Established(on) if on.association.is_usable() => Some(OnAssociation::clone(on)),
+            _ => None,
         }
     }
 }
@@ -65,7 +84,7 @@ struct Origin {
 struct Attempt {
     /// SCTP port and UDP port of encapsulation.
     ports: (u16, u16),
-    /// The task that sets up the association. It ends when this is dropped.
+    /// The task that sets up the association, and again after it has ended. It ends when this is dropped.
     task: JoinSet<()>,
 }
 
@@ -80,52 +99,132 @@ pub(super) struct Transports {
     origins: Mutex<HashMap<(String, String, u16), Arc<Origin>>>,
 }
 
-/// A response, and the transport that it came over.
+/// A response, and the transport that it comes over.
 pub(super) struct Answer {
     pub(super) response: Response<Incoming>,
-    pub(super) transport: &'static str,
-    /// Keeps the number of TCP connections until the body was read.
-    pub(super) _permit: Option<OwnedSemaphorePermit>,
+    pub(super) carrier: Carrier,
+}
+
+/// What carries a response. It is kept until the body was read.
+pub(super) enum Carrier {
+    /// With the right to one of the connections to the server.
+    Tcp {
+        _permit: Option<OwnedSemaphorePermit>,
+    },
+    Tls {
+        _permit: Option<OwnedSemaphorePermit>,
+    },
+    /// With the association, if TCP can take its place.
+    Sctp(Option<HttpAssociation>),
+}
+
+impl Carrier {
+    /// Returns the name for reports.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Tcp { .. } => "tcp",
+            Self::Tls { .. } => "tls",
+            Self::Sctp(_) => "sctp",
+        }
+    }
+
+    /// Returns whether its association has ended, and TCP can take its place.
+    pub(super) fn is_replaceable(&self) -> bool {
+        matches!(self, Self::Sctp(Some(association)) if !association.is_usable())
+    }
+}
+
+/// Which transports a request may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// Whichever its URL permits.
+    Any,
+    /// TCP if the scheme is http: an association has ended in the middle of the response.
+    Tcp,
 }
 
 impl OverSctp {
-    fn new(stack: Stack, encapsulation_port: u16) -> Self {
-        let settings = Settings::default().stream_window(4 << 20).buffer_max(64 << 20);
-        let connector = Connector::new(stack).settings(settings).encapsulation_port(encapsulation_port);
+    fn new(connector: Connector) -> Self {
         let client = Client::builder(TokioExecutor::new()).build(connector.clone());
         Self { connector, client }
     }
 
+    /// Sends a request. If the association ends before the response, it goes out once more on a new one.
     async fn send(
         &self,
         (host, port): (&str, u16),
-        mut request: Request<Empty<Bytes>>,
+        request: Request<Empty<Bytes>>,
     ) -> Result<Answer, Failure> {
-        if let Some(uri) = with_port(request.uri(), port) {
-            *request.uri_mut() = uri;
+        let mut is_repeated = false;
+        loop {
+            let association = self.connector.association(host, port).await;
+            let association = association.map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => Failure::Host(error.to_string()),
+                _ => unreachable(&error),
+            })?;
+            let error = match self.client.request(request.clone()).await {
+                Ok(response) => return Ok(Answer { response, carrier: Carrier::Sctp(None) }),
+                Err(error) => error,
+            };
+            if association.is_usable() {
+                return Err(failure(&error));
+            }
+            // The request leaves before the association is established, so that a set-up that fails is an error of
+            // the request.
+            association.established().await.map_err(|cause| unreachable(&cause))?;
+            if is_repeated {
+                return Err(failure(&error));
+            }
+            is_repeated = true;
         }
-        let association = self.connector.association(host, port).await;
-        let association = association.map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Failure::Host(error.to_string()),
-            _ => Failure::Connect(error.to_string()),
-        })?;
+    }
+}
+
+/// Returns the failure of an association that can't be set up, where the URL demands one.
+fn unreachable(cause: &dyn std::error::Error) -> Failure {
+    Failure::Connect(format!("{cause} (a URL with http:// takes TCP where SCTP fails)"))
+}
+
+impl OnAssociation {
+    fn new(association: HttpAssociation) -> Self {
+        let mut builder = Client::builder(TokioExecutor::new());
+        // Whether a request is repeated, and over which transport, is decided here.
+        builder.retry_canceled_requests(false);
+        Self { client: builder.build(Streams(association.clone())), association }
+    }
+
+    /// Sends a request. `None` if the association has ended before the response.
+    async fn send(&self, request: Request<Empty<Bytes>>) -> Option<Result<Answer, Failure>> {
         match self.client.request(request).await {
-            Ok(response) => Ok(Answer { response, transport: "sctp", _permit: None }),
-            // The request leaves before the association is established, so that a set-up that fails is an error
-            // of the request.
-            Err(error) if association.is_usable() => Err(failure(&error)),
-            Err(error) => match association.established().await {
-                Ok(()) => Err(failure(&error)),
-                Err(cause) => Err(Failure::Connect(cause.to_string())),
-            },
+            Ok(response) => {
+                let carrier = Carrier::Sctp(Some(self.association.clone()));
+                Some(Ok(Answer { response, carrier }))
+            }
+            Err(error) if self.association.is_usable() => Some(Err(failure(&error))),
+            Err(_) => None,
         }
+    }
+}
+
+impl Service<Uri> for Streams {
+    type Response = TokioIo<HttpStream>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _uri: Uri) -> Self::Future {
+        let association = self.0.clone();
+        Box::pin(async move { association.open().await.map(TokioIo::new).map_err(io::Error::other) })
     }
 }
 
 impl Transports {
     pub(super) fn new(stack: Stack, encapsulation_port: u16, trust: Trust) -> Self {
         Self {
-            sctp: OverSctp::new(stack.clone(), encapsulation_port),
+            sctp: OverSctp::new(connector(stack.clone(), encapsulation_port)),
             tcp: Client::builder(TokioExecutor::new()).build(Dial::new(trust)),
             stack,
             encapsulation_port,
@@ -134,37 +233,55 @@ impl Transports {
     }
 
     /// Sends a request. The scheme http+sctp takes SCTP, https takes TCP. The scheme http takes SCTP if that is
-    /// established already, otherwise TCP at once; requests beyond six wait for a TCP connection or for SCTP.
-    pub(super) async fn send(&self, url: &Url, request: Request<Empty<Bytes>>) -> Result<Answer, Failure> {
-        let (host, port) = address(url);
+    /// established already, otherwise TCP at once; requests beyond six wait for a TCP connection or for SCTP. If the
+    /// association ends before the response, TCP takes its place.
+    pub(super) async fn send(
+        &self,
+        url: &Url,
+        request: Request<Empty<Bytes>>,
+        choice: Choice,
+    ) -> Result<Answer, Failure> {
         if url.scheme() == "http+sctp" {
+            let (host, port) = address(url);
             return self.sctp.send((&host, port), request).await;
         }
         let origin = self.origin(url);
         let mut sctp = origin.sctp.subscribe();
-        let established = async |sctp: &mut watch::Receiver<Sctp>| {
-            let found = sctp.wait_for(|state| state.established().is_some()).await;
-            found.ok().and_then(|state| state.established())
+        let early = match choice {
+            Choice::Tcp => None,
+            Choice::Any => tokio::select! {
+                biased;
+                Some(on) = usable(&mut sctp) => match on.send(request.clone()).await {
+                    Some(answer) => return answer,
+                    None => None,
+                },
+                permit = Arc::clone(&origin.tcp).acquire_owned() => permit.ok(),
+            },
         };
-        let permit = tokio::select! {
-            biased;
-            Some((client, port)) = established(&mut sctp) => return client.send((&host, port), request).await,
-            permit = Arc::clone(&origin.tcp).acquire_owned() => permit.ok(),
+        let permit = match early {
+            Some(permit) => Some(permit),
+            None => Arc::clone(&origin.tcp).acquire_owned().await.ok(),
         };
         match self.tcp.request(request.clone()).await {
             Ok(response) => {
                 self.learn(&origin, url, response.headers());
-                let transport = if url.scheme() == "https" { "tls" } else { "tcp" };
-                Ok(Answer { response, transport, _permit: permit })
+                let carrier = match url.scheme() {
+                    "https" => Carrier::Tls { _permit: permit },
+                    _ => Carrier::Tcp { _permit: permit },
+                };
+                Ok(Answer { response, carrier })
             }
             Err(error) if error.is_connect() && url.scheme() == "http" => {
                 // TCP is refused: SCTP is waited for.
-                let decided = sctp.wait_for(|state| !matches!(state, Sctp::Trying));
+                let decided =
+                    sctp.wait_for(|state| state.usable().is_some() || matches!(state, Sctp::Failed));
                 let state = tokio::time::timeout(SCTP_WAIT, decided).await;
-                match state.ok().and_then(|state| state.ok().and_then(|state| state.established())) {
-                    Some((client, port)) => client.send((&host, port), request).await,
-                    None => Err(failure(&error)),
-                }
+                let on = state.ok().and_then(|state| state.ok().and_then(|state| state.usable()));
+                let answer = match on {
+                    Some(on) => on.send(request).await,
+                    None => None,
+                };
+                answer.unwrap_or_else(|| Err(failure(&error)))
             }
             Err(error) => Err(failure(&error)),
         }
@@ -196,7 +313,7 @@ impl Transports {
         if attempt.ports == ports {
             return;
         }
-        let over_sctp = OverSctp::new(self.stack.clone(), ports.1);
+        let connector = connector(self.stack.clone(), ports.1);
         let sctp = origin.sctp.clone();
         // Dropping the earlier one ends it, and only then the state is changed.
         let mut task = JoinSet::new();
@@ -205,13 +322,17 @@ impl Transports {
         sctp.send_replace(Sctp::Trying);
         attempt.ports = ports;
         attempt.task.spawn(async move {
-            let is_established = match over_sctp.connector.association(&host, ports.0).await {
-                Ok(association) => association.established().await.is_ok(),
-                Err(_) => false,
-            };
-            let state =
-                if is_established { Sctp::Established(Box::new(over_sctp), ports.0) } else { Sctp::Failed };
-            sctp.send_replace(state);
+            for _ in 0..ASSOCIATIONS_MAX {
+                let Ok(http) = connector.association(&host, ports.0).await else { break };
+                if http.established().await.is_err() {
+                    break;
+                }
+                let association = http.association().clone();
+                sctp.send_replace(Sctp::Established(Box::new(OnAssociation::new(http))));
+                association.closed().await;
+                sctp.send_replace(Sctp::Trying);
+            }
+            sctp.send_replace(Sctp::Failed);
         });
     }
 
@@ -245,19 +366,36 @@ fn address(url: &Url) -> (String, u16) {
     (url.host_str().unwrap_or_default().to_owned(), url.port_or_known_default().unwrap_or(PORT))
 }
 
-/// Returns a URI with another port; `None` if it has no authority.
-fn with_port(uri: &Uri, port: u16) -> Option<Uri> {
-    let mut parts = uri.clone().into_parts();
-    let authority = parts.authority?;
-    parts.authority = Some(format!("{}:{port}", authority.host()).parse().ok()?);
-    Uri::from_parts(parts).ok()
+/// Returns the connector for a server's port of UDP encapsulation.
+fn connector(stack: Stack, encapsulation_port: u16) -> Connector {
+    let settings = Settings::default().stream_window(4 << 20).buffer_max(64 << 20);
+    Connector::new(stack).settings(settings).encapsulation_port(encapsulation_port)
+}
+
+/// Waits for an association that requests can use; `None` if there will be none.
+async fn usable(sctp: &mut watch::Receiver<Sctp>) -> Option<OnAssociation> {
+    let found = sctp.wait_for(|state| state.usable().is_some()).await;
+    found.ok().and_then(|state| state.usable())
+}
+
+/// Returns whether an error has one of hyper's that fulfils a condition among its causes.
+fn cause_in(error: &Error, is_meant: impl Fn(&hyper::Error) -> bool) -> bool {
+    let mut next = std::error::Error::source(error);
+    while let Some(cause) = next {
+        if cause.downcast_ref().is_some_and(&is_meant) {
+            return true;
+        }
+        next = cause.source();
+    }
+    false
 }
 
 /// Classifies an error of hyper's client.
 fn failure(error: &Error) -> Failure {
     let text = causes(error);
     if !error.is_connect() {
-        return Failure::Receive(text);
+        let is_empty = cause_in(error, hyper::Error::is_incomplete_message);
+        return if is_empty { Failure::Empty } else { Failure::Receive(text) };
     }
     let mut next = std::error::Error::source(error);
     while let Some(cause) = next {
@@ -272,3 +410,6 @@ fn failure(error: &Error) -> Failure {
     }
     if text.contains("has no address") { Failure::Host(text) } else { Failure::Connect(text) }
 }
+
+#[cfg(test)]
+mod tests;
