@@ -1,15 +1,13 @@
-//! The client: one connection, all requests of a burst at once.
+//! The client: one connection, all requests of a burst at once, a burst as soon as the one before is complete.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use bytes::{Buf, Bytes};
 use http::Request;
 use serde::Serialize;
 use tokio::task::JoinSet;
-
-use crate::page::objects;
 
 type Sender = h3::client::SendRequest<h3_quinn::OpenStreams, Bytes>;
 
@@ -19,16 +17,14 @@ pub(crate) struct Order {
     to: IpAddr,
     #[arg(long, default_value_t = 4433)]
     port: u16,
-    /// Number of requests at once.
-    #[arg(long, default_value_t = 1)]
-    burst: usize,
-    /// Fetch the objects of the page, all at once as soon as all of the page has arrived.
-    #[arg(long, conflicts_with = "burst")]
-    page: bool,
+    /// Numbers of requests of the bursts.
+    #[arg(long, value_delimiter = ',', default_value = "1")]
+    burst: Vec<usize>,
     #[arg(long, default_value_t = 60.0)]
     timeout: f64,
-    /// Path of the URL; the page's ends with a slash.
-    path: String,
+    /// Paths of the URLs, which the requests take in turn.
+    #[arg(required = true)]
+    paths: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -41,6 +37,8 @@ struct Report {
     errors_total: usize,
     seconds: f64,
     content_bytes_received: usize,
+    /// The largest time from when a request was due, which is the beginning of its burst, the first with the set-up of
+    /// the connection, until the end of its response.
     slowest_ms: f64,
     connect_ms: Longest,
     response_ms: Longest,
@@ -64,7 +62,8 @@ impl Longest {
 struct Reply {
     response: Duration,
     transfer: Duration,
-    body: Vec<u8>,
+    bytes: usize,
+    end: Instant,
 }
 
 pub(crate) async fn get(order: &Order) -> anyhow::Result<()> {
@@ -105,17 +104,12 @@ async fn fetch(order: &Order) -> anyhow::Result<Report> {
     report.connect_ms.add(begin.elapsed());
     let (mut driver, sender) = h3::client::new(h3_quinn::Connection::new(connection)).await?;
     let driver = tokio::spawn(async move { driver.wait_idle().await });
-    if order.page {
-        let page = burst(&sender, order, vec![order.path.clone()], &mut report).await?;
-        let html = String::from_utf8_lossy(page.first().context("no page")?);
-        let names: Vec<String> = objects(&html).iter().map(|name| format!("{}{name}", order.path)).collect();
-        ensure!(!names.is_empty(), "the page has no objects");
-        burst(&sender, order, names, &mut report).await?;
-    } else {
-        burst(&sender, order, vec![order.path.clone(); order.burst], &mut report).await?;
+    let mut due = begin;
+    for paths in bursts(&order.paths, &order.burst) {
+        burst(&sender, order, paths, due, &mut report).await?;
+        due = Instant::now();
     }
     report.seconds = begin.elapsed().as_secs_f64();
-    report.slowest_ms = report.seconds * 1e3;
     drop(sender);
     driver.abort();
     endpoint.close(0_u32.into(), b"");
@@ -123,13 +117,20 @@ async fn fetch(order: &Order) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-/// Sends all requests at once, adds them to the report, and returns the bodies.
+/// Returns the paths of the requests of each burst.
+fn bursts(paths: &[String], sizes: &[usize]) -> Vec<Vec<String>> {
+    let mut turn = paths.iter().cycle();
+    sizes.iter().map(|size| turn.by_ref().take(*size).cloned().collect()).collect()
+}
+
+/// Sends all requests at once, and adds them to the report.
 async fn burst(
     sender: &Sender,
     order: &Order,
     paths: Vec<String>,
+    due: Instant,
     report: &mut Report,
-) -> anyhow::Result<Vec<Vec<u8>>> {
+) -> anyhow::Result<()> {
     let mut all = JoinSet::new();
     report.planned += paths.len();
     report.requests += paths.len();
@@ -137,17 +138,16 @@ async fn burst(
         let uri = format!("https://{}:{}{path}", order.to, order.port);
         all.spawn(one(sender.clone(), uri));
     }
-    let mut bodies = Vec::new();
     while let Some(reply) = all.join_next().await {
         let reply = reply??;
         report.replies += 1;
-        report.content_bytes_received += reply.body.len();
+        report.content_bytes_received += reply.bytes;
         report.response_ms.add(reply.response);
         report.transfer_ms.add(reply.transfer);
         report.request_ms.add(reply.response + reply.transfer);
-        bodies.push(reply.body);
+        report.slowest_ms = report.slowest_ms.max((reply.end - due).as_secs_f64() * 1e3);
     }
-    Ok(bodies)
+    Ok(())
 }
 
 async fn one(mut sender: Sender, uri: String) -> anyhow::Result<Reply> {
@@ -159,9 +159,13 @@ async fn one(mut sender: Sender, uri: String) -> anyhow::Result<Reply> {
         bail!("{uri}: {}", response.status());
     }
     let head = begin.elapsed();
-    let mut body = Vec::new();
-    while let Some(mut part) = stream.recv_data().await? {
-        body.extend_from_slice(&part.copy_to_bytes(part.remaining()));
+    let mut bytes = 0;
+    while let Some(part) = stream.recv_data().await? {
+        bytes += part.remaining();
     }
-    Ok(Reply { response: head, transfer: begin.elapsed() - head, body })
+    let end = Instant::now();
+    Ok(Reply { response: head, transfer: end - begin - head, bytes, end })
 }
+
+#[cfg(test)]
+mod tests;

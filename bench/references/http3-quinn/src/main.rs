@@ -1,12 +1,11 @@
-//! HTTP/3 by the crates h3 and quinn: a server of the files of a directory, and a client that fetches one file many
-//! times at once, or a page with its objects. The client prints what `strandline load http` prints of the same work,
-//! in the same members of JSON.
+//! HTTP/3 by the crates h3 and quinn: a server of the files of a directory, and a client that fetches files in
+//! bursts: one file many times at once, or a page and then its objects. The client does the work of `strandline load
+//! http` with the same bursts, and prints the same members of JSON.
 //!
 //! Choices in its favour: UDP sockets of 4 MiB, one thread on each side, files in memory, AES-128-GCM, a certificate
 //! that the client accepts without verification. Flow control: 1 MB for a stream, 8 MB for the connection.
 
 mod client;
-mod page;
 mod server;
 
 use std::net::SocketAddr;
