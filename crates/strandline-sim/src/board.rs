@@ -369,7 +369,7 @@ impl Board {
     }
 
     /// Allows retransmissions after T3-rtx of the only path expired, if losses are detected by time: as many of the
-    /// lowest chunks as fit a packet. The answer shows the fate of the others (RFC 5682 section 3.1 step 1). Chunks
+    /// lowest chunks as fit a packet of `mtu` bytes, on the path that it takes. The answer shows the fate of the others (RFC 5682 section 3.1 step 1). Chunks
     /// that an earlier SACK acknowledged and the last one may have had no room for do not count: the sender need not
     /// assume that the peer revoked them.
     pub(crate) fn excuse_first(&mut self, to: IpAddr, mtu: u32) {

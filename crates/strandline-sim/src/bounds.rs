@@ -111,6 +111,8 @@ pub(crate) struct Events {
     pub(crate) timeouts: u32,
     /// Number of time-outs and recoveries that were undone (RFC 3708): the window has its old size.
     pub(crate) undone: u32,
+    /// Number of ECN marks answered so far.
+    pub(crate) marks_answered: u32,
     /// Number of tail-loss probes, time-outs and recoveries: each allows a packet regardless of the window.
     pub(crate) exempt: u32,
     /// True if the peer's window had no room for the lowest chunk, and has opened.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use strandline_proto::config::{AssociationConfig, Recovery};
 use strandline_proto::endpoint::Endpoint;
 use strandline_proto::event::AssociationId;
-use strandline_proto::stats::{PathStatus, Status};
+use strandline_proto::stats::{PathStatus, Reachability, Status};
 use strandline_proto::time::Time;
 use strandline_wire::chunk::kind;
 use strandline_wire::{Chunk, Packet, Tsn};
@@ -93,6 +93,7 @@ impl Memory {
             probes,
             timeouts,
             undone,
+            marks_answered: status.marks_answered,
             // Events that allow a packet regardless of window and rate: probes, time-outs, fast retransmissions.
             exempt: probes + timeouts + recoveries,
             opened: false,
@@ -101,13 +102,15 @@ impl Memory {
     }
 
     /// Allows the retransmissions that T3-rtx justifies: everything on its path, or a single packet if there is no
-    /// other path. Returns whether the peer's window has opened.
+    /// other path or the peer's window is closed. Returns whether the peer's window has opened.
     fn excuse(&mut self, events: Events, paths: &[PathStatus], by_time: bool) -> bool {
         let mut known = 0;
         for path in paths {
-            let address = path.address.ip();
-            let mtu_max = self.mtu_max.entry(address).or_default();
+            let mtu_max = self.mtu_max.entry(path.address.ip()).or_default();
             *mtu_max = path.mtu.max(*mtu_max);
+        }
+        for path in paths {
+            let address = path.address.ip();
             let (before, asked) = self.timeouts_of.get(&address).copied().unwrap_or_default();
             let delivered = self.board.has_delivered(address);
             let mut asked = asked.filter(|asked| !self.board.has_passed(asked.until));
@@ -118,7 +121,7 @@ impl Memory {
                 known += u32::from(path.timeouts - before);
                 // If the test failed, it is not tried again.
                 if by_time && paths.len() == 1 && asked.is_none_or(|asked| !asked.answered) {
-                    self.board.excuse_first(address, u32::from(*mtu_max));
+                    self.board.excuse_first(address, self.mtu_after_timeout(path, paths));
                 } else {
                     self.board.excuse(Some(address));
                 }
@@ -131,14 +134,27 @@ impl Memory {
         if opened || events.timeouts > known {
             // A probe of a closed window is no error of a path, and its path is unknown.
             for path in paths.iter().filter(|_| by_time) {
-                let mtu_max = self.mtu_max.get(&path.address.ip()).copied().unwrap_or(path.mtu);
-                self.board.excuse_first(path.address.ip(), u32::from(mtu_max));
+                let mtu = self.mtu_after_timeout(path, paths);
+                self.board.excuse_first(path.address.ip(), mtu);
             }
             if !by_time && events.timeouts > known {
                 self.board.excuse(None);
             }
         }
         opened
+    }
+
+    /// Returns the largest packet that may retransmit what timed out on a path: that of another active path (RFC 9260
+    /// section 6.4.1), whose MTU counts then (section 6.3.3 E3). If there is none, it stays, or a path that works no
+    /// better takes it.
+    fn mtu_after_timeout(&self, of: &PathStatus, paths: &[PathStatus]) -> u32 {
+        let is_active = |path: &PathStatus| path.state == Reachability::Active;
+        let others = paths.iter().filter(|path| path.address != of.address);
+        let any = others.clone().any(is_active);
+        let stays = (!any).then_some(of);
+        let taking = others.filter(|path| if any { is_active(path) } else { !is_active(of) }).chain(stays);
+        let mtu_of = |path: &PathStatus| self.mtu_max.get(&path.address.ip()).copied().unwrap_or(path.mtu);
+        taking.map(mtu_of).max().map_or(0, u32::from)
     }
 
     /// Updates the state with everything since the last check.

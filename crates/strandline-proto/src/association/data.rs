@@ -252,7 +252,7 @@ impl Association {
     fn ask_opened(&mut self, now: Time) {
         let Some(index) = self.outbound.take_window_opened(now) else { return };
         if self.paths.get(index).may_ask_opened(now) {
-            let bytes = self.outbound.ask_opened(index);
+            let bytes = self.outbound.ask_opened(index, self.paths.room_after_timeout(index));
             self.paths.get_mut(index).on_window_opened(now, bytes);
         }
     }

@@ -181,40 +181,33 @@ impl Association {
         self.stats.timeouts += 1;
         self.judge_ecn(now, index, None, true);
         // A peer that answers with a closed window is alive (section 6.1 rule A).
-        let probing = self.outbound.zero_window_probing();
+        if self.outbound.zero_window_probing() {
+            return probe_closed_window(self, now, index);
+        }
         // Without another path only the first packet is retransmitted, to find out about the others (RFC 5682).
         let first_only = self.paths.alternate(index).is_none();
-        let again = self.paths.get(index).timed_out;
-        let marked_before = marked_chunks(&self.outbound);
-        let marked = match first_only {
-            _ if probing => self.outbound.on_window_probe_timeout(index),
-            true => self.outbound.on_first_timeout(index, again),
-            false => self.outbound.on_timeout(index, again),
-        };
-        let chunks = marked_chunks(&self.outbound).saturating_sub(marked_before);
-        let expiry = RtxExpiry { chunks, bytes: marked, probing };
         let path = self.paths.get_mut(index);
-        let (lost, mtu) = (path.flight, path.pmtu.mtu());
-        path.on_lost(marked);
-        if probing {
-            path.on_window_probe_timeout(now, &config);
-            if self.outbound.has_overdue(index) {
-                path.start_rtx(now);
-            }
-            log_rtx_expiry(self, index, expiry, mtu);
-            return self.assert_flights();
-        }
+        let (again, lost, mtu) = (path.timed_out, path.flight, path.pmtu.mtu());
         let outcome = path.on_rtx_timeout(now, lost, &config);
-        if path.flight > 0 || self.outbound.has_overdue(index) {
-            path.start_rtx(now);
-        }
         if outcome.mtu_fell {
             cx.known.forget_mtu(path.remote.ip());
         }
-        log_rtx_expiry(self, index, expiry, mtu);
+        // Before chunks are marked: path and size of the retransmission depend on it.
+        self.on_path_error(cx, index, outcome.change);
+        let marked_before = marked_chunks(&self.outbound);
+        let bytes = match first_only {
+            true => self.outbound.on_first_timeout(index, again, self.paths.room_after_timeout(index)),
+            false => self.outbound.on_timeout(index, again),
+        };
+        let chunks = marked_chunks(&self.outbound).saturating_sub(marked_before);
+        let path = self.paths.get_mut(index);
+        path.on_lost(bytes);
+        if path.flight > 0 || self.outbound.has_overdue(index) {
+            path.start_rtx(now);
+        }
+        log_rtx_expiry(self, index, RtxExpiry { chunks, bytes, probing: false }, mtu);
         self.on_window_shrunk(index, false);
         self.assert_flights();
-        self.on_path_error(cx, index, outcome.change);
         self.errors.data_timeouts = self.errors.data_timeouts.saturating_add(1);
         self.count_error(cx, now);
     }
@@ -297,4 +290,21 @@ impl Association {
             self.paths.get_mut(index).start_heartbeats(now, random, &config);
         }
     }
+}
+
+/// Handles an expiry of T3-rtx while the peer answers that its window is closed: the lowest chunks probe it.
+fn probe_closed_window(association: &mut Association, now: Time, index: PathIndex) {
+    let Association { outbound, paths, config, .. } = association;
+    let marked_before = marked_chunks(outbound);
+    let bytes = outbound.on_window_probe_timeout(index, paths.room_after_timeout(index));
+    let chunks = marked_chunks(outbound).saturating_sub(marked_before);
+    let path = paths.get_mut(index);
+    path.on_lost(bytes);
+    path.on_window_probe_timeout(now, config);
+    if outbound.has_overdue(index) {
+        path.start_rtx(now);
+    }
+    let mtu = path.pmtu.mtu();
+    log_rtx_expiry(association, index, RtxExpiry { chunks, bytes, probing: true }, mtu);
+    association.assert_flights();
 }

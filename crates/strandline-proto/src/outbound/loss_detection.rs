@@ -367,15 +367,14 @@ impl ByTime<'_> {
 
 /// For timers and other events.
 impl ByTime<'_> {
-    /// Handles an expiry of T3-rtx without another path: marks as many of the lowest chunks as fit a packet. Answers
-    /// show whether the others are lost ([`Frto`](super::frto::Frto)). Returns the bytes marked, including headers and
-    /// padding. `again` is true if nothing was acknowledged since the previous time-out, so that the test continues
-    /// (RFC 5682 section 3.2). Returns `None` if there was an answer that did not help, so that all chunks must be
-    /// marked.
-    pub(super) fn on_timeout(&mut self, path: PathIndex, again: bool) -> Option<u32> {
+    /// Handles an expiry of T3-rtx without another path: marks as many of the lowest chunks as fit `room` bytes, those
+    /// of a packet. Answers show whether the others are lost ([`Frto`](super::frto::Frto)). Returns the bytes marked,
+    /// including headers and padding. `again` is true if nothing was acknowledged since the previous time-out, so that
+    /// the test continues (RFC 5682 section 3.2). Returns `None` if there was an answer that did not help, so that all
+    /// chunks must be marked.
+    pub(super) fn on_timeout(&mut self, path: PathIndex, again: bool, room: u32) -> Option<u32> {
         let Self { rack, outstanding, .. } = self;
         let moment = rack.moment(outstanding.next_tsn());
-        let packet = rack.packet_len();
         let state = rack.path(path);
         if state.timed_out.is_some() && !again {
             return None;
@@ -383,7 +382,7 @@ impl ByTime<'_> {
         state.on_timeout(moment);
         state.begin_undo(again);
         state.frto.begin(moment.tsn.previous());
-        Some(mark_first(outstanding, path, packet, |tsn, record| {
+        Some(mark_first(outstanding, path, room, |tsn, record| {
             state.asked.ask_with(tsn);
             undo_marked(state, tsn, record, again);
         }))
@@ -391,11 +390,10 @@ impl ByTime<'_> {
 
     /// Handles an expiry of T3-rtx while the peer reports a closed window: the same chunks probe the window, which is
     /// no loss.
-    pub(super) fn on_window_probe(&mut self, path: PathIndex) -> u32 {
+    pub(super) fn on_window_probe(&mut self, path: PathIndex, room: u32) -> u32 {
         self.on_path_refused(path);
-        let packet = self.rack.packet_len();
         let asked = &mut self.rack.path(path).asked;
-        mark_first(self.outstanding, path, packet, |tsn, _| asked.ask_with(tsn))
+        mark_first(self.outstanding, path, room, |tsn, _| asked.ask_with(tsn))
     }
 
     /// Returns the path of the lowest chunk, which may be retransmitted to learn its fate. Called when the peer's
@@ -473,8 +471,8 @@ impl ByTime<'_> {
     }
 }
 
-/// Marks as many of the path's lowest chunks as fit a packet. `on_mark` sees each before. Returns the bytes that
-/// leave the flight.
+/// Marks as many of the path's lowest chunks as fit a packet with room for `packet` bytes of chunks, and at least one.
+/// `on_mark` sees each before. Returns the bytes that leave the flight.
 fn mark_first(
     outstanding: &mut Outstanding,
     path: PathIndex,

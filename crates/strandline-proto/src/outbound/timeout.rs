@@ -29,11 +29,12 @@ impl Outbound {
     }
 
     /// Handles an expiry of T3-rtx of the path, if there is no other path and losses are detected by time: only as
-    /// many of its lowest chunks as fit a packet are marked for retransmission, and the answer shows the fate of the
-    /// others. With miss indications, or after an answer that did not help, it is [`on_timeout`](Self::on_timeout).
-    /// `again` is as there.
-    pub(crate) fn on_first_timeout(&mut self, path: PathIndex, again: bool) -> u32 {
-        let marked = mark_lowest(self, |by_time| by_time.on_timeout(path, again));
+    /// many of its lowest chunks as fit `room` bytes are marked for retransmission, and the answer shows the fate of
+    /// the others. With miss indications, or after an answer that did not help, it is
+    /// [`on_timeout`](Self::on_timeout). `again` is as there. `room` is that of a packet on the path of the
+    /// retransmission (section 6.3.3 E3).
+    pub(crate) fn on_first_timeout(&mut self, path: PathIndex, again: bool, room: u32) -> u32 {
+        let marked = mark_lowest(self, |by_time| by_time.on_timeout(path, again, room));
         marked.unwrap_or_else(|| self.on_timeout(path, again))
     }
 

@@ -15,10 +15,10 @@ impl Outbound {
         busy.sent.by_time()?.path_to_ask(now)
     }
 
-    /// Retransmits as many of the path's lowest chunks as fit a packet. Returns the bytes that left the path's
-    /// flight.
-    pub(crate) fn ask_opened(&mut self, path: PathIndex) -> u32 {
-        let marked = timeout::mark(self, |sent| Some(sent.by_time()?.on_window_probe(path)));
+    /// Retransmits as many of the path's lowest chunks as fit `room` bytes, those of a packet. Returns the bytes that
+    /// left the path's flight.
+    pub(crate) fn ask_opened(&mut self, path: PathIndex, room: u32) -> u32 {
+        let marked = timeout::mark(self, |sent| Some(sent.by_time()?.on_window_probe(path, room)));
         marked.flatten().unwrap_or(0)
     }
 
@@ -29,10 +29,10 @@ impl Outbound {
     }
 
     /// Handles an expiry of T3-rtx of the path while the peer keeps reporting a closed window (section 6.1 rule A):
-    /// as many of the lowest chunks as fit a packet probe it. With miss indications all are retransmitted. Returns
-    /// the bytes that left the path's flight.
-    pub(crate) fn on_window_probe_timeout(&mut self, path: PathIndex) -> u32 {
-        let marked = timeout::mark_lowest(self, |by_time| Some(by_time.on_window_probe(path)));
+    /// as many of the lowest chunks as fit `room` bytes, those of a packet, probe it. With miss indications all are
+    /// retransmitted. Returns the bytes that left the path's flight.
+    pub(crate) fn on_window_probe_timeout(&mut self, path: PathIndex, room: u32) -> u32 {
+        let marked = timeout::mark_lowest(self, |by_time| Some(by_time.on_window_probe(path, room)));
         marked.unwrap_or_else(|| self.send_again(path))
     }
 }

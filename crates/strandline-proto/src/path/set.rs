@@ -258,6 +258,12 @@ impl PathSet {
         self.least_recent(Some(failed))
     }
 
+    /// Returns the bytes of chunks that fit a packet which retransmits what timed out on this path. The packet may use
+    /// another one, whose MTU counts (section 6.3.3 E3).
+    pub(crate) fn room_after_timeout(&self, index: PathIndex) -> u32 {
+        self.get(self.alternate(index).unwrap_or(index)).data_chunk_len_max()
+    }
+
     /// Returns the other active path with the fewest errors.
     pub(crate) fn active_other_than(&self, path: PathIndex) -> Option<PathIndex> {
         self.best(PathState::Active, Some(path))

@@ -13,8 +13,9 @@ use super::late::Late;
 use super::{Board, MAY_BE_ALL, Sent, Traffic};
 
 impl Board {
-    /// Processes a packet of the peer. During set-up a SACK or SHUTDOWN is ignored (RFC 9260 sections 5.1 and 9.2),
-    /// unless a chunk before it completes the set-up. `state` is the association's state before the packet.
+    /// Processes a packet of the peer. In COOKIE-ECHOED, where data may have gone with the COOKIE ECHO, a SACK is
+    /// processed (RFC 9260 section 6), and a SHUTDOWN is ignored (section 9.2); in COOKIE-WAIT both are. `state` is
+    /// the association's state before the packet, which a chunk in it may change.
     pub(crate) fn on_arrival(&mut self, now: Time, packet: &Packet<'_>, state: AssociationState) {
         let mut in_set_up = state.in_setup();
         for (at, chunk) in packet.chunks().flatten().enumerate() {
@@ -25,7 +26,8 @@ impl Board {
             };
             in_set_up &= !completes;
             match chunk.kind {
-                kind::SACK | kind::SHUTDOWN if in_set_up => {}
+                kind::SACK if in_set_up && state == AssociationState::CookieWait => {}
+                kind::SHUTDOWN if in_set_up => {}
                 kind::SACK | kind::SHUTDOWN => {
                     if let Ok(answer) = chunk.parse() {
                         self.on_answer(now, &answer);
@@ -82,12 +84,14 @@ impl Board {
         let before = self.a_rwnd.replace(sack.a_rwnd());
         self.opened |= before.is_some_and(|before| before < sack.a_rwnd() && self.has_no_room(before));
         let mut named: Vec<bool> = Vec::new();
-        for block in sack.gap_blocks().filter(|block| block.start >= 1 && block.start <= block.end) {
+        // A block is the set of its TSNs (RFC 9260 section 3.3.4). Offset 0 is the Cumulative TSN Ack itself.
+        for block in sack.gap_blocks().filter(|block| block.start <= block.end) {
             let end = usize::from(block.end).min(self.chunks.len() + 1);
             if named.len() < end {
                 named.resize(end, false);
             }
-            named.iter_mut().take(end).skip(usize::from(block.start) - 1).for_each(|named| *named = true);
+            let start = usize::from(block.start).max(1);
+            named.iter_mut().take(end).skip(start - 1).for_each(|named| *named = true);
         }
         // Offset 1 would be the chunk after the cumulative TSN, the first of those left.
         let highest = named.len();

@@ -1,12 +1,15 @@
 //! Made-up packets, retransmitted with a reason and without.
 
 use strandline_proto::stats::AssociationState;
-use strandline_wire::chunk::sack;
+use strandline_wire::chunk::{Shutdown, sack};
 use strandline_wire::{GapBlock, PacketBuilder, Ppid, Ssn, StreamId, VerificationTag};
 
 use super::*;
 
 const TO: [u8; 4] = [10, 0, 0, 1];
+
+/// Bytes of a chunk that these tests send, header included.
+const BYTES: u32 = 1016;
 
 fn at(ms: u64) -> Time {
     Time::ZERO + Duration::from_millis(ms)
@@ -53,6 +56,15 @@ fn hears_in(board: &mut Board, state: AssociationState, ms: u64, (cumulative, ga
     let mut packet = PacketBuilder::new(&mut buffer, 2, 1, VerificationTag(4));
     let blocks = gaps.iter().map(|&(start, end)| GapBlock { start, end });
     assert!(sack::write(&mut packet, Tsn(cumulative), 100_000, blocks, &[]));
+    let len = packet.finish();
+    board.on_arrival(at(ms), &Packet::parse(&buffer[..len]).expect("just built"), state);
+}
+
+/// A SHUTDOWN arrives in this state.
+fn shuts_down_in(board: &mut Board, state: AssociationState, ms: u64, cumulative: u32) {
+    let mut buffer = [0; 1500];
+    let mut packet = PacketBuilder::new(&mut buffer, 2, 1, VerificationTag(4));
+    assert!(packet.push(&Shutdown { cumulative_tsn: Tsn(cumulative) }));
     let len = packet.finish();
     board.on_arrival(at(ms), &Packet::parse(&buffer[..len]).expect("just built"), state);
 }
@@ -273,16 +285,36 @@ fn each_gap_counts_its_own_sacks() {
     assert_eq!([1, 1, 7, 7, 7].map(|gap| sack(&mut behind, gap)), [false, false, false, false, true]);
 }
 
-/// RFC 9260 section 5.1: until the COOKIE ACK no SACK is processed.
+/// RFC 9260 section 6: a SACK is processed in COOKIE-ECHOED, not in COOKIE-WAIT. Section 9.2: a SHUTDOWN is processed in
+/// neither.
 #[test]
-fn sacks_during_set_up_acknowledge_nothing() {
-    let mut board = five();
-    for state in [AssociationState::CookieWait, AssociationState::CookieEchoed] {
-        hears_in(&mut board, state, 10, (5, &[]));
-        assert!(!board.is_idle() && board.a_rwnd().is_none(), "{state}");
+fn answers_during_set_up() {
+    for (state, processed) in [(AssociationState::CookieWait, false), (AssociationState::CookieEchoed, true)]
+    {
+        let mut board = five();
+        shuts_down_in(&mut board, state, 10, 5);
+        assert!(!board.is_idle(), "{state}");
+        hears_in(&mut board, state, 10, (4, &[]));
+        // It clocks new data.
+        let delivered = if processed { (4 * BYTES, 1) } else { (0, 0) };
+        assert_eq!(
+            (board.take_delivered(TO.into()), board.a_rwnd().is_some()),
+            (delivered, processed),
+            "{state}"
+        );
+        shuts_down_in(&mut board, AssociationState::Established, 20, 5);
+        assert!(board.is_idle());
     }
-    hears(&mut board, 10, 5, &[]);
-    assert!(board.is_idle());
+}
+
+/// RFC 9260 section 3.3.4: a block is the set of its TSNs. Offset 0 is the Cumulative TSN Ack.
+#[test]
+fn a_block_may_begin_at_the_cumulative_ack() {
+    let mut board = five();
+    hears(&mut board, 10, 1, &[(0, 3)]);
+    assert_eq!(board.take_delivered(TO.into()), (4 * BYTES, 1));
+    hears(&mut board, 11, 1, &[(0, 0), (4, 2), (2, 4)]);
+    assert_eq!(board.take_delivered(TO.into()), (BYTES, 1));
 }
 
 /// The peer's window opens and closes, and nothing is acknowledged: a chunk without room is retransmitted at most

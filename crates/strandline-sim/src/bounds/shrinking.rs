@@ -3,8 +3,9 @@
 //! What is retransmitted as lost was sent before the latest reduction of its path's window. Losses in two successive
 //! round trips therefore cause two reductions, as does a lost retransmission (RFC 5681 section 4.3; decision 58). A
 //! packet with an ECN mark was sent before it as well (RFC 3168 section 6.1.2). Only a loss, a time-out or a mark of
-//! data sent after the latest reduction lowers a window, and an undo restores all of it. The packets show what was
-//! lost and when it had been sent; the controller's numbers only show when the window fell.
+//! data sent after the latest reduction lowers a window, and an undo restores all of it. A mark that the undone
+//! reduction covered takes effect then. The packets show what was lost or marked and when it had been sent; the
+//! controller's numbers only show when the window fell, and the count of answered marks when one took effect.
 
 use strandline_proto::config::Recovery;
 use strandline_proto::stats::PathStatus;
@@ -42,8 +43,11 @@ pub(super) struct Shrinking {
     /// True if the reduction was for a time-out, and true if something was acknowledged since.
     timed_out: bool,
     answered: bool,
-    /// Number of the association's recoveries so far.
+    /// Number of the association's recoveries so far, and of the marks that it answered.
     recoveries: u32,
+    marks_answered: u32,
+    /// True if a mark was reported that an earlier reduction covered. It takes effect if that is undone.
+    covered: bool,
 }
 
 impl Shrinking {
@@ -64,10 +68,14 @@ impl Shrinking {
         let really = u64::from(path.cwnd) <= u64::from(self.cwnd) * SHRUNK_PERCENT / 100;
         let recoveries = core::mem::replace(&mut self.recoveries, events.recoveries) != events.recoveries;
         let lost = recoveries || events.timeouts > 0;
-        self.gives_back(path, recoveries || marks != Marks::default(), events)?;
+        let marked = marks != Marks::default();
+        let answered =
+            core::mem::replace(&mut self.marks_answered, events.marks_answered) != events.marks_answered;
+        self.gives_back(path, recoveries || marked, answered && !marked, events)?;
         self.has_a_reason(path, really && !(anew || lost || events.several), marks)?;
+        self.covered = (self.covered || marked) && !answered && !anew;
         self.answered |= delivered > 0;
-        if anew || marks != Marks::default() {
+        if anew || (marked && answered) {
             self.before = None;
         } else if lost {
             // Of time-outs in a row the window before the first counts. If an answer came in between, it is unknown
@@ -84,7 +92,7 @@ impl Shrinking {
             self.before = None;
         }
         // A window of the same number of packets that are shorter now has not shrunk for congestion.
-        let rescaled = path.mtu < self.mtu && !lost && marks == Marks::default();
+        let rescaled = path.mtu < self.mtu && !lost && !marked;
         if anew {
             self.fell_at = Time::ZERO;
         } else if path.cwnd < self.cwnd && !rescaled {
@@ -100,7 +108,15 @@ impl Shrinking {
     /// Checks that an undo restored the window. If something is lost or marked at the same instant, the window has
     /// shrunk from there (`shrinks`), and if a loss was detected when T3-rtx expired, the time-out alone may be
     /// undone. BBR's window is that of its model, and those of DCTCP and Swift may follow marks and delay at once.
-    fn gives_back(&mut self, path: &PathStatus, shrinks: bool, events: Events) -> Result<(), Violation> {
+    /// `answers` is true if a mark that was reported earlier took effect, which shrinks the restored window (decision
+    /// 58).
+    fn gives_back(
+        &mut self,
+        path: &PathStatus,
+        shrinks: bool,
+        answers: bool,
+        events: Events,
+    ) -> Result<(), Violation> {
         let undone = events.undone > 0 && !events.several && self.controller == path.congestion;
         let Some(before) = self.before.take_if(|_| undone) else { return Ok(()) };
         let percent = match path.congestion {
@@ -110,8 +126,11 @@ impl Shrinking {
             "swift" | "dctcp" => RESTORED_WITH_MARKS_PERCENT,
             _ => RESTORED_PERCENT,
         };
-        let percent =
-            if shrinks || self.fell_twice { percent.min(RESTORED_REDUCED_PERCENT) } else { percent };
+        demand(!answers || self.covered, || {
+            format!("undone, and a mark took effect that nobody reported: {path:?}")
+        })?;
+        let reduced = shrinks || answers || self.fell_twice;
+        let percent = if reduced { percent.min(RESTORED_REDUCED_PERCENT) } else { percent };
         demand(u64::from(path.cwnd) >= u64::from(before) * percent / 100, || {
             format!("undone, and the window is not what it was, {before}: {path:?}")
         })

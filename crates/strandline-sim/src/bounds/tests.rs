@@ -28,6 +28,7 @@ fn events(ms: u64) -> Events {
         probes: 0,
         timeouts: 0,
         undone: 0,
+        marks_answered: 0,
         exempt: 0,
         opened: false,
         several: false,
@@ -330,6 +331,34 @@ fn what_is_undone_gives_the_window_back() {
         let path = path(after * MTU, 10 * MTU);
         let outcome = outcome.and_then(|()| bounds.before((MTU, 1), &path, undone, NONE));
         if keeps { outcome.expect("allowed") } else { is_about(outcome, "not what it was") }
+    }
+}
+
+/// A mark that the reduction covered takes effect when that is undone, also if another loss came in between. A mark
+/// that was answered, or never reported, does not.
+#[test]
+fn a_covered_mark_counts_after_an_undo() {
+    let told = Marks { sent_at: Some(Time::ZERO + Duration::from_millis(5)), unknown: false };
+    let second = |ms| Events { recoveries: 2, ..lost(ms) };
+    let undone = |answered, events| Events { undone: 1, marks_answered: answered, ..events };
+    for (told, answered, after, what) in [
+        (told, 1, 50, None),
+        (told, 1, 31, Some("not what it was")),
+        (told, 0, 100, None),
+        (told, 0, 69, Some("not what it was")),
+        (NONE, 1, 50, Some("nobody reported")),
+    ] {
+        let first = [(1, 100, events(1), NONE), (9, 70, lost(9), NONE), (15, 70, lost(15), told)];
+        let one = [&first[..], &[(40, after, undone(answered, lost(40)), NONE)]].concat();
+        let both =
+            [&first[..], &[(20, 50, second(20), NONE), (40, after, undone(answered, second(40)), NONE)]]
+                .concat();
+        for looks in [one, both] {
+            match (windows(&looks), what) {
+                (outcome, None) => outcome.expect("allowed"),
+                (outcome, Some(what)) => is_about(outcome, what),
+            }
+        }
     }
 }
 

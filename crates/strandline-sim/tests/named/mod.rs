@@ -112,5 +112,15 @@ pub const SEEDS: &[(u64, &str)] = &[
     (9_006_763, "a SHUTDOWN acknowledged what had no room, and the SACK after it asked once more"),
     (9_009_240, "a probe after such a SHUTDOWN exceeded the pace"),
     (9_015_245, "a SHUTDOWN acknowledged what had no room, with a slow reader"),
+    (
+        11_012_528,
+        "a probe of a closed window was cut for the MTU of another path than its own, and went as two packets",
+    ),
+    (11_005_005, "a SACK was processed in COOKIE-ECHOED, and clocked a burst (of the checker)"),
+    (12_010_692, "the same with a collision (of the checker)"),
+    (12_037_984, "the same, and a tail-loss probe was due by the time of that SACK (of the checker)"),
+    (11_007_026, "an undo of two losses brought up a mark that the first had covered (of the checker)"),
+    (12_048_821, "the same with CUBIC (of the checker)"),
+    (12_013_553, "a gap block began at the Cumulative TSN Ack itself (of the checker)"),
     (6_510_303, "a set-up whose cookie was older than its key had to go on (of the checker)"),
 ];

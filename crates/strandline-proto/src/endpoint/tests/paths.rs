@@ -235,3 +235,40 @@ fn mtu_search_works_with_any_message_size() {
         assert_eq!(paths[0].mtu, 1500, "with messages of {size} bytes");
     }
 }
+
+/// RFC 9260 section 6.3.3 E3: how many chunks are retransmitted depends on the path MTU to the address that they are
+/// sent to. A probe of a closed window is one packet (section 6.1 rule A), also on a path with a smaller MTU than that
+/// of the path before, and fills it on a path with a larger one.
+#[test]
+fn window_probe_fits_its_path() {
+    const SHORT: usize = 1280 - 28;
+    let (mut pair, client, server) = two_paths(|config| {
+        config.receive_buffer = Some(20_000);
+        config.partial_delivery_point = 10_000;
+    });
+    // The first path is searched, while the second one is not confirmed.
+    for _ in 0..60 {
+        pair.send(CLIENT, client, 0, &[0; 10_000]);
+        pair.pass_dropping(Duration::from_millis(50), on_path(1));
+        assert!(pair.recv(SERVER, server).is_some());
+    }
+    assert_eq!(pair.hosts[CLIENT].endpoint.paths(client).unwrap()[0].mtu, 1500);
+    // Nobody reads these. Small messages take more room than their bytes.
+    for number in 0..1200_u16 {
+        pair.send(CLIENT, client, 0, &number.to_be_bytes());
+    }
+    pair.pass_dropping(Duration::from_millis(50), on_path(1));
+    assert_eq!(pair.hosts[CLIENT].endpoint.status(client).unwrap().peer_rwnd, 0);
+    let mut probes = Vec::new();
+    for _ in 0..3000 {
+        pair.log.clear();
+        pair.pass_dropping(Duration::from_millis(10), |sent| on_path(1)(sent) && sent.bytes.len() > SHORT);
+        let data: Vec<_> = pair.log.iter().filter(|sent| has(kind::DATA)(sent)).collect();
+        assert!(data.len() <= 1, "{} packets at once after {probes:?}", data.len());
+        probes.extend(data.iter().map(|sent| (on_path(1)(sent), sent.bytes.len())));
+    }
+    // Both paths take part. Chunks that were sent on the second path fill a packet there.
+    assert!(probes.len() > 3 && probes.len() < 20, "{probes:?}");
+    assert!(probes.iter().all(|(second, len)| !second || *len <= SHORT), "{probes:?}");
+    assert!(probes.iter().any(|(second, len)| *second && *len + 20 > SHORT), "{probes:?}");
+}

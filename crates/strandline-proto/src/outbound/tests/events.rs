@@ -52,7 +52,7 @@ fn each_round_trip_with_losses_is_an_event() {
 fn retransmission_lost_after_time_out_is_new_event() {
     let mut fixture = Fixture::by_time(4);
     fixture.wait(1000);
-    let bytes = fixture.out.on_first_timeout(at(0), false);
+    let bytes = fixture.out.on_first_timeout(at(0), false, ROOM as u32);
     fixture.flight[0] -= bytes;
     assert_eq!(fixture.tsns(0), [0]);
     fixture.wait(100);

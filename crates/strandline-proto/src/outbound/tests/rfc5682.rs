@@ -8,7 +8,7 @@ impl Fixture {
     }
 
     fn one_more_timeout(&mut self, path: u8, again: bool) -> u32 {
-        let bytes = self.out.on_first_timeout(at(path), again);
+        let bytes = self.out.on_first_timeout(at(path), again, ROOM as u32);
         self.flight[usize::from(path)] -= bytes;
         self.check();
         bytes

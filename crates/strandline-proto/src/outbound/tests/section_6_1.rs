@@ -208,7 +208,7 @@ fn answered_probe_fills_the_rest_of_a_gap() {
         fixture.sack(0, &[(5, 5)]);
         fixture.wait(1000);
         assert!(fixture.out.zero_window_probing());
-        fixture.flight[0] -= fixture.out.on_window_probe_timeout(at(0));
+        fixture.flight[0] -= fixture.out.on_window_probe_timeout(at(0), ROOM as u32);
         assert_eq!(fixture.tsns(probing_path), [0], "one packet");
         fixture.wait(100);
         let (_, acks) = fixture.sack(1, &[(5, 5)]);
@@ -227,7 +227,7 @@ fn dropped_probe_shows_no_loss() {
         for _ in 0..3 {
             fixture.wait(1000);
             let path = fixture.out.path_of(Tsn(INITIAL)).unwrap();
-            let marked = fixture.out.on_window_probe_timeout(path);
+            let marked = fixture.out.on_window_probe_timeout(path, ROOM as u32);
             fixture.flight[usize::from(path)] -= marked;
             assert_eq!(fixture.tsns(probing_path), [0], "one packet");
             fixture.wait(100);

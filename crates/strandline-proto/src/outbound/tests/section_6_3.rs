@@ -126,7 +126,7 @@ fn lost_sacks_do_not_lengthen_the_rtt() {
             fixture.flight[0] -= fixture.out.on_probe(at(0), false);
             assert_eq!(fixture.tsns(0), [5]);
         } else {
-            fixture.flight[0] -= fixture.out.on_first_timeout(at(0), false);
+            fixture.flight[0] -= fixture.out.on_first_timeout(at(0), false, ROOM as u32);
             assert_eq!(fixture.tsns(0), [0]);
         }
         fixture.wait(100);
@@ -154,9 +154,28 @@ fn too_early_answer_measures_earlier_data() {
 fn retransmission_elsewhere_measures_nothing() {
     let mut fixture = Fixture::by_time(6);
     fixture.wait(2000);
-    fixture.flight[0] -= fixture.out.on_first_timeout(at(0), false);
+    fixture.flight[0] -= fixture.out.on_first_timeout(at(0), false, ROOM as u32);
     assert_eq!(fixture.tsns(1), [0]);
     fixture.wait(100);
     let (_, acks) = fixture.sack(6, &[]);
     assert!(acks[0].rtt_sample_sent_at.is_none() || acks[0].rtt_overtaken, "{:?}", acks[0]);
+}
+
+/// E3: as many of the lowest chunks as fit the packet that they are retransmitted in, and at least one. Its size depends
+/// on the path that it takes, not on the one before.
+#[test]
+fn time_out_marks_one_packet() {
+    let chunk = 100 + 16;
+    for (room, chunks) in [(5 * chunk, 5), (5 * chunk - 1, 4), (20 * chunk, 10), (50, 1)] {
+        let mut fixture = Fixture::by_time(0);
+        for _ in 0..10 {
+            fixture.push(100);
+        }
+        assert_eq!(fixture.tsns(0).len(), 10);
+        fixture.wait(1000);
+        let marked = fixture.out.on_first_timeout(at(0), false, room);
+        assert_eq!(marked, chunks * chunk, "{room}");
+        fixture.flight[0] -= marked;
+        fixture.check();
+    }
 }
