@@ -1,4 +1,4 @@
-//! Tests of a peer that restarts while it sends: no reader sees a clean end after incomplete data.
+//! No reader sees a clean end after incomplete data: a peer that restarts while it sends, and a stack that ends.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod common;
@@ -173,6 +173,30 @@ async fn messages_in_parts_fail_at_a_restart() {
     }
 }
 
+/// The call that returns the last parts from before the restart leaves it to the next call.
+#[tokio::test(start_paused = true)]
+async fn batches_end_at_a_restart() {
+    for (routed, limit) in [(false, 3), (false, 5), (true, 3), (true, 5), (true, 1000)] {
+        let world = World::new();
+        let listener = Listener::bind(&world.there, 7).unwrap();
+        let client = world.connect(1).await;
+        let server = listener.accept().await.unwrap();
+        let _other = routed.then(|| server.open_recv(OTHER).unwrap());
+        send_long(&client.1).await;
+        is_full(&server).await;
+        let _client = world.crash(client).await;
+        let mut parts = Vec::new();
+        let failed = loop {
+            match server.recv_many(&mut parts, limit).await {
+                Ok(count) => assert!(count > 0, "a clean end after {} parts, {routed} {limit}", parts.len()),
+                Err(failed) => break failed,
+            }
+        };
+        assert_eq!(failed, RecvError::Restarted, "{routed} {limit}");
+        assert!(parts.iter().all(|part| !part.ends && part.stream == STREAM), "{routed} {limit}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn whole_messages_outlive_a_restart() {
     for routed in [false, true] {
@@ -263,4 +287,62 @@ async fn endpoints_are_notified_of_cut_messages() {
         }
         ended.abort();
     }
+}
+
+/// A byte stream that is opened after a restart, with whole messages from before it, has a hole.
+#[tokio::test(start_paused = true)]
+async fn peeled_off_byte_streams_fail_at_a_restart() {
+    for reads_before in [false, true] {
+        let world = World::new();
+        let endpoint = Endpoint::bind(&world.there, 7).unwrap();
+        let client = world.connect(1).await;
+        for data in [b"one", b"two"] {
+            client.1.send(data, SendInfo::on(STREAM)).await.unwrap();
+        }
+        all_arrived(&client.1).await;
+        let id = if reads_before {
+            let (id, first) = endpoint.recv_from().await.unwrap();
+            assert_eq!(first.data, "one");
+            id
+        } else {
+            endpoint.associations()[0]
+        };
+        let mut notifications = endpoint.notifications();
+        let _client = world.crash(client).await;
+        while notifications.next().await.unwrap().1 != Notification::Restarted {}
+        let server = endpoint.peel_off(id).unwrap();
+        let mut stream = server.open_recv(STREAM).unwrap();
+        let mut received = Vec::new();
+        let failed = stream.read_to_end(&mut received).await.unwrap_err();
+        assert_eq!(failed.kind(), ErrorKind::ConnectionReset, "{failed}");
+        assert_eq!(received, if reads_before { &b"two"[..] } else { b"onetwo" });
+        stream.read_to_end(&mut received).await.unwrap();
+        assert!(received.ends_with(b"again"));
+    }
+}
+
+/// The peer shut down after all was acknowledged, and one stream's unread data keeps the rest in the engine. If the stack
+/// ends then, what is left there may belong to any stream.
+#[tokio::test]
+async fn unread_data_of_an_ended_stack_is_missed() {
+    let network = Network::new();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let guard = runtime.enter();
+    let there = try_stack(&network, SERVER, 2).unwrap();
+    drop(guard);
+    let here = try_stack(&network, CLIENT, 1).unwrap();
+    let listener = Listener::bind(&there, 7).unwrap();
+    let client = Association::connect_with(&here, server(7), PORT, config()).await.unwrap();
+    let server = listener.accept().await.unwrap();
+    let mut stream = server.open_recv(STREAM).unwrap();
+    let _other = server.open_recv(OTHER).unwrap();
+    for _ in 0..=RECEIVE_BUFFER / 10_000 {
+        client.send(&[0; 10_000], SendInfo::on(OTHER)).await.unwrap();
+    }
+    client.send(b"last", SendInfo::on(STREAM)).await.unwrap();
+    assert_eq!(client.shutdown().await, Ended::ShutDown);
+    assert_eq!(server.closed().await, Ended::ShutDown);
+    runtime.shutdown_background();
+    let failed = stream.read_to_end(&mut Vec::new()).await.unwrap_err();
+    assert_eq!(failed.kind(), ErrorKind::ConnectionAborted, "{failed}");
 }

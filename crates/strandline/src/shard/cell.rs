@@ -77,6 +77,14 @@ impl Cell {
         None
     }
 
+    /// Returns whether the next read without a stream of its own reports a restart that cut off a message.
+    pub(crate) fn restart_is_next(&self) -> bool {
+        match &self.routes {
+            Some(routes) => routes.restart_is_next(),
+            None => self.restarts.as_ref().is_some_and(|restarts| restarts.cut_is_due()),
+        }
+    }
+
     /// Frees the list of restarts once it is empty.
     pub(crate) fn forget_reached_restarts(&mut self) {
         if self.restarts.as_ref().is_some_and(|restarts| restarts.is_empty()) {

@@ -64,8 +64,9 @@ impl State {
                 self.endpoint_notification(socket, id, event);
             }
             Event::Restarted { unread, cut } => {
-                // Kept for the handle that the association may be peeled off to.
-                if cut.is_some()
+                // Kept for the handle that the association may be peeled off to: for the byte stream of unread
+                // messages, too.
+                if (cut.is_some() || unread > 0)
                     && let Some(entry) = self.table.get_mut(id)
                 {
                     entry.cell_mut().restarts.get_or_insert_default().push(unread, Restart { cut });

@@ -138,6 +138,8 @@ impl State {
         let stalled = cell.routes.as_ref().is_some_and(|routes| routes.is_full());
         match &cell.outcome {
             _ if stalled && !self.gone => Poll::Pending,
+            // What the engine still holds may belong to this stream: it is not known to be complete.
+            _ if stalled => Poll::Ready(Err(Ended::StackClosed.into())),
             Some(reason) if **reason == CloseReason::Shutdown => Poll::Ready(Ok(None)),
             Some(reason) => Poll::Ready(Err(Ended::of(reason).into())),
             None if cell.peer_done => Poll::Ready(Ok(None)),
@@ -165,6 +167,10 @@ impl State {
             }
         }
         for count in 0..limit {
+            // Taken now, a restart would be lost: it is the result of the next call.
+            if count > 0 && self.table.cell_mut(id).is_some_and(|cell| cell.restart_is_next()) {
+                return Poll::Ready(Ok(count));
+            }
             match self.poll_recv(now, id, None) {
                 Poll::Ready(Ok(Some(message))) => messages.push(message),
                 Poll::Pending if count == 0 => return Poll::Pending,

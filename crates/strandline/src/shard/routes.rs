@@ -161,7 +161,18 @@ impl Routes {
 
     /// Returns whether [`pop`](Self::pop) would return something for the streams without their own reader.
     pub(crate) fn has_rest(&self) -> bool {
-        self.rest.iter().any(|item| !matches!(item, Item::Restart(Restart { cut: None })))
+        self.next_of_rest().is_some()
+    }
+
+    /// Returns whether [`pop`](Self::pop) would return a restart for the streams without their own reader.
+    pub(crate) fn restart_is_next(&self) -> bool {
+        self.next_of_rest().is_some_and(Item::is_restart)
+    }
+
+    /// Returns what comes next for the streams without their own reader. Whole messages are not affected by a
+    /// restart.
+    fn next_of_rest(&self) -> Option<&Item> {
+        self.rest.iter().find(|item| !matches!(item, Item::Restart(Restart { cut: None })))
     }
 
     pub(crate) fn waiters(&mut self, stream: StreamId) -> Option<&mut WaitQueue> {
