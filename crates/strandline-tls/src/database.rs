@@ -3,16 +3,13 @@
 use std::io;
 use std::sync::Arc;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::verify_server_cert_signed_by_trust_anchor;
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::server::ParsedCertificate;
-use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
-use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 
 use crate::settings::{Pem, TlsError, provider, roots};
+use crate::verify::Verifier;
 
 /// What a database's certificate must prove.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,17 +44,15 @@ impl DatabaseTls {
             TlsError::Certificate { path, cause }
         };
         let builder = builder.with_safe_default_protocol_versions().map_err(unusable)?;
-        let config = match verify {
-            Verify::Host(ca) => builder.with_root_certificates(roots(ca)?).with_no_client_auth(),
-            Verify::Nothing | Verify::Authority(_) => {
-                let roots = match verify {
-                    Verify::Authority(ca) => Some(roots(ca)?),
-                    _ => None,
-                };
-                let verifier = Arc::new(AnyHost { roots, provider: provider() });
-                builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
+        let verifier = match verify {
+            Verify::Nothing => Verifier::of_nothing(provider()),
+            Verify::Authority(ca) => Verifier::of_authority(roots(ca)?, provider()),
+            Verify::Host(ca) => {
+                let config = builder.with_root_certificates(roots(ca)?).with_no_client_auth();
+                return Ok(Self(Arc::new(config)));
             }
         };
+        let config = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
         Ok(Self(Arc::new(config)))
     }
 
@@ -75,52 +70,5 @@ impl DatabaseTls {
     ) -> io::Result<DatabaseStream<S>> {
         let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
         TlsConnector::from(Arc::clone(&self.0)).connect(name, stream).await
-    }
-}
-
-/// Accepts certificates for any host; with `roots`, only those that chain to one of them.
-#[derive(Debug)]
-struct AnyHost {
-    roots: Option<RootCertStore>,
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for AnyHost {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        if let Some(roots) = &self.roots {
-            let certificate = ParsedCertificate::try_from(end_entity)?;
-            let algorithms = self.provider.signature_verification_algorithms.all;
-            verify_server_cert_signed_by_trust_anchor(&certificate, roots, intermediates, now, algorithms)?;
-        }
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }

@@ -10,7 +10,7 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use rustls_pki_types::pem::{self, PemObject};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::verify::{AnyVerifier, SipVerifier};
+use crate::verify::Verifier;
 
 /// Maximum length of a file of certificates or keys, in bytes.
 const PEM_BYTES_MAX: u64 = 16 << 20;
@@ -206,7 +206,7 @@ impl ClientTls {
         let broken = |cause| TlsError::Certificate { path: PathBuf::new(), cause };
         let builder = ClientConfig::builder_with_provider(provider());
         let builder = builder.with_safe_default_protocol_versions().map_err(broken)?;
-        let verifier = Arc::new(AnyVerifier(provider()));
+        let verifier = Verifier::of_nothing(provider());
         let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
         Ok(Self(Arc::new(builder.with_no_client_auth())))
     }
@@ -220,7 +220,7 @@ impl ClientTls {
         let builder = ClientConfig::builder_with_provider(provider());
         let builder = builder.with_safe_default_protocol_versions().map_err(certificate)?;
         let broken = |error: rustls::client::VerifierBuilderError| file(&ca.path, &error.to_string());
-        let verifier = SipVerifier::new(roots(ca)?, provider()).map_err(broken)?;
+        let verifier = Verifier::of_sip_identity(roots(ca)?, provider()).map_err(broken)?;
         // The verifier is as strict as the usual one, but checks names as RFC 5922 demands.
         let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
         let config = match own {

@@ -1,40 +1,76 @@
-//! Verification of a server's identity (RFC 5922 section 7.3).
+//! Verification of servers' certificates: their chains, and the SIP domains that they prove (RFC 5922 section
+//! 7.3).
 
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{WebPkiServerVerifier, verify_server_cert_signed_by_trust_anchor};
+use rustls::client::{VerifierBuilderError, WebPkiServerVerifier, verify_server_cert_signed_by_trust_anchor};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::server::ParsedCertificate;
-use rustls::{
-    CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
-    client::VerifierBuilderError,
-};
+use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use crate::identity::{domains, is_domain};
 
-/// Accepts certificates that chain to a trusted authority and prove the requested name as a SIP domain, or as
-/// an address if the requested name is one.
+/// Verifies that a server has the key of its certificate, and that the certificate proves what is required.
 #[derive(Debug)]
-pub(crate) struct SipVerifier {
-    roots: Arc<RootCertStore>,
+pub(crate) struct Verifier {
     provider: Arc<CryptoProvider>,
-    usual: Arc<WebPkiServerVerifier>,
+    required: Required,
 }
 
-impl SipVerifier {
-    pub(crate) fn new(
+/// What a server's certificate must prove.
+#[derive(Debug)]
+enum Required {
+    /// Nothing.
+    Nothing,
+    /// It chains to one of these authorities, for any host.
+    Authority(Arc<RootCertStore>),
+    /// It chains to one of these authorities and proves the requested name as a SIP domain, or as an address
+    /// if the requested name is one.
+    SipIdentity { roots: Arc<RootCertStore>, addresses: Arc<WebPkiServerVerifier> },
+}
+
+impl Verifier {
+    /// Accepts any certificate.
+    pub(crate) fn of_nothing(provider: Arc<CryptoProvider>) -> Arc<Self> {
+        Arc::new(Self { provider, required: Required::Nothing })
+    }
+
+    /// Accepts certificates that chain to one of these authorities, for any host.
+    pub(crate) fn of_authority(roots: RootCertStore, provider: Arc<CryptoProvider>) -> Arc<Self> {
+        Arc::new(Self { provider, required: Required::Authority(Arc::new(roots)) })
+    }
+
+    /// Accepts certificates that chain to one of these authorities and prove the requested name as a SIP
+    /// domain, or as an address if the requested name is one.
+    ///
+    /// # Errors
+    /// If there are no authorities.
+    pub(crate) fn of_sip_identity(
         roots: RootCertStore,
         provider: Arc<CryptoProvider>,
     ) -> Result<Arc<Self>, VerifierBuilderError> {
         let roots = Arc::new(roots);
         let builder = WebPkiServerVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(&provider));
-        Ok(Arc::new(Self { roots, provider, usual: builder.build()? }))
+        let required = Required::SipIdentity { roots, addresses: builder.build()? };
+        Ok(Arc::new(Self { provider, required }))
+    }
+
+    fn verify_chain(
+        &self,
+        roots: &RootCertStore,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<(), Error> {
+        let certificate = ParsedCertificate::try_from(end_entity)?;
+        let algorithms = self.provider.signature_verification_algorithms.all;
+        verify_server_cert_signed_by_trust_anchor(&certificate, roots, intermediates, now, algorithms)
     }
 }
 
-impl ServerCertVerifier for SipVerifier {
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -43,56 +79,27 @@ impl ServerCertVerifier for SipVerifier {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let ServerName::DnsName(name) = server_name else {
-            return self.usual.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
-        };
-        let certificate = ParsedCertificate::try_from(end_entity)?;
-        let algorithms = self.provider.signature_verification_algorithms.all;
-        verify_server_cert_signed_by_trust_anchor(&certificate, &self.roots, intermediates, now, algorithms)?;
-        let proved = domains(end_entity);
-        if proved.iter().any(|proved| is_domain(proved, name.as_ref())) {
-            return Ok(ServerCertVerified::assertion());
+        match (&self.required, server_name) {
+            (Required::Nothing, _) => {}
+            (Required::Authority(roots), _) => self.verify_chain(roots, end_entity, intermediates, now)?,
+            (Required::SipIdentity { roots, .. }, ServerName::DnsName(name)) => {
+                self.verify_chain(roots, end_entity, intermediates, now)?;
+                let presented = domains(end_entity);
+                if !presented.iter().any(|domain| is_domain(domain, name.as_ref())) {
+                    let expected = server_name.to_owned();
+                    return Err(CertificateError::NotValidForNameContext { expected, presented }.into());
+                }
+            }
+            (Required::SipIdentity { addresses, .. }, _) => {
+                return addresses.verify_server_cert(
+                    end_entity,
+                    intermediates,
+                    server_name,
+                    ocsp_response,
+                    now,
+                );
+            }
         }
-        Err(CertificateError::NotValidForNameContext { expected: server_name.to_owned(), presented: proved }
-            .into())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.usual.verify_tls12_signature(message, certificate, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.usual.verify_tls13_signature(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.usual.supported_verify_schemes()
-    }
-}
-
-/// Accepts any certificate whose key the server has.
-#[derive(Debug)]
-pub(crate) struct AnyVerifier(pub(crate) Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyVerifier {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
         Ok(ServerCertVerified::assertion())
     }
 
@@ -102,7 +109,7 @@ impl ServerCertVerifier for AnyVerifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -111,10 +118,10 @@ impl ServerCertVerifier for AnyVerifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }

@@ -5,7 +5,9 @@ use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use strandline_tls::{ClientCertificates, ClientTls, OwnFiles, ServerTls, Wire, domains};
+use strandline_tls::{
+    ClientCertificates, ClientTls, DatabaseTls, OwnFiles, Pem, ServerTls, Verify, Wire, domains,
+};
 use tokio::net::{TcpListener, TcpStream};
 
 /// A folder of certificates that is removed with this value.
@@ -172,4 +174,26 @@ fn what_is_wrong_with_a_file_is_told() {
     }
     let error = ClientTls::new(&folder.own("server").key, None).unwrap_err().to_string();
     assert!(error.contains("no PEM certificate"), "{error}");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn database_modes_verify_chain_and_host() {
+    let folder = Folder::new("database", &[("server", "db.example.com")]);
+    let stranger = Folder::new("database-stranger", &[]);
+    let server_tls = ServerTls::new(&folder.own("server"), None, ClientCertificates::None).unwrap();
+    let (ca, other_ca) = (Pem::read(&folder.ca()).unwrap(), Pem::read(&stranger.ca()).unwrap());
+    for (verify, host, is_accepted) in [
+        (Verify::Nothing, "other.example.com", true),
+        (Verify::Authority(ca.clone()), "other.example.com", true),
+        (Verify::Authority(other_ca.clone()), "db.example.com", false),
+        (Verify::Host(ca.clone()), "db.example.com", true),
+        (Verify::Host(ca), "other.example.com", false),
+        (Verify::Host(other_ca), "db.example.com", false),
+    ] {
+        let (opened, accepted) = pair().await;
+        let server = Wire::accepted(accepted, &server_tls).unwrap();
+        let client_tls = DatabaseTls::new(&verify).unwrap();
+        let (client, _) = tokio::join!(client_tls.connect(host, opened), server.handshake());
+        assert_eq!(client.is_ok(), is_accepted, "{verify:?} {host}");
+    }
 }
