@@ -285,7 +285,7 @@ impl Authenticator {
 
     /// Stores the result of a lookup: `None` if it failed, `Some(None)` if the subscriber doesn't exist.
     /// Returns whether anything is known now.
-    pub fn looked_up(&mut self, now: Time, who: Subscriber, found: Option<Option<Secret>>) -> bool {
+    pub fn handle_subscriber(&mut self, now: Time, who: Subscriber, found: Option<Option<Secret>>) -> bool {
         match (&mut self.users, found) {
             (Source::Users(_), _) => true,
             (Source::Table(table), Some(secret)) => {

@@ -1,4 +1,5 @@
-//! Users by the sources of their datagrams: whether anybody else is reached at a source that a phone has left.
+//! Users by the sources of their datagrams: whether anybody else is reached at a source that a phone has
+//! left.
 
 use core::hash::Hasher;
 use core::net::{IpAddr, SocketAddr};
@@ -67,7 +68,7 @@ impl Sources {
         same.map(|note| note.slot).take(USERS_MAX)
     }
 
-    /// Notes a user's source. `bindings_of` returns what the user in a slot has.
+    /// Records a user's source. `bindings_of` returns the bindings of the user in a slot.
     pub(super) fn note<'a>(
         &mut self,
         slot: u32,

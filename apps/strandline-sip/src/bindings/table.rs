@@ -52,8 +52,8 @@ fn record(journal: &mut Journal, nodes: Option<&Nodes>, aor: &[u8], bindings: &[
     }
 }
 
-/// For a user with a single binding and no GRUU: the connection and the source of datagrams to index, if any. `None` for
-/// all other users. Most users have one binding, and a refresh leaves this unchanged.
+/// For a user with a single binding and no GRUU: the connection and the source of datagrams to index, if any.
+/// `None` for all other users. Most users have one binding, and a refresh leaves this unchanged.
 fn only_flow(bindings: &[Binding]) -> Option<(Option<u64>, Option<SocketAddr>)> {
     match bindings {
         [binding] if binding.gruu == 0 => Some((connection_of(binding), source_of(binding))),

@@ -181,7 +181,7 @@ impl<'a> Message<'a> {
     #[inline]
     pub fn via(&self) -> Result<Via<'a>> {
         match self.index.top_via() {
-            Some(top) => Ok(Via::kept(top, self.bytes)),
+            Some(top) => Ok(Via::of_top(top, self.bytes)),
             None => self.top(HeaderName::Via),
         }
     }
@@ -193,7 +193,7 @@ impl<'a> Message<'a> {
     #[inline]
     pub fn max_forwards(&self) -> Result<Option<u8>> {
         let hops: Option<Number> = self.one(HeaderName::MaxForwards)?;
-        let error = Error::new(ErrorKind::TooLarge, self.headers_end).within(HeaderName::MaxForwards);
+        let error = Error::new(ErrorKind::TooLarge, self.headers_end).in_header(HeaderName::MaxForwards);
         hops.map(|Number(hops)| u8::try_from(hops).map_err(|_| error)).transpose()
     }
 

@@ -105,7 +105,7 @@ impl Error {
     }
 
     /// Adds the name of the header, unless the error has one already.
-    pub(crate) fn within(self, header: HeaderName) -> Self {
+    pub(crate) fn in_header(self, header: HeaderName) -> Self {
         Self { header: Some(self.header.unwrap_or(header)), ..self }
     }
 

@@ -67,7 +67,7 @@ impl<'a> Message<'a> {
             return Err(self.mismatch());
         }
         if via.branch.is_some_and(|branch| branch.eq_ignore_ascii_case(super::header::via::MAGIC_COOKIE)) {
-            return Err(Error::new(ErrorKind::Branch, self.first.1).within(HeaderName::Via));
+            return Err(Error::new(ErrorKind::Branch, self.first.1).in_header(HeaderName::Via));
         }
         Ok(Essentials { uri, via, from, to, call_id, cseq, max_forwards })
     }
@@ -80,6 +80,6 @@ impl<'a> Message<'a> {
             _ => ErrorKind::MethodMismatch,
         };
         let at = self.lines(HeaderName::CSeq).next().map_or(0, |line| line.offset());
-        Error::new(kind, at).within(HeaderName::CSeq)
+        Error::new(kind, at).in_header(HeaderName::CSeq)
     }
 }

@@ -131,11 +131,11 @@ impl Index {
     pub(crate) fn read(&mut self, bytes: &[u8], start: usize) -> core::result::Result<usize, Error> {
         // Offsets have 32 bits, so even an absurd limit must stay below that.
         let bytes_max = self.limits.header_bytes_max.min(u32::MAX as usize / 2);
-        let within = bytes.get(..bytes_max).unwrap_or(bytes);
+        let limited = bytes.get(..bytes_max).unwrap_or(bytes);
         let mut at = start;
         let mut fault = None;
         loop {
-            match within.get(at..).unwrap_or(&[]) {
+            match limited.get(at..).unwrap_or(&[]) {
                 [b'\r', b'\n', ..] => return fault.map_or(Ok(at + 2), Err),
                 [] | [b'\r'] => break,
                 _ => {}
@@ -143,7 +143,7 @@ impl Index {
             if self.lines.len() >= self.limits.header_lines_max {
                 return Err(fault.unwrap_or(Error::new(ErrorKind::TooManyHeaders, at)));
             }
-            match read_line(within, at) {
+            match read_line(limited, at) {
                 Ok(line) => {
                     at = line.end as usize + 2;
                     self.add(line);
@@ -156,12 +156,12 @@ impl Index {
                 Err(Fault { error, next: None }) => return Err(fault.unwrap_or(error)),
             }
         }
-        let kind = if within.len() < bytes.len() {
+        let kind = if limited.len() < bytes.len() {
             ErrorKind::HeadersTooLong
         } else {
             ErrorKind::HeadersUnterminated
         };
-        Err(fault.unwrap_or(Error::new(kind, within.len())))
+        Err(fault.unwrap_or(Error::new(kind, limited.len())))
     }
 }
 

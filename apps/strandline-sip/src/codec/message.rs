@@ -89,7 +89,7 @@ impl<'a> Header<'a> {
     pub fn parse<T: Element<'a>>(&self) -> Result<T> {
         let value = self.bytes.get(..self.line.end as usize).unwrap_or(&[]);
         let mut cursor = Cursor::new(value, self.line.value as usize);
-        T::parse_whole(&mut cursor).map_err(|error| error.within(self.line.name))
+        T::parse_whole(&mut cursor).map_err(|error| error.in_header(self.line.name))
     }
 }
 
@@ -176,7 +176,8 @@ impl<'a> Message<'a> {
     #[inline]
     fn cut_body(&self) -> Result<&'a [u8]> {
         let Some(length) = self.content_length()? else { return Ok(self.body) };
-        let error = Error::new(ErrorKind::BodyTruncated, self.bytes.len()).within(HeaderName::ContentLength);
+        let error =
+            Error::new(ErrorKind::BodyTruncated, self.bytes.len()).in_header(HeaderName::ContentLength);
         self.body.get(..length).ok_or(error)
     }
 
@@ -295,9 +296,9 @@ impl<'a> Message<'a> {
         if self.index.is_repeated(name) {
             let second = self.index.next(name, number).and_then(|next| self.index.lines().get(next));
             let at = second.map_or(0, |line| line.start as usize);
-            return Err(Error::new(ErrorKind::Repeated, at).within(name));
+            return Err(Error::new(ErrorKind::Repeated, at).in_header(name));
         }
-        T::parse_whole(&mut cursor).map(Some).map_err(|error| error.within(name))
+        T::parse_whole(&mut cursor).map(Some).map_err(|error| error.in_header(name))
     }
 
     /// Parses the value of a mandatory header that may occur once.
@@ -321,7 +322,7 @@ impl<'a> Message<'a> {
         let value = T::take(&mut cursor);
         match value.and_then(|value| cursor.finish_element().map(|()| value)) {
             Ok(value) => Ok(value),
-            Err(error) => Err(error.within(name)),
+            Err(error) => Err(error.in_header(name)),
         }
     }
 

@@ -177,14 +177,14 @@ impl StreamFramer {
     fn end_of_head(&mut self, received: &[u8], head: Head) -> Result<Cut> {
         let end = head.scanned + 2;
         let Some(start) = head.length else { return Err(Error::missing(HeaderName::ContentLength, end)) };
-        let within = |error: Error| error.within(HeaderName::ContentLength);
-        let (value_end, _) = value_end(received, start).map_err(|fault| within(fault.error))?;
+        let in_content_length = |error: Error| error.in_header(HeaderName::ContentLength);
+        let (value_end, _) = value_end(received, start).map_err(|fault| in_content_length(fault.error))?;
         let mut cursor = Cursor::new(received.get(..value_end).unwrap_or(&[]), start);
         cursor.skip_space();
-        let length = cursor.number(u32::MAX).map_err(within)? as usize;
-        cursor.finish().map_err(within)?;
+        let length = cursor.number(u32::MAX).map_err(in_content_length)? as usize;
+        cursor.finish().map_err(in_content_length)?;
         if length > self.limits.body_bytes_max {
-            return Err(within(Error::new(ErrorKind::BodyTooLong, start)));
+            return Err(in_content_length(Error::new(ErrorKind::BodyTooLong, start)));
         }
         let len = end + length;
         self.state = State::Body { len };
@@ -218,7 +218,7 @@ impl Head {
         let line = received.get(self.line..self.scanned).unwrap_or(&[]);
         let Some(value) = content_length(line) else { return Ok(()) };
         if self.length.replace(self.line + value).is_some() {
-            return Err(Error::new(ErrorKind::Repeated, self.line).within(HeaderName::ContentLength));
+            return Err(Error::new(ErrorKind::Repeated, self.line).in_header(HeaderName::ContentLength));
         }
         Ok(())
     }

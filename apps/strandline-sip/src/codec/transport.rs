@@ -39,7 +39,7 @@ impl<'a> Transport<'a> {
     }
 
     /// The transport without a borrowed name. `None` if it is unknown, because only then the name is needed.
-    pub(crate) const fn known(self) -> Option<Transport<'static>> {
+    pub(crate) const fn without_name(self) -> Option<Transport<'static>> {
         match self {
             Self::Udp => Some(Transport::Udp),
             Self::Tcp => Some(Transport::Tcp),

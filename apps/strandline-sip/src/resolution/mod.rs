@@ -4,7 +4,7 @@
 //! | what | where |
 //! |---|---|
 //! | the target of a URI | [`Question`] |
-//! | NAPTR, SRV, A and AAAA queries | [`locate`], over [`Records`] |
+//! | NAPTR, SRV, A and AAAA queries | [`locate_servers`], over [`Records`] |
 //! | servers by priority and weight (RFC 2782) | [`in_order`] |
 
 mod order;
@@ -15,4 +15,4 @@ mod walk;
 pub use order::in_order;
 pub use question::Question;
 pub use records::{Asked, Naptr, NoAnswer, Records, Srv};
-pub use walk::{Answer, Found, Ours, Server, locate};
+pub use walk::{Answer, Found, Ours, Server, locate_servers};

@@ -79,7 +79,7 @@ impl Ours {
 }
 
 /// Finds the servers for a name, limited to the transports of `ours`.
-pub async fn locate(question: &Question, ours: &Ours, records: &impl Records) -> Answer {
+pub async fn locate_servers(question: &Question, ours: &Ours, records: &impl Records) -> Answer {
     let mut walk = Walk { ours, records, ttl: TTL_MAX, failed: false };
     let mut servers = walk.find(question).await;
     servers.retain(|server| !server.addresses.is_empty());

@@ -17,10 +17,10 @@ impl Access {
     /// Returns true if the peer has access.
     pub(super) fn allows(&self, peer: IpAddr) -> bool {
         let peer = peer.to_canonical();
-        let within = |networks: &[(IpAddr, u8)]| {
+        let any_contains = |networks: &[(IpAddr, u8)]| {
             networks.iter().any(|(network, prefix)| contains(*network, *prefix, peer))
         };
-        !within(&self.deny) && (self.allow.is_empty() || within(&self.allow))
+        !any_contains(&self.deny) && (self.allow.is_empty() || any_contains(&self.allow))
     }
 }
 

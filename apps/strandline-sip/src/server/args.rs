@@ -77,7 +77,7 @@ pub struct Args {
     /// Store bindings in this SQLite file [default: in memory]
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
-    /// Forward requests for other hosts from anybody; for closed networks only
+    /// Forward requests for other hosts from any sender; for closed networks only
     #[arg(long)]
     pub open_relay: bool,
     /// Answer every request with 200, for measurements

@@ -12,7 +12,9 @@ use hickory_resolver::proto::op::ResponseCode;
 use hickory_resolver::proto::rr::{Name, RData, RecordType};
 use hickory_resolver::{TokioResolver, system_conf};
 
-use crate::resolution::{Answer, Asked, Found, Naptr, NoAnswer, Ours, Question, Records, Srv, locate};
+use crate::resolution::{
+    Answer, Asked, Found, Naptr, NoAnswer, Ours, Question, Records, Srv, locate_servers,
+};
 
 /// Lifetime of a negative result without a TTL.
 const NEGATIVE: Duration = Duration::from_secs(30);
@@ -63,8 +65,8 @@ impl Resolver {
     }
 
     /// Finds the servers of a name. Fails on timeout.
-    pub(super) async fn locate(&self, question: &Question) -> Answer {
-        let located = locate(question, &self.ours, self);
+    pub(super) async fn locate_servers(&self, question: &Question) -> Answer {
+        let located = locate_servers(question, &self.ours, self);
         tokio::time::timeout(self.timeout, located).await.unwrap_or(NOBODY)
     }
 

@@ -17,7 +17,7 @@ use crate::transaction::{Flow, Time};
 use super::access::Access;
 use super::admission::Admission;
 use super::arrivals::Counts;
-use super::repeats::Repeats;
+use super::rejected_requests::Repeats;
 use super::socket::{mark, threshold};
 use super::sources::Sources;
 use super::urgency::Urgency;

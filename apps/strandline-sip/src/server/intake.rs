@@ -14,14 +14,14 @@ use crate::transaction::Flow;
 use super::clock::Clock;
 use super::hep::Hep;
 use super::inbox::{Inbox, Phone};
-use super::message_pool::Kept;
+use super::message_pool::MessagePool;
 use super::socket::Udp;
 use super::steering::Steering;
 
 /// Queues received messages.
 pub(super) struct Taking<'a> {
     inbox: &'a mut Inbox,
-    kept: &'a mut Kept,
+    pool: &'a mut MessagePool,
     service: &'a Service,
     now: Duration,
     hep: Option<Rc<Hep>>,
@@ -43,7 +43,7 @@ impl Taking<'_> {
         let knows = |flow: &Flow| {
             if self.service.registrations().is_registered(flow) { Phone::Known } else { Phone::Unknown }
         };
-        self.inbox.push(self.now, flow, bytes, || self.kept.keep(bytes), knows);
+        self.inbox.push(self.now, flow, bytes, || self.pool.keep(bytes), knows);
     }
 
     /// Queues one of the first messages of a connection. It may wait for long, so it gets memory of its own
@@ -78,7 +78,7 @@ impl Taking<'_> {
 pub(super) struct Intake {
     inbox: RefCell<Inbox>,
     /// The bytes of queued messages.
-    kept: RefCell<Kept>,
+    pool: RefCell<MessagePool>,
     /// Notified when messages were queued.
     pub(super) came: Notify,
     /// When the queue was last handled until it was empty, or until other tasks needed their turn.
@@ -96,7 +96,7 @@ impl Intake {
     pub(super) fn new(inbox: Inbox) -> Self {
         Self {
             inbox: RefCell::new(inbox),
-            kept: RefCell::default(),
+            pool: RefCell::default(),
             came: Notify::new(),
             worked: Cell::default(),
             refusals_per_sec: Cell::default(),
@@ -114,9 +114,9 @@ impl Intake {
         hep: Option<Rc<Hep>>,
         take: impl FnOnce(&mut Taking<'_>),
     ) {
-        let (inbox, kept) = (&mut *self.inbox.borrow_mut(), &mut *self.kept.borrow_mut());
-        kept.begin();
-        take(&mut Taking { inbox, kept, service, now, hep });
+        let (inbox, pool) = (&mut *self.inbox.borrow_mut(), &mut *self.pool.borrow_mut());
+        pool.begin();
+        take(&mut Taking { inbox, pool, service, now, hep });
         if !inbox.is_empty() {
             self.came.notify_one();
         }

@@ -9,9 +9,9 @@ const BLOCK: usize = 64 << 10;
 /// that is the case when [`begin`](Self::begin) is called. Allocating and freeing memory for each message
 /// would cost more than copying it.
 #[derive(Debug, Default)]
-pub(super) struct Kept(BytesMut);
+pub(super) struct MessagePool(BytesMut);
 
-impl Kept {
+impl MessagePool {
     /// Prepares for a new batch of messages. If none of the earlier ones is left, their block is reused from
     /// its start.
     pub(super) fn begin(&mut self) {

@@ -26,11 +26,11 @@ use super::input;
 use super::reload::Reloader;
 use super::seeds::{NonceKey, authenticator, random_key, random_seeds};
 use super::socket::{ConnectionLimits, Connections, Failed, Many, One, Opened, Room, Sctp, Udp};
+use super::startup_message::{self, StartupMessage};
 use super::storage::{self, Sought, Storage, Stored};
 use super::style::{SctpCarrier, SctpStyle};
-use super::told::{self, Told};
 use super::workers::{self, Worker};
-use super::{admin_client, hints, pages, parts, status, top, tries};
+use super::{admin_client, hints, pages, parts, start_check, status, top};
 
 /// Interval between checks of the timers.
 const TICK: Duration = Duration::from_millis(10);
@@ -67,7 +67,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let config = Config::of(args, &mut files)?;
     if args.check {
         let mut flaws = config.flaws(Clock::unix().as_secs());
-        flaws.extend(tries::flaws(&config));
+        flaws.extend(start_check::flaws(&config));
         return Ok(report(&flaws));
     }
     config.warn();
@@ -462,7 +462,7 @@ impl Sockets {
     /// Prints the listening addresses, for a server with one process.
     fn tell(&self, users: usize, others: [(&str, Option<SocketAddr>); 2], json: bool) {
         let (advertised, carriers) = (&self.advertised, &self.carriers);
-        told::print(&Told { advertised, carriers, users, processes: 1, others, json });
+        startup_message::print(&StartupMessage { advertised, carriers, users, processes: 1, others, json });
     }
 
     /// The SCTP port, and the UDP port that carries it.

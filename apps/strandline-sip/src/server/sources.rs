@@ -12,7 +12,8 @@ use crate::transaction::Time;
 const BUCKETS: usize = 1 << 16;
 /// Maximum burst, in seconds of the allowed rate.
 const BURST_SECS: u32 = 2;
-/// A message in the unit of [`Bucket::taken`]. A rate per second is then also one in this unit per millisecond.
+/// A message in the unit of [`Bucket::taken`]. A rate per second is then also one in this unit per
+/// millisecond.
 const MESSAGE: u32 = 1000;
 /// Maximum rate, in messages per second: a burst at this rate still fits into 32 bits.
 const PER_SEC_MAX: u32 = 1_000_000;

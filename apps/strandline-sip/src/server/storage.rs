@@ -197,7 +197,7 @@ impl Sought {
         let hub = Rc::clone(hub);
         tokio::task::spawn_local(async move {
             while let Some((who, found)) = self.found.recv().await {
-                hub.with(|service, now| service.looked_up(now, who, found));
+                hub.with(|service, now| service.handle_subscriber(now, who, found));
             }
         });
     }

@@ -9,9 +9,9 @@ use crate::auth::{
 use crate::codec::{Message, SipUri, StatusCode, Via, unescape};
 use crate::transaction::Time;
 
-use super::answered::{Answered, Outcome, RequestKey};
+use super::answered_requests::{Answered, Outcome, RequestKey};
 use super::incoming::{Incoming, Verdict};
-use super::refused::RefusedLog;
+use super::refusal_log::RefusedLog;
 use super::settings::Relay;
 use super::setup::Setup;
 use super::subscriber_queries::{SubscriberQueries, Waiting};
@@ -37,31 +37,31 @@ pub(super) struct Claim<'a> {
 pub(super) enum Checked {
     /// The request is from the user.
     Proved,
-    /// There is no authentication.
+    /// Authentication is off.
     NotNeeded,
-    /// The sender is to be challenged, with these values.
+    /// Challenge the sender with these values.
     Challenge(Vec<String>),
     /// The credentials are another user's.
     OfAnother,
-    /// It isn't known yet: this subscriber has to be looked up.
+    /// Undecided until this subscriber has been looked up.
     LookUp(Subscriber),
     /// The request is refused.
     Refused(Verdict),
 }
 
-/// What is known of a user without bindings.
+/// The result of asking whether a user without bindings exists.
 #[derive(Debug)]
 pub(super) enum Existence {
     Exists,
     Absent,
-    /// Nothing until this subscriber has been looked up.
+    /// Unknown until this subscriber has been looked up.
     LookUp(Subscriber),
 }
 
-/// Authentication, and what is remembered of it.
+/// Authentication, and its recent outcomes.
 #[derive(Debug)]
 pub struct Access {
-    /// Without it nobody is asked for a password.
+    /// `None` if authentication is off.
     authenticator: Option<Authenticator>,
     /// Outcomes of requests with credentials, for retransmissions.
     answered: Answered,
@@ -81,7 +81,8 @@ impl Access {
         }
     }
 
-    /// Sets the authenticator; without one nobody has to authenticate. A client with a nonce of the last one gets a new nonce.
+    /// Sets the authenticator; `None` turns authentication off. Clients with a nonce of the previous one are
+    /// challenged again.
     pub fn set_authenticator(&mut self, authenticator: Option<Authenticator>) {
         let last = self.authenticator.take();
         self.authenticator = authenticator.map(|authenticator| authenticator.inherit(last));
@@ -93,7 +94,8 @@ impl Access {
         self.authenticator.as_ref().map_or_else(GuessCounters::default, Authenticator::guesses)
     }
 
-    /// Returns, once, the subscribers to be looked up: see [`Service::looked_up`](super::Service::looked_up).
+    /// Returns, once, the subscribers to be looked up: see
+    /// [`Service::handle_subscriber`](super::Service::handle_subscriber).
     pub fn take_wanted(&mut self) -> Vec<Subscriber> {
         self.queries.take_wanted()
     }
@@ -110,20 +112,21 @@ impl Access {
         self.answered.key(incoming, asking)
     }
 
-    /// The outcome of a request that came before.
+    /// The recorded outcome of a request, if it was handled before.
     pub(super) fn outcome(&self, key: Option<RequestKey>) -> Option<Outcome> {
         self.answered.get(key?)
     }
 
-    /// Remembers the outcome of a request.
+    /// Records the outcome of a request.
     pub(super) fn set_outcome(&mut self, now: Time, key: Option<RequestKey>, outcome: Outcome) {
         if let Some(key) = key {
             self.answered.insert(now, key, outcome);
         }
     }
 
-    /// Checks whether a request comes from a user. `standing`: whether the user is registered from the same source. Returns also
-    /// whether the credentials prove that the sender receives what is sent to its address.
+    /// Checks whether a request comes from a user. `standing`: whether the user is registered from the same
+    /// source. Returns also whether the credentials prove that the sender receives what is sent to its
+    /// address.
     pub(super) fn check(
         &mut self,
         now: Time,
@@ -137,7 +140,7 @@ impl Access {
         let Some(authenticator) = &mut self.authenticator else { return (Checked::NotNeeded, false) };
         let source = incoming.flow.peer.ip();
         if before == Some(Outcome::Challenged) {
-            // A retransmission of wrong credentials is no further guess.
+            // A retransmission of wrong credentials doesn't count as another guess.
             return (Checked::Challenge(authenticator.challenges(now, false, source)), false);
         }
         let host = setup.settings.directory.domain_of(&uri.host);
@@ -161,7 +164,7 @@ impl Access {
                 (Checked::Refused(OTHER_RESOURCE), Some("credentials for another URI"))
             }
             Credentials::Is { user, asked_here } => {
-                // They are made with a nonce that was sent there.
+                // The credentials use a nonce that was sent to this address.
                 proves_address = asked_here;
                 let named = uri.user.map(|user| unescape(user));
                 match named.is_some_and(|named| named.eq(user.iter().copied())) {
@@ -173,20 +176,20 @@ impl Access {
             Credentials::Challenge { stale, wrong } => {
                 let challenges = authenticator.challenges(now, stale, source);
                 if wrong {
-                    // Their retransmission is no further guess.
+                    // Their retransmission doesn't count as another guess.
                     self.set_outcome(now, key, Outcome::Challenged);
                 }
                 (Checked::Challenge(challenges), wrong.then_some("wrong password"))
             }
         };
         if let Some(reason) = logged {
-            // Behind an edge it is the phone's address.
+            // Behind an edge proxy this is the phone's address.
             self.refused_log.log(now, guesser.address.ip(), uri.user.unwrap_or(&[]), reason);
         }
         (checked, proves_address)
     }
 
-    /// Tells whether a user exists who has no bindings.
+    /// Whether a user without bindings exists.
     pub(super) fn existence(&mut self, now: Time, setup: &Setup, uri: &SipUri<'_>) -> Existence {
         let (Some(authenticator), Some(user)) = (&mut self.authenticator, uri.user) else {
             return Existence::Absent;
@@ -200,29 +203,32 @@ impl Access {
         }
     }
 
-    /// Takes the result of a look-up. Returns what has waited for it, and whether the subscriber is known now.
-    pub(super) fn on_looked_up(
+    /// Handles the result of a look-up. Returns the requests that waited for it, and whether the subscriber
+    /// was found.
+    pub(super) fn on_subscriber(
         &mut self,
         now: Time,
         who: Subscriber,
         found: Option<Option<Secret>>,
     ) -> (Vec<Waiting>, bool) {
         let waiting = self.queries.take(&who);
-        let is_known = self.authenticator.as_mut().is_some_and(|auth| auth.looked_up(now, who, found));
+        let is_known =
+            self.authenticator.as_mut().is_some_and(|auth| auth.handle_subscriber(now, who, found));
         (waiting, is_known)
     }
 }
 
-/// Maximum number of edges on the way that are passed to find the phone behind them.
+/// Maximum number of edge proxies whose Vias are read to find the phone behind them.
 const EDGES_MAX: usize = 8;
 
-/// The source that wrong passwords of a request count for. Behind an edge that may relay it is the phone's address in the edge's Via
-/// (RFC 3261 section 18.2.1, RFC 3581), so that a guesser behind an edge doesn't lock out the other phones there.
+/// The source that is charged for a request's wrong password. For a trusted edge proxy this is the phone's
+/// address in its Via (RFC 3261 section 18.2.1, RFC 3581), so that one guesser does not lock out the other
+/// phones behind that proxy.
 fn guesser(incoming: &Incoming<'_>, relay: &Relay) -> Guesser {
     let Incoming { message, essentials, flow, .. } = incoming;
     let is_own_port = message.has_only(&essentials.via) || message.vias().take(2).count() == 1;
     let direct = Guesser { address: flow.peer, is_own_port, edge: None };
-    // An open relay believes none of them.
+    // An open relay trusts no Via.
     if is_own_port || relay.open || !relay.allows(&flow.peer) {
         return direct;
     }
@@ -237,13 +243,13 @@ fn guesser(incoming: &Incoming<'_>, relay: &Relay) -> Guesser {
     Guesser { is_own_port: is_last(message, &last), ..last }
 }
 
-/// Tells whether a guesser is the phone that has written the last Via.
+/// Whether a guesser is the phone that wrote the last Via.
 fn is_last(message: &Message<'_>, guesser: &Guesser) -> bool {
     let last = message.vias().last().and_then(Result::ok).and_then(|via| sent_from(&via));
     last == Some(guesser.address)
 }
 
-/// The source address that a proxy has noted in this Via, or the one that the Via names.
+/// The address in the `received` parameter of this Via, or else its sent-by.
 fn sent_from(via: &Via<'_>) -> Option<SocketAddr> {
     let port = via.rport.flatten().or(via.port).unwrap_or(5060);
     Some(SocketAddr::new(via.received.or_else(|| via.host.ip())?, port))

@@ -1,4 +1,5 @@
-//! The branches of a forwarded request: sent, and sent to the next server if one isn't reached (RFC 3263 section 4.3).
+//! The branches of a forwarded request: sent, and sent to the next server if one isn't reached (RFC 3263
+//! section 4.3).
 
 use core::net::IpAddr;
 use std::collections::VecDeque;
@@ -13,7 +14,7 @@ use super::contexts::BranchId;
 use super::copies::{BREADTH, Copied, Copy};
 use super::name_waits::Wait;
 use super::proxy::Proxy;
-use super::servers::{Waiter, Ways};
+use super::servers::{ResolvedFlows, Waiter};
 use super::throttle::is_urgent;
 
 /// Maximum number of copies of a request that may be on their way at once.
@@ -24,22 +25,21 @@ pub(super) fn breadth(message: &Message<'_>) -> u32 {
     }
 }
 
-/// The servers of a name that a request may go to.
+/// The servers of a name to which a request may be sent.
 fn allowed(ways: Vec<Flow>, only: Option<IpAddr>) -> Result<Vec<Flow>, StatusCode> {
     let ways: Vec<Flow> = ways.into_iter().filter(|way| is_allowed(way, only)).collect();
     if ways.is_empty() && only.is_some() { Err(StatusCode::FLOW_FAILED) } else { Ok(ways) }
 }
 
-/// Tells whether a request belongs to a dialog that began here. A To tag alone can be made up.
+/// Whether a request belongs to a dialog that was set up through this server. A To tag alone proves nothing.
 fn is_in_dialog(copied: &Copied<'_>) -> bool {
     copied.incoming.essentials.to.tag.is_some() && copied.way.token.is_some()
 }
 
 impl Proxy<'_> {
-    /// Sends a request to all of these targets, or has it wait for their names.
+    /// Sends a request to all of these targets, or lets it wait until their names are resolved.
     ///
-    /// # Errors
-    /// If it could be sent to none, why.
+    /// # Errors The status to respond with if the request could not be sent to any target.
     pub(super) fn send_to_all(
         &mut self,
         copied: &Copied<'_>,
@@ -48,7 +48,7 @@ impl Proxy<'_> {
     ) -> Result<(), StatusCode> {
         let allowed = breadth(&copied.incoming.message);
         let count = targets.len().min(allowed as usize);
-        // The others come after these (RFC 5393 section 5.3.3).
+        // The remaining targets are tried after these (RFC 5393 section 5.3.3).
         if let (Some(context), Some(rest)) = (self.contexts.get_mut(slot), targets.get(count..)) {
             drop(context.later.splice(..0, rest.iter().cloned()));
         }
@@ -77,7 +77,7 @@ impl Proxy<'_> {
         let is_named = matches!(target.place, Place::Name(_));
         let (ways, path) = match (ways, &target.fallback) {
             (Ok(ways), _) => (ways, &target.path),
-            // The host that the phone names is unknown.
+            // The host in the phone's contact can't be resolved.
             (Err(_), Some(detour)) if is_named => (Some(vec![detour.flow]), &detour.path),
             (Err(code), _) => {
                 context.offer(code, &[]);
@@ -133,7 +133,8 @@ impl Proxy<'_> {
         Ok(())
     }
 
-    /// The flows to a target. `None` while its name is located: the next branch of the context waits for it.
+    /// The flows to a target. `None` while its name is being resolved: the next branch of the context waits
+    /// for it.
     fn ways_to(
         &mut self,
         copied: &Copied<'_>,
@@ -153,14 +154,14 @@ impl Proxy<'_> {
             return if servers.is_empty() { Err(StatusCode::SERVER_TIME_OUT) } else { Ok(Some(servers)) };
         }
         match self.ways(question, seed, || Waiter::Branch { branch, server }) {
-            Ways::Known(ways) => allowed(ways, target.only).map(Some),
-            Ways::Waits => {
+            ResolvedFlows::Flows(ways) => allowed(ways, target.only).map(Some),
+            ResolvedFlows::Pending => {
                 if has_flow {
                     self.servers.waits.push(self.now, branch, server, question);
                 }
                 Ok(None)
             }
-            Ways::None(code) => Err(code),
+            ResolvedFlows::Failed(code) => Err(code),
         }
     }
 
@@ -189,7 +190,7 @@ impl Proxy<'_> {
         if self.is_too_large(id.slot, &copy, len) {
             self.transactions.forget_client(client);
             self.out.take_back();
-            // And over UDP after all if nothing listens there.
+            // If nothing listens for TCP there, the request is sent over UDP.
             if let Some(branch) = self.contexts.branch_mut(id) {
                 branch.fallback = Some(Box::new(copy.fallback()));
             }
@@ -208,7 +209,7 @@ impl Proxy<'_> {
         self.on_sent(copied, id, client, flow)
     }
 
-    /// Notes that a branch's request was sent.
+    /// Records that a branch's request was sent.
     fn on_sent(
         &mut self,
         copied: &Copied<'_>,
@@ -225,7 +226,8 @@ impl Proxy<'_> {
         if let Some(branch) = context.branches.get_mut(id.number) {
             (branch.way, branch.heard, branch.rang) = (Some((client, flow)), false, false);
             let tries_next = !is_last || branch.has_more();
-            // Something else can be done then: by us, or by the registrar that has sent the request here.
+            // If the connection ends, this server or the registrar that sent the request here can try another
+            // path.
             let has_use = branch.fallback.is_some() || branch.others.is_some() || copied.way.phone.is_some();
             if tries_next {
                 self.contexts.try_hop(self.now, self.setup.settings.directory.failover, client, id);
@@ -238,8 +240,9 @@ impl Proxy<'_> {
         Ok(())
     }
 
-    /// Tells whether a request is too large for a datagram and can go over TCP instead (RFC 3261 section 18.1.1): only to where a URI says
-    /// that a peer listens. A phone behind a NAT receives nothing but what comes over its flow.
+    /// Whether a request is too large for a datagram and can go over TCP instead (RFC 3261 section 18.1.1):
+    /// only to where a URI says that a peer listens. A phone behind a NAT receives only messages over its
+    /// flow.
     fn is_too_large(&self, slot: u32, copy: &Copy<'_>, len: usize) -> bool {
         let Flow { protocol, connection, peer, .. } = copy.flow;
         let max = self.setup.settings.udp_request_bytes_max;
@@ -252,7 +255,8 @@ impl Proxy<'_> {
             && !self.servers.has_refused_tcp(self.now, peer)
     }
 
-    /// Sends a branch's request to the next server of its target, in a new transaction. Returns false if there is none.
+    /// Sends a branch's request to the next server of its target, in a new transaction. Returns false if
+    /// there is none.
     pub(super) fn next_server(&mut self, id: BranchId) -> bool {
         loop {
             let Some(context) = self.contexts.get_mut(id.slot) else { return false };
@@ -280,9 +284,9 @@ impl Proxy<'_> {
         }
     }
 
-    /// Sends a branch's request by its fallback: to where the phone listens if its connection has ended before any response (RFC 3261
-    /// section 18.4), or in a datagram after all if nothing listens for TCP there (section 18.1.1). Returns false if there is no
-    /// fallback, or nothing can be sent there.
+    /// Sends a branch's request over its fallback: to the address where the phone listens if its connection
+    /// ended before any response (RFC 3261 section 18.4), or in a datagram if nothing listens for TCP there
+    /// (section 18.1.1). Returns false if there is no fallback, or sending fails.
     pub(super) fn fall_back(&mut self, id: BranchId) -> bool {
         let Some(context) =
             self.contexts.get_mut(id.slot).filter(|context| !context.stopped && !context.answered)
@@ -308,8 +312,8 @@ impl Proxy<'_> {
         sent == Some(true)
     }
 
-    /// Replaces a branch by one over the phone's next flow, if it has one (RFC 5626 section 7). Other branches go on, and later targets
-    /// wait.
+    /// Replaces a branch by one over the phone's next flow, if it has one (RFC 5626 section 7). Other
+    /// branches continue, and later targets wait.
     pub(super) fn next_flow(&mut self, id: BranchId) -> bool {
         let context = self.contexts.get_mut(id.slot).filter(|context| !context.stopped && !context.answered);
         let Some(context) = context else { return false };
@@ -334,8 +338,8 @@ impl Proxy<'_> {
         false
     }
 
-    /// Tries the next hops in place of those that have not responded in time, and goes on with branches over connections that have
-    /// ended.
+    /// Tries the next hops in place of those that have not responded in time, and retries branches whose
+    /// connections have ended.
     pub(super) fn handle_timeout(&mut self) {
         while let Some(id) = self.contexts.next_silent_hop(self.now) {
             self.leave_hop(id);
@@ -352,8 +356,8 @@ impl Proxy<'_> {
         self.on_events();
     }
 
-    /// Goes on with a branch whose name was located.
-    pub(super) fn branch_located(&mut self, id: BranchId, question: &Arc<Question>) {
+    /// Sends the request of a branch whose name has been resolved.
+    pub(super) fn on_branch_resolved(&mut self, id: BranchId, question: &Arc<Question>) {
         let Some(context) = self.contexts.get_mut(id.slot) else { return };
         let server = context.server;
         context.live = context.live.saturating_sub(1);
@@ -369,7 +373,7 @@ impl Proxy<'_> {
             self.ways(question, seed.unwrap_or_default(), || Waiter::Branch { branch: id, server })
         });
         let code = match ways {
-            Some(Ways::Known(ways)) => {
+            Some(ResolvedFlows::Flows(ways)) => {
                 let named = self.contexts.branch_mut(id).and_then(|branch| branch.named.as_mut());
                 let allowed = allowed(ways, named.as_ref().and_then(|named| named.only));
                 let left = allowed.as_ref().map(Vec::len).unwrap_or_default();
@@ -379,25 +383,25 @@ impl Proxy<'_> {
                 if self.next_server(id) {
                     return;
                 }
-                // None of them could be sent to: they want nothing now.
+                // Overload control withholds the request from all remaining servers.
                 if left == 0 { StatusCode::FLOW_FAILED } else { StatusCode::SERVICE_UNAVAILABLE }
             }
-            // The answer has expired meanwhile.
-            Some(Ways::Waits) => {
+            // The answer has expired in the meantime.
+            Some(ResolvedFlows::Pending) => {
                 if let Some(context) = self.contexts.get_mut(id.slot) {
                     context.live += 1;
                 }
                 return;
             }
-            Some(Ways::None(_)) if self.fall_back(id) => return,
-            Some(Ways::None(code)) => code,
+            Some(ResolvedFlows::Failed(_)) if self.fall_back(id) => return,
+            Some(ResolvedFlows::Failed(code)) => code,
             None => StatusCode::SERVER_INTERNAL_ERROR,
         };
         self.on_branch_lost(id, code);
         self.contexts.tidy(id.slot);
     }
 
-    /// Sends a stored request to the next targets. Returns false if it could be sent to none.
+    /// Sends a stored request to the next targets. Returns false if it could not be sent to any.
     pub(super) fn send_later(&mut self, slot: u32) -> bool {
         loop {
             let Some(context) = self.contexts.get_mut(slot) else { return false };
@@ -414,7 +418,7 @@ impl Proxy<'_> {
     }
 }
 
-/// Sends requests that have waited for DNS long enough: to the servers that the name had before, or over the flow.
+/// Sends requests whose wait for DNS has timed out: to the name's previous servers, or over the flow.
 fn stop_waiting_for_names(proxy: &mut Proxy<'_>) {
     while let Some(Wait { branch: id, server, question, .. }) = proxy.servers.waits.pop(proxy.now) {
         let Some(context) = proxy.contexts.of_server(id.slot, server) else { continue };
@@ -430,7 +434,8 @@ fn stop_waiting_for_names(proxy: &mut Proxy<'_>) {
     }
 }
 
-/// DNS has answered after a branch went over its flow: the servers are tried if nothing comes back from there.
+/// Handles a DNS answer that arrives after a branch was sent over its flow: the servers are tried if the flow
+/// brings no response.
 fn located_late(proxy: &mut Proxy<'_>, id: BranchId, question: &Question) {
     let branch = proxy.contexts.branch(id).filter(|branch| !branch.heard);
     let Some(client) = branch.and_then(Branch::client) else { return };
@@ -438,7 +443,7 @@ fn located_late(proxy: &mut Proxy<'_>, id: BranchId, question: &Question) {
     proxy.contexts.try_hop(proxy.now, proxy.setup.settings.directory.failover, client, id);
 }
 
-/// Has a branch try the servers next that DNS last named.
+/// Makes a branch try the servers of the last DNS answer next.
 fn try_last_known(proxy: &mut Proxy<'_>, id: BranchId, question: &Question) {
     let Some(stored) = proxy.contexts.get(id.slot).and_then(|context| context.request.clone()) else {
         return;

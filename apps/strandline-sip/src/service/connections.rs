@@ -1,4 +1,4 @@
-//! The connections and associations of a shard, and what is known of their peers.
+//! The connections and associations of a shard, and properties of their peers.
 
 use core::time::Duration;
 use std::collections::HashSet;
@@ -12,13 +12,13 @@ use super::workers::Workers;
 #[derive(Debug, Default)]
 pub struct ConnectionBook {
     open: HashSet<u64, Numbers>,
-    /// Their peers have proved to be neighbours.
+    /// Connections whose peers have proved to be neighbours.
     trusted: HashSet<u64>,
-    /// Their peers have shown certificates.
+    /// Connections whose peers have presented certificates.
     certified: HashSet<u64, Numbers>,
-    /// Their phones were told a Flow-Timer.
+    /// Connections whose phones were given a Flow-Timer.
     with_flow_timer: HashSet<u64, Numbers>,
-    /// Phones have registered elsewhere over them.
+    /// Connections over which phones have registered at other registrars.
     edges: HashSet<u64, Numbers>,
 }
 
@@ -28,13 +28,14 @@ impl ConnectionBook {
         self.open.insert(connection);
     }
 
-    /// Notes that the peer of a connection has proved to be a neighbour: its requests may go to other hosts.
+    /// Records that the peer of a connection has proved to be a neighbour: its requests may be relayed to
+    /// other hosts.
     pub fn trust(&mut self, connection: u64) {
         self.trusted.insert(connection);
     }
 
-    /// Notes that the peer of a TLS connection has shown a certificate for some domain: requests may go to it over the same
-    /// connection, if it asks for that (RFC 5923 section 9.2).
+    /// Records that the peer of a TLS connection has presented a certificate for some domain: if it asks for
+    /// connection reuse, requests to it may use this connection (RFC 5923 section 9.2).
     pub fn certify(&mut self, connection: u64) {
         self.certified.insert(connection);
     }
@@ -48,7 +49,7 @@ impl ConnectionBook {
         self.edges.remove(&connection);
     }
 
-    /// Regards a connection as closed that the service is about to close. Returns false if it isn't open.
+    /// Marks a connection as closed that the service is about to close. Returns false if it isn't open.
     pub(super) fn abandon(&mut self, connection: u64) -> bool {
         self.open.remove(&connection)
     }
@@ -57,7 +58,7 @@ impl ConnectionBook {
         self.open.contains(&connection)
     }
 
-    /// Tells whether a connection is open, as far as is known: connections of other workers count as open while these live.
+    /// Whether a connection is open. Connections of another worker count as open while that worker runs.
     pub(super) fn is_open_anywhere(&self, workers: Option<&Workers>, connection: u64) -> bool {
         match workers.filter(|workers| workers.is_other(connection)) {
             Some(workers) => workers.lives_with(connection),
@@ -73,25 +74,25 @@ impl ConnectionBook {
         self.certified.contains(&connection)
     }
 
-    /// Notes that the phone of a connection was told a Flow-Timer (RFC 5626 section 4.4.1).
+    /// Records that the phone of a connection was given a Flow-Timer (RFC 5626 section 4.4.1).
     pub(super) fn set_flow_timer(&mut self, connection: u64) {
         self.with_flow_timer.insert(connection);
     }
 
-    /// Notes that a phone has registered elsewhere over a connection, if that is open.
+    /// Records that a phone has registered at another registrar over a connection, if that is open.
     pub(super) fn set_edge(&mut self, connection: u64) {
         if self.is_open(connection) {
             self.edges.insert(connection);
         }
     }
 
-    /// Tells whether anything but bindings here depends on a connection.
+    /// Whether a connection is needed for anything but bindings of this registrar.
     pub(super) fn is_needed(&self, connection: u64) -> bool {
         self.edges.contains(&connection) || self.is_trusted(connection) || self.is_certified(connection)
     }
 
-    /// How long nothing may arrive on a connection until it counts as dead: a quarter longer than its phone's Flow-Timer; `idle` if no
-    /// phone is reached over it; otherwise no limit. `has_bindings`: whether phones are bound to it.
+    /// Maximum time without input before a connection counts as dead: 1.25 times its phone's Flow-Timer;
+    /// `idle` if no phone is reached over it; otherwise no limit. `has_bindings`: whether bindings use it.
     pub(super) fn silence_max(
         &self,
         connection: u64,

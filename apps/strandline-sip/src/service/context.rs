@@ -1,4 +1,5 @@
-//! The response context of a forwarded request: its branches, and the best response so far (RFC 3261 section 16.7).
+//! The response context of a forwarded request: its branches, and the best response so far (RFC 3261 section
+//! 16.7).
 
 use core::net::IpAddr;
 use std::collections::VecDeque;
@@ -10,14 +11,15 @@ use crate::codec::{Edits, HeaderName, Index, Limits, Message, StatusCode};
 use crate::resolution::Question;
 use crate::transaction::{Account, Charge, ClientId, Flow, Held, OF_RESPONSE, Protocol, ServerId, pare};
 
-/// Targets with a `q` from here on are hops of a trunk: one at a time, and the next one only if nobody is there.
+/// Targets with at least this `q` are hops of a trunk: they are tried one at a time, the next one only if a
+/// hop can't be reached.
 pub(crate) const HOP_Q: u16 = 60_000;
 
-/// Targets with a `q` from here on are bindings of one phone: one at a time, and the next one only if the phone isn't reached
-/// there (RFC 5626 section 7).
+/// Targets with at least this `q` are bindings of one phone: they are tried one at a time, the next one only
+/// if the phone isn't reached (RFC 5626 section 7).
 pub(crate) const INSTANCE_Q: u16 = 50_000;
 
-/// The place of a target: a flow, or a name whose servers have to be located.
+/// The destination of a target: a flow, or a name to be resolved (RFC 3263).
 #[derive(Debug, Clone)]
 pub(crate) enum Place {
     /// A flow.
@@ -27,7 +29,7 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// Tells whether nobody on the way can listen.
+    /// Whether the transport to it is encrypted.
     pub(crate) fn is_secure(&self) -> bool {
         match self {
             Self::Flow(flow) => flow.protocol.is_secure(),
@@ -35,7 +37,7 @@ impl Place {
         }
     }
 
-    /// Tells whether it is reached by TLS over TCP.
+    /// Whether it is reached by TLS over TCP.
     pub(crate) fn is_tls(&self) -> bool {
         match self {
             Self::Flow(flow) => flow.protocol == Protocol::Tls,
@@ -44,7 +46,7 @@ impl Place {
     }
 }
 
-/// Another way to a phone: a flow with Routes.
+/// An alternative path to a phone: a flow with Routes.
 #[derive(Debug, Clone)]
 pub(crate) struct Detour {
     pub(crate) flow: Flow,
@@ -62,21 +64,22 @@ impl Detour {
 /// A target of a request.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
-    /// The request URI; that of the request if there is none.
+    /// The request URI; `None` to keep that of the request.
     pub(crate) uri: Option<Box<[u8]>>,
-    /// The place that it is sent to.
+    /// The destination.
     pub(crate) place: Place,
     /// Routes to be pushed, separated by commas.
     pub(crate) path: Box<[u8]>,
-    /// Targets with a higher one are tried first.
+    /// The priority: targets with a higher `q` are tried first.
     pub(crate) q: u16,
     /// Whether the target is reached through another node.
     pub(crate) over_node: bool,
-    /// A proxy, rather than a phone: it may say how much it can take (RFC 7339).
+    /// Whether the target is a proxy, not a phone: it may send overload feedback (RFC 7339).
     pub(crate) neighbour: bool,
-    /// The address where the phone listens, in case its connection has ended; or its flow, in case the host of its contact is unknown.
+    /// The address where the phone listens, in case its connection has ended; or its flow, in case the host
+    /// of its contact is unknown.
     pub(crate) fallback: Option<Detour>,
-    /// A URI names the place: what listens there for UDP may listen for TCP too.
+    /// Whether a URI names the destination: a peer that listens for UDP there may listen for TCP too.
     pub(crate) by_uri: bool,
     /// Of the servers of its name, only those with this address are used.
     pub(crate) only: Option<IpAddr>,
@@ -84,7 +87,7 @@ pub(crate) struct Target {
     pub(crate) others: Vec<Target>,
 }
 
-/// Tells whether a request may use a flow. `only` limits it to one address.
+/// Whether a request may use a flow. `only` limits it to one address.
 pub(crate) fn is_allowed(flow: &Flow, only: Option<IpAddr>) -> bool {
     only.is_none_or(|only| flow.peer.ip().to_canonical() == only)
 }
@@ -110,30 +113,30 @@ impl Target {
 /// A branch: the request sent to one target.
 #[derive(Debug)]
 pub(crate) struct Branch {
-    /// Its last transaction and the flow of that; none before its servers are located.
+    /// Its last transaction and that transaction's flow; `None` until its servers are resolved.
     pub(crate) way: Option<(ClientId, Flow)>,
-    /// A final response came, or none will.
+    /// Whether a final response has arrived, or none will.
     pub(crate) done: bool,
-    /// It got a response.
+    /// Whether it got a response.
     pub(crate) heard: bool,
-    /// It got a provisional response other than 100.
+    /// Whether it got a provisional response other than 100.
     pub(crate) rang: bool,
-    /// Its hop has not responded in time, and another was tried. It may respond later.
+    /// Whether its hop did not respond in time and another was tried. It may still respond.
     pub(crate) left: bool,
-    /// It went to another node.
+    /// Whether it was sent to another node.
     pub(crate) over_node: bool,
-    /// It went to a proxy.
+    /// Whether it was sent to a proxy.
     pub(crate) neighbour: bool,
     /// The other servers of its target, if that is a name.
     pub(crate) named: Option<Box<Named>>,
-    /// The address where the phone listens, in case its connection ends before any response; or the address for a datagram, in case
-    /// nothing listens for TCP there.
+    /// The address where the phone listens, in case its connection ends before any response; or the address
+    /// for a datagram, in case nothing listens for TCP there.
     pub(crate) fallback: Option<Box<Fallback>>,
     /// Other flows to the same phone.
     pub(crate) others: Option<Box<Others>>,
 }
 
-/// What the copy of a request by another way to the same place is made from.
+/// Data for a copy of the request over the fallback of its target.
 #[derive(Debug)]
 pub(crate) struct Fallback {
     pub(crate) flow: Flow,
@@ -146,17 +149,17 @@ pub(crate) struct Fallback {
     pub(crate) shuns: bool,
 }
 
-/// What copies of a request over other flows to the same phone are made from.
+/// Data for copies of the request over other flows to the same phone.
 #[derive(Debug)]
 pub(crate) struct Others {
     pub(crate) left: Vec<Target>,
     pub(crate) breadth: u32,
 }
 
-/// What the copy of a request to another server of a target is made from.
+/// Data for a copy of the request to another server of its target.
 #[derive(Debug)]
 pub(crate) struct Named {
-    /// Servers that were not tried yet.
+    /// Servers not tried yet.
     pub(crate) left: VecDeque<Flow>,
     /// The mark of the name.
     pub(crate) host: u32,
@@ -173,12 +176,12 @@ impl Branch {
         self.way.map(|(client, _)| client)
     }
 
-    /// Tells whether the branch waits for a first response over a connection.
+    /// Whether the branch waits for a first response over a connection.
     pub(crate) fn waits_over(&self, connection: u64) -> bool {
         !self.heard && !self.done && self.way.is_some_and(|(_, flow)| flow.connection == connection)
     }
 
-    /// Tells whether there is another server to go to.
+    /// Whether there is another server to go to.
     pub(crate) fn has_more(&self) -> bool {
         self.named.as_ref().is_some_and(|named| !named.left.is_empty())
     }
@@ -190,7 +193,7 @@ pub(crate) struct StoredRequest {
     /// The message. It is charged together with the targets that it may be sent to.
     pub(crate) bytes: Held,
     pub(crate) flow: Flow,
-    /// Its sender has authenticated.
+    /// Whether its sender has authenticated.
     pub(crate) proved: bool,
     /// The mark of the host that requests of the callee go to within the dialog; 0 for none.
     pub(crate) caller_host: u32,
@@ -200,7 +203,7 @@ pub(crate) struct StoredRequest {
 #[derive(Debug)]
 pub(crate) struct Best {
     pub(crate) code: StatusCode,
-    /// As it is to be forwarded; empty for one that is made here.
+    /// The message to forward; empty for a response that this server makes.
     pub(crate) response: Vec<u8>,
     pub(crate) charge: Option<Charge>,
 }
@@ -210,12 +213,12 @@ pub(crate) struct Best {
 pub(crate) struct Context {
     pub(crate) server: ServerId,
     pub(crate) invite: bool,
-    /// A final response was sent.
+    /// Whether a final response was sent.
     pub(crate) answered: bool,
-    /// All branches are to be cancelled.
+    /// Whether all branches are to be cancelled.
     pub(crate) stopped: bool,
     pub(crate) branches: Vec<Branch>,
-    /// Client transactions that are not over.
+    /// The number of client transactions that have not ended.
     pub(crate) live: u16,
     pub(crate) best: Option<Best>,
     /// Header lines with challenges of other branches than the best one's.
@@ -224,19 +227,19 @@ pub(crate) struct Context {
     /// Targets to be tried after these.
     pub(crate) later: Vec<Target>,
     pub(crate) request: Option<Arc<StoredRequest>>,
-    /// Its targets are hops of a trunk.
+    /// Whether its targets are hops of a trunk.
     pub(crate) hops: bool,
-    /// Its targets are bindings of one phone.
+    /// Whether its targets are bindings of one phone.
     pub(crate) instance: bool,
-    /// Its targets are where one of our users is.
+    /// Whether its targets are contacts of one of our users.
     pub(crate) callee: bool,
-    /// The last branch got a response.
+    /// Whether the last branch got a response.
     pub(crate) heard: bool,
-    /// The last branch got a provisional response other than 100.
+    /// Whether the last branch got a provisional response other than 100.
     pub(crate) rang: bool,
     /// The flow of a REGISTER that goes to another registrar.
     pub(crate) registers: Option<Flow>,
-    /// Its Via has `oc`: the client asks how much it may send (RFC 7339).
+    /// Whether its Via has `oc`: the client asks for overload feedback (RFC 7339).
     pub(crate) oc: bool,
 }
 
@@ -264,12 +267,12 @@ impl Context {
         }
     }
 
-    /// Tells whether no branch can get a final response any more.
+    /// Whether no branch can still get a final response.
     pub(crate) fn is_done(&self) -> bool {
         self.branches.iter().all(|branch| branch.done)
     }
 
-    /// Tells whether the next targets are not to be tried, as the last one was reached and has refused.
+    /// Whether the next targets are not to be tried, as the last one was reached and has refused.
     pub(crate) fn is_refused(&self) -> bool {
         // A phone that has rung for too long was reached.
         let silent = |best: &Best| best.response.is_empty() && !self.rang;
@@ -283,7 +286,7 @@ impl Context {
             .is_some_and(|best| (self.hops && !unavailable(best)) || (self.instance && !not_reached(best)))
     }
 
-    /// Marks a branch as done. Returns false if it was.
+    /// Marks a branch as done. Returns false if it was done already.
     pub(crate) fn finish_branch(&mut self, number: usize) -> bool {
         match self.branches.get_mut(number) {
             Some(branch) => !core::mem::replace(&mut branch.done, true),
@@ -291,7 +294,8 @@ impl Context {
         }
     }
 
-    /// Tells whether the request has to stay stored: it may have to be sent elsewhere, or a response be made from it.
+    /// Whether the request has to stay stored: it may have to be sent elsewhere, or a response be made from
+    /// it.
     pub(crate) fn needs_request(&self) -> bool {
         let may_go_elsewhere = |branch: &Branch| !branch.done && (!branch.rang || branch.has_more());
         !self.answered
@@ -313,7 +317,8 @@ impl Context {
             return;
         }
         if !account.has_room(popped.len()) {
-            // The status is worth more than the rest, and room for others is worth more than both.
+            // Without room for the response, only its essential headers are stored, or nothing: the status
+            // counts.
             let mut index = Index::with_limits(limits);
             let pared = Message::parse(&popped, &mut index).map(|whole| {
                 let mut out = BytesMut::new();
@@ -324,7 +329,8 @@ impl Context {
         }
         let challenges =
             |code| matches!(code, StatusCode::UNAUTHORIZED | StatusCode::PROXY_AUTHENTICATION_REQUIRED);
-        // Those of the best stand in it. It isn't replaced by another one with challenges.
+        // The best response contains its own challenges, and another response with challenges doesn't replace
+        // it.
         let is_challenged = self.best.as_ref().is_some_and(|best| challenges(best.code));
         if challenges(code) && is_challenged {
             for name in [HeaderName::WwwAuthenticate, HeaderName::ProxyAuthenticate] {
@@ -365,7 +371,7 @@ impl Context {
 }
 
 impl Target {
-    /// Number of bytes that it takes besides its own size.
+    /// Memory used besides its own size, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let others: usize = self.others.iter().map(|other| size_of::<Self>() + other.bytes()).sum();
         let detour = self.fallback.as_ref().map_or(0, |detour| detour.path.len());
@@ -373,8 +379,8 @@ impl Target {
     }
 }
 
-/// The rank of a response, lower is better: 6xx, then the lowest class; within a class those that affect resubmission (section 16.7,
-/// step 6).
+/// The rank of a response, lower is better: 6xx, then the lowest class; within a class those that affect
+/// resubmission (section 16.7, step 6).
 fn rank(code: StatusCode) -> u16 {
     match (code.class(), code.code()) {
         (6, _) => 0,

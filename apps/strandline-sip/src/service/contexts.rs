@@ -1,5 +1,5 @@
-//! The response contexts of forwarded requests (RFC 3261 section 16), and what their branches wait for: the next hop of a trunk, or the
-//! end of a connection.
+//! The response contexts of forwarded requests (RFC 3261 section 16), and what their branches wait for: the
+//! next hop of a trunk, or the end of a connection.
 
 use core::time::Duration;
 use std::collections::{HashMap, VecDeque};
@@ -10,9 +10,9 @@ use super::context::{Branch, Context};
 
 /// Maximum number of branches that wait for the end of one connection.
 const WAITING_MAX: usize = 1024;
-/// Number of them from which those are removed that don't depend on the connection any more.
+/// From this number on, branches that no longer depend on the connection are removed.
 const WAITING_SOME: usize = 64;
-/// Number of watched connections from which those are removed that nothing depends on any more.
+/// From this number on, watched connections on which no branch depends are removed.
 const WATCHED_SOME: usize = 1024;
 
 /// Identifies a branch.
@@ -58,7 +58,7 @@ impl Contexts {
         Self { slots: Slots::new(max), tried_hops: VecDeque::new(), watched: WatchedConnections::default() }
     }
 
-    /// Where the next context will be put.
+    /// The slot of the next context.
     pub(super) fn next_free(&self) -> u32 {
         self.slots.next_free()
     }
@@ -80,7 +80,7 @@ impl Contexts {
         self.slots.get_mut(slot)
     }
 
-    /// The context of a server transaction, unless the slot is another's by now.
+    /// The context of a server transaction; `None` if another context uses its slot now.
     pub(super) fn of_server(&self, slot: u32, server: ServerId) -> Option<&Context> {
         self.get(slot).filter(|context| context.server == server)
     }
@@ -93,25 +93,26 @@ impl Contexts {
         self.get_mut(id.slot).and_then(|context| context.branches.get_mut(id.number))
     }
 
-    /// Tells whether every forwarded request has been answered.
+    /// Whether every forwarded request has been answered.
     #[must_use]
     pub fn are_answered(&self) -> bool {
         self.slots.iter().all(|context| context.answered)
     }
 
-    /// Tells whether another client transaction has taken the place of this one, or another hop was asked because this one said nothing.
+    /// Whether another client transaction has replaced this one, or another hop was tried because this one
+    /// did not respond.
     pub(super) fn is_left(&self, id: BranchId, client: ClientId) -> bool {
         self.branch(id).is_some_and(|branch| branch.left || branch.client() != Some(client))
     }
 
-    /// Removes a context that has nothing more to do.
+    /// Removes a context that is complete.
     pub(super) fn tidy(&mut self, slot: u32) {
         if self.get(slot).is_some_and(|context| context.live == 0 && context.answered) {
             self.slots.remove(slot);
         }
     }
 
-    /// Notes that a client transaction of a context is over.
+    /// Records that a client transaction of a context has ended.
     pub(super) fn on_client_over(&mut self, slot: u32) {
         if let Some(context) = self.get_mut(slot) {
             context.live = context.live.saturating_sub(1);
@@ -119,7 +120,7 @@ impl Contexts {
         self.tidy(slot);
     }
 
-    /// Drops the stored request of a context that doesn't need it any more: a phone may ring for long.
+    /// Drops the stored request of a context that no longer needs it, because a phone may ring for long.
     pub(super) fn drop_request(&mut self, slot: u32) {
         let context = self.get_mut(slot).filter(|context| context.request.is_some());
         if let Some(context) = context.filter(|context| !context.needs_request()) {
@@ -127,12 +128,13 @@ impl Contexts {
         }
     }
 
-    /// Notes that the next hop is tried after a time if this branch gets no response.
+    /// Sets the time after which the next hop is tried if this branch gets no response.
     pub(super) fn try_hop(&mut self, now: Time, time: Duration, client: ClientId, branch: BranchId) {
         self.tried_hops.push_back(TriedHop { deadline: now + time, client, branch });
     }
 
-    /// Returns a branch whose hop has not responded in time, if there is another one to try; `None` once there is no more.
+    /// Returns a branch whose hop has not responded in time, if there is another one to try; `None` if there
+    /// are no more.
     pub(super) fn next_silent_hop(&mut self, now: Time) -> Option<BranchId> {
         while let Some(hop) = self.tried_hops.front().copied().filter(|hop| hop.deadline <= now) {
             self.tried_hops.pop_front();
@@ -150,7 +152,7 @@ impl Contexts {
         None
     }
 
-    /// When a hop has to have responded, or a closed connection is to be handled.
+    /// The deadline for a hop's response, or for handling a closed connection.
     pub(super) fn next_deadline(&self) -> Option<Time> {
         match self.watched.ended.is_empty() {
             true => self.tried_hops.front().map(|hop| hop.deadline),
@@ -168,12 +170,13 @@ impl Contexts {
         self.watched.insert(connection, branch, depends);
     }
 
-    /// Notes that a connection has ended, of this or another worker.
+    /// Records that a connection of this or another worker has ended.
     pub(super) fn on_connection_ended(&mut self, connection: u64) {
         self.watched.on_ended(connection);
     }
 
-    /// Returns a connection that has ended and the branches that may have waited over it; `None` once there is no more.
+    /// Returns a connection that has ended and the branches that may have waited over it; `None` if there are
+    /// no more.
     pub(super) fn next_ended(&mut self) -> Option<(u64, Vec<BranchId>)> {
         let connection = self.watched.ended.pop_front()?;
         Some((connection, self.watched.branches.remove(&connection).unwrap_or_default()))
@@ -186,7 +189,7 @@ impl Contexts {
     }
 }
 
-/// Connections whose end branches wait for.
+/// Connections whose end affects branches.
 #[derive(Debug, Default)]
 struct WatchedConnections {
     branches: HashMap<u64, Vec<BranchId>, Numbers>,
@@ -198,7 +201,7 @@ struct WatchedConnections {
 
 impl WatchedConnections {
     fn insert(&mut self, connection: u64, branch: BranchId, depends: impl Fn(u64, BranchId) -> bool) {
-        // No end is reported of a connection that had ended before, nor of those of a worker that has died.
+        // No event reports connections that had ended before, or connections of a worker that died.
         if self.branches.len() >= self.cleaned_at {
             self.branches.retain(|connection, branches| {
                 branches.retain(|branch| depends(*connection, *branch));

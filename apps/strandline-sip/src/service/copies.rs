@@ -1,4 +1,4 @@
-//! The copies of a request that are forwarded (RFC 3261 section 16.6): what they are made of, and how they are written.
+//! Writes the copies of a request that are forwarded (RFC 3261 section 16.6).
 
 use std::borrow::Cow;
 
@@ -10,34 +10,34 @@ use crate::codec::{
 use crate::transaction::{Flow, Protocol};
 
 use super::context::Fallback;
-use super::edge::requires;
+use super::edge_proxy::requires;
 use super::feedback::is_oc;
 use super::incoming::Incoming;
 use super::route::Way;
 use super::setup::Setup;
-use super::strict::{self, Strict};
+use super::strict_routers::{self, Strict};
 use super::token::End;
 
 /// Maximum number of copies of a request that may be on their way at once (RFC 5393 section 5.3.3).
 pub(super) const BREADTH: u32 = 60;
 
-/// What a copy of a request has of its own.
+/// The part of a copy that differs from other copies of the request.
 pub(super) struct Copy<'a> {
     pub(super) uri: Option<&'a [u8]>,
     pub(super) path: &'a [u8],
     pub(super) flow: Flow,
     pub(super) via_branch: &'a [u8],
     pub(super) breadth: u32,
-    /// The mark of the name that led there; 0 without.
+    /// The hash of the name that led there; 0 for none.
     pub(super) host: u32,
-    /// It goes to a proxy, which is asked for overload feedback.
+    /// Whether it goes to a proxy, which is asked for overload feedback.
     pub(super) neighbour: bool,
-    /// A URI names the place: what listens there for UDP may listen for TCP too.
+    /// Whether a URI names the destination: a peer that listens for UDP there may listen for TCP too.
     pub(super) by_uri: bool,
 }
 
 impl Copy<'_> {
-    /// The fallback of a copy that goes over TCP for its size: as it is, in a datagram.
+    /// The fallback of a copy that is sent over TCP because of its size: the same bytes in a datagram.
     pub(super) fn fallback(&self) -> Fallback {
         Fallback {
             flow: self.flow,
@@ -51,25 +51,26 @@ impl Copy<'_> {
     }
 }
 
-/// A request that is copied.
+/// A request to be copied.
 pub(super) struct Copied<'a> {
     pub(super) incoming: &'a Incoming<'a>,
     pub(super) way: &'a Way<'a>,
-    /// The mark of all that it is routed by.
+    /// The hash of everything that determines its routing.
     pub(super) mark: u64,
     /// The mark of the host that requests of the callee go to within the dialog; 0 for none.
     pub(super) caller_host: u32,
 }
 
-/// Tells whether a request begins a dialog and gets a Record-Route.
+/// Whether a request begins a dialog and gets a Record-Route.
 pub(super) fn begins_dialog(essentials: &Essentials<'_>) -> bool {
     let method = essentials.cseq.method;
     matches!(method, Method::Invite | Method::Subscribe | Method::Refer) && essentials.to.tag.is_none()
 }
 
-/// A target's URI as a request URI: without headers and `method`, which may not stand there (RFC 3261 section 16.6, step 2, and table 1).
+/// A target's URI as a request URI: without headers and `method`, which are not allowed there (RFC 3261
+/// section 16.6, step 2, and table 1).
 pub(super) fn request_uri(uri: &[u8]) -> Cow<'_, [u8]> {
-    // Few have any. To see that takes less time than to take them apart.
+    // Few URIs have any, and this check is faster than parsing.
     let has = |byte: u8| uri.iter().fold(false, |found, other| found | (*other == byte));
     let may_be_method = |two: &[u8]| matches!(two, [b';', b'm' | b'M' | b'%']);
     if !(has(b'?') || has(b';') && uri.windows(2).any(may_be_method)) {
@@ -116,10 +117,12 @@ impl Setup {
         let routes = remaining(message, way);
         let target = copy.uri.map(request_uri);
         let own = target.as_deref().or_else(|| message.request_line().map(|line| line.uri)).unwrap_or(&[]);
-        let strict = strict::next(copy.path, way);
-        let secure = strict::is_sips(own) || strict::is_sips(strict::first_uri(copy.path, way));
+        let strict = strict_routers::next(copy.path, way);
+        let secure = strict_routers::is_sips(own)
+            || strict_routers::is_sips(strict_routers::first_uri(copy.path, way));
         let back = self.record_routes(copied, copy, secure)?;
-        // The way back to a phone that registers elsewhere, by the protocol that its registrar is reached by (RFC 5626 section 5.1).
+        // The way back to a phone that registers elsewhere, by the protocol that its registrar is reached by
+        // (RFC 5626 section 5.1).
         let side = (copy.flow.protocol, false);
         let flow_path = match self.adds_path(incoming) {
             true => self.own_route(side, |out| self.tokens.write_path(flow, out), "lr;ob")?,
@@ -152,7 +155,7 @@ impl Setup {
         if essentials.cseq.method != Method::Ack {
             edits.remove(HeaderName::MaxBreadth).add_number(HeaderName::MaxBreadth, copy.breadth);
         }
-        // Credentials that were for us go no further; if there are others, they are left alone.
+        // Credentials for this server are removed; others are kept.
         if *proved && message.lines(HeaderName::ProxyAuthorization).count() == 1 {
             edits.remove(HeaderName::ProxyAuthorization);
         }
@@ -162,8 +165,8 @@ impl Setup {
         edits.write(out)
     }
 
-    /// The parameters of our Via for a neighbour: the overload control that it is offered; and over TLS, that requests come back over the
-    /// same connection.
+    /// The parameters of our Via for a neighbour: the overload control that it is offered, and over TLS
+    /// `alias`, which lets it send requests over the same connection.
     fn asking(&self, incoming: &Incoming<'_>, way: &Way<'_>, copy: &Copy<'_>) -> &'static [u8] {
         if !copy.neighbour {
             return b"";
@@ -178,8 +181,8 @@ impl Setup {
         self.offers.of(&copy.flow, host).params(copy.flow.protocol == Protocol::Tls)
     }
 
-    /// The Record-Routes of a request that begins a dialog, or of a NOTIFY that gives the other end its route set: one for each of the
-    /// two transports, the last one on top.
+    /// The Record-Routes of a request that begins a dialog, or of a NOTIFY that gives the other end its route
+    /// set: one for each of the two transports, the last one on top.
     fn record_routes(
         &self,
         copied: &Copied<'_>,
@@ -192,7 +195,8 @@ impl Setup {
         let mut routes = Vec::new();
         let next = copy.flow;
         let (here, there) = match way.token {
-            // A subscriber takes its route set from NOTIFY, and not from the response to SUBSCRIBE (RFC 6665 sections 4.3 and 4.4.1).
+            // A subscriber takes its route set from NOTIFY, and not from the response to SUBSCRIBE (RFC 6665
+            // sections 4.3 and 4.4.1).
             Some(token) if method == Method::Notify => {
                 (self.tokens.near_end(&token, tag).host, self.tokens.far_end(&token, tag).host)
             }
@@ -209,8 +213,8 @@ impl Setup {
         Ok(routes)
     }
 
-    /// `<sip:token@host:port;transport=tcp;lr>`; with `sips` if the request is for such a URI (section 16.6, step 4), at an address
-    /// that is one for TLS then.
+    /// `<sip:token@host:port;transport=tcp;lr>`; with `sips` if the request is for such a URI (section 16.6,
+    /// step 4), at an address that is one for TLS then.
     pub(super) fn own_route(
         &self,
         (protocol, secure): (Protocol, bool),
@@ -227,13 +231,13 @@ impl Setup {
         let port = decimal(u64::from(here.port), &mut digits);
         out.push(b'@');
         match here.host() {
-            // Most are one of these, and formatting costs ten times as much as to copy what stands there.
+            // Most values are one of these, and copying a constant costs a tenth of formatting.
             Host::Name(_) | Host::V4(_) => out.extend_from_slice(here.name().as_bytes()),
             Host::V6(address) => out.extend_from_slice(format!("[{address}]").as_bytes()),
         }
         let transport: [&[u8]; 2] = match protocol {
             Protocol::Udp => [b"", b""],
-            // RFC 5630 section 3.1.3: `transport=tls` is a thing of the past.
+            // RFC 5630 section 3.1.3 deprecates `transport=tls`.
             Protocol::Tls if secure => [b"", b""],
             _ => [b";transport=", protocol.in_uri().as_bytes()],
         };
@@ -244,7 +248,8 @@ impl Setup {
     }
 }
 
-/// Takes away our Routes, and what a strict router that is next stands for; the request URI becomes the last one for it.
+/// Removes our Routes. For a strict router as next hop, its Route is removed too, and the request URI becomes
+/// the last Route.
 fn edit_routes<'a>(
     edits: &mut Edits<'a>,
     way: &Way<'_>,
@@ -269,8 +274,8 @@ fn edit_routes<'a>(
     }
 }
 
-/// The Routes that are left once ours and what became the request URI are gone, each in one line; empty where they needn't be written
-/// anew.
+/// The remaining Routes without ours and the one that became the request URI, each in one line; empty if the
+/// lines can stay as they are.
 fn remaining<'a>(message: &Message<'a>, way: &Way<'_>) -> Vec<Cow<'a, [u8]>> {
     if way.ours < 2 && !way.last_taken && way.next.is_none() {
         return Vec::new();

@@ -1,7 +1,8 @@
 //! The core of a service: its states, and the procedures that combine them.
 //!
-//! The states don't know each other. Each takes the time and plain values and returns an outcome. What an outcome of one means to
-//! another is decided here, in `request`, `register` and the views [`Router`], [`Responder`] and [`Proxy`].
+//! The states don't know each other. Each takes the time and plain values and returns an outcome. How the
+//! outcome of one affects another is decided here, in `request`, `register` and the views [`Router`],
+//! [`Responder`] and [`Proxy`].
 
 use siphasher::sip::SipHasher13;
 
@@ -11,14 +12,13 @@ use crate::registrar::Registrar;
 use crate::transaction::{Flow, Received, Time, Transactions};
 
 use super::access::Access;
-use super::answered::Answered;
+use super::answered_requests::Answered;
 use super::connections::ConnectionBook;
 use super::context::Target;
 use super::contexts::Contexts;
 use super::incoming::Incoming;
 use super::output::Output;
 use super::overload::Overload;
-use super::proofs;
 use super::proxy::Proxy;
 use super::registrations::Registrations;
 use super::reply::Responder;
@@ -26,10 +26,11 @@ use super::router::Router;
 use super::servers::Servers;
 use super::settings::Settings;
 use super::setup::Setup;
+use super::source_validation;
 use super::subscriber_queries::{Purpose, Waiting};
 use super::{Counters, Seeds};
 
-/// Buffers that each message uses again.
+/// Buffers that are reused for each message.
 #[derive(Debug)]
 pub(super) struct Scratch {
     pub(super) index: Index,
@@ -123,7 +124,7 @@ impl Core {
         }
     }
 
-    /// Answers the request at the front of a stream that can't be told from what follows, if it can be answered.
+    /// Responds to a request at the front of a stream whose end can't be found, if possible.
     pub(super) fn handle_unframed(
         &mut self,
         index: &mut Index,
@@ -155,13 +156,14 @@ impl Core {
         self.registrations.locations.connection_closed(connection, &mut self.output.journal);
     }
 
-    /// Has those connections closed that are open here: their phones have replaced them.
+    /// Requests the closing of replaced connections that are open here.
     pub(super) fn close_replaced(&mut self, replaced: Vec<Flow>) {
         let connections = &mut self.connections;
         self.output.replaced.extend(replaced.into_iter().filter(|flow| connections.abandon(flow.connection)));
     }
 
-    /// Takes a user's bindings from the store, of another node if that has a name. Returns the number of lines that can't be read.
+    /// Takes a user's bindings from the store, of another node if that has a name. Returns the number of
+    /// lines that can't be read.
     pub(super) fn load(&mut self, node: &str, aor: &[u8], state: &[u8]) -> usize {
         match self.setup.nodes {
             Some(_) => self.merge(node, aor, state),
@@ -169,7 +171,7 @@ impl Core {
         }
     }
 
-    /// Takes what a user has at a node now. Returns the number of lines that can't be read.
+    /// Merges the present bindings of a user at a node. Returns the number of unreadable lines.
     pub(super) fn merge(&mut self, node: &str, aor: &[u8], state: &[u8]) -> usize {
         let number = if node.is_empty() { 0 } else { self.registrations.locations.node(node) };
         let connections = &self.connections;
@@ -190,7 +192,7 @@ impl Core {
         self.transactions.balance_mut().set_now(now);
         let Ok(request) = Message::parse(bytes, &mut scratch.index) else { return };
         let Ok(essentials) = request.essentials() else { return };
-        let unvalidated = proofs::credit(&self.setup, &mut self.transactions, &flow, &request);
+        let unvalidated = source_validation::credit(&self.setup, &mut self.transactions, &flow, &request);
         let incoming = Incoming { unvalidated, ..Incoming::new(request, &essentials, flow) };
         match self.transactions.receive_request(now, &request, &essentials, &mut self.output.out) {
             Received::New(_) if self.is_register_again(&incoming) => {
@@ -206,7 +208,8 @@ impl Core {
         }
     }
 
-    /// Refuses a request that has waited for the look-up of a subscriber. `is_absent` if there is no such subscriber.
+    /// Refuses a request that has waited for the look-up of a subscriber. `is_absent`: whether there is no
+    /// such subscriber.
     pub(super) fn refuse_waiting(
         &mut self,
         index: &mut Index,
@@ -217,7 +220,7 @@ impl Core {
         let (code, later) = match waiting.purpose {
             Purpose::Proof => (StatusCode::SERVICE_UNAVAILABLE, Some((HeaderName::RetryAfter, &b"10"[..]))),
             Purpose::Callee if is_absent => (StatusCode::NOT_FOUND, None),
-            // Also if the look-up failed: after 503 others would avoid this server.
+            // Also if the look-up failed: after 503 clients would avoid this server.
             Purpose::Callee => (StatusCode::TEMPORARILY_UNAVAILABLE, None),
         };
         let Ok(message) = Message::parse(&waiting.bytes, index) else { return };
@@ -225,13 +228,13 @@ impl Core {
         match (waiting.server, message.essentials()) {
             (Some(server), Ok(essentials)) => {
                 let incoming = Incoming::new(message, &essentials, flow);
-                self.responder(now).respond_within(&incoming, server, (code, None, later));
+                self.responder(now).respond_in_transaction(&incoming, server, (code, None, later));
             }
             _ => self.responder(now).respond_statelessly(&message, flow, code, None, later),
         }
     }
 
-    /// Does what is due.
+    /// Handles expired timers.
     pub(super) fn handle_timeout(&mut self, now: Time) {
         self.transactions.handle_timeout(now, &mut self.output.out);
         self.proxy(now).handle_timeout();

@@ -7,21 +7,21 @@ use crate::codec::{Host, SipUri, Uri};
 
 use super::offer::Offer;
 
-/// What an address is an alias of.
+/// The target of an alias.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Alias {
     /// A user of ours: a canonical address of record.
     User(Vec<u8>),
-    /// A SIP URI elsewhere.
+    /// A SIP URI at another host.
     Uri(Vec<u8>),
 }
 
 /// A hop of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hop {
-    /// Its SIP URI. The servers of a name are located.
+    /// Its SIP URI. Names are resolved (RFC 3263).
     pub uri: String,
-    /// Lower ones are tried first; those with the same priority rotate.
+    /// The priority: lower values are tried first, hops of equal priority in rotation.
     pub priority: u16,
 }
 
@@ -30,13 +30,14 @@ pub struct Hop {
 pub struct Route {
     /// The prefix of the user.
     pub prefix: Option<String>,
-    /// The domain of the request; one of ours without it.
+    /// The domain of the request; `None` for our domains.
     pub domain: Option<String>,
     /// Its hops, by priority.
     pub hops: Vec<Hop>,
-    /// The hops lead to the registrar of the domain, at which phones register through here (RFC 5626 section 5).
+    /// Whether the hops lead to the registrar of the domain, at which phones register through this server
+    /// (RFC 5626 section 5).
     pub registrar: bool,
-    /// The overload control that its hops are offered; that of the directory without it.
+    /// The overload control that its hops are offered; `None` for that of the directory.
     pub offer: Option<Offer>,
 }
 
@@ -47,9 +48,9 @@ pub struct Directory {
     pub domains: HashMap<String, String>,
     /// Addresses that are aliases of others.
     pub users: HashMap<Vec<u8>, Vec<Alias>>,
-    /// Routes of requests that are for none of our users.
+    /// Routes of requests that are not for our users.
     pub routes: Vec<Route>,
-    /// How long to wait for a response of a hop until the next one is tried.
+    /// Time to wait for a response of a hop before the next one is tried.
     pub failover: Duration,
     /// The overload control that neighbours are offered.
     pub offer: Offer,
@@ -68,7 +69,7 @@ impl Default for Directory {
 }
 
 impl Directory {
-    /// The domain that one of ours is an alias of, or itself.
+    /// The domain of which one of ours is an alias, or the domain itself.
     pub(super) fn domain_of<'a>(&'a self, host: &Host<'a>) -> Host<'a> {
         match host {
             _ if self.domains.is_empty() => *host,
@@ -80,7 +81,7 @@ impl Directory {
         }
     }
 
-    /// Tells whether a URI leads to a registrar at which phones register through here, or to its domain.
+    /// Whether a URI leads to a registrar at which phones register through this server, or to its domain.
     pub(super) fn is_registrar(&self, uri: &SipUri<'_>) -> bool {
         let leads =
             |text: &str| matches!(Uri::parse(text.as_bytes()), Ok(Uri::Sip(hop)) if is_host(uri, &hop.host));
@@ -102,7 +103,7 @@ impl Directory {
     }
 }
 
-/// Tells whether a URI leads to this host, and not by `maddr` elsewhere.
+/// Whether a URI leads to this host, without a `maddr` that names another.
 fn is_host(uri: &SipUri<'_>, host: &Host<'_>) -> bool {
     uri.maddr().is_none() && uri.host == *host
 }

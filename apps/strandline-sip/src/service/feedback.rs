@@ -1,5 +1,5 @@
-//! Overload feedback to upstream neighbours (RFC 7339, RFC 7415): how much less to send, in the Via of responses to those that ask with
-//! `oc`. No I/O, no clock.
+//! Overload feedback to upstream neighbours (RFC 7339, RFC 7415): how much less to send, in the Via of
+//! responses to those that ask with `oc`. No I/O, no clock.
 
 use core::net::IpAddr;
 use std::fmt::Write as _;
@@ -11,20 +11,21 @@ use crate::transaction::Time;
 
 /// Maximum number of neighbours; others get no feedback.
 const NEIGHBOURS: usize = 64;
-/// A neighbour that has sent nothing for so many milliseconds gives up its place.
+/// Time without requests after which a neighbour's entry may be reused, in milliseconds.
 const GONE_MS: u64 = 60_000;
-/// A neighbour that has sent fewer requests gives up its place to a new one when all are taken: source addresses over UDP may be spoofed,
-/// and would keep out real neighbours.
+/// If the table is full, an entry with fewer requests is replaced by a new neighbour: entries for spoofed UDP
+/// addresses must not keep out real neighbours.
 const FEW: u64 = 16;
-/// A neighbour that has sent nothing for so many seconds is forgotten: while there are neighbours, every response is parsed again.
+/// Time without requests after which a neighbour is removed, in seconds. While there are neighbours, every
+/// response is parsed again.
 const SILENT_SECS: f64 = 300.0;
 /// How long a neighbour keeps its algorithm, in milliseconds (RFC 7339 section 5.8).
 const CHOSEN_MS: u64 = 3_600_000;
 /// `oc-validity` in milliseconds: longer than the time between two updates.
 const VALIDITY_MS: u32 = 2000;
-/// The share of the handled requests that is asked for, so that the queue gets shorter.
+/// The requested share of the handled requests: below 1, so that the queue gets shorter.
 const BACK_OFF: f64 = 0.9;
-/// The factor by which more is allowed with each update after overload.
+/// The factor by which the allowed share grows with each update after overload.
 const GROWTH: f64 = 1.1;
 
 /// The load since the last update.
@@ -42,7 +43,7 @@ pub struct Load {
 #[derive(Debug)]
 struct Neighbour {
     address: IpAddr,
-    /// It keeps to a rate (RFC 7415).
+    /// Whether it uses the rate algorithm (RFC 7415).
     rate: bool,
     /// When its algorithm was chosen.
     chosen: Time,
@@ -58,13 +59,13 @@ struct Neighbour {
 }
 
 impl Neighbour {
-    /// Tells whether no algorithm was chosen yet.
+    /// Whether no algorithm was chosen yet.
     fn is_new(&self) -> bool {
         self.requests <= 1
     }
 }
 
-/// Tells whether this is a parameter of Via for overload control (RFC 7339 section 4).
+/// Whether this is a parameter of Via for overload control (RFC 7339 section 4).
 pub(super) fn is_oc(name: &[u8]) -> bool {
     [&b"oc"[..], b"oc-algo", b"oc-validity", b"oc-seq"].iter().any(|oc| oc.eq_ignore_ascii_case(name))
 }
@@ -84,7 +85,7 @@ impl Feedback {
         Self { neighbours: Vec::new(), share: 1.0, seq: epoch_unix_secs }
     }
 
-    /// Tells whether no neighbour asks.
+    /// Whether no neighbour asks for feedback.
     pub(super) fn is_empty(&self) -> bool {
         self.neighbours.is_empty()
     }
@@ -94,7 +95,7 @@ impl Feedback {
         self.share
     }
 
-    /// Notes a request whose Via has `oc`.
+    /// Records a request whose Via has `oc`.
     pub(super) fn asked(&mut self, now: Time, address: IpAddr, via: &Via<'_>) {
         let place = self.neighbours.iter().position(|neighbour| neighbour.address == address);
         let place = place.or_else(|| self.place(now, address));
@@ -106,7 +107,7 @@ impl Feedback {
             let rate = algorithms
                 .split(|byte| matches!(byte, b',' | b'"' | b' '))
                 .any(|name| name.eq_ignore_ascii_case(b"rate"));
-            // A neighbour that stops to offer `rate` gets `loss` at once, which all support.
+            // A neighbour that no longer offers `rate` gets `loss` at once, which all neighbours support.
             let old = now.as_millis() > neighbour.chosen.as_millis() + CHOSEN_MS;
             if neighbour.rate != rate && (!rate || old || neighbour.is_new()) {
                 (neighbour.rate, neighbour.chosen) = (rate, now);
@@ -139,7 +140,7 @@ impl Feedback {
         Some(place)
     }
 
-    /// Updates what neighbours are told, from the load since the last call.
+    /// Updates the feedback for upstream neighbours from the load since the last call.
     pub(super) fn on_load(&mut self, load: &Load) {
         self.seq += 1;
         let overloaded = load.refused > 0;
@@ -175,8 +176,9 @@ impl Feedback {
         Some(format!(";oc={oc};oc-algo=\"{algorithm}\";oc-validity={validity};oc-seq={seq}.0"))
     }
 
-    /// Writes feedback into the topmost Via of a response, which stands in `out` from `start` on, if that Via asks for it; and removes the
-    /// feedback of others from there. `asked` if the Via of the request had `oc`: it was removed when the request was forwarded.
+    /// Writes feedback into the topmost Via of a response, which begins at `start` in `out`, if that Via asks
+    /// for it, and removes the feedback of other servers from it. `asked` if the Via of the request had `oc`:
+    /// it was removed when the request was forwarded.
     pub(super) fn note(&self, address: IpAddr, asked: bool, out: &mut BytesMut, start: usize) {
         let value = self.value(address);
         let whole = out.split_off(start);
@@ -189,7 +191,7 @@ impl Feedback {
                 places.extend(branch.map(|(_, end)| (end, end)).take(1));
             }
         }
-        // Only this server gives them feedback: a value that stands there already is another's.
+        // Only this server may give these clients feedback: an existing value comes from another server.
         let is_told = |(from, to): &(usize, usize)| {
             let text = whole.get(*from..*to).unwrap_or(&[]);
             let bare = text.iter().filter(|byte| !byte.is_ascii_whitespace());

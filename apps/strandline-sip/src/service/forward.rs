@@ -16,7 +16,8 @@ use super::reply::{self, answer_flow, reason};
 const ADDED_MAX: usize = 500;
 
 impl Proxy<'_> {
-    /// Begins a server transaction and a response context, and sends the request to its first targets. `targets` keeps those.
+    /// Begins a server transaction and a response context, and sends the request to its first targets. These
+    /// remain in `targets`.
     ///
     /// # Errors
     /// If there are too many transactions.
@@ -51,8 +52,8 @@ impl Proxy<'_> {
         Ok(())
     }
 
-    /// The response context of a request. It takes from `targets` those that come later, and stores the request if it may be needed
-    /// again.
+    /// Creates the response context of a request. It takes the later targets from `targets`, and stores the
+    /// request if it may be needed again.
     fn context(&self, copied: &Copied<'_>, server: ServerId, targets: &mut Vec<Target>) -> Context {
         let Copied { incoming, way, caller_host, .. } = copied;
         let (message, flow) = (&incoming.message, incoming.flow);
@@ -65,7 +66,8 @@ impl Proxy<'_> {
         context.oc = incoming.essentials.via.oc;
         let group = targets.iter().take_while(|target| target.q == first).count();
         let is_named = targets.iter().any(|target| matches!(target.place, Place::Name(_)));
-        // If nobody can be reached, a request other than INVITE is answered from the request: nothing was sent before.
+        // If no target can be reached, the final response to a request other than INVITE is made from the
+        // request, because no response was sent before.
         let may_be_unreachable = |target: &Target| match target.place {
             Place::Flow(flow) => {
                 (flow.connection == 0 && flow.protocol.is_reliable()) || self.setup.is_at_worker(&flow)
@@ -94,7 +96,7 @@ impl Proxy<'_> {
         context
     }
 
-    /// Answers a request of which no copy could be sent.
+    /// Responds to a request of which no copy could be sent.
     fn give_up(&mut self, slot: u32, message: &Message<'_>, flow: Flow, code: StatusCode) {
         if self.contexts.get(slot).is_some_and(|context| !context.later.is_empty()) {
             return self.conclude(slot);
@@ -122,7 +124,8 @@ impl Proxy<'_> {
     }
 }
 
-/// Tells whether a request may have to go over TCP for its size, with what is added to it. `max` is the limit of a datagram; 0 for none.
+/// Whether a request may be too large for a datagram once Via, Record-Route and Path are added. `max` is the
+/// limit of a datagram; 0 for none.
 fn may_be_too_large(message: &Message<'_>, max: usize) -> bool {
     max > 0 && message.as_bytes().len() + ADDED_MAX > max
 }

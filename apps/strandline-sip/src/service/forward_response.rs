@@ -1,5 +1,5 @@
-//! Responses to the client of a forwarded request (RFC 3261 section 16.7, steps 8 and 9): forwarded ones, and those of the service's
-//! own.
+//! Responses to the client of a forwarded request (RFC 3261 section 16.7, steps 8 and 9): forwarded ones, and
+//! those of the service's own.
 
 use bytes::BytesMut;
 
@@ -34,7 +34,8 @@ impl Responder<'_> {
         if let Some((proof, uri)) = proof.as_ref().zip(self.setup.own_record_route(message)) {
             edits.add_uri_param(uri, proof);
         }
-        // Overload feedback is for the next hop alone: what stands in the Vias below ours is removed (RFC 7339 section 5.4).
+        // Overload feedback is for the next hop only, so it is removed from the Vias below ours (RFC 7339
+        // section 5.4).
         let meddles = |via: Via<'_>| via.oc && via.params.value(b"oc").is_some();
         let is_meddled_with =
             || message.may_have_oc_below() && message.vias().nth(1).is_some_and(|via| via.is_ok_and(meddles));
@@ -52,7 +53,7 @@ impl Responder<'_> {
             }
             None => edits.write(out),
         });
-        // One that can't be written again can't be forwarded, but an end there must be.
+        // If the response can't be rewritten, the client still needs a final response.
         if written.is_err() && !code.is_provisional() {
             let invite = method == Some(&b"INVITE"[..]);
             self.respond_alone(server, StatusCode::SERVER_INTERNAL_ERROR, invite, None);
@@ -103,7 +104,7 @@ impl Responder<'_> {
         let mut index = Index::with_limits(self.setup.settings.message);
         let request =
             stored.and_then(|stored| Some((Message::parse(&stored.bytes, &mut index).ok()?, stored.flow)));
-        // RFC 4320 section 4.2: no 408 for what isn't an INVITE.
+        // RFC 4320 section 4.2: no 408 to requests other than INVITE.
         match request.filter(|_| code != StatusCode::REQUEST_TIMEOUT) {
             Some((request, flow)) => {
                 let tag = self.setup.marks.tag(&request, &flow);

@@ -11,7 +11,7 @@
 //! | [`Service`] | the front |
 
 mod access;
-mod answered;
+mod answered_requests;
 mod branches;
 mod connections;
 mod context;
@@ -19,13 +19,12 @@ mod contexts;
 mod copies;
 mod core;
 mod directory;
-mod edge;
+mod edge_proxy;
+mod failed_responses;
 mod feedback;
 mod forward;
 mod forward_response;
 mod incoming;
-mod locate;
-mod marks;
 mod name_waits;
 mod next_hop;
 mod nodes;
@@ -33,15 +32,16 @@ mod offer;
 mod offers;
 mod output;
 mod overload;
-mod proofs;
 mod proxy;
-mod refused;
+mod record_routes;
+mod refusal_log;
 mod register;
 mod registered_flows;
 mod registrations;
-mod replaced;
+mod replaced_flows;
 mod reply;
 mod request;
+mod request_hashes;
 mod response;
 mod route;
 mod router;
@@ -49,8 +49,8 @@ mod routing;
 mod servers;
 mod settings;
 mod setup;
-mod sides;
-mod strict;
+mod source_validation;
+mod strict_routers;
 mod subscriber_queries;
 mod targets;
 mod throttle;
@@ -80,7 +80,7 @@ pub use overload::Overload;
 pub use registrations::Registrations;
 use request::Arrival;
 use servers::Waiter;
-pub use servers::{LocateCounters, Servers};
+pub use servers::{NameCounters, Servers};
 pub(crate) use settings::contains;
 pub use settings::{Advertised, Mode, Relay, Settings};
 pub use setup::Setup;
@@ -97,7 +97,7 @@ pub struct Counters {
     pub requests: u64,
     /// Responses that were received.
     pub responses: u64,
-    /// Messages that could not be parsed or used.
+    /// Messages that are malformed or unusable.
     pub malformed: u64,
     /// REGISTERs that were answered with 200.
     pub registered: u64,
@@ -107,14 +107,14 @@ pub struct Counters {
     pub calls: u64,
     /// Requests that were refused because of overload.
     pub refused: u64,
-    /// Requests that were refused, or copies that were not sent, because messages take too much memory.
+    /// Requests that were refused, or copies that were not sent, for lack of memory.
     pub crowded: u64,
 }
 
 /// Random keys.
 #[derive(Clone)]
 pub struct Seeds {
-    /// For what ends with the process.
+    /// For values that end with the process.
     pub own: [u8; 64],
     /// For flow tokens. They must be the same after a restart.
     pub tokens: [u8; 16],
@@ -130,8 +130,8 @@ impl std::fmt::Debug for Seeds {
 ///
 /// In: [`handle_message`](Self::handle_message), [`handle_timeout`](Self::handle_timeout),
 /// [`connection_opened`](Self::connection_opened), [`connection_closed`](Self::connection_closed),
-/// [`send_failed`](Self::send_failed). Out: [`output`](Self::output), of which [`held`](Output::held) is to be sent once
-/// [`journal`](Output::journal) is durable.
+/// [`send_failed`](Self::send_failed). Out: [`output`](Self::output), of which [`held`](Output::held) is to
+/// be sent once [`journal`](Output::journal) is durable.
 #[derive(Debug)]
 pub struct Service {
     core: Core,
@@ -152,29 +152,32 @@ impl Service {
         self.core.handle(&mut self.scratch, now, flow, bytes, Arrival::Network);
     }
 
-    /// Handles a message that another worker has received and that belongs to this one. `first` is that worker.
+    /// Handles a message that another worker has received and that belongs to this one. `first` is that
+    /// worker.
     pub fn handle_misdirected(&mut self, now: Time, flow: Flow, first: u8, bytes: &[u8]) {
         self.core.handle(&mut self.scratch, now, flow, bytes, Arrival::Worker(first));
     }
 
-    /// Handles the front of a stream that can't be told from what follows: a request is answered if it can be.
+    /// Handles a message at the front of a stream whose end can't be found: a request is answered if
+    /// possible.
     pub fn handle_unframed(&mut self, now: Time, flow: Flow, bytes: &[u8], error: Error) {
         self.core.handle_unframed(&mut self.scratch.index, now, flow, bytes, error);
     }
 
-    /// Answers a new request with 503 because of overload. One that belongs to a transaction, such as a retransmission, is handled all
-    /// the same.
+    /// Answers a new request with 503 because of overload. A request that belongs to a transaction, such as a
+    /// retransmission, is handled normally.
     pub fn refuse(&mut self, now: Time, flow: Flow, bytes: &[u8]) {
         self.core.refuse(&mut self.scratch, now, flow, bytes);
     }
 
-    /// Takes the result of a DNS query that [`Servers::take_wanted`] has returned: what has waited for it goes on.
-    pub fn located(&mut self, now: Time, question: &Arc<Question>, answer: Answer) {
+    /// Handles the answer to a query that [`Servers::take_wanted`] returned, and continues the messages that
+    /// waited for it.
+    pub fn handle_dns_answer(&mut self, now: Time, question: &Arc<Question>, answer: Answer) {
         for waiter in self.core.servers.on_answer(now, question, answer) {
             match waiter {
                 Waiter::Branch { branch, server } => {
                     if self.core.contexts.of_server(branch.slot, server).is_some() {
-                        self.core.proxy(now).branch_located(branch, question);
+                        self.core.proxy(now).on_branch_resolved(branch, question);
                     }
                 }
                 Waiter::Message { bytes, .. } if bytes.is_empty() => {}
@@ -182,18 +185,18 @@ impl Service {
                     self.core.handle(&mut self.scratch, now, flow, &bytes, Arrival::Resumed);
                 }
                 Waiter::Response { failed, bytes } => {
-                    self.core.proxy(now).response_located(question, failed, &bytes);
+                    self.core.proxy(now).on_response_resolved(question, failed, &bytes);
                 }
             }
         }
         self.core.proxy(now).on_events();
     }
 
-    /// Takes the result of the look-up of a subscriber that [`Access::take_wanted`] has returned: `None` if the look-up failed, `Some(None)` if there is no such subscriber. What has
-    /// waited for it goes on.
-    pub fn looked_up(&mut self, now: Time, who: Subscriber, found: Option<Option<Secret>>) {
+    /// Handles the look-up of a subscriber that [`Access::take_wanted`] returned: `None` if the look-up
+    /// failed, `Some(None)` if there is no such subscriber. Requests that waited for it continue.
+    pub fn handle_subscriber(&mut self, now: Time, who: Subscriber, found: Option<Option<Secret>>) {
         let is_absent = found.as_ref().is_some_and(Option::is_none);
-        let (waiting, is_known) = self.core.access.on_looked_up(now, who, found);
+        let (waiting, is_known) = self.core.access.on_subscriber(now, who, found);
         for waiting in waiting {
             if is_known && waiting.purpose == Purpose::Proof {
                 self.core.handle(&mut self.scratch, now, waiting.flow, &waiting.bytes, Arrival::Resumed);
@@ -203,7 +206,7 @@ impl Service {
         }
     }
 
-    /// Handles a response that could not be sent over its flow: it is sent elsewhere if possible.
+    /// Handles a response that could not be sent over its flow: it is sent to another address if possible.
     pub fn response_failed(&mut self, now: Time, flow: Flow, bytes: &[u8]) {
         if !self.core.servers.may_return(now) {
             return;
@@ -228,18 +231,18 @@ impl Service {
         deadlines.into_iter().flatten().min()
     }
 
-    /// Does what is due.
+    /// Handles expired timers.
     pub fn handle_timeout(&mut self, now: Time) {
         self.core.handle_timeout(now);
     }
 
-    /// Removes expired bindings of some of the users; to be called now and then.
+    /// Removes expired bindings of some of the users. Call it regularly.
     pub fn sweep(&mut self, now: Time, users: u32) {
         let unix_secs = self.core.setup.unix_secs(now);
         self.core.registrations.locations.sweep(users, unix_secs, &mut self.core.output.journal);
     }
 
-    /// Notes that a connection or an association is open.
+    /// Records that a connection or an association is open.
     pub fn connection_opened(&mut self, connection: u64) {
         self.core.connections.open(connection);
     }
@@ -249,35 +252,35 @@ impl Service {
         self.core.connection_closed(connection);
     }
 
-    /// Handles a connection of another worker that has closed, over which a request may have gone from here.
+    /// Handles the end of another worker's connection, over which this worker may have sent requests.
     pub fn worker_connection_closed(&mut self, connection: u64) {
         self.core.contexts.on_connection_ended(connection);
     }
 
-    /// How long nothing may arrive on a connection until it counts as dead: a quarter longer than its phone's Flow-Timer (RFC 5626 section
-    /// 4.4.1); `idle` if nobody is reached over it; otherwise no limit.
+    /// Maximum time without input before a connection counts as dead: 1.25 times its phone's Flow-Timer (RFC
+    /// 5626 section 4.4.1); `idle` if no phone is reached over it; otherwise no limit.
     #[must_use]
     pub fn silence_max(&self, connection: u64, idle: Option<Duration>) -> Option<Duration> {
         let has_bindings = || self.core.registrations.locations.uses(connection);
         self.core.connections.silence_max(connection, idle, has_bindings)
     }
 
-    /// Tells whether a connection or an association is open, here or at another worker.
+    /// Whether a connection or an association is open, here or at another worker.
     #[must_use]
     pub fn is_open(&self, connection: u64) -> bool {
         let workers = self.core.setup.workers.as_ref();
         self.core.connections.is_open_anywhere(workers, connection)
     }
 
-    /// Takes over new settings. Its addresses, timers, limits of users and transactions, and whether bindings are durable stay as they
-    /// are.
+    /// Applies new settings. Its addresses, timers, limits of users and transactions, and whether bindings
+    /// are durable stay as they are.
     pub fn configure(&mut self, new: &Settings) {
         self.core.setup.configure(new);
         self.core.registrations.registrar = Registrar::new(new.registrar);
         self.scratch.index = Index::with_limits(new.message);
     }
 
-    /// Makes it one of several nodes, with a name and perhaps an address for the others.
+    /// Makes the service one of several nodes, with a name and optionally an address for the others.
     pub fn join(&mut self, name: &str, address: Option<NodeAddress>) {
         let Setup { tokens, nodes, settings, .. } = &mut self.core.setup;
         self.core.registrations.locations.share(Nodes::new(name, Box::new(tokens.clone())));
@@ -295,7 +298,8 @@ impl Service {
         nodes.set(peers, |name| locations.node(name));
     }
 
-    /// Makes it one of several workers, whose nodes have these names; to be called after [`join`](Self::join).
+    /// Makes the service one of several workers, whose nodes have these names. Call it after
+    /// [`join`](Self::join).
     pub fn set_workers(&mut self, own: u8, names: &[String]) {
         self.core.transactions.set_worker(own);
         let locations = &mut self.core.registrations.locations;
@@ -303,13 +307,13 @@ impl Service {
         self.core.setup.workers = Some(Workers::new(own, nodes));
     }
 
-    /// Takes a user's bindings from the store, as they were or as they have changed; those of another node if that has a name. Returns the
-    /// number of lines that can't be read.
+    /// Loads a user's bindings from the store, at the start or after a change; those of another node if
+    /// `node` isn't empty. Returns the number of lines that can't be read.
     pub fn load(&mut self, node: &str, aor: &[u8], state: &[u8]) -> usize {
         self.core.load(node, aor, state)
     }
 
-    /// Forgets what a node has told of, before it tells all again.
+    /// Removes a node's bindings, before they are all loaded again.
     pub fn forget_node(&mut self, node: &str) {
         let locations = &mut self.core.registrations.locations;
         match locations.node(node) {
@@ -318,7 +322,7 @@ impl Service {
         }
     }
 
-    /// Removes the bindings of a user, or the one for a contact, and returns them; those of other nodes too.
+    /// Removes the bindings of a user, or only that of `contact`, at all nodes, and returns them.
     pub fn unbind(&mut self, now: Time, aor: &[u8], contact: Option<&[u8]>) -> Vec<Binding> {
         let Core { setup, registrations, output, .. } = &mut self.core;
         registrations.unbind(setup.unix_ms(now), aor, contact, &mut output.journal)
@@ -327,13 +331,13 @@ impl Service {
 
 /// Its states.
 impl Service {
-    /// What it wants done.
+    /// The pending output.
     #[must_use]
     pub const fn output(&self) -> &Output {
         &self.core.output
     }
 
-    /// What it wants done, to be taken away.
+    /// The pending output, to be carried out and removed.
     pub const fn output_mut(&mut self) -> &mut Output {
         &mut self.core.output
     }
@@ -406,13 +410,13 @@ impl Service {
         &self.core.overload
     }
 
-    /// Overload control, to be told of the load.
+    /// Overload control, for updating the load.
     pub const fn overload_mut(&mut self) -> &mut Overload {
         &mut self.core.overload
     }
 
-    /// Tells whether an ACK may follow: for 4 T1 after the last final response to an INVITE, so that a 2xx over UDP can be sent twice
-    /// more.
+    /// Whether an ACK may follow: for 4 T1 after the last final response to an INVITE, so that a 2xx over UDP
+    /// can be sent twice more.
     #[must_use]
     pub fn awaits_ack(&self, now: Time) -> bool {
         let recent = self.core.transactions.timings().t1.saturating_mul(4);

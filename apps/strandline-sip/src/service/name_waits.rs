@@ -1,5 +1,5 @@
-//! Contacts that have both a host name and a flow: a request waits for DNS for a short time only, and goes over the flow then
-//! (RFC 5626 section 5.3, RFC 3261 section 16.6).
+//! Contacts with both a host name and a flow: a request waits for DNS only for a short time, and is then sent
+//! over the flow (RFC 5626 section 5.3, RFC 3261 section 16.6).
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -10,12 +10,15 @@ use crate::transaction::{ServerId, Time};
 
 use super::contexts::BranchId;
 
-/// How long a request waits for DNS before it goes over the flow of the contact. It is T1, the round trip that RFC 3261 section
-/// 17.1.1.1 assumes: name servers that work answer sooner, and a caller doesn't notice it.
+/// Time for which a request waits for DNS before it is sent over the flow of the contact. It is T1, the
+/// round-trip time that RFC 3261 section 17.1.1.1 assumes: working name servers answer sooner, and a caller
+/// doesn't notice the delay.
 const WAIT: Duration = Duration::from_millis(500);
-/// How long requests don't wait for a name after DNS has not answered in time. The name is asked for again after that.
+/// Time for which requests don't wait for a name after DNS did not answer in time. Afterwards the name is
+/// queried again.
 pub(super) const SILENT: Duration = Duration::from_secs(30);
-/// Limit of branches that wait; more of them wait until DNS has answered or given up.
+/// Maximum number of branches that wait for a limited time. Further ones wait until DNS has answered or
+/// failed.
 const WAITS_MAX: usize = 20_000;
 
 /// A branch that waits for the servers of a name.
@@ -32,7 +35,7 @@ pub(super) struct Wait {
 pub(super) struct NameWaits(VecDeque<Wait>);
 
 impl NameWaits {
-    /// Limits how long a branch waits.
+    /// Limits the time for which a branch waits.
     pub(super) fn push(&mut self, now: Time, branch: BranchId, server: ServerId, question: &Arc<Question>) {
         if self.0.len() < WAITS_MAX {
             let question = Arc::clone(question);
@@ -40,12 +43,12 @@ impl NameWaits {
         }
     }
 
-    /// When the first wait ends.
+    /// The end of the first wait.
     pub(super) fn next_deadline(&self) -> Option<Time> {
         self.0.front().map(|wait| wait.until)
     }
 
-    /// Removes a wait that is over.
+    /// Removes and returns a wait that has ended.
     pub(super) fn pop(&mut self, now: Time) -> Option<Wait> {
         let is_due = self.0.front().is_some_and(|wait| wait.until <= now);
         if is_due { self.0.pop_front() } else { None }

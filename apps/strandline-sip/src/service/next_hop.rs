@@ -1,8 +1,9 @@
-//! The target of a request that is for none of our users: a phone that has registered elsewhere through here, the other end of its
-//! dialog, its next Route, or the host of its request URI (RFC 3261 sections 16.4 and 16.12, RFC 5626 section 5.3).
+//! The target of a request that is for none of our users: a phone that has registered elsewhere through here,
+//! the other end of its dialog, its next Route, or the host of its request URI (RFC 3261 sections 16.4 and
+//! 16.12, RFC 5626 section 5.3).
 //!
-//! A holder of a dialog's token may send to the two ends of the dialog, and nowhere else (decision 73): Routes behind ours are followed as
-//! far as they lead there.
+//! A holder of a dialog's token may send to the two ends of the dialog, and nowhere else (decision 73):
+//! Routes behind ours are followed as far as they lead there.
 
 use crate::codec::{Host, SipUri, StatusCode, unescape};
 use crate::transaction::{Flow, Protocol};
@@ -10,7 +11,7 @@ use crate::transaction::{Flow, Protocol};
 use super::context::{Detour, Place, Target};
 use super::copies::begins_dialog;
 use super::incoming::{Incoming, Verdict};
-use super::replaced::Moved;
+use super::replaced_flows::Moved;
 use super::route::Way;
 use super::router::Router;
 use super::token::{End, NAMED};
@@ -70,8 +71,8 @@ impl Router<'_> {
         Ok(Target { uri: Some(bare.into()), ..target(place) })
     }
 
-    /// A URI whose `maddr` has led here means what is left without that, and without the port and transport by which it came (RFC 3261
-    /// section 16.4). `None` of one that has none, or another.
+    /// The URI without a `maddr` that names this server, and without the port and transport (RFC 3261 section
+    /// 16.4). `None` if it has no `maddr` or names another host.
     fn without_maddr(&self, uri: &SipUri<'_>) -> Option<Vec<u8>> {
         use std::io::Write as _;
         let maddr = Host::parse(uri.maddr()?).ok()?;
@@ -104,7 +105,7 @@ impl Router<'_> {
         Some(bare)
     }
 
-    /// A phone that has registered elsewhere is reached over the flow that its Path names, or not at all.
+    /// A phone that has registered elsewhere is reached only over the flow in its Path.
     fn phone_target(&self, flow: Flow) -> Result<Target, Verdict> {
         if flow.connection != 0 && !self.is_open(flow.connection) {
             return Err(FAILED);
@@ -127,7 +128,7 @@ impl Router<'_> {
             }
         };
         if flow.domain == NAMED {
-            // It went to a domain over TLS: the peer has to prove the domain again.
+            // The dialog went to a domain over TLS: the peer must prove the domain again.
             let place = way.uri.sip().and_then(|uri| self.setup.place(uri));
             let place = place.filter(|place| free || self.setup.tokens.has_mark(place, far.host));
             let known =
@@ -142,21 +143,22 @@ impl Router<'_> {
         Ok(Target { neighbour, by_uri, over_node: self.setup.is_at_worker(&flow), ..over(flow) })
     }
 
-    /// Where the phone is now that a flow led to; `None` if it is still there.
+    /// The present location of the phone that a flow led to; `None` if it hasn't moved.
     fn moved(&self, flow: &Flow) -> Option<Moved> {
         let is_open =
             |flow: &Flow| !self.setup.is_at_worker(flow) && self.connections.is_open(flow.connection);
         self.replaced.moved(flow, is_open)
     }
 
-    /// Tells whether the request URI names this very address, and its peer can be reached there.
+    /// Whether the request URI names this very address, and its peer can be reached there.
     fn is_at(&self, way: &Way<'_>, flow: &Flow) -> bool {
         let uri = way.uri.sip().filter(|uri| !uri.is_outbound());
         matches!(uri.and_then(|uri| self.setup.place(uri)), Some(Place::Flow(place)) if place == *flow)
     }
 
-    /// The address where the other end of a dialog says that it listens, if that is the source host of its connection, which is gone. The
-    /// other end is a proxy, or a phone that isn't behind a NAT and doesn't ask to be reached over its flow only (RFC 5626).
+    /// The address where the other end of a dialog says that it listens, if that is the source host of its
+    /// connection, which is gone. The other end is a proxy, or a phone that isn't behind a NAT and doesn't
+    /// ask to be reached over its flow only (RFC 5626).
     fn where_it_listens(&self, way: &Way<'_>, flow: &Flow) -> Option<Target> {
         let address = flow.peer.ip().to_canonical();
         let next = way.next.and_then(|next| next.sip_uri().ok());
@@ -174,14 +176,14 @@ impl Router<'_> {
         }
     }
 
-    /// Tells whether a place belongs to an end of a dialog.
+    /// Whether a place belongs to an end of a dialog.
     fn leads_to(&self, place: &Place, end: &End) -> bool {
         let is_there = matches!(place, Place::Flow(flow) if is_same_host(flow, &end.flow));
         is_there || self.setup.tokens.has_mark(place, end.host)
     }
 
-    /// The mark of the host that requests of the callee go to within a dialog that this request begins: the name of the proxy before
-    /// us. 0 if there is none, or if the sender may not send requests to any host.
+    /// The mark of the host that requests of the callee go to within a dialog that this request begins: the
+    /// name of the proxy before us. 0 if there is none, or if the sender may not send requests to any host.
     pub(super) fn caller_host(&self, incoming: &Incoming<'_>) -> u32 {
         let Incoming { message, essentials, flow, proved, .. } = incoming;
         if !begins_dialog(essentials) || !(*proved || self.may_relay(flow) || self.setup.is_from_node(flow)) {
@@ -201,7 +203,8 @@ fn is_same_host(one: &Flow, other: &Flow) -> bool {
     one.peer.ip().to_canonical() == other.peer.ip().to_canonical()
 }
 
-/// Tells whether a request comes over the flow that its token leads to: then it is an outgoing one (RFC 5626 section 5.3).
+/// Whether a request comes over the flow that its token leads to: then it is an outgoing one (RFC 5626
+/// section 5.3).
 fn is_same_way(one: &Flow, other: &Flow) -> bool {
     match one.protocol {
         Protocol::Udp => (one.protocol, one.peer) == (other.protocol, other.peer),

@@ -8,7 +8,7 @@ use crate::transaction::{Flow, Protocol};
 
 use super::context::{Detour, Place, Target};
 
-/// Where a node is reached by others.
+/// The address at which other nodes reach a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeAddress {
     /// The protocol that it listens for.
@@ -25,8 +25,8 @@ impl NodeAddress {
         Some(Self { protocol: Protocol::from_name(protocol.as_bytes())?, address: address.parse().ok()? })
     }
 
-    /// The address as a host sees it whose link to the node has this zone. Only link-local addresses have a zone, and each host has its
-    /// own number for a link.
+    /// The address as seen by a host on whose link to the node has this zone. Only link-local addresses have
+    /// a zone, and each host has its own number for a link.
     #[must_use]
     pub fn on_link(mut self, zone: u32) -> Self {
         if let SocketAddr::V6(v6) = &mut self.address
@@ -53,7 +53,7 @@ pub struct Peer {
     pub name: String,
     /// Its address, if it can be reached.
     pub address: Option<NodeAddress>,
-    /// It runs.
+    /// Whether it runs.
     pub is_alive: bool,
 }
 
@@ -63,24 +63,24 @@ pub struct OtherNodes {
     /// The name of this node.
     name: String,
     peers: Vec<Option<Peer>>,
-    /// Requests from here may name flows of this node.
+    /// Addresses whose requests may name flows of this node.
     addresses: HashSet<IpAddr>,
     /// The address of this node.
     own: Option<IpAddr>,
 }
 
-/// How a phone is reached that has registered at another node.
+/// How to reach a phone that has registered at another node.
 pub(super) enum Over {
     /// Over its node.
     Node(Target),
     /// At its contact's address, or by its Path.
     Contact,
-    /// Not at all: it could be reached over its node only, and that is gone.
+    /// Unreachable: only its node could reach it, and the node is gone.
     Gone,
 }
 
 impl OtherNodes {
-    /// No other node is known yet.
+    /// Without other nodes.
     pub(super) fn new(name: &str, address: Option<NodeAddress>) -> Self {
         let own = address.map(|address| address.address.ip());
         Self { name: name.to_owned(), own, ..Self::default() }
@@ -119,7 +119,7 @@ impl OtherNodes {
         self.iter().filter(|(_, peer)| peer.is_alive).count()
     }
 
-    /// Tells whether this is the address of a node.
+    /// Whether this is the address of a node.
     #[must_use]
     pub fn is_node(&self, address: IpAddr) -> bool {
         self.addresses.contains(&address.to_canonical())
@@ -132,14 +132,16 @@ impl OtherNodes {
         Some(Flow::to(found.protocol, found.address))
     }
 
-    /// The local address for connections to a node: nodes know one another by their addresses. `None` for any other peer.
+    /// The local address for connections to a node: nodes know one another by their addresses. `None` for any
+    /// other peer.
     #[must_use]
     pub fn local_address_for(&self, peer: IpAddr) -> Option<IpAddr> {
         let own = self.own.filter(|own| own.is_ipv4() == peer.is_ipv4())?;
         self.is_node(peer).then_some(own)
     }
 
-    /// The detour through another node over the flow that it calls by this name. `None` if the node is gone or gave it no name.
+    /// The detour through another node over the flow with this token. `None` if the node is gone or gave no
+    /// token.
     pub(super) fn through(&self, node: u16, token: &[u8]) -> Option<Detour> {
         use std::io::Write;
         let peer = self.peers.get(usize::from(node)).and_then(Option::as_ref);
@@ -158,7 +160,7 @@ impl OtherNodes {
     }
 }
 
-/// How a phone is reached that has registered at another node; `None` if it has registered here.
+/// How to reach a phone that has registered at another node; `None` if it has registered here.
 pub(super) fn over(nodes: Option<&OtherNodes>, binding: &Binding) -> Option<Over> {
     let origin = binding.origin.as_ref()?;
     if !binding.path.is_empty() || matches!(binding.flow_use, FlowUse::None | FlowUse::Last) {

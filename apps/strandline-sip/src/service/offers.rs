@@ -10,13 +10,14 @@ use super::directory::Directory;
 use super::offer::Offer;
 use super::token::Tokens;
 
-/// The offers of routes, by the neighbours that their hops name. A neighbour of several routes is offered the least.
+/// The offers of routes, by the neighbours that their hops name. A neighbour of several routes is offered the
+/// least.
 #[derive(Debug, Default)]
 pub(super) struct Offers {
     default: Offer,
     places: HashMap<SocketAddr, Offer>,
     addresses: HashMap<IpAddr, Offer>,
-    /// By the marks of names.
+    /// By the hashes of names.
     names: HashMap<u32, Offer>,
 }
 
@@ -48,7 +49,8 @@ impl Offers {
         offers
     }
 
-    /// The offer for a neighbour at the other end of this flow, which the name with this mark has led to; 0 for no name.
+    /// The offer for the neighbour at the other end of this flow. The hash is that of the name that led to
+    /// it; 0 for no name.
     pub(super) fn of(&self, flow: &Flow, host: u32) -> Offer {
         if self.places.is_empty() && self.names.is_empty() {
             return self.default;
@@ -56,7 +58,7 @@ impl Offers {
         let ip = flow.peer.ip().to_canonical();
         let named = || self.names.get(&host);
         let at_port = || self.places.get(&SocketAddr::new(ip, flow.peer.port()));
-        // A connection that the neighbour has opened comes from another port than the one that it listens at.
+        // A connection that the neighbour has opened has another source port than its listening port.
         let at_address = || self.addresses.get(&ip);
         named().or_else(at_port).or_else(at_address).copied().unwrap_or(self.default)
     }

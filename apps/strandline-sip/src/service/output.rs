@@ -1,20 +1,20 @@
-//! What a service wants done by those who do the I/O.
+//! The output of a service, which the I/O layer carries out.
 
 use crate::bindings::Journal;
 use crate::transaction::{Flow, Outbox};
 
 use super::workers::Misdirected;
 
-/// What a service wants done: messages to send, changes to store, connections to alias and to close.
+/// The output of a service: messages to send, changes to store, connections to alias and to close.
 #[derive(Debug, Default)]
 pub struct Output {
-    /// Messages to be sent at once.
+    /// Messages to send immediately.
     pub out: Outbox,
-    /// Responses to be sent once the journal is durable.
+    /// Responses to send once the journal is durable.
     pub held: Outbox,
     /// Changes of bindings to be stored.
     pub journal: Journal,
-    /// Changes that were taken out of the journal are not durable yet.
+    /// Whether changes that were taken from the journal are not durable yet.
     pub unsettled: bool,
     pub(super) aliased: Vec<(u64, u16)>,
     pub(super) replaced: Vec<Flow>,
@@ -23,18 +23,20 @@ pub struct Output {
 }
 
 impl Output {
-    /// Nothing yet. `durable` if changes of bindings are stored.
+    /// Empty. `durable`: whether changes of bindings are stored.
     pub(super) fn new(durable: bool) -> Self {
         let journal = if durable { Journal::default() } else { Journal::off() };
         Self { journal, ..Self::default() }
     }
 
-    /// Whether a response that tells of a change has to be held: a change that came before may not be durable yet.
+    /// Whether a response that confirms a change must be held, because an earlier change may not be durable
+    /// yet.
     pub(super) fn is_unsettled(&self) -> bool {
         self.unsettled || !self.journal.is_empty()
     }
 
-    /// Returns, once, connections over which requests to their peers may go, and the ports where these listen (RFC 5923).
+    /// Returns, once, connections over which requests to their peers may go, and the ports where these listen
+    /// (RFC 5923).
     pub fn take_aliased(&mut self) -> Vec<(u64, u16)> {
         core::mem::take(&mut self.aliased)
     }

@@ -5,7 +5,7 @@ use crate::transaction::Time;
 use super::feedback::{Feedback, Load};
 use super::throttle::{Throttle, ThrottleCounters};
 
-/// Overload control: what upstream neighbours are told, and what downstream neighbours have asked for.
+/// Overload control: feedback to upstream neighbours, and feedback from downstream neighbours.
 #[derive(Debug)]
 pub struct Overload {
     pub(super) feedback: Feedback,
@@ -17,7 +17,8 @@ impl Overload {
         Self { feedback: Feedback::new(epoch_unix_secs), throttle: Throttle::new(seed) }
     }
 
-    /// Updates what upstream neighbours are told, from the load since the last call. To be called about every second.
+    /// Updates the feedback for upstream neighbours from the load since the last call. Call it about every
+    /// second.
     pub fn on_load(&mut self, load: &Load) {
         self.feedback.on_load(load);
     }
@@ -28,7 +29,8 @@ impl Overload {
         self.feedback.share()
     }
 
-    /// Counters of the requests that were withheld from downstream neighbours, and the number of those that limit their requests now.
+    /// Counters of the requests that were withheld from downstream neighbours, and the number of those that
+    /// limit their requests now.
     #[must_use]
     pub fn throttled(&self, now: Time) -> (ThrottleCounters, usize) {
         (self.throttle.counters, self.throttle.len(now))

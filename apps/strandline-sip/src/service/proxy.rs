@@ -13,13 +13,13 @@ use super::copies::Copied;
 use super::incoming::Incoming;
 use super::overload::Overload;
 use super::reply::Responder;
-use super::servers::{Servers, Waiter, Ways};
+use super::servers::{ResolvedFlows, Servers, Waiter};
 use super::setup::Setup;
 
 /// Forwards requests and responses.
 ///
-/// `forward` begins a response context, `branches` sends its copies, `response` chooses the best response, `locate` goes on once DNS has
-/// answered.
+/// `forward` begins a response context, `branches` sends its copies, `response` chooses the best response,
+/// `branches` continues once DNS has answered.
 pub(super) struct Proxy<'a> {
     pub(super) now: Time,
     pub(super) setup: &'a Setup,
@@ -34,18 +34,19 @@ pub(super) struct Proxy<'a> {
 }
 
 impl Proxy<'_> {
-    /// The flows to the servers of a name, chosen by `seed`; or what `waiter` makes waits for them.
+    /// The flows to the servers of a name, chosen by `seed`. If they aren't known yet, the result of `waiter`
+    /// waits for the answer.
     pub(super) fn ways(
         &mut self,
         question: &Arc<Question>,
         seed: u64,
         waiter: impl FnOnce() -> Waiter,
-    ) -> Ways {
+    ) -> ResolvedFlows {
         let mark = |question: &Question| self.setup.tokens.host_mark(question.name.as_bytes());
         self.servers.ways(self.now, question, self.setup.settings.names_max, seed, mark, waiter)
     }
 
-    /// Notes that a server could not be reached or is busy: for a while others are tried before it.
+    /// Records that a server could not be reached or is busy: for a while others are tried before it.
     pub(super) fn shun(&mut self, flow: &Flow, retry_after_secs: Option<u32>) {
         self.servers.on_failed(self.now, flow, retry_after_secs);
     }
@@ -62,7 +63,7 @@ impl Proxy<'_> {
         }
     }
 
-    /// Parses a stored request again and works on it. `None` if it can't be parsed.
+    /// Parses a stored request again and passes it to `work`. `None` if it can't be parsed.
     pub(super) fn with_stored<T>(
         &mut self,
         stored: &StoredRequest,

@@ -1,5 +1,5 @@
-//! REGISTER for one of the service's domains (RFC 3261 section 10.3). It has no server transaction: a retransmission finds the outcome
-//! of its request, and is answered with the bindings as they are.
+//! REGISTER for one of the service's domains (RFC 3261 section 10.3). It has no server transaction: a
+//! retransmission is recognised by the recorded outcome and answered with the present bindings.
 
 use crate::auth::Asking;
 use crate::bindings::Binding;
@@ -8,12 +8,12 @@ use crate::registrar::{Refusal, Registered, Request, has_flow_timer, write_error
 use crate::transaction::Time;
 
 use super::access::{Claim, NOT_YOURS};
-use super::answered::{Outcome, RequestKey};
+use super::answered_requests::{Outcome, RequestKey};
 use super::core::{Buffers, Core};
 use super::incoming::{Incoming, Verdict};
-use super::proofs::{AmplificationLimit, is_proven};
 use super::reply::{answer_flow, log_answer, noting};
 use super::request::Proof;
+use super::source_validation::{AmplificationLimit, is_proven};
 
 /// Maximum length of an address of record in bytes: stores have keys of this length.
 const AOR_MAX: usize = 512;
@@ -41,13 +41,13 @@ impl Core {
         Some(self.on_register(&mut buffers.aor, now, incoming))
     }
 
-    /// Tells whether a request is the retransmission of a REGISTER that was answered.
+    /// Whether a request is the retransmission of a REGISTER that was answered.
     pub(super) fn is_register_again(&self, incoming: &Incoming<'_>) -> bool {
         incoming.essentials.cseq.method == Method::Register
             && self.access.outcome(self.access.key(incoming, Asking::Server)).is_some()
     }
 
-    /// Answers the retransmission of a REGISTER that was answered.
+    /// Responds to the retransmission of a REGISTER that was answered.
     pub(super) fn register_again(&mut self, buffers: &mut Buffers, now: Time, incoming: &Incoming<'_>) {
         if let Some(Err((code, reason))) = self.register_here(buffers, now, incoming) {
             let Incoming { message, flow, .. } = incoming;
@@ -55,7 +55,7 @@ impl Core {
         }
     }
 
-    /// Authenticates the sender of a REGISTER, changes the bindings, and notes which flows were replaced.
+    /// Authenticates the sender of a REGISTER, changes the bindings, and records which flows were replaced.
     fn on_register(&mut self, aor: &mut Vec<u8>, now: Time, incoming: &Incoming<'_>) -> Result<(), Verdict> {
         let bad = (StatusCode::BAD_REQUEST, Some("Malformed To"));
         let uri = incoming.essentials.to.sip_uri().map_err(|_| bad)?;
@@ -95,7 +95,7 @@ impl Core {
         bound
     }
 
-    /// Changes the bindings as a REGISTER asks for, unless that was done `before`, and answers it.
+    /// Changes the bindings as a REGISTER requests, unless that was done `before`, and responds to it.
     fn bind(
         &mut self,
         aor: &[u8],
@@ -142,7 +142,8 @@ impl Core {
         let feedback = essentials.via.oc.then_some(&self.overload.feedback);
         let mut limit = AmplificationLimit::new(!is_proven(setup, transactions, flow), transactions, flow);
         let mut within_limit = Ok(());
-        // A retransmission is held as well: the change that it repeats may not be durable yet.
+        // The response to a retransmission is held too: the change of the first REGISTER may not be durable
+        // yet.
         let held = setup.settings.durable && output.is_unsettled();
         let out = if held { &mut output.held } else { &mut output.out };
         let written = out.write(answer_flow(*flow, Some(&essentials.via)), None, |out| {
@@ -159,7 +160,7 @@ impl Core {
         if has_flow_timer {
             connections.set_flow_timer(flow.connection);
         }
-        // Without a proof, silence is better than to send somebody what was not asked for.
+        // The source address may be spoofed, so its owner must not get a large response: no response is sent.
         match written {
             Err(_) if within_limit.is_ok() => Err((StatusCode::BAD_REQUEST, None)),
             _ => Ok(()),

@@ -1,5 +1,5 @@
-//! Flows over which phones have registered recently: a request from there renews a registration. A filter of fixed size: a query costs
-//! one access to memory. A wrong result is rare, and only to a sender's advantage.
+//! Flows over which phones have registered recently: a request from there renews a registration. A filter of
+//! fixed size: a query costs one access to memory. A false positive is rare and only favours the sender.
 
 use core::net::IpAddr;
 
@@ -7,7 +7,8 @@ use crate::transaction::{Flow, Time};
 
 /// Bits of a filter: a million flows leave one in five of them set.
 const BITS: usize = 1 << 22;
-/// How long a filter is filled before the other takes its turn, in milliseconds: a flow is forgotten after twice as long.
+/// Time for which a filter is filled before the other takes over, in milliseconds: a flow is forgotten after
+/// at most twice that time.
 const TURN_MS: u64 = 3_600_000;
 
 /// Both halves of a product.
@@ -33,17 +34,17 @@ impl RegisteredFlows {
         Self { key: [half(0), half(1)], current: filter(), last: filter(), turned_ms: 0 }
     }
 
-    /// The word and the bit of a flow. The number of its connection doesn't count: after a restart it is another.
+    /// The word and the bit of a flow. The connection number is left out, because it changes with a restart.
     fn place(&self, flow: &Flow) -> (usize, u64) {
         let (kind, high, low) = match flow.peer.ip() {
             IpAddr::V4(address) => (4, 0, u64::from(address.to_bits())),
             IpAddr::V6(address) => (6, (address.to_bits() >> 64) as u64, address.to_bits() as u64),
         };
-        // Over a connection the port is the connection's, and another the next time.
+        // The source port of a connection changes with each connection.
         let port = if flow.protocol.is_reliable() { 0 } else { flow.peer.port() };
         let rest = u64::from(port) | (flow.protocol as u64) << 16 | kind << 24;
-        // Nobody sees what comes of it, and a collision is to somebody's advantage: so two multiplications will do, with a key, so
-        // that nobody can tell who collides.
+        // The hash is never visible, and a collision only favours a sender: two multiplications are enough;
+        // the key makes collisions unpredictable.
         let [one, other] = self.key;
         let hash = mix(mix(low ^ one, rest ^ other) ^ high, one ^ 0x9e37_79b9_7f4a_7c15);
         ((hash >> 6) as usize % (BITS / 64), 1 << (hash & 63))
@@ -62,7 +63,7 @@ impl RegisteredFlows {
         }
     }
 
-    /// Tells whether a phone has registered over a flow.
+    /// Whether a phone has registered over a flow.
     pub(super) fn contains(&self, flow: &Flow) -> bool {
         let (word, bit) = self.place(flow);
         [&self.current, &self.last].iter().any(|filter| filter.get(word).is_some_and(|word| word & bit != 0))

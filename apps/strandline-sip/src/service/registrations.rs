@@ -1,4 +1,4 @@
-//! Registrations: users and their bindings, the flows that phones have registered over, and the flows that they have replaced.
+//! Registrations: users and their bindings, the flows over which phones have registered, and replaced flows.
 
 use crate::auth::{Standing, is_same_origin};
 use crate::bindings::{Binding, Journal, Locations};
@@ -8,7 +8,7 @@ use crate::transaction::{Flow, Protocol, Time};
 
 use super::incoming::Incoming;
 use super::registered_flows::RegisteredFlows;
-use super::replaced::{Before, ReplacedFlows, before_change};
+use super::replaced_flows::{Before, ReplacedFlows, before_change};
 use super::setup::Setup;
 
 /// Users, their bindings and their flows.
@@ -32,18 +32,18 @@ impl Registrations {
         &self.locations
     }
 
-    /// Tells whether a phone has registered over a flow recently.
+    /// Whether a phone has registered over a flow recently.
     #[must_use]
     pub fn is_registered(&self, flow: &Flow) -> bool {
         self.flows.contains(flow)
     }
 
-    /// Notes that a phone has registered over a flow, here or elsewhere.
+    /// Records that a phone has registered over a flow, here or at another registrar.
     pub(super) fn on_registered(&mut self, now: Time, flow: &Flow) {
         self.flows.insert(now, flow);
     }
 
-    /// Does what a REGISTER for `aor` asks for, all of it or nothing.
+    /// Applies a REGISTER for `aor`, completely or not at all.
     pub(super) fn register(
         &mut self,
         request: &Request<'_>,
@@ -53,14 +53,14 @@ impl Registrations {
         self.registrar.register(request, aor, &mut self.locations, journal)
     }
 
-    /// Notes that a user is reached over a flow again, if a binding says so.
+    /// Records that a user is reached over a flow again, if a binding uses it.
     pub(super) fn is_used_again(&mut self, aor: &[u8], flow: &Flow) {
         if self.locations.bindings(aor).iter().any(|binding| binding.flow == *flow) {
             self.replaced.is_used_again(flow);
         }
     }
 
-    /// Takes a user's bindings from the store. Returns the number of lines that can't be read.
+    /// Loads a user's bindings from the store. Returns the number of unreadable lines.
     pub(super) fn load(&mut self, aor: &[u8], state: &[u8]) -> usize {
         let unreadable = self.locations.load(aor, state);
         for binding in self.locations.bindings(aor) {
@@ -69,8 +69,8 @@ impl Registrations {
         count(unreadable)
     }
 
-    /// Merges what a user has at a node with what is known here. Returns the number of lines that can't be read, and the flows that were
-    /// replaced.
+    /// Merges a user's bindings at a node with those known here. Returns the number of lines that can't be
+    /// read, and the flows that were replaced.
     pub(super) fn merge(
         &mut self,
         setup: &Setup,
@@ -90,8 +90,8 @@ impl Registrations {
         (count(unreadable), self.on_change(setup, aor, &before, is_needed))
     }
 
-    /// Removes the bindings of a user, or the one for a contact, and returns them; those of other nodes too, which learn of it as of any
-    /// change.
+    /// Removes the bindings of a user, or only the binding of `contact`, and returns them. This includes
+    /// bindings of other nodes, which are informed as of any change.
     pub(super) fn unbind(
         &mut self,
         unix_ms: u64,
@@ -103,13 +103,13 @@ impl Registrations {
         if !self.locations.bindings(aor).iter().any(is_meant) {
             return Vec::new();
         }
-        // The removal is remembered with its time, so that nothing older brings the binding back.
+        // The removal is recorded with its time, so that an older state can't restore the binding.
         self.locations.set_now(unix_ms);
         let change = |bindings: &mut Vec<Binding>| bindings.extract_if(.., |one| is_meant(one)).collect();
         self.locations.change(aor, journal, change).unwrap_or_default()
     }
 
-    /// Tells whether the user of a URI is registered from where a request comes.
+    /// Whether the user of a URI is registered from the source of a request.
     pub(super) fn standing(
         &self,
         now: Time,
@@ -130,13 +130,15 @@ impl Registrations {
         }
     }
 
-    /// The bindings of a user that a change may move to another flow than `flow`, or to any other if there is none.
+    /// The bindings of a user that a change may move to another flow than `flow`, or to any other if there is
+    /// none.
     pub(super) fn before_change(&self, setup: &Setup, aor: &[u8], flow: Option<&Flow>) -> Vec<Before> {
         before_change(setup, self.locations.bindings(aor), flow)
     }
 
-    /// Notes which flows were replaced when a user's bindings changed from `before`. Returns the flows whose connections are to be
-    /// closed. `is_needed`: whether anything but bindings depends on a connection.
+    /// Records which flows were replaced when a user's bindings changed from `before`. Returns the flows
+    /// whose connections are to be closed. `is_needed`: whether anything but bindings depends on a
+    /// connection.
     pub(super) fn on_change(
         &mut self,
         setup: &Setup,

@@ -9,22 +9,22 @@ use crate::transaction::{Arriving, Flow, Outbox, ServerId, Time, Transactions};
 use super::context::Target;
 use super::feedback::Feedback;
 use super::incoming::{Incoming, Verdict};
-use super::marks::Tag;
-use super::proofs::{AmplificationLimit, is_proven};
+use super::request_hashes::Tag;
 use super::setup::Setup;
+use super::source_validation::{AmplificationLimit, is_proven};
 
 /// A header to add to a response.
 pub(super) type Extra<'a> = Option<(HeaderName, &'a [u8])>;
 
-/// Names a transaction whose request isn't forwarded: no context has this slot.
+/// The slot of transactions whose requests aren't forwarded: no context uses it.
 const NO_CONTEXT: u64 = u64::MAX;
 
 /// Maximum number of bytes of From that are logged.
 const FROM_MAX: usize = 128;
 
-/// Where the response to a request goes (RFC 3261 section 18.2.2, RFC 3581): back over its connection; or to its source address, at the
-/// port of its Via, or at the source port if the Via has `rport`. `maddr` is not followed: a sender could direct responses to others
-/// with it.
+/// Where the response to a request goes (RFC 3261 section 18.2.2, RFC 3581): back over its connection; or to
+/// its source address, at the port of its Via, or at the source port if the Via has `rport`. `maddr` is not
+/// followed: a sender could direct responses to others with it.
 pub(super) fn answer_flow(flow: Flow, via: Option<&Via<'_>>) -> Flow {
     match via {
         Some(via) if !flow.protocol.is_reliable() && via.rport.is_none() => {
@@ -93,7 +93,7 @@ pub(super) fn noting<E>(
     Ok(())
 }
 
-/// Responds to requests that aren't forwarded: a view on the states that this touches.
+/// Responds to requests that aren't forwarded: a view that borrows the states that this involves.
 pub(super) struct Responder<'a> {
     pub(super) now: Time,
     pub(super) setup: &'a Setup,
@@ -106,8 +106,8 @@ pub(super) struct Responder<'a> {
 }
 
 impl Responder<'_> {
-    /// Begins the server transaction of a request that isn't forwarded. `None` if its credentials were not taken, so that it needs none,
-    /// or if there are too many transactions.
+    /// Begins the server transaction of a request that isn't forwarded. `None` if its credentials were not
+    /// taken, so that it needs none, or if there are too many transactions.
     pub(super) fn begin(&mut self, incoming: &Incoming<'_>) -> Option<ServerId> {
         let back = answer_flow(incoming.flow, Some(&incoming.essentials.via));
         let server = self.transactions.begin_server(incoming.arriving?, back, None, NO_CONTEXT).ok()?;
@@ -117,8 +117,8 @@ impl Responder<'_> {
         Some(server)
     }
 
-    /// Responds to a request: within a transaction if its credentials were taken, so that a retransmission gets the same response
-    /// (section 17.2), and otherwise without.
+    /// Responds to a request: within a transaction if its credentials were taken, so that a retransmission
+    /// gets the same response (section 17.2), and otherwise without.
     pub(super) fn respond(
         &mut self,
         incoming: &Incoming<'_>,
@@ -127,13 +127,13 @@ impl Responder<'_> {
         extra: Extra<'_>,
     ) {
         match self.begin(incoming) {
-            Some(server) => self.respond_within(incoming, server, (code, reason, extra)),
+            Some(server) => self.respond_in_transaction(incoming, server, (code, reason, extra)),
             None => self.respond_statelessly(&incoming.message, incoming.flow, code, reason, extra),
         }
     }
 
     /// Responds to a request within its server transaction.
-    pub(super) fn respond_within(
+    pub(super) fn respond_in_transaction(
         &mut self,
         incoming: &Incoming<'_>,
         server: ServerId,
@@ -173,7 +173,7 @@ impl Responder<'_> {
         let feedback = via.is_some_and(|via| via.oc).then_some(self.feedback);
         let unvalidated = !is_proven(self.setup, self.transactions, &flow);
         let mut limit = AmplificationLimit::new(unvalidated, self.transactions, &flow);
-        // A request that can't be quoted safely gets no response.
+        // A request whose headers can't be copied safely gets no response.
         let _ = self.out.write(to, None, |out| {
             let start = out.len();
             noting(feedback, flow, out, |out| write(request, flow, code, reason, extra, &tag, out))?;
@@ -183,7 +183,7 @@ impl Responder<'_> {
 
     /// Responds with 503 and a Retry-After.
     pub(super) fn refuse_for_now(&mut self, flow: Flow, request: &Message<'_>) {
-        // Not all at the same time again: 2 to 9 seconds.
+        // A random value from 2 to 9 seconds spreads the retries.
         let [digit, ..] = self.setup.marks.tag(request, &flow);
         let later = &[b'2' + digit % 8];
         let later = Some((HeaderName::RetryAfter, &later[..]));
@@ -216,8 +216,8 @@ impl Responder<'_> {
         }
     }
 
-    /// Redirects a request to its targets with 302 (section 8.3). The response is repeated until its ACK, as all errors within
-    /// transactions are.
+    /// Redirects a request to its targets with 302 (section 8.3). The response is repeated until its ACK, as
+    /// all errors within transactions are.
     ///
     /// # Errors
     /// If there is nowhere to redirect it to, or there are too many transactions.
@@ -233,7 +233,7 @@ impl Responder<'_> {
             (Ok(Uri::Sip(one)), Ok(Uri::Sip(other))) => one.matches(&other),
             _ => uri == own,
         };
-        // Each flow of a phone that has several. The request URI itself is no redirection.
+        // All flows of a phone. A redirection to the request URI itself would be a loop.
         let all = targets.iter().flat_map(|target| core::iter::once(target).chain(&target.others));
         let all = all.filter_map(|target| Some((target.uri.as_deref()?, target.q)));
         let all: Vec<(&[u8], u16)> = all.filter(|(uri, _)| !is_own(uri)).collect();

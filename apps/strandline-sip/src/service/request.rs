@@ -1,5 +1,6 @@
-//! The way of a request, from top to bottom: received, parsed, REGISTER or any other, authenticated, validated (RFC 3261 section 16.3),
-//! its targets found (section 16.5), forwarded.
+//! The processing of a request, in order: it is parsed, handled as REGISTER or as any other request,
+//! authenticated, validated (RFC 3261 section 16.3), its targets are determined (section 16.5), and it is
+//! forwarded.
 
 use crate::auth::{Asking, Subscriber};
 use crate::codec::{HeaderName, Message, Method, SipUri, StatusCode, Uri};
@@ -11,13 +12,13 @@ use super::branches::breadth;
 use super::context::{Place, Target, is_allowed};
 use super::copies::Copied;
 use super::core::{Buffers, Core, Scratch};
+use super::failed_responses::room_to_wait;
 use super::incoming::{Incoming, Verdict};
-use super::locate::room_to_wait;
-use super::proofs;
 use super::route::Way;
 use super::routing::Found;
-use super::servers::{Waiter, Ways};
+use super::servers::{ResolvedFlows, Waiter};
 use super::settings::Mode;
+use super::source_validation;
 use super::subscriber_queries::{Admission, Purpose, Waiting};
 
 /// Extensions that are supported.
@@ -26,12 +27,12 @@ const SUPPORTED_LINE: &str = "path, outbound, gruu";
 /// Number of bytes of an Unsupported header after which no more extensions are added to it.
 const UNSUPPORTED_MAX: usize = 256;
 
-/// How a message comes here.
+/// How a message arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrival {
     /// From the network.
     Network,
-    /// It has waited here.
+    /// It has waited here for DNS or for a subscriber.
     Resumed,
     /// From the worker that received it.
     Worker(u8),
@@ -52,7 +53,7 @@ impl Arrival {
 pub(super) enum Proof {
     /// It does.
     Given,
-    /// There is no authentication.
+    /// Authentication is off.
     NotNeeded,
     /// The sender was challenged, or the request waits until the user has been looked up.
     Pending,
@@ -76,9 +77,11 @@ impl Core {
         match Message::parse(bytes, &mut scratch.index) {
             Ok(message) if message.is_request() => {
                 let unvalidated = match arrival {
-                    Arrival::Network => proofs::credit(&self.setup, &mut self.transactions, &flow, &message),
-                    // It counted where and when it was received.
-                    _ => !proofs::is_proven(&self.setup, &self.transactions, &flow),
+                    Arrival::Network => {
+                        source_validation::credit(&self.setup, &mut self.transactions, &flow, &message)
+                    }
+                    // It was counted when and where it was received.
+                    _ => !source_validation::is_proven(&self.setup, &self.transactions, &flow),
                 };
                 self.on_request(&mut scratch.buffers, now, (flow, arrival), &message, unvalidated);
             }
@@ -86,7 +89,7 @@ impl Core {
             Err(rejected) => {
                 self.counters.malformed += 1;
                 if let Some(request) = rejected.answerable() {
-                    proofs::credit(&self.setup, &mut self.transactions, &flow, &request);
+                    source_validation::credit(&self.setup, &mut self.transactions, &flow, &request);
                     let (code, reason) = (rejected.error.status(), Some(rejected.error.kind.text()));
                     self.responder(now).respond_statelessly(&request, flow, code, reason, None);
                 }
@@ -94,7 +97,7 @@ impl Core {
         }
     }
 
-    /// Handles a request. `unvalidated` if its source address may be spoofed.
+    /// Handles a request. `unvalidated`: whether its source address may be spoofed.
     fn on_request(
         &mut self,
         buffers: &mut Buffers,
@@ -115,7 +118,7 @@ impl Core {
         if essentials.via.oc {
             self.overload.feedback.asked(now, flow.peer.ip(), &essentials.via);
         }
-        // RFC 5923 section 9: over anything but TLS, and without a certificate, `alias` means nothing.
+        // RFC 5923 section 9: `alias` counts only over TLS with a certificate.
         if flow.protocol == Protocol::Tls
             && essentials.via.alias
             && self.connections.is_certified(flow.connection)
@@ -141,7 +144,7 @@ impl Core {
         match self.transactions.receive_request(now, message, &essentials, &mut self.output.out) {
             Received::Absorbed => {}
             Received::Acknowledged(id) => {
-                proofs::on_acknowledged(&self.setup, &mut self.transactions, &incoming, id);
+                source_validation::on_acknowledged(&self.setup, &mut self.transactions, &incoming, id);
             }
             Received::Cancel(invite) => self.on_cancel(now, &incoming, invite, arrival),
             Received::Ack => self.on_ack(buffers, now, &incoming),
@@ -154,8 +157,8 @@ impl Core {
         self.proxy(now).on_events();
     }
 
-    /// Handles a new request other than REGISTER for one of our domains: answers OPTIONS for the domain, makes sure of room, and
-    /// authenticates the sender.
+    /// Handles a new request other than REGISTER for one of our domains: answers OPTIONS for the domain,
+    /// makes sure of room, and authenticates the sender.
     fn on_new(
         &mut self,
         buffers: &mut Buffers,
@@ -182,7 +185,7 @@ impl Core {
             }
             return Ok(());
         }
-        // The transaction will store what 100 is made of, and a copy of the request if there is room.
+        // The transaction stores the headers for a 100, and a copy of the request if there is room.
         let in_dialog = essentials.to.tag.is_some() && way.token.is_some();
         if self.setup.settings.mode == Mode::Proxy
             && !self.transactions.account().has_room_for(message.as_bytes().len(), 2, in_dialog)
@@ -203,9 +206,9 @@ impl Core {
         Ok(())
     }
 
-    /// Authenticates the sender if it names one of our users. Returns `None` if it was challenged. Within a dialog that began here, to
-    /// which its token leads, nobody has to authenticate. A To tag alone can be made up, and dialogs that began elsewhere lead nowhere
-    /// without authentication.
+    /// Authenticates the sender if it names one of our users. Returns `None` if it was challenged. Requests
+    /// with a valid dialog token need no authentication. A To tag alone proves nothing: without a token,
+    /// requests within dialogs are authenticated too.
     fn authenticate<'a>(
         &mut self,
         now: Time,
@@ -234,7 +237,7 @@ impl Core {
         }
     }
 
-    /// Checks a claim, and challenges the sender or lets the request wait if need be.
+    /// Checks a claim, and challenges the sender or lets the request wait if necessary.
     pub(super) fn prove(&mut self, now: Time, incoming: &Incoming<'_>, claim: Claim<'_>) -> Proof {
         let (setup, registrations) = (&self.setup, &self.registrations);
         let standing = || registrations.standing(now, setup, incoming, claim.uri);
@@ -300,7 +303,8 @@ impl Core {
         result
     }
 
-    /// Validates a request (section 16.3). Returns the mark of all that it is routed by; `None` if it was refused.
+    /// Validates a request (section 16.3). Returns the hash of everything that determines its routing; `None`
+    /// if it was refused.
     fn validate(
         &mut self,
         now: Time,
@@ -313,7 +317,8 @@ impl Core {
         if self.refuse_unsupported(now, incoming, HeaderName::ProxyRequire)? {
             return Ok(None);
         }
-        // A phone that registers elsewhere has to support Path: it would not be reached without (RFC 3327 section 5.2).
+        // A phone that registers elsewhere has to support Path: it would not be reached without (RFC 3327
+        // section 5.2).
         if self.setup.adds_path(incoming) && !supports(&incoming.message, b"path") {
             let extra = Some((HeaderName::Require, &b"path"[..]));
             self.responder(now).respond(incoming, StatusCode::EXTENSION_REQUIRED, None, extra);
@@ -324,8 +329,8 @@ impl Core {
         Ok(Some(mark))
     }
 
-    /// Finds the targets of a request (section 16.5): the phones of one of our users, what an operator has configured, the other end of
-    /// its dialog, its next Route, or the host of its request URI.
+    /// Determines the targets of a request (section 16.5): the phones of one of our users, what an operator
+    /// has configured, the other end of its dialog, its next Route, or the host of its request URI.
     fn find_targets(
         &self,
         now: Time,
@@ -337,10 +342,10 @@ impl Core {
         let router = self.router(now);
         let found = match &way.uri {
             Uri::Sip(uri) if self.setup.gruu_of(way).is_some() => {
-                router.find_instance(incoming, uri, way, aor, targets)
+                router.gruu_targets(incoming, uri, way, aor, targets)
             }
             Uri::Sip(uri) if self.setup.is_for_us(way) => return router.find(incoming, uri, aor, targets),
-            _ => match router.domain_targets(incoming, way, targets) {
+            _ => match router.other_domain_targets(incoming, way, targets) {
                 Some(found) => found,
                 // A redirection to the request URI itself would lead nowhere.
                 None if self.setup.settings.mode == Mode::Redirect => {
@@ -352,15 +357,16 @@ impl Core {
         found.map(|()| Found::Targets)
     }
 
-    /// Refuses a request for a user without bindings: with 404 only if there is no such user, or there is no authentication (sections
-    /// 16.5, 21.4.5 and 21.4.18). The request waits until the user has been looked up, if that is necessary.
+    /// Refuses a request for a user without bindings: with 404 only if there is no such user, or there is no
+    /// authentication (sections 16.5, 21.4.5 and 21.4.18). The request waits until the user has been looked
+    /// up, if that is necessary.
     fn on_unregistered(&mut self, now: Time, incoming: &Incoming<'_>, way: &Way<'_>) -> Result<(), Verdict> {
         let unavailable = (StatusCode::TEMPORARILY_UNAVAILABLE, None);
         let existence = way.uri.sip().map(|uri| self.access.existence(now, &self.setup, uri));
         match existence {
             Some(Existence::Absent) | None => Err((StatusCode::NOT_FOUND, None)),
             Some(Existence::Exists) => Err(unavailable),
-            // Not for strangers, who could keep the database busy.
+            // Not for unauthenticated senders, which could keep the database busy.
             Some(Existence::LookUp(who)) => {
                 let is_known = incoming.proved || self.router(now).may_relay(&incoming.flow);
                 let waits = is_known && self.wait_for(now, incoming, who, Purpose::Callee);
@@ -381,7 +387,7 @@ impl Core {
         if breadth(&incoming.message) == 0 {
             return Err((StatusCode::MAX_BREADTH_EXCEEDED, None));
         }
-        // A dialog that begins with it has this source for an end.
+        // The source is one end of a dialog that begins with this request.
         if incoming.essentials.to.tag.is_none() {
             self.registrations.replaced.is_used_again(&incoming.flow);
         }
@@ -394,7 +400,7 @@ impl Core {
         let known = invite.and_then(|id| Some((id, self.transactions.server_flow(id)?.1)));
         let Incoming { message, flow, .. } = incoming;
         let Some((id, user)) = known else {
-            // Its INVITE may be another worker's, if it came from another port or over another connection.
+            // Another worker may have its INVITE, if that came from another port or over another connection.
             let first = arrival.first_worker();
             let workers = self.setup.workers.as_ref();
             if let Some((workers, next)) = workers.and_then(|workers| Some((workers, workers.next(first)?))) {
@@ -405,14 +411,14 @@ impl Core {
             return self.responder(now).respond_statelessly(message, *flow, code, None, None);
         };
         self.responder(now).respond_statelessly(message, *flow, StatusCode::OK, None, None);
-        // The transaction may outlive its context, whose slot is another's then.
+        // The transaction may outlive its context, whose slot may be in use again.
         if self.contexts.of_server(user as u32, id).is_some() {
             self.proxy(now).stop(user as u32);
         }
     }
 
-    /// Handles ACK of a 2xx: it goes where the dialog goes, without a transaction. The ACK of an error that was sent without a transaction
-    /// ends here (section 8.2.7).
+    /// Handles the ACK of a 2xx: it is forwarded within the dialog, without a transaction. The ACK of an
+    /// error that was sent without a transaction ends here (section 8.2.7).
     fn on_ack(&mut self, buffers: &mut Buffers, now: Time, incoming: &Incoming<'_>) {
         let tag = self.setup.marks.tag(&incoming.message, &incoming.flow);
         let is_of_ours = incoming.essentials.to.tag == Some(&tag[..]);
@@ -428,7 +434,7 @@ impl Core {
         }
         let is_route_of_ours = |uri: &SipUri<'_>| self.setup.is_ours(uri) && way.token.is_none();
         let target = match self.setup.gruu_of(&way) {
-            Some(uri) => self.router(now).find_gruu(incoming, &uri, &way, &mut buffers.aor),
+            Some(uri) => self.router(now).gruu_target(incoming, &uri, &way, &mut buffers.aor),
             None if self.setup.is_for_us(&way) || way.uri.sip().is_some_and(is_route_of_ours) => return,
             None => self.router(now).direct_target(incoming, &way),
         };
@@ -441,8 +447,8 @@ impl Core {
                 let (holder, held) = room_to_wait(proxy.transactions.account(), incoming.message.as_bytes());
                 let waiter = || Waiter::Message { flow, bytes: holder.hold(held) };
                 match proxy.ways(&question, proxy.setup.marks.call_seed(incoming), waiter) {
-                    Ways::Known(ways) => ways.into_iter().find(|way| is_allowed(way, only)),
-                    Ways::Waits | Ways::None(_) => None,
+                    ResolvedFlows::Flows(ways) => ways.into_iter().find(|way| is_allowed(way, only)),
+                    ResolvedFlows::Pending | ResolvedFlows::Failed(_) => None,
                 }
             }
         };
@@ -452,25 +458,25 @@ impl Core {
         }
     }
 
-    /// Handles a response: one that another worker waits for goes there.
+    /// Handles a response. If another worker waits for it, it is passed on.
     fn on_response(&mut self, now: Time, (flow, arrival): (Flow, Arrival), message: &Message<'_>) {
         let workers = self.setup.workers.as_ref();
         if let Some((workers, worker)) = workers.and_then(|all| Some((all, all.waiting_for(message)?))) {
-            // What another worker has sent here was this one's, or nobody's.
+            // A response that another worker passed here belongs to this worker or to none.
             if arrival.first_worker().is_none() {
                 self.output.misdirected.push(workers.misdirected(worker, flow, None, message));
             }
             return;
         }
         if let Some(flow) = self.proxy(now).on_response(message) {
-            // A registrar elsewhere has taken the phone: its connection is needed.
+            // Another registrar has registered the phone: its connection is needed.
             self.registrations.on_registered(now, &flow);
             self.connections.set_edge(flow.connection);
         }
     }
 
-    /// Refuses a request that requires unsupported extensions in this header. The response names all of them (section 8.2.2.3), up to a
-    /// limit. Returns false if there are none.
+    /// Refuses a request that requires unsupported extensions in this header. The response names all of them
+    /// (section 8.2.2.3), up to a limit. Returns false if there are none.
     pub(super) fn refuse_unsupported(
         &mut self,
         now: Time,

@@ -25,7 +25,7 @@ impl Proxy<'_> {
                 self.overload.throttle.heard(self.now, flow.peer, &essentials.via);
             }
             if message.has_only(&essentials.via) {
-                // It is for this proxy alone and isn't forwarded (section 16.7, step 3).
+                // It is for this proxy only and isn't forwarded (section 16.7, step 3).
                 self.counters.malformed += 1;
                 if !line.code.is_provisional() && !is_left {
                     self.on_branch_unusable(id);
@@ -89,13 +89,13 @@ impl Proxy<'_> {
         registered
     }
 
-    /// Tries another way for a branch that has failed, or takes the response into the choice of the best.
+    /// Tries an alternative for a branch that has failed, or adds its response to the choice of the best.
     fn on_failure(&mut self, id: BranchId, code: StatusCode, message: &Message<'_>) {
         let slot = id.slot;
         if code == StatusCode::SERVICE_UNAVAILABLE && self.tries_next_server(id, message) {
             return;
         }
-        // A flow that leads nowhere, though something may have come back over it before.
+        // The flow has failed, although a response may have arrived over it before.
         if matches!(code, StatusCode::FLOW_FAILED | StatusCode::REQUEST_TIMEOUT) && self.next_flow(id) {
             return;
         }
@@ -133,7 +133,8 @@ impl Proxy<'_> {
         self.contexts.drop_request(id.slot);
     }
 
-    /// Handles a late response of a hop in whose place another was tried: a provisional one is cancelled, a 2xx counts.
+    /// Handles a late response of a hop after the next one was tried: a provisional response is cancelled, a
+    /// 2xx is forwarded.
     fn on_left(
         &mut self,
         client: ClientId,
@@ -155,7 +156,8 @@ impl Proxy<'_> {
         }
     }
 
-    /// Sends the request to the next server of its target, as this one is busy. Returns false if there is none.
+    /// Sends the request to the next server of its target, as this one is busy. Returns false if there is
+    /// none.
     fn tries_next_server(&mut self, id: BranchId, message: &Message<'_>) -> bool {
         let branch = self.contexts.branch(id).filter(|branch| branch.has_more() && !branch.done);
         let Some((_, flow)) = branch.and_then(|branch| branch.way) else { return false };
@@ -164,14 +166,14 @@ impl Proxy<'_> {
         self.next_server(id)
     }
 
-    /// Forwards a response as it is, without our Via.
+    /// Forwards a response unchanged except for our Via.
     fn pass(&mut self, slot: u32, code: StatusCode, message: &Message<'_>) {
         let Some(context) = self.contexts.get(slot) else { return };
         let (server, asked) = (context.server, context.oc);
         self.responder().forward_response((server, asked), code, message);
     }
 
-    /// If all branches are done: tries later targets, or forwards the best response.
+    /// Once all branches are done, tries later targets or forwards the best response.
     pub(super) fn conclude(&mut self, slot: u32) {
         let Some(context) = self.contexts.get(slot) else { return };
         if context.answered || !context.is_done() {
@@ -190,7 +192,7 @@ impl Proxy<'_> {
             *self.invite_answered_at = Some(self.now);
         }
         let Some(best) = context.best.take() else {
-            // RFC 4320 section 4.2: no 408 for what isn't an INVITE.
+            // RFC 4320 section 4.2: no 408 to requests other than INVITE.
             self.transactions.forget_server(server);
             return self.contexts.tidy(slot);
         };
@@ -215,7 +217,7 @@ impl Proxy<'_> {
                 self.transactions.cancel(self.now, client, self.out);
             }
         }
-        // Branches that wait for DNS wait no more.
+        // Branches that wait for DNS end.
         let waits =
             |(number, branch): (usize, &Branch)| (!branch.done && branch.way.is_none()).then_some(number);
         let waiting: Vec<usize> = context.branches.iter().enumerate().filter_map(waits).collect();
@@ -252,7 +254,8 @@ impl Proxy<'_> {
         if branch.is_some_and(|branch| branch.rang && branch.client() == Some(client)) {
             return;
         }
-        // A node that can't be reached takes the flows of its phones with it; and a flow that has ended may be all that there was.
+        // If a node can't be reached, the flows of its phones are gone too; and a flow that has ended may
+        // have been the only one.
         let flow_failed = |branch: &Branch| {
             let over_flow = branch.way.is_some_and(|(_, flow)| flow.connection != 0);
             branch.over_node || (over_flow && branch.fallback.is_none())
@@ -271,7 +274,8 @@ impl Proxy<'_> {
         self.contexts.on_client_over(id.slot);
     }
 
-    /// Tries the next hop in place of one that has not responded in time. A late response is still handled: it may ring.
+    /// Tries the next hop in place of one that has not responded in time. A late response is still handled,
+    /// because the hop may ring.
     pub(super) fn leave_hop(&mut self, id: BranchId) {
         self.lose(id, StatusCode::SERVER_INTERNAL_ERROR, true);
         if let Some(branch) = self.contexts.branch_mut(id).filter(|branch| branch.done) {
@@ -327,8 +331,8 @@ impl Proxy<'_> {
     }
 }
 
-/// The status that the best response is forwarded with. 503 would keep the caller from all of us (section 16.7, step 6), and 430 is not
-/// for endpoints (RFC 5626 section 11.5): of a user it means that no phone is reached.
+/// The status of the forwarded best response. A caller would avoid this server after 503 (section 16.7, step
+/// 6), and 430 is not for endpoints (RFC 5626 section 11.5): for a user it means that no phone was reached.
 fn forwarded(best: StatusCode, callee: bool) -> StatusCode {
     match best {
         StatusCode::SERVICE_UNAVAILABLE => StatusCode::SERVER_INTERNAL_ERROR,

@@ -1,4 +1,4 @@
-//! Route preprocessing (RFC 3261 section 16.4), and what a URI leads to.
+//! Route preprocessing (RFC 3261 section 16.4), and the destination of a URI.
 
 use core::net::SocketAddr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::incoming::{Incoming, Verdict};
 use super::setup::Setup;
 use super::token::Token;
 
-/// What a request URI and its Routes say of the way of a request.
+/// The routing information of a request, from its request URI and its Routes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Way<'a> {
     /// The request URI, or the last Route if a strict router has replaced the request URI.
@@ -35,14 +35,14 @@ pub(super) struct Way<'a> {
 }
 
 impl Way<'_> {
-    /// Tells whether the request URI alone says where the request goes.
+    /// Whether the request URI alone determines the target.
     pub(super) const fn is_without_routes(&self) -> bool {
         self.next.is_none() && self.token.is_none() && self.asked.is_none() && self.phone.is_none()
     }
 }
 
 impl Setup {
-    /// Tells whether a URI of a Route leads here.
+    /// Whether a URI of a Route names this server.
     pub(super) fn is_ours(&self, uri: &SipUri<'_>) -> bool {
         self.settings.is_here(&uri.host, uri.port_or_default())
             || (uri.is_loose_router() && self.settings.is_domain(&uri.host, uri.port))
@@ -95,7 +95,8 @@ impl Setup {
         Ok(way)
     }
 
-    /// A strict router has put our Route in place of the request URI, and that at the end of the Routes (section 16.4).
+    /// Undoes the change of a strict router, which has replaced the request URI by our Route and appended it
+    /// to the Routes (section 16.4).
     fn repair<'a>(&self, way: &mut Way<'a>, last: Option<Route<'a>>) -> Result<(), Error> {
         let (Uri::Sip(uri), Some(last)) = (&way.uri, last) else { return Ok(()) };
         if !uri.is_loose_router() || !self.is_ours(uri) || way.ours > 0 {
@@ -131,7 +132,8 @@ impl Setup {
         Some(Flow::to(protocol, SocketAddr::new(host.ip()?, port)))
     }
 
-    /// The host of a URI as a flow or as a name to be located. `None` if no protocol of ours leads there.
+    /// The destination of a URI: a flow, or a name to be resolved. `None` if this server has no transport for
+    /// it.
     pub(super) fn place(&self, uri: &SipUri<'_>) -> Option<Place> {
         let host = match uri.maddr() {
             Some(maddr) => Host::parse(maddr).ok()?,
@@ -149,7 +151,7 @@ impl Setup {
         Some(Place::Name(Arc::new(question)))
     }
 
-    /// The host of a URI in text.
+    /// The destination of a URI in text.
     pub(super) fn place_of(&self, text: &[u8]) -> Option<Place> {
         Uri::parse(text).ok().and_then(|uri| self.place(uri.sip()?))
     }
@@ -160,12 +162,14 @@ impl Setup {
         (uri.gruu().is_some() && self.settings.is_domain(&uri.host, uri.port)).then_some(*uri)
     }
 
-    /// Tells whether a request is for one of our users or for their phone, so that this server answers for its failures.
+    /// Whether a request is for one of our users or for their phone, so that this server answers for its
+    /// failures.
     pub(super) fn is_for_callee(&self, way: &Way<'_>) -> bool {
         way.asked.is_none() && way.phone.is_none() && (self.gruu_of(way).is_some() || self.is_for_us(way))
     }
 
-    /// Tells whether a request is for one of our users or for the domain itself, and not by `maddr` for another host (section 16.5).
+    /// Whether a request is for one of our users or for the domain itself, and not by `maddr` for another
+    /// host (section 16.5).
     pub(super) fn is_for_us(&self, way: &Way<'_>) -> bool {
         match &way.uri {
             Uri::Sip(uri) if way.is_without_routes() => {
@@ -178,7 +182,8 @@ impl Setup {
         }
     }
 
-    /// Replaces `aor` by the address of record of a URI of ours, in the domain that its own is an alias of.
+    /// Replaces `aor` by the address of record of a URI of ours. A domain that is an alias is replaced by its
+    /// domain.
     pub(super) fn write_aor(&self, uri: &SipUri<'_>, aor: &mut Vec<u8>) {
         aor.clear();
         write_aor(uri, aor);
@@ -194,10 +199,9 @@ impl Setup {
         }
     }
 
-    /// A mark of all that a request is routed by.
+    /// A hash of everything that determines the routing of a request.
     ///
-    /// # Errors
-    /// If the request has a Via of ours with the same mark: it has come back unchanged (RFC 5393 section 4.2).
+    /// # Errors If the request has a Via of ours with the same hash: it has looped (RFC 5393 section 4.2).
     pub(super) fn loop_mark(&self, incoming: &Incoming<'_>) -> Result<u64, Verdict> {
         let mark = self.marks.routing_mark(incoming);
         let is_ours = |via: &Via<'_>| {

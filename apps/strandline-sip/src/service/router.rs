@@ -1,17 +1,17 @@
-//! Where requests go: a view on users, flows, nodes and names.
+//! Determining request targets (RFC 3261 section 16.5): a view of users, flows, nodes and names.
 
 use crate::bindings::Locations;
 use crate::transaction::{Flow, Time};
 
 use super::connections::ConnectionBook;
-use super::replaced::ReplacedFlows;
+use super::replaced_flows::ReplacedFlows;
 use super::servers::Servers;
 use super::setup::Setup;
 
-/// Finds the targets of a request. It changes nothing.
+/// Determines the targets of a request. It changes nothing.
 ///
-/// A file for each kind of request: `targets` for our users, `routing` for what an operator has configured, `next_hop` for dialogs,
-/// Routes and other hosts.
+/// A file for each kind of request: `targets` for our users, `routing` for what an operator has configured,
+/// `next_hop` for dialogs, Routes and other hosts.
 #[derive(Clone, Copy)]
 pub(super) struct Router<'a> {
     pub(super) now: Time,
@@ -23,12 +23,12 @@ pub(super) struct Router<'a> {
 }
 
 impl Router<'_> {
-    /// Tells whether requests that come over a flow may go to other hosts.
+    /// Whether requests that come over a flow may go to other hosts.
     pub(super) fn may_relay(&self, flow: &Flow) -> bool {
         self.setup.settings.relay.allows(&flow.peer) || self.connections.is_trusted(flow.connection)
     }
 
-    /// Tells whether a connection is open, here or at another worker.
+    /// Whether a connection is open, here or at another worker.
     pub(super) fn is_open(&self, connection: u64) -> bool {
         self.connections.is_open_anywhere(self.setup.workers.as_ref(), connection)
     }

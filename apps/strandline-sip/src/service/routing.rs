@@ -14,18 +14,18 @@ use super::settings::Mode;
 const DENIED: Verdict = (StatusCode::FORBIDDEN, Some("Relaying Denied"));
 const UNAVAILABLE: Verdict = (StatusCode::TEMPORARILY_UNAVAILABLE, None);
 
-/// What looking for a user has found.
+/// The result of determining a user's targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
     /// Targets.
     Targets,
-    /// None: no such user has registered, and no trunk leads there.
+    /// No targets: the user has no bindings, and no trunk matches.
     Unregistered,
 }
 
 impl Router<'_> {
-    /// Finds the targets of a request for one of our domains: the user's phones, those of other users that the user is an alias of, or a
-    /// trunk.
+    /// Finds the targets of a request for one of our domains: the user's phones, those of other users that
+    /// the user is an alias of, or a trunk.
     pub(super) fn find(
         &self,
         incoming: &Incoming<'_>,
@@ -37,15 +37,15 @@ impl Router<'_> {
         if let Some(aliases) = self.setup.settings.directory.users.get(aor) {
             for alias in aliases {
                 match alias {
-                    // If one isn't there, others may be.
-                    Alias::User(user) => drop(self.look_up(user, uri, targets)),
+                    // Other aliases may be reachable.
+                    Alias::User(user) => drop(self.registered_targets(user, uri, targets)),
                     Alias::Uri(text) => {
                         let uri = Some(text.as_slice().into());
                         targets.extend(self.setup.place_of(text).map(|place| Target::new(uri, place, 1000)));
                     }
                 }
             }
-            // Several users' phones ring together.
+            // The phones of several users ring in parallel.
             for target in targets.iter_mut().filter(|target| target.q >= INSTANCE_Q) {
                 target.q = 1000;
             }
@@ -53,10 +53,11 @@ impl Router<'_> {
             return if targets.is_empty() { Err(UNAVAILABLE) } else { Ok(Found::Targets) };
         }
         let user = uri.user.unwrap_or(&[]);
-        match self.look_up(aor, uri, targets) {
+        match self.registered_targets(aor, uri, targets) {
             Err((StatusCode::NOT_FOUND, _)) => match self.trunk_targets(incoming, user, None, targets) {
                 Some(found) => found.map(|()| Found::Targets),
-                // The user has registered and must not be reached so: for `sips` by TLS only (RFC 5630 section 4.2).
+                // The user is registered but can't be reached as requested: `sips` requires TLS (RFC 5630
+                // section 4.2).
                 None if self.has_registered(aor) => Err(UNAVAILABLE),
                 None => Ok(Found::Unregistered),
             },
@@ -70,7 +71,7 @@ impl Router<'_> {
     }
 
     /// Finds the targets of a request for another domain, if an operator has configured a route there.
-    pub(super) fn domain_targets(
+    pub(super) fn other_domain_targets(
         &self,
         incoming: &Incoming<'_>,
         way: &Way<'_>,
@@ -100,7 +101,8 @@ impl Router<'_> {
         targets: &mut Vec<Target>,
     ) -> Option<Result<(), Verdict>> {
         let route = self.setup.settings.directory.route(user, domain)?;
-        // A trunk costs money: it is for those who may call other hosts. A registrar asks by itself who comes.
+        // A trunk costs money, so only senders that may call other hosts may use it. A registrar
+        // authenticates by itself.
         if !route.registrar && !incoming.proved && !self.may_relay(&incoming.flow) {
             return Some(Err(DENIED));
         }
@@ -140,7 +142,8 @@ fn at_hop(user: &[u8], hop: &SipUri<'_>) -> Vec<u8> {
     text
 }
 
-/// The URI of a user at a hop for the Contact of a redirection. A user of another domain keeps that domain (RFC 3261 section 19.1.1).
+/// The URI of a user at a hop for the Contact of a redirection. A user of another domain keeps that domain
+/// (RFC 3261 section 19.1.1).
 fn redirected(user: &[u8], domain: Option<&str>, hop: &SipUri<'_>) -> Box<[u8]> {
     let mut text = match domain {
         None => at_hop(user, hop),

@@ -1,4 +1,4 @@
-//! Located servers (RFC 3263), and requests that wait for DNS. All of it is bounded.
+//! Servers of names (RFC 3263), and messages that wait for DNS. All tables are bounded.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -12,41 +12,42 @@ use crate::transaction::{Flow, Held, Protocol, ServerId, Time};
 use super::contexts::BranchId;
 use super::name_waits::{NameWaits, SILENT};
 
-/// Maximum number of questions under way.
+/// Maximum number of pending queries.
 const ASKED_MAX: usize = 1000;
 /// Maximum number of requests that wait for answers.
 const WAITING_MAX: usize = 20_000;
-/// Maximum number of servers that are remembered as gone or busy.
+/// Maximum number of servers recorded as unreachable or busy.
 const SHUNNED_MAX: usize = 1024;
-/// Maximum number of addresses that are remembered to refuse TCP.
+/// Maximum number of addresses recorded as refusing TCP.
 const NO_TCP_MAX: usize = 256;
 /// Maximum number of servers of a name that are tried for one request.
 const TRIED_MAX: usize = 16;
-/// Maximum number of responses in a second that are sent another way: a peer that closes connections chooses where that leads.
+/// Maximum number of responses per second that are sent to another address: a peer that closes its
+/// connections chooses that address.
 const RETURNS_PER_SEC: u32 = 100;
-/// How long a server that could not be reached is tried after the others.
+/// Time for which an unreachable server is tried after the others.
 const SHUNNED: Duration = Duration::from_secs(30);
-/// How long expired answers are used if DNS doesn't answer (RFC 8767 has hours).
+/// Time for which expired answers are used if DNS doesn't answer (RFC 8767 suggests days).
 const STALE: Duration = Duration::from_secs(300);
-/// How long an address that refuses TCP gets large requests in datagrams.
+/// Time for which an address that refuses TCP gets large requests in datagrams.
 const NO_TCP: Duration = Duration::from_secs(300);
 /// Maximum time that a busy server is tried after the others, in seconds, whatever its Retry-After says.
 const SHUNNED_LONGEST: u32 = 300;
 
-/// Counters of questions and answers.
+/// Counters of DNS queries and answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LocateCounters {
+pub struct NameCounters {
     /// Requests for names whose servers were known.
     pub known: u64,
-    /// Questions that were asked.
+    /// Queries that were sent.
     pub asked: u64,
     /// Answers with servers.
     pub found: u64,
-    /// Answers that there are none.
+    /// Answers without servers.
     pub nothing: u64,
-    /// Questions that DNS did not answer.
+    /// Queries that DNS did not answer.
     pub no_answer: u64,
-    /// Requests for which there was no room to wait.
+    /// Requests that could not wait, for lack of room.
     pub no_room: u64,
     /// Requests that were sent to the next server.
     pub failed_over: u64,
@@ -55,7 +56,7 @@ pub struct LocateCounters {
 /// A request or a response that waits for an answer.
 #[derive(Debug)]
 pub(super) enum Waiter {
-    /// A branch of a context, whose slot may be another's by now.
+    /// A branch of a context. Another context may use the slot by now.
     Branch { branch: BranchId, server: ServerId },
     /// An ACK, to be handled again.
     Message { flow: Flow, bytes: Held },
@@ -63,15 +64,15 @@ pub(super) enum Waiter {
     Response { failed: SocketAddr, bytes: Held },
 }
 
-/// The flows of a request for a name.
+/// The flows to the servers of a name.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Ways {
-    /// These, in this order.
-    Known(Vec<Flow>),
-    /// It waits.
-    Waits,
-    /// There are none.
-    None(StatusCode),
+pub(super) enum ResolvedFlows {
+    /// The flows, in the order in which to try them.
+    Flows(Vec<Flow>),
+    /// DNS is being queried; the message waits.
+    Pending,
+    /// The name has no usable server: respond with this status.
+    Failed(StatusCode),
 }
 
 #[derive(Debug)]
@@ -87,7 +88,7 @@ struct Entry {
     state: State,
     /// The last answer with servers, and how long it may be used if DNS doesn't answer.
     last: Option<(Found, Time)>,
-    /// DNS has not answered in time: until then requests that can do without the name don't wait for it.
+    /// Set after DNS did not answer in time: until then, requests with another path don't wait for the name.
     silent_until: Time,
 }
 
@@ -104,25 +105,26 @@ pub struct Servers {
     asked: usize,
     waiting: usize,
     last_domain: u32,
-    /// Branches that wait for a short time only.
+    /// Branches that wait only for a short time.
     pub(super) waits: NameWaits,
     shunned: HashMap<(Protocol, SocketAddr), Time>,
     /// Addresses that refuse TCP, and since when.
     no_tcp: VecDeque<(Time, SocketAddr)>,
     /// The beginning of a second, and the number of responses that were sent another way in it.
     returns: (Time, u32),
-    counters: LocateCounters,
+    counters: NameCounters,
 }
 
 impl Servers {
-    /// Returns, once, the names whose servers are to be located: see [`Service::located`](super::Service::located).
+    /// Returns, once, the names whose servers are to be located: see
+    /// [`Service::handle_dns_answer`](super::Service::handle_dns_answer).
     pub fn take_wanted(&mut self) -> Vec<Arc<Question>> {
         core::mem::take(&mut self.wanted)
     }
 
-    /// Counters of questions and answers.
+    /// Counters of DNS queries and answers.
     #[must_use]
-    pub const fn counters(&self) -> &LocateCounters {
+    pub const fn counters(&self) -> &NameCounters {
         &self.counters
     }
 
@@ -138,7 +140,7 @@ impl Servers {
         self.names.get(&flow.domain).map(|question| &*question.name)
     }
 
-    /// Expires all answers: every name is asked for again.
+    /// Expires all answers: every name is queried again.
     pub fn expire(&mut self) {
         for entry in self.entries.values_mut() {
             if let State::Known { until, .. } = &mut entry.state {
@@ -147,7 +149,8 @@ impl Servers {
         }
     }
 
-    /// The flows to the servers of a name, chosen by `seed`; or what `waiter` makes waits for them.
+    /// The flows to the servers of a name, chosen by `seed`. If they aren't known yet, the result of `waiter`
+    /// waits for the answer.
     pub(super) fn ways(
         &mut self,
         now: Time,
@@ -156,7 +159,7 @@ impl Servers {
         seed: u64,
         mark: impl Fn(&Question) -> u32,
         waiter: impl FnOnce() -> Waiter,
-    ) -> Ways {
+    ) -> ResolvedFlows {
         let has_room = self.waiting < WAITING_MAX;
         match self.entries.get_mut(question) {
             Some(Entry { domain, state: State::Known { found, until }, .. }) if now < *until => {
@@ -165,23 +168,23 @@ impl Servers {
                 return match found {
                     Found::Servers(servers) => {
                         let order = in_order(servers, chance(seed));
-                        Ways::Known(self.flows(now, order, domain))
+                        ResolvedFlows::Flows(self.flows(now, order, domain))
                     }
-                    Found::Nothing => Ways::None(StatusCode::BAD_GATEWAY),
-                    Found::NoAnswer => Ways::None(StatusCode::SERVER_TIME_OUT),
+                    Found::Nothing => ResolvedFlows::Failed(StatusCode::BAD_GATEWAY),
+                    Found::NoAnswer => ResolvedFlows::Failed(StatusCode::SERVER_TIME_OUT),
                 };
             }
             Some(Entry { state: State::Asked(waiters), .. }) if has_room => {
                 self.waiting += 1;
                 waiters.push(waiter());
-                return Ways::Waits;
+                return ResolvedFlows::Pending;
             }
             _ => {}
         }
         let is_there = self.entries.contains_key(question);
         if !has_room || self.asked >= ASKED_MAX || !(is_there || self.make_room(max, &mark)) {
             self.counters.no_room += 1;
-            return Ways::None(StatusCode::SERVICE_UNAVAILABLE);
+            return ResolvedFlows::Failed(StatusCode::SERVICE_UNAVAILABLE);
         }
         if !is_there {
             self.last_domain = self.last_domain % (u32::MAX - 1) + 1;
@@ -198,10 +201,10 @@ impl Servers {
         self.asked += 1;
         self.counters.asked += 1;
         self.wanted.push(Arc::clone(question));
-        Ways::Waits
+        ResolvedFlows::Pending
     }
 
-    /// Forgets the oldest names if there are too many. Returns false if all are under way.
+    /// Removes the oldest names if there are too many. Returns false if all of them are being queried.
     fn make_room(&mut self, max: usize, mark: impl Fn(&Question) -> u32) -> bool {
         for _ in 0..self.order.len() {
             if self.entries.len() < max {
@@ -229,7 +232,7 @@ impl Servers {
         self.marks.get(&mark).copied()
     }
 
-    /// Notes that DNS has not answered in time what the servers of a name are.
+    /// Records that DNS has not answered a query for a name in time.
     pub(super) fn set_silent(&mut self, now: Time, question: &Question) {
         if let Some(entry) = self.entries.get_mut(question) {
             entry.silent_until = now + SILENT;
@@ -264,7 +267,7 @@ impl Servers {
         first.into_iter().chain(last).take(TRIED_MAX).map(flow).collect()
     }
 
-    /// Counts a response that is to be sent another way. Returns false if there are too many.
+    /// Counts a response that is to be sent to another address. Returns false if there are too many.
     pub(super) fn may_return(&mut self, now: Time) -> bool {
         if now - self.returns.0 >= Duration::from_secs(1) {
             self.returns = (now, 0);
@@ -273,7 +276,7 @@ impl Servers {
         self.returns.1 <= RETURNS_PER_SEC
     }
 
-    /// Notes that a server could not be reached or is busy: for a while others are tried before it.
+    /// Records that a server could not be reached or is busy: for a while others are tried before it.
     pub(super) fn on_failed(&mut self, now: Time, flow: &Flow, retry_after_secs: Option<u32>) {
         let time = retry_after_secs.map(|secs| Duration::from_secs(secs.min(SHUNNED_LONGEST).into()));
         self.shun(now, flow, time.unwrap_or(SHUNNED));
@@ -290,7 +293,7 @@ impl Servers {
         }
     }
 
-    /// Notes that an address refuses TCP.
+    /// Records that an address refuses TCP.
     pub(super) fn refused_tcp(&mut self, now: Time, peer: SocketAddr) {
         while self.no_tcp.len() >= NO_TCP_MAX
             || self.no_tcp.front().is_some_and(|(at, _)| now - *at >= NO_TCP)
@@ -300,12 +303,12 @@ impl Servers {
         self.no_tcp.push_back((now, peer));
     }
 
-    /// Tells whether an address refuses TCP.
+    /// Whether an address refuses TCP.
     pub(super) fn has_refused_tcp(&self, now: Time, peer: SocketAddr) -> bool {
         self.no_tcp.iter().any(|(at, one)| *one == peer && now - *at < NO_TCP)
     }
 
-    /// Takes an answer. Returns what has waited for it.
+    /// Records an answer. Returns the messages that waited for it.
     pub(super) fn on_answer(&mut self, now: Time, question: &Question, answer: Answer) -> Vec<Waiter> {
         match &answer.found {
             Found::Servers(_) => self.counters.found += 1,

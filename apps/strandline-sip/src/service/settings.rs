@@ -8,13 +8,13 @@ use crate::transaction::{Protocol, Timings, TransactionLimits};
 
 use super::directory::Directory;
 
-/// What a service does with requests.
+/// The mode of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
     /// Registrar and proxy.
     #[default]
     Proxy,
-    /// Registrar, and 302 with where users are in place of going there.
+    /// Registrar and redirect server: responds with 302 and the contacts of the user.
     Redirect,
     /// Responds with 200 to every request, as the front end of Ono and Schulzrinne's measurements does.
     FrontEnd,
@@ -29,7 +29,7 @@ pub struct Advertised {
     pub port: u16,
     /// A name or an address, an IPv6 address without brackets.
     host: String,
-    /// The host as an address, if it is one: each message asks for it.
+    /// The host as an address, if it is one: parsed once, because each message needs it.
     ip: Option<IpAddr>,
 }
 
@@ -48,7 +48,7 @@ impl Advertised {
         &self.host
     }
 
-    /// The host as it stands in Via.
+    /// The host as written in Via.
     #[must_use]
     pub fn host(&self) -> Host<'_> {
         match self.ip {
@@ -69,7 +69,7 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Tells whether a sender may.
+    /// Whether requests of this sender may go to other hosts.
     #[must_use]
     pub fn allows(&self, peer: &SocketAddr) -> bool {
         self.open
@@ -77,7 +77,7 @@ impl Relay {
     }
 }
 
-/// Tells whether an address is in a network, given as an address and the length of its prefix.
+/// Whether an address is in a network, given as an address and the length of its prefix.
 pub(crate) fn contains(network: IpAddr, prefix: u8, address: IpAddr) -> bool {
     match (network, address) {
         (IpAddr::V4(network), IpAddr::V4(address)) => {
@@ -95,7 +95,7 @@ pub(crate) fn contains(network: IpAddr, prefix: u8, address: IpAddr) -> bool {
 /// All settings of a service.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// What the service does with requests.
+    /// The mode.
     pub mode: Mode,
     /// Domains of its users, in lower case. Its addresses are domains too.
     pub domains: Vec<String>,
@@ -117,8 +117,8 @@ pub struct Settings {
     pub limits: TransactionLimits,
     /// Limits of a message.
     pub message: Limits,
-    /// Maximum size of a request in a datagram, in bytes; a larger one goes over TCP to where that is possible (RFC 3261 section 18.1.1). 0
-    /// for no limit.
+    /// Maximum size of a request in a datagram, in bytes; a larger one goes over TCP to where that is
+    /// possible (RFC 3261 section 18.1.1). 0 for no limit.
     pub udp_request_bytes_max: usize,
     /// Maximum number of names of other hosts that are known at once; 0 to locate none.
     pub names_max: usize,
@@ -148,7 +148,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Tells whether phones get GRUUs: requests to these must not be redirected (RFC 5627 section 6.1).
+    /// Whether phones get GRUUs: requests to these must not be redirected (RFC 5627 section 6.1).
     #[must_use]
     pub fn gives_gruus(&self) -> bool {
         self.registrar.gruu && self.mode == Mode::Proxy
@@ -160,13 +160,13 @@ impl Settings {
         self.advertised.iter().find(|advertised| advertised.protocol == protocol)
     }
 
-    /// Tells whether this is one of its addresses.
+    /// Whether this is one of its addresses.
     #[must_use]
     pub fn is_here(&self, host: &Host<'_>, port: u16) -> bool {
         self.advertised.iter().any(|advertised| advertised.port == port && advertised.host() == *host)
     }
 
-    /// Tells whether this is a domain of its users.
+    /// Whether this is a domain of its users.
     #[must_use]
     pub fn is_domain(&self, host: &Host<'_>, port: Option<u16>) -> bool {
         let here =

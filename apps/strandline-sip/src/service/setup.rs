@@ -1,4 +1,4 @@
-//! What a service is set up with: its settings and keys, and the nodes and workers that it works with.
+//! The setup of a service: settings, keys, other nodes and workers.
 
 use core::net::IpAddr;
 
@@ -11,31 +11,31 @@ use crate::transaction::{Flow, Time};
 
 use super::Seeds;
 use super::directory::Directory;
-use super::marks::Marks;
 use super::nodes::{OtherNodes, Peer};
 use super::offers::Offers;
+use super::request_hashes::Marks;
 use super::settings::{Advertised, Settings};
 use super::token::Tokens;
 use super::workers::Workers;
 
-/// What a service is set up with. The operator and the I/O change it; no message does.
+/// The setup of a service. The operator and the I/O layer change it; messages don't.
 #[derive(Debug)]
 pub struct Setup {
     pub(super) settings: Settings,
     /// Seals and opens the tokens in Record-Route, Path and the names of flows.
     pub(super) tokens: Tokens,
     pub(super) gruus: Gruus,
-    /// Makes marks and tags.
+    /// Makes hashes and tags.
     pub(super) marks: Marks,
     /// The overload control that downstream neighbours are offered.
     pub(super) offers: Offers,
     /// Seconds since 1970 at `Time::ZERO`.
     epoch_unix_secs: u64,
-    /// Other nodes that share the store, if there may be any.
+    /// Other nodes that share the store; `None` without nodes.
     pub(super) nodes: Option<OtherNodes>,
     /// Other workers of this server, if there are any.
     pub(super) workers: Option<Workers>,
-    /// Nothing new begins here.
+    /// Whether the service is draining.
     pub(super) draining: bool,
 }
 
@@ -55,8 +55,8 @@ impl Setup {
         }
     }
 
-    /// Takes over new settings. Its addresses, timers, limits of users and transactions, and whether bindings are durable stay as they
-    /// are.
+    /// Applies new settings. Its addresses, timers, limits of users and transactions, and whether bindings
+    /// are durable stay as they are.
     pub(super) fn configure(&mut self, new: &Settings) {
         let Settings { advertised, users_max, timings, limits, durable, directory, .. } = &self.settings;
         let directory = Directory { failover: directory.failover, ..new.directory.clone() };
@@ -78,18 +78,19 @@ impl Setup {
         self.settings.advertised.splice(0..0, advertised.iter().cloned());
     }
 
-    /// Starts or stops draining: meanwhile registrations and requests outside of dialogs are refused with 503.
+    /// Starts or stops draining: meanwhile registrations and requests outside of dialogs are refused with
+    /// 503.
     pub const fn set_draining(&mut self, draining: bool) {
         self.draining = draining;
     }
 
-    /// Tells whether the service drains.
+    /// Whether the service drains.
     #[must_use]
     pub const fn is_draining(&self) -> bool {
         self.draining
     }
 
-    /// Sets which workers live: a bit for each.
+    /// Sets which workers run: a bit for each.
     pub const fn set_workers_alive(&mut self, alive: u64) {
         if let Some(workers) = &mut self.workers {
             workers.alive = alive;
@@ -148,29 +149,29 @@ impl Setup {
         self.epoch_unix_secs + now.as_millis() / 1000
     }
 
-    /// Tells whether a binding was made at this server, by whichever of its workers.
+    /// Whether a binding was made at this server, by any of its workers.
     #[must_use]
     pub fn is_here(&self, binding: &Binding) -> bool {
         binding.origin.is_none() || self.is_of_worker(binding)
     }
 
-    /// Tells whether a binding was made at another worker of this server.
+    /// Whether a binding was made at another worker of this server.
     pub(super) fn is_of_worker(&self, binding: &Binding) -> bool {
         let node = binding.node();
         node != 0 && self.is_worker_node(node)
     }
 
-    /// Tells whether a node is another worker of this server.
+    /// Whether a node is another worker of this server.
     pub(super) fn is_worker_node(&self, number: u16) -> bool {
         self.workers.as_ref().is_some_and(|workers| workers.has_node(number))
     }
 
-    /// Tells whether a flow's connection belongs to another worker.
+    /// Whether a flow's connection belongs to another worker.
     pub(super) fn is_at_worker(&self, flow: &Flow) -> bool {
         self.workers.as_ref().is_some_and(|workers| workers.is_other(flow.connection))
     }
 
-    /// Tells whether a flow's peer is another node.
+    /// Whether a flow's peer is another node.
     pub(super) fn is_from_node(&self, flow: &Flow) -> bool {
         self.nodes.as_ref().is_some_and(|nodes| nodes.is_node(flow.peer.ip()))
     }

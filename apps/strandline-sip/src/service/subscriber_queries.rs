@@ -10,12 +10,12 @@ const WAITING_MAX: usize = 20_000;
 /// Maximum number of requests that wait for one subscriber.
 const EACH_MAX: usize = 16;
 
-/// What a subscriber is looked up for.
+/// Why a subscriber is looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// To tell whether a request comes from the subscriber.
+    /// To authenticate a request of the subscriber.
     Proof,
-    /// To tell a callee who isn't registered from one who doesn't exist.
+    /// To distinguish a callee without bindings from one that doesn't exist.
     Callee,
 }
 
@@ -32,11 +32,11 @@ pub(super) struct Waiting {
 /// Whether a request may wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// It may.
+    /// The request may wait.
     Admitted,
-    /// It waits already: this is a retransmission.
+    /// The request is a retransmission of one that waits.
     Waits,
-    /// Too many wait.
+    /// Too many requests wait.
     Full,
 }
 
@@ -59,8 +59,8 @@ impl SubscriberQueries {
         self.count
     }
 
-    /// Tells whether a request may wait for a subscriber. Half of the places at most are for callees, so that phones can register all
-    /// the same.
+    /// Whether a request may wait for a subscriber. Half of the places at most are for callees, so that
+    /// phones can still register.
     pub(super) fn admit(
         &self,
         who: &Subscriber,
@@ -89,7 +89,7 @@ impl SubscriberQueries {
         self.count += 1;
     }
 
-    /// Takes what waits for a subscriber.
+    /// Removes and returns the requests that wait for a subscriber.
     pub(super) fn take(&mut self, who: &Subscriber) -> Vec<Waiting> {
         let all = self.waiting.remove(who).unwrap_or_default();
         self.count = self.count.saturating_sub(all.len());

@@ -1,4 +1,5 @@
-//! The targets of a request for one of our users (RFC 3261 section 16.5, RFC 5626 section 7, RFC 5627 section 6.1).
+//! The targets of a request for one of our users (RFC 3261 section 16.5, RFC 5626 section 7, RFC 5627 section
+//! 6.1).
 
 use crate::bindings::{Binding, FlowUse, bindings_of, instance_of, is_later, is_same_instance};
 use crate::codec::{SipUri, StatusCode, Uri, unescape};
@@ -12,18 +13,18 @@ use super::router::Router;
 
 const NO_GRUU: Verdict = (StatusCode::NOT_FOUND, Some("No Such GRUU"));
 
-/// How a binding is reached.
+/// How to reach a binding.
 enum Reached {
     At(Target),
-    /// It can't be reached: the flow that it depends on is gone.
+    /// Unreachable: the flow that it depends on is gone.
     Dead,
-    /// It must not be used for this request.
+    /// Not to be used for this request.
     Not,
 }
 
 impl Router<'_> {
-    /// Appends the contacts of a user, the most preferred first. `uri` is the request URI.
-    pub(super) fn look_up(
+    /// Appends the contacts of a user in the location service, by descending `q`. `uri` is the request URI.
+    pub(super) fn registered_targets(
         &self,
         aor: &[u8],
         uri: &SipUri<'_>,
@@ -84,7 +85,7 @@ impl Router<'_> {
         };
         let fallback = match (binding.flow_use, over_flow.is_some() && binding.path.is_empty()) {
             (FlowUse::First, true) if of_worker => own().and_then(|place| match place {
-                // Whether the connection stands isn't known for sure.
+                // The connection of another worker may have ended.
                 Place::Flow(flow) => Some(Detour::over(flow)),
                 Place::Name(_) => None,
             }),
@@ -94,7 +95,7 @@ impl Router<'_> {
             (FlowUse::Last, _) => self.last_way(binding),
             _ => None,
         };
-        // If it turns out to be gone there, that is a flow that has failed.
+        // If the other worker finds it gone, the flow has failed.
         let over_node = over_flow.is_some_and(|flow| fallback.is_none() && self.setup.is_at_worker(&flow));
         let over_flow = over_flow.map(Place::Flow);
         let by_uri = over_flow.is_none() || !binding.path.is_empty();
@@ -103,7 +104,7 @@ impl Router<'_> {
         let fallback = fallback.filter(|detour| may(&detour.flow));
         let place = if binding.path.is_empty() { over_flow.or_else(own) } else { next() };
         let (place, path) = match (place, &fallback) {
-            // Names aren't looked up.
+            // Names aren't resolved.
             (None, Some(detour)) => (Some(Place::Flow(detour.flow)), detour.path.clone()),
             (place, _) => (place, binding.path.clone()),
         };
@@ -116,7 +117,7 @@ impl Router<'_> {
         Reached::At(Target { path, neighbour, fallback, by_uri, over_node, ..target })
     }
 
-    /// The flow of a phone whose host may be unknown, or the detour through the node that the phone has registered at.
+    /// The flow of a phone whose contact's host may be unresolvable, or the detour through its node.
     fn last_way(&self, binding: &Binding) -> Option<Detour> {
         match &binding.origin {
             _ if !binding.path.is_empty() => None,
@@ -130,8 +131,8 @@ impl Router<'_> {
         self.setup.nodes.as_ref().and_then(|nodes| nodes.through(node, token))
     }
 
-    /// Replaces `aor` by the address of record of a GRUU, and returns its instance. A public GRUU is valid as long as its user is;
-    /// which users there are isn't known here.
+    /// Replaces `aor` by the address of record of a GRUU, and returns its instance. A public GRUU is valid as
+    /// long as its user exists, which isn't checked here.
     fn open_gruu(&self, uri: &SipUri<'_>, aor: &mut Vec<u8>) -> Result<Box<[u8]>, Verdict> {
         self.setup.write_aor(uri, aor);
         if let Some(Some(value)) = uri.gruu() {
@@ -151,8 +152,9 @@ impl Router<'_> {
         Ok(instance.into())
     }
 
-    /// The bindings of a GRUU's instance, one after the other, the one that was refreshed last first.
-    pub(super) fn find_instance(
+    /// Appends the bindings of a GRUU's instance, to be tried one after the other, the most recently
+    /// refreshed first.
+    pub(super) fn gruu_targets(
         &self,
         incoming: &Incoming<'_>,
         uri: &SipUri<'_>,
@@ -165,7 +167,7 @@ impl Router<'_> {
         if bindings.is_empty() {
             return Err((StatusCode::TEMPORARILY_UNAVAILABLE, None));
         }
-        // Not every sender may use a Route that isn't ours, unless the registration leads there as well.
+        // Only some senders may use a Route that isn't ours, unless the registration leads there as well.
         let direct = way.next.map(|_| self.direct_target(incoming, way));
         let routed = way.next.and_then(|next| self.setup.place(&next.sip_uri().ok()?));
         let (mut dead, mut denied) = (false, None);
@@ -189,7 +191,7 @@ impl Router<'_> {
                 }
                 (None, Reached::Not) => None,
             };
-            // The Route leads there, and the Path would lead there again (section 6.1).
+            // The Route leads to the phone already; the Path would repeat it (section 6.1).
             let uri = Some(Box::from(&*binding.contact));
             targets.extend(target.map(|target| Target { uri, ..target }));
         }
@@ -203,7 +205,7 @@ impl Router<'_> {
     }
 
     /// The first binding of a GRUU's instance, as a target.
-    pub(super) fn find_gruu(
+    pub(super) fn gruu_target(
         &self,
         incoming: &Incoming<'_>,
         uri: &SipUri<'_>,
@@ -211,11 +213,12 @@ impl Router<'_> {
         aor: &mut Vec<u8>,
     ) -> Result<Target, Verdict> {
         let mut targets = Vec::new();
-        self.find_instance(incoming, uri, way, aor, &mut targets)?;
+        self.gruu_targets(incoming, uri, way, aor, &mut targets)?;
         targets.into_iter().next().ok_or(NO_GRUU)
     }
 
-    /// Refuses a request that begins a dialog if its Contact is the GRUU of another of our users (section 6.2).
+    /// Refuses a request that begins a dialog if its Contact is the GRUU of another of our users (section
+    /// 6.2).
     pub(super) fn check_contact(&self, incoming: &Incoming<'_>, aor: &mut Vec<u8>) -> Result<(), Verdict> {
         if !incoming.proved || incoming.essentials.to.tag.is_some() || !self.setup.settings.gives_gruus() {
             return Ok(());
@@ -234,7 +237,7 @@ impl Router<'_> {
         if contact.gruu().is_none() || !self.setup.settings.is_domain(&contact.host, contact.port) {
             return Ok(());
         }
-        // One that is not valid is the caller's own problem.
+        // An invalid GRUU harms only the caller.
         let mut owner = Vec::new();
         if self.open_gruu(&contact, &mut owner).is_err() {
             return Ok(());
@@ -244,7 +247,7 @@ impl Router<'_> {
     }
 }
 
-/// Tells whether both lead to one host.
+/// Whether both lead to the same host.
 fn is_same_place(one: &Place, other: Option<&Place>) -> bool {
     match (one, other) {
         (Place::Flow(one), Some(Place::Flow(other))) => {
@@ -263,15 +266,16 @@ fn listens_elsewhere(place: &Place, binding: &Binding) -> Option<Flow> {
     }
 }
 
-/// Makes targets be tried in this order, the next one only if the last isn't reached.
+/// Orders targets to be tried one after the other, the next one only if the previous one isn't reached.
 fn in_sequence(targets: &mut [Target]) {
     for (number, target) in targets.iter_mut().enumerate() {
         target.q = (HOP_Q - 1).saturating_sub(number as u16).max(INSTANCE_Q);
     }
 }
 
-/// Leaves one target for each phone: the binding that was refreshed last. The phone's other bindings are tried when that one fails (RFC
-/// 5626 section 7), also while other phones ring. All have the place of the first one in the order of `q`.
+/// Keeps one target for each phone: the binding that was refreshed last. The phone's other bindings are tried
+/// when that one fails (RFC 5626 section 7), also while other phones ring. All share the place of that
+/// binding in the order of `q`.
 fn one_of_each_instance(bindings: &[Binding], found: &mut Vec<(usize, Target)>) {
     let instance = |place: usize| bindings.get(place).map_or(&[][..], |binding| &binding.instance);
     let is_same = |one: usize, other: usize| {

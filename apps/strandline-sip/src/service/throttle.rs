@@ -1,5 +1,5 @@
-//! What downstream neighbours ask for when they have too much to do (RFC 7339, RFC 7415): how much we send them, and what
-//! not. No I/O, no clock.
+//! Overload control towards downstream neighbours (RFC 7339, RFC 7415): their feedback limits the requests
+//! that are sent to them. No I/O, no clock.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -8,22 +8,24 @@ use std::collections::HashMap;
 use crate::codec::{HeaderName, Message, ParamValue, Via};
 use crate::transaction::Time;
 
-/// Maximum number of neighbours; feedback of others isn't heeded.
+/// Maximum number of neighbours; feedback of further ones is ignored.
 const NEIGHBOURS_MAX: usize = 4096;
 /// Validity of feedback without `oc-validity`, in milliseconds (RFC 7339 section 4.3).
 const VALIDITY_MS: u64 = 500;
 /// Maximum validity of feedback, in milliseconds.
 const VALIDITY_MS_MAX: u64 = 600_000;
-/// What is asked of all requests is taken from those that can be spared: how many those are is counted over so long.
+/// Period over which the share of requests without priority is counted: a reduction of all requests is taken
+/// from those.
 const MIX_MS: u64 = 5000;
-/// How many can be spared until that is known (RFC 7339 section 7.2).
+/// The assumed share of requests without priority until it has been counted (RFC 7339 section 7.2).
 const MIX: f64 = 0.8;
-/// A burst that a rate lets pass, in requests: of those that can be spared, and of the others (RFC 7415 section 3.5.2).
+/// Burst that a rate allows, in requests: of those without priority, and of the others (RFC 7415 section
+/// 3.5.2).
 const BURST: f64 = 5.0;
 const BURST_URGENT: f64 = 10.0;
-/// After so many time-outs in a row nothing is sent but a probe now and then (RFC 7339 section 5.9).
+/// Number of consecutive time-outs after which only probes are sent (RFC 7339 section 5.9).
 const SILENT_MAX: u32 = 3;
-/// The time between the first two probes, milliseconds, and the longest: it doubles.
+/// The first and the longest interval between probes, in milliseconds: it doubles each time.
 const PROBE_MS: u64 = 1000;
 const PROBE_MS_MAX: u64 = 32_000;
 
@@ -32,7 +34,7 @@ const PROBE_MS_MAX: u64 = 32_000;
 enum Algorithm {
     /// This percentage of all requests is withheld (RFC 7339 section 7).
     Loss(f64),
-    /// So many requests in a second are sent: a leaky bucket (RFC 7415 section 3.5).
+    /// Maximum number of requests per second: a leaky bucket (RFC 7415 section 3.5).
     Rate { per_sec: f64, content_secs: f64, at: Time },
 }
 
@@ -49,15 +51,15 @@ struct Wanted {
 #[derive(Debug, Clone, Copy)]
 struct Neighbour {
     wanted: Option<Wanted>,
-    /// Requests since `counted_at` that can be spared, and all.
+    /// Requests since `counted_at`: those without priority, and all.
     spare: u32,
     all: u32,
     counted_at: Time,
-    /// The share of those that can be spared.
+    /// The share of requests without priority.
     mix: f64,
-    /// Time-outs and failures since it was last heard of.
+    /// Time-outs and failures since its last response.
     silent: u32,
-    /// No probe before.
+    /// The earliest time of the next probe.
     probe_at: Time,
     seen: Time,
 }
@@ -65,15 +67,15 @@ struct Neighbour {
 /// Counters of feedback and of withheld requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThrottleCounters {
-    /// Feedback that was heeded.
+    /// Feedback that was applied.
     pub heeded: u64,
-    /// Requests that were not sent because of them.
+    /// Requests that were withheld because of feedback.
     pub withheld: u64,
-    /// Requests that were not sent because a neighbour doesn't respond any more.
+    /// Requests that were not sent because a neighbour no longer responds.
     pub silent: u64,
 }
 
-/// Downstream neighbours by address and port, which is what control is about (RFC 7339 section 5.4).
+/// Downstream neighbours by address and port, the unit of overload control (RFC 7339 section 5.4).
 #[derive(Debug)]
 pub(super) struct Throttle {
     neighbours: HashMap<SocketAddr, Neighbour>,
@@ -81,7 +83,7 @@ pub(super) struct Throttle {
     pub(super) counters: ThrottleCounters,
 }
 
-/// Tells whether a request has priority (RFC 7339 section 5.10.1): those within dialogs, and emergencies.
+/// Whether a request has priority (RFC 7339 section 5.10.1): those within dialogs, and emergencies.
 pub(super) fn is_urgent(message: &Message<'_>, in_dialog: bool) -> bool {
     let uri = message.request_line().map_or(&b""[..], |line| line.uri);
     let begins = |with: &[u8]| uri.get(..with.len()).is_some_and(|head| head.eq_ignore_ascii_case(with));
@@ -118,7 +120,7 @@ impl Throttle {
             neighbour.silent = 0;
             neighbour.seen = now;
         }
-        let told = via.oc.then(|| Told::read(via)).flatten();
+        let told = via.oc.then(|| StartupMessage::read(via)).flatten();
         let Some(told) = told else { return };
         let Some(neighbour) = self.place(now, peer) else { return };
         let kept = neighbour.wanted.filter(|wanted| now < wanted.until);
@@ -133,7 +135,7 @@ impl Throttle {
         if let Some(Wanted { algorithm: Algorithm::Rate { .. }, .. }) = wanted
             && !matches!(kept, Some(Wanted { algorithm: Algorithm::Rate { .. }, .. }))
         {
-            // Buckets that begin together don't stay together (RFC 7415 section 3.5.3).
+            // Randomised, so that the buckets of several senders don't stay in step (RFC 7415 section 3.5.3).
             let chance = self.chance();
             self.fill(peer, chance - 0.5);
         }
@@ -146,7 +148,7 @@ impl Throttle {
         }
     }
 
-    /// Notes that a neighbour could not be reached, or has not responded for as long as a transaction lasts.
+    /// Records that a neighbour could not be reached, or that a transaction to it timed out.
     pub(super) fn failed(&mut self, now: Time, peer: SocketAddr) {
         if let Some(neighbour) = self.place(now, peer) {
             neighbour.silent = neighbour.silent.saturating_add(1);
@@ -157,7 +159,7 @@ impl Throttle {
 
     fn place(&mut self, now: Time, peer: SocketAddr) -> Option<&mut Neighbour> {
         if self.neighbours.len() >= NEIGHBOURS_MAX && !self.neighbours.contains_key(&peer) {
-            // Nobody pays for this more often than neighbours come.
+            // This scan runs at most once for each new neighbour.
             let is_of_use = |neighbour: &Neighbour| {
                 neighbour.wanted.is_some_and(|wanted| now < wanted.until)
                     || now - neighbour.seen < Duration::from_millis(2 * PROBE_MS_MAX)
@@ -180,7 +182,7 @@ impl Throttle {
         Some(self.neighbours.entry(peer).or_insert(new))
     }
 
-    /// Tells whether a request may be sent to a neighbour now.
+    /// Whether a request may be sent to a neighbour now.
     pub(super) fn allows(&mut self, now: Time, peer: SocketAddr, urgent: bool) -> bool {
         if self.neighbours.is_empty() {
             return true;
@@ -192,7 +194,7 @@ impl Throttle {
                 self.counters.silent += 1;
                 return false;
             }
-            // One at a time.
+            // Only one probe at a time.
             let doublings = neighbour.silent.saturating_sub(SILENT_MAX).min(5);
             neighbour.probe_at = now + Duration::from_millis((PROBE_MS << doublings).min(PROBE_MS_MAX));
         }
@@ -227,7 +229,8 @@ impl Neighbour {
     }
 }
 
-/// The percentage of requests of this kind to leave out, so that it is `percent` of all (RFC 7339 section 7.2).
+/// The percentage of requests of this kind to leave out, so that it is `percent` of all (RFC 7339 section
+/// 7.2).
 fn loss(percent: f64, mix: f64, urgent: bool) -> f64 {
     let spare = mix * 100.0;
     match (urgent, percent <= spare) {
@@ -255,14 +258,14 @@ fn leak(per_sec: f64, content_secs: &mut f64, at: &mut Time, now: Time, urgent: 
 }
 
 /// The feedback in a Via.
-struct Told {
+struct StartupMessage {
     value: Option<u32>,
     is_rate: bool,
     validity_ms: Option<u64>,
     seq: Option<Sequence>,
 }
 
-impl Told {
+impl StartupMessage {
     /// `None` if it makes no sense, or is an unknown algorithm.
     fn read<'a>(via: &Via<'a>) -> Option<Self> {
         let (mut value, mut algorithm, mut validity, mut seq) = (None, None, None, None);
@@ -274,15 +277,15 @@ impl Told {
                 11 if name.eq_ignore_ascii_case(b"oc-validity") => &mut validity,
                 _ => continue,
             };
-            // Of one that is there twice the first counts.
+            // Of a repeated parameter the first counts.
             place.get_or_insert(said);
         }
         let text = |said: Option<Option<ParamValue<'a>>>| -> Option<&'a str> {
             said.flatten().and_then(|value| core::str::from_utf8(value.as_bytes()).ok())
         };
         let validity_ms = text(validity).map(str::parse).transpose().ok()?;
-        // A time without a value is none (section 4.3), and a value is what they are asked for: most say only that they could
-        // have one.
+        // `oc-validity` without a value counts as absent (section 4.3). `oc` without a value only announces
+        // support, as most neighbours do.
         let value = text(value);
         if value.is_none() && validity_ms != Some(0) {
             return None;
@@ -310,7 +313,7 @@ impl Told {
         }
         let algorithm = match (self.is_rate, last) {
             (false, _) => Algorithm::Loss(value.min(100.0)),
-            // What is in the bucket stays there, as many requests as before.
+            // The bucket keeps its level, counted in requests.
             (true, Some(Algorithm::Rate { per_sec, content_secs, at })) => {
                 let content_secs = if value > 0.0 { content_secs * per_sec / value } else { content_secs };
                 Algorithm::Rate { per_sec: value, content_secs, at }
@@ -321,7 +324,8 @@ impl Told {
     }
 }
 
-/// Tells whether a sequence number is later. A much smaller one has begun anew (RFC 7339 section 4.4).
+/// Whether a sequence number is later. A much smaller one comes from a neighbour that has restarted (RFC 7339
+/// section 4.4).
 fn is_later(seq: Sequence, last: Sequence) -> bool {
     seq > last || seq.0 < last.0 / 2
 }

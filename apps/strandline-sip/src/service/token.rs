@@ -1,5 +1,6 @@
-//! Flow tokens (RFC 5626 section 5.2): the ways to both ends of a dialog, in the user part of a Record-Route, sealed so that
-//! nobody else can make one. So a dialog needs no state here, and lives as long as its flows.
+//! Flow tokens (RFC 5626 section 5.2): the ways to both ends of a dialog, in the user part of a Record-Route,
+//! sealed so that only this server can make one. A dialog therefore needs no state here, and works as long as
+//! its flows.
 
 use core::hash::Hasher;
 use core::net::{IpAddr, SocketAddr, SocketAddrV6};
@@ -13,20 +14,20 @@ use crate::transaction::{Flow, Protocol, hex};
 /// An end of a dialog, as seen from here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct End {
-    /// The way there.
+    /// The flow to it.
     pub flow: Flow,
-    /// The mark of the name that led there (see [`Tokens::host_mark`]); 0 for none.
+    /// The hash of the name that led there (see [`Tokens::host_mark`]); 0 for none.
     pub host: u32,
 }
 
-/// The ways to both ends of a dialog.
+/// The flows to both ends of a dialog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token {
-    /// Who sent the request that began the dialog.
+    /// The sender of the request that began the dialog.
     pub caller: End,
-    /// Who it was sent to.
+    /// The receiver of that request.
     pub callee: End,
-    /// Of the caller's tag: requests in which it is From's come from the caller.
+    /// A hash of the caller's tag: requests with it in From come from the caller.
     tag: u32,
 }
 
@@ -39,19 +40,20 @@ pub struct Tokens {
 const SEAL_LEN: usize = 8;
 /// A tag, two ends of 35 bytes each, and the seal.
 const BODY_MAX: usize = 4 + 2 * 35 + SEAL_LEN;
-/// How long a proof is made the same, as a power of two.
+/// Period for which a proof stays the same, as a power of two.
 const PROOF_SECS_LOG2: u32 = 10;
-/// Stands for the domain of a flow that was opened: its number means nothing to a later run, so it isn't kept.
+/// Replaces the domain number of a flow in a token: it is meaningless after a restart.
 pub(super) const NAMED: u32 = u32::MAX;
 
 impl Tokens {
-    /// With a key, which must be random and the same after a restart if dialogs are to survive it.
+    /// `key` must be random, and the same after a restart if dialogs are to survive it.
     #[must_use]
     pub fn new(key: [u8; 16]) -> Self {
         Self { hasher: SipHasher24::new_with_key(&key) }
     }
 
-    /// So long that no tags meet: in 16 bits those of two parties would in one call of 65,536, whose ends would then be mixed up.
+    /// Long enough to avoid collisions: with 16 bits the tags of two parties would collide in one call of
+    /// 65,536, and its ends would be mixed up.
     fn tag_mark(&self, tag: &[u8]) -> u32 {
         let mut hasher = self.hasher;
         hasher.write(b"tag");
@@ -59,8 +61,8 @@ impl Tokens {
         hasher.finish() as u32
     }
 
-    /// What stands for the name of a host, in any case and without the dot at its end: who doesn't have the key can't tell which
-    /// names have the same one. Never 0.
+    /// A keyed hash of a host name, in lower case and without the dot at its end. Without the key, collisions
+    /// can't be predicted. Never 0.
     #[must_use]
     pub fn host_mark(&self, name: &[u8]) -> u32 {
         let mut hasher = self.hasher;
@@ -72,7 +74,7 @@ impl Tokens {
         (hasher.finish() as u32).max(1)
     }
 
-    /// Tokens of one kind can't be taken for those of another.
+    /// Separates the kinds of tokens.
     fn seal(&self, kind: &[u8], bytes: &[u8]) -> [u8; SEAL_LEN] {
         let mut hasher = self.hasher;
         hasher.write(kind);
@@ -83,7 +85,8 @@ impl Tokens {
     fn open<'a>(&self, kind: &[u8], text: &[u8], room: &'a mut [u8; BODY_MAX]) -> Option<&'a [u8]> {
         let len = base64url_decode(text, room)?;
         let (body, seal) = room.get(..len)?.split_at_checked(len.checked_sub(SEAL_LEN)?)?;
-        // The seal isn't compared in constant time: with 64 bits of SipHash there is nothing to learn from it.
+        // The comparison need not take constant time: a 64-bit SipHash can't be guessed step by step over the
+        // network.
         (self.seal(kind, body) == *seal).then_some(body)
     }
 
@@ -113,28 +116,29 @@ impl Tokens {
         Some(Token { caller, callee, tag })
     }
 
-    /// Opens what stands for a flow at other nodes; `None` if it isn't one of ours.
+    /// Opens a token that names a flow to other nodes; `None` if it isn't one of ours.
     #[must_use]
     pub fn read_flow(&self, text: &[u8]) -> Option<Flow> {
         let mut room = [0; BODY_MAX];
         Some(take_end(&mut self.open(b"flow", text, &mut room)?)?.flow)
     }
 
-    /// Appends what stands in a Path for the flow of a phone that registers elsewhere (RFC 5626 section 5.1).
+    /// Appends the token that names, in a Path, the flow of a phone that registers elsewhere (RFC 5626
+    /// section 5.1).
     pub fn write_path(&self, flow: &Flow, out: &mut Vec<u8>) {
         let mut body = Body::default();
         body.put_flow(flow, 0);
         self.finish(b"path", body, out);
     }
 
-    /// Opens what stands in a Path; `None` if it isn't one of ours.
+    /// Opens a token of a Path; `None` if it isn't one of ours.
     #[must_use]
     pub fn read_path(&self, text: &[u8]) -> Option<Flow> {
         let mut room = [0; BODY_MAX];
         Some(take_end(&mut self.open(b"path", text, &mut room)?)?.flow)
     }
 
-    /// What is told to nobody but who gets what is sent to this address. It is good for 17 to 34 minutes.
+    /// A proof that only the receiver at this address learns. It is valid for 17 to 34 minutes.
     pub(super) fn proof(&self, address: IpAddr, unix_secs: u64) -> [u8; 16] {
         let mut body = Body::default();
         match address.to_canonical() {
@@ -145,7 +149,7 @@ impl Tokens {
         hex(u64::from_le_bytes(self.seal(b"proof", body.bytes())))
     }
 
-    /// Was this told to that address of late?
+    /// Whether this proof was recently sent to that address.
     pub(super) fn is_proof(&self, text: &[u8], address: IpAddr, unix_secs: u64) -> bool {
         [unix_secs, unix_secs.saturating_sub(1 << PROOF_SECS_LOG2)]
             .iter()
@@ -172,7 +176,7 @@ impl SealFlow for Tokens {
     }
 }
 
-/// What a token is made of.
+/// The contents of a token.
 struct Body {
     bytes: [u8; BODY_MAX],
     len: usize,
@@ -196,7 +200,7 @@ impl Body {
         }
     }
 
-    /// A flag for each thing that isn't always there.
+    /// A flag for each optional part.
     fn put_flow(&mut self, flow: &Flow, host: u32) {
         let v6 = matches!(flow.peer.ip(), IpAddr::V6(_));
         let connected = flow.connection != 0;

@@ -28,8 +28,8 @@ const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS worker_journal
         (number INTEGER PRIMARY KEY, worker INTEGER NOT NULL, changes BLOB NOT NULL);";
 
-/// Each worker folds its own rows of the journal, so numbers up to the highest that any of them has folded may be missing. This position
-/// is that number; every later number must be there.
+/// Each worker folds its own rows of the journal, so numbers up to the highest that any of them has folded
+/// may be missing. This position is that number; every later number must be there.
 const FOLDED: &str = "workers folded";
 
 /// The node name of a worker; workers are numbered from 1 in it.
@@ -291,7 +291,8 @@ fn read(connection: &Connection, damage: &mut Damage) -> rusqlite::Result<Read> 
     Ok((states, journal, last))
 }
 
-/// The highest number of the journal that a worker has folded; `None` in a file of a version that didn't note it.
+/// The highest number of the journal that a worker has folded; `None` in a file of a version that didn't note
+/// it.
 fn position(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     let select = "SELECT number FROM positions WHERE name = ?1";
     connection.query_row(select, [FOLDED], |row| row.get(0)).optional()

@@ -125,7 +125,7 @@ impl Writer {
     }
 
     /// Takes back the responses that have waited since `since` or longer. They are not returned again,
-    /// whatever becomes of their changes.
+    /// whether or not their changes were stored.
     #[must_use]
     pub fn overdue(&self, since: Duration) -> Vec<Outbox> {
         let mut queue = lock(&self.shared);

@@ -49,7 +49,8 @@ impl Account {
         self.is_below(most, request.saturating_mul(copies))
     }
 
-    /// Tells whether there is room for so many copies of a request. One within a dialog that began here may take more than a new one.
+    /// Whether there is room for so many copies of a request. One within a dialog that began here may take
+    /// more than a new one.
     #[cfg(feature = "server")]
     pub(crate) fn has_room_for(&self, request: usize, copies: usize, in_dialog: bool) -> bool {
         if in_dialog { self.has_room(request) } else { self.has_room_for_new(request, copies) }

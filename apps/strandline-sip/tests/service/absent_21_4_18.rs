@@ -121,7 +121,7 @@ fn call_waits_for_the_subscriber_lookup() {
         assert_eq!(wanted.len(), 1);
         assert_eq!(*wanted[0].user, *format!("user{number}").as_bytes());
         assert_eq!(*wanted[0].domain, *b"example.com");
-        world.service.looked_up(world.now, wanted[0].clone(), Some(secret));
+        world.service.handle_subscriber(world.now, wanted[0].clone(), Some(secret));
         let sent = world.sent();
         assert_eq!((sent.len(), sent[0].first_line()), (1, line));
         // The result is cached, for a retransmission and for other callers.
@@ -156,7 +156,7 @@ fn while_nobody_can_look_a_callee_is_unavailable() {
     let text = call(&gateway(), "sip:bob@example.com", "1");
     assert!(world.receive(&gateway(), &text).is_empty());
     let bob = world.service.access_mut().take_wanted().remove(0);
-    world.service.looked_up(world.now, bob, None);
+    world.service.handle_subscriber(world.now, bob, None);
     let sent = world.sent();
     // 503 would tell others that this whole server is unavailable.
     assert_eq!((sent[0].first_line(), sent[0].line("Retry-After")), (UNAVAILABLE, None));
@@ -184,11 +184,11 @@ fn callee_lookup_keeps_the_callers_password() {
     assert!(world.receive(&alice, &own_call(&alice, "bob", "2", Some(&challenge))).is_empty());
     let mut wanted = world.service.access_mut().take_wanted();
     assert_eq!(*wanted[0].user, *b"alice");
-    world.service.looked_up(world.now, wanted.remove(0), Some(password("wonder")));
+    world.service.handle_subscriber(world.now, wanted.remove(0), Some(password("wonder")));
     assert!(world.sent().is_empty());
     let mut wanted = world.service.access_mut().take_wanted();
     assert_eq!(*wanted[0].user, *b"bob");
-    world.service.looked_up(world.now, wanted.remove(0), Some(password("x")));
+    world.service.handle_subscriber(world.now, wanted.remove(0), Some(password("x")));
     let sent = world.sent();
     assert_eq!((sent.len(), sent[0].first_line()), (1, UNAVAILABLE));
 }

@@ -331,7 +331,11 @@ impl Chaos {
                 1 => Found::NoAnswer,
                 _ => Found::Servers(vec![server(20), server(21)]),
             };
-            self.world.service.located(now, &question, Answer { found, ttl: Duration::from_secs(30) });
+            self.world.service.handle_dns_answer(
+                now,
+                &question,
+                Answer { found, ttl: Duration::from_secs(30) },
+            );
         }
     }
 

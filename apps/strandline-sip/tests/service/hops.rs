@@ -45,7 +45,11 @@ fn first(world: &mut World, method: &str) -> (Sent, ClientId) {
     };
     for question in world.service.servers_mut().take_wanted() {
         let found = Found::Servers(vec![server(1), server(2)]);
-        world.service.located(world.now, &question, Answer { found, ttl: Duration::from_secs(600) });
+        world.service.handle_dns_answer(
+            world.now,
+            &question,
+            Answer { found, ttl: Duration::from_secs(600) },
+        );
     }
     let client = world.service.output().out.iter().find_map(|(item, _)| item.client).unwrap();
     let sent = world.sent().into_iter().find(|sent| sent.flow.peer == at(1).0.peer).expect("the first hop");

@@ -135,7 +135,7 @@ fn named_server_is_tried_by_tcp_then_udp() {
     };
     let question = world.service.servers_mut().take_wanted().remove(0);
     let found = Found::Servers(vec![server(1), server(2)]);
-    world.service.located(world.now, &question, Answer { found, ttl: Duration::from_secs(60) });
+    world.service.handle_dns_answer(world.now, &question, Answer { found, ttl: Duration::from_secs(60) });
     let client = world.service.output().out.iter().find_map(|(item, _)| item.client).unwrap();
     assert_eq!(world.sent()[0].flow, Flow::to(Protocol::Tcp, "203.0.113.1:5060".parse().unwrap()));
     world.service.send_failed(world.now, client);

@@ -39,7 +39,7 @@ mod repeated_17_2_2;
 mod replaced_rfc5626;
 mod routing;
 mod servers_rfc3263;
-mod siblings;
 mod sides_16_7;
 mod torture;
 mod trunks;
+mod workers;

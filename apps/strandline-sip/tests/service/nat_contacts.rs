@@ -67,7 +67,7 @@ fn called(found: &Found) -> (World, Vec<Sent>) {
     assert_eq!(questions.len(), 1);
     for question in questions {
         let answer = Answer { found: found.clone(), ttl: Duration::from_secs(600) };
-        world.service.located(world.now, &question, answer);
+        world.service.handle_dns_answer(world.now, &question, answer);
     }
     let sent = world.sent();
     (world, sent)
@@ -123,7 +123,7 @@ fn names_server(last: u8) -> Found {
 fn dns_answers(world: &mut World, found: &Found) -> Vec<Sent> {
     for question in world.service.servers_mut().take_wanted() {
         let answer = Answer { found: found.clone(), ttl: Duration::from_secs(5) };
-        world.service.located(world.now, &question, answer);
+        world.service.handle_dns_answer(world.now, &question, answer);
     }
     world.sent()
 }

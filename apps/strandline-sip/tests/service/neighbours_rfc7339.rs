@@ -160,7 +160,7 @@ fn other_server_takes_the_excess_5_10() {
     let now = all.world.now;
     for question in all.world.service.servers_mut().take_wanted() {
         let answer = Answer { found: found.clone(), ttl: Duration::from_secs(60) };
-        all.world.service.located(now, &question, answer);
+        all.world.service.handle_dns_answer(now, &question, answer);
     }
     assert_eq!(all.world.sent()[0].flow, at(5070).0);
 }

@@ -333,7 +333,7 @@ fn request_waits_for_its_users_lookup() {
     assert_eq!(wanted.len(), 1);
     assert_eq!((&*wanted[0].user, &*wanted[0].domain), (&b"bob"[..], &b"example.com"[..]));
     let secret = Secret::of(Some(b"wonder".to_vec()), Vec::new());
-    world.service.looked_up(world.now, wanted[0].clone(), Some(secret));
+    world.service.handle_subscriber(world.now, wanted[0].clone(), Some(secret));
     let sent = world.sent();
     assert_eq!(sent.len(), 1, "{sent:#?}");
     assert_eq!(sent[0].first_line(), "SIP/2.0 200 OK");
@@ -353,13 +353,13 @@ fn failed_lookup_is_503_and_unknown_challenged() {
     let text = with_credentials(&phone, "eve", &challenge, "guess", 2);
     assert!(world.receive(&phone, &text).is_empty());
     let eve = world.service.access_mut().take_wanted().remove(0);
-    world.service.looked_up(world.now, eve.clone(), None);
+    world.service.handle_subscriber(world.now, eve.clone(), None);
     let later = world.sent().remove(0);
     assert_eq!(later.first_line(), "SIP/2.0 503 Service Unavailable");
     assert_eq!(later.line("Retry-After"), Some("10"));
     assert!(world.receive(&phone, &text.replace("z9hG4bK", "z9hG4bKx")).is_empty());
     assert_eq!(world.service.access_mut().take_wanted(), std::slice::from_ref(&eve));
-    world.service.looked_up(world.now, eve, Some(None));
+    world.service.handle_subscriber(world.now, eve, Some(None));
     assert!(world.sent().remove(0).first_line().starts_with("SIP/2.0 401"));
     // The user is known not to exist, so no lookup is made.
     let sent = world.one(&phone, &text.replace("z9hG4bK", "z9hG4bKy"));
@@ -408,6 +408,10 @@ fn alias_subscribers_are_sought_in_their_domain() {
     assert!(world.receive(&phone, &text).is_empty());
     let wanted = world.service.access_mut().take_wanted().remove(0);
     assert_eq!((&*wanted.user, &*wanted.domain), (&b"bob"[..], &b"example.com"[..]));
-    world.service.looked_up(world.now, wanted, Some(Secret::of(Some(b"wonder".to_vec()), Vec::new())));
+    world.service.handle_subscriber(
+        world.now,
+        wanted,
+        Some(Secret::of(Some(b"wonder".to_vec()), Vec::new())),
+    );
     assert_eq!(world.sent()[0].first_line(), "SIP/2.0 200 OK");
 }

@@ -33,7 +33,7 @@ fn call(world: &mut World, user: &str) -> Sent {
             addresses: vec!["203.0.113.9:5060".parse().unwrap()],
         };
         let answer = Answer { found: Found::Servers(vec![server]), ttl: Duration::from_secs(600) };
-        world.service.located(world.now, &question, answer);
+        world.service.handle_dns_answer(world.now, &question, answer);
     }
     sent.extend(world.sent());
     sent.into_iter()

@@ -36,7 +36,7 @@ fn answer(world: &mut World, addresses: &[&str], protocol: Protocol) -> Vec<Sent
     let server = Server { protocol, priority: 0, weight: 0, addresses };
     for question in world.service.servers_mut().take_wanted() {
         let found = Found::Servers(vec![server.clone()]);
-        world.service.located(now, &question, Answer { found, ttl: Duration::from_secs(60) });
+        world.service.handle_dns_answer(now, &question, Answer { found, ttl: Duration::from_secs(60) });
     }
     world.sent()
 }

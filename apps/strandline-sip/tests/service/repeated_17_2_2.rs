@@ -174,7 +174,7 @@ fn retransmission_waits_during_the_lookup() {
     let find = |world: &mut World, known: bool| {
         let who = world.service.access_mut().take_wanted().remove(0);
         let secret = known.then(|| Secret::of(Some("alice-secret".into()), Vec::new())).flatten();
-        world.service.looked_up(world.now, who, Some(secret));
+        world.service.handle_subscriber(world.now, who, Some(secret));
         world.sent()
     };
     for method in ["MESSAGE", "INVITE"] {

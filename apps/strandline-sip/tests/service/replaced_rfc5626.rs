@@ -6,7 +6,7 @@ use strandline_sip::transaction::{Flow, Protocol};
 
 use crate::harness::{Phone, Sent, World, in_dialog, response};
 use crate::nodes::{follow, two};
-use crate::siblings::worker;
+use crate::workers::worker;
 
 fn contact(port: u16, reg_id: u32) -> String {
     format!(

@@ -44,7 +44,7 @@ fn answer(world: &mut World, found: &Found) -> Vec<Sent> {
     let now = world.now;
     for question in wanted(world) {
         let answer = Answer { found: found.clone(), ttl: Duration::from_secs(60) };
-        world.service.located(now, &question, answer);
+        world.service.handle_dns_answer(now, &question, answer);
     }
     world.sent()
 }
@@ -75,7 +75,7 @@ fn request_waits_for_dns_once() {
     assert_eq!(world.service.servers().counts(), (0, 1, 2));
     let known = Answer { found: servers(&[1]), ttl: Duration::from_secs(60) };
     let now = world.now;
-    world.service.located(now, &questions[0], known);
+    world.service.handle_dns_answer(now, &questions[0], known);
     let sent = world.sent();
     assert_eq!(
         firsts(&sent),
@@ -253,10 +253,10 @@ fn names_work_in_routes_contacts_and_hops() {
     // The trunk's name can't be resolved; its next hop is an address.
     let now = world.now;
     let nothing = Answer { found: Found::Nothing, ttl: Duration::from_secs(60) };
-    world.service.located(now, &questions[3], nothing);
+    world.service.handle_dns_answer(now, &questions[3], nothing);
     assert_eq!(firsts(&world.sent()), ["INVITE sip:+44200@198.51.100.99 198.51.100.99"]);
     let known = Answer { found: servers(&[4]), ttl: Duration::from_secs(60) };
-    world.service.located(now, &questions[2], known);
+    world.service.handle_dns_answer(now, &questions[2], known);
     let sent = world.sent();
     assert_eq!(firsts(&sent), ["INVITE sip:carol@pc.example 203.0.113.4"]);
     assert_eq!(sent[0].line("Route"), Some("<sip:path.example;lr>"));
@@ -329,7 +329,7 @@ fn response_without_connection_follows_its_via() {
         (vec!["proxy.other.example"], Some(Protocol::Tcp))
     );
     let known = Answer { found: Found::Servers(vec![same, other]), ttl: Duration::from_secs(60) };
-    world.service.located(now, &questions[0], known);
+    world.service.handle_dns_answer(now, &questions[0], known);
     let sent = world.sent();
     assert_eq!(sent[0].flow, Flow::to(Protocol::Tcp, "203.0.113.51:5060".parse().unwrap()));
     // The second connection fails too, and the response is dropped.

@@ -150,7 +150,8 @@ fn sources_that_were_left_are_forgotten() {
     assert!(locations.reaches_at(([192, 0, 2, 1], 19_999).into()));
 }
 
-/// As behind a proxy that sends all from one port. To look through all users for each one that comes would take minutes.
+/// As behind a proxy that sends all from one port. To look through all users for each one that comes would
+/// take minutes.
 #[test]
 fn hundreds_of_thousands_may_be_at_one_source() {
     let mut locations = Locations::new(300_000, [1; 16]);

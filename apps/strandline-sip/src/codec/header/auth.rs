@@ -1,5 +1,5 @@
-//! Authorization, Proxy-Authorization, WWW-Authenticate, Proxy-Authenticate, Authentication-Info (RFC 3261 sections 20.7,
-//! 20.27, 20.28 and 20.44; RFC 7616, RFC 8760).
+//! Authorization, Proxy-Authorization, WWW-Authenticate, Proxy-Authenticate, Authentication-Info (RFC 3261
+//! sections 20.7, 20.27, 20.28 and 20.44; RFC 7616, RFC 8760).
 //!
 //! A comma in these headers separates parameters, never values: each header line is one value (RFC 3261
 //! section 7.3.1).

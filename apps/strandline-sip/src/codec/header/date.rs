@@ -40,7 +40,8 @@ impl Date {
     /// ```
     #[must_use]
     pub fn unix_seconds(&self) -> i64 {
-        // The year starts in March here, so that the leap day comes last. Any five months from March have 153 days.
+        // The year starts in March here, so that the leap day comes last. Any five months from March have 153
+        // days.
         let late = self.month <= 2;
         let year = i64::from(self.year) - i64::from(late);
         let month = i64::from(self.month) + if late { 9 } else { -3 };

@@ -38,8 +38,8 @@ impl<'a> MediaType<'a> {
     /// ```
     #[must_use]
     pub fn covers(&self, kind: &[u8], subtype: &[u8]) -> bool {
-        let within = |range: &[u8], text: &[u8]| range == b"*" || range.eq_ignore_ascii_case(text);
-        within(self.kind, kind) && within(self.subtype, subtype)
+        let covers = |range: &[u8], text: &[u8]| range == b"*" || range.eq_ignore_ascii_case(text);
+        covers(self.kind, kind) && covers(self.subtype, subtype)
     }
 
     /// `q` in thousandths; 1000 if it is missing.

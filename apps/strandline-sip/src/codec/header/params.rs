@@ -5,8 +5,8 @@ use crate::codec::class;
 use crate::codec::cursor::{Cursor, Result, Span};
 use crate::codec::error::ErrorKind;
 
-/// The parameters of a header value: `;name`, `;name=token` or `;name="quoted string"`, with white space around the
-/// separators.
+/// The parameters of a header value: `;name`, `;name=token` or `;name="quoted string"`, with white space
+/// around the separators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Params<'a> {
     raw: &'a [u8],

@@ -131,7 +131,7 @@ impl<'a, T: Element<'a>> Iterator for Values<'a, T> {
     fn next(&mut self) -> Option<Self::Item> {
         // Most headers that are queried are absent.
         self.line?;
-        let step = self.step().map_err(|error| error.within(self.name)).transpose();
+        let step = self.step().map_err(|error| error.in_header(self.name)).transpose();
         if !matches!(step, Some(Ok(_))) {
             self.line = None;
         }

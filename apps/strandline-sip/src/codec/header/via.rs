@@ -86,7 +86,7 @@ impl<'a> Via<'a> {
         };
         let Via { port, received, rport, oc, alias, .. } = via;
         Some(TopVia {
-            transport: via.transport.known()?,
+            transport: via.transport.without_name()?,
             host,
             name: placed.host,
             port,
@@ -102,7 +102,7 @@ impl<'a> Via<'a> {
 
     /// Restores a stored Via, with the texts of its message.
     #[inline]
-    pub(crate) fn kept(top: &TopVia, bytes: &'a [u8]) -> Self {
+    pub(crate) fn of_top(top: &TopVia, bytes: &'a [u8]) -> Self {
         let text = |(start, end): Span| bytes.get(start..end).unwrap_or(&[]);
         let host = match top.host {
             Host::Name(_) => Host::Name(text(top.name)),
@@ -304,6 +304,6 @@ impl<'a> Element<'a> for Via<'a> {
     }
 
     fn parsed(bytes: &'a [u8], index: &Index) -> Option<(Self, usize)> {
-        index.top_via().map(|top| (Self::kept(top, bytes), top.after))
+        index.top_via().map(|top| (Self::of_top(top, bytes), top.after))
     }
 }

@@ -110,10 +110,10 @@ fn same_headers(a: &UriHeaders<'_>, b: &UriHeaders<'_>) -> bool {
     if a.iter().count().max(b.iter().count()) > PARTS_MAX {
         return false;
     }
-    let within = |a: &UriHeaders<'_>, b: &UriHeaders<'_>| {
+    let is_subset = |a: &UriHeaders<'_>, b: &UriHeaders<'_>| {
         a.iter().all(|(name, value)| {
             b.iter().any(|(other, found)| same_any_case(name, other) && same(value, found))
         })
     };
-    within(a, b) && within(b, a)
+    is_subset(a, b) && is_subset(b, a)
 }

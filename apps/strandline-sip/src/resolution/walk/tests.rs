@@ -85,7 +85,7 @@ fn answer(zone: &Zone, uri: &str, protocols: &[Protocol]) -> Answer {
     let Ok(Uri::Sip(uri)) = Uri::parse(uri.as_bytes()) else { panic!("{uri}") };
     let question = Question::of(&uri, &uri.host).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(locate(&question, &ours(protocols), zone))
+    runtime.block_on(locate_servers(&question, &ours(protocols), zone))
 }
 
 /// Protocols and addresses in the order of priority.

@@ -57,7 +57,7 @@ pub struct Auth {
 }
 
 fn cache(file: &Table) -> Result<CacheSettings, ConfigError> {
-    let within = |key: &str, value: Option<u64>, default: u64, least: u64, most: u64| match value {
+    let in_range = |key: &str, value: Option<u64>, default: u64, least: u64, most: u64| match value {
         None => Ok(default),
         Some(value) if (least..=most).contains(&value) => Ok(value),
         Some(value) => {
@@ -66,9 +66,9 @@ fn cache(file: &Table) -> Result<CacheSettings, ConfigError> {
     };
     let max = file.cache_max.map(|max| max as u64);
     Ok(CacheSettings {
-        max: within("cache_max", max, 500_000, 100, 100_000_000)? as usize,
-        lifetime: Duration::from_secs(within("cache_secs", file.cache_secs, 300, 1, 86_400)?),
-        unknown: Duration::from_secs(within("cache_unknown_secs", file.cache_unknown_secs, 10, 1, 3600)?),
+        max: in_range("cache_max", max, 500_000, 100, 100_000_000)? as usize,
+        lifetime: Duration::from_secs(in_range("cache_secs", file.cache_secs, 300, 1, 86_400)?),
+        unknown: Duration::from_secs(in_range("cache_unknown_secs", file.cache_unknown_secs, 10, 1, 3600)?),
     })
 }
 

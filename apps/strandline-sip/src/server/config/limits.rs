@@ -13,8 +13,8 @@ const BYTES_LEAST: usize = 1 << 20;
 const MESSAGE_BYTES_LEAST: usize = 1024;
 /// Default for the number of connections.
 const CONNECTIONS_MAX: usize = 1_000_000;
-/// Default for the size of a request sent in a datagram, in bytes, if the path MTU is unknown (RFC 3261 section
-/// 18.1.1).
+/// Default for the size of a request sent in a datagram, in bytes, if the path MTU is unknown (RFC 3261
+/// section 18.1.1).
 const UDP_REQUEST_BYTES_MAX: usize = 1300;
 
 #[derive(Debug, Deserialize, Default)]

@@ -55,7 +55,7 @@ pub(super) fn check(table: &Table) -> Result<Option<NodeSettings>, ConfigError> 
         return Err(wrong("node.address", hint));
     };
     let read = read(&address)?;
-    let within = |key: &str, value: Option<u64>, default: Duration, least: u64, most: u64| match value {
+    let in_range = |key: &str, value: Option<u64>, default: Duration, least: u64, most: u64| match value {
         None => Ok(default),
         Some(value) if (least..=most).contains(&value) => Ok(Duration::from_millis(value)),
         Some(value) => {
@@ -67,8 +67,8 @@ pub(super) fn check(table: &Table) -> Result<Option<NodeSettings>, ConfigError> 
         name,
         address: read.to_string(),
         zone: Address::of(read.address).zone(),
-        poll: within("poll_ms", table.poll_ms, defaults.poll, 5, 5000)?,
-        lease: within("lease_ms", table.lease_ms, defaults.lease, 1500, 60_000)?,
+        poll: in_range("poll_ms", table.poll_ms, defaults.poll, 5, 5000)?,
+        lease: in_range("lease_ms", table.lease_ms, defaults.lease, 1500, 60_000)?,
     }))
 }
 

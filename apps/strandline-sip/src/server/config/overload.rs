@@ -13,7 +13,8 @@ use super::error::{ConfigError, wrong};
 /// Default interval for gathering datagrams, in milliseconds. With 4 ms, a city's traffic takes more than a
 /// twentieth of a core.
 const GATHER_MS: u64 = 6;
-/// Largest `wait_ms_max`, in milliseconds: half of T1. With more, clients on UDP retransmit before they are rejected.
+/// Largest `wait_ms_max`, in milliseconds: half of T1. With more, clients on UDP retransmit before they are
+/// rejected.
 const WAIT_MS_LIMIT: u64 = 250;
 /// Default for the number of 503 responses per second.
 const REFUSALS_PER_SEC: u32 = 50_000;
@@ -82,17 +83,17 @@ impl Overload {
 
 pub(super) fn check(file: &Table) -> Result<Overload, ConfigError> {
     let defaults = InboxSettings::default();
-    let within = |key: &str, value: u64, least: u64, most: u64| match value {
+    let in_range = |key: &str, value: u64, least: u64, most: u64| match value {
         value if (least..=most).contains(&value) => Ok(value),
         value => Err(wrong(format!("overload.{key}"), format!("{value} is not between {least} and {most}"))),
     };
     let wait_ms_max = file.wait_ms_max.unwrap_or(defaults.wait_max.as_millis() as u64);
-    let wait_max = Duration::from_millis(within("wait_ms_max", wait_ms_max, 10, WAIT_MS_LIMIT)?);
+    let wait_max = Duration::from_millis(in_range("wait_ms_max", wait_ms_max, 10, WAIT_MS_LIMIT)?);
     let bytes_max = file.queue_bytes_max.unwrap_or(defaults.bytes_max) as u64;
-    let bytes_max = within("queue_bytes_max", bytes_max, 1 << 20, 1 << 36)? as usize;
-    let gather_ms = within("gather_ms", file.gather_ms.unwrap_or(GATHER_MS), 0, 20)?;
+    let bytes_max = in_range("queue_bytes_max", bytes_max, 1 << 20, 1 << 36)? as usize;
+    let gather_ms = in_range("gather_ms", file.gather_ms.unwrap_or(GATHER_MS), 0, 20)?;
     let some = |key: &str, value: Option<u32>, most: u32| -> Result<Option<u32>, ConfigError> {
-        let checked = value.map(|value| within(key, value.into(), 1, most.into())).transpose()?;
+        let checked = value.map(|value| in_range(key, value.into(), 1, most.into())).transpose()?;
         Ok(checked.map(|_| value.unwrap_or(most)))
     };
     Ok(Overload {

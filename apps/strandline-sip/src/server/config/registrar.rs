@@ -20,7 +20,8 @@ pub(super) struct Table {
     service_route: Vec<String>,
 }
 
-/// A registrar must not reject this lifetime or a longer one as too brief, in seconds (RFC 3261 section 10.3).
+/// A registrar must not reject this lifetime or a longer one as too brief, in seconds (RFC 3261 section
+/// 10.3).
 const REFUSED_SECS_MAX: u32 = 3600;
 
 pub(super) fn check(file: &Table) -> Result<RegistrarSettings, ConfigError> {

@@ -9,7 +9,7 @@ use hickory_resolver::proto::op::Message;
 
 use super::{address_in, naptr_in, srv_in};
 use crate::codec::{Host, Uri};
-use crate::resolution::{Asked, Found, Naptr, Ours, Question, Records, Srv, locate};
+use crate::resolution::{Asked, Found, Naptr, Ours, Question, Records, Srv, locate_servers};
 use crate::transaction::Protocol;
 
 /// Answers every query with this response.
@@ -46,7 +46,9 @@ pub fn run(bytes: &[u8]) {
         let Ok(Uri::Sip(uri)) = Uri::parse(text.as_bytes()) else { panic!("{text}") };
         let Some(question) = Question::of(&uri, &Host::Name(b"example.com")) else { panic!("{text}") };
         // No query waits.
-        let Some(answer) = locate(&question, &ours, &records).now_or_never() else { panic!("it waits") };
+        let Some(answer) = locate_servers(&question, &ours, &records).now_or_never() else {
+            panic!("it waits")
+        };
         assert!((1..=86_400).contains(&answer.ttl.as_secs()));
         let Found::Servers(servers) = answer.found else { continue };
         assert!((1..=1024).contains(&servers.len()));

@@ -12,7 +12,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// Maximum length of a packet, in bytes: a UDP datagram over IPv4 holds no more, and the length field has 16 bits.
+/// Maximum length of a packet, in bytes: a UDP datagram over IPv4 holds no more, and the length field has 16
+/// bits.
 const LEN_MAX: usize = 65_507;
 
 /// Length of the header of a chunk (vendor, type and length), in bytes.

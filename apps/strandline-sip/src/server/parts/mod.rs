@@ -45,8 +45,8 @@ pub enum Lifetime {
     Transaction,
 }
 
-/// Measures what a REGISTER costs: how often each of the server's functions is called for it, and how long that
-/// takes.
+/// Measures what a REGISTER costs: how often each of the server's functions is called for it, and how long
+/// that takes.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:

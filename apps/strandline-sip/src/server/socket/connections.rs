@@ -223,7 +223,8 @@ impl Connections {
         self.closes(connection);
     }
 
-    /// Handles a close by the peer: until it is removed, the connection carries only responses to its requests.
+    /// Handles a close by the peer: until it is removed, the connection carries only responses to its
+    /// requests.
     pub(in crate::server) fn closes(&self, connection: &Connection) {
         if connection.protocol == Protocol::Tls {
             self.aliases.borrow_mut().remove(connection.id);

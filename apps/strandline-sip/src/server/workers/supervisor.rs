@@ -25,7 +25,7 @@ use crate::server::args::Args;
 use crate::server::clock::Clock;
 use crate::server::config::{Config, Store};
 use crate::server::seeds::random_key;
-use crate::server::told::{self, Told};
+use crate::server::startup_message::{self, StartupMessage};
 use crate::service::Advertised;
 use crate::store::{Damage, SqliteWorkers};
 use crate::transaction::Protocol;
@@ -498,7 +498,7 @@ impl Supervisor<'_> {
             carriers.push(sctp.map(|(_, carrier)| carrier));
             advertised.push(Advertised::new(listen.protocol, host, port));
         }
-        told::print(&Told {
+        startup_message::print(&StartupMessage {
             advertised: &advertised,
             carriers: &carriers,
             users,

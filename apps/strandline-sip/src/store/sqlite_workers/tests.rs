@@ -116,7 +116,8 @@ fn damaged_rows_of_workers_are_counted() {
     assert_eq!((damage.rows, damage.missing), (5, 0), "two users have states that are no bindings");
 }
 
-/// Three commits of two workers, of which the first worker's first one is folded if `folds`; then `sql`. What is damaged, and missing.
+/// Three commits of two workers, of which the first worker's first one is folded if `folds`; then `sql`. What
+/// is damaged, and missing.
 fn damage_after(name: &str, folds: bool, sql: &str) -> (u64, u64) {
     let file = File::new(name);
     let mut store = SqliteWorkers::open(&file.0, 2).unwrap();

@@ -6,12 +6,12 @@ use crate::store::{Damage, Each};
 use crate::transaction::{Flow, Protocol};
 
 /// A store whose commits succeed or fail as ordered.
-struct Told {
+struct StartupMessage {
     orders: Receiver<Result<(), StoreError>>,
     commits: Sender<Vec<u8>>,
 }
 
-impl Store for Told {
+impl Store for StartupMessage {
     fn load(&mut self, _: &mut Each<'_>) -> Result<Damage, StoreError> {
         Ok(Damage::default())
     }
@@ -39,7 +39,7 @@ fn world() -> World {
     let (orders, told) = channel();
     let (committing, commits) = channel();
     let (sender, done) = channel();
-    let store = Told { orders: told, commits: committing };
+    let store = StartupMessage { orders: told, commits: committing };
     let tell = move |done| sender.send(done).unwrap();
     let writer = Writer::start(Box::new(store), Arc::default(), tell).unwrap();
     World { writer, orders, commits, done }

@@ -246,7 +246,7 @@ impl Transactions {
             ClientMachine::NonInvite(machine) => machine.on_end(),
         };
         let event = match ended {
-            // A cancelled INVITE without final response won't get one any more.
+            // A cancelled INVITE that got no final response will not get one.
             Ended::RingingTooLong if client.cancel.is_none() => {
                 self.events.push_back(Event::RingingTooLong { client: id, user });
                 return;

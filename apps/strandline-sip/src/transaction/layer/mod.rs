@@ -130,8 +130,8 @@ struct Server {
     response: Vec<u8>,
     /// True while no response was sent and `response` holds the lines of the request from which 100 is built.
     asked: bool,
-    /// True if the responses count against their destination's balance, because the source of the request may be
-    /// forged.
+    /// True if the responses count against their destination's balance, because the source of the request may
+    /// be forged.
     unvalidated: bool,
     user: u64,
 }

@@ -1,8 +1,9 @@
-//! Proofs that a sender over UDP receives what is sent to its address. Until then the bytes of responses are limited by
-//! those of its requests (as RFC 9000 section 8 limits amplification).
+//! Proofs that a sender over UDP receives what is sent to its address. Until then the bytes of responses are
+//! limited by those of its requests (as RFC 9000 section 8 limits amplification).
 //!
-//! A callee proves nothing for a caller: it may collude with a caller that spoofs its source address, and knows all of the request and of
-//! its own responses. So neither a callee's tag nor the token of a dialog is a proof.
+//! A callee proves nothing for a caller: it may collude with a caller that spoofs its source address, and
+//! knows all of the request and of its own responses. So neither a callee's tag nor the token of a dialog is
+//! a proof.
 
 use core::net::IpAddr;
 
@@ -16,13 +17,13 @@ use super::setup::Setup;
 const MARGIN: usize = 64;
 /// Maximum number of Routes of a request, and of Record-Routes of a response, that are read.
 pub(super) const ROUTES_MAX: usize = 16;
-/// The parameter of our Record-Route in responses to an address that has proved nothing yet.
+/// The parameter of our Record-Route in responses to an unvalidated address.
 const PARAM: &[u8; 5] = b"proof";
 
 /// The parameter with its value.
 pub(super) type ProofParam = [u8; 23];
 
-/// Limits responses to an address that has proved nothing; lets all others pass.
+/// Limits responses to unvalidated addresses, and no others.
 pub(super) struct AmplificationLimit<'a>(Option<&'a mut Balance>, IpAddr);
 
 impl<'a> AmplificationLimit<'a> {
@@ -30,15 +31,16 @@ impl<'a> AmplificationLimit<'a> {
         Self(unvalidated.then_some(transactions.balance_mut()), flow.peer.ip())
     }
 
-    /// Returns an error if a response of so many bytes would send its address too much more than came from there.
+    /// Returns an error if a response of so many bytes would send its address too much more than came from
+    /// there.
     pub(super) fn take(&mut self, answer: usize) -> Result<(), WriteError> {
         let allowed = self.0.as_mut().is_none_or(|balance| balance.allows(self.1, answer, false));
         if allowed { Ok(()) } else { Err(WriteError::Target) }
     }
 }
 
-/// Tells whether responses to a flow reach the sender of the request: over a connection; where the sender has proved of late that it
-/// receives what is sent to its address; or where others are believed.
+/// Whether responses to a flow reach the sender of the request: over a connection; where the sender has
+/// recently proved that it receives messages at its address; or if all senders are trusted.
 pub(super) fn is_proven(setup: &Setup, transactions: &Transactions, flow: &Flow) -> bool {
     flow.protocol.is_reliable()
         || transactions.balance().is_proven(flow.peer.ip())
@@ -56,14 +58,15 @@ pub(super) fn credit(
     if is_proven(setup, transactions, flow) {
         return false;
     }
-    // Nobody answers an ACK.
+    // An ACK gets no response.
     let is_ack = request.request_line().is_none_or(|line| line.method == Method::Ack);
     let margin = if is_ack { 0 } else { MARGIN };
     transactions.balance_mut().came(flow.peer.ip(), request.as_bytes().len() + margin);
     true
 }
 
-/// The ACK of an error response within a transaction. If its tag is one of ours, only the receiver of the response can know it.
+/// The ACK of an error response within a transaction. If its tag is one of ours, only the receiver of the
+/// response can know it.
 pub(super) fn on_acknowledged(
     setup: &Setup,
     transactions: &mut Transactions,
@@ -83,8 +86,9 @@ pub(super) fn on_acknowledged(
 }
 
 impl Setup {
-    /// The parameter of our Record-Route in a response to an address that has proved nothing: its requests within the dialog have it in a
-    /// Route, and nobody else sees it (RFC 3261 section 16.7 lets a proxy rewrite its Record-Route).
+    /// The parameter of our Record-Route in a response to an address that has proved nothing: its requests
+    /// within the dialog have it in a Route, which only the receiver of the response can know (RFC 3261
+    /// section 16.7 lets a proxy rewrite its Record-Route).
     pub(super) fn proof_param(&self, now: Time, address: IpAddr) -> ProofParam {
         let proof = self.tokens.proof(address, self.unix_secs(now));
         let mut param = [0; 23];
@@ -102,7 +106,8 @@ impl Setup {
         routes.find(|route| route.sip_uri().is_ok_and(|uri| is_own(&uri))).map(|route| route.uri_bytes())
     }
 
-    /// Tells whether a request within a dialog has such a parameter: its sender receives what is sent to its address.
+    /// Whether a request within a dialog has such a parameter: its sender receives what is sent to its
+    /// address.
     pub(super) fn has_proof(
         &self,
         now: Time,

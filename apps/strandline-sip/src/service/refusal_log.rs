@@ -1,6 +1,6 @@
 //! Log lines about refused requests, for operators and for programs such as fail2ban.
 //!
-//! Their number in a second is limited, so that nobody can fill a disk. What a sender wrote is escaped and cut.
+//! Their rate is limited so that they can't fill a disk. Text of a sender is escaped and truncated.
 
 use core::fmt;
 use core::net::IpAddr;
@@ -29,7 +29,8 @@ impl RefusedLog {
         tracing::info!(target: "strandline_sip::refused", %source, %user, reason, left_out, "refused");
     }
 
-    /// Counts a line. Returns the number of lines that were left out before it; `None` if there are too many in this second.
+    /// Counts a line. Returns the number of lines that were left out before it; `None` if there are too many
+    /// in this second.
     fn allows(&mut self, now: Time) -> Option<u64> {
         let second = now.as_millis() / 1000;
         if second != self.second {

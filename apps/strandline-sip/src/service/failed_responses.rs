@@ -1,4 +1,4 @@
-//! Responses that could not be sent over their flows (RFC 3261 section 18.2.2, RFC 3263 section 5), and what waits for DNS.
+//! Responses that could not be sent over their flows (RFC 3261 section 18.2.2, RFC 3263 section 5).
 
 use core::net::SocketAddr;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use crate::resolution::Question;
 use crate::transaction::{Account, Flow, Holder, Outbox};
 
 use super::proxy::Proxy;
-use super::servers::{Waiter, Ways};
+use super::servers::{ResolvedFlows, Waiter};
 
 impl Proxy<'_> {
-    /// Sends a response elsewhere that could not be sent over its flow: to where RFC 3261 section 18.2.2 says, and if nobody is there, to
-    /// where the name in its Via leads (RFC 3263 section 5).
+    /// Sends a response that could not be sent over its flow: to the address of RFC 3261 section 18.2.2, and
+    /// if that can't be reached either, to the servers of the name in its Via (RFC 3263 section 5).
     pub(super) fn on_response_failed(&mut self, flow: &Flow, response: &Message<'_>) {
         let bytes = response.as_bytes();
         let Ok(via) = response.via() else { return };
@@ -22,30 +22,35 @@ impl Proxy<'_> {
             Some(first) if flow.connection != 0 && !flow.protocol.is_websocket() => {
                 self.out.push(Flow::to(flow.protocol, first), None, bytes);
             }
-            // It was sent to a server of the name already.
+            // It was already sent to a server of the name.
             None if flow.connection == 0 => {}
             Some(first) if flow.connection == 0 && flow.peer != first => {}
-            _ => self.locate_for_response(flow, &via.host, via.port, bytes),
+            _ => self.resolve_for_response(flow, &via.host, via.port, bytes),
         }
     }
 
-    fn locate_for_response(&mut self, flow: &Flow, host: &Host<'_>, port: Option<u16>, bytes: &[u8]) {
+    fn resolve_for_response(&mut self, flow: &Flow, host: &Host<'_>, port: Option<u16>, bytes: &[u8]) {
         let question =
             Question::of_response(host, port, flow.protocol).filter(|_| self.setup.settings.names_max > 0);
         let Some(question) = question.map(Arc::new) else { return };
         let failed = flow.peer;
         let (holder, held) = room_to_wait(self.transactions.account(), bytes);
         let waiter = || Waiter::Response { failed, bytes: holder.hold(held) };
-        if let Ways::Known(ways) = self.ways(&question, 0, waiter) {
+        if let ResolvedFlows::Flows(ways) = self.ways(&question, 0, waiter) {
             send_response(self.out, &ways, failed, bytes);
         }
     }
 
     /// Sends a response that has waited for a name.
-    pub(super) fn response_located(&mut self, question: &Arc<Question>, failed: SocketAddr, bytes: &[u8]) {
+    pub(super) fn on_response_resolved(
+        &mut self,
+        question: &Arc<Question>,
+        failed: SocketAddr,
+        bytes: &[u8],
+    ) {
         let holder = self.transactions.account().holder().clone();
         let waiter = || Waiter::Response { failed, bytes: holder.hold(&[]) };
-        if let Ways::Known(ways) = self.ways(question, 0, waiter)
+        if let ResolvedFlows::Flows(ways) = self.ways(question, 0, waiter)
             && !bytes.is_empty()
         {
             send_response(self.out, &ways, failed, bytes);
@@ -53,12 +58,13 @@ impl Proxy<'_> {
     }
 }
 
-/// What holds a message that may have to wait for DNS. The slice is empty if there is no room for the message.
+/// Returns the memory account for a message that may have to wait for DNS, and the message: empty if there is
+/// no room for it.
 pub(super) fn room_to_wait<'a>(account: &Account, bytes: &'a [u8]) -> (Holder, &'a [u8]) {
     (account.holder().clone(), if account.has_room(bytes.len()) { bytes } else { &[] })
 }
 
-/// Sends a response to the first server but the one that could not be reached.
+/// Sends a response to the first server other than the one that could not be reached.
 fn send_response(out: &mut Outbox, ways: &[Flow], failed: SocketAddr, bytes: &[u8]) {
     if let Some(flow) = ways.iter().find(|flow| flow.peer != failed) {
         out.push(*flow, None, bytes);

@@ -1,5 +1,5 @@
-//! An edge proxy: phones register through here at registrars elsewhere, and are reached over the flows that they have opened
-//! (RFC 5626 section 5, RFC 3327 section 5.2).
+//! The edge proxy: phones register through it at other registrars, and are reached over the flows that they
+//! have opened (RFC 5626 section 5, RFC 3327 section 5.2).
 
 use crate::codec::{HeaderName, Message, Method, Token, Uri};
 
@@ -7,7 +7,7 @@ use super::incoming::Incoming;
 use super::setup::Setup;
 
 impl Setup {
-    /// Tells whether this is a REGISTER for a registrar elsewhere, from the phone itself: a Path is added to it.
+    /// Whether this is a REGISTER for another registrar, directly from the phone: a Path is added to it.
     pub(super) fn adds_path(&self, incoming: &Incoming<'_>) -> bool {
         if incoming.essentials.cseq.method != Method::Register || self.settings.directory.routes.is_empty() {
             return false;
@@ -19,7 +19,7 @@ impl Setup {
     }
 }
 
-/// Tells whether a request requires this extension already.
+/// Whether a request requires this extension already.
 pub(super) fn requires(message: &Message<'_>, option: &[u8]) -> bool {
     message.values(HeaderName::Require).flatten().any(|token: Token<'_>| token.is(option))
 }

@@ -1,9 +1,9 @@
-//! Flows that phones have replaced: the same instance registers with the same reg-id over another flow (RFC 5626 section 6), or the
-//! same contact is refreshed from elsewhere. A request within a dialog names the flow over which the dialog began; it follows the phone
-//! to the flow that it has now.
+//! Flows that phones have replaced: the same instance registers with the same reg-id over another flow (RFC
+//! 5626 section 6), or the same contact is refreshed from elsewhere. A request within a dialog names the flow
+//! over which the dialog began; it follows the phone to the flow that it has now.
 //!
-//! Each worker and each node compares the bindings of a user before and after a change, its own or another's. So all of them know the
-//! new flow, and the one that has the old connection closes it.
+//! Each worker and each node compares the bindings of a user before and after a change, its own or another's.
+//! So all of them know the new flow, and the worker or node with the old connection closes it.
 
 use core::net::SocketAddr;
 use std::collections::{HashMap, VecDeque};
@@ -21,7 +21,7 @@ const STEPS_MAX: usize = 16;
 /// The key of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Key {
-    /// The number of a connection or an association, which is given once.
+    /// The number of a connection or an association, which is never reused.
     Connection(u64),
     /// The source of datagrams, which other phones may have later.
     Datagrams(SocketAddr),
@@ -35,7 +35,7 @@ fn key(flow: &Flow) -> Option<Key> {
     }
 }
 
-/// The flow that a phone is reached over now.
+/// The flow over which a phone is now reached.
 #[derive(Debug, Clone)]
 pub(super) enum Moved {
     /// Over this flow.
@@ -66,7 +66,7 @@ impl ReplacedFlows {
         }
     }
 
-    /// Notes that datagrams come from this source again, from the same phone or from another one that has it now.
+    /// Records that datagrams arrive from this source again, from the same phone or from a new one.
     pub(super) fn is_used_again(&mut self, flow: &Flow) {
         if !self.by.is_empty() && flow.connection == 0 && flow.protocol == Protocol::Udp {
             self.by.remove(&Key::Datagrams(flow.peer));
@@ -77,8 +77,9 @@ impl ReplacedFlows {
         self.by.get(&key(flow)?).map(|(_, moved)| moved)
     }
 
-    /// Where the phone is now that a flow led to. `None` if it is still there, or no other flow is known. `is_open`: whether a
-    /// connection of this worker is open; those of other workers count as open, whether they are or not.
+    /// The present location of the phone that a flow led to. `None` if it hasn't moved, or no other flow is
+    /// known. `is_open`: whether a connection of this worker is open; connections of other workers always
+    /// count as open.
     pub(super) fn moved(&self, flow: &Flow, is_open: impl Fn(&Flow) -> bool) -> Option<Moved> {
         let (mut now, mut found) = (*flow, None);
         for _ in 0..STEPS_MAX {
@@ -95,8 +96,9 @@ impl ReplacedFlows {
         found
     }
 
-    /// Notes which flows were replaced when a user's bindings changed from `before`. A flow that others depend on stays. Returns the
-    /// flows that the same instance has replaced with the same reg-id: their connections are to be closed.
+    /// Records which flows were replaced when a user's bindings changed from `before`. A flow that others
+    /// depend on is kept. Returns the flows that the same instance has replaced with the same reg-id: their
+    /// connections are to be closed.
     pub(super) fn on_change(
         &mut self,
         setup: &Setup,
@@ -137,8 +139,9 @@ pub(super) struct Before {
 }
 
 impl Before {
-    /// Tells whether a binding is the later state of the one before. The same contact counts if the same user agent has registered it, which
-    /// keeps its Call-ID (RFC 3261 section 10.2.4): two phones in different networks may have the same private address.
+    /// Whether a binding is the later state of the one before. The same contact counts if the same user agent
+    /// has registered it, which keeps its Call-ID (RFC 3261 section 10.2.4): two phones in different networks
+    /// may have the same private address.
     fn is(&self, binding: &Binding) -> bool {
         match self.reg_id {
             0 => {
@@ -149,7 +152,8 @@ impl Before {
     }
 }
 
-/// The bindings of a user that a change may move to another flow than `flow`, or to any other if there is none.
+/// The bindings of a user that a change may move to another flow than `flow`, or to any other if there is
+/// none.
 pub(super) fn before_change(setup: &Setup, bindings: &[Binding], flow: Option<&Flow>) -> Vec<Before> {
     let lives_by_its_flow = |binding: &&Binding| {
         matches!(binding.flow_use, FlowUse::First | FlowUse::Only)

@@ -1,19 +1,21 @@
-//! Our Record-Routes in an answer, as the caller's side can use them (RFC 3261 section 16.7, step 8).
+//! Rewrites our Record-Routes in a response so that the caller can use them (RFC 3261 section 16.7, step 8).
 //!
-//! A request to a SIPS URI gets Record-Routes with SIPS URIs (section 16.6, step 4). A caller that isn't connected over TLS can't use
-//! those. In the answer they become SIP URIs, each for the transport of its side.
+//! A request to a SIPS URI gets Record-Routes with SIPS URIs (section 16.6, step 4). A caller that isn't
+//! connected over TLS can't use those. In the answer they become SIP URIs, each for the transport of its
+//! side.
 
 use crate::codec::{HeaderName, Message};
 
-use super::proofs::ROUTES_MAX;
 use super::setup::Setup;
-use super::strict::is_sips;
+use super::source_validation::ROUTES_MAX;
+use super::strict_routers::is_sips;
 
-/// Record-Routes of ours that are rewritten in one answer.
+/// Maximum number of our Record-Routes that are rewritten in one response.
 const REWRITTEN_MAX: usize = 4;
 
 impl Setup {
-    /// The URIs of our Record-Routes in an answer that its receiver can't use, each with the URI that takes its place.
+    /// The URIs of our Record-Routes in an answer that its receiver can't use, each with the URI that takes
+    /// its place.
     pub(super) fn rewritten_routes<'a>(&self, answer: &Message<'a>) -> Vec<(&'a [u8], Vec<u8>)> {
         let mut rewritten: Vec<(&'a [u8], Vec<u8>)> = Vec::new();
         if !answer.has(HeaderName::RecordRoute) {
@@ -31,7 +33,7 @@ impl Setup {
             if caller.is_secure() {
                 continue;
             }
-            // Of two with the same token the first one faces the callee.
+            // Of two entries with the same token, the first faces the callee.
             let side = if last == user { caller } else { callee };
             last = user;
             let Ok(own) = self.own_route((side, false), |out| out.extend_from_slice(user), "lr") else {

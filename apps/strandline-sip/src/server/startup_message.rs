@@ -7,7 +7,7 @@ use strandline_output::outln;
 use crate::service::Advertised;
 
 /// The listening addresses and other facts to print.
-pub(super) struct Told<'a> {
+pub(super) struct StartupMessage<'a> {
     pub(super) advertised: &'a [Advertised],
     /// The UDP ports that carry SCTP, for those that are SCTP in UDP.
     pub(super) carriers: &'a [Option<u16>],
@@ -19,8 +19,8 @@ pub(super) struct Told<'a> {
 }
 
 /// Prints the message.
-pub(super) fn print(told: &Told<'_>) {
-    let Told { advertised, carriers, users, others, .. } = told;
+pub(super) fn print(told: &StartupMessage<'_>) {
+    let StartupMessage { advertised, carriers, users, others, .. } = told;
     if told.json {
         let one = |(one, carrier): (&Advertised, &Option<u16>)| {
             let (name, host, port) = (one.protocol.name(), one.name(), one.port);

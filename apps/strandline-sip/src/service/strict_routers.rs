@@ -1,15 +1,16 @@
-//! Next hops that are strict routers (RFC 3261 section 16.6, step 6): their URI takes the place of the request URI, which becomes the
-//! last Route.
+//! Next hops that are strict routers (RFC 3261 section 16.6, step 6): their URI takes the place of the
+//! request URI, which becomes the last Route.
 
 use crate::codec::{Element, Route, Uri};
 
 use super::route::Way;
 use super::targets::first_of;
 
-/// A strict router that is next.
+/// A strict router as next hop.
 pub(super) struct Strict<'a> {
     pub(super) uri: &'a [u8],
-    /// It stood first in a Path, of which this is what follows; else it was the first of the Routes that aren't ours.
+    /// The rest of the Path if the router is the first entry of a Path; `None` if it is the first Route that
+    /// isn't ours.
     pub(super) path: Option<&'a [u8]>,
 }
 
@@ -30,7 +31,7 @@ pub(super) fn first_uri<'a>(path: &'a [u8], way: &Way<'a>) -> &'a [u8] {
     first.map_or(&[], |route| route.uri_bytes())
 }
 
-/// Tells whether this is a SIPS URI.
+/// Whether this is a SIPS URI.
 pub(super) fn is_sips(uri: &[u8]) -> bool {
     uri.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"sips:"))
 }

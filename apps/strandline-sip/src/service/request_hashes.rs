@@ -1,4 +1,5 @@
-//! Keyed hashes that stand for a request: of how it is routed, of its call, and the tags of our responses.
+//! Keyed hashes of requests: of their routing, for loop detection, and of their calls; and the tags of our
+//! responses.
 
 use core::hash::Hasher;
 use core::net::IpAddr;
@@ -15,10 +16,10 @@ use super::token::Tokens;
 /// A tag as text.
 pub(super) type Tag = [u8; 16];
 
-/// Domains above a name that are compared with a mark.
+/// Maximum number of parent domains of a name that are compared with a hash.
 const LABELS_MAX: usize = 16;
 
-/// Makes the marks and tags of requests.
+/// Makes the hashes and tags of requests.
 #[derive(Debug)]
 pub(super) struct Marks {
     hasher: SipHasher13,
@@ -30,7 +31,7 @@ impl Marks {
         Self { hasher }
     }
 
-    /// A mark of all that a request is routed by.
+    /// A hash of everything that determines the routing of a request.
     pub(super) fn routing_mark(&self, incoming: &Incoming<'_>) -> u64 {
         let Incoming { message, essentials, .. } = incoming;
         let mut hasher = self.hasher;
@@ -51,14 +52,15 @@ impl Marks {
         hasher.finish()
     }
 
-    /// A seed that all requests of a call share: they go to the same one of several servers.
+    /// A seed that is the same for all requests of a call, so that all go to the same one of several servers.
     pub(super) fn call_seed(&self, incoming: &Incoming<'_>) -> u64 {
         let mut hasher = self.hasher;
         hasher.write(incoming.essentials.call_id);
         hasher.finish()
     }
 
-    /// The branch of a request that is forwarded without a transaction: the same for each retransmission (RFC 3261 section 16.11).
+    /// The branch of a request that is forwarded without a transaction. It is the same for each
+    /// retransmission (RFC 3261 section 16.11).
     pub(super) fn stateless_branch(&self, incoming: &Incoming<'_>) -> u64 {
         let mut hasher = self.hasher;
         hasher.write(incoming.essentials.via.branch.unwrap_or(&[]));
@@ -66,11 +68,11 @@ impl Marks {
         hasher.finish()
     }
 
-    /// The To tag of responses to a request: the same for each retransmission, and for the ACK (section 8.2.7), whose method is another.
-    /// Only a receiver at the address of `flow` knows it.
+    /// The To tag of responses to a request. It is the same for each retransmission and for the ACK (section
+    /// 8.2.7), although that has another method. Only a receiver at the address of `flow` knows it.
     pub(super) fn tag(&self, request: &Message<'_>, flow: &Flow) -> Tag {
         let mut hasher = self.hasher;
-        // Nothing else is hashed that could be taken for this.
+        // No other hash has input of this form.
         match flow.peer.ip().to_canonical() {
             IpAddr::V4(address) => {
                 hasher.write(b"tag4");
@@ -89,7 +91,7 @@ impl Marks {
         hex(hasher.finish())
     }
 
-    /// The To tag of responses to a request that isn't stored any more. No other transaction has it.
+    /// The To tag of responses to a request that is no longer stored. It is unique to the transaction.
     pub(super) fn tag_of(&self, server: ServerId) -> Tag {
         let mut hasher = self.hasher;
         hasher.write(b"server");
@@ -100,12 +102,12 @@ impl Marks {
 }
 
 impl Tokens {
-    /// The mark of an address, as [`Tokens::host_mark`] of a name.
+    /// The hash of an address, as [`Tokens::host_mark`] makes of a name.
     pub(super) fn address_mark(&self, address: IpAddr) -> u32 {
         self.host_mark(address.to_canonical().to_string().as_bytes())
     }
 
-    /// Tells whether a mark is that of a place's name or address, or of a domain above the name.
+    /// Whether a hash is that of a destination's name or address, or of a parent domain of the name.
     pub(super) fn has_mark(&self, place: &Place, mark: u32) -> bool {
         if mark == 0 {
             return false;

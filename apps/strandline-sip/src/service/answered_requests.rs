@@ -1,9 +1,9 @@
-//! The outcomes of requests with credentials that are answered without a transaction, for their retransmissions (RFC 3261
-//! section 17.2.2).
+//! The outcomes of requests with credentials that are answered without a transaction, for their
+//! retransmissions (RFC 3261 section 17.2.2).
 //!
-//! Credentials are taken once, so a retransmission would be challenged as if its nonce were stale, and that challenge would overtake
-//! the answer that the request waits for. The outcome is stored rather than the answer, which is written again from the bindings: so a
-//! retransmission changes nothing, however late it comes.
+//! A nonce count is accepted once, so a retransmission would be challenged as if its nonce were stale, and
+//! the challenge could arrive before the response to the first copy. The outcome is stored, not the response,
+//! which is written again from the bindings: a retransmission changes nothing, however late it arrives.
 
 use core::hash::{Hash, Hasher};
 use std::collections::HashMap;
@@ -17,10 +17,11 @@ use crate::transaction::Time;
 
 use super::incoming::Incoming;
 
-/// Maximum number of outcomes in each of the two tables, which take 9 MB together. With more of them in 32 s each is stored for a shorter
-/// time.
+/// Maximum number of outcomes in each of the two tables, which take 9 MB together. With more of them in 32 s
+/// each is stored for a shorter time.
 const EACH_MAX: usize = (1 << 17) / 8 * 7;
-/// How long a table is filled, milliseconds: 64 T1, for which requests are retransmitted. An outcome is stored for that long at least.
+/// How long a table is filled, milliseconds: 64 T1, for which requests are retransmitted. An outcome is
+/// stored for that long at least.
 const TURN_MS: u64 = 32_000;
 
 /// The outcome of a request.
@@ -28,7 +29,7 @@ const TURN_MS: u64 = 32_000;
 pub(super) enum Outcome {
     /// The credentials were wrong.
     Challenged,
-    /// The credentials were right. Everything else is checked again.
+    /// The credentials were right. All other checks are repeated.
     Proved,
     /// A REGISTER was answered with 200.
     Bound,
@@ -64,8 +65,9 @@ impl Answered {
         Self { hasher, current: HashMap::new(), last: HashMap::new(), turned_ms: 0 }
     }
 
-    /// The key of a request with credentials; `None` if it has none. Requests with one key come from one address with the same
-    /// Call-ID, CSeq, users, contacts and credentials. The branch and the port may differ: the way here may be another.
+    /// The key of a request with credentials; `None` if it has none. Requests with one key come from one
+    /// address with the same Call-ID, CSeq, users, contacts and credentials. The branch and the port may
+    /// differ, because a retransmission may take another path.
     pub(super) fn key(&self, incoming: &Incoming<'_>, asking: Asking) -> Option<RequestKey> {
         let Incoming { message, essentials, flow, .. } = incoming;
         if !message.has(asking.credentials()) {
@@ -99,7 +101,7 @@ impl Answered {
         self.current.insert(key, outcome);
     }
 
-    /// The outcome of a request that came before.
+    /// The recorded outcome of a request, if it was handled before.
     pub(super) fn get(&self, key: RequestKey) -> Option<Outcome> {
         self.current.get(&key).or_else(|| self.last.get(&key)).copied()
     }
