@@ -35,6 +35,11 @@ pub(crate) fn imports(krate: &Crate) -> Vec<Import> {
     found
 }
 
+/// Returns the module that defines the type with this path, written in `from`.
+pub(crate) fn home_of_type(krate: &Crate, from: usize, segments: &[String]) -> usize {
+    resolve(krate, from, segments, HOPS_MAX).unwrap_or(from)
+}
+
 /// Returns the module that a path written in `from` leads into; `None` if it leads out of the crate or stays
 /// a local name.
 fn resolve(krate: &Crate, from: usize, segments: &[String], hops: usize) -> Option<usize> {

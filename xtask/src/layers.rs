@@ -1,7 +1,8 @@
-//! The dependency rules of ARCHITECTURE.md: between crates, from `cargo metadata`; between the modules of a crate that
-//! has layers, from its sources.
+//! The dependency rules of ARCHITECTURE.md: between crates, from `cargo metadata`; between the modules of a
+//! crate that has layers, from its sources.
 
 mod order;
+mod pure;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,14 +11,13 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use crate::imports::{imports, siblings};
 use crate::modules::Crate;
 use crate::tree::{Tree, Violation};
 
-/// Which crates of the workspace a crate may depend on. Everything in apps/ but the program that dispatches and the
-/// laboratory, which runs the model of a link in real time, may use only `strandline`, and what helps programs; tests and xtask may use all, and
-/// nothing may use them.
-const CRATES: [(&str, &[&str]); 20] = [
+/// Which crates of the workspace a crate may depend on. Everything in apps/ but the program that dispatches
+/// and the laboratory, which runs the model of a link in real time, may use only `strandline`, and what helps
+/// programs; tests and xtask may use all, and nothing may use them.
+const CRATES: [(&str, &[&str]); 18] = [
     ("strandline-wire", &[]),
     ("strandline-proto", &["strandline-wire"]),
     ("strandline-netem", &[]),
@@ -31,8 +31,6 @@ const CRATES: [(&str, &[&str]); 20] = [
     ("strandline-ipc", &[]),
     ("strandline-fuzzing", &[]),
     ("strandline", &["strandline-wire", "strandline-proto", "strandline-io"]),
-    ("strandline-capi", &["strandline"]),
-    ("strandline-preload", &["strandline-capi", "strandline"]),
     ("strandline-lab", &["strandline", "strandline-output", "strandline-netem", "strandline-sim"]),
     (
         "strandline-sip",
@@ -66,16 +64,18 @@ const WITHOUT_RUNTIME: [&str; 5] =
     ["strandline-wire", "strandline-proto", "strandline-netem", "strandline-sim", "strandline-io"];
 const RUNTIMES: [&str; 3] = ["tokio", "async-std", "smol"];
 
-/// The module of strandline-sip that is below all its others and does no I/O.
-const SIP_CODEC: &str = "codec";
-const SIP_ROOT: &str = "apps/strandline-sip/src/lib.rs";
-
 pub(crate) fn check(root: &Path, tree: &Tree) -> Result<Vec<Violation>> {
-    let mut found = check_crates(&metadata(root)?);
+    let metadata = metadata(root)?;
+    let mut found = check_crates(&metadata);
+    found.extend(check_list(&metadata));
     for rules in &order::CRATES {
-        found.extend(order::check(&Crate::load(tree, rules.root), rules));
+        let krate = Crate::load(tree, rules.root);
+        found.extend(order::check(&krate, rules));
+        found.extend(order::check_list(&krate, rules));
     }
-    found.extend(check_codec(&Crate::load(tree, SIP_ROOT)));
+    for rules in &pure::CRATES {
+        found.extend(pure::check(tree, rules));
+    }
     Ok(found)
 }
 
@@ -87,7 +87,7 @@ struct Metadata {
     resolve: Resolve,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 struct Package {
     id: String,
     name: String,
@@ -95,7 +95,7 @@ struct Package {
     dependencies: Vec<Dependency>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 struct Dependency {
     name: String,
     kind: Option<String>,
@@ -163,6 +163,22 @@ fn check_crates(metadata: &Metadata) -> Vec<Violation> {
     found
 }
 
+/// Crates in the tables that the workspace does not have.
+fn check_list(metadata: &Metadata) -> Vec<Violation> {
+    let members = metadata.packages.iter().filter(|package| metadata.workspace_members.contains(&package.id));
+    let names: BTreeSet<&str> = members.map(|package| package.name.as_str()).collect();
+    let rows = CRATES.iter().flat_map(|(name, allowed)| std::iter::once(name).chain(*allowed));
+    let others = APPS_MAY_USE.iter().chain(&WITHOUT_RUNTIME).chain([&DISPATCHER, &TESTS]);
+    let listed: BTreeSet<&str> = rows.chain(others).copied().collect();
+    let missing = listed.difference(&names);
+    missing
+        .map(|name| {
+            let message = format!("there is no crate {name}: remove it from the tables");
+            Violation::new("xtask/src/layers.rs", 1, message)
+        })
+        .collect()
+}
+
 fn is_app(package: &Package) -> bool {
     package.manifest_path.contains("/apps/")
 }
@@ -189,7 +205,8 @@ fn may_depend(package: &Package, dependency: &Dependency, members: &[&Package]) 
     if package.name == TESTS || allowed_for(package).contains(&to) {
         return true;
     }
-    // Tests of a crate may drive it with the simulated network, and run its fuzz targets; both stay out of what ships.
+    // Tests of a crate may drive it with the simulated network, and run its fuzz targets; both stay out of
+    // what ships.
     let for_tests =
         dependency.kind.as_deref() == Some("dev") && matches!(to, "strandline-netem" | "strandline-fuzzing");
     let dispatched =
@@ -231,31 +248,6 @@ fn way_to_runtime(metadata: &Metadata, start: &str) -> Option<String> {
         }
     }
     None
-}
-
-/// The codec imports no other module of its crate, and no runtime.
-fn check_codec(krate: &Crate) -> Vec<Violation> {
-    let mut found = krate.broken.clone();
-    for import in imports(krate) {
-        let Some((0, from, to)) = siblings(krate, &import) else { continue };
-        if krate.name(from) == SIP_CODEC {
-            let message = format!("`{SIP_CODEC}` imports `{}`: it is below all others", krate.name(to));
-            found.push(Violation::new(&import.file, import.line, message));
-        }
-    }
-    let below = format!("{SIP_CODEC}::");
-    for (number, module) in krate.modules.iter().enumerate().filter(|(_, module)| !module.test) {
-        let name = krate.name(number);
-        if name != SIP_CODEC && !name.starts_with(&below) {
-            continue;
-        }
-        let runtime = |first: &String| RUNTIMES.contains(&first.as_str());
-        for reference in module.references.iter().filter(|path| path.segments.first().is_some_and(runtime)) {
-            let message = format!("`{name}` uses {}: the codec does no I/O", reference.segments.join("::"));
-            found.push(Violation::new(&module.file, reference.line, message));
-        }
-    }
-    found
 }
 
 #[cfg(test)]

@@ -62,7 +62,6 @@ impl Crate {
     }
 
     /// Returns the module with this name (`a::b`), if there is one.
-    #[cfg(test)]
     pub(crate) fn find(&self, name: &str) -> Option<usize> {
         (0..self.modules.len()).find(|&module| self.name(module) == name)
     }
@@ -128,8 +127,8 @@ fn join(folder: &str, name: &str) -> String {
     if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
 }
 
-/// `#[test]`, `#[cfg(test)]`, `#[cfg(all(test, ...))]` and `#[cfg(any(test, feature = "fuzzing"))]`: what only builds for tests
-/// and fuzz targets contain.
+/// `#[test]`, `#[cfg(test)]`, `#[cfg(all(test, ...))]` and `#[cfg(any(test, feature = "fuzzing"))]`: what
+/// only builds for tests and fuzz targets contain.
 pub(crate) fn is_test_only(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         if attribute.path().is_ident("test") {

@@ -8,7 +8,8 @@ use crate::tree::Violation;
 pub(super) struct Rules {
     /// Its lib.rs, from the workspace's root.
     pub(super) root: &'static str,
-    /// From the lowest to the highest. A module imports only from layers below its own and, where a layer is together, from it.
+    /// From the lowest to the highest. A module imports only from layers below its own and, where a layer is
+    /// together, from it.
     pub(super) layers: &'static [Layer],
     /// Paths that may go upwards.
     pub(super) exceptions: &'static [Exception],
@@ -19,6 +20,13 @@ pub(super) struct Layer {
     modules: &'static [&'static str],
     /// Whether they may import each other, without circles.
     together: bool,
+}
+
+impl Layer {
+    #[cfg(test)]
+    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.modules.iter().copied()
+    }
 }
 
 /// An import that may go upwards, with the reason for those who read this table.
@@ -43,7 +51,6 @@ pub(super) const PROTO: Rules = Rules {
     root: "crates/strandline-proto/src/lib.rs",
     layers: &[
         together(&[
-            "number",
             "time",
             "memory",
             "config",
@@ -58,7 +65,7 @@ pub(super) const PROTO: Rules = Rules {
             "diagnostics",
         ]),
         apart(&["congestion"]),
-        apart(&["path", "inbound", "outbound", "extension"]),
+        apart(&["path", "inbound", "outbound"]),
         apart(&["association"]),
         apart(&["endpoint"]),
     ],
@@ -170,6 +177,25 @@ pub(super) const CRATES: [Rules; 7] = [
         exceptions: &[],
     },
 ];
+
+/// Modules in layers that the crate does not have, and exceptions that no import needs.
+pub(super) fn check_list(krate: &Crate, rules: &Rules) -> Vec<Violation> {
+    let modules = rules.layers.iter().flat_map(|layer| layer.modules);
+    let missing = modules.filter(|module| !krate.modules[0].children.contains_key(**module));
+    let mut messages: Vec<String> =
+        missing.map(|module| format!("there is no module `{module}`: remove it from its layer")).collect();
+    let imports = imports(krate);
+    for Exception { from, path, .. } in rules.exceptions {
+        let is_used = imports.iter().any(|import| {
+            let top = siblings(krate, import).map(|(_, top, _)| krate.modules[top].name.as_str());
+            top == Some(*from) && import.path.starts_with(path)
+        });
+        if !is_used {
+            messages.push(format!("`{from}` does not import {path}: remove the exception"));
+        }
+    }
+    messages.into_iter().map(|message| Violation::new("xtask/src/layers/order.rs", 1, message)).collect()
+}
 
 /// Imports that go upwards or sideways, and modules without a layer.
 pub(super) fn check(krate: &Crate, rules: &Rules) -> Vec<Violation> {

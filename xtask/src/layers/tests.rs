@@ -128,25 +128,94 @@ fn indirect_runtime_is_found_except_in_tests() {
 }
 
 #[test]
-fn sip_codec_is_lowest_and_without_io() {
-    let root = "pub mod codec;\npub mod proxy;\n";
-    let codec = "mod scan;\nuse crate::proxy::Route;\npub struct Message;\n";
-    let tree = Tree::of(&[
-        (SIP_ROOT, root),
-        ("apps/strandline-sip/src/codec/mod.rs", codec),
-        ("apps/strandline-sip/src/codec/scan.rs", "use tokio::io::AsyncRead;\n"),
-        (
-            "apps/strandline-sip/src/proxy.rs",
-            "use crate::codec::Message;\nuse tokio::net::UdpSocket;\npub struct Route;\n",
-        ),
-    ]);
-    let found: Vec<String> =
-        check_codec(&Crate::load(&tree, SIP_ROOT)).iter().map(ToString::to_string).collect();
+fn crates_that_do_not_exist_are_reported() {
+    let mut packages: Vec<Package> = CRATES.iter().map(|(name, _)| package(name, "crates", &[])).collect();
+    packages.extend([package(DISPATCHER, "apps", &[]), package(TESTS, "crates", &[])]);
+    let missing = |packages: Vec<Package>| {
+        let workspace_members = packages.iter().map(|package| package.id.clone()).collect();
+        let metadata = Metadata { packages, workspace_members, resolve: Resolve { nodes: Vec::new() } };
+        check_list(&metadata).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let fewer = packages.split_off(1);
+    assert_eq!(
+        missing(fewer.clone()),
+        ["xtask/src/layers.rs:1: there is no crate strandline-wire: remove it from the tables"]
+    );
+    packages.extend(fewer);
+    assert_eq!(missing(packages), Vec::<String>::new());
+}
+
+#[test]
+fn modules_and_exceptions_without_use_are_reported() {
+    let rules = &order::PROTO;
+    let names: Vec<&str> = rules.layers.iter().flat_map(order::Layer::names).collect();
+    let found = |modules: &[&str], config: &str| {
+        let mut tree = Tree::of(&[]);
+        let root = modules.iter().map(|name| format!("mod {name};\n")).collect();
+        tree.files.insert(rules.root.to_owned(), root);
+        for name in modules {
+            let text = if *name == "config" { config } else { "" };
+            tree.files.insert(format!("crates/strandline-proto/src/{name}.rs"), text.to_owned());
+        }
+        order::check_list(&Crate::load(&tree, rules.root), rules)
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+    };
+    let used = "use crate::congestion::Algorithm;\n";
+    assert_eq!(found(&names, used), Vec::<String>::new());
+    let fewer: Vec<&str> = names.iter().copied().filter(|name| *name != "zone").collect();
+    let line = "xtask/src/layers/order.rs:1:";
+    assert_eq!(found(&fewer, used), [format!("{line} there is no module `zone`: remove it from its layer")]);
+    let unused =
+        format!("{line} `config` does not import crate::congestion::Algorithm: remove the exception");
+    assert_eq!(found(&names, ""), [unused]);
+}
+
+/// Checks a crate with these modules, of which `listed` must be free of I/O.
+fn impure(files: &[(&str, &str)], listed: &'static [&'static str]) -> Vec<String> {
+    let root = "apps/a/src/lib.rs";
+    let mut tree = Tree::of(&[]);
+    let mods = files.iter().filter(|(name, _)| !name.contains('/'));
+    let mods = mods.map(|(name, _)| format!("pub mod {};\n", name.trim_end_matches(".rs"))).collect();
+    tree.files.insert(root.to_owned(), mods);
+    for (name, text) in files {
+        tree.files.insert(format!("apps/a/src/{name}"), (*text).to_owned());
+    }
+    let rules = pure::Pure::of(root, listed);
+    pure::check(&tree, &rules).iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn io_in_pure_modules_is_reported() {
+    for (text, path) in [
+        ("use tokio::io::AsyncRead;\n", "tokio::io::AsyncRead"),
+        ("use std::fs;\n", "std::fs"),
+        ("use std::net::{IpAddr, UdpSocket};\n", "std::net::UdpSocket"),
+        ("fn f() { std::thread::yield_now(); }\n", "std::thread::yield_now"),
+        ("use std::time::SystemTime as S;\n", "std::time::SystemTime"),
+        ("use std::time;\nfn f(now: time::Instant) {}\n", "std::time::Instant"),
+    ] {
+        let files = [("codec.rs", "mod scan;\n"), ("codec/scan.rs", text), ("server.rs", text)];
+        let found = impure(&files, &["codec"]);
+        let end = format!(": `codec::scan` uses {path}: `codec` does no I/O and reads no clock");
+        assert!(found.len() == 1 && found[0].ends_with(&end), "{found:?}");
+    }
+    let fine = "use std::net::SocketAddr;\nuse std::time::Duration;\nuse std::io::Write;\n";
+    assert_eq!(impure(&[("codec.rs", fine)], &["codec"]), Vec::<String>::new());
+    let missing = impure(&[("codec.rs", "")], &["codec", "gone"]);
+    assert_eq!(
+        missing,
+        ["apps/a/src/lib.rs:1: there is no module `gone`: remove it from xtask/src/layers/pure.rs"]
+    );
+}
+
+#[test]
+fn modules_that_declare_no_io_are_checked() {
+    let declared = "//! Rates. No\n//! I/O, no clock.\nuse std::fs;\n";
+    let found = impure(&[("rates.rs", declared), ("files.rs", "//! Files.\nuse std::fs;\n")], &[]);
     assert_eq!(
         found,
-        [
-            "apps/strandline-sip/src/codec/mod.rs:2: `codec` imports `proxy`: it is below all others",
-            "apps/strandline-sip/src/codec/scan.rs:1: `codec::scan` uses tokio::io::AsyncRead: the codec does no I/O",
-        ]
+        ["apps/a/src/rates.rs:3: `rates` uses std::fs: `rates` does no I/O and reads no clock"]
     );
 }

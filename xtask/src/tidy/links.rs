@@ -1,4 +1,6 @@
-//! Checks that links of the documents to files lead to existing files.
+//! Checks that links of the documents lead to existing files, and their anchors to headings.
+
+use std::collections::BTreeMap;
 
 use crate::tree::{Tree, Violation};
 
@@ -14,15 +16,66 @@ pub(super) fn check(tree: &Tree, name: &str, content: &str) -> Vec<Violation> {
             continue;
         }
         for target in targets(line) {
-            let path = target.split('#').next().unwrap_or_default();
-            let elsewhere = target.contains("://") || target.starts_with("mailto:") || path.is_empty();
-            if !elsewhere && !exists(tree, &normalise(folder, path)) {
-                let message = format!("the link to `{target}` leads nowhere: name a file of the repository");
+            if let Some(message) = fault(tree, name, folder, target) {
                 found.push(Violation::new(name, number, message));
             }
         }
     }
     found
+}
+
+/// What is wrong with a link to `target` in the file `name`, which is in `folder`.
+fn fault(tree: &Tree, name: &str, folder: &str, target: &str) -> Option<String> {
+    if target.contains("://") || target.starts_with("mailto:") {
+        return None;
+    }
+    let (path, anchor) = target.split_once('#').map_or((target, None), |(path, anchor)| (path, Some(anchor)));
+    let file = if path.is_empty() { name.to_owned() } else { normalise(folder, path) };
+    if !exists(tree, &file) {
+        return Some(format!("the link to `{target}` leads nowhere: name a file of the repository"));
+    }
+    let anchor = anchor.filter(|_| file.ends_with(".md"))?;
+    let content = tree.files.get(&file)?;
+    let found = anchors(content).iter().any(|one| one == anchor);
+    (!found).then(|| format!("the link to `{target}` names no heading of {file}: name one that exists"))
+}
+
+/// Returns the anchors of a document's headings, as GitHub makes them: lower case, a hyphen for each space,
+/// no punctuation, and a number after a heading that occurs again.
+fn anchors(content: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    let mut in_code = false;
+    for line in content.lines() {
+        if line.trim_start().starts_with("```") {
+            in_code = !in_code;
+        }
+        let heading = line.trim_start_matches('#');
+        let level = line.len() - heading.len();
+        if in_code || !(1..=6).contains(&level) || !heading.starts_with(' ') {
+            continue;
+        }
+        let anchor: String = shown_text(heading.trim())
+            .to_lowercase()
+            .chars()
+            .filter(|character| character.is_alphanumeric() || "-_ ".contains(*character))
+            .map(|character| if character == ' ' { '-' } else { character })
+            .collect();
+        let count = counts.entry(anchor.clone()).or_default();
+        found.push(if *count == 0 { anchor } else { format!("{anchor}-{count}") });
+        *count += 1;
+    }
+    found
+}
+
+/// Returns a heading without the targets of its links.
+fn shown_text(heading: &str) -> String {
+    let mut parts = heading.split("](");
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        shown.push_str(part.split_once(')').map_or("", |(_, rest)| rest));
+    }
+    shown
 }
 
 /// Returns the targets of `[text](target)` links.

@@ -8,8 +8,6 @@ mod prose;
 mod sizes;
 mod text;
 
-use std::collections::BTreeSet;
-
 use crate::imports;
 use crate::modules::Crate;
 use crate::tree::{Tree, Violation};
@@ -51,16 +49,13 @@ fn check_package(tree: &Tree, package: &str) -> Vec<Violation> {
     };
     let mut found = Vec::new();
     let mut reached = Vec::new();
-    let mut shipped = BTreeSet::new();
+    let mut crates = Vec::new();
     for root in tree.files.keys().filter(|name| is_root(name)) {
         let krate = Crate::load(tree, root);
         found.extend(krate.broken.iter().cloned());
         found.extend(imports::circles(&krate));
         for module in &krate.modules {
             reached.push(module.file.clone());
-            if !module.test {
-                shipped.insert(module.file.clone());
-            }
             let product = package.starts_with("crates/") || package.starts_with("apps/");
             if product && !HARNESSES.contains(&package) && !module.test {
                 found.extend(
@@ -71,10 +66,10 @@ fn check_package(tree: &Tree, package: &str) -> Vec<Violation> {
                 );
             }
         }
+        crates.push(krate);
     }
     if package.starts_with("crates/") || package.starts_with("apps/") {
-        let product = tree.files.keys().map(String::as_str).filter(|name| shipped.contains(*name));
-        found.extend(sizes::check(tree, package, product));
+        found.extend(sizes::check(tree, package, &crates));
     }
     for name in tree.files.keys().filter(|name| name.starts_with(&source) && name.ends_with(".rs")) {
         if !reached.contains(name) {

@@ -1,4 +1,5 @@
-//! Prose, as far as a machine can judge it: the width of Markdown, how doc comments begin, how long names of tests are.
+//! Prose, as far as a machine can judge it: the width of Markdown, how doc comments begin, how long names of
+//! tests are.
 
 use crate::tree::Violation;
 
@@ -10,6 +11,9 @@ pub(super) const WORDS_MAX: usize = 8;
 
 /// Beginnings that a reader of one doc comment alone can't understand.
 const DANGLING: [&str; 3] = ["The same", "And", "That"];
+
+/// Beginnings in other words than everywhere else, with the right ones.
+const STILTED: [(&str, &str); 1] = [("Tells whether", "Whether")];
 
 /// Lines of Markdown that are too wide.
 pub(super) fn check_markdown(name: &str, content: &str) -> Vec<Violation> {
@@ -44,6 +48,10 @@ pub(super) fn check_rust(name: &str, content: &str) -> Vec<Violation> {
             );
             found.push(Violation::new(name, number, message));
         }
+        if let Some((first, right)) = docs.filter(|_| !in_docs).and_then(stilted) {
+            let message = format!("a doc comment begins with \"{first}\": write \"{right}\"");
+            found.push(Violation::new(name, number, message));
+        }
         in_docs = line.starts_with("///") || line.starts_with("//!");
         if is_test_attribute(line) {
             is_test = true;
@@ -67,9 +75,16 @@ fn words(test: &str) -> usize {
 }
 
 fn dangling(text: &str) -> Option<&'static str> {
-    DANGLING.into_iter().find(|first| {
-        text.strip_prefix(first).is_some_and(|rest| rest.starts_with(|c: char| !c.is_alphanumeric()))
-    })
+    DANGLING.into_iter().find(|first| begins_with(text, first))
+}
+
+fn stilted(text: &str) -> Option<(&'static str, &'static str)> {
+    STILTED.into_iter().find(|(first, _)| begins_with(text, first))
+}
+
+/// Whether a text begins with these whole words.
+fn begins_with(text: &str, words: &str) -> bool {
+    text.strip_prefix(words).is_some_and(|rest| rest.starts_with(|c: char| !c.is_alphanumeric()))
 }
 
 /// `#[test]`, `#[tokio::test]`, `#[tokio::test(...)]`.

@@ -18,8 +18,11 @@ fn long_function(lines: usize) -> String {
 #[test]
 fn clean_files_pass() {
     let found = found(&[
-        ("README.md", "[a](crates/c/src/lib.rs) [b](https://example.org) [c](#part) [d](docs/)\n"),
-        ("docs/a.md", "[up](../README.md#x)\n\n```\n[not a link](nowhere)\n```\n"),
+        (
+            "README.md",
+            "[a](crates/c/src/lib.rs) [b](https://example.org) [c](#the-part-of-c) [d](docs/)\n\n## The part of `C`!\n",
+        ),
+        ("docs/a.md", "[up](../README.md#the-part-of-c)\n\n```\n[not a link](nowhere)\n```\n"),
         ("crates/c/Cargo.toml", "[package]\n"),
         ("crates/c/src/lib.rs", "//! C.\nfn f() -> Option<u8> { None }\n"),
     ]);
@@ -194,6 +197,20 @@ fn dead_links_are_told() {
 }
 
 #[test]
+fn anchors_without_heading_are_reported() {
+    let text = "# A\n\n## [B_b](c.md), 2: x-y\n\n### A\n\n```\n# code\n```\n\n";
+    let links = "[a](#a) [b](a.md#b_b-2-x-y) [c](#a-1)\n";
+    assert_eq!(found(&[("a.md", &format!("{text}{links}")), ("c.md", "# C\n")]), Vec::<String>::new());
+    for (file, anchor) in [("", "code"), ("", "a-2"), ("", ""), ("c.md", "a")] {
+        let found = found(&[("a.md", &format!("{text}[x]({file}#{anchor})\n")), ("c.md", "# C\n")]);
+        let shown = if file.is_empty() { "a.md" } else { file };
+        let message =
+            format!("the link to `{file}#{anchor}` names no heading of {shown}: name one that exists");
+        assert_eq!(found, [format!("a.md:11: {message}")]);
+    }
+}
+
+#[test]
 fn missing_tests_in_documents_are_reported() {
     let found = found(&[
         ("crates/c/Cargo.toml", "[package]\n"),
@@ -207,7 +224,7 @@ fn missing_tests_in_documents_are_reported() {
 fn wide_markdown_is_told() {
     let (fits, wide) = ("a".repeat(100), "a".repeat(101));
     let code = format!("    {wide}\n\n```\n{wide}\n```\n");
-    let rest = format!("{fits}\n| {wide} |\n[a](#{wide})\nhttps://{wide}\n");
+    let rest = format!("{fits}\n| {wide} |\n[a](https://{wide})\nhttps://{wide}\n");
     assert_eq!(found(&[("a.md", &format!("{rest}{code}"))]), Vec::<String>::new());
     assert_eq!(found(&[("a.md", &format!("{fits}\n{wide}\n"))]), ["a.md:2: 101 columns: wrap at 100"]);
 }
@@ -216,6 +233,11 @@ fn wide_markdown_is_told() {
 fn dangling_doc_comments_are_told() {
     let fine = "/// Android.\n/// And so on.\nstruct A;\n// That is why.\n/// Thatch.\nstruct B;\n";
     assert_eq!(found(&[("a.rs", fine)]), Vec::<String>::new());
+    let told = found(&[(
+        "a.rs",
+        "/// Tells whether it is.\nfn a() {}\n/// Whether it\n/// Tells whether.\nfn b() {}\n",
+    )]);
+    assert_eq!(told, ["a.rs:1: a doc comment begins with \"Tells whether\": write \"Whether\""]);
     for (line, comment) in ["/// The same for B.", "/// And more.", "/// That."].iter().enumerate() {
         let found = found(&[("a.rs", &format!("{}{comment}\nstruct A;\n", "\n".repeat(line)))]);
         assert!(found[0].starts_with(&format!("a.rs:{}: a doc comment begins", line + 1)), "{found:?}");
@@ -251,6 +273,46 @@ fn large_types_are_told() {
     assert_eq!(over, ["crates/c/src/lib.rs:1: struct `A` has 26 fields: split its state, at most 25"]);
     let over = library(&format!("impl A {{ {}}}\nimpl A {{ {}}}\n", methods(20), methods(21)));
     assert_eq!(over, ["crates/c/src/lib.rs:1: `A` has 41 methods: split it by concern, at most 40"]);
+}
+
+#[test]
+fn unneeded_entries_of_larger_types_are_reported() {
+    let files = [
+        ("crates/strandline-sim/Cargo.toml", "[package]\n"),
+        ("crates/strandline-sim/src/lib.rs", "//! S.\n"),
+        ("xtask/src/tidy/sizes.rs", "//! T.\n"),
+    ];
+    assert_eq!(
+        found(&files),
+        [
+            "xtask/src/tidy/sizes.rs:1: no type `scenario::Features` of crates/strandline-sim has more than 25 fields or 40 methods: remove it from LARGER"
+        ]
+    );
+    assert_eq!(found(&files[..2]), Vec::<String>::new());
+}
+
+#[test]
+fn types_of_one_name_are_counted_by_module() {
+    let methods = |count: usize| (0..count).map(|n| format!("fn m{n}() {{}} ")).collect::<String>();
+    let of_a = format!("struct S;\nimpl S {{ {} }}\n", methods(30));
+    let crate_of = |more: &str| {
+        found(&[
+            ("crates/c/Cargo.toml", "[package]\n"),
+            ("crates/c/src/lib.rs", "mod a;\nmod b;\n"),
+            ("crates/c/src/a.rs", &of_a),
+            ("crates/c/src/b.rs", more),
+        ])
+    };
+    let own = format!("struct S;\nimpl S {{ {} }}\n", methods(30));
+    assert_eq!(crate_of(&own), Vec::<String>::new());
+    let imported = format!("use crate::a::S;\nimpl S {{ {} }}\n", methods(11));
+    let path = format!("impl super::a::S {{ {} }}\n", methods(11));
+    for other in [imported, path] {
+        assert_eq!(
+            crate_of(&other),
+            ["crates/c/src/a.rs:2: `S` has 41 methods: split it by concern, at most 40"]
+        );
+    }
 }
 
 #[test]
