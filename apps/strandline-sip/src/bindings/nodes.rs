@@ -38,7 +38,6 @@ pub struct Nodes {
     /// The names of the nodes; the first one is this node.
     names: Vec<Box<str>>,
     stamp: u64,
-    unix_ms: u64,
     removed: HashMap<Box<[u8]>, Vec<Removed>>,
     seal: Box<dyn SealFlow>,
 }
@@ -59,7 +58,7 @@ impl Nodes {
     /// Creates a table that contains only this node.
     #[must_use]
     pub fn new(name: &str, seal: Box<dyn SealFlow>) -> Self {
-        Self { names: vec![name.into()], stamp: 0, unix_ms: 0, removed: HashMap::new(), seal }
+        Self { names: vec![name.into()], stamp: 0, removed: HashMap::new(), seal }
     }
 
     /// The number of a node: 0 for this node, and a new number for an unknown one.
@@ -71,12 +70,8 @@ impl Nodes {
         (self.names.len() - 1) as u16
     }
 
-    pub(super) fn set_now(&mut self, unix_ms: u64) {
-        self.unix_ms = unix_ms;
-    }
-
-    fn next_stamp(&mut self) -> u64 {
-        self.stamp = (self.stamp + 1).max(self.unix_ms.saturating_mul(STAMPS_PER_MS));
+    fn next_stamp(&mut self, unix_ms: u64) -> u64 {
+        self.stamp = (self.stamp + 1).max(unix_ms.saturating_mul(STAMPS_PER_MS));
         self.stamp
     }
 
@@ -127,9 +122,15 @@ impl Nodes {
     }
 
     /// Completes a change: assigns stamps to new bindings, and records the removal of other nodes' bindings.
-    pub(super) fn after_change(&mut self, aor: &[u8], before: Vec<Found>, bindings: &mut [Binding]) {
+    pub(super) fn after_change(
+        &mut self,
+        aor: &[u8],
+        unix_ms: u64,
+        before: Vec<Found>,
+        bindings: &mut [Binding],
+    ) {
         for binding in bindings.iter_mut().filter(|binding| binding.stamp == 0) {
-            binding.stamp = self.next_stamp();
+            binding.stamp = self.next_stamp(unix_ms);
         }
         for (node, stamp, until) in before {
             if !bindings.iter().any(|binding| binding.node() == node && binding.stamp == stamp) {

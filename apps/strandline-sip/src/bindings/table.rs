@@ -113,13 +113,6 @@ impl Locations {
         self.nodes = Some(nodes);
     }
 
-    /// Sets the time for new bindings, in milliseconds since 1970-01-01.
-    pub fn set_now(&mut self, unix_ms: u64) {
-        if let Some(nodes) = &mut self.nodes {
-            nodes.set_now(unix_ms);
-        }
-    }
-
     /// The number of a node; 0 for this node.
     pub fn node(&mut self, name: &str) -> u16 {
         self.nodes.as_mut().map_or(0, |nodes| nodes.number(name))
@@ -176,10 +169,12 @@ impl Locations {
     }
 
     /// Changes the bindings of a user and records the change in the journal. Returns the result of `change`,
-    /// or `None` if there are too many users. A user without bindings is removed.
+    /// or `None` if there are too many users. A user without bindings is removed. `unix_ms`, the time since
+    /// 1970-01-01 in milliseconds, orders the change among those of other nodes.
     pub fn change<R>(
         &mut self,
         aor: &[u8],
+        unix_ms: u64,
         journal: &mut Journal,
         change: impl FnOnce(&mut Vec<Binding>) -> R,
     ) -> Option<R> {
@@ -195,7 +190,7 @@ impl Locations {
             Some(nodes) => {
                 let before = Nodes::before_change(&entry.bindings);
                 let result = change(&mut entry.bindings);
-                nodes.after_change(aor, before, &mut entry.bindings);
+                nodes.after_change(aor, unix_ms, before, &mut entry.bindings);
                 result
             }
         };

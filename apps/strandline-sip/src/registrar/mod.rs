@@ -83,6 +83,8 @@ pub struct Request<'a> {
     pub flow: Flow,
     /// The time, in seconds since 1970-01-01.
     pub unix_secs: u64,
+    /// Milliseconds since 1970-01-01, which order changes of several nodes.
+    pub unix_ms: u64,
     /// The generator of GRUUs (RFC 5627); `None` disables them.
     pub gruus: Option<&'a Gruus>,
     /// Returns whether the connection of a binding still exists, as far as this server knows.
@@ -190,7 +192,7 @@ impl Registrar {
             leaving = room::leaving(&live, wanted, request, self.settings.replace_oldest, excess)
                 .ok_or(TOO_MANY)?;
         }
-        let changed = locations.change(aor, journal, |bindings| {
+        let changed = locations.change(aor, request.unix_ms, journal, |bindings| {
             bindings.retain(|binding| !binding.has_expired(request.unix_secs));
             let mut place = 0;
             bindings.retain(|_| {
@@ -222,7 +224,7 @@ fn remove_all(
     if bindings.is_empty() {
         return Ok(false);
     }
-    locations.change(aor, journal, Vec::clear).map(|()| true).ok_or(FULL)
+    locations.change(aor, request.unix_ms, journal, Vec::clear).map(|()| true).ok_or(FULL)
 }
 
 /// Returns true if the sender supports this extension.

@@ -106,7 +106,6 @@ impl Core {
     ) -> Result<(), Verdict> {
         let Self { setup, connections, registrations, transactions, output, .. } = self;
         let Incoming { message, essentials, flow, .. } = incoming;
-        registrations.locations.set_now(setup.unix_ms(now));
         let stands = |binding: &Binding| {
             let connection = binding.flow.connection;
             binding.origin.is_some() || connections.is_open_anywhere(setup.workers.as_ref(), connection)
@@ -117,6 +116,7 @@ impl Core {
             to,
             flow: *flow,
             unix_secs: setup.unix_secs(now),
+            unix_ms: setup.unix_ms(now),
             gruus: setup.settings.gives_gruus().then_some(&setup.gruus),
             stands: &stands,
             service_route: &setup.settings.service_route,

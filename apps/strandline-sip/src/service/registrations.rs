@@ -104,9 +104,8 @@ impl Registrations {
             return Vec::new();
         }
         // The removal is recorded with its time, so that an older state can't restore the binding.
-        self.locations.set_now(unix_ms);
         let change = |bindings: &mut Vec<Binding>| bindings.extract_if(.., |one| is_meant(one)).collect();
-        self.locations.change(aor, journal, change).unwrap_or_default()
+        self.locations.change(aor, unix_ms, journal, change).unwrap_or_default()
     }
 
     /// Whether the user of a URI is registered from the source of a request.

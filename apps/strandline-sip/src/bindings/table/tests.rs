@@ -29,7 +29,7 @@ fn bind(locations: &mut Locations, aor: &str, connection: u64) {
 }
 
 fn bind_to(locations: &mut Locations, aor: &str, binding: Binding) {
-    let done = locations.change(aor.as_bytes(), &mut Journal::off(), |bindings| *bindings = vec![binding]);
+    let done = locations.change(aor.as_bytes(), 0, &mut Journal::off(), |bindings| *bindings = vec![binding]);
     assert!(done.is_some());
 }
 
@@ -77,12 +77,12 @@ fn bindings_are_counted_as_they_come_and_go() {
             *bindings =
                 vec![over(user), Binding { contact: b"sip:b@192.0.2.2"[..].into(), ..over(user + 1) }];
         };
-        assert!(locations.change(format!("{user}@x").as_bytes(), &mut journal, two).is_some());
+        assert!(locations.change(format!("{user}@x").as_bytes(), 0, &mut journal, two).is_some());
     }
     check(&locations, 20);
     // One of two is removed, and both of another user.
-    assert_eq!(locations.change(b"0@x", &mut journal, |bindings| bindings.truncate(1)), Some(()));
-    assert_eq!(locations.change(b"1@x", &mut journal, Vec::clear), Some(()));
+    assert_eq!(locations.change(b"0@x", 0, &mut journal, |bindings| bindings.truncate(1)), Some(()));
+    assert_eq!(locations.change(b"1@x", 0, &mut journal, Vec::clear), Some(()));
     check(&locations, 17);
     // Closes a connection on which two users depend with one binding each.
     assert_eq!(locations.connection_closed(5, &mut journal), 2);
