@@ -78,6 +78,6 @@ pub use open::OpenError;
 pub use ports::{EPHEMERAL_PORTS, LockError, PortLock};
 pub use raw::{RawCarrier, RawOptions};
 pub use steering::{PLACES_MAX, Steering};
-pub use sys::interfaces::interfaces;
+pub use sys::interfaces::{InterfaceMtu, interfaces, mtus};
 pub use timer::Timer;
 pub use udp::{UDP_PORT, UdpCarrier, UdpOptions};

@@ -207,7 +207,8 @@ pub struct AssociationConfig {
     pub bundling: bool,
     /// Path MTU (IP packet size in bytes) assumed before it is known. Default 1,280.
     pub path_mtu_initial: u16,
-    /// Maximum path MTU of the search (RFC 8899). Equal to `path_mtu_initial` disables the search. Default 1,500.
+    /// Maximum path MTU of the search (RFC 8899). The MTU of the link bounds it as well
+    /// ([`EndpointConfig::link_mtu`]). Equal to `path_mtu_initial` disables the search. Default 65,535.
     pub path_mtu_max: u16,
     /// Lifetime of a State Cookie. Default 60 s.
     pub cookie_lifetime: Duration,
@@ -286,7 +287,7 @@ impl Default for AssociationConfig {
             nodelay: true,
             bundling: true,
             path_mtu_initial: 1280,
-            path_mtu_max: 1500,
+            path_mtu_max: u16::MAX,
             cookie_lifetime: Duration::from_secs(60),
             idle_release: Duration::from_secs(2),
             shutdown_guard: None,
@@ -453,6 +454,8 @@ pub struct EndpointConfig {
     pub host_addresses: Vec<IpAddr>,
     /// Number of bytes on IPv4 between the IP header of 20 bytes and SCTP: 8 for UDP encapsulation, 0 for raw IP.
     pub encapsulation_overhead: u16,
+    /// MTU of the links that packets leave by (MAX_PLPMTU of RFC 8899 section 5.1.2), as far as it is known.
+    pub link_mtu: LinkMtu,
     /// Answer packets to ports without a listener with ABORT (RFC 9260 section 8.4). Set it to false if other
     /// processes share the carrier (raw IP), so that they do not end each other's associations. Then only
     /// [reserved](crate::endpoint::Endpoint::set_reserved_ports) ports are answered for, and for five minutes those
@@ -498,6 +501,23 @@ pub struct EndpointConfig {
     pub known_paths_max: u32,
 }
 
+/// MTU of this host's links, in bytes of an IP packet: the search for a larger path MTU goes no further. Values above
+/// an interface's MTU cost a refused system call for each search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkMtu {
+    /// To loopback addresses, [`own_addresses`](EndpointConfig::own_addresses), and
+    /// [`host_addresses`](EndpointConfig::host_addresses). Default 1,500.
+    pub within_host: u16,
+    /// To all others: the largest MTU of the interfaces. Default 1,500.
+    pub to_others: u16,
+}
+
+impl Default for LinkMtu {
+    fn default() -> Self {
+        Self { within_host: 1500, to_others: 1500 }
+    }
+}
+
 /// The shard of an endpoint, which the low bits of its verification tags carry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Shard {
@@ -515,6 +535,7 @@ impl Default for EndpointConfig {
             own_addresses: Vec::new(),
             host_addresses: Vec::new(),
             encapsulation_overhead: 8,
+            link_mtu: LinkMtu::default(),
             owns_all_ports: true,
             associations_max: 1 << 22,
             replies_max: 1024,

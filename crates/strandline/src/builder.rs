@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use strandline_io::{PLACES_MAX, PortLock, RawCarrier, RawOptions, Steering, UdpCarrier, UdpOptions};
-use strandline_proto::config::{AssociationConfig, EndpointConfig, Shard as ShardOfTags};
+use strandline_proto::config::{AssociationConfig, EndpointConfig, LinkMtu, Shard as ShardOfTags};
 use strandline_proto::error::ConfigError;
 use strandline_proto::memory::MemoryAccount;
 use strandline_proto::zone;
@@ -291,6 +291,7 @@ impl StackBuilder {
         let clock = Clock::start();
         if let Some(first) = carriers.first().filter(|first| first.is_of_the_kernel()) {
             note_own_addresses(&mut self.config, first);
+            self.config.link_mtu = link_mtu();
         }
         let several = (carriers.len() > 1).then(|| Arc::new(Post::new(plan.rule.places())));
         let mut shards = Vec::with_capacity(carriers.len());
@@ -378,6 +379,24 @@ fn note_own_addresses(config: &mut EndpointConfig, carrier: &Carrier) {
             config.own_addresses.extend(bound);
             config.host_addresses.extend(all);
         }
+    }
+}
+
+/// Returns the MTUs of this host's interfaces as they are now. The engine learns of a smaller one from the kernel,
+/// which refuses to send longer packets.
+fn link_mtu() -> LinkMtu {
+    let all = strandline_io::mtus().unwrap_or_else(|error| {
+        tracing::debug!(%error, "listing the interfaces' MTUs failed");
+        Vec::new()
+    });
+    let largest = |loopback: bool| {
+        let mtus = all.iter().filter(|each| each.is_loopback == loopback).map(|each| each.mtu);
+        mtus.max().map(|mtu| u16::try_from(mtu).unwrap_or(u16::MAX))
+    };
+    let default = LinkMtu::default();
+    LinkMtu {
+        within_host: largest(true).unwrap_or(default.within_host),
+        to_others: largest(false).unwrap_or(default.to_others),
     }
 }
 

@@ -30,6 +30,26 @@ async fn small_and_large_messages_are_echoed() {
     assert_eq!(client.shutdown().await, Ended::ShutDown);
 }
 
+/// The loopback interface's MTU is 65,536 bytes.
+#[tokio::test]
+async fn packets_are_as_long_as_the_interface_allows() {
+    let (here, there) = (udp_stack(), udp_stack());
+    let listener = Listener::bind(&there, 7).unwrap();
+    let client = Association::connect(&here, peer_at(&there, 7)).await.unwrap();
+    let server = listener.accept().await.unwrap();
+    let mtu = || client.paths()[0].mtu;
+    let sent = pattern(100_000, 7);
+    for _ in 0..100 {
+        client.send_bytes(sent.clone(), SendInfo::default()).await.unwrap();
+        assert!(recv_whole(&server).await.unwrap() == sent);
+        if mtu() == u16::MAX {
+            break;
+        }
+    }
+    assert_eq!(mtu(), u16::MAX);
+    assert_eq!(client.shutdown().await, Ended::ShutDown);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_streams_at_once_on_several_threads() {
     let (here, there) = (udp_stack(), udp_stack());

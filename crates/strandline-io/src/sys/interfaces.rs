@@ -3,7 +3,8 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::ptr;
 
 use super::address::Name;
@@ -45,6 +46,50 @@ pub(crate) fn addresses() -> io::Result<Vec<InterfaceAddress>> {
     // SAFETY: the list comes from getifaddrs, is freed once, and no part of it is kept.
     unsafe { libc::freeifaddrs(list) };
     Ok(found)
+}
+
+/// The MTU of an interface that is up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InterfaceMtu {
+    /// Largest IP packet in bytes.
+    pub mtu: u32,
+    /// True for the loopback interface.
+    pub is_loopback: bool,
+}
+
+/// Returns the MTUs of this host's network interfaces that are up.
+///
+/// # Errors
+/// If the system doesn't list them.
+pub fn mtus() -> io::Result<Vec<InterfaceMtu>> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    let mut found = Vec::new();
+    for (name, _) in interfaces()? {
+        // An interface that has disappeared meanwhile is left out.
+        let Ok(flags) = request(&socket, &name, libc::SIOCGIFFLAGS) else { continue };
+        let Ok(mtu) = request(&socket, &name, libc::SIOCGIFMTU) else { continue };
+        // SAFETY: SIOCGIFFLAGS has filled in the flags, and SIOCGIFMTU the MTU.
+        let (flags, mtu) = unsafe { (i32::from(flags.ifr_ifru.ifru_flags), mtu.ifr_ifru.ifru_mtu) };
+        if flags & libc::IFF_UP != 0 {
+            let mtu = u32::try_from(mtu).unwrap_or_default();
+            found.push(InterfaceMtu { mtu, is_loopback: flags & libc::IFF_LOOPBACK != 0 });
+        }
+    }
+    Ok(found)
+}
+
+/// Asks for one property of an interface.
+fn request(socket: &UdpSocket, name: &str, which: libc::Ioctl) -> io::Result<libc::ifreq> {
+    // SAFETY: all-zero bytes are a valid request, with an empty name.
+    let mut request: libc::ifreq = unsafe { core::mem::zeroed() };
+    // The last byte stays 0. Names have at most 15 bytes.
+    let room = request.ifr_name.len() - 1;
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(room)) {
+        *to = from as libc::c_char;
+    }
+    // SAFETY: the descriptor is open, and the request is of the type that these ioctls read and write.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), which, &raw mut request) };
+    if done == 0 { Ok(request) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Returns the names and indexes of this host's network interfaces, including those that are down.

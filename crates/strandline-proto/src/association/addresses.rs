@@ -34,7 +34,7 @@ pub(crate) fn add_path(
     let config = Arc::clone(&association.config);
     let port = association.paths.get(association.paths.primary()).remote.port();
     let remote = SocketAddr::new(address, port);
-    let mut path = Path::new(remote, None, &config, cx.config.encapsulation_overhead, now);
+    let mut path = Path::new(remote, None, &config, cx.link_to(address), now);
     path.start_heartbeats(now, cx.rng_word(), &config);
     association.paths.add(path).map(|_| ()).ok_or(PathError::TooMany)
 }

@@ -17,7 +17,7 @@ use crate::config::EndpointConfig;
 use crate::event::{AssociationId, Event};
 use crate::inbound::Arena;
 use crate::memory::Memory;
-use crate::path::{KnownPaths, VerificationBudget};
+use crate::path::{KnownPaths, Link, VerificationBudget};
 use crate::stats::EndpointStats;
 use crate::zone;
 
@@ -88,6 +88,17 @@ impl Shared {
             return longest;
         }
         longest / (associations / BUFFERS_KEPT)
+    }
+
+    /// Returns the link by which packets to an address leave.
+    pub(crate) fn link_to(&self, address: IpAddr) -> Link {
+        let mtu = self.config.link_mtu;
+        // The addresses need no look-up where it makes no difference.
+        let is_within = mtu.within_host != mtu.to_others && self.own.is_within_host(address);
+        Link {
+            overhead: self.config.encapsulation_overhead,
+            mtu: if is_within { mtu.within_host } else { mtu.to_others },
+        }
     }
 
     /// Queues an event that a peer can cause as often as it likes.

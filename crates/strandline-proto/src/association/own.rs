@@ -38,6 +38,11 @@ impl OwnAddresses {
         self.endpoint.is_empty() || is_own
     }
 
+    /// True if packets to the address do not leave this host.
+    pub(crate) fn is_within_host(&self, address: IpAddr) -> bool {
+        address.to_canonical().is_loopback() || self.contains(address)
+    }
+
     /// True if packets to the address come back to this host.
     pub(crate) fn contains(&self, address: IpAddr) -> bool {
         self.host.contains(&address.to_canonical())

@@ -109,7 +109,8 @@ impl Association {
         self.outbound.set_scheduler(config.stream_scheduler);
         self.flags.burst_open = true;
         for index in self.paths.indices() {
-            self.paths.get_mut(index).on_configure(&config);
+            let path = self.paths.get_mut(index);
+            path.on_configure(&config, cx.link_to(path.remote.ip()));
         }
         self.adopt_recovery();
         if self.state.heartbeats() {

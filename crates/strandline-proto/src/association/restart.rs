@@ -199,12 +199,11 @@ impl Association {
         if self.outbound.take_writable() {
             cx.event(self.id, Event::Writable);
         }
-        let overhead = cx.config.encapsulation_overhead;
         let named = core::iter::once(cookie.source.ip()).chain(cookie.addresses.iter().copied());
         for ip in named {
             if self.paths.by_address(ip).is_none() {
                 let remote = core::net::SocketAddr::new(ip, cookie.source.port());
-                let _ = self.paths.add(Path::new(remote, None, &config, overhead, now));
+                let _ = self.paths.add(Path::new(remote, None, &config, cx.link_to(ip), now));
             }
         }
         self.establish(cx, now);

@@ -102,10 +102,9 @@ impl Association {
     /// Builds the TCB and sends INIT (section 5.1 A).
     pub(crate) fn open(cx: &mut Shared, now: Time, opening: Opening) -> Self {
         let Opening { id, config, local_port, peer_port, local_tag, remotes, local } = opening;
-        let overhead = cx.config.encapsulation_overhead;
         let initial_tsn = cx.random_tsn();
         let new_path = |remote: SocketAddr| {
-            let mut path = Path::new(remote, None, &config, overhead, now);
+            let mut path = Path::new(remote, None, &config, cx.link_to(remote.ip()), now);
             path.acquaint(now, cx.known.get(now, remote.ip()), &config);
             // Addresses from the application are confirmed (section 5.4 rule 1).
             let _ = path.confirm();
@@ -255,7 +254,6 @@ impl Association {
     /// Adopts the peer's addresses from its INIT ACK (section 5.1.2). Those that the application gave stay confirmed;
     /// others are probed.
     fn adopt_addresses(&mut self, cx: &Shared, now: Time, offer: &Offer<'_>, source: SocketAddr) {
-        let overhead = cx.config.encapsulation_overhead;
         let config = Arc::clone(&self.config);
         let named = |ip: IpAddr| ip == source.ip() || offer.addresses.contains(&ip);
         // Addresses that the application gave and the peer does not list belong to another host, or are unreachable.
@@ -265,7 +263,8 @@ impl Association {
         );
         for ip in core::iter::once(source.ip()).chain(offer.addresses.iter().copied()) {
             if !kept.iter().any(|path| path.remote.ip() == ip) {
-                kept.push(Path::new(SocketAddr::new(ip, source.port()), None, &config, overhead, now));
+                let remote = SocketAddr::new(ip, source.port());
+                kept.push(Path::new(remote, None, &config, cx.link_to(ip), now));
             }
         }
         // If no address of the application is left, the source is confirmed, because it answered with the tag that
@@ -446,14 +445,14 @@ impl Association {
 
 /// Returns the paths of a cookie. Only the address that the INIT ACK went to is confirmed (section 5.4 rule 2).
 pub(super) fn paths_of(cx: &Shared, now: Time, config: &AssociationConfig, cookie: &Cookie) -> PathSet {
-    let overhead = cx.config.encapsulation_overhead;
-    let mut first = Path::new(cookie.source, cookie.destination, config, overhead, now);
+    let link = cx.link_to(cookie.source.ip());
+    let mut first = Path::new(cookie.source, cookie.destination, config, link, now);
     first.acquaint(now, cx.known.get(now, cookie.source.ip()), config);
     let _ = first.confirm();
     let mut paths = PathSet::new(first);
     for ip in &cookie.addresses {
         let remote = SocketAddr::new(*ip, cookie.source.port());
-        let _ = paths.add(Path::new(remote, None, config, overhead, now));
+        let _ = paths.add(Path::new(remote, None, config, cx.link_to(*ip), now));
     }
     paths
 }

@@ -11,6 +11,7 @@ use strandline_wire::COMMON_HEADER_LEN;
 use super::arrivals::Arrivals;
 use super::choices::{Choices, controller};
 use super::heartbeat::Heartbeat;
+use super::link::Link;
 use super::pacer::Pacer;
 use super::pmtu::Pmtu;
 use super::prr::{Prr, Step};
@@ -144,17 +145,16 @@ pub(crate) struct TimeoutOutcome {
 }
 
 impl Path {
-    /// Creates an unconfirmed path. `overhead` is the number of bytes between the IP header and the SCTP packet (8
-    /// for UDP encapsulation). Heartbeats begin with [`start_heartbeats`](Self::start_heartbeats).
+    /// Creates an unconfirmed path. Heartbeats begin with [`start_heartbeats`](Self::start_heartbeats).
     pub(crate) fn new(
         remote: SocketAddr,
         local: Option<IpAddr>,
         config: &AssociationConfig,
-        overhead: u16,
+        link: Link,
         now: Time,
     ) -> Self {
         let ipv6 = remote.ip().to_canonical().is_ipv6();
-        let pmtu = Pmtu::new(config.path_mtu_initial, config.path_mtu_max, overhead, ipv6);
+        let pmtu = Pmtu::new(config.path_mtu_initial, link.mtu_max(config), link.overhead, ipv6);
         Self {
             remote,
             local,

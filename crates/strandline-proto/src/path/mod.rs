@@ -8,6 +8,7 @@ mod choices;
 mod destination;
 mod ecn_trial;
 mod heartbeat;
+mod link;
 mod pacer;
 mod path_cache;
 mod pmtu;
@@ -26,6 +27,7 @@ mod verification;
 
 pub(crate) use self::destination::{Path, PathLoss, PathSack};
 pub(crate) use self::ecn_trial::EcnTrial;
+pub(crate) use self::link::Link;
 pub(crate) use self::path_cache::KnownPaths;
 pub(crate) use self::pmtu::{HEADER_IPV4, HEADER_IPV6};
 pub(crate) use self::proof::{Proof, Step};

@@ -37,6 +37,9 @@ const RAISE_AFTER: Duration = Duration::from_secs(600);
 /// Minimum of PROBE_TIMER, which is the RTO (RFC 8899 section 5.1.1). The 15 s recommended there are for protocols
 /// that do not measure the round-trip time.
 const PROBE_TIMER_MIN: Duration = Duration::from_secs(1);
+/// MTU of an Ethernet frame in bytes, which most paths carry: probed before larger sizes that only the local link is
+/// known to carry.
+const ETHERNET: u16 = 1500;
 /// A search ends when it cannot gain this many bytes.
 const SEARCH_GRANULARITY: u16 = 32;
 /// Number of packets, at least half full, that must be sent before each probe.
@@ -323,13 +326,13 @@ impl Pmtu {
         fell
     }
 
-    /// Begins a search with the largest size. Most paths carry it, and one probe is then enough.
+    /// Begins a search with the size that most paths carry; if it is the largest, one probe is enough.
     fn restart(&mut self) {
         self.nonce = 0;
         self.probes_lost = 0;
         self.long_packets = 0;
         self.ceiling = self.max;
-        self.probe = self.max;
+        self.probe = if self.mtu < ETHERNET { ETHERNET.min(self.max) } else { self.max };
         if self.mtu < self.max {
             self.state = State::Ready;
         } else {
@@ -348,7 +351,9 @@ impl Pmtu {
             self.at = if self.mtu < self.max { now + RAISE_AFTER } else { Time::MAX };
         } else {
             self.state = State::Ready;
-            self.probe = self.mtu + range.div_ceil(2);
+            // The largest size is the MTU of the link, and likelier than any between.
+            let is_untried = self.ceiling == self.max && self.probe < self.max;
+            self.probe = if is_untried { self.max } else { self.mtu + range.div_ceil(2) };
         }
     }
 

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use super::choices::controller;
 use super::destination::{Exempt, Path};
+use super::link::Link;
 use super::pacer::Pacer;
 use super::path_cache::Known;
 use super::prr::Prr;
@@ -68,13 +69,13 @@ impl Path {
 
     /// Applies a changed configuration. A new heartbeat interval applies from the next
     /// [`start_heartbeats`](Self::start_heartbeats).
-    pub(crate) fn on_configure(&mut self, config: &AssociationConfig) {
+    pub(crate) fn on_configure(&mut self, config: &AssociationConfig, link: Link) {
         self.rto.clamp(config);
         // DCTCP needs the setting of the whole association, which is gone.
         let own = self.own_congestion().filter(|own| *own != Algorithm::Dctcp || config.congestion == *own);
         self.choices.set_own_controller(own.is_some());
         self.choose(own.unwrap_or(config.congestion), config);
-        self.pmtu.set_max(config.path_mtu_max);
+        self.pmtu.set_max(link.mtu_max(config));
         self.on_mtu();
     }
 

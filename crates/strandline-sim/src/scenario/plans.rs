@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use strandline_proto::config::{EndpointConfig, ErrorDetectionMethod, Recovery};
+use strandline_proto::config::{EndpointConfig, ErrorDetectionMethod, LinkMtu, Recovery};
 use strandline_proto::congestion::Algorithm;
 use strandline_proto::time::Time;
 
@@ -31,6 +31,11 @@ pub(super) fn hosts(features: &Features, random: &mut Random) -> Vec<HostPlan> {
                     .cookie_lifetime
                     .max(Duration::from_secs(random.range(2, 120))),
                 association,
+                // Random maxima go up to jumbo frames.
+                link_mtu: LinkMtu {
+                    to_others: if features.small_mtu { 9000 } else { 1500 },
+                    ..LinkMtu::default()
+                },
                 ..EndpointConfig::default()
             };
             HostPlan {

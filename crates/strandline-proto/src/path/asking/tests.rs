@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::*;
+use crate::path::Link;
 
 fn at(millis: u64) -> Time {
     Time::ZERO + Duration::from_millis(millis)
@@ -13,7 +14,7 @@ fn at(millis: u64) -> Time {
 #[test]
 fn a_needless_time_out_leaves_no_back_off() {
     let config = AssociationConfig::default();
-    let mut path = Path::new("192.0.2.1:9899".parse().unwrap(), None, &config, 8, Time::ZERO);
+    let mut path = Path::new("192.0.2.1:9899".parse().unwrap(), None, &config, Link::UDP, Time::ZERO);
     path.confirm();
     path.on_rtt(at(100), at(0), &config);
     let measured = path.rto.rto();

@@ -3,6 +3,7 @@
 
 use super::super::destination::PathSack;
 use super::*;
+use crate::path::Link;
 
 fn at(micros: u64) -> Time {
     Time::ZERO + Duration::from_micros(micros)
@@ -26,7 +27,7 @@ fn send_all(path: &mut Path, now: Time) -> u32 {
 /// Returns a path whose rate is known after some round trips of 20 ms.
 fn paced(congestion: Algorithm) -> (Path, Time) {
     let config = AssociationConfig { congestion, ..config() };
-    let mut path = Path::new("192.0.2.1:9899".parse().unwrap(), None, &config, 8, Time::ZERO);
+    let mut path = Path::new("192.0.2.1:9899".parse().unwrap(), None, &config, Link::UDP, Time::ZERO);
     path.confirm();
     let mut now = at(0);
     for _ in 0..6 {
@@ -54,7 +55,7 @@ fn paced(congestion: Algorithm) -> (Path, Time) {
 /// the window.
 fn short_after_a_loss(congestion: Algorithm) -> (Path, u32) {
     let config = AssociationConfig { congestion, ..config() };
-    let mut path = Path::new("192.0.2.1:9899".parse().unwrap(), None, &config, 8, Time::ZERO);
+    let mut path = Path::new("192.0.2.1:9899".parse().unwrap(), None, &config, Link::UDP, Time::ZERO);
     path.confirm();
     let bytes = send_all(&mut path, at(0)) * path.data_chunk_len_max();
     path.end_burst();

@@ -26,7 +26,7 @@ fn config() -> AssociationConfig {
 }
 
 fn unconfirmed() -> Path {
-    Path::new("192.0.2.1:9899".parse().unwrap(), None, &config(), 8, Time::ZERO)
+    Path::new("192.0.2.1:9899".parse().unwrap(), None, &config(), Link::UDP, Time::ZERO)
 }
 
 fn active() -> Path {
@@ -70,8 +70,9 @@ fn sizes() {
 
 #[test]
 fn sizes_follow_mtu_family_and_encapsulation() {
-    let path =
-        |remote: &str, overhead| Path::new(remote.parse().unwrap(), None, &config(), overhead, Time::ZERO);
+    let path = |remote: &str, overhead| {
+        Path::new(remote.parse().unwrap(), None, &config(), Link { overhead, mtu: 1500 }, Time::ZERO)
+    };
     let v4 = path("192.0.2.1:0", 0);
     assert_eq!((v4.payload_max(), v4.congestion.window()), (1480, 4404));
     let v6 = path("[2001:db8::1]:0", 0);
@@ -416,8 +417,14 @@ fn disabled_heartbeats_still_confirm_addresses() {
 
 #[test]
 fn arrived_probe_raises_mtu_and_measures() {
-    let config = AssociationConfig { path_mtu_initial: 1280, path_mtu_max: 9000, ..config() };
-    let mut path = Path::new("192.0.2.1:9899".parse().unwrap(), None, &config, 8, Time::ZERO);
+    let config = AssociationConfig { path_mtu_max: 9000, ..config() };
+    let mut path = Path::new(
+        "192.0.2.1:9899".parse().unwrap(),
+        None,
+        &config,
+        Link { mtu: 9000, ..Link::UDP },
+        Time::ZERO,
+    );
     let _ = path.confirm();
     path.congestion.on_timeout(at(0));
     send(&mut path, at(0), 4);
@@ -431,7 +438,7 @@ fn arrived_probe_raises_mtu_and_measures() {
 #[test]
 fn a_lost_probe_is_no_error() {
     let config = AssociationConfig { path_mtu_initial: 1280, ..config() };
-    let mut path = Path::new("192.0.2.1:9899".parse().unwrap(), None, &config, 8, Time::ZERO);
+    let mut path = Path::new("192.0.2.1:9899".parse().unwrap(), None, &config, Link::UDP, Time::ZERO);
     let _ = path.confirm();
     send(&mut path, at(0), 4);
     path.stop_rtx();
@@ -456,7 +463,7 @@ fn a_black_hole_shrinks_the_packets() {
 #[test]
 fn troubled_path_is_not_probed_for_mtu() {
     let config = AssociationConfig { path_mtu_initial: 1280, ..config() };
-    let mut path = Path::new("192.0.2.1:9899".parse().unwrap(), None, &config, 8, Time::ZERO);
+    let mut path = Path::new("192.0.2.1:9899".parse().unwrap(), None, &config, Link::UDP, Time::ZERO);
     send(&mut path, at(0), 10);
     assert_eq!(path.mtu_probe_due(at(0)), None, "not confirmed");
     let _ = path.confirm();
@@ -470,7 +477,7 @@ fn troubled_path_is_not_probed_for_mtu() {
 fn a_new_configuration_holds_at_once() {
     let mut path = active();
     let config = AssociationConfig { rto_min: ms(5000), rto_max: ms(6000), path_mtu_max: 1400, ..config() };
-    path.on_configure(&config);
+    path.on_configure(&config, Link::UDP);
     assert_eq!((path.rto.rto(), path.pmtu.mtu()), (ms(5000), 1400));
 }
 
@@ -478,7 +485,7 @@ fn a_new_configuration_holds_at_once() {
 
 fn with_cubic() -> Path {
     let config = AssociationConfig { congestion: Algorithm::Cubic, ..config() };
-    let mut path = Path::new("192.0.2.1:9899".parse().unwrap(), None, &config, 8, Time::ZERO);
+    let mut path = Path::new("192.0.2.1:9899".parse().unwrap(), None, &config, Link::UDP, Time::ZERO);
     path.confirm();
     path
 }

@@ -84,6 +84,31 @@ fn the_largest_size_is_tried_first() {
     assert_eq!(search(&mut pmtu, &mut now, 1500), [0; 0], "nothing larger to find");
 }
 
+/// Most paths carry Ethernet frames, whatever the local link carries, and next likely is the link's MTU.
+#[test]
+fn ethernet_comes_before_the_largest_size() {
+    let wide = || (Pmtu::new(1280, 9000, UDP, false), secs(0));
+    let (mut pmtu, mut now) = wide();
+    assert_eq!(search(&mut pmtu, &mut now, 9000), [1500, 9000]);
+    assert_eq!((pmtu.mtu(), pmtu.deadline(RTO)), (9000, Time::MAX));
+    let (mut pmtu, mut now) = wide();
+    assert_eq!(search(&mut pmtu, &mut now, 1500)[..5], [1500, 9000, 9000, 9000, 5250]);
+    assert_eq!(pmtu.mtu(), 1500);
+    let (mut pmtu, mut now) = wide();
+    assert_eq!(search(&mut pmtu, &mut now, 1400)[..4], [1500, 1500, 1500, 1390]);
+    assert_eq!(pmtu.mtu(), 1390);
+}
+
+#[test]
+fn links_name_the_size_that_they_take() {
+    let mut pmtu = Pmtu::new(1500, u16::MAX, UDP, false);
+    send_full_packets(&mut pmtu);
+    assert_eq!(pmtu.probe_due(secs(0)), Some(65_504));
+    pmtu.on_probe_sent(secs(0), 5);
+    assert!(!pmtu.on_packet_too_big(secs(0), 1500));
+    assert_eq!((pmtu.mtu(), pmtu.deadline(RTO), pmtu.probe_due(secs(1))), (1500, Time::MAX, None));
+}
+
 #[test]
 fn search_halves_with_three_probes_a_size() {
     let (mut pmtu, mut now) = (v4(), secs(0));

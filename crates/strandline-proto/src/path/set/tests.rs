@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use super::*;
 use crate::config::{AssociationConfig, PATHS_MAX};
+use crate::path::Link;
 
 fn address(host: u8) -> IpAddr {
     IpAddr::from([192, 0, 2, host])
@@ -12,7 +13,7 @@ fn address(host: u8) -> IpAddr {
 
 fn path(host: u8, state: PathState) -> Path {
     let remote = SocketAddr::new(address(host), 9899);
-    let mut path = Path::new(remote, None, &AssociationConfig::default(), 8, Time::ZERO);
+    let mut path = Path::new(remote, None, &AssociationConfig::default(), Link::UDP, Time::ZERO);
     path.state = state;
     path
 }

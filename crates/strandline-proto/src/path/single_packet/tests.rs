@@ -5,6 +5,7 @@ use crate::path::Path;
 use crate::time::Time;
 
 use super::*;
+use crate::path::Link;
 
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -14,7 +15,7 @@ const RTT: Duration = ms(10);
 
 fn path() -> Path {
     let config = AssociationConfig { path_mtu_initial: 1500, ..AssociationConfig::default() };
-    let mut path = Path::new("192.0.2.1:9899".parse().unwrap(), None, &config, 8, Time::ZERO);
+    let mut path = Path::new("192.0.2.1:9899".parse().unwrap(), None, &config, Link::UDP, Time::ZERO);
     path.confirm();
     path
 }
