@@ -5,12 +5,12 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
 
 use hyper::Uri;
 use hyper_util::rt::TokioIo;
-use strandline::{Association, AssociationConfig, Peer, Stack, StackError};
+use strandline::{Association, AssociationConfig, Ended, Peer, Stack, StackError};
 use tower_service::Service;
 
 use crate::race::{race, resolve};
@@ -18,7 +18,8 @@ use crate::streams::{ConnectionError, HttpAssociation, HttpStream, Settings};
 
 /// SCTP port of URIs without one.
 const PORT: u16 = 80;
-/// Associations to try, one after another, if a plain peer has used up the streams of the one before.
+/// Associations to try, one after another, if a plain peer has used up the streams of the one before, or that has
+/// just been shut down.
 const ATTEMPTS: usize = 3;
 
 /// A connector for [`hyper_util::client::legacy::Client`] that opens each HTTP connection on a free stream. All
@@ -30,11 +31,11 @@ const ATTEMPTS: usize = 3;
 ///
 /// # Lifetime of associations
 ///
-/// An association stays, with its heartbeats, as long as a clone of the connector exists, whether or not requests use
-/// it: hyper-util's client closes idle connections, which frees their streams, but has no word on associations. Without
-/// clones it ends once its last connection is closed; the pool of a client that is dropped closes its idle ones.
-/// [`Stack::wait_idle`] waits for that. An association that has ended, or whose server has no stream left, is replaced
-/// by the next connection to its host; those of other hosts are forgotten then, too.
+/// An association stays as long as a clone of the connector exists, until it has had no connection for
+/// [`Settings::idle_timeout`]: hyper-util's client closes idle connections, which frees their streams, but has no word on
+/// associations. Without clones it ends once its last connection is closed; the pool of a client that is dropped closes
+/// its idle ones. [`Stack::wait_idle`] waits for that. An association that has ended, or whose server has no stream left,
+/// is replaced by the next connection to its host.
 ///
 /// An example is at the beginning of the [crate's documentation](crate).
 #[derive(Debug, Clone)]
@@ -53,6 +54,17 @@ impl Slot {
     /// Returns whether it has an association that can be used, or will get one.
     fn is_in_use(&self) -> bool {
         self.0.try_lock().map_or(true, |found| found.as_ref().is_some_and(HttpAssociation::is_usable))
+    }
+}
+
+/// Lets go of an association once it has ended, and with it of its memory.
+async fn forget(association: Association, slot: Weak<Slot>) {
+    association.closed().await;
+    drop(association);
+    let Some(slot) = slot.upgrade() else { return };
+    let mut slot = slot.0.lock().await;
+    if slot.as_ref().is_some_and(|found| !found.is_usable()) {
+        *slot = None;
     }
 }
 
@@ -80,6 +92,11 @@ impl Connector {
         self
     }
 
+    /// Returns the stack.
+    pub(crate) const fn stack(&self) -> &Stack {
+        &self.stack
+    }
+
     /// Returns the association with a host, in use or new. A new one with a host that has one address isn't established
     /// yet, so that the first request leaves with the COOKIE ECHO. If the host has several, they are tried as RFC 8305
     /// describes, and the association is the one that was established first.
@@ -93,6 +110,7 @@ impl Connector {
             known.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.is_in_use());
             Arc::clone(known.entry(key).or_default())
         };
+        let forgetting = Arc::downgrade(&slot);
         // Connections that are opened meanwhile wait for the same association.
         let mut slot = slot.0.lock().await;
         if let Some(found) = slot.as_ref().filter(|found| found.is_usable()) {
@@ -108,6 +126,7 @@ impl Connector {
         };
         let association = HttpAssociation::client(association, self.settings.clone());
         *slot = Some(association.clone());
+        tokio::spawn(forget(association.association().clone(), forgetting));
         Ok(association)
     }
 
@@ -140,9 +159,12 @@ impl Connector {
         loop {
             match self.association(host, port).await?.open().await {
                 Ok(stream) => return Ok(TokioIo::new(stream)),
-                Err(ConnectionError::StreamsUsedUp | ConnectionError::ShuttingDown) if attempt < ATTEMPTS => {
-                    attempt += 1;
-                }
+                // The association may have been idle for too long a moment ago.
+                Err(
+                    ConnectionError::StreamsUsedUp
+                    | ConnectionError::ShuttingDown
+                    | ConnectionError::Ended(Ended::ShutDown),
+                ) if attempt < ATTEMPTS => attempt += 1,
                 Err(error) => return Err(io::Error::other(error)),
             }
         }

@@ -1,9 +1,12 @@
-//! Refuses requests with both Content-Length and Transfer-Encoding.
+//! Refuses requests whose framing is ambiguous: both Content-Length and Transfer-Encoding, or lines that don't end
+//! by CRLF.
 //!
 //! hyper goes by Transfer-Encoding and drops Content-Length, as RFC 9112 section 6.3 permits. The same section
 //! advises to refuse such a request, because another server that it passed may have gone by Content-Length. hyper's
-//! service can't do that: it no longer sees the Content-Length. [`Guard`] therefore follows the messages below
-//! hyper, and spoils the end of such a head, so that hyper answers 400 and closes the connection.
+//! service can't do that: it no longer sees the Content-Length. hyper also takes a bare LF for the end of a line in
+//! heads, but not in chunks and trailers, and other servers draw the line elsewhere. [`Guard`] therefore follows the
+//! messages below hyper. It spoils the end of such a head, so that hyper answers 400 and closes the connection, and
+//! fails in the middle of such a body.
 
 use std::io;
 use std::pin::Pin;
@@ -26,18 +29,29 @@ enum Place {
     Head,
     /// In a body, or a chunk, with so many bytes to come.
     Body(u64),
+    /// Before the first digit of a chunk's size.
+    ChunkStart,
     /// In the digits of a chunk's size.
     ChunkSize(u64),
     /// In the rest of the line with a chunk's size.
     ChunkExtension(u64),
     /// In the data of a chunk.
     Chunk(u64),
-    /// In the line end after a chunk.
+    /// Before the line end after a chunk.
     ChunkEnd,
     /// In the trailers.
     Trailers,
-    /// In a tunnel, or in something that isn't HTTP.
-    Unknown,
+    /// Behind what was refused.
+    Refused,
+}
+
+/// What is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// A head, up to the byte at this offset, which is to be spoiled.
+    Head(usize),
+    /// The chunks or trailers of a body, from the byte at this offset on.
+    Body(usize),
 }
 
 /// Follows the requests of a connection of HTTP/1.
@@ -47,6 +61,8 @@ pub(crate) struct Framing {
     line: Vec<u8>,
     /// Whether the line is longer than what was kept of it.
     is_cut: bool,
+    /// Whether the byte before was a CR, outside of bodies and chunks.
+    is_after_cr: bool,
     /// Whether a line of the head has been read.
     has_begun: bool,
     length: Option<u64>,
@@ -59,51 +75,66 @@ impl Framing {
             place: Place::Head,
             line: Vec::new(),
             is_cut: false,
+            is_after_cr: false,
             has_begun: false,
             length: None,
             is_chunked: false,
         }
     }
 
-    /// Takes the next bytes. Returns the offset of the last byte of a head that is to be refused.
-    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Option<usize> {
+    /// Takes the next bytes. Returns what of them is to be refused; then nothing more may follow.
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Option<Refused> {
         let mut at = 0;
         while let Some(&byte) = bytes.get(at) {
             let left = (bytes.len() - at) as u64;
-            match self.place {
-                Place::Unknown => return None,
-                Place::Body(more) | Place::Chunk(more) => {
-                    let taken = more.min(left);
-                    self.place = match (self.place, more - taken) {
-                        (Place::Body(_), 0) => Place::Head,
-                        (Place::Body(_), more) => Place::Body(more),
-                        (_, 0) => Place::ChunkEnd,
-                        (_, more) => Place::Chunk(more),
-                    };
-                    at += usize::try_from(taken).unwrap_or(usize::MAX);
-                    continue;
-                }
-                Place::ChunkSize(size) => self.place = chunk_size(size, byte),
-                Place::ChunkExtension(size) if byte == b'\n' => {
-                    self.place = if size == 0 { Place::Trailers } else { Place::Chunk(size) };
-                }
-                Place::ChunkEnd if byte == b'\n' => self.place = Place::ChunkSize(0),
-                Place::ChunkExtension(_) | Place::ChunkEnd => {}
-                Place::Trailers => {
-                    if self.line_is_empty(byte) == Some(true) {
-                        self.place = Place::Head;
-                    }
-                }
-                Place::Head => {
-                    if !self.head(byte) {
-                        self.place = Place::Unknown;
-                        return Some(at);
-                    }
-                }
+            if let Place::Body(more) | Place::Chunk(more) = self.place {
+                let taken = more.min(left);
+                self.place = match (self.place, more - taken) {
+                    (Place::Body(_), 0) => Place::Head,
+                    (Place::Body(_), more) => Place::Body(more),
+                    (_, 0) => Place::ChunkEnd,
+                    (_, more) => Place::Chunk(more),
+                };
+                at += usize::try_from(taken).unwrap_or(usize::MAX);
+                continue;
+            }
+            let is_head = self.place == Place::Head;
+            // A CR is followed by LF, and nothing else is.
+            let ends_line_well = std::mem::replace(&mut self.is_after_cr, byte == b'\r') == (byte == b'\n');
+            if !ends_line_well || !self.line_byte(byte) {
+                self.place = Place::Refused;
+                return Some(if is_head { Refused::Head(at) } else { Refused::Body(at) });
             }
             at += 1;
         }
         None
+    }
+
+    /// Takes a byte outside of bodies and chunks. Returns whether the message can be accepted so far.
+    fn line_byte(&mut self, byte: u8) -> bool {
+        match (self.place, byte) {
+            (Place::Head, _) => return self.head(byte),
+            (Place::Trailers, _) => {
+                if self.line_is_empty(byte) == Some(true) {
+                    self.place = Place::Head;
+                }
+            }
+            (Place::ChunkEnd | Place::ChunkSize(_) | Place::ChunkExtension(_), b'\r') => {}
+            (Place::ChunkEnd, b'\n') => self.place = Place::ChunkStart,
+            (Place::ChunkSize(0) | Place::ChunkExtension(0), b'\n') => self.place = Place::Trailers,
+            (Place::ChunkSize(size) | Place::ChunkExtension(size), b'\n') => self.place = Place::Chunk(size),
+            (Place::ChunkExtension(_), _) => {}
+            (Place::ChunkSize(size), b';' | b' ' | b'\t') => self.place = Place::ChunkExtension(size),
+            (Place::ChunkStart | Place::ChunkSize(_), _) => {
+                let before = if let Place::ChunkSize(size) = self.place { size } else { 0 };
+                let digit = char::from(byte).to_digit(16).map(u64::from);
+                let size = digit.and_then(|digit| Some(before.checked_mul(16)? | digit));
+                let Some(size) = size else { return false };
+                self.place = Place::ChunkSize(size);
+            }
+            (Place::ChunkEnd | Place::Body(_) | Place::Chunk(_) | Place::Refused, _) => return false,
+        }
+        true
     }
 
     /// Takes a byte of a head. Returns whether the head can be accepted so far.
@@ -123,7 +154,7 @@ impl Framing {
             Some(true) => {
                 let is_ambiguous = self.is_chunked && self.length.is_some();
                 self.place = match self.length {
-                    _ if self.is_chunked => Place::ChunkSize(0),
+                    _ if self.is_chunked => Place::ChunkStart,
                     None | Some(0) => Place::Head,
                     Some(length) => Place::Body(length),
                 };
@@ -136,7 +167,7 @@ impl Framing {
     /// Adds a byte to the line. Returns at its end whether it was empty.
     fn line_is_empty(&mut self, byte: u8) -> Option<bool> {
         if byte == b'\n' {
-            let is_empty = matches!(self.line.as_slice(), b"" | b"\r");
+            let is_empty = self.line == b"\r";
             self.line.clear();
             self.is_cut = false;
             return Some(is_empty);
@@ -168,18 +199,6 @@ impl Framing {
     }
 }
 
-/// Takes a byte of the line with a chunk's size.
-fn chunk_size(size: u64, byte: u8) -> Place {
-    match char::from(byte).to_digit(16) {
-        Some(digit) => match size.checked_mul(16) {
-            Some(size) => Place::ChunkSize(size | u64::from(digit)),
-            None => Place::Unknown,
-        },
-        None if byte == b'\n' => Place::Unknown,
-        None => Place::ChunkExtension(size),
-    }
-}
-
 /// Says whether a connection has become a tunnel, whose bytes aren't HTTP.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tunnelled(Arc<AtomicBool>);
@@ -205,8 +224,17 @@ pub(crate) struct Guard<T> {
     framing: Framing,
     tunnelled: Tunnelled,
     interim: Interim,
-    /// Set once a head is refused: what remains to be read, and then the end.
-    refused: Option<&'static [u8]>,
+    /// Set once something is refused.
+    refused: Option<Rest>,
+}
+
+/// What is read after something was refused.
+#[derive(Debug)]
+enum Rest {
+    /// These bytes, and then the end.
+    Bytes(&'static [u8]),
+    /// An error.
+    Error,
 }
 
 /// Follows a spoiled head. hyper parses a head that came in parts only once its end has come.
@@ -221,11 +249,15 @@ impl<T> Guard<T> {
 impl<T: AsyncRead + Unpin> AsyncRead for Guard<T> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if let Some(rest) = &mut this.refused {
-            let (now, later) = rest.split_at(rest.len().min(buf.remaining()));
-            buf.put_slice(now);
-            *rest = later;
-            return Poll::Ready(Ok(()));
+        match &mut this.refused {
+            Some(Rest::Bytes(rest)) => {
+                let (now, later) = rest.split_at(rest.len().min(buf.remaining()));
+                buf.put_slice(now);
+                *rest = later;
+                return Poll::Ready(Ok(()));
+            }
+            Some(Rest::Error) => return Poll::Ready(Err(malformed())),
+            None => {}
         }
         let before = buf.filled().len();
         ready!(Pin::new(&mut this.inner).poll_read(cx, buf))?;
@@ -233,13 +265,24 @@ impl<T: AsyncRead + Unpin> AsyncRead for Guard<T> {
             return Poll::Ready(Ok(()));
         }
         let new = buf.filled_mut().get_mut(before..).unwrap_or_default();
-        if let Some(last) = this.framing.feed(new) {
-            // NUL is no part of any head.
-            if let Some(byte) = new.get_mut(last) {
-                *byte = 0;
+        match this.framing.feed(new) {
+            Some(Refused::Head(last)) => {
+                // NUL is no part of any head.
+                if let Some(byte) = new.get_mut(last) {
+                    *byte = 0;
+                }
+                buf.set_filled(before + last + 1);
+                this.refused = Some(Rest::Bytes(HEAD_END));
             }
-            buf.set_filled(before + last + 1);
-            this.refused = Some(HEAD_END);
+            Some(Refused::Body(first)) => {
+                buf.set_filled(before + first);
+                this.refused = Some(Rest::Error);
+                // Without a byte this would be the end.
+                if first == 0 {
+                    return Poll::Ready(Err(malformed()));
+                }
+            }
+            None => {}
         }
         Poll::Ready(Ok(()))
     }
@@ -278,6 +321,10 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Guard<T> {
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().inner).poll_shutdown(cx)
     }
+}
+
+fn malformed() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the framing of a request's body is malformed")
 }
 
 #[cfg(test)]

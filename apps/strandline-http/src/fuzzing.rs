@@ -1,20 +1,26 @@
 //! Fuzz targets: functions of any bytes that panic if this crate breaks a promise.
 
+use std::sync::Arc;
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::Empty;
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
+use hyper::{Method, Request, Response, StatusCode};
+use strandline::memory::Network;
+use strandline::{Association, Listener, Peer, Stack};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::control::{Control, Kind};
-use crate::framing::Framing;
+use crate::files::{FileBody, status};
+use crate::framing::{Framing, Refused};
 use crate::front::alt_svc::{self, Announced};
-use crate::streams::{Arrived, ConnectionId, Reading, Role, Settings, Table};
+use crate::front::log::{LoggedBody, Sender};
+use crate::front::{Handler, over_sctp};
+use crate::interim::Interim;
+use crate::server::{ServeOptions, serve};
+use crate::streams::{Arrived, ConnectionId, HttpAssociation, Reading, Role, Settings, Table};
 
 /// Commands and messages, six bytes each, for the connections of a client and of a server.
 pub fn http_streams(bytes: &[u8]) {
@@ -106,26 +112,88 @@ fn step(
     Ok(())
 }
 
-/// Bytes that a client sends on a stream, for the parser behind it: every answer is a response.
+/// Bytes that a client sends on a stream, to a server of this crate: every answer is a response, and the association
+/// goes on. The first byte of each message is its size.
 pub fn http_request(bytes: &[u8]) {
-    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     let Ok(runtime) = runtime else { return };
-    let answers = runtime.block_on(async {
-        let (mut client, server) = tokio::io::duplex(bytes.len().max(1));
-        let answer =
-            |_: Request<Incoming>| async { Ok::<_, hyper::Error>(Response::new(Empty::<Bytes>::new())) };
-        let connection = http1::Builder::new().serve_connection(TokioIo::new(server), service_fn(answer));
-        let talk = async {
-            let mut answers = Vec::new();
-            // A server that has rejected a request reads no more of them.
-            let _ = client.write_all(bytes).await;
-            let _ = client.shutdown().await;
-            let _ = client.read_to_end(&mut answers).await;
-            answers
-        };
-        tokio::join!(connection, talk).1
+    let (answer, fine) = runtime.block_on(async {
+        let http = fuzzed_server().await;
+        let answer = talk(&http, bytes).await;
+        (answer, talk(&http, FINE).await)
     });
-    assert!(answers.is_empty() || answers.starts_with(b"HTTP/1."), "{}", answers.escape_ascii());
+    assert!(answer.is_empty() || answer.starts_with(b"HTTP/1."), "{}", answer.escape_ascii());
+    assert!(
+        fine.starts_with(b"HTTP/1.1 200 OK\r\n") && fine.ends_with(b"\r\n\r\n0"),
+        "{}",
+        fine.escape_ascii()
+    );
+}
+
+/// A request that is answered by the size of its body.
+const FINE: &[u8] = b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+
+/// Starts a server on an in-memory network, and returns an association with it.
+#[allow(clippy::expect_used, reason = "a failure is a finding")]
+async fn fuzzed_server() -> HttpAssociation {
+    let network = Network::new();
+    let stack = |last| Stack::builder().memory(&network, [[10, 0, 0, last].into()]).expect("an address");
+    let (here, there) = (stack(1), stack(2));
+    let listener = Listener::bind(&there, 80).expect("a port");
+    let handler = over_sctp(Arc::new(Fuzzed));
+    tokio::spawn(serve(listener, handler, ServeOptions::default(), std::future::pending()));
+    let association =
+        Association::connect(&here, Peer::new([10, 0, 0, 2], 80)).await.expect("an association");
+    HttpAssociation::client(association, Settings::default())
+}
+
+/// Sends bytes in messages on a stream of their own, and returns what comes back.
+#[allow(clippy::expect_used, reason = "a failure is a finding")]
+async fn talk(http: &HttpAssociation, bytes: &[u8]) -> Vec<u8> {
+    let mut stream = http.open().await.expect("the association goes on");
+    let mut rest = bytes;
+    while let Some(size) = rest.first() {
+        let (message, later) = rest.split_at(usize::from(*size).clamp(1, rest.len()));
+        // A server that has refused a request reads no more of them.
+        if stream.write_all(message).await.is_err() {
+            break;
+        }
+        rest = later;
+    }
+    let mut answer = Vec::new();
+    // hyper takes an end for that of an interest in the response, so it follows only if the server wants more.
+    // Errors are resets.
+    if tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await.is_err() {
+        let _ = stream.shutdown().await;
+        let _ = stream.read_to_end(&mut answer).await;
+    }
+    answer
+}
+
+/// Longer than the server's time-outs; it is virtual.
+const PATIENCE: Duration = Duration::from_secs(100);
+
+/// Answers by the size of the request's body. TRACE passes an interim response.
+struct Fuzzed;
+
+impl Handler for Fuzzed {
+    type Body = LoggedBody<FileBody>;
+
+    async fn answer(self: Arc<Self>, mut request: Request<Incoming>, _: Sender) -> Response<Self::Body> {
+        if request.method() == Method::TRACE
+            && let Some(interim) = request.extensions_mut().remove::<Interim>()
+        {
+            interim.push(StatusCode::EARLY_HINTS, request.headers());
+        }
+        let mut size = 0;
+        while let Some(frame) = request.body_mut().frame().await {
+            match frame {
+                Ok(frame) => size += frame.data_ref().map_or(0, Bytes::len),
+                Err(_) => return LoggedBody::respond(status(StatusCode::BAD_REQUEST), None),
+            }
+        }
+        LoggedBody::respond(Response::new(FileBody::text(size.to_string())), None)
+    }
 }
 
 /// Bytes that a client sends, before hyper reads them: what is refused doesn't depend on how they arrive.
@@ -136,9 +204,10 @@ pub fn http_framing(bytes: &[u8]) {
         while !rest.is_empty() {
             let size = sizes.next().unwrap_or(1).clamp(1, rest.len());
             let (piece, later) = rest.split_at(size);
-            if let Some(last) = framing.feed(piece) {
-                assert!(last < piece.len(), "an offset within the piece");
-                return Some(before + last);
+            if let Some(refused) = framing.feed(piece) {
+                let (Refused::Head(at) | Refused::Body(at)) = refused;
+                assert!(at < piece.len(), "an offset within the piece");
+                return Some((before + at, matches!(refused, Refused::Head(_))));
             }
             before += piece.len();
             rest = later;

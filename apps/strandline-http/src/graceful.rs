@@ -5,10 +5,11 @@ use std::future::Future;
 use std::pin::Pin;
 
 use hyper::body::{Body, Incoming};
+use hyper::rt::bounds::Http2ServerConnExec;
 use hyper::server::conn::{http1, http2};
 use hyper::service::HttpService;
-use hyper_util::rt::TokioExecutor;
-use tokio::sync::watch;
+
+use crate::stall::Broken;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -31,8 +32,9 @@ where
     }
 }
 
-impl<I, B, S> Graceful for http2::Connection<I, S, TokioExecutor>
+impl<I, B, S, E> Graceful for http2::Connection<I, S, E>
 where
+    E: Http2ServerConnExec<S::Future, B>,
     S: HttpService<Incoming, ResBody = B>,
     S::Future: Send + 'static,
     S::Error: Into<BoxError>,
@@ -46,12 +48,28 @@ where
     }
 }
 
-/// Runs a connection. Once the sender of `stopping` is gone, it ends after the requests in progress.
-pub(crate) async fn run(connection: impl Graceful, mut stopping: watch::Receiver<()>) -> hyper::Result<()> {
+/// Runs a connection. Once `stopping` completes, it ends after the requests in progress. If the future is dropped
+/// before that, the connection is broken: what it sent doesn't look complete.
+pub(crate) async fn run(
+    connection: impl Graceful,
+    stopping: impl Future<Output = ()>,
+    broken: &Broken,
+) -> hyper::Result<()> {
     tokio::pin!(connection);
-    tokio::select! {
-        result = connection.as_mut() => return result,
-        _ = stopping.changed() => connection.as_mut().graceful_shutdown(),
-    }
-    connection.await
+    // Dropped before the connection.
+    let unfinished = broken.unless_done();
+    tokio::pin!(stopping);
+    let result = tokio::select! {
+        result = connection.as_mut() => Some(result),
+        () = stopping => None,
+    };
+    let result = match result {
+        Some(result) => result,
+        None => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    unfinished.done();
+    result
 }

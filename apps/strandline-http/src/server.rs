@@ -11,14 +11,14 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use strandline::{Association, Listener};
+use strandline::{AcceptError, Association, Listener};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::framing::{Guard, Tunnelled, is_connect};
 use crate::graceful;
 use crate::interim::Interim;
-use crate::stall::WriteLimit;
+use crate::stall::{Broken, WriteLimit};
 use crate::streams::{HttpAssociation, HttpStream, Settings};
 
 /// Where a request came from. [`serve`] inserts it into the extensions of each request.
@@ -35,7 +35,7 @@ pub struct StreamInfo {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ServeOptions {
-    /// Settings of each association.
+    /// Settings of each association. [`Settings::idle_timeout`] is 300 s by default here.
     pub settings: Settings,
     /// Time within which the head of the next request must arrive on an open connection, the idle time before
     /// it included. Default: 60 s.
@@ -47,14 +47,15 @@ pub struct ServeOptions {
     pub head_bytes_max: usize,
     /// Associations at the same time; further ones are aborted. Default: 65,536.
     pub associations_max: usize,
-    /// Time that requests in progress have once the shutdown begins. Default: 30 s.
+    /// Time that requests in progress have once the shutdown begins. Then their associations are aborted. Default:
+    /// 30 s.
     pub drain_timeout: Duration,
 }
 
 impl Default for ServeOptions {
     fn default() -> Self {
         Self {
-            settings: Settings::default(),
+            settings: Settings::default().idle_timeout(Duration::from_secs(300)),
             head_timeout: Duration::from_secs(60),
             write_timeout: Duration::from_secs(60),
             head_bytes_max: 64 << 10,
@@ -75,12 +76,16 @@ type BoxError = Box<dyn Error + Send + Sync>;
 ///
 /// Once `shutdown` completes, no association is accepted any more, requests in progress are answered, and the
 /// function returns.
+///
+/// # Errors
+/// If no more associations can be accepted: the stack is gone. Those that exist are aborted.
 pub async fn serve<S, B>(
     listener: Listener,
     service: S,
     options: ServeOptions,
     shutdown: impl Future<Output = ()> + Send,
-) where
+) -> Result<(), AcceptError>
+where
     S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + Sync + 'static,
     S::Future: Send + 'static,
     S::Error: Into<BoxError>,
@@ -88,17 +93,18 @@ pub async fn serve<S, B>(
     B::Data: Send,
     B::Error: Into<BoxError>,
 {
-    serve_on(Arc::new(listener), None, service, options, shutdown).await;
+    serve_on((Arc::new(listener), None), service, options, (shutdown, std::future::pending())).await
 }
 
-/// Serves as [`serve`] does, only the associations of one shard if one is given.
+/// Serves as [`serve`] does, only the associations of one shard if one is given. `ends` are the shutdown, and an end
+/// without waiting for requests in progress.
 pub(crate) async fn serve_on<S, B>(
-    listener: Arc<Listener>,
-    shard: Option<usize>,
+    (listener, shard): (Arc<Listener>, Option<usize>),
     service: S,
     options: ServeOptions,
-    shutdown: impl Future<Output = ()> + Send,
-) where
+    ends: (impl Future<Output = ()> + Send, impl Future<Output = ()> + Send),
+) -> Result<(), AcceptError>
+where
     S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + Sync + 'static,
     S::Future: Send + 'static,
     S::Error: Into<BoxError>,
@@ -112,10 +118,11 @@ pub(crate) async fn serve_on<S, B>(
     };
     let (stop, stopping) = watch::channel(());
     let mut associations = JoinSet::new();
-    tokio::pin!(shutdown);
-    loop {
+    let (shutdown, cut) = ends;
+    tokio::pin!(shutdown, cut);
+    let result = loop {
         tokio::select! {
-            () = &mut shutdown => break,
+            () = &mut shutdown => break Ok(()),
             Some(_) = associations.join_next() => {}
             accepted = accept() => match accepted {
                 Ok(association) if associations.len() >= options.associations_max => {
@@ -125,19 +132,38 @@ pub(crate) async fn serve_on<S, B>(
                     let (service, options) = (service.clone(), options.clone());
                     associations.spawn(serve_association(association, service, options, stopping.clone()));
                 }
-                Err(error) => {
-                    tracing::debug!(%error, "the listener for HTTP ends");
-                    break;
-                }
+                // None of them is transient: nothing more will come.
+                Err(error) => break Err(error),
             },
         }
-    }
+    };
     listener.stop_accepting();
     drop(stop);
-    let drained = async { while associations.join_next().await.is_some() {} };
-    if tokio::time::timeout(options.drain_timeout, drained).await.is_err() {
-        tracing::info!("closing HTTP connections that are still in use");
-        associations.shutdown().await;
+    if result.is_ok() {
+        let drained = async { while associations.join_next().await.is_some() {} };
+        tokio::select! {
+            () = drained => return result,
+            () = tokio::time::sleep(options.drain_timeout) => {
+                tracing::info!("aborting associations that are still in use");
+            }
+            () = &mut cut => {}
+        }
+    }
+    associations.shutdown().await;
+    result
+}
+
+/// An association that is aborted unless it has been served to its end.
+struct Served {
+    http: HttpAssociation,
+    is_done: bool,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.http.association().abort("the server ends");
+        }
     }
 }
 
@@ -156,8 +182,12 @@ async fn serve_association<S, B>(
     B::Data: Send,
     B::Error: Into<BoxError>,
 {
-    let http = HttpAssociation::server(association, options.settings.clone());
     let mut connections = JoinSet::new();
+    // Dropped before the connections: their ends would otherwise be told one by one, or not at all to a peer that
+    // knows no control messages.
+    let mut served =
+        Served { http: HttpAssociation::server(association, options.settings.clone()), is_done: false };
+    let http = &served.http;
     loop {
         tokio::select! {
             _ = stopping.changed() => break,
@@ -173,12 +203,17 @@ async fn serve_association<S, B>(
                         stopping.clone(),
                     ));
                 }
-                None => return,
+                None => {
+                    // The association has ended, or has no connection left.
+                    connections.abort_all();
+                    break;
+                }
             },
         }
     }
     while connections.join_next().await.is_some() {}
     http.shutdown().await;
+    served.is_done = true;
 }
 
 async fn serve_stream<S, B>(
@@ -186,7 +221,7 @@ async fn serve_stream<S, B>(
     info: StreamInfo,
     service: S,
     options: ServeOptions,
-    stopping: watch::Receiver<()>,
+    mut stopping: watch::Receiver<()>,
 ) where
     S: Service<Request<Incoming>, Response = Response<B>> + Send + Sync + 'static,
     S::Future: Send + 'static,
@@ -215,7 +250,9 @@ async fn serve_stream<S, B>(
         .max_buf_size(options.head_bytes_max.max(HEAD_BYTES_MIN))
         .serve_connection(io, service)
         .with_upgrades();
-    let result = graceful::run(connection, stopping).await;
+    let stopped = async { drop(stopping.changed().await) };
+    // A stream that is dropped resets its connection anyway.
+    let result = graceful::run(connection, stopped, &Broken::default()).await;
     if let Err(error) = result {
         tracing::debug!(%error, stream = info.stream, "an HTTP connection on a stream failed");
     }

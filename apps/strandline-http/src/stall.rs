@@ -22,9 +22,33 @@ impl Broken {
         self.0.store(true, Ordering::Release);
     }
 
+    /// Lets the connection end by a reset if the returned value is dropped before it is [done](Unfinished::done).
+    pub(crate) fn unless_done(&self) -> Unfinished {
+        Unfinished(Some(self.clone()))
+    }
+
     /// Returns whether the connection is to be reset.
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Acquire)
+    }
+}
+
+/// Something on a connection that has not come to its end.
+#[derive(Debug)]
+pub(crate) struct Unfinished(Option<Broken>);
+
+impl Unfinished {
+    /// Notes the end.
+    pub(crate) fn done(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(broken) = &self.0 {
+            broken.set();
+        }
     }
 }
 

@@ -59,5 +59,15 @@ pub fn is_exhausted(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| EXHAUSTED.contains(&code))
 }
 
+/// Errors of `accept(2)` (Linux) that mean that the listening socket itself is unusable: `EBADF`, `EFAULT`, `EINVAL`,
+/// `ENOTSOCK`, `EOPNOTSUPP`.
+const FATAL: [i32; 5] = [9, 14, 22, 88, 95];
+
+/// Returns whether no later call of `accept` can succeed.
+#[must_use]
+pub fn is_fatal(error: &io::Error) -> bool {
+    error.raw_os_error().is_some_and(|code| FATAL.contains(&code))
+}
+
 #[cfg(test)]
 mod tests;

@@ -109,16 +109,19 @@ impl Wire {
     ///
     /// # Errors
     /// [`WouldBlock`](ErrorKind::WouldBlock) if nothing has arrived; any other error ends the connection.
+    /// [`UnexpectedEof`](ErrorKind::UnexpectedEof) says that TCP ended before TLS did (RFC 8446 section 6.1): anybody
+    /// on the way may have cut off data, which matters if the end of the connection delimits it.
     pub fn try_read(&self, room: &mut [u8]) -> io::Result<usize> {
         let Some(session) = &self.session else { return self.try_read_plain(room) };
         let session = &mut *session.borrow_mut();
         loop {
-            match session.reader().read(room) {
+            match decrypted(session, room) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 read => return read,
             }
+            // At the end of TCP the reader knows whether the peer's close_notify alert came before.
             if session.read_tls(&mut Sealed(&self.tcp))? == 0 {
-                return Ok(0);
+                return decrypted(session, room);
             }
             process(session, &self.tcp)?;
         }
@@ -167,10 +170,20 @@ impl Wire {
         if let Some(session) = &self.session {
             let session = &mut *session.borrow_mut();
             session.send_close_notify();
-            // If the alert can't be sent, the end of the connection has the same meaning.
+            // If the alert can't be sent, the peer sees that the connection was cut off.
             let _ = flush(session, &self.tcp);
         }
     }
+}
+
+/// Reads data that was decrypted.
+fn decrypted(session: &mut Connection, room: &mut [u8]) -> io::Result<usize> {
+    session.reader().read(room).map_err(|error| match error.kind() {
+        kind @ ErrorKind::UnexpectedEof => {
+            io::Error::new(kind, "the connection ended without TLS close_notify")
+        }
+        _ => error,
+    })
 }
 
 /// Decrypts the data that has arrived. Writes handshake answers and the alert for a failed handshake; what

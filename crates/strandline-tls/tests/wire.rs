@@ -120,6 +120,32 @@ async fn what_goes_in_comes_out() {
     }
 }
 
+/// Without close_notify anybody on the way can have cut off what was sent.
+#[tokio::test(flavor = "current_thread")]
+async fn an_end_of_tcp_alone_is_an_error() {
+    let folder = Folder::new("cut", &[("server", "sip.example.com")]);
+    let server_tls = ServerTls::new(&folder.own("server"), None, ClientCertificates::None).unwrap();
+    let client_tls = ClientTls::new(&folder.ca(), None).unwrap();
+    for closes in [false, true] {
+        let (opened, accepted) = pair().await;
+        let client = Wire::opened(opened, &client_tls, "sip.example.com").unwrap();
+        let server = Wire::accepted(accepted, &server_tls).unwrap();
+        exchange(&client, &server, 100).await.unwrap();
+        write(&server, b"the last").await.unwrap();
+        if closes {
+            server.close();
+        }
+        drop(server);
+        let mut room = vec![0; 32 << 10];
+        assert_eq!(read(&client, &mut room).await.unwrap(), 8, "what came before is read");
+        let wanted = if closes { Ok(0) } else { Err(ErrorKind::UnexpectedEof) };
+        // The result stays when it is asked for again.
+        for _ in 0..2 {
+            assert_eq!(read(&client, &mut room).await.map_err(|error| error.kind()), wanted);
+        }
+    }
+}
+
 #[tokio::test(flavor = "current_thread")]
 async fn wrong_or_untrusted_certificate_is_refused() {
     let folder = Folder::new("refused", &[("server", "sip.example.com")]);

@@ -166,8 +166,8 @@ pub(super) const CRATES: [Rules; 7] = [
     Rules {
         root: "apps/strandline-http/src/lib.rs",
         layers: &[
-            apart(&["control", "files", "graceful", "interim", "race", "stall"]),
-            apart(&["framing"]),
+            apart(&["control", "files", "interim", "race", "stall"]),
+            apart(&["framing", "graceful"]),
             apart(&["streams"]),
             apart(&["client", "server"]),
             apart(&["front"]),

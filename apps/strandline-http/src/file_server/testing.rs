@@ -79,6 +79,16 @@ impl Running {
         self.signals.send_replace(1);
     }
 
+    /// Tells the server to end for the second time.
+    pub(super) fn tell_again(&self) {
+        self.signals.send_replace(2);
+    }
+
+    /// Waits for the end.
+    pub(super) async fn ended(&mut self) {
+        (&mut self.ended).await.unwrap().unwrap();
+    }
+
     /// Ends the server, and returns its access log.
     pub(crate) async fn end(self) -> String {
         self.tell();

@@ -14,13 +14,14 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use strandline::Stack;
 use strandline_tls::{ClientTls, Wire};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::testing::{Program, Running, certificate};
 use super::*;
 use crate::client::Connector;
 use crate::files::testing::Folder;
+use crate::front::TlsStream;
 
 fn uri(port: u16, path: &str) -> Uri {
     format!("http://127.0.0.1:{port}{path}").parse().unwrap()
@@ -95,6 +96,123 @@ async fn requests_in_progress_outlive_the_signal() {
     assert_eq!(text(tcp).await.len(), 20 << 20);
     drop(over_sctp);
     server.end().await;
+}
+
+/// Reads the beginning of a response over TLS.
+async fn begin_tls(server: &Running, certificate: &str) -> TlsStream {
+    let tcp = TcpStream::connect(server.listening.tcp).await.unwrap();
+    let tls = ClientTls::new(Path::new(certificate), None).unwrap();
+    TlsStream::connect(tcp, &tls, "localhost").await.unwrap()
+}
+
+/// Asks for a file that is too large for all buffers, and reads its beginning.
+async fn begin<T: AsyncRead + AsyncWrite + Unpin>(mut to: T) -> T {
+    to.write_all(b"GET /large HTTP/1.0\r\n\r\n").await.unwrap();
+    let mut beginning = [0; 1000];
+    to.read_exact(&mut beginning).await.unwrap();
+    assert!(beginning.starts_with(b"HTTP/1.0 200 OK\r\n"));
+    to
+}
+
+/// What a server cuts off in the end must not look like the end of a response without a length.
+#[tokio::test]
+async fn responses_cut_off_end_by_a_reset() {
+    let folder = Folder::new("certificate");
+    let (certificate, key) = certificate(&folder);
+    for drain in ["1", "1000"] {
+        for has_tls in [false, true] {
+            let files = ["--drain-timeout", drain, "--certificate", &certificate, "--key", &key];
+            let more = if has_tls { &files[..] } else { &files[..2] };
+            let mut server = Running::start(more).await;
+            let connector = Connector::new(Stack::builder().udp("127.0.0.1:0".parse().unwrap()).unwrap());
+            let connector = connector.encapsulation_port(server.udp_port());
+            let association = connector.association("127.0.0.1", server.sctp_port()).await.unwrap();
+            let mut stream = begin(association.open().await.unwrap()).await;
+            let mut tcp: Box<dyn Both> = if has_tls {
+                Box::new(begin(begin_tls(&server, &certificate).await).await)
+            } else {
+                Box::new(begin(TcpStream::connect(server.listening.tcp).await.unwrap()).await)
+            };
+            server.tell();
+            if drain == "1000" {
+                server.tell_again();
+            }
+            server.ended().await;
+            let mut rest = Vec::new();
+            for error in [tcp.read_to_end(&mut rest).await, stream.read_to_end(&mut rest).await] {
+                assert_eq!(error.unwrap_err().kind(), io::ErrorKind::ConnectionReset, "{drain} {has_tls}");
+            }
+            let ended = association.association().closed().await;
+            assert!(matches!(ended, strandline::Ended::PeerAborted { .. }), "{ended}");
+        }
+    }
+}
+
+trait Both: AsyncRead + AsyncWrite + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Unpin> Both for T {}
+
+/// The threads of a server end with it, and only after its ABORTs have left.
+#[tokio::test]
+async fn peers_see_the_end_of_all_threads() {
+    let folder = Folder::new("threads");
+    std::fs::write(folder.path().join("large"), vec![7; 20 << 20]).unwrap();
+    let path = folder.path().to_str().unwrap().to_owned();
+    let (tell, told) = tokio::sync::watch::channel(0);
+    let (bound, listening) = tokio::sync::oneshot::channel();
+    let server = std::thread::spawn(move || {
+        let local =
+            ["program", &path, "--listen", "127.0.0.1:0", "--encapsulation", "127.0.0.1:0", "--sctp", "0"];
+        let args = Program::try_parse_from(local).unwrap().args;
+        Shards::run(Some(3), async |shards| {
+            let (front, site) = bind(&args, shards).await.unwrap();
+            bound.send(front.listening.clone()).unwrap();
+            front.run(site, told).await.unwrap();
+        })
+        .unwrap();
+    });
+    let listening = listening.await.unwrap();
+    let mut streams = Vec::new();
+    for _ in 0..12 {
+        // Each has a port of its own, so that all shards get some.
+        let connector = Connector::new(Stack::builder().udp("127.0.0.1:0".parse().unwrap()).unwrap());
+        let connector = connector.encapsulation_port(listening.encapsulation.unwrap().port());
+        let association = connector.association("127.0.0.1", listening.sctp.unwrap()).await.unwrap();
+        streams.push((begin(association.open().await.unwrap()).await, association));
+    }
+    tell.send_replace(2);
+    tokio::task::spawn_blocking(move || server.join().unwrap()).await.unwrap();
+    for (mut stream, association) in streams {
+        let error = stream.read_to_end(&mut Vec::new()).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+        let ended = association.association().closed().await;
+        assert!(matches!(ended, strandline::Ended::PeerAborted { .. }), "{ended}");
+    }
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limit_wait() {
+    let server = Running::start(&["--connections-max", "1"]).await;
+    let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    let answered = async |tcp: &mut TcpStream| {
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"<h1>hello</h1>") {
+            answer.push(tcp.read_u8().await.unwrap());
+        }
+    };
+    let mut first = TcpStream::connect(server.listening.tcp).await.unwrap();
+    first.write_all(request).await.unwrap();
+    answered(&mut first).await;
+    let mut second = TcpStream::connect(server.listening.tcp).await.unwrap();
+    second.write_all(b"GET /second HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    for _ in 0..10 {
+        first.write_all(request).await.unwrap();
+        answered(&mut first).await;
+    }
+    assert!(!server.log().contains("/second"), "it waits");
+    drop(first);
+    let mut answer = [0; 12];
+    second.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 404");
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! Validators, preconditions (RFC 9110 section 13) and ranges (section 14).
 
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hyper::header::{
@@ -9,27 +11,71 @@ use hyper::header::{
 /// The validators of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Validators {
-    /// The entity tag, with its quotes. It is strong: another content has another size or change time, to the
-    /// nanosecond.
+    /// The entity tag, with its quotes. Another content has another size or time of the inode's last change (ctime),
+    /// which unlike the time of modification (mtime) can't be set. It is weak while another change could bear the
+    /// same time.
     pub(super) etag: String,
-    /// The time of the last change, in whole seconds.
+    /// The time of the last modification, in whole seconds.
     pub(super) modified: SystemTime,
+    /// Whether the file can't change again in the same second.
+    is_settled: bool,
 }
+
+/// Times of a file, since the epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Times {
+    /// Of the last modification.
+    pub(super) modified: Duration,
+    /// Of the inode's last change.
+    pub(super) changed: Duration,
+    /// The present.
+    pub(super) now: Duration,
+}
+
+impl Times {
+    /// Returns the times of a file. Those before the epoch count as the epoch.
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        let time = |seconds: i64, nanoseconds: i64| {
+            Duration::from_secs(seconds.try_into().unwrap_or(0))
+                + Duration::from_nanos(nanoseconds.try_into().unwrap_or(0))
+        };
+        #[allow(clippy::disallowed_methods, reason = "compared with times of files")]
+        let now = SystemTime::now();
+        Self {
+            modified: time(metadata.mtime(), metadata.mtime_nsec()),
+            changed: time(metadata.ctime(), metadata.ctime_nsec()),
+            now: now.duration_since(UNIX_EPOCH).unwrap_or_default(),
+        }
+    }
+}
+
+/// Time within which two changes of a file may bear the same time, which has the resolution of a tick of the kernel.
+/// The whole second makes dates that are used as validators strong, too (RFC 9110 section 8.8.2.2).
+const SETTLING: Duration = Duration::from_secs(1);
 
 impl Validators {
     /// Creates the validators of a file. `variant` distinguishes its encodings.
-    pub(super) fn new(modified: SystemTime, len: u64, variant: &str) -> Self {
-        let since = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let etag = format!("\"{:x}-{len:x}{variant}\"", since.as_nanos());
-        Self { etag, modified: UNIX_EPOCH + Duration::from_secs(since.as_secs()) }
+    pub(super) fn new(times: Times, len: u64, variant: &str) -> Self {
+        let settled = |time: Duration| times.now >= time.saturating_add(SETTLING);
+        let is_settled = settled(times.changed) && settled(times.modified);
+        let weak = if is_settled { "" } else { "W/" };
+        let etag = format!("{weak}\"{:x}-{len:x}{variant}\"", times.changed.as_nanos());
+        Self { etag, modified: UNIX_EPOCH + Duration::from_secs(times.modified.as_secs()), is_settled }
     }
 
+    /// Compares with the entity tags of a list, by the weak or by the strong comparison (RFC 9110 section 8.8.3.2).
     fn matches(&self, list: &str, is_weak_enough: bool) -> bool {
         list.split(',').map(str::trim).any(|tag| {
-            let bare = tag.strip_prefix("W/").filter(|_| is_weak_enough).unwrap_or(tag);
-            tag == "*" || bare == self.etag
+            tag == "*"
+                || (is_weak_enough && opaque(tag) == opaque(&self.etag))
+                || (self.is_settled && tag == self.etag)
         })
     }
+}
+
+/// Returns an entity tag without what makes it weak.
+fn opaque(tag: &str) -> &str {
+    tag.strip_prefix("W/").unwrap_or(tag)
 }
 
 /// What a request with preconditions gets.
@@ -114,8 +160,9 @@ pub(super) fn part(headers: &HeaderMap, validators: &Validators, len: u64) -> Pa
     let Some(range) = headers.get(RANGE).and_then(|value| value.to_str().ok()) else { return Part::Whole };
     if let Some(condition) = headers.get(IF_RANGE) {
         let is_same = condition.to_str().is_ok_and(|text| {
-            text == validators.etag
-                || httpdate::parse_http_date(text).is_ok_and(|date| date == validators.modified)
+            // Only strong validators join parts.
+            let is_date = || httpdate::parse_http_date(text).is_ok_and(|date| date == validators.modified);
+            validators.is_settled && (text == validators.etag || is_date())
         });
         if !is_same {
             return Part::Whole;

@@ -21,7 +21,7 @@ use hyper::header::{
 use hyper::{Method, Request, Response, StatusCode, Version};
 
 pub(crate) use self::body::FileBody;
-use self::conditions::{Outcome, Part, Range, Validators};
+use self::conditions::{Outcome, Part, Range, Times, Validators};
 use self::path::Target;
 use self::root::Root;
 
@@ -135,7 +135,7 @@ fn send<B>(found: Found, request: &Request<B>) -> io::Result<Response<FileBody>>
     let headers = request.headers();
     let len = found.metadata.len();
     let variant = found.encoding.map_or(String::new(), |name| format!("-{name}"));
-    let validators = Validators::new(found.metadata.modified()?, len, &variant);
+    let validators = Validators::new(Times::of(&found.metadata), len, &variant);
     let outcome = conditions::evaluate(headers, &validators);
     let (encoding, content_type) = (found.encoding, found.content_type.clone());
     let mut response = match outcome {

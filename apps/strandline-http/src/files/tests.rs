@@ -85,6 +85,10 @@ fn precompressed_files_are_preferred() {
     }
 }
 
+fn bare(etag: &str) -> &str {
+    etag.strip_prefix("W/").unwrap_or(etag)
+}
+
 #[test]
 fn ranges_and_conditions_are_answered() {
     let (_folder, files) = site();
@@ -95,7 +99,8 @@ fn ranges_and_conditions_are_answered() {
     let beyond = get(&files, "/style.css", &[(RANGE, "bytes=9-")]);
     assert_eq!((beyond.status().as_u16(), header(&beyond, CONTENT_RANGE)), (416, "bytes */5"));
     let same = get(&files, "/style.css", &[(IF_NONE_MATCH, &etag)]);
-    assert_eq!((same.status().as_u16(), header(&same, ETAG)), (304, etag.as_str()));
+    // It becomes a strong one after a second.
+    assert_eq!((same.status().as_u16(), bare(header(&same, ETAG))), (304, bare(&etag)));
     assert_eq!(header(&same, CONTENT_LENGTH), "");
     let brotli = get(&files, "/style.css", &[(IF_NONE_MATCH, &etag), (ACCEPT_ENCODING, "br")]);
     assert_eq!(brotli.status(), 200, "an encoding has an entity tag of its own");

@@ -1,29 +1,75 @@
 use super::*;
 
-/// Feeds bytes in pieces of every size, and returns where the refused head ends.
-fn refused(bytes: &[u8]) -> Option<usize> {
-    let ends: Vec<Option<usize>> = (1..=bytes.len())
+/// Feeds bytes in pieces of every size, and returns what is refused.
+fn verdict(bytes: &[u8]) -> Option<Refused> {
+    let verdicts: Vec<Option<Refused>> = (1..=bytes.len())
         .map(|size| {
             let mut framing = Framing::new();
             let mut before = 0;
             for piece in bytes.chunks(size) {
-                if let Some(last) = framing.feed(piece) {
-                    return Some(before + last + 1);
+                match framing.feed(piece) {
+                    Some(Refused::Head(last)) => return Some(Refused::Head(before + last)),
+                    Some(Refused::Body(first)) => return Some(Refused::Body(before + first)),
+                    None => before += piece.len(),
                 }
-                before += piece.len();
             }
             None
         })
         .collect();
-    assert!(ends.iter().all(|end| *end == ends[0]), "{ends:?}");
-    ends[0]
+    assert!(verdicts.iter().all(|verdict| *verdict == verdicts[0]), "{verdicts:?}");
+    verdicts[0]
+}
+
+/// Returns where the refused head ends.
+fn refused(bytes: &[u8]) -> Option<usize> {
+    match verdict(bytes) {
+        Some(Refused::Head(last)) => Some(last + 1),
+        Some(Refused::Body(first)) => panic!("the body is refused at {first}"),
+        None => None,
+    }
+}
+
+/// hyper takes a bare LF for a line end in heads, and not elsewhere: a message would end at different places.
+#[test]
+fn lines_end_by_crlf_alone() {
+    let chunked = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let head = |text: &str| (text.to_owned(), Refused::Head(text.len() - 1));
+    let body = |text: &str| {
+        let text = format!("{chunked}{text}");
+        let at = text.len() - 1;
+        (text, Refused::Body(at))
+    };
+    for (text, wanted) in [
+        head("\n"),
+        head("GET / HTTP/1.1\n"),
+        head("GET / HTTP/1.1\r\nHost: a\n"),
+        head("GET / HTTP/1.1\r\nHost: a\r\n\n"),
+        head("GET / HTTP/1.1\r\r"),
+        head("GET / HTTP/1.1\rH"),
+        body("\r"),
+        body("5\n"),
+        body("5;a=b\n"),
+        body("5;a=b\rc"),
+        body("5x"),
+        body("fffffffffffffffff"),
+        body("5\r\nhello\n"),
+        body("5\r\nhellox"),
+        body("5\r\nhello\r\n0\r\n\n"),
+        body("0\r\nA: b\n"),
+        body("0\r\nA: b\r\n\n"),
+        body("0\r\nA: b\rc"),
+    ] {
+        assert_eq!(verdict(text.as_bytes()), Some(wanted), "{text:?}");
+        let whole = format!("{text}\nPOST / HTTP/1.1\r\nContent-Length: 1\r\n\r\n");
+        assert_eq!(verdict(whole.as_bytes()), Some(wanted), "{whole:?}");
+    }
 }
 
 #[test]
 fn heads_with_both_lengths_are_refused() {
     let both = b"POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n";
     assert_eq!(refused(both), Some(both.len()));
-    let reversed = b"POST / HTTP/1.1\ntransfer-ENCODING:chunked\nContent-length:0\n\n";
+    let reversed = b"POST / HTTP/1.1\r\ntransfer-ENCODING:chunked\r\nContent-length:0\r\n\r\n";
     assert_eq!(refused(reversed), Some(reversed.len()));
 }
 

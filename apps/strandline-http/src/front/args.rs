@@ -53,9 +53,13 @@ pub struct ConnectionArgs {
     /// Seconds for the head of a request to arrive, idle time included
     #[arg(long, value_name = "SECS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     pub head_timeout: u32,
-    /// Seconds after which a connection is closed whose client takes nothing
+    /// Seconds after which a connection, or a stream of HTTP/2, is reset whose client takes nothing
     #[arg(long, value_name = "SECS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     pub write_timeout: u32,
+    /// Seconds after which an HTTP/2 connection without requests, or an association without connections on its
+    /// streams, is closed
+    #[arg(long, value_name = "SECS", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
+    pub idle_timeout: u32,
     /// Seconds that requests in progress have once the server is told to end
     #[arg(long, value_name = "SECS", default_value_t = 30)]
     pub drain_timeout: u32,
@@ -105,6 +109,7 @@ pub(crate) struct Limits {
     pub(crate) connections_max: usize,
     pub(crate) head_timeout: Duration,
     pub(crate) write_timeout: Duration,
+    pub(crate) idle_timeout: Duration,
     pub(crate) drain_timeout: Duration,
     pub(crate) head_bytes_max: u32,
 }
@@ -116,6 +121,7 @@ impl ConnectionArgs {
             connections_max: self.connections_max as usize,
             head_timeout: seconds(self.head_timeout),
             write_timeout: seconds(self.write_timeout),
+            idle_timeout: seconds(self.idle_timeout),
             drain_timeout: seconds(self.drain_timeout),
             head_bytes_max: HEAD_BYTES_MAX,
         }

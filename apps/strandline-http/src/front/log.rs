@@ -7,12 +7,13 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{HeaderName, REFERER, USER_AGENT};
 use hyper::{Request, Response, StatusCode};
+use tokio::time::Instant;
 
 /// Format of the access log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -43,8 +44,19 @@ pub(crate) struct Sender {
 /// An access log. Lines are written when a response has been sent or given up.
 pub(crate) struct AccessLog {
     format: Format,
-    to: Mutex<Box<dyn Write + Send>>,
+    to: Mutex<Target>,
 }
+
+struct Target {
+    file: Box<dyn Write + Send>,
+    /// When an error was logged last.
+    reported: Option<Instant>,
+    /// Lines lost since then.
+    lost: u64,
+}
+
+/// Time between two reports that lines can't be written.
+const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 impl std::fmt::Debug for AccessLog {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -60,7 +72,11 @@ impl AccessLog {
         } else {
             Box::new(OpenOptions::new().create(true).append(true).open(path)?)
         };
-        Ok(Self { format, to: Mutex::new(to) })
+        Ok(Self::to(to, format))
+    }
+
+    fn to(file: Box<dyn Write + Send>, format: Format) -> Self {
+        Self { format, to: Mutex::new(Target { file, reported: None, lost: 0 }) }
     }
 
     fn write(&self, entry: &Entry) {
@@ -68,9 +84,24 @@ impl AccessLog {
             Format::Combined => entry.combined(),
             Format::Json => serde_json::to_string(entry).unwrap_or_default(),
         };
+        if let Some((error, lost)) = self.append(&line) {
+            tracing::error!(%error, lost, "writing to the access log failed");
+        }
+    }
+
+    /// Appends a line. Returns an error, and the number of lost lines, if that is to be reported now.
+    fn append(&self, line: &str) -> Option<(io::Error, u64)> {
         let mut to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
         // Requests are still answered when the log's disk is full.
-        let _ = to.write_all(format!("{line}\n").as_bytes());
+        let error = to.file.write_all(format!("{line}\n").as_bytes()).err()?;
+        to.lost += 1;
+        #[allow(clippy::disallowed_methods, reason = "a limit of log lines")]
+        let now = Instant::now();
+        if to.reported.is_some_and(|reported| now.duration_since(reported) < REPORT_EVERY) {
+            return None;
+        }
+        to.reported = Some(now);
+        Some((error, std::mem::take(&mut to.lost)))
     }
 }
 

@@ -3,6 +3,8 @@
 
 pub(crate) mod alt_svc;
 mod args;
+mod breakable;
+mod http2;
 pub(crate) mod log;
 mod preface;
 mod shards;
@@ -13,6 +15,7 @@ use std::error::Error;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
@@ -31,10 +34,12 @@ use tokio::task::JoinSet;
 
 pub(crate) use self::args::{Addresses, Limits, SctpAddresses};
 pub use self::args::{ConnectionArgs, ListenArgs};
+pub(crate) use self::breakable::{Breakable, Lingering};
 use self::log::{Sender, Transport};
 pub(crate) use self::shards::Shards;
 pub(crate) use self::tls::TlsStream;
 use crate::server::{ServeOptions, StreamInfo, serve_on};
+use crate::streams::Settings;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -53,6 +58,16 @@ pub(crate) trait Handler: Send + Sync + 'static {
     /// Waits until nothing is left of requests that were answered, such as tunnels.
     fn drained(&self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
+    }
+
+    /// Resets what is left of requests that were answered.
+    fn cut(&self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+
+    /// Returns the stacks whose associations end with this value.
+    fn stacks(&self) -> Vec<Stack> {
+        Vec::new()
     }
 }
 
@@ -133,8 +148,8 @@ impl Front {
         Ok(Self { listening, tcp, tls: addresses.tls, sctp, limits, shards })
     }
 
-    /// Announces the addresses and serves. The first SIGINT or SIGTERM ends the server gracefully, the second one
-    /// at once.
+    /// Announces the addresses and serves. The first SIGINT or SIGTERM ends the server gracefully; the second one
+    /// resets what is in use.
     pub(crate) async fn run_until_signals<H: Handler>(
         self,
         handler: Arc<H>,
@@ -162,54 +177,85 @@ impl Front {
     }
 
     /// Serves until the number of signals is 1, and then until requests in progress are answered, their time is
-    /// over, or another signal comes.
+    /// over, or another signal comes. What is still in use then is reset.
+    ///
+    /// # Errors
+    /// If connections or associations can no longer be accepted.
     pub(crate) async fn run<H: Handler>(
         self,
         handler: Arc<H>,
         mut signals: watch::Receiver<u32>,
     ) -> Result<()> {
-        let options = ServeOptions {
-            head_timeout: self.limits.head_timeout,
-            write_timeout: self.limits.write_timeout,
-            head_bytes_max: self.limits.head_bytes_max as usize,
-            drain_timeout: self.limits.drain_timeout,
-            ..ServeOptions::default()
-        };
+        let Self { tcp, tls, sctp, limits, shards, .. } = self;
         let (stop, stopping) = watch::channel(());
-        let mut tasks = JoinSet::new();
-        for listener in self.sctp {
-            for (shard, runtime) in self.shards.runtimes().iter().enumerate() {
+        let (cut, cutting) = watch::channel(());
+        let mut tasks: JoinSet<Result<()>> = JoinSet::new();
+        for listener in sctp {
+            for (shard, runtime) in shards.runtimes().iter().enumerate() {
                 let (handler, mut stopping) = (Arc::clone(&handler), stopping.clone());
+                let mut cutting = cutting.clone();
                 let stopped = async move { drop(stopping.changed().await) };
-                let listener = Arc::clone(&listener);
-                let serving = serve_on(listener, Some(shard), over_sctp(handler), options.clone(), stopped);
-                tasks.spawn_on(serving, runtime);
+                let cut = async move { drop(cutting.changed().await) };
+                let of = (Arc::clone(&listener), Some(shard));
+                let serving = serve_on(of, over_sctp(handler), options(limits), (stopped, cut));
+                tasks.spawn_on(async { serving.await.context("accepting associations") }, runtime);
             }
         }
-        let tcp = tcp::Acceptor {
-            listener: self.tcp,
-            tls: self.tls,
-            limits: self.limits,
-            runtimes: if self.shards.is_single() { Vec::new() } else { self.shards.runtimes().to_vec() },
+        let runtimes = if shards.is_single() { Vec::new() } else { shards.runtimes().to_vec() };
+        let tcp = tcp::Acceptor { listener: tcp, tls, limits, runtimes };
+        let serving = tcp.serve(Arc::clone(&handler), stopping, cutting);
+        tasks.spawn(async { serving.await.context("accepting TCP connections") });
+        let ended = tokio::select! {
+            _ = signals.wait_for(|signals| *signals > 0) => None,
+            ended = tasks.join_next() => ended,
         };
-        tasks.spawn(tcp.serve(Arc::clone(&handler), stopping));
-        tokio::select! {
-            _ = signals.wait_for(|signals| *signals > 0) => {}
-            Some(ended) = tasks.join_next() => anyhow::bail!("a server ended unexpectedly: {ended:?}"),
-        }
         drop(stop);
-        let drained = async {
-            while tasks.join_next().await.is_some() {}
-            handler.drained().await;
-        };
-        tokio::select! {
-            () = drained => {}
-            () = tokio::time::sleep(self.limits.drain_timeout) => {
-                tracing::info!("closing connections that are still in use");
+        let mut result = Ok(());
+        if let Some(ended) = ended {
+            result = ended.map_err(Into::into).and_then(|ended| ended);
+        } else {
+            let drained = async {
+                while tasks.join_next().await.is_some() {}
+                handler.drained().await;
+            };
+            tokio::select! {
+                () = drained => {}
+                () = tokio::time::sleep(limits.drain_timeout) => {
+                    tracing::info!("resetting connections that are still in use");
+                }
+                _ = signals.wait_for(|signals| *signals > 1) => {}
             }
-            _ = signals.wait_for(|signals| *signals > 1) => {}
         }
-        Ok(())
+        drop(cut);
+        let closed = async {
+            while tasks.join_next().await.is_some() {}
+            handler.cut().await;
+            let stacks = handler.stacks();
+            drop(handler);
+            for stack in stacks {
+                stack.wait_idle().await;
+            }
+        };
+        if tokio::time::timeout(CLOSE_TIMEOUT, closed).await.is_err() {
+            tracing::info!("associations with servers have not ended in time");
+        }
+        shards.flush().await;
+        result
+    }
+}
+
+/// Time to reset what is in use, and to shut down associations with other servers.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Returns the settings of a server on SCTP.
+fn options(limits: Limits) -> ServeOptions {
+    ServeOptions {
+        settings: Settings::default().idle_timeout(limits.idle_timeout),
+        head_timeout: limits.head_timeout,
+        write_timeout: limits.write_timeout,
+        head_bytes_max: limits.head_bytes_max as usize,
+        drain_timeout: limits.drain_timeout,
+        ..ServeOptions::default()
     }
 }
 
@@ -243,3 +289,6 @@ pub(crate) fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! HTTP/1.1 and HTTP/2 on TCP, with and without TLS.
 
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -12,16 +13,17 @@ use hyper::Request;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use rustix::net::sockopt::set_socket_linger;
-use strandline_tls::{AcceptErrors, ServerTls};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use strandline_tls::{AcceptErrors, ServerTls, is_fatal};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use super::args::Limits;
+use super::breakable::{Breakable, Lingering};
+use super::http2::{Requests, WatchedBody};
 use super::log::{Sender, Transport};
 use super::preface::Prefixed;
 use super::tls::TlsStream;
@@ -46,15 +48,28 @@ pub(super) struct Acceptor {
 }
 
 impl Acceptor {
-    /// Serves connections until the sender of `stopping` is gone, and then until they are done.
-    pub(super) async fn serve<H: Handler>(self, handler: Arc<H>, mut stopping: watch::Receiver<()>) {
+    /// Serves connections until the sender of `stopping` is gone, and then until they are done. Once the sender of
+    /// `cut` is gone, they are reset.
+    ///
+    /// # Errors
+    /// If no more connections can be accepted.
+    pub(super) async fn serve<H: Handler>(
+        self,
+        handler: Arc<H>,
+        mut stopping: watch::Receiver<()>,
+        mut cut: watch::Receiver<()>,
+    ) -> io::Result<()> {
         let Self { listener, tls, limits, runtimes } = self;
         let permits = Arc::new(Semaphore::new(limits.connections_max));
         let mut connections = JoinSet::new();
         let mut errors = AcceptErrors::default();
         let mut turns = runtimes.iter().cycle();
         loop {
-            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { break };
+            let permit = tokio::select! {
+                _ = stopping.changed() => break,
+                permit = Arc::clone(&permits).acquire_owned() => permit,
+            };
+            let Ok(permit) = permit else { break };
             let accepted = tokio::select! {
                 _ = stopping.changed() => break,
                 Some(_) = connections.join_next() => continue,
@@ -75,6 +90,7 @@ impl Acceptor {
                         None => connections.spawn(serving),
                     };
                 }
+                Err(error) if is_fatal(&error) => return Err(error),
                 Err(error) => {
                     let found = errors.on_error(&error);
                     if let Some(unlogged) = found.log {
@@ -85,7 +101,13 @@ impl Acceptor {
             }
         }
         drop(listener);
-        while connections.join_next().await.is_some() {}
+        let drained = async { while connections.join_next().await.is_some() {} };
+        tokio::select! {
+            () = drained => return Ok(()),
+            _ = cut.changed() => {}
+        }
+        connections.shutdown().await;
+        Ok(())
     }
 }
 
@@ -130,7 +152,7 @@ async fn accept<H: Handler>(
 }
 
 /// Serves one connection.
-async fn connection<H: Handler, T>(
+pub(super) async fn connection<H: Handler, T>(
     io: T,
     sender: Sender,
     handler: Arc<H>,
@@ -144,25 +166,16 @@ where
         _ = stopping.changed() => return Ok(()),
         read = tokio::time::timeout(limits.head_timeout, Prefixed::read(io)) => read??,
     };
+    let broken = Broken::default();
+    let io = Breakable::new(io, broken.clone());
+    let stopped = async { drop(stopping.changed().await) };
     if is_http2 {
-        let io = TokioIo::new(WriteLimit::new(io, limits.write_timeout));
-        let service = service_fn(move |request: Request<Incoming>| {
-            let answering = Arc::clone(&handler).answer(request, sender);
-            async move { Ok::<_, io::Error>(answering.await) }
-        });
-        let mut builder = http2::Builder::new(TokioExecutor::new());
-        builder
-            .timer(TokioTimer::new())
-            .max_concurrent_streams(HTTP2_STREAMS_MAX)
-            .max_header_list_size(limits.head_bytes_max)
-            .keep_alive_interval(HTTP2_PING.0)
-            .keep_alive_timeout(HTTP2_PING.1);
-        return Ok(graceful::run(builder.serve_connection(io, service), stopping).await?);
+        return http2(io, broken, sender, handler, (limits, stopped)).await;
     }
-    let (broken, tunnelled, interim) = (Broken::default(), Tunnelled::default(), Interim::default());
-    let breakable = Breakable { inner: io, broken: broken.clone() };
-    let guard = Guard::new(breakable, tunnelled.clone(), interim.clone());
+    let (tunnelled, interim) = (Tunnelled::default(), Interim::default());
+    let guard = Guard::new(io, tunnelled.clone(), interim.clone());
     let io = TokioIo::new(WriteLimit::breaking(guard, limits.write_timeout, broken.clone()));
+    let cut = broken.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         let (is_connect, tunnelled, broken) = (is_connect(&request), tunnelled.clone(), broken.clone());
         request.extensions_mut().insert(broken.clone());
@@ -180,78 +193,46 @@ where
         .header_read_timeout(limits.head_timeout)
         .max_buf_size(limits.head_bytes_max as usize);
     let connection = builder.serve_connection(io, service).with_upgrades();
-    Ok(graceful::run(connection, stopping).await?)
+    Ok(graceful::run(connection, stopped, &cut).await?)
 }
 
-/// A socket that can be told how to close.
-pub(super) trait Lingering {
-    /// Lets the socket close by a reset.
-    fn reset_on_close(&self);
-}
-
-impl Lingering for TcpStream {
-    fn reset_on_close(&self) {
-        // If it fails, the connection ends by FIN, as it would have anyway.
-        let _ = set_socket_linger(self, Some(Duration::ZERO));
-    }
-}
-
-impl Lingering for TlsStream {
-    fn reset_on_close(&self) {
-        self.tcp().reset_on_close();
-    }
-}
-
-impl<T: Lingering> Lingering for Prefixed<T> {
-    fn reset_on_close(&self) {
-        self.inner().reset_on_close();
-    }
-}
-
-/// A connection that closes by a reset if it is broken.
-#[derive(Debug)]
-struct Breakable<T: Lingering> {
-    inner: T,
+/// Serves a connection of HTTP/2.
+async fn http2<H: Handler, T>(
+    io: Breakable<T>,
     broken: Broken,
-}
-
-impl<T: Lingering> Drop for Breakable<T> {
-    fn drop(&mut self) {
-        if self.broken.is_set() {
-            self.inner.reset_on_close();
+    sender: Sender,
+    handler: Arc<H>,
+    (limits, stopped): (Limits, impl Future<Output = ()>),
+) -> Result<(), BoxError>
+where
+    T: AsyncRead + AsyncWrite + Lingering + Unpin + Send + 'static,
+{
+    let io = TokioIo::new(WriteLimit::breaking(io, limits.write_timeout, broken.clone()));
+    let service = service_fn(move |request: Request<Incoming>| {
+        let answering = Arc::clone(&handler).answer(request, sender);
+        async move { Ok::<_, io::Error>(answering.await.map(WatchedBody::new)) }
+    });
+    let requests = Requests::new(limits.write_timeout);
+    let mut builder = http2::Builder::new(requests.clone());
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(HTTP2_STREAMS_MAX)
+        .max_header_list_size(limits.head_bytes_max)
+        .keep_alive_interval(HTTP2_PING.0)
+        .keep_alive_timeout(HTTP2_PING.1);
+    let stopping = async {
+        tokio::select! {
+            () = stopped => {}
+            () = requests.idle(limits.idle_timeout) => {}
         }
-    }
-}
-
-impl<T: Lingering + AsyncRead + Unpin> AsyncRead for Breakable<T> {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().inner).poll_read(cx, buf)
-    }
-}
-
-impl<T: Lingering + AsyncWrite + Unpin> AsyncWrite for Breakable<T> {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().inner).poll_write(cx, buf)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().inner).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().inner).poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().inner).poll_shutdown(cx)
+    };
+    let served = graceful::run(builder.serve_connection(io, service), stopping, &broken);
+    tokio::select! {
+        result = served => Ok(result?),
+        // The ends of responses may still wait for a client that takes nothing.
+        () = requests.idle(limits.idle_timeout.saturating_add(limits.write_timeout)) => {
+            Err(io::Error::from(io::ErrorKind::TimedOut).into())
+        }
     }
 }
 

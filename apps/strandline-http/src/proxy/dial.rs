@@ -11,6 +11,7 @@ use hyper::Uri;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use strandline::Stack;
 use strandline_tls::ClientTls;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
@@ -18,8 +19,9 @@ use tower_service::Service;
 
 use super::body::RequestBody;
 use crate::client::Connector;
-use crate::front::TlsStream;
-use crate::stall::WriteLimit;
+use crate::front::{Breakable, Lingering, TlsStream};
+use crate::stall::{Broken, WriteLimit};
+use crate::streams::HttpStream;
 
 /// Idle connections that are kept for each upstream server.
 const IDLE_MAX: usize = 32;
@@ -57,6 +59,14 @@ pub(super) enum Way {
 }
 
 impl Way {
+    /// Returns the stack of its associations.
+    pub(super) fn stack(&self) -> Option<Stack> {
+        match self {
+            Self::Sctp(connector) | Self::ViaSctp(connector, _) => Some(connector.stack().clone()),
+            _ => None,
+        }
+    }
+
     /// Returns the name for the access log.
     pub(super) const fn name(&self) -> &'static str {
         match self {
@@ -95,33 +105,47 @@ pub(super) struct Dial {
 }
 
 /// A connection of any kind.
-trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+trait Io: AsyncRead + AsyncWrite + Lingering + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Lingering + Send + Unpin> Io for T {}
 
 impl Dial {
-    async fn connect(mut self, uri: Uri) -> io::Result<TokioIo<Upstream>> {
-        let mut is_proxied = false;
-        let io: Box<dyn Io> = match &mut self.way {
-            Way::Tcp(connector) => Box::new(over_tcp(connector, uri).await?),
-            Way::ViaTcp(connector, via) => {
-                is_proxied = true;
-                Box::new(over_tcp(connector, via.clone()).await?)
-            }
-            Way::Tls(connector, tls) => {
-                let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
-                let tcp = over_tcp(connector, uri).await?;
-                let handshake = TlsStream::connect(tcp, tls, &host);
-                Box::new(tokio::time::timeout(self.timeouts.connect, handshake).await??)
-            }
-            Way::Unix(path) => Box::new(UnixStream::connect(path).await?),
-            Way::Sctp(connector) => Box::new(connector.call(uri).await?.into_inner()),
-            Way::ViaSctp(connector, via) => {
-                is_proxied = true;
-                Box::new(connector.call(via.clone()).await?.into_inner())
-            }
-        };
-        Ok(TokioIo::new(Upstream { io: WriteLimit::new(io, self.timeouts.write), is_proxied }))
+    /// Connects, with everything that belongs to it, within the time-out.
+    async fn connect(self, uri: Uri) -> io::Result<TokioIo<Upstream>> {
+        let is_proxied = matches!(self.way, Way::ViaTcp(..) | Way::ViaSctp(..));
+        let timeouts = self.timeouts;
+        let io = tokio::time::timeout(timeouts.connect, self.way.connect(uri)).await??;
+        let broken = Broken::default();
+        Ok(TokioIo::new(Upstream {
+            io: WriteLimit::breaking(Breakable::new(io, broken.clone()), timeouts.write, broken.clone()),
+            is_proxied,
+            broken,
+        }))
     }
+}
+
+impl Way {
+    async fn connect(self, uri: Uri) -> io::Result<Box<dyn Io>> {
+        Ok(match self {
+            Self::Tcp(mut connector) => Box::new(over_tcp(&mut connector, uri).await?),
+            Self::ViaTcp(mut connector, via) => Box::new(over_tcp(&mut connector, via).await?),
+            Self::Tls(mut connector, tls) => {
+                let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+                let tcp = over_tcp(&mut connector, uri).await?;
+                Box::new(TlsStream::connect(tcp, &tls, &host).await?)
+            }
+            Self::Unix(path) => Box::new(UnixStream::connect(path).await?),
+            Self::Sctp(connector) => Box::new(over_sctp(connector, uri).await?),
+            Self::ViaSctp(connector, via) => Box::new(over_sctp(connector, via).await?),
+        })
+    }
+}
+
+/// Opens a stream of an association, and waits until that is established: a request that was handed to one that
+/// never is could not be sent another way.
+async fn over_sctp(mut connector: Connector, uri: Uri) -> io::Result<HttpStream> {
+    let stream = connector.call(uri).await?.into_inner();
+    stream.association().established().await.map_err(io::Error::other)?;
+    Ok(stream)
 }
 
 /// Connects over TCP.
@@ -152,13 +176,15 @@ impl Service<Uri> for Dial {
 
 /// A connection to an upstream server.
 pub(super) struct Upstream {
-    io: WriteLimit<Box<dyn Io>>,
+    io: WriteLimit<Breakable<Box<dyn Io>>>,
     is_proxied: bool,
+    broken: Broken,
 }
 
 impl Connection for Upstream {
     fn connected(&self) -> Connected {
-        Connected::new().proxy(self.is_proxied)
+        // An extension of each response, for tunnels.
+        Connected::new().proxy(self.is_proxied).extra(self.broken.clone())
     }
 }
 

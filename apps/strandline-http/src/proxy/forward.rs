@@ -10,7 +10,7 @@ use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Method, Uri};
 use hyper_util::client::legacy::connect::HttpConnector;
-use strandline::AssociationConfig;
+use strandline::{AssociationConfig, Stack};
 use strandline_output::errln;
 use tokio::net::TcpStream;
 
@@ -75,6 +75,8 @@ pub(super) struct Forward {
     allowed: Vec<Pattern>,
     /// The proxy that gets everything.
     via: Option<(ProxyClient, &'static str)>,
+    /// The stack of associations with the other proxy, if it is on SCTP.
+    via_stack: Option<Stack>,
     tcp: ProxyClient,
     connector: HttpConnector,
     origins: Arc<Origins>,
@@ -94,6 +96,7 @@ pub(super) async fn bind(args: &ForwardArgs, shards: Shards) -> Result<(Front, A
     let connector = dial::tcp(timeouts);
     let routes = Forward {
         allowed: args.allow.clone(),
+        via_stack: via.as_ref().and_then(Way::stack),
         via: via.map(|way| (dial::client(way.clone(), timeouts), way.name())),
         tcp: dial::client(Way::Tcp(connector.clone()), timeouts),
         connector,
@@ -143,12 +146,13 @@ fn key(uri: &Uri) -> Key {
 impl Forward {
     /// A proxy to servers on SCTP.
     #[cfg(test)]
-    pub(super) fn over(stack: strandline::Stack) -> Self {
-        let timeouts = dial::Timeouts { connect: super::testing::LIMIT, write: super::testing::LIMIT };
+    pub(super) fn over(stack: Stack) -> Self {
+        let timeouts = dial::Timeouts { connect: super::testing::LIMIT / 2, write: super::testing::LIMIT };
         let connector = dial::tcp(timeouts);
         Self {
             allowed: Vec::new(),
             via: None,
+            via_stack: None,
             tcp: dial::client(Way::Tcp(connector.clone()), timeouts),
             connector,
             origins: Origins::new(stack, 9899, timeouts),
@@ -264,6 +268,10 @@ impl Routes for Forward {
         if let Some(announced) = values.filter_map(alt_svc::parse).next() {
             self.origins.learn(&key(&route.uri), announced);
         }
+    }
+
+    fn stacks(&self) -> Vec<Stack> {
+        self.via_stack.iter().cloned().chain([self.origins.stack()]).collect()
     }
 
     fn target(&self, uri: &Uri) -> Option<String> {

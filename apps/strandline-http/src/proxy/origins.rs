@@ -73,6 +73,11 @@ impl Origins {
         origins
     }
 
+    /// Returns the stack of the associations.
+    pub(super) fn stack(&self) -> Stack {
+        self.stack.clone()
+    }
+
     /// Returns the way over SCTP if that is established. Otherwise begins to set it up, unless it failed lately.
     pub(super) fn established(&self, key: &Key) -> Option<OverSctp> {
         let now = now();

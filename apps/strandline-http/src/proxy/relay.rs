@@ -12,6 +12,7 @@ use hyper::header::{
 use hyper::http::request::Parts;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode, Uri, Version};
+use strandline::Stack;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -19,7 +20,7 @@ use super::body::{Home, Progress, RequestBody, ResponseBody};
 use super::dial::ProxyClient;
 use super::failure::Failure;
 use super::headers::{self, Hop};
-use super::tunnel::{self, Side, Tunnel};
+use super::tunnel::{Side, Tunnel, Tunnels};
 use crate::front::Handler;
 use crate::front::log::{AccessLog, Line, LoggedBody, Sender};
 use crate::interim::Interim;
@@ -84,6 +85,9 @@ pub(super) trait Routes: Send + Sync + 'static {
     /// Looks at a response before the client gets it.
     fn finish(&self, route: &Route, headers: &mut HeaderMap, sender: Sender);
 
+    /// Returns the stacks of associations with servers.
+    fn stacks(&self) -> Vec<Stack>;
+
     /// Returns the target for the access log, if it isn't the path.
     fn target(&self, uri: &Uri) -> Option<String>;
 }
@@ -93,6 +97,7 @@ pub(super) struct Proxy<R> {
     pub(super) routes: R,
     settings: Settings,
     requests: Arc<Semaphore>,
+    tunnels: Tunnels,
 }
 
 /// A request on its way.
@@ -130,12 +135,20 @@ impl<R: Routes> Handler for Proxy<R> {
     async fn drained(&self) {
         let _ = self.requests.acquire_many(self.settings.requests_max).await;
     }
+
+    async fn cut(&self) {
+        self.tunnels.cut().await;
+    }
+
+    fn stacks(&self) -> Vec<Stack> {
+        self.routes.stacks()
+    }
 }
 
 impl<R: Routes> Proxy<R> {
     pub(super) fn new(routes: R, settings: Settings) -> Self {
         let requests = Arc::new(Semaphore::new(settings.requests_max as usize));
-        Self { routes, settings, requests }
+        Self { routes, settings, requests, tunnels: Tunnels::default() }
     }
 
     async fn pass(
@@ -152,6 +165,13 @@ impl<R: Routes> Proxy<R> {
         let expects_continue = headers::expects_continue(request.headers())?;
         let upgrading = hyper::upgrade::on(&mut request);
         let (mut head, body) = request.into_parts();
+        if head.method == Method::CONNECT {
+            // What follows is the tunnel's (RFC 9110 section 9.3.6): a server that it passes must see it so, too.
+            if !body.is_end_stream() {
+                return Err(Failure::BadRequest("content, which CONNECT has none of"));
+            }
+            head.headers.remove(CONTENT_LENGTH);
+        }
         if headers::count_down(&head.method, &mut head.headers)? {
             return Ok(final_answer(&head));
         }
@@ -263,8 +283,9 @@ impl<R: Routes> Proxy<R> {
             ));
         }
         if is_switch || (passing.head.method == Method::CONNECT && status.is_success()) {
-            let upgrading = hyper::upgrade::on(&mut response);
-            let mut answer = self.tunnel(passing, Side::Http(upgrading), status, line);
+            let broken = response.extensions_mut().remove::<Broken>();
+            let upstream = Side::Http(hyper::upgrade::on(&mut response), broken);
+            let mut answer = self.tunnel(passing, upstream, status, line);
             if is_switch {
                 let hop = headers::strip(response.headers_mut());
                 headers::ask(response.headers_mut(), &hop);
@@ -296,7 +317,7 @@ impl<R: Routes> Proxy<R> {
         if let Some(line) = &mut line {
             line.set_status(status);
         }
-        tunnel::begin(Tunnel {
+        self.tunnels.begin(Tunnel {
             client: passing.upgrading,
             upstream,
             limit: self.settings.tunnel_timeout,

@@ -8,7 +8,7 @@ use hyper::header::{ALT_SVC, HeaderMap, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Method, Uri};
-use strandline::AssociationConfig;
+use strandline::{AssociationConfig, Stack};
 use strandline_tls::ClientTls;
 
 use super::args::UpstreamArgs;
@@ -64,13 +64,15 @@ pub(super) struct Reverse {
     rewrites_host: bool,
     trusts_forwarded: bool,
     alt_svc: Option<HeaderValue>,
+    /// The stack of associations with the upstream server, if it is on SCTP.
+    stack: Option<Stack>,
 }
 
 impl Reverse {
     /// A proxy to a server on SCTP.
     #[cfg(test)]
     pub(super) fn over(connector: Connector, authority: &'static str) -> Self {
-        let timeouts = dial::Timeouts { connect: super::testing::LIMIT, write: super::testing::LIMIT };
+        let timeouts = dial::Timeouts { connect: super::testing::LIMIT / 2, write: super::testing::LIMIT };
         Self {
             client: dial::client(Way::Sctp(connector), timeouts),
             transport: "sctp",
@@ -79,6 +81,7 @@ impl Reverse {
             rewrites_host: false,
             trusts_forwarded: false,
             alt_svc: None,
+            stack: None,
         }
     }
 }
@@ -90,6 +93,7 @@ pub(super) async fn bind(args: &ReverseArgs, shards: Shards) -> Result<(Front, A
     let front = Front::bind(args.listen.addresses()?, args.connections.limits(), shards).await?;
     let routes = Reverse {
         transport: way.name(),
+        stack: way.stack(),
         client: dial::client(way, args.upstream.timeouts()),
         scheme,
         authority,
@@ -165,6 +169,10 @@ impl Routes for Reverse {
         if let Some(alt_svc) = self.alt_svc.as_ref().filter(|_| sender.transport == Transport::Tcp) {
             headers.append(ALT_SVC, alt_svc.clone());
         }
+    }
+
+    fn stacks(&self) -> Vec<Stack> {
+        self.stack.iter().cloned().collect()
     }
 
     fn target(&self, _uri: &Uri) -> Option<String> {

@@ -2,8 +2,8 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -12,16 +12,18 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::JoinSet;
 
+use crate::front::Breakable;
 use crate::front::log::Line;
-use crate::stall::Broken;
+use crate::stall::{Broken, Unfinished};
 
 /// The far side of a tunnel.
 pub(super) enum Side {
     /// A connection of the proxy.
     Tcp(TcpStream),
-    /// A connection of HTTP that becomes a tunnel.
-    Http(OnUpgrade),
+    /// A connection of HTTP that becomes a tunnel, and what lets it end by a reset.
+    Http(OnUpgrade, Option<Broken>),
 }
 
 /// A tunnel that begins once the client has its response.
@@ -35,47 +37,79 @@ pub(super) struct Tunnel {
     pub(super) permit: OwnedSemaphorePermit,
 }
 
-/// Runs a tunnel in the background.
-pub(super) fn begin(tunnel: Tunnel) {
-    tokio::spawn(async move {
-        let Tunnel { client, upstream, limit, broken, mut line, permit } = tunnel;
-        let upgraded = tokio::try_join!(client, async {
-            Ok(match upstream {
-                Side::Tcp(tcp) => Upstream::Tcp(tcp),
-                Side::Http(upgrading) => Upstream::Http(TokioIo::new(upgrading.await?)),
-            })
-        });
-        let (client, upstream) = match upgraded {
-            Ok((client, upstream)) => (TokioIo::new(client), upstream),
-            Err(error) => {
-                tracing::debug!(%error, "a tunnel did not begin");
-                return;
-            }
-        };
-        let mut client = client;
-        let (received, result) = match upstream {
-            Upstream::Tcp(mut tcp) => copy(&mut client, &mut tcp, limit).await,
-            Upstream::Http(mut http) => copy(&mut client, &mut http, limit).await,
-        };
-        if let Some(line) = &mut line {
-            line.add_bytes(received);
-            if result.is_ok() {
-                line.set_complete();
-            }
-        }
-        if let Err(error) = result {
-            tracing::debug!(%error, "a tunnel failed");
-            if let Some(broken) = broken {
-                broken.set();
-            }
-        }
-        drop((client, permit));
+/// The tunnels of a proxy.
+#[derive(Debug, Default)]
+pub(super) struct Tunnels(Mutex<JoinSet<()>>);
+
+impl Tunnels {
+    /// Runs a tunnel in the background.
+    pub(super) fn begin(&self, tunnel: Tunnel) {
+        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while running.try_join_next().is_some() {}
+        running.spawn(run(tunnel));
+    }
+
+    /// Resets all tunnels.
+    pub(super) async fn cut(&self) {
+        let mut running = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        running.shutdown().await;
+    }
+}
+
+/// Runs a tunnel. Both sides are reset unless both have ended.
+async fn run(tunnel: Tunnel) {
+    let Tunnel { client, upstream, limit, broken: client_broken, mut line, permit } = tunnel;
+    let upstream_broken = match &upstream {
+        Side::Tcp(_) => Some(Broken::default()),
+        Side::Http(_, broken) => broken.clone(),
+    };
+    let of_tcp = upstream_broken.clone().unwrap_or_default();
+    let guards = [client_broken, upstream_broken];
+    let not_begun = guards.each_ref().map(unless_done);
+    let upgraded = tokio::try_join!(client, async {
+        Ok(match upstream {
+            Side::Tcp(tcp) => Upstream::Tcp(Breakable::new(tcp, of_tcp)),
+            Side::Http(upgrading, _) => Upstream::Http(TokioIo::new(upgrading.await?)),
+        })
     });
+    let (client, upstream) = match upgraded {
+        Ok((client, upstream)) => (TokioIo::new(client), upstream),
+        Err(error) => {
+            tracing::debug!(%error, "a tunnel did not begin");
+            return;
+        }
+    };
+    let (mut client, mut upstream) = (client, upstream);
+    // Dropped before the connections.
+    let unfinished = guards.each_ref().map(unless_done);
+    not_begun.into_iter().flatten().for_each(Unfinished::done);
+    let (received, result) = match &mut upstream {
+        Upstream::Tcp(tcp) => copy(&mut client, tcp, limit).await,
+        Upstream::Http(http) => copy(&mut client, http, limit).await,
+    };
+    if let Some(line) = &mut line {
+        line.add_bytes(received);
+        if result.is_ok() {
+            line.set_complete();
+        }
+    }
+    match result {
+        Ok(()) => unfinished.into_iter().flatten().for_each(Unfinished::done),
+        Err(error) => {
+            tracing::debug!(%error, "a tunnel failed");
+            drop(unfinished);
+        }
+    }
+    drop((client, upstream, permit));
+}
+
+fn unless_done(broken: &Option<Broken>) -> Option<Unfinished> {
+    broken.as_ref().map(Broken::unless_done)
 }
 
 /// The far side of a tunnel that has begun.
 enum Upstream {
-    Tcp(TcpStream),
+    Tcp(Breakable<TcpStream>),
     Http(TokioIo<Upgraded>),
 }
 

@@ -7,6 +7,7 @@ mod tasks;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use strandline::{Association, Ended, StreamId, StreamScheduler};
 use tokio::sync::Notify;
@@ -31,11 +32,23 @@ pub struct Settings {
     pub buffer_max: usize,
     /// Server: connections that are open at the same time. Further ones are reset. Default: 1,024.
     pub connections_max: usize,
+    /// Time after which an association without connections is shut down. Default: 240 s, and 300 s in
+    /// [`ServeOptions`](crate::ServeOptions): a client that closes first never sends a request in vain.
+    pub idle_timeout: Duration,
+    /// Time after which the association is aborted if a control message, or what is left to send in a shutdown, waits
+    /// for a peer that takes nothing. Default: 60 s.
+    pub control_timeout: Duration,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { stream_window: 1 << 20, buffer_max: 16 << 20, connections_max: 1024 }
+        Self {
+            stream_window: 1 << 20,
+            buffer_max: 16 << 20,
+            connections_max: 1024,
+            idle_timeout: Duration::from_secs(240),
+            control_timeout: Duration::from_secs(60),
+        }
     }
 }
 
@@ -58,6 +71,20 @@ impl Settings {
     #[must_use]
     pub fn connections_max(mut self, connections: usize) -> Self {
         self.connections_max = connections;
+        self
+    }
+
+    /// Sets [`idle_timeout`](Self::idle_timeout).
+    #[must_use]
+    pub fn idle_timeout(mut self, limit: Duration) -> Self {
+        self.idle_timeout = limit;
+        self
+    }
+
+    /// Sets [`control_timeout`](Self::control_timeout).
+    #[must_use]
+    pub fn control_timeout(mut self, limit: Duration) -> Self {
+        self.control_timeout = limit;
         self
     }
 
@@ -92,7 +119,8 @@ pub enum ConnectionError {
 
 /// HTTP connections on the streams of one association. Clones are handles to the same association.
 ///
-/// Once all handles and all [`HttpStream`]s are dropped, the association shuts down in the background.
+/// Once all handles and all [`HttpStream`]s are dropped, the association shuts down in the background; also once it
+/// has had no connection for [`Settings::idle_timeout`].
 ///
 /// ```
 /// use strandline::{Association, Listener, Peer, Stack};

@@ -141,6 +141,11 @@ impl Table {
         self.connections.values().any(|connection| connection.has_handle && connection.is_current)
     }
 
+    /// Returns the number of connections that have begun.
+    pub(crate) const fn begun(&self) -> u64 {
+        self.next_id
+    }
+
     /// Returns whether the association is to be aborted, because a plain peer could take its SHUTDOWN for the
     /// end of a connection that failed.
     pub(crate) fn wants_abort(&self) -> bool {

@@ -1,12 +1,17 @@
 //! The tasks of an association: one takes its messages, one sends control messages.
 
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
 use bytes::Bytes;
 use strandline::{Ended, Message, Ppid, RecvError, SendInfo, StreamId};
+use tokio::time::Instant;
 
 use super::Shared;
-use super::table::{Arrived, Role};
+use super::table::{Arrived, Role, Table};
+use crate::control::Control;
 
 /// Messages taken from the association at once.
 const BATCH: usize = 64;
@@ -82,23 +87,19 @@ async fn wait_for_room(shared: &Shared) {
     }
 }
 
-/// Sends control messages, and begins the shutdown once nothing is left to do.
+/// Sends control messages, and ends the association once nothing is left to do or it has been idle for too long.
 async fn send_controls(shared: Arc<Shared>) {
-    let ppid = Ppid(shared.settings.label(true).ppid());
+    let mut idle = Idle::new();
     loop {
         let next = shared.lock().pop_control();
         if let Some((stream, control)) = next {
-            let info = SendInfo::on(StreamId(stream)).ppid(ppid);
-            let message = Bytes::copy_from_slice(&control.to_bytes());
-            if shared.association.send_bytes(message, info).await.is_err() {
+            if !send_control(&shared, stream, control).await {
                 return;
             }
-            shared.with(|table| table.on_control_sent(stream, control));
-            shared.changed.notify_waiters();
             continue;
         }
-        {
-            let table = shared.lock();
+        let step = {
+            let mut table = shared.lock();
             if table.wants_abort() {
                 shared.association.abort("an HTTP connection failed");
                 return;
@@ -106,11 +107,107 @@ async fn send_controls(shared: Arc<Shared>) {
             if table.ended.is_some() {
                 return;
             }
-            if table.is_closing && !table.is_busy() {
-                shared.association.control().start_shutdown();
-                return;
+            let deadline = idle.deadline(&table, shared.settings.idle_timeout);
+            let is_idle = deadline.is_some_and(|deadline| deadline <= now());
+            if is_idle {
+                table.close();
             }
+            if table.is_closing && !table.is_busy() { Step::ShutDown } else { Step::Wait(deadline) }
+        };
+        let deadline = match step {
+            Step::ShutDown => return shut_down(&shared).await,
+            Step::Wait(deadline) => deadline,
+        };
+        let passed = async {
+            match deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = shared.controls.notified() => {}
+            () = passed => {}
         }
-        shared.controls.notified().await;
     }
+}
+
+enum Step {
+    ShutDown,
+    Wait(Option<Instant>),
+}
+
+/// Since when an association has had no connection.
+struct Idle {
+    since: Option<Instant>,
+    /// Connections that had begun then.
+    begun: u64,
+}
+
+impl Idle {
+    const fn new() -> Self {
+        Self { since: None, begun: 0 }
+    }
+
+    /// Returns when the association has been idle for `limit`; `None` if it isn't idle, or the limit is beyond any
+    /// uptime.
+    fn deadline(&mut self, table: &Table, limit: Duration) -> Option<Instant> {
+        if table.is_busy() {
+            self.since = None;
+            return None;
+        }
+        // Connections may have come and gone since.
+        if std::mem::replace(&mut self.begun, table.begun()) != table.begun() {
+            self.since = None;
+        }
+        self.since.get_or_insert_with(now).checked_add(limit)
+    }
+}
+
+/// Sends a control message. Returns false if that isn't possible, and the association ends.
+async fn send_control(shared: &Shared, stream: u16, control: Control) -> bool {
+    let info = SendInfo::on(StreamId(stream)).ppid(Ppid(shared.settings.label(true).ppid()));
+    let message = Bytes::copy_from_slice(&control.to_bytes());
+    let mut sending = std::pin::pin!(shared.association.send_bytes(message, info));
+    // Under one lock: the peer may answer an END by the next connection, which must find this one over; and no data
+    // of the next connection may be sent before it.
+    let sent = poll_fn(|cx| {
+        shared.with(|table| {
+            let sent = sending.as_mut().poll(cx);
+            if let Poll::Ready(Ok(())) = sent {
+                table.on_control_sent(stream, control);
+            }
+            sent
+        })
+    });
+    match tokio::time::timeout(shared.settings.control_timeout, sent).await {
+        Ok(sent) => {
+            shared.changed.notify_waiters();
+            sent.is_ok()
+        }
+        Err(_) => {
+            shared.association.abort("the peer takes no control messages");
+            false
+        }
+    }
+}
+
+/// Shuts the association down, and aborts it if the peer takes nothing more.
+async fn shut_down(shared: &Shared) {
+    shared.changed.notify_waiters();
+    shared.association.control().start_shutdown();
+    let closed = shared.association.closed();
+    tokio::pin!(closed);
+    let mut before = None;
+    while tokio::time::timeout(shared.settings.control_timeout, &mut closed).await.is_err() {
+        let space = Some(shared.association.control().send_space());
+        if space == before {
+            shared.association.abort("the peer doesn't take what is left to send");
+        }
+        before = space;
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "time-outs of the network")]
+fn now() -> Instant {
+    Instant::now()
 }

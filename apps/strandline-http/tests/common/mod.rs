@@ -12,7 +12,7 @@ use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use strandline::memory::Network;
-use strandline::{Association, AssociationConfig, Listener, Peer, Stack};
+use strandline::{AcceptError, Association, AssociationConfig, Listener, Peer, Stack};
 use strandline_http::{HttpAssociation, ServeOptions, Settings, serve};
 use tokio::sync::oneshot;
 
@@ -23,7 +23,7 @@ pub type Body = BoxBody<Bytes, BoxError>;
 pub struct World {
     pub here: Stack,
     pub stop: Option<oneshot::Sender<()>>,
-    pub served: tokio::task::JoinHandle<()>,
+    pub served: tokio::task::JoinHandle<Result<(), AcceptError>>,
 }
 
 pub fn full(text: impl Into<Bytes>) -> Body {
@@ -40,11 +40,18 @@ fn failing() -> Body {
     BodyExt::boxed(StreamBody::new(stream::once(first).chain(stream::once(second))))
 }
 
-/// Answers by path: `/hello`, `/size/N`, `/echo`, `/fail` in mid-body, `/never`.
+/// A body of which only the first part comes.
+fn begun() -> Body {
+    let first = std::future::ready(Ok(Frame::data(Bytes::from_static(b"half"))));
+    BodyExt::boxed(StreamBody::new(stream::once(first).chain(stream::pending())))
+}
+
+/// Answers by path: `/hello`, `/size/N`, `/echo`, `/fail` in mid-body, `/begun` without an end, `/never`.
 pub async fn answer(request: Request<Incoming>) -> Result<Response<Body>, BoxError> {
     let path = request.uri().path().to_owned();
     let body = match path.as_str() {
         "/fail" => failing(),
+        "/begun" => begun(),
         "/never" => std::future::pending().await,
         "/echo" => full(request.into_body().collect().await?.to_bytes()),
         _ => match path.strip_prefix("/size/") {

@@ -27,3 +27,13 @@ fn shortages_are_told_from_other_errors() {
     assert!(!is_exhausted(&io::Error::from_raw_os_error(111)));
     assert!(!is_exhausted(&ErrorKind::WouldBlock.into()));
 }
+
+#[test]
+fn only_an_unusable_socket_is_fatal() {
+    for code in [9, 22, 88] {
+        assert!(is_fatal(&io::Error::from_raw_os_error(code)), "{code}");
+    }
+    for code in [4, 11, 12, 23, 24, 71, 103, 104, 105, 110, 113] {
+        assert!(!is_fatal(&io::Error::from_raw_os_error(code)), "{code}");
+    }
+}

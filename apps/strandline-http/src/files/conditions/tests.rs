@@ -4,8 +4,44 @@ fn headers(list: &[(HeaderName, &str)]) -> HeaderMap {
     list.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect()
 }
 
+/// Validators of a file that was changed so many milliseconds ago.
+fn changed_before(milliseconds: u64) -> Validators {
+    let changed = Duration::new(1_700_000_000, 5);
+    let now = changed + Duration::from_millis(milliseconds);
+    Validators::new(Times { modified: changed, changed, now }, 100, "")
+}
+
 fn validators() -> Validators {
-    Validators::new(UNIX_EPOCH + Duration::new(1_700_000_000, 5), 100, "")
+    changed_before(1000)
+}
+
+#[test]
+fn entity_tags_follow_the_change_time() {
+    let old = Duration::from_secs(1_600_000_000);
+    let times =
+        |seconds: u64| Times { modified: old, changed: old + Duration::from_secs(seconds), now: old * 2 };
+    let [first, second] = [5, 6].map(|seconds| Validators::new(times(seconds), 100, ""));
+    assert_eq!(first.modified, second.modified, "as after cp --preserve");
+    assert_ne!(first.etag, second.etag);
+}
+
+#[test]
+fn files_that_have_just_changed_have_weak_validators() {
+    let (weak, strong) = (changed_before(999), changed_before(1000));
+    assert_eq!(weak.etag, format!("W/{}", strong.etag));
+    for file in [&weak, &strong] {
+        for tag in [&weak.etag, &strong.etag] {
+            assert_eq!(evaluate(&headers(&[(IF_NONE_MATCH, tag)]), file), Outcome::NotModified, "{tag}");
+        }
+    }
+    assert_eq!(evaluate(&headers(&[(IF_MATCH, &weak.etag)]), &weak), Outcome::Failed);
+    assert_eq!(evaluate(&headers(&[(IF_MATCH, &strong.etag)]), &strong), Outcome::Send);
+    for condition in [weak.etag.as_str(), &strong.etag, "Tue, 14 Nov 2023 22:13:20 GMT"] {
+        let asked = headers(&[(RANGE, "bytes=0-9"), (IF_RANGE, condition)]);
+        assert_eq!(part(&asked, &weak, 100), Part::Whole, "{condition}");
+        let is_strong = condition != weak.etag;
+        assert_eq!(part(&asked, &strong, 100) != Part::Whole, is_strong, "{condition}");
+    }
 }
 
 #[test]

@@ -36,3 +36,28 @@ fn json_lines_are_objects() {
 fn times_are_in_common_log_format() {
     assert_eq!(clf_time("Tue, 14 Nov 2023 22:13:20 GMT"), "14/Nov/2023:22:13:20 +0000");
 }
+
+/// A file on a full disk.
+struct Full;
+
+impl Write for Full {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::StorageFull.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_lines_are_reported_now_and_then() {
+    let log = AccessLog::to(Box::new(Full), Format::Combined);
+    let mut reports = Vec::new();
+    for second in 0..121_u64 {
+        reports.extend(log.append("line").map(|(error, lost)| (second, error.kind(), lost)));
+        tokio::time::advance(Duration::from_secs(1)).await;
+    }
+    let full = io::ErrorKind::StorageFull;
+    assert_eq!(reports, [(0, full, 1), (60, full, 60), (120, full, 60)]);
+}

@@ -126,3 +126,16 @@ async fn forward_reaches_servers_over_sctp() {
     let nobody = Request::get("http+sctp://10.0.0.9/").header("host", "10.0.0.9").body(full("")).unwrap();
     assert_eq!(sender.send_request(nobody).await.unwrap().status(), 502);
 }
+
+/// A server that doesn't answer would otherwise hold the request for as long as SCTP tries.
+#[tokio::test(start_paused = true)]
+async fn connecting_over_sctp_has_a_time_limit() {
+    let judge = |packet: &Passing<'_>| {
+        if packet.destination == std::net::IpAddr::from([10, 0, 0, 9]) { Fate::Drop } else { Fate::Deliver }
+    };
+    let world = World::new(&Network::builder().delay(Duration::from_millis(20)).judge(judge).build());
+    world.pass(Reverse::over(Connector::new(world.proxy.clone()), "10.0.0.9"));
+    let answer = world.get("/").await;
+    assert_eq!(answer.status(), 504);
+    assert_eq!(answer.headers()["proxy-status"], "proxy; error=connection_timeout");
+}

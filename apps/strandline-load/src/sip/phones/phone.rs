@@ -112,6 +112,10 @@ async fn ask_over_tcp(wire: &Wire, request: &[u8]) -> Result<Final> {
             Ok(0) => bail!("the server closed the connection"),
             Ok(len) => came.extend_from_slice(room.get(..len).unwrap_or(&[])),
             Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
+            // Messages of SIP have a length: the end needs no proof.
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                bail!("the server closed the connection")
+            }
             Err(error) => return Err(error.into()),
         }
         while let Some(answer) = whole_message(&came) {

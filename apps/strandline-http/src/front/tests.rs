@@ -1,0 +1,149 @@
+//! Connections of HTTP/2 in virtual time, and the threads of a server.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{self, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::client::SendRequest;
+use hyper::StatusCode;
+use hyper::body::Frame;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::time::timeout;
+
+use super::*;
+
+/// Far beyond every time-out.
+const LONG: Duration = Duration::from_secs(3600);
+
+impl Lingering for DuplexStream {
+    fn reset_on_close(&self) {}
+}
+
+/// A body of so many bytes, in frames of 1,000.
+#[derive(Debug)]
+struct Frames(usize);
+
+impl Body for Frames {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _cx: &mut task::Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let size = self.0.min(1000);
+        self.0 -= size;
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from(vec![7; size])))).filter(|_| size > 0))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// Answers by path: as many bytes as it says, or never.
+struct Sizes;
+
+impl Handler for Sizes {
+    type Body = Frames;
+
+    async fn answer(self: Arc<Self>, request: Request<Incoming>, _: Sender) -> Response<Self::Body> {
+        match request.uri().path().trim_start_matches('/').parse() {
+            Ok(size) => Response::new(Frames(size)),
+            Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+fn limits() -> Limits {
+    Limits {
+        connections_max: 10,
+        head_timeout: Duration::from_secs(60),
+        write_timeout: Duration::from_secs(20),
+        idle_timeout: Duration::from_secs(100),
+        drain_timeout: Duration::from_secs(30),
+        head_bytes_max: 64 << 10,
+    }
+}
+
+/// A client with a window for each stream, and its connection.
+async fn http2(window: u32) -> (SendRequest<Bytes>, tokio::task::JoinHandle<Result<(), h2::Error>>) {
+    let (here, there) = tokio::io::duplex(1 << 20);
+    let sender = Sender { address: None, transport: Transport::Tcp, stream: None };
+    let (stop, stopping) = watch::channel(());
+    tokio::spawn(async move {
+        let _stop = stop;
+        let _ = tcp::connection(there, sender, Arc::new(Sizes), limits(), stopping).await;
+    });
+    let mut builder = h2::client::Builder::new();
+    let (client, connection) = builder.initial_window_size(window).handshake(here).await.unwrap();
+    (client, tokio::spawn(connection))
+}
+
+async fn get(client: &mut SendRequest<Bytes>, path: &str) -> h2::RecvStream {
+    std::future::poll_fn(|cx| client.poll_ready(cx)).await.unwrap();
+    let request = Request::get(format!("http://a{path}")).body(()).unwrap();
+    let response = client.send_request(request, true).unwrap().0.await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    response.into_body()
+}
+
+/// Reads without making room, and returns the bytes and the end.
+async fn read(mut body: h2::RecvStream) -> (usize, Option<h2::Reason>) {
+    let mut bytes = 0;
+    while let Some(data) = timeout(LONG, body.data()).await.expect("the stream ends") {
+        match data {
+            Ok(data) => bytes += data.len(),
+            Err(error) => return (bytes, error.reason()),
+        }
+    }
+    (bytes, None)
+}
+
+#[tokio::test(start_paused = true)]
+async fn stalled_http2_streams_are_reset_alone() {
+    for window in [0, 1000] {
+        let (mut client, _connection) = http2(window).await;
+        let stalled = get(&mut client, "/100000").await;
+        assert_eq!(read(stalled).await, (window as usize, Some(h2::Reason::CANCEL)), "{window}");
+        let small = get(&mut client, "/0").await;
+        assert_eq!(read(small).await, (0, None), "the connection goes on");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn http2_connections_without_requests_end() {
+    let (client, connection) = http2(1000).await;
+    timeout(LONG, connection).await.expect("an end").unwrap().unwrap();
+    drop(client);
+    // One with a request in progress doesn't, as long as the client answers pings.
+    let (mut client, connection) = http2(1000).await;
+    let request = Request::get("http://a/never").body(()).unwrap();
+    let response = client.send_request(request, true).unwrap().0;
+    assert!(timeout(LONG, connection).await.is_err());
+    drop(response);
+}
+
+/// The end of a response that hyper has handed over may wait in the connection for a window that stays closed.
+#[tokio::test(start_paused = true)]
+async fn http2_connections_end_although_a_client_takes_nothing() {
+    let (mut client, connection) = http2(999).await;
+    let stalled = get(&mut client, "/1000").await;
+    assert!(timeout(LONG, connection).await.is_ok(), "the connection ends");
+    assert_eq!(read(stalled).await.0, 999);
+}
+
+#[tokio::test(start_paused = true)]
+async fn idle_http1_connections_end() {
+    let (mut here, there) = tokio::io::duplex(1 << 20);
+    let sender = Sender { address: None, transport: Transport::Tcp, stream: None };
+    let (_stop, stopping) = watch::channel(());
+    let serving = tokio::spawn(tcp::connection(there, sender, Arc::new(Sizes), limits(), stopping));
+    here.write_all(b"GET /5 HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    timeout(LONG, here.read_to_end(&mut answer)).await.expect("an end").unwrap();
+    assert!(answer.ends_with(b"5\r\n\x07\x07\x07\x07\x07\r\n0\r\n\r\n"), "{}", answer.escape_ascii());
+    assert!(serving.await.unwrap().is_err(), "the next head didn't come in time");
+}
