@@ -307,6 +307,7 @@ impl Bounds {
     fn pacing(&mut self, step: &Step<'_>) -> Result<(), Violation> {
         let exempt = step.exempt();
         let Some(bucket) = &mut self.bucket else { return Ok(()) };
+        let starts_anew = bucket.idle_ended(step);
         // The rate that applied to the last packet is unknown here.
         let changed = u32::from(step.was.pacing_rate != Some(bucket.rate) || bucket.changed);
         bucket.changed = step.was.pacing_rate != Some(bucket.rate);
@@ -317,9 +318,10 @@ impl Bounds {
         bucket.bytes -= i64::from(step.traffic.sent);
         let least = -i64::from(step.mtu) * i64::from(1 + exempt + changed);
         let left = bucket.bytes;
+        let in_window = step.path.flight < step.path.cwnd + step.mtu * (1 + step.events.exempt);
         // Packets sent regardless of the rate need not be made up for twice.
         bucket.bytes = left.max(-i64::from(step.mtu));
-        demand(left >= least || step.traffic.set_up, || {
+        demand(left >= least || step.traffic.set_up || (starts_anew && in_window), || {
             format!("{:?} at once, {left} below what pacing allows: {:?}", step.traffic, step.path)
         })
     }
@@ -373,6 +375,16 @@ impl Reduction {
 }
 
 impl Bucket {
+    /// True if the first packet of this step ended an idle period and reduced cwnd (RFC 9260 section 7.2.1), so that
+    /// the path is in slow start with a small window. That is not paced (decision 114): the reduced window and
+    /// Max.Burst limit the rest.
+    fn idle_ended(&self, step: &Step<'_>) -> bool {
+        let Step { was, path, .. } = *step;
+        let idle = was.flight == 0 && (!self.used || step.events.now.since(self.at) >= was.rto);
+        let starts = path.cwnd < path.ssthresh && path.cwnd <= PIECE_BYTES;
+        idle && starts && path.cwnd < was.cwnd && path.pacing_rate.is_none()
+    }
+
     fn earned(&self, now: Time, mtu: u32) -> i64 {
         let full = bytes_in(self.rate, SAVED).max(i64::from(mtu) * SAVED_PACKETS);
         if !self.used {

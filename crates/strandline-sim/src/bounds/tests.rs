@@ -144,6 +144,39 @@ fn a_new_bucket_is_full_when_first_used() {
     }
 }
 
+/// The first packet after an idle period halves the window, which is in slow start then and is not paced. Without
+/// Max.Burst the whole of it may go at once.
+#[test]
+fn idle_ends_in_slow_start_without_pacing() {
+    let mut was = path(28 * MTU, 0);
+    was.pacing_rate = Some(500_000);
+    let config = AssociationConfig { burst_max: 0, ..AssociationConfig::default() };
+    let idle_ms = was.rto.as_millis() as u64;
+    // Packets sent, time since the last ones, window afterwards, threshold afterwards, rate afterwards.
+    for (packets, after_ms, cwnd, ssthresh, rate, keeps) in [
+        (14, idle_ms, 14 * MTU, 28 * MTU, None, true),
+        (15, idle_ms, 14 * MTU, 28 * MTU, None, false),
+        (14, idle_ms - 1, 14 * MTU, 28 * MTU, None, false),
+        (14, idle_ms, 28 * MTU, 29 * MTU, None, false),
+        (14, idle_ms, 14 * MTU, 14 * MTU, None, false),
+        (14, idle_ms, 14 * MTU, 28 * MTU, Some(500_000), false),
+    ] {
+        let mut bounds = Bounds::default();
+        acknowledged(&mut bounds, &was, 1, events(1));
+        send(&mut bounds, &was, 1, events(1)).expect("allowed");
+        let events = events(1 + after_ms);
+        bounds.before((0, 0), &was, events, Marks::default()).expect("it keeps the bounds");
+        let sent = packets * MTU;
+        let mut path = was.clone();
+        (path.cwnd, path.ssthresh, path.pacing_rate, path.flight) = (cwnd, ssthresh, rate, sent);
+        let traffic = Traffic { sent, new: sent, packets, ..Traffic::default() };
+        let (was, path, config) = (&was, &path, &config);
+        let (lost, marked) = (None, None);
+        let outcome = bounds.after(Step { was, path, traffic, mtu: MTU, events, config, lost, marked });
+        if keeps { outcome.expect("allowed") } else { is_about(outcome, "pacing") }
+    }
+}
+
 #[test]
 fn rate_above_the_allowed_windows_per_rtt() {
     // 150,000 bytes in 60 ms are 2.5 MB per second; 1.2 times as much is 3.

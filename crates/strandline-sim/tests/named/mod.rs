@@ -122,5 +122,9 @@ pub const SEEDS: &[(u64, &str)] = &[
     (11_007_026, "an undo of two losses brought up a mark that the first had covered (of the checker)"),
     (12_048_821, "the same with CUBIC (of the checker)"),
     (12_013_553, "a gap block began at the Cumulative TSN Ack itself (of the checker)"),
+    (
+        14_027_959,
+        "the end of an idle period reduced the window to slow start, which is not paced (of the checker)",
+    ),
     (6_510_303, "a set-up whose cookie was older than its key had to go on (of the checker)"),
 ];
