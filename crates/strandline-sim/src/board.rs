@@ -276,12 +276,16 @@ impl Board {
     /// Marks chunks that are lost by time, and begins the recovery of their addresses.
     fn judge(&mut self, now: Time) {
         let Some(first) = self.first else { return };
-        let (behind, mtu_min) = (&self.behind, self.mtu_min);
+        let (behind, mtu_min, unnamed) = (&self.behind, self.mtu_min, self.unnamed);
         let mut recovers = Vec::new();
         // Chunks of one address mostly follow one another.
         let mut of = None;
         for (at, chunk) in self.chunks.iter_mut().enumerate() {
-            if chunk.acknowledged {
+            let tsn = Tsn(first.0.wrapping_add(at as u32));
+            // What a complete SACK leaves out that an earlier one acknowledged counts as outstanding again, and may
+            // be found late although the next SACK acknowledges it before it is sent again.
+            let is_withdrawn = !chunk.named && unnamed.is_none_or(|(named, _)| !tsn.is_after(named));
+            if chunk.acknowledged && !is_withdrawn {
                 continue;
             }
             if chunk.late {
@@ -293,9 +297,8 @@ impl Board {
                 Some((to, late)) if to == chunk.to => late,
                 _ => of.insert((chunk.to, self.late.get(&chunk.to))).1,
             };
-            let tsn = Tsn(first.0.wrapping_add(at as u32));
             if late.is_some_and(|late| late.finds(now, chunk.at, tsn, behind.are_many(chunk.to, mtu_min))) {
-                chunk.late = true;
+                chunk.late |= !chunk.acknowledged;
                 recovers.push(chunk.to);
             }
         }

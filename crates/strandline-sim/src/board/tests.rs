@@ -285,6 +285,26 @@ fn each_gap_counts_its_own_sacks() {
     assert_eq!([1, 1, 7, 7, 7].map(|gap| sack(&mut behind, gap)), [false, false, false, false, true]);
 }
 
+/// What a complete SACK withdraws may be found late and begin a recovery, although the next answer acknowledges it.
+#[test]
+fn withdrawn_chunks_begin_a_recovery() {
+    for last_named in [2, 5] {
+        let mut board = five();
+        hears(&mut board, 10, 0, &[(2, 4)]);
+        sends(&mut board, 13, 1).expect("it was overtaken");
+        hears(&mut board, 14, 0, &[(2, 5)]);
+        hears(&mut board, 20, 0, &[(2, last_named)]);
+        sends(&mut board, 21, 6).expect("new data");
+        sends(&mut board, 21, 7).expect("new data");
+        // This ends the recovery that began with the first chunk.
+        hears(&mut board, 24, 5, &[]);
+        hears(&mut board, 32, 5, &[(2, 2)]);
+        // The round trip took 11 ms, and the reordering window would be 2.5 ms.
+        let again = sends(&mut board, 32, 6);
+        assert_eq!(again.is_ok(), last_named == 2, "{again:?}");
+    }
+}
+
 /// RFC 9260 section 6: a SACK is processed in COOKIE-ECHOED, not in COOKIE-WAIT. Section 9.2: a SHUTDOWN is processed in
 /// neither.
 #[test]

@@ -126,5 +126,9 @@ pub const SEEDS: &[(u64, &str)] = &[
         14_027_959,
         "the end of an idle period reduced the window to slow start, which is not paced (of the checker)",
     ),
+    (
+        14_020_871,
+        "a chunk that a SACK had withdrawn began a recovery before it was acknowledged (of the checker)",
+    ),
     (6_510_303, "a set-up whose cookie was older than its key had to go on (of the checker)"),
 ];
