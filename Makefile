@@ -8,11 +8,12 @@ SECONDS_EACH ?= 60
 TARGET ?= all
 ROW ?=
 BENCH ?=
+LAB ?=
 # Where cargo builds to, unless it is told otherwise.
 CARGO_TARGET_DIR ?= target
 PROGRAM = $(CARGO_TARGET_DIR)/release/strandline
 
-.PHONY: help run build test test-deps interop interop-deps fuzz fuzz-smoke bench bench-micro bench-instructions bench-instructions-update report report-deps lab-references sim check fmt doc clean
+.PHONY: help run build test test-deps interop interop-deps fuzz fuzz-smoke bench bench-micro bench-instructions bench-instructions-update report report-deps lab-references lab-http sim check fmt doc clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -66,6 +67,10 @@ report-deps:
 lab-references: ## HTTP/3 and h2load for the experiments osterdahl-2005/objects and page, with nginx and h2load of Debian
 	tests/interop/setup lab
 	cargo build --release --locked --manifest-path bench/references/Cargo.toml --target-dir target/bench --package http3-quinn --package h2load-report
+
+lab-http: build lab-references ## the experiments with HTTP (osterdahl-2005), and their report (root; hours; LAB="--short" for less)
+	PATH=$$PWD/target/bench/release:$$PATH $(PROGRAM) lab run $(LAB) osterdahl-2005 || [ $$? -eq 3 ]
+	$(PROGRAM) lab report osterdahl-2005
 
 sim: ## search for failures in simulated networks: make sim SEEDS=100000
 	cargo run --profile sim --locked --package strandline-sim -- --count $(SEEDS)
