@@ -58,6 +58,7 @@ impl State {
         let (segmentation, udp_segmentation) = match link {
             Link::Default | Link::Loopback => ("on", "on"),
             Link::OffloadsOff => ("off", "on"),
+            Link::AllOffloadsOff => ("off", "off"),
             Link::GsoInSoftware => ("on", "off"),
         };
         feature("tso", segmentation)?;

@@ -87,6 +87,8 @@ pub(crate) enum Link {
     Default,
     /// TSO, GSO and GRO off. (UDP's GSO stays on: it has a separate switch.)
     OffloadsOff,
+    /// TSO, GSO, GRO and the device's segmentation of UDP off: single packets cross the link, whatever the protocol.
+    AllOffloadsOff,
     /// The device can't segment UDP, so the kernel does it before the device; GRO is off.
     GsoInSoftware,
     /// Both sides in one namespace, over its loopback interface instead of the veth pair.

@@ -29,6 +29,18 @@ fn half_switched_link_is_switched_again() {
 }
 
 #[test]
+fn every_offload_has_a_switch() {
+    let mut state = State { link: Some(Link::Default) };
+    let mut switched = Vec::new();
+    let record = |feature: &str, value: &str| {
+        switched.push(format!("{feature} {value}"));
+        Ok(())
+    };
+    state.switch(Link::AllOffloadsOff, record).unwrap();
+    assert_eq!(switched, ["tso off", "gso off", "gro off", "tx-udp-segmentation off"]);
+}
+
+#[test]
 fn unreached_state_is_tried_again() {
     let mut state = State { link: Some(Link::Default) };
     let failing = |feature: &str, _: &str| if feature == "gro" { bail!("no such feature") } else { Ok(()) };
