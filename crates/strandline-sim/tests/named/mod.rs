@@ -130,5 +130,7 @@ pub const SEEDS: &[(u64, &str)] = &[
         14_020_871,
         "a chunk that a SACK had withdrawn began a recovery before it was acknowledged (of the checker)",
     ),
+    (17_002_671, "an undo with BBR, which answers marks by its model (of the checker)"),
+    (17_003_996, "the same with DCTCP, which answers them once in a round trip (of the checker)"),
     (6_510_303, "a set-up whose cookie was older than its key had to go on (of the checker)"),
 ];
