@@ -30,7 +30,7 @@ use strandline_wire::COMMON_HEADER_LEN;
 use crate::time::Time;
 
 /// MAX_PROBES: number of lost probes after which a size counts as too large. RFC 8899 section 5.1.2 stops the whole
-/// search then. Here the search continues below that size, since it starts with the largest.
+/// search then. Here the search continues below that size, since it starts with large ones.
 const PROBES_MAX: u8 = 3;
 /// PMTU_RAISE_TIMER (RFC 8899 section 5.1.1).
 const RAISE_AFTER: Duration = Duration::from_secs(600);
