@@ -11,7 +11,7 @@ use dcsctp::api::{
     ZERO_CHECKSUM_ALTERNATE_ERROR_DETECTION_METHOD_LOWER_LAYER_DTLS,
     ZERO_CHECKSUM_ALTERNATE_ERROR_DETECTION_METHOD_NONE,
 };
-use strandline_proto::config::{AssociationConfig, EndpointConfig, ErrorDetectionMethod};
+use strandline_proto::config::{AssociationConfig, EndpointConfig, ErrorDetectionMethod, ExtensionsConfig};
 use strandline_proto::endpoint::{Connect, Endpoint};
 use strandline_proto::event::{AssociationId, CloseReason, Datagram, Event, Message};
 use strandline_proto::time::Time;
@@ -89,7 +89,8 @@ fn new_dcsctp(zero_checksum: bool) -> Box<dyn DcSctpSocket> {
 
 fn new_endpoint(seed: u8, zero_checksum: bool, now: Time) -> Endpoint {
     let method = zero_checksum.then_some(ErrorDetectionMethod::SctpOverDtls);
-    let association = AssociationConfig { zero_checksum: method, ..AssociationConfig::default() };
+    let extensions = ExtensionsConfig { zero_checksum: method, ..ExtensionsConfig::default() };
+    let association = AssociationConfig { extensions, ..AssociationConfig::default() };
     let config = EndpointConfig { association: association.into(), ..EndpointConfig::default() };
     let mut endpoint = Endpoint::new(config, [seed; 32], now).expect("the configuration is valid");
     endpoint.listen(SCTP_PORT).expect("nobody else listens");

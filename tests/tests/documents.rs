@@ -14,12 +14,17 @@ fn fields<'a>(source: &'a str, name: &str) -> Vec<&'a str> {
 fn every_parameter_is_in_the_configuration_document() {
     let source = include_str!("../../crates/strandline-proto/src/config.rs");
     let document = include_str!("../../docs/configuration.md");
-    for name in ["AssociationConfig", "EndpointConfig"] {
+    let extensions = include_str!("../../crates/strandline-proto/src/config/extensions.rs");
+    for (source, name, prefix, least) in [
+        (source, "AssociationConfig", "", 10),
+        (source, "EndpointConfig", "", 10),
+        (extensions, "ExtensionsConfig", "extensions.", 2),
+    ] {
         let fields = fields(source, name);
-        assert!(fields.len() >= 10, "{name} has {fields:?}");
-        for field in fields {
+        assert!(fields.len() >= least, "{name} has {fields:?}");
+        for field in fields.iter().filter(|field| **field != "extensions") {
             assert!(
-                document.contains(&format!("| `{field}` |")),
+                document.contains(&format!("| `{prefix}{field}` |")),
                 "docs/configuration.md lacks {name}::{field}"
             );
         }

@@ -49,7 +49,8 @@ fn accepted(seed: u8, mode: &str) -> Session {
 
 /// Returns an endpoint that asks for ECN.
 fn with_ecn(seed: u8) -> Driver {
-    let association = AssociationConfig { ecn: true, ..AssociationConfig::default() };
+    let mut association = AssociationConfig::default();
+    association.extensions.ecn = true;
     let config = EndpointConfig { association: association.into(), ..EndpointConfig::default() };
     Driver::udp(SocketAddr::new(LOCALHOST, 0), config, seed)
 }

@@ -1,10 +1,13 @@
 //! Configuration: every protocol parameter of RFC 9260 section 16 and every limit, for the endpoint and for each
 //! association. All have defaults. `validate` reports the parameter that is out of range, and its range.
 
+mod extensions;
+
 use core::net::IpAddr;
 use core::time::Duration;
 use std::sync::Arc;
 
+pub use self::extensions::{ErrorDetectionMethod, ExtensionsConfig};
 use crate::error::ConfigError;
 use crate::memory::MemoryAccount;
 
@@ -38,41 +41,6 @@ const SHARD_BITS_MAX: u8 = 10;
 /// Limits of associations, whose numbers have 28 bits, and of remembered paths.
 const ASSOCIATIONS_END: u32 = 1 << 28;
 const KNOWN_PATHS_LIMIT: u32 = 1 << 24;
-
-/// An alternate error detection method (RFC 9653 section 3), which makes the checksum of SCTP superfluous. An
-/// application that selects one guarantees for the lower layer, on all paths and in both directions:
-///
-/// 1. It detects damage to a packet at least as reliably as CRC32c, and never delivers a damaged packet.
-/// 2. Nothing between the two endpoints checks the checksum and drops packets for it.
-///
-/// UDP encapsulation (RFC 6951) alone meets neither condition, nor does raw IP: UDP's checksum of 16 bits is weaker
-/// and may be missing, and firewalls and network cards check SCTP packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ErrorDetectionMethod {
-    /// EDMID 1 (section 6): packets are carried in DTLS records (RFC 8261), whose authentication detects any change.
-    /// Other layers that carry packets whole and unseen, such as memory within one process, may be declared as this.
-    SctpOverDtls,
-}
-
-impl ErrorDetectionMethod {
-    /// Returns the Error Detection Method Identifier.
-    #[must_use]
-    pub const fn edmid(self) -> u32 {
-        match self {
-            Self::SctpOverDtls => strandline_wire::parameter::EDMID_SCTP_OVER_DTLS,
-        }
-    }
-
-    /// Returns the method with an identifier, if there is one.
-    #[must_use]
-    pub const fn from_edmid(edmid: u32) -> Option<Self> {
-        match edmid {
-            strandline_wire::parameter::EDMID_SCTP_OVER_DTLS => Some(Self::SctpOverDtls),
-            _ => None,
-        }
-    }
-}
 
 /// How losses are detected and repaired.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -222,18 +190,12 @@ pub struct AssociationConfig {
     /// (SHUTDOWN-PENDING, SHUTDOWN-RECEIVED) is aborted, and the data reported as failed. Each acknowledgement
     /// restarts it. Default `None`: such an association waits as long as the peer answers, even with a closed window.
     pub shutdown_linger: Option<Duration>,
-    /// Omits the checksum (RFC 9653), because the layer below detects errors by this method: packets with a checksum
-    /// of zero are accepted, and sent if the peer declares the same. Use it only if that layer guarantees what
-    /// [`ErrorDetectionMethod`] demands. Default `None`: every packet needs its checksum.
-    pub zero_checksum: Option<ErrorDetectionMethod>,
+    /// Extensions that are offered when an association is set up.
+    pub extensions: ExtensionsConfig,
     /// How losses are detected and repaired. A change applies from the next time that nothing is outstanding.
     pub recovery: Recovery,
     /// Where a chunk that was declared lost is retransmitted. Default: the path where it was lost.
     pub fast_retransmit: FastRetransmit,
-    /// Asks for explicit congestion notification (RFC 3168) when an association is set up; both sides must ask. The
-    /// network then marks packets instead of dropping them, where it can.
-    /// [`Dctcp`](crate::congestion::Algorithm::Dctcp) asks by itself. Default false.
-    pub ecn: bool,
     /// Congestion controller of each path, unless
     /// [`set_path_congestion`](crate::endpoint::Endpoint::set_path_congestion) selected another one for it. A
     /// controller that is changed during the association starts as on a new path.
@@ -292,10 +254,9 @@ impl Default for AssociationConfig {
             idle_release: Duration::from_secs(2),
             shutdown_guard: None,
             shutdown_linger: None,
-            zero_checksum: None,
+            extensions: ExtensionsConfig::default(),
             recovery: Recovery::default(),
             fast_retransmit: FastRetransmit::default(),
-            ecn: false,
             congestion: crate::congestion::Algorithm::default(),
             to_the_letter: false,
         }
@@ -319,11 +280,10 @@ impl AssociationConfig {
             send_buffer: Some(BUFFER_START),
             // Probes of the path MTU are padded with PAD (RFC 4820). Reports of routers count (RFC 1191, RFC 8201).
             path_mtu_max: default.path_mtu_initial,
-            zero_checksum: None,
+            extensions: ExtensionsConfig::NONE,
             stream_scheduler: StreamScheduler::FirstComeFirstServed,
             recovery: Recovery::Rfc9260,
             fast_retransmit: FastRetransmit::SamePath,
-            ecn: false,
             congestion: crate::congestion::Algorithm::Rfc9260,
             to_the_letter: true,
             ..default
@@ -403,7 +363,7 @@ impl AssociationConfig {
     /// True if ECN is requested when an association is set up.
     #[must_use]
     pub fn wants_ecn(&self) -> bool {
-        self.ecn || self.congestion == crate::congestion::Algorithm::Dctcp
+        self.extensions.ecn || self.congestion == crate::congestion::Algorithm::Dctcp
     }
 
     /// Returns the size of the receive buffer of a new association, in bytes.

@@ -88,7 +88,7 @@ impl StackBuilder {
 
     /// Sets the parameters of associations that don't have their own.
     ///
-    /// With `zero_checksum`, packets over UDP encapsulation or raw IP are not sufficiently protected: SCTP's
+    /// With [`zero_checksum`](crate::ExtensionsConfig::zero_checksum), packets over UDP encapsulation or raw IP are not sufficiently protected: SCTP's
     /// checksum is the only one that covers the packet well, and middleboxes may verify it. Enable it only
     /// where a lower layer protects the packets, such as an in-memory network or an authenticated tunnel on all
     /// paths; see [`ErrorDetectionMethod`].

@@ -148,8 +148,8 @@ pub use self::stack::{ShardStats, Stack};
 pub use self::stream::{RecvStream, SendStream, Stream};
 pub use strandline_io::{LockError, OpenError, RawOptions, UdpOptions};
 pub use strandline_proto::config::{
-    AssociationConfig, EndpointConfig, ErrorDetectionMethod, FastRetransmit, Recovery, SackFrequency,
-    StreamScheduler,
+    AssociationConfig, EndpointConfig, ErrorDetectionMethod, ExtensionsConfig, FastRetransmit, Recovery,
+    SackFrequency, StreamScheduler,
 };
 pub use strandline_proto::congestion::Algorithm;
 pub use strandline_proto::error::{ConfigureError, PathError};

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use common::{all_arrived, pair, pattern, recv_whole, server, stacks, stacks_with};
 use strandline::memory::{Fate, Network};
 use strandline::{
-    Association, AssociationConfig, BindError, ConnectError, Ended, ErrorCause, Listener, Notification,
-    RecvError, SendError, SendInfo, Stack, StreamId, TrySendError,
+    Association, AssociationConfig, BindError, ConnectError, Ended, ErrorCause, ExtensionsConfig, Listener,
+    Notification, RecvError, SendError, SendInfo, Stack, StreamId, TrySendError,
 };
 use tokio::time::{Instant, timeout};
 
@@ -295,7 +295,8 @@ async fn wrong_requests_are_refused_with_a_hint() {
 #[tokio::test(start_paused = true)]
 async fn a_network_in_memory_can_do_without_checksums() {
     let method = Some(strandline::ErrorDetectionMethod::SctpOverDtls);
-    let config = AssociationConfig { zero_checksum: method, ..AssociationConfig::default() };
+    let extensions = ExtensionsConfig { zero_checksum: method, ..ExtensionsConfig::default() };
+    let config = AssociationConfig { extensions, ..AssociationConfig::default() };
     let (here, there) = stacks_with(Network::builder().loss(0.02).seed(5), &config);
     let (client, peer) = pair(&here, &there).await;
     let message = pattern(100_000, 3);

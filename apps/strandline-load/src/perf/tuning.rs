@@ -3,8 +3,8 @@
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::ValueEnum;
 use strandline::{
-    Address, Algorithm, Association, AssociationConfig, ErrorDetectionMethod, FastRetransmit, Recovery,
-    SackFrequency,
+    Address, Algorithm, Association, AssociationConfig, ErrorDetectionMethod, ExtensionsConfig,
+    FastRetransmit, Recovery, SackFrequency,
 };
 
 /// Parameters of the engine. The stack's default applies where one is not given.
@@ -168,9 +168,11 @@ impl Tuning {
             fast_retransmit: self.fast_retransmit.map_or(config.fast_retransmit, Again::fast_retransmit),
             sack_frequency: self.sack_frequency.map_or(config.sack_frequency, SackFrequency::Every),
             burst_max: self.burst.unwrap_or(config.burst_max),
-            ecn: self.ecn || config.ecn,
             bundling: !self.no_bundling,
-            zero_checksum: self.zero_checksum.then_some(ErrorDetectionMethod::SctpOverDtls),
+            extensions: ExtensionsConfig {
+                ecn: self.ecn || config.extensions.ecn,
+                zero_checksum: self.zero_checksum.then_some(ErrorDetectionMethod::SctpOverDtls),
+            },
             ..config
         }
     }

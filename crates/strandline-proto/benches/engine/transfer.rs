@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use strandline_proto::config::{AssociationConfig, EndpointConfig, ErrorDetectionMethod};
+use strandline_proto::config::{AssociationConfig, EndpointConfig, ErrorDetectionMethod, ExtensionsConfig};
 use strandline_proto::endpoint::{Connect, Endpoint};
 use strandline_proto::event::{AssociationId, Datagram, Message, SendInfo};
 use strandline_proto::time::Time;
@@ -213,7 +213,8 @@ pub(crate) fn once(size: usize, total: usize, zero_checksum: bool) {
 /// With checksums, or without them (RFC 9653).
 fn checksums(zero: bool) -> World {
     let zero_checksum = zero.then_some(ErrorDetectionMethod::SctpOverDtls);
-    World::with(AssociationConfig { zero_checksum, ..AssociationConfig::default() })
+    let extensions = ExtensionsConfig { zero_checksum, ..ExtensionsConfig::NONE };
+    World::with(AssociationConfig { extensions, ..AssociationConfig::default() })
 }
 
 /// Cost of the checksum: alternating runs with and without it.

@@ -30,7 +30,7 @@ const NO_ADDRESS: u8 = 0;
 const IPV4: u8 = 4;
 const IPV6: u8 = 6;
 /// Maximum length of a cookie in bytes: fixed fields, two transport addresses, and `PATHS_MAX` IPv6 addresses.
-pub(crate) const COOKIE_LEN_MAX: usize = 65 + 2 * 20 + PATHS_MAX * 17 + MAC_LEN;
+pub(crate) const COOKIE_LEN_MAX: usize = 66 + 2 * 20 + PATHS_MAX * 17 + MAC_LEN;
 
 /// The contents of a State Cookie.
 #[derive(Debug, Clone, PartialEq, Eq)]

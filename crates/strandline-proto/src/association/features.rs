@@ -16,7 +16,7 @@ const EDMID_RESERVED: u32 = 0;
 
 /// A set of extensions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Extensions(u8);
+pub(crate) struct Extensions(u16);
 
 impl Extensions {
     /// Explicit congestion notification by ECNE and CWR.
@@ -118,7 +118,7 @@ pub(crate) struct Features {
 impl Features {
     /// Returns what a configuration offers, before anything is known about the peer.
     pub(crate) fn offered_by(config: &AssociationConfig) -> Self {
-        let zero_checksum = ZeroChecksum::declaring(config.zero_checksum);
+        let zero_checksum = ZeroChecksum::declaring(config.extensions.zero_checksum);
         Self { zero_checksum, offered: wanted(TABLE, config), agreed: Extensions::default() }
     }
 
@@ -155,13 +155,14 @@ impl Features {
     }
 
     /// Returns the bytes of a State Cookie.
-    pub(crate) fn to_bytes(self) -> [u8; 2] {
-        [self.zero_checksum.to_byte(), self.agreed.0]
+    pub(crate) fn to_bytes(self) -> [u8; 3] {
+        let [high, low] = self.agreed.0.to_be_bytes();
+        [self.zero_checksum.to_byte(), high, low]
     }
 
     /// Returns the state according to a State Cookie.
-    pub(crate) fn from_bytes([zero_checksum, agreed]: [u8; 2]) -> Self {
-        let agreed = Extensions(agreed);
+    pub(crate) fn from_bytes([zero_checksum, high, low]: [u8; 3]) -> Self {
+        let agreed = Extensions(u16::from_be_bytes([high, low]));
         Self { zero_checksum: ZeroChecksum::from_byte(zero_checksum), offered: agreed, agreed }
     }
 }

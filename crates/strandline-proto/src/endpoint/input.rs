@@ -115,7 +115,7 @@ impl Endpoint {
         let slot = owner.or_else(|| self.find_by_peer(&PeerKey::of(packet, datagram)));
         match slot.and_then(|slot| self.table.at(slot)) {
             Some(association) => association.accepts_zero_checksum(),
-            None => self.shared.config.association.zero_checksum.is_some(),
+            None => self.shared.config.association.extensions.zero_checksum.is_some(),
         }
     }
 

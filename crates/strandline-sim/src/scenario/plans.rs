@@ -57,7 +57,7 @@ pub(super) fn leave_out_checksums(hosts: &mut [HostPlan], seed: u64) -> bool {
     let wanted = random.chance(0.35);
     for host in hosts.iter_mut().filter(|_| wanted && random.chance(0.8)) {
         let association = Arc::make_mut(&mut host.config.association);
-        association.zero_checksum = Some(ErrorDetectionMethod::SctpOverDtls);
+        association.extensions.zero_checksum = Some(ErrorDetectionMethod::SctpOverDtls);
         any = true;
     }
     any
@@ -87,7 +87,7 @@ pub(super) fn keep_to_rfc9260(hosts: &mut [HostPlan], seed: u64) -> bool {
         let algorithm = random.pick(&ALGORITHMS);
         let association = Arc::make_mut(&mut host.config.association);
         association.congestion = algorithm;
-        association.ecn = random.chance(0.3);
+        association.extensions.ecn = random.chance(0.3);
     }
     any
 }

@@ -4,7 +4,7 @@ use super::*;
 
 fn measure(algorithm: Algorithm, ecn: bool) -> (Flows, Measured, u32) {
     let mut config = config(algorithm);
-    Arc::make_mut(&mut config.association).ecn = ecn;
+    Arc::make_mut(&mut config.association).extensions.ecn = ecn;
     let link = LinkConfig { mark_bytes: 60_000, ..link(50, ms(20), 150_000) };
     let mut flows = Flows::new(&config, link, 1);
     flows.run(Duration::from_secs(5));
@@ -38,7 +38,7 @@ fn the_receiver_counts_marks_only_where_both_asked() {
 /// the queue in bytes.
 fn bbr_beside_marks(mbit: u64, rtt: Duration, mark_bytes: usize, flows: usize) -> (Vec<f64>, f64) {
     let mut config = config(Algorithm::Bbr);
-    Arc::make_mut(&mut config.association).ecn = true;
+    Arc::make_mut(&mut config.association).extensions.ecn = true;
     let link = LinkConfig { mark_bytes, ..link(mbit, rtt, 20 * mark_bytes) };
     let mut flows = Flows::new(&config, link, flows);
     flows.run(Duration::from_secs(3));

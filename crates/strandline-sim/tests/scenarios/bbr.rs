@@ -15,8 +15,9 @@ const RATE: u64 = 2_500_000 * 1460 / 1500;
 const HELD: u32 = (RATE * 60 / 1000 / 1460) as u32;
 
 fn scene() -> Scene {
-    let bbr = |config: &mut AssociationConfig| (config.congestion, config.ecn) = (Algorithm::Bbr, true);
-    Scene::between(link(ms(30), 20), bbr, |config| config.ecn = true)
+    let bbr =
+        |config: &mut AssociationConfig| (config.congestion, config.extensions.ecn) = (Algorithm::Bbr, true);
+    Scene::between(link(ms(30), 20), bbr, |config| config.extensions.ecn = true)
 }
 
 /// Returns a scene long after Startup.

@@ -10,7 +10,7 @@ use super::*;
 
 /// Two paths of 60 ms, without data on the second one so far.
 fn two() -> TwoPaths {
-    TwoPaths::new([link(ms(30), 20), link(ms(30), 20)], |config| config.ecn = true)
+    TwoPaths::new([link(ms(30), 20), link(ms(30), 20)], |config| config.extensions.ecn = true)
 }
 
 /// Enough in flight that the window, not the queue of the path, is the limit.
@@ -103,7 +103,7 @@ fn lost_cwr_is_repeated_without_second_cut() {
 fn moved_retransmission_leaves_its_mark_behind() {
     for (messages, by_probe) in [(5, false), (1, true)] {
         let mut paths = TwoPaths::new([link(ms(30), 20), link(ms(30), 20)], |config| {
-            config.ecn = true;
+            config.extensions.ecn = true;
             config.path_silence_max = config.path_silence_max.filter(|_| !by_probe);
         });
         paths.run(ms(500), 5000);

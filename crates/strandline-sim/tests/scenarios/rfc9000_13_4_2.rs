@@ -11,7 +11,7 @@ use super::*;
 fn agreed(algorithm: Algorithm, path: EcnPath) -> (Pair, AssociationId, AssociationId) {
     let config = || {
         endpoint(|config| {
-            config.ecn = true;
+            config.extensions.ecn = true;
             config.congestion = algorithm;
         })
     };
@@ -75,7 +75,7 @@ fn route_starting_to_drop_ecn_is_found() {
 /// Random loss is no reason to give up ECN.
 #[test]
 fn a_path_that_loses_much_keeps_it() {
-    let config = || endpoint(|config| config.ecn = true);
+    let config = || endpoint(|config| config.extensions.ecn = true);
     let loss = strandline_netem::Loss::Random(0.05);
     let mut pair = Pair::new(config(), config(), LinkConfig { loss, ..link(ms(10), 50) });
     let (a, b) = pair.connect();

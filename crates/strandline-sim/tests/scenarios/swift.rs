@@ -9,8 +9,10 @@ use super::scene::{Scene, packets};
 use super::*;
 
 fn scene(link: LinkConfig) -> Scene {
-    let swift = |config: &mut AssociationConfig| (config.congestion, config.ecn) = (Algorithm::Swift, true);
-    Scene::between(link, swift, |config| config.ecn = true)
+    let swift = |config: &mut AssociationConfig| {
+        (config.congestion, config.extensions.ecn) = (Algorithm::Swift, true)
+    };
+    Scene::between(link, swift, |config| config.extensions.ecn = true)
 }
 
 /// Returns a scene in slow start without a queue, with a window of at least `window` packets.

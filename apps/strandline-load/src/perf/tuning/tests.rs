@@ -22,7 +22,7 @@ fn rfc_9260_preset_accepts_changes() {
     let wanted =
         AssociationConfig { congestion: Algorithm::Cubic, burst_max: 0, ..AssociationConfig::rfc9260() };
     assert_eq!(changed, wanted);
-    assert!(config("--ecn").ecn);
+    assert!(config("--ecn").extensions.ecn);
     assert_eq!(config("--fast-retransmit other-path").fast_retransmit, FastRetransmit::OtherPath);
 }
 

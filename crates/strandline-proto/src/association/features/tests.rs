@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::ErrorDetectionMethod;
+use crate::config::{ErrorDetectionMethod, ExtensionsConfig};
 
 const SOME: Extensions = Extensions(2);
 const OTHER: Extensions = Extensions(4);
@@ -39,7 +39,8 @@ fn chunk_types_and_parameters_declare_extensions() {
 #[test]
 fn both_sides_must_offer_an_extension() {
     for (here, there) in [(true, true), (true, false), (false, true)] {
-        let config = |ecn| AssociationConfig { ecn, ..AssociationConfig::default() };
+        let extensions = |ecn| ExtensionsConfig { ecn, ..ExtensionsConfig::NONE };
+        let config = |ecn| AssociationConfig { extensions: extensions(ecn), ..AssociationConfig::default() };
         let mut declared = Declared::default();
         let (peer, mut kinds) = (Features::offered_by(&config(there)), Vec::new());
         peer.offer(&mut kinds).for_each(|parameter| declared.read(&parameter));
@@ -53,7 +54,8 @@ fn both_sides_must_offer_an_extension() {
 #[test]
 fn cookies_keep_what_was_agreed() {
     let method = Some(ErrorDetectionMethod::SctpOverDtls);
-    let config = AssociationConfig { ecn: true, zero_checksum: method, ..AssociationConfig::default() };
+    let extensions = ExtensionsConfig { ecn: true, zero_checksum: method };
+    let config = AssociationConfig { extensions, ..AssociationConfig::default() };
     let offered = Features::offered_by(&config);
     let mut declared = Declared::default();
     offered.offer(&mut Vec::new()).for_each(|parameter| declared.read(&parameter));

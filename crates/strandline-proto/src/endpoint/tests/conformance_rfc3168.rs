@@ -9,7 +9,7 @@ use strandline_wire::parameter::{Parameter, Parameters};
 
 use super::raw::*;
 use super::*;
-use crate::config::Recovery;
+use crate::config::{ExtensionsConfig, Recovery};
 use crate::congestion::Algorithm;
 use crate::event::{Datagram, Transmit};
 
@@ -18,7 +18,8 @@ const DECLARATION: [u8; 4] = [0x80, 0, 0, 4];
 
 fn asking(client: bool, server: bool) -> Pair {
     let with = |ecn: bool, host: usize| {
-        let association = Arc::new(AssociationConfig { ecn, ..AssociationConfig::default() });
+        let extensions = ExtensionsConfig { ecn, ..ExtensionsConfig::NONE };
+        let association = Arc::new(AssociationConfig { extensions, ..AssociationConfig::default() });
         EndpointConfig { association, ..config(1, host) }
     };
     Pair::with(with(client, CLIENT), with(server, SERVER))
@@ -47,7 +48,7 @@ fn agreed_from(congestion: Algorithm, recovery: Recovery, tsn: Tsn) -> Raw {
     let pair = Pair::configured(|config| {
         config.recovery = recovery;
         config.congestion = congestion;
-        config.ecn = true;
+        config.extensions.ecn = true;
         config.path_mtu_max = config.path_mtu_initial;
         config.heartbeat_interval = None;
     });

@@ -9,7 +9,7 @@ use strandline_wire::parameter::{Parameter, Parameters};
 use super::raw::*;
 use super::*;
 use crate::association::zero_checksum::ZeroChecksum;
-use crate::config::ErrorDetectionMethod;
+use crate::config::{ErrorDetectionMethod, ExtensionsConfig};
 
 const DTLS: Option<ErrorDetectionMethod> = Some(ErrorDetectionMethod::SctpOverDtls);
 
@@ -17,7 +17,8 @@ const DTLS: Option<ErrorDetectionMethod> = Some(ErrorDetectionMethod::SctpOverDt
 const DECLARATION: [u8; 8] = [0x80, 1, 0, 8, 0, 0, 0, 1];
 
 fn configured(zero_checksum: Option<ErrorDetectionMethod>, host: usize) -> EndpointConfig {
-    let association = Arc::new(AssociationConfig { zero_checksum, ..AssociationConfig::default() });
+    let extensions = ExtensionsConfig { zero_checksum, ..ExtensionsConfig::NONE };
+    let association = Arc::new(AssociationConfig { extensions, ..AssociationConfig::default() });
     EndpointConfig { association, ..config(1, host) }
 }
 
@@ -142,7 +143,7 @@ fn section_4_unconfigured_peer_skips_the_parameter() {
 /// The parameter is sent only if the application enables it; by default it is off.
 #[test]
 fn section_5_1_declaration_needs_the_applications_consent() {
-    assert_eq!(AssociationConfig::default().zero_checksum, None);
+    assert_eq!(AssociationConfig::default().extensions.zero_checksum, None);
     let (mut pair, client, server) = Pair::established();
     exchange(&mut pair, client, server);
     assert!(pair.log.iter().all(|sent| declared(sent).is_empty() && !is_zero(sent)));
@@ -301,7 +302,7 @@ fn section_5_3_unknown_tag_is_judged_by_address() {
 #[test]
 fn section_5_2_stale_cookie_error_has_a_checksum() {
     let change = |config: &mut AssociationConfig| {
-        config.zero_checksum = DTLS;
+        config.extensions.zero_checksum = DTLS;
         config.cookie_lifetime = Duration::from_millis(100);
     };
     let mut pair = Pair::configured(change);

@@ -168,7 +168,7 @@ impl Pair {
             while let Some(event) = host.endpoint.poll_event() {
                 host.events.push(event);
             }
-            let zero_allowed = host.endpoint.shared.config.association.zero_checksum.is_some();
+            let zero_allowed = host.endpoint.shared.config.association.extensions.zero_checksum.is_some();
             while let Some(transmit) = host.endpoint.poll_transmit(self.now, &mut buffer, 16) {
                 let subnet = |address: &SocketAddr| match address.ip() {
                     IpAddr::V4(v4) => v4.octets()[2],

@@ -174,8 +174,9 @@ fn another_controller_in_the_middle_of_a_recovery() {
 #[test]
 fn dctcp_needs_what_is_agreed_at_set_up() {
     for (ecn, taken) in [(false, false), (true, true)] {
-        let (mut pair, client, _) = Pair::configured(|config| config.ecn = ecn).establish();
-        let config = AssociationConfig { congestion: Algorithm::Dctcp, ecn, ..AssociationConfig::default() };
+        let (mut pair, client, _) = Pair::configured(|config| config.extensions.ecn = ecn).establish();
+        let mut config = AssociationConfig { congestion: Algorithm::Dctcp, ..AssociationConfig::default() };
+        config.extensions.ecn = ecn;
         let now = pair.now;
         let outcome = pair.hosts[CLIENT].endpoint.configure(now, client, Arc::new(config));
         assert_eq!(outcome.is_ok(), taken, "{outcome:?}");
@@ -200,9 +201,10 @@ fn dctcp_needs_what_is_agreed_at_set_up() {
 /// DCTCP applies to whole associations: when the association changes its controller, a path's DCTCP goes as well.
 #[test]
 fn no_path_keeps_dctcp_alone() {
-    let ecn = |host| EndpointConfig {
-        association: Arc::new(AssociationConfig { ecn: true, ..AssociationConfig::default() }),
-        ..config(2, host)
+    let ecn = |host| {
+        let mut association = AssociationConfig::default();
+        association.extensions.ecn = true;
+        EndpointConfig { association: Arc::new(association), ..config(2, host) }
     };
     let (mut pair, client, _) = Pair::with(ecn(CLIENT), ecn(SERVER)).establish();
     pair.pass(ms(3000));

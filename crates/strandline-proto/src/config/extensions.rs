@@ -1,0 +1,68 @@
+//! Extensions of the protocol that an association offers in its set-up.
+
+/// An alternate error detection method (RFC 9653 section 3), which makes the checksum of SCTP superfluous. An
+/// application that selects one guarantees for the lower layer, on all paths and in both directions:
+///
+/// 1. It detects damage to a packet at least as reliably as CRC32c, and never delivers a damaged packet.
+/// 2. Nothing between the two endpoints checks the checksum and drops packets for it.
+///
+/// UDP encapsulation (RFC 6951) alone meets neither condition, nor does raw IP: UDP's checksum of 16 bits is weaker
+/// and may be missing, and firewalls and network cards check SCTP packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorDetectionMethod {
+    /// EDMID 1 (section 6): packets are carried in DTLS records (RFC 8261), whose authentication detects any change.
+    /// Other layers that carry packets whole and unseen, such as memory within one process, may be declared as this.
+    SctpOverDtls,
+}
+
+impl ErrorDetectionMethod {
+    /// Returns the Error Detection Method Identifier.
+    #[must_use]
+    pub const fn edmid(self) -> u32 {
+        match self {
+            Self::SctpOverDtls => strandline_wire::parameter::EDMID_SCTP_OVER_DTLS,
+        }
+    }
+
+    /// Returns the method with an identifier, if there is one.
+    #[must_use]
+    pub const fn from_edmid(edmid: u32) -> Option<Self> {
+        match edmid {
+            strandline_wire::parameter::EDMID_SCTP_OVER_DTLS => Some(Self::SctpOverDtls),
+            _ => None,
+        }
+    }
+}
+
+/// Extensions that are offered in INIT and INIT ACK. Each is used only if the peer offers it too. A change applies to
+/// associations that are set up later.
+///
+/// ```
+/// use strandline_proto::config::{AssociationConfig, ExtensionsConfig};
+///
+/// let extensions = ExtensionsConfig { ecn: true, ..ExtensionsConfig::default() };
+/// let config = AssociationConfig { extensions, ..AssociationConfig::default() };
+/// assert!(config.wants_ecn());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExtensionsConfig {
+    /// Explicit congestion notification (RFC 3168): the network marks packets instead of dropping them, where it can.
+    /// [`Dctcp`](crate::congestion::Algorithm::Dctcp) asks by itself. Default false.
+    pub ecn: bool,
+    /// Omits the checksum (RFC 9653), because the layer below detects errors by this method: packets with a checksum
+    /// of zero are accepted, and sent if the peer declares the same. Use it only if that layer guarantees what
+    /// [`ErrorDetectionMethod`] demands. Default `None`: every packet needs its checksum.
+    pub zero_checksum: Option<ErrorDetectionMethod>,
+}
+
+impl ExtensionsConfig {
+    /// No extension.
+    pub const NONE: Self = Self { ecn: false, zero_checksum: None };
+}
+
+impl Default for ExtensionsConfig {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
