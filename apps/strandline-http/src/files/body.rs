@@ -2,14 +2,15 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
 
-/// Bytes read from a file at once.
+/// Bytes read from a file at once. Twice as many cost a quarter of the throughput.
 const PIECE: u64 = 64 << 10;
 
 /// The body of a response. A file is read while it is sent, a piece at a time, on the thread that sends it: what
@@ -75,17 +76,32 @@ impl FileBody {
         let piece = match (&mut self.part, &self.file) {
             (Part::Text(text), _) => std::mem::take(text),
             (Part::File { at, len }, Some(file)) => {
-                let mut piece = BytesMut::zeroed(usize::try_from((*len).min(PIECE)).unwrap_or(0));
-                file.read_exact_at(&mut piece, *at)?;
+                let piece = read(file, *at, usize::try_from((*len).min(PIECE)).unwrap_or(0))?;
                 *at += piece.len() as u64;
                 *len -= piece.len() as u64;
-                piece.freeze()
+                piece
             }
             (Part::File { .. }, None) => return Err(io::ErrorKind::UnexpectedEof.into()),
         };
         self.left -= piece.len() as u64;
         Ok(piece)
     }
+}
+
+/// Reads bytes of a file, into memory that isn't filled with zeros first.
+fn read(file: &File, at: u64, len: usize) -> io::Result<Bytes> {
+    let mut piece = Vec::with_capacity(len);
+    while piece.len() < len {
+        let next = at + piece.len() as u64;
+        match rustix::io::pread(file, spare_capacity(&mut piece), next) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    // The allocation may be larger than asked for.
+    piece.truncate(len);
+    Ok(piece.into())
 }
 
 impl Body for FileBody {

@@ -172,3 +172,25 @@ fn a_file_that_shrinks_is_an_error() {
     let frame = Pin::new(&mut body).poll_frame(&mut Context::from_waker(Waker::noop()));
     assert!(matches!(frame, Poll::Ready(Some(Err(_)))));
 }
+
+/// The length was announced: a body that ends early could be taken for a whole one.
+#[test]
+fn files_that_become_shorter_fail_in_mid_body() {
+    let (folder, files) = site();
+    let path = folder.path().join("long");
+    fs::write(&path, vec![b'x'; 200_000]).unwrap();
+    let mut body = get(&files, "/long", &[]).into_body();
+    let context = &mut Context::from_waker(Waker::noop());
+    let Poll::Ready(Some(Ok(first))) = Pin::new(&mut body).poll_frame(context) else { panic!("no frame") };
+    assert!(first.into_data().unwrap().iter().all(|byte| *byte == b'x'));
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(100_000).unwrap();
+    let mut received = 0;
+    let end = loop {
+        match Pin::new(&mut body).poll_frame(context) {
+            Poll::Ready(Some(Ok(frame))) => received += frame.into_data().unwrap().len(),
+            other => break other,
+        }
+    };
+    assert!(matches!(end, Poll::Ready(Some(Err(_)))), "{received}");
+    assert!(matches!(Pin::new(&mut body).poll_frame(context), Poll::Ready(None)));
+}

@@ -18,10 +18,10 @@ use tokio::net::{TcpStream, UnixStream};
 use tower_service::Service;
 
 use super::body::RequestBody;
+use super::early;
 use crate::client::Connector;
 use crate::front::{Breakable, Lingering, TlsStream};
 use crate::stall::{Broken, WriteLimit};
-use crate::streams::HttpStream;
 
 /// Idle connections that are kept for each upstream server.
 const IDLE_MAX: usize = 32;
@@ -113,7 +113,7 @@ impl Dial {
     async fn connect(self, uri: Uri) -> io::Result<TokioIo<Upstream>> {
         let is_proxied = matches!(self.way, Way::ViaTcp(..) | Way::ViaSctp(..));
         let timeouts = self.timeouts;
-        let io = tokio::time::timeout(timeouts.connect, self.way.connect(uri)).await??;
+        let io = tokio::time::timeout(timeouts.connect, self.way.connect(uri, timeouts.connect)).await??;
         let broken = Broken::default();
         Ok(TokioIo::new(Upstream {
             io: WriteLimit::breaking(Breakable::new(io, broken.clone()), timeouts.write, broken.clone()),
@@ -124,7 +124,8 @@ impl Dial {
 }
 
 impl Way {
-    async fn connect(self, uri: Uri) -> io::Result<Box<dyn Io>> {
+    /// Connects. `limit` is the time-out, which goes on for an association that isn't established yet.
+    async fn connect(self, uri: Uri, limit: Duration) -> io::Result<Box<dyn Io>> {
         Ok(match self {
             Self::Tcp(mut connector) => Box::new(over_tcp(&mut connector, uri).await?),
             Self::ViaTcp(mut connector, via) => Box::new(over_tcp(&mut connector, via).await?),
@@ -134,18 +135,10 @@ impl Way {
                 Box::new(TlsStream::connect(tcp, &tls, &host).await?)
             }
             Self::Unix(path) => Box::new(UnixStream::connect(path).await?),
-            Self::Sctp(connector) => Box::new(over_sctp(connector, uri).await?),
-            Self::ViaSctp(connector, via) => Box::new(over_sctp(connector, via).await?),
+            Self::Sctp(connector) => Box::new(early::open(connector, uri, limit).await?),
+            Self::ViaSctp(connector, via) => Box::new(early::open(connector, via, limit).await?),
         })
     }
-}
-
-/// Opens a stream of an association, and waits until that is established: a request that was handed to one that
-/// never is could not be sent another way.
-async fn over_sctp(mut connector: Connector, uri: Uri) -> io::Result<HttpStream> {
-    let stream = connector.call(uri).await?.into_inner();
-    stream.association().established().await.map_err(io::Error::other)?;
-    Ok(stream)
 }
 
 /// Connects over TCP.

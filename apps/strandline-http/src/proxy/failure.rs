@@ -6,6 +6,16 @@ use std::io;
 use hyper::StatusCode;
 use hyper_util::client::legacy;
 
+/// An association that failed before it was established, or before anything was sent, after a request had been handed
+/// to it.
+#[derive(Debug, thiserror::Error)]
+#[error("the association failed: {cause}")]
+pub(super) struct SetUpFailed {
+    /// Whether the request has certainly not left.
+    pub(super) is_unsent: bool,
+    pub(super) cause: io::Error,
+}
+
 /// A request without a response of an upstream server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Failure {
@@ -88,15 +98,19 @@ impl Failure {
         }
     }
 
-    /// Classifies an error of hyper's client.
-    pub(super) fn of(error: &legacy::Error) -> Self {
+    /// Classifies an error of hyper's client. Also returns whether the request has certainly not been sent.
+    pub(super) fn of(error: &legacy::Error) -> (Self, bool) {
         let text = causes(error);
         if error.is_connect() {
-            return Self::of_connect(error, text);
+            return (Self::of_connect(error, text), true);
+        }
+        let inner = find::<io::Error>(error).and_then(io::Error::get_ref);
+        if let Some(failed) = inner.and_then(|inner| inner.downcast_ref::<SetUpFailed>()) {
+            return (Self::of_connect(error, text), failed.is_unsent);
         }
         match find::<hyper::Error>(error) {
-            Some(error) if error.is_parse() => Self::Malformed(text),
-            _ => Self::Terminated(text),
+            Some(error) if error.is_parse() => (Self::Malformed(text), false),
+            _ => (Self::Terminated(text), false),
         }
     }
 

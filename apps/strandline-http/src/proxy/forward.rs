@@ -229,10 +229,13 @@ impl Routes for Forward {
         if let Some((client, transport)) = &self.via {
             return Ok(Decision::Send(Route { client: client.clone(), transport, ..route }));
         }
-        match (scheme, self.origins.established(&key(&head.uri))) {
-            (_, Some(sctp)) => Ok(Decision::Send(self.over_sctp(&route, sctp))),
-            ("http", None) => Ok(Decision::Send(route)),
-            ("http+sctp", None) => match self.origins.wait(&key(&head.uri), SCTP_WAIT).await {
+        let key = key(&head.uri);
+        match scheme {
+            "http" => Ok(Decision::Send(match self.origins.established(&key) {
+                Some(sctp) => self.over_sctp(&route, sctp),
+                None => route,
+            })),
+            "http+sctp" => match self.origins.begun(&key) {
                 Some(sctp) => Ok(Decision::Send(self.over_sctp(&route, sctp))),
                 None => Err(Failure::Unreachable("the server does not speak SCTP".to_owned())),
             },

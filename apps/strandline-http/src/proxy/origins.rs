@@ -99,6 +99,17 @@ impl Origins {
         origin.link.as_ref()?.established().map(|client| (client, origin.port))
     }
 
+    /// Returns the way over SCTP if that is established or is being set up, for requests that have no other way.
+    pub(super) fn begun(&self, key: &Key) -> Option<OverSctp> {
+        let established = self.established(key);
+        established.or_else(|| {
+            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let origin = known.get(key)?;
+            let link = origin.link.as_ref().filter(|link| matches!(&*link.state.borrow(), State::Trying))?;
+            Some((link.client.clone(), origin.port))
+        })
+    }
+
     /// Waits until SCTP is established or has failed, for the case that TCP is refused.
     pub(super) async fn wait(&self, key: &Key, limit: Duration) -> Option<OverSctp> {
         let mut state = {

@@ -247,7 +247,7 @@ impl<R: Routes> Proxy<R> {
         loop {
             tokio::select! {
                 result = &mut sending => {
-                    return result.map_err(|error| (Failure::of(&error), error.is_connect()));
+                    return result.map_err(|error| Failure::of(&error));
                 }
                 () = tokio::time::sleep(self.settings.response_timeout) => {}
             }

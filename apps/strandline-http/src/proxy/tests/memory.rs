@@ -1,5 +1,7 @@
 //! Both proxies on an in-memory network, in virtual time.
 
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -16,14 +18,18 @@ use crate::front::over_sctp;
 use crate::proxy::forward::Forward;
 use crate::proxy::relay::{Proxy, Routes};
 use crate::proxy::reverse::Reverse;
-use crate::proxy::testing::{Body, answer, full, settings};
+use crate::proxy::testing::{Body, LIMIT, answer, full, settings};
 use crate::server::{ServeOptions, serve};
+
+const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 3));
 
 /// Hosts of a network: the client, the proxy and the server.
 struct World {
     connector: Connector,
     client: Client<Connector, Body>,
     proxy: Stack,
+    /// Requests that arrived at the server.
+    requests: Arc<AtomicUsize>,
 }
 
 fn stack(network: &Network, last: u8) -> Stack {
@@ -33,12 +39,17 @@ fn stack(network: &Network, last: u8) -> Stack {
 impl World {
     /// Starts the server.
     fn new(network: &Network) -> Self {
-        let service = service_fn(|request| answer(request, Arc::default()));
+        let requests = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&requests);
+        let service = service_fn(move |request| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            answer(request, Arc::default())
+        });
         let listener = Listener::bind(&stack(network, 3), 80).unwrap();
         tokio::spawn(serve(listener, service, ServeOptions::default(), std::future::pending()));
         let connector = Connector::new(stack(network, 1));
         let client = Client::builder(TokioExecutor::new()).build(connector.clone());
-        Self { connector, client, proxy: stack(network, 2) }
+        Self { connector, client, proxy: stack(network, 2), requests }
     }
 
     /// Starts a proxy.
@@ -52,9 +63,30 @@ impl World {
         self.pass(Reverse::over(Connector::new(self.proxy.clone()), "10.0.0.3"));
     }
 
+    /// Connects to a forward proxy, as clients do that name whole URLs to it.
+    async fn to_forward(&self) -> http1::SendRequest<Body> {
+        let association = self.connector.association("10.0.0.2", 80).await.unwrap();
+        let stream = TokioIo::new(association.open().await.unwrap());
+        let (sender, connection) = http1::handshake(stream).await.unwrap();
+        tokio::spawn(connection);
+        sender
+    }
+
     async fn get(&self, path: &str) -> Response<Incoming> {
         self.client.get(format!("http+sctp://10.0.0.2{path}").parse().unwrap()).await.unwrap()
     }
+}
+
+/// Waits, and returns how long that took.
+async fn timed<T>(waited_for: impl Future<Output = T>) -> (T, Duration) {
+    #[allow(clippy::disallowed_methods, reason = "virtual time")]
+    let begun = tokio::time::Instant::now();
+    (waited_for.await, begun.elapsed())
+}
+
+/// A network on which a function decides which packets arrive.
+fn judged(judge: impl Fn(&Passing<'_>) -> Fate + Send + Sync + 'static) -> Network {
+    Network::builder().delay(Duration::from_millis(20)).judge(judge).build()
 }
 
 fn network() -> Network {
@@ -86,13 +118,13 @@ async fn a_server_that_stalls_times_out() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_vanishes_resets_responses() {
-    let is_gone = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let is_gone = Arc::new(AtomicBool::new(false));
     let cut = Arc::clone(&is_gone);
     let judge = move |packet: &Passing<'_>| {
-        let is_server = [packet.source, packet.destination].contains(&[10, 0, 0, 3].into());
+        let is_server = [packet.source, packet.destination].contains(&SERVER);
         if is_server && cut.load(Ordering::Relaxed) { Fate::Drop } else { Fate::Deliver }
     };
-    let world = World::new(&Network::builder().delay(Duration::from_millis(20)).judge(judge).build());
+    let world = World::new(&judged(judge));
     world.reverse();
     let begun = world.get("/size/50000000").await;
     assert_eq!(begun.status(), 200);
@@ -112,11 +144,7 @@ async fn a_server_that_vanishes_resets_responses() {
 async fn forward_reaches_servers_over_sctp() {
     let world = World::new(&network());
     world.pass(Forward::over(world.proxy.clone()));
-    // A client that names whole URLs to the proxy.
-    let association = world.connector.association("10.0.0.2", 80).await.unwrap();
-    let stream = TokioIo::new(association.open().await.unwrap());
-    let (mut sender, connection) = http1::handshake(stream).await.unwrap();
-    tokio::spawn(connection);
+    let mut sender = world.to_forward().await;
     for _ in 0..3 {
         let asked = Request::get("http+sctp://10.0.0.3/head").header("host", "10.0.0.3");
         let asked = asked.body(full("")).unwrap();
@@ -124,18 +152,81 @@ async fn forward_reaches_servers_over_sctp() {
         assert!(head.contains("via: 1.1 proxy\n") && head.contains("host: 10.0.0.3\n"), "{head}");
     }
     let nobody = Request::get("http+sctp://10.0.0.9/").header("host", "10.0.0.9").body(full("")).unwrap();
-    assert_eq!(sender.send_request(nobody).await.unwrap().status(), 502);
+    assert_eq!(sender.send_request(nobody).await.unwrap().status(), 504);
 }
 
 /// A server that doesn't answer would otherwise hold the request for as long as SCTP tries.
 #[tokio::test(start_paused = true)]
 async fn connecting_over_sctp_has_a_time_limit() {
-    let judge = |packet: &Passing<'_>| {
-        if packet.destination == std::net::IpAddr::from([10, 0, 0, 9]) { Fate::Drop } else { Fate::Deliver }
+    let is_back = Arc::new(AtomicBool::new(false));
+    let heard = Arc::clone(&is_back);
+    let judge = move |packet: &Passing<'_>| {
+        let is_lost = packet.destination == SERVER && !heard.load(Ordering::Relaxed);
+        if is_lost { Fate::Drop } else { Fate::Deliver }
     };
-    let world = World::new(&Network::builder().delay(Duration::from_millis(20)).judge(judge).build());
-    world.pass(Reverse::over(Connector::new(world.proxy.clone()), "10.0.0.9"));
-    let answer = world.get("/").await;
+    let world = World::new(&judged(judge));
+    world.reverse();
+    // The second one waits for a stream of the same association, and has as long as the first one.
+    let late = async {
+        // Sleeps because the requests overlap in virtual time.
+        tokio::time::sleep(LIMIT / 4).await;
+        timed(world.get("/")).await
+    };
+    let (first, second) = tokio::join!(timed(world.get("/")), late);
+    for (answer, took) in [first, second] {
+        assert_eq!(answer.status(), 504);
+        assert_eq!(answer.headers()["proxy-status"], "proxy; error=connection_timeout");
+        assert!(LIMIT / 2 <= took && took < LIMIT / 2 + Duration::from_millis(300), "{took:?}");
+    }
+    assert_eq!(world.requests.load(Ordering::Relaxed), 0);
+    is_back.store(true, Ordering::Relaxed);
+    // A new association doesn't wait for the next INIT of the one before.
+    let (answer, took) = timed(world.get("/")).await;
+    assert_eq!(answer.status(), 200);
+    assert!(took < Duration::from_millis(300), "{took:?}");
+}
+
+/// Both associations take a round trip until the request can leave, and one until the response is here.
+#[tokio::test(start_paused = true)]
+async fn first_requests_leave_with_the_cookie_echo() {
+    let four_round_trips = Duration::from_millis(4 * 40);
+    let world = World::new(&network());
+    world.reverse();
+    let (answer, took) = timed(world.get("/")).await;
+    assert_eq!((answer.status().as_u16(), took.as_millis()), (200, four_round_trips.as_millis()));
+
+    let world = World::new(&network());
+    world.pass(Forward::over(world.proxy.clone()));
+    let asked = Request::get("http+sctp://10.0.0.3/").header("host", "10.0.0.3").body(full("")).unwrap();
+    let (answer, took) = timed(async { world.to_forward().await.send_request(asked).await.unwrap() }).await;
+    assert_eq!((answer.status().as_u16(), took.as_millis()), (200, four_round_trips.as_millis()));
+}
+
+/// The server may have acted on a request that left with the COOKIE ECHO.
+#[tokio::test(start_paused = true)]
+async fn requests_are_sent_once_after_the_cookie_echo() {
+    // All that arrives is the INIT ACK.
+    let packets = AtomicUsize::new(0);
+    let judge = move |packet: &Passing<'_>| {
+        let is_lost = packet.source == SERVER && packets.fetch_add(1, Ordering::Relaxed) > 0;
+        if is_lost { Fate::Drop } else { Fate::Deliver }
+    };
+    let world = World::new(&judged(judge));
+    world.reverse();
+    let post = Request::post("http+sctp://10.0.0.2/echo").body(full("order")).unwrap();
+    let (answer, took) = timed(async { world.client.request(post).await.unwrap() }).await;
     assert_eq!(answer.status(), 504);
     assert_eq!(answer.headers()["proxy-status"], "proxy; error=connection_timeout");
+    assert!(took < LIMIT, "{took:?}");
+    assert_eq!(world.requests.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn servers_that_refuse_associations_are_errors() {
+    let world = World::new(&network());
+    // A host on which nothing listens.
+    world.pass(Reverse::over(Connector::new(world.proxy.clone()), "10.0.0.1"));
+    let answer = world.get("/").await;
+    assert_eq!(answer.status(), 502);
+    assert_eq!(answer.headers()["proxy-status"], "proxy; error=connection_refused");
 }
