@@ -5,6 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use strandline_wire::Packet;
 use strandline_wire::chunk::Chunk;
+use strandline_wire::parameter::re_config::Combination;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(packet) = Packet::parse(bytes) else { return };
@@ -36,6 +37,13 @@ fuzz_target!(|bytes: &[u8]| {
             Ok(Chunk::Error(error)) => {
                 for cause in error.causes.iter().flatten() {
                     let _ = cause.parse();
+                    steps += 1;
+                }
+            }
+            Ok(Chunk::ReConfig(re_config)) => {
+                let _ = Combination::of(re_config.parameters);
+                for parameter in re_config.parameters.iter().flatten() {
+                    let _ = parameter.parse_re_config();
                     steps += 1;
                 }
             }

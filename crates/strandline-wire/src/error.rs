@@ -107,6 +107,16 @@ pub enum ParameterError {
         /// Length of the value found, in bytes.
         found: usize,
     },
+    /// The value is shorter than the fields that every parameter of the type has.
+    #[error("parameter type {kind} has a value of {found} bytes, less than its {minimum} of fixed fields")]
+    TooShort {
+        /// Parameter type.
+        kind: u16,
+        /// Length of the fixed fields in bytes.
+        minimum: usize,
+        /// Length of the value found, in bytes.
+        found: usize,
+    },
     /// The length of a list is not a multiple of its elements' size.
     #[error("parameter type {kind} has a value of {found} bytes, not a multiple of {element}")]
     NotAMultiple {

@@ -55,7 +55,7 @@ pub use builder::PacketBuilder;
 pub use cause::{Cause, Causes};
 pub use chunk::{
     Abort, Chunk, CookieAck, CookieEcho, Cwr, Data, Ecne, Error, GapBlock, Heartbeat, HeartbeatAck, Init,
-    InitAck, Pad, RawChunk, Sack, Shutdown, ShutdownAck, ShutdownComplete,
+    InitAck, Pad, RawChunk, ReConfig, Sack, Shutdown, ShutdownAck, ShutdownComplete,
 };
 pub use consts::{
     CHUNK_HEADER_LEN, COMMON_HEADER_LEN, DATA_CHUNK_HEADER_LEN, IP_PROTOCOL, PACKET_LEN_MAX, TLV_HEADER_LEN,
@@ -63,7 +63,7 @@ pub use consts::{
 };
 pub use encode::{Encode, EncodeTlv};
 pub use error::{CauseError, ChunkError, FramingError, PacketError, ParameterError};
-pub use number::{Ppid, Ssn, StreamId, Tsn, VerificationTag};
+pub use number::{Ppid, RequestNumber, Ssn, StreamId, Tsn, VerificationTag};
 pub use packet::{Chunks, Packet};
 pub use parameter::{Parameter, Parameters, RawParameter};
 pub use tlv::TlvWriter;

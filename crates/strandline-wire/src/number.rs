@@ -27,6 +27,10 @@ pub struct StreamId(pub u16);
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Ppid(pub u32);
 
+/// Re-configuration Request Sequence Number: one for each request to reconfigure streams, modulo 2^32 (RFC 6525).
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Default)]
+pub struct RequestNumber(pub u32);
+
 /// Verification Tag of the common header; zero only in a packet that holds an INIT.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Default)]
 pub struct VerificationTag(pub u32);
@@ -95,6 +99,7 @@ macro_rules! serial {
 }
 
 serial!(Tsn, u32, 1 << 31);
+serial!(RequestNumber, u32, 1 << 31);
 serial!(Ssn, u16, 1 << 15);
 
 macro_rules! show {
@@ -112,7 +117,7 @@ macro_rules! show {
     )*};
 }
 
-show!(Tsn "{}", Ssn "{}", StreamId "{}", Ppid "{}", VerificationTag "{:#010x}");
+show!(Tsn "{}", Ssn "{}", StreamId "{}", Ppid "{}", RequestNumber "{}", VerificationTag "{:#010x}");
 
 #[cfg(test)]
 mod tests;

@@ -17,7 +17,9 @@ use core::fmt::{self, Display, Formatter, Write};
 
 use crate::cause::{self, Cause, Causes, RawCause};
 use crate::chunk::{self, Chunk, Data, Init, RawChunk, Sack};
+use crate::error::ParameterError;
 use crate::packet::Packet;
+use crate::parameter::re_config::{AddIncomingStreams, AddOutgoingStreams, ReConfigParameter, StreamList};
 use crate::parameter::{self, Parameter, Parameters, RawParameter};
 
 /// Maximum number of list elements and of text bytes that are shown; the rest is only counted.
@@ -119,6 +121,7 @@ fn show_chunk(f: &mut Formatter<'_>, chunk: &Chunk<'_>) -> fmt::Result {
         }
         Chunk::Cwr(cwr) => write!(f, " tsn {}", cwr.lowest_tsn),
         Chunk::ShutdownComplete(complete) => show_tag_reflected(f, complete.tag_reflected),
+        Chunk::ReConfig(re_config) => show_parameters(f, re_config.parameters),
         Chunk::Pad(pad) => write!(f, " {} bytes", pad.padding_len),
         Chunk::ShutdownAck | Chunk::CookieAck => Ok(()),
         Chunk::Unknown(raw) => {
@@ -203,6 +206,9 @@ fn show_parameter(f: &mut Formatter<'_>, raw: &RawParameter<'_>) -> fmt::Result 
         Some(name) => f.write_str(name)?,
         None => write!(f, "parameter {:#06x}", raw.kind)?,
     }
+    if let Some(parsed) = raw.parse_re_config() {
+        return show_re_config(f, parsed);
+    }
     let parameter = match raw.parse() {
         Ok(parameter) => parameter,
         Err(error) => return write!(f, " malformed: {error}"),
@@ -226,6 +232,46 @@ fn show_parameter(f: &mut Formatter<'_>, raw: &RawParameter<'_>) -> fmt::Result 
         Parameter::ZeroChecksumAcceptable { edmid } => write!(f, " EDMID {edmid}"),
         Parameter::Unknown(raw) => show_len(f, raw.value),
     }
+}
+
+fn show_re_config(
+    f: &mut Formatter<'_>,
+    parsed: Result<ReConfigParameter<'_>, ParameterError>,
+) -> fmt::Result {
+    let parameter = match parsed {
+        Ok(parameter) => parameter,
+        Err(error) => return write!(f, " malformed: {error}"),
+    };
+    if let Some(request) = parameter.request() {
+        write!(f, " {request}")?;
+    }
+    match parameter {
+        ReConfigParameter::OutgoingSsnReset(reset) => {
+            write!(f, " response {} tsn {}", reset.response, reset.last_tsn)?;
+            show_streams(f, reset.streams)
+        }
+        ReConfigParameter::IncomingSsnReset(reset) => show_streams(f, reset.streams),
+        ReConfigParameter::SsnTsnReset(_) => Ok(()),
+        ReConfigParameter::AddOutgoingStreams(AddOutgoingStreams { streams, .. })
+        | ReConfigParameter::AddIncomingStreams(AddIncomingStreams { streams, .. }) => {
+            write!(f, " +{streams}")
+        }
+        ReConfigParameter::Response(response) => {
+            write!(f, " {} ", response.response)?;
+            match response.result.name() {
+                Some(name) => f.write_str(name)?,
+                None => write!(f, "result {}", response.result.0)?,
+            }
+            match response.next_tsns {
+                Some(next) => write!(f, " next tsn {} of peer {}", next.sender, next.receiver),
+                None => Ok(()),
+            }
+        }
+    }
+}
+
+fn show_streams(f: &mut Formatter<'_>, streams: StreamList<'_>) -> fmt::Result {
+    show_list(f, " streams", streams.iter(), |f, stream| write!(f, " {stream}"))
 }
 
 fn show_parameter_kind(f: &mut Formatter<'_>, kind: u16) -> fmt::Result {

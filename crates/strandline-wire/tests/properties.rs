@@ -9,10 +9,14 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use strandline_wire::cause::{MissingParameters, RawCause};
 use strandline_wire::chunk::{kind, sack};
+use strandline_wire::parameter::re_config::{
+    AddIncomingStreams, AddOutgoingStreams, Combination, IncomingSsnReset, NextTsns, OutgoingSsnReset,
+    ReConfigParameter, Response, ResultCode, SsnTsnReset, StreamList,
+};
 use strandline_wire::{
     Abort, Cause, Causes, Chunk, CookieEcho, Cwr, Data, Ecne, Encode, EncodeTlv, Error, GapBlock, Heartbeat,
-    Init, Packet, PacketBuilder, Pad, Parameter, Parameters, Ppid, Shutdown, ShutdownComplete, Ssn, StreamId,
-    TlvWriter, Tsn, VerificationTag, padded, print,
+    Init, Packet, PacketBuilder, Pad, Parameter, Parameters, Ppid, ReConfig, RequestNumber, Shutdown,
+    ShutdownComplete, Ssn, StreamId, TlvWriter, Tsn, VerificationTag, padded, print,
 };
 
 /// An owned description of a chunk, which the borrowed chunk types point into.
@@ -27,6 +31,7 @@ enum Owned {
     Empty { kind: u8, tag_reflected: bool },
     CookieEcho(Vec<u8>),
     Pad(usize),
+    ReConfig(Vec<OwnedTlv>),
 }
 
 /// An owned description of a parameter or cause: a number and some bytes.
@@ -51,6 +56,29 @@ impl OwnedTlv {
             7 => Parameter::EcnCapable,
             8 => Parameter::ZeroChecksumAcceptable { edmid: self.number },
             _ => Parameter::Pad { padding_len: bytes.len() },
+        }
+    }
+
+    fn re_config(&self) -> ReConfigParameter<'_> {
+        let request = RequestNumber(self.number);
+        let streams = StreamList::new(&self.bytes);
+        let count = (self.number >> 8) as u16;
+        match self.choice % 7 {
+            0 => ReConfigParameter::OutgoingSsnReset(OutgoingSsnReset {
+                request,
+                response: RequestNumber(!self.number),
+                last_tsn: Tsn(self.number << 1),
+                streams,
+            }),
+            1 => ReConfigParameter::IncomingSsnReset(IncomingSsnReset { request, streams }),
+            2 => ReConfigParameter::SsnTsnReset(SsnTsnReset { request }),
+            3 => ReConfigParameter::AddOutgoingStreams(AddOutgoingStreams { request, streams: count }),
+            4 => ReConfigParameter::AddIncomingStreams(AddIncomingStreams { request, streams: count }),
+            5 => ReConfigParameter::Response(Response::new(request, ResultCode(self.number % 9))),
+            _ => ReConfigParameter::Response(Response {
+                next_tsns: Some(NextTsns { sender: Tsn(self.number), receiver: Tsn(!self.number) }),
+                ..Response::new(request, ResultCode::PERFORMED)
+            }),
         }
     }
 
@@ -154,6 +182,10 @@ fn borrowed<'a>(owned: &'a Owned, scratch: &'a mut Vec<u8>) -> Chunk<'a> {
         }
         Owned::CookieEcho(cookie) => Chunk::CookieEcho(CookieEcho { cookie }),
         Owned::Pad(padding_len) => Chunk::Pad(Pad { padding_len: *padding_len }),
+        Owned::ReConfig(parameters) => {
+            let parameters = write_tlvs(scratch, parameters.iter().map(OwnedTlv::re_config));
+            Chunk::ReConfig(ReConfig { parameters: Parameters::new(parameters) })
+        }
     }
 }
 
@@ -182,6 +214,11 @@ fn same_inside(owned: &Owned, parsed: &Chunk<'_>) {
         ) => {
             let found: Vec<_> = found.iter().map(|raw| raw.unwrap().parse().unwrap()).collect();
             assert_eq!(found, causes.iter().map(OwnedTlv::cause).collect::<Vec<_>>());
+        }
+        (Owned::ReConfig(parameters), Chunk::ReConfig(ReConfig { parameters: found })) => {
+            let found: Vec<_> =
+                found.iter().map(|raw| raw.unwrap().parse_re_config().unwrap().unwrap()).collect();
+            assert_eq!(found, parameters.iter().map(OwnedTlv::re_config).collect::<Vec<_>>());
         }
         _ => {}
     }
@@ -221,6 +258,7 @@ fn chunk() -> impl Strategy<Value = Owned> {
             .prop_map(|(kind, tag_reflected)| Owned::Empty { kind, tag_reflected }),
         bytes(100).prop_map(Owned::CookieEcho),
         (0_usize..200).prop_map(Owned::Pad),
+        tlvs().prop_map(Owned::ReConfig),
     ]
 }
 
@@ -238,6 +276,7 @@ fn walk(bytes: &[u8]) -> usize {
             Chunk::Init(init) | Chunk::InitAck(init) => walk_parameters(init.parameters),
             Chunk::Abort(Abort { causes, .. }) | Chunk::Error(Error { causes }) => walk_causes(causes),
             Chunk::Sack(sack) => sack.gap_blocks().count() + sack.duplicates().count(),
+            Chunk::ReConfig(re_config) => walk_re_config(re_config.parameters),
             _ => 0,
         };
     }
@@ -252,6 +291,23 @@ fn walk_parameters(parameters: Parameters<'_>) -> usize {
         assert_eq!(raw.as_bytes().len(), 4 + raw.value.len());
         if let Ok(Parameter::SupportedAddressTypes(types)) = raw.parse() {
             seen += types.iter().count() / 2;
+        }
+    }
+    seen
+}
+
+fn walk_re_config(parameters: Parameters<'_>) -> usize {
+    let _ = Combination::of(parameters);
+    let mut seen = 0;
+    for raw in parameters.iter() {
+        seen += 1;
+        let Ok(raw) = raw else { continue };
+        if let Some(Ok(
+            ReConfigParameter::OutgoingSsnReset(OutgoingSsnReset { streams, .. })
+            | ReConfigParameter::IncomingSsnReset(IncomingSsnReset { streams, .. }),
+        )) = raw.parse_re_config()
+        {
+            seen += streams.iter().count() / 2;
         }
     }
     seen
@@ -284,7 +340,7 @@ fn is_harmless(bytes: &[u8]) {
 /// Returns chunk-like bytes: a likely type, any flags, and a length that is right, a little off, or
 /// arbitrary.
 fn crafted_chunk() -> impl Strategy<Value = Vec<u8>> {
-    let kind = prop_oneof![0_u8..=15, Just(kind::PAD), any::<u8>()];
+    let kind = prop_oneof![0_u8..=15, Just(kind::PAD), Just(kind::RE_CONFIG), any::<u8>()];
     let value = prop_oneof![
         bytes(60),
         crafted_tlvs(),
@@ -300,7 +356,7 @@ fn crafted_chunk() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn crafted_tlvs() -> impl Strategy<Value = Vec<u8>> {
-    let kind = prop_oneof![0_u16..=15, Just(0x8000), any::<u16>()];
+    let kind = prop_oneof![0_u16..=18, Just(0x8000), any::<u16>()];
     let one = (kind, bytes(20), crafted_length()).prop_map(|(kind, value, length)| {
         let mut tlv = kind.to_be_bytes().to_vec();
         tlv.extend(length.of(4 + value.len()).to_be_bytes());

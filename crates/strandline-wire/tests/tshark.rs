@@ -9,11 +9,15 @@ use std::process::Command;
 
 use strandline_wire::chunk::sack;
 use strandline_wire::parameter::SupportedAddressTypes;
+use strandline_wire::parameter::re_config::{
+    AddIncomingStreams, AddOutgoingStreams, IncomingSsnReset, NextTsns, OutgoingSsnReset, ReConfigParameter,
+    Response, ResultCode, SsnTsnReset, StreamList,
+};
 use strandline_wire::pcapng::{PcapngWriter, Record};
 use strandline_wire::{
     Abort, Cause, Causes, CookieAck, CookieEcho, Data, Encode, Error, GapBlock, Heartbeat, HeartbeatAck,
-    Init, InitAck, PacketBuilder, Pad, Parameter, Parameters, Ppid, Shutdown, ShutdownAck, ShutdownComplete,
-    Ssn, StreamId, TlvWriter, Tsn, VerificationTag,
+    Init, InitAck, PacketBuilder, Pad, Parameter, Parameters, Ppid, ReConfig, RequestNumber, Shutdown,
+    ShutdownAck, ShutdownComplete, Ssn, StreamId, TlvWriter, Tsn, VerificationTag,
 };
 
 /// Writes a capture of `packets`, in turn over raw IPv4, raw IPv6, UDP over IPv4 and UDP over IPv6, one for
@@ -273,5 +277,40 @@ fn causes_and_the_end() {
             "7,8\t\t\t\t88\t\t".to_owned(),
             "14\t\t\t\t\t1\t".to_owned(),
         ]
+    );
+}
+
+#[test]
+fn re_config_fields() {
+    let parameters = |parameters: &[ReConfigParameter<'_>]| {
+        let mut buffer = vec![0; 500];
+        let mut writer = TlvWriter::new(&mut buffer);
+        assert!(parameters.iter().all(|parameter| writer.push(parameter)));
+        let bytes = writer.finish();
+        packet_of(&[&ReConfig { parameters: Parameters::new(bytes) }])
+    };
+    let (request, response) = (RequestNumber(11), RequestNumber(12));
+    let streams = StreamList::new(&[0, 3, 0, 4]);
+    let outgoing = OutgoingSsnReset { request, response, last_tsn: Tsn(13), streams };
+    let next_tsns = Some(NextTsns { sender: Tsn(14), receiver: Tsn(15) });
+    let packets = [
+        parameters(&[
+            ReConfigParameter::OutgoingSsnReset(outgoing),
+            ReConfigParameter::IncomingSsnReset(IncomingSsnReset { request, streams }),
+        ]),
+        parameters(&[ReConfigParameter::SsnTsnReset(SsnTsnReset { request })]),
+        parameters(&[
+            ReConfigParameter::AddOutgoingStreams(AddOutgoingStreams { request, streams: 5 }),
+            ReConfigParameter::AddIncomingStreams(AddIncomingStreams { request, streams: 6 }),
+        ]),
+        parameters(&[ReConfigParameter::Response(Response {
+            next_tsns,
+            ..Response::new(response, ResultCode::PERFORMED)
+        })]),
+    ];
+    let fields = ["sctp.chunk_type", "sctp.parameter_type", "_ws.malformed"];
+    assert_eq!(
+        dissect("re-config", &packets, &fields),
+        ["130\t0x000d,0x000e\t", "130\t0x000f\t", "130\t0x0011,0x0012\t", "130\t0x0010\t"]
     );
 }

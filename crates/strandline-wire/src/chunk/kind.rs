@@ -30,6 +30,8 @@ pub const ECNE: u8 = 12;
 pub const CWR: u8 = 13;
 /// SHUTDOWN COMPLETE: end of the shutdown.
 pub const SHUTDOWN_COMPLETE: u8 = 14;
+/// RE-CONFIG: re-configuration of streams (RFC 6525).
+pub const RE_CONFIG: u8 = 130;
 /// PAD: padding (RFC 4820).
 pub const PAD: u8 = 0x84;
 
@@ -52,6 +54,7 @@ pub const fn name(kind: u8) -> Option<&'static str> {
         ECNE => "ECNE",
         CWR => "CWR",
         SHUTDOWN_COMPLETE => "SHUTDOWN COMPLETE",
+        RE_CONFIG => "RE-CONFIG",
         PAD => "PAD",
         _ => return None,
     })

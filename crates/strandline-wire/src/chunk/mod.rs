@@ -14,6 +14,7 @@ mod init_ack;
 pub mod kind;
 mod pad;
 mod raw;
+mod re_config;
 pub mod sack;
 mod shutdown;
 mod shutdown_ack;
@@ -32,6 +33,7 @@ pub use init::Init;
 pub use init_ack::InitAck;
 pub use pad::Pad;
 pub use raw::RawChunk;
+pub use re_config::ReConfig;
 pub use sack::{GapBlock, Sack};
 pub use shutdown::Shutdown;
 pub use shutdown_ack::ShutdownAck;
@@ -73,6 +75,8 @@ pub enum Chunk<'a> {
     Cwr(Cwr),
     /// SHUTDOWN COMPLETE: end of the shutdown.
     ShutdownComplete(ShutdownComplete),
+    /// RE-CONFIG: re-configuration of streams.
+    ReConfig(ReConfig<'a>),
     /// PAD: padding.
     Pad(Pad),
     /// A chunk of a type that this crate doesn't know; [`RawChunk::unrecognised_action`] returns what the
@@ -128,6 +132,7 @@ impl<'a> RawChunk<'a> {
             kind::ECNE => Chunk::Ecne(Ecne::parse(self)?),
             kind::CWR => Chunk::Cwr(Cwr::parse(self)?),
             kind::SHUTDOWN_COMPLETE => Chunk::ShutdownComplete(ShutdownComplete::parse(self)?),
+            kind::RE_CONFIG => Chunk::ReConfig(ReConfig::parse(self)),
             kind::PAD => Chunk::Pad(Pad::parse(self)),
             _ => Chunk::Unknown(*self),
         })
@@ -153,6 +158,7 @@ impl Chunk<'_> {
             Self::Ecne(chunk) => f(chunk),
             Self::Cwr(chunk) => f(chunk),
             Self::ShutdownComplete(chunk) => f(chunk),
+            Self::ReConfig(chunk) => f(chunk),
             Self::Pad(chunk) => f(chunk),
             Self::Unknown(chunk) => f(chunk),
         }

@@ -7,6 +7,7 @@ pub use super::host_name::KIND as HOST_NAME;
 pub use super::ipv4_address::KIND as IPV4_ADDRESS;
 pub use super::ipv6_address::KIND as IPV6_ADDRESS;
 pub use super::pad::KIND as PAD;
+pub use super::re_config::kind::*;
 pub use super::state_cookie::KIND as STATE_COOKIE;
 pub use super::supported_address_types::KIND as SUPPORTED_ADDRESS_TYPES;
 pub use super::supported_extensions::KIND as SUPPORTED_EXTENSIONS;
@@ -25,6 +26,12 @@ pub const fn name(kind: u16) -> Option<&'static str> {
         COOKIE_PRESERVATIVE => "Cookie Preservative",
         HOST_NAME => "Host Name Address",
         SUPPORTED_ADDRESS_TYPES => "Supported Address Types",
+        OUTGOING_SSN_RESET => "Outgoing SSN Reset Request",
+        INCOMING_SSN_RESET => "Incoming SSN Reset Request",
+        SSN_TSN_RESET => "SSN/TSN Reset Request",
+        RESPONSE => "Re-configuration Response",
+        ADD_OUTGOING_STREAMS => "Add Outgoing Streams Request",
+        ADD_INCOMING_STREAMS => "Add Incoming Streams Request",
         ECN_CAPABLE => "ECN Capable",
         SUPPORTED_EXTENSIONS => "Supported Extensions",
         ZERO_CHECKSUM_ACCEPTABLE => "Zero Checksum Acceptable",

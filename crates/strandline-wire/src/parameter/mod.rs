@@ -10,6 +10,7 @@ mod ipv6_address;
 pub mod kind;
 mod pad;
 mod raw;
+pub mod re_config;
 mod state_cookie;
 mod supported_address_types;
 mod supported_extensions;

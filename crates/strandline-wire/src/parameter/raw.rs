@@ -41,6 +41,18 @@ impl<'a> RawParameter<'a> {
             found: self.value.len(),
         })
     }
+
+    /// Returns the value's first `N` bytes, and the rest.
+    ///
+    /// # Errors
+    /// [`ParameterError::TooShort`] if there are fewer than `N` bytes.
+    pub(super) fn at_least<const N: usize>(&self) -> Result<(&'a [u8; N], &'a [u8]), ParameterError> {
+        self.value.split_first_chunk().ok_or(ParameterError::TooShort {
+            kind: self.kind,
+            minimum: N,
+            found: self.value.len(),
+        })
+    }
 }
 
 impl fmt::Debug for RawParameter<'_> {

@@ -122,5 +122,5 @@ fn unknown_parameters_say_what_to_do() {
 #[test]
 fn kinds_have_names() {
     let named: Vec<u16> = (0..=u16::MAX).filter(|&kind| kind::name(kind).is_some()).collect();
-    assert_eq!(named, [1, 5, 6, 7, 8, 9, 11, 12, 0x8000, 0x8001, 0x8005, 0x8008]);
+    assert_eq!(named, [1, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 18, 0x8000, 0x8001, 0x8005, 0x8008]);
 }

@@ -1,11 +1,15 @@
 use crate::builder::PacketBuilder;
 use crate::cause::{Cause, Causes, MissingParameters};
 use crate::chunk::{
-    Abort, Chunk, CookieEcho, Cwr, Data, Ecne, Error, GapBlock, Heartbeat, Init, Pad, Shutdown,
+    Abort, Chunk, CookieEcho, Cwr, Data, Ecne, Error, GapBlock, Heartbeat, Init, Pad, ReConfig, Shutdown,
     ShutdownComplete, sack,
 };
 use crate::encode::EncodeTlv;
-use crate::number::{Ppid, Ssn, StreamId, Tsn, VerificationTag};
+use crate::number::{Ppid, RequestNumber, Ssn, StreamId, Tsn, VerificationTag};
+use crate::parameter::re_config::{
+    AddIncomingStreams, AddOutgoingStreams, IncomingSsnReset, NextTsns, OutgoingSsnReset, ReConfigParameter,
+    Response, ResultCode, SsnTsnReset, StreamList,
+};
 use crate::parameter::{Parameter, Parameters, SupportedAddressTypes};
 use crate::print::line;
 use crate::tlv::TlvWriter;
@@ -131,6 +135,40 @@ fn the_other_chunks() {
         ],
         "HEARTBEAT 40 bytes; HEARTBEAT ACK 40 bytes; SHUTDOWN cum 5; SHUTDOWN ACK; \
          COOKIE ECHO 3 bytes; COOKIE ACK; ECNE tsn 1; CWR tsn 2; PAD 100 bytes; SHUTDOWN COMPLETE T; ABORT T [cause 99 1 bytes]; ABORT",
+    );
+}
+
+#[test]
+fn re_config_with_every_parameter() {
+    let request = RequestNumber(7);
+    let outgoing = OutgoingSsnReset {
+        request,
+        response: RequestNumber(8),
+        last_tsn: Tsn(9),
+        streams: StreamList::new(&[0, 1, 0, 2]),
+    };
+    let incoming = IncomingSsnReset { request, streams: StreamList::default() };
+    let next_tsns = Some(NextTsns { sender: Tsn(5), receiver: Tsn(6) });
+    let bytes = tlvs(&[
+        ReConfigParameter::OutgoingSsnReset(outgoing),
+        ReConfigParameter::IncomingSsnReset(incoming),
+        ReConfigParameter::SsnTsnReset(SsnTsnReset { request }),
+        ReConfigParameter::AddOutgoingStreams(AddOutgoingStreams { request, streams: 3 }),
+        ReConfigParameter::AddIncomingStreams(AddIncomingStreams { request, streams: 4 }),
+        ReConfigParameter::Response(Response::new(request, ResultCode::DENIED)),
+        ReConfigParameter::Response(Response { next_tsns, ..Response::new(request, ResultCode(70)) }),
+    ]);
+    shows(
+        &[Chunk::ReConfig(ReConfig { parameters: Parameters::new(&bytes) })],
+        "RE-CONFIG [Outgoing SSN Reset Request 7 response 8 tsn 9 streams 1 2, \
+         Incoming SSN Reset Request 7, SSN/TSN Reset Request 7, Add Outgoing Streams Request 7 +3, \
+         Add Incoming Streams Request 7 +4, Re-configuration Response 7 denied, \
+         Re-configuration Response 7 result 70 next tsn 5 of peer 6]",
+    );
+    let broken = [0, 15, 0, 4];
+    shows(
+        &[Chunk::ReConfig(ReConfig { parameters: Parameters::new(&broken) })],
+        "RE-CONFIG [SSN/TSN Reset Request malformed: parameter type 15 has a value of 0 bytes instead of 4]",
     );
 }
 
