@@ -159,3 +159,44 @@ pub enum ConfigureError {
     )]
     Dctcp,
 }
+
+/// Errors of `reset_streams`, `reset_association` and `add_streams`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ReconfigureError {
+    /// The association no longer exists.
+    #[error(transparent)]
+    UnknownAssociation(#[from] UnknownAssociation),
+    /// The association is not established, or is shutting down.
+    #[error("the association is not established")]
+    NotEstablished,
+    /// The peer or this side does not support the reconfiguration of streams (RFC 6525).
+    #[error("reconfiguration of streams was not negotiated: both sides must have stream_reconfiguration set")]
+    NotSupported,
+    /// Another request is in progress, of either side.
+    #[error("another reconfiguration is in progress: wait for its outcome")]
+    InProgress,
+    /// The stream does not exist.
+    #[error("stream {stream} does not exist: the association has {streams} of this direction")]
+    InvalidStream {
+        /// The requested stream.
+        stream: u16,
+        /// Number of streams.
+        streams: u16,
+    },
+    /// The list has no stream, or more than [`STREAMS_LISTED_MAX`](crate::reconfiguration::STREAMS_LISTED_MAX).
+    #[error(
+        "{listed} streams are listed: list 1 to {}, or reset all",
+        crate::reconfiguration::STREAMS_LISTED_MAX
+    )]
+    Count {
+        /// Number of streams in the list.
+        listed: usize,
+    },
+    /// There would be more than 65,535 streams, or more incoming ones than `inbound_streams_max`, or none was asked for.
+    #[error("the number of streams to add must be at least 1, and the sum within the limits")]
+    TooManyStreams,
+    /// All numbers were reset less than 30 seconds ago (RFC 6525 section 5.1.4).
+    #[error("all numbers were reset less than 30 seconds ago")]
+    TooSoon,
+}

@@ -5,6 +5,8 @@ use core::net::{IpAddr, SocketAddr};
 use bytes::Bytes;
 use strandline_wire::number::{Ppid, Ssn, StreamId, Tsn};
 
+use crate::reconfiguration::{Outcome, StreamDirection, Streams};
+
 /// Identifies an association within its endpoint. Never reused: the generation distinguishes an old association from
 /// the next one in its slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -49,6 +51,42 @@ pub enum Event {
     },
     /// SEND FAILURE: an accepted message was not delivered, or it is not known whether it was.
     SendFailed(FailedMessage),
+    /// Sequence numbers of streams begin anew, because one side asked for it, or what this side asked for was refused
+    /// (RFC 6525 section 6.1.1).
+    StreamsReset {
+        /// The direction of the streams.
+        direction: StreamDirection,
+        /// The streams.
+        streams: Streams,
+        /// What became of the request.
+        outcome: Outcome,
+        /// For a reset of incoming streams: number of messages that `recv` still returns from before it.
+        unread: usize,
+    },
+    /// All sequence numbers begin anew, TSNs included, because one side asked for it, or what this side asked for was
+    /// refused (RFC 6525 section 6.1.2).
+    AssociationReset {
+        /// What became of the request.
+        outcome: Outcome,
+        /// The next TSN that this side sends.
+        local_tsn: Tsn,
+        /// The next TSN that is expected of the peer.
+        peer_tsn: Tsn,
+        /// Number of messages, or parts of some, that `recv` still returns from before the reset.
+        unread: usize,
+        /// The stream of a message of which a part was or will be returned by `recv` and the rest is lost. Only peers
+        /// that drop their unacknowledged data cause this.
+        cut: Option<StreamId>,
+    },
+    /// The number of streams has changed, or what this side asked for was refused (RFC 6525 section 6.1.3).
+    StreamsChanged {
+        /// What became of the request.
+        outcome: Outcome,
+        /// Number of outgoing streams.
+        outbound_streams: u16,
+        /// Number of incoming streams.
+        inbound_streams: u16,
+    },
     /// The peer shuts down. It accepts no messages beyond those already queued. What it sent can still be received.
     PeerShutdown,
     /// COMMUNICATION ERROR: the peer reported an error cause that does not end the association.

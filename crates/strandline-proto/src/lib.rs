@@ -10,6 +10,7 @@ pub mod endpoint;
 pub mod error;
 pub mod event;
 pub mod memory;
+pub mod reconfiguration;
 pub mod stats;
 pub mod time;
 pub use strandline_wire::number;

@@ -4,6 +4,7 @@
 //! used: stream 65,535 alone costs less than 1 KB.
 
 use crate::number::{Ssn, StreamId};
+use crate::reconfiguration::Streams;
 
 /// Number of streams whose number is stored inline.
 const INLINE: usize = 4;
@@ -46,6 +47,39 @@ impl<T: Default> StreamNumbers<T> {
         match self.first.get_mut(usize::from(stream.0)) {
             Some(ssn) => core::mem::replace(ssn, ssn.next()),
             None => self.more.get_or_insert_default().tree.take(stream),
+        }
+    }
+
+    /// Sets the numbers of streams back to 0.
+    pub(crate) fn reset(&mut self, streams: &Streams) {
+        match streams {
+            Streams::All => {
+                self.first = Default::default();
+                if let Some(more) = &mut self.more {
+                    more.tree = StreamTree::default();
+                }
+            }
+            Streams::Listed(list) => list.iter().for_each(|stream| self.reset_one(*stream)),
+        }
+    }
+
+    fn reset_one(&mut self, stream: StreamId) {
+        if let Some(ssn) = self.first.get_mut(usize::from(stream.0)) {
+            *ssn = Ssn(0);
+        } else if self.next(stream) != Ssn(0)
+            && let Some(more) = &mut self.more
+        {
+            more.tree.reset(stream);
+        }
+    }
+
+    /// True if each of the streams has the number 0.
+    pub(crate) fn are_zero(&self, streams: &Streams) -> bool {
+        match streams {
+            Streams::All => {
+                self.first == [Ssn(0); INLINE] && self.more.as_ref().is_none_or(|more| more.tree.is_zero())
+            }
+            Streams::Listed(list) => list.iter().all(|stream| self.next(*stream) == Ssn(0)),
         }
     }
 
@@ -96,6 +130,19 @@ impl StreamTree {
         let number = usize::from(stream.0);
         let ssn = self.page_mut(number).and_then(|page| page.get_mut(number % PAGE));
         ssn.map_or(Ssn(0), |ssn| core::mem::replace(ssn, ssn.next()))
+    }
+
+    fn reset(&mut self, stream: StreamId) {
+        let number = usize::from(stream.0);
+        if let Some(ssn) = self.page_mut(number).and_then(|page| page.get_mut(number % PAGE)) {
+            *ssn = Ssn(0);
+        }
+    }
+
+    fn is_zero(&self) -> bool {
+        let nodes = self.high.iter().flat_map(|root| root.iter().flatten());
+        let pages = nodes.flat_map(|node| node.iter().flatten()).chain(&self.low);
+        pages.into_iter().all(|page| page.iter().all(|ssn| *ssn == Ssn(0)))
     }
 
     fn is_empty(&self) -> bool {

@@ -60,6 +60,7 @@ pub(super) const PROTO: Rules = Rules {
             "timer",
             "zone",
             "stream_numbers",
+            "reconfiguration",
             "path_index",
             "rate_limit",
             "diagnostics",
@@ -121,6 +122,7 @@ pub(super) const CRATES: [Rules; 7] = [
         root: "crates/strandline-sim/src/lib.rs",
         layers: &[
             apart(&["grid", "network", "payload", "random", "violation"]),
+            apart(&["reconfiguration"]),
             apart(&["board", "ledger", "manual", "trace"]),
             together(&["app", "attacker", "bounds", "host", "pair", "scenario", "watch"]),
             apart(&["world"]),

@@ -172,6 +172,7 @@ impl Tuning {
             extensions: ExtensionsConfig {
                 ecn: self.ecn || config.extensions.ecn,
                 zero_checksum: self.zero_checksum.then_some(ErrorDetectionMethod::SctpOverDtls),
+                ..config.extensions
             },
             ..config
         }

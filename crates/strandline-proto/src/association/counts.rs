@@ -3,10 +3,14 @@
 
 use crate::time::Time;
 
+/// Why an association ends after too many consecutive errors (section 8.1).
+pub(super) const UNANSWERED: &str = "Association.Max.Retrans exceeded: no answer";
+
 /// Deadlines of timers; `Time::MAX` for those that are stopped.
 #[derive(Debug)]
 pub(super) struct Deadlines {
-    /// T1-init, T1-cookie or T2-shutdown, depending on the state.
+    /// T1-init, T1-cookie or T2-shutdown, depending on the state; in states without one of them, the timer of a
+    /// request to reconfigure streams.
     pub(super) control: Time,
     /// T5-shutdown-guard in SHUTDOWN-SENT, and the linger time in SHUTDOWN-PENDING and SHUTDOWN-RECEIVED.
     pub(super) guard: Time,

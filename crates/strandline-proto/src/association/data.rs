@@ -9,7 +9,7 @@ use super::buffers::{Pressure, send_buffer};
 use super::context::Shared;
 use super::diagnostics::{log_losses, log_mtu_change, log_recovery_end, watches_recovery};
 use super::offer::encode_cause;
-use super::{Association, State};
+use super::{Association, State, reconfig};
 use crate::error::SendError;
 use crate::event::{CloseReason, Event, Message, SendInfo};
 use crate::inbound::DataOutcome;
@@ -184,6 +184,9 @@ impl Association {
     /// COOKIE ECHO.
     pub(super) fn on_sack_chunk(&mut self, cx: &mut Shared, now: Time, sack: &Sack<'_>) {
         if !(self.state.sends_data() || matches!(self.state, State::CookieEchoed(_))) {
+            return;
+        }
+        if self.reconfig.is_some() && reconfig::is_foreign_ack(self, sack.cumulative_tsn()) {
             return;
         }
         let recovering = watches_recovery(self);

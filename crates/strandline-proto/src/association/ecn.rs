@@ -58,6 +58,16 @@ struct PathMarks {
 }
 
 impl Ecn {
+    /// Forgets all TSNs, because they begin anew.
+    pub(super) fn forget_numbers(&mut self) {
+        self.unanswered = None;
+        self.cwr = None;
+        self.named = None;
+        for marks in self.marks.iter_mut() {
+            marks.shrunk_until = None;
+        }
+    }
+
     fn of(&mut self, path: PathIndex) -> &mut PathMarks {
         self.marks.or_insert_with(path, |_| PathMarks::default())
     }

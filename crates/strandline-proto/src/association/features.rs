@@ -6,6 +6,7 @@
 //! agreed on if the peer offers it too, and kept in the cookie. The extension asks [`Features::has`]. The zero checksum
 //! stands beside the table, because its declaration has a value and each direction counts by itself.
 
+use strandline_wire::chunk::kind;
 use strandline_wire::parameter::Parameter;
 
 use super::zero_checksum::ZeroChecksum;
@@ -21,6 +22,8 @@ pub(crate) struct Extensions(u16);
 impl Extensions {
     /// Explicit congestion notification by ECNE and CWR.
     pub(crate) const ECN: Self = Self(1);
+    /// Reconfiguration of streams (RFC 6525).
+    pub(crate) const RE_CONFIG: Self = Self(1 << 4);
 
     const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -48,12 +51,20 @@ struct Extension {
 }
 
 /// All extensions that are negotiated.
-const TABLE: &[Extension] = &[Extension {
-    extension: Extensions::ECN,
-    wanted: AssociationConfig::wants_ecn,
-    parameter: Some(Parameter::EcnCapable),
-    chunks: &[],
-}];
+const TABLE: &[Extension] = &[
+    Extension {
+        extension: Extensions::ECN,
+        wanted: AssociationConfig::wants_ecn,
+        parameter: Some(Parameter::EcnCapable),
+        chunks: &[],
+    },
+    Extension {
+        extension: Extensions::RE_CONFIG,
+        wanted: |config| config.extensions.stream_reconfiguration,
+        parameter: None,
+        chunks: &[kind::RE_CONFIG],
+    },
+];
 
 /// Returns the extensions that a configuration asks for.
 fn wanted(table: &[Extension], config: &AssociationConfig) -> Extensions {
@@ -62,7 +73,12 @@ fn wanted(table: &[Extension], config: &AssociationConfig) -> Extensions {
 }
 
 /// Returns the extensions that a parameter declares.
+#[inline]
 fn declared_by(table: &[Extension], parameter: &Parameter<'_>) -> Extensions {
+    // Most parameters are these, and each comparison would look at their kinds again.
+    if let Parameter::Ipv4Address(_) | Parameter::Ipv6Address(_) | Parameter::StateCookie(_) = parameter {
+        return Extensions::default();
+    }
     let declares = |row: &&Extension| match parameter {
         Parameter::SupportedExtensions(kinds) => {
             !row.chunks.is_empty() && row.chunks.iter().all(|kind| kinds.contains(kind))
@@ -72,15 +88,39 @@ fn declared_by(table: &[Extension], parameter: &Parameter<'_>) -> Extensions {
     table.iter().filter(declares).fold(Extensions::default(), |all, row| all.or(row.extension))
 }
 
+/// Maximum number of chunk types in Supported Extensions.
+const KINDS_MAX: usize = 8;
+
+/// The chunk types of Supported Extensions.
+#[derive(Debug, Default)]
+pub(crate) struct Kinds {
+    kinds: [u8; KINDS_MAX],
+    len: usize,
+}
+
+impl Kinds {
+    /// Adds chunk types; those beyond the maximum, which [`TABLE`] does not have, are left out.
+    fn push(&mut self, more: &[u8]) {
+        for (place, kind) in self.kinds.iter_mut().skip(self.len).zip(more) {
+            *place = *kind;
+            self.len += 1;
+        }
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        self.kinds.get(..self.len).unwrap_or_default()
+    }
+}
+
 /// Returns the parameters that declare extensions. Supported Extensions borrows the chunk types from `kinds`.
 fn parameters<'a>(
     table: &'static [Extension],
     extensions: Extensions,
-    kinds: &'a mut Vec<u8>,
+    kinds: &'a mut Kinds,
 ) -> impl Iterator<Item = Parameter<'a>> {
     let rows = move || table.iter().filter(move |row| extensions.has(row.extension));
-    kinds.extend(rows().flat_map(|row| row.chunks));
-    let list = (!kinds.is_empty()).then_some(Parameter::SupportedExtensions(kinds));
+    rows().for_each(|row| kinds.push(row.chunks));
+    let list = (kinds.len > 0).then(|| Parameter::SupportedExtensions(kinds.as_slice()));
     rows().filter_map(|row| row.parameter).chain(list)
 }
 
@@ -145,12 +185,12 @@ impl Features {
     }
 
     /// Returns the parameters of an INIT. `kinds` holds the chunk types of Supported Extensions.
-    pub(crate) fn offer(self, kinds: &mut Vec<u8>) -> impl Iterator<Item = Parameter<'_>> {
+    pub(crate) fn offer(self, kinds: &mut Kinds) -> impl Iterator<Item = Parameter<'_>> {
         self.zero_checksum.parameter().into_iter().chain(parameters(TABLE, self.offered, kinds))
     }
 
     /// Returns the parameters of an INIT ACK. `kinds` holds the chunk types of Supported Extensions.
-    pub(crate) fn answer(self, kinds: &mut Vec<u8>) -> impl Iterator<Item = Parameter<'_>> {
+    pub(crate) fn answer(self, kinds: &mut Kinds) -> impl Iterator<Item = Parameter<'_>> {
         self.zero_checksum.parameter().into_iter().chain(parameters(TABLE, self.agreed, kinds))
     }
 

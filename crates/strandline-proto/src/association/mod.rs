@@ -16,6 +16,7 @@ pub(crate) mod offer;
 pub(crate) mod own;
 mod paths;
 mod receive;
+pub(crate) mod reconfig;
 mod report;
 pub(crate) mod restart;
 mod sack_size;
@@ -38,6 +39,7 @@ pub(crate) use self::data::ask_writable;
 use self::ecn::Ecn;
 use self::features::Features;
 pub(crate) use self::receive::{contains, starts_with};
+use self::reconfig::Reconfig;
 pub(crate) use self::setup::{Opening, PRESERVATIVE_MAX, init_packet};
 pub(crate) use self::state::State;
 use self::verification::VerificationCredit;
@@ -67,6 +69,8 @@ pub(crate) struct Association {
     pub(crate) stats: AssociationStats,
     /// Our own Initial TSN, repeated in every INIT and INIT ACK of the set-up.
     initial_tsn: Tsn,
+    /// The peer's Initial TSN.
+    peer_initial_tsn: Tsn,
     deadlines: Deadlines,
     errors: ErrorCounts,
     /// Path of the last DATA, which SACKs use (section 6.4).
@@ -81,6 +85,8 @@ pub(crate) struct Association {
     pub(crate) ecn: Option<Box<Ecn>>,
     /// The proof that long SACKs arrive; allocated if there are any.
     proof: Option<Box<Proof>>,
+    /// Reconfiguration of streams (RFC 6525); allocated when either side asks for it.
+    reconfig: Option<Box<Reconfig>>,
 }
 
 /// Flags of an association.

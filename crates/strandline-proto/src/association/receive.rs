@@ -9,8 +9,9 @@ use strandline_wire::{Packet, RawChunk, UnrecognisedAction};
 
 use super::context::Shared;
 use super::diagnostics::log_of;
+use super::features::Extensions;
 use super::offer::{append_tlv, encode_cause};
-use super::{Association, State};
+use super::{Association, State, reconfig};
 use crate::event::{CloseReason, Event};
 use crate::number::Tsn;
 use crate::path_index::PathIndex;
@@ -23,6 +24,9 @@ const REPORT_LEN_MAX: usize = 1024;
 /// packet.
 const HEARTBEATS_MAX: u8 = 4;
 
+/// Maximum number of RE-CONFIG chunks processed per packet: a response and a request, each of which may be a chunk.
+const RE_CONFIGS_MAX: u8 = 2;
+
 /// What the chunks of a packet did.
 #[derive(Default)]
 struct Seen {
@@ -34,6 +38,7 @@ struct Seen {
     marked: bool,
     immediate: bool,
     heartbeats: u8,
+    re_configs: u8,
     sack: bool,
     /// The path of the acknowledgement before this packet.
     sack_path: Option<PathIndex>,
@@ -179,6 +184,9 @@ impl Association {
             Chunk::ShutdownAck => self.on_shutdown_ack(cx, now, from),
             Chunk::ShutdownComplete(complete) => self.on_shutdown_complete(cx, now, &complete),
             Chunk::Unknown(unknown) => return Self::on_unknown(&unknown, seen),
+            Chunk::ReConfig(re_config) => {
+                return take_re_config(self, cx, now, raw, &re_config, (from, seen));
+            }
             Chunk::Ecne(ecne) => self.on_ecne(now, ecne.lowest_tsn),
             Chunk::Cwr(cwr) => self.on_cwr(cwr.lowest_tsn),
             // The endpoint handles a COOKIE ECHO before it passes the packet on, and drops an INIT. Padding has no
@@ -283,7 +291,12 @@ impl Association {
             self.errors.shutdown = 0;
             self.restart_t2(now);
         }
-        self.progress_shutdown(cx, now);
+        if self.reconfig.is_some() {
+            reconfig::progress(self, cx, now, from.unwrap_or(self.sack_path));
+        }
+        if matches!(self.state, State::ShutdownPending | State::ShutdownReceived) {
+            self.progress_shutdown(cx, now);
+        }
     }
 
     /// Changes the path of SACKs after a duplicate, because the acknowledgement may have been lost on its path
@@ -313,6 +326,26 @@ impl Association {
         self.send_abort(cx, &causes);
         self.end(cx, now, CloseReason::ProtocolViolation(what));
     }
+}
+
+/// Processes a RE-CONFIG chunk, or treats it as unknown if the extension was not negotiated.
+#[cold]
+fn take_re_config(
+    association: &mut Association,
+    cx: &mut Shared,
+    now: Time,
+    raw: &RawChunk<'_>,
+    chunk: &chunk::ReConfig<'_>,
+    (from, seen): (PathIndex, &mut Seen),
+) -> bool {
+    if !association.features.has(Extensions::RE_CONFIG) {
+        return Association::on_unknown(raw, seen);
+    }
+    if seen.re_configs < RE_CONFIGS_MAX {
+        seen.re_configs += 1;
+        reconfig::on_re_config(association, cx, now, chunk, from, &mut seen.report);
+    }
+    true
 }
 
 /// True if the packet's first chunk is of this type.

@@ -105,6 +105,10 @@ impl Association {
             ("outbound: TSN, window, recovery state", size_of::<crate::outbound::Outbound>()),
             ("outbound: queues, outstanding, streams", self.outbound.heap().total()),
             ("set-up: cookie", setup),
+            (
+                "reconfiguration of streams: requests",
+                self.reconfig.as_ref().map_or(0, |reconfig| reconfig.heap_bytes()),
+            ),
         ];
         MemoryReport { items }
     }

@@ -16,7 +16,7 @@ use super::ecn::Ecn;
 use super::features::Extensions;
 use super::offer::encode_cause;
 use super::setup::paths_of;
-use super::{Association, State};
+use super::{Association, State, reconfig};
 use crate::config::Recovery;
 use crate::event::{Event, FailureCause};
 use crate::outbound::Outbound;
@@ -131,6 +131,7 @@ impl Association {
     /// Handles action A: as if an ABORT and a new COOKIE ECHO had arrived, but the application keeps its association.
     /// Complete received messages can still be read; unacknowledged ones are reported as failed.
     fn restart(&mut self, cx: &mut Shared, now: Time, cookie: &Cookie) {
+        reconfig::end(self, cx);
         self.fail_queued(cx, FailureCause::Restarted);
         let config = Arc::clone(&self.config);
         let before = self.inbound.buffered_bytes();
@@ -152,6 +153,7 @@ impl Association {
         self.features = cookie.features;
         self.ecn = Ecn::agreed(cookie.features.has(Extensions::ECN));
         self.initial_tsn = cookie.local_initial_tsn;
+        self.peer_initial_tsn = cookie.peer_initial_tsn;
         let state = core::mem::replace(&mut self.state, State::Established);
         self.deadlines = Deadlines::default();
         self.errors = ErrorCounts::default();
@@ -187,6 +189,7 @@ impl Association {
             return;
         }
         let config = Arc::clone(&self.config);
+        self.peer_initial_tsn = cookie.peer_initial_tsn;
         let _ = self.inbound.restart(
             cookie.peer_initial_tsn,
             cookie.inbound_streams,

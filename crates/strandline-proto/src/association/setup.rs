@@ -18,7 +18,7 @@ use super::cookie::Cookie;
 use super::counts::{Deadlines, ErrorCounts};
 use super::diagnostics::log_of;
 use super::ecn::Ecn;
-use super::features::{Extensions, Features};
+use super::features::{Extensions, Features, Kinds};
 use super::offer::{Offer, Refusal, read};
 use super::state::{Setup, State};
 use super::verification::{INIT_LEN, VerificationCredit};
@@ -138,6 +138,7 @@ impl Association {
             paths,
             stats: AssociationStats::default(),
             initial_tsn,
+            peer_initial_tsn: initial_tsn,
             deadlines: Deadlines::default(),
             errors: ErrorCounts::default(),
             sack_path: PathIndex::FIRST,
@@ -147,6 +148,7 @@ impl Association {
             features,
             ecn: Ecn::declaring(features.offers(Extensions::ECN)),
             proof: None,
+            reconfig: None,
             config,
         };
         if let Some(log) = log_of(&association) {
@@ -164,7 +166,7 @@ impl Association {
         setup.sent_at = now;
         let increment_ms = setup.preservative_ms;
         let preservative = (increment_ms > 0).then_some(Parameter::CookiePreservative { increment_ms });
-        let mut kinds = Vec::new();
+        let mut kinds = Kinds::default();
         let more: Vec<_> = self.features.offer(&mut kinds).chain(preservative).collect();
         let init = self.own_init(self.local_tag);
         let ports = Ports { tag: VerificationTag(0), zero_checksum: false, ..self.ports() };
@@ -288,6 +290,7 @@ impl Association {
 
     fn adopt_numbers(&mut self, cx: &mut Shared, offer: &Offer<'_>) {
         let streams_in = offer.outbound_streams.min(self.config.inbound_streams_max);
+        self.peer_initial_tsn = offer.initial_tsn;
         self.inbound = Inbound::new(offer.initial_tsn, streams_in, self.config.receive_buffer_start());
         let streams_out = self.config.outbound_streams.min(offer.inbound_streams);
         for failed in self.outbound.set_peer(offer.a_rwnd, streams_out) {
@@ -373,6 +376,7 @@ impl Association {
             paths: paths_of(cx, now, &config, cookie),
             stats: AssociationStats::default(),
             initial_tsn: cookie.local_initial_tsn,
+            peer_initial_tsn: cookie.peer_initial_tsn,
             deadlines: Deadlines::default(),
             errors: ErrorCounts::default(),
             sack_path: PathIndex::FIRST,
@@ -382,6 +386,7 @@ impl Association {
             features: cookie.features,
             ecn: Ecn::agreed(cookie.features.has(Extensions::ECN)),
             proof: None,
+            reconfig: None,
             config,
         };
         // The cookie's way to the peer and back measures the round-trip time, unless a packet was lost and repeated

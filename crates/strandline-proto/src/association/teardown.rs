@@ -9,14 +9,11 @@ use super::build::{CONTROL_PACKET_LEN_MAX, abort_packet};
 use super::context::{Route, Shared};
 use super::diagnostics::{ControlTimer, enter, log_of};
 use super::offer::encode_cause;
-use super::{Association, State};
+use super::{Association, State, reconfig};
 use crate::event::{CloseReason, Event, FailureCause};
 use crate::path::PathState;
 use crate::path_index::{PathIndex, PerPath};
 use crate::time::Time;
-
-/// Reason for [`Association::give_up`] after too many consecutive errors (section 8.1).
-pub(super) const UNANSWERED: &str = "Association.Max.Retrans exceeded: no answer";
 
 /// Maximum number of bytes of an abort reason that are sent, or kept for the application.
 const REASON_LEN_MAX: usize = 512;
@@ -116,6 +113,7 @@ impl Association {
             }
             _ => cx.stats.aborted += 1,
         }
+        reconfig::end(self, cx);
         self.fail_queued(cx, FailureCause::AssociationEnded);
         // Incomplete messages are dropped; complete ones can still be read.
         let before = self.inbound.buffered_bytes();
@@ -146,6 +144,7 @@ impl Association {
         }
         match self.state {
             State::ShutdownPending => {
+                reconfig::stop(self, cx, true);
                 enter(self, State::ShutdownSent);
                 self.deadlines.guard = now + self.config.shutdown_guard();
                 self.stop_heartbeats();
@@ -153,6 +152,7 @@ impl Association {
                 self.send_shutdown(cx, now);
             }
             State::ShutdownReceived => {
+                reconfig::stop(self, cx, true);
                 enter(self, State::ShutdownAckSent);
                 self.deadlines.guard = Time::MAX;
                 self.stop_heartbeats();
@@ -231,6 +231,7 @@ impl Association {
                 }
                 if !matches!(self.state, State::ShutdownReceived) {
                     enter(self, State::ShutdownReceived);
+                    reconfig::stop(self, cx, false);
                     self.restart_linger(now);
                     cx.event(self.id, Event::PeerShutdown);
                 }

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use super::context::Shared;
+use super::counts::UNANSWERED;
 use super::diagnostics::{
     ControlTimer, RtxExpiry, log_mtu_change, log_of, log_rtx_expiry, log_setup_timer, trace_of,
 };
-use super::teardown::UNANSWERED;
-use super::{Association, State};
+use super::{Association, State, reconfig};
 use crate::outbound::marked_chunks;
 use crate::path_index::{PathIndex, PerPath};
 use crate::time::Time;
@@ -70,7 +70,10 @@ impl Association {
                 }
             }
             State::ShutdownSent | State::ShutdownAckSent => self.on_t2(cx, now),
-            _ => {}
+            State::Established | State::ShutdownPending | State::ShutdownReceived => {
+                reconfig::on_timer(self, cx, now);
+            }
+            State::Closed => {}
         }
     }
 
@@ -106,7 +109,7 @@ impl Association {
 
     /// Handles a missing answer on the control path: its RTO doubles, its error count grows, and the next attempt
     /// uses another path.
-    fn back_off_control_path(&mut self, cx: &mut Shared) {
+    pub(super) fn back_off_control_path(&mut self, cx: &mut Shared) {
         let config = Arc::clone(&self.config);
         let index = self.control_path;
         let path = self.paths.get_mut(index);

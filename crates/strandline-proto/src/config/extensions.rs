@@ -1,5 +1,7 @@
 //! Extensions of the protocol that an association offers in its set-up.
 
+use crate::reconfiguration::PeerRequests;
+
 /// An alternate error detection method (RFC 9653 section 3), which makes the checksum of SCTP superfluous. An
 /// application that selects one guarantees for the lower layer, on all paths and in both directions:
 ///
@@ -54,15 +56,26 @@ pub struct ExtensionsConfig {
     /// of zero are accepted, and sent if the peer declares the same. Use it only if that layer guarantees what
     /// [`ErrorDetectionMethod`] demands. Default `None`: every packet needs its checksum.
     pub zero_checksum: Option<ErrorDetectionMethod>,
+    /// Reconfiguration of streams (RFC 6525): either side may ask to reset streams or to add some. Default true, since
+    /// nothing happens before one asks.
+    pub stream_reconfiguration: bool,
+    /// Which requests of the peer to reconfigure streams are performed. A change also applies to existing
+    /// associations. Default none.
+    pub peer_requests: PeerRequests,
 }
 
 impl ExtensionsConfig {
     /// No extension.
-    pub const NONE: Self = Self { ecn: false, zero_checksum: None };
+    pub const NONE: Self = Self {
+        ecn: false,
+        zero_checksum: None,
+        stream_reconfiguration: false,
+        peer_requests: PeerRequests::NONE,
+    };
 }
 
 impl Default for ExtensionsConfig {
     fn default() -> Self {
-        Self::NONE
+        Self { stream_reconfiguration: true, ..Self::NONE }
     }
 }

@@ -18,7 +18,7 @@ use super::input::never_answered;
 use crate::association::addresses::set_local;
 use crate::association::context::Route;
 use crate::association::cookie::{Cookie, CookieError};
-use crate::association::features::Features;
+use crate::association::features::{Features, Kinds};
 use crate::association::offer::{Offer, Refusal, encode_cause, read, refuse};
 use crate::association::restart::CookieAction;
 use crate::association::{AnswerPorts, Association, PRESERVATIVE_MAX, State, control_packet, init_packet};
@@ -229,7 +229,7 @@ impl Endpoint {
             unrecognised.iter().flatten().map(|raw| Parameter::UnrecognisedParameter(raw.as_bytes()));
         // The declaration comes first, because parameters that do not fit are left out and the peer relies on this
         // one.
-        let mut kinds = Vec::new();
+        let mut kinds = Kinds::default();
         let more: Vec<Parameter<'_>> = features.answer(&mut kinds).chain(cookie).chain(reported).collect();
         init_packet(shared, route, ports, init, &answer.local, Some(offer), &more);
         shared.stats.inits += 1;

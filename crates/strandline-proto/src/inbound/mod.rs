@@ -8,6 +8,7 @@
 //! | [`reassembly`] | fragments, by the form in which they are numbered |
 //! | [`ordering`] | streams |
 //! | [`window`] | receive buffer, a_rwnd |
+//! | [`reconfigure`] | resets of numbers, more streams |
 //! | [`sack`], [`duplicates`] | when to acknowledge, duplicates |
 //! | [`flow`] | rate of arriving data, for acknowledgements and the window |
 //! | [`arena`] | memory for the bytes |
@@ -21,6 +22,7 @@ mod flow;
 mod ordering;
 mod reassembly;
 mod receive;
+pub(crate) mod reconfigure;
 mod sack;
 mod tsn_map;
 mod window;
@@ -33,6 +35,7 @@ use strandline_wire::chunk::sack as chunk;
 
 pub(crate) use self::arena::Arena;
 use self::flow::{EVERY_MIN, Flow, SACK_DELAY_MIN};
+pub(crate) use self::ordering::Barred;
 use self::ordering::StreamOrder;
 use self::reassembly::Reassembly;
 pub(crate) use self::receive::DataOutcome;
@@ -170,7 +173,7 @@ impl Inbound {
         if !self.reassembly.is_empty() {
             return Some("shutdown in the middle of a message: its last fragment has not arrived");
         }
-        if self.order.has_waiting() {
+        if self.order.has_messages() {
             return Some("shutdown while a message is missing: a stream sequence number was left out");
         }
         None

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::event::Message;
-use crate::number::{Ssn, StreamId};
+use crate::number::{Ssn, StreamId, Tsn};
+use crate::reconfiguration::Streams;
 use crate::stream_numbers::StreamNumbers;
 
 /// The position of an ordered message in its stream.
@@ -17,8 +18,25 @@ pub(super) enum Turn {
     Past,
 }
 
-/// Waiting messages by stream and SSN. The next SSN of a stream is looked up exactly, so their order does not matter.
-type Waiting = BTreeMap<(StreamId, u16), Message>;
+/// What the order of streams needs only at times.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// Waiting messages by stream and SSN. The next SSN of a stream is looked up exactly, so their order does not
+    /// matter.
+    messages: BTreeMap<(StreamId, u16), Message>,
+    /// Messages that are not accepted yet, because the peer reconfigures streams.
+    barred: Option<Barred>,
+}
+
+/// Messages of the peer that must not be accepted before a reconfiguration is complete (RFC 6525).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Barred {
+    /// Messages on these streams beyond this TSN: the streams are reset once everything up to it has arrived (section
+    /// 5.2.2 step E2).
+    Beyond(Streams, Tsn),
+    /// Ordered messages whose SSN is past: the peer may have set all numbers back already, as it was asked to.
+    Past,
+}
 
 /// The order of all streams.
 #[derive(Debug, Default)]
@@ -53,20 +71,60 @@ impl StreamOrder {
         self.numbers.take(stream);
     }
 
+    /// True if a message waits, or some are barred: a message needs a closer look even if its turn has come.
     #[inline]
     pub(super) fn has_waiting(&self) -> bool {
-        self.numbers.state().is_some_and(|waiting| !waiting.is_empty())
+        self.numbers.state().is_some_and(|waiting| !waiting.messages.is_empty() || waiting.barred.is_some())
+    }
+
+    /// True if a message waits for its turn.
+    pub(super) fn has_messages(&self) -> bool {
+        self.numbers.state().is_some_and(|waiting| !waiting.messages.is_empty())
+    }
+
+    /// True if a message waits on one of these streams.
+    pub(super) fn has_messages_of(&self, streams: &Streams) -> bool {
+        let waits = |waiting: &Waiting| waiting.messages.keys().any(|(stream, _)| streams.contains(*stream));
+        self.numbers.state().is_some_and(waits)
+    }
+
+    /// Bars messages, or none any more.
+    pub(super) fn set_barred(&mut self, barred: Option<Barred>) {
+        if barred.is_some() || self.numbers.state().is_some() {
+            self.numbers.state_or_default().barred = barred;
+        }
+    }
+
+    /// True if the message must not be accepted now. Its first TSN lies `ahead` beyond the cumulative TSN.
+    pub(super) fn is_barred(&self, stream: StreamId, ssn: Ssn, tsn: Tsn, ahead: u32) -> bool {
+        match self.numbers.state().and_then(|waiting| waiting.barred.as_ref()) {
+            None => false,
+            Some(Barred::Beyond(streams, last)) => tsn.is_after(*last) && streams.contains(stream),
+            Some(Barred::Past) => self.turn(stream, ssn, ahead) == Turn::Past,
+        }
+    }
+
+    /// Sets the next SSNs of streams back to 0.
+    pub(super) fn reset(&mut self, streams: &Streams) {
+        self.numbers.reset(streams);
+    }
+
+    /// Drops all messages that wait.
+    pub(super) fn drop_messages(&mut self) {
+        if let Some(waiting) = self.numbers.state_mut() {
+            waiting.messages.clear();
+        }
     }
 
     /// Stores a message until its turn. Returns false if a message with its SSN is already waiting.
     pub(super) fn wait(&mut self, message: Message) -> bool {
-        self.numbers.state_or_default().insert((message.stream, message.ssn.0), message).is_none()
+        self.numbers.state_or_default().messages.insert((message.stream, message.ssn.0), message).is_none()
     }
 
     /// Takes the message whose turn has come on a stream.
     pub(super) fn take_next(&mut self, stream: StreamId) -> Option<Message> {
         let key = (stream, self.numbers.next(stream).0);
-        self.numbers.state_mut()?.remove(&key)
+        self.numbers.state_mut()?.messages.remove(&key)
     }
 
     /// Frees the memory for waiting messages if none waits.
@@ -79,8 +137,8 @@ impl StreamOrder {
     /// Returns the heap bytes of the records, and of the held payload.
     pub(super) fn heap_bytes(&self) -> (usize, usize) {
         let Some(waiting) = self.numbers.state() else { return (0, 0) };
-        let records = waiting.len() * size_of::<((StreamId, u16), Message)>();
-        let payload = waiting.values().map(|message| message.data.len()).sum();
+        let records = waiting.messages.len() * size_of::<((StreamId, u16), Message)>();
+        let payload = waiting.messages.values().map(|message| message.data.len()).sum();
         (self.numbers.heap_bytes() + records, payload)
     }
 }

@@ -16,6 +16,7 @@ use super::tsn_map::{Place, TsnMap};
 use super::window::Window;
 use crate::event::Message;
 use crate::number::{Ppid, Ssn, StreamId, Tsn};
+use crate::reconfiguration::Streams;
 
 /// A description of the violation.
 pub(super) type Violation = &'static str;
@@ -125,6 +126,13 @@ impl Reassembly {
     ) -> Option<Message> {
         match self {
             Self::ByTsn(form) => form.take_part(point, order, stuck),
+        }
+    }
+
+    /// Returns true if a message on one of these streams has begun at or before the cumulative TSN and has not ended.
+    pub(super) fn has_open(&self, streams: &Streams) -> bool {
+        match self {
+            Self::ByTsn(form) => form.open_stream().is_some_and(|stream| streams.contains(stream)),
         }
     }
 

@@ -8,6 +8,7 @@ use super::arena::Arena;
 use super::flow::Flow;
 use super::ordering::Turn;
 use super::reassembly::{Context, Header, Violation};
+use super::reconfigure::is_barred;
 use super::tsn_map::{AHEAD_MAX, Place};
 use super::window::{HELD_COST, message_cost};
 use crate::event::Message;
@@ -41,6 +42,8 @@ pub(crate) enum DropReason {
     BufferFull,
     /// Its TSN is more than 65,535 ahead of the cumulative TSN: no gap block could report it.
     TooFarAhead,
+    /// A reconfiguration of streams must be complete before.
+    Barred,
 }
 
 impl Inbound {
@@ -152,6 +155,10 @@ impl Inbound {
                 return DataOutcome::Dropped(DropReason::BufferFull);
             }
             Err(why) => return DataOutcome::Violation(why),
+        }
+        if data.beginning && !data.unordered && self.order.has_waiting() && is_barred(self, data) {
+            self.sack.on_trouble();
+            return DataOutcome::Dropped(DropReason::Barred);
         }
         if data.stream.0 >= self.streams {
             self.record(data.tsn, place);

@@ -12,6 +12,7 @@ use super::copies::{Copies, Place};
 use super::fragment::Rest;
 use crate::event::{FailedMessage, FailureCause, SendInfo};
 use crate::number::{Ssn, Tsn};
+use crate::reconfiguration::Streams;
 use crate::time::Time;
 
 /// Identifies a message while it is in the slab. Keys are reused.
@@ -217,6 +218,12 @@ impl Messages {
         self.free = key;
         self.len -= 1;
         Some(FailedMessage { info, data, sent, cause })
+    }
+
+    /// Returns the number of messages of these streams that are not sent to their ends.
+    pub(super) fn unsent_of(&self, streams: &Streams) -> usize {
+        let unsent = |message: &&Message| message.rest().len > 0 && streams.contains(message.info.stream);
+        self.entries.iter().filter(unsent).count()
     }
 
     /// Returns the number of messages.

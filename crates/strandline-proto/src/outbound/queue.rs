@@ -7,6 +7,7 @@ use crate::config::{AssociationConfig, StreamScheduler};
 use crate::error::SendError;
 use crate::number::StreamId;
 
+use super::held::Held;
 use super::messages::{Message, MessageKey, Messages};
 use super::scheduler::{AnyScheduler, Fragment, Scheduler};
 
@@ -35,7 +36,7 @@ pub(super) struct Queue {
     under_way: Option<MessageKey>,
     /// Fragments of several messages may alternate, so that no message is ever `under_way`.
     interleaves: bool,
-    /// Messages of which nothing was sent.
+    /// Messages of which nothing was sent, including those that are held back.
     waiting: usize,
     /// Payload bytes without a TSN, including those of messages that are partly sent.
     pending_bytes: usize,
@@ -44,6 +45,8 @@ pub(super) struct Queue {
     blocked: Option<Blocked>,
     /// Size of the send buffer in bytes.
     limit: u32,
+    /// Messages that wait for a reset of their streams; allocated while one is under way.
+    pub(super) held: Option<Box<Held>>,
 }
 
 impl Queue {
@@ -107,9 +110,15 @@ impl Queue {
     #[inline]
     pub(super) fn push(&mut self, messages: &mut Messages, message: Message) {
         self.buffered_bytes += message.len();
-        self.pending_bytes += message.len();
         self.waiting += 1;
         let stream = message.info.stream;
+        if let Some(held) = &mut self.held
+            && held.concerns(stream)
+        {
+            let key = messages.insert(message);
+            return held.push(messages, key);
+        }
+        self.pending_bytes += message.len();
         let key = messages.insert(message);
         self.scheduler.push(messages, stream, key);
     }
@@ -188,6 +197,20 @@ impl Queue {
         self.waiting -= usize::from(begins);
         self.under_way = (!ends && !self.interleaves).then_some(fragment.message);
         self.scheduler.on_sent(messages, fragment, len, ends);
+        if ends && let Some(held) = &mut self.held {
+            held.on_gone(fragment.stream);
+        }
+    }
+
+    /// Lets messages that were held back be sent.
+    pub(super) fn release_held(&mut self, messages: &mut Messages) {
+        let Some(mut held) = self.held.take() else { return };
+        while let Some(key) = held.pop(messages) {
+            let Some(message) = messages.get(key) else { continue };
+            self.pending_bytes += message.len();
+            let stream = message.info.stream;
+            self.scheduler.push(messages, stream, key);
+        }
     }
 
     /// Records that `len` bytes were cumulatively acknowledged.
@@ -246,7 +269,11 @@ impl Queue {
     /// message that is under way twice.
     pub(super) fn into_keys(mut self, messages: &mut Messages) -> Vec<MessageKey> {
         let waiting = core::iter::from_fn(|| self.scheduler.pop(messages));
-        self.under_way.into_iter().chain(waiting).collect()
+        let mut keys: Vec<_> = self.under_way.into_iter().chain(waiting).collect();
+        if let Some(held) = &mut self.held {
+            keys.extend(core::iter::from_fn(|| held.pop(messages)));
+        }
+        keys
     }
 
     pub(super) fn pending_bytes(&self) -> usize {
@@ -255,6 +282,11 @@ impl Queue {
 
     pub(super) fn pending_messages(&self) -> usize {
         self.waiting
+    }
+
+    /// Returns the number of messages of which nothing was sent and that may be.
+    pub(super) fn ready_messages(&self) -> usize {
+        self.waiting.saturating_sub(self.held.as_ref().map_or(0, |held| held.count))
     }
 
     pub(super) fn buffered_bytes(&self) -> usize {

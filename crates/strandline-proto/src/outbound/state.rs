@@ -59,13 +59,18 @@ impl Outbound {
         self.sent().map_or(self.idle_next.previous(), |sent| sent.outstanding.cumulative_ack())
     }
 
-    /// True if nothing is queued or outstanding: everything was delivered to the peer.
+    /// True if nothing is queued, outstanding or held back: everything was delivered to the peer, and no reset of
+    /// outgoing streams is under way.
     #[must_use]
     pub(crate) fn is_empty(&self) -> bool {
-        !self.has_pending() && self.sent().is_none_or(|sent| sent.outstanding.is_empty())
+        !self.has_pending()
+            && self
+                .busy
+                .as_deref()
+                .is_none_or(|busy| busy.sent.outstanding.is_empty() && busy.queue.held.is_none())
     }
 
-    /// True if data waits that was never sent.
+    /// True if data waits that was never sent and may be.
     #[must_use]
     pub(crate) fn has_pending(&self) -> bool {
         self.pending_bytes() > 0
@@ -103,7 +108,7 @@ impl Outbound {
         self.busy.as_ref().map_or(0, |busy| busy.messages.len() - busy.queue.pending_messages())
     }
 
-    /// Returns the bytes of user data that were never sent.
+    /// Returns the bytes of user data that were never sent and may be.
     #[must_use]
     pub(crate) fn pending_bytes(&self) -> usize {
         self.busy.as_ref().map_or(0, |busy| busy.queue.pending_bytes())
@@ -119,7 +124,9 @@ impl Outbound {
     /// does not hold it back.
     #[must_use]
     pub(crate) fn has_full_packet(&self, packet_space: usize) -> bool {
-        self.pending_bytes() + self.pending_messages() * DATA_CHUNK_HEADER_LEN >= packet_space
+        let headers =
+            self.busy.as_ref().map_or(0, |busy| busy.queue.ready_messages()) * DATA_CHUNK_HEADER_LEN;
+        self.pending_bytes() + headers >= packet_space
     }
 
     /// Returns the bytes that count against the send buffer: given and not cumulatively acknowledged.
@@ -133,7 +140,7 @@ impl Outbound {
     #[must_use]
     pub(crate) fn bytes_until_blocked(&self) -> u32 {
         let Some(busy) = self.busy.as_ref().filter(|busy| busy.queue.is_blocked()) else { return u32::MAX };
-        let headers = busy.queue.pending_messages() * DATA_CHUNK_HEADER_LEN;
+        let headers = busy.queue.ready_messages() * DATA_CHUNK_HEADER_LEN;
         u32::try_from(busy.queue.pending_bytes() + headers).unwrap_or(u32::MAX)
     }
 

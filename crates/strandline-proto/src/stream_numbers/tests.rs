@@ -50,3 +50,23 @@ fn high_stream_costs_little() {
     assert_eq!(numbers.take(StreamId(4)), Ssn(0));
     assert_eq!(numbers.take(StreamId(3)), Ssn(1));
 }
+
+/// A reset concerns the streams that are listed, or all, and allocates nothing.
+#[test]
+fn numbers_are_reset() {
+    let far = [StreamId(2), StreamId(40), StreamId(700), StreamId(65_535)];
+    let mut numbers = StreamNumbers::<()>::default();
+    numbers.reset(&Streams::from(far));
+    assert_eq!((numbers.heap_bytes(), numbers.are_zero(&Streams::All)), (0, true));
+    for stream in far {
+        numbers.take(stream);
+        numbers.take(stream);
+    }
+    let some = Streams::from([StreamId(2), StreamId(700), StreamId(9)]);
+    numbers.reset(&some);
+    assert!(numbers.are_zero(&some) && !numbers.are_zero(&Streams::All));
+    assert_eq!(far.map(|stream| numbers.next(stream)), [Ssn(0), Ssn(2), Ssn(0), Ssn(2)]);
+    numbers.reset(&Streams::All);
+    assert!(numbers.are_zero(&Streams::All));
+    assert_eq!(far.map(|stream| numbers.next(stream)), [Ssn(0); 4]);
+}

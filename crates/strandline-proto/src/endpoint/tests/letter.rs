@@ -330,7 +330,10 @@ fn default_init_triggers_no_reports() {
     for never in [kind::ABORT, kind::ERROR] {
         assert!(!sent.contains(&never), "{never}");
     }
-    assert_eq!(parameters(&pair.log), BTreeSet::from([5, 7]));
+    // IPv4 Address, State Cookie, and Supported Extensions, which others skip without a report.
+    let supported = strandline_wire::parameter::kind::SUPPORTED_EXTENSIONS;
+    assert_eq!(parameters(&pair.log), BTreeSet::from([5, 7, supported]));
+    assert_eq!(supported >> 14, 0b10, "skip, and do not report");
     // Flags that RFC 9260 does not define are 0: there are only I, U, B and E of DATA.
     for sent in &pair.log {
         for raw in Packet::parse(&sent.bytes).unwrap().chunks().flatten() {

@@ -148,6 +148,11 @@ impl ByTsn {
         open.header.is_next(order).then(|| open.take(false, lengths))
     }
 
+    /// Returns the stream of the open message.
+    pub(super) fn open_stream(&self) -> Option<StreamId> {
+        Some(self.held.as_ref()?.open.as_ref()?.header.stream)
+    }
+
     /// Returns the stream of the open message if a part of it was taken.
     pub(super) fn partly_delivered(&self) -> Option<StreamId> {
         let open = self.held.as_ref()?.open.as_ref()?;

@@ -1,0 +1,295 @@
+//! The state of reconfiguration, without the association.
+
+use core::time::Duration;
+
+use strandline_wire::parameter::re_config::{Response, ResultCode};
+
+use crate::number::{RequestNumber, Tsn};
+use crate::reconfiguration::{StreamDirection, Streams};
+use crate::time::Time;
+
+/// Number of the peer's latest requests whose verdicts are kept: a chunk has at most two.
+const VERDICTS_MAX: usize = 2;
+
+/// Maximum number of responses that are owed at a time.
+const OWED_MAX: usize = 4;
+
+/// Maximum number of doublings of the timer while the peer answers that the request is in progress.
+const DOUBLINGS_MAX: u16 = 6;
+
+/// The state of reconfiguration. Allocated at first use.
+#[derive(Debug)]
+pub(in super::super) struct Reconfig {
+    /// Number of our next request.
+    pub(super) next: RequestNumber,
+    /// Number of the peer's next request.
+    pub(super) expected: RequestNumber,
+    pub(super) active: Option<Active>,
+    /// The peer's request that begins once nothing is active.
+    pub(super) asked: Option<Asked>,
+    /// The peer's reset of its outgoing streams that waits for missing data.
+    pub(super) deferred: Option<Deferred>,
+    /// Verdicts on the peer's latest requests.
+    verdicts: Vec<(RequestNumber, Verdict)>,
+    /// Numbers of the peer's requests to respond to.
+    pub(super) owed: Vec<RequestNumber>,
+    /// Our latest Incoming SSN Reset Request: the peer may perform it, whatever the configuration says.
+    pub(super) consented: Option<RequestNumber>,
+    /// Number of incoming streams that we asked for and that the peer has not added yet.
+    pub(super) wanted_streams: u16,
+    /// True once all numbers began anew.
+    pub(super) renumbered: bool,
+    /// When our latest SSN/TSN Reset Request was sent.
+    pub(super) renumbered_at: Option<Time>,
+}
+
+/// What is under way.
+#[derive(Debug)]
+pub(super) enum Active {
+    /// A request of ours.
+    Own(Own),
+    /// The peer's SSN/TSN Reset Request, until all our data is acknowledged.
+    Drain(RequestNumber),
+}
+
+/// A request of the peer that we can only perform by a request of ours, or once our data is acknowledged.
+#[derive(Debug)]
+pub(super) enum Asked {
+    /// Reset outgoing streams.
+    Reset(RequestNumber, Streams),
+    /// Add this many outgoing streams.
+    Add(u16),
+    /// Reset all numbers.
+    Renumber(RequestNumber),
+}
+
+/// See [`Reconfig::deferred`].
+#[derive(Debug)]
+pub(super) struct Deferred {
+    pub(super) number: RequestNumber,
+    pub(super) streams: Streams,
+    /// The peer's last TSN before the reset.
+    pub(super) last: Tsn,
+}
+
+/// What became of a request of the peer.
+#[derive(Debug, Clone)]
+pub(super) enum Verdict {
+    /// It is in progress.
+    Pending,
+    /// This is the response.
+    Is(Response),
+    /// Our own request, with these parameters, is the response.
+    Request(Vec<u8>),
+}
+
+/// What a request of ours asks for.
+#[derive(Debug, Clone)]
+pub(super) enum Work {
+    Reset(StreamDirection, Streams),
+    Renumber,
+    Add { outgoing: u16, incoming: u16 },
+}
+
+/// A request of ours.
+#[derive(Debug)]
+pub(super) struct Own {
+    pub(super) work: Work,
+    /// The peer's request that it performs.
+    pub(super) performs: Option<RequestNumber>,
+    /// True if the application asked for it, and not the peer.
+    pub(super) by_application: bool,
+    pub(super) stage: Stage,
+}
+
+/// How far a request of ours has come.
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// Data must be acknowledged before: up to this TSN, once all of it was sent.
+    Waiting(Option<Tsn>),
+    Sent(Sent),
+}
+
+/// A request that was sent, or is about to be.
+#[derive(Debug)]
+pub(super) struct Sent {
+    /// The parameters.
+    pub(super) bytes: Vec<u8>,
+    /// True if it must be sent now.
+    due: bool,
+    /// The parts that are not answered yet.
+    pub(super) parts: Vec<(RequestNumber, Part)>,
+    /// Number of expiries of the timer since the latest response.
+    pub(super) unanswered: u16,
+    /// Number of responses that said that it is in progress.
+    pub(super) in_progress: u16,
+}
+
+/// One parameter of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    ResetOutgoing,
+    ResetIncoming,
+    Renumber,
+    AddOutgoing,
+    AddIncoming,
+}
+
+/// A request that must be sent now.
+#[derive(Debug)]
+pub(super) struct Due {
+    pub(super) bytes: Vec<u8>,
+    /// True if it may share a chunk with a response.
+    pub(super) goes_with_response: bool,
+}
+
+impl Sent {
+    pub(super) fn new(bytes: Vec<u8>, parts: Vec<(RequestNumber, Part)>) -> Self {
+        Self { bytes, due: true, parts, unanswered: 0, in_progress: 0 }
+    }
+
+    /// Lets it be sent again.
+    pub(super) fn repeat(&mut self) {
+        self.due = true;
+    }
+
+    /// Returns true if a part depends on a request that the peer must send.
+    pub(super) fn needs_peer(&self) -> bool {
+        self.parts.iter().any(|(_, part)| matches!(part, Part::ResetIncoming | Part::Renumber))
+    }
+
+    pub(super) fn has(&self, wanted: Part) -> bool {
+        self.parts.iter().any(|(_, part)| *part == wanted)
+    }
+}
+
+impl Own {
+    /// Returns the time until it is sent again. The RTO is doubled by unanswered requests already; here it is also
+    /// doubled while the peer answers that the request is in progress (section 5.2.7 step H2).
+    pub(super) fn waits(&self, rto: Duration) -> Duration {
+        match &self.stage {
+            Stage::Waiting(_) => rto,
+            Stage::Sent(sent) => rto * (1 << sent.in_progress.saturating_sub(1).min(DOUBLINGS_MAX)),
+        }
+    }
+}
+
+impl Reconfig {
+    /// Creates the state of an association whose sides had these initial TSNs: requests are numbered from there
+    /// (section 4.1).
+    pub(super) fn new(own: Tsn, peers: Tsn) -> Self {
+        Self {
+            next: RequestNumber(own.0),
+            expected: RequestNumber(peers.0),
+            active: None,
+            asked: None,
+            deferred: None,
+            verdicts: Vec::new(),
+            owed: Vec::new(),
+            consented: None,
+            wanted_streams: 0,
+            renumbered: false,
+            renumbered_at: None,
+        }
+    }
+
+    /// Returns the number of a new request.
+    pub(super) fn take_number(&mut self) -> RequestNumber {
+        let number = self.next;
+        self.next = number.next();
+        number
+    }
+
+    /// Returns our request, if it was sent.
+    pub(super) fn sent(&self) -> Option<&Sent> {
+        match &self.active {
+            Some(Active::Own(Own { stage: Stage::Sent(sent), .. })) => Some(sent),
+            _ => None,
+        }
+    }
+
+    /// Returns our request, if it was sent.
+    pub(super) fn sent_mut(&mut self) -> Option<&mut Sent> {
+        match &mut self.active {
+            Some(Active::Own(Own { stage: Stage::Sent(sent), .. })) => Some(sent),
+            _ => None,
+        }
+    }
+
+    /// Returns our request if it must be sent now, which it is by that.
+    pub(super) fn take_due(&mut self) -> Option<Due> {
+        let sent = self.sent_mut()?;
+        if !core::mem::take(&mut sent.due) {
+            return None;
+        }
+        let goes_with_response = matches!(sent.parts[..], [(_, Part::ResetOutgoing)]);
+        Some(Due { bytes: sent.bytes.clone(), goes_with_response })
+    }
+
+    /// Returns the verdict on a request of the peer, unless it is too old or was never received.
+    pub(super) fn verdict(&self, number: RequestNumber) -> Option<Verdict> {
+        let known = self.verdicts.iter().find(|(known, _)| *known == number);
+        known.map(|(_, verdict)| verdict.clone())
+    }
+
+    /// Records a verdict.
+    pub(super) fn set_verdict(&mut self, number: RequestNumber, verdict: Verdict) {
+        if let Some((_, known)) = self.verdicts.iter_mut().find(|(known, _)| *known == number) {
+            *known = verdict;
+            return;
+        }
+        if self.verdicts.len() >= VERDICTS_MAX {
+            self.verdicts.remove(0);
+        }
+        self.verdicts.push((number, verdict));
+    }
+
+    /// Refuses the peer's requests that wait for something of ours, or that a request of ours would have performed: with
+    /// `sent` even one that was sent.
+    pub(super) fn deny_pending(&mut self, sent: bool) {
+        let asked = match self.asked.take() {
+            Some(Asked::Reset(number, _) | Asked::Renumber(number)) => Some(number),
+            Some(Asked::Add(_)) | None => None,
+        };
+        let active = match &self.active {
+            Some(Active::Drain(number)) => Some(*number),
+            Some(Active::Own(Own { performs, stage, .. })) => {
+                performs.filter(|_| sent || matches!(stage, Stage::Waiting(_)))
+            }
+            None => None,
+        };
+        for number in asked.into_iter().chain(active) {
+            self.set_verdict(number, Verdict::Is(Response::new(number, ResultCode::DENIED)));
+            self.owe(number);
+        }
+    }
+
+    /// Records that a response is owed.
+    pub(super) fn owe(&mut self, number: RequestNumber) {
+        if self.owed.len() < OWED_MAX && !self.owed.contains(&number) {
+            self.owed.push(number);
+        }
+    }
+
+    /// Returns the heap bytes, itself included.
+    pub(in super::super) fn heap_bytes(&self) -> usize {
+        let verdicts = self.verdicts.capacity() * size_of::<(RequestNumber, Verdict)>();
+        let listed = |streams: &Streams| size_of_val(streams.list());
+        let own = match &self.active {
+            Some(Active::Own(Own { work: Work::Reset(_, streams), .. })) => listed(streams),
+            _ => 0,
+        };
+        let asked = match &self.asked {
+            Some(Asked::Reset(_, streams)) => listed(streams),
+            _ => 0,
+        };
+        let deferred = self.deferred.as_ref().map_or(0, |deferred| listed(&deferred.streams));
+        let sent = self.sent().map_or(0, |sent| sent.bytes.capacity());
+        let owed = self.owed.capacity() * size_of::<RequestNumber>();
+        size_of::<Self>() + verdicts + owed + own + asked + deferred + sent
+    }
+
+    pub(super) fn is_renumbering(&self) -> bool {
+        self.renumbered || self.sent().is_some_and(|sent| sent.has(Part::Renumber))
+    }
+}
