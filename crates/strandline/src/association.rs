@@ -6,8 +6,10 @@ use std::task::Poll;
 use bytes::Bytes;
 use strandline_proto::config::AssociationConfig;
 use strandline_proto::endpoint::Connect;
+use strandline_proto::error::ReconfigureError;
 use strandline_proto::event::{Message, SendInfo};
 use strandline_proto::number::StreamId;
+use strandline_proto::reconfiguration::{StreamDirection, Streams};
 use strandline_proto::stats::{PathStatus, Status};
 
 use crate::bind::Bind;
@@ -329,6 +331,34 @@ impl Association {
         let id = self.handle.id();
         self.handle.shard().with(|state, _| state.subscribe(id));
         Events::new(Arc::clone(&self.handle))
+    }
+
+    /// Asks for a reset of streams: see [`Control::reset_streams`].
+    ///
+    /// # Errors
+    /// See [`Control::reset_streams`].
+    pub fn reset_streams(
+        &self,
+        direction: StreamDirection,
+        streams: impl Into<Streams>,
+    ) -> Result<(), ReconfigureError> {
+        self.control().reset_streams(direction, streams)
+    }
+
+    /// Asks for a reset of all sequence numbers: see [`Control::reset_association`].
+    ///
+    /// # Errors
+    /// See [`Control::reset_association`].
+    pub fn reset_association(&self) -> Result<(), ReconfigureError> {
+        self.control().reset_association()
+    }
+
+    /// Asks for more streams: see [`Control::add_streams`].
+    ///
+    /// # Errors
+    /// See [`Control::add_streams`].
+    pub fn add_streams(&self, outgoing: u16, incoming: u16) -> Result<(), ReconfigureError> {
+        self.control().add_streams(outgoing, incoming)
     }
 
     /// Shuts the association down gracefully and waits until it has ended: queued messages of both sides are

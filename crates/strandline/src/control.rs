@@ -5,7 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use strandline_proto::config::{AssociationConfig, StreamScheduler};
 use strandline_proto::congestion::Algorithm;
-use strandline_proto::error::{ConfigureError, PathError};
+use strandline_proto::endpoint::Reconfigure;
+use strandline_proto::error::{ConfigureError, PathError, ReconfigureError};
+use strandline_proto::reconfiguration::{StreamDirection, Streams};
 use strandline_proto::stats::{MemoryReport, PathStatus, Status};
 
 use crate::address::Address;
@@ -107,6 +109,127 @@ impl<'a> Control<'a> {
     /// ([`AssociationConfig::stream_scheduler`]).
     pub fn set_stream_scheduler(&self, scheduler: StreamScheduler) {
         self.shard.with(|state, _| state.engine.set_stream_scheduler(self.id.id, scheduler));
+    }
+
+    /// Asks for a reset of streams (RFC 6525): their sequence numbers begin at 0 again, so that they can serve another
+    /// purpose. For outgoing streams it takes place once the peer has acknowledged what was sent before; what is sent
+    /// afterwards waits for the outcome. [`StreamsReset`](crate::Notification::StreamsReset) reports it, on the peer's
+    /// side, too, if [`PeerRequests::reset_streams`](crate::PeerRequests::reset_streams) allows it there.
+    ///
+    /// ```
+    /// use strandline::{
+    ///     Association, AssociationConfig, ExtensionsConfig, Listener, Notification, Outcome, Peer, PeerRequests,
+    ///     SendInfo, Ssn, Stack, StreamDirection, StreamId,
+    /// };
+    /// # use strandline::memory::Network;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let network = Network::new();
+    /// let extensions = ExtensionsConfig { peer_requests: PeerRequests::ALL, ..ExtensionsConfig::default() };
+    /// let config = AssociationConfig { extensions, ..AssociationConfig::default() };
+    /// # let here = Stack::builder().memory(&network, ["10.0.0.1".parse()?])?;
+    /// let there = Stack::builder().association(config).memory(&network, ["10.0.0.2".parse()?])?;
+    /// # let listener = Listener::bind(&there, 7)?;
+    /// # let client = Association::connect(&here, Peer::new([10, 0, 0, 2], 7)).await?;
+    /// # let server = listener.accept().await?;
+    /// let mut events = client.events();
+    /// client.send(b"for one purpose", SendInfo::on(StreamId(3))).await?;
+    /// client.control().reset_streams(StreamDirection::Outgoing, StreamId(3))?;
+    /// client.send(b"for another", SendInfo::on(StreamId(3))).await?;
+    ///
+    /// for _ in 0..2 {
+    ///     assert_eq!(server.recv().await?.ok_or("end")?.ssn, Ssn(0));
+    /// }
+    /// let outcome = events.next().await.ok_or("the association has ended")?;
+    /// assert!(matches!(outcome, Notification::StreamsReset { outcome: Outcome::Performed, .. }));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the peer doesn't support it, a request of either side is in progress, the association isn't established, a
+    /// stream doesn't exist, or more than 256 are listed.
+    pub fn reset_streams(
+        &self,
+        direction: StreamDirection,
+        streams: impl Into<Streams>,
+    ) -> Result<(), ReconfigureError> {
+        self.ask(Reconfigure::ResetStreams(direction, streams.into()))
+    }
+
+    /// Asks for a reset of the sequence numbers of all streams in both directions, and of the TSNs (RFC 6525). It
+    /// takes place once the peer has acknowledged what was sent before; what is sent afterwards waits for the outcome,
+    /// which [`AssociationReset`](crate::Notification::AssociationReset) reports. Keep receiving meanwhile: the peer
+    /// answers once its own data is acknowledged.
+    ///
+    /// ```
+    /// use strandline::{
+    ///     Association, AssociationConfig, ExtensionsConfig, Listener, Notification, Outcome, Peer, PeerRequests,
+    ///     Stack,
+    /// };
+    /// # use strandline::memory::Network;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let network = Network::new();
+    /// let extensions = ExtensionsConfig { peer_requests: PeerRequests::ALL, ..ExtensionsConfig::default() };
+    /// let config = AssociationConfig { extensions, ..AssociationConfig::default() };
+    /// # let here = Stack::builder().memory(&network, ["10.0.0.1".parse()?])?;
+    /// let there = Stack::builder().association(config).memory(&network, ["10.0.0.2".parse()?])?;
+    /// # let listener = Listener::bind(&there, 7)?;
+    /// # let client = Association::connect(&here, Peer::new([10, 0, 0, 2], 7)).await?;
+    /// # let server = listener.accept().await?;
+    /// let mut events = client.events();
+    /// client.control().reset_association()?;
+    /// let outcome = events.next().await.ok_or("the association has ended")?;
+    /// assert!(matches!(outcome, Notification::AssociationReset { outcome: Outcome::Performed, .. }));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`reset_streams`](Self::reset_streams), and within 30 seconds of an earlier request.
+    pub fn reset_association(&self) -> Result<(), ReconfigureError> {
+        self.ask(Reconfigure::ResetAssociation)
+    }
+
+    /// Asks for more streams behind the existing ones (RFC 6525).
+    /// [`StreamsChanged`](crate::Notification::StreamsChanged) reports the outcome; [`status`](Self::status) returns
+    /// the numbers of streams.
+    ///
+    /// ```
+    /// use strandline::{
+    ///     Association, AssociationConfig, ExtensionsConfig, Listener, Notification, Outcome, Peer, PeerRequests,
+    ///     Stack,
+    /// };
+    /// # use strandline::memory::Network;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let network = Network::new();
+    /// let extensions = ExtensionsConfig { peer_requests: PeerRequests::ALL, ..ExtensionsConfig::default() };
+    /// let config = AssociationConfig { extensions, ..AssociationConfig::default() };
+    /// # let here = Stack::builder().memory(&network, ["10.0.0.1".parse()?])?;
+    /// let there = Stack::builder().association(config).memory(&network, ["10.0.0.2".parse()?])?;
+    /// # let listener = Listener::bind(&there, 7)?;
+    /// # let client = Association::connect(&here, Peer::new([10, 0, 0, 2], 7)).await?;
+    /// # let server = listener.accept().await?;
+    /// # client.shutdown().await;
+    /// # let few = AssociationConfig { outbound_streams: 10, ..AssociationConfig::default() };
+    /// # let client = Association::connect_with(&here, Peer::new([10, 0, 0, 2], 7), 0, few).await?;
+    /// let before = client.status().ok_or("ended")?.outbound_streams;
+    /// let mut events = client.events();
+    /// client.control().add_streams(5, 0)?;
+    /// let outcome = events.next().await.ok_or("the association has ended")?;
+    /// assert!(matches!(outcome, Notification::StreamsChanged { outcome: Outcome::Performed, .. }));
+    /// assert_eq!(client.status().ok_or("ended")?.outbound_streams, before + 5);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`reset_streams`](Self::reset_streams), and if there would be too many streams.
+    pub fn add_streams(&self, outgoing: u16, incoming: u16) -> Result<(), ReconfigureError> {
+        self.ask(Reconfigure::AddStreams { outgoing, incoming })
+    }
+
+    fn ask(&self, request: Reconfigure) -> Result<(), ReconfigureError> {
+        self.shard.with(|state, now| request.ask(&mut state.engine, now, self.id.id))
     }
 
     /// Begins a graceful shutdown: queued messages of both sides are delivered first; new ones are not

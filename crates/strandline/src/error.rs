@@ -272,6 +272,10 @@ pub enum RecvError {
     /// association.
     #[error("the peer restarted: the rest of what it was sending is lost")]
     Restarted,
+    /// The stream was reset (RFC 6525), so what follows has nothing to do with what was received before. Reported once,
+    /// after the data from before the reset.
+    #[error("the stream was reset: what follows begins anew")]
+    Reset,
     /// The association did not end gracefully.
     #[error(transparent)]
     Ended(#[from] Ended),

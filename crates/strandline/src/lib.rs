@@ -152,10 +152,11 @@ pub use strandline_proto::config::{
     SackFrequency, StreamScheduler,
 };
 pub use strandline_proto::congestion::Algorithm;
-pub use strandline_proto::error::{ConfigureError, PathError};
+pub use strandline_proto::error::{ConfigureError, PathError, ReconfigureError};
 pub use strandline_proto::event::{FailedMessage, FailureCause, Message, PathChange, SendInfo};
 pub use strandline_proto::memory::MemoryAccount;
 pub use strandline_proto::number::{Ppid, Ssn, StreamId, Tsn};
+pub use strandline_proto::reconfiguration::{Outcome, PeerRequests, StreamDirection, Streams};
 pub use strandline_proto::stats::{
     AssociationState, AssociationStats, Buffers, EndpointStats, MemoryReport, PathStatus, Reachability,
     SentAgain, Status,

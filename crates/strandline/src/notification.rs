@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use strandline_proto::event::{AssociationId, Event, FailedMessage, PathChange};
+use strandline_proto::number::Tsn;
+use strandline_proto::reconfiguration::{Outcome, StreamDirection, Streams};
 use strandline_proto::stats::AssociationStats;
 
 use crate::cause::ErrorCause;
@@ -41,6 +43,40 @@ pub enum Notification {
     },
     /// A message that was accepted for sending was not delivered, or may not have been.
     SendFailed(FailedMessage),
+    /// Sequence numbers of streams begin anew, because one side [asked for it](crate::Control::reset_streams), or what
+    /// this side asked for was refused (RFC 6525 section 6.1.1). A [`RecvStream`](crate::RecvStream) of such a stream
+    /// gets an error at the position of the reset.
+    #[non_exhaustive]
+    StreamsReset {
+        /// The direction of the streams.
+        direction: StreamDirection,
+        /// The streams.
+        streams: Streams,
+        /// What became of the request.
+        outcome: Outcome,
+    },
+    /// All sequence numbers begin anew, because one side [asked for it](crate::Control::reset_association), or what
+    /// this side asked for was refused (RFC 6525 section 6.1.2).
+    #[non_exhaustive]
+    AssociationReset {
+        /// What became of the request.
+        outcome: Outcome,
+        /// The next TSN that this side sends.
+        local_tsn: Tsn,
+        /// The next TSN that is expected of the peer.
+        peer_tsn: Tsn,
+    },
+    /// The number of streams has changed, because one side [asked for it](crate::Control::add_streams), or what this
+    /// side asked for was refused (RFC 6525 section 6.1.3).
+    #[non_exhaustive]
+    StreamsChanged {
+        /// What became of the request.
+        outcome: Outcome,
+        /// Number of outgoing streams.
+        outbound_streams: u16,
+        /// Number of incoming streams.
+        inbound_streams: u16,
+    },
     /// The peer is shutting down and takes no new messages. Messages that it sent before can still be received.
     PeerShutdown,
     /// The peer reported an error that does not end the association.
@@ -72,6 +108,15 @@ impl Notification {
                 Self::Established { incoming, outbound_streams, inbound_streams, addresses }
             }
             Event::Restarted { .. } => Self::Restarted,
+            Event::StreamsReset { direction, streams, outcome, .. } => {
+                Self::StreamsReset { direction, streams, outcome }
+            }
+            Event::AssociationReset { outcome, local_tsn, peer_tsn, .. } => {
+                Self::AssociationReset { outcome, local_tsn, peer_tsn }
+            }
+            Event::StreamsChanged { outcome, outbound_streams, inbound_streams } => {
+                Self::StreamsChanged { outcome, outbound_streams, inbound_streams }
+            }
             Event::PathChanged { address, change } => Self::PathChanged { address, change },
             Event::SendFailed(message) => Self::SendFailed(message),
             Event::PeerShutdown => Self::PeerShutdown,

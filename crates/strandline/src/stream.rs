@@ -25,8 +25,9 @@ const WRITE_MAX: usize = 16 << 10;
 /// Written bytes are sent as messages of up to 16 KiB. Reading returns the bytes of the messages in order,
 /// without message boundaries. Reading ends when the peer shuts down the *association*: a single SCTP stream
 /// can't be closed (see [`Association`](crate::Association#closing)). If the peer loses its state and sets up
-/// the association anew, the read after the last byte from before fails once with
-/// [`ConnectionReset`](io::ErrorKind::ConnectionReset): the byte stream has a hole there.
+/// the association anew, or the stream is [reset](crate::Control::reset_streams), the read after the last byte from
+/// before fails once with [`ConnectionReset`](io::ErrorKind::ConnectionReset): the byte stream may have a hole there,
+/// and something else begins.
 ///
 /// While the handle exists, [`Association::recv`](crate::Association::recv) doesn't return the stream's
 /// messages. If this handle isn't read while others are, its messages are held here up to the size of the
@@ -112,7 +113,7 @@ impl RecvStream {
     ///
     /// # Errors
     /// If the association ended in any way other than a shutdown. [`RecvError::Restarted`] once for each restart
-    /// of the peer, after the messages from before it.
+    /// of the peer, and [`RecvError::Reset`] once for each reset of the stream, after the messages from before it.
     ///
     /// # Cancel safety
     /// Dropping the future loses no message.
@@ -138,7 +139,7 @@ impl AsyncRead for RecvStream {
                 Ok(Some(message)) => this.rest = message.data,
                 Ok(None) => return Poll::Ready(Ok(())),
                 Err(RecvError::Ended(ended)) => return Poll::Ready(Err(io_error(ended))),
-                Err(error @ RecvError::Restarted) => {
+                Err(error @ (RecvError::Restarted | RecvError::Reset)) => {
                     return Poll::Ready(Err(io::Error::new(io::ErrorKind::ConnectionReset, error)));
                 }
                 Err(other) => return Poll::Ready(Err(io::Error::other(other))),

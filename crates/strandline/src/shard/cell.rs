@@ -3,8 +3,10 @@
 use std::task::Waker;
 
 use strandline_proto::event::CloseReason;
+use strandline_proto::number::StreamId;
+use strandline_proto::reconfiguration::Streams;
 
-use super::restarts::{Restart, Restarts};
+use super::restarts::{Anew, Restart, Restarts};
 use super::routes::Routes;
 use crate::notification::{Notification, NotificationQueue};
 use crate::wait::{Line, WaitQueue};
@@ -90,6 +92,23 @@ impl Cell {
         if self.restarts.as_ref().is_some_and(|restarts| restarts.is_empty()) {
             self.restarts = None;
         }
+    }
+
+    /// Records that streams were reset, for those with a reader of their own, and for everybody who got a part of a
+    /// message that was `cut` off.
+    pub(crate) fn push_reset(
+        &mut self,
+        streams: &Streams,
+        unread: usize,
+        cut: Option<StreamId>,
+        to_wake: &mut Vec<Waker>,
+    ) {
+        let read = self.routes.as_ref().map(|routes| routes.readers_of(streams)).unwrap_or_default();
+        if read.is_empty() && cut.is_none() {
+            return;
+        }
+        self.restarts.get_or_insert_default().push(unread, Restart { cut, anew: Anew::Streams(read) });
+        self.wake_readers(to_wake);
     }
 
     /// Wakes all tasks that wait for a message on any stream.

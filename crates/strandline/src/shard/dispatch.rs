@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 use strandline_proto::event::{AssociationId, CloseReason, Event};
+use strandline_proto::reconfiguration::{Outcome, Streams};
 use strandline_proto::time::Time;
 
-use super::restarts::Restart;
+use super::restarts::{Anew, Restart};
 use super::socket::Socket;
 use super::state::State;
 use super::table::Owner;
@@ -69,7 +70,15 @@ impl State {
                 if (cut.is_some() || unread > 0)
                     && let Some(entry) = self.table.get_mut(id)
                 {
-                    entry.cell_mut().restarts.get_or_insert_default().push(unread, Restart { cut });
+                    let restart = Restart::of_peer(cut);
+                    entry.cell_mut().restarts.get_or_insert_default().push(unread, restart);
+                }
+                self.endpoint_notification(socket, id, event);
+            }
+            Event::AssociationReset { unread, cut: Some(cut), .. } => {
+                if let Some(entry) = self.table.get_mut(id) {
+                    let restart = Restart { cut: Some(cut), anew: Anew::Streams(Vec::new()) };
+                    entry.cell_mut().restarts.get_or_insert_default().push(unread, restart);
                 }
                 self.endpoint_notification(socket, id, event);
             }
@@ -135,11 +144,21 @@ impl State {
             Event::Restarted { unread, cut } => {
                 // The peer has lost its state, including a shutdown in progress.
                 cell.peer_done = false;
-                cell.restarts.get_or_insert_default().push(*unread, Restart { cut: *cut });
+                cell.restarts.get_or_insert_default().push(*unread, Restart::of_peer(*cut));
                 if let Some(routes) = &mut cell.routes {
                     routes.expect_restart();
                 }
                 cell.wake_readers(to_wake);
+                self.route(now, id);
+            }
+            Event::StreamsReset { direction, streams, outcome: Outcome::Performed, unread }
+                if direction.is_incoming() =>
+            {
+                cell.push_reset(streams, *unread, None, to_wake);
+                self.route(now, id);
+            }
+            Event::AssociationReset { outcome: Outcome::Performed, unread, cut, .. } => {
+                cell.push_reset(&Streams::All, *unread, *cut, to_wake);
                 self.route(now, id);
             }
             Event::PeerShutdown => {

@@ -10,6 +10,7 @@ use strandline_proto::number::StreamId;
 use strandline_proto::time::Time;
 
 use super::cell::Cell;
+use super::restarts::{Anew, Restart};
 use super::routes::{Item, Routes};
 use super::state::State;
 use super::table::Owner;
@@ -130,7 +131,7 @@ impl State {
         };
         match item {
             Some(Item::Message(message)) => return Poll::Ready(Ok(Some(message))),
-            Some(Item::Restart(_)) => return Poll::Ready(Err(RecvError::Restarted)),
+            Some(Item::Restart(restart)) => return Poll::Ready(Err(error_of(&restart))),
             None => {}
         }
         let Some(cell) = self.table.cell_mut(id) else { return Poll::Ready(Ok(None)) };
@@ -157,8 +158,8 @@ impl State {
         limit: usize,
     ) -> Poll<Result<usize, RecvError>> {
         if let Some(cell) = self.table.cell_mut(id).filter(|cell| cell.routes.is_none()) {
-            if cell.take_cut().is_some() {
-                return Poll::Ready(Err(RecvError::Restarted));
+            if let Some(restart) = cell.take_cut() {
+                return Poll::Ready(Err(error_of(&restart)));
             }
             let count = self.engine.recv_many(now, id, messages, limit.min(cell.before_restart()));
             cell.count_taken(count);
@@ -238,6 +239,14 @@ impl State {
         {
             routes.unclaim(stream, &mut cell.read, &mut self.to_wake);
         }
+    }
+}
+
+/// Returns what a reader gets at a restart or reset.
+fn error_of(restart: &Restart) -> RecvError {
+    match restart.anew {
+        Anew::Peer => RecvError::Restarted,
+        Anew::Streams(_) => RecvError::Reset,
     }
 }
 

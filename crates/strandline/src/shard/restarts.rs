@@ -1,14 +1,46 @@
-//! Restarts of the peer among the messages of an association that the engine still holds.
+//! Restarts of the peer, and resets of streams, among the messages of an association that the engine still holds.
 
 use std::collections::VecDeque;
 
 use strandline_proto::number::StreamId;
 
-/// A restart of the peer, at its position among the received messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What begins anew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Anew {
+    /// All streams, because the peer restarted.
+    Peer,
+    /// These streams, which have a reader of their own, because they were reset (RFC 6525).
+    Streams(Vec<StreamId>),
+}
+
+impl Anew {
+    /// Joins with what begins anew at the same position.
+    fn join(&mut self, other: Self) {
+        match (&mut *self, other) {
+            (Self::Streams(streams), Self::Streams(more)) => {
+                streams.extend(more);
+                streams.sort_unstable();
+                streams.dedup();
+            }
+            _ => *self = Self::Peer,
+        }
+    }
+}
+
+/// A restart of the peer or a reset of streams, at its position among the received messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Restart {
     /// The stream of a message that was handed over in part and of which the rest is lost.
     pub(crate) cut: Option<StreamId>,
+    /// What begins anew.
+    pub(crate) anew: Anew,
+}
+
+impl Restart {
+    /// Returns a restart of the peer.
+    pub(crate) fn of_peer(cut: Option<StreamId>) -> Self {
+        Self { cut, anew: Anew::Peer }
+    }
 }
 
 /// Restarts that readers have not reached yet. Two restarts without a message between them count as one, so
@@ -26,7 +58,10 @@ impl Restarts {
     pub(crate) fn push(&mut self, unread: usize, restart: Restart) {
         let between = unread.saturating_sub(self.total);
         match self.marks.back_mut() {
-            Some((_, last)) if between == 0 => last.cut = last.cut.or(restart.cut),
+            Some((_, last)) if between == 0 => {
+                last.cut = last.cut.or(restart.cut);
+                last.anew.join(restart.anew);
+            }
             _ => {
                 self.marks.push_back((between, restart));
                 self.total += between;

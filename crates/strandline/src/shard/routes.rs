@@ -5,8 +5,9 @@ use std::task::Waker;
 
 use strandline_proto::event::Message;
 use strandline_proto::number::StreamId;
+use strandline_proto::reconfiguration::Streams;
 
-use super::restarts::Restart;
+use super::restarts::{Anew, Restart};
 use crate::wait::WaitQueue;
 
 /// Bytes counted for each queued message besides its payload, towards the limit of messages taken from the
@@ -17,7 +18,7 @@ const MESSAGE_OVERHEAD: usize = 64;
 #[derive(Debug)]
 pub(crate) enum Item {
     Message(Message),
-    /// The peer restarted: what came before is incomplete.
+    /// The peer restarted, or the stream was reset: what came before may be incomplete.
     Restart(Restart),
 }
 
@@ -37,11 +38,15 @@ struct Route {
 }
 
 impl Route {
-    /// Queues a restart. Restarts without a message between them count as one.
-    fn push_restart(&mut self, cut: Option<StreamId>) {
+    /// Queues a restart or reset. Those without a message between them count as one.
+    fn push_restart(&mut self, cut: Option<StreamId>, anew: &Anew) {
         let concerned = !self.fresh || cut.is_some();
         if concerned && !self.queue.back().is_some_and(Item::is_restart) {
-            self.queue.push_back(Item::Restart(Restart { cut }));
+            let anew = match anew {
+                Anew::Peer => Anew::Peer,
+                Anew::Streams(_) => Anew::Streams(Vec::new()),
+            };
+            self.queue.push_back(Item::Restart(Restart { cut, anew }));
         }
     }
 }
@@ -78,9 +83,11 @@ impl Routes {
                 Item::Message(_) => self.rest.push_back(item),
                 Item::Restart(restart) => {
                     let mine = restart.cut.filter(|cut| *cut == stream);
-                    route.push_restart(mine);
+                    if mine.is_some() || restart.anew == Anew::Peer {
+                        route.push_restart(mine, &restart.anew);
+                    }
                     let cut = restart.cut.filter(|cut| *cut != stream);
-                    self.rest.push_back(Item::Restart(Restart { cut }));
+                    self.rest.push_back(Item::Restart(Restart { cut, ..restart }));
                 }
             }
         }
@@ -129,15 +136,37 @@ impl Routes {
 
     /// Queues a restart of the peer behind the messages that were queued before. The caller wakes the readers.
     pub(crate) fn push_restart(&mut self, restart: Restart) {
-        for (stream, route) in &mut self.streams {
-            route.push_restart(restart.cut.filter(|cut| cut == stream));
+        let Restart { cut, anew } = restart;
+        match &anew {
+            Anew::Peer => {
+                for (stream, route) in &mut self.streams {
+                    route.push_restart(cut.filter(|cut| cut == stream), &anew);
+                }
+            }
+            Anew::Streams(streams) => {
+                for stream in streams {
+                    if let Some(route) = self.streams.get_mut(stream) {
+                        route.push_restart(cut.filter(|cut| cut == stream), &anew);
+                    }
+                }
+            }
         }
-        let cut = restart.cut.filter(|cut| !self.streams.contains_key(cut));
+        let cut = cut.filter(|cut| !self.streams.contains_key(cut));
+        let (idle, of_peer) = (self.rest.is_empty(), anew == Anew::Peer);
         match self.rest.back_mut() {
             Some(Item::Restart(last)) => last.cut = last.cut.or(cut),
-            None if cut.is_none() => {}
-            _ => self.rest.push_back(Item::Restart(Restart { cut })),
+            // Whole messages are not affected, and the reader of a stream has its own queue.
+            _ if cut.is_none() && (idle || !of_peer) => {}
+            _ => self.rest.push_back(Item::Restart(Restart { cut, anew })),
         }
+    }
+
+    /// Returns those of the streams that have a reader.
+    pub(crate) fn readers_of(&self, streams: &Streams) -> Vec<StreamId> {
+        let mut found: Vec<_> =
+            self.streams.keys().copied().filter(|stream| streams.contains(*stream)).collect();
+        found.sort_unstable();
+        found
     }
 
     /// Removes the next message of a stream, or of the streams without their own reader, or the restart of the
@@ -148,7 +177,8 @@ impl Routes {
             None => &mut self.rest,
         };
         // Whole messages are not affected by a restart.
-        let skipped = |item: &Item| stream.is_none() && matches!(item, Item::Restart(Restart { cut: None }));
+        let skipped =
+            |item: &Item| stream.is_none() && matches!(item, Item::Restart(Restart { cut: None, .. }));
         while queue.front().is_some_and(skipped) {
             queue.pop_front();
         }
@@ -172,7 +202,7 @@ impl Routes {
     /// Returns what comes next for the streams without their own reader. Whole messages are not affected by a
     /// restart.
     fn next_of_rest(&self) -> Option<&Item> {
-        self.rest.iter().find(|item| !matches!(item, Item::Restart(Restart { cut: None })))
+        self.rest.iter().find(|item| !matches!(item, Item::Restart(Restart { cut: None, .. })))
     }
 
     pub(crate) fn waiters(&mut self, stream: StreamId) -> Option<&mut WaitQueue> {

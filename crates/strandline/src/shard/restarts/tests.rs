@@ -1,7 +1,7 @@
 use super::*;
 
-const CUT: Restart = Restart { cut: Some(StreamId(3)) };
-const WHOLE: Restart = Restart { cut: None };
+const CUT: Restart = Restart { cut: Some(StreamId(3)), anew: Anew::Peer };
+const WHOLE: Restart = Restart { cut: None, anew: Anew::Peer };
 
 #[test]
 fn restarts_come_due_after_their_messages() {
@@ -19,4 +19,22 @@ fn restarts_come_due_after_their_messages() {
     assert!(restarts.is_empty());
     restarts.push(0, WHOLE);
     assert_eq!(restarts.take_due(), Some(WHOLE));
+}
+
+/// Resets at one position are joined; a restart there concerns all streams.
+#[test]
+fn resets_at_one_position_are_one() {
+    let reset = |streams: &[u16]| {
+        let streams = streams.iter().copied().map(StreamId).collect();
+        Restart { cut: None, anew: Anew::Streams(streams) }
+    };
+    let mut restarts = Restarts::default();
+    restarts.push(1, reset(&[3, 5]));
+    restarts.push(1, reset(&[4, 5]));
+    restarts.push(3, reset(&[6]));
+    restarts.push(3, WHOLE);
+    restarts.advance(1);
+    assert_eq!(restarts.take_due(), Some(reset(&[3, 4, 5])));
+    restarts.advance(2);
+    assert_eq!((restarts.take_due(), restarts.is_empty()), (Some(WHOLE), true));
 }

@@ -59,11 +59,11 @@ fn restarts_concern_the_readers_they_interrupt() {
     let mut routes = Routes::new(10_000);
     routes.push(message(3, 1), &mut read, &mut woken);
     assert!(routes.claim(StreamId(4)));
-    routes.push_restart(Restart { cut: None });
+    routes.push_restart(Restart::of_peer(None));
     assert_eq!(pop(&mut routes, Some(4)), None, "its reader came after the restart");
     routes.expect_restart();
-    routes.push_restart(Restart { cut: Some(StreamId(3)) });
-    routes.push_restart(Restart { cut: None });
+    routes.push_restart(Restart::of_peer(Some(StreamId(3))));
+    routes.push_restart(Restart::of_peer(None));
     assert_eq!([pop(&mut routes, Some(4)), pop(&mut routes, Some(4))], [Some(None), None]);
     routes.push(message(3, 2), &mut read, &mut woken);
     // A reader of the stream that was cut off takes the restart over.
@@ -71,4 +71,29 @@ fn restarts_concern_the_readers_they_interrupt() {
     let three: Vec<_> = std::iter::from_fn(|| pop(&mut routes, Some(3))).collect();
     assert_eq!(three, [Some((3, 1)), None, Some((3, 2))]);
     assert_eq!(pop(&mut routes, None), None);
+}
+
+#[test]
+fn resets_concern_the_readers_of_their_streams() {
+    let (mut read, mut woken) = (WaitQueue::default(), Vec::new());
+    let mut routes = Routes::new(10_000);
+    for stream in [3, 4, 5] {
+        assert!(routes.claim(StreamId(stream)));
+    }
+    assert_eq!(routes.readers_of(&Streams::All), [StreamId(3), StreamId(4), StreamId(5)]);
+    assert_eq!(routes.readers_of(&Streams::from([StreamId(4), StreamId(9)])), [StreamId(4)]);
+    for stream in [3, 4, 9] {
+        routes.push(message(stream, 1), &mut read, &mut woken);
+    }
+    let reset = || Restart { cut: None, anew: Anew::Streams(vec![StreamId(4), StreamId(5)]) };
+    routes.push_restart(reset());
+    routes.push_restart(reset());
+    for stream in [3, 4, 9] {
+        routes.push(message(stream, 2), &mut read, &mut woken);
+    }
+    let mut all = |stream| std::iter::from_fn(|| pop(&mut routes, stream)).collect::<Vec<_>>();
+    assert_eq!(all(Some(3)), [Some((3, 1)), Some((3, 2))], "it isn't reset");
+    assert_eq!(all(Some(4)), [Some((4, 1)), None, Some((4, 2))]);
+    assert_eq!(all(Some(5)), [], "nothing came before");
+    assert_eq!(all(None), [Some((9, 1)), Some((9, 2))]);
 }
