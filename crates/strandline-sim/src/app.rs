@@ -11,6 +11,7 @@ use strandline_proto::time::Time;
 
 use crate::ledger::{End, Ledger, Route};
 use crate::random::Random;
+use crate::reconfiguration::{ReconfigurePlan, Reconfiguring, Resets};
 use crate::violation::{Violation, demand, violation};
 
 /// Cause code of a User-Initiated Abort (RFC 9260 section 3.3.10.12).
@@ -79,6 +80,8 @@ pub(crate) struct Plan {
     pub(crate) reading: Reading,
     pub(crate) echo: bool,
     pub(crate) ending: Ending,
+    /// Requests to reconfigure streams; `None` for an application that makes none.
+    pub(crate) reconfigure: Option<ReconfigurePlan>,
 }
 
 /// The environment of an application.
@@ -121,6 +124,8 @@ pub(crate) struct App {
     peer_shut_down: bool,
     /// Since when there are no more faults.
     calm: Option<Time>,
+    reconfiguring: Option<Reconfiguring>,
+    resets: Resets,
 }
 
 impl App {
@@ -135,6 +140,8 @@ impl App {
             up: false,
             ends_at: None,
             left: plan.messages,
+            reconfiguring: plan.reconfigure.map(|plan| Reconfiguring::new(now, plan)),
+            resets: Resets::default(),
             plan,
             sent: 0,
             received: 0,
@@ -180,6 +187,17 @@ impl App {
             Event::SendFailed(failed) => cx.ledger.failed(end, self.peer_host, self.up, failed)?,
             Event::PeerShutdown => self.peer_shut_down = true,
             Event::Closed(reason) => self.on_closed(cx, reason)?,
+            Event::StreamsReset { .. } | Event::AssociationReset { .. } => {
+                if let Some(reconfiguring) = &mut self.reconfiguring {
+                    reconfiguring.on_event(event);
+                }
+                self.resets.on_event(event)?;
+            }
+            Event::StreamsChanged { outbound_streams, .. } => {
+                let status = cx.endpoint.status(end.id).map(|status| status.outbound_streams);
+                demand(status >= Some(*outbound_streams), || format!("{end:?}: {event:?}, but {status:?}"))?;
+                self.plan.streams = self.plan.streams.max(*outbound_streams);
+            }
             Event::PathChanged { .. } | Event::PeerError { .. } => {}
         }
         Ok(())
@@ -246,7 +264,17 @@ impl App {
             return Ok(());
         }
         self.send(cx)?;
+        self.reconfigure(cx)?;
         self.end(cx)
+    }
+
+    fn reconfigure(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
+        let Some(reconfiguring) = &mut self.reconfiguring else { return Ok(()) };
+        if self.up && !self.shutting_down && self.calm.is_none() {
+            let next = reconfiguring.act(cx.now, cx.endpoint, self.end.id)?;
+            cx.wakes.push((next, self.end.id));
+        }
+        Ok(())
     }
 
     fn read(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
@@ -261,11 +289,17 @@ impl App {
             Reading::Pauses { batch, .. } if !hurry => batch,
             _ => u32::MAX,
         };
-        while batch > 0 && (self.echoes.len() < ECHOES_MAX || self.closed.is_some()) {
+        let eager =
+            self.closed.is_some() || self.reconfiguring.as_ref().is_some_and(Reconfiguring::must_read);
+        while batch > 0 && (self.echoes.len() < ECHOES_MAX || eager) {
+            while let Some(streams) = self.resets.take_due() {
+                cx.ledger.reset(self.end, &streams);
+            }
             let Some(message) = cx.endpoint.recv(cx.now, self.end.id) else {
                 self.readable = false;
                 return Ok(());
             };
+            self.resets.on_read();
             let complete = cx.ledger.received(self.end, self.peer_host, self.tags, &message)?;
             if let Some(len) = complete {
                 self.received += 1;

@@ -5,6 +5,7 @@ mod arrival;
 mod behind;
 mod late;
 mod quiet;
+mod renumbered;
 mod silence;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use strandline_wire::{Data, Packet, Tsn};
 use self::behind::BehindGaps;
 use self::late::Late;
 use self::quiet::Quiet;
+use self::renumbered::Renumbered;
 use self::silence::{Again, Silences};
 use crate::violation::{Violation, demand};
 
@@ -141,6 +143,7 @@ pub(crate) struct Board {
     /// arrives, or is excused.
     least: BTreeMap<IpAddr, u32>,
     silences: Silences,
+    renumbered: Renumbered,
 }
 
 impl Board {
@@ -185,6 +188,7 @@ impl Board {
     ) -> Result<(), Violation> {
         let set_up = packet.chunks().flatten().next().is_some_and(|chunk| chunk.kind == kind::COOKIE_ECHO);
         let mut any = false;
+        self.renumbered.on_packet(packet, true);
         for chunk in packet.chunks().flatten() {
             match chunk.parse() {
                 Ok(Chunk::Data(data)) => {
@@ -214,6 +218,7 @@ impl Board {
     ) -> Result<(), Violation> {
         self.least.clear();
         let (bytes, tsn) = (chunk_bytes(data), data.tsn);
+        self.renumber(tsn);
         let first = *self.first.get_or_insert(tsn);
         demand(!tsn.is_before(first), || format!("{tsn:?} is sent again and was acknowledged long ago"))?;
         let at = tsn.distance_from(first) as usize;
@@ -271,6 +276,18 @@ impl Board {
             known.on_resent(now, to, in_set_up);
         }
         Ok(())
+    }
+
+    /// Begins to count at this TSN, if all numbers were reset to it while nothing was outstanding.
+    fn renumber(&mut self, tsn: Tsn) {
+        let continues = self.first.is_none_or(|first| first == tsn);
+        if continues || !self.chunks.is_empty() || !self.renumbered.take(tsn) {
+            return;
+        }
+        self.first = Some(tsn);
+        self.unnamed = None;
+        self.behind = BehindGaps::default();
+        self.late.values_mut().for_each(Late::rest);
     }
 
     /// Marks chunks that are lost by time, and begins the recovery of their addresses.

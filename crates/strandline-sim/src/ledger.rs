@@ -14,13 +14,15 @@
 //! 5. An association that ended by a graceful shutdown failed no message since its last restart.
 //! 6. In the end, every accepted message was delivered or reported as failed, unless the sender's or the receiver's
 //!    host crashed after it was accepted: then its fate is unknown.
+//! 7. SSNs of a stream count from 0, from the start, the last restart, or the last reset of the stream (RFC 6525).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use strandline_proto::event::{AssociationId, FailedMessage, Message, SendInfo};
+use strandline_proto::reconfiguration::Streams;
 use strandline_proto::time::Time;
-use strandline_wire::{Ppid, StreamId};
+use strandline_wire::{Ppid, Ssn, StreamId};
 
 use crate::payload;
 use crate::violation::{Violation, demand, violation};
@@ -80,6 +82,8 @@ struct Incoming {
     restarts: u32,
     /// Number of ordered messages delivered, by stream.
     places: BTreeMap<u16, u32>,
+    /// The next SSN, by stream.
+    ssns: BTreeMap<u16, Ssn>,
     /// Bytes of a message that is delivered in parts, by stream and order.
     parts: BTreeMap<(u16, bool), (Ppid, usize)>,
 }
@@ -294,8 +298,17 @@ impl Ledger {
             incoming.restarts -= 1;
             incoming.from = Some(from);
             incoming.places.clear();
+            incoming.ssns.clear();
         }
         if !message.unordered {
+            let ssn = incoming.ssns.entry(message.stream.0).or_default();
+            demand(message.ssn == *ssn, || {
+                format!(
+                    "message {ppid} has SSN {} of stream {}, but {ssn} is next",
+                    message.ssn, message.stream
+                )
+            })?;
+            *ssn = ssn.next();
             let next = incoming.places.entry(message.stream.0).or_default();
             demand(place == *next, || {
                 format!("message {ppid} is number {place} of stream {}, but {next} is next", message.stream)
@@ -342,6 +355,12 @@ impl Ledger {
             self.counts.refused += 1;
         }
         Ok(())
+    }
+
+    /// Records a reset of incoming streams: their SSNs begin anew (rule 7).
+    pub(crate) fn reset(&mut self, end: End, streams: &Streams) {
+        let incoming = self.incoming.entry(end).or_default();
+        incoming.ssns.retain(|stream, _| !streams.contains(StreamId(*stream)));
     }
 
     /// Records a restart of the association's peer: both directions begin anew.

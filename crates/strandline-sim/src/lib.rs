@@ -52,6 +52,7 @@ pub mod network;
 pub mod pair;
 pub mod payload;
 pub mod random;
+mod reconfiguration;
 mod run;
 mod scenario;
 pub mod trace;

@@ -200,7 +200,10 @@ impl Scenario {
         let keys = hosts.iter().map(|host| host.config.cookie_key_lifetime);
         let keys_last = keys.min().unwrap_or(Duration::MAX);
         let calm_at = Time::ZERO + random.millis(2_000, 20_000);
-        let clients = plans::clients(&features, &hosts, calm_at, &mut random);
+        let mut clients = plans::clients(&features, &hosts, calm_at, &mut random);
+        if plans::reconfigure(&mut hosts, &mut clients, seed) {
+            names.push("reconfiguration");
+        }
         let links = config::link(&features, &mut random);
         let special_links = config::special_links(&features, &hosts, &links, &mut random);
         let faults = faults::faults(&features, &hosts, calm_at, &mut random);

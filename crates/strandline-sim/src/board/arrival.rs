@@ -18,6 +18,7 @@ impl Board {
     /// the association's state before the packet, which a chunk in it may change.
     pub(crate) fn on_arrival(&mut self, now: Time, packet: &Packet<'_>, state: AssociationState) {
         let mut in_set_up = state.in_setup();
+        self.renumbered.on_packet(packet, false);
         for (at, chunk) in packet.chunks().flatten().enumerate() {
             let completes = match chunk.kind {
                 kind::COOKIE_ACK => state == AssociationState::CookieEchoed,

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use strandline_proto::config::{EndpointConfig, ErrorDetectionMethod, LinkMtu, Recovery};
 use strandline_proto::congestion::Algorithm;
+use strandline_proto::reconfiguration::PeerRequests;
 use strandline_proto::time::Time;
 
 use super::{ClientPlan, Features, HostPlan, address, config};
 use crate::app::{Ending, Plan, Reading, Sizes};
 use crate::random::Random;
+use crate::reconfiguration::ReconfigurePlan;
 
 /// Approximate number of bytes that one application sends.
 const BYTES_AIM: u64 = 800_000;
@@ -61,6 +63,40 @@ pub(super) fn leave_out_checksums(hosts: &mut [HostPlan], seed: u64) -> bool {
         any = true;
     }
     any
+}
+
+/// Lets some hosts of some runs reconfigure streams (RFC 6525), and some of these perform what their peers ask for.
+/// Returns true if any does. Uses its own random numbers, so that the rest of a seed's plan does not change.
+pub(super) fn reconfigure(hosts: &mut [HostPlan], clients: &mut [ClientPlan], seed: u64) -> bool {
+    let mut random = Random::stream(seed, 6);
+    let wanted = random.chance(0.4);
+    let plan = |random: &mut Random| {
+        let (seed, pause_max) = (random.bits(), random.millis(10, 5_000));
+        random.chance(0.7).then_some(ReconfigurePlan { seed, pause_max })
+    };
+    for host in hosts.iter_mut() {
+        let offers = wanted && random.chance(0.85);
+        let extensions = &mut Arc::make_mut(&mut host.config.association).extensions;
+        extensions.stream_reconfiguration = offers;
+        let all = random.chance(0.6);
+        extensions.peer_requests = PeerRequests {
+            reset_streams: all || random.chance(0.5),
+            reset_association: all || random.chance(0.5),
+            add_streams: all || random.chance(0.5),
+            outbound_streams_max: if random.chance(0.5) {
+                u16::MAX
+            } else {
+                random.log_range(1, 65_535) as u16
+            },
+        };
+        if wanted {
+            host.server.reconfigure = plan(&mut random);
+        }
+    }
+    for client in clients.iter_mut().filter(|_| wanted) {
+        client.plan.reconfigure = plan(&mut random);
+    }
+    wanted
 }
 
 /// Every algorithm, and RFC 9260's more often.
@@ -168,6 +204,7 @@ fn plan(features: &Features, share: u64, random: &mut Random) -> Plan {
         reading,
         echo: false,
         ending: Ending::Never,
+        reconfigure: None,
     }
 }
 

@@ -133,4 +133,14 @@ pub const SEEDS: &[(u64, &str)] = &[
     (17_002_671, "an undo with BBR, which answers marks by its model (of the checker)"),
     (17_003_996, "the same with DCTCP, which answers them once in a round trip (of the checker)"),
     (6_510_303, "a set-up whose cookie was older than its key had to go on (of the checker)"),
+    (
+        30,
+        "a request of which there was nothing to do was reported as a reset before unread messages (RFC 6525)",
+    ),
+    (
+        1674,
+        "a repeated reset request got a bad sequence number after SHUTDOWN, though it was performed (RFC 6525)",
+    ),
+    (2093, "the same with a reset of all numbers, whose TSNs then differed between the sides"),
+    (1730, "a request that waited when the association shut down was in progress for ever (RFC 6525)"),
 ];

@@ -1,0 +1,35 @@
+//! Resets of all numbers (RFC 6525): the TSNs that a response names.
+
+use strandline_wire::parameter::re_config::{Combination, ReConfigParameter, ResultCode};
+use strandline_wire::{Chunk, Packet, Tsn};
+
+/// The TSNs that may follow resets.
+#[derive(Debug, Default)]
+pub(super) struct Renumbered {
+    next: Vec<Tsn>,
+}
+
+impl Renumbered {
+    /// Records the responses in a packet that is sent (`departs`) or arrives.
+    pub(super) fn on_packet(&mut self, packet: &Packet<'_>, departs: bool) {
+        for chunk in packet.chunks().flatten() {
+            let Ok(Chunk::ReConfig(re_config)) = chunk.parse() else { continue };
+            let Ok(combination) = Combination::of(re_config.parameters) else { continue };
+            for parameter in combination.iter() {
+                let ReConfigParameter::Response(response) = parameter else { continue };
+                if let (Some(next), ResultCode::PERFORMED) = (response.next_tsns, response.result) {
+                    let next = if departs { next.sender } else { next.receiver };
+                    self.next.retain(|known| *known != next);
+                    self.next.push(next);
+                }
+            }
+        }
+    }
+
+    /// Returns true once if a response named this TSN as the next one.
+    pub(super) fn take(&mut self, tsn: Tsn) -> bool {
+        let before = self.next.len();
+        self.next.retain(|next| *next != tsn);
+        self.next.len() < before
+    }
+}
