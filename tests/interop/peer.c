@@ -11,8 +11,9 @@
  *   -T MS     RTO.Min = RTO.Initial, with RTO.Max four times that; heartbeats at that interval (tests of fail-over)
  *   -v        a line for each message received
  *
- * Lines on stdin: `abort`, `shutdown` (the latest association), `quit` (at once, without notifying the peer).
- * Lines on stdout: READY, UP, RESTART, LOST, CLOSED, PATH, RX, BAD, SENT, ECHOED.
+ * Lines on stdin, for the latest association: `abort`, `shutdown`, `reset in|out|both [STREAM ...]`, `renumber`,
+ *   `add OUT IN` (RFC 6525); `quit` (at once, without notifying the peer).
+ * Lines on stdout: READY, UP, RESTART, LOST, CLOSED, PATH, RX, BAD, SENT, ECHOED, RESET, RENUMBERED, STREAMS.
  * Message k has PPID k + 1 and byte i of it is (k * 31 + i * 7) mod 256; `sink` and `call` check that. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -143,6 +144,21 @@ static void set(int option, const void *value, socklen_t length, const char *nam
 }
 #define SET(option, value) set(option, &(value), sizeof(value), #option)
 
+/* Flags: for RESET 1 incoming, 2 outgoing, 4 denied, 8 failed; for the others 4 denied, 8 failed. */
+static void note_reconfiguration(const union sctp_notification *n) {
+    if (n->sn_header.sn_type == SCTP_STREAM_RESET_EVENT) {
+        const struct sctp_stream_reset_event *e = (const void *)n;
+        unsigned count = (e->strreset_length - sizeof *e) / sizeof e->strreset_stream_list[0];
+        say("RESET flags=%u streams=%u", e->strreset_flags, count);
+    } else if (n->sn_header.sn_type == SCTP_ASSOC_RESET_EVENT) {
+        const struct sctp_assoc_reset_event *e = (const void *)n;
+        say("RENUMBERED flags=%u", e->assocreset_flags);
+    } else if (n->sn_header.sn_type == SCTP_STREAM_CHANGE_EVENT) {
+        const struct sctp_stream_change_event *e = (const void *)n;
+        say("STREAMS flags=%u in=%u out=%u", e->strchange_flags, e->strchange_instrms, e->strchange_outstrms);
+    }
+}
+
 static void note(const union sctp_notification *n) {
     char text[INET6_ADDRSTRLEN] = "";
     pthread_mutex_lock(&lock);
@@ -167,6 +183,7 @@ static void note(const union sctp_notification *n) {
                   text, sizeof text);
         say("PATH %s state=%u", text, c->spc_state);
     }
+    note_reconfiguration(n);
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
 }
@@ -174,7 +191,8 @@ static void note(const union sctp_notification *n) {
 static void take(const unsigned char *data, size_t length, const struct sctp_rcvinfo *info) {
     unsigned long k = ntohl(info->rcv_ppid), number = k - 1;
     if (o.verbose)
-        say("RX len=%zu stream=%u ppid=%lu unordered=%d", length, info->rcv_sid, k, (info->rcv_flags & SCTP_UNORDERED) != 0);
+        say("RX len=%zu stream=%u ppid=%lu unordered=%d ssn=%u", length, info->rcv_sid, k,
+            (info->rcv_flags & SCTP_UNORDERED) != 0, info->rcv_ssn);
     if (o.mode == ECHO) {
         if (transmit(data, length, info->rcv_sid, k, info->rcv_flags & SCTP_UNORDERED, info->rcv_assoc_id) < 0)
             say("BAD cannot echo: %s", strerror(errno));
@@ -278,7 +296,11 @@ static void open_socket(void) {
         encapsulation.sue_address.ss_family = family;
         SET(SCTP_REMOTE_UDP_ENCAPS_PORT, encapsulation);
     }
-    uint16_t kinds[] = { SCTP_ASSOC_CHANGE, SCTP_PEER_ADDR_CHANGE };
+    struct sctp_assoc_value allowed = { .assoc_id = SCTP_FUTURE_ASSOC,
+        .assoc_value = SCTP_ENABLE_RESET_STREAM_REQ | SCTP_ENABLE_RESET_ASSOC_REQ | SCTP_ENABLE_CHANGE_ASSOC_REQ };
+    SET(SCTP_ENABLE_STREAM_RESET, allowed);
+    uint16_t kinds[] = { SCTP_ASSOC_CHANGE, SCTP_PEER_ADDR_CHANGE, SCTP_STREAM_RESET_EVENT, SCTP_ASSOC_RESET_EVENT,
+        SCTP_STREAM_CHANGE_EVENT };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         struct sctp_event event = { .se_assoc_id = SCTP_FUTURE_ASSOC, .se_type = kinds[i], .se_on = 1 };
         SET(SCTP_EVENT, event);
@@ -306,10 +328,43 @@ static void *send_all(void *unused) {
     return NULL;
 }
 
+/* Carries out a command of RFC 6525. Returns 0 if the line is none. */
+static int reconfigure(char *line) {
+    char copy[1024], *word;
+    struct { struct sctp_reset_streams head; uint16_t list[64]; } reset = { .head.srs_assoc_id = latest };
+    struct sctp_add_streams add = { .sas_assoc_id = latest };
+    int failed;
+    snprintf(copy, sizeof copy, "%s", line);
+    if (!(word = strtok(copy, " ")))
+        return 0;
+    if (!strcmp(word, "reset") && (word = strtok(NULL, " "))) {
+        int both = !strcmp(word, "both");
+        reset.head.srs_flags = (both || !strcmp(word, "in") ? SCTP_STREAM_RESET_INCOMING : 0)
+            | (both || !strcmp(word, "out") ? SCTP_STREAM_RESET_OUTGOING : 0);
+        while ((word = strtok(NULL, " ")) && reset.head.srs_number_streams < 64)
+            reset.head.srs_stream_list[reset.head.srs_number_streams++] = (uint16_t)atoi(word);
+        socklen_t length = sizeof reset.head + reset.head.srs_number_streams * sizeof(uint16_t);
+        failed = peer_setsockopt(sock, IPPROTO_SCTP, SCTP_RESET_STREAMS, &reset, length);
+    } else if (!strcmp(copy, "renumber")) {
+        failed = peer_setsockopt(sock, IPPROTO_SCTP, SCTP_RESET_ASSOC, &latest, sizeof latest);
+    } else if (!strcmp(copy, "add")) {
+        add.sas_outstrms = (uint16_t)atoi((word = strtok(NULL, " ")) ? word : "0");
+        add.sas_instrms = (uint16_t)atoi((word = strtok(NULL, " ")) ? word : "0");
+        failed = peer_setsockopt(sock, IPPROTO_SCTP, SCTP_ADD_STREAMS, &add, sizeof add);
+    } else {
+        return 0;
+    }
+    if (failed < 0)
+        say("BAD %s: %s", line, strerror(errno));
+    return 1;
+}
+
 static void command(char *line) {
     line[strcspn(line, "\n")] = 0;
     if (!strcmp(line, "quit"))
         _exit(0);
+    if (reconfigure(line))
+        return;
     unsigned flag = !strcmp(line, "abort") ? SCTP_ABORT : !strcmp(line, "shutdown") ? SCTP_EOF : 0;
     if (!flag) {
         say("BAD no such command: %s", line);

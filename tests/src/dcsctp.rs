@@ -14,6 +14,7 @@ use dcsctp::api::{
 use strandline_proto::config::{AssociationConfig, EndpointConfig, ErrorDetectionMethod, ExtensionsConfig};
 use strandline_proto::endpoint::{Connect, Endpoint};
 use strandline_proto::event::{AssociationId, CloseReason, Datagram, Event, Message};
+use strandline_proto::reconfiguration::PeerRequests;
 use strandline_proto::time::Time;
 
 use crate::random::Random;
@@ -89,7 +90,8 @@ fn new_dcsctp(zero_checksum: bool) -> Box<dyn DcSctpSocket> {
 
 fn new_endpoint(seed: u8, zero_checksum: bool, now: Time) -> Endpoint {
     let method = zero_checksum.then_some(ErrorDetectionMethod::SctpOverDtls);
-    let extensions = ExtensionsConfig { zero_checksum: method, ..ExtensionsConfig::default() };
+    let peer_requests = PeerRequests::ALL;
+    let extensions = ExtensionsConfig { zero_checksum: method, peer_requests, ..ExtensionsConfig::default() };
     let association = AssociationConfig { extensions, ..AssociationConfig::default() };
     let config = EndpointConfig { association: association.into(), ..EndpointConfig::default() };
     let mut endpoint = Endpoint::new(config, [seed; 32], now).expect("the configuration is valid");

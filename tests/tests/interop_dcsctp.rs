@@ -3,9 +3,11 @@
 // A failed expectation ends the test with its reason.
 #![allow(clippy::expect_used, clippy::panic)]
 
-use dcsctp::api::{ErrorKind, SocketEvent, SocketState};
-use strandline_proto::endpoint::Connect;
+use dcsctp::api::{ErrorKind, SocketEvent, SocketState, StreamId};
+use strandline_proto::endpoint::{Connect, Reconfigure};
 use strandline_proto::event::{AssociationId, CloseReason, Event};
+use strandline_proto::number::StreamId as EngineStreamId;
+use strandline_proto::reconfiguration::{Outcome, StreamDirection, Streams};
 use strandline_tests::dcsctp::{DCSCTP, SCTP_PORT, World, ZeroChecksum};
 use strandline_tests::traffic::{Planned, plan};
 
@@ -201,4 +203,84 @@ fn zero_checksums_end_when_dcsctp_restarts_without_them() {
     exchange(&mut world, id);
     assert_eq!(world.endpoint.status(id).map(|status| status.sends_zero_checksum), Some(false));
     assert_eq!(world.endpoint.stats().checksum_errors, 0);
+}
+
+/// Both roles, each with losses: what precedes a reset arrives before it, what follows begins with SSN 0, and no
+/// message is lost.
+#[test]
+fn the_engine_resets_streams() {
+    for (seed, per_mille) in [(20, 0), (21, 30), (22, 30), (23, 30)] {
+        let mut world = World::new(seed);
+        world.lose(per_mille);
+        let id = if seed % 2 == 0 { world.connect() } else { world.accept() };
+        for _ in 0..3 {
+            world.send_to_dcsctp(id, &plan(60, 2000, 5));
+            let (now, streams) = (world.now(), Streams::from([EngineStreamId(1), EngineStreamId(3)]));
+            let asked = Reconfigure::ResetStreams(StreamDirection::Outgoing, streams).ask(
+                &mut world.endpoint,
+                now,
+                id,
+            );
+            assert_eq!(asked, Ok(()));
+            // Given before the outcome.
+            world.send_to_dcsctp(id, &plan(60, 2000, 5));
+            world.dcsctp_event("OnIncomingStreamReset", |event| match event {
+                SocketEvent::OnIncomingStreamReset(streams) => {
+                    let mut streams = streams.clone();
+                    streams.sort_by_key(|stream| stream.0);
+                    assert_eq!(streams, [StreamId(1), StreamId(3)]);
+                    true
+                }
+                _ => false,
+            });
+            let outcome = world.event("StreamsReset", |_, event| match event {
+                Event::StreamsReset { outcome, direction: StreamDirection::Outgoing, .. } => Some(*outcome),
+                _ => None,
+            });
+            assert_eq!(outcome, Outcome::Performed);
+        }
+    }
+}
+
+#[test]
+fn dcsctp_resets_streams() {
+    for (seed, per_mille) in [(24, 0), (25, 30), (26, 30), (27, 30)] {
+        let mut world = World::new(seed);
+        world.lose(per_mille);
+        let id = if seed % 2 == 0 { world.connect() } else { world.accept() };
+        for _ in 0..3 {
+            world.send_to_engine(id, &plan(60, 2000, 5));
+            world.dcsctp.reset_streams(&[StreamId(2)]).expect("the extension was negotiated");
+            let found = world.event("StreamsReset", |_, event| match event {
+                Event::StreamsReset { outcome, direction: StreamDirection::Incoming, streams, .. } => {
+                    Some((*outcome, streams.clone()))
+                }
+                _ => None,
+            });
+            assert_eq!(found, (Outcome::Performed, Streams::from(EngineStreamId(2))));
+            world.dcsctp_event("OnStreamsResetPerformed", |event| {
+                matches!(event, SocketEvent::OnStreamsResetPerformed(_))
+            });
+            world.send_to_engine(id, &plan(60, 2000, 5));
+        }
+    }
+}
+
+/// Requests that dcsctp doesn't perform: it says so, and the association goes on.
+#[test]
+fn dcsctp_refuses_to_reset_incoming_streams() {
+    let mut world = World::new(28);
+    let id = world.connect();
+    world.send_to_engine(id, &plan(20, 100, 5));
+    let now = world.now();
+    let asked =
+        Reconfigure::ResetStreams(StreamDirection::Incoming, Streams::All).ask(&mut world.endpoint, now, id);
+    assert_eq!(asked, Ok(()));
+    let outcome = world.event("StreamsReset", |_, event| match event {
+        Event::StreamsReset { outcome, direction: StreamDirection::Incoming, .. } => Some(*outcome),
+        _ => None,
+    });
+    assert_ne!(outcome, Outcome::Performed);
+    world.send_to_engine(id, &plan(20, 100, 5));
+    world.send_to_dcsctp(id, &plan(20, 100, 5));
 }

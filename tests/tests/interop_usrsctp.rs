@@ -8,7 +8,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use strandline_proto::config::{AssociationConfig, EndpointConfig};
-use strandline_proto::endpoint::Connect;
+use strandline_proto::endpoint::{Connect, Reconfigure};
+use strandline_proto::event::{Event, SendInfo};
+use strandline_proto::number::{Ppid, StreamId};
+use strandline_proto::reconfiguration::{Outcome, PeerRequests, StreamDirection, Streams};
 use strandline_tests::driver::Driver;
 use strandline_tests::peer::{PeerProcess, free_udp_port};
 use strandline_tests::session::Session;
@@ -254,4 +257,151 @@ fn this_side_restarts() {
     session.expect("RESTART");
     session.exchange(&plan(20, 500, 1));
     session.shut_down();
+}
+
+/// An endpoint that performs every request to reconfigure streams.
+fn reconfiguring(seed: u8) -> Driver {
+    let mut association = AssociationConfig::default();
+    association.extensions.peer_requests = PeerRequests::ALL;
+    association.outbound_streams = 50;
+    association.inbound_streams_max = 100;
+    let config = EndpointConfig { association: association.into(), ..EndpointConfig::default() };
+    Driver::udp(SocketAddr::new(LOCALHOST, 0), config, seed)
+}
+
+/// Returns a session in which usrsctp echoes, with losses of 3 %: this side connects, or usrsctp does.
+fn with_reconfiguration(seed: u8, connects: bool) -> Session {
+    let udp_port = free_udp_port();
+    let mut driver = reconfiguring(seed);
+    let (peer, id) = if connects {
+        let peer = PeerProcess::usrsctp(&format!("echo -v -u {udp_port} -p {SCTP_PORT}"));
+        let id = driver.connect(Connect::to(SocketAddr::new(LOCALHOST, udp_port), SCTP_PORT));
+        (peer, id)
+    } else {
+        driver.endpoint.listen(SCTP_PORT).expect("the port is free");
+        let own = driver.local_addr().port();
+        let peer = PeerProcess::usrsctp(&format!(
+            "send -v -n 1 -c 127.0.0.1 -b 127.0.0.1 -u {udp_port} -U {own} -p {SCTP_PORT}"
+        ));
+        (peer, driver.accept())
+    };
+    let mut session = Session { driver, peer, id };
+    session.expect("UP");
+    session.driver.lose(30);
+    session
+}
+
+/// Waits for a reset of streams in this direction.
+fn streams_reset(session: &mut Session, wanted: StreamDirection) -> Outcome {
+    session.driver.event("StreamsReset", |_, event| match event {
+        Event::StreamsReset { direction, outcome, .. } if *direction == wanted => Some(*outcome),
+        _ => None,
+    })
+}
+
+/// Sends messages on a stream. Returns their SSNs as usrsctp reports them.
+fn ssns_at_the_peer(session: &mut Session, stream: u16, count: usize) -> Vec<String> {
+    for _ in 0..count {
+        let info = SendInfo::on(StreamId(stream)).ppid(Ppid(1));
+        let now = session.driver.now();
+        session.driver.endpoint.send(now, session.id, info, vec![0].into()).expect("there is room");
+    }
+    let wanted = format!("RX len=1 stream={stream} ");
+    let lines = (0..count).map(|_| session.expect(&wanted));
+    lines.map(|line| line.split_once("ssn=").map_or(String::new(), |(_, ssn)| ssn.to_owned())).collect()
+}
+
+/// Our resets of outgoing streams, ours of incoming ones, usrsctp's of either, and a reset of all numbers by each.
+#[test]
+fn streams_are_reset_under_losses() {
+    for (seed, connects) in [(40, true), (41, false)] {
+        let mut session = with_reconfiguration(seed, connects);
+        let id = session.id;
+        for _ in 0..3 {
+            assert_eq!(ssns_at_the_peer(&mut session, 7, 3), ["0", "1", "2"]);
+            let now = session.driver.now();
+            let streams = Streams::from(StreamId(7));
+            let asked = Reconfigure::ResetStreams(StreamDirection::Outgoing, streams.clone()).ask(
+                &mut session.driver.endpoint,
+                now,
+                id,
+            );
+            assert_eq!(asked, Ok(()));
+            assert_eq!(streams_reset(&mut session, StreamDirection::Outgoing), Outcome::Performed);
+            session.expect("RESET flags=1 streams=1");
+            assert_eq!(ssns_at_the_peer(&mut session, 7, 2), ["0", "1"]);
+            // usrsctp asks us to reset the stream.
+            session.peer.tell("reset in 7");
+            assert_eq!(streams_reset(&mut session, StreamDirection::Outgoing), Outcome::Performed);
+            session.expect("RESET flags=1 streams=1");
+        }
+        // The other direction: usrsctp's stream, at its own request and at ours.
+        session.peer.tell("reset out 3");
+        assert_eq!(streams_reset(&mut session, StreamDirection::Incoming), Outcome::Performed);
+        session.expect("RESET flags=2 streams=1");
+        let now = session.driver.now();
+        let asked = Reconfigure::ResetStreams(StreamDirection::Incoming, StreamId(4).into()).ask(
+            &mut session.driver.endpoint,
+            now,
+            id,
+        );
+        assert_eq!(asked, Ok(()));
+        assert_eq!(streams_reset(&mut session, StreamDirection::Incoming), Outcome::Performed);
+        session.shut_down();
+    }
+}
+
+/// All numbers begin anew, at our request and then at usrsctp's.
+#[test]
+fn all_numbers_are_reset_under_losses() {
+    for (seed, connects) in [(42, true), (43, false)] {
+        let mut session = with_reconfiguration(seed, connects);
+        let id = session.id;
+        let renumbered = |session: &mut Session| {
+            session.driver.event("AssociationReset", |_, event| match event {
+                Event::AssociationReset { outcome, .. } => Some(*outcome),
+                _ => None,
+            })
+        };
+        assert_eq!(ssns_at_the_peer(&mut session, 7, 3), ["0", "1", "2"]);
+        let now = session.driver.now();
+        assert_eq!(Reconfigure::ResetAssociation.ask(&mut session.driver.endpoint, now, id), Ok(()));
+        assert_eq!(renumbered(&mut session), Outcome::Performed);
+        session.expect("RENUMBERED flags=0");
+        assert_eq!(ssns_at_the_peer(&mut session, 7, 3), ["0", "1", "2"]);
+        session.peer.tell("renumber");
+        assert_eq!(renumbered(&mut session), Outcome::Performed);
+        session.expect("RENUMBERED flags=0");
+        assert_eq!(ssns_at_the_peer(&mut session, 7, 3), ["0", "1", "2"]);
+        session.shut_down();
+    }
+}
+
+/// Each side adds streams in both directions.
+#[test]
+fn streams_are_added_under_losses() {
+    for (seed, connects) in [(44, true), (45, false)] {
+        let mut session = with_reconfiguration(seed, connects);
+        let id = session.id;
+        let until = |session: &mut Session, outbound: u16, inbound: u16| {
+            session.driver.until("the number of streams", |driver| {
+                let status = driver.endpoint.status(id)?;
+                (status.outbound_streams == outbound && status.inbound_streams == inbound).then_some(())
+            });
+        };
+        let now = session.driver.now();
+        assert_eq!(
+            Reconfigure::AddStreams { outgoing: 5, incoming: 0 }.ask(&mut session.driver.endpoint, now, id),
+            Ok(())
+        );
+        until(&mut session, 55, 100);
+        assert_eq!(ssns_at_the_peer(&mut session, 54, 2), ["0", "1"]);
+        session.peer.tell("add 0 6");
+        until(&mut session, 61, 100);
+        assert_eq!(ssns_at_the_peer(&mut session, 60, 2), ["0", "1"]);
+        // Beyond the limit.
+        session.peer.tell("add 1 0");
+        session.expect("STREAMS flags=4");
+        session.shut_down();
+    }
 }
