@@ -3,15 +3,19 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use strandline_proto::config::EndpointConfig;
+use strandline_proto::config::{AssociationConfig, EndpointConfig, ExtensionsConfig};
 use strandline_proto::endpoint::{Connect, Endpoint};
 use strandline_proto::event::{Datagram, SendInfo};
+use strandline_proto::reconfiguration::PeerRequests;
 use strandline_proto::time::Time;
 use strandline_wire::number::VerificationTag;
 use strandline_wire::PacketBuilder;
 
 fuzz_target!(|packets: Vec<Vec<(u8, u8, Vec<u8>)>>| {
-    let mut client = Endpoint::new(EndpointConfig::default(), [1; 32], Time::ZERO).expect("defaults are valid");
+    let extensions = ExtensionsConfig { peer_requests: PeerRequests::ALL, ..ExtensionsConfig::default() };
+    let association = AssociationConfig { extensions, ..AssociationConfig::default() };
+    let config = EndpointConfig { association: association.into(), ..EndpointConfig::default() };
+    let mut client = Endpoint::new(config, [1; 32], Time::ZERO).expect("the parameters are valid");
     let mut server = Endpoint::new(EndpointConfig::default(), [2; 32], Time::ZERO).expect("defaults are valid");
     server.listen(7).expect("a free port");
     let here = "192.0.2.1:9899".parse().expect("an address");

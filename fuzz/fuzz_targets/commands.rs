@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use strandline_proto::config::EndpointConfig;
-use strandline_proto::endpoint::{Connect, Endpoint};
+use strandline_proto::config::{AssociationConfig, EndpointConfig, ExtensionsConfig};
+use strandline_proto::endpoint::{Connect, Endpoint, Reconfigure};
 use strandline_proto::event::{AssociationId, Datagram, Event, SendInfo};
 use strandline_proto::number::StreamId;
+use strandline_proto::reconfiguration::{PeerRequests, StreamDirection, Streams};
 use strandline_proto::time::Time;
 
 #[derive(Debug, Arbitrary)]
@@ -25,6 +26,9 @@ enum Command {
     Repeat { side: bool, index: u8 },
     Wait { ms: u16 },
     Timer(bool),
+    Reset { side: bool, incoming: bool, stream: Option<u8> },
+    Renumber(bool),
+    AddStreams { side: bool, outgoing: u8, incoming: u8 },
 }
 
 struct Side {
@@ -36,8 +40,10 @@ struct Side {
 
 impl Side {
     fn new(seed: u8) -> Self {
-        let mut endpoint =
-            Endpoint::new(EndpointConfig::default(), [seed; 32], Time::ZERO).expect("defaults are valid");
+        let extensions = ExtensionsConfig { peer_requests: PeerRequests::ALL, ..ExtensionsConfig::default() };
+        let association = AssociationConfig { extensions, outbound_streams: 1000, ..AssociationConfig::default() };
+        let config = EndpointConfig { association: association.into(), ..EndpointConfig::default() };
+        let mut endpoint = Endpoint::new(config, [seed; 32], Time::ZERO).expect("the parameters are valid");
         endpoint.listen(7).expect("a free port");
         Self { endpoint, known: Vec::new(), outbox: Vec::new(), received: HashSet::new() }
     }
@@ -128,6 +134,29 @@ fuzz_target!(|commands: Vec<Command>| {
                 sides[usize::from(side)].outbox.pop();
             }
             Command::Wait { ms } => now += Duration::from_millis(u64::from(ms)),
+            Command::Reset { side, incoming, stream } => {
+                let side = &mut sides[usize::from(side)];
+                let direction =
+                    if incoming { StreamDirection::Incoming } else { StreamDirection::Outgoing };
+                let streams =
+                    stream.map_or(Streams::All, |stream| Streams::from(StreamId(u16::from(stream % 8))));
+                if let Some(id) = side.known.last() {
+                    let _ = Reconfigure::ResetStreams(direction, streams).ask(&mut side.endpoint, now, *id);
+                }
+            }
+            Command::Renumber(side) => {
+                let side = &mut sides[usize::from(side)];
+                if let Some(id) = side.known.last() {
+                    let _ = Reconfigure::ResetAssociation.ask(&mut side.endpoint, now, *id);
+                }
+            }
+            Command::AddStreams { side, outgoing, incoming } => {
+                let side = &mut sides[usize::from(side)];
+                if let Some(id) = side.known.last() {
+                    let (outgoing, incoming) = (u16::from(outgoing), u16::from(incoming));
+                    let _ = Reconfigure::AddStreams { outgoing, incoming }.ask(&mut side.endpoint, now, *id);
+                }
+            }
             Command::Timer(side) => sides[usize::from(side)].endpoint.handle_timeout(now),
         }
         for side in &mut sides {
