@@ -206,6 +206,7 @@ pub struct AssociationConfig {
     /// - Every second packet gets a SACK, even within trains that the kernel delivers at once (section 6.2).
     /// - The window counts as full only as each SACK finds it, and with [`Algorithm::Rfc9260`] grows by one PMDCS for
     ///   each (section 7.2.1).
+    /// - DATA in COOKIE-ECHOED is discarded: the set-up waits for the COOKIE ACK (section 6).
     /// - The State Cookie's time on the way is no round-trip time measurement (section 6.3.1).
     /// - With `path_mtu_max` equal to `path_mtu_initial` only routers lower the path MTU, and it stays low. Otherwise
     ///   time-outs reveal a path that drops long packets, and the search starts again.

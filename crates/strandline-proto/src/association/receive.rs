@@ -11,6 +11,7 @@ use super::context::Shared;
 use super::diagnostics::log_of;
 use super::features::Extensions;
 use super::offer::{append_tlv, encode_cause};
+use super::setup::on_early_data;
 use super::{Association, State, reconfig};
 use crate::event::{CloseReason, Event};
 use crate::number::Tsn;
@@ -179,7 +180,7 @@ impl Association {
                 return false;
             }
             Chunk::Error(error) => self.on_error_chunk(cx, now, &error),
-            Chunk::CookieAck => self.on_cookie_ack(cx, now),
+            Chunk::CookieAck => self.on_cookie_ack(cx, now, true),
             Chunk::Shutdown(shutdown) => self.on_shutdown(cx, now, &shutdown, from),
             Chunk::ShutdownAck => self.on_shutdown_ack(cx, now, from),
             Chunk::ShutdownComplete(complete) => self.on_shutdown_complete(cx, now, &complete),
@@ -205,7 +206,7 @@ impl Association {
         from: PathIndex,
         seen: &mut Seen,
     ) -> bool {
-        if !self.state.receives_data() {
+        if !self.state.receives_data() && !on_early_data(self, cx, now) {
             return true; // Section 6.
         }
         seen.data = true;

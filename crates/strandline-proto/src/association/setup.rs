@@ -302,10 +302,10 @@ impl Association {
         }
     }
 
-    /// Processes COOKIE ACK (sections 5.1 E and 5.2.5).
-    pub(super) fn on_cookie_ack(&mut self, cx: &mut Shared, now: Time) {
+    /// Processes COOKIE ACK (sections 5.1 E and 5.2.5), or what stands for it and `measures` no round-trip time.
+    pub(super) fn on_cookie_ack(&mut self, cx: &mut Shared, now: Time, measures: bool) {
         if let State::CookieEchoed(setup) = &self.state {
-            if setup.attempts == 0 {
+            if setup.attempts == 0 && measures {
                 let rtt = now.since(setup.sent_at);
                 let config = Arc::clone(&self.config);
                 self.paths.get_mut(self.control_path).rto.on_sample(rtt, &config);
@@ -446,6 +446,17 @@ impl Association {
     pub(super) fn unrecognised_report(report: &[u8]) -> Vec<u8> {
         super::offer::encode_cause(&Cause::UnrecognisedParameters(Parameters::new(report)))
     }
+}
+
+/// Takes DATA in COOKIE-ECHOED for the COOKIE ACK, which must have been lost: a peer sends none before it has accepted
+/// the cookie. Returns whether the association receives data now. Section 6 recommends to discard it.
+#[cold]
+pub(super) fn on_early_data(association: &mut Association, cx: &mut Shared, now: Time) -> bool {
+    if !association.config.to_the_letter {
+        // Data comes when the peer has some.
+        association.on_cookie_ack(cx, now, false);
+    }
+    association.state.receives_data()
 }
 
 /// Returns the paths of a cookie. Only the address that the INIT ACK went to is confirmed (section 5.4 rule 2).

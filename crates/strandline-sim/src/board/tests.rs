@@ -1,7 +1,7 @@
 //! Made-up packets, retransmitted with a reason and without.
 
 use strandline_proto::stats::AssociationState;
-use strandline_wire::chunk::{Shutdown, sack};
+use strandline_wire::chunk::{Data, Shutdown, sack};
 use strandline_wire::{GapBlock, PacketBuilder, Ppid, Ssn, StreamId, VerificationTag};
 
 use super::*;
@@ -324,6 +324,22 @@ fn answers_during_set_up() {
         );
         shuts_down_in(&mut board, AssociationState::Established, 20, 5);
         assert!(board.is_idle());
+    }
+}
+
+/// A peer sends no DATA before it has accepted the cookie.
+#[test]
+fn data_completes_the_set_up() {
+    for (state, completes) in [(AssociationState::CookieWait, false), (AssociationState::CookieEchoed, true)]
+    {
+        let mut board = five();
+        let mut buffer = [0; 1500];
+        let mut packet = PacketBuilder::new(&mut buffer, 2, 1, VerificationTag(4));
+        assert!(packet.push(&Data::whole(Tsn(1), StreamId(0), Ssn(0), b"x")));
+        assert!(packet.push(&Shutdown { cumulative_tsn: Tsn(5) }));
+        let len = packet.finish();
+        board.on_arrival(at(10), &Packet::parse(&buffer[..len]).expect("just built"), state);
+        assert_eq!(board.is_idle(), completes, "{state}");
     }
 }
 

@@ -223,10 +223,36 @@ fn data_of_an_earlier_cookie_is_not_repeated() {
     assert_eq!(failed.count(), 1, "the application hears that it may have arrived");
 }
 
-/// The listener's COOKIE ACKs are lost while it has data: its T3-rtx is backed off far when one arrives.
+/// A listener sends no DATA before it has accepted the cookie.
+#[test]
+fn data_stands_for_a_lost_cookie_ack() {
+    let mut pair = Pair::new();
+    let client = pair.connect();
+    pair.send(CLIENT, client, 0, b"request");
+    pair.pass_dropping(Duration::ZERO, has(kind::COOKIE_ACK));
+    assert_eq!(pair.state(CLIENT, client), "COOKIE-ECHOED");
+    let server = pair.accepted();
+    assert_eq!(pair.recv(SERVER, server).unwrap().data, "request");
+    pair.send(SERVER, server, 0, b"answer");
+    pair.run();
+    assert_eq!(pair.state(CLIENT, client), "ESTABLISHED");
+    assert_eq!(pair.recv(CLIENT, client).unwrap().data, "answer");
+    // The SACK for the request was lost, too. No COOKIE ECHO is sent again.
+    let before = pair.log.len();
+    pair.pass(Duration::from_secs(2));
+    let later: Vec<Vec<u8>> = pair.log[before..].iter().map(Sent::kinds).collect();
+    assert!(later.iter().flatten().all(|kind| [kind::DATA, kind::SACK].contains(kind)), "{later:?}");
+    assert_eq!(pair.hosts[CLIENT].endpoint.status(client).unwrap().send_buffered, 0);
+    assert_eq!(pair.recv(SERVER, server), None);
+}
+
+/// The listener's COOKIE ACKs are lost while it has data, which its peer discards until one arrives: T3-rtx is backed
+/// off far then.
 #[test]
 fn data_before_the_cookie_ack_is_repeated() {
-    let mut pair = Pair::configured(|config| config.rto_min = Duration::from_millis(100));
+    let mut pair = Pair::configured(|config| {
+        (config.rto_min, config.to_the_letter) = (Duration::from_millis(100), true);
+    });
     let client = pair.connect();
     pair.run_to(kind::COOKIE_ECHO);
     let echo = pair.wire.front().unwrap().clone();
