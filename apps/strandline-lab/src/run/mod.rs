@@ -47,6 +47,7 @@ pub struct Places {
 Examples:
   strandline lab run --short jani-kant-2005      a paper's experiments, few repetitions
   strandline lab run jani-kant-2005/figure5      one figure, the full set
+  strandline lab run osterdahl-2005/tables-path  HTTP over TCP and over SCTP streams
   strandline lab run --all                       everything, for hours
   strandline lab run --all --dry-run             list the runs, and how long they take
 
