@@ -171,7 +171,7 @@ impl Endpoint {
     pub(super) fn free_tag(&mut self) -> strandline_wire::number::VerificationTag {
         loop {
             let tag = self.shared.random_tag();
-            if self.demux.by_tag(tag).is_none() && !self.spent.contains(tag) {
+            if self.demux.by_tag(tag).is_none() && !self.spent.has_tag(tag) {
                 return tag;
             }
         }

@@ -15,6 +15,7 @@ use super::Endpoint;
 use super::demux::PeerKey;
 use super::diagnostics::{abort_reply, discarded, ignored};
 use super::input::never_answered;
+use super::spent::PeerInit;
 use crate::association::addresses::set_local;
 use crate::association::context::Route;
 use crate::association::cookie::{Cookie, CookieError};
@@ -326,6 +327,7 @@ impl Endpoint {
             discarded(datagram, "cookie refused: it is for another association");
         }
         let (source, tag, marked) = (datagram.source, association.local_tag, datagram.is_marked());
+        let inits: Vec<_> = PeerInit::all_of(association).filter(|_| another).collect();
         self.with_reindex(now, slot, |association, shared| {
             let goes_on = association.on_cookie_echo(shared, now, cookie, action);
             // A valid cookie is accepted from any address. What follows it must come from one of the peer's.
@@ -333,9 +335,14 @@ impl Endpoint {
                 association.handle_packet(shared, now, packet, source, marked);
             }
         });
-        // A restart replaces the old tag, and the cookie of that tag becomes invalid.
-        if self.table.at(slot).is_some_and(|association| association.local_tag != tag) {
-            self.spend(now, tag);
+        // A restart replaces both tags, and a collision the peer's: the cookies of the old ones become invalid.
+        let Some(association) = self.table.at(slot) else { return };
+        let peer_tag = association.peer_tag;
+        if association.local_tag != tag {
+            self.spent.insert_tag(now, tag);
+        }
+        for init in inits.iter().filter(|init| init.tag != peer_tag) {
+            self.spent.insert_init(now, init);
         }
     }
 
@@ -348,7 +355,13 @@ impl Endpoint {
 
     /// Creates an association from a cookie (section 5.1.5 step 5).
     fn cookie_for_new(&mut self, now: Time, cookie: &Cookie, packet: &Packet<'_>, datagram: &Datagram<'_>) {
-        if self.spent.contains(cookie.local_tag) {
+        let init = PeerInit {
+            tag: cookie.peer_tag,
+            address: cookie.source.ip(),
+            peer_port: packet.source_port(),
+            local_port: packet.destination_port(),
+        };
+        if self.spent.has_tag(cookie.local_tag) || self.spent.has_init(&init) {
             // A peer that still waits for our COOKIE ACK learns that the association has ended. Any other peer
             // ignores the ABORT.
             self.shared.stats.cookies_spent += 1;

@@ -142,13 +142,15 @@ impl Endpoint {
         let mut stream = ChaCha8Rng::from_seed(seed);
         stream.set_stream(1);
         let keys = (stream.next_u64(), stream.next_u64());
+        let cookie_lifetime = config.association.cookie_lifetime + PRESERVATIVE_MAX;
+        let spent = SpentCookies::new(cookie_lifetime, (stream.next_u64(), stream.next_u64()));
         let verification = VerificationBudget::new(config.verification_rate_max, config.shard, keys, now);
         let memory = Memory::new(config.account.clone(), config.receive_bytes_max, config.send_bytes_max);
         Ok(Self {
             table: Table::default(),
             demux,
             ports,
-            spent: SpentCookies::default(),
+            spent,
             inits: InitBudget::new(config.init_rate_max, init_keys, now),
             wheel: TimerWheel::new(now),
             ready: VecDeque::new(),
@@ -343,7 +345,7 @@ impl Endpoint {
             if !self.shared.config.owns_all_ports {
                 self.ports.note_end(now, association.local_port);
             }
-            self.spend(now, association.local_tag);
+            self.spent.insert_ended(now, association);
         }
         self.unregister(slot);
         self.wheel.cancel(slot);
@@ -357,12 +359,6 @@ impl Endpoint {
             }
             self.table.remove(slot);
         }
-    }
-
-    /// Prevents new associations from the cookie with this tag.
-    fn spend(&mut self, now: Time, tag: VerificationTag) {
-        let lifetime = self.shared.config.association.cookie_lifetime + PRESERVATIVE_MAX;
-        self.spent.insert(now, tag, lifetime);
     }
 
     /// Adds an association to the look-up tables.

@@ -1,46 +1,131 @@
 //! Cookies whose association has ended. A State Cookie stays valid for its whole lifetime, so a COOKIE ECHO that the
-//! network repeats after the end of the association would create a second one and deliver its bundled DATA again. The
-//! tag in the cookie is ours and never reused, so remembering it is enough.
+//! network repeats after the end of the association would create a second one and deliver its bundled DATA again.
+//!
+//! Two things identify such a cookie: our tag, which is never reused, and the peer's INIT. When the INITs of both sides
+//! meet (RFC 9260 section 5.2), the peer sends a second COOKIE ECHO with a tag of ours that no association ever had.
 
+use core::hash::Hasher;
+use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::VecDeque;
 
 use hashbrown::HashTable;
+use siphasher::sip::SipHasher13;
 use strandline_wire::number::VerificationTag;
 
 use super::split::hash_tag;
+use crate::association::Association;
 use crate::time::Time;
 
-/// Maximum number of remembered tags, of 16 bytes each. Beyond it the oldest are forgotten early.
-const SPENT_MAX: usize = 1 << 16;
+/// Maximum number of remembered tags and INITs, of about 32 bytes each. Beyond it the oldest are forgotten early.
+const SPENT_MAX: usize = 1 << 17;
 
-#[derive(Debug, Default)]
+/// Distinguishes INITs from tags.
+const INIT: u64 = 1 << 63;
+
+/// The INIT that a peer sent for an association.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PeerInit {
+    pub(super) tag: VerificationTag,
+    pub(super) address: IpAddr,
+    pub(super) peer_port: u16,
+    pub(super) local_port: u16,
+}
+
+impl PeerInit {
+    /// Returns the INIT of an association's peer once for each of its addresses: it may have come from any of them.
+    /// There is none as long as the peer's tag is unknown.
+    pub(super) fn all_of(association: &Association) -> impl Iterator<Item = Self> + '_ {
+        let paths = association.paths.iter().filter(|_| association.peer_tag.0 != 0);
+        paths.map(|(_, path)| Self {
+            tag: association.peer_tag,
+            address: path.remote.ip(),
+            peer_port: association.peer_port,
+            local_port: association.local_port,
+        })
+    }
+}
+
+#[derive(Debug)]
 pub(super) struct SpentCookies {
-    tags: HashTable<u32>,
-    /// The tags with their expiry, oldest first.
-    order: VecDeque<(Time, u32)>,
+    known: HashTable<u64>,
+    /// What is known with its expiry, oldest first.
+    order: VecDeque<(Time, u64)>,
+    /// How long a cookie is valid at most.
+    lifetime: Duration,
+    /// Keys of the hash of an INIT.
+    keys: (u64, u64),
 }
 
 impl SpentCookies {
-    /// Records that the association with this tag has ended. Its cookie is valid for at most `lifetime`.
-    pub(super) fn insert(&mut self, now: Time, tag: VerificationTag, lifetime: Duration) {
+    /// Creates an empty list for cookies that are valid for at most `lifetime`. `keys` are those of a hash.
+    pub(super) fn new(lifetime: Duration, keys: (u64, u64)) -> Self {
+        Self { known: HashTable::new(), order: VecDeque::new(), lifetime, keys }
+    }
+
+    /// Records that an association has ended.
+    #[cold]
+    pub(super) fn insert_ended(&mut self, now: Time, association: &Association) {
+        self.insert_tag(now, association.local_tag);
+        for init in PeerInit::all_of(association) {
+            self.insert_init(now, &init);
+        }
+    }
+
+    /// Records that the association with our tag has ended.
+    pub(super) fn insert_tag(&mut self, now: Time, tag: VerificationTag) {
+        self.insert(now, u64::from(tag.0));
+    }
+
+    /// Records that the association of a peer's INIT has ended.
+    pub(super) fn insert_init(&mut self, now: Time, init: &PeerInit) {
+        self.insert(now, self.id_of(init));
+    }
+
+    pub(super) fn has_tag(&self, tag: VerificationTag) -> bool {
+        self.contains(u64::from(tag.0))
+    }
+
+    pub(super) fn has_init(&self, init: &PeerInit) -> bool {
+        self.contains(self.id_of(init))
+    }
+
+    #[inline(never)]
+    fn insert(&mut self, now: Time, id: u64) {
         while let Some((until, oldest)) = self.order.front().copied()
             && (until <= now || self.order.len() >= SPENT_MAX)
         {
             self.order.pop_front();
-            if let Ok(entry) = self.tags.find_entry(hash_tag(oldest), |tag| *tag == oldest) {
+            if let Ok(entry) = self.known.find_entry(hash(oldest), |known| *known == oldest) {
                 entry.remove();
             }
         }
-        if !self.contains(tag) {
-            self.tags.insert_unique(hash_tag(tag.0), tag.0, |tag| hash_tag(*tag));
-            self.order.push_back((now + lifetime, tag.0));
+        if !self.contains(id) {
+            self.known.insert_unique(hash(id), id, |known| hash(*known));
+            self.order.push_back((now + self.lifetime, id));
         }
     }
 
-    pub(super) fn contains(&self, tag: VerificationTag) -> bool {
-        self.tags.find(hash_tag(tag.0), |known| *known == tag.0).is_some()
+    fn contains(&self, id: u64) -> bool {
+        self.known.find(hash(id), |known| *known == id).is_some()
     }
+
+    #[inline(never)]
+    fn id_of(&self, init: &PeerInit) -> u64 {
+        let mut hasher = SipHasher13::new_with_keys(self.keys.0, self.keys.1);
+        hasher.write_u32(init.tag.0);
+        hasher.write_u16(init.peer_port);
+        hasher.write_u16(init.local_port);
+        match init.address.to_canonical() {
+            IpAddr::V4(address) => hasher.write(&address.octets()),
+            IpAddr::V6(address) => hasher.write(&address.octets()),
+        }
+        hasher.finish() | INIT
+    }
+}
+
+fn hash(id: u64) -> u64 {
+    hash_tag((id ^ (id >> 32)) as u32)
 }
 
 #[cfg(test)]

@@ -123,6 +123,23 @@ fn data_on_repeated_cookie_echo_arrives_once() {
     assert_eq!(pair.recv(SERVER, server), None);
 }
 
+/// When the INITs of both sides meet, a peer may send two COOKIE ECHOs for its one INIT.
+#[test]
+fn second_cookie_of_one_init_is_spent() {
+    let mut pair = Pair::new();
+    let (first_tag, first) = cookie(&mut pair);
+    let (second_tag, second) = cookie(&mut pair);
+    assert_ne!(first_tag, second_tag);
+    assert_eq!(echo(&mut pair, first_tag, &first)[0].kinds(), [kind::COOKIE_ACK]);
+    let server = pair.accepted();
+    pair.hosts[SERVER].endpoint.abort(pair.now, server, "".into()).unwrap();
+    pair.hosts[SERVER].endpoint.release(server);
+    pair.wire.clear();
+    assert_eq!(echo(&mut pair, second_tag, &second)[0].kinds(), [kind::ABORT]);
+    assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 0);
+    assert_eq!(pair.hosts[SERVER].endpoint.stats().cookies_spent, 1);
+}
+
 /// After a restart and the end of the association, the cookie of the first association must not create a third.
 #[test]
 fn cookie_before_a_restart_is_spent() {
@@ -146,6 +163,29 @@ fn cookie_before_a_restart_is_spent() {
         assert_eq!(raw.server().association_count(), 0);
     }
     assert_eq!(raw.server().stats().cookies_spent, 2);
+}
+
+/// As after a restart alone, if the first INIT has a second cookie, whose tag never had an association.
+#[test]
+fn second_cookie_from_before_a_restart_is_spent() {
+    let mut pair = Pair::new();
+    let (first_tag, first) = cookie(&mut pair);
+    let (second_tag, second) = cookie(&mut pair);
+    assert_eq!(echo(&mut pair, first_tag, &first)[0].kinds(), [kind::COOKIE_ACK]);
+    let again = Init { initiate_tag: VerificationTag(77), ..init(Tsn(5)) };
+    let sent =
+        pair.forge(CLIENT, (RAW_PORT, PORT), VerificationTag(0), |packet| assert!(packet.push(&again)));
+    pair.deliver(&sent);
+    let (tag, _, restarting) = init_ack(&pair.wire.pop_front().unwrap());
+    assert_eq!(echo(&mut pair, tag, &restarting)[0].kinds(), [kind::COOKIE_ACK]);
+    assert_eq!(pair.hosts[SERVER].endpoint.stats().restarts, 1);
+    let server = pair.accepted();
+    pair.hosts[SERVER].endpoint.abort(pair.now, server, "".into()).unwrap();
+    pair.hosts[SERVER].endpoint.release(server);
+    pair.wire.clear();
+    assert_eq!(echo(&mut pair, second_tag, &second)[0].kinds(), [kind::ABORT]);
+    assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 0);
+    assert_eq!(pair.hosts[SERVER].endpoint.stats().cookies_spent, 1);
 }
 
 /// Returns the client in COOKIE-ECHOED, with a hand-made server.
