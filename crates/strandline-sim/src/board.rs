@@ -9,6 +9,7 @@ mod renumbered;
 mod silence;
 #[cfg(test)]
 mod tests;
+mod window;
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -24,6 +25,7 @@ use self::late::Late;
 use self::quiet::Quiet;
 use self::renumbered::Renumbered;
 use self::silence::{Again, Silences};
+use self::window::Window;
 use crate::violation::{Violation, demand};
 
 /// Miss indications that mark a chunk as lost (RFC 9260 section 7.2.4).
@@ -42,6 +44,8 @@ fn chunk_bytes(data: &Data<'_>) -> u32 {
 #[derive(Debug)]
 struct Sent {
     bytes: u32,
+    /// Bytes of user data.
+    payload: u32,
     to: IpAddr,
     /// When it was last sent.
     at: Time,
@@ -49,7 +53,8 @@ struct Sent {
     acknowledged: bool,
     /// True if the last SACK reported it.
     named: bool,
-    /// Number of SACKs since it was sent that reported a higher TSN and not this one.
+    /// Number of SACKs since it was sent that reported a higher TSN and not this one, or withdrew the report of an
+    /// earlier SACK (RFC 9260 section 6.2.1 D iii).
     misses: u32,
     /// True if it may be retransmitted without anything that arrived, for example because T3-rtx expired.
     excused: bool,
@@ -132,10 +137,7 @@ pub(crate) struct Board {
     unnamed: Option<(Tsn, Tsn)>,
     /// The smallest path MTU.
     mtu_min: u32,
-    /// The receive window in the last SACK.
-    a_rwnd: Option<u32>,
-    /// True if the receive window had no room for the lowest chunk, and has opened.
-    opened: bool,
+    window: Window,
     /// For each address, when the latest chunk was sent that was retransmitted as lost.
     lost: BTreeMap<IpAddr, Time>,
     quiet: BTreeMap<IpAddr, Quiet>,
@@ -217,7 +219,7 @@ impl Board {
         recovery: Recovery,
     ) -> Result<(), Violation> {
         self.least.clear();
-        let (bytes, tsn) = (chunk_bytes(data), data.tsn);
+        let (bytes, payload, tsn) = (chunk_bytes(data), data.payload.len() as u32, data.tsn);
         self.renumber(tsn);
         let first = *self.first.get_or_insert(tsn);
         demand(!tsn.is_before(first), || format!("{tsn:?} is sent again and was acknowledged long ago"))?;
@@ -227,16 +229,17 @@ impl Board {
         traffic.sent += bytes;
         let Some(known) = self.chunks.get(at) else {
             traffic.new += bytes;
-            let (acknowledged, named, excused) = (false, false, false);
+            self.window.on_new_data(payload);
             self.quiet.entry(to).or_default().ends(now);
             self.chunks.push_back(Sent {
                 bytes,
+                payload,
                 to,
                 at: now,
-                acknowledged,
-                named,
+                acknowledged: false,
+                named: false,
                 misses: 0,
-                excused,
+                excused: false,
                 in_set_up,
                 resent: false,
                 moved_from: Vec::new(),
@@ -415,14 +418,10 @@ impl Board {
         self.recovers(to);
     }
 
-    /// True if the lowest chunk does not fit the window.
-    fn has_no_room(&self, a_rwnd: u32) -> bool {
-        self.chunks.front().is_some_and(|lowest| lowest.bytes > a_rwnd)
-    }
-
-    /// Returns true once if the peer's window had no room for the lowest chunk and has opened since the last call.
+    /// Returns true once if the peer's window had no room for the lowest chunk or for a probe, and has opened since
+    /// the last call.
     pub(crate) fn take_opened(&mut self) -> bool {
-        core::mem::take(&mut self.opened)
+        self.window.take_opened()
     }
 
     /// True if nothing is outstanding.
@@ -460,7 +459,7 @@ impl Board {
 
     /// Returns the window in the last SACK; `None` before the first.
     pub(crate) fn a_rwnd(&self) -> Option<u32> {
-        self.a_rwnd
+        self.window.a_rwnd()
     }
 
     pub(crate) fn traffic(&self, of: IpAddr) -> Traffic {

@@ -4,9 +4,12 @@
 //! number. The rules:
 //!
 //! 1. What is delivered was sent, from there to here, on this stream, and every byte is correct.
-//! 2. A message is delivered at most once. The one exception is a State Cookie that is used twice within its
-//!    lifetime, after the association that it created had ended (a retransmitted or replayed COOKIE ECHO, bundled
-//!    with DATA): RFC 9260 has no defence against it. Then both associations have the same two verification tags.
+//! 2. A message is delivered at most once, with two exceptions against which RFC 9260 has no defence. A State Cookie
+//!    may be used twice within its lifetime, after the association that it created had ended (a retransmitted or
+//!    replayed COOKIE ECHO, bundled with DATA): then both associations have the same two verification tags. And a host
+//!    may get the DATA of a COOKIE ECHO and lose the association, by a crash or an ABORT that does not arrive, before
+//!    the sender knows of it: if it sends an INIT of its own then, the sender goes on with that (section 5.2.4 action
+//!    B) and sends the DATA again under the same tag.
 //! 3. Ordered messages of a stream are delivered in the order they were accepted, without gaps, counted from the
 //!    association's start or its last restart.
 //! 4. A message that is reported as failed with `sent` false is not delivered. None is reported twice. The report
@@ -283,6 +286,9 @@ impl Ledger {
         match before {
             None => self.counts.delivered += 1,
             Some((end, same)) if end != to && same == tags => self.counts.repeated += 1,
+            Some((end, first)) if end != to && first.1 == tags.1 && self.is_one_sided(from.0.host, first) => {
+                self.counts.repeated += 1;
+            }
             Some(before) => {
                 return violation(format!(
                     "message {ppid} delivered twice: {before:x?} and {:x?}",

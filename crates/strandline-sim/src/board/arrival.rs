@@ -64,7 +64,10 @@ impl Board {
         match answer {
             Chunk::Sack(sack) => self.on_sack(now, sack),
             Chunk::Shutdown(shutdown) => {
-                self.advance(now, shutdown.cumulative_tsn);
+                let first = self.first;
+                if self.advance(now, shutdown.cumulative_tsn) && self.first != first {
+                    self.window.on_shutdown();
+                }
             }
             _ => {}
         }
@@ -82,8 +85,6 @@ impl Board {
         if !self.advance(now, sack.cumulative_tsn()) {
             return;
         }
-        let before = self.a_rwnd.replace(sack.a_rwnd());
-        self.opened |= before.is_some_and(|before| before < sack.a_rwnd() && self.has_no_room(before));
         let mut named: Vec<bool> = Vec::new();
         // A block is the set of its TSNs (RFC 9260 section 3.3.4). Offset 0 is the Cumulative TSN Ack itself.
         for block in sack.gap_blocks().filter(|block| block.start <= block.end) {
@@ -98,6 +99,7 @@ impl Board {
         let highest = named.len();
         let first = sack.cumulative_tsn().next();
         self.behind.begin();
+        let mut outstanding = 0;
         for (at, chunk) in self.chunks.iter_mut().enumerate() {
             let is_named = named.get(at).copied().unwrap_or(false);
             let tsn = Tsn(first.0.wrapping_add(at as u32));
@@ -107,10 +109,12 @@ impl Board {
             let newly = is_named && !chunk.acknowledged;
             self.behind.look(chunk.to, (tsn, chunk.bytes), is_named, newly);
             chunk.acknowledged |= is_named;
-            chunk.misses += u32::from(!is_named && at < highest);
+            chunk.misses += u32::from(!is_named && (at < highest || chunk.named));
             chunk.named = is_named;
+            outstanding += if is_named { 0 } else { i64::from(chunk.payload) };
         }
         self.behind.end();
+        self.window.on_sack(sack.a_rwnd(), outstanding, self.chunks.front().map(|lowest| lowest.bytes));
         // With this many blocks it may have been full (decision 83).
         let full = sack.gap_blocks().count() >= MAY_BE_ALL;
         let next = Tsn(first.0.wrapping_add(self.chunks.len() as u32));

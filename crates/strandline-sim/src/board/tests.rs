@@ -52,10 +52,20 @@ fn hears(board: &mut Board, ms: u64, cumulative: u32, gaps: &[(u16, u16)]) {
 
 /// A SACK arrives in this state.
 fn hears_in(board: &mut Board, state: AssociationState, ms: u64, (cumulative, gaps): (u32, &[(u16, u16)])) {
+    sack_arrives(board, state, ms, (cumulative, gaps, 100_000));
+}
+
+/// A SACK arrives that reports this window after the cumulative acknowledgement and gap blocks.
+fn sack_arrives(
+    board: &mut Board,
+    state: AssociationState,
+    ms: u64,
+    (cumulative, gaps, a_rwnd): (u32, &[(u16, u16)], u32),
+) {
     let mut buffer = [0; 1500];
     let mut packet = PacketBuilder::new(&mut buffer, 2, 1, VerificationTag(4));
     let blocks = gaps.iter().map(|&(start, end)| GapBlock { start, end });
-    assert!(sack::write(&mut packet, Tsn(cumulative), 100_000, blocks, &[]));
+    assert!(sack::write(&mut packet, Tsn(cumulative), a_rwnd, blocks, &[]));
     let len = packet.finish();
     board.on_arrival(at(ms), &Packet::parse(&buffer[..len]).expect("just built"), state);
 }
@@ -416,4 +426,42 @@ fn silence_of_another_address_counts_anew() {
     }
     let again = silences.on_again(at(21_000), (other, Tsn(1)), at(0), again).expect("twice there");
     assert_eq!(again.times, 2);
+}
+
+/// RFC 9260 section 6.2.1 D iii: a SACK that withdraws a gap acknowledgement counts as one miss indication, although it
+/// reports nothing beyond.
+#[test]
+fn withdrawn_gap_acknowledgement_is_a_miss_indication() {
+    for withdrawn in [false, true] {
+        let mut board = five();
+        hears(&mut board, 10, 0, if withdrawn { &[(2, 4)] } else { &[(2, 2)] });
+        hears(&mut board, 11, 0, &[(2, 2)]);
+        for ms in [12, 13] {
+            hears(&mut board, ms, 0, &[(2, 2), (4, 4)]);
+        }
+        let least = board.in_flight_least(at(13), TO.into(), Recovery::Rfc9260, 0);
+        assert_eq!(least, if withdrawn { BYTES } else { 2 * BYTES }, "without those missed three times");
+    }
+}
+
+/// RFC 9260 section 6.1 A: new data beyond the window is a probe. The next SACK shows whether there is room now.
+#[test]
+fn window_opens_for_a_probe() {
+    let established = AssociationState::Established;
+    for (in_flight, shutdown, opened) in [(2, false, true), (1, false, false), (2, true, false)] {
+        let mut board = five();
+        sack_arrives(&mut board, established, 10, (4, &[], 2000));
+        // The SHUTDOWN acknowledges TSN 5 and reports no window.
+        shuts_down_in(&mut board, established, 11, 5);
+        for tsn in 6..6 + in_flight {
+            sends(&mut board, 20, tsn).expect("new");
+        }
+        if shutdown {
+            shuts_down_in(&mut board, established, 30, 6);
+        }
+        assert!(!board.take_opened());
+        sack_arrives(&mut board, established, 31, (5 + u32::from(shutdown), &[], 2000));
+        assert_eq!(board.take_opened(), opened, "{in_flight} {shutdown}");
+        assert!(!board.take_opened());
+    }
 }

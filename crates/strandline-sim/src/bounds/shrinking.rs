@@ -21,10 +21,12 @@ const SHRUNK_PERCENT: u64 = 82;
 /// A window of this many packets cannot shrink by as much any more: the floor of RFC 9260 is four.
 const FLOOR_PACKETS: u32 = 5;
 
-/// Percentage of the earlier window that an undo restores at least, with a controller that may follow marks and delay
-/// at once, and after a further reduction.
+/// Percentage of the earlier window that an undo restores at least. A controller that follows marks and delay may have
+/// halved the window for them at the instant of the loss, which is not undone, and again right after the undo.
 const RESTORED_PERCENT: u64 = 100;
-const RESTORED_WITH_MARKS_PERCENT: u64 = 40;
+const RESTORED_WITH_MARKS_PERCENT: u64 = 20;
+
+/// Percentage of that which a further loss or mark leaves.
 const RESTORED_REDUCED_PERCENT: u64 = 45;
 
 /// The latest reduction.
@@ -132,7 +134,7 @@ impl Shrinking {
             format!("undone, and a mark took effect that nobody reported: {path:?}")
         })?;
         let reduced = shrinks || answers || self.fell_twice;
-        let percent = if reduced { percent.min(RESTORED_REDUCED_PERCENT) } else { percent };
+        let percent = if reduced { percent * RESTORED_REDUCED_PERCENT / 100 } else { percent };
         demand(u64::from(path.cwnd) >= u64::from(before) * percent / 100, || {
             format!("undone, and the window is not what it was, {before}: {path:?}")
         })

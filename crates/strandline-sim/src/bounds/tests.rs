@@ -367,6 +367,32 @@ fn what_is_undone_gives_the_window_back() {
     }
 }
 
+/// Swift and DCTCP may halve the window for delay or marks at the instant of the loss, and that is not undone. A mark
+/// that the reduction covered halves what is restored.
+#[test]
+fn reduction_beside_a_loss_is_not_undone() {
+    let told = Marks { sent_at: Some(Time::ZERO + Duration::from_millis(5)), unknown: false };
+    for (controller, after, keeps) in [
+        ("swift", 37, true), // 75 restored, and halved.
+        ("swift", 25, true),
+        ("dctcp", 25, true),
+        ("swift", 8, false),
+        ("cubic", 37, false),
+    ] {
+        let mut bounds = Bounds::default();
+        let undone = Events { undone: 1, marks_answered: 1, ..lost(40) };
+        let outcome =
+            [(100, events(1), NONE), (37, lost(9), NONE), (37, lost(15), told), (after, undone, NONE)]
+                .into_iter()
+                .try_for_each(|(cwnd, events, marks)| {
+                    let mut path = path(cwnd * MTU, 10 * MTU);
+                    path.congestion = controller;
+                    bounds.before((MTU, 1), &path, events, marks)
+                });
+        if keeps { outcome.expect("allowed") } else { is_about(outcome, "not what it was") }
+    }
+}
+
 /// A mark that the reduction covered takes effect when that is undone, also if another loss came in between. A mark
 /// that was answered, or never reported, does not.
 #[test]

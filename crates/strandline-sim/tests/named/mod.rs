@@ -143,4 +143,22 @@ pub const SEEDS: &[(u64, &str)] = &[
     ),
     (2093, "the same with a reset of all numbers, whose TSNs then differed between the sides"),
     (1730, "a request that waited when the association shut down was in progress for ever (RFC 6525)"),
+    (
+        20_012_607,
+        "a host got the DATA of a COOKIE ECHO, crashed, and got it again in its next life (of the checker)",
+    ),
+    (20_020_567, "two COOKIE ECHOs for one INIT, and the second came after the association had ended"),
+    (
+        20_034_382,
+        "a window opened for a probe after a SHUTDOWN had acknowledged what filled it (of the checker)",
+    ),
+    (20_034_932, "a SACK that took back a gap acknowledgement counts as a miss indication (of the checker)"),
+    (
+        21_013_152,
+        "a loss beside a reduction for delay was undone as a mark took effect, with Swift (of the checker)",
+    ),
+    (
+        22_007_330,
+        "an association with the DATA of a COOKIE ECHO was aborted, and the next one got it again (of the checker)",
+    ),
 ];
