@@ -52,7 +52,10 @@ fn yes() -> bool {
 pub(crate) struct Pointer {
     /// JSON pointers (RFC 6901) to numbers whose sum is the metric.
     pub(crate) at: Vec<String>,
-    /// Factor that converts the sum to the metric's unit.
+    /// JSON pointers to numbers by whose sum the first sum is divided; none if it stands for itself.
+    #[serde(default)]
+    pub(crate) per: Vec<String>,
+    /// Factor that converts the result to the metric's unit.
     #[serde(default = "one")]
     pub(crate) times: f64,
 }
@@ -214,10 +217,12 @@ pub(crate) enum Metric {
     ResponseOfThousand,
     /// Ratio of the time when all reconnect at once to the time when some do at a time.
     Storm,
+    /// Share of the data chunks that were sent again.
+    Resent,
 }
 
 impl Metric {
-    pub(crate) const ALL: [Self; 31] = [
+    pub(crate) const ALL: [Self; 32] = [
         Self::Goodput,
         Self::Messages,
         Self::Cpu,
@@ -249,6 +254,7 @@ impl Metric {
         Self::Response,
         Self::ResponseOfThousand,
         Self::Storm,
+        Self::Resent,
     ];
 
     /// Returns whether less is better.
@@ -277,7 +283,7 @@ impl Metric {
 
     /// Returns whether the metric may be zero or negative.
     pub(crate) fn may_be_nothing(self) -> bool {
-        matches!(self, Self::KernelMemory | Self::LockWaits | Self::HandedOver)
+        matches!(self, Self::KernelMemory | Self::LockWaits | Self::HandedOver | Self::Resent)
     }
 
     pub(crate) fn unit(self) -> &'static str {
@@ -313,6 +319,7 @@ impl Metric {
             Self::Response => "us response",
             Self::ResponseOfThousand => "us response, 1,000 held",
             Self::Storm => "times as long",
+            Self::Resent => "of the chunks sent again",
         }
     }
 }

@@ -70,8 +70,9 @@ fn told(
 /// Returns the metrics at the subject's own pointers.
 fn pointed(subject: &Subject, sender: &Value) -> Result<Metrics> {
     let metrics = subject.metrics.iter().map(|(metric, pointer)| {
-        let parts: Result<Vec<f64>> = pointer.at.iter().map(|at| number(sender, at)).collect();
-        Ok((*metric, parts?.into_iter().sum::<f64>() * pointer.times))
+        let sum = |at: &[String]| at.iter().map(|at| number(sender, at)).sum::<Result<f64>>();
+        let per = if pointer.per.is_empty() { 1.0 } else { sum(&pointer.per)? };
+        Ok((*metric, sum(&pointer.at)? / per * pointer.times))
     });
     metrics.collect()
 }

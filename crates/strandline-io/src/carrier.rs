@@ -5,6 +5,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 
+use crate::sys::option;
 use crate::{IcmpReport, RecvBatch};
 
 /// A burst of SCTP packets to one destination: `bytes`, split every `segment_size` bytes.
@@ -120,6 +121,13 @@ pub trait Carrier: AsFd + Debug + Send + Sync {
 
     /// Returns true for raw IP (protocol 132), false for UDP encapsulation.
     fn is_raw(&self) -> bool;
+
+    /// Returns the bytes of packets that the socket holds until they are received, or `None` if the kernel doesn't
+    /// tell. It is half of what the kernel reports: the other half is for its own records of each packet.
+    fn receive_queue_bytes(&self) -> Option<u32> {
+        let bytes = option::int(self.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF).ok()?;
+        u32::try_from(bytes / 2).ok()
+    }
 
     /// Returns the bytes that this carrier and IP add to each SCTP packet sent to `destination`. The path MTU
     /// less this is the length of the largest SCTP packet (RFC 6951 section 5.6). IP options and extension

@@ -451,6 +451,10 @@ pub struct EndpointConfig {
     /// Time after which a cookie key is replaced. Cookies are accepted under the current and the previous key. At
     /// least the cookie lifetime. Default 120 s.
     pub cookie_key_lifetime: Duration,
+    /// Number of bytes of packets that the carrier holds until the endpoint is given them, such as half of
+    /// `SO_RCVBUF`. Flows over short paths (5 ms) that arrive at the same time get receive windows that together fit
+    /// into it, at least 6,000 bytes each. Default `u32::MAX`: there is no limit.
+    pub receive_queue_bytes: u32,
     /// Number of this shard, and how many low bits of a verification tag carry it. 0 bits: no shards.
     pub shard: Shard,
     /// First and last ephemeral port, from which `connect` selects. Default 49,152 to 65,535.
@@ -506,6 +510,7 @@ impl Default for EndpointConfig {
             send_bytes_max: 1 << 30,
             account: None,
             cookie_key_lifetime: Duration::from_secs(120),
+            receive_queue_bytes: u32::MAX,
             shard: Shard::default(),
             ephemeral_ports: (49_152, 65_535),
             known_paths_max: 4096,

@@ -22,4 +22,5 @@ mod outbound;
 mod path;
 mod path_index;
 mod rate_limit;
+mod receive_queue;
 mod stream_numbers;

@@ -300,6 +300,9 @@ impl StackBuilder {
             if several.is_some() {
                 plan.divide(&mut config, index);
             }
+            if let Some(bytes) = carrier.receive_queue_bytes() {
+                config.receive_queue_bytes = bytes;
+            }
             let mut engine = Engine::new(config, seed, clock.now())?;
             if let Some(reserved) = &reserved {
                 engine.set_reserved_ports(reserved.ranges());

@@ -162,6 +162,15 @@ impl Carrier {
         matches!(self, Self::Udp(_) | Self::Raw(_))
     }
 
+    /// Returns the bytes of packets that the socket holds until they are received; `None` if there is no limit.
+    pub(crate) fn receive_queue_bytes(&self) -> Option<u32> {
+        match self {
+            Self::Udp(socket) => socket.carrier().receive_queue_bytes(),
+            Self::Raw(socket) => socket.carrier().receive_queue_bytes(),
+            _ => None,
+        }
+    }
+
     /// Returns the largest number of packets in a burst.
     pub(crate) fn segments_max(&self) -> usize {
         match self {

@@ -63,6 +63,7 @@ pub(super) const PROTO: Rules = Rules {
             "reconfiguration",
             "path_index",
             "rate_limit",
+            "receive_queue",
             "diagnostics",
         ]),
         apart(&["congestion"]),

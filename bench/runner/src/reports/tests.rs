@@ -44,13 +44,21 @@ fn perf_and_iperf3_tell_both_sides() {
 #[test]
 fn pointers_name_metrics() {
     let mut subject = subject("pointers");
-    let pointer = |at: &[&str], times| Pointer { at: at.iter().map(|at| (*at).to_owned()).collect(), times };
+    let pointer = |at: &[&str], times| Pointer {
+        at: at.iter().map(|at| (*at).to_owned()).collect(),
+        times,
+        per: Vec::new(),
+    };
     subject.metrics.insert(Metric::Memory, pointer(&["/server/process", "/server/kernel"], 1.0));
     subject.metrics.insert(Metric::Setup, pointer(&["/steps/0/ms"], 1000.0));
     let report = json!({ "server": { "process": 700, "kernel": 50 }, "steps": [{ "ms": 0.25 }] });
     let metrics = read(&subject, &report, None, None).unwrap();
     assert_eq!(metrics, Metrics::from([(Metric::Memory, 750.0), (Metric::Setup, 250.0)]));
     assert!(read(&subject, &json!({ "server": {} }), None, None).is_err());
+    let resent = Pointer { at: vec!["/again".to_owned()], per: vec!["/all".to_owned()], times: 1.0 };
+    subject.metrics = [(Metric::Resent, resent)].into();
+    let metrics = read(&subject, &json!({ "again": 3, "all": 12 }), None, None).unwrap();
+    assert_eq!(metrics, Metrics::from([(Metric::Resent, 0.25)]));
 }
 
 #[test]
@@ -67,12 +75,17 @@ fn what_moved_nothing_is_no_measurement() {
 #[test]
 fn nothing_costs_nothing() {
     let mut subject = subject("pointers");
-    subject.metrics.insert(Metric::Memory, Pointer { at: vec!["/bytes".to_owned()], times: 1.0 });
+    subject
+        .metrics
+        .insert(Metric::Memory, Pointer { at: vec!["/bytes".to_owned()], times: 1.0, per: Vec::new() });
     let error = read(&subject, &json!({ "bytes": 0 }), None, None).unwrap_err();
     assert_eq!(error.to_string(), "0 bytes can't be true");
     assert!(read(&subject, &json!({ "bytes": 700 }), None, None).is_ok());
     // The kernel may hold nothing for an association, and may hold less than before for other reasons.
-    subject.metrics.insert(Metric::KernelMemory, Pointer { at: vec!["/kernel".to_owned()], times: 1.0 });
+    subject.metrics.insert(
+        Metric::KernelMemory,
+        Pointer { at: vec!["/kernel".to_owned()], times: 1.0, per: Vec::new() },
+    );
     for kernel in [0, -3] {
         assert!(read(&subject, &json!({ "bytes": 700, "kernel": kernel }), None, None).is_ok());
     }
@@ -82,7 +95,7 @@ fn nothing_costs_nothing() {
 fn pointers_add_to_what_a_report_tells_anyway() {
     let mut subject = subject("transactions");
     let at = ["/inits", "/shed"].map(str::to_owned).to_vec();
-    subject.metrics.insert(Metric::InitsArrived, Pointer { at, times: 1.0 });
+    subject.metrics.insert(Metric::InitsArrived, Pointer { at, times: 1.0, per: Vec::new() });
     let report =
         |inits: u64| json!({ "setup_us": 1.0, "transaction_us": 2.0, "inits": inits, "shed": inits });
     let metrics = read(&subject, &report(3), None, None).unwrap();

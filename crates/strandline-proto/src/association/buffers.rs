@@ -3,10 +3,13 @@
 //! The receive window grows by what is read in a round-trip time, which [`Inbound`](crate::inbound::Inbound) handles;
 //! the send buffer follows the congestion window. This module sets the maximum of both.
 
+use super::Association;
 use super::context::Shared;
 use crate::config::AssociationConfig;
+use crate::inbound::share_queue;
 use crate::path::{Path, PathSet};
 use crate::stats::Buffers;
+use crate::time::Time;
 
 /// Number of congestion windows that an auto-tuned send buffer holds: one is in flight, one is kept until the lowest
 /// loss in it is repaired, and one fills the next window.
@@ -82,9 +85,25 @@ impl Shared {
     }
 }
 
-/// Returns the size in bytes that a send buffer should have now.
+/// Keeps the window that the next SACK advertises within the association's share of the carrier's receive queue.
+#[inline]
+pub(super) fn share_receive_queue(association: &mut Association, cx: &mut Shared, now: Time) {
+    if association.inbound.sack_pending() && cx.receive_queue.is_limited() {
+        let path = association.paths.get(association.sack_path);
+        // A full packet must fit, or the peer sends none until its window probe.
+        let packet = u32::try_from(path.payload_max()).unwrap_or(u32::MAX);
+        share_queue(&mut association.inbound, now, &mut cx.receive_queue, path.rto.srtt(), packet);
+    }
+}
+
+/// Returns the size in bytes that a send buffer should have now. The peer has room for `peer_rwnd` more bytes.
 #[cold]
-pub(super) fn send_buffer(config: &AssociationConfig, paths: &PathSet, pressure: Pressure) -> u32 {
+pub(super) fn send_buffer(
+    config: &AssociationConfig,
+    paths: &PathSet,
+    peer_rwnd: u32,
+    pressure: Pressure,
+) -> u32 {
     let start = config.send_buffer_start();
     if config.send_buffer.is_some() {
         return start;
@@ -93,18 +112,21 @@ pub(super) fn send_buffer(config: &AssociationConfig, paths: &PathSet, pressure:
         Pressure::Full => start.min(SEND_BUFFER_MIN),
         Pressure::Half => start,
         Pressure::Low => {
-            let wanted = paths.iter().map(|(_, path)| windows(path)).max().unwrap_or(0);
-            wanted.clamp(start, config.send_buffer_limit())
+            let wanted = paths.iter().map(|(_, path)| windows(path, peer_rwnd)).max().unwrap_or(0);
+            let is_short = paths.iter().all(|(_, path)| path.is_short());
+            let least = if is_short { start.min(SEND_BUFFER_MIN) } else { start };
+            wanted.clamp(least, config.send_buffer_limit())
         }
     }
 }
 
-/// Returns the size in bytes that the path's congestion window requires of the send buffer. If acknowledgements and
-/// repairs arrive within microseconds, the next window is filled as the last one empties, and data that waits longer
-/// only leaves the processor's cache.
-fn windows(path: &Path) -> u32 {
+/// Returns the size in bytes that the path's window requires of the send buffer. If acknowledgements and repairs arrive
+/// within microseconds, the next window is filled as the last one empties, and data that waits longer only leaves the
+/// processor's cache. The peer's window may be smaller than the congestion window: it grows as fast as it is used.
+fn windows(path: &Path, peer_rwnd: u32) -> u32 {
     let window = path.window();
     if path.is_short() {
+        let window = window.min(path.flight.saturating_add(peer_rwnd));
         window.saturating_add(window / SHORT_PATH_DIVISOR)
     } else {
         window.saturating_mul(WINDOWS)

@@ -18,6 +18,7 @@ use crate::event::{AssociationId, Event};
 use crate::inbound::Arena;
 use crate::memory::Memory;
 use crate::path::{KnownPaths, Link, VerificationBudget};
+use crate::receive_queue::ReceiveQueue;
 use crate::stats::EndpointStats;
 use crate::zone;
 
@@ -44,6 +45,8 @@ pub(crate) struct Shared {
     pub(crate) stats: EndpointStats,
     /// Memory of all associations, and of endpoints that share the account.
     pub(crate) memory: Memory,
+    /// The carrier's receive queue, which the windows of all associations share.
+    pub(crate) receive_queue: ReceiveQueue,
     /// Path properties that ended associations have learnt.
     pub(crate) known: KnownPaths,
     pub(crate) own: OwnAddresses,

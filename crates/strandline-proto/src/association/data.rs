@@ -30,8 +30,8 @@ impl Association {
     ) -> Result<(), SendError> {
         let idle = self.begin_send(pressure)?;
         let (config, paths) = (&self.config, &self.paths);
-        self.outbound
-            .push(now, (info, Policy::Reliable), data, config, || send_buffer(config, paths, pressure))?;
+        let room = |rwnd| send_buffer(config, paths, rwnd, pressure);
+        self.outbound.push(now, (info, Policy::Reliable), data, config, room)?;
         self.end_send(now, idle);
         Ok(())
     }
@@ -47,9 +47,8 @@ impl Association {
     ) -> Result<(), SendError> {
         let idle = self.begin_send(pressure)?;
         let (config, paths) = (&self.config, &self.paths);
-        self.outbound.push_slice(now, (info, Policy::Reliable), data, config, || {
-            send_buffer(config, paths, pressure)
-        })?;
+        let room = |rwnd| send_buffer(config, paths, rwnd, pressure);
+        self.outbound.push_slice(now, (info, Policy::Reliable), data, config, room)?;
         self.end_send(now, idle);
         Ok(())
     }
@@ -57,7 +56,8 @@ impl Association {
     /// Shrinks the send buffer to what memory pressure allows.
     #[cold]
     fn yield_room(&mut self, pressure: Pressure) {
-        self.outbound.set_send_buffer(send_buffer(&self.config, &self.paths, pressure));
+        let rwnd = self.outbound.peer_rwnd();
+        self.outbound.set_send_buffer(send_buffer(&self.config, &self.paths, rwnd, pressure));
     }
 
     /// Checks whether messages are accepted now. Returns true if nothing is queued or outstanding.
@@ -360,7 +360,7 @@ pub(crate) fn ask_writable(association: &mut Association, pressure: Pressure) ->
         return Err(SendError::WouldBlock);
     }
     let (config, paths) = (&association.config, &association.paths);
-    let room = || send_buffer(config, paths, pressure);
+    let room = |rwnd| send_buffer(config, paths, rwnd, pressure);
     association.outbound.room_for(SendInfo::default(), 1, config, room).map(drop)
 }
 

@@ -11,6 +11,7 @@ mod data;
 mod diagnostics;
 pub(crate) mod ecn;
 pub(crate) mod features;
+mod gather;
 mod heartbeat;
 pub(crate) mod offer;
 pub(crate) mod own;
@@ -101,6 +102,8 @@ pub(crate) struct Flags {
     cookie_ack_again: bool,
     /// An input or command arrived since packets were last built: the burst limit starts anew.
     pub(crate) burst_open: bool,
+    /// New data waits for room for a train of packets.
+    pub(crate) gathering: bool,
     /// The peer initiated the association.
     pub(crate) incoming: bool,
     /// A change of loss recovery waits until nothing is outstanding.

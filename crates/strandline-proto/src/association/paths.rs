@@ -124,7 +124,7 @@ impl Association {
         if crowded || !self.state.takes_messages() {
             return 0;
         }
-        (send_buffer(&self.config, &self.paths, pressure) as usize)
+        (send_buffer(&self.config, &self.paths, self.outbound.peer_rwnd(), pressure) as usize)
             .saturating_sub(self.outbound.buffered_bytes())
     }
 }

@@ -33,7 +33,7 @@ impl Association {
             in_fast_recovery: self.outbound.in_fast_recovery(),
             receive_buffered: self.inbound.buffered_bytes(),
             receive_buffer: self.inbound.receive_buffer(),
-            send_buffer: send_buffer(&self.config, &self.paths, pressure),
+            send_buffer: send_buffer(&self.config, &self.paths, self.outbound.peer_rwnd(), pressure),
             accepts_zero_checksum: self.accepts_zero_checksum(),
             sends_zero_checksum: self.features.zero_checksum.by_peer,
             ecn: self.ecn.as_ref().is_some_and(|ecn| ecn.agreed),

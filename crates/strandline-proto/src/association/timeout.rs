@@ -14,6 +14,17 @@ use crate::path_index::{PathIndex, PerPath};
 use crate::time::Time;
 
 impl Association {
+    /// Sets the timer of the zero window probe (section 6.1 rule A): data waits for a closed window, and nothing is
+    /// in flight whose acknowledgement could report an open one. Called whether or not anything was sent, because the
+    /// SACK for the last data is what closes the window.
+    pub(super) fn watch_window(&mut self, now: Time, index: PathIndex) {
+        if !self.outbound.window_probe_wanted() {
+            self.deadlines.probe = Time::MAX;
+        } else if self.deadlines.probe == Time::MAX {
+            self.deadlines.probe = now + self.paths.get(index).rto.rto();
+        }
+    }
+
     /// Handles expired timers. `transmit` sends delayed acknowledgements and checks the time itself.
     pub(crate) fn handle_timeout(&mut self, cx: &mut Shared, now: Time) {
         self.flags.burst_open = true;

@@ -8,7 +8,9 @@ use strandline_wire::cause::Causes;
 use strandline_wire::chunk::{CookieAck, CookieEcho, Data, Error, Pad};
 use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, DATA_CHUNK_HEADER_LEN, PacketBuilder};
 
+use super::buffers::share_receive_queue;
 use super::context::Shared;
+use super::gather::{allow_gathered, gathers};
 use super::{Association, State};
 use crate::config::{FastRetransmit, Recovery};
 use crate::event::Transmit;
@@ -79,8 +81,12 @@ impl Association {
         if let State::CookieEchoed(_) = self.state {
             return self.transmit_cookie_echo(now, buffer, segments_max);
         }
-        // First, because the path of data depends on what each path may send.
-        self.open_burst(now);
+        share_receive_queue(self, cx, now);
+        let data_waits = self.flags.burst_open && gathers(self, self.control_path);
+        if !data_waits {
+            // First, because the path of data depends on what each path may send.
+            self.open_burst(now);
+        }
         let data_path = self.choose_data_path();
         let sack_path = self.path_of_sacks();
         let sack_due = self.state.receives_data() && self.inbound.sack_due(now);
@@ -89,10 +95,18 @@ impl Association {
             () if sack_due => sack_path,
             () => data_path,
         };
-        let burst = self.build_burst(now, path, path == data_path, path == sack_path, buffer, segments_max);
+        let burst = self.build_burst(
+            now,
+            path,
+            path == data_path && !data_waits,
+            path == sack_path,
+            buffer,
+            segments_max,
+        );
         match burst {
             Some(_) if self.paths.get(path).flight > 0 => self.probe_mtu(cx, now, path),
             Some(_) => {}
+            None if data_waits => {}
             None => self.end_burst(data_path),
         }
         if self.proof.is_some() {
@@ -151,6 +165,7 @@ impl Association {
             for index in self.paths.indices() {
                 self.paths.get_mut(index).allow_burst(now, &config);
             }
+            allow_gathered(self, self.control_path);
         }
     }
 
@@ -572,17 +587,6 @@ impl Association {
         let State::CookieEchoed(setup) = &mut self.state else { return };
         setup.echoes = setup.echoes.saturating_add(1);
         self.flags.cookie_echo_due = allowed && setup.echoes < most && self.outbound.has_pending();
-    }
-
-    /// Sets the timer of the zero window probe (section 6.1 rule A): data waits for a closed window, and nothing is
-    /// in flight whose acknowledgement could report an open one. Called whether or not anything was sent, because the
-    /// SACK for the last data is what closes the window.
-    fn watch_window(&mut self, now: Time, index: PathIndex) {
-        if !self.outbound.window_probe_wanted() {
-            self.deadlines.probe = Time::MAX;
-        } else if self.deadlines.probe == Time::MAX {
-            self.deadlines.probe = now + self.paths.get(index).rto.rto();
-        }
     }
 
     /// Probes the path MTU while data flows.

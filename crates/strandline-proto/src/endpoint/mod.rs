@@ -47,6 +47,7 @@ use crate::inbound::Arena;
 use crate::memory::Memory;
 use crate::path::{KnownPaths, VerificationBudget};
 use crate::path_index::PathIndex;
+use crate::receive_queue::ReceiveQueue;
 use crate::stats::{Buffers, EndpointStats};
 use crate::time::Time;
 use crate::timer::TimerWheel;
@@ -145,6 +146,7 @@ impl Endpoint {
         let cookie_lifetime = config.association.cookie_lifetime + PRESERVATIVE_MAX;
         let spent = SpentCookies::new(cookie_lifetime, (stream.next_u64(), stream.next_u64()));
         let verification = VerificationBudget::new(config.verification_rate_max, config.shard, keys, now);
+        let receive_queue = ReceiveQueue::new(config.receive_queue_bytes);
         let memory = Memory::new(config.account.clone(), config.receive_bytes_max, config.send_bytes_max);
         Ok(Self {
             table: Table::default(),
@@ -168,6 +170,7 @@ impl Endpoint {
                 replies,
                 stats: EndpointStats::default(),
                 memory,
+                receive_queue,
                 known,
                 own,
                 verification,

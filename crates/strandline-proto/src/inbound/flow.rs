@@ -65,6 +65,7 @@ pub(super) struct Flow {
     /// Maximum size of the receive buffer as of the latest round.
     pub(super) buffer_max: Option<u32>,
     rtt: Option<Duration>,
+    rtt_min: Option<Duration>,
     sack_delay: Duration,
     /// Nonce of the HEARTBEAT in flight.
     nonce: u64,
@@ -91,6 +92,7 @@ impl Default for Flow {
             promised: 0,
             buffer_max: None,
             rtt: None,
+            rtt_min: None,
             sack_delay: SACK_DELAY_MIN,
             nonce: 0,
             asked_at: Time::ZERO,
@@ -231,8 +233,15 @@ impl Flow {
         }
     }
 
+    /// Returns the shortest round-trip time that was measured.
+    #[inline]
+    pub(super) const fn rtt_min(&self) -> Option<Duration> {
+        self.rtt_min
+    }
+
     fn set_rtt(&mut self, rtt: Duration) {
         self.rtt = Some(rtt);
+        self.rtt_min = Some(self.rtt_min.map_or(rtt, |least| least.min(rtt)));
         self.sack_delay = (rtt / SACK_DELAY_DIVISOR).max(SACK_DELAY_MIN);
         if self.until == Time::MAX {
             self.until = Time::ZERO;

@@ -45,6 +45,7 @@ use self::window::{Window, message_cost};
 use crate::config::{AssociationConfig, SackFrequency};
 use crate::event::Message;
 use crate::number::{StreamId, Tsn};
+use crate::receive_queue::{ReceiveQueue, Share};
 use crate::time::Time;
 
 /// Number of round-trip times of reading that the receive window holds. A sender in slow start has twice as much in
@@ -118,6 +119,7 @@ pub(crate) struct Inbound {
     /// Allocated by the first duplicate, and once data arrives in volume.
     flow: Option<Box<Flow>>,
     streams: u16,
+    share: Share,
 }
 
 impl Inbound {
@@ -134,6 +136,7 @@ impl Inbound {
             window: Window::new(receive_buffer),
             flow: None,
             streams: inbound_streams,
+            share: Share::default(),
         }
     }
 
@@ -215,7 +218,7 @@ impl Inbound {
         }
         let run = self.sack.run(self.map.has_gaps());
         // With many losses no run is long, but a peer that fills the window shows the same.
-        let in_volume = run == Run::Long || self.window.is_tight();
+        let in_volume = run == Run::Long || self.window.is_tight(self.share.bytes());
         if in_volume && self.flow.is_none() {
             self.flow = Some(Flow::of_window(self.window.promised()));
         }
@@ -246,7 +249,10 @@ impl Inbound {
             if run == Run::Broken {
                 flow.on_trouble();
                 pace = flow.crowded().map(|every| (every, SACK_DELAY_MIN));
-            } else if run == Run::Long && flow.every() > EVERY_MIN && !self.window.is_tight() {
+            } else if run == Run::Long
+                && flow.every() > EVERY_MIN
+                && !self.window.is_tight(self.share.bytes())
+            {
                 pace = Some((flow.every(), flow.sack_delay()));
             }
         }
@@ -304,7 +310,7 @@ impl Inbound {
     /// a change if none fits.
     pub(crate) fn write_sack(&mut self, now: Time, packet: &mut PacketBuilder<'_>, len_max: usize) -> bool {
         let cumulative = self.map.cumulative();
-        let a_rwnd = if self.sack.is_refusing() { 0 } else { self.window.offer() };
+        let a_rwnd = if self.sack.is_refusing() { 0 } else { self.window.offer(self.share.bytes()) };
         let gaps = self.map.gap_blocks();
         let duplicates = self.flow.as_ref().map_or(&[][..], |flow| flow.duplicates.as_slice());
         let room = packet.remaining();
@@ -341,8 +347,8 @@ impl Inbound {
 
     /// Returns the window that a SACK would advertise now, in bytes.
     #[must_use]
-    pub(crate) const fn a_rwnd(&self) -> u32 {
-        self.window.offer()
+    pub(crate) fn a_rwnd(&self) -> u32 {
+        self.window.offer(self.share.bytes())
     }
 
     /// Returns the next message to read, or the next part of one, and frees its room. Afterwards a SACK that reports
@@ -354,7 +360,7 @@ impl Inbound {
         if self.ready.is_empty() {
             self.hand_over_part(usize::MAX);
         }
-        if self.window.update_due(self.ready.is_empty()) {
+        if self.window.update_due(self.ready.is_empty(), self.share) {
             self.sack.request();
         }
         Some(message)
@@ -375,7 +381,7 @@ impl Inbound {
                 self.hand_over_part(usize::MAX);
             }
         }
-        if messages.len() > before && self.window.update_due(self.ready.is_empty()) {
+        if messages.len() > before && self.window.update_due(self.ready.is_empty(), self.share) {
             self.sack.request();
         }
         messages.len() - before
@@ -426,6 +432,20 @@ impl Inbound {
             payload: fragments + waiting + ready,
         }
     }
+}
+
+/// Sets the association's share of the carrier's receive queue. `srtt` is the round-trip time of the path that the data
+/// takes, if it is known: only over a short one the queue may hold most of what the window allows. `least` is the minimum
+/// share in bytes.
+pub(crate) fn share_queue(
+    inbound: &mut Inbound,
+    now: Time,
+    queue: &mut ReceiveQueue,
+    srtt: Option<Duration>,
+    least: u32,
+) {
+    let rtt = inbound.flow.as_ref().and_then(|flow| flow.rtt_min()).or(srtt);
+    inbound.share.update(now, queue, rtt, least);
 }
 
 #[cfg(test)]

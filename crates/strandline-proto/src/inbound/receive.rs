@@ -275,7 +275,8 @@ impl Inbound {
     /// can free the buffer that it fills.
     #[inline]
     pub(super) fn hand_over_part(&mut self, point: usize) {
-        let stuck = || self.window.is_low() && self.ready.is_empty() && !self.map.has_gaps();
+        let stuck =
+            || self.window.is_low(self.share.bytes()) && self.ready.is_empty() && !self.map.has_gaps();
         if let Some(part) = self.reassembly.take_part(point, &self.order, stuck) {
             self.window.release(part.data.len());
             self.make_ready(part);

@@ -5,8 +5,13 @@
 //! so the advertised window can shrink by more than what arrived. Data sent under an earlier promise is still
 //! accepted; otherwise each such shrinking would look like loss. The promise grows only in steps that are worth
 //! reporting.
+//!
+//! The methods that take a `share` keep the window within it: the flow's share of the carrier's receive queue, see
+//! [`ReceiveQueue`](crate::receive_queue::ReceiveQueue).
 
 use strandline_wire::{COMMON_HEADER_LEN, DATA_CHUNK_HEADER_LEN};
+
+use crate::receive_queue::Share;
 
 /// Minimum cost of an unread message in bytes: more than its entry in the queue. Longer messages cost their bytes. It
 /// must not exceed the usual cost of small messages: a larger one would make the window shrink faster than the data
@@ -137,19 +142,26 @@ impl Window {
 
     /// True if the peer has used up half of the advertised window, and may be waiting for more.
     #[inline]
-    pub(super) const fn is_tight(&self) -> bool {
-        self.promised < self.size / 2
+    pub(super) const fn is_tight(&self, share: u32) -> bool {
+        self.promised < self.size / 2 && self.promised < share / 2
     }
 
     /// True if the advertised window is so small that the peer may send nothing at all.
-    pub(super) const fn is_low(&self) -> bool {
-        self.offer() < self.step()
+    pub(super) const fn is_low(&self, share: u32) -> bool {
+        self.offer(share) < self.step()
+    }
+
+    /// Returns the room to be advertised. A share that becomes smaller may revoke some: data on the way is accepted, and
+    /// a queue that overflows would cost more.
+    const fn offered(&self, share: u32) -> u32 {
+        let free = self.free();
+        if free < share { free } else { share }
     }
 
     /// Returns the a_rwnd for a SACK. It grows only by a step, so that the peer never sends tiny fragments. An empty
     /// buffer is always advertised whole.
-    pub(super) const fn offer(&self) -> u32 {
-        let free = self.free();
+    pub(super) const fn offer(&self, share: u32) -> u32 {
+        let free = self.offered(share);
         if free <= self.promised || free - self.promised >= self.step() || self.used == 0 {
             free
         } else {
@@ -166,11 +178,26 @@ impl Window {
 
     /// True if reading has opened the window so far that the peer should be told without further data: by a quarter
     /// of the buffer, or by a step if the peer waits for a closed window and nothing is left to read (`drained`).
-    pub(super) const fn update_due(&self, drained: bool) -> bool {
-        let gain = self.free().saturating_sub(self.promised);
+    #[inline]
+    pub(super) fn update_due(&self, drained: bool, share: Share) -> bool {
+        if share.is_whole() {
+            self.is_worth_telling(self.free(), self.size, drained)
+        } else {
+            self.is_share_worth_telling(share.bytes(), drained)
+        }
+    }
+
+    #[inline(never)]
+    fn is_share_worth_telling(&self, share: u32, drained: bool) -> bool {
+        self.is_worth_telling(self.offered(share), self.size.min(share), drained)
+    }
+
+    /// True if the peer should be told of a window of `open` bytes, of `whole` at most.
+    #[inline]
+    fn is_worth_telling(&self, open: u32, whole: u32, drained: bool) -> bool {
+        let gain = open.saturating_sub(self.promised);
         let step = self.step();
-        let part = self.size / UPDATE_DIVISOR;
-        let part = if part > step { part } else { step };
+        let part = (whole / UPDATE_DIVISOR).max(step);
         gain > 0 && (gain >= part || (drained && self.promised < step && gain >= step))
     }
 }

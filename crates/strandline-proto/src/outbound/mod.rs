@@ -188,7 +188,7 @@ impl Outbound {
         (info, policy): (SendInfo, Policy),
         data: &mut Bytes,
         config: &AssociationConfig,
-        send_buffer: impl FnOnce() -> u32,
+        send_buffer: impl FnOnce(u32) -> u32,
     ) -> Result<(), SendError> {
         let Busy { queue, messages, .. } = self.room_for(info, data.len(), config, send_buffer)?;
         let data = core::mem::take(data);
@@ -209,7 +209,7 @@ impl Outbound {
         (info, policy): (SendInfo, Policy),
         data: &[u8],
         config: &AssociationConfig,
-        send_buffer: impl FnOnce() -> u32,
+        send_buffer: impl FnOnce(u32) -> u32,
     ) -> Result<(), SendError> {
         let Busy { queue, messages, .. } = self.room_for(info, data.len(), config, send_buffer)?;
         let small = data.len() <= COPY_MAX;
@@ -251,7 +251,7 @@ impl Outbound {
         info: SendInfo,
         len: usize,
         config: &AssociationConfig,
-        send_buffer: impl FnOnce() -> u32,
+        send_buffer: impl FnOnce(u32) -> u32,
     ) -> Result<&mut Busy, SendError> {
         if len == 0 {
             return Err(SendError::Empty);
@@ -263,6 +263,7 @@ impl Outbound {
             return Err(SendError::InvalidStream { stream: info.stream.0, streams: self.streams });
         }
         let create = || Box::new(Busy::new(self.idle_next, self.learnt, self.scheduler, config));
+        let send_buffer = || send_buffer(self.window.rwnd());
         let busy = self.busy.get_or_insert_with(create);
         busy.queue.check_room(info.stream, len, config, send_buffer)?;
         Ok(busy)

@@ -136,3 +136,8 @@ impl Path {
         self.late_ms = self.late_ms.max(u8::try_from(late_ms).unwrap_or(u8::MAX));
     }
 }
+
+/// Allows a burst of at least `bytes`.
+pub(crate) fn allow_train(path: &mut Path, bytes: u32) {
+    path.burst_allowance = path.burst_allowance.max(bytes);
+}

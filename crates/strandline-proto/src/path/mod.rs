@@ -25,6 +25,7 @@ mod tlp;
 mod tlp_budget;
 mod verification;
 
+pub(crate) use self::bursts::allow_train;
 pub(crate) use self::destination::{Path, PathLoss, PathSack};
 pub(crate) use self::ecn_trial::EcnTrial;
 pub(crate) use self::link::Link;

@@ -25,6 +25,7 @@ mod nat;
 mod out_of_the_blue;
 mod paths;
 mod raw;
+mod receive_queue;
 mod restart;
 mod settings;
 mod setup;

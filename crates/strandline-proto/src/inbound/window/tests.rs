@@ -12,7 +12,7 @@ fn filled(len: usize) -> Window {
 
 /// Advertises the window to the peer.
 fn advertise(window: &mut Window) -> u32 {
-    let a_rwnd = window.offer();
+    let a_rwnd = window.offer(u32::MAX);
     window.on_advertised(a_rwnd);
     a_rwnd
 }
@@ -65,7 +65,7 @@ fn a_promise_is_kept() {
         window.on_taken(100);
         window.charge(100 + HELD_COST);
     }
-    assert_eq!(window.offer(), 0);
+    assert_eq!(window.offer(u32::MAX), 0);
     assert!(window.takes_new(), "half of the window that was promised is still owed");
     window.on_advertised(0);
     assert!(window.takes_new(), "the other half may be under way");
@@ -91,11 +91,11 @@ fn updates_come_by_quarters_of_the_buffer() {
     let mut window = filled(SIZE as usize);
     advertise(&mut window);
     window.release(24_999);
-    assert!(!window.update_due(false));
+    assert!(!window.update_due(false, Share::default()));
     window.release(1);
-    assert!(window.update_due(false));
+    assert!(window.update_due(false, Share::default()));
     advertise(&mut window);
-    assert!(!window.update_due(false));
+    assert!(!window.update_due(false, Share::default()));
 }
 
 #[test]
@@ -103,19 +103,19 @@ fn closed_window_reports_when_all_is_read() {
     let mut window = filled(SIZE as usize);
     advertise(&mut window);
     window.release(2000);
-    assert!(!window.update_due(false));
-    assert!(window.update_due(true));
+    assert!(!window.update_due(false, Share::default()));
+    assert!(window.update_due(true, Share::default()));
     let mut open = filled(50_000);
     advertise(&mut open);
     open.release(2000);
-    assert!(!open.update_due(true), "this peer does not wait");
+    assert!(!open.update_due(true, Share::default()), "this peer does not wait");
 }
 
 #[test]
 fn a_smaller_buffer_takes_nothing_back() {
     let mut window = filled(10_000);
     window.resize(5_000);
-    assert_eq!(window.offer(), 0);
+    assert_eq!(window.offer(u32::MAX), 0);
     assert!(window.used() == 10_000);
 }
 
@@ -139,4 +139,36 @@ fn squeezing_takes_nothing_back() {
         assert!(arrived <= 2 * SIZE, "it goes on for no longer than that");
     }
     assert_eq!(window.size(), SIZE);
+}
+
+/// With a share of the carrier's receive queue the window is as that of a smaller buffer.
+#[test]
+fn share_limits_the_window() {
+    let share = 20_000;
+    let mut window = Window::new(SIZE);
+    assert!(SIZE > 2 * share);
+    assert_eq!(window.offer(share), share);
+    window.on_advertised(share);
+    assert!(!window.is_tight(share));
+    window.on_taken(15_000);
+    window.charge(15_000);
+    assert!(window.is_tight(share));
+    // Reading opens the window by a quarter of the share, not of the buffer.
+    window.release(3_000);
+    assert!(!window.update_due(false, Share::of(6_000)));
+    assert!(window.update_due(false, Share::of(share)));
+}
+
+/// Data that was sent before the share became smaller is accepted.
+#[test]
+fn smaller_share_refuses_nothing_on_the_way() {
+    let mut window = Window::new(SIZE);
+    window.on_advertised(SIZE);
+    window.on_taken(1_000);
+    window.on_advertised(window.offer(6_000));
+    assert_eq!(window.promised(), 6_000);
+    for _ in 1..SIZE / 1_000 {
+        assert!(window.takes_new());
+        window.on_taken(1_000);
+    }
 }

@@ -74,7 +74,7 @@ impl Rig {
                         (info, Policy::Reliable),
                         &mut self.message.slice(..len),
                         &self.config,
-                        || self.config.send_buffer_start(),
+                        |_| self.config.send_buffer_start(),
                     )
                     .unwrap();
             }

@@ -166,7 +166,7 @@ impl Fixture {
     fn push_on(&mut self, stream: u16, len: usize) {
         let info = SendInfo { stream: StreamId(stream), ..SendInfo::default() };
         self.out
-            .push(Time::ZERO, (info, Policy::Reliable), &mut message(len), &self.config, || {
+            .push(Time::ZERO, (info, Policy::Reliable), &mut message(len), &self.config, |_| {
                 self.config.send_buffer_start()
             })
             .unwrap();

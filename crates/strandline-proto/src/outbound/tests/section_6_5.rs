@@ -33,7 +33,7 @@ fn unordered_messages_leave_the_number_alone() {
     let info = SendInfo { unordered: true, ppid: Ppid(9), ..SendInfo::default() };
     fixture
         .out
-        .push(Time::ZERO, (info, Policy::Reliable), &mut message(1), &fixture.config, || {
+        .push(Time::ZERO, (info, Policy::Reliable), &mut message(1), &fixture.config, |_| {
             fixture.config.send_buffer_start()
         })
         .unwrap();
@@ -48,7 +48,7 @@ fn stream_beyond_the_last_is_refused() {
     let mut fixture = Fixture::new();
     let info = SendInfo { stream: StreamId(100), ..SendInfo::default() };
     let refused =
-        fixture.out.push(Time::ZERO, (info, Policy::Reliable), &mut message(1), &fixture.config, || {
+        fixture.out.push(Time::ZERO, (info, Policy::Reliable), &mut message(1), &fixture.config, |_| {
             fixture.config.send_buffer_start()
         });
     assert_eq!(refused, Err(SendError::InvalidStream { stream: 100, streams: 100 }));

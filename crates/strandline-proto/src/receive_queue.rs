@@ -1,0 +1,118 @@
+//! The carrier's receive queue: the packets that wait in its socket until they are read. All associations of an
+//! endpoint share it, and what does not fit is lost. Each association has a window of its own, so the windows of many
+//! that receive at once would together exceed the queue.
+
+use core::time::Duration;
+
+use crate::time::Time;
+
+/// Length of the intervals in which flows are counted.
+const INTERVAL: Duration = Duration::from_millis(10);
+
+/// Minimum share in bytes: four packets of 1,500 bytes, so that losses are repaired without time-outs.
+const SHARE_MIN: u32 = 6_000;
+
+/// Over a path with a longer round-trip time most of the window is on the way, not in the queue.
+const SHORT_RTT: Duration = Duration::from_millis(5);
+
+/// Divides the queue among the flows that arrive at the same time.
+#[derive(Debug)]
+pub(crate) struct ReceiveQueue {
+    /// Bytes of packets that the queue holds; `u32::MAX` if there is no limit.
+    bytes: u32,
+    /// End of the current interval.
+    until: Time,
+    /// Number of the current interval, never 0.
+    interval: u8,
+    /// Flows counted in the current interval, and in the one before.
+    flows: u32,
+    flows_before: u32,
+}
+
+impl ReceiveQueue {
+    /// Creates a queue of this many bytes; `u32::MAX` means that there is no limit.
+    pub(crate) const fn new(bytes: u32) -> Self {
+        Self { bytes, until: Time::ZERO, interval: 1, flows: 0, flows_before: 0 }
+    }
+
+    /// False if nothing limits the queue.
+    #[inline]
+    pub(crate) const fn is_limited(&self) -> bool {
+        self.bytes != u32::MAX
+    }
+
+    /// Counts a flow, whose `mark` says when it was counted last. Returns its share of the queue in bytes.
+    #[inline]
+    fn share(&mut self, now: Time, mark: &mut u8) -> u32 {
+        if now >= self.until {
+            self.begin_interval(now);
+        }
+        if *mark != self.interval {
+            *mark = self.interval;
+            self.flows = self.flows.saturating_add(1);
+        }
+        let flows = self.flows.max(self.flows_before).max(1);
+        (self.bytes / flows).max(SHARE_MIN)
+    }
+
+    fn begin_interval(&mut self, now: Time) {
+        // After a pause nothing is known of the interval before.
+        let in_a_row = now < self.until + INTERVAL;
+        self.flows_before = if in_a_row { self.flows } else { 0 };
+        self.flows = 0;
+        self.until = now + INTERVAL;
+        self.interval = self.interval.checked_add(1).unwrap_or(1);
+    }
+}
+
+/// The share of an association.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Share {
+    /// In units of `UNIT` bytes; `u16::MAX` if there is no limit.
+    units: u16,
+    /// The interval in which the association was counted last, 0 if never.
+    mark: u8,
+}
+
+/// Unit of a share in bytes, which keeps it small.
+const UNIT: u32 = 256;
+
+impl Default for Share {
+    fn default() -> Self {
+        Self { units: u16::MAX, mark: 0 }
+    }
+}
+
+impl Share {
+    /// Counts the association if its path, with a round-trip time of `rtt`, is short, and updates its share, which is at
+    /// least `least` bytes.
+    #[inline]
+    pub(crate) fn update(&mut self, now: Time, queue: &mut ReceiveQueue, rtt: Option<Duration>, least: u32) {
+        self.units = if rtt.is_some_and(|rtt| rtt < SHORT_RTT) {
+            let share = queue.share(now, &mut self.mark).max(least);
+            u16::try_from(share.div_ceil(UNIT)).unwrap_or(u16::MAX)
+        } else {
+            u16::MAX
+        };
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(bytes: u32) -> Self {
+        Self { units: u16::try_from(bytes.div_ceil(UNIT)).unwrap(), mark: 0 }
+    }
+
+    /// True if there is no limit.
+    #[inline]
+    pub(crate) const fn is_whole(self) -> bool {
+        self.units == u16::MAX
+    }
+
+    /// Returns the share in bytes; `u32::MAX` if there is no limit.
+    #[inline]
+    pub(crate) const fn bytes(self) -> u32 {
+        if self.is_whole() { u32::MAX } else { self.units as u32 * UNIT }
+    }
+}
+
+#[cfg(test)]
+mod tests;

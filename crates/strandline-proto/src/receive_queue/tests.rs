@@ -1,0 +1,70 @@
+use super::*;
+
+const SHORT: Option<Duration> = Some(Duration::from_micros(300));
+
+fn at(ms: u64) -> Time {
+    Time::ZERO + Duration::from_millis(1_000 + ms)
+}
+
+fn shares(count: usize) -> Vec<Share> {
+    vec![Share::default(); count]
+}
+
+/// Updates all shares and returns the last one in bytes.
+fn update(queue: &mut ReceiveQueue, now: Time, shares: &mut [Share]) -> u32 {
+    for share in &mut *shares {
+        share.update(now, queue, SHORT, 0);
+    }
+    shares.last().unwrap().bytes()
+}
+
+#[test]
+fn one_flow_has_the_whole_queue() {
+    let mut queue = ReceiveQueue::new(1_024_000);
+    let mut one = shares(1);
+    for ms in 0..100 {
+        assert_eq!(update(&mut queue, at(ms), &mut one), 1_024_000);
+    }
+}
+
+#[test]
+fn flows_divide_the_queue() {
+    let mut queue = ReceiveQueue::new(1_024_000);
+    let mut ten = shares(10);
+    assert_eq!(update(&mut queue, at(0), &mut ten), 102_400);
+    assert_eq!(update(&mut queue, at(1), &mut ten), 102_400);
+    // The next interval begins with the number of the one before.
+    assert_eq!(update(&mut queue, at(0) + INTERVAL, &mut ten[..1]), 102_400);
+    // Flows that ended leave their shares to the others one interval later.
+    assert_eq!(update(&mut queue, at(0) + 2 * INTERVAL, &mut ten[..1]), 1_024_000);
+}
+
+#[test]
+fn share_allows_a_few_packets() {
+    let mut queue = ReceiveQueue::new(1_024_000);
+    let mut many = shares(10_000);
+    let least = update(&mut queue, at(0), &mut many);
+    assert!((SHARE_MIN..SHARE_MIN + UNIT).contains(&least), "{least}");
+    many[0].update(at(0), &mut queue, SHORT, 65_000);
+    assert!((65_000..65_000 + UNIT).contains(&many[0].bytes()));
+}
+
+#[test]
+fn long_and_unknown_paths_have_no_share() {
+    let mut queue = ReceiveQueue::new(1_024_000);
+    for rtt in [None, Some(SHORT_RTT), Some(Duration::from_secs(1))] {
+        let mut share = Share::default();
+        share.update(at(0), &mut queue, rtt, 0);
+        assert_eq!(share.bytes(), u32::MAX);
+    }
+    // They were not counted.
+    assert_eq!(update(&mut queue, at(0), &mut shares(1)), 1_024_000);
+}
+
+#[test]
+fn large_queue_of_one_flow_is_no_limit() {
+    let mut queue = ReceiveQueue::new(1 << 30);
+    assert!(queue.is_limited());
+    assert_eq!(update(&mut queue, at(0), &mut shares(1)), u32::MAX);
+    assert!(!ReceiveQueue::new(u32::MAX).is_limited());
+}
