@@ -9,6 +9,10 @@ use crate::time::Time;
 /// Length of the intervals in which flows are counted.
 const INTERVAL: Duration = Duration::from_millis(10);
 
+/// Number of packets in an interval that make a flow. Associations that exchange a message now and then leave the queue to
+/// the others.
+const FLOW_MIN: u8 = 4;
+
 /// Minimum share in bytes: four packets of 1,500 bytes, so that losses are repaired without time-outs.
 const SHARE_MIN: u32 = 6_000;
 
@@ -41,16 +45,8 @@ impl ReceiveQueue {
         self.bytes != u32::MAX
     }
 
-    /// Counts a flow, whose `mark` says when it was counted last. Returns its share of the queue in bytes.
-    #[inline]
-    fn share(&mut self, now: Time, mark: &mut u8) -> u32 {
-        if now >= self.until {
-            self.begin_interval(now);
-        }
-        if *mark != self.interval {
-            *mark = self.interval;
-            self.flows = self.flows.saturating_add(1);
-        }
+    /// Returns the share of a flow in bytes.
+    fn share(&self) -> u32 {
         let flows = self.flows.max(self.flows_before).max(1);
         (self.bytes / flows).max(SHARE_MIN)
     }
@@ -70,8 +66,10 @@ impl ReceiveQueue {
 pub(crate) struct Share {
     /// In units of `UNIT` bytes; `u16::MAX` if there is no limit.
     units: u16,
-    /// The interval in which the association was counted last, 0 if never.
-    mark: u8,
+    /// The interval of the latest packets, 0 if there were none.
+    interval: u8,
+    /// Number of packets in that interval, saturating.
+    packets: u8,
 }
 
 /// Unit of a share in bytes, which keeps it small.
@@ -79,26 +77,45 @@ const UNIT: u32 = 256;
 
 impl Default for Share {
     fn default() -> Self {
-        Self { units: u16::MAX, mark: 0 }
+        Self { units: u16::MAX, interval: 0, packets: 0 }
     }
 }
 
 impl Share {
-    /// Counts the association if its path, with a round-trip time of `rtt`, is short, and updates its share, which is at
-    /// least `least` bytes.
-    #[inline]
-    pub(crate) fn update(&mut self, now: Time, queue: &mut ReceiveQueue, rtt: Option<Duration>, least: u32) {
-        self.units = if rtt.is_some_and(|rtt| rtt < SHORT_RTT) {
-            let share = queue.share(now, &mut self.mark).max(least);
-            u16::try_from(share.div_ceil(UNIT)).unwrap_or(u16::MAX)
-        } else {
-            u16::MAX
-        };
+    /// Counts `packets` that arrived, and updates the share, which is at least `least` bytes. There is no limit if the
+    /// path, with a round-trip time of `rtt`, is not short, or if too few packets arrive.
+    pub(crate) fn update(
+        &mut self,
+        now: Time,
+        queue: &mut ReceiveQueue,
+        rtt: Option<Duration>,
+        packets: u8,
+        least: u32,
+    ) {
+        if rtt.is_none_or(|rtt| rtt >= SHORT_RTT) {
+            self.units = u16::MAX;
+            return;
+        }
+        if now >= queue.until {
+            queue.begin_interval(now);
+        }
+        if self.interval != queue.interval {
+            if self.packets < FLOW_MIN {
+                self.units = u16::MAX;
+            }
+            (self.interval, self.packets) = (queue.interval, 0);
+        }
+        let was_flow = self.packets >= FLOW_MIN;
+        self.packets = self.packets.saturating_add(packets);
+        if self.packets >= FLOW_MIN {
+            queue.flows = queue.flows.saturating_add(u32::from(!was_flow));
+            self.units = u16::try_from(queue.share().max(least).div_ceil(UNIT)).unwrap_or(u16::MAX);
+        }
     }
 
     #[cfg(test)]
     pub(crate) fn of(bytes: u32) -> Self {
-        Self { units: u16::try_from(bytes.div_ceil(UNIT)).unwrap(), mark: 0 }
+        Self { units: u16::try_from(bytes.div_ceil(UNIT)).unwrap(), ..Self::default() }
     }
 
     /// True if there is no limit.

@@ -90,9 +90,9 @@ impl Shared {
 pub(super) fn share_receive_queue(association: &mut Association, cx: &mut Shared, now: Time) {
     if association.inbound.sack_pending() && cx.receive_queue.is_limited() {
         let path = association.paths.get(association.sack_path);
-        // A full packet must fit, or the peer sends none until its window probe.
-        let packet = u32::try_from(path.payload_max()).unwrap_or(u32::MAX);
-        share_queue(&mut association.inbound, now, &mut cx.receive_queue, path.rto.srtt(), packet);
+        // Two packets as large as the peer may send must fit: two are acknowledged at once, one only after a delay.
+        let least = u32::try_from(2 * path.pmtu.largest_len()).unwrap_or(u32::MAX);
+        share_queue(&mut association.inbound, now, &mut cx.receive_queue, path.rto.srtt(), least);
     }
 }
 

@@ -445,7 +445,7 @@ pub(crate) fn share_queue(
     least: u32,
 ) {
     let rtt = inbound.flow.as_ref().and_then(|flow| flow.rtt_min()).or(srtt);
-    inbound.share.update(now, queue, rtt, least);
+    inbound.share.update(now, queue, rtt, inbound.sack.packets(), least);
 }
 
 #[cfg(test)]

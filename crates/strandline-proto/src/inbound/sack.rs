@@ -69,6 +69,12 @@ impl SackPolicy {
         self.refusing
     }
 
+    /// Returns the number of packets with DATA since the last SACK.
+    #[inline]
+    pub(super) const fn packets(&self) -> u8 {
+        self.packets
+    }
+
     /// True if the packet being received has DATA.
     #[inline]
     pub(super) const fn has_data(&self) -> bool {

@@ -149,6 +149,12 @@ impl Pmtu {
         self.packet_len_of(self.mtu)
     }
 
+    /// Returns the largest length of an SCTP packet that the search may find, for the peer may have found it.
+    #[must_use]
+    pub(crate) fn largest_len(&self) -> usize {
+        self.packet_len_of(self.max)
+    }
+
     /// Returns the length of the longest SCTP packet at the smallest PMTU.
     pub(crate) fn floor_len(&self) -> usize {
         self.packet_len_of(self.floor())

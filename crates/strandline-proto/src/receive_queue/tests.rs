@@ -13,7 +13,7 @@ fn shares(count: usize) -> Vec<Share> {
 /// Updates all shares and returns the last one in bytes.
 fn update(queue: &mut ReceiveQueue, now: Time, shares: &mut [Share]) -> u32 {
     for share in &mut *shares {
-        share.update(now, queue, SHORT, 0);
+        share.update(now, queue, SHORT, FLOW_MIN, 0);
     }
     shares.last().unwrap().bytes()
 }
@@ -45,7 +45,7 @@ fn share_allows_a_few_packets() {
     let mut many = shares(10_000);
     let least = update(&mut queue, at(0), &mut many);
     assert!((SHARE_MIN..SHARE_MIN + UNIT).contains(&least), "{least}");
-    many[0].update(at(0), &mut queue, SHORT, 65_000);
+    many[0].update(at(0), &mut queue, SHORT, 1, 65_000);
     assert!((65_000..65_000 + UNIT).contains(&many[0].bytes()));
 }
 
@@ -54,7 +54,7 @@ fn long_and_unknown_paths_have_no_share() {
     let mut queue = ReceiveQueue::new(1_024_000);
     for rtt in [None, Some(SHORT_RTT), Some(Duration::from_secs(1))] {
         let mut share = Share::default();
-        share.update(at(0), &mut queue, rtt, 0);
+        share.update(at(0), &mut queue, rtt, FLOW_MIN, 0);
         assert_eq!(share.bytes(), u32::MAX);
     }
     // They were not counted.
@@ -67,4 +67,27 @@ fn large_queue_of_one_flow_is_no_limit() {
     assert!(queue.is_limited());
     assert_eq!(update(&mut queue, at(0), &mut shares(1)), u32::MAX);
     assert!(!ReceiveQueue::new(u32::MAX).is_limited());
+}
+
+#[test]
+fn few_packets_make_no_flow() {
+    let mut queue = ReceiveQueue::new(1_024_000);
+    let (mut bulk, mut chatty) = (shares(1), shares(100));
+    for ms in 0..100 {
+        assert_eq!(update(&mut queue, at(ms), &mut bulk), 1_024_000);
+        if ms % 5 == 0 {
+            for share in &mut chatty {
+                share.update(at(ms), &mut queue, SHORT, 1, 0);
+                assert_eq!(share.bytes(), u32::MAX);
+            }
+        }
+    }
+    // A flow keeps its share when an interval begins, and loses it after one with few packets.
+    update(&mut queue, at(100), &mut chatty);
+    let share = chatty[99].bytes();
+    assert!(share < 20_000);
+    chatty[99].update(at(100) + INTERVAL, &mut queue, SHORT, 1, 0);
+    assert_eq!(chatty[99].bytes(), share);
+    chatty[99].update(at(100) + 2 * INTERVAL, &mut queue, SHORT, 1, 0);
+    assert_eq!(chatty[99].bytes(), u32::MAX);
 }

@@ -4,6 +4,7 @@ use strandline_wire::number::Tsn;
 
 use super::raw::*;
 use super::*;
+use crate::config::LinkMtu;
 
 /// The time that a packet takes in each direction.
 const DELAY: Duration = Duration::from_micros(100);
@@ -72,15 +73,46 @@ fn windows(server: EndpointConfig, count: u16) -> Vec<u32> {
 #[test]
 fn windows_of_all_flows_fit_the_queue() {
     let queue = 200_000;
-    let limited = EndpointConfig { receive_queue_bytes: queue, ..config(1, SERVER) };
-    let last = windows(limited.clone(), 10);
+    let limited_to = |queue| EndpointConfig { receive_queue_bytes: queue, ..config(1, SERVER) };
+    let last = windows(limited_to(queue), 10);
     assert!(last.len() >= 10 && last.iter().all(|window| *window <= queue / 10 + 256), "{last:?}");
     // One flow has the whole queue.
-    let last = windows(limited, 1);
+    let last = windows(limited_to(queue), 1);
     assert!(last.iter().all(|window| (queue / 2..=queue + 256).contains(window)), "{last:?}");
+    // Two packets as large as the link carries fit.
+    let link_mtu = LinkMtu { within_host: 9000, to_others: 30_000 };
+    let last = windows(EndpointConfig { link_mtu, ..limited_to(queue) }, 10);
+    assert!(last.iter().all(|window| (59_000..61_000).contains(window)), "{last:?}");
     // Without a limit the windows are those of the buffers.
     let last = windows(config(1, SERVER), 10);
     assert!(last.iter().all(|window| *window > queue), "{last:?}");
+}
+
+/// Associations that send a small message now and then leave the queue to the one that sends much.
+#[test]
+fn few_packets_take_no_share() {
+    let queue = 200_000;
+    let limited = EndpointConfig { receive_queue_bytes: queue, ..config(1, SERVER) };
+    let mut pair = Pair::with(config(1, CLIENT), limited);
+    let all = open(&mut pair, 50);
+    let mut least = u32::MAX;
+    for round in 0..60 {
+        for (index, id) in all.iter().enumerate() {
+            let (count, len) = if index == 0 { (40, 1000) } else { (usize::from(round % 5 == 0), 100) };
+            for _ in 0..count {
+                let data = vec![7; len].into();
+                let _ = pair.hosts[CLIENT].endpoint.send(pair.now, *id, SendInfo::on(StreamId(0)), data);
+            }
+        }
+        pair.collect();
+        let sent = hop(&mut pair);
+        if round > 10 {
+            least = sacks(&sent).iter().map(|sack| sack.a_rwnd).fold(least, u32::min);
+        }
+        read_all(&mut pair);
+        pair.now += Duration::from_millis(1);
+    }
+    assert!(least > queue / 2, "{least}");
 }
 
 /// A window of 40 packets: a SACK that frees less than half of it is not answered with data, and the one that frees half
