@@ -185,14 +185,15 @@ impl Handler for Fuzzed {
         {
             interim.push(StatusCode::EARLY_HINTS, request.headers());
         }
+        let method = request.method().clone();
         let mut size = 0;
         while let Some(frame) = request.body_mut().frame().await {
             match frame {
                 Ok(frame) => size += frame.data_ref().map_or(0, Bytes::len),
-                Err(_) => return LoggedBody::respond(status(StatusCode::BAD_REQUEST), None),
+                Err(_) => return LoggedBody::respond(status(StatusCode::BAD_REQUEST), &method, None),
             }
         }
-        LoggedBody::respond(Response::new(FileBody::text(size.to_string())), None)
+        LoggedBody::respond(Response::new(FileBody::text(size.to_string())), &method, None)
     }
 }
 

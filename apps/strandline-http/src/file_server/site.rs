@@ -23,7 +23,8 @@ impl Handler for Site {
 
     async fn answer(self: Arc<Self>, request: Request<Incoming>, sender: Sender) -> Response<Self::Body> {
         let response = self.files.answer(&request);
-        let mut response = LoggedBody::respond(response, Line::begin(&request, sender, self.log.as_ref()));
+        let mut response =
+            LoggedBody::respond(response, request.method(), Line::begin(&request, sender, self.log.as_ref()));
         let headers = response.headers_mut();
         headers.insert(SERVER, HeaderValue::from_static("strandline"));
         // SCTP has no TLS here, so it is no alternative to https.

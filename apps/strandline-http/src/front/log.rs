@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
-use hyper::header::{HeaderName, REFERER, USER_AGENT};
-use hyper::{Request, Response, StatusCode};
+use hyper::header::{CONTENT_LENGTH, HeaderName, HeaderValue, REFERER, TRANSFER_ENCODING, USER_AGENT};
+use hyper::{Method, Request, Response, StatusCode};
 use tokio::time::Instant;
 
 /// Format of the access log.
@@ -239,17 +239,31 @@ impl Drop for Line {
 #[derive(Debug)]
 pub(crate) struct LoggedBody<B: Body> {
     inner: B,
+    /// True if the request was HEAD: the response has the fields of a body, but none (RFC 9110 section 9.3.2). Over HTTP/2
+    /// nothing else would keep it back.
+    is_head: bool,
     has_ended: bool,
     line: Option<Line>,
 }
 
 impl<B: Body> LoggedBody<B> {
-    /// Makes a response one that is logged, if there is a log.
-    pub(crate) fn respond(response: Response<B>, mut line: Option<Line>) -> Response<Self> {
+    /// Makes a response to a request with this method one that is logged, if there is a log.
+    pub(crate) fn respond(
+        mut response: Response<B>,
+        method: &Method,
+        mut line: Option<Line>,
+    ) -> Response<Self> {
         if let Some(line) = &mut line {
             line.set_status(response.status());
         }
-        response.map(|inner| Self { inner, has_ended: false, line })
+        let is_head = *method == Method::HEAD;
+        if is_head
+            && let Some(len) = response.body().size_hint().exact().filter(|len| *len > 0)
+            && !response.headers().contains_key(TRANSFER_ENCODING)
+        {
+            response.headers_mut().entry(CONTENT_LENGTH).or_insert(HeaderValue::from(len));
+        }
+        response.map(|inner| Self { inner, is_head, has_ended: false, line })
     }
 }
 
@@ -262,6 +276,10 @@ impl<B: Body<Data = Bytes> + Unpin> Body for LoggedBody<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let this = self.get_mut();
+        if this.is_head {
+            this.has_ended = true;
+            return Poll::Ready(None);
+        }
         let frame = Pin::new(&mut this.inner).poll_frame(cx);
         match (&mut this.line, &frame) {
             (Some(line), Poll::Ready(Some(Ok(frame)))) => {
@@ -274,7 +292,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for LoggedBody<B> {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+        self.is_head || self.inner.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -285,7 +303,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for LoggedBody<B> {
 impl<B: Body> Drop for LoggedBody<B> {
     fn drop(&mut self) {
         if let Some(mut line) = self.line.take()
-            && (self.has_ended || self.inner.is_end_stream())
+            && (self.is_head || self.has_ended || self.inner.is_end_stream())
         {
             line.set_complete();
         }

@@ -123,11 +123,12 @@ impl<R: Routes> Handler for Proxy<R> {
         if let (Some(line), Some(target)) = (&mut line, self.routes.target(request.uri())) {
             line.set_target(target);
         }
+        let method = request.method().clone();
         match self.pass(request, sender, &mut line).await {
-            Ok(response) => LoggedBody::respond(response, line),
+            Ok(response) => LoggedBody::respond(response, &method, line),
             Err(failure) => {
                 tracing::debug!(%failure, "a request was not passed on");
-                LoggedBody::respond(refuse(&failure, &self.settings.name), line)
+                LoggedBody::respond(refuse(&failure, &self.settings.name), &method, line)
             }
         }
     }

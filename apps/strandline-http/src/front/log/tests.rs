@@ -11,7 +11,7 @@ fn line(format: Format, agent: &str) -> String {
     let sender =
         Sender { address: Some(([192, 0, 2, 7], 9899).into()), transport: Transport::Sctp, stream: Some(3) };
     let response = crate::files::status(StatusCode::NOT_FOUND);
-    drop(LoggedBody::respond(response, Line::begin(&request, sender, Some(&log))));
+    drop(LoggedBody::respond(response, request.method(), Line::begin(&request, sender, Some(&log))));
     std::fs::read_to_string(path).unwrap()
 }
 
@@ -60,4 +60,24 @@ async fn lost_lines_are_reported_now_and_then() {
     }
     let full = io::ErrorKind::StorageFull;
     assert_eq!(reports, [(0, full, 1), (60, full, 60), (120, full, 60)]);
+}
+
+/// Over HTTP/2 a body in the response to HEAD would be a protocol error.
+#[tokio::test]
+async fn responses_to_head_have_no_body() {
+    let folder = Folder::new("log-head");
+    let path = folder.path().join("access.log");
+    let log = Arc::new(AccessLog::open(&path, Format::Json).unwrap());
+    let request = Request::head("http://a/x").body(()).unwrap();
+    let sender = Sender { address: None, transport: Transport::Tcp, stream: None };
+    let body = crate::files::FileBody::text("not sent".to_owned());
+    let line = Line::begin(&request, sender, Some(&log));
+    let mut response = LoggedBody::respond(Response::new(body), request.method(), line);
+    assert_eq!(response.headers()[CONTENT_LENGTH], "8");
+    assert!(response.body().is_end_stream());
+    let frame = std::future::poll_fn(|cx| Pin::new(response.body_mut()).poll_frame(cx)).await;
+    assert!(frame.is_none());
+    drop(response);
+    let line: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    assert_eq!((&line["body_bytes"], &line["complete"]), (&0.into(), &true.into()));
 }
