@@ -453,7 +453,7 @@ pub struct EndpointConfig {
     pub cookie_key_lifetime: Duration,
     /// Number of bytes of packets that the carrier holds until the endpoint is given them, such as half of
     /// `SO_RCVBUF`. Flows over short paths (5 ms) that arrive at the same time get receive windows that together fit
-    /// into it, at least 6,000 bytes each. Default `u32::MAX`: there is no limit.
+    /// into it, at least 6,000 bytes and two packets of the link each. Default `u32::MAX`: there is no limit.
     pub receive_queue_bytes: u32,
     /// Number of this shard, and how many low bits of a verification tag carry it. 0 bits: no shards.
     pub shard: Shard,
