@@ -25,6 +25,14 @@ const SAVED_PACKETS: i64 = 10;
 const PIECES: u32 = 8;
 const PIECE_BYTES: u32 = 65_000;
 
+/// What may be gathered for one burst on a path with a short round-trip time and a window of some packets (decision
+/// 131).
+const GATHERED_BYTES: u32 = 60_000;
+const GATHERED_WINDOW_MIN: u32 = 24;
+const GATHERED_RTT_MAX: Duration = Duration::from_millis(5);
+/// Bytes of a packet that the window does not count, at most.
+const HEADERS_MAX: u32 = 100;
+
 /// The first window (RFC 6928) in packets, or in bytes if packets become longer later (decision 36).
 const FIRST_WINDOW: u32 = 10;
 const FIRST_WINDOW_BYTES: u32 = 14_600;
@@ -139,6 +147,16 @@ pub(crate) struct Step<'a> {
 
 fn bytes_in(rate: u64, time: Duration) -> i64 {
     i64::try_from(u128::from(rate) * time.as_nanos() / NANOS_PER_SECOND).unwrap_or(i64::MAX)
+}
+
+/// True if new data may have waited for a SACK that makes room for a burst of [`GATHERED_BYTES`].
+fn gathers(step: &Step<'_>, window: u32) -> bool {
+    step.config.recovery != Recovery::Rfc9260
+        && step.was.congestion != "rfc9260"
+        && step.was.srtt.is_some_and(|srtt| srtt < GATHERED_RTT_MAX)
+        && step.was.recovery_window.is_none()
+        && step.was.pacing_rate.is_none()
+        && window >= GATHERED_WINDOW_MIN * u32::from(step.was.mtu).saturating_sub(HEADERS_MAX)
 }
 
 impl Bounds {
@@ -296,6 +314,8 @@ impl Bounds {
             }
             (None, _) => (window / PIECES).min(PIECE_BYTES),
         };
+        let gathered = if sacks > 0 && gathers(&step, window) { GATHERED_BYTES } else { 0 };
+        let unclocked = unclocked.max(gathered);
         // The packet that begins below the limit may exceed it, and a probe is always allowed.
         let most = clocked.max(unclocked) + step.mtu * (1 + step.events.exempt);
         demand(traffic.new <= most, || format!("a burst of {} bytes, {most} allowed: {was:?}", traffic.new))

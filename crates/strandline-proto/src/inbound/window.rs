@@ -23,8 +23,8 @@ const _: () = assert!(MESSAGE_COST_MIN >= size_of::<crate::event::Message>());
 /// the lists and maps of reassembly or of its stream.
 pub(super) const HELD_COST: usize = 256;
 
-/// Minimum window growth worth reporting, in bytes: the user data of a packet of 1,500 bytes over IPv4 (RFC 9260
-/// sections 3.1 and 3.3.1).
+/// Minimum window growth worth reporting, in bytes, until a longer chunk arrives: the user data of a packet of 1,500
+/// bytes over IPv4 (RFC 9260 sections 3.1 and 3.3.1).
 const STEP: u32 = 1500 - 20 - COMMON_HEADER_LEN as u32 - DATA_CHUNK_HEADER_LEN as u32;
 
 /// Bytes that the data of the next TSN may cost beyond twice the buffer. A packet may hold hundreds of the smallest
@@ -48,6 +48,9 @@ pub(super) struct Window {
     promised: u32,
     /// The largest window that any advertisement left the peer, less the payload that arrived since.
     granted: u32,
+    /// Payload of the longest chunk that arrived, in bytes: with less room, the peer may wait (RFC 1122 section
+    /// 4.2.3.4).
+    chunk_max: u16,
 }
 
 /// Returns the cost of a message in the queue.
@@ -57,7 +60,7 @@ pub(super) fn message_cost(len: usize) -> usize {
 
 impl Window {
     pub(super) const fn new(size: u32) -> Self {
-        Self { size, used: 0, promised: size, granted: size }
+        Self { size, used: 0, promised: size, granted: size, chunk_max: 0 }
     }
 
     pub(super) const fn resize(&mut self, size: u32) {
@@ -96,6 +99,10 @@ impl Window {
     pub(super) const fn on_taken(&mut self, len: usize) {
         self.promised = self.promised.saturating_sub(len as u32);
         self.granted = self.granted.saturating_sub(len as u32);
+        // A chunk is at most as long as its length field can say.
+        if len as u16 > self.chunk_max {
+            self.chunk_max = len as u16;
+        }
     }
 
     #[inline]
@@ -112,16 +119,26 @@ impl Window {
         self.size.saturating_sub(self.used)
     }
 
-    /// Returns the minimum growth that is reported.
-    const fn step(&self) -> u32 {
-        if self.size / 2 < STEP { self.size / 2 } else { STEP }
+    /// Returns the minimum growth that is reported: the longest chunk of the peer, at most half of the largest window.
+    /// A peer that avoids silly windows sends nothing into a smaller one.
+    const fn step(&self, share: u32) -> u32 {
+        let chunk = self.chunk_max as u32;
+        let chunk = if chunk < STEP { STEP } else { chunk };
+        let whole = if self.size < share { self.size } else { share };
+        if whole / 2 < chunk { whole / 2 } else { chunk }
+    }
+
+    /// True if there is room for a packet of 1,500 bytes, or half of a smaller buffer.
+    const fn has_room(&self) -> bool {
+        let room = if self.size / 2 < STEP { self.size / 2 } else { STEP };
+        self.free() >= room
     }
 
     /// True if data beyond everything that arrived may be accepted: not once the peer has used up everything it was
     /// granted and the window is closed, and not beyond twice the buffer, whatever was promised.
     #[inline]
     pub(super) const fn takes_new(&self) -> bool {
-        (self.granted > 0 || self.free() >= self.step()) && self.takes_missing()
+        (self.granted > 0 || self.has_room()) && self.takes_missing()
     }
 
     /// True if data that fills a gap may be accepted.
@@ -148,7 +165,7 @@ impl Window {
 
     /// True if the advertised window is so small that the peer may send nothing at all.
     pub(super) const fn is_low(&self, share: u32) -> bool {
-        self.offer(share) < self.step()
+        self.offer(share) < self.step(share)
     }
 
     /// Returns the room to be advertised. A share that becomes smaller may revoke some: data on the way is accepted, and
@@ -162,7 +179,7 @@ impl Window {
     /// buffer is always advertised whole.
     pub(super) const fn offer(&self, share: u32) -> u32 {
         let free = self.offered(share);
-        if free <= self.promised || free - self.promised >= self.step() || self.used == 0 {
+        if free <= self.promised || free - self.promised >= self.step(share) || self.used == 0 {
             free
         } else {
             self.promised
@@ -196,7 +213,7 @@ impl Window {
     #[inline]
     fn is_worth_telling(&self, open: u32, whole: u32, drained: bool) -> bool {
         let gain = open.saturating_sub(self.promised);
-        let step = self.step();
+        let step = self.step(whole);
         let part = (whole / UPDATE_DIVISOR).max(step);
         gain > 0 && (gain >= part || (drained && self.promised < step && gain >= step))
     }

@@ -82,6 +82,8 @@ impl Board {
     }
 
     fn on_sack(&mut self, now: Time, sack: &Sack<'_>) {
+        // After a reset of all numbers the peer may report its window before anything is sent with the new ones.
+        self.renumber(sack.cumulative_tsn().next());
         if !self.advance(now, sack.cumulative_tsn()) {
             return;
         }

@@ -1,5 +1,7 @@
 //! Resets of all numbers (RFC 6525): the TSNs that a response names.
 
+use std::collections::BTreeSet;
+
 use strandline_wire::parameter::re_config::{Combination, ReConfigParameter, ResultCode};
 use strandline_wire::{Chunk, Packet, Tsn};
 
@@ -7,6 +9,8 @@ use strandline_wire::{Chunk, Packet, Tsn};
 #[derive(Debug, Default)]
 pub(super) struct Renumbered {
     next: Vec<Tsn>,
+    /// Responses so far, by direction and number: one that is repeated, or replayed later, names nothing new.
+    seen: BTreeSet<(bool, u32)>,
 }
 
 impl Renumbered {
@@ -17,7 +21,9 @@ impl Renumbered {
             let Ok(combination) = Combination::of(re_config.parameters) else { continue };
             for parameter in combination.iter() {
                 let ReConfigParameter::Response(response) = parameter else { continue };
-                if let (Some(next), ResultCode::PERFORMED) = (response.next_tsns, response.result) {
+                if let (Some(next), ResultCode::PERFORMED) = (response.next_tsns, response.result)
+                    && self.seen.insert((departs, response.response.0))
+                {
                     let next = if departs { next.sender } else { next.receiver };
                     self.next.retain(|known| *known != next);
                     self.next.push(next);

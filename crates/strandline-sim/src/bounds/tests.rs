@@ -84,6 +84,22 @@ fn burst_beyond_acknowledged_and_limit() {
     }
 }
 
+/// 60,000 bytes may have been gathered on a short path (decision 131), and one packet begins within.
+#[test]
+fn burst_gathered_on_short_path() {
+    let (short, long) = (Duration::from_millis(4), Duration::from_millis(5));
+    for (srtt, sacks, packets, keeps) in
+        [(short, 1, 41, true), (short, 1, 43, false), (short, 0, 41, false), (long, 1, 41, false)]
+    {
+        let was = PathStatus { srtt: Some(srtt), ..path(100 * MTU, 50 * MTU) };
+        let mut bounds = Bounds::default();
+        acknowledged(&mut bounds, &was, 1, events(1));
+        bounds.clocked.2 = sacks;
+        let outcome = send(&mut bounds, &was, packets, events(1));
+        if keeps { outcome.expect("allowed") } else { is_about(outcome, "burst") }
+    }
+}
+
 /// Ten packets, or an eighth of a larger window, and one that begins within.
 #[test]
 fn burst_after_pause_exceeding_initial_window() {

@@ -2,12 +2,19 @@ use super::*;
 
 const SIZE: u32 = 100_000;
 
-/// Returns a window after `len` bytes arrived as one chunk and wait to be read.
+/// Returns a window after `len` bytes arrived in chunks of up to 1,000 bytes and wait to be read.
 fn filled(len: usize) -> Window {
     let mut window = Window::new(SIZE);
+    for at in (0..len).step_by(1000) {
+        take(&mut window, (len - at).min(1000));
+    }
+    window
+}
+
+/// Takes a chunk that waits to be read.
+fn take(window: &mut Window, len: usize) {
     window.on_taken(len);
     window.charge(len);
-    window
 }
 
 /// Advertises the window to the peer.
@@ -171,4 +178,34 @@ fn smaller_share_refuses_nothing_on_the_way() {
         assert!(window.takes_new());
         window.on_taken(1_000);
     }
+}
+
+/// RFC 1122 section 4.2.3.3: a sender with chunks of 65,000 bytes waits before a window of 35,000 of 100,000 bytes.
+#[test]
+fn window_below_the_longest_chunk_is_low() {
+    let mut window = Window::new(SIZE);
+    take(&mut window, 65_000);
+    assert_eq!(advertise(&mut window), 35_000);
+    assert!(window.is_low(u32::MAX), "the peer may wait");
+    window.release(14_000);
+    assert_eq!(advertise(&mut window), 35_000, "still too little for half of the buffer");
+    window.release(1000 + 35_000);
+    assert_eq!(advertise(&mut window), 85_000);
+    assert!(!window.is_low(u32::MAX));
+    let share = 20_000;
+    assert!(!window.is_low(share), "half of a small share is enough");
+}
+
+/// A reader that takes all it can leaves the peer no reason to wait.
+#[test]
+fn drained_reader_reports_room_for_the_longest_chunk() {
+    let mut window = Window::new(4 * SIZE);
+    for _ in 0..6 {
+        take(&mut window, 65_000);
+    }
+    assert_eq!(advertise(&mut window), 10_000);
+    window.release(64_000);
+    assert!(!window.update_due(true, Share::default()));
+    window.release(1000);
+    assert!(window.update_due(true, Share::default()));
 }
