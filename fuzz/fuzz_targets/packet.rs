@@ -47,6 +47,7 @@ fuzz_target!(|bytes: &[u8]| {
                     steps += 1;
                 }
             }
+            Ok(Chunk::ForwardTsn(forward)) => steps += forward.skipped().count(),
             _ => {}
         }
     }

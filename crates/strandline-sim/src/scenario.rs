@@ -204,6 +204,9 @@ impl Scenario {
         if plans::reconfigure(&mut hosts, &mut clients, seed) {
             names.push("reconfiguration");
         }
+        if plans::give_up(&mut hosts, seed) {
+            names.push("partial reliability");
+        }
         let links = config::link(&features, &mut random);
         let special_links = config::special_links(&features, &hosts, &links, &mut random);
         let faults = faults::faults(&features, &hosts, calm_at, &mut random);

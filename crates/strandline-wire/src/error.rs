@@ -76,6 +76,16 @@ pub enum ChunkError {
         /// Number of bytes after the fixed fields.
         found: usize,
     },
+    /// The length of a list is not a multiple of its elements' size.
+    #[error("chunk type {kind} has a list of {found} bytes, not a multiple of {element}")]
+    NotAMultiple {
+        /// Chunk type.
+        kind: u8,
+        /// Length of one element in bytes.
+        element: usize,
+        /// Length of the list found, in bytes.
+        found: usize,
+    },
     /// A HEARTBEAT or HEARTBEAT ACK doesn't begin with a Heartbeat Info parameter.
     #[error("chunk type {kind} begins with parameter {parameter} instead of Heartbeat Info")]
     NotHeartbeatInfo {

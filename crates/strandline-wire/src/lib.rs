@@ -54,8 +54,8 @@ pub use action::UnrecognisedAction;
 pub use builder::PacketBuilder;
 pub use cause::{Cause, Causes};
 pub use chunk::{
-    Abort, Chunk, CookieAck, CookieEcho, Cwr, Data, Ecne, Error, GapBlock, Heartbeat, HeartbeatAck, Init,
-    InitAck, Pad, RawChunk, ReConfig, Sack, Shutdown, ShutdownAck, ShutdownComplete,
+    Abort, Chunk, CookieAck, CookieEcho, Cwr, Data, Ecne, Error, ForwardTsn, GapBlock, Heartbeat,
+    HeartbeatAck, Init, InitAck, Pad, RawChunk, ReConfig, Sack, Shutdown, ShutdownAck, ShutdownComplete,
 };
 pub use consts::{
     CHUNK_HEADER_LEN, COMMON_HEADER_LEN, DATA_CHUNK_HEADER_LEN, IP_PROTOCOL, PACKET_LEN_MAX, TLV_HEADER_LEN,

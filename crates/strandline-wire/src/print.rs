@@ -16,7 +16,7 @@
 use core::fmt::{self, Display, Formatter, Write};
 
 use crate::cause::{self, Cause, Causes, RawCause};
-use crate::chunk::{self, Chunk, Data, Init, RawChunk, Sack};
+use crate::chunk::{self, Chunk, Data, ForwardTsn, Init, RawChunk, Sack};
 use crate::error::ParameterError;
 use crate::packet::Packet;
 use crate::parameter::re_config::{AddIncomingStreams, AddOutgoingStreams, ReConfigParameter, StreamList};
@@ -122,6 +122,7 @@ fn show_chunk(f: &mut Formatter<'_>, chunk: &Chunk<'_>) -> fmt::Result {
         Chunk::Cwr(cwr) => write!(f, " tsn {}", cwr.lowest_tsn),
         Chunk::ShutdownComplete(complete) => show_tag_reflected(f, complete.tag_reflected),
         Chunk::ReConfig(re_config) => show_parameters(f, re_config.parameters),
+        Chunk::ForwardTsn(forward) => show_forward_tsn(f, forward),
         Chunk::Pad(pad) => write!(f, " {} bytes", pad.padding_len),
         Chunk::ShutdownAck | Chunk::CookieAck => Ok(()),
         Chunk::Unknown(raw) => {
@@ -158,6 +159,11 @@ fn show_sack(f: &mut Formatter<'_>, sack: &Sack<'_>) -> fmt::Result {
     write!(f, " cum {} rwnd {}", sack.cumulative_tsn(), sack.a_rwnd())?;
     show_list(f, " gaps", sack.gap_blocks(), |f, block| write!(f, " +{}-{}", block.start, block.end))?;
     show_list(f, " dups", sack.duplicates(), |f, tsn| write!(f, " {tsn}"))
+}
+
+fn show_forward_tsn(f: &mut Formatter<'_>, forward: &ForwardTsn<'_>) -> fmt::Result {
+    write!(f, " new cum {}", forward.new_cumulative_tsn())?;
+    show_list(f, " skipped", forward.skipped(), |f, (stream, ssn)| write!(f, " {stream}:{ssn}"))
 }
 
 fn show_tag_reflected(f: &mut Formatter<'_>, reflected: bool) -> fmt::Result {
@@ -225,7 +231,7 @@ fn show_parameter(f: &mut Formatter<'_>, raw: &RawParameter<'_>) -> fmt::Result 
         },
         Parameter::HeartbeatInfo(bytes) | Parameter::StateCookie(bytes) => show_len(f, bytes),
         Parameter::Pad { padding_len } => write!(f, " {padding_len} bytes"),
-        Parameter::EcnCapable => Ok(()),
+        Parameter::EcnCapable | Parameter::ForwardTsnSupported => Ok(()),
         Parameter::SupportedExtensions(kinds) => {
             show_list(f, "", kinds.iter(), |f, kind| write!(f, " {kind}"))
         }

@@ -8,7 +8,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use strandline_wire::cause::{MissingParameters, RawCause};
-use strandline_wire::chunk::{kind, sack};
+use strandline_wire::chunk::{forward_tsn, kind, sack};
 use strandline_wire::parameter::re_config::{
     AddIncomingStreams, AddOutgoingStreams, Combination, IncomingSsnReset, NextTsns, OutgoingSsnReset,
     ReConfigParameter, Response, ResultCode, SsnTsnReset, StreamList,
@@ -32,6 +32,7 @@ enum Owned {
     CookieEcho(Vec<u8>),
     Pad(usize),
     ReConfig(Vec<OwnedTlv>),
+    ForwardTsn { new_cumulative_tsn: u32, skipped: Vec<(u16, u16)> },
 }
 
 /// An owned description of a parameter or cause: a number and some bytes.
@@ -45,7 +46,7 @@ struct OwnedTlv {
 impl OwnedTlv {
     fn parameter(&self) -> Parameter<'_> {
         let bytes = &self.bytes[..];
-        match self.choice % 10 {
+        match self.choice % 11 {
             0 => Parameter::HeartbeatInfo(bytes),
             1 => Parameter::Ipv4Address(Ipv4Addr::from(self.number)),
             2 => Parameter::Ipv6Address(Ipv6Addr::from(u128::from(self.number) << 60)),
@@ -55,6 +56,7 @@ impl OwnedTlv {
             6 => Parameter::HostName(bytes),
             7 => Parameter::EcnCapable,
             8 => Parameter::ZeroChecksumAcceptable { edmid: self.number },
+            9 => Parameter::ForwardTsnSupported,
             _ => Parameter::Pad { padding_len: bytes.len() },
         }
     }
@@ -122,6 +124,10 @@ fn push(owned: &Owned, builder: &mut PacketBuilder<'_>) -> bool {
             let duplicates: Vec<Tsn> = duplicates.iter().map(|&tsn| Tsn(tsn)).collect();
             sack::write(builder, Tsn(*cumulative_tsn), *a_rwnd, gaps, &duplicates)
         }
+        Owned::ForwardTsn { new_cumulative_tsn, skipped } => {
+            let skipped = skipped.iter().map(|&(stream, ssn)| (StreamId(stream), Ssn(ssn)));
+            forward_tsn::write(builder, Tsn(*new_cumulative_tsn), skipped)
+        }
         _ => builder.push(&borrowed(owned, &mut scratch)),
     }
 }
@@ -144,11 +150,12 @@ fn data(owned: &Owned) -> Data<'_> {
     }
 }
 
-/// Returns the borrowed chunk for every type except SACK, which has no borrowed form to build from.
+/// Returns the borrowed chunk for every type except SACK and FORWARD TSN, which have no borrowed form to build
+/// from.
 fn borrowed<'a>(owned: &'a Owned, scratch: &'a mut Vec<u8>) -> Chunk<'a> {
     match owned {
         Owned::Data { .. } => Chunk::Data(data(owned)),
-        Owned::Sack { .. } => panic!("compared field by field"),
+        Owned::Sack { .. } | Owned::ForwardTsn { .. } => panic!("compared field by field"),
         Owned::Init { ack, numbers: (tag, a_rwnd, out, inbound, tsn), parameters } => {
             let parameters = write_tlvs(scratch, parameters.iter().map(OwnedTlv::parameter));
             let init = Init {
@@ -190,6 +197,12 @@ fn borrowed<'a>(owned: &'a Owned, scratch: &'a mut Vec<u8>) -> Chunk<'a> {
 }
 
 fn same(owned: &Owned, parsed: &Chunk<'_>) {
+    if let Owned::ForwardTsn { new_cumulative_tsn, skipped } = owned {
+        let Chunk::ForwardTsn(forward) = parsed else { panic!("not a FORWARD TSN: {parsed:?}") };
+        assert_eq!(forward.new_cumulative_tsn(), Tsn(*new_cumulative_tsn));
+        let found: Vec<_> = forward.skipped().map(|(stream, ssn)| (stream.0, ssn.0)).collect();
+        return assert_eq!(found, *skipped);
+    }
     let Owned::Sack { cumulative_tsn, a_rwnd, gaps, duplicates } = owned else {
         let mut scratch = Vec::new();
         assert_eq!(*parsed, borrowed(owned, &mut scratch));
@@ -259,6 +272,8 @@ fn chunk() -> impl Strategy<Value = Owned> {
         bytes(100).prop_map(Owned::CookieEcho),
         (0_usize..200).prop_map(Owned::Pad),
         tlvs().prop_map(Owned::ReConfig),
+        (any::<u32>(), vec(any::<(u16, u16)>(), 0..20))
+            .prop_map(|(new_cumulative_tsn, skipped)| Owned::ForwardTsn { new_cumulative_tsn, skipped }),
     ]
 }
 
@@ -277,6 +292,7 @@ fn walk(bytes: &[u8]) -> usize {
             Chunk::Abort(Abort { causes, .. }) | Chunk::Error(Error { causes }) => walk_causes(causes),
             Chunk::Sack(sack) => sack.gap_blocks().count() + sack.duplicates().count(),
             Chunk::ReConfig(re_config) => walk_re_config(re_config.parameters),
+            Chunk::ForwardTsn(forward) => forward.skipped().count(),
             _ => 0,
         };
     }
@@ -340,7 +356,8 @@ fn is_harmless(bytes: &[u8]) {
 /// Returns chunk-like bytes: a likely type, any flags, and a length that is right, a little off, or
 /// arbitrary.
 fn crafted_chunk() -> impl Strategy<Value = Vec<u8>> {
-    let kind = prop_oneof![0_u8..=15, Just(kind::PAD), Just(kind::RE_CONFIG), any::<u8>()];
+    let kind =
+        prop_oneof![0_u8..=15, Just(kind::PAD), Just(kind::RE_CONFIG), Just(kind::FORWARD_TSN), any::<u8>()];
     let value = prop_oneof![
         bytes(60),
         crafted_tlvs(),
@@ -356,7 +373,7 @@ fn crafted_chunk() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn crafted_tlvs() -> impl Strategy<Value = Vec<u8>> {
-    let kind = prop_oneof![0_u16..=18, Just(0x8000), any::<u16>()];
+    let kind = prop_oneof![0_u16..=18, Just(0x8000), Just(0xc000), any::<u16>()];
     let one = (kind, bytes(20), crafted_length()).prop_map(|(kind, value, length)| {
         let mut tlv = kind.to_be_bytes().to_vec();
         tlv.extend(length.of(4 + value.len()).to_be_bytes());
@@ -487,4 +504,7 @@ fn the_most_elements_that_fit() {
     let causes = [vec![0; 12], vec![9, 0, 0xff, 0xfc], [0, 4, 0, 4].repeat(16_382)].concat();
     assert_eq!(walk(&causes), 1 + 16_382);
     assert!(print::line(&causes).to_string().len() < 1000);
+    let forward = [vec![0; 12], vec![192, 0, 0xff, 0xfc, 0, 0, 0, 1], [0, 4, 0, 4].repeat(16_381)].concat();
+    assert_eq!(walk(&forward), 1 + 16_381);
+    assert!(print::line(&forward).to_string().len() < 1000);
 }

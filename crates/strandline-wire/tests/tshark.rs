@@ -7,7 +7,7 @@ use core::time::Duration;
 use std::path::PathBuf;
 use std::process::Command;
 
-use strandline_wire::chunk::sack;
+use strandline_wire::chunk::{forward_tsn, sack};
 use strandline_wire::parameter::SupportedAddressTypes;
 use strandline_wire::parameter::re_config::{
     AddIncomingStreams, AddOutgoingStreams, IncomingSsnReset, NextTsns, OutgoingSsnReset, ReConfigParameter,
@@ -164,6 +164,23 @@ fn sack_fields() {
 }
 
 #[test]
+fn forward_tsn_fields() {
+    let skipped = [(StreamId(4), Ssn(5)), (StreamId(6), Ssn(7))];
+    let packets = [packet(|builder| {
+        assert!(forward_tsn::write(builder, Tsn(99), skipped.into_iter()));
+        assert!(builder.push(&data(b"x")));
+    })];
+    let fields = [
+        "sctp.chunk_type",
+        "sctp.forward_tsn_tsn",
+        "sctp.forward_tsn_sid",
+        "sctp.forward_tsn_ssn",
+        "_ws.malformed",
+    ];
+    assert_eq!(dissect("forward-tsn", &packets, &fields), ["192,0\t99\t4,6\t5,7\t"]);
+}
+
+#[test]
 fn set_up_fields() {
     let mut buffer = [0; 500];
     let mut writer = TlvWriter::new(&mut buffer);
@@ -175,6 +192,7 @@ fn set_up_fields() {
         Parameter::CookiePreservative { increment_ms: 777 },
         Parameter::SupportedAddressTypes(SupportedAddressTypes::BOTH),
         Parameter::EcnCapable,
+        Parameter::ForwardTsnSupported,
         Parameter::ZeroChecksumAcceptable { edmid: 1 },
         Parameter::Pad { padding_len: 5 },
     ] {
@@ -210,7 +228,7 @@ fn set_up_fields() {
         "sctp.cookie",
         "_ws.malformed",
     ];
-    let types = "0x0005,0x0006,0x0007,0x0008,0xc100,0x0009,0x000c,0x8000,0x8001,0x8005";
+    let types = "0x0005,0x0006,0x0007,0x0008,0xc100,0x0009,0x000c,0x8000,0xc000,0x8001,0x8005";
     let inside = format!("{types}\t192.0.2.7\t2001:db8::7\t777\t5,6\t\t");
     assert_eq!(
         dissect("set-up", &packets, &fields),

@@ -24,6 +24,8 @@ impl Extensions {
     pub(crate) const ECN: Self = Self(1);
     /// Reconfiguration of streams (RFC 6525).
     pub(crate) const RE_CONFIG: Self = Self(1 << 4);
+    /// Messages that their sender may give up (RFC 3758).
+    pub(crate) const PARTIAL_RELIABILITY: Self = Self(1 << 5);
 
     const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -63,6 +65,13 @@ const TABLE: &[Extension] = &[
         wanted: |config| config.extensions.stream_reconfiguration,
         parameter: None,
         chunks: &[kind::RE_CONFIG],
+    },
+    // The peer may declare it in either way: Linux leaves FORWARD TSN out of Supported Extensions.
+    Extension {
+        extension: Extensions::PARTIAL_RELIABILITY,
+        wanted: |config| config.extensions.partial_reliability,
+        parameter: Some(Parameter::ForwardTsnSupported),
+        chunks: &[kind::FORWARD_TSN],
     },
 ];
 

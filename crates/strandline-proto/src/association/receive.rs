@@ -184,7 +184,7 @@ impl Association {
             Chunk::Shutdown(shutdown) => self.on_shutdown(cx, now, &shutdown, from),
             Chunk::ShutdownAck => self.on_shutdown_ack(cx, now, from),
             Chunk::ShutdownComplete(complete) => self.on_shutdown_complete(cx, now, &complete),
-            Chunk::Unknown(unknown) => return Self::on_unknown(&unknown, seen),
+            Chunk::Unknown(_) | Chunk::ForwardTsn(_) => return Self::on_unknown(raw, seen),
             Chunk::ReConfig(re_config) => {
                 return take_re_config(self, cx, now, raw, &re_config, (from, seen));
             }

@@ -59,6 +59,9 @@ pub struct ExtensionsConfig {
     /// Reconfiguration of streams (RFC 6525): either side may ask to reset streams or to add some. Default true, since
     /// nothing happens before one asks.
     pub stream_reconfiguration: bool,
+    /// Partial reliability (RFC 3758): either side may give up messages of its own that are out of date, and the other
+    /// side skips them. Default false.
+    pub partial_reliability: bool,
     /// Which requests of the peer to reconfigure streams are performed. A change also applies to existing
     /// associations. Default none.
     pub peer_requests: PeerRequests,
@@ -70,6 +73,7 @@ impl ExtensionsConfig {
         ecn: false,
         zero_checksum: None,
         stream_reconfiguration: false,
+        partial_reliability: false,
         peer_requests: PeerRequests::NONE,
     };
 }

@@ -99,6 +99,20 @@ pub(super) fn reconfigure(hosts: &mut [HostPlan], clients: &mut [ClientPlan], se
     wanted
 }
 
+/// Lets some hosts of some runs offer partial reliability (RFC 3758): both, one or none of two peers. Returns true if
+/// any does. Uses its own random numbers, so that the rest of a seed's plan does not change.
+pub(super) fn give_up(hosts: &mut [HostPlan], seed: u64) -> bool {
+    let mut random = Random::stream(seed, 7);
+    let wanted = random.chance(0.4);
+    let mut any = false;
+    for host in hosts {
+        let offers = wanted && random.chance(0.85);
+        Arc::make_mut(&mut host.config.association).extensions.partial_reliability = offers;
+        any |= offers;
+    }
+    any
+}
+
 /// Every algorithm, and RFC 9260's more often.
 const ALGORITHMS: [Algorithm; 6] = [
     Algorithm::Rfc9260,

@@ -34,6 +34,8 @@ pub const SHUTDOWN_COMPLETE: u8 = 14;
 pub const RE_CONFIG: u8 = 130;
 /// PAD: padding (RFC 4820).
 pub const PAD: u8 = 0x84;
+/// FORWARD TSN: a new cumulative TSN beyond data that was given up (RFC 3758).
+pub const FORWARD_TSN: u8 = 192;
 
 /// Returns the RFC's name of a chunk type, or `None` if this crate doesn't know the type.
 #[must_use]
@@ -56,6 +58,7 @@ pub const fn name(kind: u8) -> Option<&'static str> {
         SHUTDOWN_COMPLETE => "SHUTDOWN COMPLETE",
         RE_CONFIG => "RE-CONFIG",
         PAD => "PAD",
+        FORWARD_TSN => "FORWARD TSN",
         _ => return None,
     })
 }

@@ -7,6 +7,7 @@ mod cwr;
 mod data;
 mod ecne;
 mod error;
+pub mod forward_tsn;
 mod heartbeat;
 mod heartbeat_ack;
 mod init;
@@ -27,6 +28,7 @@ pub use cwr::Cwr;
 pub use data::Data;
 pub use ecne::Ecne;
 pub use error::Error;
+pub use forward_tsn::ForwardTsn;
 pub use heartbeat::Heartbeat;
 pub use heartbeat_ack::HeartbeatAck;
 pub use init::Init;
@@ -79,6 +81,8 @@ pub enum Chunk<'a> {
     ReConfig(ReConfig<'a>),
     /// PAD: padding.
     Pad(Pad),
+    /// FORWARD TSN: a new cumulative TSN beyond data that was given up.
+    ForwardTsn(ForwardTsn<'a>),
     /// A chunk of a type that this crate doesn't know; [`RawChunk::unrecognised_action`] returns what the
     /// type asks of its receiver.
     Unknown(RawChunk<'a>),
@@ -134,6 +138,7 @@ impl<'a> RawChunk<'a> {
             kind::SHUTDOWN_COMPLETE => Chunk::ShutdownComplete(ShutdownComplete::parse(self)?),
             kind::RE_CONFIG => Chunk::ReConfig(ReConfig::parse(self)),
             kind::PAD => Chunk::Pad(Pad::parse(self)),
+            kind::FORWARD_TSN => Chunk::ForwardTsn(ForwardTsn::parse(self)?),
             _ => Chunk::Unknown(*self),
         })
     }
@@ -160,6 +165,7 @@ impl Chunk<'_> {
             Self::ShutdownComplete(chunk) => f(chunk),
             Self::ReConfig(chunk) => f(chunk),
             Self::Pad(chunk) => f(chunk),
+            Self::ForwardTsn(chunk) => f(chunk),
             Self::Unknown(chunk) => f(chunk),
         }
     }

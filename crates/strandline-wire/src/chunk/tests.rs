@@ -139,6 +139,52 @@ fn sack_counts_must_agree_with_the_length() {
 }
 
 #[test]
+fn forward_tsn() {
+    let bytes = [192, 0, 0, 16, 0, 0, 1, 2, 0, 5, 0, 6, 0xff, 0xff, 0, 0];
+    parse_then(&bytes, |chunk| {
+        let Ok(Chunk::ForwardTsn(forward)) = chunk else { panic!("{chunk:?}") };
+        assert_eq!(forward.new_cumulative_tsn(), Tsn(258));
+        let skipped: Vec<_> = forward.skipped().collect();
+        assert_eq!(skipped, [(StreamId(5), Ssn(6)), (StreamId(0xffff), Ssn(0))]);
+        round_trip(&Chunk::ForwardTsn(forward), &bytes);
+    });
+    parse_then(&bytes[..8], |chunk| {
+        let Ok(Chunk::ForwardTsn(forward)) = chunk else { panic!("{chunk:?}") };
+        assert_eq!(forward.skipped().len(), 0);
+    });
+    for found in 0..4 {
+        rejects(&bytes[..4 + found], ChunkError::TooShort { kind: 192, minimum: 4, found });
+    }
+    for found in [1, 2, 3, 5, 7] {
+        rejects(&bytes[..8 + found], ChunkError::NotAMultiple { kind: 192, element: 4, found });
+    }
+}
+
+#[test]
+fn forward_tsn_is_written_whole_or_not() {
+    let skipped = [(StreamId(5), Ssn(6)), (StreamId(7), Ssn(8))];
+    for (room, fits) in [(8, 0), (11, 0), (12, 1), (16, 2)] {
+        assert_eq!(forward_tsn::streams_in(room), fits);
+        let mut buffer = vec![0xff; 12 + room];
+        let mut builder = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
+        let listed = skipped.into_iter();
+        assert_eq!(forward_tsn::write(&mut builder, Tsn(258), listed), fits == 2, "{room}");
+        assert_eq!(builder.len(), if fits == 2 { 28 } else { 12 });
+        if fits == 2 {
+            assert_eq!(&buffer[12..], [192, 0, 0, 16, 0, 0, 1, 2, 0, 5, 0, 6, 0, 7, 0, 8]);
+        }
+    }
+    let mut buffer = vec![0; 80_000];
+    let mut builder = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
+    let endless = core::iter::repeat((StreamId(1), Ssn(1)));
+    let most = forward_tsn::streams_in(builder.remaining());
+    assert!(!forward_tsn::write(&mut builder, Tsn(258), endless.clone()));
+    assert!(!forward_tsn::write(&mut builder, Tsn(258), endless.clone().take(most + 1)));
+    assert!(forward_tsn::write(&mut builder, Tsn(258), endless.take(most)));
+    assert_eq!((most, builder.remaining()), (16_378, 0));
+}
+
+#[test]
 fn heartbeat_and_its_ack() {
     let heartbeat = Heartbeat { info: &[9, 8, 7] };
     round_trip(&Chunk::Heartbeat(heartbeat), &[4, 0, 0, 11, 0, 1, 0, 7, 9, 8, 7]);
@@ -233,5 +279,5 @@ fn unknown_chunks_say_what_to_do() {
 #[test]
 fn kinds_have_names() {
     let named: Vec<u8> = (0..=255).filter(|&kind| kind::name(kind).is_some()).collect();
-    assert_eq!(named, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 130, 0x84]);
+    assert_eq!(named, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 130, 0x84, 192]);
 }

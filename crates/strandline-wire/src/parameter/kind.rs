@@ -2,6 +2,7 @@
 
 pub use super::cookie_preservative::KIND as COOKIE_PRESERVATIVE;
 pub use super::ecn_capable::KIND as ECN_CAPABLE;
+pub use super::forward_tsn_supported::KIND as FORWARD_TSN_SUPPORTED;
 pub use super::heartbeat_info::KIND as HEARTBEAT_INFO;
 pub use super::host_name::KIND as HOST_NAME;
 pub use super::ipv4_address::KIND as IPV4_ADDRESS;
@@ -36,6 +37,7 @@ pub const fn name(kind: u16) -> Option<&'static str> {
         SUPPORTED_EXTENSIONS => "Supported Extensions",
         ZERO_CHECKSUM_ACCEPTABLE => "Zero Checksum Acceptable",
         PAD => "Padding",
+        FORWARD_TSN_SUPPORTED => "Forward-TSN-Supported",
         _ => return None,
     })
 }

@@ -3,6 +3,7 @@
 
 mod cookie_preservative;
 mod ecn_capable;
+mod forward_tsn_supported;
 mod heartbeat_info;
 mod host_name;
 mod ipv4_address;
@@ -50,6 +51,8 @@ pub enum Parameter<'a> {
     SupportedAddressTypes(SupportedAddressTypes<'a>),
     /// The sender supports ECNE and CWR.
     EcnCapable,
+    /// The sender supports FORWARD TSN.
+    ForwardTsnSupported,
     /// Chunk types of extensions that the sender supports.
     SupportedExtensions(&'a [u8]),
     /// The sender accepts packets with checksum zero.
@@ -93,6 +96,10 @@ impl<'a> RawParameter<'a> {
                 ecn_capable::parse(self)?;
                 Parameter::EcnCapable
             }
+            kind::FORWARD_TSN_SUPPORTED => {
+                forward_tsn_supported::parse(self)?;
+                Parameter::ForwardTsnSupported
+            }
             kind::ZERO_CHECKSUM_ACCEPTABLE => {
                 Parameter::ZeroChecksumAcceptable { edmid: zero_checksum_acceptable::parse(self)? }
             }
@@ -125,6 +132,7 @@ impl EncodeTlv for Parameter<'_> {
             Self::HostName(_) => kind::HOST_NAME,
             Self::SupportedAddressTypes(_) => kind::SUPPORTED_ADDRESS_TYPES,
             Self::EcnCapable => kind::ECN_CAPABLE,
+            Self::ForwardTsnSupported => kind::FORWARD_TSN_SUPPORTED,
             Self::SupportedExtensions(_) => kind::SUPPORTED_EXTENSIONS,
             Self::ZeroChecksumAcceptable { .. } => kind::ZERO_CHECKSUM_ACCEPTABLE,
             Self::Pad { .. } => kind::PAD,
@@ -142,7 +150,7 @@ impl EncodeTlv for Parameter<'_> {
             Self::Ipv4Address(_) | Self::CookiePreservative { .. } | Self::ZeroChecksumAcceptable { .. } => 4,
             Self::Ipv6Address(_) => 16,
             Self::SupportedAddressTypes(types) => types.as_bytes().len(),
-            Self::EcnCapable => 0,
+            Self::EcnCapable | Self::ForwardTsnSupported => 0,
             Self::Pad { padding_len } => *padding_len,
             Self::Unknown(raw) => raw.value.len(),
         }
@@ -159,7 +167,7 @@ impl EncodeTlv for Parameter<'_> {
             Self::Ipv6Address(address) => put(out, &address.octets()),
             Self::CookiePreservative { increment_ms } => put(out, &increment_ms.to_be_bytes()),
             Self::SupportedAddressTypes(types) => put(out, types.as_bytes()),
-            Self::EcnCapable => {}
+            Self::EcnCapable | Self::ForwardTsnSupported => {}
             Self::ZeroChecksumAcceptable { edmid } => put(out, &edmid.to_be_bytes()),
             Self::Pad { .. } => out.fill(0),
             Self::Unknown(raw) => put(out, raw.value),

@@ -82,6 +82,15 @@ fn ecn_capable() {
     rejects(0x8000, 4, ParameterError::WrongLength { kind: 0x8000, expected: 0, found: 4 });
 }
 
+/// A receiver that doesn't know the parameter skips it and reports it (RFC 3758 section 3.3.2).
+#[test]
+fn forward_tsn_supported() {
+    round_trip(&Parameter::ForwardTsnSupported, &[0xc0, 0, 0, 4]);
+    rejects(0xc000, 4, ParameterError::WrongLength { kind: 0xc000, expected: 0, found: 4 });
+    let unknown = UnrecognisedAction::of_parameter(kind::FORWARD_TSN_SUPPORTED);
+    assert_eq!(unknown, UnrecognisedAction::SkipAndReport);
+}
+
 #[test]
 fn supported_extensions() {
     round_trip(&Parameter::SupportedExtensions(&[130, 192, 193]), &[0x80, 8, 0, 7, 130, 192, 193]);
@@ -122,5 +131,8 @@ fn unknown_parameters_say_what_to_do() {
 #[test]
 fn kinds_have_names() {
     let named: Vec<u16> = (0..=u16::MAX).filter(|&kind| kind::name(kind).is_some()).collect();
-    assert_eq!(named, [1, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 18, 0x8000, 0x8001, 0x8005, 0x8008]);
+    assert_eq!(
+        named,
+        [1, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 18, 0x8000, 0x8001, 0x8005, 0x8008, 0xc000]
+    );
 }

@@ -2,7 +2,7 @@ use crate::builder::PacketBuilder;
 use crate::cause::{Cause, Causes, MissingParameters};
 use crate::chunk::{
     Abort, Chunk, CookieEcho, Cwr, Data, Ecne, Error, GapBlock, Heartbeat, Init, Pad, ReConfig, Shutdown,
-    ShutdownComplete, sack,
+    ShutdownComplete, forward_tsn, sack,
 };
 use crate::encode::EncodeTlv;
 use crate::number::{Ppid, RequestNumber, Ssn, StreamId, Tsn, VerificationTag};
@@ -56,6 +56,7 @@ fn init_with_every_parameter() {
         Parameter::HostName(b"a\n\0"),
         Parameter::SupportedAddressTypes(SupportedAddressTypes::BOTH),
         Parameter::EcnCapable,
+        Parameter::ForwardTsnSupported,
         Parameter::SupportedExtensions(&[130, 192]),
         Parameter::ZeroChecksumAcceptable { edmid: 1 },
         Parameter::Pad { padding_len: 8 },
@@ -72,7 +73,7 @@ fn init_with_every_parameter() {
         &[Chunk::InitAck(init)],
         "INIT ACK tag 0x0000000a rwnd 1500 out 1 in 2 tsn 7 [IPv4 Address 192.0.2.1, \
          IPv6 Address 2001:db8::1, State Cookie 30 bytes, Unrecognized Parameter 0xc001, 4 bytes, Cookie Preservative 500 ms, \
-         Host Name Address \"a\\n\\x00\", Supported Address Types IPv4 Address IPv6 Address, ECN Capable, Supported Extensions 130 192, \
+         Host Name Address \"a\\n\\x00\", Supported Address Types IPv4 Address IPv6 Address, ECN Capable, Forward-TSN-Supported, Supported Extensions 130 192, \
          Zero Checksum Acceptable EDMID 1, Padding 8 bytes]",
     );
     let broken = Init { parameters: Parameters::new(&[0, 5, 0, 6, 1, 2, 0, 0, 0x44, 1, 0, 9]), ..init };
@@ -112,6 +113,21 @@ fn error_with_every_cause() {
          Restart of an Association with New Addresses [IPv4 Address 192.0.2.1], \
          User-Initiated Abort \"bye\", Protocol Violation \"\", \
          Restart of an Association with New Encapsulation Port 9899, now 40000]",
+    );
+}
+
+#[test]
+fn forward_tsn_and_its_streams() {
+    let mut buffer = [0; 200];
+    let mut builder = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
+    assert!(forward_tsn::write(&mut builder, Tsn(10), core::iter::empty()));
+    assert!(forward_tsn::write(&mut builder, Tsn(11), [(StreamId(4), Ssn(5))].into_iter()));
+    assert!(forward_tsn::write(&mut builder, Tsn(12), (0..20).map(|id| (StreamId(id), Ssn(9)))));
+    let len = builder.finish();
+    assert_eq!(
+        line(&buffer[..len]).to_string(),
+        "1 > 2 tag 0x00000003: FORWARD TSN new cum 10; FORWARD TSN new cum 11 skipped 4:5; \
+         FORWARD TSN new cum 12 skipped 0:9 1:9 2:9 3:9 4:9 5:9 6:9 7:9 8:9 9:9 10:9 11:9 12:9 13:9 14:9 15:9 and 4"
     );
 }
 

@@ -181,7 +181,7 @@ fn an_init_with_a_thousand_addresses_keeps_eight() {
 fn unknown_parameters_cannot_overflow_the_init_ack() {
     let mut parameters = Vec::new();
     for number in 0..2000u16 {
-        let [high, low] = (0xc000 | number).to_be_bytes();
+        let [high, low] = (0xc800 | number).to_be_bytes();
         parameters.extend_from_slice(&[high, low, 0, 8, 1, 2, 3, 4]);
     }
     // One that is larger than any packet of ours.
