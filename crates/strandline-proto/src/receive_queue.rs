@@ -109,13 +109,13 @@ impl Share {
         self.packets = self.packets.saturating_add(packets);
         if self.packets >= FLOW_MIN {
             queue.flows = queue.flows.saturating_add(u32::from(!was_flow));
-            self.units = u16::try_from(queue.share().max(least).div_ceil(UNIT)).unwrap_or(u16::MAX);
+            self.units = Self::of(queue.share().max(least)).units;
         }
     }
 
-    #[cfg(test)]
+    /// Returns a share of at least this many bytes, before any packet. One that is too large for the unit has no limit.
     pub(crate) fn of(bytes: u32) -> Self {
-        Self { units: u16::try_from(bytes.div_ceil(UNIT)).unwrap(), ..Self::default() }
+        Self { units: u16::try_from(bytes.div_ceil(UNIT)).unwrap_or(u16::MAX), ..Self::default() }
     }
 
     /// True if there is no limit.

@@ -63,13 +63,21 @@ impl<T: Default> StreamNumbers<T> {
         }
     }
 
+    /// Sets the number of a stream.
+    pub(crate) fn set(&mut self, stream: StreamId, ssn: Ssn) {
+        match self.first.get_mut(usize::from(stream.0)) {
+            Some(known) => *known = ssn,
+            None => self.more.get_or_insert_default().tree.set(stream, ssn),
+        }
+    }
+
     fn reset_one(&mut self, stream: StreamId) {
         if let Some(ssn) = self.first.get_mut(usize::from(stream.0)) {
             *ssn = Ssn(0);
         } else if self.next(stream) != Ssn(0)
             && let Some(more) = &mut self.more
         {
-            more.tree.reset(stream);
+            more.tree.set(stream, Ssn(0));
         }
     }
 
@@ -132,10 +140,10 @@ impl StreamTree {
         ssn.map_or(Ssn(0), |ssn| core::mem::replace(ssn, ssn.next()))
     }
 
-    fn reset(&mut self, stream: StreamId) {
+    fn set(&mut self, stream: StreamId, ssn: Ssn) {
         let number = usize::from(stream.0);
-        if let Some(ssn) = self.page_mut(number).and_then(|page| page.get_mut(number % PAGE)) {
-            *ssn = Ssn(0);
+        if let Some(known) = self.page_mut(number).and_then(|page| page.get_mut(number % PAGE)) {
+            *known = ssn;
         }
     }
 

@@ -10,9 +10,9 @@ use std::time::Duration;
 use common::{all_arrived, pair, stacks, stacks_with, until};
 use strandline::memory::Network;
 use strandline::{
-    Association, AssociationConfig, Ended, Endpoint, Events, ExtensionsConfig, Notification, OpenStreamError,
-    Outcome, PeerRequests, ReconfigureError, RecvError, SendInfo, Ssn, Stack, StreamDirection, StreamId,
-    Streams,
+    Association, AssociationConfig, Ended, Endpoint, Events, ExtensionsConfig, Listener, Notification,
+    OpenStreamError, Outcome, PeerRequests, ReconfigureError, RecvError, SendInfo, Ssn, Stack,
+    StreamDirection, StreamId, Streams,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -118,6 +118,52 @@ async fn a_reset_has_its_place_among_unread_messages() {
     assert_eq!(reader.recv().await, Err(RecvError::Reset));
     let two = reader.recv().await.unwrap().unwrap();
     assert_eq!((&two.data[..], two.ssn), (&b"two"[..], Ssn(0)));
+}
+
+/// A stream gets its reader after the reset, while the messages from before it are unread: with and without a reader of
+/// another stream, after a reset of the stream and of all numbers, and once the association has left its endpoint.
+#[tokio::test(start_paused = true)]
+async fn a_late_reader_finds_the_reset() {
+    for (other, all_numbers, many) in [
+        (false, false, false),
+        (true, false, false),
+        (false, true, false),
+        (false, false, true),
+        (false, true, true),
+    ] {
+        let (here, there) = stacks_with(Network::builder(), &allowing(PeerRequests::ALL));
+        let endpoint = many.then(|| Endpoint::bind(&there, 7).unwrap());
+        let listener = (!many).then(|| Listener::bind(&there, 7).unwrap());
+        let client = Association::connect(&here, common::server(7)).await.unwrap();
+        let accepted = match &listener {
+            Some(listener) => Some(listener.accept().await.unwrap()),
+            None => None,
+        };
+        let _other = accepted.as_ref().filter(|_| other).map(|server| server.open_recv(OTHER).unwrap());
+        let mut events = client.events();
+        client.send(b"one", SendInfo::on(STREAM)).await.unwrap();
+        if all_numbers {
+            client.reset_association().unwrap();
+            while !matches!(events.next().await, Some(Notification::AssociationReset { .. })) {}
+        } else {
+            client.reset_streams(StreamDirection::Outgoing, STREAM).unwrap();
+            assert_eq!(next_reset(&mut events).await.2, Outcome::Performed);
+        }
+        client.send(b"two", SendInfo::on(STREAM)).await.unwrap();
+        all_arrived(&client).await;
+        let server = match (&endpoint, accepted) {
+            (Some(endpoint), _) => {
+                let id = endpoint.associations()[0];
+                endpoint.peel_off(id).unwrap()
+            }
+            (None, accepted) => accepted.unwrap(),
+        };
+        let mut reader = server.open_recv(STREAM).unwrap();
+        let case = format!("other reader {other}, all numbers {all_numbers}, from an endpoint {many}");
+        assert_eq!(reader.recv().await.unwrap().unwrap().data, "one", "{case}");
+        assert_eq!(reader.recv().await, Err(RecvError::Reset), "{case}");
+        assert_eq!(reader.recv().await.unwrap().unwrap().data, "two", "{case}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

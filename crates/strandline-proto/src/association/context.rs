@@ -104,9 +104,14 @@ impl Shared {
         }
     }
 
+    /// True if there is room for an event that a peer can cause as often as it likes.
+    pub(crate) fn has_event_room(&self) -> bool {
+        self.events.len() < EVENTS_SOFT_MAX
+    }
+
     /// Queues an event that a peer can cause as often as it likes.
     pub(crate) fn event_if_room(&mut self, id: AssociationId, event: Event) {
-        if self.events.len() < EVENTS_SOFT_MAX {
+        if self.has_event_room() {
             self.events.push_back((id, event));
         }
     }

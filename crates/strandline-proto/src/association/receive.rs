@@ -206,7 +206,7 @@ impl Association {
         from: PathIndex,
         seen: &mut Seen,
     ) -> bool {
-        if !self.state.receives_data() && !on_early_data(self, cx, now) {
+        if !self.state.receives_data() && !on_early_data(self, cx, now, data.tsn) {
             return true; // Section 6.
         }
         seen.data = true;

@@ -24,14 +24,14 @@ use strandline_wire::TlvWriter;
 use strandline_wire::cause::Cause;
 use strandline_wire::chunk::ReConfig;
 use strandline_wire::parameter::Parameters;
-use strandline_wire::parameter::re_config::{Combination, ReConfigParameter, Response, ResultCode};
+use strandline_wire::parameter::re_config::{Combination, ReConfigParameter, Response};
 
-use self::answer::{finish_deferred, finish_drain, on_request, start_asked};
+use self::answer::{finish_deferred, finish_drain, on_request, start_asked, watch_deferred};
 pub(super) use self::request::on_timer;
 pub(crate) use self::request::{add_streams, reset_association, reset_streams};
-use self::request::{on_response, report_failed, send_when_ready};
+use self::request::{on_response, report_failed, report_reset, send_when_ready};
 pub(super) use self::state::Reconfig;
-use self::state::{Active, Part, Stage, Verdict};
+use self::state::{Active, Owed, Part, Stage, Verdict};
 use super::Association;
 use super::context::Shared;
 use crate::event::Event;
@@ -39,6 +39,7 @@ use crate::inbound::reconfigure as incoming;
 use crate::number::{RequestNumber, Tsn};
 use crate::outbound::reconfigure as outgoing;
 use crate::path_index::PathIndex;
+use crate::reconfiguration::{Outcome, StreamDirection};
 use crate::time::Time;
 
 /// Maximum length of the parameters of a RE-CONFIG chunk that is sent, in bytes.
@@ -54,6 +55,13 @@ fn encode(parameters: &[ReConfigParameter<'_>]) -> Vec<u8> {
         let _ = writer.push(parameter);
     }
     writer.finish().to_vec()
+}
+
+/// Encodes responses, two to a chunk.
+fn responses_of(responses: &[Response]) -> Vec<Vec<u8>> {
+    let parameters: Vec<_> =
+        responses.iter().map(|response| ReConfigParameter::Response(*response)).collect();
+    parameters.chunks(2).map(encode).collect()
 }
 
 /// Processes a RE-CONFIG chunk (section 5.2.1), if the extension was negotiated.
@@ -103,7 +111,7 @@ pub(super) fn progress(association: &mut Association, cx: &mut Shared, now: Time
     if association.reconfig.is_none() {
         return;
     }
-    finish_deferred(association, cx);
+    finish_deferred(association, cx, now);
     finish_drain(association, cx);
     send_when_ready(association, cx, now);
     // At most one request waits for the end of another one.
@@ -112,21 +120,14 @@ pub(super) fn progress(association: &mut Association, cx: &mut Shared, now: Time
         send_when_ready(association, cx, now);
     }
     flush(association, cx, now, from);
+    watch_deferred(association);
 }
 
 /// Sends the responses that are owed, and our request if it is due. Several parameters share a chunk where that is
 /// allowed (section 3.1).
 fn flush(association: &mut Association, cx: &mut Shared, now: Time, from: PathIndex) {
     let Some(reconfig) = &mut association.reconfig else { return };
-    let (mut responses, mut repeated) = (Vec::new(), Vec::new());
-    for number in core::mem::take(&mut reconfig.owed) {
-        match reconfig.verdict(number) {
-            None => responses.push(Response::new(number, ResultCode::BAD_SEQUENCE_NUMBER)),
-            Some(Verdict::Pending) => responses.push(Response::new(number, ResultCode::IN_PROGRESS)),
-            Some(Verdict::Is(response)) => responses.push(response),
-            Some(Verdict::Request(bytes)) => repeated.push(bytes),
-        }
-    }
+    let Owed { responses, repeated } = reconfig.take_owed();
     let due = reconfig.take_due();
     let mut chunks = Vec::new();
     match (&due, &responses[..]) {
@@ -136,9 +137,7 @@ fn flush(association: &mut Association, cx: &mut Shared, now: Time, from: PathIn
             chunks.push(bytes);
         }
         (due, responses) => {
-            let parameters = responses.iter().map(|response| ReConfigParameter::Response(*response));
-            let parameters: Vec<_> = parameters.collect();
-            chunks.extend(parameters.chunks(2).map(encode));
+            chunks.extend(responses_of(responses));
             chunks.extend(due.as_ref().map(|due| due.bytes.clone()));
         }
     }
@@ -171,7 +170,12 @@ pub(super) fn is_foreign_ack(association: &Association, cumulative: Tsn) -> bool
 #[cold]
 pub(super) fn end(association: &mut Association, cx: &mut Shared) {
     if association.reconfig.is_some() {
-        stop(association, cx, true);
+        give_up(association, cx, true);
+        let deferred = association.reconfig.as_mut().and_then(|reconfig| reconfig.deferred.take());
+        if let Some(streams) = deferred.and_then(|deferred| deferred.answers) {
+            let (direction, outcome) = (StreamDirection::Incoming, Outcome::Failed);
+            report_reset(association, cx, direction, streams, outcome);
+        }
         incoming::set_barred(&mut association.inbound, None);
         association.reconfig = None;
     }
@@ -181,6 +185,17 @@ pub(super) fn end(association: &mut Association, cx: &mut Shared) {
 /// sent. Messages that were held back are sent or reported as usual. The peer's requests are still answered.
 #[cold]
 pub(super) fn stop(association: &mut Association, cx: &mut Shared, sent: bool) {
+    give_up(association, cx, sent);
+    // What follows may end the association.
+    let Some(reconfig) = &mut association.reconfig else { return };
+    let Owed { responses, .. } = reconfig.take_owed();
+    let path = association.paths.data_path().unwrap_or(association.control_path);
+    for bytes in responses_of(&responses) {
+        association.send_control(cx, path, &ReConfig { parameters: Parameters::new(&bytes) });
+    }
+}
+
+fn give_up(association: &mut Association, cx: &mut Shared, sent: bool) {
     let Some(reconfig) = &mut association.reconfig else { return };
     reconfig.deny_pending(sent);
     if reconfig.sent().is_some() && !sent {
@@ -201,16 +216,17 @@ pub(super) fn stop(association: &mut Association, cx: &mut Shared, sent: bool) {
 }
 
 /// Reports the numbers of streams.
-fn report_streams(association: &Association, cx: &mut Shared, outcome: crate::reconfiguration::Outcome) {
+fn report_streams(association: &Association, cx: &mut Shared, outcome: Outcome) {
     let (outbound, inbound) = (association.outbound.streams(), association.inbound.streams());
     let event = Event::StreamsChanged { outcome, outbound_streams: outbound, inbound_streams: inbound };
-    cx.event_if_room(association.id, event);
+    cx.event(association.id, event);
 }
 
 /// Sets the numbering of both directions anew (sections 5.1.4 and 5.2.4).
 fn renumber(association: &mut Association, cx: &mut Shared, own: Tsn, peers: Tsn) {
     let before = association.inbound.buffered_bytes();
-    let (unread, cut) = incoming::renumber(&mut association.inbound, peers);
+    let went_on = incoming::go_on(&mut association.inbound, peers, &mut cx.arena);
+    let (unread, cut) = went_on.unwrap_or_else(|| incoming::renumber(&mut association.inbound, peers));
     cx.memory.on_read(before.saturating_sub(association.inbound.buffered_bytes()));
     outgoing::renumber(&mut association.outbound, own);
     outgoing::release_held(&mut association.outbound);
@@ -221,9 +237,9 @@ fn renumber(association: &mut Association, cx: &mut Shared, own: Tsn, peers: Tsn
         reconfig.renumbered = true;
         reconfig.deferred = None;
     }
-    let outcome = crate::reconfiguration::Outcome::Performed;
+    let outcome = Outcome::Performed;
     let event = Event::AssociationReset { outcome, local_tsn: own, peer_tsn: peers, unread, cut };
-    cx.event_if_room(association.id, event);
+    cx.event(association.id, event);
 }
 
 /// Starts the timer of our request anew. Only in states in which it does not measure the set-up or the shutdown.

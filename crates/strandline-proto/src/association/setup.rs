@@ -8,7 +8,7 @@ use std::sync::Arc;
 use strandline_wire::TlvWriter;
 use strandline_wire::cause::Cause;
 use strandline_wire::chunk::{Init, InitAck};
-use strandline_wire::number::VerificationTag;
+use strandline_wire::number::{Tsn, VerificationTag};
 use strandline_wire::parameter::{Parameter, Parameters};
 
 use super::addresses::choose_sources;
@@ -123,6 +123,7 @@ impl Association {
             state: State::CookieWait(Box::new(Setup {
                 attempts: 0,
                 echoes: 0,
+                echoed: false,
                 stale: 0,
                 preservative_ms: 0,
                 sent_at: now,
@@ -226,6 +227,7 @@ impl Association {
         }
         setup.attempts = 0;
         setup.echoes = 0;
+        setup.echoed = false;
         setup.sent_at = now;
         setup.cookie = offer.cookie.unwrap_or_default().to_vec();
         setup.report = offer.unrecognised;
@@ -448,11 +450,18 @@ impl Association {
     }
 }
 
+/// Maximum distance of a TSN from the peer's first one for DATA to complete the set-up: no gap block could report DATA further
+/// ahead.
+const EARLY_TSN_MAX: u32 = u16::MAX as u32;
+
 /// Takes DATA in COOKIE-ECHOED for the COOKIE ACK, which must have been lost: a peer sends none before it has accepted
 /// the cookie. Returns whether the association receives data now. Section 6 recommends to discard it.
 #[cold]
-pub(super) fn on_early_data(association: &mut Association, cx: &mut Shared, now: Time) -> bool {
-    if !association.config.to_the_letter {
+pub(super) fn on_early_data(association: &mut Association, cx: &mut Shared, now: Time, tsn: Tsn) -> bool {
+    let echoed = matches!(&association.state, State::CookieEchoed(setup) if setup.echoed);
+    // A packet of an earlier association with the same tag has other TSNs.
+    let is_first = tsn.distance_from(association.peer_initial_tsn) <= EARLY_TSN_MAX;
+    if echoed && is_first && !association.config.to_the_letter {
         // Data comes when the peer has some.
         association.on_cookie_ack(cx, now, false);
     }

@@ -48,12 +48,22 @@ pub(crate) struct Setup {
     pub(crate) preservative_ms: u32,
     /// Number of packets with the COOKIE ECHO that have been sent at this attempt.
     pub(crate) echoes: u8,
+    /// True once a COOKIE ECHO with this cookie was sent.
+    pub(crate) echoed: bool,
     /// When the COOKIE ECHO was first sent: measures the round-trip time for the preservative and the first RTT.
     pub(crate) sent_at: Time,
     /// The peer's State Cookie, once the INIT ACK arrived.
     pub(crate) cookie: Vec<u8>,
     /// Causes to report in an ERROR with the COOKIE ECHO (unrecognised parameters of the INIT ACK).
     pub(crate) report: Vec<u8>,
+}
+
+impl Setup {
+    /// Counts a packet with the COOKIE ECHO.
+    pub(crate) fn on_echoed(&mut self) {
+        self.echoes = self.echoes.saturating_add(1);
+        self.echoed = true;
+    }
 }
 
 impl State {

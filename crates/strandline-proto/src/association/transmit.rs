@@ -585,7 +585,7 @@ impl Association {
     fn echo_again(&mut self, allowed: bool) {
         let most = self.cookie_echo_packets();
         let State::CookieEchoed(setup) = &mut self.state else { return };
-        setup.echoes = setup.echoes.saturating_add(1);
+        setup.on_echoed();
         self.flags.cookie_echo_due = allowed && setup.echoes < most && self.outbound.has_pending();
     }
 

@@ -34,8 +34,32 @@ pub(crate) enum Barred {
     /// Messages on these streams beyond this TSN: the streams are reset once everything up to it has arrived (section
     /// 5.2.2 step E2).
     Beyond(Streams, Tsn),
-    /// Ordered messages whose SSN is past: the peer may have set all numbers back already, as it was asked to.
-    Past,
+    /// Ordered messages whose SSN may be one of either numbering: the peer may have set all numbers back already, as it
+    /// was asked to.
+    Past(Overtaking),
+}
+
+/// Messages that arrive while the peer's response to a reset of all numbers is awaited: each was sent before the reset or
+/// after it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Overtaking {
+    /// The cumulative TSN when the peer was asked: what has arrived up to it precedes the reset.
+    pub(super) since: Tsn,
+    /// The TSN of the latest message with SSN 0 on each stream where it was the next one. If it turns out to follow the
+    /// reset, the stream is not set back.
+    begun: BTreeMap<StreamId, Tsn>,
+}
+
+impl Overtaking {
+    pub(super) const fn new(since: Tsn) -> Self {
+        Self { since, begun: BTreeMap::new() }
+    }
+
+    /// True if the message was sent before the reset for certain: since the reset there were not as many TSNs as a
+    /// message with this SSN needs.
+    fn precedes(&self, ssn: Ssn, tsn: Tsn) -> bool {
+        u32::from(ssn.0) >= tsn.distance_from(self.since)
+    }
 }
 
 /// The order of all streams.
@@ -100,8 +124,47 @@ impl StreamOrder {
         match self.numbers.state().and_then(|waiting| waiting.barred.as_ref()) {
             None => false,
             Some(Barred::Beyond(streams, last)) => tsn.is_after(*last) && streams.contains(stream),
-            Some(Barred::Past) => self.turn(stream, ssn, ahead) == Turn::Past,
+            // Without a gap everything before the message has arrived and has been accepted: whatever its numbering, it is
+            // the next message of its stream.
+            Some(Barred::Past(overtaking)) => match self.turn(stream, ssn, ahead) {
+                Turn::Past => true,
+                Turn::Now if ahead == 1 => false,
+                Turn::Now | Turn::Later => !overtaking.precedes(ssn, tsn),
+            },
         }
+    }
+
+    /// Returns what is known of messages that may have overtaken the response to a reset of all numbers.
+    pub(super) fn overtaking(&self) -> Option<&Overtaking> {
+        match self.numbers.state()?.barred.as_ref()? {
+            Barred::Past(overtaking) => Some(overtaking),
+            Barred::Beyond(..) => None,
+        }
+    }
+
+    /// Records that a message with SSN 0, which is the next one of its stream, is accepted.
+    pub(super) fn on_begun(&mut self, stream: StreamId, tsn: Tsn) {
+        if let Some(Barred::Past(overtaking)) =
+            self.numbers.state_mut().and_then(|waiting| waiting.barred.as_mut())
+        {
+            overtaking.begun.insert(stream, tsn);
+        }
+    }
+
+    /// Sets the next SSNs back to 0, except on streams that have begun with the peer's first TSN after the reset or a
+    /// later one. Messages that wait are lost: they precede the reset. Nothing is barred any more.
+    pub(super) fn go_on(&mut self, first: Tsn) {
+        let begun = match self.numbers.state_mut().and_then(|waiting| waiting.barred.take()) {
+            Some(Barred::Past(overtaking)) => overtaking.begun,
+            _ => BTreeMap::new(),
+        };
+        let after = begun.into_iter().filter(|(_, tsn)| tsn.is_at_or_after(first));
+        let kept: Vec<_> = after.map(|(stream, _)| (stream, self.numbers.next(stream))).collect();
+        self.numbers.reset(&Streams::All);
+        for (stream, ssn) in kept {
+            self.numbers.set(stream, ssn);
+        }
+        self.drop_messages();
     }
 
     /// Sets the next SSNs of streams back to 0.
@@ -138,6 +201,8 @@ impl StreamOrder {
     pub(super) fn heap_bytes(&self) -> (usize, usize) {
         let Some(waiting) = self.numbers.state() else { return (0, 0) };
         let records = waiting.messages.len() * size_of::<((StreamId, u16), Message)>();
+        let begun = self.overtaking().map_or(0, |overtaking| overtaking.begun.len());
+        let records = records + begun * size_of::<(StreamId, Tsn)>();
         let payload = waiting.messages.values().map(|message| message.data.len()).sum();
         (self.numbers.heap_bytes() + records, payload)
     }

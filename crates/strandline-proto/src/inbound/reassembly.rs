@@ -143,6 +143,20 @@ impl Reassembly {
         }
     }
 
+    /// Drops the fragments of messages that began before a TSN.
+    pub(super) fn drop_before(&mut self, first: Tsn) {
+        match self {
+            Self::ByTsn(form) => form.drop_before(first),
+        }
+    }
+
+    /// Returns what the window is charged for, in bytes.
+    pub(super) fn cost(&self) -> usize {
+        match self {
+            Self::ByTsn(form) => form.cost(),
+        }
+    }
+
     /// Frees memory that is not needed while nothing arrives.
     pub(super) fn release_idle(&mut self) {
         match self {

@@ -156,7 +156,7 @@ impl Inbound {
             }
             Err(why) => return DataOutcome::Violation(why),
         }
-        if data.beginning && !data.unordered && self.order.has_waiting() && is_barred(self, data) {
+        if self.order.has_waiting() && is_barred(self, data, place) {
             self.sack.on_trouble();
             return DataOutcome::Dropped(DropReason::Barred);
         }
@@ -252,7 +252,7 @@ impl Inbound {
     }
 
     /// Processes what is complete now that the cumulative TSN has moved.
-    fn on_cumulative(&mut self, arena: &mut Arena) -> Result<(), Violation> {
+    pub(super) fn on_cumulative(&mut self, arena: &mut Arena) -> Result<(), Violation> {
         loop {
             let Self { map, order, window, .. } = self;
             let message = self.reassembly.on_cumulative(&mut Context { map, order, window, arena })?;

@@ -3,19 +3,44 @@
 use strandline_wire::Data;
 
 use super::Inbound;
-use super::ordering::Barred;
+use super::arena::Arena;
+use super::ordering::{Barred, Overtaking};
 use super::reassembly::Reassembly;
 use super::sack::SackPolicy;
-use super::tsn_map::TsnMap;
+use super::tsn_map::{AHEAD_MAX, Place, TsnMap};
 use super::window::message_cost;
-use crate::number::{StreamId, Tsn};
+use crate::number::{Ssn, StreamId, Tsn};
 use crate::reconfiguration::Streams;
 
-/// True if a message that begins with this chunk must not be accepted before a reconfiguration is complete.
+/// True if a chunk must not be accepted before a reconfiguration is complete. Ordered messages are barred by their
+/// first chunk.
+///
+/// Until a reset of all numbers is answered, a message of the peer may remain without its end: then the chunk that
+/// follows does not fit.
 #[cold]
-pub(super) fn is_barred(inbound: &Inbound, data: &Data<'_>) -> bool {
+pub(super) fn is_barred(inbound: &mut Inbound, data: &Data<'_>, place: Place) -> bool {
+    let overtakes = inbound.order.overtaking().is_some();
+    if overtakes && inbound.reassembly.check(data, place, &inbound.map).is_err() {
+        return true;
+    }
+    if !data.beginning || data.unordered {
+        return false;
+    }
     let ahead = data.tsn.distance_from(inbound.map.cumulative());
-    inbound.order.is_barred(data.stream, data.ssn, data.tsn, ahead)
+    if inbound.order.is_barred(data.stream, data.ssn, data.tsn, ahead) {
+        return true;
+    }
+    if overtakes && data.ssn == Ssn(0) && data.stream.0 < inbound.streams {
+        inbound.order.on_begun(data.stream, data.tsn);
+    }
+    false
+}
+
+/// Bars messages whose SSN leaves open whether they were sent before or after a reset of all numbers that the peer was
+/// asked for.
+pub(crate) fn bar_past(inbound: &mut Inbound) {
+    let since = inbound.map.cumulative();
+    inbound.order.set_barred(Some(Barred::Past(Overtaking::new(since))));
 }
 
 /// Bars messages of the peer, or none any more. They are dropped as if they had been lost.
@@ -55,6 +80,41 @@ pub(crate) fn renumber(inbound: &mut Inbound, next: Tsn) -> (usize, Option<Strea
         flow.duplicates.clear();
     }
     (inbound.ready.len(), cut)
+}
+
+/// Sets the next SSNs back to 0 as of the TSN `first`, with which the peer continues after a reset of all numbers that it
+/// was asked for. What it sent from there on, and was accepted before its response, is kept. Returns `None` without a
+/// change if the TSN does not continue the earlier ones.
+///
+/// Returns otherwise the number of messages, or parts of some, that `recv` still returns from before the reset, and the
+/// stream of a message of which a part was handed over and the rest is lost.
+pub(crate) fn go_on(
+    inbound: &mut Inbound,
+    first: Tsn,
+    arena: &mut Arena,
+) -> Option<(usize, Option<StreamId>)> {
+    let since = inbound.order.overtaking()?.since;
+    let cumulative = inbound.map.cumulative();
+    let reach = cumulative.distance_from(since) + AHEAD_MAX;
+    if !first.is_after(since) || first.distance_from(since) > reach {
+        return None;
+    }
+    let unread =
+        inbound.ready.iter().rposition(|message| message.tsn.is_before(first)).map_or(0, |last| last + 1);
+    let partly = inbound.reassembly.partly_delivered();
+    inbound.order.go_on(first);
+    inbound.reassembly.drop_before(first);
+    let cut = partly.filter(|_| inbound.reassembly.partly_delivered().is_none());
+    let readable: usize = inbound.ready.iter().map(|message| message_cost(message.data.len())).sum();
+    let held = readable + inbound.reassembly.cost();
+    inbound.window.release((inbound.window.used() as usize).saturating_sub(held));
+    inbound.map.skip_to(first);
+    if inbound.on_cumulative(arena).is_err() {
+        // Fragments that fit nothing: they never become a message.
+        inbound.reassembly = Reassembly::default();
+    }
+    inbound.sack.request();
+    Some((unread, cut))
 }
 
 /// Adds streams behind the existing ones.

@@ -99,6 +99,23 @@ impl TsnMap {
         }
     }
 
+    /// Gives up what is missing before `next`, which is at most 65,535 ahead of the cumulative TSN, and advances over all
+    /// that directly follow.
+    pub(super) fn skip_to(&mut self, next: Tsn) {
+        while self.cumulative.next().is_before(next) {
+            let tsn = self.cumulative.next();
+            let (word, shift) = self.position(tsn);
+            if let Some(bits) = self.ring.get_mut(word) {
+                *bits &= !(1 << shift);
+            }
+            self.cumulative = tsn;
+        }
+        if self.highest.is_before(self.cumulative) {
+            self.highest = self.cumulative;
+        }
+        self.absorb();
+    }
+
     /// Returns the runs of TSNs beyond the cumulative one, lowest first. Each costs time for the words that it
     /// crosses.
     pub(super) fn gap_blocks(&self) -> GapBlocks<'_> {

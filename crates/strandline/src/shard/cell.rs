@@ -94,8 +94,8 @@ impl Cell {
         }
     }
 
-    /// Records that streams were reset, for those with a reader of their own, and for everybody who got a part of a
-    /// message that was `cut` off.
+    /// Records that streams were reset, for everybody who got a part of a message that was `cut` off, and for the readers
+    /// of single streams. Also for readers that are registered while the messages from before the reset are unread.
     pub(crate) fn push_reset(
         &mut self,
         streams: &Streams,
@@ -103,11 +103,11 @@ impl Cell {
         cut: Option<StreamId>,
         to_wake: &mut Vec<Waker>,
     ) {
-        let read = self.routes.as_ref().map(|routes| routes.readers_of(streams)).unwrap_or_default();
-        if read.is_empty() && cut.is_none() {
+        if self.routes.is_none() && unread == 0 && cut.is_none() {
             return;
         }
-        self.restarts.get_or_insert_default().push(unread, Restart { cut, anew: Anew::Streams(read) });
+        let restart = Restart { cut, anew: Anew::Streams(streams.clone()) };
+        self.restarts.get_or_insert_default().push(unread, restart);
         self.wake_readers(to_wake);
     }
 

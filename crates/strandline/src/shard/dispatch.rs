@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 use strandline_proto::event::{AssociationId, CloseReason, Event};
+use strandline_proto::number::StreamId;
 use strandline_proto::reconfiguration::{Outcome, Streams};
 use strandline_proto::time::Time;
 
-use super::restarts::{Anew, Restart};
+use super::restarts::Restart;
 use super::socket::Socket;
 use super::state::State;
 use super::table::Owner;
@@ -75,11 +76,14 @@ impl State {
                 }
                 self.endpoint_notification(socket, id, event);
             }
-            Event::AssociationReset { unread, cut: Some(cut), .. } => {
-                if let Some(entry) = self.table.get_mut(id) {
-                    let restart = Restart { cut: Some(cut), anew: Anew::Streams(Vec::new()) };
-                    entry.cell_mut().restarts.get_or_insert_default().push(unread, restart);
-                }
+            Event::StreamsReset { direction, ref streams, outcome: Outcome::Performed, unread }
+                if direction.is_incoming() =>
+            {
+                record_reset(self, id, streams, unread, None);
+                self.endpoint_notification(socket, id, event);
+            }
+            Event::AssociationReset { outcome: Outcome::Performed, unread, cut, .. } => {
+                record_reset(self, id, &Streams::All, unread, cut);
                 self.endpoint_notification(socket, id, event);
             }
             Event::Closed(reason) => {
@@ -204,5 +208,20 @@ impl State {
             routes.push(message, &mut cell.read, &mut self.to_wake);
         }
         cell.forget_reached_restarts();
+    }
+}
+
+/// Records a reset of streams of an endpoint's association, for the handle that the association may be peeled off to.
+fn record_reset(
+    state: &mut State,
+    id: AssociationId,
+    streams: &Streams,
+    unread: usize,
+    cut: Option<StreamId>,
+) {
+    if (cut.is_some() || unread > 0)
+        && let Some(entry) = state.table.get_mut(id)
+    {
+        entry.cell_mut().push_reset(streams, unread, cut, &mut state.to_wake);
     }
 }

@@ -3,26 +3,34 @@
 use std::collections::VecDeque;
 
 use strandline_proto::number::StreamId;
+use strandline_proto::reconfiguration::Streams;
 
 /// What begins anew.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Anew {
     /// All streams, because the peer restarted.
     Peer,
-    /// These streams, which have a reader of their own, because they were reset (RFC 6525).
-    Streams(Vec<StreamId>),
+    /// These streams, because they were reset (RFC 6525).
+    Streams(Streams),
 }
 
 impl Anew {
     /// Joins with what begins anew at the same position.
     fn join(&mut self, other: Self) {
-        match (&mut *self, other) {
-            (Self::Streams(streams), Self::Streams(more)) => {
-                streams.extend(more);
-                streams.sort_unstable();
-                streams.dedup();
+        *self = match (&*self, other) {
+            (Self::Streams(Streams::Listed(streams)), Self::Streams(Streams::Listed(more))) => {
+                Self::Streams(streams.iter().copied().chain(more).collect())
             }
-            _ => *self = Self::Peer,
+            (Self::Streams(_), Self::Streams(_)) => Self::Streams(Streams::All),
+            _ => Self::Peer,
+        };
+    }
+
+    /// Returns whether the stream begins anew.
+    pub(crate) fn concerns(&self, stream: StreamId) -> bool {
+        match self {
+            Self::Peer => true,
+            Self::Streams(streams) => streams.contains(stream),
         }
     }
 }
@@ -40,6 +48,12 @@ impl Restart {
     /// Returns a restart of the peer.
     pub(crate) fn of_peer(cut: Option<StreamId>) -> Self {
         Self { cut, anew: Anew::Peer }
+    }
+
+    /// Joins with one at the same position.
+    pub(crate) fn join(&mut self, other: Self) {
+        self.cut = self.cut.or(other.cut);
+        self.anew.join(other.anew);
     }
 }
 
@@ -59,8 +73,7 @@ impl Restarts {
         let between = unread.saturating_sub(self.total);
         match self.marks.back_mut() {
             Some((_, last)) if between == 0 => {
-                last.cut = last.cut.or(restart.cut);
-                last.anew.join(restart.anew);
+                last.join(restart);
             }
             _ => {
                 self.marks.push_back((between, restart));

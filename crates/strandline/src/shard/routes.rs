@@ -5,7 +5,6 @@ use std::task::Waker;
 
 use strandline_proto::event::Message;
 use strandline_proto::number::StreamId;
-use strandline_proto::reconfiguration::Streams;
 
 use super::restarts::{Anew, Restart};
 use crate::wait::WaitQueue;
@@ -38,13 +37,13 @@ struct Route {
 }
 
 impl Route {
-    /// Queues a restart or reset. Those without a message between them count as one.
-    fn push_restart(&mut self, cut: Option<StreamId>, anew: &Anew) {
+    /// Queues a restart or reset that concerns the stream. Those without a message between them count as one.
+    fn push_restart(&mut self, stream: StreamId, cut: Option<StreamId>, anew: &Anew) {
         let concerned = !self.fresh || cut.is_some();
         if concerned && !self.queue.back().is_some_and(Item::is_restart) {
             let anew = match anew {
                 Anew::Peer => Anew::Peer,
-                Anew::Streams(_) => Anew::Streams(Vec::new()),
+                Anew::Streams(_) => Anew::Streams(stream.into()),
             };
             self.queue.push_back(Item::Restart(Restart { cut, anew }));
         }
@@ -56,7 +55,8 @@ impl Route {
 #[derive(Debug)]
 pub(crate) struct Routes {
     streams: HashMap<StreamId, Route>,
-    /// Messages of the streams without their own reader, and all restarts among them.
+    /// Messages of the streams without their own reader, and all restarts and resets among them: a stream may get a
+    /// reader before they are read.
     rest: VecDeque<Item>,
     held_bytes: usize,
     limit_bytes: usize,
@@ -83,8 +83,8 @@ impl Routes {
                 Item::Message(_) => self.rest.push_back(item),
                 Item::Restart(restart) => {
                     let mine = restart.cut.filter(|cut| *cut == stream);
-                    if mine.is_some() || restart.anew == Anew::Peer {
-                        route.push_restart(mine, &restart.anew);
+                    if mine.is_some() || restart.anew.concerns(stream) {
+                        route.push_restart(stream, mine, &restart.anew);
                     }
                     let cut = restart.cut.filter(|cut| *cut != stream);
                     self.rest.push_back(Item::Restart(Restart { cut, ..restart }));
@@ -137,36 +137,18 @@ impl Routes {
     /// Queues a restart of the peer behind the messages that were queued before. The caller wakes the readers.
     pub(crate) fn push_restart(&mut self, restart: Restart) {
         let Restart { cut, anew } = restart;
-        match &anew {
-            Anew::Peer => {
-                for (stream, route) in &mut self.streams {
-                    route.push_restart(cut.filter(|cut| cut == stream), &anew);
-                }
-            }
-            Anew::Streams(streams) => {
-                for stream in streams {
-                    if let Some(route) = self.streams.get_mut(stream) {
-                        route.push_restart(cut.filter(|cut| cut == stream), &anew);
-                    }
-                }
+        for (stream, route) in &mut self.streams {
+            if anew.concerns(*stream) {
+                route.push_restart(*stream, cut.filter(|cut| cut == stream), &anew);
             }
         }
         let cut = cut.filter(|cut| !self.streams.contains_key(cut));
-        let (idle, of_peer) = (self.rest.is_empty(), anew == Anew::Peer);
         match self.rest.back_mut() {
-            Some(Item::Restart(last)) => last.cut = last.cut.or(cut),
-            // Whole messages are not affected, and the reader of a stream has its own queue.
-            _ if cut.is_none() && (idle || !of_peer) => {}
+            Some(Item::Restart(last)) => last.join(Restart { cut, anew }),
+            // Whole messages are not affected.
+            None if cut.is_none() => {}
             _ => self.rest.push_back(Item::Restart(Restart { cut, anew })),
         }
-    }
-
-    /// Returns those of the streams that have a reader.
-    pub(crate) fn readers_of(&self, streams: &Streams) -> Vec<StreamId> {
-        let mut found: Vec<_> =
-            self.streams.keys().copied().filter(|stream| streams.contains(*stream)).collect();
-        found.sort_unstable();
-        found
     }
 
     /// Removes the next message of a stream, or of the streams without their own reader, or the restart of the

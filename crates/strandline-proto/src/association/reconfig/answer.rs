@@ -1,13 +1,15 @@
 //! Requests of the peer (RFC 6525 section 5.2).
 
+use core::time::Duration;
+
 use strandline_wire::parameter::re_config::{
     IncomingSsnReset, NextTsns, OutgoingSsnReset, ReConfigParameter, Response, ResultCode, StreamList,
 };
 
 use super::super::Association;
 use super::super::context::Shared;
-use super::request::{acknowledge_part, begin};
-use super::state::{Active, Asked, Deferred, Own, Part, Stage, Verdict, Work};
+use super::request::{acknowledge_part, begin, report_reset};
+use super::state::{Active, Asked, Deferred, Own, Part, Performs, Reconfig, Stage, Verdict, Work};
 use super::{answer, reconfig_mut, renumber, report_streams};
 use crate::event::Event;
 use crate::inbound::{Barred, reconfigure as incoming};
@@ -25,6 +27,13 @@ const TSN_STEP: u32 = 1 << 16;
 
 /// Distance between the peer's TSNs before and after a reset (section 5.2.4 step G1).
 const PEER_TSN_STEP: u32 = 1 << 31;
+
+/// Maximum distance of a reset's last TSN beyond the cumulative TSN: no DATA beyond that could be accepted.
+const LAST_AHEAD_MAX: u32 = u16::MAX as u32;
+
+/// Time after which a reset is refused whose data is still missing. A peer that never sends the data would bar a reset of all
+/// numbers.
+const DEFERRED_MAX: Duration = Duration::from_secs(60);
 
 impl From<StreamList<'_>> for Streams {
     fn from(list: StreamList<'_>) -> Self {
@@ -54,13 +63,13 @@ pub(super) fn on_request(
     reconfig.set_verdict(number, Verdict::Pending);
     let result = match request {
         ReConfigParameter::OutgoingSsnReset(reset) => on_outgoing_reset(association, cx, now, reset),
-        ReConfigParameter::IncomingSsnReset(reset) => on_incoming_reset(association, reset),
-        ReConfigParameter::SsnTsnReset(_) => on_renumber_request(association, number),
+        ReConfigParameter::IncomingSsnReset(reset) => on_incoming_reset(association, cx, reset),
+        ReConfigParameter::SsnTsnReset(_) => on_renumber_request(association, cx, number),
         ReConfigParameter::AddOutgoingStreams(add) => {
             acknowledge_part(association, cx, Part::AddIncoming, None);
             Some(on_add_outgoing(association, cx, add.streams))
         }
-        ReConfigParameter::AddIncomingStreams(add) => Some(on_add_incoming(association, add.streams)),
+        ReConfigParameter::AddIncomingStreams(add) => Some(on_add_incoming(association, cx, add.streams)),
         ReConfigParameter::Response(_) => None,
     };
     match (result, request) {
@@ -77,32 +86,67 @@ pub(super) fn on_request(
 fn on_outgoing_reset(
     association: &mut Association,
     cx: &mut Shared,
-    _now: Time,
+    now: Time,
     reset: &OutgoingSsnReset<'_>,
 ) -> Option<ResultCode> {
-    let allowed = association.config.extensions.peer_requests.reset_streams;
-    acknowledge_part(association, cx, Part::ResetIncoming, Some(reset.response));
+    let (streams, count) = (Streams::from(reset.streams), association.inbound.streams());
+    let asked = take_consent(reconfig_mut(association), reset, &streams, count);
+    if asked.is_some() {
+        acknowledge_part(association, cx, Part::ResetIncoming, Some(reset.response));
+    }
+    let wanted = asked.as_ref().is_some_and(|asked| asked.covers(&streams));
+    let allowed = association.config.extensions.peer_requests.reset_streams && cx.has_event_room();
     let reconfig = reconfig_mut(association);
-    let wanted = reconfig.consented.take_if(|number| *number == reset.response).is_some();
-    if !allowed && !wanted {
-        return Some(ResultCode::DENIED);
+    let waits = reconfig.deferred.is_some() || reconfig.sent().is_some_and(|sent| sent.has(Part::Renumber));
+    let cumulative = association.inbound.cumulative_tsn();
+    let result = match () {
+        () if !allowed && !wanted => ResultCode::DENIED,
+        () if !exist(&streams, count) => ResultCode::WRONG_SSN,
+        () if !reset.last_tsn.is_after(cumulative) => reset_incoming(association, cx, &streams),
+        () if reset.last_tsn.distance_from(cumulative) > LAST_AHEAD_MAX => ResultCode::WRONG_SSN,
+        () if waits => ResultCode::ALREADY_IN_PROGRESS,
+        () => {
+            let barred = Barred::Beyond(streams.clone(), reset.last_tsn);
+            incoming::set_barred(&mut association.inbound, Some(barred));
+            let (number, last, until) = (reset.request, reset.last_tsn, now + DEFERRED_MAX);
+            let deferred = Deferred { number, streams, last, answers: asked, until };
+            reconfig_mut(association).deferred = Some(deferred);
+            return None;
+        }
+    };
+    report_refusal(association, cx, asked, result);
+    Some(result)
+}
+
+/// Returns the streams that we asked for if the request is the answer to ours, or to a part of it: usrsctp resets streams
+/// one after the other. Any request has the number of our latest one (section 5.1.2 step A4), but the answer has its
+/// streams, too. What it leaves out may follow.
+fn take_consent(
+    reconfig: &mut Reconfig,
+    reset: &OutgoingSsnReset<'_>,
+    streams: &Streams,
+    count: u16,
+) -> Option<Streams> {
+    let (_, asked) = reconfig.consented.take_if(|(number, asked)| {
+        *number == reset.response && (asked.covers(streams) || streams.covers(asked))
+    })?;
+    let rest = match (&asked, streams) {
+        (Streams::All, Streams::Listed(list)) if list.len() < usize::from(count) => Some(Streams::All),
+        (Streams::Listed(all), Streams::Listed(_)) => {
+            let rest: Streams = all.iter().copied().filter(|stream| !streams.contains(*stream)).collect();
+            (!rest.list().is_empty()).then_some(rest)
+        }
+        _ => None,
+    };
+    reconfig.consented = rest.map(|rest| (reset.response, rest));
+    Some(asked)
+}
+
+/// Reports that our request for these incoming streams has failed, if the peer's answer to it was refused.
+fn report_refusal(association: &Association, cx: &mut Shared, asked: Option<Streams>, result: ResultCode) {
+    if let Some(streams) = asked.filter(|_| result != ResultCode::PERFORMED) {
+        report_reset(association, cx, StreamDirection::Incoming, streams, Outcome::Failed);
     }
-    let renumbers = reconfig.sent().is_some_and(|sent| sent.has(Part::Renumber));
-    let waits = reconfig.deferred.is_some();
-    let streams = Streams::from(reset.streams);
-    if !exist(&streams, association.inbound.streams()) {
-        return Some(ResultCode::WRONG_SSN);
-    }
-    if !reset.last_tsn.is_after(association.inbound.cumulative_tsn()) {
-        return Some(reset_incoming(association, cx, &streams));
-    }
-    if waits || renumbers {
-        return Some(ResultCode::ALREADY_IN_PROGRESS);
-    }
-    incoming::set_barred(&mut association.inbound, Some(Barred::Beyond(streams.clone(), reset.last_tsn)));
-    let deferred = Deferred { number: reset.request, streams, last: reset.last_tsn };
-    reconfig_mut(association).deferred = Some(deferred);
-    None
 }
 
 /// Steps E3 and E5.
@@ -116,27 +160,51 @@ fn reset_incoming(association: &mut Association, cx: &mut Shared, streams: &Stre
         outcome: Outcome::Performed,
         unread,
     };
-    cx.event_if_room(association.id, event);
+    cx.event(association.id, event);
     ResultCode::PERFORMED
 }
 
-/// Performs a reset that waited for data, once it has arrived.
-pub(super) fn finish_deferred(association: &mut Association, cx: &mut Shared) {
+/// Performs a reset that waited for data, once it has arrived, or refuses it after a time.
+pub(super) fn finish_deferred(association: &mut Association, cx: &mut Shared, now: Time) {
     let cumulative = association.inbound.cumulative_tsn();
     let Some(reconfig) = &mut association.reconfig else { return };
-    let Some(deferred) = reconfig.deferred.take_if(|deferred| !deferred.last.is_after(cumulative)) else {
+    let arrived = |deferred: &Deferred| !deferred.last.is_after(cumulative);
+    let Some(deferred) = reconfig.deferred.take_if(|deferred| arrived(deferred) || deferred.until <= now)
+    else {
         return;
     };
     incoming::set_barred(&mut association.inbound, None);
-    let result = reset_incoming(association, cx, &deferred.streams);
+    let result = match () {
+        () if !arrived(&deferred) => ResultCode::WRONG_SSN,
+        () if deferred.answers.is_none() && !cx.has_event_room() => ResultCode::DENIED,
+        () => reset_incoming(association, cx, &deferred.streams),
+    };
     answer(association, deferred.number, Verdict::Is(Response::new(deferred.number, result)));
+    report_refusal(association, cx, deferred.answers, result);
+}
+
+/// Sets the timer of the reset that waits for data, unless a request of ours uses it. The timer belongs to requests only
+/// in states that send data.
+pub(super) fn watch_deferred(association: &mut Association) {
+    let deferred = association.reconfig.as_ref().and_then(|reconfig| reconfig.deferred.as_ref());
+    if let Some(until) = deferred.map(|deferred| deferred.until)
+        && association.deadlines.control == Time::MAX
+        && association.state.sends_data()
+    {
+        association.deadlines.control = until;
+    }
 }
 
 /// Section 5.2.3. Returns `None` if our request follows.
-fn on_incoming_reset(association: &mut Association, reset: &IncomingSsnReset<'_>) -> Option<ResultCode> {
-    let allowed = association.config.extensions.peer_requests.reset_streams && association.state.sends_data();
+fn on_incoming_reset(
+    association: &mut Association,
+    cx: &Shared,
+    reset: &IncomingSsnReset<'_>,
+) -> Option<ResultCode> {
+    let requests = association.config.extensions.peer_requests;
+    let allowed = requests.reset_streams && association.state.sends_data() && cx.has_event_room();
     let streams = Streams::from(reset.streams);
-    if !allowed || streams.list().len() > OUTGOING_LISTED_MAX {
+    if !allowed || reset.streams.iter().len() > OUTGOING_LISTED_MAX {
         return Some(ResultCode::DENIED);
     }
     if !exist(&streams, association.outbound.streams()) {
@@ -154,16 +222,25 @@ fn on_incoming_reset(association: &mut Association, reset: &IncomingSsnReset<'_>
         }
         _ => {}
     }
-    if reconfig.asked.is_some() || reconfig.sent().is_some_and(|sent| sent.needs_peer()) {
+    // A request of ours that needs one of the peer waits for this one, too, if the peer does the same. The side with the
+    // higher tag refuses.
+    let crosses = reconfig.sent().is_some_and(|sent| sent.needs_peer());
+    if reconfig.asked.is_some() || (crosses && association.local_tag.0 > association.peer_tag.0) {
         return Some(ResultCode::ALREADY_IN_PROGRESS);
     }
-    reconfig.asked = Some(Asked::Reset(reset.request, streams));
+    let list = reset.streams.iter().flat_map(|stream| stream.0.to_be_bytes()).collect();
+    reconfig.asked = Some(Asked::Reset(Performs { number: reset.request, list }, streams));
     None
 }
 
 /// Section 5.2.4. Returns `None` if the reset waits until our data is acknowledged.
-fn on_renumber_request(association: &mut Association, number: RequestNumber) -> Option<ResultCode> {
-    if !association.config.extensions.peer_requests.reset_association || !association.state.sends_data() {
+fn on_renumber_request(
+    association: &mut Association,
+    cx: &Shared,
+    number: RequestNumber,
+) -> Option<ResultCode> {
+    let requests = association.config.extensions.peer_requests;
+    if !requests.reset_association || !association.state.sends_data() || !cx.has_event_room() {
         return Some(ResultCode::DENIED);
     }
     let reconfig = reconfig_mut(association);
@@ -182,7 +259,7 @@ fn on_add_outgoing(association: &mut Association, cx: &mut Shared, count: u16) -
     let reconfig = reconfig_mut(association);
     let wanted = reconfig.wanted_streams >= count;
     let fits = association.inbound.streams().checked_add(count).is_some_and(|streams| streams <= most);
-    if !(allowed || wanted) || !fits {
+    if !((allowed && cx.has_event_room()) || wanted) || !fits {
         return ResultCode::DENIED;
     }
     if count == 0 {
@@ -196,22 +273,21 @@ fn on_add_outgoing(association: &mut Association, cx: &mut Shared, count: u16) -
 }
 
 /// Section 5.2.6. Our own request follows.
-fn on_add_incoming(association: &mut Association, count: u16) -> ResultCode {
+fn on_add_incoming(association: &mut Association, cx: &Shared, count: u16) -> ResultCode {
     let requests = association.config.extensions.peer_requests;
     let most = requests.outbound_streams_max;
-    let fits = association.outbound.streams().checked_add(count).is_some_and(|streams| streams <= most);
-    if !requests.add_streams || !association.state.sends_data() || !fits {
-        return ResultCode::DENIED;
-    }
+    let streams = association.outbound.streams();
+    let sends_data = association.state.sends_data();
     let reconfig = reconfig_mut(association);
-    match () {
-        () if count == 0 => ResultCode::NOTHING_TO_DO,
-        () if reconfig.asked.is_some() => ResultCode::ALREADY_IN_PROGRESS,
-        () => {
-            reconfig.asked = Some(Asked::Add(count));
-            ResultCode::PERFORMED
-        }
+    let fits = |count: u16| streams.checked_add(count).is_some_and(|streams| streams <= most);
+    let added = reconfig.asked_streams.checked_add(count).filter(|added| fits(*added));
+    let allowed = requests.add_streams && sends_data && cx.has_event_room();
+    let Some(added) = added.filter(|_| allowed) else { return ResultCode::DENIED };
+    if count == 0 {
+        return ResultCode::NOTHING_TO_DO;
     }
+    reconfig.asked_streams = added;
+    ResultCode::PERFORMED
 }
 
 /// Begins what the peer asked for, if nothing else is active. Returns true if something began.
@@ -220,12 +296,16 @@ pub(super) fn start_asked(association: &mut Association) -> bool {
     if reconfig.active.is_some() {
         return false;
     }
+    let streams = core::mem::take(&mut reconfig.asked_streams);
+    if streams > 0 {
+        begin(association, Work::Add { outgoing: streams, incoming: 0 }, None, false);
+        return true;
+    }
     let (work, performs) = match reconfig.asked.take() {
         None => return false,
-        Some(Asked::Reset(number, streams)) => {
-            (Work::Reset(StreamDirection::Outgoing, streams), Some(number))
+        Some(Asked::Reset(performs, streams)) => {
+            (Work::Reset(StreamDirection::Outgoing, streams), Some(performs))
         }
-        Some(Asked::Add(count)) => (Work::Add { outgoing: count, incoming: 0 }, None),
         Some(Asked::Renumber(number)) => {
             reconfig.active = Some(Active::Drain(number));
             outgoing::hold(&mut association.outbound, Streams::All, &association.config);
@@ -244,6 +324,10 @@ pub(super) fn finish_drain(association: &mut Association, cx: &mut Shared) {
         return;
     }
     reconfig.active = None;
+    if !cx.has_event_room() {
+        outgoing::release_held(&mut association.outbound);
+        return answer(association, number, Verdict::Is(Response::new(number, ResultCode::DENIED)));
+    }
     let sender = association.outbound.next_tsn() + TSN_STEP;
     let receiver = association.inbound.cumulative_tsn().next() + PEER_TSN_STEP;
     let next_tsns = Some(NextTsns { sender, receiver });

@@ -11,11 +11,11 @@ use super::super::context::Shared;
 use super::super::counts::UNANSWERED;
 use super::super::features::Extensions;
 use super::super::{Association, State};
-use super::state::{Active, Own, Part, Sent, Stage, Verdict, Work};
-use super::{encode, progress, reconfig_mut, renumber, report_streams, restart_timer};
+use super::state::{Active, Own, Part, Performs, Sent, Stage, Verdict, Work};
+use super::{encode, progress, reconfig_mut, renumber, report_streams, restart_timer, stop};
 use crate::error::ReconfigureError;
 use crate::event::Event;
-use crate::inbound::{Barred, reconfigure as incoming};
+use crate::inbound::reconfigure as incoming;
 use crate::number::RequestNumber;
 use crate::outbound::reconfigure as outgoing;
 use crate::reconfiguration::{Outcome, STREAMS_LISTED_MAX, StreamDirection, Streams};
@@ -23,6 +23,10 @@ use crate::time::Time;
 
 /// Minimum time between two SSN/TSN Reset Requests: the maximum segment lifetime (section 5.1.4).
 const RENUMBER_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Number of expiries of the timer after which a request is given up once the peer shuts down: many peers answer no request
+/// from then on, and what was held back must still be sent before the association can end.
+const SHUTDOWN_EXPIRIES_MAX: u16 = 2;
 
 /// Returns the stream numbers as bytes.
 fn list(streams: &Streams) -> Vec<u8> {
@@ -125,7 +129,7 @@ fn progress_own(association: &mut Association, cx: &mut Shared, now: Time) {
 pub(super) fn begin(
     association: &mut Association,
     work: Work,
-    performs: Option<RequestNumber>,
+    performs: Option<Performs>,
     by_application: bool,
 ) {
     let held = match &work {
@@ -169,22 +173,25 @@ fn compose(association: &mut Association, now: Time) {
     let last_tsn = association.outbound.next_tsn().previous();
     let Some(reconfig) = &mut association.reconfig else { return };
     let Some(Active::Own(own)) = &reconfig.active else { return };
-    let (work, performs) = (own.work.clone(), own.performs);
+    let (work, performs) = (own.work.clone(), own.performs.clone());
     let mut parts = Vec::new();
     let bytes = match &work {
         Work::Reset(direction, streams) => {
-            let (bytes, mut parameters) = (list(streams), Vec::new());
+            // The peer's list is copied as it is (section 5.1.2 step A4).
+            let bytes = performs.as_ref().map_or_else(|| list(streams), |performs| performs.list.clone());
+            let (asked, mut parameters) = (streams, Vec::new());
             let streams = StreamList::new(&bytes);
             if direction.is_outgoing() {
                 let request = reconfig.take_number();
-                let response = performs.unwrap_or(reconfig.expected.previous());
+                let answers = performs.as_ref().map(|performs| performs.number);
+                let response = answers.unwrap_or_else(|| reconfig.answers_nothing());
                 let reset = OutgoingSsnReset { request, response, last_tsn, streams };
                 parts.push((request, Part::ResetOutgoing));
                 parameters.push(ReConfigParameter::OutgoingSsnReset(reset));
             }
             if direction.is_incoming() {
                 let request = reconfig.take_number();
-                reconfig.consented = Some(request);
+                reconfig.consented = Some((request, asked.clone()));
                 parts.push((request, Part::ResetIncoming));
                 let reset = IncomingSsnReset { request, streams };
                 parameters.push(ReConfigParameter::IncomingSsnReset(reset));
@@ -195,7 +202,7 @@ fn compose(association: &mut Association, now: Time) {
             let request = reconfig.take_number();
             reconfig.renumbered_at = Some(now);
             parts.push((request, Part::Renumber));
-            incoming::set_barred(&mut association.inbound, Some(Barred::Past));
+            incoming::bar_past(&mut association.inbound);
             encode(&[ReConfigParameter::SsnTsnReset(SsnTsnReset { request })])
         }
         Work::Add { outgoing, incoming } => {
@@ -216,7 +223,7 @@ fn compose(association: &mut Association, now: Time) {
             encode(&parameters)
         }
     };
-    if let Some(number) = performs {
+    if let Some(Performs { number, .. }) = performs {
         reconfig.set_verdict(number, Verdict::Request(bytes.clone()));
         reconfig.owed.retain(|owed| *owed != number);
     }
@@ -316,17 +323,17 @@ fn fail_renumber(association: &mut Association, cx: &mut Shared, outcome: Outcom
     let (local_tsn, peer_tsn) =
         (association.outbound.next_tsn(), association.inbound.cumulative_tsn().next());
     let event = Event::AssociationReset { outcome, local_tsn, peer_tsn, unread: 0, cut: None };
-    cx.event_if_room(association.id, event);
+    cx.event(association.id, event);
 }
 
-fn report_reset(
+pub(super) fn report_reset(
     association: &Association,
     cx: &mut Shared,
     direction: StreamDirection,
     streams: Streams,
     outcome: Outcome,
 ) {
-    cx.event_if_room(association.id, Event::StreamsReset { direction, streams, outcome, unread: 0 });
+    cx.event(association.id, Event::StreamsReset { direction, streams, outcome, unread: 0 });
 }
 
 /// Reports that a request of the application failed because it was given up.
@@ -344,7 +351,7 @@ pub(super) fn report_failed(association: &Association, cx: &mut Shared, own: &Ow
             let (local_tsn, peer_tsn) =
                 (association.outbound.next_tsn(), association.inbound.cumulative_tsn().next());
             let event = Event::AssociationReset { outcome, local_tsn, peer_tsn, unread: 0, cut: None };
-            cx.event_if_room(association.id, event);
+            cx.event(association.id, event);
         }
     }
 }
@@ -356,7 +363,11 @@ pub(super) fn report_failed(association: &Association, cx: &mut Shared, own: &Ow
 /// HEARTBEATs reset.
 #[cold]
 pub(in super::super) fn on_timer(association: &mut Association, cx: &mut Shared, now: Time) {
-    let Some(sent) = association.reconfig.as_mut().and_then(|reconfig| reconfig.sent_mut()) else { return };
+    let Some(reconfig) = &mut association.reconfig else { return };
+    let Some(sent) = reconfig.sent_mut() else {
+        // A reset of the peer waits for its data.
+        return progress(association, cx, now, association.control_path);
+    };
     sent.repeat();
     if sent.in_progress == 0 || sent.unanswered > 0 {
         sent.unanswered = sent.unanswered.saturating_add(1);
@@ -369,6 +380,18 @@ pub(in super::super) fn on_timer(association: &mut Association, cx: &mut Shared,
     } else {
         // The next expiry without a response in between is an error.
         sent.unanswered = 1;
+    }
+    let Some(reconfig) = &mut association.reconfig else { return };
+    let (expiries, needs_peer) = match reconfig.sent() {
+        Some(sent) => (sent.unanswered.saturating_add(sent.in_progress), sent.needs_peer()),
+        None => (0, false),
+    };
+    if needs_peer {
+        // The peer's request may wait for ours while ours waits for it.
+        reconfig.deny_asked(ResultCode::ALREADY_IN_PROGRESS);
+    }
+    if matches!(association.state, State::ShutdownReceived) && expiries > SHUTDOWN_EXPIRIES_MAX {
+        stop(association, cx, true);
     }
     progress(association, cx, now, association.control_path);
 }

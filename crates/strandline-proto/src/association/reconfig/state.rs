@@ -27,14 +27,16 @@ pub(in super::super) struct Reconfig {
     pub(super) active: Option<Active>,
     /// The peer's request that begins once nothing is active.
     pub(super) asked: Option<Asked>,
+    /// Number of outgoing streams that the peer has asked for, and that we ask for once nothing is active.
+    pub(super) asked_streams: u16,
     /// The peer's reset of its outgoing streams that waits for missing data.
     pub(super) deferred: Option<Deferred>,
     /// Verdicts on the peer's latest requests.
     verdicts: Vec<(RequestNumber, Verdict)>,
     /// Numbers of the peer's requests to respond to.
     pub(super) owed: Vec<RequestNumber>,
-    /// Our latest Incoming SSN Reset Request: the peer may perform it, whatever the configuration says.
-    pub(super) consented: Option<RequestNumber>,
+    /// Our latest Incoming SSN Reset Request, and its streams: the peer may perform it, whatever the configuration says.
+    pub(super) consented: Option<(RequestNumber, Streams)>,
     /// Number of incoming streams that we asked for and that the peer has not added yet.
     pub(super) wanted_streams: u16,
     /// True once all numbers began anew.
@@ -56,11 +58,17 @@ pub(super) enum Active {
 #[derive(Debug)]
 pub(super) enum Asked {
     /// Reset outgoing streams.
-    Reset(RequestNumber, Streams),
-    /// Add this many outgoing streams.
-    Add(u16),
+    Reset(Performs, Streams),
     /// Reset all numbers.
     Renumber(RequestNumber),
+}
+
+/// An Incoming SSN Reset Request of the peer, which a request of ours answers.
+#[derive(Debug, Clone)]
+pub(super) struct Performs {
+    pub(super) number: RequestNumber,
+    /// The list of streams as the peer sent it, two bytes for each: it is copied (section 5.1.2 step A4).
+    pub(super) list: Vec<u8>,
 }
 
 /// See [`Reconfig::deferred`].
@@ -70,6 +78,10 @@ pub(super) struct Deferred {
     pub(super) streams: Streams,
     /// The peer's last TSN before the reset.
     pub(super) last: Tsn,
+    /// The streams of our request that it answers, if it does.
+    pub(super) answers: Option<Streams>,
+    /// When it is refused because the data is still missing.
+    pub(super) until: Time,
 }
 
 /// What became of a request of the peer.
@@ -81,6 +93,14 @@ pub(super) enum Verdict {
     Is(Response),
     /// Our own request, with these parameters, is the response.
     Request(Vec<u8>),
+}
+
+/// What is owed to the peer for its requests.
+#[derive(Debug, Default)]
+pub(super) struct Owed {
+    pub(super) responses: Vec<Response>,
+    /// Requests of ours that are sent again.
+    pub(super) repeated: Vec<Vec<u8>>,
 }
 
 /// What a request of ours asks for.
@@ -96,7 +116,7 @@ pub(super) enum Work {
 pub(super) struct Own {
     pub(super) work: Work,
     /// The peer's request that it performs.
-    pub(super) performs: Option<RequestNumber>,
+    pub(super) performs: Option<Performs>,
     /// True if the application asked for it, and not the peer.
     pub(super) by_application: bool,
     pub(super) stage: Stage,
@@ -183,6 +203,7 @@ impl Reconfig {
             expected: RequestNumber(peers.0),
             active: None,
             asked: None,
+            asked_streams: 0,
             deferred: None,
             verdicts: Vec::new(),
             owed: Vec::new(),
@@ -247,20 +268,42 @@ impl Reconfig {
     /// Refuses the peer's requests that wait for something of ours, or that a request of ours would have performed: with
     /// `sent` even one that was sent.
     pub(super) fn deny_pending(&mut self, sent: bool) {
-        let asked = match self.asked.take() {
-            Some(Asked::Reset(number, _) | Asked::Renumber(number)) => Some(number),
-            Some(Asked::Add(_)) | None => None,
-        };
+        self.asked_streams = 0;
+        self.deny_asked(ResultCode::DENIED);
         let active = match &self.active {
             Some(Active::Drain(number)) => Some(*number),
             Some(Active::Own(Own { performs, stage, .. })) => {
-                performs.filter(|_| sent || matches!(stage, Stage::Waiting(_)))
+                let performs = performs.as_ref().filter(|_| sent || matches!(stage, Stage::Waiting(_)));
+                performs.map(|performs| performs.number)
             }
             None => None,
         };
-        for number in asked.into_iter().chain(active) {
-            self.set_verdict(number, Verdict::Is(Response::new(number, ResultCode::DENIED)));
-            self.owe(number);
+        if let Some(number) = active {
+            self.refuse(number, ResultCode::DENIED);
+        }
+    }
+
+    /// Refuses the peer's request that waits until nothing is active.
+    pub(super) fn deny_asked(&mut self, result: ResultCode) {
+        let (Asked::Reset(Performs { number, .. }, _) | Asked::Renumber(number)) = match self.asked.take() {
+            Some(asked) => asked,
+            None => return,
+        };
+        self.refuse(number, result);
+    }
+
+    fn refuse(&mut self, number: RequestNumber, result: ResultCode) {
+        self.set_verdict(number, Verdict::Is(Response::new(number, result)));
+        self.owe(number);
+    }
+
+    /// Returns the Re-configuration Response Sequence Number of an Outgoing SSN Reset Request that answers nothing
+    /// (section 5.1.2 step A4): the peer's latest request. If a reset of our streams that the peer has asked for is
+    /// still to follow, its number would answer that: then the one before.
+    pub(super) fn answers_nothing(&self) -> RequestNumber {
+        match &self.asked {
+            Some(Asked::Reset(performs, _)) => performs.number.previous(),
+            _ => self.expected.previous(),
         }
     }
 
@@ -271,22 +314,42 @@ impl Reconfig {
         }
     }
 
+    /// Takes what is owed to the peer.
+    pub(super) fn take_owed(&mut self) -> Owed {
+        let mut owed = Owed::default();
+        for number in core::mem::take(&mut self.owed) {
+            match self.verdict(number) {
+                None => owed.responses.push(Response::new(number, ResultCode::BAD_SEQUENCE_NUMBER)),
+                Some(Verdict::Pending) => owed.responses.push(Response::new(number, ResultCode::IN_PROGRESS)),
+                Some(Verdict::Is(response)) => owed.responses.push(response),
+                Some(Verdict::Request(bytes)) => owed.repeated.push(bytes),
+            }
+        }
+        owed
+    }
+
     /// Returns the heap bytes, itself included.
     pub(in super::super) fn heap_bytes(&self) -> usize {
         let verdicts = self.verdicts.capacity() * size_of::<(RequestNumber, Verdict)>();
         let listed = |streams: &Streams| size_of_val(streams.list());
         let own = match &self.active {
-            Some(Active::Own(Own { work: Work::Reset(_, streams), .. })) => listed(streams),
+            Some(Active::Own(Own { work: Work::Reset(_, streams), performs, .. })) => {
+                listed(streams) + performs.as_ref().map_or(0, |performs| performs.list.len())
+            }
             _ => 0,
         };
         let asked = match &self.asked {
-            Some(Asked::Reset(_, streams)) => listed(streams),
+            Some(Asked::Reset(performs, streams)) => listed(streams) + performs.list.len(),
             _ => 0,
         };
-        let deferred = self.deferred.as_ref().map_or(0, |deferred| listed(&deferred.streams));
+        let consented = self.consented.as_ref().map_or(0, |(_, streams)| listed(streams));
+        let deferred = self
+            .deferred
+            .as_ref()
+            .map_or(0, |deferred| listed(&deferred.streams) + deferred.answers.as_ref().map_or(0, listed));
         let sent = self.sent().map_or(0, |sent| sent.bytes.capacity());
         let owed = self.owed.capacity() * size_of::<RequestNumber>();
-        size_of::<Self>() + verdicts + owed + own + asked + deferred + sent
+        size_of::<Self>() + verdicts + owed + own + asked + consented + deferred + sent
     }
 
     pub(super) fn is_renumbering(&self) -> bool {

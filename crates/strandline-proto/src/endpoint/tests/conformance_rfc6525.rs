@@ -2,6 +2,7 @@
 
 mod answers;
 mod both;
+mod overtaking;
 mod requests;
 
 use strandline_wire::chunk::ReConfig;

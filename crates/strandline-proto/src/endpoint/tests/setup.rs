@@ -1,9 +1,11 @@
 //! RFC 9260 sections 5.1 to 5.2.6.
 
+use strandline_wire::Data;
 use strandline_wire::chunk::{Chunk, CookieEcho, Init};
-use strandline_wire::number::Tsn;
+use strandline_wire::number::{Ssn, Tsn};
 use strandline_wire::parameter::{Parameter, Parameters};
 
+use super::raw::forge_good_init_ack;
 use super::*;
 
 #[test]
@@ -244,6 +246,33 @@ fn data_stands_for_a_lost_cookie_ack() {
     assert!(later.iter().flatten().all(|kind| [kind::DATA, kind::SACK].contains(kind)), "{later:?}");
     assert_eq!(pair.hosts[CLIENT].endpoint.status(client).unwrap().send_buffered, 0);
     assert_eq!(pair.recv(SERVER, server), None);
+}
+
+/// DATA that the peer can't have sent for this cookie: of a TSN far from its first one, or before any COOKIE ECHO.
+#[test]
+fn other_data_is_no_cookie_ack() {
+    for (tsn, echoed, state) in [
+        (Tsn(1) + 65_535, true, "ESTABLISHED"),
+        (Tsn(1) + 65_536, true, "COOKIE-ECHOED"),
+        (Tsn(1).previous(), true, "COOKIE-ECHOED"),
+        (Tsn(1), false, "COOKIE-ECHOED"),
+    ] {
+        let mut pair = Pair::new();
+        let client = pair.connect();
+        let init_ack = forge_good_init_ack(&mut pair);
+        let data = Data::whole(tsn, StreamId(0), Ssn(0), b"x");
+        let data = pair.forge(SERVER, (PORT, 5000), init_ack.tag(), |packet| assert!(packet.push(&data)));
+        let now = pair.now;
+        for sent in [init_ack, data] {
+            let destination = Some(sent.destination.ip());
+            let datagram = Datagram { source: sent.source, destination, bytes: &sent.bytes, ecn: 0 };
+            pair.hosts[CLIENT].endpoint.handle_datagram(now, datagram);
+            if echoed {
+                pair.collect();
+            }
+        }
+        assert_eq!(pair.state(CLIENT, client), state, "{tsn} {echoed}");
+    }
 }
 
 /// The listener's COOKIE ACKs are lost while it has data, which its peer discards until one arrives: T3-rtx is backed

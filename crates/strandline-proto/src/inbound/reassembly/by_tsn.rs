@@ -159,6 +159,19 @@ impl ByTsn {
         (!open.begins).then_some(open.header.stream)
     }
 
+    pub(super) fn drop_before(&mut self, first: Tsn) {
+        if let Some(held) = &mut self.held {
+            held.open.take_if(|open| open.last.is_before(first));
+            held.runs.retain(|_, run| run.first.is_at_or_after(first));
+        }
+    }
+
+    pub(super) fn cost(&self) -> usize {
+        let Some(held) = &self.held else { return 0 };
+        let open = held.open.as_ref().map_or(0, |open| open.data.len());
+        open + held.runs.values().map(|run| run.bytes + run.fragments.len() * HELD_COST).sum::<usize>()
+    }
+
     pub(super) fn release_idle(&mut self) {
         match &mut self.held {
             Some(held) if !held.is_empty() => held.unpin(),

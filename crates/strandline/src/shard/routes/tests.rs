@@ -1,6 +1,7 @@
 use super::*;
 use bytes::Bytes;
 use strandline_proto::number::{Ppid, Ssn, Tsn};
+use strandline_proto::reconfiguration::Streams;
 
 fn message(stream: u16, size: usize) -> Message {
     Message {
@@ -80,12 +81,10 @@ fn resets_concern_the_readers_of_their_streams() {
     for stream in [3, 4, 5] {
         assert!(routes.claim(StreamId(stream)));
     }
-    assert_eq!(routes.readers_of(&Streams::All), [StreamId(3), StreamId(4), StreamId(5)]);
-    assert_eq!(routes.readers_of(&Streams::from([StreamId(4), StreamId(9)])), [StreamId(4)]);
     for stream in [3, 4, 9] {
         routes.push(message(stream, 1), &mut read, &mut woken);
     }
-    let reset = || Restart { cut: None, anew: Anew::Streams(vec![StreamId(4), StreamId(5)]) };
+    let reset = || Restart { cut: None, anew: Anew::Streams(Streams::from([StreamId(4), StreamId(5)])) };
     routes.push_restart(reset());
     routes.push_restart(reset());
     for stream in [3, 4, 9] {
@@ -96,4 +95,40 @@ fn resets_concern_the_readers_of_their_streams() {
     assert_eq!(all(Some(4)), [Some((4, 1)), None, Some((4, 2))]);
     assert_eq!(all(Some(5)), [], "nothing came before");
     assert_eq!(all(None), [Some((9, 1)), Some((9, 2))]);
+}
+
+/// A reader that comes after the reset of its stream finds it between the messages, whoever had them before. So does one
+/// that comes after a reader has gone.
+#[test]
+fn resets_concern_later_readers_too() {
+    let (mut read, mut woken) = (WaitQueue::default(), Vec::new());
+    let mut routes = Routes::new(10_000);
+    assert!(routes.claim(StreamId(9)));
+    for stream in [3, 4] {
+        routes.push(message(stream, 1), &mut read, &mut woken);
+    }
+    routes.push_restart(Restart { cut: None, anew: Anew::Streams(StreamId(3).into()) });
+    routes.push_restart(Restart { cut: None, anew: Anew::Streams(StreamId(5).into()) });
+    for stream in [3, 4, 5] {
+        routes.push(message(stream, 2), &mut read, &mut woken);
+    }
+    for _ in 0..2 {
+        for (stream, expected) in [
+            (3, vec![Some((3, 1)), None, Some((3, 2))]),
+            (4, vec![Some((4, 1)), Some((4, 2))]),
+            (5, vec![Some((5, 2))]),
+        ] {
+            assert!(routes.claim(StreamId(stream)));
+            let queue = &routes.streams[&StreamId(stream)].queue;
+            let found: Vec<_> = queue
+                .iter()
+                .map(|item| match item {
+                    Item::Message(message) => Some((message.stream.0, message.data.len())),
+                    Item::Restart(_) => None,
+                })
+                .collect();
+            assert_eq!(found, expected);
+            routes.unclaim(StreamId(stream), &mut read, &mut woken);
+        }
+    }
 }

@@ -228,6 +228,92 @@ fn an_incoming_reset_waits_for_our_data() {
     assert!(events(&mut raw).contains(&reset(StreamDirection::Outgoing, StreamId(2), Outcome::Performed, 0)));
 }
 
+/// Section 5.1.2 A4: the list is copied as the peer sent it.
+#[test]
+fn the_list_of_streams_is_copied() {
+    let mut raw = open();
+    raw.pair.send(SERVER, raw.server, 2, b"one");
+    raw.heard();
+    raw.say_sack(1, 65_536, &[]);
+    let sent = raw.ask(&[incoming(1000, &[0, 5, 0, 2, 0, 5])]);
+    let (first, last) = (raw.server_tsn, raw.server_tsn);
+    assert_eq!(
+        sent,
+        [format!("[Outgoing SSN Reset Request {first} response 1000 tsn {last} streams 5 2 5]")]
+    );
+}
+
+/// The peer's request waits for data of ours while the application asks for a reset, too. The application's request
+/// precedes it, and does not answer it.
+#[test]
+fn an_own_reset_precedes_the_answer() {
+    let mut raw = open();
+    raw.pair.send(SERVER, raw.server, 2, b"one");
+    raw.heard();
+    let (now, streams) = (raw.pair.now, Streams::from(StreamId(3)));
+    let endpoint = &mut raw.pair.hosts[SERVER].endpoint;
+    endpoint.reset_streams(now, raw.server, StreamDirection::Outgoing, streams).unwrap();
+    assert_eq!(raw.ask(&[incoming(1000, &[0, 2])]), Vec::<String>::new());
+    let sent = re_configs(&raw.say_sack(1, 65_536, &[]));
+    let (first, last) = (raw.server_tsn, raw.server_tsn);
+    assert_eq!(sent, [format!("[Outgoing SSN Reset Request {first} response 999 tsn {last} streams 3]")]);
+    let sent = raw.ask(&[response(RequestNumber(first.0), ResultCode::PERFORMED)]);
+    let next = first.next();
+    assert_eq!(sent, [format!("[Outgoing SSN Reset Request {next} response 1000 tsn {last} streams 2]")]);
+}
+
+/// Streams that the peer asked for, and was promised, wait for a request of ours. That refuses nothing else.
+#[test]
+fn promised_streams_and_a_reset_wait() {
+    let mut raw = open();
+    raw.pair.send(SERVER, raw.server, 2, b"one");
+    raw.heard();
+    raw.say_sack(1, 65_536, &[]);
+    raw.pair.hosts[SERVER].endpoint.add_streams(raw.pair.now, raw.server, 1, 0).unwrap();
+    raw.heard();
+    assert_eq!(raw.ask(&[add_incoming(1000, 5)]), responds(1000, "performed"));
+    assert_eq!(raw.ask(&[add_incoming(1001, 6)]), responds(1001, "performed"));
+    assert_eq!(raw.ask(&[incoming(1002, &[0, 2])]), Vec::<String>::new());
+    let first = RequestNumber(raw.server_tsn.0);
+    let sent = raw.ask(&[response(first, ResultCode::PERFORMED)]);
+    assert_eq!(sent, [format!("[Add Outgoing Streams Request {} +11]", first.next())]);
+    let sent = raw.ask(&[response(first.next(), ResultCode::PERFORMED)]);
+    let request = format!("Outgoing SSN Reset Request {} response 1002", first.next().next());
+    assert!(sent.len() == 1 && sent[0].contains(&request), "{sent:?}");
+}
+
+/// A peer that never sends the data before its reset: it can't delay our own reset of all numbers for ever.
+#[test]
+fn a_reset_waits_for_a_limited_time() {
+    let mut raw = open();
+    let (now, number) = (raw.pair.now, raw.server_tsn);
+    assert_eq!(raw.ask(&[outgoing(1000, raw.tsn + 65_535, &[])]), responds(1000, "wrong SSN"), "too far");
+    assert_eq!(raw.ask(&[outgoing(1001, raw.tsn + 65_534, &[])]), responds(1001, "in progress"));
+    raw.pair.hosts[SERVER].endpoint.reset_association(now, raw.server).unwrap();
+    assert_eq!(re_configs(&raw.wait(Duration::from_secs(59))), Vec::<String>::new());
+    assert_eq!(raw.ask(&[outgoing(1001, raw.tsn + 65_534, &[])]), responds(1001, "in progress"));
+    let sent = re_configs(&raw.wait(Duration::from_millis(1_500)));
+    assert_eq!(sent, [responds(1001, "wrong SSN")[0].clone(), format!("[SSN/TSN Reset Request {number}]")]);
+    raw.say_data(&on_stream(raw.tsn, 1, 0, b"no longer barred"));
+    assert_eq!(raw.read(), [b"no longer barred"]);
+}
+
+/// A shutdown of our own refuses a request that waits for an answer to ours: the peer hears that before SHUTDOWN.
+#[test]
+fn an_own_shutdown_refuses_what_waits() {
+    let mut raw = open();
+    raw.pair.send(SERVER, raw.server, 2, b"one");
+    raw.heard();
+    raw.say_sack(1, 65_536, &[]);
+    raw.pair.hosts[SERVER].endpoint.add_streams(raw.pair.now, raw.server, 1, 0).unwrap();
+    raw.heard();
+    assert_eq!(raw.ask(&[incoming(1000, &[0, 2])]), Vec::<String>::new());
+    raw.pair.hosts[SERVER].endpoint.shutdown(raw.pair.now, raw.server).unwrap();
+    let sent = raw.heard();
+    assert_eq!(re_configs(&sent), responds(1000, "denied"));
+    assert!(has(kind::SHUTDOWN)(sent.last().unwrap()));
+}
+
 /// A reset of both directions: response and request share a chunk.
 #[test]
 fn a_reset_of_both_directions() {

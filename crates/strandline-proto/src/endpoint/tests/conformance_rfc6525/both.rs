@@ -74,6 +74,31 @@ fn every_request_survives_the_loss_of_any_packet() {
     }
 }
 
+/// Both sides ask for a reset of incoming streams at once: one of the requests is performed.
+#[test]
+fn crossing_resets_of_incoming_streams() {
+    let (mut pair, client, server) = pair();
+    pair.send(CLIENT, client, 1, b"one");
+    pair.send(SERVER, server, 1, b"one");
+    pair.pass(Duration::from_secs(1));
+    let now = pair.now;
+    for (host, id) in [(CLIENT, client), (SERVER, server)] {
+        let endpoint = &mut pair.hosts[host].endpoint;
+        endpoint.reset_streams(now, id, StreamDirection::Incoming, Streams::All).unwrap();
+    }
+    pair.pass(Duration::from_secs(5));
+    let outcomes = |pair: &Pair, host: usize| {
+        let of = |event: &Event| match event {
+            Event::StreamsReset { direction: StreamDirection::Incoming, outcome, .. } => Some(*outcome),
+            _ => None,
+        };
+        pair.hosts[host].events.iter().filter_map(|(_, event)| of(event)).collect::<Vec<_>>()
+    };
+    let mut found = [outcomes(&pair, CLIENT), outcomes(&pair, SERVER)];
+    found.sort_by_key(|outcomes| outcomes[..] == [Outcome::Failed]);
+    assert_eq!(found, [[Outcome::Performed], [Outcome::Failed]]);
+}
+
 /// A message that is under way is sent to its end before the reset.
 #[test]
 fn a_long_message_precedes_the_reset() {

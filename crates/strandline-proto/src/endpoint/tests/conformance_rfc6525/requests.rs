@@ -3,6 +3,13 @@
 use super::*;
 use crate::error::SendError;
 
+/// A server, and a peer with this tag.
+fn open_by(tag: VerificationTag) -> Raw {
+    let pair = Pair::configured(|config| config.extensions.peer_requests = PeerRequests::ALL);
+    let parameters = Parameters::new(&SUPPORTED);
+    Raw::open(pair, Init { parameters, initiate_tag: tag, ..init(Tsn(1000)) })
+}
+
 fn reset_streams(
     raw: &mut Raw,
     direction: StreamDirection,
@@ -315,16 +322,138 @@ fn resets_of_all_numbers_that_cross() {
     assert_eq!(raw.read(), [b"one"]);
 }
 
-/// Two requests that each wait for a request of the other side would wait for ever.
+/// Requests that each wait for a request of the other side, which would wait for ever: one is refused at once, or once its
+/// time is over.
 #[test]
 fn incoming_resets_that_cross() {
+    for (seed, refuses) in [(VerificationTag(1), true), (VerificationTag(u32::MAX), false)] {
+        let mut raw = open_by(seed);
+        raw.pair.send(SERVER, raw.server, 1, b"one");
+        raw.heard();
+        raw.say_sack(1, 65_536, &[]);
+        reset_streams(&mut raw, StreamDirection::Incoming, Streams::All).unwrap();
+        let number = first(&raw);
+        raw.heard();
+        let sent = raw.ask(&[incoming(1000, &[])]);
+        if refuses {
+            assert_eq!(sent, responds(1000, "request already in progress"));
+            continue;
+        }
+        assert_eq!(sent, Vec::<String>::new());
+        let sent = re_configs(&raw.wait(Duration::from_secs(2)));
+        assert_eq!(sent[0], responds(1000, "request already in progress")[0]);
+        assert_eq!(raw.ask(&[incoming(1001, &[])]), Vec::<String>::new());
+        // The peer refuses ours. Its own is performed then.
+        let sent = raw.ask(&[response(number, ResultCode::ALREADY_IN_PROGRESS)]);
+        let (next, last) = (number.next(), raw.server_tsn);
+        assert_eq!(sent, [format!("[Outgoing SSN Reset Request {next} response 1001 tsn {last}]")]);
+    }
+}
+
+/// Any request of the peer has the number of our latest one. Only one with the streams that we asked for is the answer to
+/// it: another is denied, and our request goes on.
+#[test]
+fn another_reset_is_not_the_answer() {
+    let mut raw = open_with(PeerRequests::NONE);
+    reset_streams(&mut raw, StreamDirection::Incoming, [StreamId(1), StreamId(2)]).unwrap();
+    let number = first(&raw);
+    let request = re_configs(&raw.heard());
+    let last_tsn = raw.tsn.previous();
+    for (at, (list, denied)) in
+        [(&[0, 3][..], true), (&[0, 1, 0, 3], true), (&[0, 2, 0, 1], false)].into_iter().enumerate()
+    {
+        let streams = StreamList::new(list);
+        let reset = OutgoingSsnReset {
+            request: RequestNumber(1000 + at as u32),
+            response: number,
+            last_tsn,
+            streams,
+        };
+        let sent = raw.ask(&[ReConfigParameter::OutgoingSsnReset(reset)]);
+        assert_eq!(sent, responds(reset.request.0, if denied { "denied" } else { "performed" }));
+        let again = re_configs(&raw.wait(Duration::from_secs(3)));
+        assert_eq!(again.first(), request.first().filter(|_| denied), "{list:?}");
+    }
+    let streams = [StreamId(1), StreamId(2)];
+    assert_eq!(events(&mut raw), [reset(StreamDirection::Incoming, streams, Outcome::Performed, 0)]);
+}
+
+/// The answer to our request can't be performed, at once or after waiting for data. The application learns of it.
+#[test]
+fn an_answer_that_is_refused() {
+    for missing in [0, 1] {
+        let mut raw = open();
+        raw.say_data(&Data { ending: false, ..on_stream(raw.tsn, 1, 0, b"begin") });
+        reset_streams(&mut raw, StreamDirection::Incoming, StreamId(1)).unwrap();
+        let (request, response, last_tsn) = (RequestNumber(1000), first(&raw), raw.tsn + missing);
+        raw.heard();
+        let streams = StreamList::new(&[0, 1]);
+        let reset_ = OutgoingSsnReset { request, response, last_tsn, streams };
+        let mut sent = raw.ask(&[ReConfigParameter::OutgoingSsnReset(reset_)]);
+        if missing > 0 {
+            assert_eq!(sent, responds(1000, "in progress"));
+            let goes_on = Data { beginning: false, ending: false, ..on_stream(raw.tsn + 1, 1, 0, b"more") };
+            sent = re_configs(&raw.say_data(&goes_on));
+        }
+        assert_eq!(sent, responds(1000, "wrong SSN"));
+        let event = reset(StreamDirection::Incoming, StreamId(1), Outcome::Failed, 0);
+        assert_eq!(events(&mut raw), [event]);
+    }
+}
+
+/// A peer that shuts down may answer no request any more. What was held back is sent after a few time-outs.
+#[test]
+fn no_response_from_a_peer_that_shuts_down() {
     let mut raw = open();
-    raw.pair.send(SERVER, raw.server, 1, b"one");
+    reset_streams(&mut raw, StreamDirection::Outgoing, Streams::All).unwrap();
+    raw.pair.send(SERVER, raw.server, 2, b"held");
+    raw.heard();
+    let shutdown = strandline_wire::Shutdown { cumulative_tsn: raw.server_tsn.previous() };
+    raw.say(|packet| assert!(packet.push(&shutdown)));
+    assert_eq!(raw.state(), "SHUTDOWN-RECEIVED");
+    let sent = raw.wait(Duration::from_secs(10));
+    assert_eq!((re_configs(&sent).len(), data(&sent).first()), (2, Some(&(raw.server_tsn, 2, 0))));
+    let event = reset(StreamDirection::Outgoing, Streams::All, Outcome::Failed, 0);
+    assert!(events(&mut raw).contains(&event));
+    raw.say_sack(1, 65_536, &[]);
+    assert_eq!(raw.state(), "SHUTDOWN-ACK-SENT");
+}
+
+/// Fills the queue of events as far as a peer could.
+fn fill_events(raw: &mut Raw) {
+    let (id, events) = (raw.server, &mut raw.pair.hosts[SERVER].endpoint.shared.events);
+    events.extend((0..1 << 16).map(|_| (id, Event::PeerError { code: 1 })));
+}
+
+/// The outcome of a request is reported even if the application has fetched no event for long. Then the peer's requests are
+/// denied, because their resets could not be reported.
+#[test]
+fn no_reset_is_lost_among_events() {
+    let mut raw = open();
+    raw.say_data(&on_stream(raw.tsn, 1, 0, b"one"));
+    raw.pair.send(SERVER, raw.server, 2, b"one");
     raw.heard();
     raw.say_sack(1, 65_536, &[]);
-    reset_streams(&mut raw, StreamDirection::Incoming, Streams::All).unwrap();
+    reset_streams(&mut raw, StreamDirection::Outgoing, Streams::All).unwrap();
     raw.heard();
-    assert_eq!(raw.ask(&[incoming(1000, &[])]), responds(1000, "request already in progress"));
+    events(&mut raw);
+    fill_events(&mut raw);
+    let number = first(&raw);
+    raw.re_config(&[response(number, ResultCode::PERFORMED)]);
+    let expected = reset(StreamDirection::Outgoing, Streams::All, Outcome::Performed, 0);
+    assert_eq!(events(&mut raw).last(), Some(&expected));
+    let all = [
+        outgoing(1000, raw.tsn, &[]),
+        incoming(1001, &[0, 2]),
+        renumber(1002),
+        add_outgoing(1003, 1),
+        add_incoming(1004, 1),
+    ];
+    for (number, request) in (1000..).zip(all) {
+        fill_events(&mut raw);
+        assert_eq!(raw.ask(&[request]), responds(number, "denied"));
+        assert_eq!(events(&mut raw).len(), 1 << 16);
+    }
 }
 
 /// A shutdown waits until data that was held back is delivered.
