@@ -92,6 +92,11 @@ impl Connector {
         self
     }
 
+    /// Returns a connector with the same stack and settings, and associations of its own.
+    pub(crate) fn unshared(self) -> Self {
+        Self { associations: Arc::default(), ..self }
+    }
+
     /// Returns the stack.
     pub(crate) const fn stack(&self) -> &Stack {
         &self.stack

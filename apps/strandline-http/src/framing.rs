@@ -4,20 +4,8 @@
 //! hyper goes by Transfer-Encoding and drops Content-Length, as RFC 9112 section 6.3 permits. The same section
 //! advises to refuse such a request, because another server that it passed may have gone by Content-Length. hyper's
 //! service can't do that: it no longer sees the Content-Length. hyper also takes a bare LF for the end of a line in
-//! heads, but not in chunks and trailers, and other servers draw the line elsewhere. [`Guard`] therefore follows the
-//! messages below hyper. It spoils the end of such a head, so that hyper answers 400 and closes the connection, and
-//! fails in the middle of such a body.
-
-use std::io;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, ready};
-
-use hyper::{Method, StatusCode};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-
-use crate::interim::Interim;
+//! heads, but not in chunks and trailers, and other servers draw the line elsewhere. [`Framing`] therefore follows the
+//! messages, and [`Guard`](crate::guard::Guard) acts on what it finds.
 
 /// Bytes of a header line that are looked at. A longer Content-Length or Transfer-Encoding is refused.
 const LINE_MAX: usize = 256;
@@ -41,17 +29,21 @@ enum Place {
     ChunkEnd,
     /// In the trailers.
     Trailers,
+    /// Behind a request that asks for a tunnel: whether this is the tunnel's depends on the response.
+    Undecided,
     /// Behind what was refused.
     Refused,
 }
 
-/// What is refused.
+/// Why the next bytes can't be passed to hyper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refused {
-    /// A head, up to the byte at this offset, which is to be spoiled.
+pub(crate) enum Stop {
+    /// A head is refused, up to the byte at this offset, which is to be spoiled.
     Head(usize),
-    /// The chunks or trailers of a body, from the byte at this offset on.
+    /// The chunks or trailers of a body are refused, from the byte at this offset on.
     Body(usize),
+    /// The bytes from this offset on follow a CONNECT or an Upgrade. [`Framing::no_tunnel`] says that they are HTTP.
+    Undecided(usize),
 }
 
 /// Follows the requests of a connection of HTTP/1.
@@ -67,6 +59,8 @@ pub(crate) struct Framing {
     has_begun: bool,
     length: Option<u64>,
     is_chunked: bool,
+    /// Whether the request asks for a tunnel.
+    wants_tunnel: bool,
 }
 
 impl Framing {
@@ -79,18 +73,44 @@ impl Framing {
             has_begun: false,
             length: None,
             is_chunked: false,
+            wants_tunnel: false,
         }
     }
 
-    /// Takes the next bytes. Returns what of them is to be refused; then nothing more may follow.
-    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Option<Refused> {
+    /// Returns whether nothing of the next request has been read.
+    pub(crate) fn is_between_requests(&self) -> bool {
+        (self.place == Place::Head && !self.has_begun && self.line.is_empty()) || self.is_undecided()
+    }
+
+    /// Returns whether the next bytes may be a tunnel's.
+    pub(crate) fn is_undecided(&self) -> bool {
+        self.place == Place::Undecided
+    }
+
+    /// Notes that a request got no tunnel.
+    pub(crate) fn no_tunnel(&mut self) {
+        if self.place == Place::Undecided {
+            self.place = Place::Head;
+        }
+    }
+
+    /// The place behind a request.
+    fn end(&mut self) -> Place {
+        if std::mem::take(&mut self.wants_tunnel) { Place::Undecided } else { Place::Head }
+    }
+
+    /// Takes the next bytes. Returns where they can't be passed on; after a refusal nothing more may follow.
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Option<Stop> {
         let mut at = 0;
         while let Some(&byte) = bytes.get(at) {
+            if self.place == Place::Undecided {
+                return Some(Stop::Undecided(at));
+            }
             let left = (bytes.len() - at) as u64;
             if let Place::Body(more) | Place::Chunk(more) = self.place {
                 let taken = more.min(left);
                 self.place = match (self.place, more - taken) {
-                    (Place::Body(_), 0) => Place::Head,
+                    (Place::Body(_), 0) => self.end(),
                     (Place::Body(_), more) => Place::Body(more),
                     (_, 0) => Place::ChunkEnd,
                     (_, more) => Place::Chunk(more),
@@ -103,7 +123,7 @@ impl Framing {
             let ends_line_well = std::mem::replace(&mut self.is_after_cr, byte == b'\r') == (byte == b'\n');
             if !ends_line_well || !self.line_byte(byte) {
                 self.place = Place::Refused;
-                return Some(if is_head { Refused::Head(at) } else { Refused::Body(at) });
+                return Some(if is_head { Stop::Head(at) } else { Stop::Body(at) });
             }
             at += 1;
         }
@@ -116,7 +136,7 @@ impl Framing {
             (Place::Head, _) => return self.head(byte),
             (Place::Trailers, _) => {
                 if self.line_is_empty(byte) == Some(true) {
-                    self.place = Place::Head;
+                    self.place = self.end();
                 }
             }
             (Place::ChunkEnd | Place::ChunkSize(_) | Place::ChunkExtension(_), b'\r') => {}
@@ -132,16 +152,19 @@ impl Framing {
                 let Some(size) = size else { return false };
                 self.place = Place::ChunkSize(size);
             }
-            (Place::ChunkEnd | Place::Body(_) | Place::Chunk(_) | Place::Refused, _) => return false,
+            (Place::ChunkEnd | Place::Body(_) | Place::Chunk(_), _)
+            | (Place::Undecided | Place::Refused, _) => return false,
         }
         true
     }
 
     /// Takes a byte of a head. Returns whether the head can be accepted so far.
     fn head(&mut self, byte: u8) -> bool {
-        let is_end = byte == b'\n';
-        if is_end && self.has_begun && !self.field() {
-            return false;
+        if byte == b'\n' {
+            if self.has_begun && !self.field() {
+                return false;
+            }
+            self.wants_tunnel |= !self.has_begun && self.line.starts_with(b"CONNECT ");
         }
         match self.line_is_empty(byte) {
             None => true,
@@ -155,7 +178,7 @@ impl Framing {
                 let is_ambiguous = self.is_chunked && self.length.is_some();
                 self.place = match self.length {
                     _ if self.is_chunked => Place::ChunkStart,
-                    None | Some(0) => Place::Head,
+                    None | Some(0) => self.end(),
                     Some(length) => Place::Body(length),
                 };
                 (self.has_begun, self.length, self.is_chunked) = (false, None, false);
@@ -192,139 +215,14 @@ impl Framing {
             self.length = Some(text.and_then(|text| text.parse().ok()).unwrap_or(0));
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
             self.is_chunked = true;
+        } else if name.eq_ignore_ascii_case(b"upgrade") {
+            self.wants_tunnel = true;
+            return true;
         } else {
             return true;
         }
         !self.is_cut
     }
-}
-
-/// Says whether a connection has become a tunnel, whose bytes aren't HTTP.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Tunnelled(Arc<AtomicBool>);
-
-impl Tunnelled {
-    /// Notes the status of a response.
-    pub(crate) fn on_response(&self, is_connect: bool, status: StatusCode) {
-        if status == StatusCode::SWITCHING_PROTOCOLS || (is_connect && status.is_success()) {
-            self.0.store(true, Ordering::Release);
-        }
-    }
-}
-
-/// Returns whether a request has the method CONNECT.
-pub(crate) fn is_connect<B>(request: &hyper::Request<B>) -> bool {
-    request.method() == Method::CONNECT
-}
-
-/// A connection of HTTP/1 whose ambiguous requests are spoiled, and which sends interim responses.
-#[derive(Debug)]
-pub(crate) struct Guard<T> {
-    inner: T,
-    framing: Framing,
-    tunnelled: Tunnelled,
-    interim: Interim,
-    /// Set once something is refused.
-    refused: Option<Rest>,
-}
-
-/// What is read after something was refused.
-#[derive(Debug)]
-enum Rest {
-    /// These bytes, and then the end.
-    Bytes(&'static [u8]),
-    /// An error.
-    Error,
-}
-
-/// Follows a spoiled head. hyper parses a head that came in parts only once its end has come.
-const HEAD_END: &[u8] = b"\r\n\r\n";
-
-impl<T> Guard<T> {
-    pub(crate) fn new(inner: T, tunnelled: Tunnelled, interim: Interim) -> Self {
-        Self { inner, framing: Framing::new(), tunnelled, interim, refused: None }
-    }
-}
-
-impl<T: AsyncRead + Unpin> AsyncRead for Guard<T> {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        match &mut this.refused {
-            Some(Rest::Bytes(rest)) => {
-                let (now, later) = rest.split_at(rest.len().min(buf.remaining()));
-                buf.put_slice(now);
-                *rest = later;
-                return Poll::Ready(Ok(()));
-            }
-            Some(Rest::Error) => return Poll::Ready(Err(malformed())),
-            None => {}
-        }
-        let before = buf.filled().len();
-        ready!(Pin::new(&mut this.inner).poll_read(cx, buf))?;
-        if this.tunnelled.0.load(Ordering::Acquire) {
-            return Poll::Ready(Ok(()));
-        }
-        let new = buf.filled_mut().get_mut(before..).unwrap_or_default();
-        match this.framing.feed(new) {
-            Some(Refused::Head(last)) => {
-                // NUL is no part of any head.
-                if let Some(byte) = new.get_mut(last) {
-                    *byte = 0;
-                }
-                buf.set_filled(before + last + 1);
-                this.refused = Some(Rest::Bytes(HEAD_END));
-            }
-            Some(Refused::Body(first)) => {
-                buf.set_filled(before + first);
-                this.refused = Some(Rest::Error);
-                // Without a byte this would be the end.
-                if first == 0 {
-                    return Poll::Ready(Err(malformed()));
-                }
-            }
-            None => {}
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl<T: AsyncWrite + Unpin> AsyncWrite for Guard<T> {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let Self { inner, interim, .. } = self.get_mut();
-        ready!(interim.poll_write(inner, cx))?;
-        interim.on_write();
-        Pin::new(inner).poll_write(cx, buf)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let Self { inner, interim, .. } = self.get_mut();
-        ready!(interim.poll_write(inner, cx))?;
-        interim.on_write();
-        Pin::new(inner).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Self { inner, interim, .. } = self.get_mut();
-        ready!(interim.poll_write(inner, cx))?;
-        interim.on_flush(cx);
-        Pin::new(inner).poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().inner).poll_shutdown(cx)
-    }
-}
-
-fn malformed() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the framing of a request's body is malformed")
 }
 
 #[cfg(test)]

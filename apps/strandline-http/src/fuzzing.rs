@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::control::{Control, Kind};
 use crate::files::{FileBody, status};
-use crate::framing::{Framing, Refused};
+use crate::framing::{Framing, Stop};
 use crate::front::alt_svc::{self, Announced};
 use crate::front::log::{LoggedBody, Sender};
 use crate::front::{Handler, over_sctp};
@@ -73,7 +73,9 @@ fn step(
         1 => open.extend(table.accept().map(|(id, _)| id)),
         2 => {
             let ppid = if label == 9 { 0 } else { settings.label(false).ppid() };
-            return table.on_message(arrived(ppid, &vec![0; amount % 5000 + 1])).map_err(drop);
+            return table
+                .on_message(arrived(ppid, &vec![0; amount % 5000 + 1]), Duration::ZERO)
+                .map_err(drop);
         }
         3 => {
             let kind = match label % 3 {
@@ -82,13 +84,15 @@ fn step(
                 _ => Kind::Credit(amount as u64),
             };
             let control = Control { kind, number: number.into() }.to_bytes();
-            return table.on_message(arrived(settings.label(true).ppid(), &control)).map_err(drop);
+            let control = arrived(settings.label(true).ppid(), &control);
+            return table.on_message(control, Duration::ZERO).map_err(drop);
         }
         4 => {
             if let Some((stream, control)) = table.pop_control() {
                 table.on_control_sent(stream, control);
             }
         }
+        5 if label == 10 => table.give_up_stalled(Duration::ZERO),
         5 => {
             if let Some(Reading::Data(data)) = some.map(|id| table.read(id, amount, context)) {
                 assert!(data.len() <= amount);
@@ -195,6 +199,8 @@ impl Handler for Fuzzed {
         }
         LoggedBody::respond(Response::new(FileBody::text(size.to_string())), &method, None)
     }
+
+    fn refused(&self, _: StatusCode, _: Sender) {}
 }
 
 /// Bytes that a client sends, before hyper reads them: what is refused doesn't depend on how they arrive.
@@ -205,13 +211,19 @@ pub fn http_framing(bytes: &[u8]) {
         while !rest.is_empty() {
             let size = sizes.next().unwrap_or(1).clamp(1, rest.len());
             let (piece, later) = rest.split_at(size);
-            if let Some(refused) = framing.feed(piece) {
-                let (Refused::Head(at) | Refused::Body(at)) = refused;
-                assert!(at < piece.len(), "an offset within the piece");
-                return Some((before + at, matches!(refused, Refused::Head(_))));
+            match framing.feed(piece) {
+                Some(stop) => {
+                    let (Stop::Head(at) | Stop::Body(at) | Stop::Undecided(at)) = stop;
+                    assert!(at < piece.len(), "an offset within the piece");
+                    if !matches!(stop, Stop::Undecided(_)) {
+                        return Some((before + at, matches!(stop, Stop::Head(_))));
+                    }
+                    // No tunnel: these bytes are the next request.
+                    framing.no_tunnel();
+                    (before, rest) = (before + at, rest.get(at..).unwrap_or_default());
+                }
+                None => (before, rest) = (before + piece.len(), later),
             }
-            before += piece.len();
-            rest = later;
         }
         None
     };

@@ -62,13 +62,16 @@
 //! # Memory
 //!
 //! An association holds at most [`Settings::buffer_max`] bytes that its readers haven't read, beside the
-//! receive buffer of the association. Up to `buffer_max / stream_window` stalled readers don't delay the other
-//! streams.
+//! receive buffer of the association; all associations of a server together hold at most what their
+//! [`Budget`] says. Readers that stall don't delay other streams: windows of streams begin small, and grow only
+//! within half of `buffer_max`. If that isn't enough, [`Settings::stall_timeout`] ends the stream whose data has
+//! waited longest.
 #![forbid(unsafe_code)]
 
 mod client;
 pub mod command;
 mod control;
+mod exchange;
 pub mod file_server;
 mod files;
 mod framing;
@@ -77,6 +80,8 @@ mod front;
 pub mod fuzzing;
 pub mod get;
 mod graceful;
+mod guard;
+mod host;
 mod interim;
 pub mod load;
 pub mod proxy;
@@ -87,4 +92,4 @@ mod streams;
 
 pub use client::{Connecting, Connector};
 pub use server::{ServeOptions, StreamInfo, serve};
-pub use streams::{ConnectionError, HttpAssociation, HttpStream, Settings};
+pub use streams::{Budget, ConnectionError, HttpAssociation, HttpStream, Settings};

@@ -9,14 +9,15 @@ use std::time::Duration;
 use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use strandline::{AcceptError, Association, Listener};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::framing::{Guard, Tunnelled, is_connect};
+use crate::exchange::Exchange;
 use crate::graceful;
+use crate::guard::{Guard, OnRefused};
 use crate::interim::Interim;
 use crate::stall::{Broken, WriteLimit};
 use crate::streams::{HttpAssociation, HttpStream, Settings};
@@ -93,13 +94,24 @@ where
     B::Data: Send,
     B::Error: Into<BoxError>,
 {
-    serve_on((Arc::new(listener), None), service, options, (shutdown, std::future::pending())).await
+    let part = Part { listener: Arc::new(listener), shard: None, on_refused: Arc::new(|_, _| ()) };
+    serve_on(part, service, options, (shutdown, std::future::pending())).await
 }
 
-/// Serves as [`serve`] does, only the associations of one shard if one is given. `ends` are the shutdown, and an end
-/// without waiting for requests in progress.
+/// Called with the status of each answer that no service gives: heads of requests that can't be read.
+type OnStreamRefused = Arc<dyn Fn(StatusCode, StreamInfo) + Send + Sync>;
+
+/// The associations that are served.
+pub(crate) struct Part {
+    pub(crate) listener: Arc<Listener>,
+    /// Only those of this shard.
+    pub(crate) shard: Option<usize>,
+    pub(crate) on_refused: OnStreamRefused,
+}
+
+/// Serves as [`serve`] does. `ends` are the shutdown, and an end without waiting for requests in progress.
 pub(crate) async fn serve_on<S, B>(
-    (listener, shard): (Arc<Listener>, Option<usize>),
+    Part { listener, shard, on_refused }: Part,
     service: S,
     options: ServeOptions,
     ends: (impl Future<Output = ()> + Send, impl Future<Output = ()> + Send),
@@ -130,7 +142,8 @@ where
                 }
                 Ok(association) => {
                     let (service, options) = (service.clone(), options.clone());
-                    associations.spawn(serve_association(association, service, options, stopping.clone()));
+                    let stopping = (stopping.clone(), Arc::clone(&on_refused));
+                    associations.spawn(serve_association(association, service, options, stopping));
                 }
                 // None of them is transient: nothing more will come.
                 Err(error) => break Err(error),
@@ -173,7 +186,7 @@ async fn serve_association<S, B>(
     association: Association,
     service: S,
     options: ServeOptions,
-    mut stopping: watch::Receiver<()>,
+    (mut stopping, on_refused): (watch::Receiver<()>, OnStreamRefused),
 ) where
     S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + Sync + 'static,
     S::Future: Send + 'static,
@@ -195,9 +208,9 @@ async fn serve_association<S, B>(
             accepted = http.accept() => match accepted {
                 Some(stream) => {
                     let info = StreamInfo { peer: http.peer_address(), stream: stream.stream() };
+                    let on_refused = Arc::clone(&on_refused);
                     connections.spawn(serve_stream(
-                        stream,
-                        info,
+                        (stream, info, Box::new(move |status| on_refused(status, info))),
                         service.clone(),
                         options.clone(),
                         stopping.clone(),
@@ -217,8 +230,7 @@ async fn serve_association<S, B>(
 }
 
 async fn serve_stream<S, B>(
-    stream: HttpStream,
-    info: StreamInfo,
+    (stream, info, on_refused): (HttpStream, StreamInfo, OnRefused),
     service: S,
     options: ServeOptions,
     mut stopping: watch::Receiver<()>,
@@ -230,18 +242,14 @@ async fn serve_stream<S, B>(
     B::Data: Send,
     B::Error: Into<BoxError>,
 {
-    let (tunnelled, interim) = (Tunnelled::default(), Interim::default());
-    let guard = Guard::new(stream, tunnelled.clone(), interim.clone());
+    let (exchange, interim) = (Exchange::default(), Interim::default());
+    let guard = Guard::new(stream, exchange.clone(), interim.clone(), on_refused);
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(info);
         request.extensions_mut().insert(interim.clone());
-        let (is_connect, tunnelled) = (is_connect(&request), tunnelled.clone());
-        let answering = service.call(request);
-        async move {
-            let response = answering.await?;
-            tunnelled.on_response(is_connect, response.status());
-            Ok::<_, S::Error>(response)
-        }
+        let answering = exchange.begin(&request);
+        let response = service.call(request);
+        async move { Ok::<_, S::Error>(answering.respond(response.await?.map(Box::pin))) }
     });
     let io = TokioIo::new(WriteLimit::new(guard, options.write_timeout));
     let connection = http1::Builder::new()

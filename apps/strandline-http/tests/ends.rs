@@ -16,7 +16,7 @@ use strandline::memory::Network;
 use strandline::{
     AcceptError, Association, AssociationConfig, Ended, Listener, Peer, Ppid, SendInfo, Stack, StreamId,
 };
-use strandline_http::{Connector, HttpAssociation, HttpStream, ServeOptions, Settings, serve};
+use strandline_http::{Budget, Connector, HttpAssociation, HttpStream, ServeOptions, Settings, serve};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
@@ -124,6 +124,31 @@ async fn associations_beyond_the_limit_are_aborted() {
     first[0].shutdown().await;
     let mut answer = String::new();
     ask(&world.client(2).await, request).await.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.ends_with("this is /fine"), "{answer}");
+}
+
+/// Of all associations together.
+#[tokio::test(start_paused = true)]
+async fn connections_beyond_the_budget_are_reset() {
+    let mut options = ServeOptions::default();
+    options.settings = Settings::default().budget(Budget::new(1 << 20, 3));
+    let world = World::on(&Network::new(), options);
+    let (one, two) = (world.client(4).await, world.client(4).await);
+    let request = b"GET /never HTTP/1.1\r\nHost: a\r\n\r\n";
+    let mut open = vec![ask(&one, request).await, ask(&one, request).await, ask(&two, request).await];
+    for http in [&one, &two] {
+        // Sleeps because the requests have to arrive first; the time is virtual.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let mut further = ask(http, request).await;
+        let error = timeout(LONG, further.read_u8()).await.expect("an end").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    }
+    drop(open.pop());
+    // Sleeps because the RESET has to arrive; the time is virtual.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let mut answer = String::new();
+    let fine = b"GET /fine HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    ask(&one, fine).await.read_to_string(&mut answer).await.unwrap();
     assert!(answer.ends_with("this is /fine"), "{answer}");
 }
 

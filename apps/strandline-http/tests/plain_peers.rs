@@ -3,11 +3,14 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::World;
 use strandline::memory::Network;
 use strandline::{Association, Ended, Listener, SendInfo, Stack, StreamId};
-use strandline_http::{ConnectionError, HttpAssociation, Settings};
+use strandline_http::{Budget, ConnectionError, HttpAssociation, HttpStream, Settings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::Instant;
 
 const REQUEST: &[u8] = b"GET /one HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -49,6 +52,10 @@ async fn plain_clients_see_failures_as_an_abort() {
 
 /// Sets up an association with a server that is a task of the test.
 async fn with_plain_server() -> (HttpAssociation, Association) {
+    with_plain_server_and(Settings::default()).await
+}
+
+async fn with_plain_server_and(settings: Settings) -> (HttpAssociation, Association) {
     let network = Network::new();
     let stack = |last| Stack::builder().memory(&network, [[10, 0, 0, last].into()]).unwrap();
     let (here, there) = (stack(1), stack(2));
@@ -56,7 +63,7 @@ async fn with_plain_server() -> (HttpAssociation, Association) {
     let config = strandline::AssociationConfig { outbound_streams: 2, ..Default::default() };
     let peer = strandline::Peer::new([10, 0, 0, 2], 80);
     let association = Association::connect_with(&here, peer, 0, config).await.unwrap();
-    (HttpAssociation::client(association, Settings::default()), listener.accept().await.unwrap())
+    (HttpAssociation::client(association, settings), listener.accept().await.unwrap())
 }
 
 #[tokio::test(start_paused = true)]
@@ -109,4 +116,85 @@ async fn a_plain_server_that_aborts_is_an_error() {
     server.abort("gone");
     let error = stream.read_to_end(&mut Vec::new()).await.unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+}
+
+/// Sends more on stream 0, which isn't read, than the client holds, and then a response on stream 1. Returns the two
+/// connections.
+async fn stall(settings: Settings) -> (HttpStream, HttpStream, Association) {
+    let (http, server) = with_plain_server_and(settings).await;
+    let (mut stalled, mut other) = (http.open().await.unwrap(), http.open().await.unwrap());
+    for stream in [&mut stalled, &mut other] {
+        stream.write_all(REQUEST).await.unwrap();
+        server.recv().await.unwrap().unwrap();
+    }
+    for _ in 0..20 {
+        server.send(&[b'x'; 10_000], SendInfo::on(StreamId(0))).await.unwrap();
+    }
+    server.send(b"response", SendInfo::on(StreamId(1))).await.unwrap();
+    (stalled, other, server)
+}
+
+/// The peer can't be told to stop sending on a stream.
+#[tokio::test(start_paused = true)]
+async fn stalled_readers_end_when_others_wait() {
+    let limit = Duration::from_secs(20);
+    let settings = Settings::default().buffer_max(100_000).stall_timeout(limit);
+    let (mut stalled, mut other, _server) = stall(settings).await;
+    #[allow(clippy::disallowed_methods, reason = "virtual time")]
+    let begun = Instant::now();
+    let mut response = [0; 8];
+    other.read_exact(&mut response).await.unwrap();
+    assert_eq!((&response, begun.elapsed().as_secs()), (b"response", limit.as_secs()));
+    let error = stalled.read_to_end(&mut Vec::new()).await.unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+    assert!(stalled.write_all(b"more").await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn lone_stalled_readers_do_not_end() {
+    let (http, server) = with_plain_server_and(Settings::default().buffer_max(100_000)).await;
+    let mut stalled = http.open().await.unwrap();
+    stalled.write_all(REQUEST).await.unwrap();
+    for _ in 0..20 {
+        server.send(&[b'x'; 10_000], SendInfo::on(StreamId(0))).await.unwrap();
+    }
+    // Sleeps because nothing is to happen.
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    let mut all = vec![0; 200_000];
+    stalled.read_exact(&mut all).await.unwrap();
+}
+
+/// A batch of messages may exceed it.
+#[tokio::test(start_paused = true)]
+async fn budgets_hold_associations_back() {
+    let settings = Settings::default().budget(Budget::new(100_000, 10)).stall_timeout(Duration::MAX);
+    let (http, server) = with_plain_server_and(settings).await;
+    let mut stream = http.open().await.unwrap();
+    stream.write_all(REQUEST).await.unwrap();
+    for _ in 0..100 {
+        server.send(&[b'x'; 10_000], SendInfo::on(StreamId(0))).await.unwrap();
+    }
+    // Sleeps because nothing more is to be taken; the time is virtual.
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let waiting = http.association().status().unwrap().receive_buffered;
+    assert!(waiting > 300_000, "{waiting}");
+    let mut all = vec![0; 1_000_000];
+    stream.read_exact(&mut all).await.unwrap();
+}
+
+/// What one association holds closes the window of another only until that has read all that it holds.
+#[tokio::test(start_paused = true)]
+async fn associations_share_a_budget() {
+    let settings = Settings::default().budget(Budget::new(100_000, 10)).stall_timeout(Duration::MAX);
+    let (mut stalled, _, _server) = stall(settings.clone()).await;
+    let (http, server) = with_plain_server_and(settings).await;
+    let mut stream = http.open().await.unwrap();
+    stream.write_all(REQUEST).await.unwrap();
+    for part in 0..20 {
+        server.send(&[part; 10_000], SendInfo::on(StreamId(0))).await.unwrap();
+    }
+    let mut all = vec![0; 200_000];
+    stream.read_exact(&mut all).await.unwrap();
+    assert!(all.ends_with(&[19; 10_000]), "it goes on although the other one holds everything");
+    stalled.read_exact(&mut all).await.unwrap();
 }

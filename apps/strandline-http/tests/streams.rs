@@ -18,6 +18,7 @@ use strandline::memory::{Fate, Network, Passing};
 use strandline_http::{Connector, HttpAssociation, HttpStream, ServeOptions, Settings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 /// Sends a request on a connection of its own, and returns the response's head.
 async fn get(
@@ -86,6 +87,27 @@ async fn a_stalled_reader_delays_no_other() {
         assert_eq!(response.into_body().collect().await.unwrap().to_bytes().len(), 3_000_000);
     }
     assert_eq!(stalled.into_body().collect().await.unwrap().to_bytes().len(), 8_000_000);
+}
+
+/// More of them than the buffer has room for windows of a megabyte.
+#[tokio::test(start_paused = true)]
+async fn many_stalled_readers_delay_no_other() {
+    let world = World::new();
+    let http = world.client(100).await;
+    let mut stalled = Vec::new();
+    for _ in 0..60 {
+        stalled.push(get(&http, "/size/8000000").await.unwrap().0);
+    }
+    for _ in 0..3 {
+        let other = async {
+            let (response, _) = get(&http, "/size/3000000").await.unwrap();
+            response.into_body().collect().await
+        };
+        let body = timeout(Duration::from_secs(5), other).await.expect("no delay").unwrap();
+        assert_eq!(body.to_bytes().len(), 3_000_000);
+    }
+    let first = stalled.swap_remove(0).into_body().collect().await.unwrap();
+    assert_eq!(first.to_bytes().len(), 8_000_000, "a reader that goes on gets everything");
 }
 
 #[tokio::test(start_paused = true)]
@@ -167,6 +189,82 @@ async fn a_vanished_server_is_an_error() {
     assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
     assert!(http.open().await.is_err());
     assert!(!http.is_usable());
+}
+
+/// A client that has sent all that it has may still wait.
+#[tokio::test(start_paused = true)]
+async fn half_closed_connections_are_answered() {
+    let world = World::new();
+    let http = world.client(4).await;
+    for (request, answers) in [
+        ("GET /slow HTTP/1.0\r\n\r\n", 1),
+        ("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n", 1),
+        ("GET /slow HTTP/1.1\r\nHost: a\r\n\r\nGET /slow HTTP/1.1\r\nHost: a\r\n\r\n", 2),
+        ("POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab", 1),
+    ] {
+        let mut stream = raw(&http, request.as_bytes()).await;
+        stream.shutdown().await.unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.unwrap();
+        assert_eq!(text.matches("slow").count(), answers, "{request}: {text}");
+    }
+    // A body that ends too early is none.
+    let mut stream = raw(&http, b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nab").await;
+    stream.shutdown().await.unwrap();
+    let mut text = String::new();
+    let _ = stream.read_to_string(&mut text).await;
+    assert!(!text.contains("200 OK"), "{text}");
+}
+
+/// A network that is cut by the returned switch.
+fn cuttable() -> (Network, Arc<AtomicBool>) {
+    let is_cut = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&is_cut);
+    let judge = move |_: &Passing<'_>| {
+        if asked.load(Ordering::Relaxed) { Fate::Drop } else { Fate::Deliver }
+    };
+    (Network::builder().delay(Duration::from_millis(20)).judge(judge).build(), is_cut)
+}
+
+#[tokio::test(start_paused = true)]
+async fn silent_servers_are_noticed_within_seconds() {
+    for has_request in [false, true] {
+        let (network, is_cut) = cuttable();
+        let world = World::on(&network, ServeOptions::default());
+        let http = world.client(2).await;
+        let request: &[u8] = if has_request { b"GET /never HTTP/1.1\r\nHost: a\r\n\r\n" } else { b"" };
+        let mut stream = raw(&http, request).await;
+        // Sleeps because an idle association is to stay.
+        tokio::time::sleep(Duration::from_secs(40)).await;
+        assert!(http.is_usable());
+        is_cut.store(true, Ordering::Relaxed);
+        // Sleeps because a suspicion isn't told; the time is virtual.
+        tokio::time::sleep(Duration::from_secs(7)).await;
+        assert!(!http.is_usable(), "nothing new is begun on it");
+        let mut nothing = Vec::new();
+        let waiting = stream.read_to_end(&mut nothing);
+        let ended = timeout(Duration::from_secs(8), waiting).await.expect("an end within 15 s").unwrap_err();
+        assert_eq!(ended.kind(), std::io::ErrorKind::TimedOut);
+    }
+}
+
+/// Answers to HEARTBEATs alone are a sign of life.
+#[tokio::test(start_paused = true)]
+async fn short_silences_are_survived() {
+    let (network, is_cut) = cuttable();
+    let world = World::on(&network, ServeOptions::default());
+    let http = world.client(2).await;
+    for _ in 0..3 {
+        is_cut.store(true, Ordering::Relaxed);
+        // Sleeps because nothing is to happen; the time is virtual.
+        tokio::time::sleep(Duration::from_secs(7)).await;
+        is_cut.store(false, Ordering::Relaxed);
+        // Sleeps because nothing is to happen.
+        tokio::time::sleep(Duration::from_secs(7)).await;
+        assert!(http.is_usable());
+    }
+    let (response, _) = get(&http, "/fine").await.unwrap();
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "this is /fine");
 }
 
 #[tokio::test(start_paused = true)]

@@ -169,9 +169,9 @@ pub(super) const CRATES: [Rules; 7] = [
     Rules {
         root: "apps/strandline-http/src/lib.rs",
         layers: &[
-            apart(&["control", "files", "interim", "race", "stall"]),
-            apart(&["framing", "graceful"]),
-            apart(&["streams"]),
+            apart(&["control", "exchange", "host", "interim", "race", "stall"]),
+            apart(&["files", "framing", "graceful"]),
+            apart(&["guard", "streams"]),
             apart(&["client", "server"]),
             apart(&["front"]),
             apart(&["file_server", "get", "load", "proxy"]),

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use hyper::body::Incoming;
 use hyper::header::{ALT_SVC, DATE, HeaderValue, SERVER};
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
 
 use crate::files::{FileBody, Files};
-use crate::front::Handler;
 use crate::front::log::{AccessLog, Line, LoggedBody, Sender, Transport};
+use crate::front::{Handler, log_refused};
 
 /// The files, the access log, and the header that announces SCTP.
 #[derive(Debug)]
@@ -33,5 +33,9 @@ impl Handler for Site {
         }
         debug_assert!(!headers.contains_key(DATE), "hyper inserts it");
         response
+    }
+
+    fn refused(&self, status: StatusCode, sender: Sender) {
+        log_refused(status, sender, self.log.as_ref());
     }
 }

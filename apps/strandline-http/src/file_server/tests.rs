@@ -290,3 +290,90 @@ async fn ambiguous_requests_are_refused_on_tcp() {
         assert_eq!(found, wanted, "{answers}");
     }
 }
+
+/// What `nc -N` and `openssl s_client` do.
+#[tokio::test]
+async fn half_closed_clients_are_answered() {
+    let server = Running::start(&[]).await;
+    for request in ["GET /large HTTP/1.0\r\n\r\n", "GET /large HTTP/1.1\r\nHost: a\r\n\r\n"] {
+        let mut tcp = TcpStream::connect(server.listening.tcp).await.unwrap();
+        tcp.write_all(request.as_bytes()).await.unwrap();
+        tcp.shutdown().await.unwrap();
+        let mut answer = Vec::new();
+        tcp.read_to_end(&mut answer).await.unwrap();
+        assert!(answer.len() > 20 << 20, "{request}: {}", answer.len());
+    }
+    let folder = Folder::new("half");
+    let (certificate, key) = certificate(&folder);
+    let server = Running::start(&["--certificate", &certificate, "--key", &key]).await;
+    let tcp = TcpStream::connect(server.listening.tcp).await.unwrap();
+    let tls = ClientTls::new(Path::new(&certificate), None).unwrap();
+    let mut tls = TlsStream::connect(tcp, &tls, "localhost").await.unwrap();
+    tls.write_all(b"GET /large HTTP/1.0\r\n\r\n").await.unwrap();
+    tls.shutdown().await.unwrap();
+    let mut answer = Vec::new();
+    tls.read_to_end(&mut answer).await.unwrap();
+    assert!(answer.len() > 20 << 20, "{}", answer.len());
+}
+
+#[tokio::test]
+async fn heads_that_cannot_be_read_are_logged() {
+    let server = Running::start(&[]).await;
+    let long = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(70_000));
+    let large = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "A: b\r\n".repeat(40_000));
+    let twice = "GET / HTTP/1.1\r\nHost: a\r\n\r\nnonsense\r\n\r\n";
+    let mut wanted = Vec::new();
+    for (request, status) in [("nonsense\r\n\r\n", 400), (&long, 431), (&large, 431), (twice, 400)] {
+        let mut tcp = TcpStream::connect(server.listening.tcp).await.unwrap();
+        // The server may close before it has read everything.
+        let _ = tcp.write_all(request.as_bytes()).await;
+        let mut answer = Vec::new();
+        let _ = tcp.read_to_end(&mut answer).await;
+        wanted.push(format!(" \"- - HTTP/1.1\" {status} 0 \"-\" \"-\""));
+    }
+    let mut stream = over_streams(&server).await;
+    stream.write_all(b"nonsense\r\n\r\n").await.unwrap();
+    stream.read_to_end(&mut Vec::new()).await.unwrap();
+    wanted.push(wanted[0].clone());
+    let log = server.end().await;
+    let refused: Vec<&str> = log.lines().filter(|line| !line.contains("GET / ")).collect();
+    assert_eq!(refused.len(), wanted.len(), "{log}");
+    assert_eq!(log.lines().count(), wanted.len() + 1, "the request before is logged once: {log}");
+    for (line, wanted) in refused.iter().zip(&wanted) {
+        assert!(line.starts_with("127.0.0.1 ") && line.ends_with(wanted), "{wanted}: {log}");
+    }
+}
+
+/// Opens a connection on a stream.
+async fn over_streams(server: &Running) -> crate::HttpStream {
+    let stack = Stack::builder().udp("127.0.0.1:0".parse().unwrap()).unwrap();
+    let connector = Connector::new(stack).encapsulation_port(server.udp_port());
+    connector.association("127.0.0.1", server.sctp_port()).await.unwrap().open().await.unwrap()
+}
+
+#[tokio::test]
+async fn questions_about_the_server_are_answered() {
+    let server = Running::start(&[]).await;
+    std::fs::write(server.folder().join("site/a.txt"), "plain").unwrap();
+    std::fs::write(server.folder().join("site/a.txt.zst"), "zstd").unwrap();
+    for (request, status, wanted) in [
+        ("OPTIONS * HTTP/1.1\r\nHost: a\r\n", 200, "allow: GET, HEAD, OPTIONS\r\n"),
+        ("OPTIONS / HTTP/1.1\r\nHost: a\r\n", 200, "allow: GET, HEAD, OPTIONS\r\n"),
+        ("POST / HTTP/1.1\r\nHost: a\r\n", 405, "allow: GET, HEAD, OPTIONS\r\n"),
+        ("GET * HTTP/1.1\r\nHost: a\r\n", 400, ""),
+        ("GET / HTTP/1.1\r\nHost: a/b\r\n", 400, ""),
+        ("GET / HTTP/1.0\r\nHost: user@a\r\n", 400, ""),
+        ("GET /a.txt HTTP/1.1\r\nHost: a\r\nAccept-Encoding: zstd\r\n", 200, "content-encoding: zstd\r\n"),
+        ("GET /a.txt HTTP/1.1\r\nHost: a\r\nAccept-Encoding: zstd;Q=0\r\n", 200, "content-length: 5\r\n"),
+        ("GET /a.txt HTTP/1.1\r\nHost: a\r\nAccept-Encoding: *;q=0\r\n", 406, "vary: accept-encoding\r\n"),
+    ] {
+        let mut tcp = TcpStream::connect(server.listening.tcp).await.unwrap();
+        tcp.write_all(format!("{request}Connection: close\r\n\r\n").as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        tcp.read_to_string(&mut answer).await.unwrap();
+        let is_right =
+            answer.contains(&format!("HTTP/1.{} {status} ", if request.contains("1.0") { 0 } else { 1 }));
+        assert!(is_right && answer.contains(wanted), "{request}: {answer}");
+        assert!(!wanted.contains("zstd") || answer.ends_with("\r\n\r\nzstd"), "{answer}");
+    }
+}

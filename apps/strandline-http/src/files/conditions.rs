@@ -5,7 +5,8 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hyper::header::{
-    HeaderMap, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE,
+    HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
+    IF_UNMODIFIED_SINCE, RANGE,
 };
 
 /// The validators of a file.
@@ -63,19 +64,50 @@ impl Validators {
         Self { etag, modified: UNIX_EPOCH + Duration::from_secs(times.modified.as_secs()), is_settled }
     }
 
-    /// Compares with the entity tags of a list, by the weak or by the strong comparison (RFC 9110 section 8.8.3.2).
-    fn matches(&self, list: &str, is_weak_enough: bool) -> bool {
-        list.split(',').map(str::trim).any(|tag| {
-            tag == "*"
-                || (is_weak_enough && opaque(tag) == opaque(&self.etag))
-                || (self.is_settled && tag == self.etag)
+    /// Compares with the entity tags of a list, by the weak or by the strong comparison (RFC 9110 section 8.8.3.2). A
+    /// list that is malformed has no entity tag.
+    fn matches(&self, headers: &HeaderMap, name: &HeaderName, is_weak_enough: bool) -> bool {
+        let lines: Vec<&[u8]> = headers.get_all(name).iter().map(HeaderValue::as_bytes).collect();
+        let list = lines.join(&b", "[..]);
+        if list.trim_ascii() == b"*" {
+            return true;
+        }
+        let own = self.etag.as_bytes();
+        entity_tags(&list).is_some_and(|tags| {
+            tags.iter()
+                .any(|tag| (is_weak_enough && opaque(tag) == opaque(own)) || (self.is_settled && *tag == own))
         })
     }
 }
 
+/// Parses a list of entity tags (RFC 9110 section 8.8.3), which may hold commas; `None` if it is malformed.
+fn entity_tags(list: &[u8]) -> Option<Vec<&[u8]>> {
+    let mut tags = Vec::new();
+    let mut rest = list.trim_ascii();
+    while !rest.is_empty() {
+        // Empty elements are ignored (section 5.6.1).
+        if let Some(next) = rest.strip_prefix(b",") {
+            rest = next.trim_ascii_start();
+            continue;
+        }
+        let quoted = opaque(rest).strip_prefix(b"\"")?;
+        let len = quoted.iter().position(|byte| *byte == b'"')?;
+        if !quoted.get(..len)?.iter().all(|byte| matches!(byte, 0x21 | 0x23..=0x7e | 0x80..)) {
+            return None;
+        }
+        let (tag, next) = rest.split_at(rest.len() - quoted.len() + len + 1);
+        tags.push(tag);
+        rest = next.trim_ascii_start();
+        if !rest.is_empty() && !rest.starts_with(b",") {
+            return None;
+        }
+    }
+    Some(tags)
+}
+
 /// Returns an entity tag without what makes it weak.
-fn opaque(tag: &str) -> &str {
-    tag.strip_prefix("W/").unwrap_or(tag)
+fn opaque(tag: &[u8]) -> &[u8] {
+    tag.strip_prefix(b"W/").unwrap_or(tag)
 }
 
 /// What a request with preconditions gets.
@@ -92,14 +124,14 @@ pub(super) enum Outcome {
 /// Evaluates the preconditions of a GET or HEAD (RFC 9110 section 13.2.2).
 pub(super) fn evaluate(headers: &HeaderMap, validators: &Validators) -> Outcome {
     if headers.contains_key(IF_MATCH) {
-        if !any(headers, &IF_MATCH, |list| validators.matches(list, false)) {
+        if !validators.matches(headers, &IF_MATCH, false) {
             return Outcome::Failed;
         }
     } else if date(headers, &IF_UNMODIFIED_SINCE).is_some_and(|date| validators.modified > date) {
         return Outcome::Failed;
     }
     if headers.contains_key(IF_NONE_MATCH) {
-        if any(headers, &IF_NONE_MATCH, |list| validators.matches(list, true)) {
+        if validators.matches(headers, &IF_NONE_MATCH, true) {
             return Outcome::NotModified;
         }
     } else if date(headers, &IF_MODIFIED_SINCE).is_some_and(|date| validators.modified <= date) {
@@ -108,12 +140,15 @@ pub(super) fn evaluate(headers: &HeaderMap, validators: &Validators) -> Outcome 
     Outcome::Send
 }
 
-fn any(headers: &HeaderMap, name: &HeaderName, test: impl Fn(&str) -> bool) -> bool {
-    headers.get_all(name).iter().any(|value| value.to_str().is_ok_and(&test))
+/// Returns the value of a header that has no list; `None` if there are several.
+fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?;
+    values.next().is_none().then_some(value)?.to_str().ok()
 }
 
 fn date(headers: &HeaderMap, name: &HeaderName) -> Option<SystemTime> {
-    httpdate::parse_http_date(headers.get(name)?.to_str().ok()?).ok()
+    httpdate::parse_http_date(single(headers, name)?).ok()
 }
 
 /// Most ranges in a request that are looked at. A request with more gets the whole file.
@@ -157,9 +192,9 @@ pub(super) enum Part {
 
 /// Returns the part that a GET asks for.
 pub(super) fn part(headers: &HeaderMap, validators: &Validators, len: u64) -> Part {
-    let Some(range) = headers.get(RANGE).and_then(|value| value.to_str().ok()) else { return Part::Whole };
-    if let Some(condition) = headers.get(IF_RANGE) {
-        let is_same = condition.to_str().is_ok_and(|text| {
+    let Some(range) = single(headers, &RANGE) else { return Part::Whole };
+    if headers.contains_key(IF_RANGE) {
+        let is_same = single(headers, &IF_RANGE).is_some_and(|text| {
             // Only strong validators join parts.
             let is_date = || httpdate::parse_http_date(text).is_ok_and(|date| date == validators.modified);
             validators.is_settled && (text == validators.etag || is_date())

@@ -18,8 +18,11 @@ const ENCODINGS: [Encoding; 3] = [
     Encoding { name: "gzip", suffix: ".gz" },
 ];
 
-/// Returns the codings that a client accepts, the preferred one first.
-pub(super) fn accepted(headers: &HeaderMap) -> Vec<Encoding> {
+/// Weight of the plain file for clients that don't name it: less than any that they can give.
+const PLAIN_WEIGHT: u16 = 1;
+
+/// Returns the codings that a client accepts, the preferred one first; `None` is the plain file.
+pub(super) fn accepted(headers: &HeaderMap) -> Vec<Option<Encoding>> {
     let values = headers.get_all(ACCEPT_ENCODING);
     let list: Vec<&str> =
         values.iter().filter_map(|value| value.to_str().ok()).flat_map(|text| text.split(',')).collect();
@@ -29,17 +32,35 @@ pub(super) fn accepted(headers: &HeaderMap) -> Vec<Encoding> {
             let name = parts.next()?;
             let is_named = name.eq_ignore_ascii_case(wanted)
                 || (wanted == "gzip" && name.eq_ignore_ascii_case("x-gzip"));
-            is_named.then(|| {
-                parts.find_map(|part| part.strip_prefix("q=")).map_or(1.0, |q| q.parse().unwrap_or(0.0))
-            })
+            is_named.then(|| parts.find_map(weight).unwrap_or(WEIGHT_MAX))
         })
     };
-    let any: f32 = weight_of("*").unwrap_or(0.0);
-    let weigh = |encoding: Encoding| (encoding, weight_of(encoding.name).unwrap_or(any));
-    let mut found: Vec<(Encoding, f32)> =
-        ENCODINGS.into_iter().map(weigh).filter(|(_, weight)| *weight > 0.0).collect();
-    found.sort_by(|(_, left), (_, right)| right.total_cmp(left));
+    let any = weight_of("*");
+    let plain = weight_of("identity").or(any.filter(|weight| *weight == 0)).unwrap_or(PLAIN_WEIGHT);
+    let of = |encoding: Encoding| (Some(encoding), weight_of(encoding.name).or(any).unwrap_or(0));
+    let all = ENCODINGS.into_iter().map(of).chain([(None, plain)]);
+    let mut found: Vec<(Option<Encoding>, u16)> = all.filter(|(_, weight)| *weight > 0).collect();
+    found.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
     found.into_iter().map(|(encoding, _)| encoding).collect()
+}
+
+/// The largest weight.
+const WEIGHT_MAX: u16 = 10_000;
+
+/// Returns the weight that a parameter gives (RFC 9110 section 12.4.2), in units of a ten-thousandth; 0 if it is malformed,
+/// and `None` if it is another parameter.
+fn weight(parameter: &str) -> Option<u16> {
+    let (name, value) = parameter.split_once('=')?;
+    if !name.eq_ignore_ascii_case("q") {
+        return None;
+    }
+    let (whole, fraction) = value.split_once('.').unwrap_or((value, ""));
+    let is_number = fraction.len() <= 3 && fraction.bytes().all(|byte| byte.is_ascii_digit());
+    Some(match whole {
+        "0" if is_number => format!("{fraction:0<4}").parse().unwrap_or(0),
+        "1" if is_number && fraction.bytes().all(|byte| byte == b'0') => WEIGHT_MAX,
+        _ => 0,
+    })
 }
 
 #[cfg(test)]

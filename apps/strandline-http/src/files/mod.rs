@@ -15,10 +15,10 @@ use std::io;
 use std::path::Path;
 
 use hyper::header::{
-    ACCEPT_RANGES, ALLOW, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, HOST, HeaderMap, HeaderName,
+    ACCEPT_RANGES, ALLOW, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName,
     HeaderValue, LAST_MODIFIED, LOCATION, VARY, X_CONTENT_TYPE_OPTIONS,
 };
-use hyper::{Method, Request, Response, StatusCode, Version};
+use hyper::{Method, Request, Response, StatusCode};
 
 pub(crate) use self::body::FileBody;
 use self::conditions::{Outcome, Part, Range, Times, Validators};
@@ -51,12 +51,16 @@ impl Files {
 
     /// Answers a request.
     pub(crate) fn answer<B>(&self, request: &Request<B>) -> Response<FileBody> {
-        if !has_valid_host(request) {
+        let is_of_server = request.uri().path() == "*";
+        if crate::host::check(request).is_err() || (is_of_server && request.method() != Method::OPTIONS) {
             return status(StatusCode::BAD_REQUEST);
         }
         if request.method() != Method::GET && request.method() != Method::HEAD {
-            let mut response = status(StatusCode::METHOD_NOT_ALLOWED);
-            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            let mut response = match *request.method() {
+                Method::OPTIONS => Response::new(FileBody::text("")),
+                _ => status(StatusCode::METHOD_NOT_ALLOWED),
+            };
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD, OPTIONS"));
             return response;
         }
         let Some(target) = Target::parse(request.uri().path()) else { return status(StatusCode::NOT_FOUND) };
@@ -99,6 +103,9 @@ impl Files {
         if !self.lists_directories {
             return Ok(status(StatusCode::NOT_FOUND));
         }
+        if !encodings::accepted(request.headers()).contains(&None) {
+            return Ok(not_acceptable());
+        }
         let html = listing::html(directory, &target.path)?;
         let mut response = Response::new(FileBody::text(html));
         insert(response.headers_mut(), CONTENT_TYPE, "text/html; charset=utf-8");
@@ -112,23 +119,33 @@ impl Files {
         request: &Request<B>,
     ) -> io::Result<Response<FileBody>> {
         let content_type = content_type(path);
+        let mut plain = Some(plain);
         for encoding in encodings::accepted(request.headers()) {
-            let Ok(file) = self.root.file(&format!("{path}{}", encoding.suffix)) else { continue };
-            let metadata = file.metadata()?;
+            let (file, metadata) = match encoding {
+                Some(encoding) => {
+                    let Ok(file) = self.root.file(&format!("{path}{}", encoding.suffix)) else { continue };
+                    let metadata = file.metadata()?;
+                    (file, metadata)
+                }
+                None => match plain.take() {
+                    Some(plain) => plain,
+                    None => continue,
+                },
+            };
             if metadata.is_file() {
-                let found = Found { file, metadata, encoding: Some(encoding.name), content_type };
-                return send(found, request);
+                let encoding = encoding.map(|encoding| encoding.name);
+                return send(Found { file, metadata, encoding, content_type }, request);
             }
         }
-        let (file, metadata) = plain;
-        send(Found { file, metadata, encoding: None, content_type }, request)
+        Ok(not_acceptable())
     }
 }
 
-/// Returns whether a request names its host exactly once, as HTTP/1.1 demands (RFC 9112 section 3.2).
-fn has_valid_host<B>(request: &Request<B>) -> bool {
-    let hosts = request.headers().get_all(HOST).iter().count();
-    hosts == 1 || (hosts == 0 && request.version() != Version::HTTP_11)
+/// Answers a client that accepts no form of what there is (RFC 9110 section 12.5.3).
+fn not_acceptable() -> Response<FileBody> {
+    let mut response = status(StatusCode::NOT_ACCEPTABLE);
+    insert(response.headers_mut(), VARY, "accept-encoding");
+    response
 }
 
 fn send<B>(found: Found, request: &Request<B>) -> io::Result<Response<FileBody>> {

@@ -1,15 +1,16 @@
 use super::*;
 
 /// Feeds bytes in pieces of every size, and returns what is refused.
-fn verdict(bytes: &[u8]) -> Option<Refused> {
-    let verdicts: Vec<Option<Refused>> = (1..=bytes.len())
+fn verdict(bytes: &[u8]) -> Option<Stop> {
+    let verdicts: Vec<Option<Stop>> = (1..=bytes.len())
         .map(|size| {
             let mut framing = Framing::new();
             let mut before = 0;
             for piece in bytes.chunks(size) {
                 match framing.feed(piece) {
-                    Some(Refused::Head(last)) => return Some(Refused::Head(before + last)),
-                    Some(Refused::Body(first)) => return Some(Refused::Body(before + first)),
+                    Some(Stop::Head(last)) => return Some(Stop::Head(before + last)),
+                    Some(Stop::Body(first)) => return Some(Stop::Body(before + first)),
+                    Some(Stop::Undecided(first)) => return Some(Stop::Undecided(before + first)),
                     None => before += piece.len(),
                 }
             }
@@ -23,9 +24,12 @@ fn verdict(bytes: &[u8]) -> Option<Refused> {
 /// Returns where the refused head ends.
 fn refused(bytes: &[u8]) -> Option<usize> {
     match verdict(bytes) {
-        Some(Refused::Head(last)) => Some(last + 1),
-        Some(Refused::Body(first)) => panic!("the body is refused at {first}"),
-        None => None,
+        Some(Stop::Head(last)) => Some(last + 1),
+        Some(Stop::Body(first)) => panic!("the body is refused at {first}"),
+        other => {
+            assert_eq!(other, None);
+            None
+        }
     }
 }
 
@@ -33,11 +37,11 @@ fn refused(bytes: &[u8]) -> Option<usize> {
 #[test]
 fn lines_end_by_crlf_alone() {
     let chunked = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
-    let head = |text: &str| (text.to_owned(), Refused::Head(text.len() - 1));
+    let head = |text: &str| (text.to_owned(), Stop::Head(text.len() - 1));
     let body = |text: &str| {
         let text = format!("{chunked}{text}");
         let at = text.len() - 1;
-        (text, Refused::Body(at))
+        (text, Stop::Body(at))
     };
     for (text, wanted) in [
         head("\n"),
@@ -103,4 +107,26 @@ fn bodies_are_not_taken_for_heads() {
 fn lengths_too_long_to_read_are_refused() {
     let long = format!("POST / HTTP/1.1\r\nContent-Length: {}5\r\n", "0".repeat(LINE_MAX));
     assert_eq!(refused(format!("{long}\r\n").as_bytes()), Some(long.len()));
+}
+
+/// They may be the tunnel's, which isn't HTTP.
+#[test]
+fn bytes_behind_requests_for_tunnels_are_undecided() {
+    for head in [
+        "CONNECT a:443 HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET / HTTP/1.1\r\n\r\nCONNECT a:443 HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET /chat HTTP/1.1\r\nConnection: upgrade\r\nupgrade:websocket\r\n\r\n",
+        "POST / HTTP/1.1\r\nUpgrade: tls\r\nContent-Length: 3\r\n\r\nabc",
+        "POST / HTTP/1.1\r\nUpgrade: tls\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
+    ] {
+        assert_eq!(verdict(head.as_bytes()), None, "{head}");
+        let early = format!("{head}\n\x16\x03\x01");
+        assert_eq!(verdict(early.as_bytes()), Some(Stop::Undecided(head.len())), "{head}");
+        let mut framing = Framing::new();
+        assert_eq!(framing.feed(head.as_bytes()), None);
+        assert!(framing.is_between_requests());
+        framing.no_tunnel();
+        assert_eq!(framing.feed(b"GET / HTTP/1.1\n"), Some(Stop::Head(14)), "HTTP again: {head}");
+    }
+    assert_eq!(verdict(b"GET /CONNECT HTTP/1.1\r\nA: CONNECT \r\n\r\nGET"), None);
 }

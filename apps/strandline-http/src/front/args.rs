@@ -47,7 +47,8 @@ pub struct ConnectionArgs {
     /// Threads, and engines for SCTP. Default: one for each core
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub shards: Option<u16>,
-    /// TCP connections at the same time; further ones wait
+    /// TCP connections at the same time; further ones wait. As many on streams of all associations; further ones are
+    /// reset
     #[arg(long, value_name = "NUMBER", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub connections_max: u32,
     /// Seconds for the head of a request to arrive, idle time included

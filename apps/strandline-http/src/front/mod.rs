@@ -22,7 +22,7 @@ use bytes::Bytes;
 use hyper::body::{Body, Incoming};
 use hyper::header::HeaderValue;
 use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{Method, Request, Response, StatusCode};
 use serde::Serialize;
 use strandline::{Listener, OutgoingPorts, RawOptions, Stack};
 use strandline_output::outln;
@@ -35,11 +35,11 @@ use tokio::task::JoinSet;
 pub(crate) use self::args::{Addresses, Limits, SctpAddresses};
 pub use self::args::{ConnectionArgs, ListenArgs};
 pub(crate) use self::breakable::{Breakable, Lingering};
-use self::log::{Sender, Transport};
+use self::log::{AccessLog, Line, Sender, Transport};
 pub(crate) use self::shards::Shards;
 pub(crate) use self::tls::TlsStream;
-use crate::server::{ServeOptions, StreamInfo, serve_on};
-use crate::streams::Settings;
+use crate::server::{Part, ServeOptions, StreamInfo, serve_on};
+use crate::streams::{Budget, Settings};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -54,6 +54,9 @@ pub(crate) trait Handler: Send + Sync + 'static {
         request: Request<Incoming>,
         sender: Sender,
     ) -> impl Future<Output = Response<Self::Body>> + Send;
+
+    /// Notes that a request was answered with this status because its head can't be read.
+    fn refused(&self, status: StatusCode, sender: Sender);
 
     /// Waits until nothing is left of requests that were answered, such as tunnels.
     fn drained(&self) -> impl Future<Output = ()> + Send {
@@ -190,14 +193,17 @@ impl Front {
         let (stop, stopping) = watch::channel(());
         let (cut, cutting) = watch::channel(());
         let mut tasks: JoinSet<Result<()>> = JoinSet::new();
+        let options = options(limits);
         for listener in sctp {
             for (shard, runtime) in shards.runtimes().iter().enumerate() {
                 let (handler, mut stopping) = (Arc::clone(&handler), stopping.clone());
                 let mut cutting = cutting.clone();
                 let stopped = async move { drop(stopping.changed().await) };
                 let cut = async move { drop(cutting.changed().await) };
-                let of = (Arc::clone(&listener), Some(shard));
-                let serving = serve_on(of, over_sctp(handler), options(limits), (stopped, cut));
+                let refusing = Arc::clone(&handler);
+                let on_refused = Arc::new(move |status, info| refusing.refused(status, sender(Some(&info))));
+                let part = Part { listener: Arc::clone(&listener), shard: Some(shard), on_refused };
+                let serving = serve_on(part, over_sctp(handler), options.clone(), (stopped, cut));
                 tasks.spawn_on(async { serving.await.context("accepting associations") }, runtime);
             }
         }
@@ -250,7 +256,9 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Returns the settings of a server on SCTP.
 fn options(limits: Limits) -> ServeOptions {
     ServeOptions {
-        settings: Settings::default().idle_timeout(limits.idle_timeout),
+        settings: Settings::default()
+            .idle_timeout(limits.idle_timeout)
+            .budget(Budget::new(Budget::BYTES_MAX, limits.connections_max)),
         head_timeout: limits.head_timeout,
         write_timeout: limits.write_timeout,
         head_bytes_max: limits.head_bytes_max as usize,
@@ -272,15 +280,32 @@ pub(crate) fn over_sctp<H: Handler>(
 + Sync
 + 'static {
     service_fn(move |request: Request<Incoming>| {
-        let info = request.extensions().get::<StreamInfo>();
-        let sender = Sender {
-            address: info.and_then(|info| info.peer),
-            transport: Transport::Sctp,
-            stream: info.map(|info| info.stream),
-        };
+        let sender = sender(request.extensions().get());
         let answering = Arc::clone(&handler).answer(request, sender);
         async move { Ok::<_, BoxError>(answering.await) }
     })
+}
+
+/// Returns the sender of a request on a stream.
+fn sender(info: Option<&StreamInfo>) -> Sender {
+    Sender {
+        address: info.and_then(|info| info.peer),
+        transport: Transport::Sctp,
+        stream: info.map(|info| info.stream),
+    }
+}
+
+/// Writes the line of a request whose head can't be read.
+pub(crate) fn log_refused(status: StatusCode, sender: Sender, log: Option<&Arc<AccessLog>>) {
+    let mut request = Request::new(());
+    if let Ok(unknown) = Method::from_bytes(b"-") {
+        *request.method_mut() = unknown;
+    }
+    if let Some(mut line) = Line::begin(&request, sender, log) {
+        line.set_target("-".to_owned());
+        line.set_status(status);
+        line.set_complete();
+    }
 }
 
 /// Raises the limit of open files as far as permitted.

@@ -28,8 +28,9 @@ use super::log::{Sender, Transport};
 use super::preface::Prefixed;
 use super::tls::TlsStream;
 use super::{BoxError, Handler};
-use crate::framing::{Guard, Tunnelled, is_connect};
+use crate::exchange::Exchange;
 use crate::graceful;
+use crate::guard::Guard;
 use crate::interim::Interim;
 use crate::stall::{Broken, WriteLimit};
 
@@ -172,18 +173,19 @@ where
     if is_http2 {
         return http2(io, broken, sender, handler, (limits, stopped)).await;
     }
-    let (tunnelled, interim) = (Tunnelled::default(), Interim::default());
-    let guard = Guard::new(io, tunnelled.clone(), interim.clone());
+    let (exchange, interim) = (Exchange::default(), Interim::default());
+    let refusing = Arc::clone(&handler);
+    let on_refused = Box::new(move |status| refusing.refused(status, sender));
+    let guard = Guard::new(io, exchange.clone(), interim.clone(), on_refused);
     let io = TokioIo::new(WriteLimit::breaking(guard, limits.write_timeout, broken.clone()));
     let cut = broken.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
-        let (is_connect, tunnelled, broken) = (is_connect(&request), tunnelled.clone(), broken.clone());
+        let (answering, broken) = (exchange.begin(&request), broken.clone());
         request.extensions_mut().insert(broken.clone());
         request.extensions_mut().insert(interim.clone());
-        let answering = Arc::clone(&handler).answer(request, sender);
+        let response = Arc::clone(&handler).answer(request, sender);
         async move {
-            let response = answering.await;
-            tunnelled.on_response(is_connect, response.status());
+            let response = answering.respond(response.await);
             Ok::<_, io::Error>(response.map(|inner| BreakingBody { inner, broken }))
         }
     });

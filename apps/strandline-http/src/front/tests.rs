@@ -55,6 +55,8 @@ impl Handler for Sizes {
             Err(_) => std::future::pending().await,
         }
     }
+
+    fn refused(&self, _: StatusCode, _: Sender) {}
 }
 
 fn limits() -> Limits {
@@ -146,4 +148,99 @@ async fn idle_http1_connections_end() {
     timeout(LONG, here.read_to_end(&mut answer)).await.expect("an end").unwrap();
     assert!(answer.ends_with(b"5\r\n\x07\x07\x07\x07\x07\r\n0\r\n\r\n"), "{}", answer.escape_ascii());
     assert!(serving.await.unwrap().is_err(), "the next head didn't come in time");
+}
+
+/// A connection of HTTP/2 whose frames the test writes itself.
+struct Frames2 {
+    io: DuplexStream,
+}
+
+impl Frames2 {
+    async fn open() -> Self {
+        let (mut here, there) = tokio::io::duplex(1 << 20);
+        let sender = Sender { address: None, transport: Transport::Tcp, stream: None };
+        let (stop, stopping) = watch::channel(());
+        tokio::spawn(async move {
+            let _stop = stop;
+            let _ = tcp::connection(there, sender, Arc::new(Sizes), limits(), stopping).await;
+        });
+        here.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+        let mut frames = Self { io: here };
+        frames.write(SETTINGS, 0, 0, &[]).await;
+        frames
+    }
+
+    /// Writes a frame. Returns false once the server has closed the connection.
+    async fn write(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> bool {
+        let len = u32::try_from(payload.len()).unwrap().to_be_bytes();
+        let head = [&len[1..], &[kind, flags], &stream.to_be_bytes()].concat();
+        self.io.write_all(&[&head, payload].concat()).await.is_ok()
+    }
+
+    /// Asks for a path that is never answered.
+    async fn ask(&mut self, stream: u32) -> bool {
+        // RFC 7541: indexed :method GET and :scheme http, literal :path and :authority.
+        let block = [&[0x82, 0x86, 0x04, 6][..], b"/never", &[0x01, 1], b"a"].concat();
+        self.write(HEADERS, END_STREAM | END_HEADERS, stream, &block).await
+    }
+
+    /// Reads the next frame of a type; `None` if the connection ends before. Returns its stream and its last four bytes.
+    async fn next(&mut self, wanted: u8) -> Option<(u32, u32)> {
+        loop {
+            let mut head = [0; 9];
+            timeout(LONG, self.io.read_exact(&mut head)).await.expect("a frame or the end").ok()?;
+            let len = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+            let mut payload = vec![0; len];
+            self.io.read_exact(&mut payload).await.ok()?;
+            if head[3] == wanted {
+                let number = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().unwrap());
+                let code = if wanted == GOAWAY { &payload[4..8] } else { &payload[..4] };
+                return Some((number(&head[5..]), number(code)));
+            }
+        }
+    }
+}
+
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+#[tokio::test(start_paused = true)]
+async fn http2_streams_beyond_the_limit_are_refused() {
+    let mut frames = Frames2::open().await;
+    for number in 0..=128 {
+        assert!(frames.ask(2 * number + 1).await);
+    }
+    let refused_stream = 7;
+    assert_eq!(frames.next(RST_STREAM).await, Some((257, refused_stream)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_http2_heads_get_431() {
+    let (mut client, _connection) = http2(1000).await;
+    for (size, status) in [(60_000, 200), (70_000, 431)] {
+        std::future::poll_fn(|cx| client.poll_ready(cx)).await.unwrap();
+        let request = Request::get("http://a/0").header("x", "y".repeat(size)).body(()).unwrap();
+        let response = client.send_request(request, true).unwrap().0.await.unwrap();
+        assert_eq!(response.status().as_u16(), status, "{size}");
+    }
+}
+
+/// CVE-2023-44487.
+#[tokio::test(start_paused = true)]
+async fn floods_of_http2_resets_end_the_connection() {
+    let mut frames = Frames2::open().await;
+    let cancel = 8_u32.to_be_bytes();
+    for number in 0..10_000 {
+        let stream = 2 * number + 1;
+        if !frames.ask(stream).await || !frames.write(RST_STREAM, 0, stream, &cancel).await {
+            break;
+        }
+    }
+    let enhance_your_calm = 11;
+    assert_eq!(frames.next(GOAWAY).await.map(|(_, code)| code), Some(enhance_your_calm));
+    assert_eq!(frames.next(GOAWAY).await, None, "the connection ends");
 }

@@ -3,7 +3,8 @@ use std::pin::pin;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
 use super::*;
-use crate::framing::{Guard, Tunnelled};
+use crate::exchange::Exchange;
+use crate::guard::Guard;
 
 fn hints() -> HeaderMap {
     HeaderMap::from_iter([(hyper::header::LINK, "</style.css>; rel=preload".parse().unwrap())])
@@ -13,7 +14,7 @@ fn hints() -> HeaderMap {
 async fn interim_responses_go_before_the_final_one() {
     let (mut client, server) = duplex(1000);
     let interim = Interim::default();
-    let mut server = Guard::new(server, Tunnelled::default(), interim.clone());
+    let mut server = Guard::new(server, Exchange::default(), interim.clone(), Box::new(|_| ()));
     interim.push(StatusCode::EARLY_HINTS, &hints());
     server.write_all(b"final").await.unwrap();
     // A response is being written.
@@ -32,7 +33,7 @@ async fn interim_responses_go_before_the_final_one() {
 async fn a_waiting_connection_is_woken() {
     let (mut client, server) = duplex(1000);
     let interim = Interim::default();
-    let mut server = Guard::new(server, Tunnelled::default(), interim.clone());
+    let mut server = Guard::new(server, Exchange::default(), interim.clone(), Box::new(|_| ()));
     let task = tokio::spawn(std::future::poll_fn(move |cx| {
         ready!(pin!(&mut server).poll_flush(cx)).unwrap();
         Poll::<()>::Pending

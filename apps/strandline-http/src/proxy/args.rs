@@ -23,6 +23,9 @@ pub(super) struct UpstreamArgs {
     /// Seconds for the next part of a response, or 504; also for the next part of a request's body to be taken
     #[arg(long, value_name = "SECS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     response_timeout: u32,
+    /// Seconds after which an association with a server is given up that sends nothing, not even answers to HEARTBEATs
+    #[arg(long, value_name = "SECS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    silence_timeout: u32,
     /// Seconds without a byte after which a tunnel ends (CONNECT, WebSocket)
     #[arg(long, value_name = "SECS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..))]
     tunnel_timeout: u32,
@@ -30,7 +33,11 @@ pub(super) struct UpstreamArgs {
 
 impl UpstreamArgs {
     pub(super) fn timeouts(&self) -> Timeouts {
-        Timeouts { connect: seconds(self.connect_timeout), write: seconds(self.response_timeout) }
+        Timeouts {
+            connect: seconds(self.connect_timeout),
+            write: seconds(self.response_timeout),
+            silence: seconds(self.silence_timeout),
+        }
     }
 
     pub(super) fn settings(&self, log: Option<Arc<AccessLog>>) -> Settings {

@@ -23,12 +23,18 @@ const CONTINUE_TIMEOUT: Duration = Duration::from_secs(1);
 pub(super) struct Progress {
     frames: AtomicU64,
     waits_for_client: AtomicBool,
+    has_failed: AtomicBool,
 }
 
 impl Progress {
     /// Returns the number of frames that were passed on.
     pub(super) fn frames(&self) -> u64 {
         self.frames.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether the client's body is malformed, or broke off.
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed)
     }
 
     /// Returns whether the client has more to send, and doesn't.
@@ -102,6 +108,9 @@ impl Body for RequestBody {
         this.is_used = true;
         let frame = Pin::new(inner).poll_frame(cx);
         this.progress.waits_for_client.store(frame.is_pending(), Ordering::Relaxed);
+        if let Poll::Ready(Some(Err(_))) = &frame {
+            this.progress.has_failed.store(true, Ordering::Relaxed);
+        }
         if frame.is_ready() {
             this.progress.frames.fetch_add(1, Ordering::Relaxed);
         }

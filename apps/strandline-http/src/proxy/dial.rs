@@ -22,6 +22,7 @@ use super::early;
 use crate::client::Connector;
 use crate::front::{Breakable, Lingering, TlsStream};
 use crate::stall::{Broken, WriteLimit};
+use crate::streams::Settings;
 
 /// Idle connections that are kept for each upstream server.
 const IDLE_MAX: usize = 32;
@@ -39,6 +40,16 @@ pub(super) struct Timeouts {
     pub(super) connect: Duration,
     /// Time for which an upstream server may take nothing.
     pub(super) write: Duration,
+    /// Time for which the peer of an association may send nothing at all.
+    pub(super) silence: Duration,
+}
+
+impl Timeouts {
+    /// Returns a connector for SCTP.
+    pub(super) fn sctp(self, stack: Stack, encapsulation_port: u16) -> Connector {
+        let settings = Settings::default().silence_timeout(self.silence);
+        Connector::new(stack).encapsulation_port(encapsulation_port).settings(settings)
+    }
 }
 
 /// The way to an upstream server.

@@ -5,6 +5,7 @@ use std::io;
 
 use hyper::StatusCode;
 use hyper_util::client::legacy;
+use strandline::Ended;
 
 /// An association that failed before it was established, or before anything was sent, after a request had been handed
 /// to it.
@@ -37,25 +38,42 @@ pub(super) enum Failure {
     Busy,
     #[error("the client sent nothing of the request's body for too long")]
     SlowClient,
-    #[error("the upstream server has no address: {0}")]
+    #[error("the upstream server has no address")]
     Unknown(String),
-    #[error("the upstream server refuses connections: {0}")]
+    #[error("the upstream server refuses connections")]
     Refused(String),
-    #[error("can't connect to the upstream server: {0}")]
+    #[error("can't connect to the upstream server")]
     Unreachable(String),
-    #[error("connecting to the upstream server took too long: {0}")]
+    #[error("connecting to the upstream server took too long")]
     ConnectTimeout(String),
-    #[error("the certificate of the upstream server is not accepted: {0}")]
+    #[error("the certificate of the upstream server is not accepted")]
     Certificate(String),
-    #[error("the response of the upstream server is malformed: {0}")]
+    #[error("the response of the upstream server is malformed")]
     Malformed(String),
-    #[error("the upstream server closed the connection before it responded: {0}")]
+    #[error("the upstream server closed the connection before it responded")]
     Terminated(String),
     #[error("the upstream server did not respond in time")]
     ResponseTimeout,
+    #[error("the upstream server can't be reached any more")]
+    Silent(String),
 }
 
 impl Failure {
+    /// Returns what exactly went wrong, for the log. It may name addresses, which are none of the client's business.
+    pub(super) fn cause(&self) -> Option<&str> {
+        match self {
+            Self::Unknown(cause)
+            | Self::Refused(cause)
+            | Self::Unreachable(cause)
+            | Self::ConnectTimeout(cause)
+            | Self::Certificate(cause)
+            | Self::Malformed(cause)
+            | Self::Terminated(cause)
+            | Self::Silent(cause) => Some(cause),
+            _ => None,
+        }
+    }
+
     /// Returns the status that the client gets.
     pub(super) fn status(&self) -> StatusCode {
         match self {
@@ -68,7 +86,7 @@ impl Failure {
             Self::NotImplemented(_) => StatusCode::NOT_IMPLEMENTED,
             Self::Loop => StatusCode::LOOP_DETECTED,
             Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
-            Self::ConnectTimeout(_) | Self::ResponseTimeout => StatusCode::GATEWAY_TIMEOUT,
+            Self::ConnectTimeout(_) | Self::ResponseTimeout | Self::Silent(_) => StatusCode::GATEWAY_TIMEOUT,
             Self::Unknown(_)
             | Self::Refused(_)
             | Self::Unreachable(_)
@@ -95,6 +113,7 @@ impl Failure {
             Self::Malformed(_) => "http_protocol_error",
             Self::Terminated(_) => "connection_terminated",
             Self::ResponseTimeout => "http_response_timeout",
+            Self::Silent(_) => "connection_read_timeout",
         }
     }
 
@@ -107,6 +126,9 @@ impl Failure {
         let inner = find::<io::Error>(error).and_then(io::Error::get_ref);
         if let Some(failed) = inner.and_then(|inner| inner.downcast_ref::<SetUpFailed>()) {
             return (Self::of_connect(error, text), failed.is_unsent);
+        }
+        if inner.is_some_and(|inner| matches!(inner.downcast_ref(), Some(Ended::TimedOut))) {
+            return (Self::Silent(text), false);
         }
         match find::<hyper::Error>(error) {
             Some(error) if error.is_parse() => (Self::Malformed(text), false),

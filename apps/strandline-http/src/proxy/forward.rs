@@ -20,7 +20,7 @@ use super::dial::{self, ProxyClient, Way, over_tcp};
 use super::failure::{Failure, causes};
 use super::origins::{Key, Origins, OverSctp};
 use super::relay::{Decision, Proxy, Route, Routes};
-use crate::client::{Connector, outgoing_stack};
+use crate::client::outgoing_stack;
 use crate::front::alt_svc;
 use crate::front::log::Sender;
 use crate::front::{Addresses, ConnectionArgs, Front, SctpAddresses, Shards};
@@ -127,8 +127,8 @@ fn via(args: &ForwardArgs, uri: &Uri) -> Result<Way> {
     );
     match uri.scheme_str() {
         Some("http+sctp") => {
-            let connector = Connector::new(outgoing_stack(&AssociationConfig::default())?)
-                .encapsulation_port(args.encapsulation_port);
+            let stack = outgoing_stack(&AssociationConfig::default())?;
+            let connector = args.upstream.timeouts().sctp(stack, args.encapsulation_port);
             Ok(Way::ViaSctp(connector, uri.clone()))
         }
         Some("http") => Ok(Way::ViaTcp(dial::tcp(args.upstream.timeouts()), uri.clone())),
@@ -147,7 +147,11 @@ impl Forward {
     /// A proxy to servers on SCTP.
     #[cfg(test)]
     pub(super) fn over(stack: Stack) -> Self {
-        let timeouts = dial::Timeouts { connect: super::testing::LIMIT / 2, write: super::testing::LIMIT };
+        let timeouts = dial::Timeouts {
+            connect: super::testing::LIMIT / 2,
+            write: super::testing::LIMIT,
+            silence: super::testing::LIMIT,
+        };
         let connector = dial::tcp(timeouts);
         Self {
             allowed: Vec::new(),

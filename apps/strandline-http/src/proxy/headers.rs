@@ -6,7 +6,6 @@ use hyper::header::{
     CONNECTION, COOKIE, EXPECT, FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue, MAX_FORWARDS,
     PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE, VIA,
 };
-use hyper::http::uri::Authority;
 use hyper::{Method, Request, Version};
 
 use super::failure::Failure;
@@ -74,18 +73,7 @@ pub(super) fn check<B>(request: &Request<B>) -> Result<(), Failure> {
     {
         return Err(Failure::NotImplemented("the only transfer coding of this proxy is chunked"));
     }
-    let mut hosts = headers.get_all(HOST).iter();
-    match (hosts.next(), hosts.next()) {
-        (None, _) if request.version() == Version::HTTP_11 => Err(Failure::BadRequest("no Host")),
-        (None, _) => Ok(()),
-        (Some(_), Some(_)) => Err(Failure::BadRequest("more than one Host")),
-        // RFC 9110 section 7.2: empty if the target has no authority.
-        (Some(host), None) if host.is_empty() => Ok(()),
-        (Some(host), None) => match Authority::try_from(host.as_bytes()) {
-            Ok(authority) if !authority.as_str().contains('@') => Ok(()),
-            _ => Err(Failure::BadRequest("a malformed Host")),
-        },
-    }
+    crate::host::check(request).map_err(Failure::BadRequest)
 }
 
 /// Returns whether a client waits for 100 before it sends the body.

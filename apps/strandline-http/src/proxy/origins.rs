@@ -56,7 +56,8 @@ struct Origin {
 
 /// What is known of all origins.
 pub(super) struct Origins {
-    stack: Stack,
+    /// What the connectors of all origins begin as.
+    connector: Connector,
     udp_port: u16,
     timeouts: Timeouts,
     known: Mutex<HashMap<Key, Origin>>,
@@ -68,14 +69,15 @@ pub(super) type OverSctp = (ProxyClient, u16);
 impl Origins {
     /// Remembers nothing yet. `udp_port` is that of origins that don't announce one.
     pub(super) fn new(stack: Stack, udp_port: u16, timeouts: Timeouts) -> Arc<Self> {
-        let origins = Arc::new(Self { stack, udp_port, timeouts, known: Mutex::default() });
+        let connector = timeouts.sctp(stack, udp_port);
+        let origins = Arc::new(Self { connector, udp_port, timeouts, known: Mutex::default() });
         tokio::spawn(sweep(Arc::downgrade(&origins)));
         origins
     }
 
     /// Returns the stack of the associations.
     pub(super) fn stack(&self) -> Stack {
-        self.stack.clone()
+        self.connector.stack().clone()
     }
 
     /// Returns the way over SCTP if that is established. Otherwise begins to set it up, unless it failed lately.
@@ -160,7 +162,8 @@ impl Origins {
 
     /// Begins to set up an association.
     fn link(&self, host: &str, port: u16, udp_port: u16) -> Link {
-        let connector = Connector::new(self.stack.clone()).encapsulation_port(udp_port);
+        // All of them share a budget.
+        let connector = self.connector.clone().unshared().encapsulation_port(udp_port);
         let client = dial::client(Way::Sctp(connector.clone()), self.timeouts);
         let (tell, state) = watch::channel(State::Trying);
         let host = host.to_owned();

@@ -15,14 +15,15 @@ use hyper::{Method, Request, Response, StatusCode, Uri, Version};
 use strandline::Stack;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::Instant;
 
 use super::body::{Home, Progress, RequestBody, ResponseBody};
 use super::dial::ProxyClient;
 use super::failure::Failure;
 use super::headers::{self, Hop};
 use super::tunnel::{Side, Tunnel, Tunnels};
-use crate::front::Handler;
 use crate::front::log::{AccessLog, Line, LoggedBody, Sender};
+use crate::front::{Handler, log_refused};
 use crate::interim::Interim;
 use crate::stall::Broken;
 
@@ -98,6 +99,26 @@ pub(super) struct Proxy<R> {
     settings: Settings,
     requests: Arc<Semaphore>,
     tunnels: Tunnels,
+    errors: Errors,
+}
+
+/// Errors of upstream servers, of which one a second is logged.
+#[derive(Debug, Default)]
+struct Errors(Mutex<(Option<Instant>, u64)>);
+
+impl Errors {
+    /// Returns the number of errors that were not logged before this one, if this is to be logged.
+    fn on_error(&self) -> Option<u64> {
+        let mut errors = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        #[allow(clippy::disallowed_methods, reason = "a limit of log lines")]
+        let now = Instant::now();
+        if errors.0.is_some_and(|logged| now.duration_since(logged) < Duration::from_secs(1)) {
+            errors.1 += 1;
+            return None;
+        }
+        errors.0 = Some(now);
+        Some(std::mem::take(&mut errors.1))
+    }
 }
 
 /// A request on its way.
@@ -127,10 +148,19 @@ impl<R: Routes> Handler for Proxy<R> {
         match self.pass(request, sender, &mut line).await {
             Ok(response) => LoggedBody::respond(response, &method, line),
             Err(failure) => {
-                tracing::debug!(%failure, "a request was not passed on");
+                tracing::debug!(%failure, "a request has no response of an upstream server");
+                if let Some(cause) = failure.cause()
+                    && let Some(unlogged) = self.errors.on_error()
+                {
+                    tracing::warn!(%failure, cause, unlogged, "an upstream server failed");
+                }
                 LoggedBody::respond(refuse(&failure, &self.settings.name), &method, line)
             }
         }
+    }
+
+    fn refused(&self, status: StatusCode, sender: Sender) {
+        log_refused(status, sender, self.settings.log.as_ref());
     }
 
     async fn drained(&self) {
@@ -149,7 +179,7 @@ impl<R: Routes> Handler for Proxy<R> {
 impl<R: Routes> Proxy<R> {
     pub(super) fn new(routes: R, settings: Settings) -> Self {
         let requests = Arc::new(Semaphore::new(settings.requests_max as usize));
-        Self { routes, settings, requests, tunnels: Tunnels::default() }
+        Self { routes, settings, requests, tunnels: Tunnels::default(), errors: Errors::default() }
     }
 
     async fn pass(
@@ -173,7 +203,9 @@ impl<R: Routes> Proxy<R> {
             }
             head.headers.remove(CONTENT_LENGTH);
         }
-        if headers::count_down(&head.method, &mut head.headers)? {
+        // OPTIONS * is about this server.
+        let is_of_server = head.method == Method::OPTIONS && head.uri.path() == "*";
+        if headers::count_down(&head.method, &mut head.headers)? || is_of_server {
             return Ok(final_answer(&head));
         }
         let broken = head.extensions.remove::<Broken>();
@@ -226,7 +258,7 @@ impl<R: Routes> Proxy<R> {
                 Err(failed) => failed,
             };
             let is_idempotent = IDEMPOTENT.contains(&passing.head.method);
-            let is_lost = matches!(failure, Failure::Terminated(_)) && is_idempotent;
+            let is_lost = matches!(failure, Failure::Terminated(_) | Failure::Silent(_)) && is_idempotent;
             if attempt >= ATTEMPTS || !passing.is_untouched() || !(is_unsent || is_lost) {
                 return Err(failure);
             }
@@ -248,7 +280,11 @@ impl<R: Routes> Proxy<R> {
         loop {
             tokio::select! {
                 result = &mut sending => {
-                    return result.map_err(|error| Failure::of(&error));
+                    return result.map_err(|error| {
+                        let is_clients = passing.progress.has_failed();
+                        let malformed = Failure::BadRequest("a body that is malformed or incomplete");
+                        if is_clients { (malformed, false) } else { Failure::of(&error) }
+                    });
                 }
                 () = tokio::time::sleep(self.settings.response_timeout) => {}
             }

@@ -16,7 +16,9 @@ use super::dial::{self, ProxyClient, Way};
 use super::failure::Failure;
 use super::headers::add_forwarded;
 use super::relay::{Decision, Proxy, Route, Routes, host};
-use crate::client::{Connector, outgoing_stack};
+#[cfg(test)]
+use crate::client::Connector;
+use crate::client::outgoing_stack;
 use crate::front::log::{Sender, Transport};
 use crate::front::{ConnectionArgs, Front, ListenArgs, Shards};
 
@@ -72,7 +74,11 @@ impl Reverse {
     /// A proxy to a server on SCTP.
     #[cfg(test)]
     pub(super) fn over(connector: Connector, authority: &'static str) -> Self {
-        let timeouts = dial::Timeouts { connect: super::testing::LIMIT / 2, write: super::testing::LIMIT };
+        let timeouts = dial::Timeouts {
+            connect: super::testing::LIMIT / 2,
+            write: super::testing::LIMIT,
+            silence: super::testing::LIMIT,
+        };
         Self {
             client: dial::client(Way::Sctp(connector), timeouts),
             transport: "sctp",
@@ -126,8 +132,8 @@ fn way(args: &ReverseArgs) -> Result<(Way, Scheme, Authority)> {
             Ok((Way::Tls(dial::tcp(timeouts), tls), Scheme::HTTPS, authority))
         }
         Some("http+sctp") => {
-            let connector = Connector::new(outgoing_stack(&AssociationConfig::default())?)
-                .encapsulation_port(args.encapsulation_port);
+            let stack = outgoing_stack(&AssociationConfig::default())?;
+            let connector = args.upstream.timeouts().sctp(stack, args.encapsulation_port);
             Ok((Way::Sctp(connector), Scheme::HTTP, authority))
         }
         other => bail!(

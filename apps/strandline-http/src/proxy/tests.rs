@@ -3,6 +3,7 @@
 mod http2;
 mod memory;
 mod tunnels;
+mod upstream;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,6 +13,7 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::header::{HeaderMap, HeaderValue};
 use hyper::{Request, Response};
+use rustix::net::sockopt::set_socket_linger;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -262,6 +264,8 @@ async fn failures_of_the_upstream_server_are_errors() {
         let answer = proxy.exchange(&get("/")).await.unwrap();
         let start = format!("HTTP/1.1 {status} ");
         let reason = format!("proxy-status: proxy; error={kind}\r\n");
+        let body = answer.split_once("\r\n\r\n").unwrap().1;
+        assert!(!body.contains("127.0.0.1") && !body.contains("os error") && !body.contains('/'), "{body}");
         assert!(answer.starts_with(&start) && answer.contains(&reason), "{to}: {answer}");
     }
 }
@@ -301,6 +305,8 @@ async fn clients_that_vanish_end_the_upstream_request() {
         let mut tcp = proxy.connect().await;
         tcp.write_all(get(path).as_bytes()).await.unwrap();
         until(&upstream.requests, 2 * count + 1).await;
+        // After a FIN alone a client may still wait for the response.
+        set_socket_linger(&tcp, Some(std::time::Duration::ZERO)).unwrap();
         drop(tcp);
         until(&upstream.given_up, 2 * count + 1).await;
         let client = proxy.over_sctp();
@@ -335,6 +341,7 @@ async fn requests_beyond_the_limit_get_503() {
     until(&upstream.requests, 1).await;
     let answer = proxy.exchange(&get("/")).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    set_socket_linger(&first, Some(std::time::Duration::ZERO)).unwrap();
     drop(first);
     until(&upstream.given_up, 1).await;
     while !proxy.exchange(&get("/")).await.unwrap().starts_with("HTTP/1.1 200 ") {}
@@ -355,7 +362,8 @@ async fn requests_with_a_doubt_are_refused() {
         ("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n", 400),
         ("GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n", 501),
         ("CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n", 405),
-        ("OPTIONS * HTTP/1.1\r\nHost: a\r\n", 400),
+        ("OPTIONS * HTTP/1.1\r\nHost: a\r\n", 200),
+        ("GET * HTTP/1.1\r\nHost: a\r\n", 400),
         ("TRACE / HTTP/1.1\r\nHost: a\r\nMax-Forwards: x\r\n", 400),
         ("OPTIONS / HTTP/1.1\r\nHost: a\r\nMax-Forwards: 0\r\n", 200),
         ("GET http://b/head HTTP/1.1\nHost: a\n", 400),
@@ -476,40 +484,4 @@ async fn proxies_end_once_their_requests_are_answered() {
     assert_eq!(text(response).await.len(), 3_000_000);
     drop(client);
     assert_eq!(ending.await.unwrap().lines().count(), 2);
-}
-
-#[tokio::test]
-async fn sockets_of_this_machine_are_upstream_servers() {
-    let folder = crate::files::testing::Folder::new("unix");
-    let path = folder.path().join("app.sock");
-    let listener = tokio::net::UnixListener::bind(&path).unwrap();
-    tokio::spawn(async move {
-        let (mut unix, _) = listener.accept().await.unwrap();
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            head.push(unix.read_u8().await.unwrap());
-        }
-        unix.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nunix").await.unwrap();
-    });
-    let proxy = Running::reverse(&format!("unix:{}", path.display()), &[]).await;
-    assert!(proxy.exchange(&get("/")).await.unwrap().ends_with("unix"));
-}
-
-#[tokio::test]
-async fn certificates_of_upstream_servers_are_verified() {
-    let folder = crate::files::testing::Folder::new("web");
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
-    std::fs::write(&certificate, made.cert.pem()).unwrap();
-    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-    let certificate = certificate.to_str().unwrap();
-    let files = ["--certificate", certificate, "--key", key.to_str().unwrap()];
-    let server = crate::file_server::testing::Running::start(&files).await;
-    for (host, status) in [("localhost", "200"), ("127.0.0.1", "502")] {
-        let to = format!("https://{host}:{}", server.tcp_port());
-        let proxy = Running::reverse(&to, &["--ca", certificate]).await;
-        let answer = proxy.exchange(&get("/")).await.unwrap();
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{host}: {answer}");
-        assert!(status == "200" || answer.contains("error=tls_certificate_error"), "{host}: {answer}");
-    }
 }

@@ -2,8 +2,11 @@
 
 use std::collections::VecDeque;
 use std::task::Waker;
+use std::time::Duration;
 
 use bytes::Bytes;
+
+use super::budget::Counted;
 
 /// Bytes counted for each queued message besides its payload.
 const MESSAGE_OVERHEAD: usize = 64;
@@ -45,9 +48,14 @@ pub(super) struct Connection {
     pub(super) outgoing: Outgoing,
     /// Whether the peer reads nothing more.
     pub(super) is_stopped: bool,
-    queue: VecDeque<Bytes>,
+    /// Whether this side has given the connection up, because nobody read what it holds.
+    pub(super) is_given_up: bool,
+    /// Messages, and when they arrived.
+    queue: VecDeque<(Bytes, Duration)>,
     /// Bytes that were taken out of the queue.
     consumed: u64,
+    /// Bytes that the peer may send beyond those that were read.
+    window: u64,
     /// Bytes that the peer may send, counted from the beginning.
     granted: u64,
     /// Whether a CREDIT waits to be sent. Only one does: it has the latest limit.
@@ -57,10 +65,46 @@ pub(super) struct Connection {
     pub(super) limit: Option<u64>,
     pub(super) reader: Option<Waker>,
     pub(super) writer: Option<Waker>,
+    /// Server: lets the connection count.
+    _counted: Option<Counted>,
+}
+
+/// How windows grow and shrink.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Windows {
+    /// The window of a connection that begins.
+    pub(super) start: u64,
+    /// The largest window.
+    pub(super) max: u64,
+    /// What all windows together may reach by growing.
+    pub(super) growth_max: u64,
+    /// Where windows of all connections together begin to shrink.
+    pub(super) shrink_from: u64,
+}
+
+impl Windows {
+    /// Returns the next window of a connection whose reader has read half of the present one, while the peer may send so
+    /// many bytes on all connections together.
+    fn next(&self, window: u64, ahead: u64) -> u64 {
+        let grown = window.saturating_mul(4).min(self.max);
+        if ahead.saturating_add(grown - window) <= self.growth_max {
+            grown
+        } else if ahead > self.shrink_from {
+            (window / 2).max(self.start)
+        } else {
+            window
+        }
+    }
 }
 
 impl Connection {
-    pub(super) fn new(stream: u16, number: u32, window: u64, limit: Option<u64>) -> Self {
+    pub(super) fn new(
+        stream: u16,
+        number: u32,
+        window: u64,
+        limit: Option<u64>,
+        counted: Option<Counted>,
+    ) -> Self {
         Self {
             stream,
             number,
@@ -69,31 +113,34 @@ impl Connection {
             incoming: Incoming::Open,
             outgoing: Outgoing::Open,
             is_stopped: false,
+            is_given_up: false,
             queue: VecDeque::new(),
             consumed: 0,
+            window,
             granted: window,
             is_credit_queued: false,
             sent: 0,
             limit,
             reader: None,
             writer: None,
+            _counted: counted,
         }
     }
 
     /// Queues a message for the reader. Returns the bytes that it counts.
-    pub(super) fn push(&mut self, data: Bytes) -> usize {
+    pub(super) fn push(&mut self, data: Bytes, now: Duration) -> usize {
         let held = data.len() + MESSAGE_OVERHEAD;
-        self.queue.push_back(data);
+        self.queue.push_back((data, now));
         held
     }
 
     /// Takes up to `most` bytes out of the queue. Returns them, and the bytes that they counted.
     pub(super) fn pop(&mut self, most: usize) -> Option<(Bytes, usize)> {
-        let front = self.queue.front_mut()?;
+        let (front, _) = self.queue.front_mut()?;
         let (data, overhead) = if front.len() > most {
             (front.split_to(most), 0)
         } else {
-            (self.queue.pop_front()?, MESSAGE_OVERHEAD)
+            (self.queue.pop_front()?.0, MESSAGE_OVERHEAD)
         };
         self.consumed += data.len() as u64;
         Some((data.clone(), data.len() + overhead))
@@ -101,16 +148,28 @@ impl Connection {
 
     /// Empties the queue. Returns the bytes that were counted.
     pub(super) fn discard(&mut self) -> usize {
-        self.queue.drain(..).map(|data| data.len() + MESSAGE_OVERHEAD).sum()
+        self.queue.drain(..).map(|(data, _)| data.len() + MESSAGE_OVERHEAD).sum()
     }
 
-    /// Returns whether to queue a CREDIT, because half of the window has been read since the last one.
-    pub(super) fn needs_credit(&mut self, window: u64) -> bool {
-        let limit = self.consumed + window;
-        if self.incoming != Incoming::Open || limit - self.granted < window / 2 {
+    /// Returns since when the oldest message waits to be read.
+    pub(super) fn waiting_since(&self) -> Option<Duration> {
+        self.queue.front().map(|(_, arrived)| *arrived)
+    }
+
+    /// Returns how many bytes the peer may send beyond those that were read.
+    pub(super) fn ahead(&self) -> u64 {
+        if self.is_current { self.granted.saturating_sub(self.consumed) } else { 0 }
+    }
+
+    /// Returns whether to queue a CREDIT, because half of the window has been read since the last one. `ahead` is what
+    /// the peer may send on all connections.
+    pub(super) fn needs_credit(&mut self, windows: &Windows, ahead: u64) -> bool {
+        let read = (self.consumed + self.window).saturating_sub(self.granted);
+        if self.incoming != Incoming::Open || read < self.window / 2 {
             return false;
         }
-        self.granted = limit;
+        self.window = windows.next(self.window, ahead);
+        self.granted = self.granted.max(self.consumed + self.window);
         !std::mem::replace(&mut self.is_credit_queued, true)
     }
 

@@ -1,9 +1,11 @@
 //! HTTP connections on the streams of an association.
 
+mod budget;
 mod connection;
 mod stream;
 mod table;
 mod tasks;
+mod watch;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,25 +13,40 @@ use std::time::Duration;
 
 use strandline::{Association, Ended, StreamId, StreamScheduler};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use self::table::{Arrived, Reading};
 pub(crate) use self::table::{ConnectionId, Role, Table};
 use crate::control::{Label, WINDOW_EXPONENT_MAX, WINDOW_EXPONENT_MIN};
 
+pub use self::budget::Budget;
 pub use self::stream::HttpStream;
+
+/// Window of a connection that begins, in bytes; less if [`Settings::stream_window`] is.
+const WINDOW_START: u64 = 64 << 10;
 
 /// Settings of the HTTP connections of an association.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settings {
-    /// Bytes that a peer with control messages sends on a stream before they are read: a power of two from 4
-    /// KiB to 1 GiB, others are rounded down. A stream carries at most this many bytes in a round trip.
-    /// Default: 1 MiB.
+    /// Bytes that a peer with control messages sends on a stream before they are read, at most: a power of two from 4
+    /// KiB to 1 GiB, others are rounded down. A stream carries at most this many bytes in a round trip. Each
+    /// connection begins with 64 KiB, which grow as they are read while all windows together are within half of
+    /// [`buffer_max`](Self::buffer_max). Default: 1 MiB.
     pub stream_window: u32,
     /// Bytes that all streams together hold for their readers. Beyond that the association's receive window
     /// closes. Default: 16 MiB.
     pub buffer_max: usize,
+    /// Time after which a connection is reset if its data waits to be read while `buffer_max` or the bytes of `budget`
+    /// are used up, so that other connections can't go on. Default: 10 s.
+    pub stall_timeout: Duration,
+    /// Limits of all associations together.
+    pub budget: Budget,
+    /// Client: time after which an association is aborted whose peer sends nothing, not even answers to HEARTBEATs. No
+    /// connection is opened on it after less than half of that. [`Duration::MAX`] leaves it to the parameters of the
+    /// association. Default: 10 s.
+    pub silence_timeout: Duration,
     /// Server: connections that are open at the same time. Further ones are reset. Default: 1,024.
     pub connections_max: usize,
     /// Time after which an association without connections is shut down. Default: 240 s, and 300 s in
@@ -45,6 +62,9 @@ impl Default for Settings {
         Self {
             stream_window: 1 << 20,
             buffer_max: 16 << 20,
+            stall_timeout: Duration::from_secs(10),
+            budget: Budget::default(),
+            silence_timeout: Duration::from_secs(10),
             connections_max: 1024,
             idle_timeout: Duration::from_secs(240),
             control_timeout: Duration::from_secs(60),
@@ -64,6 +84,27 @@ impl Settings {
     #[must_use]
     pub fn buffer_max(mut self, bytes: usize) -> Self {
         self.buffer_max = bytes;
+        self
+    }
+
+    /// Sets [`stall_timeout`](Self::stall_timeout).
+    #[must_use]
+    pub fn stall_timeout(mut self, limit: Duration) -> Self {
+        self.stall_timeout = limit;
+        self
+    }
+
+    /// Sets [`budget`](Self::budget).
+    #[must_use]
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.budget = budget;
+        self
+    }
+
+    /// Sets [`silence_timeout`](Self::silence_timeout).
+    #[must_use]
+    pub fn silence_timeout(mut self, limit: Duration) -> Self {
+        self.silence_timeout = limit;
         self
     }
 
@@ -88,16 +129,17 @@ impl Settings {
         self
     }
 
-    fn exponent(&self) -> u32 {
-        self.stream_window.checked_ilog2().unwrap_or(0).clamp(WINDOW_EXPONENT_MIN, WINDOW_EXPONENT_MAX)
+    fn window(&self) -> u64 {
+        1 << self.stream_window.checked_ilog2().unwrap_or(0).clamp(WINDOW_EXPONENT_MIN, WINDOW_EXPONENT_MAX)
     }
 
-    fn window(&self) -> u64 {
-        1 << self.exponent()
+    /// Returns the window of a connection that begins: a power of two.
+    fn window_start(&self) -> u64 {
+        self.window().min(WINDOW_START)
     }
 
     pub(crate) fn label(&self, is_control: bool) -> Label {
-        Label { is_control, window_exponent: self.exponent() }
+        Label { is_control, window_exponent: self.window_start().ilog2() }
     }
 }
 
@@ -156,6 +198,8 @@ pub struct HttpAssociation {
 #[derive(Debug)]
 pub(crate) struct Shared {
     association: Association,
+    /// When this was created.
+    begun: Instant,
     settings: Settings,
     table: Mutex<Table>,
     /// Notified when a control message is queued, or everything is over.
@@ -227,7 +271,9 @@ impl HttpAssociation {
         association.control().set_stream_scheduler(StreamScheduler::RoundRobin);
         let table = Mutex::new(Table::new(role, settings.clone()));
         let (controls, drained, changed) = (Notify::new(), Notify::new(), Notify::new());
-        let shared = Arc::new(Shared { association, settings, table, controls, drained, changed });
+        #[allow(clippy::disallowed_methods, reason = "time-outs of the network")]
+        let begun = Instant::now();
+        let shared = Arc::new(Shared { association, begun, settings, table, controls, drained, changed });
         tasks::start(&shared, role);
         Self { owner: Arc::new(Owner { shared }) }
     }
@@ -315,11 +361,12 @@ impl HttpAssociation {
         paths.iter().find(|path| path.primary).or(paths.first()).map(|path| path.address)
     }
 
-    /// Returns whether connections can still be opened.
+    /// Returns whether connections can still be opened, and the peer is not silent although HEARTBEATs ask for an
+    /// answer ([`Settings::silence_timeout`]).
     #[must_use]
     pub fn is_usable(&self) -> bool {
         let table = self.shared().lock();
-        table.ended.is_none() && !table.is_closing && !table.is_used_up()
+        table.ended.is_none() && !table.is_closing && !table.is_used_up() && !table.is_suspect
     }
 
     /// Waits until the association is established.

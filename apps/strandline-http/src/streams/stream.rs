@@ -61,6 +61,7 @@ impl AsyncRead for HttpStream {
                     Reading::Pending => return Poll::Pending,
                     Reading::End => return Poll::Ready(Ok(())),
                     Reading::Reset => return Poll::Ready(Err(reset())),
+                    Reading::GivenUp => return Poll::Ready(Err(given_up())),
                     Reading::Lost(ended) => return Poll::Ready(Err(lost(ended))),
                 }
                 has_read = true;
@@ -143,6 +144,12 @@ impl Connection for HttpStream {
 /// Returns the error of a connection that the peer has given up.
 fn reset() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionReset, "the peer reset the HTTP connection on this stream")
+}
+
+/// Returns the error of a connection that this side has given up.
+fn given_up() -> io::Error {
+    let text = "what had arrived on this stream was not read for too long, while other streams had no room";
+    io::Error::new(io::ErrorKind::TimedOut, text)
 }
 
 /// Returns the error of a connection whose association ended first.

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use bytes::Bytes;
 use strandline::Ended;
 
 use super::Settings;
-use super::connection::{Connection, Incoming, Outgoing};
+use super::budget::{Counted, Held};
+use super::connection::{Connection, Incoming, Outgoing, Windows};
 use crate::control::{Control, Kind, Label};
 
 /// Which side of an association this is. The client opens connections, and the server accepts them.
@@ -55,6 +57,8 @@ pub(crate) enum Reading {
     End,
     /// The peer has reset the connection.
     Reset,
+    /// This side has given the connection up, because what it held was not read.
+    GivenUp,
     /// The association ended in mid-connection.
     Lost(Ended),
 }
@@ -87,21 +91,36 @@ pub(crate) struct Table {
     /// Streams on which a plain peer may still send data of a connection that this side has closed.
     silent: HashSet<u16>,
     next_id: ConnectionId,
-    held: usize,
+    held: Held,
+    windows: Windows,
+    /// Bytes that the peer may send on all connections beyond those that were read.
+    ahead: u64,
     controls: VecDeque<(u16, Control)>,
     accepted: VecDeque<ConnectionId>,
     /// Whether a connection with a plain peer has failed in a way that the peer can't see.
     has_failed: bool,
     pub(crate) is_closing: bool,
+    /// Client: whether the peer has been silent for some time.
+    pub(crate) is_suspect: bool,
     pub(crate) ended: Option<Ended>,
     to_wake: Vec<Waker>,
 }
 
 impl Table {
     pub(crate) fn new(role: Role, settings: Settings) -> Self {
+        let buffer = settings.buffer_max as u64;
+        let windows = Windows {
+            start: settings.window_start(),
+            max: settings.window(),
+            growth_max: buffer / 2,
+            shrink_from: buffer / 4 * 3,
+        };
         Self {
             role,
+            held: Held::new(settings.budget.clone()),
             settings,
+            windows,
+            ahead: 0,
             peer: Peer::Unknown,
             connections: HashMap::new(),
             current: HashMap::new(),
@@ -110,11 +129,11 @@ impl Table {
             streams: 0,
             silent: HashSet::new(),
             next_id: 0,
-            held: 0,
             controls: VecDeque::new(),
             accepted: VecDeque::new(),
             has_failed: false,
             is_closing: false,
+            is_suspect: false,
             ended: None,
             to_wake: Vec::new(),
         }
@@ -133,7 +152,34 @@ impl Table {
 
     /// Returns whether no more messages may be taken from the association.
     pub(crate) fn is_full(&self) -> bool {
-        self.held >= self.settings.buffer_max
+        self.held.is_full(self.settings.buffer_max)
+    }
+
+    /// Returns the connection whose data has waited longest, and since when, if others could go on without it.
+    fn stalled(&self) -> Option<(ConnectionId, Duration)> {
+        let is_alone = self.connections.len() < 2 && !self.settings.budget.is_full();
+        let waiting = self.connections.iter().filter_map(|(id, of)| Some((*id, of.waiting_since()?)));
+        waiting.min_by_key(|(_, since)| *since).filter(|_| !is_alone)
+    }
+
+    /// Returns since when the data has waited that has waited longest, if others could go on without it.
+    pub(crate) fn stalled_since(&self) -> Option<Duration> {
+        self.stalled().map(|(_, since)| since)
+    }
+
+    /// Gives up the connection whose data has waited longest, if that began by `since`. Its reader and its writer get an
+    /// error, and the peer gets a RESET.
+    pub(crate) fn give_up_stalled(&mut self, since: Duration) {
+        let Some((id, begun)) = self.stalled() else { return };
+        if begun <= since
+            && let Some(connection) = self.connections.get_mut(&id)
+        {
+            connection.is_given_up = true;
+            self.held.release(connection.discard());
+            self.to_wake.extend(connection.reader.take());
+            self.to_wake.extend(connection.writer.take());
+            self.abandon(id);
+        }
     }
 
     /// Returns whether a connection that isn't over is read and written.
@@ -155,7 +201,7 @@ impl Table {
     /// Client: opens a connection on the lowest free stream, if there is one.
     pub(crate) fn open(&mut self) -> Option<(ConnectionId, u16)> {
         let stream = self.free.pop_first()?;
-        Some((self.begin(stream), stream))
+        Some((self.begin(stream, None), stream))
     }
 
     /// Client: returns whether no stream can ever become free.
@@ -177,7 +223,7 @@ impl Table {
         Some((id, self.connections.get(&id)?.stream))
     }
 
-    fn begin(&mut self, stream: u16) -> ConnectionId {
+    fn begin(&mut self, stream: u16, counted: Option<Counted>) -> ConnectionId {
         let id = self.next_id;
         self.next_id += 1;
         let number = self.numbers.get(&stream).copied().unwrap_or(0);
@@ -185,13 +231,15 @@ impl Table {
             Peer::Labels { window } => Some(window),
             _ => None,
         };
-        self.connections.insert(id, Connection::new(stream, number, self.settings.window(), limit));
+        let connection = Connection::new(stream, number, self.windows.start, limit, counted);
+        self.ahead += connection.ahead();
+        self.connections.insert(id, connection);
         self.current.insert(stream, id);
         id
     }
 
-    /// Takes a message.
-    pub(crate) fn on_message(&mut self, message: Arrived) -> Result<(), Violation> {
+    /// Takes a message. Times count from any one moment.
+    pub(crate) fn on_message(&mut self, message: Arrived, now: Duration) -> Result<(), Violation> {
         if message.is_unordered {
             return Err(Violation("HTTP needs ordered messages"));
         }
@@ -209,7 +257,7 @@ impl Table {
                 let control = Control::parse(&message.data).filter(|_| message.is_whole);
                 self.on_control(stream, control.ok_or(Violation("malformed control message"))?)
             }
-            _ => self.on_data(stream, message.data),
+            _ => self.on_data(stream, message.data, now),
         };
         if is_first {
             self.on_peer_known(stream);
@@ -246,7 +294,7 @@ impl Table {
         }
     }
 
-    fn on_data(&mut self, stream: u16, data: Bytes) -> Result<(), Violation> {
+    fn on_data(&mut self, stream: u16, data: Bytes, now: Duration) -> Result<(), Violation> {
         if self.silent.contains(&stream) {
             return Ok(());
         }
@@ -255,7 +303,9 @@ impl Table {
                 return Err(Violation("a response on a stream without a request"));
             }
             let is_refused = self.is_closing || self.current.len() >= self.settings.connections_max;
-            let id = self.begin(stream);
+            let counted = self.settings.budget.connection().filter(|_| !is_refused);
+            let is_refused = counted.is_none();
+            let id = self.begin(stream, counted);
             if is_refused {
                 self.drop_handle(id);
                 return Ok(());
@@ -266,8 +316,8 @@ impl Table {
         if connection.incoming != Incoming::Open {
             return Err(Violation("data after the end of a connection"));
         }
-        if connection.has_handle {
-            self.held += connection.push(data);
+        if connection.has_handle && !connection.is_given_up {
+            self.held.add(connection.push(data, now));
             self.to_wake.extend(connection.reader.take());
         }
         Ok(())
@@ -357,6 +407,7 @@ impl Table {
     fn release(&mut self, stream: u16) {
         let Some(id) = self.current.remove(&stream) else { return };
         if let Some(connection) = self.connections.get_mut(&id) {
+            self.ahead -= connection.ahead();
             connection.is_current = false;
             if !connection.has_handle {
                 self.connections.remove(&id);
@@ -376,18 +427,31 @@ impl Table {
     /// Reads up to `most` bytes.
     pub(crate) fn read(&mut self, id: ConnectionId, most: usize, context: &mut Context<'_>) -> Reading {
         let Some(connection) = self.connections.get_mut(&id) else { return Reading::Reset };
+        if connection.is_given_up {
+            return Reading::GivenUp;
+        }
+        let before = connection.ahead();
         if let Some((data, counted)) = connection.pop(most) {
-            self.held -= counted;
-            let stream = connection.stream;
+            self.held.release(counted);
+            let others = self.ahead - before;
             let is_labelled = matches!(self.peer, Peer::Labels { .. });
-            if connection.is_current && is_labelled && connection.needs_credit(self.settings.window()) {
-                let granted = connection.granted();
+            let needs_credit = connection.is_current
+                && is_labelled
+                && connection.needs_credit(&self.windows, others + connection.ahead());
+            self.ahead = others + connection.ahead();
+            let (stream, granted) = (connection.stream, connection.granted());
+            if needs_credit {
                 self.queue(stream, Kind::Credit(granted));
             }
             return Reading::Data(data);
         }
         match (connection.incoming, &self.ended) {
-            (Incoming::Ended, _) => Reading::End,
+            // A client that reads nothing more wants no response.
+            (Incoming::Ended, _) if self.role == Role::Server && connection.is_stopped => Reading::Reset,
+            (Incoming::Ended, _) => {
+                connection.reader = Some(context.waker().clone());
+                Reading::End
+            }
             (Incoming::Reset, _) => Reading::Reset,
             (Incoming::Open, Some(Ended::ShutDown)) if self.peer == Peer::Plain => Reading::End,
             (Incoming::Open, Some(ended)) => Reading::Lost(ended.clone()),
@@ -438,9 +502,12 @@ impl Table {
     pub(crate) fn drop_handle(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         connection.has_handle = false;
-        self.held -= connection.discard();
+        self.held.release(connection.discard());
         if !connection.is_current {
             self.connections.remove(&id);
+            return;
+        }
+        if connection.is_given_up {
             return;
         }
         let stream = connection.stream;
@@ -448,6 +515,16 @@ impl Table {
             self.release(stream);
             return;
         }
+        self.abandon(id);
+    }
+
+    /// Reads and writes nothing more on a connection. Unless both directions have ended, the peer gets a RESET.
+    fn abandon(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(&id).filter(|connection| connection.is_current)
+        else {
+            return;
+        };
+        let stream = connection.stream;
         let has_written_all = connection.outgoing != Outgoing::Open;
         if !has_written_all {
             connection.outgoing = Outgoing::Resetting;
@@ -464,9 +541,9 @@ impl Table {
         }
     }
 
-    /// Notes the end of the association.
+    /// Notes the end of the association. The first one counts.
     pub(crate) fn on_ended(&mut self, ended: Ended) {
-        self.ended = Some(ended);
+        self.ended.get_or_insert(ended);
         for id in std::mem::take(&mut self.accepted) {
             self.drop_handle(id);
         }

@@ -24,6 +24,7 @@ pub(super) fn start(shared: &Arc<Shared>, role: Role) {
         // Only the set-up shows how many streams there are; the first always exists.
         shared.lock().set_streams(1);
         tokio::spawn(learn_streams(Arc::clone(shared)));
+        tokio::spawn(super::watch::watch(Arc::clone(shared)));
     }
 }
 
@@ -47,8 +48,10 @@ async fn receive(shared: Arc<Shared>) {
             Err(RecvError::Ended(ended)) => break ended,
             Err(_) => break Ended::StackClosed,
         }
-        let result = shared
-            .with(|table| messages.drain(..).map(arrived).try_for_each(|message| table.on_message(message)));
+        let now = shared.begun.elapsed();
+        let result = shared.with(|table| {
+            messages.drain(..).map(arrived).try_for_each(|message| table.on_message(message, now))
+        });
         if let Err(violation) = result {
             messages.clear();
             tracing::debug!(
@@ -75,13 +78,37 @@ fn arrived(message: Message) -> Arrived {
     }
 }
 
-/// Waits until the readers have taken enough, or the association has ended.
+/// Waits until the readers have taken enough, or the association has ended. Connections are given up meanwhile if their
+/// data waits for too long.
 async fn wait_for_room(shared: &Shared) {
     let closed = shared.association.closed();
     tokio::pin!(closed);
-    while shared.lock().is_full() {
+    let limit = shared.settings.stall_timeout;
+    loop {
+        let budget = shared.settings.budget.room();
+        let since = {
+            let table = shared.lock();
+            if !table.is_full() {
+                return;
+            }
+            table.stalled_since()
+        };
+        let stalled = async {
+            // An overflow means that the limit is beyond any uptime.
+            match since.and_then(|since| shared.begun.checked_add(since.checked_add(limit)?)) {
+                Some(deadline) => tokio::time::sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             () = shared.drained.notified() => {}
+            () = budget => {}
+            () = stalled => {
+                tracing::debug!("resetting an HTTP connection: what it holds is not read, and others have no room");
+                let since = shared.begun.elapsed().saturating_sub(limit);
+                shared.with(|table| table.give_up_stalled(since));
+                shared.controls.notify_one();
+            }
             _ = &mut closed => return,
         }
     }

@@ -46,13 +46,18 @@ fn begun() -> Body {
     BodyExt::boxed(StreamBody::new(stream::once(first).chain(stream::pending())))
 }
 
-/// Answers by path: `/hello`, `/size/N`, `/echo`, `/fail` in mid-body, `/begun` without an end, `/never`.
+/// Answers by path: `/slow` after five seconds, `/hello`, `/size/N`, `/echo`, `/fail` in mid-body, `/begun` without an end, `/never`.
 pub async fn answer(request: Request<Incoming>) -> Result<Response<Body>, BoxError> {
     let path = request.uri().path().to_owned();
     let body = match path.as_str() {
         "/fail" => failing(),
         "/begun" => begun(),
         "/never" => std::future::pending().await,
+        "/slow" => {
+            // Sleeps because the answer is to take time, which is virtual.
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            full("slow")
+        }
         "/echo" => full(request.into_body().collect().await?.to_bytes()),
         _ => match path.strip_prefix("/size/") {
             Some(size) => full(vec![b'x'; size.parse()?]),

@@ -1,7 +1,11 @@
 use super::*;
 
 fn headers(list: &[(HeaderName, &str)]) -> HeaderMap {
-    list.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect()
+    let mut headers = HeaderMap::new();
+    for (name, value) in list {
+        headers.append(name, value.parse().unwrap());
+    }
+    headers
 }
 
 /// Validators of a file that was changed so many milliseconds ago.
@@ -61,12 +65,46 @@ fn preconditions_follow_their_precedence() {
         (&[(IF_MODIFIED_SINCE, earlier)], Outcome::Send),
         (&[(IF_MODIFIED_SINCE, "nonsense")], Outcome::Send),
         (&[(IF_MATCH, &weak)], Outcome::Failed),
+        (&[(IF_MATCH, "*")], Outcome::Send),
+        (&[(IF_MATCH, "\"other\""), (IF_MATCH, &file.etag)], Outcome::Send),
+        (&[(IF_NONE_MATCH, "\"other\""), (IF_NONE_MATCH, &weak)], Outcome::NotModified),
+        (&[(IF_MODIFIED_SINCE, later), (IF_MODIFIED_SINCE, later)], Outcome::Send),
         (&[(IF_MATCH, &file.etag), (IF_UNMODIFIED_SINCE, earlier)], Outcome::Send),
         (&[(IF_UNMODIFIED_SINCE, earlier)], Outcome::Failed),
         (&[(IF_UNMODIFIED_SINCE, same)], Outcome::Send),
     ];
     for (list, outcome) in cases {
         assert_eq!(evaluate(&headers(list), &file), *outcome, "{list:?}");
+    }
+}
+
+/// Members that are no entity tags, and entity tags that hold commas.
+#[test]
+fn malformed_lists_match_nothing() {
+    let file = validators();
+    let (tag, bare) = (file.etag.clone(), file.etag.trim_matches('"').to_owned());
+    for (list, matches) in [
+        (format!(" , {tag} ,"), true),
+        (format!("\"a,b\",{tag}"), true),
+        (format!("\"\", W/\"x\", {tag}"), true),
+        (format!("\"a, {tag}"), false),
+        (format!("{tag}, *"), false),
+        (format!("*, {tag}"), false),
+        (format!("w/{tag}"), false),
+        (format!("W/ {tag}"), false),
+        (format!("{tag} {tag}"), false),
+        (format!("nonsense, {tag}"), false),
+        (format!("\"a b\", {tag}"), false),
+        (format!("\"x,{bare}\""), false),
+        (format!("\"x\", \"y, {bare}"), false),
+        (bare, false),
+        ("\"".to_owned(), false),
+        (String::new(), false),
+    ] {
+        let none = evaluate(&headers(&[(IF_NONE_MATCH, &list)]), &file);
+        assert_eq!(none == Outcome::NotModified, matches, "{list}");
+        let any = evaluate(&headers(&[(IF_MATCH, &list)]), &file);
+        assert_eq!(any == Outcome::Send, matches, "{list}");
     }
 }
 
@@ -132,6 +170,17 @@ fn changed_files_are_sent_whole() {
     let stale = headers(&[(RANGE, "bytes=0-9"), (IF_RANGE, "\"stale\"")]);
     assert_eq!(part(&stale, &validators(), 100), Part::Whole);
     let etag = validators().etag;
+    for list in [format!("{etag}, {etag}"), format!("W/{etag}"), "*".to_owned()] {
+        let asked = headers(&[(RANGE, "bytes=0-9"), (IF_RANGE, &list)]);
+        assert_eq!(part(&asked, &validators(), 100), Part::Whole, "{list}");
+    }
+    for twice in [[RANGE, RANGE, IF_RANGE], [RANGE, IF_RANGE, IF_RANGE]] {
+        let asked = twice.map(|name| {
+            let value = if name == RANGE { "bytes=0-9" } else { &etag };
+            (name, value)
+        });
+        assert_eq!(part(&headers(&asked), &validators(), 100), Part::Whole, "{asked:?}");
+    }
     let current = headers(&[(RANGE, "bytes=0-9"), (IF_RANGE, &etag)]);
     assert_eq!(part(&current, &validators(), 100), Part::Range(range(0, 9)));
 }

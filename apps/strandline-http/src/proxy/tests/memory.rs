@@ -16,7 +16,7 @@ use super::*;
 use crate::client::Connector;
 use crate::front::over_sctp;
 use crate::proxy::forward::Forward;
-use crate::proxy::relay::{Proxy, Routes};
+use crate::proxy::relay::{Proxy, Routes, Settings};
 use crate::proxy::reverse::Reverse;
 use crate::proxy::testing::{Body, LIMIT, answer, full, settings};
 use crate::server::{ServeOptions, serve};
@@ -54,8 +54,12 @@ impl World {
 
     /// Starts a proxy.
     fn pass<R: Routes>(&self, routes: R) {
+        self.pass_with(routes, settings());
+    }
+
+    fn pass_with<R: Routes>(&self, routes: R, settings: Settings) {
         let listener = Listener::bind(&self.proxy, 80).unwrap();
-        let handler = over_sctp(Arc::new(Proxy::new(routes, settings())));
+        let handler = over_sctp(Arc::new(Proxy::new(routes, settings)));
         tokio::spawn(serve(listener, handler, ServeOptions::default(), std::future::pending()));
     }
 
@@ -138,6 +142,47 @@ async fn a_server_that_vanishes_resets_responses() {
         statuses.push(world.get("/back").await.status().as_u16());
     }
     assert_eq!(statuses.last(), Some(&200), "{statuses:?}");
+}
+
+/// Far less than SCTP needs to notice, and than the time-out of responses.
+#[tokio::test(start_paused = true)]
+async fn associations_that_go_dark_time_out() {
+    let patient = || Settings { response_timeout: Duration::from_secs(600), ..settings() };
+    let is_gone = Arc::new(AtomicBool::new(false));
+    let cut = Arc::clone(&is_gone);
+    let judge = move |packet: &Passing<'_>| {
+        let is_server = [packet.source, packet.destination].contains(&SERVER);
+        if is_server && cut.load(Ordering::Relaxed) { Fate::Drop } else { Fate::Deliver }
+    };
+    let world = World::new(&judged(judge));
+    world.pass_with(Reverse::over(Connector::new(world.proxy.clone()), "10.0.0.3"), patient());
+    assert_eq!(world.get("/first").await.status(), 200);
+    is_gone.store(true, Ordering::Relaxed);
+    let post = async {
+        let post = Request::post("http+sctp://10.0.0.2/echo").body(full("order")).unwrap();
+        timed(world.client.request(post)).await
+    };
+    let late = async {
+        // Sleeps because this one comes while the association is suspect.
+        tokio::time::sleep(Duration::from_secs(8)).await;
+        timed(world.get("/late")).await
+    };
+    let ((get, get_took), (post, post_took), (late, late_took)) =
+        tokio::join!(timed(world.get("/second")), post, late);
+    assert_eq!(
+        (get.status().as_u16(), post.unwrap().status().as_u16(), late.status().as_u16()),
+        (504, 504, 504)
+    );
+    assert!(
+        get_took < Duration::from_secs(20) && post_took < Duration::from_secs(15),
+        "{get_took:?} {post_took:?}"
+    );
+    assert!(late_took < Duration::from_secs(15), "{late_took:?}");
+    is_gone.store(false, Ordering::Relaxed);
+    let (back, took) = timed(world.get("/back")).await;
+    assert_eq!(back.status(), 200);
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    assert_eq!(world.requests.load(Ordering::Relaxed), 2, "the order was not repeated");
 }
 
 #[tokio::test(start_paused = true)]

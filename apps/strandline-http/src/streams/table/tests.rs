@@ -1,6 +1,7 @@
 use super::*;
 
 const WINDOW: u64 = 4096;
+const NOW: Duration = Duration::ZERO;
 
 fn settings() -> Settings {
     Settings::default().stream_window(WINDOW as u32).buffer_max(64 << 10).connections_max(8)
@@ -33,13 +34,13 @@ impl Pair {
     fn server_receives(&mut self, id: ConnectionId, stream: u16, data: &[u8]) {
         assert!(matches!(room(&mut self.client, id), Writing::Room(room) if room >= data.len() as u64));
         self.client.on_sent(id, data.len());
-        self.server.on_message(labelled(stream, data)).unwrap();
+        self.server.on_message(labelled(stream, data), NOW).unwrap();
     }
 
     fn client_receives(&mut self, id: ConnectionId, stream: u16, data: &[u8]) {
         assert!(matches!(room(&mut self.server, id), Writing::Room(room) if room >= data.len() as u64));
         self.server.on_sent(id, data.len());
-        self.client.on_message(labelled(stream, data)).unwrap();
+        self.client.on_message(labelled(stream, data), NOW).unwrap();
     }
 
     /// Passes control messages until there are no more.
@@ -54,7 +55,7 @@ fn pass(from: &mut Table, to: &mut Table) -> usize {
     while let Some((stream, control)) = from.pop_control() {
         from.on_control_sent(stream, control);
         let label = settings().label(true);
-        to.on_message(message(stream, label.ppid(), &control.to_bytes())).unwrap();
+        to.on_message(message(stream, label.ppid(), &control.to_bytes()), NOW).unwrap();
         count += 1;
     }
     count
@@ -126,6 +127,20 @@ fn reset_after_end_leaves_the_response_readable() {
     assert_eq!(room(&mut pair.client, client), Writing::Closed);
 }
 
+/// A client that has sent everything may still want the response, unless it resets the connection, too.
+#[test]
+fn resets_after_ends_of_requests_are_seen() {
+    let (mut pair, client, server) = Pair::connected();
+    pair.client.end(client);
+    pair.exchange_controls();
+    assert_eq!(read(&mut pair.server, server), Reading::End);
+    assert!(matches!(room(&mut pair.server, server), Writing::Room(_)));
+    pair.client.drop_handle(client);
+    pair.exchange_controls();
+    assert_eq!(read(&mut pair.server, server), Reading::Reset);
+    assert_eq!(room(&mut pair.server, server), Writing::Closed);
+}
+
 #[test]
 fn late_resets_miss_the_next_connection() {
     let (mut pair, client, server) = Pair::connected();
@@ -135,7 +150,7 @@ fn late_resets_miss_the_next_connection() {
     let (stream, end) = pair.server.pop_control().unwrap();
     pair.server.on_control_sent(stream, end);
     let label = settings().label(true).ppid();
-    pair.client.on_message(message(stream, label, &end.to_bytes())).unwrap();
+    pair.client.on_message(message(stream, label, &end.to_bytes()), NOW).unwrap();
     pair.client.end(client);
     pass(&mut pair.client, &mut pair.server);
     let (again, stream) = pair.client.open().unwrap();
@@ -160,7 +175,7 @@ fn writers_wait_for_credit() {
 fn only_one_credit_waits_on_a_stream() {
     let (mut pair, client, server) = Pair::connected();
     for _ in 0..100 {
-        pair.server.on_message(labelled(0, &[0; WINDOW as usize])).unwrap();
+        pair.server.on_message(labelled(0, &[0; WINDOW as usize]), NOW).unwrap();
         read(&mut pair.server, server);
     }
     let (_, control) = pair.server.pop_control().unwrap();
@@ -180,7 +195,7 @@ fn unknown_peers_get_no_control_messages() {
     assert_eq!(client.pop_control(), None);
     assert_eq!(client.open().unwrap().1, 1);
     // The answer on another stream shows that the peer knows them.
-    client.on_message(labelled(1, b"response")).unwrap();
+    client.on_message(labelled(1, b"response"), NOW).unwrap();
     let reset = Control { kind: Kind::Reset, number: 0 };
     assert_eq!(client.pop_control(), Some((0, reset)));
 }
@@ -198,11 +213,11 @@ fn unused_connections_leave_no_trace() {
 #[test]
 fn plain_peers_use_a_closed_stream_no_more() {
     let mut server = Table::new(Role::Server, settings());
-    server.on_message(plain(3, b"request")).unwrap();
+    server.on_message(plain(3, b"request"), NOW).unwrap();
     let (id, _) = server.accept().unwrap();
     server.end(id);
     server.drop_handle(id);
-    server.on_message(plain(3, b"rest of the body")).unwrap();
+    server.on_message(plain(3, b"rest of the body"), NOW).unwrap();
     assert_eq!(server.accept(), None);
     assert_eq!(server.pop_control(), None);
     assert!(!server.wants_abort(), "the response was complete");
@@ -211,8 +226,8 @@ fn plain_peers_use_a_closed_stream_no_more() {
 #[test]
 fn failures_abort_associations_of_plain_peers() {
     let mut server = Table::new(Role::Server, settings());
-    server.on_message(plain(0, b"request")).unwrap();
-    server.on_message(plain(1, b"request")).unwrap();
+    server.on_message(plain(0, b"request"), NOW).unwrap();
+    server.on_message(plain(1, b"request"), NOW).unwrap();
     let (failed, _) = server.accept().unwrap();
     let (other, _) = server.accept().unwrap();
     server.drop_handle(failed);
@@ -227,7 +242,7 @@ fn association_ends_are_clean_for_plain_peers_only() {
     let mut client = Table::new(Role::Client, settings());
     client.set_streams(1);
     let (id, _) = client.open().unwrap();
-    client.on_message(plain(0, b"response up to the end")).unwrap();
+    client.on_message(plain(0, b"response up to the end"), NOW).unwrap();
     client.on_ended(Ended::ShutDown);
     assert!(matches!(read(&mut client, id), Reading::Data(_)));
     assert_eq!(read(&mut client, id), Reading::End);
@@ -243,7 +258,7 @@ fn association_ends_are_clean_for_plain_peers_only() {
 fn excess_connections_are_reset() {
     let mut server = Table::new(Role::Server, settings());
     for stream in 0..1000 {
-        server.on_message(labelled(stream, b"GET / HTTP/1.1\r\n")).unwrap();
+        server.on_message(labelled(stream, b"GET / HTTP/1.1\r\n"), NOW).unwrap();
     }
     assert_eq!(std::iter::from_fn(|| server.accept()).count(), 8);
     let resets = std::iter::from_fn(|| server.pop_control());
@@ -254,20 +269,20 @@ fn excess_connections_are_reset() {
 fn the_table_is_full_until_it_is_read() {
     let (mut pair, _, server) = Pair::connected();
     while !pair.server.is_full() {
-        pair.server.on_message(labelled(0, &[0; 1000])).unwrap();
+        pair.server.on_message(labelled(0, &[0; 1000]), NOW).unwrap();
     }
     while let Reading::Data(_) = read(&mut pair.server, server) {}
-    assert_eq!(pair.server.held, 0);
-    pair.server.on_message(labelled(0, &[0; 1000])).unwrap();
+    assert_eq!(pair.server.held.bytes, 0);
+    pair.server.on_message(labelled(0, &[0; 1000]), NOW).unwrap();
     pair.server.drop_handle(server);
-    assert_eq!(pair.server.held, 0, "a dropped connection holds nothing");
+    assert_eq!(pair.server.held.bytes, 0, "a dropped connection holds nothing");
 }
 
 #[test]
 fn violations_are_detected() {
     let violation = |messages: Vec<Arrived>| {
         let mut server = Table::new(Role::Server, settings());
-        messages.into_iter().try_for_each(|message| server.on_message(message)).is_err()
+        messages.into_iter().try_for_each(|message| server.on_message(message, NOW)).is_err()
     };
     let control = settings().label(true).ppid();
     let end = Control { kind: Kind::End, number: 0 }.to_bytes();
@@ -279,14 +294,14 @@ fn violations_are_detected() {
     assert!(violation(vec![labelled(0, b"GET"), message(0, control, &end), message(0, control, &end)]));
     assert!(!violation(vec![labelled(0, b"GET"), message(0, control, &end), labelled(1, b"GET")]));
     let mut client = Table::new(Role::Client, settings());
-    assert!(client.on_message(plain(0, b"HTTP/1.1 200 OK\r\n")).is_err());
+    assert!(client.on_message(plain(0, b"HTTP/1.1 200 OK\r\n"), NOW).is_err());
 }
 
 #[test]
 fn closing_resets_connections_not_accepted_yet() {
     let mut server = Table::new(Role::Server, settings());
-    server.on_message(labelled(0, b"GET / HTTP/1.1\r\n")).unwrap();
-    server.on_message(labelled(1, b"GET / HTTP/1.1\r\n")).unwrap();
+    server.on_message(labelled(0, b"GET / HTTP/1.1\r\n"), NOW).unwrap();
+    server.on_message(labelled(1, b"GET / HTTP/1.1\r\n"), NOW).unwrap();
     let (accepted, _) = server.accept().unwrap();
     server.close();
     assert_eq!(server.accept(), None);
