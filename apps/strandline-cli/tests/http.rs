@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -27,6 +27,11 @@ struct Server {
 impl Server {
     /// Serves a page with a style, a script and an image, and 200 files of growing sizes.
     fn start() -> Self {
+        Self::start_with(|_| Vec::new())
+    }
+
+    /// As [`start`](Self::start), with more arguments, which may name files in the server's folder.
+    fn start_with(more: impl FnOnce(&Path) -> Vec<String>) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let folder =
@@ -42,7 +47,7 @@ impl Server {
         }
         let mut server = Command::new(PROGRAM);
         server.args(["http", "serve", "--json", "--listen", "127.0.0.1:0", "--sctp", "0"]);
-        server.args(["--encapsulation", "127.0.0.1:0"]).arg(&site);
+        server.args(["--encapsulation", "127.0.0.1:0"]).args(more(&folder)).arg(&site);
         let (child, listening) = announced(&mut server);
         Self { folder, child, listening }
     }
@@ -205,4 +210,100 @@ fn a_server_that_is_told_to_end_succeeds() {
     let mut server = Server::start();
     kill_process(Pid::from_child(&server.child), Signal::TERM).unwrap();
     assert!(server.child.wait().unwrap().success());
+}
+
+/// Serves with an access log in a file of this name, and with metrics.
+fn with_log(name: &str) -> Server {
+    Server::start_with(|folder| {
+        let log = folder.join(name).to_str().unwrap().to_owned();
+        ["--access-log", &log, "--metrics", "127.0.0.1:0"].map(str::to_owned).to_vec()
+    })
+}
+
+fn curl(url: &str) -> String {
+    let fetched = Command::new("curl").args(["--silent", "--show-error", "-m", "20", url]).output().unwrap();
+    assert!(fetched.status.success(), "{url}: {}", String::from_utf8_lossy(&fetched.stderr));
+    String::from_utf8(fetched.stdout).unwrap()
+}
+
+/// Waits until a metric is at least as large, and returns it.
+fn metric(server: &Server, name: &str, at_least: u64) -> u64 {
+    let url = format!("http://{}/metrics", server.listening["metrics"].as_str().unwrap());
+    loop {
+        let page = curl(&url);
+        let value = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
+        match value {
+            Some(value) if value >= at_least => return value,
+            Some(_) => {}
+            None => panic!("{name} is missing in {page}"),
+        }
+    }
+}
+
+const WRITTEN: &str = "strandline_http_access_log_lines_total";
+const LOST: &str = "strandline_http_access_log_lost_lines_total";
+
+#[test]
+fn sighup_opens_the_access_log_again() {
+    let mut server = with_log("log");
+    let (log, before) = (server.folder.join("log"), server.folder.join("log.1"));
+    curl(&server.url("http", "file1"));
+    assert_eq!(metric(&server, WRITTEN, 1), 1);
+    fs::rename(&log, &before).unwrap();
+    kill_process(Pid::from_child(&server.child), Signal::HUP).unwrap();
+    while !log.exists() {
+        assert!(server.child.try_wait().unwrap().is_none(), "the server has ended");
+        std::thread::yield_now();
+    }
+    curl(&server.url("http", "file2"));
+    assert_eq!(metric(&server, WRITTEN, 2), 2);
+    assert!(fs::read_to_string(&before).unwrap().contains("/file1"));
+    let text = fs::read_to_string(&log).unwrap();
+    assert!(text.contains("/file2") && !text.contains("/file1"), "{text}");
+}
+
+#[test]
+fn sighup_without_access_log_ends_nothing() {
+    let mut server = Server::start();
+    for _ in 0..3 {
+        kill_process(Pid::from_child(&server.child), Signal::HUP).unwrap();
+        assert_eq!(curl(&server.url("http", "style.css")), "s");
+    }
+    kill_process(Pid::from_child(&server.child), Signal::TERM).unwrap();
+    assert!(server.child.wait().unwrap().success());
+}
+
+#[test]
+fn a_full_disk_under_the_log_ends_nothing() {
+    let server = Server::start_with(|_| {
+        ["--access-log", "/dev/full", "--metrics", "127.0.0.1:0"].map(str::to_owned).to_vec()
+    });
+    for _ in 0..3 {
+        assert_eq!(curl(&server.url("http", "style.css")), "s");
+    }
+    assert_eq!(metric(&server, LOST, 3), 3);
+    assert_eq!(metric(&server, WRITTEN, 0), 0);
+}
+
+/// A pipe holds 64 KiB, here some 16 lines, and the queue 4 MiB.
+#[test]
+fn a_log_that_nobody_reads_delays_nothing() {
+    let pipe = std::env::temp_dir().join(format!("strandline-http-log-{}", std::process::id()));
+    let _ = fs::remove_file(&pipe);
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    // Opened for both directions, so that neither side waits for the other to open it.
+    let _reader = fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+    let server = Server::start_with(|_| {
+        ["--access-log", pipe.to_str().unwrap(), "--metrics", "127.0.0.1:0"].map(str::to_owned).to_vec()
+    });
+    let agent = server.folder.join("agent");
+    fs::write(&agent, format!("user-agent = \"{}\"\n", "x".repeat(4000))).unwrap();
+    let agent = agent.to_str().unwrap();
+    let url = server.url("http", "file[1-150]");
+    for _ in 0..10 {
+        let curl = ["--silent", "--show-error", "-m", "60", "-K", agent, "-o", "/dev/null"];
+        assert!(Command::new("curl").args(curl).arg(&url).status().unwrap().success());
+    }
+    assert!(metric(&server, LOST, 1) > 100, "1,500 lines of 4,000 bytes don't fit");
+    fs::remove_file(&pipe).unwrap();
 }

@@ -46,7 +46,7 @@ pub fn run(args: &Args) -> Result<()> {
     Shards::run(args.connections.shards, async |shards| {
         let (front, site) = bind(args, shards).await?;
         let heading = format!("Serving {}", args.directory.display());
-        front.run_until_signals(site, &heading, args.connections.json).await
+        front.run_until_signals(site, &heading, &args.connections).await
     })?
 }
 

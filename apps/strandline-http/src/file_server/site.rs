@@ -38,4 +38,8 @@ impl Handler for Site {
     fn refused(&self, status: StatusCode, sender: Sender) {
         log_refused(status, sender, self.log.as_ref());
     }
+
+    fn access_log(&self) -> Option<&Arc<AccessLog>> {
+        self.log.as_ref()
+    }
 }

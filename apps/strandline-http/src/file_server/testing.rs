@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Parser;
@@ -10,7 +12,8 @@ use tokio::task::JoinHandle;
 
 use super::{Args, bind};
 use crate::files::testing::Folder;
-use crate::front::{Listening, Shards};
+use crate::front::log::AccessLog;
+use crate::front::{Handler, Listening, Shards};
 
 #[derive(Debug, Parser)]
 pub(super) struct Program {
@@ -32,6 +35,7 @@ pub(crate) fn certificate(folder: &Folder) -> (String, String) {
 pub(crate) struct Running {
     folder: Folder,
     pub(super) listening: Listening,
+    log: Arc<AccessLog>,
     signals: watch::Sender<u32>,
     ended: JoinHandle<Result<()>>,
 }
@@ -52,7 +56,8 @@ impl Running {
         let (front, site) = bind(&args, Shards::current()).await.unwrap();
         let listening = front.listening.clone();
         let (signals, told) = watch::channel(0);
-        Self { folder, listening, signals, ended: tokio::spawn(front.run(site, told)) }
+        let log = Arc::clone(site.access_log().unwrap());
+        Self { folder, listening, log, signals, ended: tokio::spawn(front.run(site, told)) }
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -72,6 +77,7 @@ impl Running {
     }
 
     pub(crate) fn log(&self) -> String {
+        assert!(self.log.flush(Duration::from_secs(60)));
         fs::read_to_string(self.folder.path().join("log")).unwrap()
     }
 
@@ -93,6 +99,7 @@ impl Running {
     pub(crate) async fn end(self) -> String {
         self.tell();
         self.ended.await.unwrap().unwrap();
+        assert!(self.log.flush(Duration::from_secs(60)));
         fs::read_to_string(self.folder.path().join("log")).unwrap()
     }
 }

@@ -38,12 +38,15 @@ pub struct ListenArgs {
 /// What a server does with its connections.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ConnectionArgs {
-    /// Append a line for each request to this file (-: standard output)
+    /// Append a line for each request to this file (-: standard output). SIGHUP opens it again
     #[arg(long, value_name = "FILE")]
     pub access_log: Option<PathBuf>,
     /// Format of the access log
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "combined")]
     access_log_format: Format,
+    /// Serve Prometheus metrics at http://ADDRESS:PORT/metrics
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = strandline::socket_address)]
+    pub metrics: Option<SocketAddr>,
     /// Threads, and engines for SCTP. Default: one for each core
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub shards: Option<u16>,

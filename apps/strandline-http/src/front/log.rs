@@ -1,11 +1,12 @@
 //! The access log: combined format, or a JSON object a line.
 
-use std::fs::OpenOptions;
-use std::io::{self, Write};
+mod writer;
+
+use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
@@ -13,7 +14,9 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{CONTENT_LENGTH, HeaderName, HeaderValue, REFERER, TRANSFER_ENCODING, USER_AGENT};
 use hyper::{Method, Request, Response, StatusCode};
-use tokio::time::Instant;
+
+pub(crate) use self::writer::Counts;
+use self::writer::Writer;
 
 /// Format of the access log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -41,22 +44,14 @@ pub(crate) struct Sender {
     pub(crate) stream: Option<u16>,
 }
 
-/// An access log. Lines are written when a response has been sent or given up.
+/// Time that the end of a server has to write the lines that wait.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// An access log. A line is handed over when a response has been sent or given up, and written by a thread.
 pub(crate) struct AccessLog {
     format: Format,
-    to: Mutex<Target>,
+    writer: Writer,
 }
-
-struct Target {
-    file: Box<dyn Write + Send>,
-    /// When an error was logged last.
-    reported: Option<Instant>,
-    /// Lines lost since then.
-    lost: u64,
-}
-
-/// Time between two reports that lines can't be written.
-const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 impl std::fmt::Debug for AccessLog {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -67,16 +62,7 @@ impl std::fmt::Debug for AccessLog {
 impl AccessLog {
     /// Opens a log that is appended to a file, or goes to standard output if the path is `-`.
     pub(crate) fn open(path: &Path, format: Format) -> io::Result<Self> {
-        let to: Box<dyn Write + Send> = if path == Path::new("-") {
-            Box::new(io::stdout())
-        } else {
-            Box::new(OpenOptions::new().create(true).append(true).open(path)?)
-        };
-        Ok(Self::to(to, format))
-    }
-
-    fn to(file: Box<dyn Write + Send>, format: Format) -> Self {
-        Self { format, to: Mutex::new(Target { file, reported: None, lost: 0 }) }
+        Ok(Self { format, writer: Writer::open(path)? })
     }
 
     fn write(&self, entry: &Entry) {
@@ -84,24 +70,30 @@ impl AccessLog {
             Format::Combined => entry.combined(),
             Format::Json => serde_json::to_string(entry).unwrap_or_default(),
         };
-        if let Some((error, lost)) = self.append(&line) {
-            tracing::error!(%error, lost, "writing to the access log failed");
-        }
+        self.writer.push(&line);
     }
 
-    /// Appends a line. Returns an error, and the number of lost lines, if that is to be reported now.
-    fn append(&self, line: &str) -> Option<(io::Error, u64)> {
-        let mut to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
-        // Requests are still answered when the log's disk is full.
-        let error = to.file.write_all(format!("{line}\n").as_bytes()).err()?;
-        to.lost += 1;
-        #[allow(clippy::disallowed_methods, reason = "a limit of log lines")]
-        let now = Instant::now();
-        if to.reported.is_some_and(|reported| now.duration_since(reported) < REPORT_EVERY) {
-            return None;
+    /// Opens the file again, for programs that have renamed it.
+    pub(crate) fn reopen(&self) {
+        self.writer.reopen();
+    }
+
+    /// Returns how many lines were written, and lost.
+    pub(crate) fn counts(&self) -> Counts {
+        self.writer.counts()
+    }
+
+    /// Waits until no line waits any more. Returns whether that was so in time.
+    pub(crate) fn flush(&self, limit: Duration) -> bool {
+        self.writer.flush(limit)
+    }
+}
+
+impl Drop for AccessLog {
+    fn drop(&mut self) {
+        if !self.flush(END_TIMEOUT) {
+            tracing::error!("the access log's file is too slow: its last lines are lost");
         }
-        to.reported = Some(now);
-        Some((error, std::mem::take(&mut to.lost)))
     }
 }
 

@@ -1,11 +1,12 @@
 //! What the servers of `strandline http` have in common: listening on TCP and SCTP, time-outs and limits of
-//! connections, the access log, and the end by signals.
+//! connections, the access log, metrics, and signals.
 
 pub(crate) mod alt_svc;
 mod args;
 mod breakable;
 mod http2;
 pub(crate) mod log;
+mod metrics;
 mod preface;
 mod shards;
 mod tcp;
@@ -30,7 +31,7 @@ use strandline_tls::ServerTls;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, LocalSet};
 
 pub(crate) use self::args::{Addresses, Limits, SctpAddresses};
 pub use self::args::{ConnectionArgs, ListenArgs};
@@ -72,6 +73,11 @@ pub(crate) trait Handler: Send + Sync + 'static {
     fn stacks(&self) -> Vec<Stack> {
         Vec::new()
     }
+
+    /// Returns the access log.
+    fn access_log(&self) -> Option<&Arc<AccessLog>> {
+        None
+    }
 }
 
 /// The addresses on which a server listens.
@@ -82,6 +88,8 @@ pub(crate) struct Listening {
     pub(crate) sctp: Option<u16>,
     pub(crate) encapsulation: Option<SocketAddr>,
     pub(crate) raw: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) metrics: Option<SocketAddr>,
 }
 
 impl Listening {
@@ -104,6 +112,9 @@ impl Listening {
         }
         if let (Some(port), Some(address)) = (self.sctp, &self.raw) {
             outln!("  SCTP   port {port}, on raw IP at {address}");
+        }
+        if let Some(address) = self.metrics {
+            outln!("  metrics at http://{address}/metrics");
         }
         Ok(())
     }
@@ -131,6 +142,7 @@ impl Front {
             sctp: None,
             encapsulation: None,
             raw: None,
+            metrics: None,
         };
         let mut sctp = Vec::new();
         if let Some(addresses) = addresses.sctp {
@@ -152,29 +164,43 @@ impl Front {
     }
 
     /// Announces the addresses and serves. The first SIGINT or SIGTERM ends the server gracefully; the second one
-    /// resets what is in use.
+    /// resets what is in use. SIGHUP opens the access log again.
     pub(crate) async fn run_until_signals<H: Handler>(
-        self,
+        mut self,
         handler: Arc<H>,
         heading: &str,
-        is_json: bool,
+        connections: &ConnectionArgs,
     ) -> Result<()> {
         // Before the addresses are announced: a signal may follow at once.
         let (mut interrupt, mut terminate) =
             (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-        self.listening.print(heading, is_json)?;
+        let mut hangup = signal(SignalKind::hangup())?;
+        let log = handler.access_log().cloned();
+        // The task that serves metrics.
+        let tasks = LocalSet::new();
+        if let Some(address) = connections.metrics {
+            let listening = metrics::listen(address, log.clone());
+            self.listening.metrics = Some(tasks.run_until(listening).await?);
+        }
+        self.listening.print(heading, connections.json)?;
         let (tell, told) = watch::channel(0);
         let count = async move {
             loop {
                 tokio::select! {
                     _ = interrupt.recv() => {}
                     _ = terminate.recv() => {}
+                    _ = hangup.recv() => {
+                        if let Some(log) = &log {
+                            log.reopen();
+                        }
+                        continue;
+                    }
                 }
                 tell.send_modify(|signals| *signals += 1);
             }
         };
         tokio::select! {
-            () = count => Ok(()),
+            () = tasks.run_until(count) => Ok(()),
             result = self.run(handler, told) => result,
         }
     }

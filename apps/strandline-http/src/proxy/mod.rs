@@ -64,7 +64,7 @@ async fn serve<H: Handler>(
     heading: &str,
     connections: &ConnectionArgs,
 ) -> Result<()> {
-    front.run_until_signals(handler, heading, connections.json).await
+    front.run_until_signals(handler, heading, connections).await
 }
 
 /// Lets headers of any bytes pass: none of the connection's own is left.

@@ -174,6 +174,10 @@ impl<R: Routes> Handler for Proxy<R> {
     fn stacks(&self) -> Vec<Stack> {
         self.routes.stacks()
     }
+
+    fn access_log(&self) -> Option<&Arc<AccessLog>> {
+        self.settings.log.as_ref()
+    }
 }
 
 impl<R: Routes> Proxy<R> {
