@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "tests stop at the first error")]
 
 use std::fs;
-use std::net::{TcpListener, UdpSocket};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -32,6 +33,15 @@ impl Server {
 
     /// As [`start`](Self::start), with more arguments, which may name files in the server's folder.
     fn start_with(more: impl FnOnce(&Path) -> Vec<String>) -> Self {
+        Self::begin("exec \"$@\"", more)
+    }
+
+    /// As [`start`](Self::start), by a shell that runs a script with the command as arguments.
+    fn start_under(script: &str) -> Self {
+        Self::begin(script, |_| Vec::new())
+    }
+
+    fn begin(script: &str, more: impl FnOnce(&Path) -> Vec<String>) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let folder =
@@ -45,8 +55,20 @@ impl Server {
         for file in 0..FILES {
             fs::write(site.join(format!("file{file}")), Self::content(file)).unwrap();
         }
-        let mut server = Command::new(PROGRAM);
-        server.args(["http", "serve", "--json", "--listen", "127.0.0.1:0", "--sctp", "0"]);
+        let mut server = Command::new("sh");
+        server.args([
+            "-c",
+            script,
+            "sh",
+            PROGRAM,
+            "http",
+            "serve",
+            "--json",
+            "--listen",
+            "127.0.0.1:0",
+            "--sctp",
+            "0",
+        ]);
         server.args(["--encapsulation", "127.0.0.1:0"]).args(more(&folder)).arg(&site);
         let (child, listening) = announced(&mut server);
         Self { folder, child, listening }
@@ -98,7 +120,7 @@ fn two_hundred_files_arrive_each_way() {
     let server = Server::start();
     for scheme in ["http", "http+sctp"] {
         let urls: Vec<String> = (0..FILES).map(|file| server.url(scheme, &format!("file{file}"))).collect();
-        let mut arguments = vec!["--directory", scheme];
+        let mut arguments = vec!["--create-dirs", "--directory", scheme];
         arguments.extend(urls.iter().map(String::as_str));
         let reports = server.reports(&arguments);
         assert_eq!(reports.len(), FILES);
@@ -114,7 +136,8 @@ fn two_hundred_files_arrive_each_way() {
 #[test]
 fn a_page_comes_with_its_objects() {
     let server = Server::start();
-    let reports = server.reports(&["--page", "--directory", "page", &server.url("http+sctp", "")]);
+    let reports =
+        server.reports(&["--page", "--create-dirs", "--directory", "page", &server.url("http+sctp", "")]);
     assert_eq!(reports.len(), 4);
     for (name, text) in [("style.css", "s"), ("app.js", "j"), ("a%20b.png", "p")] {
         assert_eq!(fs::read_to_string(server.folder.join("page").join(name)).unwrap(), text);
@@ -170,7 +193,7 @@ fn partial_files_are_continued() {
 fn files_with_one_name_are_all_kept() {
     let server = Server::start();
     let url = server.url("http+sctp", "file3");
-    let reports = server.reports(&["--directory", "d", &url, &url, &url]);
+    let reports = server.reports(&["--create-dirs", "--directory", "d", &url, &url, &url]);
     let files: Vec<&str> = reports.iter().map(|report| report["file"].as_str().unwrap()).collect();
     assert_eq!(files, ["d/file3", "d/file3.1", "d/file3.2"]);
 }
@@ -306,4 +329,20 @@ fn a_log_that_nobody_reads_delays_nothing() {
     }
     assert!(metric(&server, LOST, 1) > 100, "1,500 lines of 4,000 bytes don't fit");
     fs::remove_file(&pipe).unwrap();
+}
+
+/// Other programs take the descriptors of an accepted connection, too.
+#[test]
+fn running_out_of_descriptors_ends_nothing() {
+    let mut server = Server::start_under("ulimit -n 40; exec \"$@\"");
+    let tcp = server.listening["tcp"].as_str().unwrap().to_owned();
+    let held: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(&tcp).unwrap()).collect();
+    // The server answers those that it could accept.
+    assert!(held.iter().any(|mut connection| {
+        connection.write_all(b"GET /style.css HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").is_ok()
+            && connection.read(&mut [0]).is_ok_and(|bytes| bytes == 1)
+    }));
+    assert!(server.child.try_wait().unwrap().is_none());
+    drop(held);
+    assert_eq!(curl(&server.url("http", "style.css")), "s");
 }

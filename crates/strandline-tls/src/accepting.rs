@@ -60,8 +60,8 @@ pub fn is_exhausted(error: &io::Error) -> bool {
 }
 
 /// Errors of `accept(2)` (Linux) that mean that the listening socket itself is unusable: `EBADF`, `EFAULT`, `EINVAL`,
-/// `ENOTSOCK`, `EOPNOTSUPP`.
-const FATAL: [i32; 5] = [9, 14, 22, 88, 95];
+/// `ENOTSOCK`. `EOPNOTSUPP` isn't one: like other errors of the network it may be that of a connection which waited.
+const FATAL: [i32; 4] = [9, 14, 22, 88];
 
 /// Returns whether no later call of `accept` can succeed.
 #[must_use]
