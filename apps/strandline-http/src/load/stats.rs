@@ -67,6 +67,8 @@ pub(super) struct Requests {
     /// By class of the status: 1xx to 5xx.
     pub(super) status: [u64; 5],
     pub(super) replies: u64,
+    /// Requests that ended without a reply.
+    pub(super) failed: u64,
     pub(super) header_bytes: u64,
     pub(super) content_bytes: u64,
     pub(super) partial_bytes: u64,
@@ -217,6 +219,7 @@ impl Stats {
                 requests.request.record(reply.response + reply.transfer);
             }
             Err(failure) => {
+                requests.failed += 1;
                 requests.partial_bytes += ended.bytes;
                 if !failure.is_counted {
                     counted.fail(failure);

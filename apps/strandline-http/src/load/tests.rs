@@ -33,7 +33,10 @@ async fn load(arguments: &[&str]) -> (Value, u8) {
     let plan = args.plan().unwrap();
     let (report, is_whole) = measure(&args, &plan, std::future::pending()).await.unwrap();
     assert!(is_whole);
-    assert!(report.to_string().starts_with("Total: connections "), "{report}");
+    let text = report.to_string();
+    assert!(text.starts_with("Total: connections "), "{text}");
+    let leaves_out = format!("it leaves out {} requests that failed\n", report.failed_requests);
+    assert_eq!(text.contains(&leaves_out), report.failed_requests > 0 && report.replies > 0, "{text}");
     (serde_json::to_value(&report).unwrap(), report.exit_code())
 }
 
@@ -290,6 +293,7 @@ async fn failing_streams_leave_the_others_alone() {
     for class in ["client-timo", "connreset"] {
         assert_eq!(number(&report, &format!("/errors/{class}")), 1.0, "{report:#}");
     }
+    assert_eq!((number(&report, "/failed_requests"), number(&report, "/latency_ms/count")), (2.0, 2.0));
     assert_eq!(number(&report, "/partial_bytes_received"), 4.0);
     assert_eq!(number(&report, "/connections/established"), 1.0);
     assert_eq!(number(&report, "/sessions/lengths/2"), 1.0);

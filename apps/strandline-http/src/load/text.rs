@@ -94,8 +94,14 @@ impl Report {
         writeln!(
             f,
             "Latency since due [ms]: min {min:.2} avg {mean:.2} p50 {p50:.2} p90 {p90:.2} p99 {p99:.2} \
-             p99.9 {p999:.2} max {max:.2}\n"
-        )
+             p99.9 {p999:.2} max {max:.2}"
+        )?;
+        match self.failed_requests {
+            0 => writeln!(f),
+            failed => {
+                writeln!(f, "Latency is that of replies: it leaves out {failed} requests that failed\n")
+            }
+        }
     }
 
     fn costs(&self, f: &mut Formatter<'_>) -> fmt::Result {
