@@ -99,7 +99,7 @@ Examples:
 Examples:
   strandline http serve DIR                             the files of a directory, on TCP and on SCTP
   strandline http get http+sctp://127.0.0.1:8080/       a page, over SCTP
-  strandline http get --page --directory page http://127.0.0.1:8080/"
+  strandline http get --page -d page --create-dirs http://127.0.0.1:8080/"
     )]
     Http(strandline_http::command::Http),
     /// Run a SIP server: registrar and proxy on UDP, TCP, TLS, WebSocket and SCTP

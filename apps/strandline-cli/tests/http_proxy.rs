@@ -144,8 +144,16 @@ fn curl(folder: &Path, base: &str, files: &[(String, Vec<u8>)], proxy: Option<&s
 /// Fetches by `http get` over SCTP.
 fn get(folder: &Path, server: &Running, files: &[(String, Vec<u8>)]) {
     let mut get = Command::new(PROGRAM);
-    get.args(["http", "get", "--quiet", "--encapsulation-port", &server.udp_port(), "--directory"])
-        .arg(folder);
+    get.args([
+        "http",
+        "get",
+        "--quiet",
+        "--encapsulation-port",
+        &server.udp_port(),
+        "--create-dirs",
+        "--directory",
+    ])
+    .arg(folder);
     get.args(files.iter().map(|(name, _)| format!("http+sctp://{}/{name}", server.sctp())));
     assert!(get.status().unwrap().success());
     for (name, content) in files {

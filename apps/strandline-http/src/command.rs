@@ -28,10 +28,10 @@ impl Http {
     /// # Errors
     /// If it fails.
     pub fn run(&self) -> Result<ExitCode> {
-        match self {
+        crate::usage::report(match self {
             Self::Serve(args) => crate::file_server::run(args).map(|()| ExitCode::SUCCESS),
             Self::Get(args) => crate::get::run(args),
             Self::Proxy(proxy) => crate::proxy::run(proxy).map(|()| ExitCode::SUCCESS),
-        }
+        })
     }
 }

@@ -89,6 +89,7 @@ mod race;
 mod server;
 mod stall;
 mod streams;
+mod usage;
 
 pub use client::{Connecting, Connector};
 pub use server::{ServeOptions, StreamInfo, serve};

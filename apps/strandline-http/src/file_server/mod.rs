@@ -1,5 +1,7 @@
 //! `strandline http serve`: the files of a directory over TCP and SCTP.
 
+#[cfg(test)]
+mod raw;
 mod site;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::OnceLock;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use hyper::Uri;
 use hyper::http::uri::Scheme;
@@ -38,6 +39,9 @@ pub(super) enum DialError {
     /// The authorities can't be read.
     #[error("{0}")]
     Authorities(String),
+    /// The time is over.
+    #[error("no connection within {} s", .0.as_secs_f64())]
+    Timeout(Duration),
 }
 
 /// By what servers are verified.
@@ -56,13 +60,15 @@ pub(super) struct Dial(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     trust: Trust,
+    /// Time for the address, the connection and TLS.
+    limit: Duration,
     /// Read with the first use of TLS.
     tls: OnceLock<Result<ClientTls, DialError>>,
 }
 
 impl Dial {
-    pub(super) fn new(trust: Trust) -> Self {
-        Self(Arc::new(Shared { trust, tls: OnceLock::new() }))
+    pub(super) fn new(trust: Trust, limit: Duration) -> Self {
+        Self(Arc::new(Shared { trust, limit, tls: OnceLock::new() }))
     }
 
     fn tls(&self) -> Result<ClientTls, DialError> {
@@ -72,6 +78,11 @@ impl Dial {
             tls.map_err(|error: TlsError| DialError::Authorities(error.to_string()))
         };
         self.0.tls.get_or_init(read).clone()
+    }
+
+    async fn connect_in_time(self, uri: Uri) -> Result<TokioIo<Wire>, DialError> {
+        let limit = self.0.limit;
+        tokio::time::timeout(limit, self.connect(uri)).await.unwrap_or(Err(DialError::Timeout(limit)))
     }
 
     async fn connect(self, uri: Uri) -> Result<TokioIo<Wire>, DialError> {
@@ -96,7 +107,13 @@ impl Dial {
 
 /// Tells a certificate that isn't accepted from other failures.
 fn handshake_failed(host: &str, error: &io::Error) -> DialError {
-    let text = format!("{host}: {error}");
+    let mut text = format!("{host}: {error}");
+    if text.contains("CaUsedAsEndEntity") {
+        text.push_str(
+            ". The server uses the certificate of an authority as its own. It needs one of its own, signed by that \
+             authority, or a self-signed one with CA:FALSE: openssl req -x509 -addext basicConstraints=CA:FALSE ...",
+        );
+    }
     if error.to_string().contains("invalid peer certificate") {
         DialError::Certificate(text)
     } else {
@@ -114,7 +131,7 @@ impl Service<Uri> for Dial {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        Box::pin(self.clone().connect(uri))
+        Box::pin(self.clone().connect_in_time(uri))
     }
 }
 

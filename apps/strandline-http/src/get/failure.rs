@@ -1,6 +1,7 @@
 //! Why a URL could not be fetched, with curl's exit codes.
 
 use std::io;
+use std::time::Duration;
 
 /// A failed fetch.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +49,24 @@ pub(super) enum Failure {
     /// The time is over.
     #[error("not done in time")]
     Timeout,
+    /// There is no connection in time.
+    #[error("no connection within {} s", .0.as_secs_f64())]
+    ConnectTimeout(Duration),
+    /// Nothing has been received for some time.
+    #[error("nothing was received for {} s", .0.as_secs_f64())]
+    Stalled(Duration),
+    /// The server sends another part of the file than the one asked for.
+    #[error("can't continue the file: {0}")]
+    Range(String),
+    /// The file is larger than permitted.
+    #[error("larger than {0} bytes")]
+    TooLarge(u64),
+    /// Everything that a page loads is together larger than permitted.
+    #[error("all that the pages load is too large")]
+    Budget,
+    /// The directory for files is missing.
+    #[error("{0} is no directory: --create-dirs creates it")]
+    Directory(String),
     /// Too many redirections.
     #[error("more than {0} redirections")]
     Redirections(u32),
@@ -69,12 +88,14 @@ impl Failure {
             Self::Connect(_) => 7,
             Self::Partial { .. } => 18,
             Self::Status(_) => 22,
-            Self::Write { .. } => 23,
-            Self::Timeout => 28,
+            Self::Write { .. } | Self::Directory(_) => 23,
+            Self::Timeout | Self::ConnectTimeout(_) | Self::Stalled(_) => 28,
+            Self::Range(_) => 33,
             Self::Tls(_) => 35,
             Self::Redirections(_) => 47,
             Self::Empty => 52,
             Self::Certificate(_) => 60,
+            Self::TooLarge(_) | Self::Budget => 63,
             Self::Authorities(_) => 77,
             Self::Receive(_) => 56,
         }
@@ -84,7 +105,8 @@ impl Failure {
     pub(super) fn is_transient(&self) -> bool {
         match self {
             Self::Connect(_) | Self::Partial { .. } | Self::Empty | Self::Receive(_) => true,
-            Self::Status(status) => matches!(status, 429 | 502 | 503 | 504),
+            Self::ConnectTimeout(_) | Self::Stalled(_) => true,
+            Self::Status(status) => matches!(status, 408 | 429 | 500 | 502..=504),
             _ => false,
         }
     }

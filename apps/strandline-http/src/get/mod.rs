@@ -1,14 +1,19 @@
 //! `strandline http get`: fetches URLs in parallel over the streams of one association, or over TCP.
 
+mod args;
 mod dial;
 mod failure;
 mod fetch;
 mod output;
 mod page;
+mod range;
+mod request;
 mod transport;
+mod watch;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -21,77 +26,26 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use url::Url;
 
+pub use self::args::Args;
 use self::dial::Trust;
 use self::failure::Failure;
-use self::fetch::Fetch;
+use self::fetch::{Fetch, Limits, Search, Text};
 use self::output::{Existing, Names, Output};
-use self::transport::Transports;
+use self::page::Objects;
+use self::transport::{Patience, Transports};
 use crate::client::outgoing_stack;
+use crate::usage::Usage;
 
-/// Objects of a page that are fetched at most.
+/// Objects of pages that are fetched at most in a run.
 const PAGE_OBJECTS_MAX: usize = 1000;
+/// Bytes of them all together.
+const PAGE_BYTES_MAX: u64 = 4 << 30;
+/// Style sheets that import one another: the depth.
+const STYLE_DEPTH_MAX: usize = 5;
+/// Bytes of pages and style sheets that are searched for objects, all together.
+const TEXTS_MAX: u64 = 128 << 20;
 /// Time for the graceful end of associations.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// `strandline http get`.
-#[derive(Debug, Clone, clap::Args)]
-#[command(after_help = "\
-Examples:
-  strandline http get http+sctp://127.0.0.1:8080/            one page to standard output, over SCTP
-  strandline http get http://127.0.0.1:8080/a http://127.0.0.1:8080/b --directory downloads
-                                                             TCP at once, SCTP as soon as it answers
-  strandline http get https://www.example.com/ --cacert authorities.pem
-                                                             TLS on TCP
-  strandline http get --page http+sctp://127.0.0.1:8080/ --directory page --json
-                                                             a page with its images, styles and scripts
-Exit codes are curl's: 3 malformed URL, 6 unknown host, 7 no connection, 18 partial file, 22 status 400 or
-more, 23 can't write, 28 time-out, 35 TLS failed, 47 too many redirections, 52 no response, 56 connection
-failed, 60 certificate not accepted")]
-pub struct Args {
-    /// http+sctp:// for SCTP, http:// for whichever of TCP and SCTP answers first, https:// for TLS on TCP
-    #[arg(value_name = "URL", required = true)]
-    urls: Vec<String>,
-    /// Write the response to this file (one URL)
-    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["directory", "page"])]
-    output: Option<PathBuf>,
-    /// Write each response to a file in this directory, named by the end of its path. Default for several URLs:
-    /// the current directory
-    #[arg(short, long, value_name = "DIR")]
-    directory: Option<PathBuf>,
-    /// Fetch the images, styles and scripts of each page, too, to new files
-    #[arg(long)]
-    page: bool,
-    /// Replace existing files that have the names of a page's images, styles and scripts
-    #[arg(long, requires = "page")]
-    force: bool,
-    /// Requests at the same time
-    #[arg(short = 'P', long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
-    parallel: u16,
-    /// UDP port of servers on SCTP that announce none
-    #[arg(long, value_name = "PORT", default_value_t = 9899)]
-    encapsulation_port: u16,
-    /// PEM file with the authorities that servers of https are verified by
-    #[arg(long, value_name = "FILE", default_value = "/etc/ssl/certs/ca-certificates.crt")]
-    cacert: PathBuf,
-    /// Accept any certificate
-    #[arg(short = 'k', long)]
-    insecure: bool,
-    /// Go on where a file ends that is there already; with --page only --force continues images, styles and scripts
-    #[arg(short = 'C', long = "continue")]
-    resume: bool,
-    /// Times that a request is repeated if its connection fails, or the server answers 429, 502, 503 or 504
-    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
-    retry: u32,
-    /// Seconds for each URL
-    #[arg(short = 'm', long, value_name = "SECS", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
-    max_time: u32,
-    /// Show no progress
-    #[arg(short, long)]
-    quiet: bool,
-    /// Report each response as a line of JSON on standard output; bodies go to files only
-    #[arg(long)]
-    json: bool,
-}
 
 /// The result of one URL.
 #[derive(Debug, Clone, Serialize)]
@@ -113,8 +67,11 @@ struct Report {
 /// Fetches the URLs. The exit code is that of the first one that failed.
 ///
 /// # Errors
-/// If the program can't begin.
+/// If the options contradict one another, or the program can't begin.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    if let Some(flaw) = args.flaw() {
+        return Err(Usage(flaw).into());
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         tokio::select! {
@@ -125,14 +82,21 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 async fn fetch_all(args: &Args) -> Result<u8> {
+    if let Err(failure) = prepare(args) {
+        errln!("strandline: {failure}");
+        return Ok(failure.exit_code());
+    }
     let stack = outgoing_stack(&AssociationConfig::default())?;
     let trust = Trust { authorities: args.cacert.clone(), is_insecure: args.insecure };
-    let transports = Arc::new(Transports::new(stack.clone(), args.encapsulation_port, trust));
+    let patience = Patience { connect: args.connect_timeout, stall: args.speed_time };
+    let transports = Transports::new(stack.clone(), args.encapsulation_port, trust, patience);
     let work = Arc::new(Work {
         transports,
         permits: Semaphore::new(args.parallel.into()),
         bars: if args.quiet { None } else { Some(MultiProgress::new()) },
         names: Mutex::default(),
+        page_bytes: AtomicU64::new(PAGE_BYTES_MAX),
+        texts: AtomicU64::new(TEXTS_MAX),
         args: args.clone(),
     });
     let mut urls = Vec::new();
@@ -147,28 +111,60 @@ async fn fetch_all(args: &Args) -> Result<u8> {
         }
     }
     let by = if args.urls.len() == 1 && !args.page { NamedBy::OneArgument } else { NamedBy::Arguments };
-    let mut pages = Vec::new();
-    for done in fetch_together(&work, urls, by).await {
+    let search = if args.page { Search::Page } else { Search::Nothing };
+    let pages = urls.into_iter().map(|url| (url, search)).collect();
+    let mut objects = Objects::new(PAGE_OBJECTS_MAX);
+    let mut texts = Vec::new();
+    for done in fetch_together(&work, pages, by).await {
         code = work.report(&done.report, done.failure.as_ref(), code)?;
-        pages.extend(done.page.map(|html| (done.url, html)));
+        objects.exclude(&done.url);
+        texts.extend(done.text);
     }
-    if args.page {
-        let mut objects = Vec::new();
-        for (url, html) in &pages {
-            for object in page::objects(url, html) {
-                if !objects.contains(&object) && objects.len() < PAGE_OBJECTS_MAX {
-                    objects.push(object);
-                }
-            }
-        }
-        for done in fetch_together(&work, objects, NamedBy::Page).await {
-            code = work.report(&done.report, done.failure.as_ref(), code)?;
-        }
-    }
+    code = fetch_objects(&work, objects, texts, code).await?;
     drop(work);
     // Servers learn that the associations end.
     let _ = tokio::time::timeout(CLOSE_TIMEOUT, stack.wait_idle()).await;
     Ok(code)
+}
+
+/// Fetches what texts load, and what the style sheets among that load. Returns the exit code so far.
+async fn fetch_objects(
+    work: &Arc<Work>,
+    mut objects: Objects,
+    mut texts: Vec<Text>,
+    mut code: u8,
+) -> Result<u8> {
+    for _ in 0..=STYLE_DEPTH_MAX {
+        for Text { base, kind, text } in texts.drain(..) {
+            objects.search(&base, &text, kind);
+        }
+        let found = objects.take();
+        if found.is_empty() {
+            break;
+        }
+        let found =
+            found.into_iter().map(|object| (object.url, Search::Object { is_style: object.is_style }));
+        for done in fetch_together(work, found.collect(), NamedBy::Page).await {
+            code = work.report(&done.report, done.failure.as_ref(), code)?;
+            texts.extend(done.text);
+        }
+    }
+    if objects.was_full() {
+        errln!(
+            "strandline: the pages load more than {PAGE_OBJECTS_MAX} objects: the others were not fetched"
+        );
+    }
+    Ok(code)
+}
+
+/// Makes sure that the directory of the files exists.
+fn prepare(args: &Args) -> Result<(), Failure> {
+    let Some(directory) = args.directory_of_files() else { return Ok(()) };
+    let file = directory.display().to_string();
+    if args.create_dirs {
+        return std::fs::create_dir_all(directory).map_err(|cause| Failure::Write { file, cause });
+    }
+    if directory.is_dir() { Ok(()) } else { Err(Failure::Directory(file)) }
 }
 
 fn parse(text: &str) -> Result<Url, Failure> {
@@ -187,10 +183,14 @@ fn failed(url: String, failure: &Failure) -> Report {
 
 /// What the fetches share.
 struct Work {
-    transports: Arc<Transports>,
+    transports: Transports,
     permits: Semaphore,
     bars: Option<MultiProgress>,
     names: Mutex<Names>,
+    /// Bytes of objects that are left.
+    page_bytes: AtomicU64,
+    /// Bytes of texts to search that are left.
+    texts: AtomicU64,
     args: Args,
 }
 
@@ -199,8 +199,8 @@ struct Done {
     url: Url,
     report: Report,
     failure: Option<Failure>,
-    /// With `--page`, the page's text.
-    page: Option<String>,
+    /// With `--page`, the text if it may name objects.
+    text: Option<Text>,
 }
 
 impl Work {
@@ -230,6 +230,9 @@ impl Work {
 
     /// Returns where the response to a URL goes.
     fn output(&self, url: &Url, by: NamedBy) -> Output {
+        if self.args.is_standard_output() {
+            return Output::Standard;
+        }
         if let Some(file) = &self.args.output {
             return Output::File { path: file.clone(), existing: Existing::Opened };
         }
@@ -261,26 +264,33 @@ enum NamedBy {
 }
 
 /// Fetches URLs at the same time, and returns the results in their order.
-async fn fetch_together(work: &Arc<Work>, urls: Vec<Url>, by: NamedBy) -> Vec<Done> {
+async fn fetch_together(work: &Arc<Work>, urls: Vec<(Url, Search)>, by: NamedBy) -> Vec<Done> {
     let tasks = urls
         .into_iter()
-        .map(|url| {
+        .map(|(url, search)| {
             let work = Arc::clone(work);
             let output = work.output(&url, by);
             tokio::spawn(async move {
                 let permit = work.permits.acquire().await;
+                let args = &work.args;
                 let fetch = Fetch {
                     url: &url,
                     output,
-                    resume: work.args.resume,
-                    retries: work.args.retry,
-                    limit: Duration::from_secs(work.args.max_time.into()),
-                    keeps_text: work.args.page,
+                    resume: args.resume,
+                    retries: args.retry,
+                    limits: Limits {
+                        time: args.max_time,
+                        stall: args.speed_time,
+                        bytes: args.max_filesize.unwrap_or(u64::MAX),
+                        budget: (by == NamedBy::Page).then_some(&work.page_bytes),
+                        texts: &work.texts,
+                    },
+                    search,
                     bar: work.bar(&url),
                 };
-                let (report, failure, page) = fetch.run(&work.transports).await;
+                let (report, failure, text) = fetch.run(&work.transports).await;
                 drop(permit);
-                Done { url, report, failure, page }
+                Done { url, report, failure, text }
             })
         })
         .collect();

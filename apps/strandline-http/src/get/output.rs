@@ -6,13 +6,18 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
+use hyper::header::HeaderValue;
+use rustix::fs::{OFlags, XattrFlags, lgetxattr, lremovexattr, lsetxattr};
 use url::Url;
 
 use super::failure::Failure;
 
 /// Bytes of a file's name, without the number that makes it unique.
 const NAME_MAX: usize = 200;
+/// Extended attribute of a file that isn't complete: its entity tag or date.
+const VALIDATOR: &str = "user.strandline.validator";
+/// Bytes of its value.
+const VALIDATOR_MAX: usize = 1024;
 /// Bytes of an extension that a shortened name keeps.
 const EXTENSION_MAX: usize = 16;
 
@@ -40,6 +45,28 @@ impl Output {
         match self {
             Self::File { path, .. } => Some(path),
             _ => None,
+        }
+    }
+
+    /// Notes with the file what shows that a part of it is of the same file, for a later run with `-C`. File systems
+    /// without extended attributes don't.
+    pub(super) fn keep_validator(&self, validator: &HeaderValue) {
+        if let Some(path) = self.file() {
+            let _ = lsetxattr(path, VALIDATOR, validator.as_bytes(), XattrFlags::empty());
+        }
+    }
+
+    /// Returns what an earlier run has noted with the file.
+    pub(super) fn validator(&self) -> Option<HeaderValue> {
+        let mut value = [0; VALIDATOR_MAX];
+        let len = lgetxattr(self.file()?, VALIDATOR, &mut value).ok()?;
+        HeaderValue::from_bytes(value.get(..len)?).ok()
+    }
+
+    /// Removes what was noted, because the file is complete.
+    pub(super) fn forget_validator(&self) {
+        if let Some(path) = self.file() {
+            let _ = lremovexattr(path, VALIDATOR);
         }
     }
 
@@ -127,9 +154,6 @@ impl Writer {
 }
 
 fn open(path: &Path, from: u64, existing: Existing, has_begun: bool) -> io::Result<File> {
-    if let Some(directory) = path.parent() {
-        std::fs::create_dir_all(directory)?;
-    }
     let mut options = OpenOptions::new();
     match (from, existing) {
         (1.., _) => options.append(true),

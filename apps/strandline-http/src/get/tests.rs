@@ -1,5 +1,8 @@
 //! Fetches from a server of this crate on loopback sockets.
 
+mod pages;
+mod transfers;
+
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
 
@@ -19,6 +22,8 @@ struct Program {
     #[command(flatten)]
     args: Args,
 }
+
+const LONG: Duration = Duration::from_secs(60);
 
 /// Fetches, and returns the exit code.
 async fn get(server: &Running, arguments: &[&str]) -> u8 {
@@ -58,7 +63,7 @@ async fn two_hundred_files_arrive_each_way() {
     for scheme in ["http", "http+sctp"] {
         let urls: Vec<String> = (0..200).map(|file| url(&server, scheme, &format!("file{file}"))).collect();
         let directory = server.folder().join(scheme);
-        let mut arguments = vec!["--directory", directory.to_str().unwrap()];
+        let mut arguments = vec!["--create-dirs", "--directory", directory.to_str().unwrap()];
         arguments.extend(urls.iter().map(String::as_str));
         assert_eq!(get(&server, &arguments).await, 0);
         for file in 0..200 {
@@ -75,7 +80,10 @@ async fn a_page_comes_with_its_objects() {
     let server = server().await;
     let directory = server.folder().join("page");
     let page = url(&server, "http+sctp", "page.html");
-    assert_eq!(get(&server, &["--page", "--directory", directory.to_str().unwrap(), &page]).await, 0);
+    assert_eq!(
+        get(&server, &["--page", "--create-dirs", "--directory", directory.to_str().unwrap(), &page]).await,
+        0
+    );
     for (name, text) in [("style.css", "s"), ("app.js", "j"), ("a%20b.png", "p")] {
         assert_eq!(fs::read_to_string(directory.join(name)).unwrap(), text);
     }
@@ -99,7 +107,10 @@ async fn files_with_one_name_are_all_kept() {
     let server = server().await;
     let directory = server.folder().join("d");
     let url = url(&server, "http+sctp", "file3");
-    assert_eq!(get(&server, &["--directory", directory.to_str().unwrap(), &url, &url, &url]).await, 0);
+    assert_eq!(
+        get(&server, &["--create-dirs", "-d", directory.to_str().unwrap(), &url, &url, &url]).await,
+        0
+    );
     for name in ["file3", "file3.1", "file3.2"] {
         assert_eq!(fs::read(directory.join(name)).unwrap(), content(3));
     }
@@ -189,7 +200,7 @@ async fn announced_ports_are_used() {
     let trust = Trust { authorities: PathBuf::new(), is_insecure: false };
     // Nothing speaks SCTP at this port: only the response over TCP says where it is.
     let unused = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let transports = Transports::new(stack, unused, trust);
+    let transports = Transports::new(stack, unused, trust, Patience { connect: LONG, stall: LONG });
     let url = Url::parse(&url(&server, "http", "")).unwrap();
     let mut taken = Vec::new();
     while taken.last() != Some(&"sctp") {
@@ -265,7 +276,10 @@ async fn part_of_a_file_is_no_success() {
     for (answer, code) in [
         ("HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-2/9\r\nContent-Length: 3\r\n\r\nabc", 18),
         ("HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-2/3\r\nContent-Length: 3\r\n\r\nabc", 0),
-        ("HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 4-6/7\r\nContent-Length: 3\r\n\r\nabc", 56),
+        ("HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 4-6/7\r\nContent-Length: 3\r\n\r\nabc", 33),
+        ("HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-6/7\r\nContent-Length: 3\r\n\r\nabc", 18),
+        ("HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-1/2\r\nContent-Length: 3\r\n\r\nabc", 33),
+        ("HTTP/1.1 206 Partial Content\r\nContent-Length: 3\r\n\r\nabc", 33),
     ] {
         let folder = Folder::new("get-part");
         let file = folder.path().join("file");
@@ -350,7 +364,7 @@ async fn servers_choose_no_names() {
     ];
     let (port, _requests) = scripted(answers);
     let url = format!("http://127.0.0.1:{port}/name?a=b/c");
-    let arguments = ["get", "--quiet", "-d", directory.to_str().unwrap(), &url];
+    let arguments = ["get", "--quiet", "--create-dirs", "-d", directory.to_str().unwrap(), &url];
     assert_eq!(fetch_all(&Program::try_parse_from(arguments).unwrap().args).await.unwrap(), 0);
     let found: Vec<_> = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(found, ["name"]);

@@ -1,6 +1,6 @@
 //! Which transport a request takes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -15,14 +15,16 @@ use hyper::header::{ALT_SVC, HeaderMap};
 use hyper::{Request, Response, Uri};
 use hyper_util::client::legacy::{Client, Error};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use strandline::Stack;
+use strandline::{Association, AssociationId, Stack};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tower_service::Service;
 use url::Url;
 
 use super::dial::{Dial, DialError, Trust};
 use super::failure::{Failure, causes};
+use super::watch::abort_if_silent;
 use crate::client::Connector;
 use crate::front::alt_svc::{self, Announced};
 use crate::streams::{HttpAssociation, HttpStream, Settings};
@@ -37,11 +39,22 @@ const PORT: u16 = 80;
 /// Associations to a server in one run, each after the one before has ended.
 const ASSOCIATIONS_MAX: usize = 3;
 
+/// Time that a server may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    /// To connect.
+    pub(super) connect: Duration,
+    /// Until the head of a response.
+    pub(super) stall: Duration,
+}
+
 /// A client for URLs that name SCTP.
-#[derive(Clone)]
 struct OverSctp {
     connector: Connector,
     client: Client<Connector, Empty<Bytes>>,
+    patience: Patience,
+    /// The associations that were used, and the tasks that watch them.
+    watched: Mutex<(HashSet<AssociationId>, JoinSet<()>)>,
 }
 
 /// A client on the streams of one association. It sets up no other.
@@ -95,6 +108,7 @@ pub(super) struct Transports {
     /// For URLs that name SCTP.
     sctp: OverSctp,
     tcp: Client<Dial, Empty<Bytes>>,
+    patience: Patience,
     /// Servers by scheme, host and port.
     origins: Mutex<HashMap<(String, String, u16), Arc<Origin>>>,
 }
@@ -132,6 +146,11 @@ impl Carrier {
     pub(super) fn is_replaceable(&self) -> bool {
         matches!(self, Self::Sctp(Some(association)) if !association.is_usable())
     }
+
+    /// Returns whether it is an association, and TCP can take its place.
+    pub(super) const fn is_sctp_beside_tcp(&self) -> bool {
+        matches!(self, Self::Sctp(Some(_)))
+    }
 }
 
 /// Which transports a request may take.
@@ -144,9 +163,17 @@ pub(super) enum Choice {
 }
 
 impl OverSctp {
-    fn new(connector: Connector) -> Self {
+    fn new(connector: Connector, patience: Patience) -> Self {
         let client = Client::builder(TokioExecutor::new()).build(connector.clone());
-        Self { connector, client }
+        Self { connector, client, patience, watched: Mutex::default() }
+    }
+
+    /// Aborts an association once its peer is silent.
+    fn watch(&self, association: &Association) {
+        let mut watched = lock(&self.watched);
+        if watched.0.insert(association.id()) {
+            watched.1.spawn(abort_if_silent(association.clone()));
+        }
     }
 
     /// Sends a request. If the association ends before the response, it goes out once more on a new one.
@@ -155,28 +182,47 @@ impl OverSctp {
         (host, port): (&str, u16),
         request: Request<Empty<Bytes>>,
     ) -> Result<Answer, Failure> {
+        let Patience { connect, stall } = self.patience;
         let mut is_repeated = false;
         loop {
-            let association = self.connector.association(host, port).await;
+            let association = timeout(connect, self.connector.association(host, port)).await;
+            let association = association.map_err(|_| Failure::ConnectTimeout(connect))?;
             let association = association.map_err(|error| match error.kind() {
                 io::ErrorKind::NotFound => Failure::Host(error.to_string()),
                 _ => unreachable(&error),
             })?;
-            let error = match self.client.request(request.clone()).await {
-                Ok(response) => return Ok(Answer { response, carrier: Carrier::Sctp(None) }),
-                Err(error) => error,
+            self.watch(association.association());
+            // The request leaves before the association is established, so that a set-up that fails is an error of
+            // the request.
+            let error = tokio::select! {
+                biased;
+                answer = timeout(stall, self.client.request(request.clone())) => {
+                    match answer.map_err(|_| Failure::Stalled(stall))? {
+                        Ok(response) => return Ok(Answer { response, carrier: Carrier::Sctp(None) }),
+                        Err(error) => error,
+                    }
+                }
+                () = not_established(&association, connect) => {
+                    association.association().abort("not established in time");
+                    return Err(Failure::ConnectTimeout(connect));
+                }
             };
             if association.is_usable() {
                 return Err(failure(&error));
             }
-            // The request leaves before the association is established, so that a set-up that fails is an error of
-            // the request.
             association.established().await.map_err(|cause| unreachable(&cause))?;
             if is_repeated {
                 return Err(failure(&error));
             }
             is_repeated = true;
         }
+    }
+}
+
+/// Returns if an association isn't established in time, and otherwise never.
+async fn not_established(association: &HttpAssociation, limit: Duration) {
+    if timeout(limit, association.established()).await.is_ok() {
+        std::future::pending::<()>().await;
     }
 }
 
@@ -222,10 +268,11 @@ impl Service<Uri> for Streams {
 }
 
 impl Transports {
-    pub(super) fn new(stack: Stack, encapsulation_port: u16, trust: Trust) -> Self {
+    pub(super) fn new(stack: Stack, encapsulation_port: u16, trust: Trust, patience: Patience) -> Self {
         Self {
-            sctp: OverSctp::new(connector(stack.clone(), encapsulation_port)),
-            tcp: Client::builder(TokioExecutor::new()).build(Dial::new(trust)),
+            sctp: OverSctp::new(connector(stack.clone(), encapsulation_port), patience),
+            tcp: Client::builder(TokioExecutor::new()).build(Dial::new(trust, patience.connect)),
+            patience,
             stack,
             encapsulation_port,
             origins: Mutex::default(),
@@ -234,7 +281,7 @@ impl Transports {
 
     /// Sends a request. The scheme http+sctp takes SCTP, https takes TCP. The scheme http takes SCTP if that is
     /// established already, otherwise TCP at once; requests beyond six wait for a TCP connection or for SCTP. If the
-    /// association ends before the response, TCP takes its place.
+    /// association ends before the response, or the response doesn't come in time, TCP takes its place.
     pub(super) async fn send(
         &self,
         url: &Url,
@@ -247,13 +294,14 @@ impl Transports {
         }
         let origin = self.origin(url);
         let mut sctp = origin.sctp.subscribe();
+        let stall = self.patience.stall;
         let early = match choice {
             Choice::Tcp => None,
             Choice::Any => tokio::select! {
                 biased;
-                Some(on) = usable(&mut sctp) => match on.send(request.clone()).await {
-                    Some(answer) => return answer,
-                    None => None,
+                Some(on) = usable(&mut sctp) => match timeout(stall, on.send(request.clone())).await {
+                    Ok(Some(answer)) => return answer,
+                    Ok(None) | Err(_) => None,
                 },
                 permit = Arc::clone(&origin.tcp).acquire_owned() => permit.ok(),
             },
@@ -262,7 +310,8 @@ impl Transports {
             Some(permit) => Some(permit),
             None => Arc::clone(&origin.tcp).acquire_owned().await.ok(),
         };
-        match self.tcp.request(request.clone()).await {
+        let answer = timeout(stall, self.tcp.request(request.clone())).await;
+        match answer.map_err(|_| Failure::Stalled(stall))? {
             Ok(response) => {
                 self.learn(&origin, url, response.headers());
                 let carrier = match url.scheme() {
@@ -275,10 +324,12 @@ impl Transports {
                 // TCP is refused: SCTP is waited for.
                 let decided =
                     sctp.wait_for(|state| state.usable().is_some() || matches!(state, Sctp::Failed));
-                let state = tokio::time::timeout(SCTP_WAIT, decided).await;
+                let state = timeout(SCTP_WAIT, decided).await;
                 let on = state.ok().and_then(|state| state.ok().and_then(|state| state.usable()));
                 let answer = match on {
-                    Some(on) => on.send(request).await,
+                    Some(on) => {
+                        timeout(stall, on.send(request)).await.map_err(|_| Failure::Stalled(stall))?
+                    }
                     None => None,
                 };
                 answer.unwrap_or_else(|| Err(failure(&error)))
@@ -329,6 +380,10 @@ impl Transports {
                 }
                 let association = http.association().clone();
                 sctp.send_replace(Sctp::Established(Box::new(OnAssociation::new(http))));
+                tokio::select! {
+                    () = abort_if_silent(association.clone()) => {}
+                    _ = association.closed() => {}
+                }
                 association.closed().await;
                 sctp.send_replace(Sctp::Trying);
             }
@@ -405,11 +460,14 @@ fn failure(error: &Error) -> Failure {
             Some(DialError::Certificate(text)) => return Failure::Certificate(text.clone()),
             Some(DialError::Tls(text)) => return Failure::Tls(text.clone()),
             Some(DialError::Authorities(text)) => return Failure::Authorities(text.clone()),
+            Some(DialError::Timeout(limit)) => return Failure::ConnectTimeout(*limit),
             None => next = cause.source(),
         }
     }
     if text.contains("has no address") { Failure::Host(text) } else { Failure::Connect(text) }
 }
 
+#[cfg(test)]
+mod silence;
 #[cfg(test)]
 mod tests;

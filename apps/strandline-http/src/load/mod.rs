@@ -34,6 +34,7 @@ use self::run::Test;
 use self::stats::Stats;
 use crate::client::outgoing_stack;
 use crate::race::resolve;
+use crate::usage::{self, Usage};
 
 /// Default port of HTTP.
 const PORT: u16 = 80;
@@ -49,7 +50,11 @@ const INTERRUPTED: u8 = 130;
 /// # Errors
 /// If the arguments contradict one another, the server's name has no address, or the test can't begin.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let plan = args.plan()?;
+    usage::report(run_plan(args))
+}
+
+fn run_plan(args: &Args) -> Result<ExitCode> {
+    let plan = args.plan().map_err(|error| Usage(format!("{error:#}")))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let interrupt = async { drop(tokio::signal::ctrl_c().await) };
     let (report, is_whole) = runtime.block_on(measure(args, &plan, interrupt))?;

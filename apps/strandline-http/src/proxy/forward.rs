@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use hyper::header::{ALT_SVC, HeaderMap, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
@@ -24,6 +24,7 @@ use crate::client::outgoing_stack;
 use crate::front::alt_svc;
 use crate::front::log::Sender;
 use crate::front::{Addresses, ConnectionArgs, Front, SctpAddresses, Shards};
+use crate::usage::Usage;
 
 /// Time that SCTP has once TCP is refused.
 const SCTP_WAIT: Duration = Duration::from_secs(3);
@@ -86,7 +87,7 @@ pub(super) struct Forward {
 pub(super) async fn bind(args: &ForwardArgs, shards: Shards) -> Result<(Front, Arc<Proxy<Forward>>)> {
     let timeouts = args.upstream.timeouts();
     let via = match &args.via {
-        Some(uri) => Some(via(args, uri).with_context(|| format!("--via {uri}"))?),
+        Some(uri) => Some(via(args, uri).map_err(|error| Usage::of(&format!("--via {uri}"), &error))?),
         None => None,
     };
     let log = args.connections.log()?;

@@ -21,6 +21,7 @@ use crate::client::Connector;
 use crate::client::outgoing_stack;
 use crate::front::log::{Sender, Transport};
 use crate::front::{ConnectionArgs, Front, ListenArgs, Shards};
+use crate::usage::Usage;
 
 /// `strandline http proxy reverse`: without more options it listens on 127.0.0.1, on TCP and SCTP.
 #[derive(Debug, Clone, clap::Args)]
@@ -94,7 +95,8 @@ impl Reverse {
 
 /// Listens.
 pub(super) async fn bind(args: &ReverseArgs, shards: Shards) -> Result<(Front, Arc<Proxy<Reverse>>)> {
-    let (way, scheme, authority) = way(args).with_context(|| format!("--to {}", args.to))?;
+    let way = way(args).map_err(|error| Usage::of(&format!("--to {}", args.to), &error));
+    let (way, scheme, authority) = way?;
     let log = args.connections.log()?;
     let front = Front::bind(args.listen.addresses()?, args.connections.limits(), shards).await?;
     let routes = Reverse {
@@ -116,6 +118,7 @@ fn way(args: &ReverseArgs) -> Result<(Way, Scheme, Authority)> {
         ensure!(!path.is_empty(), "unix: needs the path of a socket");
         return Ok((Way::Unix(path.into()), Scheme::HTTP, Authority::from_static("localhost")));
     }
+    ensure!(args.to.contains("://"), "the scheme is missing: http://{} for a server over TCP", args.to);
     let uri: Uri = args.to.parse()?;
     ensure!(
         matches!(uri.path(), "" | "/") && uri.query().is_none(),

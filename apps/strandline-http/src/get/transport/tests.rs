@@ -1,6 +1,7 @@
 //! A server whose association ends, and TCP in its place.
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
 
 use indicatif::ProgressBar;
 use strandline::Listener;
@@ -9,9 +10,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::*;
 use crate::files::testing::Folder;
 use crate::get::Report;
-use crate::get::fetch::Fetch;
+use crate::get::fetch::{Fetch, Limits, Search};
 use crate::get::output::{Existing, Output};
 use crate::get::tests::scripted;
+
+const LONG: Duration = Duration::from_secs(60);
 
 /// A server on TCP with scripted answers, and on the SCTP port with the same number.
 struct Server {
@@ -36,7 +39,7 @@ impl Server {
         Self {
             url,
             listener: Some(listener),
-            transports: Transports::new(stack(), udp_port, trust),
+            transports: Transports::new(stack(), udp_port, trust, Patience { connect: LONG, stall: LONG }),
             requests,
         }
     }
@@ -55,8 +58,14 @@ impl Server {
             output,
             resume: false,
             retries: 0,
-            limit: Duration::from_secs(60),
-            keeps_text: false,
+            limits: Limits {
+                time: LONG * 10,
+                stall: LONG,
+                bytes: u64::MAX,
+                budget: None,
+                texts: &AtomicU64::new(0),
+            },
+            search: Search::Nothing,
             bar: ProgressBar::hidden(),
         };
         let (report, failure, _) = fetch.run(&self.transports).await;

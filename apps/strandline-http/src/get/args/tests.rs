@@ -1,0 +1,45 @@
+use clap::Parser;
+
+use super::*;
+
+#[derive(Debug, Parser)]
+struct Program {
+    #[command(flatten)]
+    args: Args,
+}
+
+fn args(more: &[&str]) -> Result<Args, clap::Error> {
+    Program::try_parse_from(["get"].iter().chain(more)).map(|program| program.args)
+}
+
+#[test]
+fn times_have_fractions_and_zero_is_none() {
+    let time = |text| args(&["-m", text, "http://a/"]).map(|args| args.max_time);
+    assert_eq!(time("0.5").unwrap(), Duration::from_millis(500));
+    assert_eq!(time("7").unwrap(), Duration::from_secs(7));
+    assert_eq!(time("0").unwrap(), Duration::from_secs_f64(SECONDS_MAX));
+    for wrong in ["-1", "x", "", "nan", "inf", "1e300"] {
+        assert_eq!(time(wrong).unwrap_err().exit_code(), 2, "{wrong}");
+    }
+}
+
+#[test]
+fn options_that_contradict_one_another_are_flaws() {
+    let cases: [(&[&str], Option<&str>); 10] = [
+        (&["-o", "f", "http://a/", "http://b/"], Some("-d DIR")),
+        (&["-o", "-", "http://a/", "http://b/"], Some("-d DIR")),
+        (&["-o", "-", "--json", "http://a/"], Some("--json")),
+        (&["-C", "http://a/"], Some("-o")),
+        (&["-C", "-o", "-", "http://a/"], Some("-o")),
+        (&["-C", "-o", "f", "http://a/"], None),
+        (&["-C", "-d", "d", "http://a/"], None),
+        (&["-C", "http://a/", "http://b/"], None),
+        (&["-C", "--page", "http://a/"], None),
+        (&["-o", "-", "http://a/"], None),
+    ];
+    for (more, flaw) in cases {
+        let found = args(more).unwrap().flaw();
+        assert_eq!(found.is_some(), flaw.is_some(), "{more:?}");
+        assert!(found.unwrap_or_default().contains(flaw.unwrap_or_default()), "{more:?}");
+    }
+}
