@@ -6,9 +6,13 @@
 #![allow(clippy::expect_used)]
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
-use strandline_proto::config::EndpointConfig;
-use strandline_proto::endpoint::Connect;
+use strandline_proto::config::{AssociationConfig, EndpointConfig, ExtensionsConfig};
+use strandline_proto::endpoint::{Connect, Reconfigure};
+use strandline_proto::event::{Event, SendInfo};
+use strandline_proto::number::{Ppid, Ssn, StreamId};
+use strandline_proto::reconfiguration::{Outcome, PeerRequests, StreamDirection};
 use strandline_tests::driver::Driver;
 use strandline_tests::peer::{PeerProcess, free_udp_port};
 use strandline_tests::session::Session;
@@ -19,7 +23,11 @@ const SCTP_PORT: u16 = 5000;
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 fn driver(seed: u8) -> Driver {
-    Driver::udp(SocketAddr::new(LOCALHOST, 0), EndpointConfig::default(), seed)
+    let peer_requests = PeerRequests { reset_streams: true, ..PeerRequests::NONE };
+    let extensions = ExtensionsConfig { peer_requests, ..ExtensionsConfig::default() };
+    let association = Arc::new(AssociationConfig { extensions, ..AssociationConfig::default() });
+    let config = EndpointConfig { association, ..EndpointConfig::default() };
+    Driver::udp(SocketAddr::new(LOCALHOST, 0), config, seed)
 }
 
 /// Returns a session in which pion listens and this side connects.
@@ -106,4 +114,38 @@ fn this_side_aborts() {
 #[test]
 fn pion_aborts() {
     assert_eq!(connected(9, "echo").is_aborted(), "asked to");
+}
+
+/// Our reset ends the stream at pion, which resets its own direction then. Both directions begin with SSN 0 each time.
+#[test]
+fn streams_are_reset_under_losses() {
+    for seed in [16, 17] {
+        let mut session = connected(seed, "echo -x");
+        let (id, stream) = (session.id, StreamId(3));
+        session.driver.lose(30);
+        for _ in 0..4 {
+            for number in 0..3_u16 {
+                let now = session.driver.now();
+                let info = SendInfo::on(stream).ppid(Ppid(1));
+                session.driver.endpoint.send(now, id, info, vec![0].into()).expect("there is room");
+                let echo = session.driver.until("an echo", |driver| driver.endpoint.recv(driver.now(), id));
+                assert_eq!((echo.stream, echo.ssn), (stream, Ssn(number)));
+            }
+            let now = session.driver.now();
+            let request = Reconfigure::ResetStreams(StreamDirection::Outgoing, stream.into());
+            assert_eq!(request.ask(&mut session.driver.endpoint, now, id), Ok(()));
+            // In either order: a response may be lost.
+            let mut open = vec![StreamDirection::Outgoing, StreamDirection::Incoming];
+            while !open.is_empty() {
+                let (direction, outcome) = session.driver.event("StreamsReset", |_, event| match event {
+                    Event::StreamsReset { direction, outcome, .. } => Some((*direction, *outcome)),
+                    _ => None,
+                });
+                assert_eq!(outcome, Outcome::Performed, "{direction:?}");
+                open.retain(|wanted| *wanted != direction);
+            }
+            session.expect("RESET stream=3");
+        }
+        session.shut_down();
+    }
 }

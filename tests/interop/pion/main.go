@@ -5,9 +5,10 @@
 //	pion-peer send|call -u PORT -U PEERPORT     connect and send; `call` waits for the echo of each message
 //
 //	-n COUNT  messages   -l LENGTH  bytes of each   -s STREAMS  number of streams   -r  unordered
+//	-x        streams are reset: the end of one is that of the stream, which is reset in the other direction, too
 //
 // Lines on stdin: abort, shutdown, quit (at once, without notifying the peer).
-// Lines on stdout: READY, UP, CLOSED, BAD, SENT, ECHOED. Message k has PPID k+1 and byte i of it is
+// Lines on stdout: READY, UP, CLOSED, BAD, SENT, ECHOED, RESET (with -x). Message k has PPID k+1 and byte i of it is
 // (k*31 + i*7) mod 256; `sink` and `call` check that. (pion treats PPID 0 as unspecified.)
 package main
 
@@ -74,6 +75,7 @@ var (
 	length    = flag.Int("l", 100, "bytes of each message")
 	streams   = flag.Int("s", 1, "streams")
 	unordered = flag.Bool("r", false, "unordered")
+	resets    = flag.Bool("x", false, "streams are reset")
 	port      = flag.Int("u", 0, "own UDP port")
 	peerPort  = flag.Int("U", 0, "the peer's UDP port")
 	echoed    int64
@@ -111,6 +113,12 @@ func serve(s *sctp.Stream) {
 	s.SetReliabilityParams(*unordered, sctp.ReliabilityTypeReliable, 0)
 	for {
 		n, ppid, err := s.ReadSCTP(b)
+		if err != nil && *resets {
+			say("RESET stream=%d", s.StreamIdentifier())
+			// Fails once the association has ended.
+			_ = s.Close()
+			return
+		}
 		if err != nil {
 			endOnce.Do(func() { say("CLOSED"); close(ended) })
 			return
