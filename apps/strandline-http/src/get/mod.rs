@@ -9,7 +9,6 @@ mod page;
 mod range;
 mod request;
 mod transport;
-mod watch;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

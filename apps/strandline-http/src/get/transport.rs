@@ -1,6 +1,6 @@
 //! Which transport a request takes.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use hyper::header::{ALT_SVC, HeaderMap};
 use hyper::{Request, Response, Uri};
 use hyper_util::client::legacy::{Client, Error};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use strandline::{Association, AssociationId, Stack};
+use strandline::Stack;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -24,7 +24,6 @@ use url::Url;
 
 use super::dial::{Dial, DialError, Trust};
 use super::failure::{Failure, causes};
-use super::watch::abort_if_silent;
 use crate::client::Connector;
 use crate::front::alt_svc::{self, Announced};
 use crate::streams::{HttpAssociation, HttpStream, Settings};
@@ -53,8 +52,6 @@ struct OverSctp {
     connector: Connector,
     client: Client<Connector, Empty<Bytes>>,
     patience: Patience,
-    /// The associations that were used, and the tasks that watch them.
-    watched: Mutex<(HashSet<AssociationId>, JoinSet<()>)>,
 }
 
 /// A client on the streams of one association. It sets up no other.
@@ -165,15 +162,7 @@ pub(super) enum Choice {
 impl OverSctp {
     fn new(connector: Connector, patience: Patience) -> Self {
         let client = Client::builder(TokioExecutor::new()).build(connector.clone());
-        Self { connector, client, patience, watched: Mutex::default() }
-    }
-
-    /// Aborts an association once its peer is silent.
-    fn watch(&self, association: &Association) {
-        let mut watched = lock(&self.watched);
-        if watched.0.insert(association.id()) {
-            watched.1.spawn(abort_if_silent(association.clone()));
-        }
+        Self { connector, client, patience }
     }
 
     /// Sends a request. If the association ends before the response, it goes out once more on a new one.
@@ -191,7 +180,6 @@ impl OverSctp {
                 io::ErrorKind::NotFound => Failure::Host(error.to_string()),
                 _ => unreachable(&error),
             })?;
-            self.watch(association.association());
             // The request leaves before the association is established, so that a set-up that fails is an error of
             // the request.
             let error = tokio::select! {
@@ -380,10 +368,6 @@ impl Transports {
                 }
                 let association = http.association().clone();
                 sctp.send_replace(Sctp::Established(Box::new(OnAssociation::new(http))));
-                tokio::select! {
-                    () = abort_if_silent(association.clone()) => {}
-                    _ = association.closed() => {}
-                }
                 association.closed().await;
                 sctp.send_replace(Sctp::Trying);
             }
