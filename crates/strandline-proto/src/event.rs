@@ -87,6 +87,14 @@ pub enum Event {
         /// Number of incoming streams.
         inbound_streams: u16,
     },
+    /// The rest of a message of which `recv` has returned a part, or will return one, is lost: the peer gave the message
+    /// up (RFC 3758 section 3.6).
+    PartialDeliveryAborted {
+        /// Its stream.
+        stream: StreamId,
+        /// Number of messages, or parts of some, that `recv` still returns from before the end of the message.
+        unread: usize,
+    },
     /// The peer shuts down. It accepts no messages beyond those already queued. What it sent can still be received.
     PeerShutdown,
     /// COMMUNICATION ERROR: the peer reported an error cause that does not end the association.

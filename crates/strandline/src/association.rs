@@ -230,7 +230,8 @@ impl Association {
     ///
     /// # Errors
     /// If the association ended in any way other than a shutdown. [`RecvError::Restarted`] once if the peer
-    /// restarted and a message of which parts were returned will not be completed.
+    /// restarted and a message of which parts were returned will not be completed. [`RecvError::Abandoned`] once for each
+    /// message of which parts were returned and that the peer gave up.
     ///
     /// # Cancel safety
     /// Dropping the future loses no message.

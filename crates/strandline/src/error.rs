@@ -276,6 +276,10 @@ pub enum RecvError {
     /// after the data from before the reset.
     #[error("the stream was reset: what follows begins anew")]
     Reset,
+    /// The peer gave up the message of which a part was received last (RFC 3758), so the rest of it is lost. Reported
+    /// once, after that part.
+    #[error("the peer gave up a message: the rest of it is lost")]
+    Abandoned,
     /// The association did not end gracefully.
     #[error(transparent)]
     Ended(#[from] Ended),

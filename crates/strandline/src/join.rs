@@ -151,7 +151,8 @@ impl Joiner {
     }
 
     /// Returns whether a message has begun and not ended. Such a message is lost if the association ends or
-    /// [`recv`](crate::Association::recv) reports that the peer [restarted](crate::RecvError::Restarted).
+    /// [`recv`](crate::Association::recv) reports that the peer [restarted](crate::RecvError::Restarted) or
+    /// [gave it up](crate::RecvError::Abandoned).
     #[must_use]
     pub fn has_incomplete(&self) -> bool {
         !self.held.is_empty()

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use strandline_proto::event::{AssociationId, Event, FailedMessage, PathChange};
-use strandline_proto::number::Tsn;
+use strandline_proto::number::{StreamId, Tsn};
 use strandline_proto::reconfiguration::{Outcome, StreamDirection, Streams};
 use strandline_proto::stats::AssociationStats;
 
@@ -77,6 +77,14 @@ pub enum Notification {
         /// Number of incoming streams.
         inbound_streams: u16,
     },
+    /// The peer gave up a message of which a part was or will be received, so that its rest is lost (RFC 3758). The reader
+    /// gets [`RecvError::Abandoned`](crate::RecvError::Abandoned) after the last part. RFC 6458 calls it
+    /// SCTP_PARTIAL_DELIVERY_EVENT.
+    #[non_exhaustive]
+    PartialDeliveryAborted {
+        /// The stream of the message.
+        stream: StreamId,
+    },
     /// The peer is shutting down and takes no new messages. Messages that it sent before can still be received.
     PeerShutdown,
     /// The peer reported an error that does not end the association.
@@ -117,6 +125,7 @@ impl Notification {
             Event::StreamsChanged { outcome, outbound_streams, inbound_streams } => {
                 Self::StreamsChanged { outcome, outbound_streams, inbound_streams }
             }
+            Event::PartialDeliveryAborted { stream, .. } => Self::PartialDeliveryAborted { stream },
             Event::PathChanged { address, change } => Self::PathChanged { address, change },
             Event::SendFailed(message) => Self::SendFailed(message),
             Event::PeerShutdown => Self::PeerShutdown,

@@ -114,6 +114,7 @@ impl RecvStream {
     /// # Errors
     /// If the association ended in any way other than a shutdown. [`RecvError::Restarted`] once for each restart
     /// of the peer, and [`RecvError::Reset`] once for each reset of the stream, after the messages from before it.
+    /// [`RecvError::Abandoned`] once for each message of which parts were returned and that the peer gave up.
     ///
     /// # Cancel safety
     /// Dropping the future loses no message.

@@ -139,6 +139,8 @@ pub(crate) struct Declared {
     /// The error detection method for a checksum of zero (RFC 9653); `None` if the peer accepts no such packets.
     edmid: Option<u32>,
     extensions: Extensions,
+    /// True if Forward-TSN-Supported was among the parameters.
+    forward_tsn: bool,
 }
 
 impl Declared {
@@ -149,6 +151,7 @@ impl Declared {
             let again = self.edmid.is_some();
             self.edmid = Some(if again { EDMID_RESERVED } else { *edmid });
         }
+        self.forward_tsn |= *parameter == Parameter::ForwardTsnSupported;
         self.extensions = self.extensions.or(declared_by(TABLE, parameter));
     }
 }
@@ -191,6 +194,13 @@ impl Features {
     /// Returns true if this side offered the extension.
     pub(crate) const fn offers(self, extension: Extensions) -> bool {
         self.offered.has(extension)
+    }
+
+    /// Returns the peer's parameter that is reported as unrecognised because this side does not use its extension (RFC
+    /// 3758 section 3.3.2), whole.
+    pub(crate) fn unrecognised(self, peer: &Declared) -> Option<&'static [u8]> {
+        const FORWARD_TSN_SUPPORTED: [u8; 4] = [0xc0, 0, 0, 4];
+        (peer.forward_tsn && !self.offers(Extensions::PARTIAL_RELIABILITY)).then_some(&FORWARD_TSN_SUPPORTED)
     }
 
     /// Returns the parameters of an INIT. `kinds` holds the chunk types of Supported Extensions.

@@ -11,6 +11,7 @@ mod data;
 mod diagnostics;
 pub(crate) mod ecn;
 pub(crate) mod features;
+mod forward;
 mod gather;
 mod heartbeat;
 pub(crate) mod offer;

@@ -177,9 +177,14 @@ fn unrecognised(offer: &mut Offer<'_>, raw: &RawParameter<'_>) -> bool {
     let reports = matches!(action, UnrecognisedAction::StopAndReport | UnrecognisedAction::SkipAndReport);
     let bytes = raw.as_bytes();
     if reports {
-        append_tlv(&mut offer.unrecognised, bytes, REPORT_LEN_MAX);
+        report_parameter(&mut offer.unrecognised, bytes);
     }
     matches!(action, UnrecognisedAction::Skip | UnrecognisedAction::SkipAndReport)
+}
+
+/// Adds a parameter to those that are reported as unrecognised, if there is room.
+pub(super) fn report_parameter(list: &mut Vec<u8>, parameter: &[u8]) {
+    append_tlv(list, parameter, REPORT_LEN_MAX);
 }
 
 pub(crate) fn refuse(cause: &Cause<'_>, tag: VerificationTag, reflected: bool) -> Refusal {

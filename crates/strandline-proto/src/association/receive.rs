@@ -12,7 +12,7 @@ use super::diagnostics::log_of;
 use super::features::Extensions;
 use super::offer::{append_tlv, encode_cause};
 use super::setup::on_early_data;
-use super::{Association, State, reconfig};
+use super::{Association, State, forward, reconfig};
 use crate::event::{CloseReason, Event};
 use crate::number::Tsn;
 use crate::path_index::PathIndex;
@@ -28,6 +28,9 @@ const HEARTBEATS_MAX: u8 = 4;
 /// Maximum number of RE-CONFIG chunks processed per packet: a response and a request, each of which may be a chunk.
 const RE_CONFIGS_MAX: u8 = 2;
 
+/// Maximum number of FORWARD TSN chunks processed per packet: a later one says what the earlier ones do.
+const FORWARD_TSNS_MAX: u8 = 2;
+
 /// What the chunks of a packet did.
 #[derive(Default)]
 struct Seen {
@@ -40,6 +43,7 @@ struct Seen {
     immediate: bool,
     heartbeats: u8,
     re_configs: u8,
+    forward_tsns: u8,
     sack: bool,
     /// The path of the acknowledgement before this packet.
     sack_path: Option<PathIndex>,
@@ -184,9 +188,9 @@ impl Association {
             Chunk::Shutdown(shutdown) => self.on_shutdown(cx, now, &shutdown, from),
             Chunk::ShutdownAck => self.on_shutdown_ack(cx, now, from),
             Chunk::ShutdownComplete(complete) => self.on_shutdown_complete(cx, now, &complete),
-            Chunk::Unknown(_) | Chunk::ForwardTsn(_) => return Self::on_unknown(raw, seen),
-            Chunk::ReConfig(re_config) => {
-                return take_re_config(self, cx, now, raw, &re_config, (from, seen));
+            Chunk::Unknown(_) => return Self::on_unknown(raw, seen),
+            Chunk::ReConfig(_) | Chunk::ForwardTsn(_) => {
+                return take_extension(self, cx, now, raw, &parsed, (from, seen));
             }
             Chunk::Ecne(ecne) => self.on_ecne(now, ecne.lowest_tsn),
             Chunk::Cwr(cwr) => self.on_cwr(cwr.lowest_tsn),
@@ -329,8 +333,24 @@ impl Association {
     }
 }
 
-/// Processes a RE-CONFIG chunk, or treats it as unknown if the extension was not negotiated.
+/// Processes a chunk of an extension.
 #[cold]
+fn take_extension(
+    association: &mut Association,
+    cx: &mut Shared,
+    now: Time,
+    raw: &RawChunk<'_>,
+    chunk: &Chunk<'_>,
+    context: (PathIndex, &mut Seen),
+) -> bool {
+    match chunk {
+        Chunk::ReConfig(chunk) => take_re_config(association, cx, now, raw, chunk, context),
+        Chunk::ForwardTsn(chunk) => take_forward_tsn(association, cx, now, raw, chunk, context),
+        _ => true,
+    }
+}
+
+/// Processes a RE-CONFIG chunk, or treats it as unknown if the extension was not negotiated.
 fn take_re_config(
     association: &mut Association,
     cx: &mut Shared,
@@ -347,6 +367,27 @@ fn take_re_config(
         reconfig::on_re_config(association, cx, now, chunk, from, &mut seen.report);
     }
     true
+}
+
+/// Processes a FORWARD TSN chunk, or treats it as unknown if the extension was not negotiated (RFC 3758 section 3.3.1).
+fn take_forward_tsn(
+    association: &mut Association,
+    cx: &mut Shared,
+    now: Time,
+    raw: &RawChunk<'_>,
+    chunk: &chunk::ForwardTsn<'_>,
+    (from, seen): (PathIndex, &mut Seen),
+) -> bool {
+    if !association.features.has(Extensions::PARTIAL_RELIABILITY) {
+        return Association::on_unknown(raw, seen);
+    }
+    if !association.state.receives_data() || seen.forward_tsns == FORWARD_TSNS_MAX {
+        return true;
+    }
+    seen.forward_tsns += 1;
+    seen.data = true;
+    association.sack_path = from;
+    forward::on_chunk(association, cx, now, chunk)
 }
 
 /// True if the packet's first chunk is of this type.

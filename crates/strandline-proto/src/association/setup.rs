@@ -19,7 +19,7 @@ use super::counts::{Deadlines, ErrorCounts};
 use super::diagnostics::log_of;
 use super::ecn::Ecn;
 use super::features::{Extensions, Features, Kinds};
-use super::offer::{Offer, Refusal, read};
+use super::offer::{Offer, Refusal, read, report_parameter};
 use super::state::{Setup, State};
 use super::verification::{INIT_LEN, VerificationCredit};
 use super::{Association, Flags};
@@ -231,6 +231,9 @@ impl Association {
         setup.sent_at = now;
         setup.cookie = offer.cookie.unwrap_or_default().to_vec();
         setup.report = offer.unrecognised;
+        if let Some(parameter) = self.features.unrecognised(&offer.declared) {
+            report_parameter(&mut setup.report, parameter);
+        }
         self.state.move_setup(State::CookieEchoed);
         if let Some(log) = log_of(self) {
             log.state(AssociationState::CookieWait);

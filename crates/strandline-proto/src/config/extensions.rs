@@ -60,7 +60,7 @@ pub struct ExtensionsConfig {
     /// nothing happens before one asks.
     pub stream_reconfiguration: bool,
     /// Partial reliability (RFC 3758): either side may give up messages of its own that are out of date, and the other
-    /// side skips them. Default false.
+    /// side skips them. Default true, since nothing happens before an application sends such a message.
     pub partial_reliability: bool,
     /// Which requests of the peer to reconfigure streams are performed. A change also applies to existing
     /// associations. Default none.
@@ -80,6 +80,6 @@ impl ExtensionsConfig {
 
 impl Default for ExtensionsConfig {
     fn default() -> Self {
-        Self { stream_reconfiguration: true, ..Self::NONE }
+        Self { stream_reconfiguration: true, partial_reliability: true, ..Self::NONE }
     }
 }

@@ -226,8 +226,12 @@ impl Endpoint {
         };
         let cookie = [Parameter::StateCookie(&cookie)];
         let unrecognised = Parameters::new(&offer.unrecognised);
-        let reported =
-            unrecognised.iter().flatten().map(|raw| Parameter::UnrecognisedParameter(raw.as_bytes()));
+        let reported = unrecognised
+            .iter()
+            .flatten()
+            .map(|raw| raw.as_bytes())
+            .chain(features.unrecognised(&offer.declared));
+        let reported = reported.map(Parameter::UnrecognisedParameter);
         // The declaration comes first, because parameters that do not fit are left out and the peer relies on this
         // one.
         let mut kinds = Kinds::default();

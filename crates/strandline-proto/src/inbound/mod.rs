@@ -9,6 +9,7 @@
 //! | [`ordering`] | streams |
 //! | [`window`] | receive buffer, a_rwnd |
 //! | [`reconfigure`] | resets of numbers, more streams |
+//! | [`forward`] | messages that the peer gives up |
 //! | [`sack`], [`duplicates`] | when to acknowledge, duplicates |
 //! | [`flow`] | rate of arriving data, for acknowledgements and the window |
 //! | [`arena`] | memory for the bytes |
@@ -19,6 +20,7 @@
 mod arena;
 mod duplicates;
 mod flow;
+pub(crate) mod forward;
 mod ordering;
 mod reassembly;
 mod receive;
@@ -415,7 +417,7 @@ impl Inbound {
         }
         self.order.release_idle();
         self.ready.shrink_to_fit();
-        self.reassembly.release_idle();
+        self.reassembly.release_idle(self.map.cumulative());
     }
 
     /// Returns the heap bytes by kind.

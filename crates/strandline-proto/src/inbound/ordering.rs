@@ -57,7 +57,7 @@ impl Overtaking {
 
     /// True if the message was sent before the reset for certain: since the reset there were not as many TSNs as a
     /// message with this SSN needs.
-    fn precedes(&self, ssn: Ssn, tsn: Tsn) -> bool {
+    pub(super) fn precedes(&self, ssn: Ssn, tsn: Tsn) -> bool {
         u32::from(ssn.0) >= tsn.distance_from(self.since)
     }
 }
@@ -188,6 +188,30 @@ impl StreamOrder {
     pub(super) fn take_next(&mut self, stream: StreamId) -> Option<Message> {
         let key = (stream, self.numbers.next(stream).0);
         self.numbers.state_mut()?.messages.remove(&key)
+    }
+
+    /// Takes the first message that waits on a stream, up to an SSN.
+    pub(super) fn take_up_to(&mut self, stream: StreamId, last: Ssn) -> Option<Message> {
+        let (next, last) = (self.numbers.next(stream).0, last.0);
+        let messages = &mut self.numbers.state_mut()?.messages;
+        let first_in = |from: u16, to: u16| messages.range((stream, from)..=(stream, to)).next();
+        let found = if next <= last {
+            first_in(next, last)
+        } else {
+            first_in(next, u16::MAX).or_else(|| first_in(0, last))
+        };
+        let key = *found?.0;
+        messages.remove(&key)
+    }
+
+    /// Returns the SSN of the stream's next message.
+    pub(super) fn next(&self, stream: StreamId) -> Ssn {
+        self.numbers.next(stream)
+    }
+
+    /// Sets the SSN of the stream's next message.
+    pub(super) fn go_to(&mut self, stream: StreamId, ssn: Ssn) {
+        self.numbers.set(stream, ssn);
     }
 
     /// Frees the memory for waiting messages if none waits.

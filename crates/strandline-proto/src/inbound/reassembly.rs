@@ -45,6 +45,11 @@ impl Header {
         Message { stream, ssn, tsn, ppid, unordered, begins: true, ends: true, data }
     }
 
+    /// Returns true if the SSN of the message was used or given up.
+    fn is_past(self, order: &StreamOrder) -> bool {
+        !self.unordered && self.ssn.is_before(order.next(self.stream))
+    }
+
     /// Returns true if the message can be read as soon as it is complete.
     #[inline]
     fn is_next(self, order: &StreamOrder) -> bool {
@@ -157,10 +162,25 @@ impl Reassembly {
         }
     }
 
-    /// Frees memory that is not needed while nothing arrives.
-    pub(super) fn release_idle(&mut self) {
+    /// Drops the messages that miss a TSN before `next`, which is ahead of the cumulative TSN. The caller advances that
+    /// afterwards. Returns the stream of a message of which a part was taken.
+    pub(super) fn give_up(&mut self, next: Tsn, map: &TsnMap, window: &mut Window) -> Option<StreamId> {
         match self {
-            Self::ByTsn(form) => form.release_idle(),
+            Self::ByTsn(form) => form.give_up(next, map, window),
+        }
+    }
+
+    /// Drops the message that has begun and not ended if its SSN is past, because the peer gave it up.
+    pub(super) fn drop_past(&mut self, order: &StreamOrder, window: &mut Window) {
+        match self {
+            Self::ByTsn(form) => form.drop_past(order, window),
+        }
+    }
+
+    /// Frees memory that is not needed while nothing arrives.
+    pub(super) fn release_idle(&mut self, cumulative: Tsn) {
+        match self {
+            Self::ByTsn(form) => form.release_idle(cumulative),
         }
     }
 

@@ -12,7 +12,7 @@ use super::reconfigure::is_barred;
 use super::tsn_map::{AHEAD_MAX, Place};
 use super::window::{HELD_COST, message_cost};
 use crate::event::Message;
-use crate::number::Tsn;
+use crate::number::{StreamId, Tsn};
 
 /// The outcome of a DATA chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -315,11 +315,7 @@ impl Inbound {
         }
         self.order.advance(stream);
         if self.order.has_waiting() {
-            while let Some(next) = self.order.take_next(stream) {
-                self.window.release(next.data.len() + HELD_COST);
-                self.make_ready(next);
-                self.order.advance(stream);
-            }
+            deliver_waiting(self, stream);
         }
     }
 
@@ -328,4 +324,18 @@ impl Inbound {
         self.window.charge(message_cost(message.data.len()));
         self.ready.push_back(message);
     }
+}
+
+/// Delivers the messages that wait on a stream and whose turn has come.
+pub(super) fn deliver_waiting(inbound: &mut Inbound, stream: StreamId) {
+    while let Some(next) = inbound.order.take_next(stream) {
+        make_waiting_ready(inbound, next);
+        inbound.order.advance(stream);
+    }
+}
+
+/// Makes a message readable that has waited for others.
+pub(super) fn make_waiting_ready(inbound: &mut Inbound, message: Message) {
+    inbound.window.release(message.data.len() + HELD_COST);
+    inbound.make_ready(message);
 }

@@ -99,19 +99,27 @@ impl TsnMap {
         }
     }
 
-    /// Gives up what is missing before `next`, which is at most 65,535 ahead of the cumulative TSN, and advances over all
-    /// that directly follow.
+    /// Gives up what is missing before `next`, and advances over all that directly follow. The time that it takes does
+    /// not depend on how far ahead that is.
     pub(super) fn skip_to(&mut self, next: Tsn) {
-        while self.cumulative.next().is_before(next) {
-            let tsn = self.cumulative.next();
-            let (word, shift) = self.position(tsn);
-            if let Some(bits) = self.ring.get_mut(word) {
-                *bits &= !(1 << shift);
-            }
-            self.cumulative = tsn;
+        let last = next.previous();
+        if !last.is_after(self.cumulative) {
+            return;
         }
-        if self.highest.is_before(self.cumulative) {
-            self.highest = self.cumulative;
+        if last.distance_from(self.cumulative) >= self.highest.distance_from(self.cumulative) {
+            if self.has_gaps() {
+                self.ring.fill(0);
+            }
+            (self.cumulative, self.highest) = (last, last);
+            return;
+        }
+        while self.cumulative != last {
+            let (word, shift) = self.position(self.cumulative.next());
+            let count = (WORD_BITS - shift).min(last.distance_from(self.cumulative));
+            if let Some(bits) = self.ring.get_mut(word) {
+                *bits &= !run_mask(shift, count);
+            }
+            self.cumulative += count;
         }
         self.absorb();
     }
@@ -142,8 +150,7 @@ impl TsnMap {
             if run == 0 {
                 return;
             }
-            let mask = if run == WORD_BITS { u64::MAX } else { ((1 << run) - 1) << shift };
-            *bits &= !mask;
+            *bits &= !run_mask(shift, run);
             self.cumulative += run;
         }
     }
@@ -183,6 +190,12 @@ impl TsnMap {
             }
         }
     }
+}
+
+/// Returns a word with `count` bits set, from bit `shift` on. They lie within the word.
+#[inline]
+const fn run_mask(shift: u32, count: u32) -> u64 {
+    if count == WORD_BITS { u64::MAX } else { ((1 << count) - 1) << shift }
 }
 
 /// See [`TsnMap::gap_blocks`].

@@ -111,6 +111,13 @@ impl Cell {
         self.wake_readers(to_wake);
     }
 
+    /// Records that the peer gave up a message of which a part was handed over or will be.
+    pub(crate) fn push_cut(&mut self, stream: StreamId, unread: usize, to_wake: &mut Vec<Waker>) {
+        let restart = Restart { cut: Some(stream), anew: Anew::Nothing };
+        self.restarts.get_or_insert_default().push(unread, restart);
+        self.wake_readers(to_wake);
+    }
+
     /// Wakes all tasks that wait for a message on any stream.
     pub(crate) fn wake_readers(&mut self, to_wake: &mut Vec<Waker>) {
         self.read.wake_all(to_wake);

@@ -86,6 +86,13 @@ impl State {
                 record_reset(self, id, &Streams::All, unread, cut);
                 self.endpoint_notification(socket, id, event);
             }
+            Event::PartialDeliveryAborted { stream, unread } => {
+                // Kept for the handle that the association may be peeled off to.
+                if let Some(entry) = self.table.get_mut(id) {
+                    entry.cell_mut().push_cut(stream, unread, &mut self.to_wake);
+                }
+                self.endpoint_notification(socket, id, event);
+            }
             Event::Closed(reason) => {
                 let unread = self.engine.status(id).is_some_and(|status| status.receive_buffered > 0);
                 let Some(entry) = self.table.get_mut(id) else { return };
@@ -163,6 +170,10 @@ impl State {
             }
             Event::AssociationReset { outcome: Outcome::Performed, unread, cut, .. } => {
                 cell.push_reset(&Streams::All, *unread, *cut, to_wake);
+                self.route(now, id);
+            }
+            Event::PartialDeliveryAborted { stream, unread } => {
+                cell.push_cut(*stream, *unread, to_wake);
                 self.route(now, id);
             }
             Event::PeerShutdown => {

@@ -247,6 +247,7 @@ fn error_of(restart: &Restart) -> RecvError {
     match restart.anew {
         Anew::Peer => RecvError::Restarted,
         Anew::Streams(_) => RecvError::Reset,
+        Anew::Nothing => RecvError::Abandoned,
     }
 }
 

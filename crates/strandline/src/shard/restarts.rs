@@ -12,12 +12,16 @@ pub(crate) enum Anew {
     Peer,
     /// These streams, because they were reset (RFC 6525).
     Streams(Streams),
+    /// Nothing: the peer gave up the message of which a part was handed over (RFC 3758).
+    Nothing,
 }
 
 impl Anew {
     /// Joins with what begins anew at the same position.
     fn join(&mut self, other: Self) {
         *self = match (&*self, other) {
+            (Self::Nothing, other) => other,
+            (known, Self::Nothing) => known.clone(),
             (Self::Streams(Streams::Listed(streams)), Self::Streams(Streams::Listed(more))) => {
                 Self::Streams(streams.iter().copied().chain(more).collect())
             }
@@ -31,6 +35,7 @@ impl Anew {
         match self {
             Self::Peer => true,
             Self::Streams(streams) => streams.contains(stream),
+            Self::Nothing => false,
         }
     }
 }

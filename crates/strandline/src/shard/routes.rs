@@ -44,6 +44,7 @@ impl Route {
             let anew = match anew {
                 Anew::Peer => Anew::Peer,
                 Anew::Streams(_) => Anew::Streams(stream.into()),
+                Anew::Nothing => Anew::Nothing,
             };
             self.queue.push_back(Item::Restart(Restart { cut, anew }));
         }
@@ -138,8 +139,9 @@ impl Routes {
     pub(crate) fn push_restart(&mut self, restart: Restart) {
         let Restart { cut, anew } = restart;
         for (stream, route) in &mut self.streams {
-            if anew.concerns(*stream) {
-                route.push_restart(*stream, cut.filter(|cut| cut == stream), &anew);
+            let mine = cut.filter(|cut| cut == stream);
+            if mine.is_some() || anew.concerns(*stream) {
+                route.push_restart(*stream, mine, &anew);
             }
         }
         let cut = cut.filter(|cut| !self.streams.contains_key(cut));

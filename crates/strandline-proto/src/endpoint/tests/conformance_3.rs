@@ -8,7 +8,7 @@ use super::raw::*;
 use super::*;
 
 /// Returns the causes in the ERROR or ABORT of a packet.
-fn causes(sent: &Sent) -> Vec<(u16, Vec<u8>)> {
+pub(super) fn causes(sent: &Sent) -> Vec<(u16, Vec<u8>)> {
     for chunk in chunks(sent) {
         if let Chunk::Error(strandline_wire::Error { causes })
         | Chunk::Abort(strandline_wire::Abort { causes, .. }) = chunk

@@ -2,6 +2,7 @@
 
 mod cookies;
 mod data;
+mod forward_tsn;
 mod framing;
 mod sacks;
 mod tags;

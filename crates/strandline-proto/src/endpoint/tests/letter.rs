@@ -318,9 +318,10 @@ fn chunks_and_parameters_of_rfc_9260_and_no_others() {
 }
 
 /// With the default parameters others see the same, and PAD (RFC 4820), whose type tells receivers to skip it without
-/// a report if they do not know it.
+/// a report if they do not know it. Only Forward-TSN-Supported (RFC 3758) in the INIT asks for one, which the INIT ACK
+/// carries.
 #[test]
-fn default_init_triggers_no_reports() {
+fn default_extensions_are_skipped_by_others() {
     let pair = a_life(config);
     let known: BTreeSet<u8> = (kind::DATA..=kind::COOKIE_ACK).chain([kind::SHUTDOWN_COMPLETE]).collect();
     let sent = kinds_of(&pair);
@@ -330,10 +331,12 @@ fn default_init_triggers_no_reports() {
     for never in [kind::ABORT, kind::ERROR] {
         assert!(!sent.contains(&never), "{never}");
     }
-    // IPv4 Address, State Cookie, and Supported Extensions, which others skip without a report.
+    // IPv4 Address, State Cookie, and the declarations of extensions.
     let supported = strandline_wire::parameter::kind::SUPPORTED_EXTENSIONS;
-    assert_eq!(parameters(&pair.log), BTreeSet::from([5, 7, supported]));
+    let forward_tsn = strandline_wire::parameter::kind::FORWARD_TSN_SUPPORTED;
+    assert_eq!(parameters(&pair.log), BTreeSet::from([5, 7, supported, forward_tsn]));
     assert_eq!(supported >> 14, 0b10, "skip, and do not report");
+    assert_eq!(forward_tsn >> 14, 0b11, "skip, and report");
     // Flags that RFC 9260 does not define are 0: there are only I, U, B and E of DATA.
     for sent in &pair.log {
         for raw in Packet::parse(&sent.bytes).unwrap().chunks().flatten() {

@@ -55,6 +55,7 @@ impl ByTsn {
         let before = match (&self.held, place) {
             (Some(held), Place::Next) => match &held.open {
                 Some(open) => Some(Neighbour::Joined(open.header)),
+                None if held.follows_given_up(data.tsn) => None,
                 None => Some(Neighbour::Apart),
             },
             (None, Place::Next) => Some(Neighbour::Apart),
@@ -93,7 +94,14 @@ impl ByTsn {
         if place != Place::Next {
             return held.take_beyond(data, cx);
         }
-        let open = held.open.get_or_insert_with(|| Open::new(Header::of(data), data.tsn));
+        let open = match &mut held.open {
+            Some(open) => open,
+            None if data.beginning => held.open.insert(Open::new(Header::of(data), data.tsn)),
+            None => {
+                held.given_up = (!data.ending).then_some(data.tsn);
+                return None;
+            }
+        };
         open.append(data.tsn, data.payload, &held.lengths, cx.arena);
         cx.window.charge(data.payload.len());
         if data.ending { held.finish_open(cx.window, cx.order) } else { None }
@@ -106,6 +114,10 @@ impl ByTsn {
         let cumulative = cx.map.cumulative();
         while let Some(run) = held.take_reached(cumulative) {
             release_run(cx.window, &run);
+            if !run.begins && held.open.is_none() && held.follows_given_up(run.first) {
+                held.given_up = run.open_end();
+                continue;
+            }
             cx.window.charge(run.bytes);
             let open = match &mut held.open {
                 Some(open) if !run.begins && open.header == run.header && open.last.next() == run.first => {
@@ -166,15 +178,48 @@ impl ByTsn {
         }
     }
 
+    pub(super) fn give_up(&mut self, next: Tsn, map: &TsnMap, window: &mut Window) -> Option<StreamId> {
+        let last = next.previous();
+        let arrived = map.contains(last);
+        if self.held.is_none() && arrived {
+            return None;
+        }
+        let held = self.held.get_or_insert_default();
+        // The TSN after its last fragment is missing.
+        let open = held.open.take();
+        window.release(open.as_ref().map_or(0, |open| open.data.len()));
+        held.given_up = (!arrived).then_some(last);
+        while let Some(lowest) = held.runs.first_entry() {
+            let run = lowest.get();
+            if run.first.is_at_or_after(next) || (run.begins && run.after().is_at_or_after(next)) {
+                break;
+            }
+            let run = lowest.remove();
+            release_run(window, &run);
+            if run.after().is_at_or_after(next) {
+                held.given_up = run.open_end();
+            }
+        }
+        open.filter(|open| !open.begins).map(|open| open.header.stream)
+    }
+
+    pub(super) fn drop_past(&mut self, order: &StreamOrder, window: &mut Window) {
+        let Some(held) = &mut self.held else { return };
+        if let Some(open) = held.open.take_if(|open| open.header.is_past(order)) {
+            window.release(open.data.len());
+            held.given_up = Some(open.last);
+        }
+    }
+
     pub(super) fn cost(&self) -> usize {
         let Some(held) = &self.held else { return 0 };
         let open = held.open.as_ref().map_or(0, |open| open.data.len());
         open + held.runs.values().map(|run| run.bytes + run.fragments.len() * HELD_COST).sum::<usize>()
     }
 
-    pub(super) fn release_idle(&mut self) {
+    pub(super) fn release_idle(&mut self, cumulative: Tsn) {
         match &mut self.held {
-            Some(held) if !held.is_empty() => held.unpin(),
+            Some(held) if !held.is_empty() || held.given_up == Some(cumulative) => held.unpin(),
             _ => self.held = None,
         }
     }
@@ -281,6 +326,11 @@ impl Run {
     fn after(&self) -> Tsn {
         self.first + self.fragments.len() as u32
     }
+
+    /// Returns its last TSN if that does not end the message.
+    fn open_end(&self) -> Option<Tsn> {
+        (!self.ends).then(|| self.after().previous())
+    }
 }
 
 /// The state at the border of a TSN, as far as its neighbour has arrived.
@@ -299,11 +349,19 @@ struct Held {
     lengths: Lengths,
     /// Runs by their first TSN, all beyond the cumulative TSN. Adjacent runs of one message are always joined.
     runs: BTreeMap<Key, Run>,
+    /// The last TSN of what the peer gave up, if it may be in the middle of a message: fragments that directly follow it
+    /// are dropped.
+    given_up: Option<Tsn>,
 }
 
 impl Held {
     fn is_empty(&self) -> bool {
         self.open.is_none() && self.runs.is_empty()
+    }
+
+    /// Returns true if a fragment may be the next one of a message that the peer gave up.
+    fn follows_given_up(&self, tsn: Tsn) -> bool {
+        self.given_up == Some(tsn.previous())
     }
 
     /// Returns whether the chunk before `tsn`, which has arrived and is beyond the cumulative TSN, expects a

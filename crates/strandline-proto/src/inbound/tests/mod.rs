@@ -4,6 +4,7 @@ mod acknowledge;
 mod buffer;
 mod deliver;
 mod fragments;
+mod given_up;
 mod memory;
 mod model;
 

@@ -9,14 +9,14 @@ use proptest::prelude::*;
 use super::*;
 
 #[derive(Debug, Clone)]
-struct Sent {
+pub(super) struct Sent {
     stream: u16,
     unordered: bool,
     /// Lengths of its fragments.
     fragments: Vec<usize>,
 }
 
-fn traffic() -> impl Strategy<Value = Vec<Sent>> {
+pub(super) fn traffic() -> impl Strategy<Value = Vec<Sent>> {
     let stream = prop_oneof![4 => 0_u16..3, 1 => Just(70), 1 => Just(999)];
     let length = prop_oneof![3 => 1_usize..40, 1 => 1000_usize..1400];
     let message = (stream, prop::bool::weighted(0.3), prop::collection::vec(length, 1..8));
@@ -28,7 +28,7 @@ fn traffic() -> impl Strategy<Value = Vec<Sent>> {
 
 /// What the sender does with each chunk that is still missing, in the order of a generated list.
 #[derive(Debug, Clone, Copy)]
-enum Fate {
+pub(super) enum Fate {
     Arrives,
     Lost,
     Twice,
@@ -36,7 +36,7 @@ enum Fate {
     Late(usize),
 }
 
-fn fate() -> impl Strategy<Value = Fate> {
+pub(super) fn fate() -> impl Strategy<Value = Fate> {
     prop_oneof![
         5 => Just(Fate::Arrives),
         2 => Just(Fate::Lost),
@@ -46,16 +46,16 @@ fn fate() -> impl Strategy<Value = Fate> {
 }
 
 /// The chunks of all messages, with their bytes.
-struct Chunks {
-    first: u32,
+pub(super) struct Chunks {
+    pub(super) first: u32,
     /// Header, flags (beginning, ending) and payload of each chunk, TSNs counting from `first`.
-    all: Vec<(Header, bool, bool, Vec<u8>)>,
+    pub(super) all: Vec<(Header, bool, bool, Vec<u8>)>,
     /// The whole messages in sending order, by stream and order.
     expected: BTreeMap<(u16, bool), VecDeque<Vec<u8>>>,
 }
 
 impl Chunks {
-    fn of(messages: &[Sent], first: u32) -> Self {
+    pub(super) fn of(messages: &[Sent], first: u32) -> Self {
         let mut chunks = Self { first, all: Vec::new(), expected: BTreeMap::new() };
         let mut next_ssn: BTreeMap<u16, u16> = BTreeMap::new();
         for (number, sent) in messages.iter().enumerate() {
@@ -78,7 +78,7 @@ impl Chunks {
         chunks
     }
 
-    fn data(&self, number: usize) -> Data<'_> {
+    pub(super) fn data(&self, number: usize) -> Data<'_> {
         let (header, beginning, ending, payload) = &self.all[number];
         Data {
             tsn: Tsn(self.first.wrapping_add(number as u32)),

@@ -142,3 +142,38 @@ proptest! {
         }
     }
 }
+
+/// A jump clears what is below it and absorbs what follows, like a naive set, across words and the end of the number
+/// space.
+#[test]
+fn skipping_agrees_with_a_set() {
+    let mut random = 7_u32;
+    let mut next = move |below: u32| {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (random >> 8) % below
+    };
+    for round in 0..2000 {
+        let first = Tsn(next(u32::MAX)) + if round % 2 == 0 { 0 } else { u32::MAX - 100 };
+        let mut map = TsnMap::new(first);
+        let mut arrived = std::collections::BTreeSet::new();
+        for _ in 0..next(60) {
+            let offset = 2 + next(if round % 3 == 0 { 400 } else { 40 });
+            if arrived.insert(offset) {
+                map.insert_ahead(first.previous() + offset);
+            }
+        }
+        let to = 1 + next(500);
+        map.skip_to(first.previous() + to + 1);
+        let mut cumulative = to;
+        while arrived.contains(&(cumulative + 1)) {
+            cumulative += 1;
+        }
+        assert_eq!(map.cumulative(), first.previous() + cumulative, "{round}");
+        let left: Vec<u32> = arrived.range(cumulative + 1..).copied().collect();
+        let told = map.gap_blocks().flat_map(|block| block.start..=block.end);
+        assert_eq!(told.map(|offset| cumulative + u32::from(offset)).collect::<Vec<_>>(), left, "{round}");
+        assert_eq!(map.highest(), first.previous() + left.last().copied().unwrap_or(cumulative), "{round}");
+        // No bit of an earlier TSN is left in the ring.
+        assert_eq!(map.ring.iter().map(|word| word.count_ones() as usize).sum::<usize>(), left.len());
+    }
+}

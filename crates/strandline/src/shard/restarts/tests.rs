@@ -38,3 +38,23 @@ fn resets_at_one_position_are_one() {
     restarts.advance(2);
     assert_eq!((restarts.take_due(), restarts.is_empty()), (Some(WHOLE), true));
 }
+
+/// A message that the peer gave up begins nothing anew, and hides no reset at its position.
+#[test]
+fn messages_that_were_given_up() {
+    let given_up = || Restart { cut: Some(StreamId(3)), anew: Anew::Nothing };
+    let reset = Restart { cut: None, anew: Anew::Streams(StreamId(4).into()) };
+    let mut restarts = Restarts::default();
+    restarts.push(1, given_up());
+    assert!(!restarts.cut_is_due());
+    restarts.advance(1);
+    assert!(restarts.cut_is_due());
+    assert_eq!(restarts.take_due(), Some(given_up()));
+    assert!(!given_up().anew.concerns(StreamId(3)));
+    for [first, second] in [[given_up(), reset.clone()], [reset.clone(), given_up()]] {
+        restarts.push(0, first);
+        restarts.push(0, second);
+        let both = Restart { cut: Some(StreamId(3)), ..reset.clone() };
+        assert_eq!((restarts.take_due(), restarts.is_empty()), (Some(both), true));
+    }
+}

@@ -132,3 +132,27 @@ fn resets_concern_later_readers_too() {
         }
     }
 }
+
+/// Only the reader that got a part of a message learns that the peer gave it up.
+#[test]
+fn messages_given_up_concern_their_readers() {
+    let (mut read, mut woken) = (WaitQueue::default(), Vec::new());
+    let mut routes = Routes::new(10_000);
+    for stream in [3, 4] {
+        assert!(routes.claim(StreamId(stream)));
+    }
+    let mut round = |routes: &mut Routes, length| {
+        for stream in [3, 4, 9] {
+            routes.push(message(stream, length), &mut read, &mut woken);
+        }
+    };
+    round(&mut routes, 1);
+    for cut in [3, 9] {
+        routes.push_restart(Restart { cut: Some(StreamId(cut)), anew: Anew::Nothing });
+    }
+    round(&mut routes, 2);
+    let mut all = |stream| std::iter::from_fn(|| pop(&mut routes, stream)).collect::<Vec<_>>();
+    assert_eq!(all(Some(3)), [Some((3, 1)), None, Some((3, 2))]);
+    assert_eq!(all(Some(4)), [Some((4, 1)), Some((4, 2))]);
+    assert_eq!(all(None), [Some((9, 1)), None, Some((9, 2))]);
+}

@@ -1,0 +1,36 @@
+//! FORWARD TSN: data that the peer gives up (RFC 3758 section 3.6).
+
+use strandline_wire::chunk::ForwardTsn;
+
+use super::Association;
+use super::context::Shared;
+use crate::event::Event;
+use crate::inbound::forward::{Cut, on_forward_tsn};
+use crate::time::Time;
+
+/// Processes a FORWARD TSN in a state that accepts data, if the extension was negotiated. Returns false to discard the
+/// rest of the packet.
+#[cold]
+pub(super) fn on_chunk(
+    association: &mut Association,
+    cx: &mut Shared,
+    now: Time,
+    chunk: &ForwardTsn<'_>,
+) -> bool {
+    let inbound = &mut association.inbound;
+    let before = inbound.buffered_bytes();
+    let point = association.config.partial_delivery_point;
+    let outcome = on_forward_tsn(inbound, chunk, &mut cx.arena, point);
+    cx.memory.on_received(before, inbound.buffered_bytes());
+    match outcome {
+        Ok(Some(Cut { stream, unread })) => {
+            cx.event(association.id, Event::PartialDeliveryAborted { stream, unread });
+        }
+        Ok(None) => {}
+        Err(what) => {
+            association.violate(cx, now, what);
+            return false;
+        }
+    }
+    true
+}

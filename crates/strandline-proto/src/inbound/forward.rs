@@ -1,0 +1,88 @@
+//! FORWARD TSN: the peer gives up what is missing up to a TSN (RFC 3758 section 3.6).
+//!
+//! The peer may end its numbering of a message anywhere, so that fragments of it may follow the new cumulative TSN. They
+//! are dropped.
+
+use strandline_wire::chunk::ForwardTsn;
+
+use super::Inbound;
+use super::arena::Arena;
+use super::reassembly::Violation;
+use super::receive::{deliver_waiting, make_waiting_ready};
+use super::tsn_map::AHEAD_MAX;
+use crate::number::{Ssn, StreamId, Tsn};
+
+/// A message of which a part was delivered and that will not be completed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// Its stream.
+    pub(crate) stream: StreamId,
+    /// Number of messages, or parts of some, that `recv` still returns from before its end.
+    pub(crate) unread: usize,
+}
+
+/// Processes a FORWARD TSN. A message under assembly is delivered in parts once it has `partial_delivery_point` bytes.
+/// Returns a message that is cut off.
+///
+/// Streams that don't exist, and SSNs that the peer cannot have given up, are ignored: nothing of them is missing here.
+pub(crate) fn on_forward_tsn(
+    inbound: &mut Inbound,
+    chunk: &ForwardTsn<'_>,
+    arena: &mut Arena,
+    partial_delivery_point: u32,
+) -> Result<Option<Cut>, Violation> {
+    inbound.sack.on_chunk(false);
+    let (before, last) = (inbound.map.cumulative(), chunk.new_cumulative_tsn());
+    if inbound.map.has_gaps() || !last.is_after(before) {
+        // One that is out of date repeats what was acknowledged: the SACK may have been lost.
+        inbound.sack.on_trouble();
+    }
+    let tsns = last.distance_from(before);
+    if !last.is_after(before) || is_barred(inbound, chunk, tsns) {
+        return Ok(None);
+    }
+    let next = last.next();
+    let unread = inbound.ready.len();
+    let stream = inbound.reassembly.give_up(next, &inbound.map, &mut inbound.window);
+    inbound.map.skip_to(next);
+    for (stream, ssn) in chunk.skipped() {
+        skip(inbound, stream, ssn, tsns);
+    }
+    inbound.on_cumulative(arena)?;
+    // One of which only later data is missing, but that is listed.
+    inbound.reassembly.drop_past(&inbound.order, &mut inbound.window);
+    inbound.hand_over_part(partial_delivery_point as usize);
+    Ok(stream.map(|stream| Cut { stream, unread }))
+}
+
+/// True if the number may be that of a message among `tsns` missing or waiting ones, `ahead` messages after the next one
+/// of its stream. Otherwise it was delivered before, or never sent: each message has a TSN of its own.
+const fn is_ahead(ahead: u16, tsns: u32) -> bool {
+    (ahead as u32) < tsns && (ahead < 1 << 15 || tsns <= AHEAD_MAX)
+}
+
+/// Gives up the messages of a stream up to an SSN that have not arrived, and delivers the others.
+fn skip(inbound: &mut Inbound, stream: StreamId, last: Ssn, tsns: u32) {
+    if stream.0 >= inbound.streams || !is_ahead(last.distance_from(inbound.order.next(stream)), tsns) {
+        return;
+    }
+    while let Some(message) = inbound.order.take_up_to(stream, last) {
+        make_waiting_ready(inbound, message);
+    }
+    inbound.order.go_to(stream, last.next());
+    if inbound.order.has_waiting() {
+        deliver_waiting(inbound, stream);
+    }
+}
+
+/// True if the peer may have sent the chunk after a reset of all numbers that it was asked for and that it has not
+/// answered yet (RFC 6525 section 5.1.4). Its SSNs would then be misunderstood. The peer repeats the chunk.
+#[cold]
+fn is_barred(inbound: &Inbound, chunk: &ForwardTsn<'_>, tsns: u32) -> bool {
+    let Some(overtaking) = inbound.order.overtaking() else { return false };
+    let last: Tsn = chunk.new_cumulative_tsn();
+    chunk.skipped().any(|(stream, ssn)| {
+        let ahead = ssn.distance_from(inbound.order.next(stream));
+        !is_ahead(ahead, tsns) && !overtaking.precedes(ssn, last)
+    })
+}
