@@ -314,7 +314,7 @@ impl Bounds {
             }
             (None, _) => (window / PIECES).min(PIECE_BYTES),
         };
-        let gathered = if sacks > 0 && gathers(&step, window) { GATHERED_BYTES } else { 0 };
+        let gathered = if sacks > 0 && gathers(step, window) { GATHERED_BYTES } else { 0 };
         let unclocked = unclocked.max(gathered);
         // The packet that begins below the limit may exceed it, and a probe is always allowed.
         let most = clocked.max(unclocked) + step.mtu * (1 + step.events.exempt);

@@ -91,7 +91,8 @@ fn burst_gathered_on_short_path() {
     for (srtt, sacks, packets, keeps) in
         [(short, 1, 41, true), (short, 1, 43, false), (short, 0, 41, false), (long, 1, 41, false)]
     {
-        let was = PathStatus { srtt: Some(srtt), ..path(100 * MTU, 50 * MTU) };
+        let mut was = path(100 * MTU, 50 * MTU);
+        was.srtt = Some(srtt);
         let mut bounds = Bounds::default();
         acknowledged(&mut bounds, &was, 1, events(1));
         bounds.clocked.2 = sacks;
