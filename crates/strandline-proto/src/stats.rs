@@ -1,5 +1,9 @@
 //! Counters and snapshots for the application (RFC 9260 sections 11.1.8 and 11.1.11).
 
+mod abandoned;
+
+pub use self::abandoned::{AbandonedByPolicy, AbandonedCounts, AbandonedStats};
+
 use core::net::SocketAddr;
 use core::time::Duration;
 

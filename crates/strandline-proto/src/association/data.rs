@@ -5,6 +5,7 @@ use bytes::Bytes;
 use strandline_wire::cause::Cause;
 use strandline_wire::chunk::{Data, Sack};
 
+use super::abandon::settle_timers;
 use super::buffers::{Pressure, send_buffer};
 use super::context::Shared;
 use super::diagnostics::{log_losses, log_mtu_change, log_recovery_end, watches_recovery};
@@ -13,7 +14,7 @@ use super::{Association, State, reconfig};
 use crate::error::SendError;
 use crate::event::{CloseReason, Event, Message, SendInfo};
 use crate::inbound::DataOutcome;
-use crate::outbound::{ASKING_PACKETS, PathAck, Policy, SackOutcome, is_blocked};
+use crate::outbound::{ASKING_PACKETS, PathAck, SackOutcome, is_blocked};
 use crate::path::{PathLoss, PathSack};
 use crate::path_index::PerPath;
 use crate::time::Time;
@@ -31,7 +32,7 @@ impl Association {
         let idle = self.begin_send(pressure)?;
         let (config, paths) = (&self.config, &self.paths);
         let room = |rwnd| send_buffer(config, paths, rwnd, pressure);
-        self.outbound.push(now, (info, Policy::Reliable), data, config, room)?;
+        self.outbound.push(now, info, data, config, room)?;
         self.end_send(now, idle);
         Ok(())
     }
@@ -48,7 +49,7 @@ impl Association {
         let idle = self.begin_send(pressure)?;
         let (config, paths) = (&self.config, &self.paths);
         let room = |rwnd| send_buffer(config, paths, rwnd, pressure);
-        self.outbound.push_slice(now, (info, Policy::Reliable), data, config, room)?;
+        self.outbound.push_slice(now, info, data, config, room)?;
         self.end_send(now, idle);
         Ok(())
     }
@@ -239,6 +240,7 @@ impl Association {
             }
         };
         self.apply_acks(cx, now, acks, cumulative_advanced, in_fast_recovery);
+        settle_timers(self, now);
         self.ask_opened(now);
         self.assert_flights();
         if recovery_due {

@@ -1,6 +1,7 @@
 //! One association: its fields and its interface to the endpoint. Each procedure of RFC 9260 has its own file beside
 //! this one. The halves that send and receive data, and the paths, are sub-states that do not know the association.
 
+pub(crate) mod abandon;
 pub(crate) mod addresses;
 pub(crate) mod buffers;
 mod build;
@@ -51,7 +52,7 @@ use crate::inbound::Inbound;
 use crate::outbound::Outbound;
 use crate::path::{PathSet, Proof};
 use crate::path_index::PathIndex;
-use crate::stats::AssociationStats;
+use crate::stats::{AbandonedStats, AssociationStats};
 use crate::time::Time;
 
 /// The Transmission Control Block (RFC 9260 section 14.2). State that an idle association does not need is behind a
@@ -69,6 +70,8 @@ pub(crate) struct Association {
     pub(crate) outbound: Outbound,
     pub(crate) paths: PathSet,
     pub(crate) stats: AssociationStats,
+    /// What was given up; `None` if nothing was.
+    pub(crate) abandoned: Option<Box<AbandonedStats>>,
     /// Our own Initial TSN, repeated in every INIT and INIT ACK of the set-up.
     initial_tsn: Tsn,
     /// The peer's Initial TSN.
@@ -147,6 +150,7 @@ impl Association {
         self.deadlines
             .earliest()
             .min(self.outbound.loss_deadline())
+            .min(self.outbound.expiry_deadline())
             .min(sack)
             .min(paths)
             .min(self.silence_deadline())

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::abandon::{abandon_due, settle_timers};
 use super::context::Shared;
 use super::counts::UNANSWERED;
 use super::diagnostics::{
@@ -10,6 +11,7 @@ use super::diagnostics::{
 };
 use super::{Association, State, reconfig};
 use crate::outbound::marked_chunks;
+use crate::outbound::partial::forward_again;
 use crate::path_index::{PathIndex, PerPath};
 use crate::time::Time;
 
@@ -28,6 +30,7 @@ impl Association {
     /// Handles expired timers. `transmit` sends delayed acknowledgements and checks the time itself.
     pub(crate) fn handle_timeout(&mut self, cx: &mut Shared, now: Time) {
         self.flags.burst_open = true;
+        abandon_due(self, cx, now);
         if self.deadlines.control <= now {
             self.on_control_timer(cx, now);
         }
@@ -219,6 +222,8 @@ impl Association {
         if path.flight > 0 || self.outbound.has_overdue(index) {
             path.start_rtx(now);
         }
+        forward_again(&mut self.outbound);
+        settle_timers(self, now);
         log_rtx_expiry(self, index, RtxExpiry { chunks, bytes, probing: false }, mtu);
         self.on_window_shrunk(index, false);
         self.assert_flights();
@@ -229,7 +234,7 @@ impl Association {
     /// Sends a tail-loss probe: nothing came back for a while, and the last packets may be lost.
     fn on_probe_timer(&mut self, now: Time, index: PathIndex) {
         let new_allowed = self.paths.data_path() == Some(index) && self.paths.get(index).may_probe_with_new();
-        let marked = self.outbound.on_probe(index, new_allowed);
+        let marked = self.outbound.on_probe(now, index, new_allowed);
         let path = self.paths.get_mut(index);
         path.on_probe(now);
         path.on_lost(marked);

@@ -8,6 +8,7 @@ use strandline_wire::cause::Causes;
 use strandline_wire::chunk::{CookieAck, CookieEcho, Data, Error, Pad};
 use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, DATA_CHUNK_HEADER_LEN, PacketBuilder};
 
+use super::abandon::{abandon_due, write_forward};
 use super::buffers::share_receive_queue;
 use super::context::Shared;
 use super::gather::{allow_gathered, gathers};
@@ -78,6 +79,7 @@ impl Association {
         if !self.wants_transmit(now) {
             return None;
         }
+        abandon_due(self, cx, now);
         if let State::CookieEchoed(_) = self.state {
             return self.transmit_cookie_echo(now, buffer, segments_max);
         }
@@ -155,7 +157,7 @@ impl Association {
 
     /// True if data waits to be sent or retransmitted.
     fn has_data_work(&self) -> bool {
-        self.outbound.has_retransmissions() || self.outbound.has_pending()
+        self.outbound.has_retransmissions() || self.outbound.has_pending() || self.outbound.forward_due()
     }
 
     /// Begins an opportunity to send: allows a burst beyond what was just acknowledged (section 6.1 rule D).
@@ -285,6 +287,9 @@ impl Association {
                 self.on_sack_written(index, packet.len());
                 self.stats.sacks_sent += u32::from(answers);
             }
+        }
+        if data_ready {
+            write_forward(self, now, index, &mut packet);
         }
         if data_ready && self.ecn.is_some() && self.data_may_go(index) {
             self.write_cwr(&mut packet);

@@ -9,17 +9,18 @@ use rand_core::RngCore;
 use super::Endpoint;
 use super::demux::PeerKey;
 use super::table::Table;
+use crate::association::abandon::make_room;
 use crate::association::buffers::Pressure;
 use crate::association::context::{Shared, is_unicast};
 use crate::association::{Association, Opening};
 use crate::config::{AssociationConfig, PATHS_MAX, StreamScheduler};
 use crate::congestion::Algorithm;
 use crate::error::{ConfigureError, ConnectError, ListenError, PathError, SendError, UnknownAssociation};
-use crate::event::{AssociationId, Message, PathChange, SendInfo};
+use crate::event::{AssociationId, Message, PathChange, Reliability, SendInfo};
 use crate::number::{StreamId, Tsn};
 use crate::path::PathState;
 use crate::path_index::PathIndex;
-use crate::stats::{MemoryReport, PathStatus, SentAgain, Status};
+use crate::stats::{AbandonedStats, MemoryReport, PathStatus, SentAgain, Status};
 use crate::time::Time;
 use crate::zone;
 
@@ -206,7 +207,9 @@ impl Endpoint {
         data: &mut Bytes,
     ) -> Result<(), SendError> {
         let len = data.len();
-        self.send_with(now, id, len, |association, pressure| association.send(now, info, data, pressure))
+        self.send_with(now, id, (info, len), |association, pressure| {
+            association.send(now, info, data, pressure)
+        })
     }
 
     /// As [`send`](Self::send), but copies the bytes of a slice. Messages of up to 8 KiB need no allocation, and
@@ -221,7 +224,7 @@ impl Endpoint {
         info: SendInfo,
         data: &[u8],
     ) -> Result<(), SendError> {
-        self.send_with(now, id, data.len(), |association, pressure| {
+        self.send_with(now, id, (info, data.len()), |association, pressure| {
             association.send_slice(now, info, data, pressure)
         })
     }
@@ -231,18 +234,23 @@ impl Endpoint {
         &mut self,
         now: Time,
         id: AssociationId,
-        len: usize,
-        give: impl FnOnce(&mut Association, Pressure) -> Result<(), SendError>,
+        (info, len): (SendInfo, usize),
+        mut give: impl FnMut(&mut Association, Pressure) -> Result<(), SendError>,
     ) -> Result<(), SendError> {
         let association = self.table.by_id_mut(id).ok_or(SendError::Closed)?;
         let timed = association.idle_deadline() != Time::MAX;
-        give(association, self.shared.send_pressure())?;
+        let mut given = give(association, self.shared.send_pressure());
+        if given == Err(SendError::WouldBlock) && make_room(association, &mut self.shared, now, &info, len) {
+            given = give(association, self.shared.send_pressure());
+        }
+        given?;
         self.shared.memory.on_given(len);
         if !association.flags().queued && association.wants_transmit(now) {
             self.queue(id.slot);
         }
-        // A message makes nothing due earlier, unless the time to release idle buffers was not set.
-        if !timed {
+        // A message makes nothing due earlier, unless its lifetime is limited or the time to release idle buffers was not
+        // set.
+        if !timed || info.reliability != Reliability::Full {
             self.reschedule(id.slot);
         }
         Ok(())
@@ -497,6 +505,14 @@ impl Endpoint {
     pub fn send_space(&self, id: AssociationId) -> usize {
         let pressure = self.shared.send_pressure();
         self.table.by_id(id).map_or(0, |association| association.send_space(pressure))
+    }
+
+    /// Returns the number of messages that were given up because of their limits; `None` if the association does not
+    /// exist.
+    #[must_use]
+    pub fn abandoned(&self, id: AssociationId) -> Option<AbandonedStats> {
+        let association = self.table.by_id(id)?;
+        Some(association.abandoned.as_deref().cloned().unwrap_or_default())
     }
 
     /// Returns true if the send buffer is full, and `send` accepts a message of `len` bytes on this stream all the same:

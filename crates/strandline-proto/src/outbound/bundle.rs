@@ -50,7 +50,7 @@ impl Outbound {
         packet: &mut PacketBuilder<'_>,
     ) -> Bundled {
         let mut bundled = Bundled::default();
-        let Some(Busy { queue, sent: SendWindow { outstanding, rack, .. }, messages }) =
+        let Some(Busy { queue, sent: SendWindow { outstanding, rack, .. }, messages, .. }) =
             self.busy.as_deref_mut()
         else {
             return bundled;

@@ -218,7 +218,7 @@ impl ByTime<'_> {
         let Self { rack, outstanding, gaps } = self;
         let mut found = PerPath::<Gap>::default();
         if let Some(path) = outstanding.only_path() {
-            let first = (!gaps.is_empty()).then_some(0);
+            let first = (!gaps.is_empty()).then(|| outstanding.abandoned_first(LOOKED_AT_MAX));
             found[path] = Gap { first, behind: outstanding.gap_acked_bytes() };
         } else {
             let named = gaps.last().map_or(0, |last| last + 1);
@@ -226,7 +226,7 @@ impl ByTime<'_> {
                 let gap = &mut found[record.path];
                 match (record.state(), gap.first) {
                     (State::GapAcked, Some(_)) => gap.behind += u32::from(record.len),
-                    (State::GapAcked, None) => {}
+                    (State::GapAcked, None) | (State::Abandoned, _) => {}
                     (_, first) => gap.first = first.or(Some(index)),
                 }
             }
@@ -449,8 +449,9 @@ impl ByTime<'_> {
     }
 
     /// Marks the data of a tail-loss probe without new data: the highest chunk in flight on the path (RFC 8985 section
-    /// 7.3) among those that SACKs have room to report. Returns its bytes, which leave the flight.
-    pub(super) fn on_probe(&mut self, path: PathIndex) -> u32 {
+    /// 7.3) among those that SACKs have room to report, unless `may_probe` denies it. Returns its bytes, which leave the
+    /// flight.
+    pub(super) fn on_probe(&mut self, path: PathIndex, may_probe: impl Fn(Tsn, &Record) -> bool) -> u32 {
         let outstanding = &mut *self.outstanding;
         let in_flight = |index: &usize| {
             outstanding
@@ -462,7 +463,9 @@ impl ByTime<'_> {
         let Some(index) = named.find(in_flight) else { return 0 };
         let sent = self.transmission(index);
         let tsn = self.outstanding.tsn(index);
-        let Some(record) = self.outstanding.get_mut(index) else { return 0 };
+        let Some(record) = self.outstanding.get_mut(index).filter(|record| may_probe(tsn, record)) else {
+            return 0;
+        };
         record.set(FAST_MARKED | PROBE);
         let len = record.chunk_len();
         self.outstanding.change(index, State::Marked);
@@ -483,7 +486,7 @@ fn mark_first(
     for index in 0..outstanding.len() {
         let tsn = outstanding.tsn(index);
         let Some(record) = outstanding.get_mut(index) else { break };
-        if record.path != path || record.state() == State::GapAcked {
+        if record.path != path || record.is_settled() {
             continue;
         }
         let len = record.chunk_len();
@@ -496,7 +499,7 @@ fn mark_first(
         match record.state() {
             State::InFlight => bytes += len,
             State::Overdue => {}
-            State::Marked | State::GapAcked => continue,
+            State::Marked | State::GapAcked | State::Abandoned => continue,
         }
         outstanding.change(index, State::Marked);
     }

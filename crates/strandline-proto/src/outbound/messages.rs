@@ -5,23 +5,25 @@
 //! last chunk leaves the send window after all others, and takes the message with it: what is outstanding of a message
 //! needs no counter.
 
+use core::time::Duration;
+
 use bytes::Bytes;
 use strandline_wire::Data;
 
 use super::copies::{Copies, Place};
 use super::fragment::Rest;
-use crate::event::{FailedMessage, FailureCause, SendInfo};
+use crate::event::{FailedMessage, FailureCause, Reliability, SendInfo};
 use crate::number::{Ssn, Tsn};
 use crate::reconfiguration::Streams;
 use crate::time::Time;
 
 /// Identifies a message while it is in the slab. Keys are reused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct MessageKey(u32);
 
 impl MessageKey {
     /// No message: out of the bounds of every slab.
-    const NONE: Self = Self(u32::MAX);
+    pub(super) const NONE: Self = Self(u32::MAX);
 
     #[inline]
     const fn index(self) -> usize {
@@ -29,13 +31,14 @@ impl MessageKey {
     }
 }
 
-/// How long a message is transmitted and retransmitted (RFC 7496 section 3).
-///
-/// A lifetime, a limit of retransmissions or a priority becomes a variant; [`Message::new`] stores what it needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Policy {
-    /// Until it is acknowledged.
-    Reliable,
+/// Granularity of lifetimes: messages that expire together are given up together.
+pub(super) const EXPIRY_STEP: Duration = Duration::from_millis(1);
+
+/// Returns the end of a lifetime.
+fn expiry(now: Time, millis: u32) -> Time {
+    let end = now + Duration::from_millis(u64::from(millis));
+    let step_ns = EXPIRY_STEP.as_nanos() as u64;
+    Time::from_nanos(end.as_nanos().checked_next_multiple_of(step_ns).unwrap_or(u64::MAX))
 }
 
 /// Where a message's bytes are.
@@ -80,17 +83,21 @@ pub(super) struct Message {
     pub(super) ssn: Ssn,
     /// Bytes that have a TSN.
     sent: u32,
+    /// When it is given up; `Time::MAX` if its lifetime is not limited.
+    pub(super) expires_at: Time,
     /// The next message of its [`List`], or the next free entry of the slab.
     next: MessageKey,
 }
 
 impl Message {
-    /// Creates a message that is pushed at `_now`. A policy with a limit adds a field here: the end of its lifetime, which
-    /// counts from `_now` (RFC 3758 section 4.1), or the retransmissions that are left.
+    /// Creates a message that is given at `now`, from which its lifetime counts.
     #[inline]
-    pub(super) fn new(_now: Time, info: SendInfo, policy: Policy, payload: Payload) -> Self {
-        let Policy::Reliable = policy;
-        Self { payload, info, ssn: Ssn(0), sent: 0, next: MessageKey::NONE }
+    pub(super) fn new(now: Time, info: SendInfo, payload: Payload) -> Self {
+        let expires_at = match info.reliability {
+            Reliability::Lifetime { millis } => expiry(now, millis),
+            _ => Time::MAX,
+        };
+        Self { payload, info, ssn: Ssn(0), sent: 0, expires_at, next: MessageKey::NONE }
     }
 
     /// Returns the bytes of user data.

@@ -98,8 +98,8 @@ pub(super) fn count_misses(
     let mut marked = false;
     for index in gaps.holes(limit).flatten() {
         let Some(record) = outstanding.get_mut(index) else { break };
-        if record.state() == State::GapAcked {
-            continue; // Revoked by this SACK, which counts its one indication.
+        if record.is_settled() {
+            continue; // Given up, or revoked by this SACK, which counts its one indication.
         }
         let lowest = &mut lowest[record.path];
         *lowest = (*lowest).min(index);
@@ -136,7 +136,7 @@ pub(super) fn find_lowest(
             return lowest.map(|index| if index == usize::MAX { 0 } else { index });
         }
         let lowest = &mut lowest[record.path];
-        if record.state() != State::GapAcked && *lowest == usize::MAX {
+        if !record.is_settled() && *lowest == usize::MAX {
             *lowest = index;
             wanted -= usize::from(acked[record.path] != usize::MAX);
         }

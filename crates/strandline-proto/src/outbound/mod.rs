@@ -24,6 +24,7 @@ mod messages;
 mod miss_indications;
 mod on_sack;
 mod outstanding;
+pub(crate) mod partial;
 mod queue;
 mod rack;
 pub(crate) mod reconfigure;
@@ -44,7 +45,6 @@ mod tests;
 pub(crate) use ack::{PathAck, SackOutcome};
 pub(crate) use bundle::{Bundled, Urgency};
 pub(crate) use frto::ASKING_PACKETS;
-pub(crate) use messages::Policy;
 pub(crate) use retransmit::Retransmission;
 pub(crate) use state::{is_blocked, marked_chunks};
 
@@ -53,7 +53,7 @@ use strandline_wire::{Data, Sack};
 
 use crate::config::{AssociationConfig, Recovery, StreamScheduler};
 use crate::error::SendError;
-use crate::event::{FailedMessage, FailureCause, SendInfo};
+use crate::event::{FailedMessage, FailureCause, Reliability, SendInfo};
 use crate::number::{StreamId, Tsn};
 use crate::path_index::{PathIndex, PerPath};
 use crate::stats::SentAgain;
@@ -62,7 +62,10 @@ use crate::time::Time;
 use copies::COPY_MAX;
 use messages::{Message, Messages, Payload};
 use on_sack::{Cumulative, Progress};
-use outstanding::{FAST_MARKED, Piece, RESENT, State};
+#[cfg(test)]
+use outstanding::State;
+use outstanding::{FAST_MARKED, Piece, RESENT};
+use partial::Partial;
 use queue::Queue;
 use rack::Learnt;
 use send_window::SendWindow;
@@ -122,6 +125,8 @@ pub(crate) struct Busy {
     queue: Queue,
     sent: SendWindow,
     messages: Messages,
+    /// Allocated with the first message that has a limit.
+    partial: Option<Box<Partial>>,
 }
 
 impl Busy {
@@ -133,12 +138,22 @@ impl Busy {
     ) -> Self {
         let scheduler = scheduler.unwrap_or(config.stream_scheduler);
         let queue = Queue::new(scheduler, config.send_buffer_start());
-        Self { queue, sent: SendWindow::new(next, config.recovery, learnt), messages: Messages::default() }
+        let sent = SendWindow::new(next, config.recovery, learnt);
+        Self { queue, sent, messages: Messages::default(), partial: None }
+    }
+
+    #[inline]
+    fn push(&mut self, message: Message) {
+        let limited = message.info.reliability != Reliability::Full;
+        let key = self.queue.push(&mut self.messages, message);
+        if limited {
+            self.partial.get_or_insert_default().on_pushed(key, &self.messages);
+        }
     }
 
     fn knowing_nothing(next: Tsn) -> Self {
         let sent = SendWindow::new(next, Recovery::Rfc9260, Learnt::default());
-        Self { queue: Queue::default(), sent, messages: Messages::default() }
+        Self { queue: Queue::default(), sent, messages: Messages::default(), partial: None }
     }
 }
 
@@ -185,16 +200,16 @@ impl Outbound {
     pub(crate) fn push(
         &mut self,
         now: Time,
-        (info, policy): (SendInfo, Policy),
+        info: SendInfo,
         data: &mut Bytes,
         config: &AssociationConfig,
         send_buffer: impl FnOnce(u32) -> u32,
     ) -> Result<(), SendError> {
-        let Busy { queue, messages, .. } = self.room_for(info, data.len(), config, send_buffer)?;
+        let busy = self.room_for(info, data.len(), config, send_buffer)?;
         let data = core::mem::take(data);
         let small = data.len() <= SHARED_COPY_MAX;
-        let payload = if small { messages.copy(&data) } else { Payload::Shared(data) };
-        queue.push(messages, Message::new(now, info, policy, payload));
+        let payload = if small { busy.messages.copy(&data) } else { Payload::Shared(data) };
+        busy.push(Message::new(now, info, payload));
         Ok(())
     }
 
@@ -206,15 +221,16 @@ impl Outbound {
     pub(crate) fn push_slice(
         &mut self,
         now: Time,
-        (info, policy): (SendInfo, Policy),
+        info: SendInfo,
         data: &[u8],
         config: &AssociationConfig,
         send_buffer: impl FnOnce(u32) -> u32,
     ) -> Result<(), SendError> {
-        let Busy { queue, messages, .. } = self.room_for(info, data.len(), config, send_buffer)?;
+        let busy = self.room_for(info, data.len(), config, send_buffer)?;
         let small = data.len() <= COPY_MAX;
-        let payload = if small { messages.copy(data) } else { Payload::Shared(Bytes::copy_from_slice(data)) };
-        queue.push(messages, Message::new(now, info, policy, payload));
+        let payload =
+            if small { busy.messages.copy(data) } else { Payload::Shared(Bytes::copy_from_slice(data)) };
+        busy.push(Message::new(now, info, payload));
         Ok(())
     }
 
@@ -277,7 +293,7 @@ impl Outbound {
     pub(crate) fn fail_all(&mut self, cause: FailureCause) -> Vec<FailedMessage> {
         self.idle_next = self.next_tsn();
         let Some(busy) = self.busy.take() else { return Vec::new() };
-        let Busy { queue, sent, mut messages } = *busy;
+        let Busy { queue, sent, mut messages, .. } = *busy;
         let unsent = queue.into_keys(&mut messages);
         let keys = sent.outstanding.messages().chain(unsent);
         keys.filter_map(|key| messages.fail(key, cause)).collect()
@@ -303,8 +319,14 @@ impl Outbound {
         path: PathIndex,
         space: usize,
     ) -> Option<Data<'_>> {
-        let Busy { sent, messages, .. } = self.busy.as_deref_mut()?;
+        let Busy { sent, messages, partial, .. } = self.busy.as_deref_mut()?;
         let index = sent.resend_next(now, path, space)?;
+        if let Some(partial) = partial
+            && let Some(message) =
+                sent.outstanding.get(index).and_then(|record| messages.get(record.message()?))
+        {
+            partial.on_resent(sent.outstanding.tsn(index), &message.info);
+        }
         let data = sent.outstanding.chunk(index, messages)?;
         self.window.spend(data.payload.len());
         Some(data)
@@ -325,7 +347,7 @@ impl Outbound {
         space: usize,
         packet_space: usize,
     ) -> Option<Data<'_>> {
-        let Busy { queue, sent: SendWindow { outstanding, rack, .. }, messages } =
+        let Busy { queue, sent: SendWindow { outstanding, rack, .. }, messages, .. } =
             self.busy.as_deref_mut()?;
         if outstanding.marked() > 0 || outstanding.is_full() {
             return None;
@@ -375,8 +397,7 @@ impl Outbound {
     pub(crate) fn is_earliest_outstanding(&self, tsn: Tsn, path: PathIndex) -> bool {
         let Some(sent) = self.sent() else { return false };
         let Some(index) = sent.outstanding.index_of(tsn) else { return false };
-        let earlier =
-            |path| sent.outstanding.range(0, index).any(|r| r.path == path && r.state() != State::GapAcked);
+        let earlier = |path| sent.outstanding.range(0, index).any(|r| r.path == path && !r.is_settled());
         !earlier(path)
     }
 
@@ -472,6 +493,9 @@ impl Outbound {
         let lowest = outstanding.get(0).map(|record| usize::from(record.len));
         let opened = self.window.update(sack.a_rwnd(), outstanding.in_flight_bytes(), lowest);
         self.window_opened = opened && !progress.newly_acked;
+        if let Some(partial) = &mut busy.partial {
+            partial.advance(now, &busy.sent, true);
+        }
         Self::outcome(busy, steps, progress)
     }
 
@@ -491,6 +515,9 @@ impl Outbound {
         let progress = busy.sent.acknowledge_cumulatively(now, steps, &mut busy.messages, paths);
         if progress.newly_acked {
             self.window.on_shutdown_acked();
+        }
+        if let Some(partial) = &mut busy.partial {
+            partial.advance(now, &busy.sent, false);
         }
         Self::outcome(busy, steps, progress)
     }

@@ -155,6 +155,9 @@ impl SendWindow {
         let mut highest = 0;
         for run in gaps.added() {
             for index in usize::from(run.start)..=usize::from(run.end) {
+                if outstanding.get(index).is_some_and(|record| record.state() == State::Abandoned) {
+                    continue;
+                }
                 let Some(record) = outstanding.change(index, State::GapAcked) else { break };
                 let (at, timed) = (outstanding.sent_at(index), !outstanding.is_unnamed(index));
                 if credit(&record, (at, timed), &mut paths[record.path]) {

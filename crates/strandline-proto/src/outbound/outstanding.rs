@@ -4,9 +4,10 @@
 //! message in the slab ([`Messages`]), which stays whole until its last chunk leaves, so that a failure can report it
 //! whole. Sending times are stored for each instant, in [`SendTimes`].
 //!
-//! A chunk is in one of four states. `change` moves it from one to another, and `release` removes whole runs of chunks
+//! A chunk is in one of five states. `change` moves it from one to another, and `release` removes whole runs of chunks
 //! in one state: the sums of each state balance because they are maintained there.
 
+mod abandoned;
 mod questions;
 
 use std::collections::VecDeque;
@@ -36,6 +37,9 @@ pub(super) enum State {
     /// So late that it must have left the network, while no SACK had room to report whether it arrived; does not
     /// count as flight.
     Overdue,
+    /// Given up (RFC 3758): as if it were acknowledged, except that the peer must be told to skip it. It stays in this
+    /// state, and its record no longer refers to a message; see [`abandon`](Outstanding::abandon).
+    Abandoned,
 }
 
 /// A chunk that was sent.
@@ -93,6 +97,11 @@ impl Record {
         self.state
     }
 
+    /// True if nothing remains to be done for the chunk: the peer has it, or it was given up.
+    pub(super) const fn is_settled(&self) -> bool {
+        matches!(self.state, State::GapAcked | State::Abandoned)
+    }
+
     /// Returns path, state and credit as a number: records with the same number can leave together.
     #[inline]
     const fn alike(&self) -> u32 {
@@ -124,6 +133,8 @@ pub(super) struct Outstanding {
     /// Bytes of all records.
     bytes: u32,
     marked: u32,
+    /// Number of times that a chunk was marked, wrapping.
+    marks: u32,
     /// No record below this index is marked.
     marked_from: usize,
     /// Bytes of the records acknowledged by gap blocks.
@@ -193,6 +204,7 @@ impl Outstanding {
             in_flight_bytes: 0,
             bytes: 0,
             marked: 0,
+            marks: 0,
             marked_from: 0,
             gap_acked_bytes: 0,
             overdue: PerPath::default(),
@@ -251,15 +263,18 @@ impl Outstanding {
             State::Marked => self.marked -= 1,
             State::GapAcked => self.gap_acked_bytes -= len,
             State::Overdue => self.overdue[before.path] -= 1,
+            State::Abandoned => self.bytes += len,
         }
         match to {
             State::InFlight => self.in_flight_bytes += len,
             State::Marked => {
                 self.marked += 1;
+                self.marks = self.marks.wrapping_add(1);
                 self.marked_from = self.marked_from.min(index);
             }
             State::GapAcked => self.gap_acked_bytes += len,
             State::Overdue => self.overdue[before.path] += 1,
+            State::Abandoned => self.bytes -= len,
         }
         Some(before)
     }
@@ -307,12 +322,15 @@ impl Outstanding {
 
     /// Subtracts a run that leaves from the sums.
     pub(super) fn release(&mut self, run: &Run) {
-        self.bytes -= run.payload;
+        if run.state != State::Abandoned {
+            self.bytes -= run.payload;
+        }
         match run.state {
             State::InFlight => self.in_flight_bytes -= run.payload,
             State::Marked => self.marked -= run.chunks,
             State::GapAcked => self.gap_acked_bytes -= run.payload,
             State::Overdue => self.overdue[run.path] -= run.chunks as u16,
+            State::Abandoned => {}
         }
     }
 
@@ -373,8 +391,8 @@ impl Outstanding {
         self.records.get_mut(index)
     }
 
-    /// Returns the message of each chunk, in TSN order.
+    /// Returns the message of each chunk that was not given up, in TSN order.
     pub(super) fn messages(&self) -> impl Iterator<Item = MessageKey> {
-        self.records.iter().map(|record| record.message)
+        self.records.iter().filter(|record| record.state != State::Abandoned).map(|record| record.message)
     }
 }

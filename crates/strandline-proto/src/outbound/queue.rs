@@ -106,9 +106,22 @@ impl Queue {
         self.buffered_bytes + len > self.limit as usize && self.buffered_bytes > 0
     }
 
-    /// Adds a message for which there is room.
+    /// True if a message of `len` bytes has room once `bytes` bytes and `count` unsent messages have left. The queue holds
+    /// at most `messages_max`.
+    pub(super) fn has_room_after(
+        &self,
+        (len, messages_max): (usize, usize),
+        bytes: usize,
+        count: usize,
+    ) -> bool {
+        let buffered = self.buffered_bytes.saturating_sub(bytes);
+        let waiting = self.waiting.saturating_sub(count);
+        waiting < messages_max && (buffered == 0 || buffered + len <= self.limit as usize)
+    }
+
+    /// Adds a message for which there is room. Returns its key.
     #[inline]
-    pub(super) fn push(&mut self, messages: &mut Messages, message: Message) {
+    pub(super) fn push(&mut self, messages: &mut Messages, message: Message) -> MessageKey {
         self.buffered_bytes += message.len();
         self.waiting += 1;
         let stream = message.info.stream;
@@ -116,11 +129,47 @@ impl Queue {
             && held.concerns(stream)
         {
             let key = messages.insert(message);
-            return held.push(messages, key);
+            held.push(messages, key);
+            return key;
         }
         self.pending_bytes += message.len();
         let key = messages.insert(message);
         self.scheduler.push(messages, stream, key);
+        key
+    }
+
+    /// Removes what was not sent of messages that are given up; the others keep their order. Returns its bytes.
+    pub(super) fn remove(&mut self, messages: &mut Messages, is_due: impl Fn(MessageKey) -> bool) -> usize {
+        let mut all: Vec<_> = core::iter::from_fn(|| self.scheduler.pop(messages)).collect();
+        // A message that is under way must be the first one of its list.
+        all.sort_by_key(|key| Some(*key) != self.under_way);
+        self.under_way.take_if(|key| is_due(*key));
+        let mut bytes = 0;
+        for key in all {
+            let Some(message) = messages.get(key) else { continue };
+            let stream = message.info.stream;
+            if !is_due(key) {
+                self.scheduler.push(messages, stream, key);
+                continue;
+            }
+            bytes += message.rest().len;
+            self.waiting -= usize::from(!message.is_begun());
+            if let Some(held) = &mut self.held {
+                held.on_gone(stream);
+            }
+        }
+        self.pending_bytes = self.pending_bytes.saturating_sub(bytes);
+        let Some(held) = &mut self.held else { return bytes };
+        let held_back: Vec<_> = core::iter::from_fn(|| held.pop(messages)).collect();
+        for key in held_back {
+            if is_due(key) {
+                bytes += messages.get(key).map_or(0, Message::len);
+                self.waiting -= 1;
+            } else {
+                held.push(messages, key);
+            }
+        }
+        bytes
     }
 
     /// Remembers to notify the application: once half of the buffer is free, or later if the refused message needs

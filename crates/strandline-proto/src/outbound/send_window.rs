@@ -86,8 +86,11 @@ impl SendWindow {
     fn settle(&mut self, run: &Run, overtaken: usize, ack: &mut PathAck) -> bool {
         let Self { outstanding, rack, .. } = self;
         outstanding.release(run);
-        if run.state == State::GapAcked {
-            return false;
+        match run.state {
+            State::GapAcked => return false,
+            // The peer has skipped it, or has it after all: it answers, but no path is credited (RFC 3758 A2).
+            State::Abandoned => return true,
+            _ => {}
         }
         if run.state == State::InFlight {
             ack.flight_drop += run.bytes;

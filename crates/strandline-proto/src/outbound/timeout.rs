@@ -1,8 +1,9 @@
 //! What timers do to outstanding chunks: T3-rtx (RFC 9260 section 6.3.3), the loss timer and tail-loss probes (RFC 8985).
 
 use super::loss_detection::{ByTime, Newly};
+use super::outstanding::Record;
 use super::send_window::SendWindow;
-use super::{FULL_PACKET, Outbound, PathAck};
+use super::{Busy, FULL_PACKET, Outbound, PathAck};
 use crate::path_index::{PathIndex, PerPath};
 use crate::time::Time;
 
@@ -50,17 +51,25 @@ impl Outbound {
     /// Prepares a packet that may be sent on the path regardless of its window, to learn whether the last packets
     /// were lost: data marked for retransmission, new data if `new_allowed`, or else the highest chunk in flight,
     /// which is marked then. Returns the bytes that left the path's flight.
-    pub(crate) fn on_probe(&mut self, path: PathIndex, new_allowed: bool) -> u32 {
+    pub(crate) fn on_probe(&mut self, now: Time, path: PathIndex, new_allowed: bool) -> u32 {
         let pending = self.pending_bytes();
         let sendable = pending > 0 && pending.min(FULL_PACKET) <= self.window.rwnd() as usize;
-        let marked = mark(self, |sent| {
-            let outstanding = &sent.outstanding;
-            if outstanding.marked() > 0 || (new_allowed && sendable && !outstanding.is_full()) {
-                return 0;
-            }
-            sent.by_time().map_or(0, |mut by_time| by_time.on_probe(path))
-        });
-        marked.unwrap_or(0)
+        let Some(Busy { sent, messages, partial, .. }) = self.busy.as_deref_mut() else { return 0 };
+        let outstanding = &sent.outstanding;
+        if outstanding.marked() > 0 || (new_allowed && sendable && !outstanding.is_full()) {
+            return 0;
+        }
+        // A chunk that must not be retransmitted probes nothing: its loss ends its message.
+        let may_probe = |tsn, record: &Record| {
+            let message = || messages.get(record.message()?);
+            partial
+                .as_ref()
+                .is_none_or(|partial| message().is_none_or(|message| partial.may_probe(now, tsn, message)))
+        };
+        let in_flight = outstanding.in_flight_bytes();
+        let marked = sent.by_time().map_or(0, |mut by_time| by_time.on_probe(path, may_probe));
+        self.window.give_back(in_flight.saturating_sub(sent.outstanding.in_flight_bytes()));
+        marked
     }
 }
 

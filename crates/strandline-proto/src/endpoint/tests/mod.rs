@@ -24,6 +24,7 @@ mod letter;
 mod limits;
 mod nat;
 mod out_of_the_blue;
+mod partial_reliability;
 mod paths;
 mod raw;
 mod receive_queue;

@@ -6,7 +6,7 @@ use crate::number::StreamId;
 fn message(messages: &mut Messages, stream: u16, len: usize) -> MessageKey {
     let payload = messages.copy(&vec![7; len]);
     let info = SendInfo::on(StreamId(stream));
-    messages.insert(Message::new(Time::ZERO, info, Policy::Reliable, payload))
+    messages.insert(Message::new(Time::ZERO, info, payload))
 }
 
 fn stream(messages: &Messages, key: MessageKey) -> u16 {
@@ -38,7 +38,7 @@ fn fragments_make_the_message() {
     let mut messages = Messages::default();
     let bytes: Vec<u8> = (0..200).collect();
     let payload = Payload::Shared(Bytes::copy_from_slice(&bytes));
-    let key = messages.insert(Message::new(Time::ZERO, SendInfo::default(), Policy::Reliable, payload));
+    let key = messages.insert(Message::new(Time::ZERO, SendInfo::default(), payload));
     let mut sent = Vec::new();
     for len in [50, 149, 1] {
         let rest = messages.get(key).map(Message::rest).unwrap_or(Rest { len: 0, begun: false });

@@ -175,7 +175,7 @@ fn a_loss_that_a_probe_repaired_is_certain() {
     fixture.sack(0, &[(1, 5)]);
     assert_eq!(fixture.tsns(0), [0]);
     fixture.go_on(2);
-    let bytes = fixture.out.on_probe(at(0), false);
+    let bytes = fixture.out.on_probe(Time::ZERO, at(0), false);
     fixture.flight[0] -= bytes;
     assert_eq!(fixture.tsns(0), [7]);
     fixture.go_on(1);

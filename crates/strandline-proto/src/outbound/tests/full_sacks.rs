@@ -93,7 +93,7 @@ fn what_is_unheard_is_still_waited_for() {
 fn a_probe_is_of_what_they_can_name() {
     let mut fixture = after_a_full_sack();
     fixture.wait(250);
-    let bytes = fixture.out.on_probe(at(0), false);
+    let bytes = fixture.out.on_probe(Time::ZERO, at(0), false);
     fixture.flight[0] -= bytes;
     assert_eq!(fixture.tsns(0), [30]);
 }

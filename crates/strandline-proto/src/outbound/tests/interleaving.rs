@@ -136,7 +136,7 @@ fn a_full_buffer_has_room_for_other_streams() {
         config.stream_scheduler = scheduler;
         let mut out = Outbound::new(Tsn(1), u32::MAX, 10);
         let mut push = |stream: u16, len: usize| {
-            let info = (SendInfo::on(StreamId(stream)), Policy::Reliable);
+            let info = SendInfo::on(StreamId(stream));
             out.push_slice(Time::from_nanos(0), info, &vec![0; len], &config, |_| 8000).is_ok()
         };
         assert!(push(1, 4000) && push(1, 4000) && !push(1, 1));

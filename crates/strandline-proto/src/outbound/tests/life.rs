@@ -24,16 +24,15 @@ fn what_can_never_be_sent_is_refused() {
     let mut fixture = Fixture::new();
     let info = SendInfo::default();
     assert_eq!(
-        fixture.out.push(Time::ZERO, (info, Policy::Reliable), &mut Bytes::new(), &fixture.config, |_| {
+        fixture.out.push(Time::ZERO, info, &mut Bytes::new(), &fixture.config, |_| {
             fixture.config.send_buffer_start()
         }),
         Err(SendError::Empty)
     );
     fixture.config.message_size_max = 10;
-    let refused =
-        fixture.out.push(Time::ZERO, (info, Policy::Reliable), &mut message(11), &fixture.config, |_| {
-            fixture.config.send_buffer_start()
-        });
+    let refused = fixture
+        .out
+        .push(Time::ZERO, info, &mut message(11), &fixture.config, |_| fixture.config.send_buffer_start());
     assert_eq!(refused, Err(SendError::TooLarge { size: 11, limit: 10 }));
     assert_eq!(fixture.out.heap_bytes(), 0);
 }
@@ -46,13 +45,9 @@ fn full_send_buffer_blocks_until_half_free() {
         fixture.push(1000);
     }
     assert_eq!(fixture.out.buffered_bytes(), 10_000);
-    let refused = fixture.out.push(
-        Time::ZERO,
-        (SendInfo::default(), Policy::Reliable),
-        &mut message(1),
-        &fixture.config,
-        |_| fixture.config.send_buffer_start(),
-    );
+    let refused = fixture.out.push(Time::ZERO, SendInfo::default(), &mut message(1), &fixture.config, |_| {
+        fixture.config.send_buffer_start()
+    });
     assert_eq!(refused, Err(SendError::WouldBlock));
     assert_eq!(fixture.packets(0).len(), 10);
     assert_eq!(fixture.out.buffered_bytes(), 10_000, "until it is acknowledged");
@@ -83,7 +78,7 @@ fn large_message_waits_for_its_room() {
     }
     let info = SendInfo::default();
     assert_eq!(
-        fixture.out.push(Time::ZERO, (info, Policy::Reliable), &mut message(9000), &fixture.config, |_| {
+        fixture.out.push(Time::ZERO, info, &mut message(9000), &fixture.config, |_| {
             fixture.config.send_buffer_start()
         }),
         Err(SendError::WouldBlock)
@@ -93,9 +88,7 @@ fn large_message_waits_for_its_room() {
     assert!(applied(fixture.sack(4, &[]).0).writable);
     fixture
         .out
-        .push(Time::ZERO, (info, Policy::Reliable), &mut message(9000), &fixture.config, |_| {
-            fixture.config.send_buffer_start()
-        })
+        .push(Time::ZERO, info, &mut message(9000), &fixture.config, |_| fixture.config.send_buffer_start())
         .unwrap();
 }
 
@@ -106,7 +99,7 @@ fn oversized_message_enters_an_empty_buffer() {
     let info = SendInfo::default();
     fixture.push(20_000);
     assert_eq!(
-        fixture.out.push(Time::ZERO, (info, Policy::Reliable), &mut message(20_000), &fixture.config, |_| {
+        fixture.out.push(Time::ZERO, info, &mut message(20_000), &fixture.config, |_| {
             fixture.config.send_buffer_start()
         }),
         Err(SendError::WouldBlock)
@@ -124,13 +117,9 @@ fn number_of_messages_that_wait_is_limited() {
     for _ in 0..4 {
         fixture.push(1);
     }
-    let refused = fixture.out.push(
-        Time::ZERO,
-        (SendInfo::default(), Policy::Reliable),
-        &mut message(1),
-        &fixture.config,
-        |_| fixture.config.send_buffer_start(),
-    );
+    let refused = fixture.out.push(Time::ZERO, SendInfo::default(), &mut message(1), &fixture.config, |_| {
+        fixture.config.send_buffer_start()
+    });
     assert_eq!(refused, Err(SendError::WouldBlock));
     assert!(!fixture.out.take_writable());
     fixture.packet(0);
@@ -148,13 +137,7 @@ fn who_waits_may_ask_again() {
         given += 1;
         fixture
             .out
-            .push(
-                Time::ZERO,
-                (SendInfo::default(), Policy::Reliable),
-                &mut message(60_000),
-                &fixture.config,
-                |_| start,
-            )
+            .push(Time::ZERO, SendInfo::default(), &mut message(60_000), &fixture.config, |_| start)
             .map(|_| given)
     };
     let refused = loop {
@@ -178,7 +161,7 @@ fn failures_are_reported_whole() {
         let info = SendInfo { context: context as u32, ..SendInfo::default() };
         fixture
             .out
-            .push(Time::ZERO, (info, Policy::Reliable), &mut message(len), &fixture.config, |_| {
+            .push(Time::ZERO, info, &mut message(len), &fixture.config, |_| {
                 fixture.config.send_buffer_start()
             })
             .unwrap();
@@ -211,7 +194,7 @@ fn buffer_is_kept_until_all_is_acknowledged() {
     let data = message(2 * FULL);
     fixture
         .out
-        .push(Time::ZERO, (SendInfo::default(), Policy::Reliable), &mut data.clone(), &fixture.config, |_| {
+        .push(Time::ZERO, SendInfo::default(), &mut data.clone(), &fixture.config, |_| {
             fixture.config.send_buffer_start()
         })
         .unwrap();

@@ -69,13 +69,9 @@ impl Rig {
             for len in [5000, 64, 1000] {
                 let info = SendInfo { stream: StreamId((round % 10) as u16), ..SendInfo::default() };
                 self.out
-                    .push(
-                        Time::ZERO,
-                        (info, Policy::Reliable),
-                        &mut self.message.slice(..len),
-                        &self.config,
-                        |_| self.config.send_buffer_start(),
-                    )
+                    .push(Time::ZERO, info, &mut self.message.slice(..len), &self.config, |_| {
+                        self.config.send_buffer_start()
+                    })
                     .unwrap();
             }
             self.send();

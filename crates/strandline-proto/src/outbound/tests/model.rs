@@ -266,7 +266,7 @@ impl Run {
         if self
             .fixture
             .out
-            .push(Time::ZERO, (info, Policy::Reliable), &mut message(len), &self.fixture.config, |_| {
+            .push(Time::ZERO, info, &mut message(len), &self.fixture.config, |_| {
                 self.fixture.config.send_buffer_start()
             })
             .is_ok()

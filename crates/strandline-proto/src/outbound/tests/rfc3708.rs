@@ -122,7 +122,7 @@ fn probes_before_the_time_out_are_copies_too() {
         let mut fixture = Fixture::by_time(3);
         for _ in 0..2 {
             fixture.wait(100);
-            let bytes = fixture.out.on_probe(at(0), false);
+            let bytes = fixture.out.on_probe(Time::ZERO, at(0), false);
             fixture.flight[0] -= bytes;
             assert_eq!(fixture.tsns(0), [2], "the highest");
         }

@@ -6,7 +6,7 @@ use super::*;
 fn new_data_is_the_best_probe() {
     let mut fixture = Fixture::by_time(3);
     fixture.push(FULL);
-    assert_eq!(fixture.out.on_probe(at(0), true), 0);
+    assert_eq!(fixture.out.on_probe(Time::ZERO, at(0), true), 0);
     assert_eq!(fixture.tsns(0), [3]);
 }
 
@@ -14,7 +14,7 @@ fn new_data_is_the_best_probe() {
 #[test]
 fn else_the_last_chunk_goes_again() {
     let mut fixture = Fixture::by_time(3);
-    let bytes = fixture.out.on_probe(at(0), true);
+    let bytes = fixture.out.on_probe(Time::ZERO, at(0), true);
     fixture.flight[0] -= bytes;
     assert_eq!(bytes, ROOM as u32);
     assert_eq!(fixture.tsns(0), [2]);
@@ -28,7 +28,7 @@ fn a_closed_window_leaves_only_what_was_sent() {
     fixture.a_rwnd = 2 * FULL as u32;
     fixture.sack(1, &[]);
     fixture.push(FULL);
-    let bytes = fixture.out.on_probe(at(0), true);
+    let bytes = fixture.out.on_probe(Time::ZERO, at(0), true);
     fixture.flight[0] -= bytes;
     assert_eq!(fixture.tsns(0), [2]);
 }
@@ -41,7 +41,7 @@ fn the_answer_shows_a_lost_tail() {
         let mut fixture = Fixture::by_time(5);
         fixture.sack(2, &[]);
         fixture.wait(200);
-        let bytes = fixture.out.on_probe(at(0), true);
+        let bytes = fixture.out.on_probe(Time::ZERO, at(0), true);
         fixture.flight[0] -= bytes;
         assert_eq!(fixture.tsns(0), [4]);
         fixture.wait(answered_after);
@@ -58,7 +58,7 @@ fn a_loss_that_the_probe_repaired_counts() {
     let mut fixture = Fixture::by_time(3);
     fixture.sack(2, &[]);
     fixture.wait(200);
-    let bytes = fixture.out.on_probe(at(0), true);
+    let bytes = fixture.out.on_probe(Time::ZERO, at(0), true);
     fixture.flight[0] -= bytes;
     fixture.packet(0);
     fixture.wait(100);
@@ -75,7 +75,7 @@ fn a_loss_that_the_probe_repaired_counts() {
 fn a_needless_probe_counts_for_nothing() {
     let mut fixture = Fixture::by_time(3);
     fixture.sack(2, &[]);
-    let bytes = fixture.out.on_probe(at(0), true);
+    let bytes = fixture.out.on_probe(Time::ZERO, at(0), true);
     fixture.flight[0] -= bytes;
     fixture.packet(0);
     fixture.wait(50);

@@ -154,7 +154,7 @@ fn immediate_is_set_on_the_last_chunk_only() {
     let info = SendInfo { immediate: true, ..SendInfo::default() };
     fixture
         .out
-        .push(Time::ZERO, (info, Policy::Reliable), &mut message(FULL + 1), &fixture.config, |_| {
+        .push(Time::ZERO, info, &mut message(FULL + 1), &fixture.config, |_| {
             fixture.config.send_buffer_start()
         })
         .unwrap();

@@ -123,7 +123,7 @@ fn lost_sacks_do_not_lengthen_the_rtt() {
         let mut fixture = Fixture::by_time(6);
         fixture.wait(2000);
         if probed {
-            fixture.flight[0] -= fixture.out.on_probe(at(0), false);
+            fixture.flight[0] -= fixture.out.on_probe(Time::ZERO, at(0), false);
             assert_eq!(fixture.tsns(0), [5]);
         } else {
             fixture.flight[0] -= fixture.out.on_first_timeout(at(0), false, ROOM as u32);
@@ -142,7 +142,7 @@ fn too_early_answer_measures_earlier_data() {
     let mut fixture = Fixture::by_time(3);
     fixture.sack(1, &[]);
     fixture.wait(300);
-    fixture.flight[0] -= fixture.out.on_probe(at(0), false);
+    fixture.flight[0] -= fixture.out.on_probe(Time::ZERO, at(0), false);
     assert_eq!(fixture.tsns(0), [2]);
     fixture.wait(10);
     let (_, acks) = fixture.sack(3, &[]);

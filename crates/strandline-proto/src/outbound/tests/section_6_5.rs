@@ -33,9 +33,7 @@ fn unordered_messages_leave_the_number_alone() {
     let info = SendInfo { unordered: true, ppid: Ppid(9), ..SendInfo::default() };
     fixture
         .out
-        .push(Time::ZERO, (info, Policy::Reliable), &mut message(1), &fixture.config, |_| {
-            fixture.config.send_buffer_start()
-        })
+        .push(Time::ZERO, info, &mut message(1), &fixture.config, |_| fixture.config.send_buffer_start())
         .unwrap();
     fixture.push(1);
     let chunks = fixture.packets(0).concat();
@@ -47,10 +45,9 @@ fn unordered_messages_leave_the_number_alone() {
 fn stream_beyond_the_last_is_refused() {
     let mut fixture = Fixture::new();
     let info = SendInfo { stream: StreamId(100), ..SendInfo::default() };
-    let refused =
-        fixture.out.push(Time::ZERO, (info, Policy::Reliable), &mut message(1), &fixture.config, |_| {
-            fixture.config.send_buffer_start()
-        });
+    let refused = fixture
+        .out
+        .push(Time::ZERO, info, &mut message(1), &fixture.config, |_| fixture.config.send_buffer_start());
     assert_eq!(refused, Err(SendError::InvalidStream { stream: 100, streams: 100 }));
     assert_eq!(fixture.out.heap_bytes(), 0);
 }

@@ -1,0 +1,103 @@
+//! Partial reliability (RFC 3758, RFC 7496): messages that are given up, and FORWARD TSN.
+
+use strandline_wire::PacketBuilder;
+
+use super::context::Shared;
+use super::features::Extensions;
+use super::{Association, reconfig};
+use crate::event::{Event, SendInfo};
+use crate::outbound::partial::{self, Abandoned};
+use crate::path_index::PathIndex;
+use crate::time::Time;
+
+/// True if chunks that were sent may be given up: the peer can be told to skip them.
+fn may_skip(association: &Association) -> bool {
+    association.state.sends_data() && association.features.has(Extensions::PARTIAL_RELIABILITY)
+}
+
+/// Gives up what may not be transmitted any more. Called before anything is transmitted, and when a lifetime ends.
+pub(super) fn abandon_due(association: &mut Association, cx: &mut Shared, now: Time) {
+    if !association.outbound.is_partial() || association.state.is_closed() {
+        return;
+    }
+    let agreed = may_skip(association);
+    if let Some(abandoned) = partial::abandon_due(&mut association.outbound, now, agreed) {
+        apply(association, cx, now, abandoned);
+    }
+}
+
+/// Gives up messages of a lower priority for a message of `len` bytes that the send buffer has no room for. Returns true
+/// if there is room now.
+pub(crate) fn make_room(
+    association: &mut Association,
+    cx: &mut Shared,
+    now: Time,
+    info: &SendInfo,
+    len: usize,
+) -> bool {
+    if !association.outbound.is_partial() {
+        return false;
+    }
+    let (agreed, messages_max) = (may_skip(association), association.config.send_messages_max);
+    let wanted = (info, len, messages_max as usize);
+    let Some(abandoned) = partial::abandon_lower(&mut association.outbound, now, wanted, agreed) else {
+        return false;
+    };
+    apply(association, cx, now, abandoned);
+    true
+}
+
+/// Reports messages that were given up, and takes their chunks out of the flight.
+fn apply(association: &mut Association, cx: &mut Shared, now: Time, abandoned: Abandoned) {
+    cx.on_send_bytes_gone(abandoned.bytes);
+    for failed in abandoned.failed {
+        association.abandoned.get_or_insert_default().count(&failed);
+        cx.event(association.id, Event::SendFailed(failed));
+    }
+    for index in association.paths.indices() {
+        association.paths.get_mut(index).on_lost(abandoned.flight[index]);
+    }
+    settle_timers(association, now);
+    association.assert_flights();
+    if abandoned.writable {
+        cx.event(association.id, Event::Writable);
+    }
+    if association.reconfig.is_some() {
+        let path = association.control_path;
+        reconfig::progress(association, cx, now, path);
+    }
+    association.progress_shutdown(cx, now);
+}
+
+/// Stops T3-rtx of paths with nothing in flight, and keeps one running while the peer has not acknowledged a FORWARD
+/// TSN (rule C5). Called after a SACK, too.
+pub(super) fn settle_timers(association: &mut Association, now: Time) {
+    let Association { outbound, paths, .. } = association;
+    if !outbound.is_partial() {
+        return;
+    }
+    let data_path = paths.data_path();
+    for index in paths.indices() {
+        let path = paths.get_mut(index);
+        if path.flight > 0 || outbound.has_overdue(index) {
+            continue;
+        }
+        match outbound.forward_pending() && data_path == Some(index) {
+            true => path.start_rtx(now),
+            false => path.stop_rtx(),
+        }
+    }
+}
+
+/// Writes a FORWARD TSN if one is due. It is subject to no window.
+pub(super) fn write_forward(
+    association: &mut Association,
+    now: Time,
+    index: PathIndex,
+    packet: &mut PacketBuilder<'_>,
+) {
+    if association.outbound.forward_due() && partial::write_forward(&mut association.outbound, now, packet) {
+        association.abandoned.get_or_insert_default().forward_tsns_sent += 1;
+        association.paths.get_mut(index).start_rtx(now);
+    }
+}

@@ -1,0 +1,314 @@
+//! Partial reliability of the sender (RFC 3758 sections 3.5 and 4.1, RFC 7496).
+
+use strandline_wire::number::{Ssn, Tsn};
+use strandline_wire::parameter::Parameters;
+use strandline_wire::{Init, print};
+
+use super::raw::*;
+use super::*;
+use crate::error::SendError;
+use crate::event::{FailureCause, Reliability};
+
+/// Forward-TSN-Supported.
+const SUPPORTED: [u8; 4] = [0xc0, 0, 0, 4];
+
+const ONCE: Reliability = Reliability::Retransmissions { max: 0 };
+
+/// A peer that supports the extension.
+fn open() -> Raw {
+    open_as(|_| {})
+}
+
+fn open_as(change: impl Fn(&mut AssociationConfig)) -> Raw {
+    let pair = Pair::configured(|config| {
+        config.heartbeat_interval = None;
+        change(config);
+    });
+    Raw::open(pair, Init { parameters: Parameters::new(&SUPPORTED), ..init(Tsn(1000)) })
+}
+
+fn try_send(raw: &mut Raw, info: SendInfo, len: usize) -> Result<(), SendError> {
+    let now = raw.pair.now;
+    raw.pair.hosts[SERVER].endpoint.send_slice(now, raw.server, info, &vec![7; len])
+}
+
+fn send(raw: &mut Raw, stream: u16, reliability: Reliability, len: usize) {
+    try_send(raw, SendInfo::on(StreamId(stream)).reliability(reliability), len).unwrap();
+}
+
+/// Returns the chunks in these packets that are DATA or FORWARD TSN, as text, with TSNs counted from the first.
+fn chunks_in(raw: &Raw, packets: &[Sent]) -> Vec<String> {
+    let mut found = Vec::new();
+    for sent in packets {
+        for chunk in chunks(sent) {
+            match chunk {
+                strandline_wire::Chunk::Data(data) => {
+                    found.push(format!("DATA {}", data.tsn.distance_from(raw.server_tsn)));
+                }
+                strandline_wire::Chunk::ForwardTsn(forward) => {
+                    let tsn = forward.new_cumulative_tsn().distance_from(raw.server_tsn);
+                    let streams: Vec<String> =
+                        forward.skipped().map(|(stream, ssn)| format!("{}:{}", stream.0, ssn.0)).collect();
+                    found.push(format!("FORWARD TSN {tsn} [{}]", streams.join(" ")));
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+/// Returns stream, cause and whether a part was sent of the messages that failed since the last call.
+fn failures(raw: &mut Raw) -> Vec<(u16, FailureCause, bool)> {
+    raw.pair.collect();
+    let failed = |(_, event)| match event {
+        Event::SendFailed(failed) => Some((failed.info.stream.0, failed.cause, failed.sent)),
+        _ => None,
+    };
+    raw.pair.hosts[SERVER].events.drain(..).filter_map(failed).collect()
+}
+
+fn heard(raw: &mut Raw) -> Vec<String> {
+    let sent = raw.heard();
+    chunks_in(raw, &sent)
+}
+
+/// Waits `millis` milliseconds.
+fn wait(raw: &mut Raw, millis: u64) -> Vec<String> {
+    let sent = raw.wait(Duration::from_millis(millis));
+    chunks_in(raw, &sent)
+}
+
+/// C1 to C4: the chunk is not retransmitted but skipped, with the highest SSN of each stream.
+#[test]
+fn lost_chunks_without_retransmissions_are_skipped() {
+    let mut raw = open();
+    for stream in [3, 3, 5, 5, 5, 5] {
+        send(&mut raw, stream, ONCE, 100);
+    }
+    assert_eq!(heard(&mut raw).len(), 6);
+    wait(&mut raw, 50);
+    // The first three are lost; time shows it.
+    let sent = raw.say_sack(0, 65_536, &[(4, 6)]);
+    let mut found = chunks_in(&raw, &sent);
+    found.extend(wait(&mut raw, 100));
+    assert_eq!(found, ["FORWARD TSN 2 [3:1 5:0]"]);
+    let lost = FailureCause::RetransmissionsExhausted;
+    assert_eq!(failures(&mut raw), [(3, lost, true), (3, lost, true), (5, lost, true)]);
+    raw.say_sack(6, 65_536, &[]);
+    assert_eq!(wait(&mut raw, 60_000), [""; 0], "nothing is outstanding");
+    let stats = raw.pair.hosts[SERVER].endpoint.abandoned(raw.server).unwrap();
+    assert_eq!((stats.all.retransmissions.sent, stats.all.retransmissions.unsent), (3, 0));
+    assert_eq!(stats.streams[&StreamId(5)].retransmissions.sent, 1);
+    assert_eq!(stats.forward_tsns_sent, 1);
+}
+
+/// C4: unordered messages have no place in their stream.
+#[test]
+fn unordered_messages_are_not_listed() {
+    let mut raw = open();
+    let info = SendInfo::on(StreamId(4)).unordered().reliability(ONCE);
+    try_send(&mut raw, info, 100).unwrap();
+    heard(&mut raw);
+    let found = wait(&mut raw, 1500);
+    assert_eq!(found.first().map(String::as_str), Some("FORWARD TSN 0 []"), "T3-rtx has expired");
+}
+
+/// C3 and A5: FORWARD TSN is repeated until the peer acknowledges it, at last by the end of the association.
+#[test]
+fn forward_tsn_is_repeated_by_t3() {
+    let mut raw = open_as(|config| config.association_retrans_max = 3);
+    send(&mut raw, 2, ONCE, 100);
+    heard(&mut raw);
+    let found = wait(&mut raw, 8000);
+    assert_eq!(found, ["FORWARD TSN 0 [2:0]"; 3], "after 1, 3 and 7 seconds");
+    wait(&mut raw, 60_000);
+    assert_eq!(raw.pair.closed(SERVER), Some(&CloseReason::TimedOut));
+}
+
+/// A SACK that does not cover it, a round trip later, shows that the FORWARD TSN was lost; an earlier one does not.
+#[test]
+fn forward_tsn_is_repeated_once_in_round_trip() {
+    let mut raw = open();
+    for _ in 0..3 {
+        send(&mut raw, 1, ONCE, 100);
+    }
+    heard(&mut raw);
+    wait(&mut raw, 50);
+    raw.say_sack(0, 65_536, &[(2, 3)]);
+    wait(&mut raw, 50);
+    send(&mut raw, 1, Reliability::Full, 100);
+    heard(&mut raw);
+    let sent = raw.say_sack(0, 65_536, &[(2, 4)]);
+    assert_eq!(chunks_in(&raw, &sent), ["FORWARD TSN 0 [1:0]"]);
+    let sent = raw.say_sack(0, 65_536, &[(2, 4)]);
+    assert_eq!(chunks_in(&raw, &sent), [""; 0]);
+}
+
+/// The number of retransmissions counts each chunk.
+#[test]
+fn retransmissions_up_to_limit() {
+    let mut raw = open();
+    send(&mut raw, 1, Reliability::Retransmissions { max: 2 }, 100);
+    assert_eq!(heard(&mut raw), ["DATA 0"]);
+    let found = wait(&mut raw, 8000);
+    assert_eq!(found, ["DATA 0", "DATA 0", "FORWARD TSN 0 [1:0]"]);
+}
+
+/// RFC 3758 section 4.1: a message whose lifetime ends before it is sent takes no TSN.
+#[test]
+fn lifetime_ends_before_transmission() {
+    let mut raw = open();
+    raw.say_sack(0, 0, &[]);
+    send(&mut raw, 1, Reliability::Lifetime { millis: 300 }, 1000);
+    send(&mut raw, 1, Reliability::Full, 1000);
+    wait(&mut raw, 299);
+    assert_eq!(failures(&mut raw), []);
+    wait(&mut raw, 3);
+    assert_eq!(failures(&mut raw), [(1, FailureCause::Expired, false)]);
+    let sent = raw.say_sack(0, 65_536, &[]);
+    let mut found = chunks_in(&raw, &sent);
+    found.extend(wait(&mut raw, 3000));
+    assert_eq!(found.first().map(String::as_str), Some("DATA 0"), "the other message");
+    assert!(!found.iter().any(|chunk| chunk.starts_with("FORWARD")), "{found:?}");
+}
+
+/// A chunk that is in flight when its lifetime ends is skipped only once it is lost.
+#[test]
+fn lifetime_ends_in_flight() {
+    let mut raw = open();
+    let info = Reliability::Lifetime { millis: 300 };
+    send(&mut raw, 1, info, 100);
+    heard(&mut raw);
+    assert_eq!(wait(&mut raw, 700), [""; 0]);
+    assert_eq!(failures(&mut raw), []);
+    assert_eq!(wait(&mut raw, 800), ["FORWARD TSN 0 [1:0]"], "T3-rtx has expired");
+    assert_eq!(failures(&mut raw), [(1, FailureCause::Expired, true)]);
+    // Acknowledged in time, it has not failed.
+    raw.say_sack(1, 65_536, &[]);
+    send(&mut raw, 1, info, 100);
+    heard(&mut raw);
+    raw.say_sack(2, 65_536, &[]);
+    assert_eq!(wait(&mut raw, 5000), [""; 0]);
+    assert_eq!(failures(&mut raw), []);
+}
+
+/// A3: the rest of a message gets a TSN that is skipped, so that its fragments don't wait at the peer for ever.
+#[test]
+fn rest_of_message_is_skipped() {
+    let mut raw = open();
+    send(&mut raw, 6, Reliability::Lifetime { millis: 400 }, 200_000);
+    let sent = heard(&mut raw);
+    let count = sent.len() as u32;
+    assert!(sent.iter().all(|chunk| chunk.starts_with("DATA")) && count < 100, "{sent:?}");
+    // All that was sent has arrived, and the peer's window is closed.
+    raw.say_sack(count, 0, &[]);
+    let found = wait(&mut raw, 450);
+    assert_eq!(found, [format!("FORWARD TSN {count} [6:0]")]);
+    assert_eq!(failures(&mut raw), [(6, FailureCause::Expired, true)]);
+    send(&mut raw, 6, Reliability::Full, 100);
+    let sent = raw.say_sack(count + 1, 65_536, &[]);
+    assert_eq!(chunks_in(&raw, &sent), [format!("DATA {}", count + 1)]);
+}
+
+/// Every chunk of the message is given up with the lost one, in flight or not.
+#[test]
+fn fragments_are_given_up_together() {
+    let mut raw = open();
+    send(&mut raw, 6, ONCE, 4000);
+    send(&mut raw, 7, ONCE, 100);
+    assert_eq!(heard(&mut raw).len(), 4 + usize::from(false));
+    wait(&mut raw, 50);
+    let sent = raw.say_sack(1, 65_536, &[(3, 3)]);
+    let mut found = chunks_in(&raw, &sent);
+    found.extend(wait(&mut raw, 100));
+    assert_eq!(found, ["FORWARD TSN 2 [6:0]"]);
+}
+
+/// Section 3.3.2: a peer that does not support it gets everything that was begun.
+#[test]
+fn peer_without_support_gets_everything() {
+    let mut raw = Raw::open(Pair::configured(|config| config.heartbeat_interval = None), init(Tsn(1000)));
+    send(&mut raw, 1, ONCE, 100);
+    send(&mut raw, 1, Reliability::Lifetime { millis: 10 }, 100);
+    heard(&mut raw);
+    let found = wait(&mut raw, 20_000);
+    assert!(found.len() > 3 && found.iter().all(|chunk| chunk.starts_with("DATA")), "{found:?}");
+    assert_eq!(failures(&mut raw), []);
+}
+
+/// RFC 7496 section 3.2: the lowest priorities make room for higher ones, and for messages of other policies.
+#[test]
+fn low_priorities_make_room() {
+    let mut raw = open_as(|config| {
+        config.send_buffer = 10_000;
+        config.send_buffer_max = 10_000;
+    });
+    raw.say_sack(0, 0, &[]);
+    let of = |number| Reliability::Priority { number };
+    for number in [1, 9, 5, 9] {
+        send(&mut raw, number as u16, of(number), 2500);
+    }
+    let info = |number| SendInfo::on(StreamId(20)).reliability(of(number));
+    assert_eq!(try_send(&mut raw, info(9), 2500), Err(SendError::WouldBlock), "none is lower");
+    assert_eq!(failures(&mut raw), []);
+    try_send(&mut raw, info(4), 2500).unwrap();
+    assert_eq!(failures(&mut raw), [(9, FailureCause::LowPriority, false)]);
+    send(&mut raw, 21, Reliability::Full, 5000);
+    assert_eq!(failures(&mut raw).len(), 2);
+    assert_eq!(try_send(&mut raw, SendInfo::on(StreamId(0)), 10_000), Err(SendError::WouldBlock));
+    assert_eq!(failures(&mut raw), [], "less room than is needed is not made");
+    let stats = raw.pair.hosts[SERVER].endpoint.abandoned(raw.server).unwrap();
+    assert_eq!(stats.all.priority.unsent, 3);
+}
+
+/// Section 3.5 A2: what was given up ends a shutdown's wait.
+#[test]
+fn shutdown_follows_what_was_given_up() {
+    let mut raw = open();
+    raw.say_sack(0, 0, &[]);
+    send(&mut raw, 1, Reliability::Lifetime { millis: 300 }, 1000);
+    let now = raw.pair.now;
+    raw.pair.hosts[SERVER].endpoint.shutdown(now, raw.server).unwrap();
+    assert_eq!(raw.state(), "SHUTDOWN-PENDING");
+    let sent = raw.wait(Duration::from_millis(350));
+    assert!(sent.iter().any(|sent| sent.kinds() == [kind::SHUTDOWN]), "{:?}", lines(&sent));
+}
+
+fn lines(packets: &[Sent]) -> Vec<String> {
+    packets.iter().map(|sent| print::line(&sent.bytes).to_string()).collect()
+}
+
+/// More streams than one FORWARD TSN has room for are skipped one after the other.
+#[test]
+fn streams_that_exceed_one_forward_tsn() {
+    let mut raw = open_as(|config| config.path_mtu_max = 1280);
+    raw.say_sack(0, 1 << 20, &[]);
+    let mut sent = 0;
+    for stream in 0..100 {
+        for _ in 0..6 {
+            send(&mut raw, stream, ONCE, 10);
+            sent += 1;
+        }
+    }
+    heard(&mut raw);
+    let mut cumulative = 0;
+    let mut listed = std::collections::BTreeMap::new();
+    for _ in 0..200 {
+        for line in wait(&mut raw, 500) {
+            let Some(rest) = line.strip_prefix("FORWARD TSN ") else { continue };
+            let (tsn, streams) = rest.split_once(' ').unwrap();
+            cumulative = tsn.parse::<u32>().unwrap() + 1;
+            for pair in streams.trim_matches(['[', ']']).split_whitespace() {
+                let (stream, ssn) = pair.split_once(':').unwrap();
+                listed.insert(stream.parse::<u16>().unwrap(), Ssn(ssn.parse().unwrap()));
+            }
+        }
+        raw.say_sack(cumulative, 1 << 20, &[]);
+        if cumulative == sent {
+            break;
+        }
+    }
+    assert_eq!(cumulative, sent);
+    assert_eq!(listed, (0..100).map(|stream| (stream, Ssn(5))).collect());
+}

@@ -1,0 +1,368 @@
+//! Partial reliability (RFC 3758, RFC 7496): which messages are given up, and what the peer is told to skip.
+//!
+//! The state exists once a message with a limit was given. [`abandon_due`] examines the messages whose lifetime is over
+//! and the chunks that were marked as lost since the last time, before anything is transmitted. FORWARD TSN reports the
+//! abandoned chunks behind the Cumulative TSN Ack Point, which count as outstanding until the peer acknowledges that.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use strandline_wire::PacketBuilder;
+use strandline_wire::chunk::forward_tsn;
+
+use super::messages::{Message, MessageKey, Messages};
+use super::outstanding::{Outstanding, State};
+use super::send_window::SendWindow;
+use super::{Busy, Outbound};
+use crate::event::{FailedMessage, FailureCause, Reliability, SendInfo};
+use crate::number::{Ssn, StreamId, Tsn};
+use crate::path_index::PerPath;
+use crate::time::Time;
+
+/// Maximum number of TSNs that one FORWARD TSN skips: a limit of the work for each. The next ones follow once the peer
+/// has acknowledged it.
+const SKIPPED_MAX: usize = 4096;
+
+/// Number of index entries of messages that have left which are kept beyond the number of messages.
+const OUTDATED_MAX: usize = 64;
+
+/// Time between two FORWARD TSNs for the same TSN, in nanoseconds, if no round-trip time is known (rule F3 allows 500
+/// ms).
+const REPEAT_NS: u64 = 200_000_000;
+
+/// State of an association that was given messages with limits.
+#[derive(Debug, Default)]
+pub(super) struct Partial {
+    /// When lifetimes end. An entry of a message that has left is skipped when its time comes.
+    expiries: BTreeSet<(Time, MessageKey)>,
+    /// Messages with a priority, the lowest last. An entry of a message that has left is skipped.
+    priorities: BTreeSet<(u32, MessageKey)>,
+    /// Number of retransmissions of outstanding chunks, by TSN, if the message limits it.
+    resent: BTreeMap<u32, u16>,
+    /// The marks that were examined: see [`Outstanding::marks`].
+    marks: u32,
+    forward: Forward,
+}
+
+/// The state of FORWARD TSN.
+#[derive(Debug, Default)]
+struct Forward {
+    /// The Advanced.Peer.Ack.Point, if it is beyond the Cumulative TSN Ack Point.
+    point: Option<Tsn>,
+    /// The latest one that was sent: its new cumulative TSN, `point` at the time, and when.
+    sent: Option<(Tsn, Tsn, Time)>,
+    due: bool,
+}
+
+/// The messages that were given up.
+#[derive(Debug)]
+pub(crate) struct Abandoned {
+    pub(crate) failed: Vec<FailedMessage>,
+    /// Bytes that left the flight of each path, including headers and padding.
+    pub(crate) flight: PerPath<u32>,
+    /// Bytes that left the send buffer.
+    pub(crate) bytes: usize,
+    /// True if the application must be told that there is room again.
+    pub(crate) writable: bool,
+}
+
+/// The messages to be given up, in the order of keys.
+#[derive(Debug, Default)]
+struct Due(Vec<(MessageKey, FailureCause)>);
+
+impl Due {
+    fn add(&mut self, key: MessageKey, cause: FailureCause) {
+        if let Err(at) = self.0.binary_search_by_key(&key, |(known, _)| *known) {
+            self.0.insert(at, (key, cause));
+        }
+    }
+
+    fn contains(&self, key: MessageKey) -> bool {
+        self.0.binary_search_by_key(&key, |(known, _)| *known).is_ok()
+    }
+}
+
+impl Partial {
+    /// Records a message with a limit.
+    pub(super) fn on_pushed(&mut self, key: MessageKey, messages: &Messages) {
+        let Some(message) = messages.get(key) else { return };
+        match message.info.reliability {
+            Reliability::Full | Reliability::Retransmissions { .. } => {}
+            Reliability::Lifetime { .. } => {
+                self.expiries.insert((message.expires_at, key));
+            }
+            Reliability::Priority { number } => {
+                self.priorities.insert((number, key));
+            }
+        }
+        let kept_max = 2 * messages.len() + OUTDATED_MAX;
+        if self.expiries.len() > kept_max {
+            self.expiries.retain(|(at, key)| is_live(messages, *key, |message| message.expires_at == *at));
+        }
+        if self.priorities.len() > kept_max {
+            self.priorities.retain(|(number, key)| {
+                let reliability = Reliability::Priority { number: *number };
+                is_live(messages, *key, |message| message.info.reliability == reliability)
+            });
+        }
+    }
+
+    /// Records that a chunk of a message is retransmitted.
+    pub(super) fn on_resent(&mut self, tsn: Tsn, info: &SendInfo) {
+        if let Reliability::Retransmissions { .. } = info.reliability {
+            let count = self.resent.entry(tsn.0).or_default();
+            *count = count.saturating_add(1);
+        }
+    }
+
+    /// Returns why a lost chunk must not be retransmitted, if so.
+    fn exhausted(&self, now: Time, tsn: Tsn, message: &Message) -> Option<FailureCause> {
+        match message.info.reliability {
+            Reliability::Retransmissions { max } => {
+                let count = self.resent.get(&tsn.0).copied().unwrap_or(0);
+                (count >= max).then_some(FailureCause::RetransmissionsExhausted)
+            }
+            Reliability::Lifetime { .. } => (message.expires_at <= now).then_some(FailureCause::Expired),
+            Reliability::Full | Reliability::Priority { .. } => None,
+        }
+    }
+
+    /// True if a chunk may be sent again to probe for the loss of others.
+    pub(super) fn may_probe(&self, now: Time, tsn: Tsn, message: &Message) -> bool {
+        self.exhausted(now, tsn, message).is_none()
+    }
+
+    /// Takes the next message out whose lifetime is over.
+    fn pop_expired(&mut self, now: Time) -> Option<MessageKey> {
+        let first = self.expiries.first().filter(|(at, _)| *at <= now).copied()?;
+        self.expiries.remove(&first);
+        Some(first.1)
+    }
+
+    /// Updates the Advanced.Peer.Ack.Point (rules C1 to C3). `repeats` is true after a SACK that may show that the peer
+    /// has not received the latest FORWARD TSN.
+    pub(super) fn advance(&mut self, now: Time, sent: &SendWindow, repeats: bool) {
+        let outstanding = &sent.outstanding;
+        let count = outstanding.abandoned_first(SKIPPED_MAX);
+        let cumulative = outstanding.cumulative_ack();
+        self.resent.retain(|tsn, _| Tsn(*tsn).is_after(cumulative));
+        let forward = &mut self.forward;
+        forward.point = count.checked_sub(1).map(|last| outstanding.tsn(last));
+        let Some(point) = forward.point else {
+            *forward = Forward::default();
+            return;
+        };
+        let known_ns = sent.rack.as_ref().map_or(0, |rack| rack.round_trip_ns());
+        let repeat_ns = if known_ns == 0 { REPEAT_NS } else { known_ns.min(REPEAT_NS) };
+        forward.due |= match forward.sent {
+            Some((tsn, advanced, at)) if advanced == point && tsn.is_after(cumulative) => {
+                repeats && now.since(at).as_nanos() as u64 >= repeat_ns
+            }
+            _ => true,
+        };
+    }
+}
+
+/// True if the entry is that of a message which has not left, as far as can be told.
+fn is_live(messages: &Messages, key: MessageKey, is: impl Fn(&Message) -> bool) -> bool {
+    messages.get(key).is_some_and(|message| message.len() > 0 && is(message))
+}
+
+impl Outbound {
+    fn partial(&self) -> Option<&Partial> {
+        self.busy.as_deref()?.partial.as_deref()
+    }
+
+    /// True if messages with limits were given since the association was last idle.
+    pub(crate) fn is_partial(&self) -> bool {
+        self.partial().is_some()
+    }
+
+    /// Returns when [`abandon_due`] is due because a lifetime ends.
+    #[inline]
+    pub(crate) fn expiry_deadline(&self) -> Time {
+        self.partial().and_then(|partial| partial.expiries.first()).map_or(Time::MAX, |(at, _)| *at)
+    }
+
+    /// True if a FORWARD TSN must be sent.
+    #[inline]
+    pub(crate) fn forward_due(&self) -> bool {
+        self.partial().is_some_and(|partial| partial.forward.due)
+    }
+
+    /// True if the peer has not acknowledged that it skips what was given up.
+    pub(crate) fn forward_pending(&self) -> bool {
+        self.partial().is_some_and(|partial| partial.forward.point.is_some())
+    }
+}
+
+/// Sends the FORWARD TSN again after an expiry of T3-rtx (rule A5).
+pub(crate) fn forward_again(outbound: &mut Outbound) {
+    if let Some(partial) = outbound.busy.as_mut().and_then(|busy| busy.partial.as_mut()) {
+        partial.forward.due |= partial.forward.point.is_some();
+    }
+}
+
+/// Writes a FORWARD TSN (rules C3 and C4) for as many abandoned chunks as their streams fit. Returns false if there is
+/// no room for one.
+pub(crate) fn write_forward(outbound: &mut Outbound, now: Time, packet: &mut PacketBuilder<'_>) -> bool {
+    let Some(Busy { sent, partial: Some(partial), .. }) = outbound.busy.as_deref_mut() else { return false };
+    let outstanding = &sent.outstanding;
+    let streams_max = forward_tsn::streams_in(packet.remaining());
+    let count = outstanding.abandoned_first(SKIPPED_MAX);
+    // The highest SSN of each stream: those of a stream ascend with the TSNs.
+    let mut streams = BTreeMap::<StreamId, Ssn>::new();
+    let mut point = None;
+    for (tsn, skipped) in outstanding.skipped(count) {
+        if let Some((stream, ssn)) = skipped {
+            if streams.len() >= streams_max && !streams.contains_key(&stream) {
+                break;
+            }
+            streams.insert(stream, ssn);
+        }
+        point = Some(tsn);
+    }
+    let Some(point) = point else {
+        partial.forward.due = false;
+        return false;
+    };
+    let written = forward_tsn::write(packet, point, streams.iter().map(|(stream, ssn)| (*stream, *ssn)));
+    if written {
+        // What did not fit follows once the peer has acknowledged this.
+        partial.forward.due = false;
+        partial.forward.sent = partial.forward.point.map(|advanced| (point, advanced, now));
+    }
+    written
+}
+
+/// Gives up what may not be transmitted any more: unsent messages whose lifetime is over, and messages with a lost chunk
+/// that must not be retransmitted. If the peer does not support it (`agreed`), only unsent ones.
+pub(crate) fn abandon_due(outbound: &mut Outbound, now: Time, agreed: bool) -> Option<Abandoned> {
+    let Busy { sent, messages, partial, .. } = outbound.busy.as_deref_mut()?;
+    let partial = partial.as_deref_mut()?;
+    let outstanding = &mut sent.outstanding;
+    let mut due = Due::default();
+    let mut examine = agreed && outstanding.marks() != partial.marks;
+    while let Some(key) = partial.pop_expired(now) {
+        let Some(message) = messages.get(key) else { continue };
+        if message.expires_at > now || message.len() == 0 {
+            continue; // It has left, and another one has its place.
+        }
+        if !message.is_begun() || (agreed && message.rest().len > 0) {
+            due.add(key, FailureCause::Expired);
+        } else {
+            examine |= agreed;
+        }
+    }
+    if examine && outstanding.marked() > 0 {
+        let cumulative = outstanding.cumulative_ack();
+        for (index, record) in outstanding.lost() {
+            let Some(key) = record.message() else { continue };
+            let Some(message) = messages.get(key) else { continue };
+            let tsn = cumulative + 1 + index as u32;
+            if let Some(cause) = partial.exhausted(now, tsn, message) {
+                due.add(key, cause);
+            }
+        }
+    }
+    partial.marks = outstanding.marks();
+    (!due.0.is_empty()).then(|| abandon(outbound, now, due))?
+}
+
+/// Gives up messages of a lower priority than that of a message of `len` bytes which the send buffer has no room for, the
+/// lowest ones first, until there is room. Returns `None` if that cannot make room.
+pub(crate) fn abandon_lower(
+    outbound: &mut Outbound,
+    now: Time,
+    (info, len, messages_max): (&SendInfo, usize, usize),
+    agreed: bool,
+) -> Option<Abandoned> {
+    let Busy { queue, messages, partial, .. } = outbound.busy.as_deref_mut()?;
+    let partial = partial.as_deref_mut()?;
+    let above = match info.reliability {
+        Reliability::Priority { number } => Some(number),
+        _ => None,
+    };
+    let mut due = Due::default();
+    let (mut bytes, mut count) = (0, 0);
+    for (number, key) in partial.priorities.iter().rev() {
+        if above.is_some_and(|above| *number <= above)
+            || queue.has_room_after((len, messages_max), bytes, count)
+        {
+            break;
+        }
+        let reliability = Reliability::Priority { number: *number };
+        let Some(message) = messages.get(*key).filter(|message| message.info.reliability == reliability)
+        else {
+            continue;
+        };
+        // Of a message that was sent to its end it is not known here whether it has left.
+        let rest = message.rest().len;
+        if message.len() == 0 || rest == 0 || (message.is_begun() && !agreed) {
+            continue;
+        }
+        bytes += rest;
+        count += usize::from(!message.is_begun());
+        due.add(*key, FailureCause::LowPriority);
+    }
+    if due.0.is_empty() || !queue.has_room_after((len, messages_max), bytes, count) {
+        return None;
+    }
+    partial.priorities.retain(|(_, key)| !due.contains(*key));
+    abandon(outbound, now, due)
+}
+
+/// Gives messages up: what was not sent of them leaves the queue, and their outstanding chunks are abandoned together
+/// (rule A3).
+fn abandon(outbound: &mut Outbound, now: Time, mut due: Due) -> Option<Abandoned> {
+    let Outbound { window, busy, .. } = outbound;
+    let Busy { queue, sent, messages, partial } = busy.as_deref_mut()?;
+    let partial = partial.as_deref_mut()?;
+    due.0.retain(|(key, _)| {
+        let ends = messages.get(*key).is_none_or(|message| {
+            !message.is_begun() || message.rest().len == 0 || sent.outstanding.push_abandoned(place(message))
+        });
+        if !ends {
+            partial.expiries.insert((now + super::messages::EXPIRY_STEP, *key));
+        }
+        ends
+    });
+    let mut flight = PerPath::default();
+    let (in_flight, acknowledged_later) = abandon_chunks(&mut sent.outstanding, messages, &due, &mut flight);
+    let unsent = queue.remove(messages, |key| due.contains(key));
+    let bytes = acknowledged_later + unsent;
+    queue.on_delivered(bytes);
+    window.give_back(in_flight);
+    let failed = due.0.iter().filter_map(|(key, cause)| messages.fail(*key, *cause)).collect();
+    partial.advance(now, sent, false);
+    Some(Abandoned { failed, flight, bytes, writable: queue.take_writable() })
+}
+
+/// Abandons the outstanding chunks of messages. Returns the bytes of user data of those in flight, and of all.
+fn abandon_chunks(
+    outstanding: &mut Outstanding,
+    messages: &Messages,
+    due: &Due,
+    flight: &mut PerPath<u32>,
+) -> (u32, usize) {
+    let (mut in_flight, mut all) = (0, 0);
+    for index in 0..outstanding.len() {
+        let key = outstanding.get(index).and_then(|record| record.message());
+        let Some(key) = key.filter(|key| due.contains(*key)) else { continue };
+        let skipped = messages.get(key).and_then(place);
+        let Some(record) = outstanding.abandon(index, skipped) else { continue };
+        all += usize::from(record.len);
+        if record.state() == State::InFlight {
+            flight[record.path] += record.chunk_len();
+            in_flight += u32::from(record.len);
+        }
+    }
+    (in_flight, all)
+}
+
+/// Returns the place of a message in its stream; `None` if it is unordered.
+fn place(message: &Message) -> Option<(StreamId, Ssn)> {
+    (!message.info.unordered).then_some((message.info.stream, message.ssn))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,60 @@
+//! Statistics of partial reliability (RFC 7496 sections 4.3 and 4.4).
+
+use std::collections::BTreeMap;
+
+use crate::event::{FailedMessage, FailureCause};
+use crate::number::StreamId;
+
+/// Number of messages that were given up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AbandonedCounts {
+    /// Messages of which nothing was sent.
+    pub unsent: u64,
+    /// Messages of which at least a part was sent.
+    pub sent: u64,
+}
+
+/// Messages given up by each policy.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AbandonedByPolicy {
+    /// By [`Reliability::Lifetime`](crate::event::Reliability::Lifetime).
+    pub lifetime: AbandonedCounts,
+    /// By [`Reliability::Retransmissions`](crate::event::Reliability::Retransmissions).
+    pub retransmissions: AbandonedCounts,
+    /// By [`Reliability::Priority`](crate::event::Reliability::Priority).
+    pub priority: AbandonedCounts,
+}
+
+/// What an association gave up since its set-up.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AbandonedStats {
+    /// Of all streams.
+    pub all: AbandonedByPolicy,
+    /// Of each stream on which a message was given up.
+    pub streams: BTreeMap<StreamId, AbandonedByPolicy>,
+    /// FORWARD TSN chunks sent.
+    pub forward_tsns_sent: u64,
+}
+
+impl AbandonedByPolicy {
+    fn count(&mut self, failed: &FailedMessage) {
+        let counts = match failed.cause {
+            FailureCause::Expired => &mut self.lifetime,
+            FailureCause::RetransmissionsExhausted => &mut self.retransmissions,
+            FailureCause::LowPriority => &mut self.priority,
+            FailureCause::AssociationEnded | FailureCause::Restarted | FailureCause::InvalidStream => return,
+        };
+        let count = if failed.sent { &mut counts.sent } else { &mut counts.unsent };
+        *count += 1;
+    }
+}
+
+impl AbandonedStats {
+    /// Counts a message that was given up.
+    pub(crate) fn count(&mut self, failed: &FailedMessage) {
+        self.all.count(failed);
+        self.streams.entry(failed.info.stream).or_default().count(failed);
+    }
+}
