@@ -62,9 +62,9 @@ use crate::time::Time;
 use copies::COPY_MAX;
 use messages::{Message, Messages, Payload};
 use on_sack::{Cumulative, Progress};
-#[cfg(test)]
-use outstanding::State;
 use outstanding::{FAST_MARKED, Piece, RESENT};
+#[cfg(test)]
+use outstanding::{Record, State};
 use partial::Partial;
 use queue::Queue;
 use rack::Learnt;
