@@ -6,6 +6,7 @@ use bytes::Bytes;
 use strandline_wire::number::{Ppid, Ssn, StreamId, Tsn};
 
 use crate::reconfiguration::{Outcome, StreamDirection, Streams};
+use crate::reliability::Reliability;
 
 /// Identifies an association within its endpoint. Never reused: the generation distinguishes an old association from
 /// the next one in its slot.
@@ -175,33 +176,6 @@ pub struct SendInfo {
     pub reliability: Reliability,
 }
 
-/// How long a message is transmitted and retransmitted (RFC 3758, RFC 7496).
-///
-/// A message that is given up is reported as [`Event::SendFailed`]. If the peer does not support partial reliability,
-/// a message is given up only while nothing of it was sent, and retransmissions are not limited.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Reliability {
-    /// Until it is acknowledged.
-    #[default]
-    Full,
-    /// For this many milliseconds (RFC 3758 section 4.1). Afterwards nothing of it is transmitted or retransmitted.
-    Lifetime {
-        /// From `send` on.
-        millis: u32,
-    },
-    /// Each chunk of it is retransmitted at most this often (RFC 7496 section 3.1).
-    Retransmissions {
-        /// 0 sends each chunk once.
-        max: u16,
-    },
-    /// Until the send buffer has no room for a message of a higher priority (RFC 7496 section 3.2).
-    Priority {
-        /// 0 is the highest. Messages of the other kinds are above all priorities.
-        number: u32,
-    },
-}
-
 impl SendInfo {
     /// An ordered message on a stream, with payload protocol identifier 0.
     #[must_use]
@@ -297,11 +271,11 @@ pub enum FailureCause {
     Restarted,
     /// The message was given before the set-up was complete, and the peer takes fewer streams (section 5.1.1).
     InvalidStream,
-    /// Its lifetime was over ([`Reliability::Lifetime`]).
+    /// Its lifetime was over ([`Reliability::lifetime`]).
     Expired,
-    /// A chunk of it was lost and had been retransmitted as often as allowed ([`Reliability::Retransmissions`]).
+    /// A chunk of it was lost and had been retransmitted as often as allowed ([`Reliability::retransmissions`]).
     RetransmissionsExhausted,
-    /// A message of a higher priority needed its room ([`Reliability::Priority`]).
+    /// A message of a higher priority needed its room ([`Reliability::priority`]).
     LowPriority,
 }
 

@@ -11,6 +11,7 @@ pub mod error;
 pub mod event;
 pub mod memory;
 pub mod reconfiguration;
+pub mod reliability;
 pub mod stats;
 pub mod time;
 pub use strandline_wire::number;

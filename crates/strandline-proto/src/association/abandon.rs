@@ -24,6 +24,13 @@ pub(super) fn abandon_due(association: &mut Association, cx: &mut Shared, now: T
     if let Some(abandoned) = partial::abandon_due(&mut association.outbound, now, agreed) {
         apply(association, cx, now, abandoned);
     }
+    watch_lifetimes(association);
+}
+
+/// Sets the timer for the end of the next lifetime. Called when a message with a limit was given, too.
+#[cold]
+pub(crate) fn watch_lifetimes(association: &mut Association) {
+    association.deadlines.expiry = association.outbound.expiry_deadline();
 }
 
 /// Gives up messages of a lower priority for a message of `len` bytes that the send buffer has no room for. Returns true

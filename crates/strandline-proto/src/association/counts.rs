@@ -18,18 +18,20 @@ pub(super) struct Deadlines {
     pub(super) idle: Time,
     /// When the next zero window probe may be sent (section 6.1 rule A).
     pub(super) probe: Time,
+    /// When the lifetime of a message ends (RFC 3758 section 4.1).
+    pub(super) expiry: Time,
 }
 
 impl Default for Deadlines {
     fn default() -> Self {
-        Self { control: Time::MAX, guard: Time::MAX, idle: Time::MAX, probe: Time::MAX }
+        Self { control: Time::MAX, guard: Time::MAX, idle: Time::MAX, probe: Time::MAX, expiry: Time::MAX }
     }
 }
 
 impl Deadlines {
     #[inline]
     pub(super) fn earliest(&self) -> Time {
-        self.control.min(self.guard).min(self.idle).min(self.probe)
+        self.control.min(self.guard).min(self.idle).min(self.probe).min(self.expiry)
     }
 }
 

@@ -150,7 +150,6 @@ impl Association {
         self.deadlines
             .earliest()
             .min(self.outbound.loss_deadline())
-            .min(self.outbound.expiry_deadline())
             .min(sack)
             .min(paths)
             .min(self.silence_deadline())

@@ -30,7 +30,9 @@ impl Association {
     /// Handles expired timers. `transmit` sends delayed acknowledgements and checks the time itself.
     pub(crate) fn handle_timeout(&mut self, cx: &mut Shared, now: Time) {
         self.flags.burst_open = true;
-        abandon_due(self, cx, now);
+        if self.deadlines.expiry <= now {
+            abandon_due(self, cx, now);
+        }
         if self.deadlines.control <= now {
             self.on_control_timer(cx, now);
         }

@@ -9,14 +9,14 @@ use rand_core::RngCore;
 use super::Endpoint;
 use super::demux::PeerKey;
 use super::table::Table;
-use crate::association::abandon::make_room;
+use crate::association::abandon::{make_room, watch_lifetimes};
 use crate::association::buffers::Pressure;
 use crate::association::context::{Shared, is_unicast};
 use crate::association::{Association, Opening};
 use crate::config::{AssociationConfig, PATHS_MAX, StreamScheduler};
 use crate::congestion::Algorithm;
 use crate::error::{ConfigureError, ConnectError, ListenError, PathError, SendError, UnknownAssociation};
-use crate::event::{AssociationId, Message, PathChange, Reliability, SendInfo};
+use crate::event::{AssociationId, Message, PathChange, SendInfo};
 use crate::number::{StreamId, Tsn};
 use crate::path::PathState;
 use crate::path_index::PathIndex;
@@ -207,6 +207,22 @@ impl Endpoint {
         data: &mut Bytes,
     ) -> Result<(), SendError> {
         let len = data.len();
+        match self.send_bytes(now, id, info, data) {
+            Err(SendError::WouldBlock) if self.make_room(now, id, &info, len) => {
+                self.send_bytes(now, id, info, data)
+            }
+            given => given,
+        }
+    }
+
+    fn send_bytes(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        info: SendInfo,
+        data: &mut Bytes,
+    ) -> Result<(), SendError> {
+        let len = data.len();
         self.send_with(now, id, (info, len), |association, pressure| {
             association.send(now, info, data, pressure)
         })
@@ -224,9 +240,25 @@ impl Endpoint {
         info: SendInfo,
         data: &[u8],
     ) -> Result<(), SendError> {
-        self.send_with(now, id, (info, data.len()), |association, pressure| {
-            association.send_slice(now, info, data, pressure)
-        })
+        let len = data.len();
+        let give =
+            |association: &mut Association, pressure| association.send_slice(now, info, data, pressure);
+        match self.send_with(now, id, (info, len), give) {
+            Err(SendError::WouldBlock) if self.make_room(now, id, &info, len) => {
+                // Not as a slice: of a function with two callers the compiler inlines neither.
+                self.send_bytes(now, id, info, &mut Bytes::copy_from_slice(data))
+            }
+            given => given,
+        }
+    }
+
+    /// Gives up messages of a lower priority for one that the send buffer has no room for. Returns true if there is room
+    /// now.
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self, now: Time, id: AssociationId, info: &SendInfo, len: usize) -> bool {
+        let Some(association) = self.table.by_id_mut(id) else { return false };
+        make_room(association, &mut self.shared, now, info, len)
     }
 
     #[inline]
@@ -235,22 +267,22 @@ impl Endpoint {
         now: Time,
         id: AssociationId,
         (info, len): (SendInfo, usize),
-        mut give: impl FnMut(&mut Association, Pressure) -> Result<(), SendError>,
+        give: impl FnOnce(&mut Association, Pressure) -> Result<(), SendError>,
     ) -> Result<(), SendError> {
         let association = self.table.by_id_mut(id).ok_or(SendError::Closed)?;
-        let timed = association.idle_deadline() != Time::MAX;
-        let mut given = give(association, self.shared.send_pressure());
-        if given == Err(SendError::WouldBlock) && make_room(association, &mut self.shared, now, &info, len) {
-            given = give(association, self.shared.send_pressure());
-        }
-        given?;
+        let mut timed = association.idle_deadline() != Time::MAX;
+        give(association, self.shared.send_pressure())?;
         self.shared.memory.on_given(len);
+        if !info.reliability.is_full() {
+            watch_lifetimes(association);
+            timed = false;
+        }
         if !association.flags().queued && association.wants_transmit(now) {
             self.queue(id.slot);
         }
         // A message makes nothing due earlier, unless its lifetime is limited or the time to release idle buffers was not
         // set.
-        if !timed || info.reliability != Reliability::Full {
+        if !timed {
             self.reschedule(id.slot);
         }
         Ok(())

@@ -96,6 +96,7 @@ impl Endpoint {
     /// True if the endpoint answers packets to the port that belong to no association (section 8.4). On a shared
     /// carrier these are only its own ports, including those whose association has just ended: otherwise a peer that
     /// lost our SHUTDOWN COMPLETE or ABORT would get no answer.
+    #[inline]
     pub(super) fn answers_for(&self, now: Time, port: u16) -> bool {
         self.shared.config.owns_all_ports || self.ports.is_ours(now, port)
     }

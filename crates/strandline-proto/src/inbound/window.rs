@@ -164,7 +164,14 @@ impl Window {
     }
 
     /// True if the advertised window is so small that the peer may send nothing at all.
-    pub(super) const fn is_low(&self, share: u32) -> bool {
+    #[inline]
+    pub(super) fn is_low(&self, share: u32) -> bool {
+        // A step is at most half of the largest window.
+        self.promised.min(self.offered(share)) < self.size.min(share) / 2 && self.is_below_step(share)
+    }
+
+    #[inline(never)]
+    fn is_below_step(&self, share: u32) -> bool {
         self.offer(share) < self.step(share)
     }
 
@@ -213,6 +220,13 @@ impl Window {
     #[inline]
     fn is_worth_telling(&self, open: u32, whole: u32, drained: bool) -> bool {
         let gain = open.saturating_sub(self.promised);
+        // A step is at most half of the whole.
+        let waits = drained && self.promised < whole / 2;
+        (gain >= whole / UPDATE_DIVISOR || waits) && self.is_step(gain, whole, drained)
+    }
+
+    #[inline(never)]
+    fn is_step(&self, gain: u32, whole: u32, drained: bool) -> bool {
         let step = self.step(whole);
         let part = (whole / UPDATE_DIVISOR).max(step);
         gain > 0 && (gain >= part || (drained && self.promised < step && gain >= step))

@@ -5,17 +5,15 @@
 //! last chunk leaves the send window after all others, and takes the message with it: what is outstanding of a message
 //! needs no counter.
 
-use core::time::Duration;
-
 use bytes::Bytes;
 use strandline_wire::Data;
 
 use super::copies::{Copies, Place};
 use super::fragment::Rest;
-use crate::event::{FailedMessage, FailureCause, Reliability, SendInfo};
-use crate::number::{Ssn, Tsn};
+use crate::event::{FailedMessage, FailureCause, SendInfo};
+use crate::number::{Ppid, Ssn, StreamId, Tsn};
 use crate::reconfiguration::Streams;
-use crate::time::Time;
+use crate::reliability::Reliability;
 
 /// Identifies a message while it is in the slab. Keys are reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,16 +27,6 @@ impl MessageKey {
     const fn index(self) -> usize {
         self.0 as usize
     }
-}
-
-/// Granularity of lifetimes: messages that expire together are given up together.
-pub(super) const EXPIRY_STEP: Duration = Duration::from_millis(1);
-
-/// Returns the end of a lifetime.
-fn expiry(now: Time, millis: u32) -> Time {
-    let end = now + Duration::from_millis(u64::from(millis));
-    let step_ns = EXPIRY_STEP.as_nanos() as u64;
-    Time::from_nanos(end.as_nanos().checked_next_multiple_of(step_ns).unwrap_or(u64::MAX))
 }
 
 /// Where a message's bytes are.
@@ -72,32 +60,40 @@ impl Payload {
     }
 }
 
+/// How a message is sent, as given to `push`, without its limit: few messages have one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Info {
+    pub(super) stream: StreamId,
+    pub(super) ppid: Ppid,
+    pub(super) unordered: bool,
+    pub(super) immediate: bool,
+    pub(super) context: u32,
+}
+
 /// A user message.
 #[derive(Debug)]
 pub(super) struct Message {
     /// The whole message; empty once it has left the slab.
     payload: Payload,
-    /// As given to `push`.
-    pub(super) info: SendInfo,
+    pub(super) info: Info,
     /// Assigned when the first fragment is sent; 0 before and for unordered messages.
     pub(super) ssn: Ssn,
     /// Bytes that have a TSN.
     sent: u32,
-    /// When it is given up; `Time::MAX` if its lifetime is not limited.
-    pub(super) expires_at: Time,
+    /// True if its transmission is limited; the limit is that of [`Partial`](super::partial::Partial).
+    pub(super) limited: bool,
     /// The next message of its [`List`], or the next free entry of the slab.
     next: MessageKey,
 }
 
 impl Message {
-    /// Creates a message that is given at `now`, from which its lifetime counts.
+    /// Creates a message.
     #[inline]
-    pub(super) fn new(now: Time, info: SendInfo, payload: Payload) -> Self {
-        let expires_at = match info.reliability {
-            Reliability::Lifetime { millis } => expiry(now, millis),
-            _ => Time::MAX,
-        };
-        Self { payload, info, ssn: Ssn(0), sent: 0, expires_at, next: MessageKey::NONE }
+    pub(super) fn new(info: SendInfo, payload: Payload) -> Self {
+        let SendInfo { stream, ppid, unordered, immediate, context, reliability } = info;
+        let info = Info { stream, ppid, unordered, immediate, context };
+        let limited = !reliability.is_full();
+        Self { payload, info, ssn: Ssn(0), sent: 0, limited, next: MessageKey::NONE }
     }
 
     /// Returns the bytes of user data.
@@ -209,10 +205,19 @@ impl Messages {
         Leaving { first_free: *free, entries, free, len, copies, block: 0, in_block: 0 }
     }
 
-    /// Removes a message that was not delivered and is in no [`List`]. Returns `None` if it was removed before.
-    pub(super) fn fail(&mut self, key: MessageKey, cause: FailureCause) -> Option<FailedMessage> {
+    /// Removes a message that was not delivered and is in no [`List`]. `limit` returns its limit if it has one. Returns
+    /// `None` if it was removed before.
+    pub(super) fn fail(
+        &mut self,
+        key: MessageKey,
+        cause: FailureCause,
+        limit: impl FnOnce(MessageKey) -> Reliability,
+    ) -> Option<FailedMessage> {
         let entry = self.entries.get_mut(key.index()).filter(|entry| entry.len() > 0)?;
-        let (info, sent) = (entry.info, entry.is_begun());
+        let Info { stream, ppid, unordered, immediate, context } = entry.info;
+        let reliability = if entry.limited { limit(key) } else { Reliability::FULL };
+        let info = SendInfo { stream, ppid, unordered, immediate, context, reliability };
+        let sent = entry.is_begun();
         let data = match core::mem::replace(&mut entry.payload, Payload::GONE) {
             Payload::Shared(bytes) => bytes,
             Payload::Copied(place) => {

@@ -53,18 +53,20 @@ use strandline_wire::{Data, Sack};
 
 use crate::config::{AssociationConfig, Recovery, StreamScheduler};
 use crate::error::SendError;
-use crate::event::{FailedMessage, FailureCause, Reliability, SendInfo};
+use crate::event::{FailedMessage, FailureCause, SendInfo};
 use crate::number::{StreamId, Tsn};
 use crate::path_index::{PathIndex, PerPath};
+use crate::reliability::Reliability;
 use crate::stats::SentAgain;
 use crate::stream_numbers::StreamNumbers;
 use crate::time::Time;
 use copies::COPY_MAX;
-use messages::{Message, Messages, Payload};
+use messages::{Message, MessageKey, Messages, Payload};
 use on_sack::{Cumulative, Progress};
-use outstanding::{FAST_MARKED, Piece, RESENT};
+use outstanding::Record;
 #[cfg(test)]
-use outstanding::{Record, State};
+use outstanding::State;
+use outstanding::{FAST_MARKED, Piece, RESENT};
 use partial::Partial;
 use queue::Queue;
 use rack::Learnt;
@@ -142,13 +144,10 @@ impl Busy {
         Self { queue, sent, messages: Messages::default(), partial: None }
     }
 
-    #[inline]
-    fn push(&mut self, message: Message) {
-        let limited = message.info.reliability != Reliability::Full;
-        let key = self.queue.push(&mut self.messages, message);
-        if limited {
-            self.partial.get_or_insert_default().on_pushed(key, &self.messages);
-        }
+    #[cold]
+    #[inline(never)]
+    fn on_limited(&mut self, now: Time, key: MessageKey, reliability: Reliability) {
+        self.partial.get_or_insert_default().on_pushed(now, key, reliability, &self.messages);
     }
 
     fn knowing_nothing(next: Tsn) -> Self {
@@ -183,9 +182,11 @@ impl Outbound {
         self.window.spend(self.outstanding_bytes() as usize);
         self.streams = streams;
         let Some(busy) = &mut self.busy else { return Vec::new() };
-        let Busy { queue, messages, .. } = &mut **busy;
+        let Busy { queue, messages, partial, .. } = &mut **busy;
         let failed = queue.extract(messages, |message| message.info.stream.0 >= streams);
-        failed.into_iter().filter_map(|key| messages.fail(key, FailureCause::InvalidStream)).collect()
+        let limit = |key| partial::limit(partial.as_deref(), key);
+        let fail = |key| messages.fail(key, FailureCause::InvalidStream, limit);
+        failed.into_iter().filter_map(fail).collect()
     }
 
     /// Queues a message. A small one is copied; the buffer of a larger one is kept until it is acknowledged.
@@ -209,7 +210,10 @@ impl Outbound {
         let data = core::mem::take(data);
         let small = data.len() <= SHARED_COPY_MAX;
         let payload = if small { busy.messages.copy(&data) } else { Payload::Shared(data) };
-        busy.push(Message::new(now, info, payload));
+        let key = busy.queue.push(&mut busy.messages, Message::new(info, payload));
+        if !info.reliability.is_full() {
+            busy.on_limited(now, key, info.reliability);
+        }
         Ok(())
     }
 
@@ -230,7 +234,10 @@ impl Outbound {
         let small = data.len() <= COPY_MAX;
         let payload =
             if small { busy.messages.copy(data) } else { Payload::Shared(Bytes::copy_from_slice(data)) };
-        busy.push(Message::new(now, info, payload));
+        let key = busy.queue.push(&mut busy.messages, Message::new(info, payload));
+        if !info.reliability.is_full() {
+            busy.on_limited(now, key, info.reliability);
+        }
         Ok(())
     }
 
@@ -293,10 +300,11 @@ impl Outbound {
     pub(crate) fn fail_all(&mut self, cause: FailureCause) -> Vec<FailedMessage> {
         self.idle_next = self.next_tsn();
         let Some(busy) = self.busy.take() else { return Vec::new() };
-        let Busy { queue, sent, mut messages, .. } = *busy;
+        let Busy { queue, sent, mut messages, partial } = *busy;
         let unsent = queue.into_keys(&mut messages);
         let keys = sent.outstanding.messages().chain(unsent);
-        keys.filter_map(|key| messages.fail(key, cause)).collect()
+        let limit = |key| partial::limit(partial.as_deref(), key);
+        keys.filter_map(|key| messages.fail(key, cause, limit)).collect()
     }
 
     /// Frees all heap memory that is not needed. Does nothing while anything is queued or outstanding.
@@ -322,10 +330,10 @@ impl Outbound {
         let Busy { sent, messages, partial, .. } = self.busy.as_deref_mut()?;
         let index = sent.resend_next(now, path, space)?;
         if let Some(partial) = partial
-            && let Some(message) =
-                sent.outstanding.get(index).and_then(|record| messages.get(record.message()?))
+            && let Some(key) = sent.outstanding.get(index).and_then(Record::message)
+            && let Some(message) = messages.get(key)
         {
-            partial.on_resent(sent.outstanding.tsn(index), &message.info);
+            partial.on_resent(sent.outstanding.tsn(index), key, message);
         }
         let data = sent.outstanding.chunk(index, messages)?;
         self.window.spend(data.payload.len());

@@ -4,6 +4,7 @@
 //! and the chunks that were marked as lost since the last time, before anything is transmitted. FORWARD TSN reports the
 //! abandoned chunks behind the Cumulative TSN Ack Point, which count as outstanding until the peer acknowledges that.
 
+use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use strandline_wire::PacketBuilder;
@@ -13,10 +14,14 @@ use super::messages::{Message, MessageKey, Messages};
 use super::outstanding::{Outstanding, State};
 use super::send_window::SendWindow;
 use super::{Busy, Outbound};
-use crate::event::{FailedMessage, FailureCause, Reliability, SendInfo};
+use crate::event::{FailedMessage, FailureCause, SendInfo};
 use crate::number::{Ssn, StreamId, Tsn};
 use crate::path_index::PerPath;
+use crate::reliability::{Limit, Reliability};
 use crate::time::Time;
+
+/// Granularity of lifetimes: messages that expire together are given up together.
+const EXPIRY_STEP: Duration = Duration::from_millis(1);
 
 /// Maximum number of TSNs that one FORWARD TSN skips: a limit of the work for each. The next ones follow once the peer
 /// has acknowledged it.
@@ -32,6 +37,8 @@ const REPEAT_NS: u64 = 200_000_000;
 /// State of an association that was given messages with limits.
 #[derive(Debug, Default)]
 pub(super) struct Partial {
+    /// The limits of messages. An entry of a message that has left is replaced by the next one with its key.
+    terms: BTreeMap<MessageKey, Terms>,
     /// When lifetimes end. An entry of a message that has left is skipped when its time comes.
     expiries: BTreeSet<(Time, MessageKey)>,
     /// Messages with a priority, the lowest last. An entry of a message that has left is skipped.
@@ -41,6 +48,33 @@ pub(super) struct Partial {
     /// The marks that were examined: see [`Outstanding::marks`].
     marks: u32,
     forward: Forward,
+}
+
+/// The limit of one message.
+#[derive(Debug, Clone, Copy)]
+struct Terms {
+    reliability: Reliability,
+    /// When it is given up; `Time::MAX` if its lifetime is not limited.
+    expires_at: Time,
+}
+
+impl Terms {
+    fn new(now: Time, reliability: Reliability) -> Self {
+        let Limit::Lifetime { millis } = reliability.limit() else {
+            return Self { reliability, expires_at: Time::MAX };
+        };
+        let end_ns = (now + Duration::from_millis(u64::from(millis))).as_nanos();
+        let step_ns = EXPIRY_STEP.as_nanos() as u64;
+        let expires_at = Time::from_nanos(end_ns.checked_next_multiple_of(step_ns).unwrap_or(u64::MAX));
+        Self { reliability, expires_at }
+    }
+
+    fn number(&self) -> Option<u32> {
+        match self.reliability.limit() {
+            Limit::Priority { number } => Some(number),
+            _ => None,
+        }
+    }
 }
 
 /// The state of FORWARD TSN.
@@ -82,53 +116,68 @@ impl Due {
 }
 
 impl Partial {
-    /// Records a message with a limit.
-    pub(super) fn on_pushed(&mut self, key: MessageKey, messages: &Messages) {
-        let Some(message) = messages.get(key) else { return };
-        match message.info.reliability {
-            Reliability::Full | Reliability::Retransmissions { .. } => {}
-            Reliability::Lifetime { .. } => {
-                self.expiries.insert((message.expires_at, key));
-            }
-            Reliability::Priority { number } => {
-                self.priorities.insert((number, key));
-            }
+    /// Records a message with a limit, which is given at `now`.
+    pub(super) fn on_pushed(
+        &mut self,
+        now: Time,
+        key: MessageKey,
+        reliability: Reliability,
+        messages: &Messages,
+    ) {
+        let terms = Terms::new(now, reliability);
+        self.terms.insert(key, terms);
+        if terms.expires_at != Time::MAX {
+            self.expiries.insert((terms.expires_at, key));
         }
-        let kept_max = 2 * messages.len() + OUTDATED_MAX;
-        if self.expiries.len() > kept_max {
-            self.expiries.retain(|(at, key)| is_live(messages, *key, |message| message.expires_at == *at));
+        if let Some(number) = terms.number() {
+            self.priorities.insert((number, key));
         }
-        if self.priorities.len() > kept_max {
-            self.priorities.retain(|(number, key)| {
-                let reliability = Reliability::Priority { number: *number };
-                is_live(messages, *key, |message| message.info.reliability == reliability)
+        let most = 2 * messages.len() + OUTDATED_MAX;
+        let Self { terms, expiries, priorities, .. } = self;
+        if terms.len().max(expiries.len()).max(priorities.len()) > most {
+            terms.retain(|key, _| {
+                messages.get(*key).is_some_and(|message| message.limited && message.len() > 0)
             });
+            expiries.retain(|(at, key)| terms.get(key).is_some_and(|terms| terms.expires_at == *at));
+            priorities
+                .retain(|(number, key)| terms.get(key).is_some_and(|terms| terms.number() == Some(*number)));
         }
     }
 
+    /// Returns the limit of a message that has one.
+    pub(super) fn reliability(&self, key: MessageKey) -> Reliability {
+        self.terms.get(&key).map_or(Reliability::FULL, |terms| terms.reliability)
+    }
+
+    fn terms(&self, key: MessageKey, message: &Message) -> Option<&Terms> {
+        self.terms.get(&key).filter(|_| message.limited)
+    }
+
     /// Records that a chunk of a message is retransmitted.
-    pub(super) fn on_resent(&mut self, tsn: Tsn, info: &SendInfo) {
-        if let Reliability::Retransmissions { .. } = info.reliability {
+    pub(super) fn on_resent(&mut self, tsn: Tsn, key: MessageKey, message: &Message) {
+        let limit = self.terms(key, message).map(|terms| terms.reliability.limit());
+        if let Some(Limit::Retransmissions { .. }) = limit {
             let count = self.resent.entry(tsn.0).or_default();
             *count = count.saturating_add(1);
         }
     }
 
     /// Returns why a lost chunk must not be retransmitted, if so.
-    fn exhausted(&self, now: Time, tsn: Tsn, message: &Message) -> Option<FailureCause> {
-        match message.info.reliability {
-            Reliability::Retransmissions { max } => {
+    fn exhausted(&self, now: Time, tsn: Tsn, key: MessageKey, message: &Message) -> Option<FailureCause> {
+        let terms = self.terms(key, message)?;
+        match terms.reliability.limit() {
+            Limit::Retransmissions { max } => {
                 let count = self.resent.get(&tsn.0).copied().unwrap_or(0);
                 (count >= max).then_some(FailureCause::RetransmissionsExhausted)
             }
-            Reliability::Lifetime { .. } => (message.expires_at <= now).then_some(FailureCause::Expired),
-            Reliability::Full | Reliability::Priority { .. } => None,
+            Limit::Lifetime { .. } => (terms.expires_at <= now).then_some(FailureCause::Expired),
+            Limit::None | Limit::Priority { .. } => None,
         }
     }
 
     /// True if a chunk may be sent again to probe for the loss of others.
-    pub(super) fn may_probe(&self, now: Time, tsn: Tsn, message: &Message) -> bool {
-        self.exhausted(now, tsn, message).is_none()
+    pub(super) fn may_probe(&self, now: Time, tsn: Tsn, key: MessageKey, message: &Message) -> bool {
+        self.exhausted(now, tsn, key, message).is_none()
     }
 
     /// Takes the next message out whose lifetime is over.
@@ -162,9 +211,9 @@ impl Partial {
     }
 }
 
-/// True if the entry is that of a message which has not left, as far as can be told.
-fn is_live(messages: &Messages, key: MessageKey, is: impl Fn(&Message) -> bool) -> bool {
-    messages.get(key).is_some_and(|message| message.len() > 0 && is(message))
+/// Returns the limit of a message that has one.
+pub(super) fn limit(partial: Option<&Partial>, key: MessageKey) -> Reliability {
+    partial.map_or(Reliability::FULL, |partial| partial.reliability(key))
 }
 
 impl Outbound {
@@ -178,7 +227,6 @@ impl Outbound {
     }
 
     /// Returns when [`abandon_due`] is due because a lifetime ends.
-    #[inline]
     pub(crate) fn expiry_deadline(&self) -> Time {
         self.partial().and_then(|partial| partial.expiries.first()).map_or(Time::MAX, |(at, _)| *at)
     }
@@ -244,8 +292,9 @@ pub(crate) fn abandon_due(outbound: &mut Outbound, now: Time, agreed: bool) -> O
     let mut examine = agreed && outstanding.marks() != partial.marks;
     while let Some(key) = partial.pop_expired(now) {
         let Some(message) = messages.get(key) else { continue };
-        if message.expires_at > now || message.len() == 0 {
-            continue; // It has left, and another one has its place.
+        let is_due = partial.terms(key, message).is_some_and(|terms| terms.expires_at <= now);
+        if !is_due || message.len() == 0 {
+            continue; // It has left, and another one may have its place.
         }
         if !message.is_begun() || (agreed && message.rest().len > 0) {
             due.add(key, FailureCause::Expired);
@@ -259,7 +308,7 @@ pub(crate) fn abandon_due(outbound: &mut Outbound, now: Time, agreed: bool) -> O
             let Some(key) = record.message() else { continue };
             let Some(message) = messages.get(key) else { continue };
             let tsn = cumulative + 1 + index as u32;
-            if let Some(cause) = partial.exhausted(now, tsn, message) {
+            if let Some(cause) = partial.exhausted(now, tsn, key, message) {
                 due.add(key, cause);
             }
         }
@@ -278,10 +327,7 @@ pub(crate) fn abandon_lower(
 ) -> Option<Abandoned> {
     let Busy { queue, messages, partial, .. } = outbound.busy.as_deref_mut()?;
     let partial = partial.as_deref_mut()?;
-    let above = match info.reliability {
-        Reliability::Priority { number } => Some(number),
-        _ => None,
-    };
+    let above = Terms::new(now, info.reliability).number();
     let mut due = Due::default();
     let (mut bytes, mut count) = (0, 0);
     for (number, key) in partial.priorities.iter().rev() {
@@ -290,11 +336,10 @@ pub(crate) fn abandon_lower(
         {
             break;
         }
-        let reliability = Reliability::Priority { number: *number };
-        let Some(message) = messages.get(*key).filter(|message| message.info.reliability == reliability)
-        else {
+        let Some(message) = messages.get(*key) else { continue };
+        if partial.terms(*key, message).and_then(Terms::number) != Some(*number) {
             continue;
-        };
+        }
         // Of a message that was sent to its end it is not known here whether it has left.
         let rest = message.rest().len;
         if message.len() == 0 || rest == 0 || (message.is_begun() && !agreed) {
@@ -322,7 +367,7 @@ fn abandon(outbound: &mut Outbound, now: Time, mut due: Due) -> Option<Abandoned
             !message.is_begun() || message.rest().len == 0 || sent.outstanding.push_abandoned(place(message))
         });
         if !ends {
-            partial.expiries.insert((now + super::messages::EXPIRY_STEP, *key));
+            partial.expiries.insert((now + EXPIRY_STEP, *key));
         }
         ends
     });
@@ -332,7 +377,8 @@ fn abandon(outbound: &mut Outbound, now: Time, mut due: Due) -> Option<Abandoned
     let bytes = acknowledged_later + unsent;
     queue.on_delivered(bytes);
     window.give_back(in_flight);
-    let failed = due.0.iter().filter_map(|(key, cause)| messages.fail(*key, *cause)).collect();
+    let fail = |(key, cause): &(_, _)| messages.fail(*key, *cause, |key| partial.reliability(key));
+    let failed = due.0.iter().filter_map(fail).collect();
     partial.advance(now, sent, false);
     Some(Abandoned { failed, flight, bytes, writable: queue.take_writable() })
 }

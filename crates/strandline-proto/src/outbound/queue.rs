@@ -120,22 +120,27 @@ impl Queue {
     }
 
     /// Adds a message for which there is room. Returns its key.
-    #[inline]
+    #[inline(always)]
     pub(super) fn push(&mut self, messages: &mut Messages, message: Message) -> MessageKey {
         self.buffered_bytes += message.len();
         self.waiting += 1;
-        let stream = message.info.stream;
-        if let Some(held) = &mut self.held
-            && held.concerns(stream)
-        {
-            let key = messages.insert(message);
-            held.push(messages, key);
+        let (stream, len) = (message.info.stream, message.len());
+        let key = messages.insert(message);
+        if self.held.is_some() && self.hold_back(messages, stream, key) {
             return key;
         }
-        self.pending_bytes += message.len();
-        let key = messages.insert(message);
+        self.pending_bytes += len;
         self.scheduler.push(messages, stream, key);
         key
+    }
+
+    /// Holds a message back if its stream is being reset.
+    #[cold]
+    #[inline(never)]
+    fn hold_back(&mut self, messages: &mut Messages, stream: StreamId, key: MessageKey) -> bool {
+        let Some(held) = self.held.as_mut().filter(|held| held.concerns(stream)) else { return false };
+        held.push(messages, key);
+        true
     }
 
     /// Removes what was not sent of messages that are given up; the others keep their order. Returns its bytes.

@@ -61,10 +61,8 @@ impl Outbound {
         }
         // A chunk that must not be retransmitted probes nothing: its loss ends its message.
         let may_probe = |tsn, record: &Record| {
-            let message = || messages.get(record.message()?);
-            partial
-                .as_ref()
-                .is_none_or(|partial| message().is_none_or(|message| partial.may_probe(now, tsn, message)))
+            let Some((partial, key)) = partial.as_ref().zip(record.message()) else { return true };
+            messages.get(key).is_none_or(|message| partial.may_probe(now, tsn, key, message))
         };
         let in_flight = outstanding.in_flight_bytes();
         let marked = sent.by_time().map_or(0, |mut by_time| by_time.on_probe(path, may_probe));

@@ -18,11 +18,11 @@ pub struct AbandonedCounts {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AbandonedByPolicy {
-    /// By [`Reliability::Lifetime`](crate::event::Reliability::Lifetime).
+    /// By [`Reliability::lifetime`](crate::reliability::Reliability::lifetime).
     pub lifetime: AbandonedCounts,
-    /// By [`Reliability::Retransmissions`](crate::event::Reliability::Retransmissions).
+    /// By [`Reliability::retransmissions`](crate::reliability::Reliability::retransmissions).
     pub retransmissions: AbandonedCounts,
-    /// By [`Reliability::Priority`](crate::event::Reliability::Priority).
+    /// By [`Reliability::priority`](crate::reliability::Reliability::priority).
     pub priority: AbandonedCounts,
 }
 

@@ -7,12 +7,13 @@ use strandline_wire::{Init, print};
 use super::raw::*;
 use super::*;
 use crate::error::SendError;
-use crate::event::{FailureCause, Reliability};
+use crate::event::FailureCause;
+use crate::reliability::Reliability;
 
 /// Forward-TSN-Supported.
 const SUPPORTED: [u8; 4] = [0xc0, 0, 0, 4];
 
-const ONCE: Reliability = Reliability::Retransmissions { max: 0 };
+const ONCE: Reliability = Reliability::retransmissions(0);
 
 /// A peer that supports the extension.
 fn open() -> Raw {
@@ -138,7 +139,7 @@ fn forward_tsn_is_repeated_once_in_round_trip() {
     wait(&mut raw, 50);
     raw.say_sack(0, 65_536, &[(2, 3)]);
     wait(&mut raw, 120);
-    send(&mut raw, 1, Reliability::Full, 100);
+    send(&mut raw, 1, Reliability::FULL, 100);
     heard(&mut raw);
     let sent = raw.say_sack(0, 65_536, &[(2, 4)]);
     assert_eq!(chunks_in(&raw, &sent), ["FORWARD TSN 0 [1:0]"]);
@@ -150,7 +151,7 @@ fn forward_tsn_is_repeated_once_in_round_trip() {
 #[test]
 fn retransmissions_up_to_limit() {
     let mut raw = open();
-    send(&mut raw, 1, Reliability::Retransmissions { max: 2 }, 100);
+    send(&mut raw, 1, Reliability::retransmissions(2), 100);
     assert_eq!(heard(&mut raw), ["DATA 0"]);
     let found = wait(&mut raw, 8000);
     assert_eq!(found, ["DATA 0", "DATA 0", "FORWARD TSN 0 [1:0]"]);
@@ -161,8 +162,8 @@ fn retransmissions_up_to_limit() {
 fn lifetime_ends_before_transmission() {
     let mut raw = open();
     raw.say_sack(0, 0, &[]);
-    send(&mut raw, 1, Reliability::Lifetime { millis: 300 }, 1000);
-    send(&mut raw, 1, Reliability::Full, 1000);
+    send(&mut raw, 1, Reliability::lifetime(Duration::from_millis(300)), 1000);
+    send(&mut raw, 1, Reliability::FULL, 1000);
     wait(&mut raw, 299);
     assert_eq!(failures(&mut raw), []);
     wait(&mut raw, 3);
@@ -178,7 +179,7 @@ fn lifetime_ends_before_transmission() {
 #[test]
 fn lifetime_ends_in_flight() {
     let mut raw = open();
-    let info = Reliability::Lifetime { millis: 300 };
+    let info = Reliability::lifetime(Duration::from_millis(300));
     send(&mut raw, 1, info, 100);
     heard(&mut raw);
     assert_eq!(wait(&mut raw, 700), [""; 0]);
@@ -198,7 +199,7 @@ fn lifetime_ends_in_flight() {
 #[test]
 fn rest_of_message_is_skipped() {
     let mut raw = open();
-    send(&mut raw, 6, Reliability::Lifetime { millis: 400 }, 200_000);
+    send(&mut raw, 6, Reliability::lifetime(Duration::from_millis(400)), 200_000);
     let sent = heard(&mut raw);
     let count = sent.len() as u32;
     assert!(sent.iter().all(|chunk| chunk.starts_with("DATA")) && count < 100, "{sent:?}");
@@ -207,7 +208,7 @@ fn rest_of_message_is_skipped() {
     let found = wait(&mut raw, 450);
     assert_eq!(found, [format!("FORWARD TSN {count} [6:0]")]);
     assert_eq!(failures(&mut raw), [(6, FailureCause::Expired, true)]);
-    send(&mut raw, 6, Reliability::Full, 100);
+    send(&mut raw, 6, Reliability::FULL, 100);
     let sent = raw.say_sack(count + 1, 65_536, &[]);
     assert_eq!(chunks_in(&raw, &sent), [format!("DATA {}", count + 1)]);
 }
@@ -238,7 +239,7 @@ fn peer_without_support_gets_everything() {
         init(Tsn(1000)),
     );
     send(&mut raw, 1, ONCE, 100);
-    send(&mut raw, 1, Reliability::Lifetime { millis: 10 }, 100);
+    send(&mut raw, 1, Reliability::lifetime(Duration::from_millis(10)), 100);
     heard(&mut raw);
     let found = wait(&mut raw, 20_000);
     assert!(found.len() > 3 && found.iter().all(|chunk| chunk.starts_with("DATA")), "{found:?}");
@@ -252,7 +253,7 @@ fn low_priorities_make_room() {
         config.send_buffer = Some(10_000);
     });
     raw.say_sack(0, 0, &[]);
-    let of = |number| Reliability::Priority { number };
+    let of = Reliability::priority;
     for number in [1, 9, 5, 9] {
         send(&mut raw, number as u16, of(number), 2500);
     }
@@ -261,7 +262,7 @@ fn low_priorities_make_room() {
     assert_eq!(failures(&mut raw), []);
     try_send(&mut raw, info(4), 2500).unwrap();
     assert_eq!(failures(&mut raw), [(9, FailureCause::LowPriority, false)]);
-    send(&mut raw, 21, Reliability::Full, 5000);
+    send(&mut raw, 21, Reliability::FULL, 5000);
     assert_eq!(failures(&mut raw).len(), 2);
     assert_eq!(try_send(&mut raw, SendInfo::on(StreamId(0)), 10_000), Err(SendError::WouldBlock));
     assert_eq!(failures(&mut raw), [], "less room than is needed is not made");
@@ -274,7 +275,7 @@ fn low_priorities_make_room() {
 fn shutdown_follows_what_was_given_up() {
     let mut raw = open();
     raw.say_sack(0, 0, &[]);
-    send(&mut raw, 1, Reliability::Lifetime { millis: 300 }, 1000);
+    send(&mut raw, 1, Reliability::lifetime(Duration::from_millis(300)), 1000);
     let now = raw.pair.now;
     raw.pair.hosts[SERVER].endpoint.shutdown(now, raw.server).unwrap();
     assert_eq!(raw.state(), "SHUTDOWN-PENDING");

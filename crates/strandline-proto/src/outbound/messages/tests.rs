@@ -6,7 +6,7 @@ use crate::number::StreamId;
 fn message(messages: &mut Messages, stream: u16, len: usize) -> MessageKey {
     let payload = messages.copy(&vec![7; len]);
     let info = SendInfo::on(StreamId(stream));
-    messages.insert(Message::new(Time::ZERO, info, payload))
+    messages.insert(Message::new(info, payload))
 }
 
 fn stream(messages: &Messages, key: MessageKey) -> u16 {
@@ -38,7 +38,7 @@ fn fragments_make_the_message() {
     let mut messages = Messages::default();
     let bytes: Vec<u8> = (0..200).collect();
     let payload = Payload::Shared(Bytes::copy_from_slice(&bytes));
-    let key = messages.insert(Message::new(Time::ZERO, SendInfo::default(), payload));
+    let key = messages.insert(Message::new(SendInfo::default(), payload));
     let mut sent = Vec::new();
     for len in [50, 149, 1] {
         let rest = messages.get(key).map(Message::rest).unwrap_or(Rest { len: 0, begun: false });
@@ -58,10 +58,14 @@ fn message_fails_once() {
     let mut messages = Messages::default();
     let (first, second) = (message(&mut messages, 1, 30), message(&mut messages, 2, 40));
     messages.get_mut(second).map(|message| message.on_sent(10));
-    let failed = messages.fail(second, FailureCause::Restarted).map(|f| (f.data.len(), f.sent, f.cause));
+    let failed = messages
+        .fail(second, FailureCause::Restarted, |_| Reliability::FULL)
+        .map(|f| (f.data.len(), f.sent, f.cause));
     assert_eq!(failed, Some((40, true, FailureCause::Restarted)));
-    assert!(messages.fail(second, FailureCause::Restarted).is_none());
-    let failed = messages.fail(first, FailureCause::AssociationEnded).map(|f| (f.data.len(), f.sent));
+    assert!(messages.fail(second, FailureCause::Restarted, |_| Reliability::FULL).is_none());
+    let failed = messages
+        .fail(first, FailureCause::AssociationEnded, |_| Reliability::FULL)
+        .map(|f| (f.data.len(), f.sent));
     assert_eq!(failed, Some((30, false)));
     assert_eq!(messages.len(), 0);
 }
