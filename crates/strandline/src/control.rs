@@ -8,7 +8,7 @@ use strandline_proto::congestion::Algorithm;
 use strandline_proto::endpoint::Reconfigure;
 use strandline_proto::error::{ConfigureError, PathError, ReconfigureError};
 use strandline_proto::reconfiguration::{StreamDirection, Streams};
-use strandline_proto::stats::{MemoryReport, PathStatus, Status};
+use strandline_proto::stats::{AbandonedStats, MemoryReport, PathStatus, Status};
 
 use crate::address::Address;
 use crate::id::AssociationId;
@@ -36,6 +36,23 @@ impl<'a> Control<'a> {
     #[must_use]
     pub fn status(&self) -> Option<Status> {
         self.shard.look().engine.status(self.id.id)
+    }
+
+    /// Returns the number of messages that were given up because of their limits (RFC 7496 section 4.4); `None`
+    /// once the association is gone. Each one is also reported, as any message that was not delivered.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use strandline::{Reliability, SendInfo, StreamId};
+    ///
+    /// // A sample of a sensor: worth nothing after a second, and not worth its place in a full buffer.
+    /// let sample = SendInfo::on(StreamId(1)).reliability(Reliability::lifetime(Duration::from_secs(1)));
+    /// let log = SendInfo::on(StreamId(2)).reliability(Reliability::priority(7));
+    /// # let _ = (sample, log);
+    /// ```
+    #[must_use]
+    pub fn abandoned(&self) -> Option<AbandonedStats> {
+        self.shard.look().engine.abandoned(self.id.id)
     }
 
     /// Returns the state, congestion window, round-trip time and MTU of the path to each of the peer's

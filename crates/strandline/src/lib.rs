@@ -157,7 +157,8 @@ pub use strandline_proto::event::{FailedMessage, FailureCause, Message, PathChan
 pub use strandline_proto::memory::MemoryAccount;
 pub use strandline_proto::number::{Ppid, Ssn, StreamId, Tsn};
 pub use strandline_proto::reconfiguration::{Outcome, PeerRequests, StreamDirection, Streams};
+pub use strandline_proto::reliability::{Limit, Reliability};
 pub use strandline_proto::stats::{
-    AssociationState, AssociationStats, Buffers, EndpointStats, MemoryReport, PathStatus, Reachability,
-    SentAgain, Status,
+    AbandonedByPolicy, AbandonedCounts, AbandonedStats, AssociationState, AssociationStats, Buffers,
+    EndpointStats, MemoryReport, PathStatus, Reachability, SentAgain, Status,
 };

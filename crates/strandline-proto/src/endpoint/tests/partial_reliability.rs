@@ -321,3 +321,79 @@ fn skipped(found: &[String]) -> (u32, u32) {
     let (tsn, streams) = line.strip_prefix("FORWARD TSN ").unwrap().split_once(' ').unwrap();
     (tsn.parse().unwrap(), streams.split(' ').count() as u32)
 }
+
+/// Two endpoints and a lossy path: every message is delivered or reported, none both ways unless a part of it was sent,
+/// and each stream stays in order.
+#[test]
+fn messages_of_all_kinds_under_losses() {
+    let mut failed_in_all = 0;
+    for seed in 0..20 {
+        let mut random = Random(seed);
+        let (mut pair, client, server) = Pair::established();
+        let (mut given, mut failed) = (0, std::collections::BTreeSet::new());
+        let mut delivered = std::collections::BTreeSet::new();
+        let mut last = std::collections::BTreeMap::new();
+        for _ in 0..100 {
+            for _ in 0..random.below(8) {
+                let reliability = match random.below(4) {
+                    0 => Reliability::FULL,
+                    1 => Reliability::lifetime(Duration::from_millis(random.below(300))),
+                    2 => Reliability::retransmissions(random.below(3) as u16),
+                    _ => Reliability::priority(random.below(4) as u32),
+                };
+                let stream = StreamId(random.below(4) as u16);
+                let info = SendInfo { context: given, ..SendInfo::on(stream).reliability(reliability) };
+                let mut data = vec![0; 4 + random.below(6000) as usize];
+                data[..4].copy_from_slice(&given.to_be_bytes());
+                let now = pair.now;
+                if pair.hosts[CLIENT].endpoint.send(now, client, info, data.into()).is_ok() {
+                    given += 1;
+                }
+            }
+            pair.pass_dropping(Duration::from_millis(20), |_| random.below(10) == 0);
+            receive(&mut pair, server, &mut last, &mut delivered);
+        }
+        pair.pass_dropping(Duration::from_secs(30), |_| random.below(10) == 0);
+        let now = pair.now;
+        pair.hosts[CLIENT].endpoint.shutdown(now, client).unwrap();
+        pair.pass(Duration::from_secs(120));
+        receive(&mut pair, server, &mut last, &mut delivered);
+        assert_eq!(pair.closed(CLIENT), Some(&CloseReason::Shutdown), "seed {seed}");
+        for (_, event) in &pair.hosts[CLIENT].events {
+            let Event::SendFailed(message) = event else { continue };
+            assert!(failed.insert(message.info.context), "reported twice");
+            assert!(message.info.reliability != Reliability::FULL);
+            assert_eq!(message.data[..4], message.info.context.to_be_bytes());
+            assert!(message.sent || !delivered.contains(&message.info.context));
+        }
+        assert!((0..given).all(|number| delivered.contains(&number) || failed.contains(&number)));
+        failed_in_all += failed.len();
+    }
+    assert!(failed_in_all > 100, "{failed_in_all}");
+}
+
+/// Reads what has arrived, whole messages only.
+fn receive(
+    pair: &mut Pair,
+    server: AssociationId,
+    last: &mut std::collections::BTreeMap<u16, u32>,
+    delivered: &mut std::collections::BTreeSet<u32>,
+) {
+    while let Some(message) = pair.recv(SERVER, server) {
+        assert!(message.begins && message.ends, "no message is long enough for parts");
+        let number = u32::from_be_bytes(message.data[..4].try_into().unwrap());
+        assert!(delivered.insert(number), "delivered twice");
+        let before = last.insert(message.stream.0, number);
+        assert!(before.is_none_or(|before| before < number), "out of order");
+    }
+}
+
+/// A generator of small random numbers.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
