@@ -61,6 +61,7 @@ pub(super) const PROTO: Rules = Rules {
             "zone",
             "stream_numbers",
             "reconfiguration",
+            "reliability",
             "path_index",
             "rate_limit",
             "receive_queue",

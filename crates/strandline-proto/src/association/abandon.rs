@@ -17,7 +17,7 @@ fn may_skip(association: &Association) -> bool {
 
 /// Gives up what may not be transmitted any more. Called before anything is transmitted, and when a lifetime ends.
 pub(super) fn abandon_due(association: &mut Association, cx: &mut Shared, now: Time) {
-    if !association.outbound.is_partial() || association.state.is_closed() {
+    if !partial::is_partial(&association.outbound) || association.state.is_closed() {
         return;
     }
     let agreed = may_skip(association);
@@ -30,7 +30,7 @@ pub(super) fn abandon_due(association: &mut Association, cx: &mut Shared, now: T
 /// Sets the timer for the end of the next lifetime. Called when a message with a limit was given, too.
 #[cold]
 pub(crate) fn watch_lifetimes(association: &mut Association) {
-    association.deadlines.expiry = association.outbound.expiry_deadline();
+    association.deadlines.expiry = partial::expiry_deadline(&association.outbound);
 }
 
 /// Gives up messages of a lower priority for a message of `len` bytes that the send buffer has no room for. Returns true
@@ -42,7 +42,7 @@ pub(crate) fn make_room(
     info: &SendInfo,
     len: usize,
 ) -> bool {
-    if !association.outbound.is_partial() {
+    if !partial::is_partial(&association.outbound) {
         return false;
     }
     let (agreed, messages_max) = (may_skip(association), association.config.send_messages_max);
@@ -80,7 +80,7 @@ fn apply(association: &mut Association, cx: &mut Shared, now: Time, abandoned: A
 /// TSN (rule C5). Called after a SACK, too.
 pub(super) fn settle_timers(association: &mut Association, now: Time) {
     let Association { outbound, paths, .. } = association;
-    if !outbound.is_partial() {
+    if !partial::is_partial(outbound) {
         return;
     }
     let data_path = paths.data_path();
@@ -89,7 +89,7 @@ pub(super) fn settle_timers(association: &mut Association, now: Time) {
         if path.flight > 0 || outbound.has_overdue(index) {
             continue;
         }
-        match outbound.forward_pending() && data_path == Some(index) {
+        match partial::forward_pending(outbound) && data_path == Some(index) {
             true => path.start_rtx(now),
             false => path.stop_rtx(),
         }
@@ -103,7 +103,9 @@ pub(super) fn write_forward(
     index: PathIndex,
     packet: &mut PacketBuilder<'_>,
 ) {
-    if association.outbound.forward_due() && partial::write_forward(&mut association.outbound, now, packet) {
+    if partial::forward_due(&association.outbound)
+        && partial::write_forward(&mut association.outbound, now, packet)
+    {
         association.abandoned.get_or_insert_default().forward_tsns_sent += 1;
         association.paths.get_mut(index).start_rtx(now);
     }

@@ -1,10 +1,9 @@
 //! Packets that are built at once: all except DATA, SACK and the COOKIE chunks, which `transmit` bundles.
 
-use strandline_wire::Encode;
-use strandline_wire::PacketBuilder;
 use strandline_wire::cause::Causes;
-use strandline_wire::chunk::Abort;
+use strandline_wire::chunk::{Abort, Pad};
 use strandline_wire::number::VerificationTag;
+use strandline_wire::{CHUNK_HEADER_LEN, Encode, PacketBuilder};
 
 use super::Association;
 use super::context::{PacketQueue, Route, Shared};
@@ -93,5 +92,14 @@ impl Association {
     /// Queues a packet with one chunk on a path.
     pub(super) fn send_control(&self, cx: &mut Shared, path: PathIndex, chunk: &impl Encode) {
         control_packet(&mut cx.control, self.route(path), self.ports(), chunk);
+    }
+}
+
+/// Writes a PAD chunk (RFC 4820) into all the room that the chunk to be retransmitted leaves.
+pub(super) fn pad_oversize(association: &mut Association, packet: &mut PacketBuilder<'_>) {
+    let size = association.outbound.retransmission().map_or(usize::MAX, |again| again.size);
+    if let Some(spare) = packet.remaining().checked_sub(size + CHUNK_HEADER_LEN) {
+        let pushed = packet.push(&Pad { padding_len: spare });
+        debug_assert!(pushed, "it fills what is left over");
     }
 }

@@ -10,11 +10,13 @@ use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, DATA_CHUNK_HEADER_LEN
 
 use super::abandon::{abandon_due, write_forward};
 use super::buffers::share_receive_queue;
+use super::build::pad_oversize;
 use super::context::Shared;
 use super::gather::{allow_gathered, gathers};
 use super::{Association, State};
 use crate::config::{FastRetransmit, Recovery};
 use crate::event::Transmit;
+use crate::outbound::partial::forward_due;
 use crate::outbound::{Bundled, Retransmission, Urgency};
 use crate::path::PathState;
 use crate::path_index::PathIndex;
@@ -157,7 +159,7 @@ impl Association {
 
     /// True if data waits to be sent or retransmitted.
     fn has_data_work(&self) -> bool {
-        self.outbound.has_retransmissions() || self.outbound.has_pending() || self.outbound.forward_due()
+        self.outbound.has_retransmissions() || self.outbound.has_pending() || forward_due(&self.outbound)
     }
 
     /// Begins an opportunity to send: allows a burst beyond what was just acknowledged (section 6.1 rule D).
@@ -295,7 +297,7 @@ impl Association {
             self.write_cwr(&mut packet);
         }
         if oversize {
-            self.pad_oversize(&mut packet);
+            pad_oversize(self, &mut packet);
         }
         let filled =
             if data_ready { self.fill(now, index, &mut packet, full, answers) } else { Filled::default() };
@@ -305,15 +307,6 @@ impl Association {
         let len = ports.finish(packet);
         self.account(now, index, len, filled);
         len
-    }
-
-    /// Writes a PAD chunk (RFC 4820) into all the room that the chunk to be retransmitted leaves.
-    fn pad_oversize(&mut self, packet: &mut PacketBuilder<'_>) {
-        let size = self.outbound.retransmission().map_or(usize::MAX, |again| again.size);
-        if let Some(spare) = packet.remaining().checked_sub(size + CHUNK_HEADER_LEN) {
-            let pushed = packet.push(&Pad { padding_len: spare });
-            debug_assert!(pushed, "it fills what is left over");
-        }
     }
 
     /// True if window and burst limit allow another packet with DATA.

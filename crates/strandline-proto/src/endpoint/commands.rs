@@ -207,25 +207,12 @@ impl Endpoint {
         data: &mut Bytes,
     ) -> Result<(), SendError> {
         let len = data.len();
-        match self.send_bytes(now, id, info, data) {
-            Err(SendError::WouldBlock) if self.make_room(now, id, &info, len) => {
-                self.send_bytes(now, id, info, data)
+        match send_bytes(self, now, id, info, data) {
+            Err(SendError::WouldBlock) if has_made_room(self, now, id, &info, len) => {
+                send_bytes(self, now, id, info, data)
             }
             given => given,
         }
-    }
-
-    fn send_bytes(
-        &mut self,
-        now: Time,
-        id: AssociationId,
-        info: SendInfo,
-        data: &mut Bytes,
-    ) -> Result<(), SendError> {
-        let len = data.len();
-        self.send_with(now, id, (info, len), |association, pressure| {
-            association.send(now, info, data, pressure)
-        })
     }
 
     /// As [`send`](Self::send), but copies the bytes of a slice. Messages of up to 8 KiB need no allocation, and
@@ -244,21 +231,12 @@ impl Endpoint {
         let give =
             |association: &mut Association, pressure| association.send_slice(now, info, data, pressure);
         match self.send_with(now, id, (info, len), give) {
-            Err(SendError::WouldBlock) if self.make_room(now, id, &info, len) => {
+            Err(SendError::WouldBlock) if has_made_room(self, now, id, &info, len) => {
                 // Not as a slice: of a function with two callers the compiler inlines neither.
-                self.send_bytes(now, id, info, &mut Bytes::copy_from_slice(data))
+                send_bytes(self, now, id, info, &mut Bytes::copy_from_slice(data))
             }
             given => given,
         }
-    }
-
-    /// Gives up messages of a lower priority for one that the send buffer has no room for. Returns true if there is room
-    /// now.
-    #[cold]
-    #[inline(never)]
-    fn make_room(&mut self, now: Time, id: AssociationId, info: &SendInfo, len: usize) -> bool {
-        let Some(association) = self.table.by_id_mut(id) else { return false };
-        make_room(association, &mut self.shared, now, info, len)
     }
 
     #[inline]
@@ -564,4 +542,24 @@ impl Endpoint {
         report.items.push(("endpoint: timer", self.wheel.heap_bytes().div_ceil(count.max(1))));
         Some(report)
     }
+}
+
+fn send_bytes(
+    endpoint: &mut Endpoint,
+    now: Time,
+    id: AssociationId,
+    info: SendInfo,
+    data: &mut Bytes,
+) -> Result<(), SendError> {
+    let len = data.len();
+    endpoint
+        .send_with(now, id, (info, len), |association, pressure| association.send(now, info, data, pressure))
+}
+
+/// Gives up messages of a lower priority for one that the send buffer has no room for. Returns true if there is room now.
+#[cold]
+#[inline(never)]
+fn has_made_room(endpoint: &mut Endpoint, now: Time, id: AssociationId, info: &SendInfo, len: usize) -> bool {
+    let Some(association) = endpoint.table.by_id_mut(id) else { return false };
+    make_room(association, &mut endpoint.shared, now, info, len)
 }

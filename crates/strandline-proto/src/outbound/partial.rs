@@ -216,31 +216,29 @@ pub(super) fn limit(partial: Option<&Partial>, key: MessageKey) -> Reliability {
     partial.map_or(Reliability::FULL, |partial| partial.reliability(key))
 }
 
-impl Outbound {
-    fn partial(&self) -> Option<&Partial> {
-        self.busy.as_deref()?.partial.as_deref()
-    }
+fn partial(outbound: &Outbound) -> Option<&Partial> {
+    outbound.busy.as_deref()?.partial.as_deref()
+}
 
-    /// True if messages with limits were given since the association was last idle.
-    pub(crate) fn is_partial(&self) -> bool {
-        self.partial().is_some()
-    }
+/// True if messages with limits were given since the association was last idle.
+pub(crate) fn is_partial(outbound: &Outbound) -> bool {
+    partial(outbound).is_some()
+}
 
-    /// Returns when [`abandon_due`] is due because a lifetime ends.
-    pub(crate) fn expiry_deadline(&self) -> Time {
-        self.partial().and_then(|partial| partial.expiries.first()).map_or(Time::MAX, |(at, _)| *at)
-    }
+/// Returns when [`abandon_due`] is due because a lifetime ends.
+pub(crate) fn expiry_deadline(outbound: &Outbound) -> Time {
+    partial(outbound).and_then(|partial| partial.expiries.first()).map_or(Time::MAX, |(at, _)| *at)
+}
 
-    /// True if a FORWARD TSN must be sent.
-    #[inline]
-    pub(crate) fn forward_due(&self) -> bool {
-        self.partial().is_some_and(|partial| partial.forward.due)
-    }
+/// True if a FORWARD TSN must be sent.
+#[inline]
+pub(crate) fn forward_due(outbound: &Outbound) -> bool {
+    partial(outbound).is_some_and(|partial| partial.forward.due)
+}
 
-    /// True if the peer has not acknowledged that it skips what was given up.
-    pub(crate) fn forward_pending(&self) -> bool {
-        self.partial().is_some_and(|partial| partial.forward.point.is_some())
-    }
+/// True if the peer has not acknowledged that it skips what was given up.
+pub(crate) fn forward_pending(outbound: &Outbound) -> bool {
+    partial(outbound).is_some_and(|partial| partial.forward.point.is_some())
 }
 
 /// Sends the FORWARD TSN again after an expiry of T3-rtx (rule A5).

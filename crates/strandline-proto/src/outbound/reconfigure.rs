@@ -16,6 +16,12 @@ pub(crate) fn hold(outbound: &mut Outbound, streams: Streams, config: &Associati
     queue.held = Some(Box::new(Held::new(streams, before)));
 }
 
+/// True if messages are held back.
+pub(crate) fn holds_messages(outbound: &Outbound) -> bool {
+    let held = outbound.busy.as_ref().and_then(|busy| busy.queue.held.as_ref());
+    held.is_some_and(|held| held.count > 0)
+}
+
 /// True if every message of the held streams that was given before is sent to its end.
 pub(crate) fn is_drained(outbound: &Outbound) -> bool {
     let held = outbound.busy.as_ref().and_then(|busy| busy.queue.held.as_ref());

@@ -25,7 +25,7 @@ use crate::time::Time;
 const RENUMBER_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Number of expiries of the timer after which a request is given up once the peer shuts down: many peers answer no request
-/// from then on, and what was held back must still be sent before the association can end.
+/// from then on. What is held back needs the answer: with the wrong numbers it would never be delivered.
 const SHUTDOWN_EXPIRIES_MAX: u16 = 2;
 
 /// Returns the stream numbers as bytes.
@@ -390,8 +390,12 @@ pub(in super::super) fn on_timer(association: &mut Association, cx: &mut Shared,
         // The peer's request may wait for ours while ours waits for it.
         reconfig.deny_asked(ResultCode::ALREADY_IN_PROGRESS);
     }
-    if matches!(association.state, State::ShutdownReceived) && expiries > SHUTDOWN_EXPIRIES_MAX {
+    if matches!(association.state, State::ShutdownReceived)
+        && expiries > SHUTDOWN_EXPIRIES_MAX
+        && !outgoing::holds_messages(&association.outbound)
+    {
         stop(association, cx, true);
+        association.progress_shutdown(cx, now);
     }
     progress(association, cx, now, association.control_path);
 }
