@@ -1,5 +1,5 @@
 //! End-to-end tests of `strandline http serve` and `strandline http get`.
-#![allow(clippy::unwrap_used, reason = "tests stop at the first error")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 use std::fs;
 use std::io::{Read, Write};

@@ -168,7 +168,7 @@ impl Objects {
     fn add(&mut self, base: &Url, text: &str, is_style: bool) {
         let text = text.trim();
         // An empty one, or one of a fragment alone, is the page itself.
-        if text.is_empty() || text.starts_with('#') {
+        if text.is_empty() || text.starts_with('#') || text.len() > URL_MAX || self.was_full {
             return;
         }
         let Ok(url) = base.join(text).map(without_fragment) else { return };
@@ -201,6 +201,9 @@ impl Within {
     }
 }
 
+/// Maximum length of a URL in bytes, relative or as a base: each link is joined with the base.
+const URL_MAX: usize = 8192;
+
 /// Splits HTML into tags and texts. What scripts, styles and titles contain is text.
 fn tokens(html: &str) -> impl Iterator<Item = Result<Token, Infallible>> {
     let mut emitter = DefaultEmitter::<()>::default();
@@ -220,7 +223,7 @@ fn without_fragment(mut url: Url) -> Url {
 /// Returns the base that `<base href>` sets for the page.
 fn base_of(page: &Url, tag: &StartTag<()>) -> Option<Url> {
     let href = (&*tag.name == b"base").then(|| text_of(&tag.attributes, b"href"))??;
-    page.join(href.trim()).ok().filter(is_http)
+    page.join(href.trim()).ok().filter(|url| is_http(url) && url.as_str().len() <= URL_MAX)
 }
 
 fn text_of(attributes: &Attributes, name: &[u8]) -> Option<String> {

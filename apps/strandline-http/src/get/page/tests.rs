@@ -130,6 +130,11 @@ fn large_pages_take_linear_time() {
     let mut objects = Objects::new(usize::MAX);
     objects.search(&Url::parse("http://a/").unwrap(), &html, Kind::Page);
     assert_eq!(objects.take().len(), 400_000);
+    // Each link copies the base.
+    let html = format!("<base href='http://h/{}/'>{}", "A".repeat(8 << 20), "<img src=1>".repeat(400_000));
+    objects.search(&Url::parse("http://a/").unwrap(), &html, Kind::Page);
+    let found: Vec<_> = objects.take().into_iter().map(|object| object.url).collect();
+    assert_eq!(found, [], "the base is too long, and http://a/1 is known");
     // Nor do texts that never close what they open.
     for text in ["/*", "url(", "@import '", "<style>", "<!--", "<noscript>", "<p style='url("] {
         for kind in [Kind::Page, Kind::Style] {
