@@ -232,7 +232,7 @@ impl Endpoint {
             |association: &mut Association, pressure| association.send_slice(now, info, data, pressure);
         match self.send_with(now, id, (info, len), give) {
             Err(SendError::WouldBlock) if has_made_room(self, now, id, &info, len) => {
-                // Not as a slice: of a function with two callers the compiler inlines neither.
+                // As bytes: with a second caller the compiler would no longer inline `Association::send_slice`.
                 send_bytes(self, now, id, info, &mut Bytes::copy_from_slice(data))
             }
             given => given,
