@@ -85,10 +85,12 @@ struct Bucket {
 /// The bounds of one path.
 #[derive(Debug, Default)]
 pub(crate) struct Bounds {
-    /// The flight at the last check, and that before what arrived since if it acknowledged nothing.
+    /// The flight at the last check, and its maximum since something was acknowledged.
     flight: u32,
-    flight_before: u32,
+    flight_max: u32,
     timeouts: u16,
+    /// Number of packets that may test what became of a window probe, since the peer's window opened.
+    tests: u32,
     /// The recovery under way. With several paths, those that may be.
     reductions: Vec<Reduction>,
     /// True if a router refused the flight in this recovery.
@@ -199,8 +201,9 @@ impl Bounds {
         if events.timeouts > 0 || events.opened {
             self.backed_off = self.backed_off.map(|credit| credit.max(1));
         }
+        self.tests = self.tests.max(u32::from(events.opened));
         self.refill(path, events.now);
-        self.flight_before = if delivered > 0 { 0 } else { self.flight };
+        self.flight_max = if delivered > 0 { 0 } else { self.flight_max.max(self.flight) };
         self.flight = path.flight;
         Ok(())
     }
@@ -350,10 +353,12 @@ impl Bounds {
     /// the threshold to the initial flight. Below it the flight grows neither beyond the threshold nor faster than in
     /// slow start.
     fn reduction(&mut self, step: &Step<'_>) -> Result<(), Violation> {
-        let exempt = step.exempt();
+        // That packet left the flight when the window opened, and replaces itself.
+        let exempt = step.exempt() + core::mem::take(&mut self.tests);
         let reductions = if self.refused { &mut [] } else { self.reductions.as_mut_slice() };
-        // What a probe retransmits left the flight when its timer expired.
-        let replaced = step.path.flight <= step.was.flight.max(self.flight_before);
+        // What a probe retransmits left the flight when its timer expired, as did a chunk whose loss was found by
+        // time. With pacing the retransmission follows later.
+        let replaced = step.path.flight <= step.was.flight.max(self.flight_max);
         let probed = step.traffic.packets <= exempt;
         // With several paths chunks leave the flight for another path, which is not tracked here.
         let mut allowed = reductions.is_empty() || replaced || probed;
