@@ -97,9 +97,10 @@ fn standard_output_gets_each_byte_once() {
 #[test]
 fn wrong_options_end_with_2() {
     let folder = Folder::new("options");
-    let cases: [(&[&str], &str); 9] = [
-        (&["http", "get", "-o", "f", "http://127.0.0.1:1/a", "http://127.0.0.1:1/b"], "-d DIR"),
-        (&["http", "get", "-C", "http://127.0.0.1:1/"], "-o"),
+    let cases: [(&[&str], &str); 10] = [
+        (&["http", "get", "-o", "f", "127.0.0.1:1/a", "127.0.0.1:1/b", "127.0.0.1:1/c"], "-d DIR"),
+        (&["http", "get", "-C", "-", "http://127.0.0.1:1/"], "-o"),
+        (&["http", "get", "-C", "http://127.0.0.1:1/"], "[possible values: -]"),
         (&["http", "get", "--json", "-o", "-", "http://127.0.0.1:1/"], "--json"),
         (&["http", "get", "-m", "soon", "http://127.0.0.1:1/"], "such as 30 or 0.5"),
         (&["http", "get", "-P", "0", "http://127.0.0.1:1/"], "0 is not in 1..=1000"),
@@ -138,7 +139,7 @@ fn curl_ends_with_the_same_codes() {
     for (answers, code) in cases {
         let programs: [(&str, &[&str]); 2] = [
             ("curl", &["--silent", "-C", "-", "-o", "file"]),
-            (PROGRAM, &["http", "get", "--quiet", "-C", "-o", "file"]),
+            (PROGRAM, &["http", "get", "--quiet", "-C", "-", "-o", "file"]),
         ];
         for (program, arguments) in programs {
             fs::write(&file, "half").unwrap();

@@ -13,6 +13,7 @@ use hyper_util::rt::TokioIo;
 use strandline::{Association, AssociationConfig, Ended, Peer, Stack, StackError};
 use tower_service::Service;
 
+use crate::host::port_of;
 use crate::race::{race, resolve};
 use crate::streams::{ConnectionError, HttpAssociation, HttpStream, Settings};
 
@@ -157,9 +158,9 @@ impl Connector {
     }
 
     async fn connect(self, uri: Uri) -> io::Result<TokioIo<HttpStream>> {
-        let invalid = || io::Error::new(io::ErrorKind::InvalidInput, "the URI names no host");
-        let host = uri.host().ok_or_else(invalid)?;
-        let port = uri.port_u16().unwrap_or(PORT);
+        let invalid = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
+        let host = uri.host().ok_or_else(|| invalid("the URI names no host"))?;
+        let port = port_of(&uri, PORT).ok_or_else(|| invalid("the URI has a malformed host or port"))?;
         let mut attempt = 1;
         loop {
             match self.association(host, port).await?.open().await {

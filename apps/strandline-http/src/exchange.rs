@@ -1,5 +1,6 @@
 //! What a connection of HTTP/1 is doing, for what lies below hyper.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -18,9 +19,17 @@ struct State {
     /// A request was passed to the service, and its response has not been written completely.
     is_responding: bool,
     is_tunnel: bool,
+    /// Requests that were passed to the service.
+    requests: u64,
+    /// Requests to come that are about the whole server.
+    about_server: VecDeque<u64>,
     /// The task that waits to read until nothing is in progress.
     reader: Option<Waker>,
 }
+
+/// An extension of requests that are about the whole server, although hyper has given them a path.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AboutServer;
 
 impl Exchange {
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -40,12 +49,26 @@ impl Exchange {
 
     /// Notes that the service gets a request. It is in progress until the returned value, or the body of the
     /// [response](Answering::respond), is dropped.
-    pub(crate) fn begin<B>(&self, request: &Request<B>) -> Answering {
+    pub(crate) fn begin<B>(&self, request: &mut Request<B>) -> Answering {
+        let mut is_about_server = false;
         self.change(|state| {
             state.in_progress += 1;
             state.is_responding = true;
+            is_about_server = state.about_server.front() == Some(&state.requests);
+            if is_about_server {
+                state.about_server.pop_front();
+            }
+            state.requests += 1;
         });
+        if is_about_server {
+            request.extensions_mut().insert(AboutServer);
+        }
         Answering { exchange: self.clone(), is_connect: request.method() == Method::CONNECT }
+    }
+
+    /// Notes that the request with this number, from 0, is about the whole server.
+    pub(crate) fn note_about_server(&self, number: u64) {
+        self.lock().about_server.push_back(number);
     }
 
     /// Returns whether the connection has become a tunnel, whose bytes aren't HTTP.

@@ -61,6 +61,10 @@ pub(crate) struct Framing {
     is_chunked: bool,
     /// Whether the request asks for a tunnel.
     wants_tunnel: bool,
+    /// Requests that have begun.
+    requests: u64,
+    /// Which of them are about the whole server by an absolute target without a path.
+    about_server: Vec<u64>,
 }
 
 impl Framing {
@@ -74,7 +78,14 @@ impl Framing {
             length: None,
             is_chunked: false,
             wants_tunnel: false,
+            requests: 0,
+            about_server: Vec::new(),
         }
+    }
+
+    /// Returns the numbers of requests about the whole server that have come since the last call.
+    pub(crate) fn take_about_server(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.about_server)
     }
 
     /// Returns whether nothing of the next request has been read.
@@ -164,7 +175,13 @@ impl Framing {
             if self.has_begun && !self.field() {
                 return false;
             }
-            self.wants_tunnel |= !self.has_begun && self.line.starts_with(b"CONNECT ");
+            if !self.has_begun && self.line != b"\r" {
+                self.wants_tunnel |= self.line.starts_with(b"CONNECT ");
+                if is_about_server(&self.line) {
+                    self.about_server.push(self.requests);
+                }
+                self.requests += 1;
+            }
         }
         match self.line_is_empty(byte) {
             None => true,
@@ -223,6 +240,23 @@ impl Framing {
         }
         !self.is_cut
     }
+}
+
+/// Returns whether this is the first line of an OPTIONS whose target is absolute and has no path and no query: it is about
+/// the whole server (RFC 9112 section 3.2.4). hyper gives it a path.
+fn is_about_server(line: &[u8]) -> bool {
+    let Some((target, _)) = line.strip_prefix(b"OPTIONS ").and_then(|rest| split_at(rest, b" ")) else {
+        return false;
+    };
+    split_at(target, b"://").is_some_and(|(_, authority)| {
+        !authority.is_empty() && !authority.iter().any(|byte| b"/?#".contains(byte))
+    })
+}
+
+/// Splits bytes at the first separator.
+fn split_at<'a>(bytes: &'a [u8], separator: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
+    let at = bytes.windows(separator.len()).position(|window| window == separator)?;
+    Some((bytes.get(..at)?, bytes.get(at + separator.len()..)?))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode, Version};
 use strandline::memory::Network;
 use strandline::{Association, Listener, Peer, Stack};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -200,7 +200,7 @@ impl Handler for Fuzzed {
         LoggedBody::respond(Response::new(FileBody::text(size.to_string())), &method, None)
     }
 
-    fn refused(&self, _: StatusCode, _: Sender) {}
+    fn refused(&self, _: StatusCode, _: Version, _: Sender) {}
 }
 
 /// Bytes that a client sends, before hyper reads them: what is refused doesn't depend on how they arrive.
@@ -241,6 +241,11 @@ pub fn http_proxy(bytes: &[u8]) {
         assert!(alt_svc::announce(port, udp_port).is_some(), "it can be announced again");
     }
     crate::proxy::fuzz(bytes);
+}
+
+/// HTML, style sheets and lists of images, as `http get --page` searches them. The first byte is the kind.
+pub fn http_page(bytes: &[u8]) {
+    crate::get::fuzz_page(bytes);
 }
 
 #[cfg(test)]

@@ -66,7 +66,11 @@ impl<T> Guard<T> {
     /// Passes what was read behind `before` through the framing.
     fn examine(&mut self, buf: &mut ReadBuf<'_>, before: usize) -> io::Result<()> {
         let new = buf.filled_mut().get_mut(before..).unwrap_or_default();
-        match self.framing.feed(new) {
+        let stop = self.framing.feed(new);
+        for number in self.framing.take_about_server() {
+            self.exchange.note_about_server(number);
+        }
+        match stop {
             Some(Stop::Head(last)) => {
                 // NUL is no part of any head.
                 if let Some(byte) = new.get_mut(last) {

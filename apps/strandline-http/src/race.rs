@@ -6,10 +6,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use hyper_util::client::legacy::connect::CaptureConnection;
 use tokio::task::JoinSet;
 
 /// Time after which the next address is tried beside those before it (section 5).
-const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+pub(crate) const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 /// Addresses of a host that are tried at most.
 const ADDRESSES_MAX: usize = 16;
 
@@ -52,6 +53,11 @@ fn interleave(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     ordered
 }
 
+/// Waits until a request of hyper-util's client has a connection. If there is none, this never returns.
+pub(crate) async fn connected(mut request: CaptureConnection) {
+    drop(request.wait_for_connection_metadata().await);
+}
+
 /// Connects to the address that answers first. Each is tried 250 ms after the one before, or as soon as that has failed.
 /// Attempts that are late are dropped.
 ///
@@ -88,5 +94,7 @@ where
     }
 }
 
+#[cfg(test)]
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;

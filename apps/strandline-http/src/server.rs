@@ -247,7 +247,7 @@ async fn serve_stream<S, B>(
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(info);
         request.extensions_mut().insert(interim.clone());
-        let answering = exchange.begin(&request);
+        let answering = exchange.begin(&mut request);
         let response = service.call(request);
         async move { Ok::<_, S::Error>(answering.respond(response.await?.map(Box::pin))) }
     });

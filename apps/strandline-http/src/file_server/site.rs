@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hyper::body::Incoming;
 use hyper::header::{ALT_SVC, DATE, HeaderValue, SERVER};
-use hyper::{Request, Response, StatusCode};
+use hyper::{Request, Response, StatusCode, Version};
 
 use crate::files::{FileBody, Files};
 use crate::front::log::{AccessLog, Line, LoggedBody, Sender, Transport};
@@ -35,8 +35,8 @@ impl Handler for Site {
         response
     }
 
-    fn refused(&self, status: StatusCode, sender: Sender) {
-        log_refused(status, sender, self.log.as_ref());
+    fn refused(&self, status: StatusCode, version: Version, sender: Sender) {
+        log_refused(status, version, sender, self.log.as_ref());
     }
 
     fn access_log(&self) -> Option<&Arc<AccessLog>> {

@@ -363,6 +363,7 @@ async fn questions_about_the_server_are_answered() {
         ("GET * HTTP/1.1\r\nHost: a\r\n", 400, ""),
         ("GET / HTTP/1.1\r\nHost: a/b\r\n", 400, ""),
         ("GET / HTTP/1.0\r\nHost: user@a\r\n", 400, ""),
+        ("GET http://a:99999/ HTTP/1.1\r\nHost: a\r\n", 400, ""),
         ("GET /a.txt HTTP/1.1\r\nHost: a\r\nAccept-Encoding: zstd\r\n", 200, "content-encoding: zstd\r\n"),
         ("GET /a.txt HTTP/1.1\r\nHost: a\r\nAccept-Encoding: zstd;Q=0\r\n", 200, "content-length: 5\r\n"),
         ("GET /a.txt HTTP/1.1\r\nHost: a\r\nAccept-Encoding: *;q=0\r\n", 406, "vary: accept-encoding\r\n"),

@@ -130,3 +130,19 @@ fn bytes_behind_requests_for_tunnels_are_undecided() {
     }
     assert_eq!(verdict(b"GET /CONNECT HTTP/1.1\r\nA: CONNECT \r\n\r\nGET"), None);
 }
+
+#[test]
+fn questions_about_the_server_are_numbered() {
+    let mut framing = Framing::new();
+    let mut found = Vec::new();
+    for target in ["*", "http://a", "/", "http://a:80?b", "http+sctp://a:80", "http://a/", "http://"] {
+        let request = format!("\r\nOPTIONS {target} HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
+        for byte in request.bytes() {
+            assert_eq!(framing.feed(&[byte]), None);
+            found.extend(framing.take_about_server());
+        }
+    }
+    assert_eq!(framing.feed(b"GET http://a HTTP/1.1\r\n\r\n"), None);
+    found.extend(framing.take_about_server());
+    assert_eq!(found, [1, 4]);
+}

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use hyper::header::HeaderValue;
 
+use crate::host;
+
 /// The protocol's name. It is not registered with IANA.
 const PROTOCOL: &str = "h1-sctp";
 /// Lifetime that this crate's servers announce, which is also the default of RFC 7838 section 3.1.
@@ -49,17 +51,23 @@ fn alternative(text: &str) -> Option<Announced> {
         return None;
     }
     // Another host would need a proof that it speaks for this one (section 2.1).
-    let port = unquote(authority).strip_prefix(':')?.parse().ok().filter(|port| *port != 0)?;
+    let port = unquote(authority).strip_prefix(':').and_then(host::port)?;
     let (mut udp_port, mut lifetime) = (None, MAX_AGE);
     for part in parts {
         let Some((name, value)) = part.split_once('=') else { continue };
         match name.trim().to_ascii_lowercase().as_str() {
-            "udp" => udp_port = Some(unquote(value).parse().ok().filter(|port| *port != 0)?),
-            "ma" => lifetime = Duration::from_secs(unquote(value).parse().ok()?).min(MAX_AGE_MAX),
+            "udp" => udp_port = Some(host::port(unquote(value))?),
+            "ma" => lifetime = seconds(unquote(value))?,
             _ => {}
         }
     }
     Some(Announced::Sctp { port, udp_port, lifetime })
+}
+
+/// Parses a lifetime in seconds: digits alone. One that is too long for a number is the longest.
+fn seconds(text: &str) -> Option<Duration> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().map_or(MAX_AGE_MAX, Duration::from_secs).min(MAX_AGE_MAX))
 }
 
 /// Splits a text at a separator that isn't within quotes.

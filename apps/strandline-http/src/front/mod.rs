@@ -8,6 +8,7 @@ mod http2;
 pub(crate) mod log;
 mod metrics;
 mod preface;
+mod replies;
 mod shards;
 mod tcp;
 mod tls;
@@ -23,7 +24,7 @@ use bytes::Bytes;
 use hyper::body::{Body, Incoming};
 use hyper::header::HeaderValue;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode, Version};
 use serde::Serialize;
 use strandline::{Listener, OutgoingPorts, RawOptions, Stack};
 use strandline_output::outln;
@@ -57,7 +58,7 @@ pub(crate) trait Handler: Send + Sync + 'static {
     ) -> impl Future<Output = Response<Self::Body>> + Send;
 
     /// Notes that a request was answered with this status because its head can't be read.
-    fn refused(&self, status: StatusCode, sender: Sender);
+    fn refused(&self, status: StatusCode, version: Version, sender: Sender);
 
     /// Waits until nothing is left of requests that were answered, such as tunnels.
     fn drained(&self) -> impl Future<Output = ()> + Send {
@@ -227,7 +228,9 @@ impl Front {
                 let stopped = async move { drop(stopping.changed().await) };
                 let cut = async move { drop(cutting.changed().await) };
                 let refusing = Arc::clone(&handler);
-                let on_refused = Arc::new(move |status, info| refusing.refused(status, sender(Some(&info))));
+                let on_refused = Arc::new(move |status, info| {
+                    refusing.refused(status, Version::HTTP_11, sender(Some(&info)));
+                });
                 let part = Part { listener: Arc::clone(&listener), shard: Some(shard), on_refused };
                 let serving = serve_on(part, over_sctp(handler), options.clone(), (stopped, cut));
                 tasks.spawn_on(async { serving.await.context("accepting associations") }, runtime);
@@ -322,8 +325,14 @@ fn sender(info: Option<&StreamInfo>) -> Sender {
 }
 
 /// Writes the line of a request whose head can't be read.
-pub(crate) fn log_refused(status: StatusCode, sender: Sender, log: Option<&Arc<AccessLog>>) {
+pub(crate) fn log_refused(
+    status: StatusCode,
+    version: Version,
+    sender: Sender,
+    log: Option<&Arc<AccessLog>>,
+) {
     let mut request = Request::new(());
+    *request.version_mut() = version;
     if let Ok(unknown) = Method::from_bytes(b"-") {
         *request.method_mut() = unknown;
     }

@@ -9,10 +9,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::Request;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
+use hyper::{Request, StatusCode, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use strandline_tls::{AcceptErrors, ServerTls, is_fatal};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -26,6 +26,7 @@ use super::breakable::{Breakable, Lingering};
 use super::http2::{Requests, WatchedBody};
 use super::log::{Sender, Transport};
 use super::preface::Prefixed;
+use super::replies::Watched;
 use super::tls::TlsStream;
 use super::{BoxError, Handler};
 use crate::exchange::Exchange;
@@ -175,12 +176,12 @@ where
     }
     let (exchange, interim) = (Exchange::default(), Interim::default());
     let refusing = Arc::clone(&handler);
-    let on_refused = Box::new(move |status| refusing.refused(status, sender));
+    let on_refused = Box::new(move |status| refusing.refused(status, Version::HTTP_11, sender));
     let guard = Guard::new(io, exchange.clone(), interim.clone(), on_refused);
     let io = TokioIo::new(WriteLimit::breaking(guard, limits.write_timeout, broken.clone()));
     let cut = broken.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
-        let (answering, broken) = (exchange.begin(&request), broken.clone());
+        let (answering, broken) = (exchange.begin(&mut request), broken.clone());
         request.extensions_mut().insert(broken.clone());
         request.extensions_mut().insert(interim.clone());
         let response = Arc::clone(&handler).answer(request, sender);
@@ -209,6 +210,11 @@ async fn http2<H: Handler, T>(
 where
     T: AsyncRead + AsyncWrite + Lingering + Unpin + Send + 'static,
 {
+    let refusing = Arc::clone(&handler);
+    let on_refused = move || {
+        refusing.refused(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, Version::HTTP_2, sender);
+    };
+    let io = Watched::new(io, Box::new(on_refused));
     let io = TokioIo::new(WriteLimit::breaking(io, limits.write_timeout, broken.clone()));
     let service = service_fn(move |request: Request<Incoming>| {
         let answering = Arc::clone(&handler).answer(request, sender);

@@ -56,7 +56,7 @@ impl Handler for Sizes {
         }
     }
 
-    fn refused(&self, _: StatusCode, _: Sender) {}
+    fn refused(&self, _: StatusCode, _: Version, _: Sender) {}
 }
 
 fn limits() -> Limits {

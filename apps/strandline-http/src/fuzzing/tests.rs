@@ -16,6 +16,11 @@ fn http_framing() {
 }
 
 #[test]
+fn http_page() {
+    smoke("http_page", super::http_page);
+}
+
+#[test]
 fn http_proxy() {
     smoke("http_proxy", super::http_proxy);
 }

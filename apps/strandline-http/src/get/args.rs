@@ -1,5 +1,6 @@
 //! Options of `strandline http get`.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,19 +13,22 @@ Examples:
                                                              TCP at once, SCTP as soon as it answers
   strandline http get https://www.example.com/ --cacert authorities.pem
                                                              TLS on TCP
+  strandline http get localhost:8080/a localhost:8080/b -o one -o two -C -
+                                                             to a file each, from where it ends
   strandline http get --page http+sctp://127.0.0.1:8080/ -d page --create-dirs --json
                                                              a page with its images, styles and scripts
-Exit codes are curl's: 2 wrong options, 3 malformed URL, 6 unknown host, 7 no connection, 18 partial file, 22 status
+The exit code is that of the first URL that failed, in the order given: 2 wrong options, 3 malformed URL, 6 unknown host, 7 no connection, 18 partial file, 22 status
 400 or more, 23 can't write, 28 time-out, 33 the server can't continue the file, 35 TLS failed, 47 too many
 redirections, 52 no response, 56 connection failed, 60 certificate not accepted, 63 too large")]
 pub struct Args {
     /// http+sctp:// for SCTP, http:// for whichever of TCP and SCTP answers first, https:// for TLS on TCP.
-    /// USER:PASSWORD@ before the host is for Basic authentication
+    /// Without a scheme it is http://. USER:PASSWORD@ before the host is for Basic authentication
     #[arg(value_name = "URL", required = true)]
     pub(super) urls: Vec<String>,
-    /// Write the response to this file (one URL; -: standard output)
+    /// Write the response to this file (-: standard output). Several are for as many URLs in turn; one URL more goes to
+    /// standard output
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["directory", "page"])]
-    pub(super) output: Option<PathBuf>,
+    pub(super) output: Vec<PathBuf>,
     /// Write each response to a file in this directory, named by the end of its path. Default for several URLs:
     /// the current directory
     #[arg(short, long, value_name = "DIR")]
@@ -50,8 +54,12 @@ pub struct Args {
     /// Accept any certificate
     #[arg(short = 'k', long)]
     pub(super) insecure: bool,
-    /// Go on where a file ends that is there already; with --page only --force continues images, styles and scripts
-    #[arg(short = 'C', long = "continue")]
+    /// Go on where a file ends that is there already: -C -, as for curl. With --page only --force continues images, styles
+    /// and scripts
+    #[arg(short = 'C', long, value_name = "-", value_parser = ["-"])]
+    pub(super) continue_at: Option<String>,
+    /// Go on where a file ends, as -C -; named as for wget
+    #[arg(short = 'c', long = "continue")]
     pub(super) resume: bool,
     /// Times that a request is repeated if its connection fails or stalls, or the server answers 408, 429, 500, 502, 503
     /// or 504
@@ -80,17 +88,21 @@ pub struct Args {
 impl Args {
     /// Returns what is wrong with the options together.
     pub(super) fn flaw(&self) -> Option<String> {
-        if self.output.is_some() && self.urls.len() > 1 {
+        let shown = (0..self.urls.len()).filter(|number| self.is_shown(*number)).count();
+        if shown > 1 {
             return Some(format!(
-                "-o takes the response of one URL, and there are {}: -d DIR writes each to a file of its own",
-                self.urls.len()
+                "{shown} responses would be mixed on standard output: -o FILE names a file for each URL in turn, -d DIR \
+                 a directory for all"
             ));
         }
-        if self.json && self.is_standard_output() {
+        let mut names = HashSet::new();
+        if let Some(twice) = self.files().find(|file| !names.insert(*file)) {
+            return Some(format!("-o names {} for two URLs", twice.display()));
+        }
+        if self.json && self.output.iter().any(|file| is_standard(file)) {
             return Some("--json and -o - both write to standard output: name a file".to_owned());
         }
-        let is_shown = self.is_standard_output() || (self.output.is_none() && self.urls.len() == 1);
-        if self.resume && is_shown && self.directory.is_none() && !self.page {
+        if self.resumes() && shown > 0 {
             return Some(
                 "-C goes on where a file ends: name the file with -o, or its directory with -d".to_owned(),
             );
@@ -98,16 +110,36 @@ impl Args {
         None
     }
 
-    /// Returns whether `-o -` names standard output.
-    pub(super) fn is_standard_output(&self) -> bool {
-        self.output.as_deref() == Some(Path::new("-"))
+    /// Returns whether files are continued.
+    pub(super) const fn resumes(&self) -> bool {
+        self.resume || self.continue_at.is_some()
     }
 
-    /// Returns the directory that files are written to, if it is not the current one.
-    pub(super) fn directory_of_files(&self) -> Option<&Path> {
-        let of_output = self.output.as_deref().and_then(Path::parent);
-        self.directory.as_deref().or(of_output).filter(|path| !path.as_os_str().is_empty())
+    /// Returns whether a URL of the command line has no file: its response goes to standard output.
+    pub(super) fn is_shown(&self, number: usize) -> bool {
+        match self.output.get(number) {
+            Some(file) => is_standard(file),
+            None => {
+                self.directory.is_none() && !self.page && (self.urls.len() == 1 || !self.output.is_empty())
+            }
+        }
     }
+
+    /// Returns the directories that files are written to, if they aren't the current one.
+    pub(super) fn directories_of_files(&self) -> impl Iterator<Item = &Path> {
+        let of_files = self.files().filter_map(Path::parent);
+        self.directory.as_deref().into_iter().chain(of_files).filter(|path| !path.as_os_str().is_empty())
+    }
+
+    /// Returns the files that `-o` names.
+    fn files(&self) -> impl Iterator<Item = &Path> {
+        self.output.iter().map(PathBuf::as_path).filter(|file| !is_standard(file))
+    }
+}
+
+/// Returns whether `-o` names standard output.
+fn is_standard(file: &Path) -> bool {
+    file == Path::new("-")
 }
 
 /// Longest time that is a limit.

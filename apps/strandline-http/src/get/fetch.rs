@@ -111,15 +111,15 @@ struct Progress {
 /// A failed attempt.
 struct Failed {
     failure: Failure,
-    /// Whether the association has ended or stalls, and TCP can take its place.
-    is_replaceable: bool,
+    /// The transports that can take the place of the association, which has ended or stalls.
+    replacement: Option<Choice>,
     /// The pause that the server asks for.
     retry_after: Option<Duration>,
 }
 
 impl From<Failure> for Failed {
     fn from(failure: Failure) -> Self {
-        Self { failure, is_replaceable: false, retry_after: None }
+        Self { failure, replacement: None, retry_after: None }
     }
 }
 
@@ -171,8 +171,8 @@ impl Fetch<'_> {
             if !failed.failure.is_transient() || !self.can_repeat(progress) {
                 return Err(failed.failure);
             }
-            if failed.is_replaceable {
-                choice = Choice::Tcp;
+            if let Some(replacement) = failed.replacement {
+                choice = replacement;
                 continue;
             }
             if retries == 0 || failed.retry_after.is_some_and(|wait| wait > RETRY_AFTER_MAX) {
@@ -249,12 +249,8 @@ impl Fetch<'_> {
                 progress.validator = validator(headers);
             }
             let received = self.receive(response.into_body(), progress, from, range).await;
-            let is_replaceable = |failure: &Failure| match failure {
-                Failure::Stalled(_) => carrier.is_sctp_beside_tcp(),
-                _ => carrier.is_replaceable(),
-            };
             received
-                .map_err(|failure| Failed { is_replaceable: is_replaceable(&failure), ..failure.into() })?;
+                .map_err(|failure| Failed { replacement: carrier.replacement(&failure), ..failure.into() })?;
             self.output.forget_validator();
             return Ok(());
         }

@@ -10,6 +10,7 @@ mod range;
 mod request;
 mod transport;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicU64;
@@ -31,6 +32,8 @@ use self::failure::Failure;
 use self::fetch::{Fetch, Limits, Search, Text};
 use self::output::{Existing, Names, Output};
 use self::page::Objects;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use self::page::fuzz as fuzz_page;
 use self::transport::{Patience, Transports};
 use crate::client::outgoing_stack;
 use crate::usage::Usage;
@@ -63,13 +66,16 @@ struct Report {
     error: Option<String>,
 }
 
-/// Fetches the URLs. The exit code is that of the first one that failed.
+/// Fetches the URLs. The exit code is that of the first one that failed, in their order.
 ///
 /// # Errors
 /// If the options contradict one another, or the program can't begin.
 pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(flaw) = args.flaw() {
         return Err(Usage(flaw).into());
+    }
+    if args.output.len() > args.urls.len() {
+        errln!("strandline: warning: -o is given more often than a URL");
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -98,26 +104,28 @@ async fn fetch_all(args: &Args) -> Result<u8> {
         texts: AtomicU64::new(TEXTS_MAX),
         args: args.clone(),
     });
-    let mut urls = Vec::new();
-    let mut code = 0;
-    for text in &args.urls {
+    let search = if args.page { Search::Page } else { Search::Nothing };
+    let (mut pages, mut malformed) = (Vec::new(), HashMap::new());
+    for (number, text) in args.urls.iter().enumerate() {
         match parse(text) {
-            Ok(url) => urls.push(url),
+            Ok(url) => pages.push((url, search, NamedBy::Argument(number))),
             Err(failure) => {
-                let report = failed(text.clone(), &failure);
-                code = work.report(&report, Some(&failure), code)?;
+                malformed.insert(number, failure);
             }
         }
     }
-    let by = if args.urls.len() == 1 && !args.page { NamedBy::OneArgument } else { NamedBy::Arguments };
-    let search = if args.page { Search::Page } else { Search::Nothing };
-    let pages = urls.into_iter().map(|url| (url, search)).collect();
+    let mut code = 0;
     let mut objects = Objects::new(PAGE_OBJECTS_MAX);
     let mut texts = Vec::new();
-    for done in fetch_together(&work, pages, by).await {
-        code = work.report(&done.report, done.failure.as_ref(), code)?;
-        objects.exclude(&done.url);
-        texts.extend(done.text);
+    let mut fetched = fetch_together(&work, pages).await.into_iter();
+    for (number, text) in args.urls.iter().enumerate() {
+        if let Some(failure) = malformed.remove(&number) {
+            code = work.report(&failed(text.clone(), &failure), Some(&failure), code)?;
+        } else if let Some(done) = fetched.next() {
+            code = work.report(&done.report, done.failure.as_ref(), code)?;
+            objects.exclude(&done.url);
+            texts.extend(done.text);
+        }
     }
     code = fetch_objects(&work, objects, texts, code).await?;
     drop(work);
@@ -141,9 +149,10 @@ async fn fetch_objects(
         if found.is_empty() {
             break;
         }
-        let found =
-            found.into_iter().map(|object| (object.url, Search::Object { is_style: object.is_style }));
-        for done in fetch_together(work, found.collect(), NamedBy::Page).await {
+        let found = found
+            .into_iter()
+            .map(|object| (object.url, Search::Object { is_style: object.is_style }, NamedBy::Page));
+        for done in fetch_together(work, found.collect()).await {
             code = work.report(&done.report, done.failure.as_ref(), code)?;
             texts.extend(done.text);
         }
@@ -156,23 +165,39 @@ async fn fetch_objects(
     Ok(code)
 }
 
-/// Makes sure that the directory of the files exists.
+/// Makes sure that the directories of the files exist.
 fn prepare(args: &Args) -> Result<(), Failure> {
-    let Some(directory) = args.directory_of_files() else { return Ok(()) };
-    let file = directory.display().to_string();
-    if args.create_dirs {
-        return std::fs::create_dir_all(directory).map_err(|cause| Failure::Write { file, cause });
+    for directory in args.directories_of_files() {
+        let file = directory.display().to_string();
+        if args.create_dirs {
+            std::fs::create_dir_all(directory).map_err(|cause| Failure::Write { file, cause })?;
+        } else if !directory.is_dir() {
+            return Err(Failure::Directory(file));
+        }
     }
-    if directory.is_dir() { Ok(()) } else { Err(Failure::Directory(file)) }
+    Ok(())
 }
 
+/// Parses a URL of the command line. One without a scheme is http, as for curl: `localhost:8080/`.
 fn parse(text: &str) -> Result<Url, Failure> {
-    let url = Url::parse(text).map_err(|error| Failure::Url(error.to_string()))?;
+    let scheme = text.split_once("://").map(|(scheme, _)| scheme).filter(|scheme| is_scheme(scheme));
+    let url = match scheme {
+        Some(_) => Url::parse(text),
+        None if text.starts_with('/') => return Err(Failure::Url("no host".to_owned())),
+        None => Url::parse(&format!("http://{text}")),
+    };
+    let url = url.map_err(|error| Failure::Url(error.to_string()))?;
     match url.scheme() {
         "http" | "https" | "http+sctp" if url.host_str().is_some_and(|host| !host.is_empty()) => Ok(url),
         "http" | "https" | "http+sctp" => Err(Failure::Url("no host".to_owned())),
         other => Err(Failure::Scheme(other.to_owned())),
     }
+}
+
+/// Returns whether a text is the scheme of a URL (RFC 3986 section 3.1).
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_alphabetic())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
 }
 
 fn failed(url: String, failure: &Failure) -> Report {
@@ -229,23 +254,20 @@ impl Work {
 
     /// Returns where the response to a URL goes.
     fn output(&self, url: &Url, by: NamedBy) -> Output {
-        if self.args.is_standard_output() {
-            return Output::Standard;
-        }
-        if let Some(file) = &self.args.output {
-            return Output::File { path: file.clone(), existing: Existing::Opened };
+        if let NamedBy::Argument(number) = by {
+            if self.args.is_shown(number) {
+                return if self.args.json { Output::Nothing } else { Output::Standard };
+            }
+            if let Some(file) = self.args.output.get(number) {
+                return Output::File { path: file.clone(), existing: Existing::Opened };
+            }
         }
         let existing = match by {
             NamedBy::Page if self.args.force => Existing::Replaced,
             NamedBy::Page => Existing::Kept,
-            NamedBy::OneArgument | NamedBy::Arguments => Existing::Opened,
+            NamedBy::Argument(_) => Existing::Opened,
         };
-        let directory = match (&self.args.directory, by) {
-            (Some(directory), _) => directory,
-            (None, NamedBy::OneArgument) if self.args.json => return Output::Nothing,
-            (None, NamedBy::OneArgument) => return Output::Standard,
-            (None, _) => Path::new(""),
-        };
+        let directory = self.args.directory.as_deref().unwrap_or(Path::new(""));
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         names.file(directory, url, existing)
     }
@@ -254,19 +276,17 @@ impl Work {
 /// What has named a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NamedBy {
-    /// The only argument.
-    OneArgument,
-    /// One of several arguments, or a page's.
-    Arguments,
+    /// The argument with this number.
+    Argument(usize),
     /// A page that was fetched.
     Page,
 }
 
 /// Fetches URLs at the same time, and returns the results in their order.
-async fn fetch_together(work: &Arc<Work>, urls: Vec<(Url, Search)>, by: NamedBy) -> Vec<Done> {
+async fn fetch_together(work: &Arc<Work>, urls: Vec<(Url, Search, NamedBy)>) -> Vec<Done> {
     let tasks = urls
         .into_iter()
-        .map(|(url, search)| {
+        .map(|(url, search, by)| {
             let work = Arc::clone(work);
             let output = work.output(&url, by);
             tokio::spawn(async move {
@@ -275,7 +295,7 @@ async fn fetch_together(work: &Arc<Work>, urls: Vec<(Url, Search)>, by: NamedBy)
                 let fetch = Fetch {
                     url: &url,
                     output,
-                    resume: args.resume,
+                    resume: args.resumes(),
                     retries: args.retry,
                     limits: Limits {
                         time: args.max_time,

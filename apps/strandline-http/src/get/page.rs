@@ -230,5 +230,28 @@ fn text_of(attributes: &Attributes, name: &[u8]) -> Option<String> {
     attributes.get(name).map(|value| String::from_utf8_lossy(value).into_owned())
 }
 
+/// Searches any text, the first byte of which is its kind. What is found can be fetched, each URL once.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn fuzz(bytes: &[u8]) {
+    const OBJECTS_MAX: usize = 50;
+    let (Some((kind, text)), Ok(base)) = (bytes.split_first(), Url::parse("http+sctp://a:81/b/c?d")) else {
+        return;
+    };
+    let kind = if kind % 2 == 0 { Kind::Page } else { Kind::Style };
+    let text = String::from_utf8_lossy(text);
+    let mut objects = Objects::new(OBJECTS_MAX);
+    objects.exclude(&base);
+    objects.search(&base, &text, kind);
+    let found = objects.take();
+    let urls: HashSet<&Url> = found.iter().map(|object| &object.url).collect();
+    assert_eq!(urls.len(), found.len(), "each URL once");
+    assert!(found.len() == OBJECTS_MAX || (found.len() < OBJECTS_MAX && !objects.was_full()), "the limit");
+    for url in urls {
+        assert!(is_http(url) && url.fragment().is_none() && *url != base, "{url}");
+    }
+    objects.search(&base, &text, kind);
+    assert!(objects.take().is_empty(), "nothing new in the same text");
+}
+
 #[cfg(test)]
 mod tests;

@@ -13,6 +13,7 @@ use http_body_util::Empty;
 use hyper::body::Incoming;
 use hyper::header::{ALT_SVC, HeaderMap};
 use hyper::{Request, Response, Uri};
+use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
 use hyper_util::client::legacy::{Client, Error};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use strandline::Stack;
@@ -26,6 +27,7 @@ use super::dial::{Dial, DialError, Trust};
 use super::failure::{Failure, causes};
 use crate::client::Connector;
 use crate::front::alt_svc::{self, Announced};
+use crate::race::{ATTEMPT_DELAY, connected};
 use crate::streams::{HttpAssociation, HttpStream, Settings};
 
 /// TCP connections to one server, as browsers have them.
@@ -139,14 +141,13 @@ impl Carrier {
         }
     }
 
-    /// Returns whether its association has ended, and TCP can take its place.
-    pub(super) fn is_replaceable(&self) -> bool {
-        matches!(self, Self::Sctp(Some(association)) if !association.is_usable())
-    }
-
-    /// Returns whether it is an association, and TCP can take its place.
-    pub(super) const fn is_sctp_beside_tcp(&self) -> bool {
-        matches!(self, Self::Sctp(Some(_)))
+    /// Returns what can take its place after a failure: for an association that has ended or stalls, TCP.
+    pub(super) fn replacement(&self, failure: &Failure) -> Option<Choice> {
+        match (self, failure) {
+            (Self::Sctp(Some(_)), Failure::Stalled(_)) => Some(Choice::Tcp),
+            (Self::Sctp(Some(association)), _) if !association.is_usable() => Some(Choice::TcpFirst),
+            _ => None,
+        }
     }
 }
 
@@ -155,7 +156,10 @@ impl Carrier {
 pub(super) enum Choice {
     /// Whichever its URL permits.
     Any,
-    /// TCP if the scheme is http: an association has ended in the middle of the response.
+    /// TCP if the scheme is http: an association has ended in the middle of the response. A new one only where TCP is
+    /// silent.
+    TcpFirst,
+    /// TCP alone if the scheme is http: a response over SCTP stalls.
     Tcp,
 }
 
@@ -268,8 +272,9 @@ impl Transports {
     }
 
     /// Sends a request. The scheme http+sctp takes SCTP, https takes TCP. The scheme http takes SCTP if that is
-    /// established already, otherwise TCP at once; requests beyond six wait for a TCP connection or for SCTP. If the
-    /// association ends before the response, or the response doesn't come in time, TCP takes its place.
+    /// established already, otherwise TCP at once; requests beyond six wait for a TCP connection or for SCTP. If TCP is
+    /// silent, SCTP takes its place once it is established. If the association ends before the response, or the response
+    /// doesn't come in time, it is TCP again.
     pub(super) async fn send(
         &self,
         url: &Url,
@@ -283,13 +288,17 @@ impl Transports {
         let origin = self.origin(url);
         let mut sctp = origin.sctp.subscribe();
         let stall = self.patience.stall;
+        let mut choice = choice;
         let early = match choice {
-            Choice::Tcp => None,
+            Choice::Tcp | Choice::TcpFirst => None,
             Choice::Any => tokio::select! {
                 biased;
                 Some(on) = usable(&mut sctp) => match timeout(stall, on.send(request.clone())).await {
                     Ok(Some(answer)) => return answer,
-                    Ok(None) | Err(_) => None,
+                    failed => {
+                        choice = if failed.is_ok() { Choice::TcpFirst } else { Choice::Tcp };
+                        None
+                    }
                 },
                 permit = Arc::clone(&origin.tcp).acquire_owned() => permit.ok(),
             },
@@ -298,7 +307,23 @@ impl Transports {
             Some(permit) => Some(permit),
             None => Arc::clone(&origin.tcp).acquire_owned().await.ok(),
         };
-        let answer = timeout(stall, self.tcp.request(request.clone())).await;
+        let mut over_tcp = request.clone();
+        let connection = capture_connection(&mut over_tcp);
+        let sending = self.tcp.request(over_tcp);
+        tokio::pin!(sending);
+        let first = tokio::select! {
+            biased;
+            answer = timeout(stall, &mut sending) => Err(answer),
+            Some(on) = usable_before(connection, &mut sctp, choice) => Ok(on),
+        };
+        let answer = match first {
+            Err(answer) => answer,
+            // TCP is silent so far.
+            Ok(on) => match timeout(stall, on.send(request.clone())).await {
+                Ok(Some(answer)) => return answer,
+                Ok(None) | Err(_) => timeout(stall, &mut sending).await,
+            },
+        };
         match answer.map_err(|_| Failure::Stalled(stall))? {
             Ok(response) => {
                 self.learn(&origin, url, response.headers());
@@ -309,12 +334,7 @@ impl Transports {
                 Ok(Answer { response, carrier })
             }
             Err(error) if error.is_connect() && url.scheme() == "http" => {
-                // TCP is refused: SCTP is waited for.
-                let decided =
-                    sctp.wait_for(|state| state.usable().is_some() || matches!(state, Sctp::Failed));
-                let state = timeout(SCTP_WAIT, decided).await;
-                let on = state.ok().and_then(|state| state.ok().and_then(|state| state.usable()));
-                let answer = match on {
+                let answer = match usable_or_failed(&mut sctp).await {
                     Some(on) => {
                         timeout(stall, on.send(request)).await.map_err(|_| Failure::Stalled(stall))?
                     }
@@ -388,7 +408,10 @@ impl Transports {
                 self.begin(origin, address(url).0, ports);
             }
             Some(_) => {
-                lock(&origin.attempt).task.abort_all();
+                // Requests on the association go on. What is announced later is new, even if the ports are those of before.
+                let mut attempt = lock(&origin.attempt);
+                attempt.task = JoinSet::new();
+                attempt.ports = (0, 0);
                 origin.sctp.send_replace(Sctp::Failed);
             }
             None => {}
@@ -415,6 +438,33 @@ fn connector(stack: Stack, encapsulation_port: u16) -> Connector {
 async fn usable(sctp: &mut watch::Receiver<Sctp>) -> Option<OnAssociation> {
     let found = sctp.wait_for(|state| state.usable().is_some()).await;
     found.ok().and_then(|state| state.usable())
+}
+
+/// Waits for an association where TCP is refused; `None` if it has failed, or takes too long.
+async fn usable_or_failed(sctp: &mut watch::Receiver<Sctp>) -> Option<OnAssociation> {
+    let decided = sctp.wait_for(|state| state.usable().is_some() || matches!(state, Sctp::Failed));
+    timeout(SCTP_WAIT, decided).await.ok()?.ok()?.usable()
+}
+
+/// Waits for an association that a request can use which has no TCP connection after some time; `None` once it has one, or
+/// if it is not to use SCTP.
+async fn usable_before(
+    connection: CaptureConnection,
+    sctp: &mut watch::Receiver<Sctp>,
+    choice: Choice,
+) -> Option<OnAssociation> {
+    let usable = async {
+        if choice == Choice::Tcp {
+            return None;
+        }
+        tokio::time::sleep(ATTEMPT_DELAY).await;
+        usable(sctp).await
+    };
+    tokio::select! {
+        biased;
+        () = connected(connection) => None,
+        on = usable => on,
+    }
 }
 
 /// Returns whether an error has one of hyper's that fulfils a condition among its causes.

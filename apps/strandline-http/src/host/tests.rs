@@ -14,3 +14,22 @@ fn hosts_follow_the_grammar() {
     }
     assert!(!is_host(b"a\xff"));
 }
+
+#[test]
+fn targets_need_valid_hosts_and_ports() {
+    let check = |target: &str| {
+        let uri: Uri = target.parse().unwrap();
+        super::check(&Request::get(uri).header(HOST, "a").body(()).unwrap()).is_ok()
+    };
+    for target in ["/", "*", "http://a", "http://a:/", "http://a:80/", "http://u:p@[::1]:443/", "a:65535"] {
+        assert!(check(target), "{target}");
+    }
+    for target in
+        ["http://a:99999/", "http://a:65536", "a:99999", "http://u@a:x/", "http://:80/", "http://u@:80/"]
+    {
+        assert!(target.parse::<Uri>().is_err() || !check(target), "{target}");
+    }
+    let port = |uri: &str| port_of(&uri.parse().unwrap(), 80);
+    assert_eq!([port("http://a/"), port("http://a:/"), port("http://a:81/")], [Some(80), Some(80), Some(81)]);
+    assert_eq!(port("http://a:99999/"), None);
+}

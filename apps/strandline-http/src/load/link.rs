@@ -106,8 +106,7 @@ impl Link {
         let (tell, state) = watch::channel(SetUp::Pending);
         let (stats, begun) = (Arc::clone(&server.stats), account.begun);
         tokio::spawn(watch_set_up(association.clone(), server.timeout, stats, begun, tell));
-        let settings = Settings::default().stream_window(4 << 20).buffer_max(64 << 20);
-        let association = HttpAssociation::client(association, settings);
+        let association = HttpAssociation::client(association, settings(server.timeout));
         Ok(Arc::new(Self { account, carrier: Carrier::Sctp(association, SetUpOf(state)) }))
     }
 
@@ -144,6 +143,14 @@ impl Link {
     pub(super) fn on_reply(&self) {
         self.account.replies.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+/// Returns the settings of associations. Requests fail by their own limit of time, as they do over TCP: an association
+/// whose peer is silent isn't ended before that.
+fn settings(timeout: Option<Duration>) -> Settings {
+    let settings = Settings::default().stream_window(4 << 20).buffer_max(64 << 20);
+    let silence = timeout.map_or(Duration::MAX, |timeout| timeout.max(settings.silence_timeout));
+    settings.silence_timeout(silence)
 }
 
 /// Speaks HTTP/1.1 on a stream of an association.
@@ -233,3 +240,6 @@ impl Drop for Account {
         self.stats.on_closed(self.begun, self.replies.load(Ordering::Relaxed));
     }
 }
+
+#[cfg(test)]
+mod tests;

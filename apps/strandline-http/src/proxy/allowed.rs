@@ -4,6 +4,9 @@ use std::str::FromStr;
 
 use hyper::http::uri::Authority;
 
+use super::failure::Failure;
+use crate::host;
+
 /// Ports that may be reached at every host without an option: https and http.
 const PORTS: [u16; 2] = [443, 80];
 
@@ -31,9 +34,11 @@ impl FromStr for Pattern {
         let (host, port) = text.rsplit_once(':').unwrap_or(("*", text));
         let port = match port {
             "*" => None,
-            port => match port.parse() {
-                Ok(port) if port != 0 => Some(port),
-                _ => return Err("expected PORT, HOST:PORT or *.DOMAIN:PORT, where PORT may be *".to_owned()),
+            port => match host::port(port) {
+                Some(port) => Some(port),
+                None => {
+                    return Err("expected PORT, HOST:PORT or *.DOMAIN:PORT, where PORT may be *".to_owned());
+                }
             },
         };
         let host = if host.contains('*') { host.to_ascii_lowercase() } else { bare(host) };
@@ -69,16 +74,18 @@ fn bare(host: &str) -> String {
 /// Returns the host and port of a CONNECT if they may be reached.
 ///
 /// # Errors
-/// If the port is missing, or no pattern and no default allows the target.
-pub(super) fn check(patterns: &[Pattern], target: &Authority) -> Result<(), String> {
+/// If the port is missing or 0 (RFC 9110 section 9.3.6), or no pattern and no default allows the target.
+pub(super) fn check(patterns: &[Pattern], target: &Authority) -> Result<(), Failure> {
     let Some(port) = target.port_u16().filter(|port| *port != 0) else {
-        return Err("CONNECT needs HOST:PORT".to_owned());
+        return Err(Failure::BadRequest("no HOST:PORT as its target, which CONNECT needs"));
     };
     let host = bare(target.host());
     if PORTS.contains(&port) || patterns.iter().any(|pattern| pattern.matches(&host, port)) {
         return Ok(());
     }
-    Err(format!("CONNECT to port {port} is not allowed: the option --allow {host}:{port} would allow it"))
+    let cause =
+        format!("CONNECT to port {port} is not allowed: the option --allow {host}:{port} would allow it");
+    Err(Failure::Forbidden(cause))
 }
 
 #[cfg(test)]

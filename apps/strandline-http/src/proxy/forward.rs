@@ -18,12 +18,15 @@ use super::allowed::{self, Pattern};
 use super::args::UpstreamArgs;
 use super::dial::{self, ProxyClient, Way, over_tcp};
 use super::failure::{Failure, causes};
+use super::headers::is_about_server;
 use super::origins::{Key, Origins, OverSctp};
 use super::relay::{Decision, Proxy, Route, Routes};
 use crate::client::outgoing_stack;
 use crate::front::alt_svc;
 use crate::front::log::Sender;
 use crate::front::{Addresses, ConnectionArgs, Front, SctpAddresses, Shards};
+use crate::host::is_authority;
+use crate::race::ATTEMPT_DELAY;
 use crate::usage::Usage;
 
 /// Time that SCTP has once TCP is refused.
@@ -126,6 +129,7 @@ fn via(args: &ForwardArgs, uri: &Uri) -> Result<Way> {
         matches!(uri.path(), "" | "/") && uri.host().is_some_and(|host| !host.is_empty()),
         "a proxy is named by http+sctp://HOST:PORT or http://HOST:PORT"
     );
+    ensure!(uri.authority().is_some_and(is_authority), "a malformed host or port");
     match uri.scheme_str() {
         Some("http+sctp") => {
             let stack = outgoing_stack(&AssociationConfig::default())?;
@@ -174,7 +178,7 @@ impl Forward {
     /// Returns the route of a CONNECT.
     async fn tunnel(&self, head: &Parts) -> Result<Decision, Failure> {
         let target = head.uri.authority().ok_or(Failure::BadRequest("no target"))?;
-        allowed::check(&self.allowed, target).map_err(Failure::Forbidden)?;
+        allowed::check(&self.allowed, target)?;
         let Some((client, transport)) = &self.via else {
             return Ok(Decision::Connect(self.connect(target).await?));
         };
@@ -212,6 +216,13 @@ fn with_port(host: &HeaderValue, port: Option<u16>, uri: &Uri) -> Uri {
     built.unwrap_or_else(|_| uri.clone())
 }
 
+/// Returns a URI with another path.
+fn with_path(uri: Uri, path: &'static str) -> Uri {
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(PathAndQuery::from_static(path));
+    Uri::from_parts(parts).unwrap_or(uri)
+}
+
 impl Routes for Forward {
     async fn decide(&self, head: &Parts) -> Result<Decision, Failure> {
         if head.method == Method::CONNECT {
@@ -229,7 +240,11 @@ impl Routes for Forward {
         if scheme == "https" {
             return Err(Failure::NotImplemented("https needs a tunnel: CONNECT"));
         }
-        let uri = with_port(&host, None, &head.uri);
+        let mut uri = with_port(&host, None, &head.uri);
+        if is_about_server(head) {
+            // hyper can't leave out the path in the target that another proxy gets.
+            uri = with_path(uri, if self.via.is_some() { "/" } else { "*" });
+        }
         let route = Route { client: self.tcp.clone(), transport: "tcp", uri, host };
         if let Some((client, transport)) = &self.via {
             return Ok(Decision::Send(Route { client: client.clone(), transport, ..route }));
@@ -264,6 +279,19 @@ impl Routes for Forward {
         Some(self.over_sctp(failed, sctp))
     }
 
+    async fn better(&self, head: &Parts, route: &Route) {
+        if self.via.is_some() || head.method == Method::CONNECT || route.transport == "sctp" {
+            return std::future::pending().await;
+        }
+        // TCP goes first, and is silent so far.
+        tokio::time::sleep(ATTEMPT_DELAY).await;
+        self.origins.until_established(&key(&head.uri)).await;
+    }
+
+    fn is_own(&self, uri: &Uri) -> bool {
+        uri.authority().is_none()
+    }
+
     fn prepare(&self, _headers: &mut HeaderMap, _sender: Sender, _host: Option<&str>) {
         // Origin servers don't learn who uses the proxy.
     }
@@ -283,6 +311,7 @@ impl Routes for Forward {
     }
 
     fn target(&self, uri: &Uri) -> Option<String> {
-        Some(uri.to_string())
+        let is_of_server = uri.path() == "*" && uri.authority().is_some();
+        Some(if is_of_server { with_path(uri.clone(), "/").to_string() } else { uri.to_string() })
     }
 }

@@ -6,9 +6,11 @@ use hyper::header::{
     CONNECTION, COOKIE, EXPECT, FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue, MAX_FORWARDS,
     PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE, VIA,
 };
+use hyper::http::request::Parts;
 use hyper::{Method, Request, Version};
 
 use super::failure::Failure;
+use crate::exchange::AboutServer;
 use crate::front::log::{Sender, Transport};
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -74,6 +76,13 @@ pub(super) fn check<B>(request: &Request<B>) -> Result<(), Failure> {
         return Err(Failure::NotImplemented("the only transfer coding of this proxy is chunked"));
     }
     crate::host::check(request).map_err(Failure::BadRequest)
+}
+
+/// Returns whether a request is about a whole server: OPTIONS of `*`, or of an absolute target without a path and a query
+/// (RFC 9112 section 3.2.4).
+pub(super) fn is_about_server(head: &Parts) -> bool {
+    let is_named = head.uri.path() == "*" || head.extensions.get::<AboutServer>().is_some();
+    head.method == Method::OPTIONS && is_named
 }
 
 /// Returns whether a client waits for 100 before it sends the body.

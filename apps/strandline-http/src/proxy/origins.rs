@@ -49,6 +49,8 @@ struct Link {
 struct Origin {
     port: u16,
     udp_port: u16,
+    /// Whether the origin has taken back what it had announced, and announced nothing since.
+    is_cleared: bool,
     until: Instant,
     used: Instant,
     link: Option<Link>,
@@ -112,12 +114,25 @@ impl Origins {
         })
     }
 
-    /// Waits until SCTP is established or has failed, for the case that TCP is refused.
+    fn state(&self, key: &Key) -> Option<watch::Receiver<State>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(known.get(key)?.link.as_ref()?.state.clone())
+    }
+
+    /// Waits until SCTP is established. If it fails, this never returns.
+    pub(super) async fn until_established(&self, key: &Key) {
+        if let Some(mut state) = self.state(key) {
+            let is_established = |state: &State| matches!(state, State::Established(on) if on.is_usable());
+            if state.wait_for(is_established).await.is_ok() {
+                return;
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// Waits until SCTP is established or has failed, for the case that TCP is refused or silent.
     pub(super) async fn wait(&self, key: &Key, limit: Duration) -> Option<OverSctp> {
-        let mut state = {
-            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            known.get(key)?.link.as_ref()?.state.clone()
-        };
+        let mut state = self.state(key)?;
         let decided = state.wait_for(|state| !matches!(state, State::Trying));
         let is_established = matches!(
             tokio::time::timeout(limit, decided).await.map(|state| state.map(|state| state.clone())),
@@ -134,15 +149,19 @@ impl Origins {
         match announced {
             Announced::Sctp { port, udp_port, lifetime } if !lifetime.is_zero() => {
                 let udp_port = udp_port.unwrap_or(self.udp_port);
-                let is_new = (origin.port, origin.udp_port) != (port, udp_port);
+                let is_new = (origin.port, origin.udp_port) != (port, udp_port) || origin.is_cleared;
                 // An overflow isn't possible: lifetimes are at most thirty days.
                 origin.until = now.checked_add(lifetime).unwrap_or(now);
                 if is_new {
-                    (origin.port, origin.udp_port) = (port, udp_port);
+                    (origin.port, origin.udp_port, origin.is_cleared) = (port, udp_port, false);
                     origin.link = Some(self.link(&key.0, port, udp_port));
                 }
             }
-            _ => origin.fail(now),
+            _ => {
+                origin.fail(now);
+                // A later attempt is the first guess again.
+                (origin.port, origin.udp_port, origin.is_cleared) = (key.1, self.udp_port, true);
+            }
         }
     }
 
@@ -157,7 +176,14 @@ impl Origins {
     fn begin(&self, key: &Key, (port, udp_port): (u16, u16), lifetime: Duration) -> Origin {
         let now = now();
         let until = now.checked_add(lifetime).unwrap_or(now);
-        Origin { port, udp_port, until, used: now, link: Some(self.link(&key.0, port, udp_port)) }
+        Origin {
+            port,
+            udp_port,
+            is_cleared: false,
+            until,
+            used: now,
+            link: Some(self.link(&key.0, port, udp_port)),
+        }
     }
 
     /// Begins to set up an association.

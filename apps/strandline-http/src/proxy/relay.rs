@@ -12,6 +12,7 @@ use hyper::header::{
 use hyper::http::request::Parts;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode, Uri, Version};
+use hyper_util::client::legacy::connect::capture_connection;
 use strandline::Stack;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -25,6 +26,7 @@ use super::tunnel::{Side, Tunnel, Tunnels};
 use crate::front::log::{AccessLog, Line, LoggedBody, Sender};
 use crate::front::{Handler, log_refused};
 use crate::interim::Interim;
+use crate::race::connected;
 use crate::stall::Broken;
 
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
@@ -79,6 +81,12 @@ pub(super) trait Routes: Send + Sync + 'static {
         failed: &Route,
         is_unsent: bool,
     ) -> impl Future<Output = Option<Route>> + Send;
+
+    /// Waits until there is a better route for a request that has no connection yet. If there is none, this never returns.
+    fn better(&self, head: &Parts, route: &Route) -> impl Future<Output = ()> + Send;
+
+    /// Returns whether a request about a whole server, which names no path of it, is about this one.
+    fn is_own(&self, uri: &Uri) -> bool;
 
     /// Adds headers of the client to a request.
     fn prepare(&self, headers: &mut HeaderMap, sender: Sender, host: Option<&str>);
@@ -159,8 +167,8 @@ impl<R: Routes> Handler for Proxy<R> {
         }
     }
 
-    fn refused(&self, status: StatusCode, sender: Sender) {
-        log_refused(status, sender, self.settings.log.as_ref());
+    fn refused(&self, status: StatusCode, version: Version, sender: Sender) {
+        log_refused(status, version, sender, self.settings.log.as_ref());
     }
 
     async fn drained(&self) {
@@ -207,9 +215,8 @@ impl<R: Routes> Proxy<R> {
             }
             head.headers.remove(CONTENT_LENGTH);
         }
-        // OPTIONS * is about this server.
-        let is_of_server = head.method == Method::OPTIONS && head.uri.path() == "*";
-        if headers::count_down(&head.method, &mut head.headers)? || is_of_server {
+        let is_own = headers::is_about_server(&head) && self.routes.is_own(&head.uri);
+        if headers::count_down(&head.method, &mut head.headers)? || is_own {
             return Ok(final_answer(&head));
         }
         let broken = head.extensions.remove::<Broken>();
@@ -278,17 +285,30 @@ impl<R: Routes> Proxy<R> {
 
     /// Sends a request. An error says whether it was certainly not sent.
     async fn attempt(&self, passing: &Passing, route: &Route) -> Result<Response<Incoming>, (Failure, bool)> {
-        let sending = route.client.request(passing.request(route));
-        tokio::pin!(sending);
+        let mut request = passing.request(route);
+        let connection = capture_connection(&mut request);
+        let sending = route.client.request(request);
+        let better = async {
+            tokio::select! {
+                biased;
+                () = connected(connection) => std::future::pending().await,
+                () = self.routes.better(&passing.head, route) => {}
+            }
+        };
+        tokio::pin!(sending, better);
         let mut before = passing.progress.frames();
         loop {
             tokio::select! {
+                biased;
                 result = &mut sending => {
                     return result.map_err(|error| {
                         let is_clients = passing.progress.has_failed();
                         let malformed = Failure::BadRequest("a body that is malformed or incomplete");
                         if is_clients { (malformed, false) } else { Failure::of(&error) }
                     });
+                }
+                () = &mut better => {
+                    return Err((Failure::ConnectTimeout("another transport was faster".to_owned()), true));
                 }
                 () = tokio::time::sleep(self.settings.response_timeout) => {}
             }

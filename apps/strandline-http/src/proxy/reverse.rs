@@ -21,6 +21,7 @@ use crate::client::Connector;
 use crate::client::outgoing_stack;
 use crate::front::log::{Sender, Transport};
 use crate::front::{ConnectionArgs, Front, ListenArgs, Shards};
+use crate::host::is_authority;
 use crate::usage::Usage;
 
 /// `strandline http proxy reverse`: without more options it listens on 127.0.0.1, on TCP and SCTP.
@@ -127,6 +128,7 @@ fn way(args: &ReverseArgs) -> Result<(Way, Scheme, Authority)> {
     let authority = uri.authority().filter(|authority| !authority.host().is_empty());
     let authority = authority.context("a server is named by http://HOST:PORT or unix:PATH")?.clone();
     ensure!(!authority.as_str().contains('@'), "a server has no user name here");
+    ensure!(is_authority(&authority), "a malformed host or port");
     let timeouts = args.upstream.timeouts();
     match uri.scheme_str() {
         Some("http") => Ok((Way::Tcp(dial::tcp(timeouts)), Scheme::HTTP, authority)),
@@ -167,6 +169,14 @@ impl Routes for Reverse {
 
     async fn another(&self, _head: &Parts, _failed: &Route, _is_unsent: bool) -> Option<Route> {
         None
+    }
+
+    async fn better(&self, _head: &Parts, _route: &Route) {
+        std::future::pending().await
+    }
+
+    fn is_own(&self, _uri: &Uri) -> bool {
+        true
     }
 
     fn prepare(&self, headers: &mut HeaderMap, sender: Sender, host: Option<&str>) {

@@ -119,7 +119,7 @@ pub(super) async fn answer(
             response
         }
         "/collect" => Response::new(full(request.into_body().collect().await?.to_bytes())),
-        "/head" => Response::new(full(head(&request))),
+        "/head" | "*" => Response::new(full(head(&request))),
         "/never" => {
             let _given_up = GivenUp(Some(lost));
             std::future::pending().await

@@ -124,6 +124,41 @@ async fn connect_is_restricted() {
 }
 
 #[tokio::test]
+async fn malformed_ports_are_refused() {
+    let proxy = Running::forward(&[]).await;
+    for target in
+        ["CONNECT 127.0.0.1", "CONNECT 127.0.0.1:0", "CONNECT 127.0.0.1:99999", "GET http://127.0.0.1:99999/"]
+    {
+        let request = format!("{target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        let answer = proxy.exchange(&request).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{target}: {answer}");
+    }
+}
+
+/// A request about a whole server has an absolute target without a path (RFC 9112 section 3.2.4).
+#[tokio::test]
+async fn options_of_a_server_are_passed_on() {
+    let upstream = Upstream::start().await;
+    let server = raw_upstream(b"HTTP/1.1 204 No Content\r\nAllow: GET\r\n\r\n", false).await;
+    let proxy = Running::forward(&[]).await;
+    let options = |target: &str| format!("OPTIONS {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    for (target, line) in [("", "OPTIONS *\n"), ("/head", "OPTIONS /head\n"), ("?/head", "")] {
+        let answer = proxy.exchange(&options(&format!("{}{target}", upstream.url()))).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains(line), "{target}: {answer}");
+    }
+    let answer = proxy.exchange(&options(&format!("http://{server}"))).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 204 ") && answer.contains("allow: GET\r\n"), "{answer}");
+    assert_eq!(upstream.requests.load(Ordering::SeqCst), 3);
+    // A reverse proxy is the server.
+    let reverse = Running::reverse(&upstream.url(), &[]).await;
+    for target in ["*", "http://a", "http://a:80"] {
+        let answer = reverse.exchange(&options(target)).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains("allow: GET, HEAD"), "{answer}");
+    }
+    assert_eq!(upstream.requests.load(Ordering::SeqCst), 3);
+}
+
+#[tokio::test]
 async fn upgrades_become_tunnels() {
     let upstream = Upstream::start().await;
     let reverse = Running::reverse(&upstream.url(), &[]).await;
@@ -362,6 +397,7 @@ async fn requests_with_a_doubt_are_refused() {
         ("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n", 400),
         ("GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n", 501),
         ("CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n", 405),
+        ("GET http://b:99999/head HTTP/1.1\r\nHost: b\r\n", 400),
         ("OPTIONS * HTTP/1.1\r\nHost: a\r\n", 200),
         ("GET * HTTP/1.1\r\nHost: a\r\n", 400),
         ("TRACE / HTTP/1.1\r\nHost: a\r\nMax-Forwards: x\r\n", 400),

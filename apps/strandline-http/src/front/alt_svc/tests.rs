@@ -26,6 +26,10 @@ fn other_hosts_and_nonsense_are_ignored() {
         "h1-sctp=\"other:80\"",
         "h1-sctp=\":0\"",
         "h1-sctp=\":80000\"",
+        "h1-sctp=\":+80\"",
+        "h1-sctp=\":80\"; udp=+9899",
+        "h1-sctp=\":80\"; ma=+60",
+        "h1-sctp=\":80\"; ma=",
         "h1-sctp=\":80\"; udp=x",
         "h1-sctp=\":80\"; ma=-1",
         "h2=\":80\"",
@@ -36,8 +40,9 @@ fn other_hosts_and_nonsense_are_ignored() {
 
 #[test]
 fn lifetimes_are_bounded() {
-    let Some(Announced::Sctp { lifetime, .. }) = parse("h1-sctp=\":80\"; ma=99999999999") else {
-        panic!("an announcement")
-    };
-    assert_eq!(lifetime, MAX_AGE_MAX);
+    for seconds in ["99999999999", "99999999999999999999999"] {
+        let value = format!("h1-sctp=\":80\"; ma={seconds}");
+        let wanted = Announced::Sctp { port: 80, udp_port: None, lifetime: MAX_AGE_MAX };
+        assert_eq!(parse(&value), Some(wanted));
+    }
 }

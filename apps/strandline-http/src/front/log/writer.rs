@@ -2,9 +2,13 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 
 /// Bytes of lines that wait for the thread at most.
 const WAITING_BYTES_MAX: usize = 4 << 20;
@@ -190,8 +194,20 @@ fn count_lines(bytes: &[u8]) -> u64 {
     bytes.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
+/// Opens a file to append to. A pipe that nobody reads is an error: to open it would wait for its reader.
 fn append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path)
+    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+    let opened = OpenOptions::new().create(true).append(true).custom_flags(nonblocking).open(path);
+    let file = opened.map_err(|error| match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::NXIO) => io::Error::new(
+            ErrorKind::NotConnected,
+            "no program reads this pipe: its reader has to be started first",
+        ),
+        _ => error,
+    })?;
+    // The thread may wait for a reader that is slow.
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(file)
 }
 
 /// The file.

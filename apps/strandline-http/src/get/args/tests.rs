@@ -25,17 +25,26 @@ fn times_have_fractions_and_zero_is_none() {
 
 #[test]
 fn options_that_contradict_one_another_are_flaws() {
-    let cases: [(&[&str], Option<&str>); 10] = [
-        (&["-o", "f", "http://a/", "http://b/"], Some("-d DIR")),
-        (&["-o", "-", "http://a/", "http://b/"], Some("-d DIR")),
-        (&["-o", "-", "--json", "http://a/"], Some("--json")),
-        (&["-C", "http://a/"], Some("-o")),
-        (&["-C", "-o", "-", "http://a/"], Some("-o")),
-        (&["-C", "-o", "f", "http://a/"], None),
-        (&["-C", "-d", "d", "http://a/"], None),
-        (&["-C", "http://a/", "http://b/"], None),
-        (&["-C", "--page", "http://a/"], None),
-        (&["-o", "-", "http://a/"], None),
+    let cases: [(&[&str], Option<&str>); 18] = [
+        (&["-o", "f", "a", "b", "c"], Some("-d DIR")),
+        (&["-o", "-", "a", "b"], Some("-d DIR")),
+        (&["-o", "-", "-o", "-", "a", "b"], Some("-d DIR")),
+        (&["-o", "f", "-o", "f", "a", "b"], Some("-o names f")),
+        // As for curl, the second one goes to standard output.
+        (&["-o", "f", "a", "b"], None),
+        (&["-o", "f", "-o", "-", "a", "b"], None),
+        (&["-o", "f", "-o", "g", "a", "b"], None),
+        (&["-o", "f", "-o", "g", "a"], None),
+        (&["-o", "-", "--json", "a"], Some("--json")),
+        (&["-C", "-", "a"], Some("-o")),
+        (&["-c", "a"], Some("-o")),
+        (&["-C-", "-o", "-", "a"], Some("-o")),
+        (&["-C", "-", "-o", "f", "a", "b"], Some("-o")),
+        (&["-C", "-", "-o", "f", "a"], None),
+        (&["-C", "-", "-d", "d", "a"], None),
+        (&["--continue", "a", "b"], None),
+        (&["-C", "-", "--page", "a"], None),
+        (&["-o", "-", "a"], None),
     ];
     for (more, flaw) in cases {
         let found = args(more).unwrap().flaw();

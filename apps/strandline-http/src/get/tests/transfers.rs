@@ -18,7 +18,7 @@ async fn continued(part: &str, answers: &'static [&'static str]) -> (u8, String,
     fs::write(&file, part).unwrap();
     let (port, requests) = scripted(answers);
     let url = format!("http://127.0.0.1:{port}/");
-    let code = run(&["-C", "-o", file.to_str().unwrap(), &url]).await;
+    let code = run(&["-C", "-", "-o", file.to_str().unwrap(), &url]).await;
     (code, fs::read_to_string(&file).unwrap(), requests.join().unwrap().remove(0))
 }
 
@@ -92,7 +92,7 @@ async fn later_runs_continue_only_the_same_file() {
         let (port, requests) = scripted(answers);
         let url = format!("http://127.0.0.1:{port}/");
         assert_eq!(run(&["-o", path, &url]).await, 18);
-        assert_eq!(run(&["-C", "-o", path, &url]).await, code, "{answer}");
+        assert_eq!(run(&["-C", "-", "-o", path, &url]).await, code, "{answer}");
         assert_eq!(fs::read_to_string(&file).unwrap(), text);
         assert!(requests.join().unwrap()[1].contains("if-range: \"1\""));
     }
@@ -236,4 +236,59 @@ async fn certificates_of_authorities_get_a_hint() {
     let failure = transports.send(&url, request, Choice::Any).await.err().unwrap();
     let text = failure.to_string();
     assert!(failure.exit_code() == 60 && text.contains("basicConstraints=CA:FALSE"), "{text}");
+}
+
+#[tokio::test]
+async fn several_outputs_belong_to_urls_in_turn() {
+    const WHOLE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nnew";
+    const REST: &str =
+        "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 4-6/7\r\nContent-Length: 3\r\n\r\nand";
+    let folder = Folder::new("get-outputs");
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (one, two) = (file("a/one"), file("b/two"));
+    fs::create_dir(folder.path().join("b")).unwrap();
+    fs::write(&two, "half").unwrap();
+    let servers = [scripted(&[WHOLE]), scripted(&[REST])];
+    // Without a scheme, as for curl.
+    let urls = servers.each_ref().map(|(port, _)| format!("127.0.0.1:{port}/x?to=http://y/"));
+    let options = ["-o", &one, "-o", &two, "-C", "-", "--create-dirs"];
+    assert_eq!(run(&[&options[..], &[&urls[0], &urls[1]]].concat()).await, 0);
+    assert_eq!(fs::read_to_string(one).unwrap(), "new");
+    assert_eq!(fs::read_to_string(two).unwrap(), "halfand");
+    let requests = servers.map(|(_, requests)| requests.join().unwrap().remove(0));
+    assert!(!requests[0].contains("range:") && requests[1].contains("range: bytes=4-"), "{requests:?}");
+}
+
+#[tokio::test]
+async fn exit_codes_follow_the_order_of_urls() {
+    const MISSING: &str = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    let folder = Folder::new("get-order");
+    let directory = folder.path().to_str().unwrap();
+    for is_first in [true, false] {
+        let (port, _requests) = scripted(&[MISSING]);
+        let missing = format!("http://127.0.0.1:{port}/");
+        let urls =
+            if is_first { [missing.as_str(), "http://a:99999/"] } else { ["http://a:99999/", &missing] };
+        let code = run(&["-d", directory, urls[0], urls[1]]).await;
+        assert_eq!(code, if is_first { 22 } else { 3 });
+    }
+}
+
+#[test]
+fn urls_have_no_need_of_a_scheme() {
+    for (text, wanted) in [
+        ("localhost:8080/x", "http://localhost:8080/x"),
+        ("localhost", "http://localhost/"),
+        ("[::1]:81?to=http://a", "http://[::1]:81/?to=http://a"),
+        ("user:secret@a", "http://user:secret@a/"),
+        ("http+sctp://a:81/x", "http+sctp://a:81/x"),
+        ("HTTPS://A/", "https://a/"),
+    ] {
+        assert_eq!(parse(text).unwrap().as_str(), wanted);
+    }
+    for (text, code) in
+        [("ftp://a/", 1), ("file:///a", 1), ("a:99999", 3), ("", 3), ("/path", 3), ("http://", 3)]
+    {
+        assert_eq!(parse(text).unwrap_err().exit_code(), code, "{text}");
+    }
 }

@@ -14,6 +14,7 @@ use super::*;
 use crate::get::Report;
 use crate::get::fetch::{Fetch, Limits, Search};
 use crate::get::output::Output;
+use crate::race::testing::Silent;
 
 const WHOLE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nnew";
 /// The time-outs of the tests.
@@ -30,16 +31,28 @@ struct World {
 impl World {
     /// Answers over TCP with a text, on each connection.
     async fn new(scheme: &str, over_tcp: &'static str) -> Self {
+        Self::scripted(scheme, Vec::leak(vec![over_tcp])).await
+    }
+
+    /// Answers over TCP with texts in turn, on a connection each; the last one repeats. `PORT` in them is the port.
+    async fn scripted(scheme: &str, over_tcp: &'static [&'static str]) -> Self {
         let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = tcp.local_addr().unwrap().port();
         tokio::spawn(async move {
-            loop {
+            let last = over_tcp.last().unwrap();
+            for text in over_tcp.iter().chain(std::iter::repeat(last)) {
                 let (mut tcp, _) = tcp.accept().await.unwrap();
                 read_head(&mut tcp).await;
-                tcp.write_all(over_tcp.as_bytes()).await.unwrap();
+                let text = text.replace("PORT", &port.to_string());
+                tcp.write_all(text.as_bytes()).await.unwrap();
                 tokio::spawn(async move { tcp.read_u8().await });
             }
         });
+        Self::beside_tcp(scheme, port)
+    }
+
+    /// Listens on SCTP alone, beside whatever is at a TCP port.
+    fn beside_tcp(scheme: &str, port: u16) -> Self {
         let is_cut = Arc::new(AtomicBool::new(false));
         let cut = Arc::clone(&is_cut);
         let network = Network::builder();
@@ -68,6 +81,17 @@ impl World {
         let http = self.accept().await;
         assert!(usable(&mut sctp).await.is_some());
         http
+    }
+
+    /// Waits for an association after others that may have been given up.
+    async fn associate_anew(&self) -> HttpAssociation {
+        loop {
+            let http = tokio::time::timeout(Duration::from_secs(60), self.associate()).await;
+            let http = http.expect("an association");
+            if http.is_usable() {
+                return http;
+            }
+        }
     }
 
     /// Fetches, and returns how many seconds that took.
@@ -189,9 +213,69 @@ async fn urls_that_name_sctp_fail_in_bounded_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn silent_tcp_delays_no_sctp() {
+    let tcp = Silent::new().await;
+    let world = World::beside_tcp("http", tcp.address.port());
+    let serving = async {
+        let http = world.accept().await;
+        let mut stream = begin(&http, WHOLE.as_bytes()).await;
+        stream.shutdown().await.unwrap();
+        (http, stream)
+    };
+    let (_serving, (report, failure, seconds)) = tokio::join!(serving, world.fetch());
+    assert!(failure.is_none(), "{failure:?}");
+    assert_eq!((report.transport, report.bytes, seconds), (Some("sctp"), 3, 0));
+}
+
+/// A body goes on over the next association if TCP is silent.
+#[tokio::test(start_paused = true)]
+async fn the_next_association_replaces_silent_tcp() {
+    let tcp = Silent::new().await;
+    let world = World::beside_tcp("http", tcp.address.port());
+    let serving = async {
+        let first = world.accept().await;
+        let half = begin(&first, HALF).await;
+        // What was written arrives before the end.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        first.association().abort("gone");
+        let second = world.accept().await;
+        let mut stream = begin(&second, WHOLE.as_bytes()).await;
+        stream.shutdown().await.unwrap();
+        (half, second, stream)
+    };
+    let (_serving, (report, failure, seconds)) = tokio::join!(serving, world.fetch());
+    assert!(failure.is_none(), "{failure:?}");
+    assert_eq!((report.transport, report.bytes, seconds), (Some("sctp"), 3, 0));
+}
+
+const CLEARS: &str = "HTTP/1.1 200 OK\r\nAlt-Svc: clear\r\nContent-Length: 3\r\nConnection: close\r\n\r\nnew";
+
+#[tokio::test(start_paused = true)]
+async fn sctp_is_learned_again_after_clear() {
+    const ANNOUNCES: &str = "HTTP/1.1 200 OK\r\nAlt-Svc: h1-sctp=\":PORT\"; udp=9899\r\nContent-Length: 3\r\nConnection: close\r\n\r\nnew";
+    let world = World::scripted("http", &[CLEARS, ANNOUNCES, ANNOUNCES]).await;
+    for _ in 0..2 {
+        assert_eq!(world.fetch().await.0.transport, Some("tcp"));
+    }
+    let http = world.associate_anew().await;
+    // What is taken back meanwhile doesn't end the response.
+    let clearing = async {
+        let mut stream = begin(&http, HALF).await;
+        let clear = HeaderMap::from_iter([(ALT_SVC, "clear".parse().unwrap())]);
+        world.transports.learn(&world.transports.origin(&world.url), &world.url, &clear);
+        stream.write_all(b"end").await.unwrap();
+        stream.shutdown().await.unwrap();
+        stream
+    };
+    let (_stream, (report, failure, _)) = tokio::join!(clearing, world.fetch());
+    assert!(failure.is_none(), "{failure:?}");
+    assert_eq!((report.transport, report.bytes), (Some("sctp"), 7));
+    assert_eq!(world.fetch().await.0.transport, Some("tcp"));
+    world.associate_anew().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn alt_svc_clear_ends_the_use_of_sctp() {
-    const CLEARS: &str =
-        "HTTP/1.1 200 OK\r\nAlt-Svc: clear\r\nContent-Length: 3\r\nConnection: close\r\n\r\nnew";
     for (over_tcp, transport) in [(CLEARS, "tcp"), (WHOLE, "sctp")] {
         let world = World::new("http", over_tcp).await;
         // The first request begins before the association is established.

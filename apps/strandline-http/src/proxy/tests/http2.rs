@@ -144,3 +144,40 @@ async fn early_hints_reach_clients() {
     let answer = connect(&proxy).await.send_request(asked).await.unwrap();
     assert_eq!(text(answer).await, "ok", "hyper sends none over HTTP/2");
 }
+
+/// hyper's service never sees such a request.
+#[tokio::test]
+async fn heads_that_are_too_large_are_logged() {
+    let upstream = Upstream::start().await;
+    let proxy = Running::reverse(&upstream.url(), &[]).await;
+    let mut sender = connect(&proxy).await;
+    let large = "x".repeat(70_000);
+    for (value, status) in [(large.as_str(), 431), ("small", 200), (&large, 431), (&large, 431)] {
+        let asked = request("http://a/echo").header("x-large", value).header("te", "trailers");
+        assert_eq!(sender.send_request(asked.body(full("")).unwrap()).await.unwrap().status(), status);
+    }
+    let asked = request("http://b:99999/").body(full("")).unwrap();
+    assert_eq!(sender.send_request(asked).await.unwrap().status(), 400);
+    drop(sender);
+    let log = proxy.end().await;
+    let refused = log.lines().filter(|line| line.ends_with(" \"- - HTTP/2.0\" 431 0 \"-\" \"-\""));
+    assert_eq!((refused.count(), log.lines().count()), (3, 5), "{log}");
+}
+
+/// In HTTP/2 the path of such a request is `*` (RFC 9113 section 8.3.1).
+#[tokio::test]
+async fn options_of_a_server_name_it_by_authority() {
+    let upstream = Upstream::start().await;
+    let proxy = Running::forward(&[]).await;
+    let mut frames = connect(&proxy).await;
+    let mut parts = hyper::http::uri::Parts::default();
+    parts.scheme = Some(hyper::http::uri::Scheme::HTTP);
+    parts.authority = Some(upstream.address.to_string().parse().unwrap());
+    parts.path_and_query = Some("*".parse().unwrap());
+    let asked = Request::options(hyper::Uri::from_parts(parts).unwrap()).body(full("")).unwrap();
+    let answer = frames.send_request(asked).await.unwrap();
+    assert!(text(answer).await.starts_with("OPTIONS *\n"));
+    drop(frames);
+    let log = proxy.end().await;
+    assert!(log.contains(&format!("\"target\":\"http://{}/\"", upstream.address)), "{log}");
+}

@@ -14,11 +14,15 @@ use strandline::{Listener, Stack};
 
 use super::*;
 use crate::client::Connector;
+use crate::front::alt_svc::Announced;
 use crate::front::over_sctp;
+use crate::proxy::dial;
 use crate::proxy::forward::Forward;
+use crate::proxy::origins::Origins;
 use crate::proxy::relay::{Proxy, Routes, Settings};
 use crate::proxy::reverse::Reverse;
 use crate::proxy::testing::{Body, LIMIT, answer, full, settings};
+use crate::race::testing::Silent;
 use crate::server::{ServeOptions, serve};
 
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 3));
@@ -274,4 +278,48 @@ async fn servers_that_refuse_associations_are_errors() {
     let answer = world.get("/").await;
     assert_eq!(answer.status(), 502);
     assert_eq!(answer.headers()["proxy-status"], "proxy; error=connection_refused");
+}
+
+/// An in-memory network has no TCP: that of the loopback interface drops each SYN.
+#[tokio::test(start_paused = true)]
+async fn silent_tcp_delays_no_sctp() {
+    let tcp = Silent::new().await;
+    let network = network();
+    let world = World::new(&network);
+    world.pass(Forward::over(world.proxy.clone()));
+    let server = Stack::builder().memory(&network, ["127.0.0.1".parse().unwrap()]).unwrap();
+    let listener = Listener::bind(&server, tcp.address.port()).unwrap();
+    let service = service_fn(|request| answer(request, Arc::default()));
+    tokio::spawn(serve(listener, service, ServeOptions::default(), std::future::pending()));
+    let mut sender = world.to_forward().await;
+    for body in ["", "content"] {
+        let asked = Request::post(format!("http://{}/collect", tcp.address)).header("host", "a");
+        let answering = sender.send_request(asked.body(full(body)).unwrap());
+        let (answer, took) = timed(answering).await;
+        let answer = answer.unwrap();
+        assert_eq!(answer.status(), 200);
+        assert_eq!(text(answer).await, body);
+        assert!(took < Duration::from_secs(1), "{took:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sctp_is_learned_again_after_clear() {
+    let world = World::new(&network());
+    let timeouts = dial::Timeouts { connect: LIMIT, write: LIMIT, silence: LIMIT };
+    let origins = Origins::new(world.proxy.clone(), 9899, timeouts);
+    let key = (SERVER.to_string(), 80);
+    assert!(origins.established(&key).is_none());
+    let announced = Announced::Sctp { port: 80, udp_port: None, lifetime: Duration::from_secs(60) };
+    for _ in 0..2 {
+        assert!(origins.wait(&key, LIMIT).await.is_some());
+        origins.learn(&key, Announced::Nothing);
+        assert!(origins.established(&key).is_none());
+        assert!(origins.wait(&key, LIMIT).await.is_none(), "nothing is tried");
+        origins.learn(&key, announced);
+    }
+    // The same ports once more change nothing.
+    assert!(origins.wait(&key, LIMIT).await.is_some());
+    origins.learn(&key, announced);
+    assert!(origins.established(&key).is_some());
 }

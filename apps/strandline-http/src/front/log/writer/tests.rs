@@ -125,3 +125,20 @@ fn renamed_files_are_opened_again() {
     assert!(writer.flush(LONG));
     assert_eq!(writer.counts(), Counts { written: 4, lost: 0 });
 }
+
+#[test]
+fn a_pipe_without_reader_is_refused() {
+    let folder = Folder::new("log-pipe");
+    let path = folder.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+    let (done, opened) = mpsc::channel();
+    let pipe = path.clone();
+    std::thread::spawn(move || done.send(Writer::open(&pipe).map(drop)));
+    let error = opened.recv_timeout(LONG).expect("nothing waits for a reader").unwrap_err();
+    assert!(error.to_string().contains("no program reads this pipe"), "{error}");
+    // With a reader the thread waits where the pipe is full.
+    let reader = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    let file = append(&path).unwrap();
+    assert!(!fcntl_getfl(&file).unwrap().contains(OFlags::NONBLOCK));
+    drop(reader);
+}
