@@ -48,6 +48,7 @@ fuzz_target!(|bytes: &[u8]| {
                 }
             }
             Ok(Chunk::ForwardTsn(forward)) => steps += forward.skipped().count(),
+            Ok(Chunk::IForwardTsn(forward)) => steps += forward.skipped().count(),
             _ => {}
         }
     }

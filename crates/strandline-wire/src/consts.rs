@@ -9,6 +9,9 @@ pub const CHUNK_HEADER_LEN: usize = 4;
 /// Length in bytes of a DATA chunk before its user data, chunk header included (RFC 9260 section 3.3.1).
 pub const DATA_CHUNK_HEADER_LEN: usize = 16;
 
+/// Length in bytes of an I-DATA chunk before its user data, chunk header included (RFC 8260 section 2.1).
+pub const I_DATA_CHUNK_HEADER_LEN: usize = 20;
+
 /// Length in bytes of the type and length fields of a parameter or error cause (RFC 9260 section 3.2.1).
 pub const TLV_HEADER_LEN: usize = 4;
 

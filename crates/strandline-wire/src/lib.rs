@@ -55,15 +55,16 @@ pub use builder::PacketBuilder;
 pub use cause::{Cause, Causes};
 pub use chunk::{
     Abort, Chunk, CookieAck, CookieEcho, Cwr, Data, Ecne, Error, ForwardTsn, GapBlock, Heartbeat,
-    HeartbeatAck, Init, InitAck, Pad, RawChunk, ReConfig, Sack, Shutdown, ShutdownAck, ShutdownComplete,
+    HeartbeatAck, IData, IForwardTsn, Init, InitAck, Pad, RawChunk, ReConfig, Sack, Shutdown, ShutdownAck,
+    ShutdownComplete,
 };
 pub use consts::{
-    CHUNK_HEADER_LEN, COMMON_HEADER_LEN, DATA_CHUNK_HEADER_LEN, IP_PROTOCOL, PACKET_LEN_MAX, TLV_HEADER_LEN,
-    UDP_ENCAPSULATION_PORT, padded,
+    CHUNK_HEADER_LEN, COMMON_HEADER_LEN, DATA_CHUNK_HEADER_LEN, I_DATA_CHUNK_HEADER_LEN, IP_PROTOCOL,
+    PACKET_LEN_MAX, TLV_HEADER_LEN, UDP_ENCAPSULATION_PORT, padded,
 };
 pub use encode::{Encode, EncodeTlv};
 pub use error::{CauseError, ChunkError, FramingError, PacketError, ParameterError};
-pub use number::{Ppid, RequestNumber, Ssn, StreamId, Tsn, VerificationTag};
+pub use number::{Fsn, Mid, Ppid, RequestNumber, Ssn, StreamId, Tsn, VerificationTag};
 pub use packet::{Chunks, Packet};
 pub use parameter::{Parameter, Parameters, RawParameter};
 pub use tlv::TlvWriter;

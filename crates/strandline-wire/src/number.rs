@@ -19,6 +19,14 @@ pub struct Tsn(pub u32);
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Ssn(pub u16);
 
+/// Message Identifier: one for each ordered message of a stream, and one for each unordered one, modulo 2^32 (RFC 8260).
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Mid(pub u32);
+
+/// Fragment Sequence Number: one for each fragment of a message, from 0 on, modulo 2^32 (RFC 8260).
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Fsn(pub u32);
+
 /// Stream identifier within one direction of an association.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct StreamId(pub u16);
@@ -101,6 +109,8 @@ macro_rules! serial {
 serial!(Tsn, u32, 1 << 31);
 serial!(RequestNumber, u32, 1 << 31);
 serial!(Ssn, u16, 1 << 15);
+serial!(Mid, u32, 1 << 31);
+serial!(Fsn, u32, 1 << 31);
 
 macro_rules! show {
     ($($name:ident $format:literal),*) => {$(
@@ -117,7 +127,8 @@ macro_rules! show {
     )*};
 }
 
-show!(Tsn "{}", Ssn "{}", StreamId "{}", Ppid "{}", RequestNumber "{}", VerificationTag "{:#010x}");
+show!(Tsn "{}", Ssn "{}", Mid "{}", Fsn "{}", StreamId "{}", Ppid "{}", RequestNumber "{}");
+show!(VerificationTag "{:#010x}");
 
 #[cfg(test)]
 mod tests;

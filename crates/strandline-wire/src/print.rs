@@ -16,7 +16,7 @@
 use core::fmt::{self, Display, Formatter, Write};
 
 use crate::cause::{self, Cause, Causes, RawCause};
-use crate::chunk::{self, Chunk, Data, ForwardTsn, Init, RawChunk, Sack};
+use crate::chunk::{self, Chunk, Data, ForwardTsn, IData, IForwardTsn, Init, RawChunk, Sack};
 use crate::error::ParameterError;
 use crate::packet::Packet;
 use crate::parameter::re_config::{AddIncomingStreams, AddOutgoingStreams, ReConfigParameter, StreamList};
@@ -123,6 +123,8 @@ fn show_chunk(f: &mut Formatter<'_>, chunk: &Chunk<'_>) -> fmt::Result {
         Chunk::ShutdownComplete(complete) => show_tag_reflected(f, complete.tag_reflected),
         Chunk::ReConfig(re_config) => show_parameters(f, re_config.parameters),
         Chunk::ForwardTsn(forward) => show_forward_tsn(f, forward),
+        Chunk::IData(data) => show_i_data(f, data),
+        Chunk::IForwardTsn(forward) => show_i_forward_tsn(f, forward),
         Chunk::Pad(pad) => write!(f, " {} bytes", pad.padding_len),
         Chunk::ShutdownAck | Chunk::CookieAck => Ok(()),
         Chunk::Unknown(raw) => {
@@ -138,14 +140,28 @@ fn show_data(f: &mut Formatter<'_>, data: &Data<'_>) -> fmt::Result {
         write!(f, " ssn {}", data.ssn)?;
     }
     write!(f, " ppid {} ", data.ppid)?;
-    let bits = [(data.immediate, 'I'), (data.unordered, 'U'), (data.beginning, 'B'), (data.ending, 'E')];
-    for (_, letter) in bits.into_iter().filter(|(set, _)| *set) {
+    show_bits(f, [data.immediate, data.unordered, data.beginning, data.ending])?;
+    show_len(f, data.payload)
+}
+
+fn show_i_data(f: &mut Formatter<'_>, data: &IData<'_>) -> fmt::Result {
+    write!(f, " tsn {} stream {} mid {} ", data.tsn, data.stream, data.mid)?;
+    if data.beginning {
+        write!(f, "ppid {} ", data.ppid)?;
+    } else {
+        write!(f, "fsn {} ", data.fsn)?;
+    }
+    show_bits(f, [data.immediate, data.unordered, data.beginning, data.ending])?;
+    show_len(f, data.payload)
+}
+
+/// Shows the I, U, B and E bits that are set.
+fn show_bits(f: &mut Formatter<'_>, set: [bool; 4]) -> fmt::Result {
+    let bits = set.into_iter().zip(['I', 'U', 'B', 'E']);
+    for (_, letter) in bits.filter(|(set, _)| *set) {
         f.write_char(letter)?;
     }
-    if bits.iter().all(|(set, _)| !set) {
-        f.write_char('-')?;
-    }
-    show_len(f, data.payload)
+    if set.contains(&true) { Ok(()) } else { f.write_char('-') }
 }
 
 fn show_init(f: &mut Formatter<'_>, init: &Init<'_>) -> fmt::Result {
@@ -164,6 +180,14 @@ fn show_sack(f: &mut Formatter<'_>, sack: &Sack<'_>) -> fmt::Result {
 fn show_forward_tsn(f: &mut Formatter<'_>, forward: &ForwardTsn<'_>) -> fmt::Result {
     write!(f, " new cum {}", forward.new_cumulative_tsn())?;
     show_list(f, " skipped", forward.skipped(), |f, (stream, ssn)| write!(f, " {stream}:{ssn}"))
+}
+
+fn show_i_forward_tsn(f: &mut Formatter<'_>, forward: &IForwardTsn<'_>) -> fmt::Result {
+    write!(f, " new cum {}", forward.new_cumulative_tsn())?;
+    show_list(f, " skipped", forward.skipped(), |f, skipped| {
+        let unordered = if skipped.unordered { "U" } else { "" };
+        write!(f, " {}:{unordered}{}", skipped.stream, skipped.mid)
+    })
 }
 
 fn show_tag_reflected(f: &mut Formatter<'_>, reflected: bool) -> fmt::Result {

@@ -8,15 +8,16 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use strandline_wire::cause::{MissingParameters, RawCause};
-use strandline_wire::chunk::{forward_tsn, kind, sack};
+use strandline_wire::chunk::i_forward_tsn::SkippedMessage;
+use strandline_wire::chunk::{forward_tsn, i_forward_tsn, kind, sack};
 use strandline_wire::parameter::re_config::{
     AddIncomingStreams, AddOutgoingStreams, Combination, IncomingSsnReset, NextTsns, OutgoingSsnReset,
     ReConfigParameter, Response, ResultCode, SsnTsnReset, StreamList,
 };
 use strandline_wire::{
-    Abort, Cause, Causes, Chunk, CookieEcho, Cwr, Data, Ecne, Encode, EncodeTlv, Error, GapBlock, Heartbeat,
-    Init, Packet, PacketBuilder, Pad, Parameter, Parameters, Ppid, ReConfig, RequestNumber, Shutdown,
-    ShutdownComplete, Ssn, StreamId, TlvWriter, Tsn, VerificationTag, padded, print,
+    Abort, Cause, Causes, Chunk, CookieEcho, Cwr, Data, Ecne, Encode, EncodeTlv, Error, Fsn, GapBlock,
+    Heartbeat, IData, Init, Mid, Packet, PacketBuilder, Pad, Parameter, Parameters, Ppid, ReConfig,
+    RequestNumber, Shutdown, ShutdownComplete, Ssn, StreamId, TlvWriter, Tsn, VerificationTag, padded, print,
 };
 
 /// An owned description of a chunk, which the borrowed chunk types point into.
@@ -33,6 +34,8 @@ enum Owned {
     Pad(usize),
     ReConfig(Vec<OwnedTlv>),
     ForwardTsn { new_cumulative_tsn: u32, skipped: Vec<(u16, u16)> },
+    IData { numbers: (u32, u16, u32, u32), bits: [bool; 4], payload: Vec<u8> },
+    IForwardTsn { new_cumulative_tsn: u32, skipped: Vec<(u16, bool, u32)> },
 }
 
 /// An owned description of a parameter or cause: a number and some bytes.
@@ -128,7 +131,34 @@ fn push(owned: &Owned, builder: &mut PacketBuilder<'_>) -> bool {
             let skipped = skipped.iter().map(|&(stream, ssn)| (StreamId(stream), Ssn(ssn)));
             forward_tsn::write(builder, Tsn(*new_cumulative_tsn), skipped)
         }
+        Owned::IForwardTsn { new_cumulative_tsn, skipped } => {
+            let skipped = skipped.iter().map(|&(stream, unordered, mid)| SkippedMessage {
+                stream: StreamId(stream),
+                unordered,
+                mid: Mid(mid),
+            });
+            i_forward_tsn::write(builder, Tsn(*new_cumulative_tsn), skipped)
+        }
         _ => builder.push(&borrowed(owned, &mut scratch)),
+    }
+}
+
+fn i_data(owned: &Owned) -> IData<'_> {
+    let Owned::IData { numbers: (tsn, stream, mid, last), bits, payload } = owned else {
+        panic!("only called for I-DATA")
+    };
+    let [unordered, beginning, ending, immediate] = *bits;
+    IData {
+        tsn: Tsn(*tsn),
+        stream: StreamId(*stream),
+        mid: Mid(*mid),
+        fsn: Fsn(if beginning { 0 } else { *last }),
+        ppid: Ppid(if beginning { *last } else { 0 }),
+        unordered,
+        beginning,
+        ending,
+        immediate,
+        payload,
     }
 }
 
@@ -150,12 +180,15 @@ fn data(owned: &Owned) -> Data<'_> {
     }
 }
 
-/// Returns the borrowed chunk for every type except SACK and FORWARD TSN, which have no borrowed form to build
-/// from.
+/// Returns the borrowed chunk for every type except SACK, FORWARD TSN and I-FORWARD-TSN, which have no borrowed form
+/// to build from.
 fn borrowed<'a>(owned: &'a Owned, scratch: &'a mut Vec<u8>) -> Chunk<'a> {
     match owned {
         Owned::Data { .. } => Chunk::Data(data(owned)),
-        Owned::Sack { .. } | Owned::ForwardTsn { .. } => panic!("compared field by field"),
+        Owned::IData { .. } => Chunk::IData(i_data(owned)),
+        Owned::Sack { .. } | Owned::ForwardTsn { .. } | Owned::IForwardTsn { .. } => {
+            panic!("compared field by field")
+        }
         Owned::Init { ack, numbers: (tag, a_rwnd, out, inbound, tsn), parameters } => {
             let parameters = write_tlvs(scratch, parameters.iter().map(OwnedTlv::parameter));
             let init = Init {
@@ -202,6 +235,12 @@ fn same(owned: &Owned, parsed: &Chunk<'_>) {
         assert_eq!(forward.new_cumulative_tsn(), Tsn(*new_cumulative_tsn));
         let found: Vec<_> = forward.skipped().map(|(stream, ssn)| (stream.0, ssn.0)).collect();
         return assert_eq!(found, *skipped);
+    }
+    if let Owned::IForwardTsn { new_cumulative_tsn, skipped } = owned {
+        let Chunk::IForwardTsn(forward) = parsed else { panic!("not an I-FORWARD-TSN: {parsed:?}") };
+        assert_eq!(forward.new_cumulative_tsn(), Tsn(*new_cumulative_tsn));
+        let entry = |entry: SkippedMessage| (entry.stream.0, entry.unordered, entry.mid.0);
+        return assert_eq!(forward.skipped().map(entry).collect::<Vec<_>>(), *skipped);
     }
     let Owned::Sack { cumulative_tsn, a_rwnd, gaps, duplicates } = owned else {
         let mut scratch = Vec::new();
@@ -274,6 +313,10 @@ fn chunk() -> impl Strategy<Value = Owned> {
         tlvs().prop_map(Owned::ReConfig),
         (any::<u32>(), vec(any::<(u16, u16)>(), 0..20))
             .prop_map(|(new_cumulative_tsn, skipped)| Owned::ForwardTsn { new_cumulative_tsn, skipped }),
+        (any::<(u32, u16, u32, u32)>(), any::<[bool; 4]>(), bytes(200))
+            .prop_map(|(numbers, bits, payload)| Owned::IData { numbers, bits, payload }),
+        (any::<u32>(), vec(any::<(u16, bool, u32)>(), 0..20))
+            .prop_map(|(new_cumulative_tsn, skipped)| Owned::IForwardTsn { new_cumulative_tsn, skipped }),
     ]
 }
 
@@ -293,6 +336,7 @@ fn walk(bytes: &[u8]) -> usize {
             Chunk::Sack(sack) => sack.gap_blocks().count() + sack.duplicates().count(),
             Chunk::ReConfig(re_config) => walk_re_config(re_config.parameters),
             Chunk::ForwardTsn(forward) => forward.skipped().count(),
+            Chunk::IForwardTsn(forward) => forward.skipped().count(),
             _ => 0,
         };
     }

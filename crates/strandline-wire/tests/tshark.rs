@@ -7,6 +7,7 @@ use core::time::Duration;
 use std::path::PathBuf;
 use std::process::Command;
 
+use strandline_wire::chunk::i_forward_tsn::{self, SkippedMessage};
 use strandline_wire::chunk::{forward_tsn, sack};
 use strandline_wire::parameter::SupportedAddressTypes;
 use strandline_wire::parameter::re_config::{
@@ -15,9 +16,9 @@ use strandline_wire::parameter::re_config::{
 };
 use strandline_wire::pcapng::{PcapngWriter, Record};
 use strandline_wire::{
-    Abort, Cause, Causes, CookieAck, CookieEcho, Data, Encode, Error, GapBlock, Heartbeat, HeartbeatAck,
-    Init, InitAck, PacketBuilder, Pad, Parameter, Parameters, Ppid, ReConfig, RequestNumber, Shutdown,
-    ShutdownAck, ShutdownComplete, Ssn, StreamId, TlvWriter, Tsn, VerificationTag,
+    Abort, Cause, Causes, CookieAck, CookieEcho, Data, Encode, Error, Fsn, GapBlock, Heartbeat, HeartbeatAck,
+    IData, Init, InitAck, Mid, PacketBuilder, Pad, Parameter, Parameters, Ppid, ReConfig, RequestNumber,
+    Shutdown, ShutdownAck, ShutdownComplete, Ssn, StreamId, TlvWriter, Tsn, VerificationTag,
 };
 
 /// Writes a capture of `packets`, in turn over raw IPv4, raw IPv6, UDP over IPv4 and UDP over IPv6, one for
@@ -178,6 +179,36 @@ fn forward_tsn_fields() {
         "_ws.malformed",
     ];
     assert_eq!(dissect("forward-tsn", &packets, &fields), ["192,0\t99\t4,6\t5,7\t"]);
+}
+
+#[test]
+fn i_data_fields() {
+    let first =
+        IData { ppid: Ppid(51), ending: false, ..IData::whole(Tsn(9), StreamId(11), Mid(70_000), b"x") };
+    let second = IData { beginning: false, ending: true, fsn: Fsn(70_001), ppid: Ppid(0), ..first };
+    let entry =
+        |stream, unordered, mid| SkippedMessage { stream: StreamId(stream), unordered, mid: Mid(mid) };
+    let packets = [packet(|builder| {
+        let skipped = [entry(4, false, 70_002), entry(6, true, 70_003)].into_iter();
+        assert!(i_forward_tsn::write(builder, Tsn(8), skipped));
+        assert!(builder.push(&first) && builder.push(&second));
+    })];
+    let fields = [
+        "sctp.chunk_type",
+        "sctp.forward_tsn_tsn",
+        "sctp.forward_tsn_sid",
+        "sctp.forward_tsn_mid",
+        "sctp.data_tsn_raw",
+        "sctp.data_sid",
+        "sctp.data_mid",
+        "sctp.data_payload_proto_id",
+        "sctp.data_fsn",
+        "_ws.malformed",
+    ];
+    assert_eq!(
+        dissect("i-data", &packets, &fields),
+        ["194,64,64\t8\t4,6\t70002,70003\t9,9\t0x000b,0x000b\t70000,70000\t51\t70001\t"]
+    );
 }
 
 #[test]

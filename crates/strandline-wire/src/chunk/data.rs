@@ -30,6 +30,19 @@ const BEGINNING: u8 = 1 << 1;
 const UNORDERED: u8 = 1 << 2;
 const IMMEDIATE: u8 = 1 << 3;
 
+/// Returns the U, B, E and I bits of a chunk's flags.
+#[inline]
+pub(super) const fn flags_of(flags: u8) -> [bool; 4] {
+    [flags & UNORDERED != 0, flags & BEGINNING != 0, flags & ENDING != 0, flags & IMMEDIATE != 0]
+}
+
+/// Returns the flags with these U, B, E and I bits.
+#[inline]
+pub(super) fn flags_to([unordered, beginning, ending, immediate]: [bool; 4]) -> u8 {
+    let bit = |set: bool, mask: u8| if set { mask } else { 0 };
+    bit(ending, ENDING) | bit(beginning, BEGINNING) | bit(unordered, UNORDERED) | bit(immediate, IMMEDIATE)
+}
+
 /// A DATA chunk.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub struct Data<'a> {
@@ -75,15 +88,16 @@ impl<'a> Data<'a> {
     pub(crate) fn parse(raw: &RawChunk<'a>) -> Result<Self, ChunkError> {
         let (fields, payload) = raw.at_least::<FIELDS_LEN>()?;
         let [t0, t1, t2, t3, s0, s1, n0, n1, p0, p1, p2, p3] = *fields;
+        let [unordered, beginning, ending, immediate] = flags_of(raw.flags);
         Ok(Self {
             tsn: Tsn(u32::from_be_bytes([t0, t1, t2, t3])),
             stream: StreamId(u16::from_be_bytes([s0, s1])),
             ssn: Ssn(u16::from_be_bytes([n0, n1])),
             ppid: Ppid(u32::from_be_bytes([p0, p1, p2, p3])),
-            unordered: raw.flags & UNORDERED != 0,
-            beginning: raw.flags & BEGINNING != 0,
-            ending: raw.flags & ENDING != 0,
-            immediate: raw.flags & IMMEDIATE != 0,
+            unordered,
+            beginning,
+            ending,
+            immediate,
             payload,
         })
     }
@@ -97,11 +111,7 @@ impl Encode for Data<'_> {
 
     #[inline]
     fn flags(&self) -> u8 {
-        let bit = |set: bool, mask: u8| if set { mask } else { 0 };
-        bit(self.ending, ENDING)
-            | bit(self.beginning, BEGINNING)
-            | bit(self.unordered, UNORDERED)
-            | bit(self.immediate, IMMEDIATE)
+        flags_to([self.unordered, self.beginning, self.ending, self.immediate])
     }
 
     #[inline]

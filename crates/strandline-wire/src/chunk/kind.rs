@@ -30,12 +30,16 @@ pub const ECNE: u8 = 12;
 pub const CWR: u8 = 13;
 /// SHUTDOWN COMPLETE: end of the shutdown.
 pub const SHUTDOWN_COMPLETE: u8 = 14;
+/// I-DATA: payload data of messages that may be interleaved (RFC 8260).
+pub const I_DATA: u8 = 64;
 /// RE-CONFIG: re-configuration of streams (RFC 6525).
 pub const RE_CONFIG: u8 = 130;
 /// PAD: padding (RFC 4820).
 pub const PAD: u8 = 0x84;
 /// FORWARD TSN: a new cumulative TSN beyond data that was given up (RFC 3758).
 pub const FORWARD_TSN: u8 = 192;
+/// I-FORWARD-TSN: a new cumulative TSN beyond I-DATA chunks that were given up (RFC 8260).
+pub const I_FORWARD_TSN: u8 = 194;
 
 /// Returns the RFC's name of a chunk type, or `None` if this crate doesn't know the type.
 #[must_use]
@@ -56,9 +60,11 @@ pub const fn name(kind: u8) -> Option<&'static str> {
         ECNE => "ECNE",
         CWR => "CWR",
         SHUTDOWN_COMPLETE => "SHUTDOWN COMPLETE",
+        I_DATA => "I-DATA",
         RE_CONFIG => "RE-CONFIG",
         PAD => "PAD",
         FORWARD_TSN => "FORWARD TSN",
+        I_FORWARD_TSN => "I-FORWARD-TSN",
         _ => return None,
     })
 }

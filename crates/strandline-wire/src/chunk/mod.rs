@@ -10,6 +10,8 @@ mod error;
 pub mod forward_tsn;
 mod heartbeat;
 mod heartbeat_ack;
+mod i_data;
+pub mod i_forward_tsn;
 mod init;
 mod init_ack;
 pub mod kind;
@@ -31,6 +33,8 @@ pub use error::Error;
 pub use forward_tsn::ForwardTsn;
 pub use heartbeat::Heartbeat;
 pub use heartbeat_ack::HeartbeatAck;
+pub use i_data::IData;
+pub use i_forward_tsn::IForwardTsn;
 pub use init::Init;
 pub use init_ack::InitAck;
 pub use pad::Pad;
@@ -83,6 +87,10 @@ pub enum Chunk<'a> {
     Pad(Pad),
     /// FORWARD TSN: a new cumulative TSN beyond data that was given up.
     ForwardTsn(ForwardTsn<'a>),
+    /// I-DATA: payload data of messages that may be interleaved.
+    IData(IData<'a>),
+    /// I-FORWARD-TSN: a new cumulative TSN beyond I-DATA chunks that were given up.
+    IForwardTsn(IForwardTsn<'a>),
     /// A chunk of a type that this crate doesn't know; [`RawChunk::unrecognised_action`] returns what the
     /// type asks of its receiver.
     Unknown(RawChunk<'a>),
@@ -139,6 +147,8 @@ impl<'a> RawChunk<'a> {
             kind::RE_CONFIG => Chunk::ReConfig(ReConfig::parse(self)),
             kind::PAD => Chunk::Pad(Pad::parse(self)),
             kind::FORWARD_TSN => Chunk::ForwardTsn(ForwardTsn::parse(self)?),
+            kind::I_DATA => Chunk::IData(IData::parse(self)?),
+            kind::I_FORWARD_TSN => Chunk::IForwardTsn(IForwardTsn::parse(self)?),
             _ => Chunk::Unknown(*self),
         })
     }
@@ -166,6 +176,8 @@ impl Chunk<'_> {
             Self::ReConfig(chunk) => f(chunk),
             Self::Pad(chunk) => f(chunk),
             Self::ForwardTsn(chunk) => f(chunk),
+            Self::IData(chunk) => f(chunk),
+            Self::IForwardTsn(chunk) => f(chunk),
             Self::Unknown(chunk) => f(chunk),
         }
     }

@@ -1,9 +1,10 @@
+use super::i_forward_tsn::SkippedMessage;
 use super::*;
 use crate::action::UnrecognisedAction;
 use crate::builder::PacketBuilder;
 use crate::cause::{Cause, Causes};
 use crate::error::FramingError;
-use crate::number::{Ppid, Ssn, StreamId, Tsn, VerificationTag};
+use crate::number::{Fsn, Mid, Ppid, Ssn, StreamId, Tsn, VerificationTag};
 use crate::packet::Packet;
 use crate::parameter::Parameters;
 use crate::tlv::TlvWriter;
@@ -184,6 +185,86 @@ fn forward_tsn_is_written_whole_or_not() {
     assert_eq!((most, builder.remaining()), (16_378, 0));
 }
 
+const PLAIN_I_DATA: IData<'_> = IData {
+    tsn: Tsn(0x0102_0304),
+    stream: StreamId(5),
+    mid: Mid(0x0600_0007),
+    fsn: Fsn(0x0800_0009),
+    ppid: Ppid(0),
+    unordered: false,
+    beginning: false,
+    ending: false,
+    immediate: false,
+    payload: b"x",
+};
+
+#[test]
+fn i_data() {
+    let fields = [1, 2, 3, 4, 0, 5, 0, 0, 6, 0, 0, 7, 8, 0, 0, 9, b'x'];
+    let bytes = |flags| [&[64, flags, 0, 21][..], &fields].concat();
+    round_trip(&Chunk::IData(PLAIN_I_DATA), &bytes(0));
+    round_trip(&Chunk::IData(IData { ending: true, ..PLAIN_I_DATA }), &bytes(1));
+    round_trip(&Chunk::IData(IData { unordered: true, ..PLAIN_I_DATA }), &bytes(4));
+    round_trip(&Chunk::IData(IData { immediate: true, ..PLAIN_I_DATA }), &bytes(8));
+    // The first fragment has the PPID in the place of the FSN, which is 0.
+    let first = IData { beginning: true, fsn: Fsn(0), ppid: Ppid(0x0800_0009), ..PLAIN_I_DATA };
+    round_trip(&Chunk::IData(first), &bytes(2));
+    // Reserved flags and the reserved field are ignored.
+    let mut reserved = bytes(0xf0);
+    reserved[10..12].fill(0xff);
+    parse_then(&reserved, |chunk| assert_eq!(chunk, Ok(Chunk::IData(PLAIN_I_DATA))));
+    let empty = IData { payload: b"", ..PLAIN_I_DATA };
+    round_trip(&Chunk::IData(empty), &[&[64, 0, 0, 20][..], &fields[..16]].concat());
+    for found in 0..16 {
+        rejects(&vec![64; 4 + found], ChunkError::TooShort { kind: 64, minimum: 16, found });
+    }
+}
+
+#[test]
+fn i_data_of_a_data_chunk() {
+    let data = Data { beginning: true, ..PLAIN_DATA };
+    let first = IData::of(data, Mid(1), Fsn(9));
+    assert_eq!((first.mid, first.fsn, first.ppid, first.beginning), (Mid(1), Fsn(0), Ppid(7), true));
+    let later = IData::of(PLAIN_DATA, Mid(1), Fsn(9));
+    assert_eq!((later.mid, later.fsn, later.ppid, later.payload), (Mid(1), Fsn(9), Ppid(0), &b"x"[..]));
+}
+
+#[test]
+fn i_forward_tsn() {
+    let bytes = [194, 0, 0, 24, 0, 0, 1, 2, 0, 5, 0, 1, 0, 6, 0, 7, 0xff, 0xff, 0, 0, 0, 0, 0, 0];
+    let entry =
+        |stream, unordered, mid| SkippedMessage { stream: StreamId(stream), unordered, mid: Mid(mid) };
+    let entries = [entry(5, true, 0x0006_0007), entry(0xffff, false, 0)];
+    parse_then(&bytes, |chunk| {
+        let Ok(Chunk::IForwardTsn(forward)) = chunk else { panic!("{chunk:?}") };
+        assert_eq!(forward.new_cumulative_tsn(), Tsn(258));
+        assert_eq!(forward.skipped().collect::<Vec<_>>(), entries);
+        round_trip(&Chunk::IForwardTsn(forward), &bytes);
+    });
+    for found in 0..4 {
+        rejects(&bytes[..4 + found], ChunkError::TooShort { kind: 194, minimum: 4, found });
+    }
+    for found in [1, 4, 7, 9, 15] {
+        rejects(&bytes[..8 + found], ChunkError::NotAMultiple { kind: 194, element: 8, found });
+    }
+    for (room, fits) in [(8, 0), (15, 0), (16, 1), (24, 2)] {
+        assert_eq!(i_forward_tsn::entries_in(room), fits);
+        let mut buffer = vec![0xff; 12 + room];
+        let mut builder = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
+        let written = i_forward_tsn::write(&mut builder, Tsn(258), entries.into_iter());
+        assert_eq!((written, builder.len()), if fits == 2 { (true, 36) } else { (false, 12) });
+        if written {
+            assert_eq!(&buffer[12..], bytes);
+        }
+    }
+    let mut buffer = vec![0; 80_000];
+    let mut builder = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
+    let most = i_forward_tsn::entries_in(builder.remaining());
+    let endless = core::iter::repeat(entries[0]);
+    assert!(!i_forward_tsn::write(&mut builder, Tsn(258), endless.clone().take(most + 1)));
+    assert!(!i_forward_tsn::write(&mut builder, Tsn(258), endless));
+}
+
 #[test]
 fn heartbeat_and_its_ack() {
     let heartbeat = Heartbeat { info: &[9, 8, 7] };
@@ -279,5 +360,5 @@ fn unknown_chunks_say_what_to_do() {
 #[test]
 fn kinds_have_names() {
     let named: Vec<u8> = (0..=255).filter(|&kind| kind::name(kind).is_some()).collect();
-    assert_eq!(named, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 130, 0x84, 192]);
+    assert_eq!(named, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 64, 130, 0x84, 192, 194]);
 }

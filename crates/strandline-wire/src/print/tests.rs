@@ -1,11 +1,12 @@
 use crate::builder::PacketBuilder;
 use crate::cause::{Cause, Causes, MissingParameters};
+use crate::chunk::i_forward_tsn::SkippedMessage;
 use crate::chunk::{
-    Abort, Chunk, CookieEcho, Cwr, Data, Ecne, Error, GapBlock, Heartbeat, Init, Pad, ReConfig, Shutdown,
-    ShutdownComplete, forward_tsn, sack,
+    Abort, Chunk, CookieEcho, Cwr, Data, Ecne, Error, GapBlock, Heartbeat, IData, Init, Pad, ReConfig,
+    Shutdown, ShutdownComplete, forward_tsn, i_forward_tsn, sack,
 };
 use crate::encode::EncodeTlv;
-use crate::number::{Ppid, RequestNumber, Ssn, StreamId, Tsn, VerificationTag};
+use crate::number::{Fsn, Mid, Ppid, RequestNumber, Ssn, StreamId, Tsn, VerificationTag};
 use crate::parameter::re_config::{
     AddIncomingStreams, AddOutgoingStreams, IncomingSsnReset, NextTsns, OutgoingSsnReset, ReConfigParameter,
     Response, ResultCode, SsnTsnReset, StreamList,
@@ -128,6 +129,27 @@ fn forward_tsn_and_its_streams() {
         line(&buffer[..len]).to_string(),
         "1 > 2 tag 0x00000003: FORWARD TSN new cum 10; FORWARD TSN new cum 11 skipped 4:5; \
          FORWARD TSN new cum 12 skipped 0:9 1:9 2:9 3:9 4:9 5:9 6:9 7:9 8:9 9:9 10:9 11:9 12:9 13:9 14:9 15:9 and 4"
+    );
+}
+
+#[test]
+fn i_data_and_i_forward_tsn() {
+    let whole = IData::whole(Tsn(7), StreamId(1), Mid(70_000), b"hello");
+    let first = IData { ppid: Ppid(51), unordered: true, ending: false, ..whole };
+    let second = IData { beginning: false, ending: false, fsn: Fsn(3), ppid: Ppid(0), ..whole };
+    shows(
+        &[Chunk::IData(whole), Chunk::IData(first), Chunk::IData(second)],
+        "I-DATA tsn 7 stream 1 mid 70000 ppid 0 BE 5 bytes; I-DATA tsn 7 stream 1 mid 70000 ppid 51 UB 5 bytes; \
+         I-DATA tsn 7 stream 1 mid 70000 fsn 3 - 5 bytes",
+    );
+    let mut buffer = [0; 200];
+    let mut builder = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
+    let entry = |unordered| SkippedMessage { stream: StreamId(4), unordered, mid: Mid(70_000) };
+    assert!(i_forward_tsn::write(&mut builder, Tsn(11), [entry(false), entry(true)].into_iter()));
+    let len = builder.finish();
+    assert_eq!(
+        line(&buffer[..len]).to_string(),
+        "1 > 2 tag 0x00000003: I-FORWARD-TSN new cum 11 skipped 4:70000 4:U70000"
     );
 }
 
