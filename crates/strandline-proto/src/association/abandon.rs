@@ -3,7 +3,6 @@
 use strandline_wire::PacketBuilder;
 
 use super::context::Shared;
-use super::features::Extensions;
 use super::{Association, reconfig};
 use crate::event::{Event, SendInfo};
 use crate::outbound::partial::{self, Abandoned};
@@ -12,7 +11,7 @@ use crate::time::Time;
 
 /// True if chunks that were sent may be given up: the peer can be told to skip them.
 fn may_skip(association: &Association) -> bool {
-    association.state.sends_data() && association.features.has(Extensions::PARTIAL_RELIABILITY)
+    association.state.sends_data() && association.features.skips()
 }
 
 /// Gives up what may not be transmitted any more. Called before anything is transmitted, and when a lifetime ends.

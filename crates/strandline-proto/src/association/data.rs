@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use strandline_wire::cause::Cause;
-use strandline_wire::chunk::{Data, Sack};
+use strandline_wire::chunk::{Data, IData, Sack};
 
 use super::abandon::settle_timers;
 use super::buffers::{Pressure, send_buffer};
@@ -14,6 +14,8 @@ use super::{Association, State, reconfig};
 use crate::error::SendError;
 use crate::event::{CloseReason, Event, Message, SendInfo};
 use crate::inbound::DataOutcome;
+use crate::inbound::i_data::on_i_data;
+use crate::number::{StreamId, Tsn};
 use crate::outbound::{ASKING_PACKETS, PathAck, SackOutcome, is_blocked};
 use crate::path::{PathLoss, PathSack};
 use crate::path_index::PerPath;
@@ -143,8 +145,29 @@ impl Association {
         cx.memory.on_received(before, after);
         match outcome {
             DataOutcome::Accepted { .. } | DataOutcome::Dropped(_) => true,
-            other => self.on_refused_data(cx, now, data, other, report),
+            other => self.on_refused_data(cx, now, (data.stream, data.tsn), other, report),
         }
+    }
+
+    /// As [`on_data`](Self::on_data), for an I-DATA chunk.
+    pub(super) fn on_i_data(
+        &mut self,
+        cx: &mut Shared,
+        now: Time,
+        data: &IData<'_>,
+        report: &mut Vec<u8>,
+    ) -> bool {
+        self.stats.data_received += 1;
+        let before = self.inbound.buffered_bytes();
+        let room = cx.has_room(before) || (cx.has_reserve() && self.inbound.waits_for(data.tsn));
+        if !room {
+            self.inbound.refuse();
+            return true;
+        }
+        let point = self.config.partial_delivery_point;
+        let outcome = on_i_data(&mut self.inbound, data, &mut cx.arena, point);
+        cx.memory.on_received(before, self.inbound.buffered_bytes());
+        self.on_refused_data(cx, now, (data.stream, data.tsn), outcome, report)
     }
 
     /// Processes a DATA chunk that yields nothing to read. Returns false to discard the rest of the packet.
@@ -153,7 +176,7 @@ impl Association {
         &mut self,
         cx: &mut Shared,
         now: Time,
-        data: &Data<'_>,
+        (stream, tsn): (StreamId, Tsn),
         outcome: DataOutcome,
         report: &mut Vec<u8>,
     ) -> bool {
@@ -164,12 +187,12 @@ impl Association {
                 true
             }
             DataOutcome::InvalidStream => {
-                let cause = Cause::InvalidStream { stream: data.stream };
+                let cause = Cause::InvalidStream { stream };
                 Self::report(report, &cause);
                 true
             }
             DataOutcome::NoUserData => {
-                let causes = encode_cause(&Cause::NoUserData { tsn: data.tsn });
+                let causes = encode_cause(&Cause::NoUserData { tsn });
                 self.send_abort(cx, &causes);
                 self.end(cx, now, CloseReason::ProtocolViolation("a DATA chunk without user data"));
                 false

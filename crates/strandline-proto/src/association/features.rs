@@ -26,6 +26,10 @@ impl Extensions {
     pub(crate) const RE_CONFIG: Self = Self(1 << 4);
     /// Messages that their sender may give up (RFC 3758).
     pub(crate) const PARTIAL_RELIABILITY: Self = Self(1 << 5);
+    /// I-DATA instead of DATA (RFC 8260).
+    pub(crate) const INTERLEAVING: Self = Self(1 << 6);
+    /// Messages in I-DATA chunks that their sender may give up.
+    pub(crate) const I_FORWARD_TSN: Self = Self(1 << 7);
 
     const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -72,6 +76,18 @@ const TABLE: &[Extension] = &[
         wanted: |config| config.extensions.partial_reliability,
         parameter: Some(Parameter::ForwardTsnSupported),
         chunks: &[kind::FORWARD_TSN],
+    },
+    Extension {
+        extension: Extensions::INTERLEAVING,
+        wanted: |config| config.extensions.interleaving,
+        parameter: None,
+        chunks: &[kind::I_DATA],
+    },
+    Extension {
+        extension: Extensions::I_FORWARD_TSN,
+        wanted: |config| config.extensions.interleaving && config.extensions.partial_reliability,
+        parameter: None,
+        chunks: &[kind::I_FORWARD_TSN],
     },
 ];
 
@@ -189,6 +205,16 @@ impl Features {
     /// Returns true if both sides offered the extension.
     pub(crate) const fn has(self, extension: Extensions) -> bool {
         self.agreed.has(extension)
+    }
+
+    /// Returns true if messages that were sent may be given up: the peer can be told to skip them.
+    pub(crate) const fn skips(self) -> bool {
+        let chunk = if self.has(Extensions::INTERLEAVING) {
+            Extensions::I_FORWARD_TSN
+        } else {
+            Extensions::PARTIAL_RELIABILITY
+        };
+        self.has(chunk)
     }
 
     /// Returns true if this side offered the extension.

@@ -1,11 +1,12 @@
-//! FORWARD TSN: data that the peer gives up (RFC 3758 section 3.6).
+//! FORWARD TSN and I-FORWARD-TSN: data that the peer gives up (RFC 3758 section 3.6, RFC 8260 section 2.3.1).
 
-use strandline_wire::chunk::ForwardTsn;
+use strandline_wire::chunk::{ForwardTsn, IForwardTsn};
 
 use super::Association;
 use super::context::Shared;
 use crate::event::Event;
 use crate::inbound::forward::{Cut, on_forward_tsn};
+use crate::inbound::i_data::on_i_forward_tsn;
 use crate::time::Time;
 
 /// Processes a FORWARD TSN in a state that accepts data, if the extension was negotiated. Returns false to discard the
@@ -33,4 +34,17 @@ pub(super) fn on_chunk(
         }
     }
     true
+}
+
+/// Processes an I-FORWARD-TSN in a state that accepts data, if the extension was negotiated.
+#[cold]
+pub(super) fn on_i_chunk(association: &mut Association, cx: &mut Shared, chunk: &IForwardTsn<'_>) {
+    let inbound = &mut association.inbound;
+    let before = inbound.buffered_bytes();
+    let point = association.config.partial_delivery_point;
+    let cuts = on_i_forward_tsn(inbound, chunk, &mut cx.arena, point);
+    cx.memory.on_received(before, inbound.buffered_bytes());
+    for Cut { stream, unread } in cuts {
+        cx.event(association.id, Event::PartialDeliveryAborted { stream, unread });
+    }
 }

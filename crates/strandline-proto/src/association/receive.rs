@@ -4,7 +4,7 @@ use core::net::SocketAddr;
 use std::sync::Arc;
 
 use strandline_wire::cause::{Cause, code};
-use strandline_wire::chunk::{self, Chunk, Data, kind};
+use strandline_wire::chunk::{self, Chunk, Data, IData, kind};
 use strandline_wire::{Packet, RawChunk, UnrecognisedAction};
 
 use super::context::Shared;
@@ -189,7 +189,7 @@ impl Association {
             Chunk::ShutdownAck => self.on_shutdown_ack(cx, now, from),
             Chunk::ShutdownComplete(complete) => self.on_shutdown_complete(cx, now, &complete),
             Chunk::Unknown(_) => return Self::on_unknown(raw, seen),
-            Chunk::ReConfig(_) | Chunk::ForwardTsn(_) => {
+            Chunk::ReConfig(_) | Chunk::ForwardTsn(_) | Chunk::IData(_) | Chunk::IForwardTsn(_) => {
                 return take_extension(self, cx, now, raw, &parsed, (from, seen));
             }
             Chunk::Ecne(ecne) => self.on_ecne(now, ecne.lowest_tsn),
@@ -346,6 +346,8 @@ fn take_extension(
     match chunk {
         Chunk::ReConfig(chunk) => take_re_config(association, cx, now, raw, chunk, context),
         Chunk::ForwardTsn(chunk) => take_forward_tsn(association, cx, now, raw, chunk, context),
+        Chunk::IData(data) => take_i_data(association, cx, now, data, context),
+        Chunk::IForwardTsn(chunk) => take_i_forward_tsn(association, cx, now, chunk, context),
         _ => true,
     }
 }
@@ -378,6 +380,10 @@ fn take_forward_tsn(
     chunk: &chunk::ForwardTsn<'_>,
     (from, seen): (PathIndex, &mut Seen),
 ) -> bool {
+    if association.features.has(Extensions::INTERLEAVING) {
+        association.violate(cx, now, "FORWARD TSN although I-DATA was negotiated");
+        return false;
+    }
     if !association.features.has(Extensions::PARTIAL_RELIABILITY) {
         return Association::on_unknown(raw, seen);
     }
@@ -388,6 +394,46 @@ fn take_forward_tsn(
     seen.data = true;
     association.sack_path = from;
     forward::on_chunk(association, cx, now, chunk)
+}
+
+/// Processes an I-FORWARD-TSN chunk (RFC 8260 section 2.3.1).
+fn take_i_forward_tsn(
+    association: &mut Association,
+    cx: &mut Shared,
+    now: Time,
+    chunk: &chunk::IForwardTsn<'_>,
+    (from, seen): (PathIndex, &mut Seen),
+) -> bool {
+    if !association.features.has(Extensions::I_FORWARD_TSN) {
+        association.violate(cx, now, "I-FORWARD-TSN although it was not negotiated");
+        return false;
+    }
+    if !association.state.receives_data() || seen.forward_tsns == FORWARD_TSNS_MAX {
+        return true;
+    }
+    seen.forward_tsns += 1;
+    seen.data = true;
+    association.sack_path = from;
+    forward::on_i_chunk(association, cx, chunk);
+    true
+}
+
+/// Processes an I-DATA chunk (RFC 8260 section 2.2.3).
+fn take_i_data(
+    association: &mut Association,
+    cx: &mut Shared,
+    now: Time,
+    data: &IData<'_>,
+    (from, seen): (PathIndex, &mut Seen),
+) -> bool {
+    if !association.state.receives_data() && !on_early_data(association, cx, now, data.tsn) {
+        return true;
+    }
+    seen.data = true;
+    seen.first.get_or_insert(data.tsn);
+    seen.immediate |= data.immediate;
+    association.sack_path = from;
+    association.on_i_data(cx, now, data, &mut seen.report)
 }
 
 /// True if the packet's first chunk is of this type.

@@ -35,6 +35,7 @@ use self::state::{Active, Owed, Part, Stage, Verdict};
 use super::Association;
 use super::context::Shared;
 use crate::event::Event;
+use crate::inbound::i_data::partly_delivered;
 use crate::inbound::reconfigure as incoming;
 use crate::number::{RequestNumber, Tsn};
 use crate::outbound::reconfigure as outgoing;
@@ -225,6 +226,7 @@ fn report_streams(association: &Association, cx: &mut Shared, outcome: Outcome) 
 /// Sets the numbering of both directions anew (sections 5.1.4 and 5.2.4).
 fn renumber(association: &mut Association, cx: &mut Shared, own: Tsn, peers: Tsn) {
     let before = association.inbound.buffered_bytes();
+    let mut cuts = partly_delivered(&association.inbound);
     let went_on = incoming::go_on(&mut association.inbound, peers, &mut cx.arena);
     let (unread, cut) = went_on.unwrap_or_else(|| incoming::renumber(&mut association.inbound, peers));
     cx.memory.on_read(before.saturating_sub(association.inbound.buffered_bytes()));
@@ -236,6 +238,11 @@ fn renumber(association: &mut Association, cx: &mut Shared, own: Tsn, peers: Tsn
     if let Some(reconfig) = &mut association.reconfig {
         reconfig.renumbered = true;
         reconfig.deferred = None;
+    }
+    let kept = partly_delivered(&association.inbound);
+    cuts.retain(|stream| !kept.contains(stream));
+    for stream in cuts {
+        cx.event(association.id, Event::PartialDeliveryAborted { stream, unread });
     }
     let outcome = Outcome::Performed;
     let event = Event::AssociationReset { outcome, local_tsn: own, peer_tsn: peers, unread, cut };

@@ -15,10 +15,11 @@ use super::diagnostics::log_of;
 use super::ecn::Ecn;
 use super::features::Extensions;
 use super::offer::encode_cause;
-use super::setup::paths_of;
+use super::setup::{adopt_interleaving, paths_of, refuse_other_chunks};
 use super::{Association, State, reconfig};
 use crate::config::Recovery;
 use crate::event::{Event, FailureCause};
+use crate::inbound::i_data::partly_delivered;
 use crate::outbound::Outbound;
 use crate::path::{Path, PathSet};
 use crate::path_index::PathIndex;
@@ -135,6 +136,7 @@ impl Association {
         self.fail_queued(cx, FailureCause::Restarted);
         let config = Arc::clone(&self.config);
         let before = self.inbound.buffered_bytes();
+        let cuts = partly_delivered(&self.inbound);
         let (unread, cut) = self.inbound.restart(
             cookie.peer_initial_tsn,
             cookie.inbound_streams,
@@ -151,6 +153,8 @@ impl Association {
         self.local_tag = cookie.local_tag;
         self.peer_tag = cookie.peer_tag;
         self.features = cookie.features;
+        let adopted = adopt_interleaving(self);
+        debug_assert!(adopted, "nothing was sent");
         self.ecn = Ecn::agreed(cookie.features.has(Extensions::ECN));
         self.initial_tsn = cookie.local_initial_tsn;
         self.peer_initial_tsn = cookie.peer_initial_tsn;
@@ -165,6 +169,9 @@ impl Association {
         cx.stats.restarts += 1;
         if let Some(log) = log_of(self) {
             log.restart(state.public());
+        }
+        for stream in cuts {
+            cx.event(self.id, Event::PartialDeliveryAborted { stream, unread });
         }
         cx.event(self.id, Event::Restarted { unread, cut });
         cx.event(self.id, Event::Writable);
@@ -195,6 +202,9 @@ impl Association {
             cookie.inbound_streams,
             config.receive_buffer_start(),
         );
+        if !adopt_interleaving(self) {
+            return refuse_other_chunks(self, cx, now);
+        }
         for failed in self.outbound.set_peer(cookie.peer_rwnd, cookie.outbound_streams) {
             cx.on_send_bytes_gone(failed.data.len());
             cx.event(self.id, Event::SendFailed(failed));

@@ -26,6 +26,7 @@ use super::{Association, Flags};
 use crate::config::AssociationConfig;
 use crate::event::{AssociationId, CloseReason, Event};
 use crate::inbound::Inbound;
+use crate::inbound::i_data::set_interleaved;
 use crate::outbound::Outbound;
 use crate::path::{Path, PathSet, PathState};
 use crate::path_index::PathIndex;
@@ -219,6 +220,9 @@ impl Association {
         }
         self.adopt_addresses(cx, now, &offer, source);
         self.adopt_numbers(cx, &offer);
+        if !adopt_interleaving(self) {
+            return refuse_other_chunks(self, cx, now);
+        }
         let State::CookieWait(setup) = &mut self.state else { return };
         // An INIT that was sent once measures the round-trip time.
         if setup.attempts == 0 {
@@ -405,6 +409,8 @@ impl Association {
             association.paths.get_mut(PathIndex::FIRST).rto.on_sample(round_trip, &config);
         }
         association.flags.cookie_ack_due = true;
+        let adopted = adopt_interleaving(&mut association);
+        debug_assert!(adopted, "nothing was sent");
         association.establish(cx, now);
         association
     }
@@ -485,4 +491,22 @@ pub(super) fn paths_of(cx: &Shared, now: Time, config: &AssociationConfig, cooki
         let _ = paths.add(Path::new(remote, None, config, cx.link_to(*ip), now));
     }
     paths
+}
+
+/// Makes both halves use I-DATA or DATA, as was negotiated. Nothing may have arrived. Returns false without a change if
+/// data was sent in the other chunks.
+#[must_use]
+pub(super) fn adopt_interleaving(association: &mut Association) -> bool {
+    let interleaves = association.features.has(Extensions::INTERLEAVING);
+    if !association.outbound.set_interleaving(interleaves) {
+        return false;
+    }
+    set_interleaved(&mut association.inbound, interleaves);
+    true
+}
+
+/// Ends a set-up in which data was sent with a COOKIE ECHO in chunks of one kind, and the peer now expects the other.
+#[cold]
+pub(super) fn refuse_other_chunks(association: &mut Association, cx: &mut Shared, now: Time) {
+    association.violate(cx, now, "I-DATA was negotiated once and not at another attempt");
 }

@@ -365,13 +365,14 @@ impl Association {
             }
             let moves = again.filter(|again| again.probe && again.last_path != index);
             let next = self.outbound.next_retransmission(now, index, packet.remaining());
-            let Some(mut data) = next else { break };
+            let Some(mut chunk) = next else { break };
+            let data = &mut chunk.data;
             data.immediate |= asks || moves.is_some();
             filled.asks |= data.immediate;
-            let pushed = packet.push(&data);
-            debug_assert!(pushed, "next_retransmission keeps to the space it is given");
-            filled.bytes += chunk_len(&data);
+            filled.bytes += chunk_len(data);
             let tsn = data.tsn;
+            let pushed = chunk.push(packet);
+            debug_assert!(pushed, "next_retransmission keeps to the space it is given");
             filled.earliest |= self.outbound.is_earliest_outstanding(tsn, index);
             self.stats.data_sent += 1;
             self.stats.retransmissions += 1;
@@ -417,11 +418,12 @@ impl Association {
             self.stats.data_sent += u64::from(bundled.chunks);
             urgency.from_bytes = urgency.from_bytes.saturating_sub(bundled.bytes);
             let next = self.outbound.next_new(now, index, packet.remaining(), empty_space);
-            let Some(mut data) = next else { break };
-            let size = chunk_len(&data);
+            let Some(mut chunk) = next else { break };
+            let data = &mut chunk.data;
+            let size = chunk_len(data);
             data.immediate |= urgency.at(size);
             filled.asks |= data.immediate;
-            let pushed = packet.push(&data);
+            let pushed = chunk.push(packet);
             debug_assert!(pushed, "next_new keeps to the space it is given");
             filled.bytes += size;
             filled.new = true;

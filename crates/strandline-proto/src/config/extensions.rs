@@ -62,6 +62,11 @@ pub struct ExtensionsConfig {
     /// Partial reliability (RFC 3758): either side may give up messages of its own that are out of date, and the other
     /// side skips them. Default true, since nothing happens before an application sends such a message.
     pub partial_reliability: bool,
+    /// Interleaving of user messages (RFC 8260): fragments of messages on different streams may alternate, so that a large
+    /// message does not hold up the others. [`stream_scheduler`](super::AssociationConfig::stream_scheduler) decides
+    /// about the order. Parts of large messages of several streams may then be received in turn (see
+    /// [`Message`](crate::event::Message)), which an application must be able to handle. Default false.
+    pub interleaving: bool,
     /// Which requests of the peer to reconfigure streams are performed. A change also applies to existing
     /// associations. Default none.
     pub peer_requests: PeerRequests,
@@ -74,6 +79,7 @@ impl ExtensionsConfig {
         zero_checksum: None,
         stream_reconfiguration: false,
         partial_reliability: false,
+        interleaving: false,
         peer_requests: PeerRequests::NONE,
     };
 }

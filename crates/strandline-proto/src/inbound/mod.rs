@@ -5,8 +5,9 @@
 //! |---|---|
 //! | [`receive`] | input, from chunk to readable message |
 //! | [`tsn_map`] | cumulative TSN, gaps |
-//! | [`reassembly`] | fragments, by the form in which they are numbered |
+//! | [`reassembly`] | fragments in DATA chunks |
 //! | [`ordering`] | streams |
+//! | [`i_data`], [`interleaved`] | I-DATA chunks: input, fragments and streams |
 //! | [`window`] | receive buffer, a_rwnd |
 //! | [`reconfigure`] | resets of numbers, more streams |
 //! | [`forward`] | messages that the peer gives up |
@@ -21,6 +22,8 @@ mod arena;
 mod duplicates;
 mod flow;
 pub(crate) mod forward;
+pub(crate) mod i_data;
+mod interleaved;
 mod ordering;
 mod reassembly;
 mod receive;
@@ -37,6 +40,7 @@ use strandline_wire::chunk::sack as chunk;
 
 pub(crate) use self::arena::Arena;
 use self::flow::{EVERY_MIN, Flow, SACK_DELAY_MIN};
+use self::interleaved::Interleaved;
 pub(crate) use self::ordering::Barred;
 use self::ordering::StreamOrder;
 use self::reassembly::Reassembly;
@@ -116,6 +120,8 @@ pub(crate) struct Inbound {
     ready: VecDeque<Message>,
     order: StreamOrder,
     reassembly: Reassembly,
+    /// What was received in I-DATA chunks, if these are sent instead of DATA.
+    interleaved: Option<Box<Interleaved>>,
     sack: SackPolicy,
     window: Window,
     /// Allocated by the first duplicate, and once data arrives in volume.
@@ -134,6 +140,7 @@ impl Inbound {
             ready: VecDeque::new(),
             order: StreamOrder::default(),
             reassembly: Reassembly::default(),
+            interleaved: None,
             sack: SackPolicy::new(),
             window: Window::new(receive_buffer),
             flow: None,
@@ -175,7 +182,8 @@ impl Inbound {
         if self.map.has_gaps() {
             return Some("shutdown while DATA is missing: a TSN below the highest one has not arrived");
         }
-        if !self.reassembly.is_empty() {
+        let held = self.interleaved.as_ref().is_some_and(|interleaved| !interleaved.is_empty());
+        if held || !self.reassembly.is_empty() {
             return Some("shutdown in the middle of a message: its last fragment has not arrived");
         }
         if self.order.has_messages() {
@@ -418,20 +426,25 @@ impl Inbound {
         self.order.release_idle();
         self.ready.shrink_to_fit();
         self.reassembly.release_idle(self.map.cumulative());
+        if let Some(interleaved) = &mut self.interleaved {
+            interleaved.release_idle();
+        }
     }
 
     /// Returns the heap bytes by kind.
     #[must_use]
     pub(crate) fn memory(&self) -> InboundMemory {
         let (reassembly, fragments) = self.reassembly.heap_bytes();
+        let (interleaved, parts) =
+            self.interleaved.as_ref().map_or((0, 0), |interleaved| interleaved.heap_bytes());
         let (ordering, waiting) = self.order.heap_bytes();
         let ready: usize = self.ready.iter().map(|message| message.data.len()).sum();
         InboundMemory {
             tsn_map: self.map.heap_bytes() + self.flow.as_ref().map_or(0, |flow| size_of_val(&**flow)),
-            reassembly,
+            reassembly: reassembly + interleaved,
             ordering,
             queue: self.ready.capacity() * size_of::<Message>(),
-            payload: fragments + waiting + ready,
+            payload: fragments + parts + waiting + ready,
         }
     }
 }

@@ -58,7 +58,17 @@ impl Overtaking {
     /// True if the message was sent before the reset for certain: since the reset there were not as many TSNs as a
     /// message with this SSN needs.
     pub(super) fn precedes(&self, ssn: Ssn, tsn: Tsn) -> bool {
-        u32::from(ssn.0) >= tsn.distance_from(self.since)
+        self.precedes_number(u32::from(ssn.0), tsn)
+    }
+
+    /// As [`precedes`](Self::precedes), for an SSN or MID.
+    pub(super) fn precedes_number(&self, number: u32, tsn: Tsn) -> bool {
+        number >= tsn.distance_from(self.since)
+    }
+
+    /// True if the stream has begun anew with the peer's first TSN after the reset or a later one.
+    pub(super) fn has_begun(&self, stream: StreamId, first: Tsn) -> bool {
+        self.begun.get(&stream).is_some_and(|tsn| tsn.is_at_or_after(first))
     }
 }
 
@@ -121,7 +131,7 @@ impl StreamOrder {
 
     /// True if the message must not be accepted now. Its first TSN lies `ahead` beyond the cumulative TSN.
     pub(super) fn is_barred(&self, stream: StreamId, ssn: Ssn, tsn: Tsn, ahead: u32) -> bool {
-        match self.numbers.state().and_then(|waiting| waiting.barred.as_ref()) {
+        match self.barred() {
             None => false,
             Some(Barred::Beyond(streams, last)) => tsn.is_after(*last) && streams.contains(stream),
             // Without a gap everything before the message has arrived and has been accepted: whatever its numbering, it is
@@ -134,9 +144,14 @@ impl StreamOrder {
         }
     }
 
+    /// Returns which messages are barred.
+    pub(super) fn barred(&self) -> Option<&Barred> {
+        self.numbers.state()?.barred.as_ref()
+    }
+
     /// Returns what is known of messages that may have overtaken the response to a reset of all numbers.
     pub(super) fn overtaking(&self) -> Option<&Overtaking> {
-        match self.numbers.state()?.barred.as_ref()? {
+        match self.barred()? {
             Barred::Past(overtaking) => Some(overtaking),
             Barred::Beyond(..) => None,
         }

@@ -77,6 +77,7 @@ impl Inbound {
             && data.tsn == self.map.cumulative().next()
             && data.stream.0 < self.streams
             && self.reassembly.is_empty()
+            && self.interleaved.is_none()
             && (data.unordered || (self.order.is_next(data.stream, data.ssn) && !self.order.has_waiting()))
             && self.window.takes_new()
     }
@@ -127,35 +128,13 @@ impl Inbound {
         arena: &mut Arena,
         partial_delivery_point: u32,
     ) -> DataOutcome {
-        if data.payload.is_empty() {
-            return DataOutcome::NoUserData;
+        if self.interleaved.is_some() {
+            return DataOutcome::Violation("DATA although I-DATA was negotiated");
         }
-        self.sack.on_chunk(data.immediate);
-        if self.map.has_gaps() {
-            self.sack.on_trouble();
-        }
-        let place = self.map.place(data.tsn);
-        match place {
-            Place::Next | Place::Ahead => {}
-            Place::Seen => {
-                self.sack.on_trouble();
-                let promised = self.window.promised();
-                self.flow.get_or_insert_with(|| Flow::of_window(promised)).duplicates.push(data.tsn);
-                return DataOutcome::Duplicate;
-            }
-            Place::TooFar => {
-                self.sack.on_trouble();
-                return DataOutcome::Dropped(DropReason::TooFarAhead);
-            }
-        }
-        match self.has_room(data.tsn, place) {
-            Ok(true) => {}
-            Ok(false) => {
-                self.sack.on_trouble();
-                return DataOutcome::Dropped(DropReason::BufferFull);
-            }
-            Err(why) => return DataOutcome::Violation(why),
-        }
+        let place = match self.admit(data.tsn, data.payload, data.immediate) {
+            Ok(place) => place,
+            Err(outcome) => return outcome,
+        };
         if self.order.has_waiting() && is_barred(self, data, place) {
             self.sack.on_trouble();
             return DataOutcome::Dropped(DropReason::Barred);
@@ -171,6 +150,40 @@ impl Inbound {
         match self.take(data, place, arena, partial_delivery_point) {
             Ok(()) => DataOutcome::Accepted { readable: self.ready.len() > readable_before },
             Err(why) => DataOutcome::Violation(why),
+        }
+    }
+
+    /// Checks whether a chunk is new and has room. Returns its place, or what became of it.
+    #[inline]
+    pub(super) fn admit(&mut self, tsn: Tsn, payload: &[u8], immediate: bool) -> Result<Place, DataOutcome> {
+        if payload.is_empty() {
+            return Err(DataOutcome::NoUserData);
+        }
+        self.sack.on_chunk(immediate);
+        if self.map.has_gaps() {
+            self.sack.on_trouble();
+        }
+        let place = self.map.place(tsn);
+        match place {
+            Place::Next | Place::Ahead => {}
+            Place::Seen => {
+                self.sack.on_trouble();
+                let promised = self.window.promised();
+                self.flow.get_or_insert_with(|| Flow::of_window(promised)).duplicates.push(tsn);
+                return Err(DataOutcome::Duplicate);
+            }
+            Place::TooFar => {
+                self.sack.on_trouble();
+                return Err(DataOutcome::Dropped(DropReason::TooFarAhead));
+            }
+        }
+        match self.has_room(tsn, place) {
+            Ok(true) => Ok(place),
+            Ok(false) => {
+                self.sack.on_trouble();
+                Err(DataOutcome::Dropped(DropReason::BufferFull))
+            }
+            Err(why) => Err(DataOutcome::Violation(why)),
         }
     }
 
@@ -198,7 +211,7 @@ impl Inbound {
     }
 
     #[inline]
-    fn record(&mut self, tsn: Tsn, place: Place) {
+    pub(super) fn record(&mut self, tsn: Tsn, place: Place) {
         if place == Place::Next {
             self.map.advance();
         } else {
@@ -277,6 +290,14 @@ impl Inbound {
     pub(super) fn hand_over_part(&mut self, point: usize) {
         let stuck =
             || self.window.is_low(self.share.bytes()) && self.ready.is_empty() && !self.map.has_gaps();
+        if let Some(interleaved) = &mut self.interleaved {
+            if stuck()
+                && let Some(part) = interleaved.take_longest(&mut self.window)
+            {
+                self.make_ready(part);
+            }
+            return;
+        }
         if let Some(part) = self.reassembly.take_part(point, &self.order, stuck) {
             self.window.release(part.data.len());
             self.make_ready(part);

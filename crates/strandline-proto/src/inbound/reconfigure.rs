@@ -2,13 +2,14 @@
 
 use strandline_wire::Data;
 
-use super::Inbound;
 use super::arena::Arena;
+use super::interleaved::Interleaved;
 use super::ordering::{Barred, Overtaking};
 use super::reassembly::Reassembly;
 use super::sack::SackPolicy;
 use super::tsn_map::{AHEAD_MAX, Place, TsnMap};
 use super::window::message_cost;
+use super::{Inbound, i_data};
 use crate::number::{Ssn, StreamId, Tsn};
 use crate::reconfiguration::Streams;
 
@@ -48,18 +49,24 @@ pub(crate) fn set_barred(inbound: &mut Inbound, barred: Option<Barred>) {
     inbound.order.set_barred(barred);
 }
 
-/// Sets the next SSNs of streams back to 0. Everything up to the peer's last TSN before the reset has arrived.
+/// Sets the next SSNs or MIDs of streams back to 0. Everything up to the peer's last TSN before the reset has arrived.
 /// Returns the number of messages, or parts of some, that `recv` still returns from before it, or `None` without a
 /// change if a message of these streams is incomplete, or waits for another one.
 pub(crate) fn reset_streams(inbound: &mut Inbound, streams: &Streams) -> Option<usize> {
     if inbound.order.has_messages_of(streams) || inbound.reassembly.has_open(streams) {
         return None;
     }
+    if let Some(interleaved) = &mut inbound.interleaved {
+        if interleaved.has_messages_of(streams) {
+            return None;
+        }
+        interleaved.reset(streams);
+    }
     inbound.order.reset(streams);
     Some(inbound.ready.len())
 }
 
-/// Sets the next SSNs of all streams back to 0, and the TSN that is expected to `next`. Incomplete messages are
+/// Sets the next SSNs or MIDs of all streams back to 0, and the TSN that is expected to `next`. Incomplete messages are
 /// lost.
 ///
 /// Returns the number of messages, or parts of some, that `recv` still returns from before the reset, and the
@@ -69,6 +76,9 @@ pub(crate) fn renumber(inbound: &mut Inbound, next: Tsn) -> (usize, Option<Strea
     let readable: usize = inbound.ready.iter().map(|message| message_cost(message.data.len())).sum();
     inbound.window.release((inbound.window.used() as usize).saturating_sub(readable));
     inbound.reassembly = Reassembly::default();
+    if let Some(interleaved) = &mut inbound.interleaved {
+        **interleaved = Interleaved::default();
+    }
     inbound.order.drop_messages();
     inbound.order.set_barred(None);
     inbound.order.reset(&Streams::All);
@@ -82,7 +92,7 @@ pub(crate) fn renumber(inbound: &mut Inbound, next: Tsn) -> (usize, Option<Strea
     (inbound.ready.len(), cut)
 }
 
-/// Sets the next SSNs back to 0 as of the TSN `first`, with which the peer continues after a reset of all numbers that it
+/// Sets the next SSNs or MIDs back to 0 as of the TSN `first`, with which the peer continues after a reset of all numbers that it
 /// was asked for. What it sent from there on, and was accepted before its response, is kept. Returns `None` without a
 /// change if the TSN does not continue the earlier ones.
 ///
@@ -102,11 +112,13 @@ pub(crate) fn go_on(
     let unread =
         inbound.ready.iter().rposition(|message| message.tsn.is_before(first)).map_or(0, |last| last + 1);
     let partly = inbound.reassembly.partly_delivered();
+    i_data::go_on(inbound, first);
     inbound.order.go_on(first);
     inbound.reassembly.drop_before(first);
     let cut = partly.filter(|_| inbound.reassembly.partly_delivered().is_none());
     let readable: usize = inbound.ready.iter().map(|message| message_cost(message.data.len())).sum();
-    let held = readable + inbound.reassembly.cost();
+    let interleaved = inbound.interleaved.as_ref().map_or(0, |interleaved| interleaved.cost());
+    let held = readable + inbound.reassembly.cost() + interleaved;
     inbound.window.release((inbound.window.used() as usize).saturating_sub(held));
     inbound.map.skip_to(first);
     if inbound.on_cumulative(arena).is_err() {

@@ -41,6 +41,7 @@ pub(crate) struct Bundled {
 impl Outbound {
     /// Appends the next messages to a packet while they fit it whole and the peer's window has room. They are in
     /// flight on `path` from now on. `packet_space` is as for [`next_new`](Self::next_new).
+    /// Does nothing if messages are sent in I-DATA chunks.
     pub(crate) fn bundle(
         &mut self,
         now: Time,
@@ -50,6 +51,9 @@ impl Outbound {
         packet: &mut PacketBuilder<'_>,
     ) -> Bundled {
         let mut bundled = Bundled::default();
+        if self.interleaving.is_some() {
+            return bundled;
+        }
         let Some(Busy { queue, sent: SendWindow { outstanding, rack, .. }, messages, .. }) =
             self.busy.as_deref_mut()
         else {

@@ -19,6 +19,7 @@ mod fragment;
 mod frto;
 mod gaps;
 mod held;
+mod interleaving;
 mod loss_detection;
 mod messages;
 mod miss_indications;
@@ -45,11 +46,12 @@ mod tests;
 pub(crate) use ack::{PathAck, SackOutcome};
 pub(crate) use bundle::{Bundled, Urgency};
 pub(crate) use frto::ASKING_PACKETS;
+pub(crate) use interleaving::Outgoing;
 pub(crate) use retransmit::Retransmission;
 pub(crate) use state::{is_blocked, marked_chunks};
 
 use bytes::Bytes;
-use strandline_wire::{Data, Sack};
+use strandline_wire::Sack;
 
 use crate::config::{AssociationConfig, Recovery, StreamScheduler};
 use crate::error::SendError;
@@ -61,6 +63,7 @@ use crate::stats::SentAgain;
 use crate::stream_numbers::StreamNumbers;
 use crate::time::Time;
 use copies::COPY_MAX;
+use interleaving::{EXTRA_LEN, Interleaving};
 use messages::{Message, MessageKey, Messages, Payload};
 use on_sack::{Cumulative, Progress};
 use outstanding::Record;
@@ -115,6 +118,8 @@ pub(crate) struct Outbound {
     /// What is known about the paths while `busy` is `None`.
     learnt: Learnt,
     numbers: StreamNumbers<()>,
+    /// The numbers of I-DATA chunks, if these are sent instead of DATA.
+    interleaving: Option<Box<Interleaving>>,
     /// See [`take_window_opened`](Self::take_window_opened).
     window_opened: bool,
     /// Allocated with the first message, freed by `release_idle`.
@@ -136,10 +141,14 @@ impl Busy {
         next: Tsn,
         learnt: Learnt,
         scheduler: Option<StreamScheduler>,
+        interleaves: bool,
         config: &AssociationConfig,
     ) -> Self {
         let scheduler = scheduler.unwrap_or(config.stream_scheduler);
-        let queue = Queue::new(scheduler, config.send_buffer_start());
+        let mut queue = Queue::new(scheduler, config.send_buffer_start());
+        if interleaves {
+            queue.set_interleaves(true);
+        }
         let sent = SendWindow::new(next, config.recovery, learnt);
         Self { queue, sent, messages: Messages::default(), partial: None }
     }
@@ -168,6 +177,7 @@ impl Outbound {
             scheduler: None,
             learnt: Learnt::default(),
             numbers: StreamNumbers::default(),
+            interleaving: None,
             window_opened: false,
             busy: None,
         }
@@ -187,6 +197,23 @@ impl Outbound {
         let limit = |key| partial::limit(partial.as_deref(), key);
         let fail = |key| messages.fail(key, FailureCause::InvalidStream, limit);
         failed.into_iter().filter_map(fail).collect()
+    }
+
+    /// Sends messages in I-DATA chunks, or in DATA chunks. Returns false without a change if it differs while anything
+    /// is outstanding.
+    #[must_use]
+    pub(crate) fn set_interleaving(&mut self, interleaves: bool) -> bool {
+        if interleaves == self.interleaving.is_some() {
+            return true;
+        }
+        if self.sent().is_some_and(|sent| !sent.outstanding.is_empty()) {
+            return false;
+        }
+        self.interleaving = interleaves.then(Box::default);
+        if let Some(busy) = &mut self.busy {
+            busy.queue.set_interleaves(interleaves);
+        }
+        true
     }
 
     /// Queues a message. A small one is copied; the buffer of a larger one is kept until it is acknowledged.
@@ -285,7 +312,8 @@ impl Outbound {
         if info.stream.0 >= self.streams {
             return Err(SendError::InvalidStream { stream: info.stream.0, streams: self.streams });
         }
-        let create = || Box::new(Busy::new(self.idle_next, self.learnt, self.scheduler, config));
+        let interleaves = self.interleaving.is_some();
+        let create = || Box::new(Busy::new(self.idle_next, self.learnt, self.scheduler, interleaves, config));
         let send_buffer = || send_buffer(self.window.rwnd());
         let busy = self.busy.get_or_insert_with(create);
         busy.queue.check_room(info.stream, len, config, send_buffer)?;
@@ -313,6 +341,9 @@ impl Outbound {
             self.idle_next = self.next_tsn();
             let rack = self.busy.take().and_then(|busy| busy.sent.rack);
             self.learnt = rack.map_or(Learnt::default(), |rack| rack.learnt());
+            if let Some(interleaving) = &mut self.interleaving {
+                interleaving.release_idle();
+            }
         }
     }
 }
@@ -326,7 +357,8 @@ impl Outbound {
         now: Time,
         path: PathIndex,
         space: usize,
-    ) -> Option<Data<'_>> {
+    ) -> Option<Outgoing<'_>> {
+        let space = space.saturating_sub(self.extra_len());
         let Busy { sent, messages, partial, .. } = self.busy.as_deref_mut()?;
         let index = sent.resend_next(now, path, space)?;
         if let Some(partial) = partial
@@ -337,7 +369,14 @@ impl Outbound {
         }
         let data = sent.outstanding.chunk(index, messages)?;
         self.window.spend(data.payload.len());
-        Some(data)
+        let numbers = self.interleaving.as_deref().and_then(|interleaving| interleaving.of(data.tsn));
+        Some(Outgoing { data, numbers })
+    }
+
+    /// Returns the bytes by which the header of a chunk is longer than that of DATA.
+    #[inline]
+    fn extra_len(&self) -> usize {
+        if self.interleaving.is_some() { EXTRA_LEN } else { 0 }
     }
 
     /// Returns the next chunk of new data that fits `space` bytes with its header and padding. It is in flight on
@@ -354,7 +393,9 @@ impl Outbound {
         path: PathIndex,
         space: usize,
         packet_space: usize,
-    ) -> Option<Data<'_>> {
+    ) -> Option<Outgoing<'_>> {
+        let extra = self.extra_len();
+        let (space, packet_space) = (space.saturating_sub(extra), packet_space.saturating_sub(extra));
         let Busy { queue, sent: SendWindow { outstanding, rack, .. }, messages, .. } =
             self.busy.as_deref_mut()?;
         if outstanding.marked() > 0 || outstanding.is_full() {
@@ -365,10 +406,20 @@ impl Outbound {
         let rest = message.rest();
         let len = fragment::payload_len(rest, space, packet_space)?;
         let len = self.window.admit(len, rest, packet_space, outstanding.is_empty())?.min(fragment.bytes_max);
-        if !rest.begun && !message.info.unordered {
-            message.ssn = self.numbers.take(message.info.stream);
-        }
-        let (offset, ends) = (message.on_sent(len), len == rest.len);
+        let ends = len == rest.len;
+        let numbers = match &mut self.interleaving {
+            Some(interleaving) => {
+                let place = (message.info.stream, message.info.unordered);
+                Some(interleaving.assign(outstanding, place, ends))
+            }
+            None => {
+                if !rest.begun && !message.info.unordered {
+                    message.ssn = self.numbers.take(message.info.stream);
+                }
+                None
+            }
+        };
+        let offset = message.on_sent(len);
         if let Some(rack) = rack {
             rack.set_packet(packet_space);
         }
@@ -377,12 +428,15 @@ impl Outbound {
         queue.on_sent(messages, &fragment, len, (!rest.begun, ends));
         outstanding.push(path, Piece { message: fragment.message, offset, len: len as u16, ends });
         outstanding.on_sent(now, path, 1, len);
-        messages.chunk(fragment.message, tsn, offset as usize, len, ends)
+        let data = messages.chunk(fragment.message, tsn, offset as usize, len, ends)?;
+        Some(Outgoing { data, numbers })
     }
 
     /// Returns the chunk that `next_retransmission` will return, if any is marked.
     pub(crate) fn retransmission(&mut self) -> Option<Retransmission> {
-        self.busy.as_deref_mut()?.sent.retransmission()
+        let extra = self.extra_len();
+        let again = self.busy.as_deref_mut()?.sent.retransmission()?;
+        Some(Retransmission { size: again.size + extra, ..again })
     }
 
     /// True if fast recovery began and its first packet, which is sent regardless of cwnd, is still to be sent

@@ -10,6 +10,8 @@
 mod abandoned;
 mod questions;
 
+pub(super) use abandoned::Skipped;
+
 use std::collections::VecDeque;
 
 use strandline_wire::{DATA_CHUNK_HEADER_LEN, Data};

@@ -8,10 +8,11 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use strandline_wire::PacketBuilder;
-use strandline_wire::chunk::forward_tsn;
+use strandline_wire::chunk::{forward_tsn, i_forward_tsn};
 
+use super::interleaving::{Interleaving, SkippedMessages};
 use super::messages::{Message, MessageKey, Messages};
-use super::outstanding::{Outstanding, State};
+use super::outstanding::{Outstanding, Skipped, State};
 use super::send_window::SendWindow;
 use super::{Busy, Outbound};
 use crate::event::{FailedMessage, FailureCause, SendInfo};
@@ -248,17 +249,59 @@ pub(crate) fn forward_again(outbound: &mut Outbound) {
     }
 }
 
-/// Writes a FORWARD TSN (rules C3 and C4) for as many abandoned chunks as their streams fit. Returns false if there is
+/// Writes a FORWARD TSN (rules C3 and C4), or an I-FORWARD-TSN if messages are sent in I-DATA chunks, for as many abandoned chunks as their streams fit. Returns false if there is
 /// no room for one.
 pub(crate) fn write_forward(outbound: &mut Outbound, now: Time, packet: &mut PacketBuilder<'_>) -> bool {
+    let interleaving = outbound.interleaving.as_deref();
     let Some(Busy { sent, partial: Some(partial), .. }) = outbound.busy.as_deref_mut() else { return false };
     let outstanding = &sent.outstanding;
-    let streams_max = forward_tsn::streams_in(packet.remaining());
     let count = outstanding.abandoned_first(SKIPPED_MAX);
+    let written = match interleaving {
+        Some(interleaving) => write_i_forward(interleaving, outstanding.skipped(count), packet),
+        None => write_plain_forward(outstanding.skipped(count), packet),
+    };
+    match written {
+        // What did not fit follows once the peer has acknowledged this.
+        Written::Up(point) => {
+            partial.forward.due = false;
+            partial.forward.sent = partial.forward.point.map(|advanced| (point, advanced, now));
+            true
+        }
+        Written::NothingToSkip => {
+            partial.forward.due = false;
+            false
+        }
+        Written::NoRoom => false,
+    }
+}
+
+/// What became of a FORWARD TSN or I-FORWARD-TSN.
+enum Written {
+    /// It is written with this new cumulative TSN.
+    Up(Tsn),
+    NothingToSkip,
+    NoRoom,
+}
+
+impl Written {
+    fn of(point: Option<Tsn>, write: impl FnOnce(Tsn) -> bool) -> Self {
+        match point {
+            None => Self::NothingToSkip,
+            Some(point) if write(point) => Self::Up(point),
+            Some(_) => Self::NoRoom,
+        }
+    }
+}
+
+fn write_plain_forward(
+    chunks: impl Iterator<Item = (Tsn, Skipped)>,
+    packet: &mut PacketBuilder<'_>,
+) -> Written {
+    let streams_max = forward_tsn::streams_in(packet.remaining());
     // The highest SSN of each stream: those of a stream ascend with the TSNs.
     let mut streams = BTreeMap::<StreamId, Ssn>::new();
     let mut point = None;
-    for (tsn, skipped) in outstanding.skipped(count) {
+    for (tsn, skipped) in chunks {
         if let Some((stream, ssn)) = skipped {
             if streams.len() >= streams_max && !streams.contains_key(&stream) {
                 break;
@@ -267,17 +310,27 @@ pub(crate) fn write_forward(outbound: &mut Outbound, now: Time, packet: &mut Pac
         }
         point = Some(tsn);
     }
-    let Some(point) = point else {
-        partial.forward.due = false;
-        return false;
-    };
-    let written = forward_tsn::write(packet, point, streams.iter().map(|(stream, ssn)| (*stream, *ssn)));
-    if written {
-        // What did not fit follows once the peer has acknowledged this.
-        partial.forward.due = false;
-        partial.forward.sent = partial.forward.point.map(|advanced| (point, advanced, now));
+    Written::of(point, |point| {
+        forward_tsn::write(packet, point, streams.iter().map(|(stream, ssn)| (*stream, *ssn)))
+    })
+}
+
+/// Does the same with MIDs (RFC 8260 section 2.3.1).
+fn write_i_forward(
+    interleaving: &Interleaving,
+    chunks: impl Iterator<Item = (Tsn, Skipped)>,
+    packet: &mut PacketBuilder<'_>,
+) -> Written {
+    let entries_max = i_forward_tsn::entries_in(packet.remaining());
+    let mut messages = SkippedMessages::default();
+    let mut point = None;
+    for (tsn, _) in chunks {
+        if !interleaving.skipped(tsn).is_none_or(|message| messages.add(message, entries_max)) {
+            break;
+        }
+        point = Some(tsn);
     }
-    written
+    Written::of(point, |point| messages.write(packet, point))
 }
 
 /// Gives up what may not be transmitted any more: unsent messages whose lifetime is over, and messages with a lost chunk
@@ -357,12 +410,14 @@ pub(crate) fn abandon_lower(
 /// Gives messages up: what was not sent of them leaves the queue, and their outstanding chunks are abandoned together
 /// (rule A3).
 fn abandon(outbound: &mut Outbound, now: Time, mut due: Due) -> Option<Abandoned> {
-    let Outbound { window, busy, .. } = outbound;
+    let Outbound { window, busy, interleaving, .. } = outbound;
     let Busy { queue, sent, messages, partial } = busy.as_deref_mut()?;
     let partial = partial.as_deref_mut()?;
     due.0.retain(|(key, _)| {
         let ends = messages.get(*key).is_none_or(|message| {
-            !message.is_begun() || message.rest().len == 0 || sent.outstanding.push_abandoned(place(message))
+            !message.is_begun()
+                || message.rest().len == 0
+                || push_abandoned(&mut sent.outstanding, interleaving.as_deref_mut(), message)
         });
         if !ends {
             partial.expiries.insert((now + EXPIRY_STEP, *key));
@@ -401,6 +456,21 @@ fn abandon_chunks(
         }
     }
     (in_flight, all)
+}
+
+/// Assigns a TSN to the rest of a message that is given up. Returns false if too much is outstanding.
+fn push_abandoned(
+    outstanding: &mut Outstanding,
+    interleaving: Option<&mut Interleaving>,
+    message: &Message,
+) -> bool {
+    if !outstanding.push_abandoned(place(message)) {
+        return false;
+    }
+    if let Some(interleaving) = interleaving {
+        let _ = interleaving.assign(outstanding, (message.info.stream, message.info.unordered), true);
+    }
+    true
 }
 
 /// Returns the place of a message in its stream; `None` if it is unordered.

@@ -310,12 +310,11 @@ impl Queue {
         }
     }
 
-    /// Lets a scheduler choose another message before one is sent to its end.
-    #[cfg(test)]
-    pub(super) fn interleave(&mut self) {
-        self.interleaves = true;
+    /// Sets whether a scheduler may choose another message before one is sent to its end. None may be partly sent.
+    pub(super) fn set_interleaves(&mut self, interleaves: bool) {
+        self.interleaves = interleaves;
         if let AnyScheduler::RoundRobin(scheduler) = &mut self.scheduler {
-            scheduler.set_by_fragment();
+            scheduler.set_by_fragment(interleaves);
         }
     }
 

@@ -10,7 +10,9 @@ use crate::reconfiguration::Streams;
 
 /// Holds back messages of these streams that are given from now on, until [`release_held`].
 pub(crate) fn hold(outbound: &mut Outbound, streams: Streams, config: &AssociationConfig) {
-    let create = || Box::new(Busy::new(outbound.idle_next, outbound.learnt, outbound.scheduler, config));
+    let interleaves = outbound.interleaving.is_some();
+    let create =
+        || Box::new(Busy::new(outbound.idle_next, outbound.learnt, outbound.scheduler, interleaves, config));
     let Busy { queue, messages, .. } = &mut **outbound.busy.get_or_insert_with(create);
     let before = messages.unsent_of(&streams);
     queue.held = Some(Box::new(Held::new(streams, before)));
@@ -47,20 +49,30 @@ pub(crate) fn release_held(outbound: &mut Outbound) {
     queue.release_held(messages);
 }
 
-/// Sets the next SSNs of streams back to 0. No message of them may be partly sent.
+/// Sets the next SSNs or MIDs of streams back to 0. No message of them may be partly sent.
 pub(crate) fn reset_streams(outbound: &mut Outbound, streams: &Streams) {
     outbound.numbers.reset(streams);
+    if let Some(interleaving) = &mut outbound.interleaving {
+        interleaving.reset(streams);
+    }
 }
 
-/// True if the next SSN of each of the streams is 0, and nothing of them waits to be sent.
+/// True if the next SSN or MID of each of the streams is 0, and nothing of them waits to be sent.
 pub(crate) fn are_reset(outbound: &Outbound, streams: &Streams) -> bool {
     let unsent = outbound.busy.as_ref().map_or(0, |busy| busy.messages.unsent_of(streams));
-    unsent == 0 && outbound.numbers.are_zero(streams)
+    let are_zero = match &outbound.interleaving {
+        Some(interleaving) => interleaving.are_zero(streams),
+        None => outbound.numbers.are_zero(streams),
+    };
+    unsent == 0 && are_zero
 }
 
-/// Sets the next SSNs of all streams back to 0, and the next TSN to `next`. Nothing may be outstanding.
+/// Sets the next SSNs or MIDs of all streams back to 0, and the next TSN to `next`. Nothing may be outstanding.
 pub(crate) fn renumber(outbound: &mut Outbound, next: Tsn) {
     outbound.numbers.reset(&Streams::All);
+    if let Some(interleaving) = &mut outbound.interleaving {
+        interleaving.renumber();
+    }
     outbound.idle_next = next;
     if let Some(busy) = &mut outbound.busy {
         debug_assert!(busy.sent.outstanding.is_empty(), "its TSNs would be lost");

@@ -5,6 +5,8 @@ mod buffer;
 mod deliver;
 mod fragments;
 mod given_up;
+mod i_data;
+mod i_data_model;
 mod memory;
 mod model;
 

@@ -20,9 +20,9 @@ pub(in super::super) struct RoundRobin {
 }
 
 impl RoundRobin {
-    #[cfg(test)]
-    pub(in super::super) fn set_by_fragment(&mut self) {
-        self.by_fragment = true;
+    /// Sets whether a turn is a fragment instead of a message.
+    pub(in super::super) fn set_by_fragment(&mut self, by_fragment: bool) {
+        self.by_fragment = by_fragment;
     }
 
     /// Returns true if the stream has no queued message.

@@ -14,7 +14,7 @@ impl Fixture {
         let Busy { queue, messages, .. } = fixture.out.busy.as_deref_mut().unwrap();
         queue.set_scheduler(messages, StreamScheduler::RoundRobin);
         if interleaves {
-            queue.interleave();
+            queue.set_interleaves(true);
         }
         fixture
     }

@@ -1,0 +1,138 @@
+//! Input: from an I-DATA chunk to the queue of readable messages (RFC 8260 section 2.2.3), and I-FORWARD-TSN.
+
+use strandline_wire::{IData, IForwardTsn};
+
+use super::Inbound;
+use super::arena::Arena;
+use super::forward::Cut;
+use super::interleaved::{Interleaved, Kind, Sink};
+use super::ordering::Barred;
+use super::receive::{DataOutcome, DropReason};
+use super::tsn_map::Place;
+use crate::number::{Mid, StreamId, Tsn};
+
+/// Expects I-DATA chunks, or DATA chunks. Nothing may have arrived.
+pub(crate) fn set_interleaved(inbound: &mut Inbound, interleaved: bool) {
+    inbound.interleaved = interleaved.then(Box::default);
+}
+
+/// Returns the streams of interleaved messages of which a part was delivered and the rest is missing.
+pub(crate) fn partly_delivered(inbound: &Inbound) -> Vec<StreamId> {
+    inbound.interleaved.as_ref().map_or_else(Vec::new, |interleaved| interleaved.partly_delivered())
+}
+
+/// Processes an I-DATA chunk. A message is delivered in parts once it has `partial_delivery_point` bytes and its turn
+/// has come.
+pub(crate) fn on_i_data(
+    inbound: &mut Inbound,
+    data: &IData<'_>,
+    arena: &mut Arena,
+    partial_delivery_point: u32,
+) -> DataOutcome {
+    if inbound.interleaved.is_none() {
+        return DataOutcome::Violation("I-DATA although it was not negotiated");
+    }
+    let place = match inbound.admit(data.tsn, data.payload, data.immediate) {
+        Ok(place) => place,
+        Err(outcome) => return outcome,
+    };
+    if inbound.order.has_waiting() && is_barred(inbound, data) {
+        inbound.sack.on_trouble();
+        return DataOutcome::Dropped(DropReason::Barred);
+    }
+    if data.stream.0 >= inbound.streams {
+        inbound.record(data.tsn, place);
+        return DataOutcome::InvalidStream;
+    }
+    let Inbound { interleaved: Some(interleaved), window, ready, map, .. } = inbound else {
+        return DataOutcome::Accepted { readable: false };
+    };
+    let kind = match interleaved.check(data) {
+        Ok(kind) => kind,
+        Err(why) => return DataOutcome::Violation(why),
+    };
+    match place {
+        Place::Next => map.advance(),
+        _ => map.insert_ahead(data.tsn),
+    }
+    let before = ready.len();
+    window.on_taken(data.payload.len());
+    if kind == Kind::Wanted {
+        interleaved.take(data, partial_delivery_point as usize, &mut Sink { window, arena, ready });
+    }
+    if inbound.ready.len() == before {
+        inbound.hand_over_part(usize::MAX);
+    }
+    DataOutcome::Accepted { readable: inbound.ready.len() > before }
+}
+
+/// True if a fragment must not be accepted before a reconfiguration is complete (RFC 6525), because it may be one of a
+/// message with the same numbers from before.
+#[cold]
+fn is_barred(inbound: &mut Inbound, data: &IData<'_>) -> bool {
+    let Inbound { order, map, interleaved: Some(interleaved), .. } = inbound else { return false };
+    match order.barred() {
+        None => false,
+        Some(Barred::Beyond(streams, last)) => data.tsn.is_after(*last) && streams.contains(data.stream),
+        // The peer begins anew only once everything from before has arrived.
+        Some(Barred::Past(_)) if data.unordered || interleaved.holds(data) => false,
+        Some(Barred::Past(overtaking)) => {
+            let next = interleaved.next(data.stream);
+            let is_next = data.tsn == map.cumulative().next();
+            if data.mid == next && is_next {
+                if data.mid == Mid(0) && data.stream.0 < inbound.streams {
+                    order.on_begun(data.stream, data.tsn);
+                }
+                return false;
+            }
+            data.mid.is_before(next) || !overtaking.precedes_number(data.mid.0, data.tsn)
+        }
+    }
+}
+
+/// Processes an I-FORWARD-TSN, as [`on_forward_tsn`](super::forward::on_forward_tsn) does a FORWARD TSN. Returns the
+/// messages that are cut off.
+pub(crate) fn on_i_forward_tsn(
+    inbound: &mut Inbound,
+    chunk: &IForwardTsn<'_>,
+    arena: &mut Arena,
+    partial_delivery_point: u32,
+) -> Vec<Cut> {
+    inbound.sack.on_chunk(false);
+    let mut cuts = Vec::new();
+    let (before, last) = (inbound.map.cumulative(), chunk.new_cumulative_tsn());
+    if inbound.map.has_gaps() || !last.is_after(before) {
+        // One that is out of date repeats what was acknowledged: the SACK may have been lost.
+        inbound.sack.on_trouble();
+    }
+    let tsns = last.distance_from(before);
+    let Inbound { interleaved: Some(interleaved), order, map, window, ready, streams, .. } = inbound else {
+        return cuts;
+    };
+    if !last.is_after(before) || (order.overtaking().is_some() && is_past(interleaved, chunk)) {
+        return cuts;
+    }
+    map.skip_to(last.next());
+    let mut sink = Sink { window, arena, ready };
+    for skipped in chunk.skipped().filter(|skipped| skipped.stream.0 < *streams) {
+        interleaved.skip(skipped, tsns, partial_delivery_point as usize, &mut sink, &mut cuts);
+    }
+    inbound.hand_over_part(usize::MAX);
+    cuts
+}
+
+/// True if the peer may have sent the chunk after a reset of all numbers that it has not answered yet (RFC 6525 section
+/// 5.1.4): its MIDs would be misunderstood. The peer repeats the chunk.
+fn is_past(interleaved: &Interleaved, chunk: &IForwardTsn<'_>) -> bool {
+    chunk
+        .skipped()
+        .any(|skipped| !skipped.unordered && skipped.mid.is_before(interleaved.next(skipped.stream)))
+}
+
+/// Sets the MIDs back to 0 as of the peer's TSN `first`: see [`go_on`](super::reconfigure::go_on).
+pub(super) fn go_on(inbound: &mut Inbound, first: Tsn) {
+    let Inbound { interleaved: Some(interleaved), order, .. } = inbound else { return };
+    let overtaking = order.overtaking();
+    let has_begun = |stream| overtaking.is_some_and(|overtaking| overtaking.has_begun(stream, first));
+    interleaved.go_on(first, has_begun);
+}

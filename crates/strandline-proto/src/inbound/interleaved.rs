@@ -1,0 +1,420 @@
+//! Messages in I-DATA chunks (RFC 8260): reassembly by MID and FSN, and order by MID.
+//!
+//! Messages of different streams arrive fragment by fragment in any mixture, and TSNs say nothing about which fragments
+//! belong together. A message is known by its stream, its U bit and its MID. Its fragments are joined from the first one
+//! on; those beyond a gap wait. A message whose turn has come is delivered in parts once it is long enough, several of
+//! different streams at a time, but of a stream only one ordered and one unordered message.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::{Bytes, BytesMut};
+use strandline_wire::IData;
+use strandline_wire::chunk::i_forward_tsn::SkippedMessage;
+
+use super::arena::Arena;
+use super::forward::Cut;
+use super::window::{HELD_COST, Window, message_cost};
+use crate::event::Message;
+use crate::number::{Fsn, Mid, Ppid, Ssn, StreamId, Tsn};
+use crate::reconfiguration::Streams;
+
+/// A description of the violation.
+type Violation = &'static str;
+
+/// Half of the MIDs: one further ahead is past (RFC 1982).
+const HALF: u32 = 1 << 31;
+
+/// The parts of the receiving half that take what is held or delivered.
+pub(super) struct Sink<'a> {
+    pub(super) window: &'a mut Window,
+    pub(super) arena: &'a mut Arena,
+    /// Readable messages.
+    pub(super) ready: &'a mut VecDeque<Message>,
+}
+
+impl Sink<'_> {
+    fn deliver(&mut self, message: Message) {
+        self.window.charge(message_cost(message.data.len()));
+        self.ready.push_back(message);
+    }
+}
+
+/// Identifies a message that is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    stream: StreamId,
+    unordered: bool,
+    mid: u32,
+}
+
+impl Key {
+    const fn of(data: &IData<'_>) -> Self {
+        Self { stream: data.stream, unordered: data.unordered, mid: data.mid.0 }
+    }
+}
+
+/// A message of which something is held: an incomplete one, or one that waits for its turn.
+#[derive(Debug)]
+struct Held {
+    /// Of the first fragment, once that has arrived.
+    ppid: Ppid,
+    /// The TSN of the first fragment in `data`.
+    first: Tsn,
+    /// The highest TSN that arrived.
+    latest: Tsn,
+    /// The fragments from the first one, or from the end of the part that was delivered, up to the first gap.
+    data: BytesMut,
+    /// The FSN after those.
+    next: Fsn,
+    /// True if no part was delivered.
+    begins: bool,
+    /// The fragments beyond a gap, by their FSNs. Exactly the next one is looked up, so their order does not matter.
+    beyond: BTreeMap<u32, (Tsn, Bytes)>,
+    /// The highest FSN that arrived.
+    highest: Fsn,
+    /// The FSN of the last fragment, once that has arrived.
+    last: Option<Fsn>,
+}
+
+impl Held {
+    fn new(data: &IData<'_>) -> Self {
+        Self {
+            ppid: Ppid(0),
+            first: data.tsn,
+            latest: data.tsn,
+            data: BytesMut::new(),
+            next: Fsn(0),
+            begins: true,
+            beyond: BTreeMap::new(),
+            highest: data.fsn,
+            last: None,
+        }
+    }
+
+    /// Checks that a fragment agrees with those that have arrived.
+    fn check(&self, data: &IData<'_>) -> Result<(), Violation> {
+        if data.fsn.distance_from(self.next) >= HALF || self.beyond.contains_key(&data.fsn.0) {
+            return Err("a fragment sequence number was used twice");
+        }
+        if self.last.is_some_and(|last| data.ending || data.fsn.is_after(last)) {
+            return Err("a message has a fragment beyond its last one");
+        }
+        if data.ending && self.highest.is_after(data.fsn) {
+            return Err("a message ends before its last fragment");
+        }
+        Ok(())
+    }
+
+    fn is_complete(&self) -> bool {
+        self.last.is_some_and(|last| last.next() == self.next)
+    }
+
+    /// Adds a fragment that agrees with the others. `at_once`: the message is delivered as soon as it is complete, so its
+    /// bytes may be cut out of a shared block.
+    fn add(&mut self, data: &IData<'_>, at_once: bool, sink: &mut Sink<'_>) {
+        if data.beginning {
+            self.ppid = data.ppid;
+        }
+        if data.tsn.is_after(self.latest) {
+            self.latest = data.tsn;
+        }
+        if data.fsn.is_after(self.highest) {
+            self.highest = data.fsn;
+        }
+        if data.ending {
+            self.last = Some(data.fsn);
+        }
+        if data.fsn != self.next {
+            sink.window.charge(data.payload.len() + HELD_COST);
+            self.beyond.insert(data.fsn.0, (data.tsn, Bytes::copy_from_slice(data.payload)));
+            return;
+        }
+        sink.window.charge(data.payload.len());
+        self.join(data.tsn, data.payload, at_once, sink.arena);
+        while let Some((tsn, fragment)) = self.beyond.remove(&self.next.0) {
+            sink.window.release(HELD_COST);
+            self.join(tsn, &fragment, at_once, sink.arena);
+        }
+    }
+
+    fn join(&mut self, tsn: Tsn, fragment: &[u8], at_once: bool, arena: &mut Arena) {
+        if self.data.is_empty() {
+            self.first = tsn;
+        }
+        if at_once {
+            arena.append(&mut self.data, fragment, 0);
+        } else {
+            self.data.extend_from_slice(fragment);
+        }
+        self.next = self.next.next();
+    }
+
+    /// Takes out what has been joined: the message, or a part of it.
+    fn take(&mut self, key: Key) -> Message {
+        let (begins, ends) = (core::mem::take(&mut self.begins), self.is_complete());
+        let data = core::mem::take(&mut self.data).freeze();
+        message(key, self.ppid, self.first, (begins, ends), data)
+    }
+
+    /// Returns what the window is charged for.
+    fn cost(&self) -> usize {
+        let beyond: usize = self.beyond.values().map(|(_, bytes)| bytes.len() + HELD_COST).sum();
+        HELD_COST + self.data.len() + beyond
+    }
+}
+
+/// Returns a message or a part of one. Its SSN is the low half of the MID, as RFC 6458 has room for no more.
+fn message(key: Key, ppid: Ppid, tsn: Tsn, (begins, ends): (bool, bool), data: Bytes) -> Message {
+    let Key { stream, unordered, mid } = key;
+    let ssn = if unordered { Ssn(0) } else { Ssn((mid & 0xffff) as u16) };
+    Message { stream, ssn, tsn, ppid, unordered, begins, ends, data }
+}
+
+/// The numbers of one stream.
+#[derive(Debug, Default)]
+struct Stream {
+    /// The MID of the next ordered message.
+    next: Mid,
+    /// The MIDs of the last ordered and the last unordered message that the peer gave up.
+    given_up: [Option<Mid>; 2],
+    /// The MID of the unordered message of which a part was delivered.
+    partly: Option<Mid>,
+}
+
+impl Stream {
+    /// True if the message is among those that were given up.
+    fn skips(&self, unordered: bool, mid: Mid) -> bool {
+        self.given_up[usize::from(unordered)].is_some_and(|last| mid.is_at_or_before(last))
+    }
+}
+
+/// What a fragment is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// One of a message that is expected.
+    Wanted,
+    /// One of a message that the peer gave up: it is acknowledged and dropped.
+    GivenUp,
+}
+
+/// The messages of an association that receives I-DATA.
+#[derive(Debug, Default)]
+pub(crate) struct Interleaved {
+    /// The streams that were used.
+    streams: BTreeMap<StreamId, Stream>,
+    messages: BTreeMap<Key, Held>,
+}
+
+impl Interleaved {
+    /// Checks that a fragment agrees with what has arrived.
+    pub(super) fn check(&self, data: &IData<'_>) -> Result<Kind, Violation> {
+        if let Some(held) = self.messages.get(&Key::of(data)) {
+            return held.check(data).map(|()| Kind::Wanted);
+        }
+        let Some(stream) = self.streams.get(&data.stream) else { return Ok(Kind::Wanted) };
+        if stream.skips(data.unordered, data.mid) {
+            return Ok(Kind::GivenUp);
+        }
+        if !data.unordered && data.mid.distance_from(stream.next) >= HALF {
+            return Err("a message identifier was used before");
+        }
+        Ok(Kind::Wanted)
+    }
+
+    /// Returns the MID of the stream's next ordered message.
+    pub(super) fn next(&self, stream: StreamId) -> Mid {
+        self.streams.get(&stream).map_or(Mid(0), |stream| stream.next)
+    }
+
+    /// True if something of the message is held.
+    pub(super) fn holds(&self, data: &IData<'_>) -> bool {
+        self.messages.contains_key(&Key::of(data))
+    }
+
+    /// Takes a fragment that is wanted, and delivers what it releases: messages, and parts of at least `point` bytes.
+    pub(super) fn take(&mut self, data: &IData<'_>, point: usize, sink: &mut Sink<'_>) {
+        let key = Key::of(data);
+        let at_once = data.unordered || data.mid == self.next(data.stream);
+        if data.beginning && data.ending && at_once {
+            let bytes = sink.arena.copy(data.payload).freeze();
+            sink.deliver(message(key, data.ppid, data.tsn, (true, true), bytes));
+            if !data.unordered {
+                self.advance(data.stream, point, sink);
+            }
+            return;
+        }
+        let held = self.messages.entry(key).or_insert_with(|| {
+            sink.window.charge(HELD_COST);
+            Held::new(data)
+        });
+        held.add(data, at_once, sink);
+        if at_once && self.hand_over(key, point, sink) && !data.unordered {
+            self.advance(data.stream, point, sink);
+        }
+    }
+
+    /// Delivers what there is of a message whose turn has come: all of it, or a part of at least `point` bytes. Returns
+    /// true if it is complete.
+    fn hand_over(&mut self, key: Key, point: usize, sink: &mut Sink<'_>) -> bool {
+        let Some(held) = self.messages.get_mut(&key) else { return false };
+        if held.is_complete() {
+            sink.window.release(held.cost());
+            sink.deliver(held.take(key));
+            self.messages.remove(&key);
+            if key.unordered
+                && let Some(stream) = self.streams.get_mut(&key.stream)
+            {
+                stream.partly.take_if(|mid| mid.0 == key.mid);
+            }
+            return true;
+        }
+        if held.data.len() >= point && !held.data.is_empty() && may_be_partial(&mut self.streams, key) {
+            sink.window.release(held.data.len());
+            sink.deliver(held.take(key));
+        }
+        false
+    }
+
+    /// Records that the stream's next message was delivered, and delivers those that waited for it.
+    fn advance(&mut self, stream: StreamId, point: usize, sink: &mut Sink<'_>) {
+        loop {
+            let state = self.streams.entry(stream).or_default();
+            state.next = state.next.next();
+            let key = Key { stream, unordered: false, mid: state.next.0 };
+            if !self.hand_over(key, point, sink) {
+                return;
+            }
+        }
+    }
+
+    /// Takes what there is of the longest message whose turn has come, because nothing else can free the buffer. The
+    /// window is not charged for it any more.
+    pub(super) fn take_longest(&mut self, window: &mut Window) -> Option<Message> {
+        let Self { streams, messages } = self;
+        let may_be_read = |key: &Key| match streams.get(&key.stream) {
+            Some(stream) if key.unordered => stream.partly.is_none_or(|mid| mid.0 == key.mid),
+            Some(stream) => stream.next.0 == key.mid,
+            None => key.unordered || key.mid == 0,
+        };
+        let readable = messages.iter_mut().filter(|(key, held)| !held.data.is_empty() && may_be_read(key));
+        let (key, held) = readable.max_by_key(|(_, held)| held.data.len())?;
+        window.release(held.data.len());
+        let part = held.take(*key);
+        let allowed = may_be_partial(streams, *key);
+        debug_assert!(allowed, "only such messages were considered");
+        Some(part)
+    }
+
+    /// Gives up the messages of a stream up to a MID that are incomplete, and delivers the others. `tsns` TSNs were
+    /// missing or waited. Adds to `cuts` the messages of which a part was delivered.
+    pub(super) fn skip(
+        &mut self,
+        skipped: SkippedMessage,
+        tsns: u32,
+        point: usize,
+        sink: &mut Sink<'_>,
+        cuts: &mut Vec<Cut>,
+    ) {
+        let SkippedMessage { stream, unordered, mid } = skipped;
+        let state = self.streams.entry(stream).or_default();
+        let from = if unordered { mid + (HALF + 1) } else { state.next };
+        // Each message has a TSN of its own. One that is behind was delivered or given up before.
+        if !unordered && mid.distance_from(from) >= tsns.min(HALF) {
+            return;
+        }
+        let given_up = &mut state.given_up[usize::from(unordered)];
+        if given_up.is_none_or(|last| mid.is_after(last)) {
+            *given_up = Some(mid);
+        }
+        while let Some((key, mut held)) = self.take_between(stream, unordered, from, mid) {
+            sink.window.release(held.cost());
+            if held.is_complete() {
+                sink.deliver(held.take(key));
+                continue;
+            }
+            if !held.begins {
+                cuts.push(Cut { stream, unread: sink.ready.len() });
+            }
+            if unordered && let Some(state) = self.streams.get_mut(&stream) {
+                state.partly.take_if(|mid| mid.0 == key.mid);
+            }
+        }
+        if !unordered && let Some(state) = self.streams.get_mut(&stream) {
+            state.next = mid;
+            self.advance(stream, point, sink);
+        }
+    }
+
+    /// Removes the first message of a stream from `from` to `to`, in serial order.
+    fn take_between(&mut self, stream: StreamId, unordered: bool, from: Mid, to: Mid) -> Option<(Key, Held)> {
+        let key = |mid| Key { stream, unordered, mid };
+        let first = |from: u32, to: u32| self.messages.range(key(from)..=key(to)).next().map(|(key, _)| *key);
+        let found = if from.0 <= to.0 {
+            first(from.0, to.0)
+        } else {
+            first(from.0, u32::MAX).or_else(|| first(0, to.0))
+        };
+        self.messages.remove_entry(&found?)
+    }
+
+    /// True if nothing is held.
+    pub(super) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// True if a message of one of these streams is held.
+    pub(super) fn has_messages_of(&self, streams: &Streams) -> bool {
+        self.messages.keys().any(|key| streams.contains(key.stream))
+    }
+
+    /// Returns the streams of messages of which a part was delivered and the rest is missing.
+    pub(super) fn partly_delivered(&self) -> Vec<StreamId> {
+        self.messages.iter().filter(|(_, held)| !held.begins).map(|(key, _)| key.stream).collect()
+    }
+
+    /// Sets the next MIDs of streams back to 0.
+    pub(super) fn reset(&mut self, streams: &Streams) {
+        self.streams.retain(|stream, _| !streams.contains(*stream));
+    }
+
+    /// Sets all MIDs back to 0, except on streams that have begun anew (`has_begun`), and drops the messages that were
+    /// sent before the TSN `first`.
+    pub(super) fn go_on(&mut self, first: Tsn, has_begun: impl Fn(StreamId) -> bool) {
+        self.messages.retain(|_, held| held.latest.is_at_or_after(first));
+        self.streams.retain(|stream, _| has_begun(*stream));
+    }
+
+    /// Returns what the window is charged for, in bytes.
+    pub(super) fn cost(&self) -> usize {
+        self.messages.values().map(Held::cost).sum()
+    }
+
+    /// Copies held messages out of shared blocks, so that they do not pin them while their sender pauses.
+    pub(super) fn release_idle(&mut self) {
+        for held in self.messages.values_mut() {
+            held.data = BytesMut::from(&*held.data);
+        }
+    }
+
+    /// Returns the heap bytes of the records, and of the held payload.
+    pub(super) fn heap_bytes(&self) -> (usize, usize) {
+        let (mut records, mut payload) =
+            (size_of::<Self>() + self.streams.len() * size_of::<(StreamId, Stream)>(), 0);
+        for held in self.messages.values() {
+            let beyond: usize = held.beyond.values().map(|(_, bytes)| bytes.len()).sum();
+            records += size_of::<(Key, Held)>() + held.beyond.len() * size_of::<(u32, Tsn, Bytes)>();
+            payload += held.data.len() + beyond;
+        }
+        (records, payload)
+    }
+}
+
+/// Records that a part of a message is delivered. Returns false without a change if the rest of another unordered message
+/// of its stream has to be delivered first.
+fn may_be_partial(streams: &mut BTreeMap<StreamId, Stream>, key: Key) -> bool {
+    if !key.unordered {
+        return true;
+    }
+    let partly = &mut streams.entry(key.stream).or_default().partly;
+    partly.get_or_insert(Mid(key.mid)).0 == key.mid
+}

@@ -1,0 +1,159 @@
+//! Numbers of I-DATA chunks (RFC 8260): MIDs of messages, and FSNs of their fragments.
+//!
+//! Only one message of a stream is sent at a time (section 2.2.2), since each stream's messages are sent in their order.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use strandline_wire::chunk::i_forward_tsn::{self, SkippedMessage};
+use strandline_wire::{DATA_CHUNK_HEADER_LEN, Data, I_DATA_CHUNK_HEADER_LEN, IData, PacketBuilder};
+
+use super::outstanding::Outstanding;
+use crate::number::{Fsn, Mid, StreamId, Tsn};
+use crate::reconfiguration::Streams;
+
+/// Bytes by which the header of I-DATA is longer than that of DATA. Congestion control does not count them.
+pub(super) const EXTRA_LEN: usize = I_DATA_CHUNK_HEADER_LEN - DATA_CHUNK_HEADER_LEN;
+
+/// A chunk to be written into a packet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outgoing<'a> {
+    pub(crate) data: Data<'a>,
+    /// Its numbers if it is sent as I-DATA.
+    pub(super) numbers: Option<(Mid, Fsn)>,
+}
+
+impl Outgoing<'_> {
+    /// Appends the chunk to a packet. Returns false without a change if it does not fit.
+    #[inline]
+    pub(crate) fn push(&self, packet: &mut PacketBuilder<'_>) -> bool {
+        match self.numbers {
+            None => packet.push(&self.data),
+            Some((mid, fsn)) => packet.push(&IData::of(self.data, mid, fsn)),
+        }
+    }
+}
+
+/// The numbers of a chunk that was sent.
+#[derive(Debug, Clone, Copy)]
+struct Numbers {
+    stream: StreamId,
+    unordered: bool,
+    mid: Mid,
+    fsn: Fsn,
+}
+
+/// The numbers of the sending half of an association that sends I-DATA.
+#[derive(Debug, Default)]
+pub(crate) struct Interleaving {
+    /// The next MIDs of the ordered and of the unordered messages of each stream that was used.
+    next: BTreeMap<StreamId, [Mid; 2]>,
+    /// The streams with a message that is partly sent: its MID, and the FSN of its next fragment.
+    open: BTreeMap<StreamId, (Mid, Fsn)>,
+    /// The numbers of chunks that may be outstanding, in the order of TSNs.
+    sent: VecDeque<Numbers>,
+    /// The TSN of the first one.
+    first: Tsn,
+}
+
+impl Interleaving {
+    /// Assigns the numbers of the chunk that gets the next TSN. `ends`: nothing of its message follows.
+    pub(super) fn assign(
+        &mut self,
+        outstanding: &Outstanding,
+        (stream, unordered): (StreamId, bool),
+        ends: bool,
+    ) -> (Mid, Fsn) {
+        let (mid, fsn) = self.open.get(&stream).copied().unwrap_or_else(|| {
+            let next = &mut self.next.entry(stream).or_default()[usize::from(unordered)];
+            (core::mem::replace(next, next.next()), Fsn(0))
+        });
+        if ends {
+            self.open.remove(&stream);
+        } else {
+            self.open.insert(stream, (mid, fsn.next()));
+        }
+        self.forget(outstanding);
+        self.sent.push_back(Numbers { stream, unordered, mid, fsn });
+        (mid, fsn)
+    }
+
+    /// Drops the numbers of chunks that are acknowledged for good.
+    fn forget(&mut self, outstanding: &Outstanding) {
+        let first = outstanding.cumulative_ack().next();
+        let gone = (first.distance_from(self.first) as usize).min(self.sent.len());
+        self.sent.drain(..gone);
+        self.first = first;
+    }
+
+    fn get(&self, tsn: Tsn) -> Option<&Numbers> {
+        self.sent.get(tsn.distance_from(self.first) as usize)
+    }
+
+    /// Returns the numbers of an outstanding chunk.
+    pub(super) fn of(&self, tsn: Tsn) -> Option<(Mid, Fsn)> {
+        self.get(tsn).map(|numbers| (numbers.mid, numbers.fsn))
+    }
+
+    /// Returns the abandoned message of an outstanding chunk.
+    pub(super) fn skipped(&self, tsn: Tsn) -> Option<SkippedMessage> {
+        let Numbers { stream, unordered, mid, .. } = *self.get(tsn)?;
+        Some(SkippedMessage { stream, unordered, mid })
+    }
+
+    /// Sets the MIDs of streams back to 0 (section 2.3.2).
+    pub(super) fn reset(&mut self, streams: &Streams) {
+        self.next.retain(|stream, _| !streams.contains(*stream));
+    }
+
+    /// Handles a reset of all TSNs, with nothing outstanding.
+    pub(super) fn renumber(&mut self) {
+        self.reset(&Streams::All);
+        self.sent.clear();
+    }
+
+    /// True if the next MIDs of all these streams are 0.
+    pub(super) fn are_zero(&self, streams: &Streams) -> bool {
+        self.next.iter().all(|(stream, next)| !streams.contains(*stream) || *next == [Mid(0); 2])
+    }
+
+    /// Frees what is not needed while nothing is outstanding.
+    pub(super) fn release_idle(&mut self) {
+        self.sent = VecDeque::new();
+    }
+
+    /// Returns the heap bytes.
+    pub(super) fn heap_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.next.len() * size_of::<(StreamId, [Mid; 2])>()
+            + self.open.len() * size_of::<(StreamId, (Mid, Fsn))>()
+            + self.sent.capacity() * size_of::<Numbers>()
+    }
+}
+
+/// The messages that an I-FORWARD-TSN names: the last one of each stream, ordered and unordered.
+#[derive(Debug, Default)]
+pub(super) struct SkippedMessages(BTreeMap<(StreamId, bool), Mid>);
+
+impl SkippedMessages {
+    /// Adds a message; those of a stream are added in their order. Returns false without a change if there would be
+    /// more than `max` entries.
+    pub(super) fn add(&mut self, message: SkippedMessage, max: usize) -> bool {
+        let key = (message.stream, message.unordered);
+        if self.0.len() >= max && !self.0.contains_key(&key) {
+            return false;
+        }
+        self.0.insert(key, message.mid);
+        true
+    }
+
+    /// Appends the chunk.
+    pub(super) fn write(&self, packet: &mut PacketBuilder<'_>, point: Tsn) -> bool {
+        let entries = self.0.iter();
+        let entries = entries.map(|((stream, unordered), mid)| SkippedMessage {
+            stream: *stream,
+            unordered: *unordered,
+            mid: *mid,
+        });
+        i_forward_tsn::write(packet, point, entries)
+    }
+}
