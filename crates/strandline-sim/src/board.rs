@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 use strandline_proto::config::Recovery;
 use strandline_proto::time::Time;
 use strandline_wire::chunk::{Chunk, kind};
-use strandline_wire::{Data, Packet, Tsn};
+use strandline_wire::{Data, IData, Packet, RawChunk, Ssn, Tsn};
 
 use self::behind::BehindGaps;
 use self::late::Late;
@@ -148,6 +148,18 @@ pub(crate) struct Board {
     renumbered: Renumbered,
 }
 
+/// Returns the DATA chunk, or what an I-DATA chunk has in common with one: its numbers within streams are those of the
+/// ledger.
+pub(crate) fn data_in<'a>(chunk: &RawChunk<'a>) -> Option<Data<'a>> {
+    match chunk.parse().ok()? {
+        Chunk::Data(data) => Some(data),
+        Chunk::IData(IData {
+            tsn, stream, ppid, unordered, beginning, ending, immediate, payload, ..
+        }) => Some(Data { tsn, stream, ssn: Ssn(0), ppid, unordered, beginning, ending, immediate, payload }),
+        _ => None,
+    }
+}
+
 impl Board {
     /// Handles a change of the peer's tag before a packet is sent. After a restart of the peer TSNs begin anew. If
     /// both sides have sent an INIT and the other one counts (RFC 9260 section 5.2.4 action B), they continue, and
@@ -163,10 +175,7 @@ impl Board {
         if self.earlier.is_none() {
             return;
         }
-        let next = packet.chunks().flatten().find_map(|chunk| match chunk.parse() {
-            Ok(Chunk::Data(data)) => Some(data.tsn),
-            _ => None,
-        });
+        let next = packet.chunks().flatten().find_map(|chunk| data_in(&chunk)).map(|data| data.tsn);
         let Some((next, (first, mut chunks))) = next.and_then(|next| Some((next, self.earlier.take()?)))
         else {
             return;
@@ -192,11 +201,12 @@ impl Board {
         let mut any = false;
         self.renumbered.on_packet(packet, true);
         for chunk in packet.chunks().flatten() {
+            if let Some(data) = data_in(&chunk) {
+                any = true;
+                self.on_data(now, &data, to, set_up, recovery)?;
+                continue;
+            }
             match chunk.parse() {
-                Ok(Chunk::Data(data)) => {
-                    any = true;
-                    self.on_data(now, &data, to, set_up, recovery)?;
-                }
                 Ok(Chunk::Cwr(cwr)) => {
                     let told = self.told.filter(|(tsn, _)| *tsn == cwr.lowest_tsn);
                     self.answered = told.and_then(|(_, sent_at)| sent_at).or(self.answered);

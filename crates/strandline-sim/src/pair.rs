@@ -10,7 +10,7 @@ use strandline_proto::config::EndpointConfig;
 use strandline_proto::endpoint::{Connect, Endpoint};
 use strandline_proto::event::{AssociationId, Datagram, Event, Message, SendInfo, Transmit};
 use strandline_proto::time::Time;
-use strandline_wire::{Chunk, Data, PACKET_LEN_MAX, Packet, PacketBuilder, StreamId};
+use strandline_wire::{Chunk, Data, IData, PACKET_LEN_MAX, Packet, PacketBuilder, StreamId};
 
 use crate::network::{CONGESTION_EXPERIENCED, Carried, DATAGRAM_BUFFER_LEN, ECN_CAPABLE, Network};
 use crate::random::Random;
@@ -568,6 +568,7 @@ fn without_i_bits(bytes: &Bytes) -> Bytes {
     for raw in packet.chunks().flatten() {
         let pushed = match raw.parse() {
             Ok(Chunk::Data(data)) => builder.push(&Data { immediate: false, ..data }),
+            Ok(Chunk::IData(data)) => builder.push(&IData { immediate: false, ..data }),
             _ => builder.push(&raw),
         };
         assert!(pushed, "it was a packet");

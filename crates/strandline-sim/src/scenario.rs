@@ -207,6 +207,9 @@ impl Scenario {
         if plans::give_up(&mut hosts, seed) {
             names.push("partial reliability");
         }
+        if plans::interleave(&mut hosts, seed) {
+            names.push("interleaving");
+        }
         let links = config::link(&features, &mut random);
         let special_links = config::special_links(&features, &hosts, &links, &mut random);
         let faults = faults::faults(&features, &hosts, calm_at, &mut random);

@@ -12,10 +12,9 @@ use strandline_proto::endpoint::Endpoint;
 use strandline_proto::event::AssociationId;
 use strandline_proto::stats::{PathStatus, Reachability, Status};
 use strandline_proto::time::Time;
-use strandline_wire::chunk::kind;
-use strandline_wire::{Chunk, Packet, Tsn};
+use strandline_wire::{Packet, Tsn};
 
-use crate::board::Board;
+use crate::board::{Board, data_in};
 use crate::bounds::{Bounds, Events, Step};
 use crate::network::Carried;
 use crate::violation::{Violation, demand};
@@ -264,10 +263,10 @@ impl Watch {
         let mut next = memory.board.next_tsn();
         let known = memory.board.on_departure(now, &packet, to, recovery);
         known.map_err(|Violation(what)| Violation(format!("{:?}: {what}", before.id)))?;
-        let chunks = packet.chunks().flatten().filter(|chunk| chunk.kind == kind::DATA).count();
+        let chunks = packet.chunks().flatten().filter(|chunk| data_in(chunk).is_some()).count();
         before.overfull |= datagram.fragment.is_some() && chunks > 1;
         for chunk in packet.chunks().flatten() {
-            let Ok(Chunk::Data(data)) = chunk.parse() else { continue };
+            let Some(data) = data_in(&chunk) else { continue };
             if next.is_none_or(|next| !data.tsn.is_before(next)) {
                 next = Some(data.tsn.next());
                 *before.new_bytes.entry(to).or_default() += data.payload.len() as u32;

@@ -8,17 +8,16 @@ use super::forward::Cut;
 use super::interleaved::{Interleaved, Kind, Sink};
 use super::ordering::Barred;
 use super::receive::{DataOutcome, DropReason};
-use super::tsn_map::Place;
 use crate::number::{Mid, StreamId, Tsn};
 
 /// Expects I-DATA chunks, or DATA chunks. Nothing may have arrived.
 pub(crate) fn set_interleaved(inbound: &mut Inbound, interleaved: bool) {
-    inbound.interleaved = interleaved.then(Box::default);
+    inbound.order.set_interleaved(interleaved);
 }
 
 /// Returns the streams of interleaved messages of which a part was delivered and the rest is missing.
 pub(crate) fn partly_delivered(inbound: &Inbound) -> Vec<StreamId> {
-    inbound.interleaved.as_ref().map_or_else(Vec::new, |interleaved| interleaved.partly_delivered())
+    inbound.order.interleaved().map_or_else(Vec::new, Interleaved::partly_delivered)
 }
 
 /// Processes an I-DATA chunk. A message is delivered in parts once it has `partial_delivery_point` bytes and its turn
@@ -29,14 +28,14 @@ pub(crate) fn on_i_data(
     arena: &mut Arena,
     partial_delivery_point: u32,
 ) -> DataOutcome {
-    if inbound.interleaved.is_none() {
+    if inbound.order.interleaved().is_none() {
         return DataOutcome::Violation("I-DATA although it was not negotiated");
     }
     let place = match inbound.admit(data.tsn, data.payload, data.immediate) {
         Ok(place) => place,
         Err(outcome) => return outcome,
     };
-    if inbound.order.has_waiting() && is_barred(inbound, data) {
+    if is_barred(inbound, data) {
         inbound.sack.on_trouble();
         return DataOutcome::Dropped(DropReason::Barred);
     }
@@ -44,20 +43,19 @@ pub(crate) fn on_i_data(
         inbound.record(data.tsn, place);
         return DataOutcome::InvalidStream;
     }
-    let Inbound { interleaved: Some(interleaved), window, ready, map, .. } = inbound else {
-        return DataOutcome::Accepted { readable: false };
-    };
-    let kind = match interleaved.check(data) {
-        Ok(kind) => kind,
-        Err(why) => return DataOutcome::Violation(why),
-    };
-    match place {
-        Place::Next => map.advance(),
-        _ => map.insert_ahead(data.tsn),
+    match inbound.order.interleaved().map(|interleaved| interleaved.check(data)) {
+        Some(Err(why)) => return DataOutcome::Violation(why),
+        Some(Ok(Kind::Wanted)) => {}
+        Some(Ok(Kind::GivenUp)) | None => {
+            inbound.record(data.tsn, place);
+            return DataOutcome::Accepted { readable: false };
+        }
     }
+    inbound.record(data.tsn, place);
+    inbound.window.on_taken(data.payload.len());
+    let Inbound { order, window, ready, .. } = inbound;
     let before = ready.len();
-    window.on_taken(data.payload.len());
-    if kind == Kind::Wanted {
+    if let Some(interleaved) = order.interleaved_mut() {
         interleaved.take(data, partial_delivery_point as usize, &mut Sink { window, arena, ready });
     }
     if inbound.ready.len() == before {
@@ -68,25 +66,36 @@ pub(crate) fn on_i_data(
 
 /// True if a fragment must not be accepted before a reconfiguration is complete (RFC 6525), because it may be one of a
 /// message with the same numbers from before.
-#[cold]
 fn is_barred(inbound: &mut Inbound, data: &IData<'_>) -> bool {
-    let Inbound { order, map, interleaved: Some(interleaved), .. } = inbound else { return false };
-    match order.barred() {
-        None => false,
-        Some(Barred::Beyond(streams, last)) => data.tsn.is_after(*last) && streams.contains(data.stream),
-        // The peer begins anew only once everything from before has arrived.
-        Some(Barred::Past(_)) if data.unordered || interleaved.holds(data) => false,
-        Some(Barred::Past(overtaking)) => {
-            let next = interleaved.next(data.stream);
-            let is_next = data.tsn == map.cumulative().next();
-            if data.mid == next && is_next {
-                if data.mid == Mid(0) && data.stream.0 < inbound.streams {
-                    order.on_begun(data.stream, data.tsn);
-                }
-                return false;
-            }
-            data.mid.is_before(next) || !overtaking.precedes_number(data.mid.0, data.tsn)
+    let Inbound { order, map, .. } = inbound;
+    let overtaking = match order.barred() {
+        None => return false,
+        Some(Barred::Beyond(streams, last)) => {
+            return data.tsn.is_after(*last) && streams.contains(data.stream);
         }
+        Some(Barred::Past(overtaking)) => overtaking,
+    };
+    let Some(interleaved) = order.interleaved() else { return false };
+    // The peer begins anew only once everything from before has arrived.
+    if data.unordered || interleaved.holds(data) {
+        return false;
+    }
+    let next = interleaved.next(data.stream);
+    if data.mid != next || data.tsn != map.cumulative().next() {
+        return data.mid.is_before(next) || !overtaking.precedes_number(data.mid.0, data.tsn);
+    }
+    if data.mid == Mid(0) && data.stream.0 < inbound.streams {
+        order.on_begun(data.stream, data.tsn);
+    }
+    false
+}
+
+/// Delivers what there is of the longest message whose turn has come.
+#[cold]
+pub(super) fn hand_over_longest(inbound: &mut Inbound) {
+    let Inbound { order, window, .. } = inbound;
+    if let Some(part) = order.interleaved_mut().and_then(|interleaved| interleaved.take_longest(window)) {
+        inbound.make_ready(part);
     }
 }
 
@@ -106,13 +115,12 @@ pub(crate) fn on_i_forward_tsn(
         inbound.sack.on_trouble();
     }
     let tsns = last.distance_from(before);
-    let Inbound { interleaved: Some(interleaved), order, map, window, ready, streams, .. } = inbound else {
-        return cuts;
-    };
-    if !last.is_after(before) || (order.overtaking().is_some() && is_past(interleaved, chunk)) {
+    if !last.is_after(before) || is_past(inbound, chunk) {
         return cuts;
     }
-    map.skip_to(last.next());
+    inbound.map.skip_to(last.next());
+    let Inbound { order, window, ready, streams, .. } = inbound;
+    let Some(interleaved) = order.interleaved_mut() else { return cuts };
     let mut sink = Sink { window, arena, ready };
     for skipped in chunk.skipped().filter(|skipped| skipped.stream.0 < *streams) {
         interleaved.skip(skipped, tsns, partial_delivery_point as usize, &mut sink, &mut cuts);
@@ -123,16 +131,19 @@ pub(crate) fn on_i_forward_tsn(
 
 /// True if the peer may have sent the chunk after a reset of all numbers that it has not answered yet (RFC 6525 section
 /// 5.1.4): its MIDs would be misunderstood. The peer repeats the chunk.
-fn is_past(interleaved: &Interleaved, chunk: &IForwardTsn<'_>) -> bool {
-    chunk
-        .skipped()
-        .any(|skipped| !skipped.unordered && skipped.mid.is_before(interleaved.next(skipped.stream)))
+fn is_past(inbound: &Inbound, chunk: &IForwardTsn<'_>) -> bool {
+    let Some(interleaved) = inbound.order.interleaved().filter(|_| inbound.order.overtaking().is_some())
+    else {
+        return false;
+    };
+    let mut ordered = chunk.skipped().filter(|skipped| !skipped.unordered);
+    ordered.any(|skipped| skipped.mid.is_before(interleaved.next(skipped.stream)))
 }
 
 /// Sets the MIDs back to 0 as of the peer's TSN `first`: see [`go_on`](super::reconfigure::go_on).
 pub(super) fn go_on(inbound: &mut Inbound, first: Tsn) {
-    let Inbound { interleaved: Some(interleaved), order, .. } = inbound else { return };
-    let overtaking = order.overtaking();
-    let has_begun = |stream| overtaking.is_some_and(|overtaking| overtaking.has_begun(stream, first));
-    interleaved.go_on(first, has_begun);
+    let begun = inbound.order.overtaking().map(|overtaking| overtaking.begun_from(first)).unwrap_or_default();
+    if let Some(interleaved) = inbound.order.interleaved_mut() {
+        interleaved.go_on(first, |stream| begun.contains(&stream));
+    }
 }

@@ -170,24 +170,6 @@ fn message(key: Key, ppid: Ppid, tsn: Tsn, (begins, ends): (bool, bool), data: B
     Message { stream, ssn, tsn, ppid, unordered, begins, ends, data }
 }
 
-/// The numbers of one stream.
-#[derive(Debug, Default)]
-struct Stream {
-    /// The MID of the next ordered message.
-    next: Mid,
-    /// The MIDs of the last ordered and the last unordered message that the peer gave up.
-    given_up: [Option<Mid>; 2],
-    /// The MID of the unordered message of which a part was delivered.
-    partly: Option<Mid>,
-}
-
-impl Stream {
-    /// True if the message is among those that were given up.
-    fn skips(&self, unordered: bool, mid: Mid) -> bool {
-        self.given_up[usize::from(unordered)].is_some_and(|last| mid.is_at_or_before(last))
-    }
-}
-
 /// What a fragment is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -197,12 +179,22 @@ pub(super) enum Kind {
     GivenUp,
 }
 
+/// Maximum number of streams of which it is remembered that an unordered message was given up. A fragment that arrives
+/// later is held until the association ends if its stream is forgotten.
+const GIVEN_UP_MAX: usize = 1024;
+
 /// The messages of an association that receives I-DATA.
 #[derive(Debug, Default)]
 pub(crate) struct Interleaved {
-    /// The streams that were used.
-    streams: BTreeMap<StreamId, Stream>,
     messages: BTreeMap<Key, Held>,
+    /// The MID of the next ordered message on each stream that was used: up to 65,536 entries of 8 bytes.
+    next: BTreeMap<StreamId, Mid>,
+    /// The streams with an unordered message of which a part was delivered, and its MID.
+    partly: BTreeMap<StreamId, Mid>,
+    /// The MID of the last unordered message that was given up on a stream.
+    given_up: BTreeMap<StreamId, Mid>,
+    /// True if ordered messages were given up.
+    skips: bool,
 }
 
 impl Interleaved {
@@ -211,19 +203,21 @@ impl Interleaved {
         if let Some(held) = self.messages.get(&Key::of(data)) {
             return held.check(data).map(|()| Kind::Wanted);
         }
-        let Some(stream) = self.streams.get(&data.stream) else { return Ok(Kind::Wanted) };
-        if stream.skips(data.unordered, data.mid) {
-            return Ok(Kind::GivenUp);
+        if data.unordered {
+            let last = self.given_up.get(&data.stream);
+            let skipped = last.is_some_and(|last| data.mid.is_at_or_before(*last));
+            return Ok(if skipped { Kind::GivenUp } else { Kind::Wanted });
         }
-        if !data.unordered && data.mid.distance_from(stream.next) >= HALF {
-            return Err("a message identifier was used before");
+        match data.mid.distance_from(self.next(data.stream)) < HALF {
+            true => Ok(Kind::Wanted),
+            false if self.skips => Ok(Kind::GivenUp),
+            false => Err("a message identifier was used before"),
         }
-        Ok(Kind::Wanted)
     }
 
     /// Returns the MID of the stream's next ordered message.
     pub(super) fn next(&self, stream: StreamId) -> Mid {
-        self.streams.get(&stream).map_or(Mid(0), |stream| stream.next)
+        self.next.get(&stream).copied().unwrap_or_default()
     }
 
     /// True if something of the message is held.
@@ -261,14 +255,10 @@ impl Interleaved {
             sink.window.release(held.cost());
             sink.deliver(held.take(key));
             self.messages.remove(&key);
-            if key.unordered
-                && let Some(stream) = self.streams.get_mut(&key.stream)
-            {
-                stream.partly.take_if(|mid| mid.0 == key.mid);
-            }
+            self.forget_part(key);
             return true;
         }
-        if held.data.len() >= point && !held.data.is_empty() && may_be_partial(&mut self.streams, key) {
+        if held.data.len() >= point && !held.data.is_empty() && may_be_partial(&mut self.partly, key) {
             sink.window.release(held.data.len());
             sink.deliver(held.take(key));
         }
@@ -278,9 +268,9 @@ impl Interleaved {
     /// Records that the stream's next message was delivered, and delivers those that waited for it.
     fn advance(&mut self, stream: StreamId, point: usize, sink: &mut Sink<'_>) {
         loop {
-            let state = self.streams.entry(stream).or_default();
-            state.next = state.next.next();
-            let key = Key { stream, unordered: false, mid: state.next.0 };
+            let next = self.next.entry(stream).or_default();
+            *next = next.next();
+            let key = Key { stream, unordered: false, mid: next.0 };
             if !self.hand_over(key, point, sink) {
                 return;
             }
@@ -290,17 +280,16 @@ impl Interleaved {
     /// Takes what there is of the longest message whose turn has come, because nothing else can free the buffer. The
     /// window is not charged for it any more.
     pub(super) fn take_longest(&mut self, window: &mut Window) -> Option<Message> {
-        let Self { streams, messages } = self;
-        let may_be_read = |key: &Key| match streams.get(&key.stream) {
-            Some(stream) if key.unordered => stream.partly.is_none_or(|mid| mid.0 == key.mid),
-            Some(stream) => stream.next.0 == key.mid,
-            None => key.unordered || key.mid == 0,
+        let Self { messages, next, partly, .. } = self;
+        let may_be_read = |key: &Key| match key.unordered {
+            true => partly.get(&key.stream).is_none_or(|mid| mid.0 == key.mid),
+            false => next.get(&key.stream).map_or(0, |next| next.0) == key.mid,
         };
         let readable = messages.iter_mut().filter(|(key, held)| !held.data.is_empty() && may_be_read(key));
         let (key, held) = readable.max_by_key(|(_, held)| held.data.len())?;
         window.release(held.data.len());
         let part = held.take(*key);
-        let allowed = may_be_partial(streams, *key);
+        let allowed = may_be_partial(partly, *key);
         debug_assert!(allowed, "only such messages were considered");
         Some(part)
     }
@@ -316,15 +305,14 @@ impl Interleaved {
         cuts: &mut Vec<Cut>,
     ) {
         let SkippedMessage { stream, unordered, mid } = skipped;
-        let state = self.streams.entry(stream).or_default();
-        let from = if unordered { mid + (HALF + 1) } else { state.next };
-        // Each message has a TSN of its own. One that is behind was delivered or given up before.
-        if !unordered && mid.distance_from(from) >= tsns.min(HALF) {
+        let from = if unordered { mid + (HALF + 1) } else { self.next(stream) };
+        if unordered {
+            self.give_up_unordered(stream, mid);
+        } else if mid.distance_from(from) >= tsns.min(HALF) {
+            // Each message has a TSN of its own. One that is behind was delivered or given up before.
             return;
-        }
-        let given_up = &mut state.given_up[usize::from(unordered)];
-        if given_up.is_none_or(|last| mid.is_after(last)) {
-            *given_up = Some(mid);
+        } else {
+            self.skips = true;
         }
         while let Some((key, mut held)) = self.take_between(stream, unordered, from, mid) {
             sink.window.release(held.cost());
@@ -335,13 +323,29 @@ impl Interleaved {
             if !held.begins {
                 cuts.push(Cut { stream, unread: sink.ready.len() });
             }
-            if unordered && let Some(state) = self.streams.get_mut(&stream) {
-                state.partly.take_if(|mid| mid.0 == key.mid);
-            }
+            self.forget_part(key);
         }
-        if !unordered && let Some(state) = self.streams.get_mut(&stream) {
-            state.next = mid;
+        if !unordered {
+            self.next.insert(stream, mid);
             self.advance(stream, point, sink);
+        }
+    }
+
+    /// Remembers that unordered messages of a stream up to a MID were given up.
+    fn give_up_unordered(&mut self, stream: StreamId, mid: Mid) {
+        if self.given_up.len() >= GIVEN_UP_MAX && !self.given_up.contains_key(&stream) {
+            self.given_up.pop_first();
+        }
+        let last = self.given_up.entry(stream).or_insert(mid);
+        if mid.is_after(*last) {
+            *last = mid;
+        }
+    }
+
+    /// Records that no further part of a message will be delivered.
+    fn forget_part(&mut self, key: Key) {
+        if key.unordered && self.partly.get(&key.stream).is_some_and(|mid| mid.0 == key.mid) {
+            self.partly.remove(&key.stream);
         }
     }
 
@@ -374,14 +378,20 @@ impl Interleaved {
 
     /// Sets the next MIDs of streams back to 0.
     pub(super) fn reset(&mut self, streams: &Streams) {
-        self.streams.retain(|stream, _| !streams.contains(*stream));
+        self.next.retain(|stream, _| !streams.contains(*stream));
+        self.given_up.retain(|stream, _| !streams.contains(*stream));
     }
 
     /// Sets all MIDs back to 0, except on streams that have begun anew (`has_begun`), and drops the messages that were
     /// sent before the TSN `first`.
     pub(super) fn go_on(&mut self, first: Tsn, has_begun: impl Fn(StreamId) -> bool) {
         self.messages.retain(|_, held| held.latest.is_at_or_after(first));
-        self.streams.retain(|stream, _| has_begun(*stream));
+        let messages = &self.messages;
+        let holds =
+            |stream: StreamId, mid: Mid| messages.contains_key(&Key { stream, unordered: true, mid: mid.0 });
+        self.partly.retain(|stream, mid| holds(*stream, *mid));
+        self.next.retain(|stream, _| has_begun(*stream));
+        self.given_up.clear();
     }
 
     /// Returns what the window is charged for, in bytes.
@@ -398,8 +408,8 @@ impl Interleaved {
 
     /// Returns the heap bytes of the records, and of the held payload.
     pub(super) fn heap_bytes(&self) -> (usize, usize) {
-        let (mut records, mut payload) =
-            (size_of::<Self>() + self.streams.len() * size_of::<(StreamId, Stream)>(), 0);
+        let numbers = self.next.len() + self.partly.len() + self.given_up.len();
+        let (mut records, mut payload) = (size_of::<Self>() + numbers * size_of::<(StreamId, Mid)>(), 0);
         for held in self.messages.values() {
             let beyond: usize = held.beyond.values().map(|(_, bytes)| bytes.len()).sum();
             records += size_of::<(Key, Held)>() + held.beyond.len() * size_of::<(u32, Tsn, Bytes)>();
@@ -411,10 +421,6 @@ impl Interleaved {
 
 /// Records that a part of a message is delivered. Returns false without a change if the rest of another unordered message
 /// of its stream has to be delivered first.
-fn may_be_partial(streams: &mut BTreeMap<StreamId, Stream>, key: Key) -> bool {
-    if !key.unordered {
-        return true;
-    }
-    let partly = &mut streams.entry(key.stream).or_default().partly;
-    partly.get_or_insert(Mid(key.mid)).0 == key.mid
+fn may_be_partial(partly: &mut BTreeMap<StreamId, Mid>, key: Key) -> bool {
+    !key.unordered || partly.entry(key.stream).or_insert(Mid(key.mid)).0 == key.mid
 }

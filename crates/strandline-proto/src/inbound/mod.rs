@@ -40,7 +40,6 @@ use strandline_wire::chunk::sack as chunk;
 
 pub(crate) use self::arena::Arena;
 use self::flow::{EVERY_MIN, Flow, SACK_DELAY_MIN};
-use self::interleaved::Interleaved;
 pub(crate) use self::ordering::Barred;
 use self::ordering::StreamOrder;
 use self::reassembly::Reassembly;
@@ -120,8 +119,6 @@ pub(crate) struct Inbound {
     ready: VecDeque<Message>,
     order: StreamOrder,
     reassembly: Reassembly,
-    /// What was received in I-DATA chunks, if these are sent instead of DATA.
-    interleaved: Option<Box<Interleaved>>,
     sack: SackPolicy,
     window: Window,
     /// Allocated by the first duplicate, and once data arrives in volume.
@@ -140,7 +137,6 @@ impl Inbound {
             ready: VecDeque::new(),
             order: StreamOrder::default(),
             reassembly: Reassembly::default(),
-            interleaved: None,
             sack: SackPolicy::new(),
             window: Window::new(receive_buffer),
             flow: None,
@@ -182,7 +178,7 @@ impl Inbound {
         if self.map.has_gaps() {
             return Some("shutdown while DATA is missing: a TSN below the highest one has not arrived");
         }
-        let held = self.interleaved.as_ref().is_some_and(|interleaved| !interleaved.is_empty());
+        let held = self.order.interleaved().is_some_and(|interleaved| !interleaved.is_empty());
         if held || !self.reassembly.is_empty() {
             return Some("shutdown in the middle of a message: its last fragment has not arrived");
         }
@@ -426,7 +422,7 @@ impl Inbound {
         self.order.release_idle();
         self.ready.shrink_to_fit();
         self.reassembly.release_idle(self.map.cumulative());
-        if let Some(interleaved) = &mut self.interleaved {
+        if let Some(interleaved) = self.order.interleaved_mut() {
             interleaved.release_idle();
         }
     }
@@ -436,7 +432,7 @@ impl Inbound {
     pub(crate) fn memory(&self) -> InboundMemory {
         let (reassembly, fragments) = self.reassembly.heap_bytes();
         let (interleaved, parts) =
-            self.interleaved.as_ref().map_or((0, 0), |interleaved| interleaved.heap_bytes());
+            self.order.interleaved().map_or((0, 0), |interleaved| interleaved.heap_bytes());
         let (ordering, waiting) = self.order.heap_bytes();
         let ready: usize = self.ready.iter().map(|message| message.data.len()).sum();
         InboundMemory {

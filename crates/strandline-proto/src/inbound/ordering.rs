@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::interleaved::Interleaved;
 use crate::event::Message;
 use crate::number::{Ssn, StreamId, Tsn};
 use crate::reconfiguration::Streams;
@@ -26,6 +27,8 @@ struct Waiting {
     messages: BTreeMap<(StreamId, u16), Message>,
     /// Messages that are not accepted yet, because the peer reconfigures streams.
     barred: Option<Barred>,
+    /// What was received in I-DATA chunks, if these are sent instead of DATA. Their messages have an order of their own.
+    interleaved: Option<Box<Interleaved>>,
 }
 
 /// Messages of the peer that must not be accepted before a reconfiguration is complete (RFC 6525).
@@ -66,9 +69,10 @@ impl Overtaking {
         number >= tsn.distance_from(self.since)
     }
 
-    /// True if the stream has begun anew with the peer's first TSN after the reset or a later one.
-    pub(super) fn has_begun(&self, stream: StreamId, first: Tsn) -> bool {
-        self.begun.get(&stream).is_some_and(|tsn| tsn.is_at_or_after(first))
+    /// Returns the streams that have begun anew with the peer's first TSN after the reset or a later one.
+    pub(super) fn begun_from(&self, first: Tsn) -> Vec<StreamId> {
+        let after = self.begun.iter().filter(|(_, tsn)| tsn.is_at_or_after(first));
+        after.map(|(stream, _)| *stream).collect()
     }
 }
 
@@ -105,10 +109,30 @@ impl StreamOrder {
         self.numbers.take(stream);
     }
 
-    /// True if a message waits, or some are barred: a message needs a closer look even if its turn has come.
+    /// True if a message waits, some are barred, or none may arrive in DATA chunks: a message needs a closer look even if
+    /// its turn has come.
     #[inline]
     pub(super) fn has_waiting(&self) -> bool {
-        self.numbers.state().is_some_and(|waiting| !waiting.messages.is_empty() || waiting.barred.is_some())
+        self.numbers.state().is_some_and(|waiting| {
+            !waiting.messages.is_empty() || waiting.barred.is_some() || waiting.interleaved.is_some()
+        })
+    }
+
+    /// Expects messages in I-DATA chunks, or in DATA chunks. Nothing may have arrived.
+    pub(super) fn set_interleaved(&mut self, interleaved: bool) {
+        if interleaved || self.numbers.state().is_some() {
+            self.numbers.state_or_default().interleaved = interleaved.then(Box::default);
+        }
+    }
+
+    /// Returns what was received in I-DATA chunks, if these are expected.
+    pub(super) fn interleaved(&self) -> Option<&Interleaved> {
+        self.numbers.state()?.interleaved.as_deref()
+    }
+
+    /// Returns what was received in I-DATA chunks, if these are expected.
+    pub(super) fn interleaved_mut(&mut self) -> Option<&mut Interleaved> {
+        self.numbers.state_mut()?.interleaved.as_deref_mut()
     }
 
     /// True if a message waits for its turn.

@@ -3,7 +3,6 @@
 use bytes::Bytes;
 use strandline_wire::Data;
 
-use super::Inbound;
 use super::arena::Arena;
 use super::flow::Flow;
 use super::ordering::Turn;
@@ -11,6 +10,7 @@ use super::reassembly::{Context, Header, Violation};
 use super::reconfigure::is_barred;
 use super::tsn_map::{AHEAD_MAX, Place};
 use super::window::{HELD_COST, message_cost};
+use super::{Inbound, i_data};
 use crate::event::Message;
 use crate::number::{StreamId, Tsn};
 
@@ -77,8 +77,8 @@ impl Inbound {
             && data.tsn == self.map.cumulative().next()
             && data.stream.0 < self.streams
             && self.reassembly.is_empty()
-            && self.interleaved.is_none()
-            && (data.unordered || (self.order.is_next(data.stream, data.ssn) && !self.order.has_waiting()))
+            && !self.order.has_waiting()
+            && (data.unordered || self.order.is_next(data.stream, data.ssn))
             && self.window.takes_new()
     }
 
@@ -128,7 +128,7 @@ impl Inbound {
         arena: &mut Arena,
         partial_delivery_point: u32,
     ) -> DataOutcome {
-        if self.interleaved.is_some() {
+        if self.order.interleaved().is_some() {
             return DataOutcome::Violation("DATA although I-DATA was negotiated");
         }
         let place = match self.admit(data.tsn, data.payload, data.immediate) {
@@ -290,11 +290,9 @@ impl Inbound {
     pub(super) fn hand_over_part(&mut self, point: usize) {
         let stuck =
             || self.window.is_low(self.share.bytes()) && self.ready.is_empty() && !self.map.has_gaps();
-        if let Some(interleaved) = &mut self.interleaved {
-            if stuck()
-                && let Some(part) = interleaved.take_longest(&mut self.window)
-            {
-                self.make_ready(part);
+        if self.order.interleaved().is_some() {
+            if stuck() {
+                i_data::hand_over_longest(self);
             }
             return;
         }

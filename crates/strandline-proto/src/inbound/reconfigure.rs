@@ -56,7 +56,7 @@ pub(crate) fn reset_streams(inbound: &mut Inbound, streams: &Streams) -> Option<
     if inbound.order.has_messages_of(streams) || inbound.reassembly.has_open(streams) {
         return None;
     }
-    if let Some(interleaved) = &mut inbound.interleaved {
+    if let Some(interleaved) = inbound.order.interleaved_mut() {
         if interleaved.has_messages_of(streams) {
             return None;
         }
@@ -76,8 +76,8 @@ pub(crate) fn renumber(inbound: &mut Inbound, next: Tsn) -> (usize, Option<Strea
     let readable: usize = inbound.ready.iter().map(|message| message_cost(message.data.len())).sum();
     inbound.window.release((inbound.window.used() as usize).saturating_sub(readable));
     inbound.reassembly = Reassembly::default();
-    if let Some(interleaved) = &mut inbound.interleaved {
-        **interleaved = Interleaved::default();
+    if let Some(interleaved) = inbound.order.interleaved_mut() {
+        *interleaved = Interleaved::default();
     }
     inbound.order.drop_messages();
     inbound.order.set_barred(None);
@@ -117,7 +117,7 @@ pub(crate) fn go_on(
     inbound.reassembly.drop_before(first);
     let cut = partly.filter(|_| inbound.reassembly.partly_delivered().is_none());
     let readable: usize = inbound.ready.iter().map(|message| message_cost(message.data.len())).sum();
-    let interleaved = inbound.interleaved.as_ref().map_or(0, |interleaved| interleaved.cost());
+    let interleaved = inbound.order.interleaved().map_or(0, Interleaved::cost);
     let held = readable + inbound.reassembly.cost() + interleaved;
     inbound.window.release((inbound.window.used() as usize).saturating_sub(held));
     inbound.map.skip_to(first);

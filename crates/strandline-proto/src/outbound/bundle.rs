@@ -51,7 +51,7 @@ impl Outbound {
         packet: &mut PacketBuilder<'_>,
     ) -> Bundled {
         let mut bundled = Bundled::default();
-        if self.interleaving.is_some() {
+        if self.interleaves() {
             return bundled;
         }
         let Some(Busy { queue, sent: SendWindow { outstanding, rack, .. }, messages, .. }) =

@@ -117,9 +117,8 @@ pub(crate) struct Outbound {
     scheduler: Option<StreamScheduler>,
     /// What is known about the paths while `busy` is `None`.
     learnt: Learnt,
-    numbers: StreamNumbers<()>,
-    /// The numbers of I-DATA chunks, if these are sent instead of DATA.
-    interleaving: Option<Box<Interleaving>>,
+    /// The next SSNs; and the numbers of I-DATA chunks, if these are sent instead of DATA.
+    numbers: StreamNumbers<Option<Box<Interleaving>>>,
     /// See [`take_window_opened`](Self::take_window_opened).
     window_opened: bool,
     /// Allocated with the first message, freed by `release_idle`.
@@ -177,7 +176,6 @@ impl Outbound {
             scheduler: None,
             learnt: Learnt::default(),
             numbers: StreamNumbers::default(),
-            interleaving: None,
             window_opened: false,
             busy: None,
         }
@@ -203,13 +201,13 @@ impl Outbound {
     /// is outstanding.
     #[must_use]
     pub(crate) fn set_interleaving(&mut self, interleaves: bool) -> bool {
-        if interleaves == self.interleaving.is_some() {
+        if interleaves == self.interleaves() {
             return true;
         }
         if self.sent().is_some_and(|sent| !sent.outstanding.is_empty()) {
             return false;
         }
-        self.interleaving = interleaves.then(Box::default);
+        *self.numbers.state_or_default() = interleaves.then(Box::default);
         if let Some(busy) = &mut self.busy {
             busy.queue.set_interleaves(interleaves);
         }
@@ -312,7 +310,7 @@ impl Outbound {
         if info.stream.0 >= self.streams {
             return Err(SendError::InvalidStream { stream: info.stream.0, streams: self.streams });
         }
-        let interleaves = self.interleaving.is_some();
+        let interleaves = self.interleaves();
         let create = || Box::new(Busy::new(self.idle_next, self.learnt, self.scheduler, interleaves, config));
         let send_buffer = || send_buffer(self.window.rwnd());
         let busy = self.busy.get_or_insert_with(create);
@@ -341,7 +339,7 @@ impl Outbound {
             self.idle_next = self.next_tsn();
             let rack = self.busy.take().and_then(|busy| busy.sent.rack);
             self.learnt = rack.map_or(Learnt::default(), |rack| rack.learnt());
-            if let Some(interleaving) = &mut self.interleaving {
+            if let Some(interleaving) = self.numbers.state_mut().and_then(Option::as_deref_mut) {
                 interleaving.release_idle();
             }
         }
@@ -369,14 +367,21 @@ impl Outbound {
         }
         let data = sent.outstanding.chunk(index, messages)?;
         self.window.spend(data.payload.len());
-        let numbers = self.interleaving.as_deref().and_then(|interleaving| interleaving.of(data.tsn));
+        let interleaving = self.numbers.state().and_then(Option::as_deref);
+        let numbers = interleaving.and_then(|interleaving| interleaving.of(data.tsn));
         Some(Outgoing { data, numbers })
     }
 
     /// Returns the bytes by which the header of a chunk is longer than that of DATA.
     #[inline]
     fn extra_len(&self) -> usize {
-        if self.interleaving.is_some() { EXTRA_LEN } else { 0 }
+        if self.interleaves() { EXTRA_LEN } else { 0 }
+    }
+
+    /// True if messages are sent in I-DATA chunks.
+    #[inline]
+    fn interleaves(&self) -> bool {
+        self.numbers.state().is_some_and(Option::is_some)
     }
 
     /// Returns the next chunk of new data that fits `space` bytes with its header and padding. It is in flight on
@@ -407,7 +412,7 @@ impl Outbound {
         let len = fragment::payload_len(rest, space, packet_space)?;
         let len = self.window.admit(len, rest, packet_space, outstanding.is_empty())?.min(fragment.bytes_max);
         let ends = len == rest.len;
-        let numbers = match &mut self.interleaving {
+        let numbers = match self.numbers.state_mut().and_then(Option::as_deref_mut) {
             Some(interleaving) => {
                 let place = (message.info.stream, message.info.unordered);
                 Some(interleaving.assign(outstanding, place, ends))

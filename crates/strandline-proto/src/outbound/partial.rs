@@ -252,7 +252,7 @@ pub(crate) fn forward_again(outbound: &mut Outbound) {
 /// Writes a FORWARD TSN (rules C3 and C4), or an I-FORWARD-TSN if messages are sent in I-DATA chunks, for as many abandoned chunks as their streams fit. Returns false if there is
 /// no room for one.
 pub(crate) fn write_forward(outbound: &mut Outbound, now: Time, packet: &mut PacketBuilder<'_>) -> bool {
-    let interleaving = outbound.interleaving.as_deref();
+    let interleaving = outbound.numbers.state().and_then(Option::as_deref);
     let Some(Busy { sent, partial: Some(partial), .. }) = outbound.busy.as_deref_mut() else { return false };
     let outstanding = &sent.outstanding;
     let count = outstanding.abandoned_first(SKIPPED_MAX);
@@ -410,7 +410,8 @@ pub(crate) fn abandon_lower(
 /// Gives messages up: what was not sent of them leaves the queue, and their outstanding chunks are abandoned together
 /// (rule A3).
 fn abandon(outbound: &mut Outbound, now: Time, mut due: Due) -> Option<Abandoned> {
-    let Outbound { window, busy, interleaving, .. } = outbound;
+    let Outbound { window, busy, numbers, .. } = outbound;
+    let mut interleaving = numbers.state_mut().and_then(Option::as_deref_mut);
     let Busy { queue, sent, messages, partial } = busy.as_deref_mut()?;
     let partial = partial.as_deref_mut()?;
     due.0.retain(|(key, _)| {

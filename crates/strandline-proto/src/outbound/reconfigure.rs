@@ -10,7 +10,7 @@ use crate::reconfiguration::Streams;
 
 /// Holds back messages of these streams that are given from now on, until [`release_held`].
 pub(crate) fn hold(outbound: &mut Outbound, streams: Streams, config: &AssociationConfig) {
-    let interleaves = outbound.interleaving.is_some();
+    let interleaves = outbound.interleaves();
     let create =
         || Box::new(Busy::new(outbound.idle_next, outbound.learnt, outbound.scheduler, interleaves, config));
     let Busy { queue, messages, .. } = &mut **outbound.busy.get_or_insert_with(create);
@@ -52,7 +52,7 @@ pub(crate) fn release_held(outbound: &mut Outbound) {
 /// Sets the next SSNs or MIDs of streams back to 0. No message of them may be partly sent.
 pub(crate) fn reset_streams(outbound: &mut Outbound, streams: &Streams) {
     outbound.numbers.reset(streams);
-    if let Some(interleaving) = &mut outbound.interleaving {
+    if let Some(interleaving) = outbound.numbers.state_mut().and_then(Option::as_deref_mut) {
         interleaving.reset(streams);
     }
 }
@@ -60,7 +60,7 @@ pub(crate) fn reset_streams(outbound: &mut Outbound, streams: &Streams) {
 /// True if the next SSN or MID of each of the streams is 0, and nothing of them waits to be sent.
 pub(crate) fn are_reset(outbound: &Outbound, streams: &Streams) -> bool {
     let unsent = outbound.busy.as_ref().map_or(0, |busy| busy.messages.unsent_of(streams));
-    let are_zero = match &outbound.interleaving {
+    let are_zero = match outbound.numbers.state().and_then(Option::as_deref) {
         Some(interleaving) => interleaving.are_zero(streams),
         None => outbound.numbers.are_zero(streams),
     };
@@ -70,7 +70,7 @@ pub(crate) fn are_reset(outbound: &Outbound, streams: &Streams) -> bool {
 /// Sets the next SSNs or MIDs of all streams back to 0, and the next TSN to `next`. Nothing may be outstanding.
 pub(crate) fn renumber(outbound: &mut Outbound, next: Tsn) {
     outbound.numbers.reset(&Streams::All);
-    if let Some(interleaving) = &mut outbound.interleaving {
+    if let Some(interleaving) = outbound.numbers.state_mut().and_then(Option::as_deref_mut) {
         interleaving.renumber();
     }
     outbound.idle_next = next;

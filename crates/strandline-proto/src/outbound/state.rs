@@ -194,7 +194,8 @@ impl Outbound {
     /// Returns the heap by kind.
     #[must_use]
     pub(crate) fn heap(&self) -> OutboundHeap {
-        let interleaving = self.interleaving.as_ref().map_or(0, |interleaving| interleaving.heap_bytes());
+        let interleaving =
+            self.numbers.state().and_then(Option::as_ref).map_or(0, |interleaving| interleaving.heap_bytes());
         let streams = self.numbers.heap_bytes() + interleaving;
         let Some(busy) = &self.busy else { return OutboundHeap { streams, ..OutboundHeap::default() } };
         OutboundHeap {

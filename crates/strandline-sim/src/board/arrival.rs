@@ -21,7 +21,7 @@ impl Board {
         self.renumbered.on_packet(packet, false);
         for (at, chunk) in packet.chunks().flatten().enumerate() {
             let completes = match chunk.kind {
-                kind::COOKIE_ACK | kind::DATA => state == AssociationState::CookieEchoed,
+                kind::COOKIE_ACK | kind::DATA | kind::I_DATA => state == AssociationState::CookieEchoed,
                 kind::COOKIE_ECHO => at == 0,
                 _ => false,
             };

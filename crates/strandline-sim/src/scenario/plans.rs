@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use strandline_proto::config::{EndpointConfig, ErrorDetectionMethod, LinkMtu, Recovery};
+use strandline_proto::config::{EndpointConfig, ErrorDetectionMethod, LinkMtu, Recovery, StreamScheduler};
 use strandline_proto::congestion::Algorithm;
 use strandline_proto::reconfiguration::PeerRequests;
 use strandline_proto::time::Time;
@@ -109,6 +109,23 @@ pub(super) fn give_up(hosts: &mut [HostPlan], seed: u64) -> bool {
         let offers = wanted && random.chance(0.85);
         Arc::make_mut(&mut host.config.association).extensions.partial_reliability = offers;
         any |= offers;
+    }
+    any
+}
+
+/// Lets some hosts of some runs offer I-DATA (RFC 8260): both, one or none of two peers. Returns true if any does. Uses
+/// its own random numbers, so that the rest of a seed's plan does not change.
+pub(super) fn interleave(hosts: &mut [HostPlan], seed: u64) -> bool {
+    let mut random = Random::stream(seed, 20);
+    let wanted = random.chance(0.3);
+    let mut any = false;
+    for host in hosts.iter_mut().filter(|_| wanted) {
+        let association = Arc::make_mut(&mut host.config.association);
+        association.extensions.interleaving = random.chance(0.9);
+        if random.chance(0.7) {
+            association.stream_scheduler = StreamScheduler::RoundRobin;
+        }
+        any |= association.extensions.interleaving;
     }
     any
 }

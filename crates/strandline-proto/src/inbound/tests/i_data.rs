@@ -132,14 +132,13 @@ fn mids_wrap_around() {
             // As if all earlier ones had arrived: those are given up in two steps.
             rig.skips(99, &[]);
             let skipped = [(1, false, (1 << 31) - 1)];
-            let mut state = rig.inbound.interleaved.take().unwrap();
-            let Inbound { window, ready, .. } = &mut rig.inbound;
+            let Inbound { window, ready, order, .. } = &mut rig.inbound;
+            let state = order.interleaved_mut().unwrap();
             let mut sink = crate::inbound::interleaved::Sink { window, arena: &mut rig.arena, ready };
             for (stream, unordered, mid) in skipped.into_iter().chain([(1, false, u32::MAX - 2)]) {
                 let skipped = SkippedMessage { stream: StreamId(stream), unordered, mid: Mid(mid) };
                 state.skip(skipped, u32::MAX, 1000, &mut sink, &mut Vec::new());
             }
-            rig.inbound.interleaved = Some(state);
         }
         let text = format!("{mid}");
         rig.accepts(&[one(tsn, 1, mid, text.as_bytes())]);
