@@ -268,8 +268,8 @@ pub struct Status {
     pub accepts_zero_checksum: bool,
     /// True if we send packets with a checksum of zero, because the peer declared the method that we use.
     pub sends_zero_checksum: bool,
-    /// True if both sides asked for ECN at set-up.
-    pub ecn: bool,
+    /// The extensions that both sides asked for at set-up.
+    pub extensions: AgreedExtensions,
     /// Marks that the peer reported (ECNE) and that were answered, once per round trip each, since the peer's last
     /// restart.
     pub marks_answered: u32,
@@ -277,6 +277,20 @@ pub struct Status {
     pub error_count: u16,
     /// The counters.
     pub stats: AssociationStats,
+}
+
+/// The extensions of an association: those that both sides asked for at set-up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AgreedExtensions {
+    /// Explicit congestion notification (RFC 3168).
+    pub ecn: bool,
+    /// Reconfiguration of streams (RFC 6525).
+    pub stream_reconfiguration: bool,
+    /// Partial reliability (RFC 3758): the peer skips what this side gives up.
+    pub partial_reliability: bool,
+    /// Interleaving of user messages (RFC 8260): messages are sent and received in I-DATA chunks.
+    pub interleaving: bool,
 }
 
 /// Whether a destination can be used.

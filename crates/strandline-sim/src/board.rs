@@ -206,12 +206,9 @@ impl Board {
                 self.on_data(now, &data, to, set_up, recovery)?;
                 continue;
             }
-            match chunk.parse() {
-                Ok(Chunk::Cwr(cwr)) => {
-                    let told = self.told.filter(|(tsn, _)| *tsn == cwr.lowest_tsn);
-                    self.answered = told.and_then(|(_, sent_at)| sent_at).or(self.answered);
-                }
-                _ => {}
+            if let Ok(Chunk::Cwr(cwr)) = chunk.parse() {
+                let told = self.told.filter(|(tsn, _)| *tsn == cwr.lowest_tsn);
+                self.answered = told.and_then(|(_, sent_at)| sent_at).or(self.answered);
             }
         }
         let traffic = self.traffic.entry(to).or_default();

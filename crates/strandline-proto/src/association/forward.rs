@@ -5,7 +5,8 @@ use strandline_wire::chunk::{ForwardTsn, IForwardTsn};
 use super::Association;
 use super::context::Shared;
 use crate::event::Event;
-use crate::inbound::forward::{Cut, on_forward_tsn};
+use crate::inbound::Cut;
+use crate::inbound::forward::on_forward_tsn;
 use crate::inbound::i_data::on_i_forward_tsn;
 use crate::time::Time;
 

@@ -3,12 +3,13 @@
 use core::mem::size_of;
 
 use super::buffers::{Pressure, send_buffer};
+use super::features::Extensions;
 use super::{Association, Flags, State};
 use crate::congestion::Controller;
 use crate::number::Tsn;
 use crate::path::PathState;
 use crate::path_index::PathIndex;
-use crate::stats::{MemoryReport, PathStatus, Reachability, SentAgain, Status};
+use crate::stats::{AgreedExtensions, MemoryReport, PathStatus, Reachability, SentAgain, Status};
 use crate::zone;
 
 impl Association {
@@ -36,7 +37,12 @@ impl Association {
             send_buffer: send_buffer(&self.config, &self.paths, self.outbound.peer_rwnd(), pressure),
             accepts_zero_checksum: self.accepts_zero_checksum(),
             sends_zero_checksum: self.features.zero_checksum.by_peer,
-            ecn: self.ecn.as_ref().is_some_and(|ecn| ecn.agreed),
+            extensions: AgreedExtensions {
+                ecn: self.ecn.as_ref().is_some_and(|ecn| ecn.agreed),
+                stream_reconfiguration: self.features.has(Extensions::RE_CONFIG),
+                partial_reliability: self.features.skips(),
+                interleaving: self.features.has(Extensions::INTERLEAVING),
+            },
             marks_answered: self.ecn.as_ref().map_or(0, |ecn| ecn.answered),
             error_count: self.errors.total.max(self.errors.data_timeouts),
             stats: self.stats,

@@ -28,6 +28,7 @@ use crate::event::{AssociationId, CloseReason, Event};
 use crate::inbound::Inbound;
 use crate::inbound::i_data::set_interleaved;
 use crate::outbound::Outbound;
+use crate::outbound::interleaving::set_interleaving;
 use crate::path::{Path, PathSet, PathState};
 use crate::path_index::PathIndex;
 use crate::stats::{AssociationState, AssociationStats};
@@ -498,7 +499,7 @@ pub(super) fn paths_of(cx: &Shared, now: Time, config: &AssociationConfig, cooki
 #[must_use]
 pub(super) fn adopt_interleaving(association: &mut Association) -> bool {
     let interleaves = association.features.has(Extensions::INTERLEAVING);
-    if !association.outbound.set_interleaving(interleaves) {
+    if !set_interleaving(&mut association.outbound, interleaves) {
         return false;
     }
     set_interleaved(&mut association.inbound, interleaves);

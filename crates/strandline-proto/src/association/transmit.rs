@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use strandline_wire::cause::Causes;
-use strandline_wire::chunk::{CookieAck, CookieEcho, Data, Error, Pad};
+use strandline_wire::chunk::{CookieAck, CookieEcho, Error, Pad};
 use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, DATA_CHUNK_HEADER_LEN, PacketBuilder};
 
 use super::abandon::{abandon_due, write_forward};
@@ -17,6 +17,7 @@ use super::{Association, State};
 use crate::config::{FastRetransmit, Recovery};
 use crate::event::Transmit;
 use crate::outbound::partial::forward_due;
+use crate::outbound::write::{Written, write_again, write_new};
 use crate::outbound::{Bundled, Retransmission, Urgency};
 use crate::path::PathState;
 use crate::path_index::PathIndex;
@@ -33,11 +34,6 @@ struct Filled {
     earliest: bool,
     /// True if it asks for an immediate acknowledgement (I bit).
     asks: bool,
-}
-
-/// Returns the bytes of a chunk in a packet, as congestion control counts them (section 7.2).
-fn chunk_len(data: &Data<'_>) -> u32 {
-    (DATA_CHUNK_HEADER_LEN + data.payload.len().next_multiple_of(4)) as u32
 }
 
 /// A burst continues with packets as short as its first one only if that one is at least this full.
@@ -364,15 +360,11 @@ impl Association {
                 break;
             }
             let moves = again.filter(|again| again.probe && again.last_path != index);
-            let next = self.outbound.next_retransmission(now, index, packet.remaining());
-            let Some(mut chunk) = next else { break };
-            let data = &mut chunk.data;
-            data.immediate |= asks || moves.is_some();
-            filled.asks |= data.immediate;
-            filled.bytes += chunk_len(data);
-            let tsn = data.tsn;
-            let pushed = chunk.push(packet);
-            debug_assert!(pushed, "next_retransmission keeps to the space it is given");
+            let now_asks = asks || moves.is_some();
+            let written = write_again(&mut self.outbound, now, index, now_asks, packet);
+            let Some(Written { tsn, bytes, asks: asked }) = written else { break };
+            filled.asks |= asked;
+            filled.bytes += bytes;
             filled.earliest |= self.outbound.is_earliest_outstanding(tsn, index);
             self.stats.data_sent += 1;
             self.stats.retransmissions += 1;
@@ -417,14 +409,9 @@ impl Association {
             filled.bytes += bundled.bytes;
             self.stats.data_sent += u64::from(bundled.chunks);
             urgency.from_bytes = urgency.from_bytes.saturating_sub(bundled.bytes);
-            let next = self.outbound.next_new(now, index, packet.remaining(), empty_space);
-            let Some(mut chunk) = next else { break };
-            let data = &mut chunk.data;
-            let size = chunk_len(data);
-            data.immediate |= urgency.at(size);
-            filled.asks |= data.immediate;
-            let pushed = chunk.push(packet);
-            debug_assert!(pushed, "next_new keeps to the space it is given");
+            let written = write_new(&mut self.outbound, now, index, empty_space, urgency, packet);
+            let Some(Written { bytes: size, asks: asked, .. }) = written else { break };
+            filled.asks |= asked;
             filled.bytes += size;
             filled.new = true;
             self.stats.data_sent += 1;

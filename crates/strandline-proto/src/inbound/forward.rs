@@ -7,19 +7,11 @@ use strandline_wire::chunk::ForwardTsn;
 
 use super::Inbound;
 use super::arena::Arena;
+use super::interleaved::Cut;
 use super::reassembly::Violation;
 use super::receive::{deliver_waiting, make_waiting_ready};
 use super::tsn_map::AHEAD_MAX;
 use crate::number::{Ssn, StreamId, Tsn};
-
-/// A message of which a part was delivered and that will not be completed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Cut {
-    /// Its stream.
-    pub(crate) stream: StreamId,
-    /// Number of messages, or parts of some, that `recv` still returns from before its end.
-    pub(crate) unread: usize,
-}
 
 /// Processes a FORWARD TSN. A message under assembly is delivered in parts once it has `partial_delivery_point` bytes.
 /// Returns a message that is cut off.

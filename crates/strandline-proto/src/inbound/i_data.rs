@@ -4,11 +4,10 @@ use strandline_wire::{IData, IForwardTsn};
 
 use super::Inbound;
 use super::arena::Arena;
-use super::forward::Cut;
-use super::interleaved::{Interleaved, Kind, Sink};
+use super::interleaved::{Cut, Interleaved, Kind, Sink};
 use super::ordering::Barred;
-use super::receive::{DataOutcome, DropReason};
-use crate::number::{Mid, StreamId, Tsn};
+use super::receive::{DataOutcome, DropReason, admit};
+use crate::number::{Mid, StreamId};
 
 /// Expects I-DATA chunks, or DATA chunks. Nothing may have arrived.
 pub(crate) fn set_interleaved(inbound: &mut Inbound, interleaved: bool) {
@@ -31,7 +30,7 @@ pub(crate) fn on_i_data(
     if inbound.order.interleaved().is_none() {
         return DataOutcome::Violation("I-DATA although it was not negotiated");
     }
-    let place = match inbound.admit(data.tsn, data.payload, data.immediate) {
+    let place = match admit(inbound, data.tsn, data.payload, data.immediate) {
         Ok(place) => place,
         Err(outcome) => return outcome,
     };
@@ -90,15 +89,6 @@ fn is_barred(inbound: &mut Inbound, data: &IData<'_>) -> bool {
     false
 }
 
-/// Delivers what there is of the longest message whose turn has come.
-#[cold]
-pub(super) fn hand_over_longest(inbound: &mut Inbound) {
-    let Inbound { order, window, .. } = inbound;
-    if let Some(part) = order.interleaved_mut().and_then(|interleaved| interleaved.take_longest(window)) {
-        inbound.make_ready(part);
-    }
-}
-
 /// Processes an I-FORWARD-TSN, as [`on_forward_tsn`](super::forward::on_forward_tsn) does a FORWARD TSN. Returns the
 /// messages that are cut off.
 pub(crate) fn on_i_forward_tsn(
@@ -138,12 +128,4 @@ fn is_past(inbound: &Inbound, chunk: &IForwardTsn<'_>) -> bool {
     };
     let mut ordered = chunk.skipped().filter(|skipped| !skipped.unordered);
     ordered.any(|skipped| skipped.mid.is_before(interleaved.next(skipped.stream)))
-}
-
-/// Sets the MIDs back to 0 as of the peer's TSN `first`: see [`go_on`](super::reconfigure::go_on).
-pub(super) fn go_on(inbound: &mut Inbound, first: Tsn) {
-    let begun = inbound.order.overtaking().map(|overtaking| overtaking.begun_from(first)).unwrap_or_default();
-    if let Some(interleaved) = inbound.order.interleaved_mut() {
-        interleaved.go_on(first, |stream| begun.contains(&stream));
-    }
 }

@@ -12,7 +12,6 @@ use strandline_wire::IData;
 use strandline_wire::chunk::i_forward_tsn::SkippedMessage;
 
 use super::arena::Arena;
-use super::forward::Cut;
 use super::window::{HELD_COST, Window, message_cost};
 use crate::event::Message;
 use crate::number::{Fsn, Mid, Ppid, Ssn, StreamId, Tsn};
@@ -23,6 +22,15 @@ type Violation = &'static str;
 
 /// Half of the MIDs: one further ahead is past (RFC 1982).
 const HALF: u32 = 1 << 31;
+
+/// A message of which a part was delivered and that will not be completed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// Its stream.
+    pub(crate) stream: StreamId,
+    /// Number of messages, or parts of some, that `recv` still returns from before its end.
+    pub(crate) unread: usize,
+}
 
 /// The parts of the receiving half that take what is held or delivered.
 pub(super) struct Sink<'a> {

@@ -40,6 +40,7 @@ use strandline_wire::chunk::sack as chunk;
 
 pub(crate) use self::arena::Arena;
 use self::flow::{EVERY_MIN, Flow, SACK_DELAY_MIN};
+pub(crate) use self::interleaved::Cut;
 pub(crate) use self::ordering::Barred;
 use self::ordering::StreamOrder;
 use self::reassembly::Reassembly;

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use strandline_wire::Data;
 
+use super::Inbound;
 use super::arena::Arena;
 use super::flow::Flow;
 use super::ordering::Turn;
@@ -10,7 +11,7 @@ use super::reassembly::{Context, Header, Violation};
 use super::reconfigure::is_barred;
 use super::tsn_map::{AHEAD_MAX, Place};
 use super::window::{HELD_COST, message_cost};
-use super::{Inbound, i_data};
+
 use crate::event::Message;
 use crate::number::{StreamId, Tsn};
 
@@ -131,7 +132,7 @@ impl Inbound {
         if self.order.interleaved().is_some() {
             return DataOutcome::Violation("DATA although I-DATA was negotiated");
         }
-        let place = match self.admit(data.tsn, data.payload, data.immediate) {
+        let place = match admit(self, data.tsn, data.payload, data.immediate) {
             Ok(place) => place,
             Err(outcome) => return outcome,
         };
@@ -150,40 +151,6 @@ impl Inbound {
         match self.take(data, place, arena, partial_delivery_point) {
             Ok(()) => DataOutcome::Accepted { readable: self.ready.len() > readable_before },
             Err(why) => DataOutcome::Violation(why),
-        }
-    }
-
-    /// Checks whether a chunk is new and has room. Returns its place, or what became of it.
-    #[inline]
-    pub(super) fn admit(&mut self, tsn: Tsn, payload: &[u8], immediate: bool) -> Result<Place, DataOutcome> {
-        if payload.is_empty() {
-            return Err(DataOutcome::NoUserData);
-        }
-        self.sack.on_chunk(immediate);
-        if self.map.has_gaps() {
-            self.sack.on_trouble();
-        }
-        let place = self.map.place(tsn);
-        match place {
-            Place::Next | Place::Ahead => {}
-            Place::Seen => {
-                self.sack.on_trouble();
-                let promised = self.window.promised();
-                self.flow.get_or_insert_with(|| Flow::of_window(promised)).duplicates.push(tsn);
-                return Err(DataOutcome::Duplicate);
-            }
-            Place::TooFar => {
-                self.sack.on_trouble();
-                return Err(DataOutcome::Dropped(DropReason::TooFarAhead));
-            }
-        }
-        match self.has_room(tsn, place) {
-            Ok(true) => Ok(place),
-            Ok(false) => {
-                self.sack.on_trouble();
-                Err(DataOutcome::Dropped(DropReason::BufferFull))
-            }
-            Err(why) => Err(DataOutcome::Violation(why)),
         }
     }
 
@@ -292,7 +259,7 @@ impl Inbound {
             || self.window.is_low(self.share.bytes()) && self.ready.is_empty() && !self.map.has_gaps();
         if self.order.interleaved().is_some() {
             if stuck() {
-                i_data::hand_over_longest(self);
+                hand_over_longest(self);
             }
             return;
         }
@@ -357,4 +324,52 @@ pub(super) fn deliver_waiting(inbound: &mut Inbound, stream: StreamId) {
 pub(super) fn make_waiting_ready(inbound: &mut Inbound, message: Message) {
     inbound.window.release(message.data.len() + HELD_COST);
     inbound.make_ready(message);
+}
+
+/// Delivers what there is of the longest message whose turn has come, of those in I-DATA chunks.
+#[cold]
+fn hand_over_longest(inbound: &mut Inbound) {
+    let Inbound { order, window, .. } = inbound;
+    if let Some(part) = order.interleaved_mut().and_then(|interleaved| interleaved.take_longest(window)) {
+        inbound.make_ready(part);
+    }
+}
+
+/// Checks whether a chunk is new and has room. Returns its place, or what became of it.
+#[inline]
+pub(super) fn admit(
+    inbound: &mut Inbound,
+    tsn: Tsn,
+    payload: &[u8],
+    immediate: bool,
+) -> Result<Place, DataOutcome> {
+    if payload.is_empty() {
+        return Err(DataOutcome::NoUserData);
+    }
+    inbound.sack.on_chunk(immediate);
+    if inbound.map.has_gaps() {
+        inbound.sack.on_trouble();
+    }
+    let place = inbound.map.place(tsn);
+    match place {
+        Place::Next | Place::Ahead => {}
+        Place::Seen => {
+            inbound.sack.on_trouble();
+            let promised = inbound.window.promised();
+            inbound.flow.get_or_insert_with(|| Flow::of_window(promised)).duplicates.push(tsn);
+            return Err(DataOutcome::Duplicate);
+        }
+        Place::TooFar => {
+            inbound.sack.on_trouble();
+            return Err(DataOutcome::Dropped(DropReason::TooFarAhead));
+        }
+    }
+    match inbound.has_room(tsn, place) {
+        Ok(true) => Ok(place),
+        Ok(false) => {
+            inbound.sack.on_trouble();
+            Err(DataOutcome::Dropped(DropReason::BufferFull))
+        }
+        Err(why) => Err(DataOutcome::Violation(why)),
+    }
 }

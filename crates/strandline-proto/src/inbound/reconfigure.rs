@@ -2,6 +2,7 @@
 
 use strandline_wire::Data;
 
+use super::Inbound;
 use super::arena::Arena;
 use super::interleaved::Interleaved;
 use super::ordering::{Barred, Overtaking};
@@ -9,7 +10,7 @@ use super::reassembly::Reassembly;
 use super::sack::SackPolicy;
 use super::tsn_map::{AHEAD_MAX, Place, TsnMap};
 use super::window::message_cost;
-use super::{Inbound, i_data};
+
 use crate::number::{Ssn, StreamId, Tsn};
 use crate::reconfiguration::Streams;
 
@@ -112,7 +113,10 @@ pub(crate) fn go_on(
     let unread =
         inbound.ready.iter().rposition(|message| message.tsn.is_before(first)).map_or(0, |last| last + 1);
     let partly = inbound.reassembly.partly_delivered();
-    i_data::go_on(inbound, first);
+    let begun = inbound.order.overtaking().map(|overtaking| overtaking.begun_from(first)).unwrap_or_default();
+    if let Some(interleaved) = inbound.order.interleaved_mut() {
+        interleaved.go_on(first, |stream| begun.contains(&stream));
+    }
     inbound.order.go_on(first);
     inbound.reassembly.drop_before(first);
     let cut = partly.filter(|_| inbound.reassembly.partly_delivered().is_none());

@@ -5,6 +5,7 @@
 
 use strandline_wire::PacketBuilder;
 
+use super::interleaving::interleaves;
 use super::outstanding::{Piece, chunk_len};
 use super::send_window::SendWindow;
 use super::{Busy, Outbound};
@@ -51,7 +52,7 @@ impl Outbound {
         packet: &mut PacketBuilder<'_>,
     ) -> Bundled {
         let mut bundled = Bundled::default();
-        if self.interleaves() {
+        if interleaves(self) {
             return bundled;
         }
         let Some(Busy { queue, sent: SendWindow { outstanding, rack, .. }, messages, .. }) =

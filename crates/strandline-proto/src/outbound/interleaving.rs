@@ -5,37 +5,23 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use strandline_wire::chunk::i_forward_tsn::{self, SkippedMessage};
-use strandline_wire::{DATA_CHUNK_HEADER_LEN, Data, I_DATA_CHUNK_HEADER_LEN, IData, PacketBuilder};
+use strandline_wire::{DATA_CHUNK_HEADER_LEN, I_DATA_CHUNK_HEADER_LEN, IData, PacketBuilder};
 
+use super::cut::{Cut, cut_next};
+use super::messages::Message;
 use super::outstanding::Outstanding;
+use super::{Numbers, Outbound};
 use crate::number::{Fsn, Mid, StreamId, Tsn};
+use crate::path_index::PathIndex;
 use crate::reconfiguration::Streams;
+use crate::time::Time;
 
 /// Bytes by which the header of I-DATA is longer than that of DATA. Congestion control does not count them.
 pub(super) const EXTRA_LEN: usize = I_DATA_CHUNK_HEADER_LEN - DATA_CHUNK_HEADER_LEN;
 
-/// A chunk to be written into a packet.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Outgoing<'a> {
-    pub(crate) data: Data<'a>,
-    /// Its numbers if it is sent as I-DATA.
-    pub(super) numbers: Option<(Mid, Fsn)>,
-}
-
-impl Outgoing<'_> {
-    /// Appends the chunk to a packet. Returns false without a change if it does not fit.
-    #[inline]
-    pub(crate) fn push(&self, packet: &mut PacketBuilder<'_>) -> bool {
-        match self.numbers {
-            None => packet.push(&self.data),
-            Some((mid, fsn)) => packet.push(&IData::of(self.data, mid, fsn)),
-        }
-    }
-}
-
 /// The numbers of a chunk that was sent.
 #[derive(Debug, Clone, Copy)]
-struct Numbers {
+struct ChunkNumbers {
     stream: StreamId,
     unordered: bool,
     mid: Mid,
@@ -50,7 +36,7 @@ pub(crate) struct Interleaving {
     /// The streams with a message that is partly sent: its MID, and the FSN of its next fragment.
     open: BTreeMap<StreamId, (Mid, Fsn)>,
     /// The numbers of chunks that may be outstanding, in the order of TSNs.
-    sent: VecDeque<Numbers>,
+    sent: VecDeque<ChunkNumbers>,
     /// The TSN of the first one.
     first: Tsn,
 }
@@ -73,7 +59,7 @@ impl Interleaving {
             self.open.insert(stream, (mid, fsn.next()));
         }
         self.forget(outstanding);
-        self.sent.push_back(Numbers { stream, unordered, mid, fsn });
+        self.sent.push_back(ChunkNumbers { stream, unordered, mid, fsn });
         (mid, fsn)
     }
 
@@ -85,7 +71,7 @@ impl Interleaving {
         self.first = first;
     }
 
-    fn get(&self, tsn: Tsn) -> Option<&Numbers> {
+    fn get(&self, tsn: Tsn) -> Option<&ChunkNumbers> {
         self.sent.get(tsn.distance_from(self.first) as usize)
     }
 
@@ -96,7 +82,7 @@ impl Interleaving {
 
     /// Returns the abandoned message of an outstanding chunk.
     pub(super) fn skipped(&self, tsn: Tsn) -> Option<SkippedMessage> {
-        let Numbers { stream, unordered, mid, .. } = *self.get(tsn)?;
+        let ChunkNumbers { stream, unordered, mid, .. } = *self.get(tsn)?;
         Some(SkippedMessage { stream, unordered, mid })
     }
 
@@ -126,8 +112,53 @@ impl Interleaving {
         size_of::<Self>()
             + self.next.len() * size_of::<(StreamId, [Mid; 2])>()
             + self.open.len() * size_of::<(StreamId, (Mid, Fsn))>()
-            + self.sent.capacity() * size_of::<Numbers>()
+            + self.sent.capacity() * size_of::<ChunkNumbers>()
     }
+}
+
+/// True if messages are sent in I-DATA chunks.
+#[inline]
+pub(super) fn interleaves(outbound: &Outbound) -> bool {
+    outbound.numbers.state().is_some_and(Option::is_some)
+}
+
+/// Sends messages in I-DATA chunks, or in DATA chunks. Returns false without a change if it differs while anything is
+/// outstanding.
+#[must_use]
+pub(crate) fn set_interleaving(outbound: &mut Outbound, wanted: bool) -> bool {
+    if wanted == interleaves(outbound) {
+        return true;
+    }
+    if outbound.sent().is_some_and(|sent| !sent.outstanding.is_empty()) {
+        return false;
+    }
+    *outbound.numbers.state_or_default() = wanted.then(Box::default);
+    if let Some(busy) = &mut outbound.busy {
+        busy.queue.set_interleaves(wanted);
+    }
+    true
+}
+
+/// As [`next_new`](Outbound::next_new), for I-DATA.
+pub(super) fn next_new(
+    outbound: &mut Outbound,
+    now: Time,
+    path: PathIndex,
+    space: usize,
+    packet_space: usize,
+) -> Option<IData<'_>> {
+    let number = |numbers: &mut Numbers, message: &mut Message, cut: Cut<'_>| {
+        let interleaving = numbers.state_or_default().get_or_insert_default();
+        interleaving.assign(cut.outstanding, (message.info.stream, message.info.unordered), cut.ends)
+    };
+    let (space, packet_space) = (space.saturating_sub(EXTRA_LEN), packet_space.saturating_sub(EXTRA_LEN));
+    let (data, (mid, fsn)) = cut_next(outbound, now, path, space, packet_space, number)?;
+    Some(IData::of(data, mid, fsn))
+}
+
+/// Returns the numbers of an outstanding chunk.
+pub(super) fn numbers_of(outbound: &Outbound, tsn: Tsn) -> Option<(Mid, Fsn)> {
+    outbound.numbers.state()?.as_deref()?.of(tsn)
 }
 
 /// The messages that an I-FORWARD-TSN names: the last one of each stream, ordered and unordered.

@@ -15,11 +15,12 @@ mod asked;
 mod bundle;
 mod congestion_event;
 mod copies;
+mod cut;
 mod fragment;
 mod frto;
 mod gaps;
 mod held;
-mod interleaving;
+pub(crate) mod interleaving;
 mod loss_detection;
 mod messages;
 mod miss_indications;
@@ -39,6 +40,7 @@ mod state;
 mod timeout;
 mod window;
 mod window_opened;
+pub(crate) mod write;
 
 #[cfg(test)]
 mod tests;
@@ -46,12 +48,11 @@ mod tests;
 pub(crate) use ack::{PathAck, SackOutcome};
 pub(crate) use bundle::{Bundled, Urgency};
 pub(crate) use frto::ASKING_PACKETS;
-pub(crate) use interleaving::Outgoing;
 pub(crate) use retransmit::Retransmission;
 pub(crate) use state::{is_blocked, marked_chunks};
 
 use bytes::Bytes;
-use strandline_wire::Sack;
+use strandline_wire::{Data, Sack};
 
 use crate::config::{AssociationConfig, Recovery, StreamScheduler};
 use crate::error::SendError;
@@ -63,13 +64,14 @@ use crate::stats::SentAgain;
 use crate::stream_numbers::StreamNumbers;
 use crate::time::Time;
 use copies::COPY_MAX;
-use interleaving::{EXTRA_LEN, Interleaving};
+use cut::{Cut, cut_next};
+use interleaving::{EXTRA_LEN, Interleaving, interleaves};
 use messages::{Message, MessageKey, Messages, Payload};
 use on_sack::{Cumulative, Progress};
 use outstanding::Record;
 #[cfg(test)]
 use outstanding::State;
-use outstanding::{FAST_MARKED, Piece, RESENT};
+use outstanding::{FAST_MARKED, RESENT};
 use partial::Partial;
 use queue::Queue;
 use rack::Learnt;
@@ -118,12 +120,15 @@ pub(crate) struct Outbound {
     /// What is known about the paths while `busy` is `None`.
     learnt: Learnt,
     /// The next SSNs; and the numbers of I-DATA chunks, if these are sent instead of DATA.
-    numbers: StreamNumbers<Option<Box<Interleaving>>>,
+    numbers: Numbers,
     /// See [`take_window_opened`](Self::take_window_opened).
     window_opened: bool,
     /// Allocated with the first message, freed by `release_idle`.
     busy: Option<Box<Busy>>,
 }
+
+/// The next SSNs of streams, and what is needed to send I-DATA.
+type Numbers = StreamNumbers<Option<Box<Interleaving>>>;
 
 /// State that exists only while there is something to send.
 #[derive(Debug)]
@@ -195,23 +200,6 @@ impl Outbound {
         let limit = |key| partial::limit(partial.as_deref(), key);
         let fail = |key| messages.fail(key, FailureCause::InvalidStream, limit);
         failed.into_iter().filter_map(fail).collect()
-    }
-
-    /// Sends messages in I-DATA chunks, or in DATA chunks. Returns false without a change if it differs while anything
-    /// is outstanding.
-    #[must_use]
-    pub(crate) fn set_interleaving(&mut self, interleaves: bool) -> bool {
-        if interleaves == self.interleaves() {
-            return true;
-        }
-        if self.sent().is_some_and(|sent| !sent.outstanding.is_empty()) {
-            return false;
-        }
-        *self.numbers.state_or_default() = interleaves.then(Box::default);
-        if let Some(busy) = &mut self.busy {
-            busy.queue.set_interleaves(interleaves);
-        }
-        true
     }
 
     /// Queues a message. A small one is copied; the buffer of a larger one is kept until it is acknowledged.
@@ -310,7 +298,7 @@ impl Outbound {
         if info.stream.0 >= self.streams {
             return Err(SendError::InvalidStream { stream: info.stream.0, streams: self.streams });
         }
-        let interleaves = self.interleaves();
+        let interleaves = interleaves(self);
         let create = || Box::new(Busy::new(self.idle_next, self.learnt, self.scheduler, interleaves, config));
         let send_buffer = || send_buffer(self.window.rwnd());
         let busy = self.busy.get_or_insert_with(create);
@@ -355,8 +343,7 @@ impl Outbound {
         now: Time,
         path: PathIndex,
         space: usize,
-    ) -> Option<Outgoing<'_>> {
-        let space = space.saturating_sub(self.extra_len());
+    ) -> Option<Data<'_>> {
         let Busy { sent, messages, partial, .. } = self.busy.as_deref_mut()?;
         let index = sent.resend_next(now, path, space)?;
         if let Some(partial) = partial
@@ -367,21 +354,7 @@ impl Outbound {
         }
         let data = sent.outstanding.chunk(index, messages)?;
         self.window.spend(data.payload.len());
-        let interleaving = self.numbers.state().and_then(Option::as_deref);
-        let numbers = interleaving.and_then(|interleaving| interleaving.of(data.tsn));
-        Some(Outgoing { data, numbers })
-    }
-
-    /// Returns the bytes by which the header of a chunk is longer than that of DATA.
-    #[inline]
-    fn extra_len(&self) -> usize {
-        if self.interleaves() { EXTRA_LEN } else { 0 }
-    }
-
-    /// True if messages are sent in I-DATA chunks.
-    #[inline]
-    fn interleaves(&self) -> bool {
-        self.numbers.state().is_some_and(Option::is_some)
+        Some(data)
     }
 
     /// Returns the next chunk of new data that fits `space` bytes with its header and padding. It is in flight on
@@ -398,48 +371,18 @@ impl Outbound {
         path: PathIndex,
         space: usize,
         packet_space: usize,
-    ) -> Option<Outgoing<'_>> {
-        let extra = self.extra_len();
-        let (space, packet_space) = (space.saturating_sub(extra), packet_space.saturating_sub(extra));
-        let Busy { queue, sent: SendWindow { outstanding, rack, .. }, messages, .. } =
-            self.busy.as_deref_mut()?;
-        if outstanding.marked() > 0 || outstanding.is_full() {
-            return None;
-        }
-        let fragment = queue.next(messages)?;
-        let message = messages.get_mut(fragment.message)?;
-        let rest = message.rest();
-        let len = fragment::payload_len(rest, space, packet_space)?;
-        let len = self.window.admit(len, rest, packet_space, outstanding.is_empty())?.min(fragment.bytes_max);
-        let ends = len == rest.len;
-        let numbers = match self.numbers.state_mut().and_then(Option::as_deref_mut) {
-            Some(interleaving) => {
-                let place = (message.info.stream, message.info.unordered);
-                Some(interleaving.assign(outstanding, place, ends))
-            }
-            None => {
-                if !rest.begun && !message.info.unordered {
-                    message.ssn = self.numbers.take(message.info.stream);
-                }
-                None
+    ) -> Option<Data<'_>> {
+        let number = |numbers: &mut Numbers, message: &mut Message, cut: Cut<'_>| {
+            if cut.begins && !message.info.unordered {
+                message.ssn = numbers.take(message.info.stream);
             }
         };
-        let offset = message.on_sent(len);
-        if let Some(rack) = rack {
-            rack.set_packet(packet_space);
-        }
-        self.window.spend(len);
-        let tsn = outstanding.next_tsn();
-        queue.on_sent(messages, &fragment, len, (!rest.begun, ends));
-        outstanding.push(path, Piece { message: fragment.message, offset, len: len as u16, ends });
-        outstanding.on_sent(now, path, 1, len);
-        let data = messages.chunk(fragment.message, tsn, offset as usize, len, ends)?;
-        Some(Outgoing { data, numbers })
+        cut_next(self, now, path, space, packet_space, number).map(|(data, ())| data)
     }
 
     /// Returns the chunk that `next_retransmission` will return, if any is marked.
     pub(crate) fn retransmission(&mut self) -> Option<Retransmission> {
-        let extra = self.extra_len();
+        let extra = if interleaves(self) { EXTRA_LEN } else { 0 };
         let again = self.busy.as_deref_mut()?.sent.retransmission()?;
         Some(Retransmission { size: again.size + extra, ..again })
     }

@@ -1,6 +1,7 @@
 //! Reconfiguration of outgoing streams (RFC 6525): resets of sequence numbers, and more streams.
 
 use super::held::Held;
+use super::interleaving::interleaves;
 use super::on_sack::Cumulative;
 use super::send_window::SendWindow;
 use super::{Busy, Outbound};
@@ -10,7 +11,7 @@ use crate::reconfiguration::Streams;
 
 /// Holds back messages of these streams that are given from now on, until [`release_held`].
 pub(crate) fn hold(outbound: &mut Outbound, streams: Streams, config: &AssociationConfig) {
-    let interleaves = outbound.interleaves();
+    let interleaves = interleaves(outbound);
     let create =
         || Box::new(Busy::new(outbound.idle_next, outbound.learnt, outbound.scheduler, interleaves, config));
     let Busy { queue, messages, .. } = &mut **outbound.busy.get_or_insert_with(create);

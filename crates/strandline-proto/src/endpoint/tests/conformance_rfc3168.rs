@@ -111,7 +111,11 @@ fn both_have_to_ask() {
         assert_eq!((said(kind::INIT), said(kind::INIT_ACK)), (client, client && server));
         for (host, id) in [(CLIENT, at_client), (SERVER, at_server)] {
             let status = pair.hosts[host].endpoint.status(id).unwrap();
-            assert_eq!((status.ecn, status.marks_answered), (client && server, 0), "both can see it");
+            assert_eq!(
+                (status.extensions.ecn, status.marks_answered),
+                (client && server, 0),
+                "both can see it"
+            );
         }
     }
 }

@@ -95,6 +95,8 @@ fn i_data_needs_both_sides() {
         let kinds = pair.kinds().concat();
         let both = client && server;
         assert_eq!((kinds.contains(&kind::I_DATA), kinds.contains(&kind::DATA)), (both, !both));
+        assert_eq!(pair.hosts[CLIENT].endpoint.status(a).unwrap().extensions.interleaving, both);
+        assert_eq!(pair.hosts[SERVER].endpoint.status(b).unwrap().extensions.interleaving, both);
         assert_eq!(pair.recv(SERVER, b).unwrap().data, &b"to the server"[..]);
         assert_eq!(pair.recv(CLIENT, a).unwrap().data, &b"to the client"[..]);
     }

@@ -4,8 +4,8 @@ use strandline_wire::IData;
 use strandline_wire::chunk::i_forward_tsn::{self, SkippedMessage};
 
 use super::*;
-use crate::inbound::forward::Cut;
 use crate::inbound::i_data::{on_i_data, on_i_forward_tsn, partly_delivered, set_interleaved};
+use crate::inbound::interleaved::Cut;
 use crate::inbound::reconfigure::{bar_past, go_on, renumber, reset_streams, set_barred};
 use crate::number::{Fsn, Mid};
 use crate::reconfiguration::Streams;

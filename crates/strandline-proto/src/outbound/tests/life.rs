@@ -199,7 +199,7 @@ fn buffer_is_kept_until_all_is_acknowledged() {
         })
         .unwrap();
     let chunk = fixture.out.next_new(fixture.now, at(0), ROOM, ROOM).unwrap();
-    assert_eq!(chunk.data.payload.as_ptr(), data.as_ptr());
+    assert_eq!(chunk.payload.as_ptr(), data.as_ptr());
     fixture.flight[0] += ROOM as u32;
     fixture.packet(0);
     fixture.sack(1, &[]);

@@ -83,11 +83,11 @@ impl Rig {
         loop {
             let mut space = ROOM;
             while let Some(data) = self.out.next_retransmission(Time::ZERO, at(0), space) {
-                space -= 16 + data.data.payload.len().next_multiple_of(4);
+                space -= 16 + data.payload.len().next_multiple_of(4);
                 self.sent_again += 1;
             }
             while let Some(data) = self.out.next_new(Time::ZERO, at(0), space, ROOM) {
-                space -= 16 + data.data.payload.len().next_multiple_of(4);
+                space -= 16 + data.payload.len().next_multiple_of(4);
             }
             if space == ROOM {
                 return;

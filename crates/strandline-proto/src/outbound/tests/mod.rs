@@ -171,13 +171,13 @@ impl Fixture {
     }
 
     fn new_chunk(&mut self, path: u8, space: usize) -> Option<Sent> {
-        let sent = Sent::new(&self.out.next_new(self.now, at(path), space, ROOM)?.data);
+        let sent = Sent::new(&self.out.next_new(self.now, at(path), space, ROOM)?);
         self.flight[usize::from(path)] += sent.size() as u32;
         Some(sent)
     }
 
     fn again(&mut self, path: u8, space: usize) -> Option<Sent> {
-        let sent = Sent::new(&self.out.next_retransmission(self.now, at(path), space)?.data);
+        let sent = Sent::new(&self.out.next_retransmission(self.now, at(path), space)?);
         self.flight[usize::from(path)] += sent.size() as u32;
         Some(sent)
     }

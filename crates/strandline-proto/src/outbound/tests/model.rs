@@ -280,13 +280,11 @@ impl Run {
         let mut last = None;
         loop {
             let fixture = &mut self.fixture;
-            let again = fixture
-                .out
-                .next_retransmission(fixture.now, at(path), space)
-                .map(|data| Sent::new(&data.data));
+            let again =
+                fixture.out.next_retransmission(fixture.now, at(path), space).map(|data| Sent::new(&data));
             let fresh = again.is_none();
             let Some(chunk) = again
-                .or_else(|| Some(Sent::new(&fixture.out.next_new(fixture.now, at(path), space, room)?.data)))
+                .or_else(|| Some(Sent::new(&fixture.out.next_new(fixture.now, at(path), space, room)?)))
             else {
                 return;
             };

@@ -54,7 +54,7 @@ fn very_small_fragments_are_not_worth_their_header() {
     assert_eq!(fixture.new_chunk(0, 19), None);
     assert_eq!(fixture.new_chunk(0, 0), None);
     let tiny = fixture.out.next_new(fixture.now, at(0), 30, 30).unwrap();
-    assert_eq!(tiny.data.payload.len(), 12, "an empty packet takes what it can");
+    assert_eq!(tiny.payload.len(), 12, "an empty packet takes what it can");
 }
 
 /// "it cannot be re-fragmented": the caller learns the size and lets IP fragment it.
@@ -74,7 +74,7 @@ fn later_fragments_follow_the_path_mtu() {
     let mut fixture = Fixture::new();
     fixture.push(3000);
     let sizes = [ROOM, 576, 9000]
-        .map(|room| fixture.out.next_new(fixture.now, at(0), room, room).unwrap().data.payload.len());
+        .map(|room| fixture.out.next_new(fixture.now, at(0), room, room).unwrap().payload.len());
     assert_eq!(sizes, [FULL, 560, 3000 - FULL - 560]);
 }
 
@@ -95,9 +95,9 @@ fn message_once_begun_is_sent_to_its_end() {
 fn any_message_is_fragmented_on_request() {
     let mut fixture = Fixture::new();
     fixture.push(1000);
-    let first = fixture.out.next_new(fixture.now, at(0), 800, 800).unwrap().data;
+    let first = fixture.out.next_new(fixture.now, at(0), 800, 800).unwrap();
     assert_eq!((first.payload.len(), first.ending), (784, false));
-    let rest = fixture.out.next_new(fixture.now, at(0), ROOM, ROOM).unwrap().data;
+    let rest = fixture.out.next_new(fixture.now, at(0), ROOM, ROOM).unwrap();
     assert_eq!((rest.payload.len(), rest.ending, rest.beginning), (216, true, false));
 }
 
@@ -106,10 +106,10 @@ fn any_message_is_fragmented_on_request() {
 fn chunk_fits_its_length_field() {
     let mut fixture = Fixture::new();
     fixture.push(100_000);
-    let first = fixture.out.next_new(fixture.now, at(0), 200_000, 200_000).unwrap().data;
+    let first = fixture.out.next_new(fixture.now, at(0), 200_000, 200_000).unwrap();
     assert_eq!(first.payload.len(), 65_516);
     assert_eq!(
-        fixture.out.next_new(fixture.now, at(0), 200_000, 200_000).unwrap().data.payload.len(),
+        fixture.out.next_new(fixture.now, at(0), 200_000, 200_000).unwrap().payload.len(),
         100_000 - 65_516
     );
 }

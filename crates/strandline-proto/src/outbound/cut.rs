@@ -1,0 +1,55 @@
+//! New data: the next chunk of a message gets its TSN and its numbers within the stream.
+
+use strandline_wire::Data;
+
+use super::messages::Message;
+use super::outstanding::{Outstanding, Piece};
+use super::send_window::SendWindow;
+use super::{Busy, Numbers, Outbound, fragment};
+use crate::path_index::PathIndex;
+use crate::time::Time;
+
+/// A chunk that is cut off its message.
+pub(super) struct Cut<'a> {
+    /// The chunks before it.
+    pub(super) outstanding: &'a Outstanding,
+    /// True if it is the first one of its message.
+    pub(super) begins: bool,
+    /// True if it is the last one of its message.
+    pub(super) ends: bool,
+}
+
+/// Cuts the next chunk of new data off its message, as [`next_new`](Outbound::next_new) returns it. `number` assigns its
+/// numbers within the stream.
+#[inline(always)]
+pub(super) fn cut_next<N>(
+    outbound: &mut Outbound,
+    now: Time,
+    path: PathIndex,
+    space: usize,
+    packet_space: usize,
+    number: impl FnOnce(&mut Numbers, &mut Message, Cut<'_>) -> N,
+) -> Option<(Data<'_>, N)> {
+    let Outbound { busy, window, numbers, .. } = outbound;
+    let Busy { queue, sent: SendWindow { outstanding, rack, .. }, messages, .. } = busy.as_deref_mut()?;
+    if outstanding.marked() > 0 || outstanding.is_full() {
+        return None;
+    }
+    let fragment = queue.next(messages)?;
+    let message = messages.get_mut(fragment.message)?;
+    let rest = message.rest();
+    let len = fragment::payload_len(rest, space, packet_space)?;
+    let len = window.admit(len, rest, packet_space, outstanding.is_empty())?.min(fragment.bytes_max);
+    let (begins, ends) = (!rest.begun, len == rest.len);
+    let assigned = number(numbers, message, Cut { outstanding, begins, ends });
+    let offset = message.on_sent(len);
+    if let Some(rack) = rack {
+        rack.set_packet(packet_space);
+    }
+    window.spend(len);
+    let tsn = outstanding.next_tsn();
+    queue.on_sent(messages, &fragment, len, (begins, ends));
+    outstanding.push(path, Piece { message: fragment.message, offset, len: len as u16, ends });
+    outstanding.on_sent(now, path, 1, len);
+    Some((messages.chunk(fragment.message, tsn, offset as usize, len, ends)?, assigned))
+}
