@@ -9,6 +9,7 @@
  *   -u PORT   own UDP port (usrsctp; without it: raw IP)    -U PORT   the peer's UDP port
  *   -n COUNT  messages (1)    -l LENGTH  bytes of each (100)    -s STREAMS  number of streams (1)    -r  unordered
  *   -T MS     RTO.Min = RTO.Initial, with RTO.Max four times that; heartbeats at that interval (tests of fail-over)
+ *   -i        interleave messages (RFC 8260; usrsctp)
  *   -v        a line for each message received
  *
  * Lines on stdin, for the latest association: `abort`, `shutdown`, `reset in|out|both [STREAM ...]`, `renumber`,
@@ -53,6 +54,9 @@ typedef struct socket *handle;
 #define peer_sendv usrsctp_sendv
 #define peer_recvv usrsctp_recvv
 #define peer_listen usrsctp_listen
+#ifndef SCTP_INTERLEAVING_SUPPORTED /* the library has it, its header doesn't */
+#define SCTP_INTERLEAVING_SUPPORTED 0x00001206
+#endif
 #endif
 
 #define MESSAGE_MAX (8 << 20)
@@ -71,7 +75,7 @@ static struct options {
     long count;
     size_t length;
     unsigned streams;
-    int unordered, verbose;
+    int unordered, interleaves, verbose;
     struct addresses bind, peer;
 } o = { .port = 5001, .count = 1, .length = 100, .streams = 1 };
 
@@ -208,17 +212,40 @@ static void take(const unsigned char *data, size_t length, const struct sctp_rcv
     pthread_mutex_unlock(&lock);
 }
 
-/* Messages may arrive in parts; with one reader and without interleaving, the parts of a message are consecutive. */
+/* What has arrived of a message. */
+struct part {
+    unsigned char *data;
+    size_t have;
+};
+
+/* Messages may arrive in parts: those of a stream in order, those of different streams in any mixture. */
+static struct part parts[65536][2];
+
+static void take_part(const unsigned char *data, size_t length, const struct sctp_rcvinfo *info, int is_last) {
+    int unordered = (info->rcv_flags & SCTP_UNORDERED) != 0;
+    struct part *part = &parts[info->rcv_sid][unordered];
+    if (is_last && !part->have) {
+        take(data, length, info);
+        return;
+    }
+    part->data = realloc(part->data, part->have + length);
+    memcpy(part->data + part->have, data, length);
+    part->have += length;
+    if (is_last) {
+        take(part->data, part->have, info);
+        part->have = 0;
+    }
+}
+
 static void *receive(void *unused) {
     unsigned char *buffer = malloc(MESSAGE_MAX);
-    size_t have = 0;
     (void)unused;
     for (;;) {
         struct sctp_rcvinfo info;
         socklen_t from_length = 0, info_length = sizeof info;
         unsigned kind = 0;
         int flags = 0;
-        ssize_t n = peer_recvv(sock, buffer + have, MESSAGE_MAX - have, NULL, &from_length, &info, &info_length, &kind, &flags);
+        ssize_t n = peer_recvv(sock, buffer, MESSAGE_MAX, NULL, &from_length, &info, &info_length, &kind, &flags);
         if (n < 0 && (errno == EINTR || errno == EAGAIN || errno == ECONNRESET || errno == ETIMEDOUT))
             continue;
         if (n < 0 && errno == ENOTCONN && is_over) /* the kernel reports the end once more */
@@ -227,15 +254,10 @@ static void *receive(void *unused) {
             say("BAD cannot receive: %s", n ? strerror(errno) : "end of file");
             return NULL;
         }
-        if (flags & MSG_NOTIFICATION) {
-            note((union sctp_notification *)(buffer + have));
-            continue;
-        }
-        have += (size_t)n;
-        if (flags & MSG_EOR) {
-            take(buffer, have, &info);
-            have = 0;
-        }
+        if (flags & MSG_NOTIFICATION)
+            note((union sctp_notification *)buffer);
+        else
+            take_part(buffer, (size_t)n, &info, (flags & MSG_EOR) != 0);
     }
 }
 
@@ -280,6 +302,14 @@ static void set_timing(unsigned ms, int family) {
     SET(SCTP_PEER_ADDR_PARAMS, path);
 }
 
+/* Offers I-DATA, which needs the highest level of interleaving at the receiver. */
+static void set_interleaving(void) {
+    int level = 2;
+    struct sctp_assoc_value on = { .assoc_id = SCTP_FUTURE_ASSOC, .assoc_value = 1 };
+    SET(SCTP_FRAGMENT_INTERLEAVE, level);
+    SET(SCTP_INTERLEAVING_SUPPORTED, on);
+}
+
 static void open_socket(void) {
     int family = o.bind.v6 || o.peer.v6 ? AF_INET6 : AF_INET;
     sock = new_socket(family);
@@ -289,6 +319,8 @@ static void open_socket(void) {
     SET(SCTP_NODELAY, on);
     SET(SCTP_RECVRCVINFO, on);
     set_buffers();
+    if (o.interleaves)
+        set_interleaving();
     if (o.timing_ms)
         set_timing(o.timing_ms, family);
     if (o.peer_udp_port) {
@@ -383,7 +415,7 @@ static void parse(int argc, char **argv) {
         mode++;
     o.mode = mode;
     optind = 2;
-    while (mode < 4 && (option = getopt(argc, argv, "p:B:u:U:b:c:n:l:s:T:rv")) != -1) {
+    while (mode < 4 && (option = getopt(argc, argv, "p:B:u:U:b:c:n:l:s:T:riv")) != -1) {
         switch (option) {
         case 'p': o.port = (unsigned)atoi(optarg); break;
         case 'B': o.own_port = (unsigned)atoi(optarg); break;
@@ -396,6 +428,7 @@ static void parse(int argc, char **argv) {
         case 's': o.streams = (unsigned)atoi(optarg); break;
         case 'T': o.timing_ms = (unsigned)atoi(optarg); break;
         case 'r': o.unordered = 1; break;
+        case 'i': o.interleaves = 1; break;
         case 'v': o.verbose = 1; break;
         default: mode = 4;
         }

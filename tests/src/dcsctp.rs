@@ -11,14 +11,16 @@ use dcsctp::api::{
     ZERO_CHECKSUM_ALTERNATE_ERROR_DETECTION_METHOD_LOWER_LAYER_DTLS,
     ZERO_CHECKSUM_ALTERNATE_ERROR_DETECTION_METHOD_NONE,
 };
-use strandline_proto::config::{AssociationConfig, EndpointConfig, ErrorDetectionMethod, ExtensionsConfig};
+use strandline_proto::config::{
+    AssociationConfig, EndpointConfig, ErrorDetectionMethod, ExtensionsConfig, StreamScheduler,
+};
 use strandline_proto::endpoint::{Connect, Endpoint};
 use strandline_proto::event::{AssociationId, CloseReason, Datagram, Event, Message};
 use strandline_proto::reconfiguration::PeerRequests;
 use strandline_proto::time::Time;
 
 use crate::random::Random;
-use crate::traffic::{Expected, Planned};
+use crate::traffic::{Expected, Planned, take_whole};
 
 /// SCTP port of both sides.
 pub const SCTP_PORT: u16 = 5000;
@@ -54,6 +56,7 @@ pub struct World {
     loss_per_mille: u32,
     seed: u8,
     zero_checksum: ZeroChecksum,
+    interleaving: bool,
 }
 
 impl fmt::Debug for World {
@@ -73,13 +76,14 @@ pub struct ZeroChecksum {
     pub dcsctp: bool,
 }
 
-fn new_dcsctp(zero_checksum: bool) -> Box<dyn DcSctpSocket> {
+fn new_dcsctp(zero_checksum: bool, interleaving: bool) -> Box<dyn DcSctpSocket> {
     let options = Options {
         zero_checksum_alternate_error_detection_method: if zero_checksum {
             ZERO_CHECKSUM_ALTERNATE_ERROR_DETECTION_METHOD_LOWER_LAYER_DTLS
         } else {
             ZERO_CHECKSUM_ALTERNATE_ERROR_DETECTION_METHOD_NONE
         },
+        enable_message_interleaving: interleaving,
         max_message_size: 4 << 20,
         max_send_buffer_size: 8 << 20,
         per_stream_send_queue_limit: 8 << 20,
@@ -88,11 +92,15 @@ fn new_dcsctp(zero_checksum: bool) -> Box<dyn DcSctpSocket> {
     dcsctp::new_socket("peer", &options)
 }
 
-fn new_endpoint(seed: u8, zero_checksum: bool, now: Time) -> Endpoint {
+fn new_endpoint(seed: u8, zero_checksum: bool, interleaving: bool, now: Time) -> Endpoint {
     let method = zero_checksum.then_some(ErrorDetectionMethod::SctpOverDtls);
     let peer_requests = PeerRequests::ALL;
-    let extensions = ExtensionsConfig { zero_checksum: method, peer_requests, ..ExtensionsConfig::default() };
-    let association = AssociationConfig { extensions, ..AssociationConfig::default() };
+    let zero_checksum = method;
+    let extensions =
+        ExtensionsConfig { zero_checksum, peer_requests, interleaving, ..ExtensionsConfig::default() };
+    let stream_scheduler =
+        if interleaving { StreamScheduler::RoundRobin } else { StreamScheduler::default() };
+    let association = AssociationConfig { extensions, stream_scheduler, ..AssociationConfig::default() };
     let config = EndpointConfig { association: association.into(), ..EndpointConfig::default() };
     let mut endpoint = Endpoint::new(config, [seed; 32], now).expect("the configuration is valid");
     endpoint.listen(SCTP_PORT).expect("nobody else listens");
@@ -109,10 +117,20 @@ impl World {
     /// An endpoint with zero checksums where the sides want them.
     #[must_use]
     pub fn with(seed: u8, zero_checksum: ZeroChecksum) -> Self {
+        Self::create(seed, zero_checksum, false)
+    }
+
+    /// Two sides that interleave messages (RFC 8260).
+    #[must_use]
+    pub fn interleaving(seed: u8) -> Self {
+        Self::create(seed, ZeroChecksum::default(), true)
+    }
+
+    fn create(seed: u8, zero_checksum: ZeroChecksum, interleaving: bool) -> Self {
         let now = Time::ZERO;
         Self {
-            endpoint: new_endpoint(seed, zero_checksum.engine, now),
-            dcsctp: new_dcsctp(zero_checksum.dcsctp),
+            endpoint: new_endpoint(seed, zero_checksum.engine, interleaving, now),
+            dcsctp: new_dcsctp(zero_checksum.dcsctp, interleaving),
             now,
             dcsctp_origin: now,
             flying: VecDeque::new(),
@@ -123,6 +141,7 @@ impl World {
             loss_per_mille: 0,
             seed,
             zero_checksum,
+            interleaving,
         }
     }
 
@@ -144,7 +163,7 @@ impl World {
 
     /// Restarts the dcsctp side after a crash, without any state.
     pub fn restart_dcsctp(&mut self) {
-        self.dcsctp = new_dcsctp(self.zero_checksum.dcsctp);
+        self.dcsctp = new_dcsctp(self.zero_checksum.dcsctp, self.interleaving);
         self.dcsctp_origin = self.now;
         self.dcsctp_events.clear();
     }
@@ -152,7 +171,7 @@ impl World {
     /// Restarts the engine's side after a crash, without any state.
     pub fn restart_endpoint(&mut self) {
         self.seed = self.seed.wrapping_add(100);
-        self.endpoint = new_endpoint(self.seed, self.zero_checksum.engine, self.now);
+        self.endpoint = new_endpoint(self.seed, self.zero_checksum.engine, self.interleaving, self.now);
         self.events.clear();
     }
 
@@ -312,23 +331,13 @@ impl World {
         self.until("messages at the engine", |world| {
             while let Some(part) = world.endpoint.recv(world.now, id) {
                 parts.push(part);
-                if parts.last().is_some_and(|last| last.ends) {
-                    expected.take(&join(&mut parts));
+                if let Some(whole) = take_whole(&mut parts) {
+                    expected.take(&whole);
                 }
             }
             expected.is_done().then_some(())
         });
     }
-}
-
-/// Joins the parts of a message.
-fn join(parts: &mut Vec<Message>) -> Message {
-    let data: Vec<u8> = parts.iter().flat_map(|part| part.data.iter().copied()).collect();
-    let mut whole = parts.first().expect("at least one part").clone();
-    whole.data = data.into();
-    whole.ends = true;
-    parts.clear();
-    whole
 }
 
 /// dcsctp reports neither TSN nor order.

@@ -18,7 +18,7 @@ use strandline_proto::time::Time;
 use strandline_wire::Packet;
 
 use crate::random::Random;
-use crate::traffic::{Expected, Planned};
+use crate::traffic::{Expected, Planned, take_whole};
 
 /// Maximum time of one step of a test. Peers whose T3-rtx has backed off under losses may pause for a minute.
 pub const TIMEOUT: Duration = Duration::from_secs(180);
@@ -365,12 +365,7 @@ impl Driver {
     pub fn recv(&mut self, id: AssociationId, parts: &mut Vec<Message>) -> Option<Message> {
         while let Some(message) = self.endpoint.recv(self.now(), id) {
             parts.push(message);
-            if parts.last().is_some_and(|last| last.ends) {
-                let mut whole = parts.first()?.clone();
-                whole.data =
-                    parts.iter().flat_map(|part| part.data.iter().copied()).collect::<Vec<u8>>().into();
-                whole.ends = true;
-                parts.clear();
+            if let Some(whole) = take_whole(parts) {
                 return Some(whole);
             }
         }

@@ -116,3 +116,17 @@ impl Expected {
         self.left.len()
     }
 }
+
+/// Takes the message out whose last part is the latest one: its parts are those of its stream and order. Others may have
+/// come in between.
+pub fn take_whole(parts: &mut Vec<Message>) -> Option<Message> {
+    let last = parts.last().filter(|last| last.ends)?;
+    let key = (last.stream, last.unordered);
+    let own = parts.extract_if(.., |part| (part.stream, part.unordered) == key);
+    let joined = own.reduce(|first, part| Message {
+        data: [first.data, part.data].concat().into(),
+        ends: part.ends,
+        ..first
+    });
+    joined.filter(|whole| whole.begins)
+}

@@ -284,3 +284,17 @@ fn dcsctp_refuses_to_reset_incoming_streams() {
     world.send_to_engine(id, &plan(20, 100, 5));
     world.send_to_dcsctp(id, &plan(20, 100, 5));
 }
+
+/// Messages of many streams are interleaved (RFC 8260), in both roles, without losses and with some.
+#[test]
+fn interleaved_messages_arrive() {
+    for (seed, per_mille) in [(70, 0), (71, 0), (72, 30), (73, 30), (74, 100)] {
+        let mut world = World::interleaving(seed);
+        world.lose(per_mille);
+        let id = if seed % 2 == 0 { world.connect() } else { world.accept() };
+        let status = world.endpoint.status(id).expect("it is established");
+        assert!(status.extensions.interleaving);
+        assert!(world.dcsctp.get_metrics().is_some_and(|metrics| metrics.uses_message_interleaving));
+        exchange(&mut world, id);
+    }
+}

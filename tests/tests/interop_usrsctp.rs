@@ -7,7 +7,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use strandline_proto::config::{AssociationConfig, EndpointConfig};
+use strandline_proto::config::{AssociationConfig, EndpointConfig, StreamScheduler};
 use strandline_proto::endpoint::{Connect, Reconfigure};
 use strandline_proto::event::{Event, SendInfo};
 use strandline_proto::number::{Ppid, StreamId};
@@ -420,4 +420,74 @@ fn streams_are_added_under_losses() {
         session.expect("STREAMS flags=4");
         session.shut_down();
     }
+}
+
+/// Returns a session with I-DATA, in which this side connects or usrsctp does.
+fn interleaving(seed: u8, connects: bool) -> Session {
+    let mut association = AssociationConfig::default();
+    association.extensions.interleaving = true;
+    association.stream_scheduler = StreamScheduler::RoundRobin;
+    let config = EndpointConfig { association: association.into(), ..EndpointConfig::default() };
+    let mut driver = Driver::udp(SocketAddr::new(LOCALHOST, 0), config, seed);
+    let udp_port = free_udp_port();
+    if connects {
+        let peer = PeerProcess::usrsctp(&format!("echo -i -u {udp_port} -p {SCTP_PORT}"));
+        let id = driver.connect(Connect::to(SocketAddr::new(LOCALHOST, udp_port), SCTP_PORT));
+        let mut session = Session { driver, peer, id };
+        session.expect("UP");
+        return session;
+    }
+    driver.endpoint.listen(SCTP_PORT).expect("the port is free");
+    let own = driver.local_addr().port();
+    let peer = PeerProcess::usrsctp(&format!(
+        "call -i -c 127.0.0.1 -b 127.0.0.1 -u {udp_port} -U {own} -p {SCTP_PORT} -n 200 -l 20000 -s 7"
+    ));
+    let id = driver.accept();
+    Session { driver, peer, id }
+}
+
+fn interleaves(session: &Session) -> bool {
+    let status = session.driver.endpoint.status(session.id);
+    status.is_some_and(|status| status.extensions.interleaving)
+}
+
+/// Messages of several streams alternate fragment by fragment, ordered and unordered, also under losses.
+#[test]
+fn interleaved_messages_return() {
+    let mut session = interleaving(60, true);
+    assert!(interleaves(&session));
+    session.exchange(&plan(300, 20_000, 7));
+    session.exchange(&unordered(200, 5000, 3));
+    session.exchange(&plan(1000, 64, 200));
+    session.driver.lose(30);
+    session.exchange(&plan(100, 20_000, 7));
+    session.exchange(&unordered(60, 5000, 3));
+    session.driver.lose(0);
+    session.shut_down();
+}
+
+#[test]
+fn usrsctp_connects_and_interleaves() {
+    let mut session = interleaving(61, false);
+    assert!(interleaves(&session));
+    session.driver.lose(30);
+    session.echo(200);
+    session.driver.lose(0);
+    session.shut_down();
+}
+
+/// Without the option usrsctp doesn't offer I-DATA, and DATA is used.
+#[test]
+fn interleaving_needs_both_sides() {
+    let mut association = AssociationConfig::default();
+    association.extensions.interleaving = true;
+    let config = EndpointConfig { association: association.into(), ..EndpointConfig::default() };
+    let udp_port = free_udp_port();
+    let peer = PeerProcess::usrsctp(&format!("echo -u {udp_port} -p {SCTP_PORT}"));
+    let mut driver = Driver::udp(SocketAddr::new(LOCALHOST, 0), config, 62);
+    let id = driver.connect(Connect::to(SocketAddr::new(LOCALHOST, udp_port), SCTP_PORT));
+    let mut session = Session { driver, peer, id };
+    assert!(!interleaves(&session));
+    session.exchange(&plan(20, 20_000, 3));
+    session.shut_down();
 }
