@@ -76,6 +76,8 @@ struct Held {
     next: Fsn,
     /// True if no part was delivered.
     begins: bool,
+    /// True if the window is not charged for this record.
+    is_free: bool,
     /// The fragments beyond a gap, by their FSNs. Exactly the next one is looked up, so their order does not matter.
     beyond: BTreeMap<u32, (Tsn, Bytes)>,
     /// The highest FSN that arrived.
@@ -93,6 +95,7 @@ impl Held {
             data: BytesMut::new(),
             next: Fsn(0),
             begins: true,
+            is_free: false,
             beyond: BTreeMap::new(),
             highest: data.fsn,
             last: None,
@@ -167,7 +170,8 @@ impl Held {
     /// Returns what the window is charged for.
     fn cost(&self) -> usize {
         let beyond: usize = self.beyond.values().map(|(_, bytes)| bytes.len() + HELD_COST).sum();
-        HELD_COST + self.data.len() + beyond
+        let record = if self.is_free { 0 } else { HELD_COST };
+        record + self.data.len() + beyond
     }
 }
 
@@ -187,6 +191,10 @@ pub(super) enum Kind {
     GivenUp,
 }
 
+/// Maximum number of messages delivered in parts that the window is not charged for while nothing of them is held.
+/// Otherwise their records alone might fill a small buffer, and nothing could free it.
+const FREE_MAX: usize = 1024;
+
 /// Maximum number of streams of which it is remembered that an unordered message was given up. A fragment that arrives
 /// later is held until the association ends if its stream is forgotten.
 const GIVEN_UP_MAX: usize = 1024;
@@ -195,6 +203,8 @@ const GIVEN_UP_MAX: usize = 1024;
 #[derive(Debug, Default)]
 pub(crate) struct Interleaved {
     messages: BTreeMap<Key, Held>,
+    /// Number of these that the window is not charged for.
+    free: usize,
     /// The MID of the next ordered message on each stream that was used: up to 65,536 entries of 8 bytes.
     next: BTreeMap<StreamId, Mid>,
     /// The streams with an unordered message of which a part was delivered, and its MID.
@@ -262,6 +272,7 @@ impl Interleaved {
         if held.is_complete() {
             sink.window.release(held.cost());
             sink.deliver(held.take(key));
+            self.free -= usize::from(held.is_free);
             self.messages.remove(&key);
             self.forget_part(key);
             return true;
@@ -269,6 +280,7 @@ impl Interleaved {
         if held.data.len() >= point && !held.data.is_empty() && may_be_partial(&mut self.partly, key) {
             sink.window.release(held.data.len());
             sink.deliver(held.take(key));
+            set_free(held, &mut self.free, sink.window);
         }
         false
     }
@@ -288,7 +300,7 @@ impl Interleaved {
     /// Takes what there is of the longest message whose turn has come, because nothing else can free the buffer. The
     /// window is not charged for it any more.
     pub(super) fn take_longest(&mut self, window: &mut Window) -> Option<Message> {
-        let Self { messages, next, partly, .. } = self;
+        let Self { messages, next, partly, free, .. } = self;
         let may_be_read = |key: &Key| match key.unordered {
             true => partly.get(&key.stream).is_none_or(|mid| mid.0 == key.mid),
             false => next.get(&key.stream).map_or(0, |next| next.0) == key.mid,
@@ -297,6 +309,7 @@ impl Interleaved {
         let (key, held) = readable.max_by_key(|(_, held)| held.data.len())?;
         window.release(held.data.len());
         let part = held.take(*key);
+        set_free(held, free, window);
         let allowed = may_be_partial(partly, *key);
         debug_assert!(allowed, "only such messages were considered");
         Some(part)
@@ -324,6 +337,7 @@ impl Interleaved {
         }
         while let Some((key, mut held)) = self.take_between(stream, unordered, from, mid) {
             sink.window.release(held.cost());
+            self.free -= usize::from(held.is_free);
             if held.is_complete() {
                 sink.deliver(held.take(key));
                 continue;
@@ -394,6 +408,7 @@ impl Interleaved {
     /// sent before the TSN `first`.
     pub(super) fn go_on(&mut self, first: Tsn, has_begun: impl Fn(StreamId) -> bool) {
         self.messages.retain(|_, held| held.latest.is_at_or_after(first));
+        self.free = self.messages.values().filter(|held| held.is_free).count();
         let messages = &self.messages;
         let holds =
             |stream: StreamId, mid: Mid| messages.contains_key(&Key { stream, unordered: true, mid: mid.0 });
@@ -424,6 +439,15 @@ impl Interleaved {
             payload += held.data.len() + beyond;
         }
         (records, payload)
+    }
+}
+
+/// Stops charging the window for the record of a message that is delivered in parts, of which there are `free` so far.
+fn set_free(held: &mut Held, free: &mut usize, window: &mut Window) {
+    if !held.is_free && *free < FREE_MAX {
+        held.is_free = true;
+        *free += 1;
+        window.release(HELD_COST);
     }
 }
 

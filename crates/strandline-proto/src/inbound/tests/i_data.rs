@@ -371,3 +371,23 @@ fn memory_of_incomplete_messages_is_bounded() {
     assert!((300..1000).contains(&accepted), "{accepted}");
     assert!(rig.inbound.heap_bytes() < 400_000, "{}", rig.inbound.heap_bytes());
 }
+
+/// The records of messages that are delivered in parts don't fill a small buffer, however many streams there are.
+#[test]
+fn many_streams_pass_a_small_buffer() {
+    let mut rig = interleaved(Rig::with_buffer(2700));
+    let payload = [b'x'; 600];
+    let (mut tsn, mut read) = (100, 0);
+    for fsn in 0..3 {
+        for stream in 0..20 {
+            let data = part(tsn, stream, 0, fsn, &payload);
+            let data = if fsn == 2 { last(data) } else { data };
+            rig.accepts(&[if stream % 2 == 0 { free(data) } else { data }]);
+            tsn += 1;
+            read += core::iter::from_fn(|| rig.recv()).map(|part| part.data.len()).sum::<usize>();
+            rig.sack();
+        }
+    }
+    assert_eq!(read, 36_000);
+    rig.is_empty_again();
+}
