@@ -315,6 +315,10 @@ impl Path {
         if self.flight == 0 {
             let periods = now.since(self.last_sent).as_nanos() / self.rto.rto().as_nanos().max(1);
             self.congestion.on_idle(u32::try_from(periods).unwrap_or(u32::MAX));
+            if periods > 0 {
+                // With nothing in flight for so long, no acknowledgement clocks what a recovery allows.
+                self.prr = Prr::default();
+            }
         }
     }
 

@@ -544,3 +544,20 @@ fn recovery_counts_what_the_sack_leaves_late() {
     let share = 8 * threshold / 20 - packet;
     assert!((share..=share + 1).contains(&(path.window() - path.flight)), "{path:?}");
 }
+
+/// A recovery whose flight has ended does not allow more than the window that has decayed in a pause: data may have gone
+/// over another path meanwhile.
+#[test]
+fn pause_ends_the_reduction_of_a_recovery() {
+    for (pause, ends) in [(0, false), (50_000, true)] {
+        let mut path = with_cubic();
+        let delivered = 10 * path.data_chunk_len_max();
+        send(&mut path, at(0), 10);
+        path.on_sack(at(50), &sack(delivered), &config());
+        path.on_loss(at(50), &PathLoss { in_recovery: true, shrink: true, delivered, ..PathLoss::default() });
+        assert_eq!((path.flight, path.prr.is_active()), (0, true));
+        send(&mut path, at(50 + pause), 1);
+        assert_eq!(path.prr.is_active(), !ends);
+        assert!(!ends || path.window() == path.congestion.window());
+    }
+}
