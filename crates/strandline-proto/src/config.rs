@@ -86,8 +86,12 @@ pub enum SackFrequency {
     Every(u8),
 }
 
-/// The order in which queued messages of different streams are sent (RFC 8260 section 3). A message is sent to its end
-/// before another one begins.
+/// The order in which queued messages of different streams are sent (RFC 8260 section 3). Messages of one stream keep
+/// their order. A message is sent to its end before another one begins.
+///
+/// [`Priority`](Self::Priority) and [`WeightedFairQueueing`](Self::WeightedFairQueueing) depend on a value of each
+/// stream, which the others ignore; it can be set at any time ([`StreamValue`](crate::endpoint::StreamValue)). With all but
+/// the first one, while the send buffer is full, a stream with nothing queued may use a quarter more.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamScheduler {
@@ -95,8 +99,19 @@ pub enum StreamScheduler {
     #[default]
     FirstComeFirstServed,
     /// One message of each stream in turn (section 3.2): a short message doesn't wait for all that other streams have
-    /// queued. While the send buffer is full, a stream with nothing queued may use a quarter more.
+    /// queued.
     RoundRobin,
+    /// One packet of each stream in turn (section 3.3): a packet carries chunks of one stream only, so that its loss
+    /// holds up no other. Costs more packets if messages are short.
+    RoundRobinPerPacket,
+    /// Messages of the stream with the highest priority first (section 3.4). Value 0, the default, is the highest
+    /// priority and 65,535 the lowest. Streams of equal priority take turns. Others may wait without a limit.
+    Priority,
+    /// Equal numbers of bytes for all streams that have messages queued (section 3.5).
+    FairCapacity,
+    /// Bytes in proportion to the weights of the streams that have messages queued (section 3.6). The value is the
+    /// weight, from 1 to 65,535; 0, the default, counts as 1.
+    WeightedFairQueueing,
 }
 
 /// Parameters of one association. Cheap to share: an endpoint's associations hold one `Arc` of it.

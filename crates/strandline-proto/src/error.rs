@@ -200,3 +200,20 @@ pub enum ReconfigureError {
     #[error("all numbers were reset less than 30 seconds ago")]
     TooSoon,
 }
+
+/// Errors of setting or reading the priority or weight of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum StreamValueError {
+    /// The association no longer exists.
+    #[error(transparent)]
+    UnknownAssociation(#[from] UnknownAssociation),
+    /// The stream's identifier is not below the number of outgoing streams.
+    #[error("stream {stream} does not exist: the association has {streams} outgoing streams")]
+    InvalidStream {
+        /// The requested stream.
+        stream: u16,
+        /// Number of outgoing streams of the association.
+        streams: u16,
+    },
+}

@@ -12,6 +12,7 @@ use strandline_proto::time::Time;
 use crate::ledger::{End, Ledger, Route};
 use crate::random::Random;
 use crate::reconfiguration::{ReconfigurePlan, Reconfiguring, Resets};
+use crate::scheduling::{SchedulePlan, Scheduling};
 use crate::violation::{Violation, demand, violation};
 
 /// Cause code of a User-Initiated Abort (RFC 9260 section 3.3.10.12).
@@ -82,6 +83,8 @@ pub(crate) struct Plan {
     pub(crate) ending: Ending,
     /// Requests to reconfigure streams; `None` for an application that makes none.
     pub(crate) reconfigure: Option<ReconfigurePlan>,
+    /// Changes of the order of messages; `None` for an application that makes none.
+    pub(crate) schedule: Option<SchedulePlan>,
 }
 
 /// The environment of an application.
@@ -126,6 +129,7 @@ pub(crate) struct App {
     calm: Option<Time>,
     reconfiguring: Option<Reconfiguring>,
     resets: Resets,
+    scheduling: Option<Scheduling>,
 }
 
 impl App {
@@ -142,6 +146,7 @@ impl App {
             left: plan.messages,
             reconfiguring: plan.reconfigure.map(|plan| Reconfiguring::new(now, plan)),
             resets: Resets::default(),
+            scheduling: plan.schedule.map(|plan| Scheduling::new(now, plan)),
             plan,
             sent: 0,
             received: 0,
@@ -264,9 +269,19 @@ impl App {
         if self.closed.is_some() {
             return Ok(());
         }
+        self.schedule(cx)?;
         self.send(cx)?;
         self.reconfigure(cx)?;
         self.end(cx)
+    }
+
+    fn schedule(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
+        let Some(scheduling) = self.scheduling.as_mut().filter(|_| self.calm.is_none()) else {
+            return Ok(());
+        };
+        let next = scheduling.act(cx.now, cx.endpoint, self.end.id, self.plan.streams)?;
+        cx.wakes.push((next, self.end.id));
+        Ok(())
     }
 
     fn reconfigure(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {

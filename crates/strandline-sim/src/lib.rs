@@ -55,6 +55,7 @@ pub mod random;
 mod reconfiguration;
 mod run;
 mod scenario;
+mod scheduling;
 pub mod trace;
 mod violation;
 mod watch;

@@ -210,6 +210,9 @@ impl Scenario {
         if plans::interleave(&mut hosts, seed) {
             names.push("interleaving");
         }
+        if plans::schedule(&mut hosts, &mut clients, seed) {
+            names.push("schedulers");
+        }
         let links = config::link(&features, &mut random);
         let special_links = config::special_links(&features, &hosts, &links, &mut random);
         let faults = faults::faults(&features, &hosts, calm_at, &mut random);

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use strandline_proto::config::{AssociationConfig, StreamScheduler};
 use strandline_proto::congestion::Algorithm;
-use strandline_proto::endpoint::Reconfigure;
-use strandline_proto::error::{ConfigureError, PathError, ReconfigureError};
+use strandline_proto::endpoint::{Reconfigure, StreamValue};
+use strandline_proto::error::{ConfigureError, PathError, ReconfigureError, StreamValueError};
+use strandline_proto::number::StreamId;
 use strandline_proto::reconfiguration::{StreamDirection, Streams};
 use strandline_proto::stats::{AbandonedStats, MemoryReport, PathStatus, Status};
 
@@ -123,9 +124,58 @@ impl<'a> Control<'a> {
     }
 
     /// Sets the order in which messages of different streams are sent, in place of the configured one
-    /// ([`AssociationConfig::stream_scheduler`]).
+    /// ([`AssociationConfig::stream_scheduler`]). What is queued follows it, too.
     pub fn set_stream_scheduler(&self, scheduler: StreamScheduler) {
         self.shard.with(|state, _| state.engine.set_stream_scheduler(self.id.id, scheduler));
+    }
+
+    /// Sets the parameter of an outgoing stream for the scheduler (RFC 8260 section 4.3.3), from 0, which each stream
+    /// begins with, to 65,535. It applies to messages that are queued already, too, and is kept if the scheduler is
+    /// changed or the peer restarts.
+    ///
+    /// - [`StreamScheduler::Priority`]: the higher the value, the lower the priority; 0 is the highest.
+    /// - [`StreamScheduler::WeightedFairQueueing`]: the weight. A stream of weight 3 sends three times the bytes of
+    ///   one of weight 1. 0 counts as 1.
+    /// - The others ignore it.
+    ///
+    /// ```
+    /// use strandline::{Association, Listener, Peer, SendInfo, Stack, StreamId, StreamScheduler};
+    /// # use strandline::memory::Network;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let network = Network::new();
+    /// # let here = Stack::builder().memory(&network, ["10.0.0.1".parse()?])?;
+    /// # let there = Stack::builder().memory(&network, ["10.0.0.2".parse()?])?;
+    /// # let listener = Listener::bind(&there, 7)?;
+    /// # let client = Association::connect(&here, Peer::new([10, 0, 0, 2], 7)).await?;
+    /// # let server = listener.accept().await?;
+    /// let (urgent, bulk) = (StreamId(0), StreamId(1));
+    /// let control = client.control();
+    /// control.set_stream_scheduler(StreamScheduler::Priority);
+    /// control.set_stream_value(bulk, 10)?;
+    /// # let mut sent = 0;
+    /// # while client.try_send(vec![0; 10_000], SendInfo::on(bulk)).is_ok() { sent += 1; }
+    /// client.send(b"now", SendInfo::on(urgent)).await?;
+    /// assert_eq!((control.stream_value(urgent)?, control.stream_value(bulk)?), (0, 10));
+    /// # let mut before = 0;
+    /// # while server.recv().await?.ok_or("end")?.stream != urgent { before += 1; }
+    /// # assert!(before < sent, "it has overtaken {sent} messages");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the association has ended or has no such outgoing stream.
+    pub fn set_stream_value(&self, stream: StreamId, value: u16) -> Result<(), StreamValueError> {
+        self.shard.with(|state, _| StreamValue { stream, value }.set(&mut state.engine, self.id.id))
+    }
+
+    /// Returns the parameter of an outgoing stream for the scheduler: 0 unless
+    /// [`set_stream_value`](Self::set_stream_value) has set another one.
+    ///
+    /// # Errors
+    /// If the association is gone or has no such outgoing stream.
+    pub fn stream_value(&self, stream: StreamId) -> Result<u16, StreamValueError> {
+        StreamValue::of(&self.shard.look().engine, self.id.id, stream).map(|found| found.value)
     }
 
     /// Asks for a reset of streams (RFC 6525): their sequence numbers begin at 0 again, so that they can serve another

@@ -152,7 +152,7 @@ pub use strandline_proto::config::{
     SackFrequency, StreamScheduler,
 };
 pub use strandline_proto::congestion::Algorithm;
-pub use strandline_proto::error::{ConfigureError, PathError, ReconfigureError};
+pub use strandline_proto::error::{ConfigureError, PathError, ReconfigureError, StreamValueError};
 pub use strandline_proto::event::{FailedMessage, FailureCause, Message, PathChange, SendInfo};
 pub use strandline_proto::memory::MemoryAccount;
 pub use strandline_proto::number::{Ppid, Ssn, StreamId, Tsn};

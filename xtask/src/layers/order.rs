@@ -124,7 +124,7 @@ pub(super) const CRATES: [Rules; 7] = [
         root: "crates/strandline-sim/src/lib.rs",
         layers: &[
             apart(&["grid", "network", "payload", "random", "violation"]),
-            apart(&["reconfiguration"]),
+            apart(&["reconfiguration", "scheduling"]),
             apart(&["board", "ledger", "manual", "trace"]),
             together(&["app", "attacker", "bounds", "host", "pair", "scenario", "watch"]),
             apart(&["world"]),

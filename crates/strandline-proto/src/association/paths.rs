@@ -9,6 +9,7 @@ use super::diagnostics::{log_mtu_change, log_of};
 use crate::config::AssociationConfig;
 use crate::congestion::Algorithm;
 use crate::event::{Event, PathChange};
+use crate::outbound::scheduling::set_scheduler;
 use crate::path::PathState;
 use crate::path_index::PathIndex;
 use crate::time::Time;
@@ -106,7 +107,7 @@ impl Association {
             self.inbound.set_receive_buffer(bytes);
         }
         self.outbound.set_send_buffer(config.send_buffer_start());
-        self.outbound.set_scheduler(config.stream_scheduler);
+        set_scheduler(&mut self.outbound, config.stream_scheduler, config.stream_scheduler);
         self.flags.burst_open = true;
         for index in self.paths.indices() {
             let path = self.paths.get_mut(index);

@@ -21,6 +21,7 @@ use crate::config::Recovery;
 use crate::event::{Event, FailureCause};
 use crate::inbound::i_data::partly_delivered;
 use crate::outbound::Outbound;
+use crate::outbound::scheduling::keep_settings;
 use crate::path::{Path, PathSet};
 use crate::path_index::PathIndex;
 use crate::time::Time;
@@ -144,7 +145,9 @@ impl Association {
         );
         let freed = before.saturating_sub(self.inbound.buffered_bytes());
         cx.memory.on_read(freed);
-        self.outbound = Outbound::new(cookie.local_initial_tsn, cookie.peer_rwnd, cookie.outbound_streams);
+        let outbound = Outbound::new(cookie.local_initial_tsn, cookie.peer_rwnd, cookie.outbound_streams);
+        let before = core::mem::replace(&mut self.outbound, outbound);
+        keep_settings(&mut self.outbound, before);
         let paths = core::mem::replace(&mut self.paths, paths_of(cx, now, &config, cookie));
         self.keep_choices(&paths);
         self.paths.set_local(paths.local().to_vec());

@@ -18,7 +18,7 @@ use crate::config::{FastRetransmit, Recovery};
 use crate::event::Transmit;
 use crate::outbound::partial::forward_due;
 use crate::outbound::write::{Written, write_again, write_new};
-use crate::outbound::{Bundled, Retransmission, Urgency};
+use crate::outbound::{Bundled, Retransmission, Urgency, scheduling};
 use crate::path::PathState;
 use crate::path_index::PathIndex;
 use crate::time::Time;
@@ -393,7 +393,8 @@ impl Association {
         // Fragments fit every path, in case this one fails (section 7.3).
         let empty_space = full.min(self.paths.payload_max()) - COMMON_HEADER_LEN;
         let alone = !self.config.bundling;
-        if (!self.config.nodelay && self.holds_back(empty_space)) || (alone && filled.bytes > 0) {
+        let waits = (!self.config.nodelay && self.holds_back(empty_space)) || (alone && filled.bytes > 0);
+        if waits || !scheduling::begin_packet(&mut self.outbound, filled.bytes > 0) {
             return;
         }
         let mut urgency = self.urgency(index, filled.bytes);

@@ -18,6 +18,7 @@ use crate::congestion::Algorithm;
 use crate::error::{ConfigureError, ConnectError, ListenError, PathError, SendError, UnknownAssociation};
 use crate::event::{AssociationId, Message, PathChange, SendInfo};
 use crate::number::{StreamId, Tsn};
+use crate::outbound::scheduling::set_scheduler;
 use crate::path::PathState;
 use crate::path_index::PathIndex;
 use crate::stats::{AbandonedStats, MemoryReport, PathStatus, SentAgain, Status};
@@ -459,7 +460,8 @@ impl Endpoint {
     /// association that has ended is ignored.
     pub fn set_stream_scheduler(&mut self, id: AssociationId, scheduler: StreamScheduler) {
         if let Ok((association, _)) = self.live(id) {
-            association.outbound.set_scheduler(scheduler);
+            let configured = association.config.stream_scheduler;
+            set_scheduler(&mut association.outbound, scheduler, configured);
         }
     }
 

@@ -15,6 +15,7 @@ mod ports;
 mod reconfigure;
 mod spent;
 mod split;
+mod stream_value;
 mod table;
 
 #[cfg(test)]
@@ -35,6 +36,7 @@ pub use self::operation::Operation;
 use self::ports::Ports;
 pub use self::reconfigure::Reconfigure;
 use self::spent::SpentCookies;
+pub use self::stream_value::StreamValue;
 use self::table::Table;
 use crate::association::context::{PacketQueue, Popped, Route, Shared};
 use crate::association::cookie::CookieKeys;

@@ -116,10 +116,22 @@ impl Interleaving {
     }
 }
 
+/// Returns the numbers of I-DATA chunks, if these are sent.
+#[inline]
+pub(super) fn state(numbers: &Numbers) -> Option<&Interleaving> {
+    numbers.state()?.interleaving.as_deref()
+}
+
+/// Returns the numbers of I-DATA chunks, if these are sent.
+#[inline]
+pub(super) fn state_mut(numbers: &mut Numbers) -> Option<&mut Interleaving> {
+    numbers.state_mut()?.interleaving.as_deref_mut()
+}
+
 /// True if messages are sent in I-DATA chunks.
 #[inline]
 pub(super) fn interleaves(outbound: &Outbound) -> bool {
-    outbound.numbers.state().is_some_and(Option::is_some)
+    state(&outbound.numbers).is_some()
 }
 
 /// Sends messages in I-DATA chunks, or in DATA chunks. Returns false without a change if it differs while anything is
@@ -132,7 +144,7 @@ pub(crate) fn set_interleaving(outbound: &mut Outbound, wanted: bool) -> bool {
     if outbound.sent().is_some_and(|sent| !sent.outstanding.is_empty()) {
         return false;
     }
-    *outbound.numbers.state_or_default() = wanted.then(Box::default);
+    outbound.numbers.state_or_default().interleaving = wanted.then(Box::default);
     if let Some(busy) = &mut outbound.busy {
         busy.queue.set_interleaves(wanted);
     }
@@ -148,7 +160,7 @@ pub(super) fn next_new(
     packet_space: usize,
 ) -> Option<IData<'_>> {
     let number = |numbers: &mut Numbers, message: &mut Message, cut: Cut<'_>| {
-        let interleaving = numbers.state_or_default().get_or_insert_default();
+        let interleaving = numbers.state_or_default().interleaving.get_or_insert_default();
         interleaving.assign(cut.outstanding, (message.info.stream, message.info.unordered), cut.ends)
     };
     let (space, packet_space) = (space.saturating_sub(EXTRA_LEN), packet_space.saturating_sub(EXTRA_LEN));
@@ -158,7 +170,7 @@ pub(super) fn next_new(
 
 /// Returns the numbers of an outstanding chunk.
 pub(super) fn numbers_of(outbound: &Outbound, tsn: Tsn) -> Option<(Mid, Fsn)> {
-    outbound.numbers.state()?.as_deref()?.of(tsn)
+    state(&outbound.numbers)?.of(tsn)
 }
 
 /// The messages that an I-FORWARD-TSN names: the last one of each stream, ordered and unordered.

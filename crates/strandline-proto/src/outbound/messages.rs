@@ -365,6 +365,21 @@ impl List {
             self.last = MessageKey::NONE;
         }
     }
+
+    /// Removes messages that `keep` returns false for. The others keep their order.
+    pub(super) fn retain(
+        &mut self,
+        messages: &mut Messages,
+        keep: &mut dyn FnMut(MessageKey, &Message) -> bool,
+    ) {
+        let mut all = core::mem::take(self);
+        while let Some(key) = all.first() {
+            all.pop(messages);
+            if messages.get(key).is_some_and(|message| keep(key, message)) {
+                self.push(messages, key);
+            }
+        }
+    }
 }
 
 #[cfg(test)]

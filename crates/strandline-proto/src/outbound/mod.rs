@@ -33,8 +33,10 @@ pub(crate) mod reconfigure;
 mod resent;
 mod retransmit;
 mod scheduler;
+pub(crate) mod scheduling;
 mod send_times;
 mod send_window;
+mod settings;
 mod spurious;
 mod state;
 mod timeout;
@@ -54,7 +56,7 @@ pub(crate) use state::{is_blocked, marked_chunks};
 use bytes::Bytes;
 use strandline_wire::{Data, Sack};
 
-use crate::config::{AssociationConfig, Recovery, StreamScheduler};
+use crate::config::{AssociationConfig, Recovery};
 use crate::error::SendError;
 use crate::event::{FailedMessage, FailureCause, SendInfo};
 use crate::number::{StreamId, Tsn};
@@ -76,6 +78,7 @@ use partial::Partial;
 use queue::Queue;
 use rack::Learnt;
 use send_window::SendWindow;
+use settings::Settings;
 use window::PeerWindow;
 
 /// Maximum length in bytes of messages that are copied even from a shared buffer: releasing the buffer would cost as
@@ -115,11 +118,9 @@ pub(crate) struct Outbound {
     idle_next: Tsn,
     /// Number of outgoing streams.
     streams: u16,
-    /// The scheduler, if it isn't that of the configuration.
-    scheduler: Option<StreamScheduler>,
     /// What is known about the paths while `busy` is `None`.
     learnt: Learnt,
-    /// The next SSNs; and the numbers of I-DATA chunks, if these are sent instead of DATA.
+    /// The next SSNs, and what is kept beside them.
     numbers: Numbers,
     /// See [`take_window_opened`](Self::take_window_opened).
     window_opened: bool,
@@ -127,8 +128,23 @@ pub(crate) struct Outbound {
     busy: Option<Box<Busy>>,
 }
 
-/// The next SSNs of streams, and what is needed to send I-DATA.
-type Numbers = StreamNumbers<Option<Box<Interleaving>>>;
+/// The next SSNs of streams, and what is kept beside them.
+type Numbers = StreamNumbers<Beside>;
+
+/// What few associations need beside the numbers of streams.
+#[derive(Debug, Default)]
+struct Beside {
+    /// What the application has set of the order of messages while `busy` is `None`.
+    settings: Settings,
+    /// The numbers of I-DATA chunks, if these are sent instead of DATA.
+    interleaving: Option<Box<Interleaving>>,
+}
+
+/// Returns what the queue of an association that becomes busy needs: its settings, and whether messages are interleaved.
+fn queue_settings(numbers: &mut Numbers) -> (Settings, bool) {
+    let interleaves = interleaving::state(numbers).is_some();
+    (scheduling::take_settings(numbers), interleaves)
+}
 
 /// State that exists only while there is something to send.
 #[derive(Debug)]
@@ -144,12 +160,10 @@ impl Busy {
     fn new(
         next: Tsn,
         learnt: Learnt,
-        scheduler: Option<StreamScheduler>,
-        interleaves: bool,
+        (settings, interleaves): (Settings, bool),
         config: &AssociationConfig,
     ) -> Self {
-        let scheduler = scheduler.unwrap_or(config.stream_scheduler);
-        let mut queue = Queue::new(scheduler, config.send_buffer_start());
+        let mut queue = Queue::new(settings, config.stream_scheduler, config.send_buffer_start());
         if interleaves {
             queue.set_interleaves(true);
         }
@@ -178,7 +192,6 @@ impl Outbound {
             window: PeerWindow::new(peer_rwnd),
             idle_next: initial_tsn,
             streams,
-            scheduler: None,
             learnt: Learnt::default(),
             numbers: StreamNumbers::default(),
             window_opened: false,
@@ -194,6 +207,7 @@ impl Outbound {
         self.window = PeerWindow::new(peer_rwnd);
         self.window.spend(self.outstanding_bytes() as usize);
         self.streams = streams;
+        scheduling::limit_streams(self);
         let Some(busy) = &mut self.busy else { return Vec::new() };
         let Busy { queue, messages, partial, .. } = &mut **busy;
         let failed = queue.extract(messages, |message| message.info.stream.0 >= streams);
@@ -266,14 +280,6 @@ impl Outbound {
         }
     }
 
-    /// Sets the order of messages of different streams.
-    pub(crate) fn set_scheduler(&mut self, scheduler: StreamScheduler) {
-        self.scheduler = Some(scheduler);
-        if let Some(busy) = &mut self.busy {
-            busy.queue.set_scheduler(&mut busy.messages, scheduler);
-        }
-    }
-
     /// Returns true if a message of `len` bytes is accepted although the send buffer is full.
     pub(crate) fn fits_reserve(&self, stream: StreamId, len: usize) -> bool {
         self.busy.as_ref().is_some_and(|busy| busy.queue.fits_reserve(stream, len))
@@ -298,8 +304,8 @@ impl Outbound {
         if info.stream.0 >= self.streams {
             return Err(SendError::InvalidStream { stream: info.stream.0, streams: self.streams });
         }
-        let interleaves = interleaves(self);
-        let create = || Box::new(Busy::new(self.idle_next, self.learnt, self.scheduler, interleaves, config));
+        let numbers = &mut self.numbers;
+        let create = || Box::new(Busy::new(self.idle_next, self.learnt, queue_settings(numbers), config));
         let send_buffer = || send_buffer(self.window.rwnd());
         let busy = self.busy.get_or_insert_with(create);
         busy.queue.check_room(info.stream, len, config, send_buffer)?;
@@ -314,7 +320,8 @@ impl Outbound {
     pub(crate) fn fail_all(&mut self, cause: FailureCause) -> Vec<FailedMessage> {
         self.idle_next = self.next_tsn();
         let Some(busy) = self.busy.take() else { return Vec::new() };
-        let Busy { queue, sent, mut messages, partial } = *busy;
+        let Busy { mut queue, sent, mut messages, partial } = *busy;
+        scheduling::put_settings(&mut self.numbers, core::mem::take(&mut queue.settings));
         let unsent = queue.into_keys(&mut messages);
         let keys = sent.outstanding.messages().chain(unsent);
         let limit = |key| partial::limit(partial.as_deref(), key);
@@ -325,9 +332,10 @@ impl Outbound {
     pub(crate) fn release_idle(&mut self) {
         if self.is_empty() && self.busy.as_ref().is_some_and(|busy| !busy.queue.is_blocked()) {
             self.idle_next = self.next_tsn();
-            let rack = self.busy.take().and_then(|busy| busy.sent.rack);
-            self.learnt = rack.map_or(Learnt::default(), |rack| rack.learnt());
-            if let Some(interleaving) = self.numbers.state_mut().and_then(Option::as_deref_mut) {
+            let Some(busy) = self.busy.take() else { return };
+            scheduling::put_settings(&mut self.numbers, busy.queue.settings);
+            self.learnt = busy.sent.rack.map_or(Learnt::default(), |rack| rack.learnt());
+            if let Some(interleaving) = interleaving::state_mut(&mut self.numbers) {
                 interleaving.release_idle();
             }
         }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use strandline_wire::PacketBuilder;
 use strandline_wire::chunk::{forward_tsn, i_forward_tsn};
 
-use super::interleaving::{Interleaving, SkippedMessages};
+use super::interleaving::{self, Interleaving, SkippedMessages};
 use super::messages::{Message, MessageKey, Messages};
 use super::outstanding::{Outstanding, Skipped, State};
 use super::send_window::SendWindow;
@@ -252,7 +252,7 @@ pub(crate) fn forward_again(outbound: &mut Outbound) {
 /// Writes a FORWARD TSN (rules C3 and C4), or an I-FORWARD-TSN if messages are sent in I-DATA chunks, for as many abandoned chunks as their streams fit. Returns false if there is
 /// no room for one.
 pub(crate) fn write_forward(outbound: &mut Outbound, now: Time, packet: &mut PacketBuilder<'_>) -> bool {
-    let interleaving = outbound.numbers.state().and_then(Option::as_deref);
+    let interleaving = interleaving::state(&outbound.numbers);
     let Some(Busy { sent, partial: Some(partial), .. }) = outbound.busy.as_deref_mut() else { return false };
     let outstanding = &sent.outstanding;
     let count = outstanding.abandoned_first(SKIPPED_MAX);
@@ -411,7 +411,7 @@ pub(crate) fn abandon_lower(
 /// (rule A3).
 fn abandon(outbound: &mut Outbound, now: Time, mut due: Due) -> Option<Abandoned> {
     let Outbound { window, busy, numbers, .. } = outbound;
-    let mut interleaving = numbers.state_mut().and_then(Option::as_deref_mut);
+    let mut interleaving = interleaving::state_mut(numbers);
     let Busy { queue, sent, messages, partial } = busy.as_deref_mut()?;
     let partial = partial.as_deref_mut()?;
     due.0.retain(|(key, _)| {

@@ -10,6 +10,7 @@ use crate::number::StreamId;
 use super::held::Held;
 use super::messages::{Message, MessageKey, Messages};
 use super::scheduler::{AnyScheduler, Fragment, Scheduler};
+use super::settings::Settings;
 
 /// Fraction of a send buffer that has grown with the congestion window which must be free before the application is
 /// notified.
@@ -31,6 +32,8 @@ struct Blocked {
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     scheduler: AnyScheduler,
+    /// What the application has set of the order.
+    pub(super) settings: Settings,
     /// The message that must be sent to its end before another one: the fragments in DATA chunks have consecutive TSNs
     /// (RFC 9260 section 6.9).
     under_way: Option<MessageKey>,
@@ -50,8 +53,10 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn new(scheduler: StreamScheduler, limit: u32) -> Self {
-        Self { scheduler: AnyScheduler::new(scheduler), limit, ..Self::default() }
+    /// `configured` is the scheduler if the application has set none.
+    pub(super) fn new(settings: Settings, configured: StreamScheduler, limit: u32) -> Self {
+        let scheduler = AnyScheduler::new(settings.scheduler().unwrap_or(configured));
+        Self { scheduler, settings, limit, ..Self::default() }
     }
 
     pub(super) const fn set_limit(&mut self, limit: u32) {
@@ -130,7 +135,7 @@ impl Queue {
             return key;
         }
         self.pending_bytes += len;
-        self.scheduler.push(messages, stream, key);
+        self.scheduler.push(messages, &self.settings, stream, key);
         key
     }
 
@@ -145,24 +150,19 @@ impl Queue {
 
     /// Removes what was not sent of messages that are given up; the others keep their order. Returns its bytes.
     pub(super) fn remove(&mut self, messages: &mut Messages, is_due: impl Fn(MessageKey) -> bool) -> usize {
-        let mut all: Vec<_> = core::iter::from_fn(|| self.scheduler.pop(messages)).collect();
-        // A message that is under way must be the first one of its list.
-        all.sort_by_key(|key| Some(*key) != self.under_way);
         self.under_way.take_if(|key| is_due(*key));
         let mut bytes = 0;
-        for key in all {
-            let Some(message) = messages.get(key) else { continue };
-            let stream = message.info.stream;
+        self.scheduler.retain(messages, &mut |key, message| {
             if !is_due(key) {
-                self.scheduler.push(messages, stream, key);
-                continue;
+                return true;
             }
             bytes += message.rest().len;
             self.waiting -= usize::from(!message.is_begun());
             if let Some(held) = &mut self.held {
-                held.on_gone(stream);
+                held.on_gone(message.info.stream);
             }
-        }
+            false
+        });
         self.pending_bytes = self.pending_bytes.saturating_sub(bytes);
         let Some(held) = &mut self.held else { return bytes };
         let held_back: Vec<_> = core::iter::from_fn(|| held.pop(messages)).collect();
@@ -250,7 +250,7 @@ impl Queue {
         self.pending_bytes = self.pending_bytes.saturating_sub(len);
         self.waiting -= usize::from(begins);
         self.under_way = (!ends && !self.interleaves).then_some(fragment.message);
-        self.scheduler.on_sent(messages, fragment, len, ends);
+        self.scheduler.on_sent(messages, &self.settings, fragment, len, ends);
         if ends && let Some(held) = &mut self.held {
             held.on_gone(fragment.stream);
         }
@@ -263,7 +263,7 @@ impl Queue {
             let Some(message) = messages.get(key) else { continue };
             self.pending_bytes += message.len();
             let stream = message.info.stream;
-            self.scheduler.push(messages, stream, key);
+            self.scheduler.push(messages, &self.settings, stream, key);
         }
     }
 
@@ -278,20 +278,17 @@ impl Queue {
         messages: &mut Messages,
         wanted: impl Fn(&Message) -> bool,
     ) -> Vec<MessageKey> {
-        let all: Vec<_> = core::iter::from_fn(|| self.scheduler.pop(messages)).collect();
         let mut taken = Vec::new();
-        for key in all {
-            let Some(message) = messages.get(key) else { continue };
+        self.scheduler.retain(messages, &mut |key, message| {
             if message.is_begun() || !wanted(message) {
-                let stream = message.info.stream;
-                self.scheduler.push(messages, stream, key);
-                continue;
+                return true;
             }
             self.pending_bytes = self.pending_bytes.saturating_sub(message.len());
             self.buffered_bytes = self.buffered_bytes.saturating_sub(message.len());
             self.waiting -= 1;
             taken.push(key);
-        }
+            false
+        });
         taken
     }
 
@@ -300,28 +297,46 @@ impl Queue {
         if self.scheduler.kind() == wanted {
             return;
         }
-        let mut before = core::mem::replace(&mut self.scheduler, AnyScheduler::new(wanted));
-        let mut keys: Vec<_> = core::iter::from_fn(|| before.pop(messages)).collect();
-        // A message that is under way must be the first one of its list.
-        keys.sort_by_key(|key| Some(*key) != self.under_way);
+        let mut scheduler = AnyScheduler::new(wanted);
+        scheduler.set_by_fragment(self.interleaves);
+        let mut before = core::mem::replace(&mut self.scheduler, scheduler);
+        let pop = || before.pop(messages, &self.settings);
+        let mut keys: Vec<_> = core::iter::from_fn(pop).collect();
+        // What is partly sent comes first: without streams' own lists, too, a stream keeps its order.
+        keys.sort_by_key(|key| !messages.get(*key).is_some_and(Message::is_begun));
         for key in keys {
             let stream = messages.get(key).map(|message| message.info.stream).unwrap_or_default();
-            self.scheduler.push(messages, stream, key);
+            self.scheduler.push(messages, &self.settings, stream, key);
         }
+    }
+
+    /// Records that the priority or weight of a stream has changed.
+    pub(super) fn on_value(&mut self, stream: StreamId, value: u16) {
+        self.scheduler.on_value(stream, value);
+    }
+
+    /// Begins a packet. `has_data`: there are retransmissions in it. Returns true if it may carry new data.
+    #[inline]
+    pub(super) fn begin_packet(&mut self, has_data: bool) -> bool {
+        if !self.scheduler.fills_packets_by_stream() {
+            return true;
+        }
+        if self.under_way.is_none() {
+            self.scheduler.begin_packet();
+        }
+        !has_data
     }
 
     /// Sets whether a scheduler may choose another message before one is sent to its end. None may be partly sent.
     pub(super) fn set_interleaves(&mut self, interleaves: bool) {
         self.interleaves = interleaves;
-        if let AnyScheduler::RoundRobin(scheduler) = &mut self.scheduler {
-            scheduler.set_by_fragment(interleaves);
-        }
+        self.scheduler.set_by_fragment(interleaves);
     }
 
     /// Returns the messages that are not sent to their ends, in the order in which they would have been. It may contain the
     /// message that is under way twice.
     pub(super) fn into_keys(mut self, messages: &mut Messages) -> Vec<MessageKey> {
-        let waiting = core::iter::from_fn(|| self.scheduler.pop(messages));
+        let waiting = core::iter::from_fn(|| self.scheduler.pop(messages, &self.settings));
         let mut keys: Vec<_> = self.under_way.into_iter().chain(waiting).collect();
         if let Some(held) = &mut self.held {
             keys.extend(core::iter::from_fn(|| held.pop(messages)));
@@ -351,6 +366,6 @@ impl Queue {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.scheduler.heap_bytes()
+        self.scheduler.heap_bytes() + self.settings.heap_bytes()
     }
 }

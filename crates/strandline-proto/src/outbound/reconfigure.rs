@@ -1,19 +1,18 @@
 //! Reconfiguration of outgoing streams (RFC 6525): resets of sequence numbers, and more streams.
 
 use super::held::Held;
-use super::interleaving::interleaves;
+use super::interleaving;
 use super::on_sack::Cumulative;
 use super::send_window::SendWindow;
-use super::{Busy, Outbound};
+use super::{Busy, Outbound, queue_settings};
 use crate::config::{AssociationConfig, Recovery};
 use crate::number::Tsn;
 use crate::reconfiguration::Streams;
 
 /// Holds back messages of these streams that are given from now on, until [`release_held`].
 pub(crate) fn hold(outbound: &mut Outbound, streams: Streams, config: &AssociationConfig) {
-    let interleaves = interleaves(outbound);
-    let create =
-        || Box::new(Busy::new(outbound.idle_next, outbound.learnt, outbound.scheduler, interleaves, config));
+    let numbers = &mut outbound.numbers;
+    let create = || Box::new(Busy::new(outbound.idle_next, outbound.learnt, queue_settings(numbers), config));
     let Busy { queue, messages, .. } = &mut **outbound.busy.get_or_insert_with(create);
     let before = messages.unsent_of(&streams);
     queue.held = Some(Box::new(Held::new(streams, before)));
@@ -53,7 +52,7 @@ pub(crate) fn release_held(outbound: &mut Outbound) {
 /// Sets the next SSNs or MIDs of streams back to 0. No message of them may be partly sent.
 pub(crate) fn reset_streams(outbound: &mut Outbound, streams: &Streams) {
     outbound.numbers.reset(streams);
-    if let Some(interleaving) = outbound.numbers.state_mut().and_then(Option::as_deref_mut) {
+    if let Some(interleaving) = interleaving::state_mut(&mut outbound.numbers) {
         interleaving.reset(streams);
     }
 }
@@ -61,7 +60,7 @@ pub(crate) fn reset_streams(outbound: &mut Outbound, streams: &Streams) {
 /// True if the next SSN or MID of each of the streams is 0, and nothing of them waits to be sent.
 pub(crate) fn are_reset(outbound: &Outbound, streams: &Streams) -> bool {
     let unsent = outbound.busy.as_ref().map_or(0, |busy| busy.messages.unsent_of(streams));
-    let are_zero = match outbound.numbers.state().and_then(Option::as_deref) {
+    let are_zero = match interleaving::state(&outbound.numbers) {
         Some(interleaving) => interleaving.are_zero(streams),
         None => outbound.numbers.are_zero(streams),
     };
@@ -71,7 +70,7 @@ pub(crate) fn are_reset(outbound: &Outbound, streams: &Streams) -> bool {
 /// Sets the next SSNs or MIDs of all streams back to 0, and the next TSN to `next`. Nothing may be outstanding.
 pub(crate) fn renumber(outbound: &mut Outbound, next: Tsn) {
     outbound.numbers.reset(&Streams::All);
-    if let Some(interleaving) = outbound.numbers.state_mut().and_then(Option::as_deref_mut) {
+    if let Some(interleaving) = interleaving::state_mut(&mut outbound.numbers) {
         interleaving.renumber();
     }
     outbound.idle_next = next;

@@ -2,6 +2,7 @@
 
 use strandline_wire::DATA_CHUNK_HEADER_LEN;
 
+use super::interleaving::{self, Interleaving};
 use super::outstanding::{Record, State};
 use super::send_window::SendWindow;
 use super::{Busy, Outbound};
@@ -13,7 +14,7 @@ use crate::path_index::PathIndex;
 pub(crate) struct OutboundHeap {
     /// The structure that holds the others.
     pub(crate) fixed: usize,
-    /// What the scheduler keeps beside the messages.
+    /// What the scheduler keeps beside the messages, and what was set of it.
     pub(crate) queue: usize,
     /// Messages not acknowledged, sent or not.
     pub(crate) messages: usize,
@@ -194,10 +195,13 @@ impl Outbound {
     /// Returns the heap by kind.
     #[must_use]
     pub(crate) fn heap(&self) -> OutboundHeap {
-        let interleaving =
-            self.numbers.state().and_then(Option::as_ref).map_or(0, |interleaving| interleaving.heap_bytes());
+        let beside = self.numbers.state();
+        let idle = beside.map_or(0, |beside| beside.settings.heap_bytes());
+        let interleaving = interleaving::state(&self.numbers).map_or(0, Interleaving::heap_bytes);
         let streams = self.numbers.heap_bytes() + interleaving;
-        let Some(busy) = &self.busy else { return OutboundHeap { streams, ..OutboundHeap::default() } };
+        let Some(busy) = &self.busy else {
+            return OutboundHeap { queue: idle, streams, ..OutboundHeap::default() };
+        };
         OutboundHeap {
             fixed: size_of::<Busy>(),
             queue: busy.queue.heap_bytes(),

@@ -12,6 +12,7 @@ use super::{ClientPlan, Features, HostPlan, address, config};
 use crate::app::{Ending, Plan, Reading, Sizes};
 use crate::random::Random;
 use crate::reconfiguration::ReconfigurePlan;
+use crate::scheduling::{SCHEDULERS, SchedulePlan};
 
 /// Approximate number of bytes that one application sends.
 const BYTES_AIM: u64 = 800_000;
@@ -130,6 +131,26 @@ pub(super) fn interleave(hosts: &mut [HostPlan], seed: u64) -> bool {
     any
 }
 
+/// Lets some hosts of some runs have another scheduler than first come, first served, and their applications set values
+/// of streams and other schedulers. Returns true if any does. Uses its own random numbers, so that the rest of a seed's
+/// plan does not change.
+pub(super) fn schedule(hosts: &mut [HostPlan], clients: &mut [ClientPlan], seed: u64) -> bool {
+    let mut random = Random::stream(seed, 8);
+    let wanted = random.chance(0.5);
+    let plan = |random: &mut Random| {
+        let (seed, pause_max) = (random.bits(), random.millis(1, 3_000));
+        random.chance(0.7).then_some(SchedulePlan { seed, pause_max })
+    };
+    for host in hosts.iter_mut().filter(|_| wanted) {
+        Arc::make_mut(&mut host.config.association).stream_scheduler = random.pick(&SCHEDULERS);
+        host.server.schedule = plan(&mut random);
+    }
+    for client in clients.iter_mut().filter(|_| wanted) {
+        client.plan.schedule = plan(&mut random);
+    }
+    wanted
+}
+
 /// Every algorithm, and RFC 9260's more often.
 const ALGORITHMS: [Algorithm; 6] = [
     Algorithm::Rfc9260,
@@ -236,6 +257,7 @@ fn plan(features: &Features, share: u64, random: &mut Random) -> Plan {
         echo: false,
         ending: Ending::Never,
         reconfigure: None,
+        schedule: None,
     }
 }
 

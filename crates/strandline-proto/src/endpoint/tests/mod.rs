@@ -32,6 +32,7 @@ mod receive_queue;
 mod restart;
 mod settings;
 mod setup;
+mod stream_schedulers;
 mod teardown;
 mod verification;
 mod wire_format;

@@ -3,7 +3,7 @@
 use super::*;
 
 /// The client loses its state and comes back with the same ports.
-fn crash(pair: &mut Pair) {
+pub(super) fn crash(pair: &mut Pair) {
     let config = config(pair.hosts[CLIENT].addresses.len() as u8, CLIENT);
     let mut endpoint = Endpoint::new(config, [99; 32], pair.now).unwrap();
     endpoint.listen(PORT).unwrap();

@@ -1,7 +1,8 @@
 //! First come, first served over all streams: the order in which the application sent (RFC 8260 section 3.1).
 
 use super::super::messages::{List, MessageKey, Messages};
-use super::{Fragment, Scheduler};
+use super::super::settings::Settings;
+use super::{Fragment, Keep, Scheduler};
 use crate::number::StreamId;
 
 /// One list for all streams.
@@ -12,7 +13,7 @@ pub(in super::super) struct Fcfs {
 
 impl Scheduler for Fcfs {
     #[inline]
-    fn push(&mut self, messages: &mut Messages, _stream: StreamId, message: MessageKey) {
+    fn push(&mut self, messages: &mut Messages, _: &Settings, _stream: StreamId, message: MessageKey) {
         self.messages.push(messages, message);
     }
 
@@ -22,10 +23,26 @@ impl Scheduler for Fcfs {
     }
 
     #[inline]
-    fn on_sent(&mut self, messages: &mut Messages, _fragment: &Fragment, _len: usize, ends: bool) {
+    fn on_sent(
+        &mut self,
+        messages: &mut Messages,
+        _: &Settings,
+        _fragment: &Fragment,
+        _len: usize,
+        ends: bool,
+    ) {
         if ends {
             self.messages.pop(messages);
         }
+    }
+
+    fn retain(&mut self, messages: &mut Messages, keep: &mut Keep<'_>) {
+        self.messages.retain(messages, keep);
+    }
+
+    /// False: a stream would not have its turn earlier.
+    fn has_reserve(&self, _stream: StreamId) -> bool {
+        false
     }
 
     fn heap_bytes(&self) -> usize {

@@ -6,17 +6,32 @@
 //!
 //! To add a scheduler, implement [`Scheduler`] in a file beside [`fcfs`] and add a variant to [`AnyScheduler`] and to
 //! `each!`. The messages stay in the slab: a scheduler has [`List`](super::messages::List)s of them, one for each stream
-//! or one for all.
+//! or one for all. [`ring`] and [`ranked`] are two ways to keep those of the streams that have messages queued.
 
+mod fair;
 mod fcfs;
+mod priority;
+mod ranked;
+mod ring;
 mod round_robin;
+mod round_robin_packet;
 
+#[cfg(test)]
+mod tests;
+
+use fair::Fair;
 use fcfs::Fcfs;
+use priority::Priority;
 use round_robin::RoundRobin;
+use round_robin_packet::RoundRobinPerPacket;
 
-use super::messages::{MessageKey, Messages};
+use super::messages::{Message, MessageKey, Messages};
+use super::settings::Settings;
 use crate::config::StreamScheduler;
 use crate::number::StreamId;
+
+/// Returns true for the messages that remain queued.
+pub(super) type Keep<'a> = dyn FnMut(MessageKey, &Message) -> bool + 'a;
 
 /// The choice of a scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,36 +52,63 @@ impl Fragment {
     }
 }
 
-/// The order in which the messages of an association are sent.
+/// The order in which the messages of an association are sent. Messages of one stream keep their order, so that one which
+/// is partly sent is the first of its stream.
 pub(super) trait Scheduler {
     /// Adds a message as the last one of its stream. It is in no list.
-    fn push(&mut self, messages: &mut Messages, stream: StreamId, message: MessageKey);
+    fn push(&mut self, messages: &mut Messages, settings: &Settings, stream: StreamId, message: MessageKey);
 
-    /// Returns what must be sent next, or `None` if nothing is queued. Only `push` and `on_sent` change the choice.
+    /// Returns what must be sent next, or `None` if nothing is queued or may be in this packet. `push` does not change a
+    /// choice while a packet is filled, unless the new message comes first.
     fn next(&self, messages: &Messages) -> Option<Fragment>;
 
     /// Records that `len` bytes of the fragment were sent. It is the choice of `next`, or a further fragment of a message
     /// that must be sent to its end. `ends`: nothing of the message is left, so it must be removed from its list.
-    fn on_sent(&mut self, messages: &mut Messages, fragment: &Fragment, len: usize, ends: bool);
+    fn on_sent(
+        &mut self,
+        messages: &mut Messages,
+        settings: &Settings,
+        fragment: &Fragment,
+        len: usize,
+        ends: bool,
+    );
+
+    /// Sets whether a choice holds for a fragment instead of a message. It is called before anything was sent.
+    fn set_by_fragment(&mut self, _by_fragment: bool) {}
+
+    /// Records that the priority or weight of a stream has changed.
+    fn on_value(&mut self, _stream: StreamId, _value: u16) {}
+
+    /// Records that a packet begins, unless a message must be sent to its end in it.
+    fn begin_packet(&mut self) {}
 
     /// Removes the next message without sending it.
-    fn pop(&mut self, messages: &mut Messages) -> Option<MessageKey> {
+    fn pop(&mut self, messages: &mut Messages, settings: &Settings) -> Option<MessageKey> {
         let next = self.next(messages)?;
-        self.on_sent(messages, &next, 0, true);
+        self.on_sent(messages, settings, &next, 0, true);
         Some(next.message)
     }
+
+    /// Removes messages without sending them. The others keep their order.
+    fn retain(&mut self, messages: &mut Messages, keep: &mut Keep<'_>);
+
+    /// Returns true if a message of this stream may exceed the send buffer, because streams take turns and it has
+    /// nothing queued.
+    fn has_reserve(&self, stream: StreamId) -> bool;
 
     /// Returns the heap bytes, without messages.
     fn heap_bytes(&self) -> usize;
 }
 
-/// The scheduler of an association. An enum is cheaper than a call through a vtable for each message.
+/// The scheduler of an association. An enum is cheaper than a call through a vtable for each message. All but the first
+/// are boxed, because they are larger and less common.
 #[derive(Debug)]
 pub(super) enum AnyScheduler {
-    /// First come, first served.
     Fcfs(Fcfs),
-    /// One message of each stream in turn. Boxed, because it is larger and less common.
     RoundRobin(Box<RoundRobin>),
+    RoundRobinPerPacket(Box<RoundRobinPerPacket>),
+    Priority(Box<Priority>),
+    Fair(Box<Fair>),
 }
 
 impl Default for AnyScheduler {
@@ -80,6 +122,10 @@ impl AnyScheduler {
         match wanted {
             StreamScheduler::FirstComeFirstServed => Self::Fcfs(Fcfs::default()),
             StreamScheduler::RoundRobin => Self::RoundRobin(Box::default()),
+            StreamScheduler::RoundRobinPerPacket => Self::RoundRobinPerPacket(Box::default()),
+            StreamScheduler::Priority => Self::Priority(Box::default()),
+            StreamScheduler::FairCapacity => Self::Fair(Box::default()),
+            StreamScheduler::WeightedFairQueueing => Self::Fair(Box::new(Fair::weighted())),
         }
     }
 
@@ -87,16 +133,17 @@ impl AnyScheduler {
         match self {
             Self::Fcfs(_) => StreamScheduler::FirstComeFirstServed,
             Self::RoundRobin(_) => StreamScheduler::RoundRobin,
+            Self::RoundRobinPerPacket(_) => StreamScheduler::RoundRobinPerPacket,
+            Self::Priority(_) => StreamScheduler::Priority,
+            Self::Fair(fair) if fair.is_weighted() => StreamScheduler::WeightedFairQueueing,
+            Self::Fair(_) => StreamScheduler::FairCapacity,
         }
     }
 
-    /// Returns true if a message of this stream may exceed the send buffer, because streams take turns and it has
-    /// nothing queued.
-    pub(super) fn has_reserve(&self, stream: StreamId) -> bool {
-        match self {
-            Self::Fcfs(_) => false,
-            Self::RoundRobin(scheduler) => scheduler.is_idle(stream),
-        }
+    /// Returns true if all chunks of a packet must be of one stream.
+    #[inline]
+    pub(super) const fn fills_packets_by_stream(&self) -> bool {
+        matches!(self, Self::RoundRobinPerPacket(_))
     }
 }
 
@@ -106,24 +153,98 @@ macro_rules! each {
         match $any {
             AnyScheduler::Fcfs($scheduler) => $call,
             AnyScheduler::RoundRobin($scheduler) => $call,
+            AnyScheduler::RoundRobinPerPacket($scheduler) => $call,
+            AnyScheduler::Priority($scheduler) => $call,
+            AnyScheduler::Fair($scheduler) => $call,
         }
     };
 }
 
+/// Calls for each message, out of the way of the common scheduler.
+impl AnyScheduler {
+    #[inline(never)]
+    fn push_other(
+        &mut self,
+        messages: &mut Messages,
+        settings: &Settings,
+        stream: StreamId,
+        message: MessageKey,
+    ) {
+        each!(self, scheduler => scheduler.push(messages, settings, stream, message));
+    }
+
+    #[inline(never)]
+    fn next_other(&self, messages: &Messages) -> Option<Fragment> {
+        each!(self, scheduler => scheduler.next(messages))
+    }
+
+    #[inline(never)]
+    fn on_sent_other(
+        &mut self,
+        messages: &mut Messages,
+        settings: &Settings,
+        fragment: &Fragment,
+        len: usize,
+        ends: bool,
+    ) {
+        each!(self, scheduler => scheduler.on_sent(messages, settings, fragment, len, ends));
+    }
+}
+
 impl Scheduler for AnyScheduler {
     #[inline]
-    fn push(&mut self, messages: &mut Messages, stream: StreamId, message: MessageKey) {
-        each!(self, scheduler => scheduler.push(messages, stream, message));
+    fn push(&mut self, messages: &mut Messages, settings: &Settings, stream: StreamId, message: MessageKey) {
+        match self {
+            Self::Fcfs(fcfs) => fcfs.push(messages, settings, stream, message),
+            other => other.push_other(messages, settings, stream, message),
+        }
     }
 
     #[inline]
     fn next(&self, messages: &Messages) -> Option<Fragment> {
-        each!(self, scheduler => scheduler.next(messages))
+        match self {
+            Self::Fcfs(fcfs) => fcfs.next(messages),
+            other => other.next_other(messages),
+        }
     }
 
     #[inline]
-    fn on_sent(&mut self, messages: &mut Messages, fragment: &Fragment, len: usize, ends: bool) {
-        each!(self, scheduler => scheduler.on_sent(messages, fragment, len, ends));
+    fn on_sent(
+        &mut self,
+        messages: &mut Messages,
+        settings: &Settings,
+        fragment: &Fragment,
+        len: usize,
+        ends: bool,
+    ) {
+        match self {
+            Self::Fcfs(fcfs) => fcfs.on_sent(messages, settings, fragment, len, ends),
+            other => other.on_sent_other(messages, settings, fragment, len, ends),
+        }
+    }
+
+    fn set_by_fragment(&mut self, by_fragment: bool) {
+        each!(self, scheduler => scheduler.set_by_fragment(by_fragment));
+    }
+
+    fn on_value(&mut self, stream: StreamId, value: u16) {
+        each!(self, scheduler => scheduler.on_value(stream, value));
+    }
+
+    fn begin_packet(&mut self) {
+        each!(self, scheduler => scheduler.begin_packet());
+    }
+
+    fn pop(&mut self, messages: &mut Messages, settings: &Settings) -> Option<MessageKey> {
+        each!(self, scheduler => scheduler.pop(messages, settings))
+    }
+
+    fn retain(&mut self, messages: &mut Messages, keep: &mut Keep<'_>) {
+        each!(self, scheduler => scheduler.retain(messages, keep));
+    }
+
+    fn has_reserve(&self, stream: StreamId) -> bool {
+        each!(self, scheduler => scheduler.has_reserve(stream))
     }
 
     fn heap_bytes(&self) -> usize {

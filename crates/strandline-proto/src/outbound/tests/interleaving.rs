@@ -20,6 +20,10 @@ impl Fixture {
     }
 }
 
+fn set_scheduler(out: &mut Outbound, scheduler: StreamScheduler) {
+    scheduling::set_scheduler(out, scheduler, StreamScheduler::FirstComeFirstServed);
+}
+
 fn streams(chunks: &[Sent]) -> Vec<u16> {
     chunks.iter().map(|chunk| chunk.stream).collect()
 }
@@ -116,10 +120,10 @@ fn schedulers_change_under_way() {
     }
     let mut chunks = Vec::from_iter(fixture.new_chunk(0, ROOM));
     for scheduler in [StreamScheduler::RoundRobin, StreamScheduler::FirstComeFirstServed] {
-        fixture.out.set_scheduler(scheduler);
+        set_scheduler(&mut fixture.out, scheduler);
         chunks.extend(fixture.new_chunk(0, ROOM));
     }
-    fixture.out.set_scheduler(StreamScheduler::RoundRobin);
+    set_scheduler(&mut fixture.out, StreamScheduler::RoundRobin);
     chunks.extend(fixture.packets(0).concat());
     // The order after the first message is that of the last change: the streams as they stood in line.
     assert_eq!(streams(&chunks), [1, 1, 1, 2, 2, 3, 1]);

@@ -1,0 +1,69 @@
+//! What the application has set of the order of messages: it holds while nothing is queued, too.
+
+use std::collections::BTreeMap;
+
+use crate::config::StreamScheduler;
+use crate::number::StreamId;
+
+/// The scheduler and the parameter of each stream (RFC 8260 sections 4.3.2 and 4.3.3). Allocated on first use.
+#[derive(Debug, Default)]
+pub(super) struct Settings(Option<Box<Set>>);
+
+#[derive(Debug, Default)]
+struct Set {
+    /// The scheduler, if it isn't that of the configuration.
+    scheduler: Option<StreamScheduler>,
+    /// The values that aren't 0.
+    values: BTreeMap<StreamId, u16>,
+}
+
+impl Settings {
+    /// Returns the scheduler, if it isn't that of the configuration.
+    pub(super) fn scheduler(&self) -> Option<StreamScheduler> {
+        self.0.as_ref()?.scheduler
+    }
+
+    /// Sets the scheduler; `None` for that of the configuration.
+    pub(super) fn set_scheduler(&mut self, scheduler: Option<StreamScheduler>) {
+        if self.scheduler() != scheduler {
+            self.0.get_or_insert_default().scheduler = scheduler;
+            self.release();
+        }
+    }
+
+    /// Returns the priority or weight of a stream. Default 0.
+    pub(super) fn value(&self, stream: StreamId) -> u16 {
+        self.0.as_ref().and_then(|set| set.values.get(&stream).copied()).unwrap_or(0)
+    }
+
+    /// Sets the priority or weight of a stream.
+    pub(super) fn set_value(&mut self, stream: StreamId, value: u16) {
+        if value > 0 {
+            self.0.get_or_insert_default().values.insert(stream, value);
+        } else if let Some(set) = &mut self.0 {
+            set.values.remove(&stream);
+            self.release();
+        }
+    }
+
+    /// Forgets the values of streams that the association does not have.
+    pub(super) fn limit_streams(&mut self, streams: u16) {
+        if let Some(set) = &mut self.0 {
+            set.values.split_off(&StreamId(streams));
+            self.release();
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn release(&mut self) {
+        self.0.take_if(|set| set.scheduler.is_none() && set.values.is_empty());
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        let of = |set: &Set| size_of::<Set>() + set.values.len() * size_of::<(StreamId, u16)>();
+        self.0.as_ref().map_or(0, |set| of(set))
+    }
+}
