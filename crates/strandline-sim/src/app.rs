@@ -280,7 +280,7 @@ impl App {
             return Ok(());
         };
         let next = scheduling.act(cx.now, cx.endpoint, self.end.id, self.plan.streams)?;
-        cx.wakes.push((next, self.end.id));
+        cx.wakes.extend(next.map(|next| (next, self.end.id)));
         Ok(())
     }
 

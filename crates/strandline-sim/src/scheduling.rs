@@ -39,6 +39,8 @@ pub(crate) struct Scheduling {
     random: Random,
     plan: SchedulePlan,
     next: Time,
+    /// True once the caller knows when it wants to act next.
+    announced: bool,
     /// The values that were set.
     values: BTreeMap<u16, u16>,
 }
@@ -49,25 +51,26 @@ impl Scheduling {
         // Some set values before the association is established.
         let begins = if random.chance(0.5) { Duration::ZERO } else { plan.pause_max };
         let next = now + random.duration(Duration::ZERO, begins);
-        Self { random, plan, next, values: BTreeMap::new() }
+        Self { random, plan, next, announced: false, values: BTreeMap::new() }
     }
 
-    /// Changes something if the time has come: one of the first `streams` streams, or the scheduler. Returns when it
-    /// wants to act again.
+    /// Changes something if the time has come: one of the first `streams` streams, or the scheduler. Returns once
+    /// when it wants to act again.
     pub(crate) fn act(
         &mut self,
         now: Time,
         endpoint: &mut Endpoint,
         id: AssociationId,
         streams: u16,
-    ) -> Result<Time, Violation> {
+    ) -> Result<Option<Time>, Violation> {
         if now < self.next {
-            return Ok(self.next);
+            return Ok((!core::mem::replace(&mut self.announced, true)).then_some(self.next));
         }
+        self.announced = true;
         self.next = now + self.random.duration(Duration::from_millis(1), self.plan.pause_max);
         if self.random.chance(0.2) {
             endpoint.set_stream_scheduler(id, self.random.pick(&SCHEDULERS));
-            return Ok(self.next);
+            return Ok(Some(self.next));
         }
         let stream = self.random.below(u64::from(streams.max(1))) as u16;
         let known = StreamValue::of(endpoint, id, StreamId(stream));
@@ -86,6 +89,6 @@ impl Scheduling {
             }
             (set, _) => demand(set.is_err(), || format!("stream {stream} has no value, but takes one"))?,
         }
-        Ok(self.next)
+        Ok(Some(self.next))
     }
 }

@@ -138,7 +138,7 @@ pub(super) fn schedule(hosts: &mut [HostPlan], clients: &mut [ClientPlan], seed:
     let mut random = Random::stream(seed, 8);
     let wanted = random.chance(0.5);
     let plan = |random: &mut Random| {
-        let (seed, pause_max) = (random.bits(), random.millis(1, 3_000));
+        let (seed, pause_max) = (random.bits(), random.millis(10, 3_000));
         random.chance(0.7).then_some(SchedulePlan { seed, pause_max })
     };
     for host in hosts.iter_mut().filter(|_| wanted) {
