@@ -195,8 +195,8 @@ fn i_data_fields() {
     })];
     let fields = [
         "sctp.chunk_type",
-        "sctp.forward_tsn_tsn",
-        "sctp.forward_tsn_sid",
+        "sctp.i_forward_tsn_tsn",
+        "sctp.i_forward_tsn_sid",
         "sctp.forward_tsn_mid",
         "sctp.data_tsn_raw",
         "sctp.data_sid",
