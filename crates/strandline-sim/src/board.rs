@@ -278,11 +278,12 @@ impl Board {
         } else {
             quiet.ends_for_another(now)
         }
-        let before = self.chunks.get(at).filter(|_| !in_set_up).map(|known| known.again);
-        let again =
-            before.map(|before| self.silences.on_again(now, (of, tsn), sent_at, before)).transpose()?;
         if let Some(known) = self.chunks.get_mut(at) {
-            known.again = again.unwrap_or_default();
+            if in_set_up {
+                known.again = Again::default();
+            } else {
+                self.silences.on_again(now, (of, tsn), sent_at, &mut known.again)?;
+            }
             known.on_resent(now, to, in_set_up);
         }
         Ok(())
@@ -358,9 +359,9 @@ impl Board {
         self.silences.set_rto(now, of, rto);
     }
 
-    /// Sets RTO.Max, and whether there are several paths.
-    pub(crate) fn set_silences(&mut self, rto_max: Duration, several: bool) {
-        self.silences.set(rto_max, several);
+    /// Sets RTO.Max.
+    pub(crate) fn set_rto_max(&mut self, rto_max: Duration) {
+        self.silences.set(rto_max);
     }
 
     /// Ends the silence of an address: its retransmission had a reason other than the peer's silence, or its RTO

@@ -178,6 +178,8 @@ pub struct Pair {
     pub network: Network,
     /// Maximum number of packets in one transmission: more than 1 lets an endpoint fill bursts.
     pub segments_max: usize,
+    /// False if the carriers can't fragment packets, as on IPv4 over UDP without CAP_NET_RAW. True by default.
+    pub fragments: bool,
     filters: Vec<Filter>,
     ecn_path: EcnPath,
     ignores_i_bits: Option<Side>,
@@ -223,6 +225,7 @@ impl Pair {
             b: Peer::new(config_b, IpAddr::from([10, 0, 1, 1]), &mut random),
             network: Network::new(link, random.bits()),
             segments_max: 1,
+            fragments: true,
             filters: Vec::new(),
             ecn_path: EcnPath::Carries,
             ignores_i_bits: None,
@@ -503,7 +506,8 @@ impl Pair {
                 if let Some(transmit) = transmit {
                     for bytes in buffer[..transmit.len].chunks(transmit.segment_size.max(1)) {
                         let source = SocketAddr::new(source, CARRIER_PORT);
-                        let (destination, fragment) = (transmit.destination, transmit.fragment);
+                        let destination = transmit.destination;
+                        let fragment = transmit.fragment.filter(|_| self.fragments);
                         let ecn = if transmit.ecn_capable { ECN_CAPABLE } else { 0 };
                         let bytes = Bytes::copy_from_slice(bytes);
                         self.transmit(side, Carried { source, destination, bytes, fragment, ecn });

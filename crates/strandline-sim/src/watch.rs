@@ -327,7 +327,7 @@ fn sending(
     if paths.iter().any(|path| memory.board.traffic(path.address.ip()).sent > 0) {
         memory.counted = counters(status);
     }
-    memory.board.set_silences(config.rto_max, paths.len() > 1);
+    memory.board.set_rto_max(config.rto_max);
     // A path on which ECN was given up answers marks and does nothing else.
     let marked = memory.board.take_answered().filter(|_| status.stats.ecn_failures == 0);
     for path in paths {

@@ -1,5 +1,6 @@
 //! How often a chunk may be retransmitted while the peer acknowledges nothing new: with twice as many packets as RFC
-//! 9260 would send to a silent peer, computed from the packets and the RTO alone.
+//! 9260 would send to a silent peer, computed from the packets and the RTO alone. With several addresses the sum over
+//! all of them counts, because what is lost on the way to one is retransmitted to another (section 6.4.1).
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -26,15 +27,26 @@ struct Silence {
     earlier: u32,
 }
 
-/// How often a chunk was retransmitted in a silence.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Again {
-    /// The address and the number of its silence.
-    silence: Option<(IpAddr, u32)>,
-    pub(super) times: u32,
+/// How often a chunk was retransmitted in the silence of one address, to which it had been sent before.
+#[derive(Debug, Clone, Copy)]
+struct Count {
+    /// The number of the silence.
+    epoch: u32,
+    times: u32,
     began: Time,
     /// Time-outs of the silence before that.
     earlier: u32,
+}
+
+/// How often a chunk was retransmitted in the silences of all addresses.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Again(BTreeMap<IpAddr, Count>);
+
+impl Again {
+    /// Returns the number of retransmissions.
+    pub(super) fn times(&self) -> u32 {
+        self.0.values().map(|count| count.times).sum()
+    }
 }
 
 /// The silences of all addresses of an association.
@@ -42,8 +54,6 @@ pub(super) struct Again {
 pub(super) struct Silences {
     of: BTreeMap<IpAddr, Silence>,
     rto_max: Option<Duration>,
-    /// With several paths, data lost on one is retransmitted on another, which is not tracked here.
-    several: bool,
 }
 
 /// Returns the number of packets that T3-rtx sends within `elapsed`, with an interval that doubles each time (RFC
@@ -58,9 +68,9 @@ fn time_outs(elapsed: Duration, rto: Duration, rto_max: Duration) -> u32 {
 }
 
 impl Silences {
-    /// Sets RTO.Max, and whether there are several paths.
-    pub(super) fn set(&mut self, rto_max: Duration, several: bool) {
-        (self.rto_max, self.several) = (Some(rto_max), several);
+    /// Sets RTO.Max.
+    pub(super) fn set(&mut self, rto_max: Duration) {
+        self.rto_max = Some(rto_max);
     }
 
     /// Sets the RTO of an address.
@@ -87,29 +97,32 @@ impl Silences {
         };
     }
 
+    /// Returns how often a chunk may be retransmitted that was last sent to the address before.
+    fn most(&self, now: Time, of: IpAddr, count: &Count) -> Option<u32> {
+        let silence = self.of.get(&of)?;
+        let began = count.began.max(silence.backs_off_since);
+        let later = time_outs(now.since(began), silence.rto?, self.rto_max?);
+        let time_outs = silence.earlier - count.earlier + later;
+        // Once because it was lost, once for each time-out, and two probes or one for each packet of these.
+        Some(1 + time_outs + (time_outs + 1).max(2))
+    }
+
     /// Checks the retransmission of a chunk that had been sent to the address at `sent_at`.
     pub(super) fn on_again(
         &self,
         now: Time,
         (of, tsn): (IpAddr, Tsn),
         sent_at: Time,
-        before: Again,
-    ) -> Result<Again, Violation> {
-        let silence = self.of.get(&of).copied().unwrap_or_default();
-        let mut again = before;
-        if before.silence != Some((of, silence.epoch)) {
-            let began = silence.since.max(sent_at);
-            again = Again { silence: Some((of, silence.epoch)), times: 0, began, earlier: silence.earlier };
-        }
-        again.times += 1;
-        let (Some(rto), Some(rto_max)) = (silence.rto, self.rto_max) else { return Ok(again) };
-        let began = again.began.max(silence.backs_off_since);
-        let time_outs = silence.earlier - again.earlier + time_outs(now.since(began), rto, rto_max);
-        // Once because it was lost, once for each time-out, and two probes or one for each packet of these.
-        let most = 1 + time_outs + (time_outs + 1).max(2);
-        demand(again.times <= most || self.several, || {
-            format!("{tsn:?} went again {} times since {:?}, {most} allowed", again.times, again.began)
-        })?;
-        Ok(again)
+        again: &mut Again,
+    ) -> Result<(), Violation> {
+        // A silence that has ended says nothing more.
+        again.0.retain(|of, count| self.of.get(of).is_some_and(|silence| silence.epoch == count.epoch));
+        let Silence { epoch, since, earlier, .. } = self.of.get(&of).copied().unwrap_or_default();
+        let begins = Count { epoch, times: 0, began: since.max(sent_at), earlier };
+        again.0.entry(of).or_insert(begins).times += 1;
+        let most = again.0.iter().map(|(of, count)| self.most(now, *of, count)).sum::<Option<u32>>();
+        demand(most.is_none_or(|most| again.times() <= most), || {
+            format!("{tsn:?} went again {} times, {most:?} allowed: {again:?}", again.times())
+        })
     }
 }

@@ -161,4 +161,19 @@ pub const SEEDS: &[(u64, &str)] = &[
         22_007_330,
         "an association with the DATA of a COOKIE ECHO was aborted, and the next one got it again (of the checker)",
     ),
+    // Of a series of fresh seeds: what the checker reported. The faults are among those above.
+    (5_005_511, "more packets than pacing allows"),
+    (5_040_841, "the same, with small buffers"),
+    (5_014_134, "a burst longer than allowed"),
+    (5_005_041, "a chunk was sent again for no reason"),
+    (5_024_542, "a flight smaller than the bytes that are on their way"),
+    (5_029_644, "the same after a crash"),
+    (5_036_246, "the same with four addresses"),
+    (5_023_817, "another rule was broken, over IPv6"),
+    (5_024_559, "the same with three addresses"),
+    (5_030_905, "the same with small buffers"),
+    (
+        25_026_734,
+        "what replaces a loss found by time, or tests an opened window, is in proportion (of the checker)",
+    ),
 ];

@@ -5,11 +5,16 @@ use strandline_sim::pair::Fate;
 use strandline_wire::Tsn;
 use strandline_wire::chunk::sack;
 
+use super::rfc7829_3::TwoPaths;
 use super::scene::Scene;
 use super::*;
 
 /// DATA packets that RFC 9260 sends to a silent peer in a minute: at 0, 1, 3, 7, 15 and 31 seconds.
 const RFC9260_IN_A_MINUTE: usize = 6;
+
+/// As many over two paths, used in turn (section 6.4.1), each with an RTO of its own: at 0, 1, 2, 4, 6, 10, 14, 22, 30
+/// and 46 seconds.
+const RFC9260_OVER_TWO_PATHS: usize = 10;
 
 /// Runs a minute in which everything that A sends is lost. Returns the times of its packets with DATA in
 /// milliseconds.
@@ -30,6 +35,47 @@ fn a_silent_peer_gets_twelve_packets_a_minute() {
         // HEARTBEATs, one per HB.interval, are sent in RFC 9260 as well.
         let from_a = scene.pair.captured().iter().filter(|captured| captured.from == Side::A).count();
         assert!(from_a <= 2 * (RFC9260_IN_A_MINUTE + 2), "{delay:?}: {from_a}");
+    }
+}
+
+/// Runs a minute in which both paths lose everything, with this many messages of a packet each. Returns the packets
+/// with DATA.
+fn minute_on_two_silent_paths(paths: &mut TwoPaths, messages: usize) -> Vec<String> {
+    // Both round-trip times are known.
+    paths.run(ms(70_000), 0);
+    paths.run(ms(1000), 1000);
+    paths.run(ms(5000), 0);
+    paths.cut(0);
+    paths.cut(1);
+    paths.pair.clear_captured();
+    for _ in 0..messages {
+        paths.pair.send(Side::A, paths.a, 0, vec![1; FULL]);
+    }
+    paths.run(ms(60_000), 0);
+    let sent = paths.pair.captured().iter().filter(|captured| captured.from == Side::A);
+    let with_data = sent.filter(|captured| !data(captured).is_empty());
+    with_data.map(|captured| format!("{:?} {}", captured.at, captured.datagram.destination.ip())).collect()
+}
+
+/// With the default parameters, without the limit on silence, and with the paths' states of RFC 9260.
+#[test]
+fn two_silent_paths_get_twice_the_packets() {
+    for (silence_max, potentially_failed) in [(Some(ms(300)), Some(0)), (None, Some(0)), (None, None)] {
+        for (delay, messages) in [(Duration::from_micros(100), 1), (ms(30), 1), (ms(150), 1), (ms(30), 2)] {
+            let mut paths = TwoPaths::new([link(delay, 1000), link(delay, 1000)], |config| {
+                config.path_silence_max = silence_max;
+                config.potentially_failed_retrans_max = potentially_failed;
+            });
+            let went = minute_on_two_silent_paths(&mut paths, messages);
+            let most = 2 * messages * RFC9260_OVER_TWO_PATHS;
+            assert!(went.len() <= most, "{silence_max:?} {delay:?}: {} {went:#?}", went.len());
+            // Each path was tried, again and again.
+            assert!(went.len() >= 8 * messages, "{silence_max:?} {delay:?}: {went:#?}");
+            for of in paths.pair.addresses(Side::B) {
+                let to_it = went.iter().filter(|packet| packet.ends_with(&format!(" {}", of.ip()))).count();
+                assert!(to_it <= 2 * messages * RFC9260_IN_A_MINUTE, "{of}: {went:#?}");
+            }
+        }
     }
 }
 

@@ -44,6 +44,10 @@ impl TwoPaths {
         pair.network.link(b, a).change(change.clone());
     }
 
+    pub fn change(&mut self, path: usize, change: &Change) {
+        Self::change_path(&mut self.pair, path, change);
+    }
+
     pub fn cut(&mut self, path: usize) {
         Self::change_path(&mut self.pair, path, &Change::Cut);
     }

@@ -6,6 +6,7 @@ use strandline_netem::Change;
 use strandline_proto::event::{CloseReason, Event};
 use strandline_sim::pair::Fate;
 
+use super::rfc7829_3::TwoPaths;
 use super::*;
 
 /// Returns a pair whose addresses are of one family and whose links carry 1,500 bytes. The path MTU is already known.
@@ -109,6 +110,57 @@ fn an_unusable_path_ends_the_association_despite_heartbeats() {
     assert!((30..=400).contains(&took), "{took} s");
     let answers = pair.captured().iter().filter(|packet| packet.chunk_kinds() == [kind::HEARTBEAT_ACK]);
     assert!(answers.count() > 0, "HEARTBEATs were answered");
+}
+
+/// Decision 98: chunks that were made for a longer path fit only if something fragments them. On IPv4 over UDP without
+/// CAP_NET_RAW nothing does, if the link drops them silently.
+#[test]
+fn data_that_never_fits_is_reported() {
+    let (mut pair, a, b) = pair(false, |_| {});
+    pair.fragments = false;
+    transfer(&mut pair, a, b, ms(1000)).expect("nothing is lost yet");
+    narrow(&mut pair, 700);
+    pair.events(Side::A);
+    let began = pair.now;
+    for _ in 0..3 {
+        pair.send(Side::A, a, 0, vec![7; 20_000]);
+    }
+    let (mut failed, mut reason) = (Vec::new(), None);
+    pair.run_until(Duration::from_secs(2000), |pair| {
+        for event in pair.events(Side::A) {
+            match event {
+                Event::SendFailed(message) => failed.push(message.data.len()),
+                Event::Closed(why) => reason = Some(why),
+                _ => {}
+            }
+        }
+        reason.is_some()
+    });
+    assert_eq!(reason, Some(CloseReason::TimedOut));
+    assert_eq!(failed, [20_000; 3], "each message once");
+    let took = pair.now.since(began).as_secs();
+    assert!((30..=400).contains(&took), "{took} s");
+    assert!(pair.recv_all(Side::B, b).is_empty());
+}
+
+/// The longest packet of one path falls: to 200 bytes less than before, and to what carries HEARTBEATs and no data.
+#[test]
+fn one_narrow_path_of_two_costs_seconds() {
+    for size in [1300, 200] {
+        let path = LinkConfig { size_max: 1500, ..LinkConfig::with_delay(ms(5)) };
+        let mut paths = TwoPaths::new([path.clone(), path], |_| ());
+        paths.size = 1400;
+        paths.run(ms(1000), 20_000);
+        paths.change(0, &Change::SizeMax(size));
+        let end = paths.pair.now + Duration::from_secs(120);
+        while paths.pair.now < end {
+            let standstill = paths.standstill(20_000);
+            assert!(standstill <= ms(5000), "{size}: {standstill:?}\n{:?}", paths.paths());
+        }
+        paths.finish();
+        let status = paths.pair.a.endpoint.status(paths.a).expect("it lives");
+        assert!(status.error_count <= 1, "{size}: {}", status.error_count);
+    }
 }
 
 /// A receiver that sends only SACKs, over a return path that is too narrow for all gap blocks.
