@@ -243,6 +243,22 @@ fn with_log(name: &str) -> Server {
     })
 }
 
+/// The metrics have no TLS.
+#[test]
+fn metrics_beyond_loopback_are_warned_of() {
+    for (address, warns) in [("127.0.0.1:0", false), ("[::1]:0", false), ("0.0.0.0:0", true)] {
+        let file = std::env::temp_dir().join(format!("strandline-http-warned-{}", std::process::id()));
+        let script = format!("exec \"$@\" 2> {}", file.display());
+        let mut server = Server::begin(&script, |_| ["--metrics", address].map(str::to_owned).to_vec());
+        kill_process(Pid::from_child(&server.child), Signal::TERM).unwrap();
+        assert!(server.child.wait().unwrap().success());
+        let told = fs::read_to_string(&file).unwrap();
+        fs::remove_file(&file).unwrap();
+        let warning = format!("--metrics: {address} is reachable from other machines without TLS");
+        assert_eq!(told.contains(&warning), warns, "{told}");
+    }
+}
+
 fn curl(url: &str) -> String {
     let fetched = Command::new("curl").args(["--silent", "--show-error", "-m", "20", url]).output().unwrap();
     assert!(fetched.status.success(), "{url}: {}", String::from_utf8_lossy(&fetched.stderr));

@@ -511,6 +511,21 @@ fn a_service_route_is_told_to_who_registers() {
     }
 }
 
+/// A check tries what a start would do, and reports everything that would fail.
+#[test]
+fn configuration_check_tries_ports_and_store() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (success, stderr) = check(&format!(
+        "domains = [\"example.com\"]\n[[listen]]\nprotocol = \"tcp\"\naddress = \"127.0.0.1:{port}\"\n\
+         [metrics]\naddress = \"127.0.0.1:{port}\"\n[store]\nkind = \"sqlite\"\npath = \"/nowhere/sip.db\"\n"
+    ));
+    let conflict = format!("tcp on 127.0.0.1:{port} and metrics on 127.0.0.1:{port} conflict");
+    assert!(!success, "{stderr}");
+    for error in [conflict.as_str(), "store.path: directory /nowhere: No such file"] {
+        assert!(stderr.contains(error), "{stderr} lacks {error}");
+    }
+}
+
 #[test]
 fn aliases_work_for_domains_on_the_command_line() {
     let file = std::env::temp_dir().join(format!("strandline-sip-aliases-{}.toml", std::process::id()));

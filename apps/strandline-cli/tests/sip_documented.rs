@@ -47,6 +47,54 @@ impl Drop for Folder {
     }
 }
 
+/// Returns the commands of docs/sip.md that create a certificate and use it.
+fn certificate_recipe() -> Vec<String> {
+    let page = include_str!("../../../docs/sip.md");
+    let (_, after) = page.split_once("To create a self-signed certificate for tests:\n").unwrap();
+    let lines = after.lines().skip(1).take_while(|line| line.starts_with("    "));
+    let text: String = lines.map(|line| format!("{}\n", line.trim_start())).collect();
+    text.replace("\\\n", " ").lines().map(str::to_owned).collect()
+}
+
+fn shell(folder: &Path, command: &str) -> String {
+    let output = Command::new("sh").args(["-c", command]).current_dir(folder).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command}: {stderr}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The documented self-signed certificate is one of a server, with the address as a name too, and phones trust it.
+#[test]
+fn documented_certificate_serves_phones() {
+    let folder = Folder::new("certificate");
+    let [create, register] = &certificate_recipe()[..] else { panic!("two commands") };
+    shell(&folder.0, create);
+    let printed = shell(&folder.0, "openssl x509 -in cert.pem -noout -ext subjectAltName,basicConstraints");
+    let [constraints, names] = ["Basic Constraints", "Subject Alternative Name"].map(|name| {
+        let (_, after) = printed.split_once(&format!("X509v3 {name}:")).unwrap();
+        after.lines().nth(1).unwrap().trim().to_owned()
+    });
+    assert_eq!(constraints, "CA:FALSE");
+    assert_eq!(names, "DNS:example.com, DNS:127.0.0.1, IP Address:127.0.0.1");
+    let config = folder.0.join("sip.toml");
+    let at = folder.0.display();
+    let text = format!(
+        "domains = [\"example.com\"]\n[[listen]]\nprotocol = \"tls\"\naddress = \"127.0.0.1:0\"\n\
+         [tls]\ncertificate = \"{at}/cert.pem\"\nkey = \"{at}/key.pem\"\n"
+    );
+    std::fs::write(&config, text).unwrap();
+    let server = Server::configured(&config);
+    let (_, arguments) = register.split_once("strandline ").unwrap();
+    let arguments = arguments.replace("127.0.0.1:5061", &server.address("tls").to_string());
+    let report = shell(
+        &folder.0,
+        &format!("{PROGRAM} {arguments} --json --time 0.3 --warm-up 0 --users 10 --outstanding 8"),
+    );
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert!(report["succeeded"].as_u64() > Some(0), "{report}");
+    assert_eq!(report["succeeded"], report["begun"], "{report}");
+}
+
 fn load(server: &Server, arguments: &str) -> (Output, Value) {
     let to = server.address("udp").to_string();
     let common =

@@ -107,6 +107,32 @@ fn half_closed_client_is_answered_and_closed() {
     assert_eq!(metric(&server, "registered_total"), "52");
 }
 
+/// RFC 5626 section 6: an instance that registers with the same reg-id over another connection has left the old one,
+/// which is closed.
+#[test]
+fn replaced_connection_is_closed() {
+    let server = Server::start(&["--metrics", "127.0.0.1:0"]);
+    let outbound = |cseq: u32, reg_id: u32| {
+        let flow =
+            format!(";reg-id={reg_id};+sip.instance=\"<urn:uuid:7c1f>\"\r\nSupported: path, outbound\r\n");
+        register("alice", cseq)
+            .replace("Content-Length", &format!("{flow}Content-Length"))
+            .replace(">\r\n;", ">;")
+    };
+    let (mut old, mut other, mut new) = (connect(&server), connect(&server), connect(&server));
+    for (stream, cseq, reg_id) in [(&mut old, 1, 1), (&mut other, 2, 2), (&mut new, 3, 1)] {
+        stream.write_all(outbound(cseq, reg_id).as_bytes()).unwrap();
+        let text = answer(stream);
+        assert!(is_ok(&text, cseq) && text.contains("\r\nRequire: outbound\r\n"), "{text}");
+    }
+    assert_eq!(again(|| old.read(&mut [0; 16])).unwrap(), 0, "end of file");
+    at_last("the others are open", || metric(&server, "connections") == "2");
+    for (stream, cseq, reg_id) in [(&mut other, 4, 2), (&mut new, 5, 1)] {
+        stream.write_all(outbound(cseq, reg_id).as_bytes()).unwrap();
+        assert!(is_ok(&answer(stream), cseq));
+    }
+}
+
 #[test]
 fn slow_reader_gets_all_responses_in_order() {
     const LAST: u32 = 1200;

@@ -4,6 +4,7 @@
 mod sip_server;
 #[allow(dead_code, reason = "its phones prove who they are here")]
 mod udp_phone;
+mod waiting;
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -16,6 +17,7 @@ use sip_server::{PROGRAM, Server};
 use strandline_sip::auth::{Algorithm, response};
 use strandline_sip::codec::Digest;
 use udp_phone::Phone;
+use waiting::at_last;
 
 const TOKEN: &str = "0123456789secret0123456789";
 const PASSWORD: &str = "in-a-wonderful-land";
@@ -47,10 +49,19 @@ fn folder(name: &str) -> Folder {
 
 /// Starts a server that logs at the highest level into a file.
 fn start(folder: &Path, format: &str) -> Server {
+    start_at(folder, format, Some("trace"))
+}
+
+/// Starts a server that logs at this level, or at the default, into a file.
+fn start_at(folder: &Path, format: &str, level: Option<&str>) -> Server {
     let mut program = Command::new(PROGRAM);
     let log = File::create(folder.join("log")).unwrap();
     program.args(["--log-format", format, "sip", "--json", "--config"]).arg(folder.join("sip.toml"));
-    Server::announced(program.env("RUST_LOG", "trace").stderr(log))
+    match level {
+        Some(level) => program.env("RUST_LOG", level),
+        None => program.env_remove("RUST_LOG"),
+    };
+    Server::announced(program.stderr(log))
 }
 
 fn quoted<'a>(text: &'a str, name: &str) -> &'a str {
@@ -149,6 +160,65 @@ fn each_log_line_is_a_json_object() {
         read["changed"].is_string() && read["target"].as_str().unwrap().starts_with("strandline_sip"),
         "{read}"
     );
+}
+
+/// Wrong passwords are logged at the default level, other refusals at DEBUG.
+#[test]
+fn refused_requests_are_logged() {
+    for (level, is_detailed) in [(None, false), (Some("strandline_sip=debug"), true)] {
+        let folder = folder(if is_detailed { "refused-debug" } else { "refused" });
+        let mut server = start_at(&folder.0, "text", level);
+        secrets(&server);
+        let phone = Phone::new();
+        let at = phone.socket.local_addr().unwrap();
+        phone.send(
+            &server,
+            &format!(
+                "OPTIONS sip:nobody@example.com SIP/2.0\r\nVia: SIP/2.0/UDP {at};branch=z9hG4bKno;rport\r\n\
+                 Max-Forwards: 70\r\nFrom: <sip:a@example.org>;tag=1\r\nTo: <sip:nobody@example.com>\r\n\
+                 Call-ID: no\r\nCSeq: 1 OPTIONS\r\nContent-Length: 0\r\n\r\n"
+            ),
+        );
+        let answer = phone.receive();
+        assert!(answer.starts_with("SIP/2.0 404 "), "{answer}");
+        server.terminate();
+        let log = std::fs::read_to_string(folder.0.join("log")).unwrap();
+        let guess = "INFO strandline_sip::refused: refused source=127.0.0.1 user=bob reason=\"wrong password\" left_out=0";
+        assert_eq!(log.matches(guess).count(), 1, "{log}");
+        let unknown = format!(
+            "request refused source={at} method=OPTIONS from=<sip:a@example.org>;tag=1 code=404 reason=\"Not Found\""
+        );
+        let lines = log.lines().filter(|line| line.contains(" DEBUG ") && line.contains(&unknown));
+        assert_eq!(lines.count(), usize::from(is_detailed), "{log}");
+    }
+}
+
+/// What is refused before it is parsed is logged as well.
+#[test]
+fn unread_messages_are_logged_when_refused() {
+    let folder = folder("unread");
+    let config = folder.0.join("sip.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    let limits = "[access]\ndeny = [\"127.0.0.2/32\"]\n[overload]\nsource_messages_per_sec_max = 1\n";
+    std::fs::write(&config, text + limits).unwrap();
+    let mut server = start_at(&folder.0, "text", None);
+    let stranger = std::net::UdpSocket::bind("127.0.0.2:0").unwrap();
+    let request = "OPTIONS sip:nobody@example.com SIP/2.0\r\n\r\n";
+    for _ in 0..5 {
+        stranger.send_to(request.as_bytes(), server.address("udp")).unwrap();
+    }
+    let phone = Phone::new();
+    for _ in 0..20 {
+        phone.send(&server, request);
+    }
+    let log = || std::fs::read_to_string(folder.0.join("log")).unwrap();
+    let line = |source: &str, reason: &str| {
+        format!("INFO strandline_sip::refused: refused source={source} user= reason=\"{reason}\"")
+    };
+    let (denied, many) = (line("127.0.0.2", "no access"), line("127.0.0.1", "too many messages"));
+    at_last("both are logged", || log().contains(&denied) && log().contains(&many));
+    server.terminate();
+    assert!(log().matches(&denied).count() < 5, "{}", log());
 }
 
 #[test]

@@ -89,6 +89,7 @@ mod race;
 mod server;
 mod stall;
 mod streams;
+mod urls;
 mod usage;
 
 pub use client::{Connecting, Connector};

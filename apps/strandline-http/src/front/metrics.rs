@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
-use strandline_ops::http::{Answer, Handler, Request, listen_for};
+use strandline_ops::http::{Answer, Handler, Request, exposure, listen_for};
 use strandline_ops::metrics::{CONTENT_TYPE, Page};
 
 use super::log::AccessLog;
@@ -16,6 +16,9 @@ use super::log::AccessLog;
 /// # Errors
 /// If it can't listen.
 pub(super) async fn listen(address: SocketAddr, log: Option<Arc<AccessLog>>) -> Result<SocketAddr> {
+    if let Some(warning) = exposure(address) {
+        tracing::warn!("--metrics: {warning}");
+    }
     #[allow(clippy::disallowed_methods, reason = "the time when the server began")]
     let now = SystemTime::now();
     let begun = now.duration_since(SystemTime::UNIX_EPOCH).as_ref().map_or(0, Duration::as_secs);

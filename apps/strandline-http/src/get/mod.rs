@@ -36,6 +36,7 @@ use self::page::Objects;
 pub(crate) use self::page::fuzz as fuzz_page;
 use self::transport::{Patience, Transports};
 use crate::client::outgoing_stack;
+use crate::urls;
 use crate::usage::Usage;
 
 /// Objects of pages that are fetched at most in a run.
@@ -182,11 +183,11 @@ fn prepare(args: &Args) -> Result<(), Failure> {
 fn parse(text: &str) -> Result<Url, Failure> {
     let scheme = text.split_once("://").map(|(scheme, _)| scheme).filter(|scheme| is_scheme(scheme));
     let url = match scheme {
-        Some(_) => Url::parse(text),
+        Some(_) => urls::parse(text),
         None if text.starts_with('/') => return Err(Failure::Url("no host".to_owned())),
-        None => Url::parse(&format!("http://{text}")),
+        None => urls::parse(&format!("http://{text}")),
     };
-    let url = url.map_err(|error| Failure::Url(error.to_string()))?;
+    let url = url.map_err(Failure::Url)?;
     match url.scheme() {
         "http" | "https" | "http+sctp" if url.host_str().is_some_and(|host| !host.is_empty()) => Ok(url),
         "http" | "https" | "http+sctp" => Err(Failure::Url("no host".to_owned())),

@@ -10,6 +10,8 @@ use strandline::{Algorithm, AssociationConfig};
 use strandline_measure::raise_open_files;
 use url::Url;
 
+use crate::urls;
+
 /// Length of a loop for which neither a number nor a duration is given.
 const DURATION_SECS: f64 = 5.0;
 /// Connections of an open loop over HTTP/1.1 on TCP.
@@ -297,7 +299,7 @@ pub(super) fn check_descriptors(connections: u64, most: u64) -> Result<()> {
 }
 
 fn parse(text: &str) -> Result<Url> {
-    let url = Url::parse(text).with_context(|| format!("malformed URL {text}"))?;
+    let url = urls::parse(text).map_err(|error| anyhow!("malformed URL {text}: {error}"))?;
     ensure!(
         matches!(url.scheme(), "http" | "http+sctp"),
         "unsupported scheme {}: http:// and http+sctp:// are supported",

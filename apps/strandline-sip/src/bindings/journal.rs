@@ -105,6 +105,16 @@ impl Journal {
         sealed
     }
 
+    /// Returns a checksum of a user's state, as a store keeps it beside the state. It covers the user's name.
+    #[must_use]
+    pub fn checksum_of(aor: &[u8], state: &[u8]) -> i64 {
+        let mut hasher = SipHasher13::new();
+        hasher.write_u64(aor.len() as u64);
+        hasher.write(aor);
+        hasher.write(state);
+        hasher.finish().cast_signed()
+    }
+
     /// Checks that `bytes` consists of changes with a valid seal, or without one, as older versions wrote
     /// them.
     ///

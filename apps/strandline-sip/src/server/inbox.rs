@@ -5,7 +5,10 @@
 //! message waits here is therefore the load as its sender experiences it. Nothing is inferred from processor
 //! usage or queue lengths. See docs/decisions/0031-overload-control-by-queueing-delay.md.
 
+mod unhandled;
+
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,6 +24,7 @@ use super::rejected_requests::Repeats;
 use super::socket::{mark, threshold};
 use super::sources::Sources;
 use super::urgency::Urgency;
+use unhandled::{Reason, UnhandledLog};
 
 /// Waiting time from which new messages are examined more closely.
 const CLOSER: Duration = Duration::from_millis(5);
@@ -95,7 +99,7 @@ pub(super) struct InboxCounters {
     pub(super) untold: u64,
     /// Messages dropped for lack of room.
     pub(super) no_room: u64,
-    /// Messages from networks without access.
+    /// Messages and connections from networks without access.
     pub(super) denied: u64,
     /// Messages from sources that exceeded their rate.
     pub(super) too_many: u64,
@@ -155,6 +159,7 @@ pub(super) struct Inbox {
     /// Current limit on the number of these.
     tell_max: usize,
     pub(super) counters: InboxCounters,
+    log: UnhandledLog,
 }
 
 impl Inbox {
@@ -178,6 +183,7 @@ impl Inbox {
             to_tell: VecDeque::new(),
             tell_max: TO_TELL_MAX,
             counters: InboxCounters::default(),
+            log: UnhandledLog::default(),
         }
     }
 
@@ -192,8 +198,18 @@ impl Inbox {
     }
 
     /// Returns true if the peer has access.
-    pub(super) fn allows(&self, peer: std::net::IpAddr) -> bool {
+    pub(super) fn allows(&self, peer: IpAddr) -> bool {
         self.access.allows(peer)
+    }
+
+    /// Returns true if the peer has access. If it has none, that is counted and logged.
+    pub(super) fn admits(&mut self, now: Duration, peer: IpAddr) -> bool {
+        let admitted = self.access.allows(peer);
+        if !admitted {
+            self.counters.denied += 1;
+            self.log.log(now, peer, Reason::Access);
+        }
+        admitted
     }
 
     /// Replaces the settings. The counts of sources start anew.
@@ -211,8 +227,7 @@ impl Inbox {
         keep: impl FnOnce() -> Bytes,
         knows: impl FnOnce(&Flow) -> Phone,
     ) {
-        if !self.access.allows(flow.peer.ip()) {
-            self.counters.denied += 1;
+        if !self.admits(now, flow.peer.ip()) {
             return;
         }
         let mut urgency = Urgency::of(bytes);
@@ -236,10 +251,12 @@ impl Inbox {
         };
         if self.bytes + taken(bytes) > max {
             self.counters.no_room += 1;
+            self.log.log(now, flow.peer.ip(), Reason::NoRoom);
             return;
         }
         if self.sources.as_mut().is_some_and(|sources| !sources.allows(Time::ZERO + now, flow.peer.ip())) {
             self.counters.too_many += 1;
+            self.log.log(now, flow.peer.ip(), Reason::TooMany);
             return;
         }
         self.came += 1;
@@ -298,6 +315,7 @@ impl Inbox {
         urgency: Urgency,
     ) {
         count(&mut self.counters.late, urgency);
+        self.log.log(now, flow.peer.ip(), Reason::Overload);
         self.admission.on_refused();
         // Clients on UDP retransmit by themselves, so other clients take precedence.
         let reliable = flow.protocol.is_reliable();

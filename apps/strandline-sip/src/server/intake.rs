@@ -53,17 +53,11 @@ impl Taking<'_> {
         self.inbox.push(self.now, flow, bytes, || Bytes::copy_from_slice(bytes), |_| Phone::Arriving);
     }
 
-    /// Returns true if access control allows the peer to send.
-    pub(super) fn allows(&self, peer: IpAddr) -> bool {
-        self.inbox.allows(peer)
-    }
-
-    /// Returns true if the peer may send a request that is answered at once, such as a STUN request or a
-    /// ping. A refused peer is counted.
+    /// Returns true if access control allows the peer to send something that isn't queued: a request that is
+    /// answered at once, such as a STUN request or a ping, or the first message of an association. A refused
+    /// peer is counted and logged.
     pub(super) fn admits(&mut self, peer: IpAddr) -> bool {
-        let may = self.inbox.allows(peer);
-        self.inbox.counters.denied += u64::from(!may);
-        may
+        self.inbox.admits(self.now, peer)
     }
 
     /// Copies a message of an allowed peer to the HEP collector, if there is one.

@@ -213,7 +213,12 @@ fn inbox(hub: &Hub, page: &mut Page) {
         ("source", counters.too_many),
         ("untold", counters.untold),
     ];
-    page.counters("dropped_total", "Messages dropped on arrival, by reason.", "reason", reasons);
+    page.counters(
+        "dropped_total",
+        "Messages and connections dropped on arrival, by reason.",
+        "reason",
+        reasons,
+    );
     let overloaded = hub.intake.inbox(|inbox| inbox.admission.is_overloaded());
     flag(page, "overloaded", "1 while the server is overloaded.", overloaded);
     let share = hub.intake.let_through.get();

@@ -77,6 +77,7 @@ pub use nodes::{NodeAddress, OtherNodes, Peer};
 pub use offer::Offer;
 pub use output::Output;
 pub use overload::Overload;
+pub(crate) use refusal_log::RefusedLog;
 pub use registrations::Registrations;
 use request::Arrival;
 use servers::Waiter;

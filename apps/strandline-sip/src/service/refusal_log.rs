@@ -7,23 +7,35 @@ use core::net::IpAddr;
 
 use crate::transaction::Time;
 
-/// Maximum number of lines in a second.
+/// Maximum number of lines in a second about requests that were examined.
 const LINES_PER_SEC: u32 = 20;
 /// Maximum number of bytes of a user's name that are logged.
 const USER_MAX: usize = 64;
 
 /// Logs refused requests, with a limit for the lines in a second.
-#[derive(Debug, Default)]
-pub(super) struct RefusedLog {
+#[derive(Debug)]
+pub(crate) struct RefusedLog {
+    lines_per_sec: u32,
     second: u64,
     lines: u32,
     /// Lines that were left out since the last one.
     left_out: u64,
 }
 
+impl Default for RefusedLog {
+    fn default() -> Self {
+        Self::new(LINES_PER_SEC)
+    }
+}
+
 impl RefusedLog {
+    /// Creates a log with a maximum number of lines in a second.
+    pub(crate) const fn new(lines_per_sec: u32) -> Self {
+        Self { lines_per_sec, second: 0, lines: 0, left_out: 0 }
+    }
+
     /// Logs that a request was refused.
-    pub(super) fn log(&mut self, now: Time, source: IpAddr, user: &[u8], reason: &str) {
+    pub(crate) fn log(&mut self, now: Time, source: IpAddr, user: &[u8], reason: &str) {
         let Some(left_out) = self.allows(now) else { return };
         let (source, user) = (source.to_canonical(), Escaped(user));
         tracing::info!(target: "strandline_sip::refused", %source, %user, reason, left_out, "refused");
@@ -36,7 +48,7 @@ impl RefusedLog {
         if second != self.second {
             (self.second, self.lines) = (second, 0);
         }
-        if self.lines >= LINES_PER_SEC {
+        if self.lines >= self.lines_per_sec {
             self.left_out += 1;
             return None;
         }

@@ -11,7 +11,7 @@ use rusqlite::{Connection, params};
 use super::folding::{Folding, User};
 use super::sqlite_file::{connect, error, not_read, secret};
 use super::sqlite_place::Place;
-use super::sqlite_plain::{folded, read_bindings, read_journal};
+use super::sqlite_plain::{COMMITTED, committed, folded, on_committed, read_bindings, read_journal};
 use super::sqlite_workers::to_plain;
 use super::{Damage, Each, Store, StoreError};
 use crate::bindings::Journal;
@@ -43,7 +43,8 @@ impl SqliteStore {
             .query_row("SELECT max(number) FROM journal", [], |row| row.get::<_, Option<i64>>(0))
             .map_err(not_read(&what))?;
         // Numbers are never reused, so that a missing entry is detected.
-        let last = last.max(folded).unwrap_or(0);
+        let committed = committed(&connection, COMMITTED).map_err(not_read(&what))?;
+        let last = last.max(folded).max(committed).unwrap_or(0);
         let place = Place::new(path);
         Ok(Self { connection, place, folding: Folding::default(), last, folded, damage })
     }
@@ -58,13 +59,14 @@ impl SqliteStore {
 
     /// Folds some users, within a transaction.
     fn fold(&self, some: &[User], folded: Option<i64>) -> rusqlite::Result<()> {
-        let mut put = self.connection.prepare_cached("REPLACE INTO bindings (aor, state) VALUES (?1, ?2)")?;
+        let put = "REPLACE INTO bindings (aor, state, sum) VALUES (?1, ?2, ?3)";
+        let mut put = self.connection.prepare_cached(put)?;
         let mut remove = self.connection.prepare_cached("DELETE FROM bindings WHERE aor = ?1")?;
         for (aor, state) in some {
             if state.is_empty() {
                 remove.execute([&aor[..]])?;
             } else {
-                put.execute([&aor[..], &state[..]])?;
+                put.execute(params![&aor[..], &state[..], Journal::checksum_of(aor, state)])?;
             }
         }
         if let Some(folded) = folded {
@@ -78,10 +80,12 @@ impl SqliteStore {
 
     fn try_commit(&mut self, changes: &Journal) -> rusqlite::Result<()> {
         let number = self.last + 1;
-        let mut insert =
-            self.connection.prepare_cached("INSERT INTO journal (number, changes) VALUES (?1, ?2)")?;
-        // A statement outside a transaction is a durable transaction of its own.
-        insert.execute(params![number, Journal::sealed(changes.as_bytes())])?;
+        self.connection.execute_batch("BEGIN IMMEDIATE")?;
+        let insert = "INSERT INTO journal (number, changes) VALUES (?1, ?2)";
+        let sealed = Journal::sealed(changes.as_bytes());
+        self.connection.prepare_cached(insert)?.execute(params![number, sealed])?;
+        on_committed(&self.connection, COMMITTED, number)?;
+        self.connection.execute_batch("COMMIT")?;
         self.last = number;
         Ok(())
     }

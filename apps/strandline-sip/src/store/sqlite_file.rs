@@ -61,6 +61,7 @@ pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
         CREATE TABLE IF NOT EXISTS positions (name TEXT PRIMARY KEY, number INTEGER NOT NULL);
         CREATE TABLE IF NOT EXISTS secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL);";
     connection.execute_batch(set_up).map_err(not_opened(&what))?;
+    add_sum(&connection, "bindings").map_err(not_opened(&what))?;
     let format = connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
     let format = format.map_err(not_opened(&what))?;
     if format > FORMAT {
@@ -70,6 +71,16 @@ pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
         return Err(StoreError::new(what, cause));
     }
     Ok(connection)
+}
+
+/// Adds the column for a checksum of each row to a table of bindings of an earlier version. Earlier versions leave it
+/// empty in the rows that they write.
+pub(super) fn add_sum(connection: &Connection, table: &str) -> rusqlite::Result<()> {
+    let has = "SELECT EXISTS (SELECT 1 FROM pragma_table_info(?1) WHERE name = 'sum')";
+    if connection.query_row(has, [table], |row| row.get(0))? {
+        return Ok(());
+    }
+    connection.execute_batch(&format!("ALTER TABLE {table} ADD COLUMN sum INTEGER"))
 }
 
 /// A persistent secret. `fresh` becomes its value the first time.

@@ -1,12 +1,20 @@
 //! The layout of an SQLite file for one server without workers: a table of bindings, and a journal without
 //! gaps.
 
-use rusqlite::Connection;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension};
 
 use super::Damage;
+use crate::bindings::Journal;
+
+/// The position of the latest committed entry.
+pub(super) const COMMITTED: &str = "committed";
 
 /// The reason why a row written by another program can't be used.
 const NO_BYTES: &str = "a column holds neither a blob nor text";
+
+/// The reason why a row with another checksum isn't used.
+const WRONG_SUM: &str = "the checksum does not match";
 
 /// A callback that receives a user and the user's bindings.
 pub(super) type EachUser<'a> = dyn FnMut(&[u8], &[u8]) + 'a;
@@ -17,25 +25,50 @@ pub(super) fn folded(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     connection.query_row(select, [], |row| row.get(0))
 }
 
+/// The number of the latest entry that was committed. `None` in a file of a version that didn't record it.
+pub(super) fn committed(connection: &Connection, name: &str) -> rusqlite::Result<Option<i64>> {
+    let select = "SELECT number FROM positions WHERE name = ?1";
+    connection.query_row(select, [name], |row| row.get(0)).optional()
+}
+
+/// Records the number of the latest entry, within the transaction that commits it.
+pub(super) fn on_committed(connection: &Connection, name: &str, number: i64) -> rusqlite::Result<()> {
+    let note = "REPLACE INTO positions (name, number) VALUES (?1, ?2)";
+    connection.prepare_cached(note)?.execute((name, number)).map(|_| ())
+}
+
+/// Returns why a row of a table of bindings can't be used. Versions that know no checksum leave it empty.
+pub(super) fn flaw(aor: &[u8], state: &[u8], sum: ValueRef<'_>) -> Option<&'static str> {
+    match sum {
+        ValueRef::Null => None,
+        ValueRef::Integer(sum) if sum == Journal::checksum_of(aor, state) => None,
+        _ => Some(WRONG_SUM),
+    }
+}
+
 /// Passes the rows of the table of bindings to `each`.
 pub(super) fn read_bindings(
     connection: &Connection,
     damage: &mut Damage,
     each: &mut EachUser<'_>,
 ) -> rusqlite::Result<()> {
-    let mut select = connection.prepare("SELECT aor, state FROM bindings")?;
+    let mut select = connection.prepare("SELECT aor, state, sum FROM bindings")?;
     let mut rows = select.query([])?;
     for number in 1.. {
         let Some(row) = rows.next()? else { break };
         match (row.get_ref(0)?.as_bytes(), row.get_ref(1)?.as_bytes()) {
-            (Ok(aor), Ok(state)) => each(aor, state),
+            (Ok(aor), Ok(state)) => match flaw(aor, state, row.get_ref(2)?) {
+                None => each(aor, state),
+                Some(reason) => damage.on_row("bindings", number, reason),
+            },
             _ => damage.on_row("bindings", number, NO_BYTES),
         }
     }
     Ok(())
 }
 
-/// Passes the changes of the journal to `each`. Every number after `folded` must be present.
+/// Passes the changes of the journal to `each`. Every number after `folded` must be present, up to the latest that
+/// was committed.
 pub(super) fn read_journal(
     connection: &Connection,
     folded: Option<i64>,
@@ -58,6 +91,9 @@ pub(super) fn read_journal(
             }
             Err(_) => damage.on_row("journal", number, NO_BYTES),
         }
+    }
+    if let Some(last) = committed(connection, COMMITTED)?.filter(|last| *last > before.unwrap_or(0)) {
+        damage.on_missing("journal", "", before.unwrap_or(0) + 1, last);
     }
     Ok(())
 }

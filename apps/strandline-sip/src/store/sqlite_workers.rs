@@ -10,9 +10,9 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::folding::{Folding, User};
-use super::sqlite_file::{connect, error, not_read, secret};
+use super::sqlite_file::{add_sum, connect, error, not_read, secret};
 use super::sqlite_place::Place;
-use super::sqlite_plain::{folded, read_bindings, read_journal};
+use super::sqlite_plain::{committed, flaw, folded, on_committed, read_bindings, read_journal};
 use super::{Damage, StoreError};
 use crate::bindings::{Journal, stamped, unite};
 
@@ -31,6 +31,9 @@ const TABLES: &str = "
 /// Each worker folds its own rows of the journal, so numbers up to the highest that any of them has folded
 /// may be missing. This position is that number; every later number must be there.
 const FOLDED: &str = "workers folded";
+
+/// The position of the latest committed entry.
+const COMMITTED: &str = "workers committed";
 
 /// The node name of a worker; workers are numbered from 1 in it.
 #[must_use]
@@ -61,6 +64,7 @@ impl SqliteWorkers {
         let connection = connect(path)?;
         let what = format!("opening {}", path.display());
         connection.execute_batch(TABLES).map_err(error(&what))?;
+        add_sum(&connection, "worker_bindings").map_err(error(&what))?;
         let foldings = (0..count).map(|_| Folding::default()).collect();
         let place = Place::new(path);
         let mut store = Self { connection, place, foldings, last: 0, damage: Damage::default() };
@@ -118,7 +122,7 @@ impl SqliteWorkers {
                 last += 1;
                 insert.execute(params![last, worker, Journal::sealed(changes)])?;
             }
-            Ok(())
+            if last > store.last { on_committed(&store.connection, COMMITTED, last) } else { Ok(()) }
         });
         result.map_err(error("writing bindings"))?;
         self.last = last;
@@ -236,8 +240,9 @@ fn put(connection: &Connection, worker: u8, aor: &[u8], state: &[u8]) -> rusqlit
         let remove = "DELETE FROM worker_bindings WHERE aor = ?1 AND worker = ?2";
         return connection.prepare_cached(remove)?.execute(params![aor, worker]).map(|_| ());
     }
-    let put = "REPLACE INTO worker_bindings (aor, worker, state) VALUES (?1, ?2, ?3)";
-    connection.prepare_cached(put)?.execute(params![aor, worker, state]).map(|_| ())
+    let put = "REPLACE INTO worker_bindings (aor, worker, state, sum) VALUES (?1, ?2, ?3, ?4)";
+    let sum = Journal::checksum_of(aor, state);
+    connection.prepare_cached(put)?.execute(params![aor, worker, state, sum]).map(|_| ())
 }
 
 fn forget(connection: &Connection, aor: &[u8]) -> rusqlite::Result<()> {
@@ -260,12 +265,15 @@ fn read(connection: &Connection, damage: &mut Damage) -> rusqlite::Result<Read> 
             false => users.insert(aor.into(), state),
         };
     };
-    let mut select = connection.prepare("SELECT worker, aor, state FROM worker_bindings")?;
+    let mut select = connection.prepare("SELECT worker, aor, state, sum FROM worker_bindings")?;
     let mut rows = select.query([])?;
     for number in 1.. {
         let Some(row) = rows.next()? else { break };
         match (row.get(0), row.get_ref(1)?.as_bytes(), row.get_ref(2)?.as_bytes()) {
-            (Ok(worker), Ok(aor), Ok(state)) => note(worker, aor, state.to_vec()),
+            (Ok(worker), Ok(aor), Ok(state)) => match flaw(aor, state, row.get_ref(3)?) {
+                None => note(worker, aor, state.to_vec()),
+                Some(reason) => damage.on_row("worker_bindings", number, reason),
+            },
             _ => damage.on_row("worker_bindings", number, NOT_OURS),
         }
     }
@@ -288,6 +296,10 @@ fn read(connection: &Connection, damage: &mut Damage) -> rusqlite::Result<Read> 
         Journal::read(changes).for_each(|(aor, state)| note(worker, aor, state.to_vec()));
         journal.push((worker, changes.to_vec()));
     }
+    if let Some(committed) = committed(connection, COMMITTED)?.filter(|committed| *committed > last) {
+        damage.on_missing("worker_journal", "", last + 1, committed);
+        last = committed;
+    }
     Ok((states, journal, last))
 }
 
@@ -300,6 +312,10 @@ fn position(connection: &Connection) -> rusqlite::Result<Option<i64>> {
 
 /// Notes up to where numbers may be missing, if that has never been noted: up to the last row that there is.
 fn begin_numbers(connection: &Connection) -> rusqlite::Result<()> {
+    // An earlier version has removed the one position and doesn't know the other.
+    let outdated = "DELETE FROM positions WHERE name = ?1 AND NOT EXISTS
+                    (SELECT 1 FROM positions WHERE name = ?2)";
+    connection.execute(outdated, [COMMITTED, FOLDED])?;
     let insert = "INSERT OR IGNORE INTO positions (name, number)
                   SELECT ?1, coalesce(max(number), 0) FROM worker_journal";
     connection.execute(insert, [FOLDED]).map(|_| ())
@@ -331,7 +347,7 @@ fn from_plain(connection: &Connection) -> rusqlite::Result<Damage> {
         put(connection, 0, aor, &state)?;
     }
     connection.execute_batch("DELETE FROM bindings; DELETE FROM journal")?;
-    connection.execute("DELETE FROM positions WHERE name <> ?1", [FOLDED])?;
+    connection.execute("DELETE FROM positions WHERE name NOT IN (?1, ?2)", [FOLDED, COMMITTED])?;
     Ok(damage)
 }
 
@@ -347,16 +363,16 @@ pub(super) fn to_plain(connection: &Connection) -> rusqlite::Result<Damage> {
     in_transaction(connection, || {
         let mut damage = Damage::default();
         let (states, _, _) = read(connection, &mut damage)?;
-        let mut put = connection.prepare("REPLACE INTO bindings (aor, state) VALUES (?1, ?2)")?;
+        let mut put = connection.prepare("REPLACE INTO bindings (aor, state, sum) VALUES (?1, ?2, ?3)")?;
         for aor in states.iter().flat_map(HashMap::keys) {
             let (state, unreadable) = united(&states, aor);
             damage.on_user("", aor, unreadable);
             if !state.is_empty() {
-                put.execute(params![&aor[..], state])?;
+                put.execute(params![&aor[..], state, Journal::checksum_of(aor, &state)])?;
             }
         }
         connection.execute_batch("DELETE FROM worker_bindings; DELETE FROM worker_journal")?;
-        connection.execute("DELETE FROM positions WHERE name = ?1", [FOLDED])?;
+        connection.execute("DELETE FROM positions WHERE name IN (?1, ?2)", [FOLDED, COMMITTED])?;
         Ok(damage)
     })
 }

@@ -40,6 +40,16 @@ impl From<Answer> for Reply {
 /// Handles a request. HEAD is passed as GET.
 pub type Handler = Rc<dyn Fn(&Request) -> Reply>;
 
+/// Returns a warning if other machines can reach pages at this address, which have no TLS.
+#[must_use]
+pub fn exposure(address: SocketAddr) -> Option<String> {
+    (!address.ip().to_canonical().is_loopback()).then(|| {
+        format!(
+            "{address} is reachable from other machines without TLS: bind to 127.0.0.1, or allow access only through a proxy with TLS"
+        )
+    })
+}
+
 /// Listens and serves until the runtime ends, on a task of the current [`LocalSet`](tokio::task::LocalSet).
 /// `what` is the table of the configuration, for errors and hints: `metrics` or `admin`. `names` are the host
 /// names by which requests may address the server, besides its addresses and `localhost`. Returns the

@@ -4,6 +4,7 @@
 use core::net::IpAddr;
 
 use strandline_ops::Flaw;
+use strandline_ops::http::exposure;
 use strandline_tls::{domains, is_domain, proves_address, validity};
 
 use crate::server::clock::Clock;
@@ -31,10 +32,7 @@ impl Config {
             ("admin.address", self.admin.as_ref().map(|admin| admin.address)),
         ];
         pages.into_iter().filter_map(|(key, address)| {
-            let address = address.filter(|address| !address.ip().to_canonical().is_loopback())?;
-            let message = format!(
-                "{address} is reachable from other machines without TLS: bind to 127.0.0.1, or allow access only through a proxy with TLS"
-            );
+            let message = exposure(address?)?;
             Some(Flaw { key, message, is_error: false })
         })
     }

@@ -2,6 +2,7 @@ use super::*;
 use crate::service::End;
 use crate::transaction::Protocol;
 
+mod logged;
 mod overload;
 
 fn flow(port: u16) -> Flow {

@@ -82,7 +82,7 @@ fn take(
     fresh: &Fresh,
 ) -> io::Result<()> {
     let now = hub.clock.elapsed();
-    if !hub.intake.inbox(|inbox| inbox.allows(peer.ip()))
+    if !hub.intake.inbox(|inbox| inbox.admits(now, peer.ip()))
         || !hub.transports.connections.makes_room(peer, &hub.transports.room.get(), now)
     {
         return Ok(());

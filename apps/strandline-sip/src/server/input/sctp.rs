@@ -30,7 +30,7 @@ pub(in crate::server) async fn serve_many(many: Rc<Many>, hub: Rc<Hub>) {
                 else {
                     continue;
                 };
-                if is_new && !(taking.allows(flow.peer.ip()) && makes_room(&many, &hub, &mut shed)) {
+                if is_new && !(taking.admits(flow.peer.ip()) && makes_room(&many, &hub, &mut shed)) {
                     many.refuse(id);
                     continue;
                 }
@@ -92,8 +92,8 @@ fn came(many: &Many, hub: &Rc<Hub>, id: AssociationId) {
     let Some(Met { flow, is_new: true, .. }) = many.meet(&hub.transports.connections, id, false) else {
         return;
     };
-    let mut shed = Vec::new();
-    if hub.intake.inbox(|inbox| inbox.allows(flow.peer.ip())) && makes_room(many, hub, &mut shed) {
+    let (mut shed, now) = (Vec::new(), hub.clock.elapsed());
+    if hub.intake.inbox(|inbox| inbox.admits(now, flow.peer.ip())) && makes_room(many, hub, &mut shed) {
         hub.service.borrow_mut().connection_opened(flow.connection);
     } else {
         many.refuse(id);
@@ -139,7 +139,8 @@ fn has_place(one: &One, hub: &Hub) -> bool {
 /// Returns true if the peer has access.
 fn may_send(association: &Association, hub: &Hub) -> bool {
     let status = association.status();
-    status.is_none_or(|status| hub.intake.inbox(|inbox| inbox.allows(status.primary.ip())))
+    let now = hub.clock.elapsed();
+    status.is_none_or(|status| hub.intake.inbox(|inbox| inbox.admits(now, status.primary.ip())))
 }
 
 /// Handles associations that this server sets up, until the task is ended.

@@ -104,7 +104,7 @@ fn damaged_rows_of_workers_are_counted() {
     }
     let spoil = "UPDATE worker_journal SET changes = substr(changes, 1, 5) WHERE number = 2;
                  INSERT INTO worker_journal VALUES (4, 300, x'00');
-                 INSERT INTO worker_bindings VALUES ('d', 'text', x'31');";
+                 INSERT INTO worker_bindings (aor, worker, state) VALUES ('d', 'text', x'31');";
     store.connection.execute_batch(spoil).unwrap();
     drop(store);
     let (states, damage) = SqliteWorkers::open(&file.0, 2).unwrap().load().unwrap();
@@ -142,9 +142,19 @@ fn missing_rows_of_workers_are_counted() {
         assert_eq!(damage_after("one", folds, "DELETE FROM worker_journal WHERE number = 3"), (0, 1));
         assert_eq!(damage_after("two", folds, "DELETE FROM worker_journal WHERE number IN (2, 3)"), (0, 2));
     }
+    assert_eq!(damage_after("last", false, "DELETE FROM worker_journal WHERE number >= 3"), (0, 2));
+    assert_eq!(damage_after("all", true, "DELETE FROM worker_journal"), (0, 3));
     // A version that didn't note how far it had folded.
     let older = "DELETE FROM positions; DELETE FROM worker_journal WHERE number = 3";
     assert_eq!(damage_after("older", true, older), (0, 0));
+}
+
+#[test]
+fn damaged_folded_rows_of_workers_are_counted() {
+    let changed = "UPDATE worker_bindings SET state = x'32'";
+    assert_eq!(damage_after("folded-changed", true, changed), (1, 0));
+    let unknown = "UPDATE worker_bindings SET sum = NULL";
+    assert_eq!(damage_after("folded-earlier", true, unknown), (0, 0));
 }
 
 #[test]
